@@ -1,0 +1,37 @@
+# Everything a developer does here, by name. `make help` lists it.
+.DEFAULT_GOAL := help
+.PHONY: help setup control-plane run test fast check format bench lock clean
+VENV := .venv/bin
+
+help: ## list the commands
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
+
+setup: ## make .venv with every locked package (nothing else is needed first)
+	@scripts/venv.sh
+
+control-plane: setup ## build the real kube-apiserver, etcd & co. once, into a cache directory
+	@$(VENV)/python controlplane/build.py
+
+test: setup ## all tests, on a real kube-apiserver and etcd
+	@$(VENV)/python controlplane/build.py
+	@$(VENV)/python -m pytest
+
+fast: setup ## the tests that need no server (under a minute)
+	@$(VENV)/python -m pytest -m "not server" -q
+
+check: setup ## format, lint, types, layers
+	@$(VENV)/ruff format --check .
+	@$(VENV)/ruff check .
+	@$(VENV)/mypy
+	@$(VENV)/lint-imports
+
+format: setup ## put the code in shape
+	@$(VENV)/ruff format .
+	@$(VENV)/ruff check --fix .
+
+lock: ## renew the lock files from pyproject.toml (needs uv)
+	@uv pip compile --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 -q pyproject.toml -o requirements.lock
+	@uv pip compile --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 -q --extra dev pyproject.toml -o requirements-dev.lock
+
+clean: ## remove what the commands above made in this directory
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info src/*.egg-info

@@ -1,0 +1,1 @@
+"""Programs: the only place that wires rooms together and reads configuration."""

@@ -1,0 +1,1 @@
+"""The real cluster: the only room that knows Kubernetes JSON and HTTP."""

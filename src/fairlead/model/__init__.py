@@ -1,0 +1,1 @@
+"""What things are: quantities, pods, nodes, requests. Standard library only."""

@@ -1,0 +1,1 @@
+"""Choosing: profiles turn opinions into one verdict and one explanation."""

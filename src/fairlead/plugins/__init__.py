@@ -1,0 +1,1 @@
+"""Opinions about nodes: the contract, the registry, one file per concern."""

@@ -1,0 +1,1 @@
+"""Who is next: order, backoff, and what wakes a waiting pod."""

@@ -1,0 +1,1 @@
+"""The imagined cluster, and the real control plane started for tests."""

@@ -1,0 +1,1 @@
+"""Readings in; metrics and decision records out."""
