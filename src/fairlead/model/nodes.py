@@ -1,0 +1,25 @@
+"""A node, as far as placing pods on it is concerned."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fairlead.model.pods import Amounts, Taint
+
+GPU = "nvidia.com/gpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    name: str
+    uid: str = ""
+    version: str = ""
+    allocatable: Amounts = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    #: Cordoned (`spec.unschedulable`).
+    unschedulable: bool = False
+
+    @property
+    def key(self) -> str:
+        return self.name

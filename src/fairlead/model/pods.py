@@ -1,0 +1,150 @@
+"""A pod, as far as placing it is concerned."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+# Amounts by resource name, sorted by name: hashable, so that equal needs can share work.
+Amounts = tuple[tuple[str, int], ...]
+
+
+class Effect(StrEnum):
+    NO_SCHEDULE = "NoSchedule"
+    PREFER_NO_SCHEDULE = "PreferNoSchedule"
+    NO_EXECUTE = "NoExecute"
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """Empty key or effect means any."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+    def tolerates(self, taint: Taint) -> bool:
+        if self.effect and self.effect != taint.effect:
+            return False
+        if self.key and self.key != taint.key:
+            return False
+        if self.operator in ("", "Equal"):
+            return self.value == taint.value
+        return self.operator == "Exists"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One line of a selector: `key operator values`."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTerm:
+    """All of its requirements must hold; a term without any matches no node."""
+
+    labels: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    port: int
+    protocol: str = "TCP"
+    ip: str = "0.0.0.0"
+
+    def conflicts(self, other: "HostPort") -> bool:
+        if (self.port, self.protocol) != (other.port, other.protocol):
+            return False
+        return self.ip == other.ip or ANY_ADDRESS in (self.ip, other.ip)
+
+
+ANY_ADDRESS = HostPort(0).ip
+
+
+@dataclass(frozen=True, eq=True)
+class PodRequest:
+    """All that may influence where a pod goes. Equal requests get equal answers, once.
+
+    Rules see this and never the pod itself, so nothing outside it can change a shared answer.
+    """
+
+    resources: Amounts = ()
+    #: cpu (milli) and memory (bytes) for scoring: kube-scheduler's defaults stand in for
+    #: containers that ask for none, so that a node full of them does not look empty.
+    scored: tuple[int, int] = (0, 0)
+    node_name: str = ""
+    node_selector: tuple[tuple[str, str], ...] = ()
+    #: None: any node will do. Empty: no node can.
+    node_terms: tuple[NodeTerm, ...] | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+    #: Labels and annotations that a plugin of the profile declared it reads.
+    marks: tuple[tuple[str, str], ...] = ()
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Hashing nested tuples costs microseconds, and every decision looks a request up.
+        object.__setattr__(self, "_hash", hash((
+            self.resources, self.scored, self.node_name, self.node_selector, self.node_terms,
+            self.tolerations, self.host_ports, self.marks,
+        )))  # fmt: skip
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def amount(self, resource: str) -> int:
+        """How much of one resource is asked for."""
+        return next((amount for name, amount in self.resources if name == resource), 0)
+
+    def mark(self, key: str) -> str | None:
+        return next((value for name, value in self.marks if name == key), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """One pod as last seen. `node` is set once it is bound, by us or by anyone."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: str = ""
+    scheduler: str = ""
+    node: str = ""
+    priority: int = 0
+    generation: int = 0
+    #: Succeeded or Failed: it holds nothing any more.
+    finished: bool = False
+    #: Has a deletion timestamp: it holds what it has until it is gone.
+    deleting: bool = False
+    gates: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    request: PodRequest = field(default_factory=PodRequest)
+    #: What it takes from its node; differs from the request after an in-place resize.
+    usage: Amounts = ()
+    #: Set when the pod cannot be understood; it is refused with this sentence.
+    problem: str = ""
+    #: Reason and message of its PodScheduled=False condition, so that it is not written twice.
+    condition: tuple[str, str] = ("", "")
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    def request_with(self, marks: tuple[str, ...]) -> PodRequest:
+        """The request, with the values of these labels or annotations as part of it."""
+        if not marks:
+            return self.request
+        found = ((key, self.annotations.get(key, self.labels.get(key))) for key in marks)
+        return replace(self.request, marks=tuple((k, v) for k, v in found if v is not None))

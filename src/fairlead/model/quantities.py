@@ -1,0 +1,50 @@
+"""Kubernetes quantities ("100m", "4Gi", "1e3") as whole numbers.
+
+CPU is counted in milli-cores, everything else in units. Both round up, as the API server does: a
+request of "1.5" GPUs needs two.
+"""
+
+import re
+from fractions import Fraction
+from functools import lru_cache
+
+from fairlead.model.errors import QuantityError
+
+CPU = "cpu"
+MEMORY = "memory"
+EPHEMERAL_STORAGE = "ephemeral-storage"
+PODS = "pods"
+
+# Larger amounts are cut to this. It is beyond any machine, and a thousand of them still fit into
+# the 64-bit columns that add them up.
+LARGEST = 2**53 - 1
+
+_GRAMMAR = re.compile(
+    r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+))"
+    r"(?:(?P<suffix>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?\d{1,3}))?",
+    re.ASCII,
+)
+_FACTORS = {
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 10**3),
+    **{letter: Fraction(10 ** (3 * power)) for power, letter in enumerate("kMGTPE", start=1)},
+    **{letter + "i": Fraction(2 ** (10 * p)) for p, letter in enumerate("KMGTPE", start=1)},
+}
+
+
+@lru_cache(maxsize=8192)
+def amount(resource: str, text: str) -> int:
+    """How much of a resource the text asks for: milli-cores for cpu, units for all else."""
+    value = _parse(text) * (1000 if resource == CPU else 1)
+    return max(-LARGEST, min(LARGEST, -(-value.numerator // value.denominator)))
+
+
+def _parse(text: str) -> Fraction:
+    match = _GRAMMAR.fullmatch(text) if len(text) <= 64 else None
+    if match is None:
+        raise QuantityError(f"{text[:64]!r} is not a quantity; write for example 2, 500m or 4Gi")
+    number = Fraction(match["number"])
+    if match["exponent"]:
+        return number * Fraction(10) ** int(match["exponent"])
+    return number * _FACTORS.get(match["suffix"] or "", 1)

@@ -1,0 +1,93 @@
+"""What a pod needs, added up the way kube-scheduler adds it.
+
+Containers run together, so their needs add up. Plain init containers run one after another before
+them, so only the greediest counts, each beside the sidecars that started before it. Sidecars (init
+containers that restart) stay, so they add to both.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fairlead.model.pods import Amounts
+from fairlead.model.quantities import CPU, MEMORY
+
+Counted = dict[str, int]
+
+# kube-scheduler scores a container that asks for nothing as if it asked for this much.
+UNSTATED_CPU_MILLI = 100
+UNSTATED_MEMORY_BYTES = 200 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    requests: Mapping[str, int] = field(default_factory=dict)
+    sidecar: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """The parts of a pod that ask for resources."""
+
+    containers: Sequence[Container] = ()
+    init: Sequence[Container] = ()
+    overhead: Mapping[str, int] = field(default_factory=dict)
+    #: Pod-level requests replace the sum for what they name (cpu, memory and hugepages only).
+    pod_level: Mapping[str, int] = field(default_factory=dict)
+
+
+def total(needs: Needs) -> Amounts:
+    """What the scheduler must find free on one node."""
+    counted = _peak(needs)
+    counted.update({name: need for name, need in needs.pod_level.items() if _is_pod_level(name)})
+    _add(counted, needs.overhead)
+    return freeze(counted)
+
+
+def scored(needs: Needs) -> tuple[int, int]:
+    """Cpu and memory for scoring, where a container without a request counts as a small one."""
+    with_defaults = Needs(
+        containers=[_stated(c) for c in needs.containers],
+        init=[_stated(c) for c in needs.init],
+    )
+    counted = _peak(with_defaults)
+    _add(counted, needs.overhead)
+    return counted.get(CPU, 0), counted.get(MEMORY, 0)
+
+
+def freeze(counted: Mapping[str, int]) -> Amounts:
+    return tuple(sorted((name, need) for name, need in counted.items() if need))
+
+
+def _peak(needs: Needs) -> Counted:
+    running = _sum(container.requests for container in needs.containers)
+    sidecars: Counted = {}
+    starting: Counted = {}
+    for container in needs.init:
+        step = _sum((container.requests, sidecars))
+        if container.sidecar:
+            sidecars = step
+        for name, need in step.items():
+            starting[name] = max(starting.get(name, 0), need)
+    _add(running, sidecars)
+    return {name: max(running.get(name, 0), starting.get(name, 0)) for name in running | starting}
+
+
+def _stated(container: Container) -> Container:
+    defaults = {CPU: UNSTATED_CPU_MILLI, MEMORY: UNSTATED_MEMORY_BYTES}
+    return Container({**defaults, **container.requests}, container.sidecar)
+
+
+def _is_pod_level(name: str) -> bool:
+    return name in (CPU, MEMORY) or name.startswith("hugepages-")
+
+
+def _sum(parts: Iterable[Mapping[str, int]]) -> Counted:
+    counted: Counted = {}
+    for part in parts:
+        _add(counted, part)
+    return counted
+
+
+def _add(counted: Counted, part: Mapping[str, int]) -> None:
+    for name, need in part.items():
+        counted[name] = counted.get(name, 0) + need

@@ -1,0 +1,44 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.model.errors import QuantityError
+from fairlead.model.quantities import LARGEST, amount
+
+
+@pytest.mark.parametrize(
+    ("resource", "text", "expected"),
+    [
+        pytest.param("cpu", "2", 2000, id="cores are counted in milli-cores"),
+        pytest.param("cpu", "100m", 100, id="milli-cores"),
+        pytest.param("cpu", "1.5", 1500, id="half a core"),
+        pytest.param("cpu", "1u", 1, id="a fraction of a milli-core rounds up"),
+        pytest.param("memory", "4Gi", 4 << 30, id="binary suffix"),
+        pytest.param("memory", "4G", 4_000_000_000, id="decimal suffix"),
+        pytest.param("memory", "1e3", 1000, id="exponent"),
+        pytest.param("memory", "1E3", 1000, id="capital exponent"),
+        pytest.param("memory", "1E", min(LARGEST, 10 ** 18), id="exa"),
+        pytest.param("nvidia.com/gpu", "1.5", 2, id="whole things round up"),
+        pytest.param("nvidia.com/gpu", "-1", -1, id="negative is for the caller to refuse"),
+        pytest.param("nvidia.com/gpu", "0", 0, id="zero"),
+        pytest.param("nvidia.com/gpu", "1e30", LARGEST, id="absurd amounts are cut"),
+        pytest.param("nvidia.com/gpu", "9223372036854775808", LARGEST, id="beyond 64 bits"),
+        pytest.param("memory", ".5Ki", 512, id="no leading digit"),
+        pytest.param("memory", "128974848000m", 128974848, id="milli-bytes"),
+    ],
+)
+def test_amounts(resource: str, text: str, expected: int) -> None:
+    assert amount(resource, text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "abc", "1x", "nan", "inf", "1 Gi", "٣", "1ki", "0x10", "1e9999", "9" * 1000, "1e"]
+)
+def test_what_is_no_quantity_is_refused_with_advice(text: str) -> None:
+    with pytest.raises(QuantityError, match="is not a quantity; write for example"):
+        amount("nvidia.com/gpu", text)
+
+
+@given(st.integers(min_value=0, max_value=LARGEST))
+def test_whole_numbers_stand_for_themselves(number: int) -> None:
+    assert amount("memory", str(number)) == number
