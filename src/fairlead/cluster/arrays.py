@@ -1,0 +1,10 @@
+"""Names for the arrays that rules read and answer with; row *i* is always the same node."""
+
+import numpy as np
+import numpy.typing as npt
+
+NodeMask = npt.NDArray[np.bool_]  # (rows,) True where something holds
+NodeScores = npt.NDArray[np.float64]  # (rows,) 0 to 100
+PerNode = npt.NDArray[np.int64]  # (rows,) an amount of something
+Rows = npt.NDArray[np.intp]  # (some,) row numbers
+RowPick = slice | Rows

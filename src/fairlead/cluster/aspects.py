@@ -1,0 +1,24 @@
+"""The sides of a node that can change, and that a rule may look at."""
+
+from enum import IntFlag, auto
+
+
+class Aspect(IntFlag):
+    """A change names its aspects, a rule names those it reads.
+
+    The two meet in two places: shared answers are recomputed only where a rule could have changed
+    its mind, and a waiting pod is woken only by what its refusers read.
+    """
+
+    PRESENCE = auto()  #: the node came or went
+    ALLOCATABLE = auto()
+    USAGE = auto()  #: what its pods take
+    PORTS = auto()
+    LABELS = auto()
+    ANNOTATIONS = auto()
+    TAINTS = auto()  #: taints and the cordon
+    TRUST = auto()  #: whether we know what is on it
+
+
+NOTHING = Aspect(0)
+EVERYTHING = Aspect(sum(Aspect))

@@ -1,0 +1,207 @@
+"""What is where: every node, every pod that takes something, and pods on their way.
+
+A pod's life here, told by its holding:
+
+        assume            confirm
+    ──────────▶ assumed ──────────▶ confirmed
+                   │                    │
+            forget │             remove │        (confirm without assume: bound by someone else)
+                   ▼                    ▼
+                nothing              nothing
+
+Assumed holdings never expire. A bind whose reply was lost may still have happened, so only its
+outcome, or the pod's own end, may free what it holds.
+"""
+
+from dataclasses import dataclass
+
+from fairlead.cluster.aspects import EVERYTHING, NOTHING, Aspect
+from fairlead.cluster.changes import ChangeLog
+from fairlead.cluster.columns import NOBODY, Columns
+from fairlead.cluster.nodes import Nodes
+from fairlead.model.nodes import Node
+from fairlead.model.pods import Amounts, HostPort, Pod
+
+_USAGE_AND_PORTS = Aspect.USAGE | Aspect.PORTS
+
+
+@dataclass(slots=True)
+class Holding:
+    """What one pod takes from one node. Its node may not be known yet, or no longer."""
+
+    pod: Pod
+    node: str
+    amounts: Amounts
+    scored: tuple[int, int]
+    ports: tuple[HostPort, ...]
+    assumed: bool
+
+
+class Cluster:
+    """The one truth about occupancy. All changes go through here and are logged by row."""
+
+    def __init__(self) -> None:
+        self.columns = Columns()
+        self.changes = ChangeLog()
+        self.row_of: dict[str, int] = {}
+        self.holdings: dict[str, Holding] = {}
+        self._on_node: dict[str, set[str]] = {}
+        self._free_rows: list[int] = []
+        self._distrusted: dict[str, str] = {}  # cause → node
+
+    def __len__(self) -> int:
+        """Nodes there are now."""
+        return len(self.row_of)
+
+    @property
+    def nodes(self) -> Nodes:
+        return Nodes(self.columns)
+
+    def node_at(self, row: int) -> Node:
+        node = self.columns.nodes[row]
+        assert node is not None, f"row {row} holds no node"
+        return node
+
+    def pods_on(self, node: str) -> list[Pod]:
+        return [self.holdings[uid].pod for uid in self._on_node.get(node, ())]
+
+    # -- nodes -------------------------------------------------------------------------------
+
+    def put_node(self, node: Node) -> Aspect:
+        """Adds or updates a node; says what changed about it."""
+        row = self.row_of.get(node.name)
+        if row is None:
+            self._add_node(node)
+            return EVERYTHING
+        aspects = _difference(self.node_at(row), node)
+        if aspects:
+            self.columns.put_node(row, node)
+            self.changes.add(row, aspects)
+        else:
+            self.columns.nodes[row] = node
+        return aspects
+
+    def remove_node(self, name: str) -> bool:
+        row = self.row_of.pop(name, None)
+        if row is None:
+            return False
+        self.columns.clear_row(row)
+        self._free_rows.append(row)
+        self.changes.add(row, EVERYTHING)
+        return True
+
+    def distrust(self, name: str, cause: str) -> None:
+        """Nothing new goes to this node while the cause stands."""
+        self.trust(cause)
+        self._distrusted[cause] = name
+        self._mark_trust(name)
+
+    def trust(self, cause: str) -> Aspect:
+        """The cause is gone. Says what that changed."""
+        name = self._distrusted.pop(cause, None)
+        if name is None:
+            return NOTHING
+        self._mark_trust(name)
+        return Aspect.TRUST
+
+    def _add_node(self, node: Node) -> None:
+        if self._free_rows:
+            row = self._free_rows.pop()
+            self.changes.add(row, EVERYTHING)
+        else:
+            row = self.columns.new_row()
+            self.changes.start_over()  # shared answers have no room for the new row
+        self.row_of[node.name] = row
+        self.columns.put_node(row, node)
+        self.columns.distrusted[row] = node.name in self._distrusted.values()
+        for uid in self._on_node.get(node.name, ()):
+            self._occupy(row, self.holdings[uid], +1)
+
+    def _mark_trust(self, name: str) -> None:
+        row = self.row_of.get(name)
+        if row is not None:
+            self.columns.distrusted[row] = name in self._distrusted.values()
+            self.changes.add(row, Aspect.TRUST)
+
+    # -- pods --------------------------------------------------------------------------------
+
+    def assume(self, pod: Pod, node: str) -> None:
+        """The pod is on its way to the node: what it needs is taken from now on."""
+        assert pod.uid not in self.holdings, f"{pod.key} already holds something"
+        request = pod.request
+        self._hold(Holding(pod, node, request.resources, request.scored, request.host_ports, True))
+
+    def confirm(self, pod: Pod) -> Aspect:
+        """The API server shows the pod on its node. Says what that changed for others."""
+        held = self.holdings.get(pod.uid)
+        if held is not None and held.node == pod.node and held.amounts == pod.usage:
+            held.pod, held.assumed = pod, False
+            return NOTHING
+        freed = self.remove(pod.uid)
+        request = pod.request
+        self._hold(Holding(pod, pod.node, pod.usage, request.scored, request.host_ports, False))
+        return freed
+
+    def remove(self, uid: str) -> Aspect:
+        """Frees what the pod holds, assumed or confirmed; nothing if it holds nothing."""
+        held = self.holdings.pop(uid, None)
+        if held is None:
+            return NOTHING
+        neighbours = self._on_node[held.node]
+        neighbours.discard(uid)
+        if not neighbours:
+            del self._on_node[held.node]
+        row = self.row_of.get(held.node)
+        if row is not None:
+            self._occupy(row, held, -1)
+            self._find_lowest_priority(row, held)
+        return _USAGE_AND_PORTS if held.ports else Aspect.USAGE
+
+    def _hold(self, held: Holding) -> None:
+        self.holdings[held.pod.uid] = held
+        self._on_node.setdefault(held.node, set()).add(held.pod.uid)
+        row = self.row_of.get(held.node)
+        if row is not None:
+            self._occupy(row, held, +1)
+
+    def _occupy(self, row: int, held: Holding, sign: int) -> None:
+        columns = self.columns
+        vector = columns.vector(held.amounts)
+        if sign > 0:
+            columns.requested[:, row] += vector
+            columns.lowest_priority[row] = min(columns.lowest_priority[row], held.pod.priority)
+        else:
+            columns.requested[:, row] -= vector
+        columns.scored[0, row] += sign * held.scored[0]
+        columns.scored[1, row] += sign * held.scored[1]
+        if held.ports:
+            self._occupy_ports(row, held.ports, sign)
+        self.changes.add(row, _USAGE_AND_PORTS if held.ports else Aspect.USAGE)
+
+    def _occupy_ports(self, row: int, ports: tuple[HostPort, ...], sign: int) -> None:
+        for port in ports:
+            held = self.columns.ports.setdefault((port.protocol, port.port), {})
+            if sign > 0:
+                held.setdefault(row, []).append(port)
+            else:
+                held[row].remove(port)
+                if not held[row]:
+                    del held[row]
+
+    def _find_lowest_priority(self, row: int, gone: Holding) -> None:
+        if gone.pod.priority <= self.columns.lowest_priority[row]:
+            left = (self.holdings[uid].pod.priority for uid in self._on_node.get(gone.node, ()))
+            self.columns.lowest_priority[row] = min(left, default=NOBODY)
+
+
+def _difference(old: Node, new: Node) -> Aspect:
+    changed = NOTHING
+    if old.allocatable != new.allocatable:
+        changed |= Aspect.ALLOCATABLE
+    if old.labels != new.labels:
+        changed |= Aspect.LABELS
+    if old.annotations != new.annotations:
+        changed |= Aspect.ANNOTATIONS
+    if old.taints != new.taints or old.unschedulable != new.unschedulable:
+        changed |= Aspect.TAINTS
+    return changed

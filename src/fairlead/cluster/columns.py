@@ -1,0 +1,145 @@
+"""Everything known about nodes, as columns: one row a node, updated in place.
+
+Resources are stored one after another, (resource, row), so that a rule that asks about one
+resource reads one contiguous array.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from fairlead.cluster.arrays import PerNode
+from fairlead.cluster.labels import LabelColumn
+from fairlead.model.nodes import Node
+from fairlead.model.pods import Amounts, HostPort, Taint
+from fairlead.model.quantities import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+
+Vector = npt.NDArray[np.int64]  # (resources,)
+NOBODY = np.iinfo(np.int64).max
+
+
+class Columns:
+    """Plain storage. `Cluster` keeps it consistent; `Nodes` is how rules read it."""
+
+    def __init__(self) -> None:
+        self.size = 0  # rows in use, holes included
+        self._capacity = 64
+        self.resource_index = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2, PODS: 3}
+        self.present = np.zeros(self._capacity, dtype=np.bool_)
+        self.cordoned = np.zeros(self._capacity, dtype=np.bool_)
+        self.distrusted = np.zeros(self._capacity, dtype=np.bool_)
+        self.allocatable = np.zeros((8, self._capacity), dtype=np.int64)
+        self.requested = np.zeros((8, self._capacity), dtype=np.int64)
+        self.scored = np.zeros((2, self._capacity), dtype=np.int64)
+        #: Lowest priority among the pods of a row: tells whether anyone there could be evicted.
+        self.lowest_priority = np.full(self._capacity, NOBODY, dtype=np.int64)
+        self.taint_set = np.zeros(self._capacity, dtype=np.int32)
+        self.taint_sets: list[tuple[Taint, ...]] = [()]
+        self.nodes: list[Node | None] = []
+        #: Host ports in use: (protocol, port) → row → one entry for each pod that holds it.
+        self.ports: dict[tuple[str, int], dict[int, list[HostPort]]] = {}
+        self._labels: dict[str, LabelColumn] = {}
+        self._vectors: dict[Amounts, Vector] = {}
+        self._taint_set_of: dict[tuple[Taint, ...], int] = {(): 0}
+
+    def new_row(self) -> int:
+        if self.size == self._capacity:
+            self._grow_rows()
+        self.nodes.append(None)
+        self.size += 1
+        return self.size - 1
+
+    def put_node(self, row: int, node: Node) -> None:
+        self.nodes[row] = node
+        self.present[row] = True
+        self.cordoned[row] = node.unschedulable
+        self.taint_set[row] = self._intern_taints(node.taints)
+        self.allocatable[:, row] = 0
+        for name, amount in node.allocatable:
+            index = self.index_of(name)
+            self.allocatable[index, row] = max(0, amount)
+        for key, column in self._labels.items():
+            column.put(row, node.labels.get(key))
+
+    def clear_row(self, row: int) -> None:
+        self.nodes[row] = None
+        self.present[row] = False
+        self.allocatable[:, row] = 0
+        self.requested[:, row] = 0
+        self.scored[:, row] = 0
+        self.lowest_priority[row] = NOBODY
+        for column in self._labels.values():
+            column.put(row, None)
+        for rows in self.ports.values():
+            rows.pop(row, None)
+
+    def label(self, key: str) -> LabelColumn:
+        column = self._labels.get(key)
+        if column is None:
+            column = self._labels[key] = LabelColumn(self._capacity)
+            for row, node in enumerate(self.nodes):
+                column.put(row, node.labels.get(key) if node else None)
+        return column
+
+    def index_of(self, resource: str) -> int:
+        """The resource's place in the columns; a new resource gets a column of zeros."""
+        index = self.resource_index.get(resource)
+        if index is None:
+            index = self.resource_index[resource] = len(self.resource_index)
+            if index == len(self.allocatable):
+                self._grow_resources()
+            self._vectors.clear()
+        return index
+
+    def vector(self, amounts: Amounts) -> Vector:
+        """Amounts in column order, one pod counted."""
+        vector = self._vectors.get(amounts)
+        if vector is None:
+            indices = [self.index_of(name) for name, _ in amounts]
+            vector = np.zeros(len(self.allocatable), dtype=np.int64)
+            for index, (_, amount) in zip(indices, amounts, strict=True):
+                vector[index] += amount
+            vector[self.resource_index[PODS]] = 1
+            if len(self._vectors) >= 4096:
+                self._vectors.clear()
+            self._vectors[amounts] = vector
+        return vector
+
+    def of_resource(self, table: npt.NDArray[np.int64], resource: str) -> PerNode | None:
+        index = self.resource_index.get(resource)
+        return None if index is None else table[index]
+
+    def _intern_taints(self, taints: tuple[Taint, ...]) -> int:
+        found = self._taint_set_of.get(taints)
+        if found is None:
+            found = self._taint_set_of[taints] = len(self.taint_sets)
+            self.taint_sets.append(taints)
+        return found
+
+    def _grow_rows(self) -> None:
+        extra = self._capacity
+        self._capacity += extra
+        for name, filler in _ROW_FILLERS.items():
+            old = getattr(self, name)
+            tail = np.full((*old.shape[:-1], extra), filler, dtype=old.dtype)
+            setattr(self, name, np.concatenate([old, tail], axis=-1))
+        for column in self._labels.values():
+            column.grow(self._capacity)
+
+    def _grow_resources(self) -> None:
+        for name in ("allocatable", "requested"):
+            old = getattr(self, name)
+            setattr(self, name, np.concatenate([old, np.zeros_like(old)], axis=0))
+
+
+_ROW_FILLERS: Mapping[str, int] = {
+    "present": 0,
+    "cordoned": 0,
+    "distrusted": 0,
+    "allocatable": 0,
+    "requested": 0,
+    "scored": 0,
+    "lowest_priority": NOBODY,
+    "taint_set": 0,
+}

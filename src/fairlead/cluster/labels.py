@@ -1,0 +1,57 @@
+"""One label key as a column of small integers, so that a selector is an array comparison."""
+
+import numpy as np
+
+from fairlead.cluster.arrays import NodeMask, RowPick
+
+_ABSENT = -1
+
+
+class LabelColumn:
+    """The values of one label over all rows. Made when the first selector asks for the key."""
+
+    def __init__(self, rows: int) -> None:
+        self._codes = np.full(rows, _ABSENT, dtype=np.int32)
+        self._code_of: dict[str, int] = {}
+        self._numbers: list[float] = []  # by code; NaN where the value is no whole number
+
+    def put(self, row: int, value: str | None) -> None:
+        self._codes[row] = _ABSENT if value is None else self._intern(value)
+
+    def grow(self, rows: int) -> None:
+        extra = np.full(rows - len(self._codes), _ABSENT, dtype=np.int32)
+        self._codes = np.concatenate([self._codes, extra])
+
+    def exists(self, pick: RowPick) -> NodeMask:
+        found: NodeMask = self._codes[pick] != _ABSENT
+        return found
+
+    def is_in(self, values: tuple[str, ...], pick: RowPick) -> NodeMask:
+        codes = self._codes[pick]
+        found: NodeMask = np.zeros(len(codes), dtype=np.bool_)
+        for value in values:
+            code = self._code_of.get(value)
+            if code is not None:
+                found |= codes == code
+        return found
+
+    def compares(self, operator: str, bound: int, pick: RowPick) -> NodeMask:
+        """True where the value is a whole number greater ("Gt") or less ("Lt") than the bound."""
+        codes = self._codes[pick]
+        numbers = np.array([*self._numbers, np.nan])[codes]  # code -1 reads the NaN at the end
+        found: NodeMask = numbers > bound if operator == "Gt" else numbers < bound
+        return found
+
+    def _intern(self, value: str) -> int:
+        code = self._code_of.get(value)
+        if code is None:
+            code = self._code_of[value] = len(self._numbers)
+            self._numbers.append(_whole_number(value))
+        return code
+
+
+def _whole_number(text: str) -> float:
+    try:
+        return float(int(text))
+    except (ValueError, OverflowError):
+        return float("nan")

@@ -1,0 +1,124 @@
+"""The nodes as a rule sees them: read-only columns over all rows, or over a few of them."""
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+import numpy as np
+
+from fairlead.cluster.arrays import NodeMask, PerNode, RowPick
+from fairlead.cluster.columns import Columns
+from fairlead.model.nodes import Node
+from fairlead.model.pods import HostPort, Taint
+
+A = TypeVar("A", NodeMask, PerNode)
+
+
+class Nodes:
+    """Some rows of the cluster. Every array it returns has `len(nodes)` entries, in row order."""
+
+    __slots__ = ("_columns", "_pick", "_size")
+
+    def __init__(self, columns: Columns, pick: RowPick | None = None) -> None:
+        self._columns = columns
+        self._pick: RowPick = slice(0, columns.size) if pick is None else pick
+        self._size = (
+            self._pick.stop - self._pick.start
+            if isinstance(self._pick, slice)
+            else len(self._pick)
+        )  # fmt: skip
+
+    def __len__(self) -> int:
+        return self._size
+
+    def all(self) -> NodeMask:
+        return np.ones(self._size, dtype=np.bool_)
+
+    def none(self) -> NodeMask:
+        return np.zeros(self._size, dtype=np.bool_)
+
+    def objects(self) -> Iterable[Node | None]:
+        """The nodes themselves, row by row: for rules that need what no column holds."""
+        nodes = self._columns.nodes
+        if isinstance(self._pick, slice):
+            return nodes[self._pick]
+        return [nodes[row] for row in self._pick]
+
+    # -- resources ---------------------------------------------------------------------------
+
+    def allocatable(self, resource: str) -> PerNode:
+        return self._amounts(self._columns.allocatable, resource)
+
+    def requested(self, resource: str) -> PerNode:
+        """What the pods on each node take, those on their way there included."""
+        return self._amounts(self._columns.requested, resource)
+
+    def free(self, resource: str) -> PerNode:
+        """May be negative where a node shrank under its pods."""
+        index = self._columns.resource_index.get(resource)
+        if index is None:
+            return np.zeros(self._size, dtype=np.int64)
+        columns = self._columns
+        free: PerNode = columns.allocatable[index, self._pick] - columns.requested[
+            index, self._pick
+        ]  # fmt: skip
+        return free
+
+    def scored_requested(self, which: int) -> PerNode:
+        """Cpu (0) or memory (1) taken, with kube-scheduler's defaults for unstated requests."""
+        return _sealed(self._columns.scored[which, self._pick])
+
+    def lowest_priority(self) -> PerNode:
+        return _sealed(self._columns.lowest_priority[self._pick])
+
+    # -- what kind of node -------------------------------------------------------------------
+
+    def present(self) -> NodeMask:
+        return _sealed(self._columns.present[self._pick])
+
+    def cordoned(self) -> NodeMask:
+        return _sealed(self._columns.cordoned[self._pick])
+
+    def distrusted(self) -> NodeMask:
+        return _sealed(self._columns.distrusted[self._pick])
+
+    def named(self, names: Iterable[str]) -> NodeMask:
+        wanted = frozenset(names)
+        return np.fromiter(
+            (node is not None and node.name in wanted for node in self.objects()),
+            dtype=np.bool_,
+            count=self._size,
+        )
+
+    def has_label(self, key: str) -> NodeMask:
+        return self._columns.label(key).exists(self._pick)
+
+    def label_in(self, key: str, values: tuple[str, ...]) -> NodeMask:
+        return self._columns.label(key).is_in(values, self._pick)
+
+    def label_compares(self, key: str, operator: str, bound: int) -> NodeMask:
+        return self._columns.label(key).compares(operator, bound, self._pick)
+
+    def taints_pass(self, accepts: Callable[[tuple[Taint, ...]], bool]) -> NodeMask:
+        """Asks once for each distinct set of taints, however many nodes carry it."""
+        table = np.fromiter(map(accepts, self._columns.taint_sets), dtype=np.bool_)
+        passed: NodeMask = table[self._columns.taint_set[self._pick]]
+        return passed
+
+    def port_taken(self, wanted: HostPort) -> NodeMask:
+        taken = np.zeros(self._columns.size, dtype=np.bool_)
+        for row, held in self._columns.ports.get((wanted.protocol, wanted.port), {}).items():
+            taken[row] = any(wanted.conflicts(other) for other in held)
+        chosen: NodeMask = taken[self._pick]
+        return chosen
+
+    def _amounts(self, table: PerNode, resource: str) -> PerNode:
+        index = self._columns.resource_index.get(resource)
+        if index is None:
+            return np.zeros(self._size, dtype=np.int64)
+        return _sealed(table[index, self._pick])
+
+
+def _sealed(array: A) -> A:
+    """A stray write in a rule must raise, not change the cluster."""
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,107 @@
+from builders import a_node, a_pod, drawing, drawn
+from fairlead.cluster.aspects import EVERYTHING, NOTHING, Aspect
+from fairlead.cluster.cluster import Cluster
+from fairlead.model.nodes import GPU
+from fairlead.model.pods import HostPort
+
+
+def test_an_assumed_pod_takes_what_it_needs_at_once() -> None:
+    cluster = drawn("n1 ....")
+    cluster.assume(a_pod(gpus=3), "n1")
+    assert drawing(cluster) == ["n1 ###."]
+
+
+def test_confirming_an_assumed_pod_changes_nothing() -> None:
+    cluster = drawn("n1 ....")
+    pod = a_pod(gpus=3, uid="u")
+    cluster.assume(pod, "n1")
+    mark = cluster.changes.mark
+    assert cluster.confirm(a_pod(gpus=3, uid="u", node="n1")) is NOTHING
+    assert cluster.changes.mark == mark
+    assert not cluster.holdings["u"].assumed
+
+
+def test_a_pod_that_landed_elsewhere_moves_its_holding() -> None:
+    cluster = drawn("n1 ..", "n2 ..")
+    cluster.assume(a_pod(gpus=2, uid="u"), "n1")
+    cluster.confirm(a_pod(gpus=2, uid="u", node="n2"))
+    assert drawing(cluster) == ["n1 ..", "n2 ##"]
+
+
+def test_removing_twice_frees_once() -> None:
+    cluster = drawn("n1 ....")
+    cluster.confirm(a_pod(gpus=2, uid="u", node="n1"))
+    assert cluster.remove("u") == Aspect.USAGE
+    assert cluster.remove("u") is NOTHING
+    assert drawing(cluster) == ["n1 ...."]
+
+
+def test_pods_may_be_seen_before_their_node() -> None:
+    cluster = Cluster()
+    cluster.confirm(a_pod(gpus=2, node="late"))
+    cluster.put_node(a_node("late", gpus=4))
+    assert drawing(cluster) == ["late ##.."]
+
+
+def test_a_node_that_comes_back_finds_its_pods_still_there() -> None:
+    cluster = drawn("n1 ####", "n2 ..")
+    cluster.remove_node("n1")
+    assert drawing(cluster) == ["n2 .."]
+    cluster.put_node(a_node("n1", gpus=4))
+    assert drawing(cluster) == ["n1 ####", "n2 .."]
+
+
+def test_the_row_of_a_removed_node_starts_clean_for_the_next() -> None:
+    cluster = drawn("old ####")
+    port = HostPort(80)
+    cluster.confirm(a_pod(node="old", host_ports=(port,)))
+    cluster.remove_node("old")
+    cluster.put_node(a_node("new", gpus=2))
+    assert cluster.row_of == {"new": 0}
+    assert drawing(cluster) == ["new .."]
+    assert not cluster.nodes.port_taken(port).any()
+
+
+def test_a_resized_pod_takes_what_it_was_given() -> None:
+    cluster = drawn("n1 ....")
+    cluster.confirm(a_pod(gpus=1, uid="u", node="n1"))
+    cluster.confirm(a_pod(gpus=1, uid="u", node="n1", usage=((GPU, 3),)))
+    assert drawing(cluster) == ["n1 ###."]
+
+
+def test_more_nodes_and_resources_than_there_was_room_for() -> None:
+    cluster = Cluster()
+    for number in range(300):
+        cluster.put_node(a_node(f"n{number:03d}", resources={f"example.com/r{number}": 1}))
+    cluster.confirm(a_pod(node="n299", resources={"example.com/r299": 1}))
+    assert int(cluster.nodes.free("example.com/r299").sum()) == 0
+    assert int(cluster.nodes.free("example.com/r298").sum()) == 1
+    assert int(cluster.nodes.free("unheard.of/thing").sum()) == 0
+
+
+def test_changes_name_what_changed() -> None:
+    cluster = Cluster()
+    assert cluster.put_node(a_node("n", version="1")) == EVERYTHING
+    assert cluster.put_node(a_node("n", version="2")) == NOTHING
+    assert cluster.put_node(a_node("n", version="3", labels={"a": "b"})) == Aspect.LABELS
+    both = cluster.put_node(a_node("n", gpus=4, unschedulable=True))
+    assert both == Aspect.LABELS | Aspect.ALLOCATABLE | Aspect.TAINTS
+
+
+def test_lowest_priority_follows_the_pods() -> None:
+    cluster = drawn("n1 ........")
+    for priority in (5, -3, 9):
+        cluster.confirm(a_pod(uid=f"u{priority}", node="n1", priority=priority))
+    assert cluster.nodes.lowest_priority()[0] == -3
+    cluster.remove("u-3")
+    assert cluster.nodes.lowest_priority()[0] == 5
+
+
+def test_trust_returns_only_when_every_cause_is_gone() -> None:
+    cluster = drawn("n1 .")
+    cluster.distrust("n1", "default/a")
+    cluster.distrust("n1", "default/b")
+    cluster.trust("default/a")
+    assert cluster.nodes.distrusted()[0]
+    cluster.trust("default/b")
+    assert not cluster.nodes.distrusted()[0]
