@@ -1,0 +1,104 @@
+"""The plugin contract: one request in, one answer for every node out.
+
+A plugin is a frozen dataclass whose fields are its options. It reads the nodes it is given, keeps
+nothing between calls, does no I/O, and answers for each node by that node alone: it may be asked
+about all nodes at once or about the few that changed.
+
+`reads` names what its answer depends on. Answers are shared between equal requests and recomputed
+only where something in `reads` changed, so a plugin that forgets an aspect gives stale answers
+(the contract suite in `tests/plugins/test_contract.py` finds that out).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, runtime_checkable
+
+from fairlead.cluster.arrays import NodeMask, NodeScores
+from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.nodes import Nodes
+from fairlead.model.pods import PodRequest
+
+HIGHEST_SCORE = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One sentence about the nodes where it is true. A node may have several reasons."""
+
+    text: str
+    where: NodeMask
+    #: Where evicting somebody could change the answer.
+    curable: NodeMask
+
+
+@runtime_checkable
+class Filter(Protocol):
+    """Rules nodes out."""
+
+    name: ClassVar[str]
+    reads: ClassVar[Aspect]
+    #: Shown to users as "<count> <refusal>".
+    refusal: ClassVar[str]
+    #: Could evicting pods change the answer?
+    curable: ClassVar[bool]
+
+    def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
+        """True where the pod may run."""
+        ...
+
+
+@runtime_checkable
+class ExplainsItself(Protocol):
+    """A filter with more to say than one sentence."""
+
+    def reasons(self, request: PodRequest, nodes: Nodes) -> Iterable[Reason]:
+        """Why, for the nodes that it does not allow."""
+        ...
+
+
+@runtime_checkable
+class TellsDetail(Protocol):
+    """A filter that can put numbers to its refusal, for `fairlead explain`."""
+
+    def detail(self, request: PodRequest, node: Nodes) -> str:
+        """One line about the single node given, such as "asked 2 nvidia.com/gpu, 1 of 8 free"."""
+        ...
+
+
+@runtime_checkable
+class Score(Protocol):
+    """Ranks nodes. The profile, not the plugin, decides how much a score weighs."""
+
+    name: ClassVar[str]
+    reads: ClassVar[Aspect]
+
+    def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
+        """100 where the plugin likes the node most, 0 where least; refused nodes do not matter."""
+        ...
+
+
+@runtime_checkable
+class Picker(Protocol):
+    """Has the last word: takes one of the nodes that passed every filter."""
+
+    name: ClassVar[str]
+
+    def pick(self, request: PodRequest, nodes: Nodes, scores: NodeScores) -> int:
+        """A position in `nodes`, all of which are allowed, or -1 for none of them."""
+        ...
+
+
+Plugin = Filter | Score | Picker
+
+
+def marks_of(plugin: Plugin) -> tuple[str, ...]:
+    """Pod labels and annotations the plugin reads; they become part of the request."""
+    return tuple(getattr(plugin, "marks", ()))
+
+
+def reasons_of(rule: Filter, request: PodRequest, nodes: Nodes) -> Iterable[Reason]:
+    """The filter's reasons, or its one refusal for all the nodes it does not allow."""
+    if isinstance(rule, ExplainsItself):
+        return rule.reasons(request, nodes)
+    refused = ~rule.allows(request, nodes)
+    return [Reason(rule.refusal, refused, refused if rule.curable else nodes.none())]

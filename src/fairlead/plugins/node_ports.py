@@ -1,0 +1,23 @@
+"""A host port belongs to one pod at a time."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fairlead.cluster.arrays import NodeMask
+from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.nodes import Nodes
+from fairlead.model.pods import PodRequest
+
+
+@dataclass(frozen=True, slots=True)
+class NodePorts:
+    name: ClassVar[str] = "NodePorts"
+    reads: ClassVar[Aspect] = Aspect.PORTS
+    refusal: ClassVar[str] = "node(s) didn't have free ports for the requested pod ports"
+    curable: ClassVar[bool] = True
+
+    def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
+        allowed = nodes.all()
+        for port in request.host_ports:
+            allowed &= ~nodes.port_taken(port)
+        return allowed

@@ -1,0 +1,48 @@
+"""What the pod asks for must be free on the node."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fairlead.cluster.arrays import NodeMask
+from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.nodes import Nodes
+from fairlead.model.pods import PodRequest
+from fairlead.model.quantities import PODS
+from fairlead.plugins.api import Reason
+
+_ONE_POD = 1
+
+
+@dataclass(frozen=True, slots=True)
+class NodeResourcesFit:
+    name: ClassVar[str] = "NodeResourcesFit"
+    reads: ClassVar[Aspect] = Aspect.USAGE | Aspect.ALLOCATABLE
+    refusal: ClassVar[str] = "node(s) lack free resources"
+    curable: ClassVar[bool] = True
+
+    def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
+        allowed: NodeMask = nodes.free(PODS) >= _ONE_POD
+        for resource, need in request.resources:
+            allowed &= nodes.free(resource) >= need
+        return allowed
+
+    def reasons(self, request: PodRequest, nodes: Nodes) -> Iterable[Reason]:
+        """One reason for each resource that is short, as kube-scheduler counts them."""
+        # A node where one request exceeds all there is cannot be helped by evicting anyone.
+        hopeless = nodes.none()
+        for resource, need in request.resources:
+            hopeless |= nodes.allocatable(resource) < need
+        crowded: NodeMask = nodes.free(PODS) < _ONE_POD
+        yield Reason("Too many pods", crowded, crowded & ~hopeless)
+        for resource, need in request.resources:
+            short: NodeMask = nodes.free(resource) < need
+            yield Reason(f"Insufficient {resource}", short, short & ~hopeless)
+
+    def detail(self, request: PodRequest, node: Nodes) -> str:
+        asked = [*request.resources, (PODS, _ONE_POD)]
+        return "; ".join(
+            f"asked {need} {resource}, {max(0, free)} of {int(node.allocatable(resource)[0])} free"
+            for resource, need in asked
+            if (free := int(node.free(resource)[0])) < need
+        )

@@ -1,0 +1,20 @@
+"""Nothing new goes where we cannot tell what is free."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fairlead.cluster.arrays import NodeMask
+from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.nodes import Nodes
+from fairlead.model.pods import PodRequest
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTrusted:
+    name: ClassVar[str] = "NodeTrusted"
+    reads: ClassVar[Aspect] = Aspect.TRUST
+    refusal: ClassVar[str] = "node(s) held something that could not be read"
+    curable: ClassVar[bool] = False
+
+    def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
+        return ~nodes.distrusted()

@@ -1,0 +1,60 @@
+"""Every plugin by name. Built-ins are listed here; a program may add those of its users."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from fairlead.model.errors import ConfigError, UnknownPlugin
+from fairlead.plugins.allocation import LeastAllocated, MostAllocated
+from fairlead.plugins.api import Filter, Plugin, Score
+from fairlead.plugins.gpu_best_fit import GpuBestFit
+from fairlead.plugins.node_affinity import NodeAffinity
+from fairlead.plugins.node_name import NodeName
+from fairlead.plugins.node_ports import NodePorts
+from fairlead.plugins.node_resources_fit import NodeResourcesFit
+from fairlead.plugins.node_trusted import NodeTrusted
+from fairlead.plugins.node_unschedulable import NodeUnschedulable
+from fairlead.plugins.spread import Spread
+from fairlead.plugins.taint_toleration import TaintToleration
+
+# The order is kube-scheduler's: a node counts under the first rule that refuses it. Our own rule
+# comes last, so that its words come after those that users know.
+FILTERS: tuple[type[Filter], ...] = (
+    NodeUnschedulable,
+    NodeName,
+    TaintToleration,
+    NodeAffinity,
+    NodePorts,
+    NodeResourcesFit,
+    NodeTrusted,
+)
+SCORES: tuple[type[Score], ...] = (GpuBestFit, LeastAllocated, MostAllocated, Spread)
+
+
+class Registry:
+    """Plugin classes by name; a name can be taken once."""
+
+    def __init__(self, kinds: Iterable[type[Plugin]] = (*FILTERS, *SCORES)) -> None:
+        self._kinds: dict[str, type[Plugin]] = {}
+        for kind in kinds:
+            self.add(kind)
+
+    def add(self, kind: type[Plugin]) -> None:
+        taken = self._kinds.get(kind.name)
+        if taken is not None and taken is not kind:
+            raise ConfigError(
+                f"two plugins are named {kind.name!r}: {taken.__module__} and {kind.__module__}; "
+                "rename one of them"
+            )
+        self._kinds[kind.name] = kind
+
+    def find(self, name: str) -> type[Plugin]:
+        kind = self._kinds.get(name)
+        if kind is None:
+            near = get_close_matches(name, self._kinds, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(self.names)}"
+            raise UnknownPlugin(f"no plugin is named {name!r}; {hint}")
+        return kind
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(self._kinds)
