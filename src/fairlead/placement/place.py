@@ -1,0 +1,94 @@
+"""Choosing a node for a pod, or saying why there is none."""
+
+from collections import Counter
+
+import numpy as np
+
+from fairlead.cluster.arrays import NodeMask
+from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.nodes import Nodes
+from fairlead.model.pods import Pod
+from fairlead.placement.profile import Profile
+from fairlead.placement.verdicts import Placed, Refused, Verdict
+from fairlead.placement.views import REFUSED, View, Views, first_refusals
+from fairlead.plugins.api import Picker, reasons_of
+
+
+class Placement:
+    """Answers for pods of one profile. It looks, and changes nothing."""
+
+    def __init__(self, profile: Profile, cluster: Cluster) -> None:
+        self.profile = profile
+        self._cluster = cluster
+        self._views = Views(profile, cluster)
+
+    def view(self, pod: Pod) -> View:
+        """The answers shared by all pods that ask for the same."""
+        return self._views.of(pod.request_with(self.profile.marks))
+
+    def place(self, pod: Pod) -> Verdict:
+        """Where the pod goes; among equally good nodes the first, so that a replay agrees."""
+        view = self.view(pod)
+        row = self._best(view)
+        if row < 0:
+            return self._refused(view, pod.priority)
+        return Placed(self._cluster.node_at(row).name, float(view.total[row]))
+
+    def _refused(self, view: View, priority: int) -> Refused:
+        refused = view.refusals.get(priority)
+        if refused is None:
+            refused = refuse(view, self.profile, self._cluster, priority)
+            view.refusals[priority] = refused
+        return refused
+
+    def _best(self, view: View) -> int:
+        if self.profile.picker:
+            return _picked(self.profile.picker, view, self._cluster)
+        if not len(view.total):
+            return -1
+        row = int(view.total.argmax())
+        return row if view.total[row] > REFUSED else -1
+
+
+def refuse(view: View, profile: Profile, cluster: Cluster, priority: int) -> Refused:
+    """The refusal of a view in which no node is feasible."""
+    nodes = cluster.nodes
+    present = nodes.present()
+    counts: Counter[str] = Counter()
+    refusers = []
+    woken_by = Aspect.PRESENCE
+    curable = nodes.none()
+    for rule, first in zip(
+        profile.filters, first_refusals(view, profile.filters, present), strict=True
+    ):
+        if not first.any():
+            continue
+        refusers.append(rule.name)
+        woken_by |= rule.reads
+        for reason in reasons_of(rule, view.request, nodes):
+            counts[reason.text] += int(np.count_nonzero(reason.where & first))
+            curable |= reason.curable & first
+    left = present & view.allowed.all(axis=0)
+    if profile.picker and left.any():
+        counts[f"node(s) were passed over by {profile.picker.name}"] = int(left.sum())
+    return Refused(
+        nodes=len(cluster),
+        reasons=tuple(sorted((text, count) for text, count in counts.items() if count)),
+        refusers=tuple(refusers),
+        woken_by=woken_by,
+        curable_nodes=int(np.count_nonzero(curable)),
+        victims=_has_victims(curable, nodes, priority),
+    )
+
+
+def _has_victims(curable: NodeMask, nodes: Nodes, priority: int) -> bool:
+    return bool((curable & (nodes.lowest_priority() < priority)).any())
+
+
+def _picked(picker: Picker, view: View, cluster: Cluster) -> int:
+    rows = np.flatnonzero(view.total > REFUSED)
+    if not len(rows):
+        return -1
+    position = picker.pick(view.request, Nodes(cluster.columns, rows), view.total[rows])
+    return int(rows[position]) if 0 <= position < len(rows) else -1

@@ -1,0 +1,125 @@
+"""One request's answers for every node, kept up to date at the cost of what changed.
+
+A view holds a row of booleans for each filter, a row of numbers for each score, and their total.
+After a placement only one node differs, and only rules that read what a placement changes are
+asked again, about that node alone. So a burst of equal pods costs little more than its binds.
+"""
+
+from collections import OrderedDict
+from functools import reduce
+from operator import or_
+
+import numpy as np
+
+from fairlead.cluster.arrays import NodeMask, NodeScores, RowPick
+from fairlead.cluster.aspects import EVERYTHING, Aspect
+from fairlead.cluster.changes import Bits
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.nodes import Nodes
+from fairlead.model.pods import PodRequest
+from fairlead.placement.profile import Profile
+from fairlead.placement.verdicts import Refused
+from fairlead.plugins.api import Filter
+
+REFUSED = -np.inf
+_PRESENCE = int(Aspect.PRESENCE)
+
+# Beyond this many changed rows one call for all of them is cheaper than a call for each.
+_FEW = 4
+
+
+class View:
+    """Call `refresh` before reading; nothing here looks at the cluster by itself."""
+
+    def __init__(self, profile: Profile, request: PodRequest, cluster: Cluster) -> None:
+        self._profile = profile
+        self.request = request
+        self._cluster = cluster
+        self._filter_reads = [int(rule.reads) for rule in profile.filters]
+        self._score_reads = [int(score.reads) for score, _ in profile.scores]
+        self._weights = np.array([weight for _, weight in profile.scores], dtype=np.float64)
+        self._mark = (-1, 0)
+        self.allowed: NodeMask  # (filters, rows)
+        self._scores: NodeScores  # (scores, rows)
+        self.total: NodeScores  # (rows,) with `REFUSED` where any filter refuses
+        #: By priority of the asking pod; void as soon as anything changes.
+        self.refusals: dict[int, Refused] = {}
+
+    def refresh(self) -> None:
+        log = self._cluster.changes
+        if log.mark == self._mark:
+            return
+        self.refusals.clear()
+        changed = log.since(self._mark)
+        if changed is None:
+            self._start_over()
+        elif len(changed) <= _FEW:
+            for row, aspects in changed.items():
+                self._update(slice(row, row + 1), aspects)
+        else:
+            rows = np.fromiter(changed, dtype=np.intp, count=len(changed))
+            self._update(rows, reduce(or_, changed.values()))
+        self._mark = log.mark
+
+    @property
+    def feasible(self) -> bool:
+        """Is there any node for this request?"""
+        return bool(len(self.total)) and bool(self.total.max() > REFUSED)
+
+    def _start_over(self) -> None:
+        rows = self._cluster.columns.size
+        self.allowed = np.zeros((len(self._profile.filters), rows), dtype=np.bool_)
+        self._scores = np.zeros((len(self._profile.scores), rows), dtype=np.float64)
+        self.total = np.full(rows, REFUSED)
+        self._update(slice(0, rows), EVERYTHING)
+
+    def _update(self, pick: RowPick, aspects: Bits) -> None:
+        nodes = Nodes(self._cluster.columns, pick)
+        profile, request = self._profile, self.request
+        for index, reads in enumerate(self._filter_reads):
+            if aspects & (reads | _PRESENCE):
+                self.allowed[index, pick] = profile.filters[index].allows(request, nodes)
+        for index, reads in enumerate(self._score_reads):
+            if aspects & (reads | _PRESENCE):
+                self._scores[index, pick] = profile.scores[index][0].rate(request, nodes)
+        passed = self.allowed[:, pick].all(axis=0) & nodes.present()
+        self.total[pick] = np.where(passed, self._weights @ self._scores[:, pick], REFUSED)
+
+
+class Views:
+    """The views of one profile, the least recently used of them forgotten first."""
+
+    def __init__(self, profile: Profile, cluster: Cluster, bytes_kept: int = 128 << 20) -> None:
+        self.profile = profile
+        self._cluster = cluster
+        self._bytes_kept = bytes_kept
+        self._views: OrderedDict[PodRequest, View] = OrderedDict()
+
+    def of(self, request: PodRequest) -> View:
+        """The up-to-date view of a request."""
+        view = self._views.get(request)
+        if view is None:
+            view = self._views[request] = View(self.profile, request, self._cluster)
+            if len(self._views) > self._most:
+                self._views.popitem(last=False)
+        else:
+            self._views.move_to_end(request)
+        view.refresh()
+        return view
+
+    @property
+    def _most(self) -> int:
+        """As many views as fit into the bytes; each costs a few numbers for every node."""
+        each = len(self.profile.filters) + 8 * (len(self.profile.scores) + 1)
+        return max(64, self._bytes_kept // (each * max(1, self._cluster.columns.size)))
+
+
+def first_refusals(view: View, filters: tuple[Filter, ...], present: NodeMask) -> list[NodeMask]:
+    """For each filter, the nodes that it was the first to refuse."""
+    left = present.copy()
+    first = []
+    for index in range(len(filters)):
+        refused = left & ~view.allowed[index]
+        first.append(refused)
+        left &= view.allowed[index]
+    return first
