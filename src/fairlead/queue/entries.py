@@ -1,0 +1,38 @@
+"""A pod in the queue, and what the queue remembers about it."""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from fairlead.cluster.aspects import NOTHING, Aspect
+from fairlead.model.pods import Pod, PodRequest
+
+# Scheduler name and request: pods of one group get the same answer.
+Group = tuple[str, PodRequest]
+
+
+class Pool(Enum):
+    ACTIVE = auto()  #: to be tried next
+    BACKOFF = auto()  #: to be tried when its time has come
+    WAITING = auto()  #: nothing fits until something changes
+    GATED = auto()  #: its scheduling gates are not lifted yet
+    NONE = auto()  #: in no pool: being tried or bound
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    pod: Pod
+    #: When it last entered the queue: a pod that failed goes behind its equals.
+    queued_s: float
+    #: When it first could have been scheduled.
+    first_queued_s: float
+    pool: Pool = Pool.NONE
+    attempts: int = 0
+    refusals: int = 0
+    #: Failures in a row that were nobody's verdict: a denied bind, an API server that is away.
+    errors: int = 0
+    due_s: float = 0.0
+    #: What could end its wait, and with whom it waits.
+    woken_by: Aspect = NOTHING
+    group: Group | None = None
+    #: The one heap entry that stands for it; older ones are void.
+    ticket: int = -1

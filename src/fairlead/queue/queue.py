@@ -1,0 +1,215 @@
+"""Who is next: the pools a pending pod moves through.
+
+             ┌───────────── gates lifted ───────────── GATED
+             ▼
+    put ─▶ ACTIVE ─ pop ─▶ (tried) ─ refused ─▶ WAITING
+             ▲                │                    │ something it waits for changed,
+             │          error │                    │ or five minutes passed
+             │                ▼                    ▼
+             └──── due ──── BACKOFF ◀──────────────┘   (to ACTIVE when its backoff is over)
+
+Order is by priority, then by time of entry. An idle queue gives out a refused pod before its
+backoff is over, since nobody else is waiting; a pod whose bind failed always waits it out.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from itertools import count
+
+from fairlead.cluster.aspects import Aspect
+from fairlead.model.pods import Pod
+from fairlead.queue.entries import Entry, Group, Pool
+
+FIRST_BACKOFF_S = 1.0
+LONGEST_BACKOFF_S = 10.0
+LONGEST_WAIT_S = 300.0
+
+_FAILED = "ScheduleAttemptFailure"
+
+
+class _Heap:
+    """Entries by two keys. Entries that moved on meanwhile are dropped when they come up."""
+
+    def __init__(self, tickets: Iterator[int]) -> None:
+        self._tickets = tickets
+        self._heap: list[tuple[float, float, int, Entry]] = []
+
+    def push(self, first: float, second: float, entry: Entry) -> None:
+        entry.ticket = next(self._tickets)
+        heappush(self._heap, (first, second, entry.ticket, entry))
+
+    def head(self) -> tuple[float, Entry] | None:
+        while self._heap:
+            first, _, ticket, entry = self._heap[0]
+            if entry.ticket == ticket:
+                return first, entry
+            heappop(self._heap)
+        return None
+
+
+class SchedulingQueue:
+    """Every pending pod is in exactly one pool, or handed out by `pop` and not yet returned."""
+
+    def __init__(self) -> None:
+        tickets = count()
+        self._entries: dict[str, Entry] = {}
+        self._active = _Heap(tickets)
+        self._backoff = _Heap(tickets)
+        self._error_backoff = _Heap(tickets)
+        self._waiting: dict[Group, dict[str, Entry]] = {}
+        self._counts = dict.fromkeys(Pool, 0)
+        #: Pods that entered each pool, by what sent them there, in kube-scheduler's words.
+        self.entered: Counter[tuple[Pool, str]] = Counter()
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._entries
+
+    def get(self, uid: str) -> Entry | None:
+        return self._entries.get(uid)
+
+    def counts(self) -> dict[Pool, int]:
+        return dict(self._counts)
+
+    def next_due_s(self) -> float | None:
+        """When `pop` could have more to give without anything else happening."""
+        heads = (heap.head() for heap in (self._backoff, self._error_backoff))
+        windows = [head[0] + 1.0 for head in heads if head is not None]
+        return min(windows, default=None)
+
+    # -- pods come, change and go ------------------------------------------------------------
+
+    def put(self, pod: Pod, *, now: float) -> None:
+        """A pending pod was seen, for the first time or changed."""
+        entry = self._entries.get(pod.uid)
+        if entry is None:
+            entry = self._entries[pod.uid] = Entry(pod, now, now)
+            self._resume(entry, "UnschedulablePodAdd", now)
+        else:
+            self._replace(entry, pod, now)
+
+    def remove(self, uid: str) -> Entry | None:
+        """Forgets the pod, also one that is being tried or bound."""
+        entry = self._entries.pop(uid, None)
+        if entry is not None:
+            self._leave(entry)
+        return entry
+
+    def _replace(self, entry: Entry, pod: Pod, now: float) -> None:
+        old, entry.pod = entry.pod, pod
+        if entry.pool is Pool.WAITING and _asks_anew(old, pod):
+            self._leave(entry)
+            self._resume(entry, "UnschedulablePodUpdate", now)
+        elif entry.pool is Pool.GATED and not pod.gates:
+            self._leave(entry)
+            entry.queued_s = entry.first_queued_s = now
+            self._resume(entry, "UnschedulablePodUpdate", now)
+
+    # -- trying ------------------------------------------------------------------------------
+
+    def pop(self, *, now: float) -> Entry | None:
+        """The next pod to try; it stays known, in no pool, until it is returned or removed."""
+        self._move_due(self._backoff, now)
+        self._move_due(self._error_backoff, now)
+        head = self._active.head() or self._backoff.head()
+        if head is None:
+            return None
+        entry = head[1]
+        self._leave(entry)
+        entry.attempts += 1
+        return entry
+
+    def park(self, entry: Entry, group: Group, *, woken_by: Aspect, now: float) -> None:
+        """No node fits: wait until something in `woken_by` changes."""
+        entry.refusals += 1
+        entry.errors = 0
+        entry.woken_by = woken_by
+        entry.group = group
+        _set_back(entry, entry.refusals, now)
+        self._enter(entry, Pool.WAITING, _FAILED)
+        self._waiting.setdefault(group, {})[entry.pod.uid] = entry
+
+    def retry(self, entry: Entry, *, now: float) -> None:
+        """It failed for no verdict's sake: try again after a while."""
+        entry.errors += 1
+        _set_back(entry, entry.errors, now)
+        self._back_off(entry, self._error_backoff, _FAILED)
+
+    # -- waiting -----------------------------------------------------------------------------
+
+    def waiting(self, changed: Aspect) -> list[Entry]:
+        """One pod of each group that waits for any of these changes."""
+        first = (next(iter(entries.values())) for entries in self._waiting.values())
+        return [entry for entry in first if entry.woken_by & changed]
+
+    def wake(self, group: Group, cause: str, *, now: float) -> None:
+        """All pods of the group may try again."""
+        for entry in list(self._waiting.get(group, {}).values()):
+            self._leave(entry)
+            self._resume(entry, cause, now)
+
+    def flush(self, *, now: float) -> None:
+        """Lets pods that have waited for five minutes try again, whatever happened or did not."""
+        overdue = [
+            entry
+            for entries in self._waiting.values()
+            for entry in entries.values()
+            if now - entry.queued_s > LONGEST_WAIT_S
+        ]
+        for entry in overdue:
+            self._leave(entry)
+            self._resume(entry, "UnschedulableTimeout", now)
+
+    # -- pools -------------------------------------------------------------------------------
+
+    def _resume(self, entry: Entry, cause: str, now: float) -> None:
+        if entry.pod.gates:
+            self._enter(entry, Pool.GATED, cause)
+        elif entry.due_s > now:
+            self._back_off(entry, self._backoff, cause)
+        else:
+            self._activate(entry, cause)
+
+    def _activate(self, entry: Entry, cause: str) -> None:
+        self._enter(entry, Pool.ACTIVE, cause)
+        self._active.push(-entry.pod.priority, entry.queued_s, entry)
+
+    def _back_off(self, entry: Entry, heap: _Heap, cause: str) -> None:
+        self._enter(entry, Pool.BACKOFF, cause)
+        # Whole seconds, so that within each of them priority decides.
+        heap.push(entry.due_s // 1.0, -entry.pod.priority, entry)
+
+    def _move_due(self, heap: _Heap, now: float) -> None:
+        while (head := heap.head()) is not None and head[0] < now // 1.0:
+            self._leave(head[1])
+            self._activate(head[1], "BackoffComplete")
+
+    def _enter(self, entry: Entry, pool: Pool, cause: str) -> None:
+        entry.pool = pool
+        self._counts[pool] += 1
+        self.entered[pool, cause] += 1
+
+    def _leave(self, entry: Entry) -> None:
+        if entry.group is not None:
+            together = self._waiting[entry.group]
+            del together[entry.pod.uid]
+            if not together:
+                del self._waiting[entry.group]
+            entry.group = None
+        if entry.pool is not Pool.NONE:
+            self._counts[entry.pool] -= 1
+        entry.pool = Pool.NONE
+        entry.ticket = -1
+
+
+def _asks_anew(old: Pod, new: Pod) -> bool:
+    """Did the pod itself change in a way that could matter? Its status never does."""
+    return (old.request, old.problem) != (new.request, new.problem) or (
+        (old.labels, old.annotations) != (new.labels, new.annotations)
+    )
+
+
+def _set_back(entry: Entry, failures: int, now: float) -> None:
+    entry.queued_s = now
+    doubled = FIRST_BACKOFF_S * 2.0 ** min(failures - 1, 10)
+    entry.due_s = now + min(doubled, LONGEST_BACKOFF_S)

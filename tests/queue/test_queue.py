@@ -1,0 +1,116 @@
+import pytest
+
+from builders import a_pod
+from fairlead.cluster.aspects import Aspect
+from fairlead.queue.entries import Pool
+from fairlead.queue.queue import SchedulingQueue
+
+
+@pytest.fixture
+def queue() -> SchedulingQueue:
+    return SchedulingQueue()
+
+
+def names(queue: SchedulingQueue, now: float) -> list[str]:
+    found = []
+    while (entry := queue.pop(now=now)) is not None:
+        found.append(entry.pod.name)
+    return found
+
+
+def park(queue: SchedulingQueue, entry, now: float) -> None:
+    queue.park(entry, ("s", entry.pod.request), woken_by=Aspect.USAGE, now=now)
+
+
+def test_higher_priority_first_then_first_come(queue: SchedulingQueue) -> None:
+    for number, (name, priority) in enumerate([("a", 0), ("b", 5), ("c", 5), ("d", -1)]):
+        queue.put(a_pod(name, priority=priority), now=float(number))
+    assert names(queue, 10.0) == ["b", "c", "a", "d"]
+
+
+def test_a_failed_pod_goes_behind_its_equals(queue: SchedulingQueue) -> None:
+    queue.put(a_pod("failed"), now=0.0)
+    park(queue, queue.pop(now=1.0), now=1.0)
+    queue.put(a_pod("new", gpus=1), now=2.0)
+    for entry in queue.waiting(Aspect.USAGE):
+        queue.wake(entry.group, "test", now=9.0)
+    queue.put(a_pod("newer", gpus=2), now=0.5)
+    assert names(queue, 9.0) == ["newer", "failed", "new"]
+
+
+def test_backoff_doubles_up_to_ten_seconds(queue: SchedulingQueue) -> None:
+    queue.put(a_pod("p"), now=0.0)
+    waits = []
+    now = 0.0
+    for _ in range(6):
+        entry = queue.pop(now=now)
+        queue.retry(entry, now=now)
+        waits.append(entry.due_s - now)
+        now = entry.due_s + 1.0
+    assert waits == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+
+
+def test_a_pod_whose_bind_failed_waits_out_its_backoff(queue: SchedulingQueue) -> None:
+    queue.put(a_pod("p"), now=0.0)
+    queue.retry(queue.pop(now=0.0), now=0.0)
+    assert queue.pop(now=0.9) is None
+    assert queue.next_due_s() == 2.0
+    assert names(queue, 2.0) == ["p"]
+
+
+def test_an_idle_queue_gives_a_woken_pod_out_before_its_backoff_is_over(queue) -> None:
+    queue.put(a_pod("p"), now=0.0)
+    entry = queue.pop(now=0.0)
+    park(queue, entry, now=0.0)
+    queue.wake(entry.group, "test", now=0.1)
+    assert entry.pool is Pool.BACKOFF
+    queue.put(a_pod("fresh"), now=0.1)
+    assert names(queue, 0.2) == ["fresh", "p"]
+
+
+def test_gated_pods_are_not_tried_until_their_gates_are_gone(queue: SchedulingQueue) -> None:
+    queue.put(a_pod("p", uid="u", gates=("wait",)), now=0.0)
+    assert queue.pop(now=0.0) is None
+    assert queue.counts()[Pool.GATED] == 1
+    queue.put(a_pod("p", uid="u"), now=50.0)
+    entry = queue.pop(now=50.0)
+    assert entry.first_queued_s == 50.0
+
+
+def test_a_status_update_wakes_nobody_but_a_change_of_the_pod_does(queue) -> None:
+    queue.put(a_pod("p", uid="u", gpus=4), now=0.0)
+    park(queue, queue.pop(now=0.0), now=0.0)
+    queue.put(a_pod("p", uid="u", gpus=4, condition=("Unschedulable", "x")), now=1.0)
+    assert queue.get("u").pool is Pool.WAITING
+    queue.put(a_pod("p", uid="u", gpus=1), now=5.0)
+    assert queue.get("u").pool is Pool.ACTIVE
+
+
+def test_only_those_who_wait_for_a_change_are_asked(queue: SchedulingQueue) -> None:
+    queue.put(a_pod("p"), now=0.0)
+    park(queue, queue.pop(now=0.0), now=0.0)
+    assert not queue.waiting(Aspect.LABELS | Aspect.TAINTS)
+    assert len(queue.waiting(Aspect.USAGE)) == 1
+
+
+def test_nobody_waits_longer_than_five_minutes(queue: SchedulingQueue) -> None:
+    queue.put(a_pod("p"), now=0.0)
+    park(queue, queue.pop(now=0.0), now=0.0)
+    queue.flush(now=300.0)
+    assert queue.pop(now=300.0) is None
+    queue.flush(now=300.1)
+    assert names(queue, 300.1) == ["p"]
+
+
+def test_a_removed_pod_is_gone_from_every_pool(queue: SchedulingQueue) -> None:
+    for number in range(4):
+        queue.put(a_pod(f"p{number}", uid=f"u{number}"), now=0.0)
+    first, second, third = (queue.pop(now=0.0) for _ in range(3))
+    park(queue, first, now=0.0)
+    queue.retry(second, now=0.0)
+    for number in range(4):
+        queue.remove(f"u{number}")
+    queue.flush(now=1000.0)
+    assert third is not None
+    assert names(queue, 1000.0) == []
+    assert sum(queue.counts().values()) == 0
