@@ -1,0 +1,34 @@
+"""The profiles that Fairlead brings along. Any of them can serve any scheduler name."""
+
+from collections.abc import Mapping
+
+from fairlead.model.errors import ConfigError
+from fairlead.model.nodes import GPU
+from fairlead.placement.profile import Profile
+from fairlead.plugins.allocation import LeastAllocated, MostAllocated
+from fairlead.plugins.api import Score
+from fairlead.plugins.gpu_best_fit import GpuBestFit
+from fairlead.plugins.registry import FILTERS
+from fairlead.plugins.spread import Spread
+
+_GPU_FIRST = {GPU: 10, "cpu": 1, "memory": 1}
+
+_SCORES: Mapping[str, tuple[tuple[Score, float], ...]] = {
+    # Names that other systems' users already have in their pods come first.
+    "gpu-scheduler": ((GpuBestFit(), 1.0),),
+    "toyscheduler": ((GpuBestFit(), 1.0),),
+    "binpack": ((MostAllocated(_GPU_FIRST), 1.0),),
+    "least-allocated": ((LeastAllocated(), 1.0),),
+    "spread": ((Spread(), 1.0),),
+}
+
+NAMES = tuple(_SCORES)
+#: Served when the user names no scheduler at all.
+SERVED_BY_DEFAULT = ("gpu-scheduler", "toyscheduler")
+
+
+def built_in(name: str) -> Profile:
+    scores = _SCORES.get(name)
+    if scores is None:
+        raise ConfigError(f"there is no profile {name!r}; choose one of {', '.join(NAMES)}")
+    return Profile(name, tuple(kind() for kind in FILTERS), scores)

@@ -1,0 +1,212 @@
+"""The scheduler itself: events in, instructions out.
+
+It does no I/O, reads no clock and draws no lots: the same events at the same times give the same
+instructions, live, in simulation and in tests. A driver feeds it what the API server says, carries
+out what it asks for, and tells it how that went.
+"""
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from fairlead.cluster.aspects import NOTHING, Aspect
+from fairlead.cluster.cluster import Cluster
+from fairlead.engine import events
+from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled, Bind, Instruction
+from fairlead.model.pods import Pod
+from fairlead.placement.place import Placement
+from fairlead.placement.profile import Profile
+from fairlead.placement.verdicts import Placed, Refused
+from fairlead.queue.entries import Entry, Pool
+from fairlead.queue.queue import SchedulingQueue
+
+FLUSH_EVERY_S = 30.0
+
+_FINAL = (events.BindProblem.GONE, events.BindProblem.TAKEN)
+
+UNSCHEDULABLE = "Unschedulable"
+SCHEDULER_ERROR = "SchedulerError"
+
+
+class Engine:
+    """One scheduler for one cluster, serving every scheduler name that has a profile."""
+
+    def __init__(self, profiles: Mapping[str, Profile]) -> None:
+        self.cluster = Cluster()
+        self.queue = SchedulingQueue()
+        self._placements = {
+            name: Placement(profile, self.cluster) for name, profile in profiles.items()
+        }
+        #: Pods whose bind is under way, by uid.
+        self._binding: dict[str, Entry] = {}
+        #: What became better for somebody since waiting pods were last looked at.
+        self._freed = NOTHING
+        self._flushed_s = 0.0
+
+    def handle(self, event: events.Event, *, now: float) -> list[Instruction]:
+        """Takes in one event. `now` never goes backwards."""
+        match event:
+            case events.Decide():
+                return self._decide(now)
+            case events.PodSeen(pod):
+                return self._see_pod(pod, now)
+            case events.BindDone(uid):
+                return self._bind_done(uid)
+            case events.PodGone(pod):
+                self._lose_pod(pod)
+            case events.NodeSeen(node):
+                self._freed |= self.cluster.put_node(node) | self.cluster.trust(f"node/{node.name}")
+            case events.NodeGone(name):
+                self.cluster.remove_node(name)
+            case events.NodeDistrusted(name, cause):
+                self.cluster.distrust(name, cause)
+            case events.TrustRestored(cause):
+                self._freed |= self.cluster.trust(cause)
+            case events.BindFailed():
+                return self._bind_failed(event, now)
+            case _:
+                assert_never(event)
+        return []
+
+    @property
+    def busy(self) -> bool:
+        """Would `Decide` have anything to do right now?"""
+        counts = self.queue.counts()
+        return bool(counts[Pool.ACTIVE] or self._freed)
+
+    def wake_at_s(self) -> float | None:
+        """When `Decide` should be sent at the latest, if nothing happens before."""
+        due = self.queue.next_due_s()
+        if not self.queue.counts()[Pool.WAITING]:
+            return due
+        flush = self._flushed_s + FLUSH_EVERY_S
+        return flush if due is None else min(due, flush)
+
+    def profile_of(self, scheduler: str) -> Profile | None:
+        placement = self._placements.get(scheduler)
+        return placement.profile if placement else None
+
+    # -- what the API server shows -----------------------------------------------------------
+
+    def _see_pod(self, pod: Pod, now: float) -> list[Instruction]:
+        self._freed |= self.cluster.trust(pod.key)
+        if pod.finished:
+            self._lose_pod(pod)
+        elif pod.node:
+            self._see_bound(pod)
+        elif pod.uid in self._binding:
+            self._binding[pod.uid].pod = pod
+        elif pod.scheduler in self._placements:
+            return self._see_pending(pod, now)
+        return []
+
+    def _see_bound(self, pod: Pod) -> None:
+        if pod.uid not in self._binding:
+            self.queue.remove(pod.uid)
+        self._freed |= self.cluster.confirm(pod)
+        if pod.problem:
+            self.cluster.distrust(pod.node, pod.key)
+
+    def _see_pending(self, pod: Pod, now: float) -> list[Instruction]:
+        if not pod.deleting:
+            self.queue.put(pod, now=now)
+            return []
+        if self.queue.remove(pod.uid) is None:
+            return []
+        return [AnnounceFailure(pod, SCHEDULER_ERROR, f"skip schedule deleting pod: {pod.key}")]
+
+    def _lose_pod(self, pod: Pod) -> None:
+        self.queue.remove(pod.uid)
+        self._freed |= self.cluster.remove(pod.uid) | self.cluster.trust(pod.key)
+
+    # -- deciding ----------------------------------------------------------------------------
+
+    def _decide(self, now: float) -> list[Instruction]:
+        self._wake(now)
+        entry = self.queue.pop(now=now)
+        if entry is None:
+            return []
+        pod = entry.pod
+        if pod.problem:
+            self.queue.park(entry, (pod.scheduler, pod.request), woken_by=NOTHING, now=now)
+            return [AnnounceFailure(pod, UNSCHEDULABLE, pod.problem)]
+        placement = self._placements[pod.scheduler]
+        try:
+            verdict = placement.place(pod)
+        except Exception as error:  # a user's plugin broke: this pod waits, the others go on
+            self.queue.retry(entry, now=now)
+            return [AnnounceFailure(pod, SCHEDULER_ERROR, f"a plugin failed: {error!r}")]
+        if isinstance(verdict, Placed):
+            return self._assume(entry, verdict)
+        return self._refuse(entry, placement.profile, verdict, now)
+
+    def _assume(self, entry: Entry, verdict: Placed) -> list[Instruction]:
+        self.cluster.assume(entry.pod, verdict.node)
+        self._binding[entry.pod.uid] = entry
+        return [Bind(entry.pod, verdict.node)]
+
+    def _refuse(
+        self, entry: Entry, profile: Profile, refused: Refused, now: float
+    ) -> list[Instruction]:
+        pod = entry.pod
+        group = (pod.scheduler, pod.request_with(profile.marks))
+        self.queue.park(entry, group, woken_by=refused.woken_by, now=now)
+        return [AnnounceFailure(pod, UNSCHEDULABLE, refused.message)]
+
+    def _wake(self, now: float) -> None:
+        """Lets waiting pods try again: those that would now find a node, and the very patient."""
+        if self._freed:
+            freed, self._freed = self._freed, NOTHING
+            for entry in self.queue.waiting(freed):
+                if entry.group and self._would_fit(entry.pod):
+                    self.queue.wake(entry.group, _cause(freed), now=now)
+        if now - self._flushed_s >= FLUSH_EVERY_S:
+            self._flushed_s = now
+            self.queue.flush(now=now)
+
+    def _would_fit(self, pod: Pod) -> bool:
+        try:
+            return self._placements[pod.scheduler].view(pod).feasible
+        except Exception:  # let the attempt itself fail, where it is reported
+            return True
+
+    # -- how binds went ----------------------------------------------------------------------
+
+    def _bind_done(self, uid: str) -> list[Instruction]:
+        entry = self._binding.pop(uid, None)
+        if entry is None:
+            return []
+        self.queue.remove(uid)
+        held = self.cluster.holdings.get(uid)
+        if held is None:  # it came, ran and went before the reply was read
+            return []
+        return [AnnounceScheduled(entry.pod, held.node, entry.attempts, entry.first_queued_s)]
+
+    def _bind_failed(self, event: events.BindFailed, now: float) -> list[Instruction]:
+        entry = self._binding.pop(event.uid, None)
+        held = self.cluster.holdings.get(event.uid)
+        if held is not None and held.assumed:
+            self._freed |= self.cluster.remove(event.uid)
+        # The pod may have gone, or have been bound by another, while we were trying.
+        if entry is None or event.uid not in self.queue:
+            return []
+        bound_elsewhere = held is not None and not held.assumed
+        if bound_elsewhere or entry.pod.deleting or event.problem in _FINAL:
+            self.queue.remove(event.uid)
+            return []
+        self.queue.retry(entry, now=now)
+        return [AnnounceFailure(entry.pod, SCHEDULER_ERROR, event.message)]
+
+
+_CAUSES = {
+    Aspect.USAGE: "AssignedPodDelete",
+    Aspect.PRESENCE: "NodeAdd",
+    Aspect.ALLOCATABLE: "NodeUpdateNodeAllocatable",
+    Aspect.TAINTS: "NodeUpdateNodeTaint",
+    Aspect.LABELS: "NodeUpdateNodeLabel",
+    Aspect.ANNOTATIONS: "NodeUpdateNodeAnnotation",
+}
+
+
+def _cause(freed: Aspect) -> str:
+    """kube-scheduler's name for what happened; the first when several things did."""
+    return next((name for aspect, name in _CAUSES.items() if aspect & freed), "WildCardEvent")

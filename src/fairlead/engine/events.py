@@ -1,0 +1,93 @@
+"""What can happen to the engine. Each is a small frozen value; `now` travels beside it."""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from fairlead.model.nodes import Node
+from fairlead.model.pods import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSeen:
+    """A node was added or changed."""
+
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGone:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodSeen:
+    """A pod was added or changed: pending, bound, finished, ours or anyone's."""
+
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class PodGone:
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDistrusted:
+    """Something on this node could not be read, so what is free there is not known.
+
+    `cause` is what could not be read: "namespace/name" of a pod, or "node/name". When it is read
+    well, or gone, trust returns.
+    """
+
+    name: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrustRestored:
+    """What could not be read is gone."""
+
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decide:
+    """Try to place the next pod, if one is due."""
+
+
+class BindProblem(Enum):
+    """Why a bind did not happen. Every one is certain: an unanswered bind is settled first."""
+
+    #: The pod is gone, or another pod has its name now.
+    GONE = auto()
+    #: Someone else bound it; the watch tells where.
+    TAKEN = auto()
+    #: The API server or an admission webhook said no.
+    DENIED = auto()
+    #: The API server could not do it just now.
+    UNAVAILABLE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class BindDone:
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class BindFailed:
+    uid: str
+    problem: BindProblem
+    message: str
+
+
+Event = (
+    NodeSeen
+    | NodeGone
+    | PodSeen
+    | PodGone
+    | NodeDistrusted
+    | TrustRestored
+    | Decide
+    | BindDone
+    | BindFailed
+)

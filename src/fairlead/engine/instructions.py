@@ -1,0 +1,39 @@
+"""What the engine asks its driver to do. The driver answers a `Bind` with an event."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fairlead.model.pods import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Write the Binding: node and annotations in one transaction, for this uid only."""
+
+    pod: Pod
+    node: str
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AnnounceScheduled:
+    """Record the `Scheduled` event: the bind is certain."""
+
+    pod: Pod
+    node: str
+    attempts: int
+    #: When the pod first became ready to be scheduled, on the driver's own clock.
+    first_queued_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class AnnounceFailure:
+    """Record a `FailedScheduling` event, and the PodScheduled=False condition if it changed."""
+
+    pod: Pod
+    #: The condition's reason: "Unschedulable" or "SchedulerError".
+    reason: str
+    message: str
+
+
+Instruction = Bind | AnnounceScheduled | AnnounceFailure

@@ -1,0 +1,152 @@
+"""In any order of events no card is given to two pods and no pod is lost."""
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from builders import SCHEDULER, a_node, a_pod
+from fairlead.apps.profiles import built_in
+from fairlead.engine.engine import Engine
+from fairlead.engine.events import (
+    BindDone,
+    BindFailed,
+    BindProblem,
+    Decide,
+    NodeGone,
+    NodeSeen,
+    PodGone,
+    PodSeen,
+)
+from fairlead.engine.instructions import Bind
+from fairlead.model.nodes import GPU
+
+CARDS = 4
+NODES = st.sampled_from(["n1", "n2"])
+
+
+class World(RuleBasedStateMachine):
+    """Plays the API server: what is bound there is the truth that the engine must agree with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.engine = Engine({SCHEDULER: built_in(SCHEDULER)})
+        self.now = 0.0
+        self.next_pod = 0
+        self.pending: dict[str, int] = {}  # uid → GPUs
+        self.bound: dict[str, tuple[str, int]] = {}  # uid → node, GPUs
+        self.under_way: dict[str, str] = {}  # uid → node
+        self.unseen: set[str] = set()  # bound, but the watch has not told yet
+        self.nodes: set[str] = set()
+
+    def tell(self, event) -> None:
+        self.now += 0.5
+        for made in self.engine.handle(event, now=self.now):
+            if isinstance(made, Bind):
+                assert made.pod.uid not in self.under_way, "one pod, one bind at a time"
+                self.under_way[made.pod.uid] = made.node
+
+    @rule(node=NODES)
+    def node_comes(self, node: str) -> None:
+        self.nodes.add(node)
+        self.tell(NodeSeen(a_node(node, gpus=CARDS)))
+
+    @rule(node=NODES)
+    def node_goes(self, node: str) -> None:
+        self.nodes.discard(node)
+        self.tell(NodeGone(node))
+
+    @rule(gpus=st.integers(1, 3), priority=st.integers(0, 2))
+    def pod_is_created(self, gpus: int, priority: int) -> None:
+        uid = f"u{self.next_pod}"
+        self.next_pod += 1
+        self.pending[uid] = gpus
+        self.tell(PodSeen(a_pod(uid, uid=uid, gpus=gpus, priority=priority)))
+
+    @rule()
+    def decide(self) -> None:
+        self.tell(Decide())
+
+    @precondition(lambda self: self.under_way)
+    @rule(data=st.data(), reply_is_late=st.booleans())
+    def bind_arrives(self, data, reply_is_late: bool) -> None:
+        uid = data.draw(st.sampled_from(sorted(self.under_way)))
+        node = self.under_way.pop(uid)
+        if uid in self.pending:
+            self.bound[uid] = (node, self.pending.pop(uid))
+            self.unseen.add(uid)
+            if reply_is_late:
+                self.watch_tells(uid)
+            self.tell(BindDone(uid))
+        else:
+            self.tell(BindFailed(uid, BindProblem.GONE, ""))
+
+    @precondition(lambda self: self.under_way)
+    @rule(data=st.data())
+    def bind_is_denied(self, data) -> None:
+        uid = data.draw(st.sampled_from(sorted(self.under_way)))
+        del self.under_way[uid]
+        problem = BindProblem.DENIED if uid in self.pending else BindProblem.GONE
+        self.tell(BindFailed(uid, problem, "no"))
+
+    @precondition(lambda self: self.unseen)
+    @rule(data=st.data())
+    def watch_catches_up(self, data) -> None:
+        self.watch_tells(data.draw(st.sampled_from(sorted(self.unseen))))
+
+    def watch_tells(self, uid: str) -> None:
+        self.unseen.discard(uid)
+        node, gpus = self.bound[uid]
+        self.tell(PodSeen(a_pod(uid, uid=uid, gpus=gpus, node=node)))
+
+    @precondition(lambda self: self.bound or self.pending)
+    @rule(data=st.data(), finishes=st.booleans())
+    def pod_ends(self, data, finishes: bool) -> None:
+        uid = data.draw(st.sampled_from(sorted({*self.bound, *self.pending})))
+        node, gpus = self.bound.pop(uid, ("", self.pending.pop(uid, 0)))
+        self.unseen.discard(uid)
+        pod = a_pod(uid, uid=uid, gpus=gpus, node=node, finished=finishes and bool(node))
+        self.tell(PodSeen(pod) if pod.finished else PodGone(pod))
+
+    @invariant()
+    def no_card_is_given_twice(self) -> None:
+        for name in ("n1", "n2"):
+            held = [gpus for node, gpus in self.bound.values() if node == name]
+            assert sum(held) <= CARDS
+
+    @invariant()
+    def the_ledger_covers_what_is_bound_and_under_way(self) -> None:
+        requested = self.engine.cluster.nodes.requested(GPU)
+        for name, row in self.engine.cluster.row_of.items():
+            bound = sum(gpus for node, gpus in self.bound.values() if node == name)
+            coming = sum(
+                self.pending[uid]
+                for uid, node in self.under_way.items()
+                if node == name and uid in self.pending
+            )
+            assert requested[row] == bound + coming
+
+    def teardown(self) -> None:
+        """When the dust settles every pod that fits somewhere is bound."""
+        for uid in list(self.under_way):
+            self.bind_settles(uid)
+        self.now += 400.0
+        for _ in range(50):
+            self.now += 12.0
+            self.tell(Decide())
+            for uid in list(self.under_way):
+                self.bind_settles(uid)
+        for gpus in self.pending.values():
+            for name, row in self.engine.cluster.row_of.items():
+                assert self.engine.cluster.nodes.free(GPU)[row] < gpus, f"{name} had room"
+
+    def bind_settles(self, uid: str) -> None:
+        node = self.under_way.pop(uid)
+        if uid in self.pending:
+            self.bound[uid] = (node, self.pending.pop(uid))
+            self.tell(BindDone(uid))
+        else:
+            self.tell(BindFailed(uid, BindProblem.GONE, ""))
+
+
+World.TestCase.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+TestWorld = World.TestCase
