@@ -1,0 +1,158 @@
+"""The one configuration file, typed: what cannot be honoured is an error that says what to write.
+
+apiVersion: fairlead.dev/v1alpha1
+kind: SchedulerConfiguration
+profiles:
+  - schedulerName: gpu-scheduler     # pods with this schedulerName …
+    profile: gpu-scheduler           # … start from this built-in profile,
+    scores:                          # with these scores instead of its own
+      - plugin: GpuBestFit
+        weight: 2
+      - plugin: ./my_policy.py:QuietNodes
+    picker: ./my_picker.py:Coin      # and this one has the last word
+"""
+
+import re
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import yaml
+
+from fairlead.apps import plugin_files, profiles
+from fairlead.model.errors import ConfigError
+from fairlead.placement.profile import Profile
+from fairlead.plugins.api import Plugin, Score
+from fairlead.plugins.registry import Registry
+
+LARGEST_FILE = 1 << 20
+
+Weight = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
+
+
+class _Strict(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    pass
+
+
+class PluginConfig(_Strict):
+    plugin: str
+    options: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class ScoreConfig(_Strict):
+    plugin: str
+    weight: Weight = 1.0
+    options: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class ProfileConfig(_Strict):
+    scheduler_name: Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
+    profile: str = "gpu-scheduler"
+    filters: list[str | PluginConfig] | None = None
+    scores: list[str | ScoreConfig] | None = None
+    picker: str | PluginConfig | None = None
+
+
+class Config(_Strict):
+    api_version: Literal["fairlead.dev/v1alpha1"] = "fairlead.dev/v1alpha1"
+    kind: Literal["SchedulerConfiguration"] = "SchedulerConfiguration"
+    profiles: list[ProfileConfig] = msgspec.field(default_factory=list)
+    address: str | None = None
+    port: Annotated[int, msgspec.Meta(ge=0, le=65535)] | None = None
+    max_binds_in_flight: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 64
+
+
+_STRUCTS = (Config, ProfileConfig, ScoreConfig, PluginConfig)
+_KEYS = sorted({key for struct in _STRUCTS for key in struct.__struct_encode_fields__})
+_UNKNOWN = re.compile(r"unknown field `(?P<key>[^`]+)`(?: - at `(?P<path>[^`]+)`)?")
+
+
+def read(path: Path) -> Config:
+    """The configuration in a file, or a ConfigError that names the place and the way out."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read the configuration {path}: {error}") from error
+    try:
+        return parse(text)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def parse(text: str) -> Config:
+    if len(text) > LARGEST_FILE:
+        raise ConfigError("the file is larger than 1 MiB; a configuration is not")
+    try:
+        found = yaml.load(text, Loader=_NoAliases)  # noqa: S506 - a SafeLoader, made stricter
+    except yaml.YAMLError as error:
+        raise ConfigError(f"this is not YAML: {_one_line(error)}") from error
+    try:
+        config = msgspec.convert(found or {}, Config)
+    except msgspec.ValidationError as error:
+        raise ConfigError(_with_suggestion(str(error))) from error
+    _refuse_duplicates(config)
+    return config
+
+
+class _NoAliases(yaml.SafeLoader):
+    """A few aliases of aliases make a file of a kilobyte grow beyond any memory."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.MarkedYAMLError(problem="aliases are not used here", problem_mark=mark)
+        return super().compose_node(parent, index)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _with_suggestion(message: str) -> str:
+    unknown = _UNKNOWN.search(message)
+    if unknown is None:
+        return message
+    near = get_close_matches(unknown["key"], _KEYS, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"known keys are {', '.join(_KEYS)}"
+    place = f" at {unknown['path']}" if unknown["path"] else ""
+    return f"unknown key {unknown['key']!r}{place}; {hint}"
+
+
+def _refuse_duplicates(config: Config) -> None:
+    names = [profile.scheduler_name for profile in config.profiles]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigError(f"schedulerName {twice[0]!r} has two profiles; leave one")
+
+
+def build_profiles(config: Config, registry: Registry, base: Path) -> dict[str, Profile]:
+    """Profiles by scheduler name. Plugin files are looked up from `base`."""
+    built: dict[str, Profile] = {}
+    for wanted in config.profiles:
+        try:
+            built[wanted.scheduler_name] = _build(wanted, registry, base)
+        except ConfigError as error:
+            raise ConfigError(f"profile of {wanted.scheduler_name!r}: {error}") from error
+    return built
+
+
+def _build(wanted: ProfileConfig, registry: Registry, base: Path) -> Profile:
+    start = profiles.built_in(wanted.profile)
+
+    def make(item: str | PluginConfig | ScoreConfig) -> tuple[Plugin, str]:
+        reference = item if isinstance(item, str) else item.plugin
+        options = {} if isinstance(item, str) else item.options
+        return plugin_files.make(registry, reference, options, base), reference
+
+    def score(item: str | ScoreConfig) -> tuple[Score, float]:
+        weight = 1.0 if isinstance(item, str) else item.weight
+        return plugin_files.as_score(*make(item)), weight
+
+    filters, scores = start.filters, start.scores
+    if wanted.filters is not None:
+        filters = tuple(plugin_files.as_filter(*make(item)) for item in wanted.filters)
+    if wanted.scores is not None:
+        scores = tuple(score(item) for item in wanted.scores)
+    picker = plugin_files.as_picker(*make(wanted.picker)) if wanted.picker else None
+    return Profile(wanted.profile, filters, scores, picker)

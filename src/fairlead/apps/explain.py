@@ -1,0 +1,153 @@
+"""`fairlead explain`: why a pod is not placed, from the live cluster, node by node."""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import asdict
+from typing import Any, TypeVar
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from fairlead.apps.run import Options, plan
+from fairlead.apps.scheduler import UNFINISHED
+from fairlead.engine.engine import Engine
+from fairlead.engine.events import NodeSeen, PodSeen
+from fairlead.kube.client import Client
+from fairlead.kube.codec import decode_node, decode_pod
+from fairlead.kube.kubeconfig import load_access
+from fairlead.model.errors import FairleadError
+from fairlead.model.pods import Pod
+from fairlead.placement.explain import Explanation, explain
+from fairlead.placement.place import Placement
+from fairlead.placement.verdicts import Placed
+
+T = TypeVar("T")
+_PAGE = "500"
+
+
+class NotExplained(FairleadError):
+    """There is nothing to explain; the text says why."""
+
+
+class _ListMeta(msgspec.Struct):
+    next_page: str = msgspec.field(default="", name="continue")
+
+
+class _List(msgspec.Struct):
+    items: list[msgspec.Raw] = msgspec.field(default_factory=list)
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+
+
+_lists = msgspec.json.Decoder(_List)
+
+
+async def explain_pod(options: Options, namespace: str, name: str) -> dict[str, Any]:
+    """The explanation as plain data: what `-o json` prints."""
+    client = Client(load_access(options.kubeconfig, options.context))
+    try:
+        pod = await _get_pod(client, namespace, name)
+        profiles = plan(options).profiles
+        profile = profiles.get(pod.scheduler)
+        if profile is None:
+            raise NotExplained(
+                f"{pod.key} is for scheduler {pod.scheduler!r}, and this configuration serves "
+                f"{', '.join(sorted(profiles))}; name it with --scheduler-name"
+            )
+        engine = Engine({})
+        async for node in _list(client, "/api/v1/nodes", decode_node, {}):
+            engine.handle(NodeSeen(node), now=0.0)
+        selector = {"fieldSelector": UNFINISHED}
+        async for other in _list(client, "/api/v1/pods", decode_pod, selector):
+            engine.handle(PodSeen(other), now=0.0)
+        if pod.node or pod.finished or pod.gates or pod.problem or pod.deleting:
+            return _settled(pod)
+        placement = Placement(profile, engine.cluster)
+        return _told(pod, profile.name, explain(placement, engine.cluster, pod))
+    finally:
+        await client.close()
+
+
+async def _get_pod(client: Client, namespace: str, name: str) -> Pod:
+    reply = await client.request("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
+    if reply.status == 404:
+        raise NotExplained(f"there is no pod {namespace}/{name}; check the namespace and the name")
+    if reply.status != 200:
+        raise NotExplained(f"the API server refused to show the pod: {reply.message}")
+    return decode_pod(reply.body)
+
+
+async def _list(
+    client: Client, path: str, decode: Callable[[msgspec.Raw], T], params: dict[str, str]
+) -> AsyncIterator[T]:
+    page = {"limit": _PAGE, **params}
+    while True:
+        reply = await client.request("GET", path, params=page)
+        if reply.status != 200:
+            raise NotExplained(f"the API server refused to list {path}: {reply.message}")
+        found = _lists.decode(reply.body)
+        for item in found.items:
+            yield decode(item)
+        if not found.metadata.next_page:
+            return
+        page = {"limit": _PAGE, **params, "continue": found.metadata.next_page}
+
+
+def _settled(pod: Pod) -> dict[str, Any]:
+    """Pods that no rule is asked about."""
+    if pod.finished:
+        state, message = "finished", "the pod has finished; it needs no node any more"
+    elif pod.node:
+        state, message = "bound", f"the pod is bound to node {pod.node}"
+    elif pod.deleting:
+        state, message = "deleting", "the pod is being deleted and will not be scheduled"
+    elif pod.gates:
+        gates = ", ".join(pod.gates)
+        state, message = "gated", f"the pod waits for its scheduling gates to be removed: {gates}"
+    else:
+        state, message = "invalid", pod.problem
+    return _answer(pod, state, message)
+
+
+def _told(pod: Pod, profile: str, found: Explanation) -> dict[str, Any]:
+    if isinstance(found.verdict, Placed):
+        state, message = "fits", f"the pod fits now; it would go to node {found.verdict.node}"
+    else:
+        state, message = "unschedulable", found.verdict.message
+    nodes = [asdict(node) for node in found.nodes]
+    return _answer(pod, state, message) | {"profile": profile, "nodes": nodes}
+
+
+def _answer(pod: Pod, state: str, message: str) -> dict[str, Any]:
+    return {
+        "pod": pod.key,
+        "uid": pod.uid,
+        "scheduler": pod.scheduler,
+        "state": state,
+        "message": message,
+        "requests": dict(pod.request.resources),
+        "nodes": [],
+    }
+
+
+def show(answer: dict[str, Any], output: str, console: Console) -> None:
+    if output == "json":
+        console.file.write(json.dumps(answer, indent=2) + "\n")
+        return
+    console.print(f"[bold]{answer['pod']}[/bold]: {answer['message']}", highlight=False)
+    asked = ", ".join(f"{amount} {name}" for name, amount in answer["requests"].items())
+    if asked:
+        console.print(f"asks for: {asked}", highlight=False)
+    if answer["nodes"]:
+        console.print(_table(answer["nodes"]))
+
+
+def _table(nodes: list[dict[str, Any]]) -> Table:
+    table = Table("NODE", "ANSWER", "BECAUSE", box=None, pad_edge=False)
+    for node in nodes:
+        if node["rule"]:
+            because = node["detail"] or "; ".join(node["reasons"])
+            table.add_row(node["node"], f"refused by {node['rule']}", because)
+        else:
+            table.add_row(node["node"], "fits", f"score {node['score']:.1f}")
+    return table

@@ -1,0 +1,61 @@
+"""Health and metrics over HTTP, under every name that probes of the replaced systems use."""
+
+from collections.abc import Callable
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from fairlead.model.errors import ConfigError
+
+SERVICE = "gpu-scheduler"
+
+
+def make_app(registry: CollectorRegistry, unready_because: Callable[[], str]) -> web.Application:
+    """Live as long as the event loop turns; ready while pods are being scheduled."""
+
+    async def live(_: web.Request) -> web.Response:
+        return web.Response(text="ok")
+
+    async def ready(_: web.Request) -> web.Response:
+        why = unready_because()
+        return web.Response(text=why or "ok", status=503 if why else 200)
+
+    async def health_json(_: web.Request) -> web.Response:
+        return web.json_response({"status": "healthy", "service": SERVICE})
+
+    async def ready_json(_: web.Request) -> web.Response:
+        why = unready_because()
+        said = {"status": "not ready" if why else "ready", "service": SERVICE}
+        return web.json_response(
+            said | ({"reason": why} if why else {}), status=503 if why else 200
+        )
+
+    async def metrics(_: web.Request) -> web.Response:
+        body = generate_latest(registry)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    app = web.Application(client_max_size=1024)
+    app.add_routes([
+        web.get("/healthz", live),
+        web.get("/livez", live),
+        web.get("/readyz", ready),
+        web.get("/health", health_json),
+        web.get("/ready", ready_json),
+        web.get("/metrics", metrics),
+    ])  # fmt: skip
+    return app
+
+
+async def serve(app: web.Application, address: str, port: int) -> tuple[web.AppRunner, int]:
+    """Starts serving; returns what stops it (`cleanup`) and the port, chosen if 0 was asked."""
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, address, port).start()
+    except OSError as error:
+        await runner.cleanup()
+        raise ConfigError(
+            f"cannot serve on {address}:{port}: {error.strerror or error}; "
+            "choose another --port, or 0 for any free one"
+        ) from error
+    return runner, int(runner.addresses[0][1])

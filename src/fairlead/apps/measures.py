@@ -1,0 +1,101 @@
+"""What the scheduler counts and times about itself."""
+
+import time
+
+from fairlead.engine import events, instructions
+from fairlead.engine.engine import UNSCHEDULABLE, Engine
+from fairlead.kube.binder import Binder
+from fairlead.kube.recorder import Recorder
+from fairlead.model.pods import Pod
+from fairlead.queue.entries import Pool
+from fairlead.telemetry.metrics import Metrics, Reading
+
+_QUEUES = {
+    Pool.ACTIVE: "active",
+    Pool.BACKOFF: "backoff",
+    Pool.WAITING: "unschedulable",
+    Pool.GATED: "gated",
+}
+
+
+class Measures:
+    """Fills the metrics: times as things happen, sizes when somebody asks."""
+
+    def __init__(
+        self, metrics: Metrics, engine: Engine, binder: Binder, recorder: Recorder
+    ) -> None:
+        self._metrics = metrics
+        self._engine = engine
+        self._binder = binder
+        self._recorder = recorder
+        self._binds: dict[str, tuple[float, str]] = {}
+        self._expose()
+
+    def attempt(self, made: instructions.Instruction, seconds: float) -> None:
+        result = _result(made)
+        self._metrics.attempts.labels(result, made.pod.scheduler).inc()
+        self._metrics.attempt_seconds.labels(result, made.pod.scheduler).observe(seconds)
+
+    def bind_started(self, pod: Pod) -> None:
+        self._binds[pod.uid] = time.monotonic(), pod.scheduler
+
+    def bind_ended(self, outcome: events.BindDone | events.BindFailed) -> None:
+        started = self._binds.pop(outcome.uid, None)
+        if started is not None:
+            status = "Success" if isinstance(outcome, events.BindDone) else "Error"
+            seconds = time.monotonic() - started[0]
+            self._metrics.point_seconds.labels("Bind", status, started[1]).observe(seconds)
+
+    def pod_scheduled(self, bound: instructions.AnnounceScheduled) -> None:
+        attempts = str(bound.attempts) if bound.attempts < 15 else "15+"
+        seconds = time.monotonic() - bound.first_queued_s
+        self._metrics.pod_attempts.observe(bound.attempts)
+        self._metrics.pod_seconds.labels(attempts).observe(seconds)
+
+    def _expose(self) -> None:
+        gauge, counter = self._metrics.watch_gauge, self._metrics.watch_counter
+        gauge("scheduler_pending_pods", "Pods that wait, by queue.", ("queue",), self._pending)
+        counter(
+            "scheduler_queue_incoming_pods",
+            "Pods that entered a queue, by what sent them there.",
+            ("queue", "event"),
+            self._incoming,
+        )
+        gauge("scheduler_cache_size", "Objects in the cache.", ("type",), self._cache_size)
+        counter("fairlead_writes", "Writes to the API server.", ("kind", "result"), self._writes)
+
+    def _pending(self) -> Reading:
+        counts = self._engine.queue.counts()
+        return {(name,): counts[pool] for pool, name in _QUEUES.items()}
+
+    def _incoming(self) -> Reading:
+        entered = self._engine.queue.entered
+        return {(_QUEUES[pool], cause): count for (pool, cause), count in entered.items()}
+
+    def _cache_size(self) -> Reading:
+        cluster = self._engine.cluster
+        return {
+            ("nodes",): len(cluster),
+            ("pods",): len(cluster.holdings),
+            ("assumed_pods",): len(self._binds),
+        }
+
+    def _writes(self) -> Reading:
+        binds, told = self._binder.stats, self._recorder.stats
+        return {
+            ("bind", "bound"): binds.bound,
+            ("bind", "denied"): binds.denied,
+            ("bind", "conflict"): binds.conflicts,
+            ("bind", "lost_reply"): binds.lost_replies,
+            ("bind", "retried"): binds.retries,
+            ("event", "written"): told.events.written,
+            ("event", "dropped"): told.events.dropped,
+            ("condition", "written"): told.conditions.written,
+            ("condition", "dropped"): told.conditions.dropped,
+        }
+
+
+def _result(made: instructions.Instruction) -> str:
+    if isinstance(made, instructions.AnnounceFailure):
+        return "unschedulable" if made.reason == UNSCHEDULABLE else "error"
+    return "scheduled"

@@ -1,0 +1,139 @@
+"""`fairlead run`: from options and files to a scheduler at work, and to a clean end."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from fairlead import __version__
+from fairlead.apps import config as configs
+from fairlead.apps import health, plugin_files, profiles
+from fairlead.apps.scheduler import Scheduler
+from fairlead.kube.client import Client
+from fairlead.kube.kubeconfig import load_access
+from fairlead.placement.profile import Profile
+from fairlead.telemetry.metrics import Metrics
+
+log = structlog.get_logger(__name__)
+
+DEFAULT_ADDRESS = "127.0.0.1"
+DEFAULT_PORT = 8080
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line and the environment said; None where they said nothing."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    scheduler_name: str | None = None
+    profile: str | None = None
+    config: Path | None = None
+    address: str | None = None
+    port: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will be run: options, file and defaults put together."""
+
+    profiles: Mapping[str, Profile]
+    address: str
+    port: int
+    max_binds_in_flight: int
+
+
+def plan(options: Options) -> Plan:
+    """Options win over the file, the file over the defaults."""
+    config = configs.read(options.config) if options.config else configs.Config()
+    base = options.config.parent if options.config else Path.cwd()
+    served = _served(options, config)
+    config.profiles = served
+    return Plan(
+        profiles=configs.build_profiles(config, plugin_files.installed(), base),
+        address=options.address or config.address or DEFAULT_ADDRESS,
+        port=next(p for p in (options.port, config.port, DEFAULT_PORT) if p is not None),
+        max_binds_in_flight=config.max_binds_in_flight,
+    )
+
+
+def _served(options: Options, config: configs.Config) -> list[configs.ProfileConfig]:
+    """A name given by the user is served alone, by the profile asked for or the one so called."""
+    name = options.scheduler_name
+    if name is None:
+        if options.profile:
+            return [configs.ProfileConfig(options.profile, options.profile)]
+        default = [configs.ProfileConfig(n, n) for n in profiles.SERVED_BY_DEFAULT]
+        return config.profiles or default
+    if options.profile is None:
+        for profile in config.profiles:
+            if profile.scheduler_name == name:
+                return [profile]
+    chosen = options.profile or (name if name in profiles.NAMES else profiles.SERVED_BY_DEFAULT[0])
+    return [configs.ProfileConfig(name, chosen)]
+
+
+def run(options: Options) -> None:
+    """Schedules until SIGINT or SIGTERM, then stops cleanly."""
+    prepared = plan(options)
+    _run_in_fast_loop(lambda: _run(options, prepared))
+
+
+async def _run(options: Options, prepared: Plan) -> None:
+    access = load_access(options.kubeconfig, options.context)
+    client = Client(access, user_agent=f"fairlead/{__version__}")
+    metrics = Metrics()
+    scheduler = Scheduler(
+        client,
+        prepared.profiles,
+        metrics=metrics,
+        max_binds_in_flight=prepared.max_binds_in_flight,
+    )
+    app = health.make_app(metrics.registry, scheduler.unready_because)
+    try:
+        runner, port = await health.serve(app, prepared.address, prepared.port)
+        log.info(
+            "started",
+            version=__version__,
+            server=access.server,
+            schedulers=sorted(prepared.profiles),
+            health=f"http://{prepared.address}:{port}",
+        )
+        try:
+            await _until_signalled(scheduler.run())
+        finally:
+            await runner.cleanup()
+    finally:
+        await client.close()
+    log.info("stopped")
+
+
+async def _until_signalled(work: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.ensure_future(work)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        await task
+    except asyncio.CancelledError:
+        if not task.cancelled():
+            raise
+
+
+def _run_in_fast_loop(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(main())
+    else:
+        uvloop.run(main())
+
+
+def from_environment(name: str) -> str | None:
+    """An empty variable counts as unset: manifests often leave one."""
+    return os.environ.get(name) or None

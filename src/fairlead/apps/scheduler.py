@@ -1,0 +1,210 @@
+"""The scheduler as a running program: watches feed the engine, its instructions become writes."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import assert_never
+
+import structlog
+
+from fairlead.apps.measures import Measures
+from fairlead.engine import events, instructions
+from fairlead.engine.engine import Engine
+from fairlead.kube.binder import Binder
+from fairlead.kube.changes import Change, Deleted, Synced, Undecodable, Upserted, Vanished
+from fairlead.kube.client import Client
+from fairlead.kube.codec import decode_node, decode_pod
+from fairlead.kube.errors import ApiError
+from fairlead.kube.recorder import Recorder
+from fairlead.kube.reflector import Reflector
+from fairlead.kube.wire import Refusal
+from fairlead.model.nodes import Node
+from fairlead.model.pods import Pod
+from fairlead.placement.profile import Profile
+from fairlead.telemetry.metrics import Metrics
+
+log = structlog.get_logger(__name__)
+
+# Terminal pods hold nothing: the server need not send them, and tells us when one becomes so.
+UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
+
+# How long to decide before looking at the network again.
+_SLICE_S = 0.005
+_STOP_GRACE_S = 5.0
+_VERIFY_EVERY_S = 300.0
+
+
+class Scheduler:
+    """Runs until cancelled or `stop` is called. All of it lives in one event loop."""
+
+    def __init__(
+        self,
+        client: Client,
+        profiles: Mapping[str, Profile],
+        *,
+        metrics: Metrics,
+        max_binds_in_flight: int = 64,
+    ) -> None:
+        self.engine = Engine(profiles)
+        self._binder = Binder(client, self._feed, max_in_flight=max_binds_in_flight)
+        self._recorder = Recorder(client)
+        self._nodes = Reflector(client, "/api/v1/nodes", decode_node, self._on_node)
+        self._pods = Reflector(
+            client, "/api/v1/pods", decode_pod, self._on_pod, field_selector=UNFINISHED
+        )
+        self._awake = asyncio.Event()
+        self._synced = {"nodes": False, "pods": False}
+        self._decided_at_s = time.monotonic()
+        self._measures = Measures(metrics, self.engine, self._binder, self._recorder)
+
+    # -- life --------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Schedules until cancelled. A part that breaks takes the whole down, to be restarted."""
+        try:
+            async with asyncio.TaskGroup() as parts:
+                for part in (self._nodes, self._pods, self._binder, self._recorder):
+                    parts.create_task(part.run(), name=type(part).__name__)
+                parts.create_task(self._decide_forever(), name="decide")
+                parts.create_task(self._verify_forever(), name="verify")
+        finally:
+            await self._wind_down()
+
+    async def _wind_down(self) -> None:
+        await self._binder.stop(_STOP_GRACE_S)
+        await self._recorder.stop(_STOP_GRACE_S)
+
+    def unready_because(self) -> str:
+        """Why pods are not being scheduled right now; empty when they are."""
+        missing = [name for name, synced in self._synced.items() if not synced]
+        if missing:
+            return f"not synced yet: {', '.join(missing)}"
+        if time.monotonic() - self._decided_at_s > 15.0:
+            return "the scheduling loop has stopped"
+        for reflector in (self._nodes, self._pods):
+            if reflector.problem:
+                return f"no word from the API server on {reflector.path}: {reflector.problem}"
+        return ""
+
+    async def _verify_forever(self) -> None:
+        """A watch that lost an event looks healthy: only a fresh list finds it out."""
+        while True:
+            await asyncio.sleep(_VERIFY_EVERY_S)
+            for reflector in (self._nodes, self._pods):
+                try:
+                    wrong = await reflector.verify()
+                except (ApiError, Refusal) as error:
+                    log.warning("cannot verify", path=reflector.path, error=str(error))
+                    continue
+                if wrong:
+                    log.error("the cache had drifted", path=reflector.path, objects=len(wrong))
+
+    # -- events in ---------------------------------------------------------------------------
+
+    def _on_node(self, change: Change[Node]) -> None:
+        match change:
+            case Upserted(node):
+                self._feed(events.NodeSeen(node))
+            case Deleted(node):
+                self._feed(events.NodeGone(node.name))
+            case Synced():
+                self._sync("nodes")
+            case Undecodable():
+                log.error("node cannot be read", node=change.key, error=change.error)
+                if change.key:
+                    self._feed(events.NodeDistrusted(change.key, f"node/{change.key}"))
+            case Vanished(key):
+                self._feed(events.TrustRestored(f"node/{key}"))
+
+    def _on_pod(self, change: Change[Pod]) -> None:
+        match change:
+            case Upserted(pod):
+                self._feed(events.PodSeen(pod))
+            case Deleted(pod):
+                self._feed(events.PodGone(pod))
+            case Synced():
+                self._sync("pods")
+            case Undecodable():
+                log.error("pod cannot be read", pod=change.key, error=change.error)
+                self._distrust_node_of(change)
+            case Vanished(key):
+                self._feed(events.TrustRestored(key))
+
+    def _distrust_node_of(self, change: Undecodable) -> None:
+        spec = (change.object or {}).get("spec")
+        node = spec.get("nodeName") if isinstance(spec, dict) else None
+        if isinstance(node, str) and node and change.key:
+            self._feed(events.NodeDistrusted(node, change.key))
+
+    def _sync(self, what: str) -> None:
+        if not self._synced[what]:
+            self._synced[what] = True
+            log.info("synced", what=what, nodes=len(self.engine.cluster))
+        self._awake.set()
+
+    def _feed(self, event: events.Event) -> None:
+        """Hands the engine what happened, and does what it asks for."""
+        if isinstance(event, events.BindDone | events.BindFailed):
+            self._measures.bind_ended(event)
+        for instruction in self.engine.handle(event, now=time.monotonic()):
+            self._perform(instruction)
+        self._awake.set()
+
+    # -- instructions out --------------------------------------------------------------------
+
+    def _perform(self, instruction: instructions.Instruction) -> None:
+        match instruction:
+            case instructions.Bind(pod, node):
+                self._measures.bind_started(pod)
+                self._binder.submit(instruction)
+                log.debug("binding", pod=pod.key, node=node)
+            case instructions.AnnounceScheduled(pod, node):
+                self._recorder.scheduled(instruction)
+                self._measures.pod_scheduled(instruction)
+                log.info("bound", pod=pod.key, node=node, attempts=instruction.attempts)
+            case instructions.AnnounceFailure(pod, reason, message):
+                self._recorder.failed(instruction)
+                log.info("not scheduled", pod=pod.key, reason=reason, message=message)
+            case _:
+                assert_never(instruction)
+
+    # -- deciding ----------------------------------------------------------------------------
+
+    async def _decide_forever(self) -> None:
+        while True:
+            self._awake.clear()
+            if all(self._synced.values()):
+                await self._decide_while_there_is_work()
+            self._decided_at_s = time.monotonic()
+            await self._sleep()
+
+    async def _decide_while_there_is_work(self) -> None:
+        while self._binder.free_slots:
+            if not self._decide_for(_SLICE_S):
+                return
+            self._decided_at_s = time.monotonic()
+            await asyncio.sleep(0)
+
+    def _decide_for(self, seconds: float) -> bool:
+        """Decides for a while; True if there may be more to do."""
+        until = time.monotonic() + seconds
+        while self._binder.free_slots:
+            started = time.monotonic()
+            made = self.engine.handle(events.Decide(), now=started)
+            if not made:
+                return False
+            self._measures.attempt(made[0], time.monotonic() - started)
+            for instruction in made:
+                self._perform(instruction)
+            if started > until:
+                return True
+        return False  # a finished bind wakes us
+
+    async def _sleep(self) -> None:
+        due = self.engine.wake_at_s()
+        wait_s = 5.0 if due is None else min(5.0, max(0.0, due - time.monotonic()))
+        try:
+            async with asyncio.timeout(wait_s):
+                await self._awake.wait()
+        except TimeoutError:
+            return

@@ -1,0 +1,95 @@
+"""What a Prometheus server reads here, under kube-scheduler's names: its boards keep working."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+Reading = Mapping[tuple[str, ...], float]
+
+
+def _powers(first: float, factor: float, count: int) -> tuple[float, ...]:
+    return tuple(first * factor**power for power in range(count))
+
+
+class Metrics:
+    """Counters that the driver feeds as it works, on a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.attempts = Counter(
+            "scheduler_schedule_attempts",
+            "Attempts to schedule pods, by result and profile.",
+            ("result", "profile"),
+            registry=self.registry,
+        )
+        self.attempt_seconds = Histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "Seconds that one attempt took to decide.",
+            ("result", "profile"),
+            buckets=_powers(0.001, 2, 15),
+            registry=self.registry,
+        )
+        self.pod_attempts = Histogram(
+            "scheduler_pod_scheduling_attempts",
+            "Attempts that it took to schedule a pod.",
+            buckets=_powers(1, 2, 5),
+            registry=self.registry,
+        )
+        self.pod_seconds = Histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "Seconds from the moment a pod could be scheduled until it was bound.",
+            ("attempts",),
+            buckets=_powers(0.01, 2, 20),
+            registry=self.registry,
+        )
+        self.point_seconds = Histogram(
+            "scheduler_framework_extension_point_duration_seconds",
+            "Seconds that a stage took, the write to the API server for Bind.",
+            ("extension_point", "status", "profile"),
+            buckets=_powers(0.0001, 2, 12),
+            registry=self.registry,
+        )
+        self.preemption_attempts = Counter(
+            "scheduler_preemption_attempts",
+            "Attempts to make room by evicting others.",
+            registry=self.registry,
+        )
+        self.preemption_victims = Histogram(
+            "scheduler_preemption_victims",
+            "Pods chosen to be evicted.",
+            buckets=_powers(1, 2, 7),
+            registry=self.registry,
+        )
+
+    def watch_gauge(
+        self, name: str, text: str, labels: tuple[str, ...], read: Callable[[], Reading]
+    ) -> None:
+        """A number that is looked up when it is asked for."""
+        self.registry.register(_LookedUp(GaugeMetricFamily, name, text, labels, read))
+
+    def watch_counter(
+        self, name: str, text: str, labels: tuple[str, ...], read: Callable[[], Reading]
+    ) -> None:
+        """The same for a number that only grows."""
+        self.registry.register(_LookedUp(CounterMetricFamily, name, text, labels, read))
+
+
+class _LookedUp(Collector):
+    def __init__(
+        self,
+        family: type[GaugeMetricFamily] | type[CounterMetricFamily],
+        name: str,
+        text: str,
+        labels: tuple[str, ...],
+        read: Callable[[], Reading],
+    ) -> None:
+        self._family, self._name, self._text = family, name, text
+        self._labels, self._read = labels, read
+
+    def collect(self) -> Iterable[Metric]:
+        family = self._family(self._name, self._text, labels=self._labels)
+        for labels, value in self._read().items():
+            family.add_metric(labels, value)
+        yield family
