@@ -115,7 +115,7 @@ def test_a_denied_pod_backs_off_and_starves_nobody() -> None:
                 times.append(now)
                 failed = BindFailed("d", BindProblem.DENIED, "webhook says no")
                 assert failures(engine.handle(failed, now=now)) == [
-                    ("SchedulerError", "webhook says no")
+                    ("SchedulerError", 'running Bind plugin "DefaultBinder": webhook says no')
                 ]
         if tenth % 50 == 0:
             see(engine, a_pod(f"other-{tenth}", uid=f"o{tenth}"), now=now)

@@ -1,6 +1,9 @@
 """What the scheduler counts and times about itself."""
 
 import time
+from functools import lru_cache
+
+from prometheus_client import Counter, Histogram
 
 from fairlead.engine import events, instructions
 from fairlead.engine.engine import UNSCHEDULABLE, Engine
@@ -33,8 +36,9 @@ class Measures:
 
     def attempt(self, made: instructions.Instruction, seconds: float) -> None:
         result = _result(made)
-        self._metrics.attempts.labels(result, made.pod.scheduler).inc()
-        self._metrics.attempt_seconds.labels(result, made.pod.scheduler).observe(seconds)
+        scheduler = made.pod.scheduler
+        _counter(self._metrics.attempts, result, scheduler).inc()
+        _histogram(self._metrics.attempt_seconds, result, scheduler).observe(seconds)
 
     def bind_started(self, pod: Pod) -> None:
         self._binds[pod.uid] = time.monotonic(), pod.scheduler
@@ -44,13 +48,14 @@ class Measures:
         if started is not None:
             status = "Success" if isinstance(outcome, events.BindDone) else "Error"
             seconds = time.monotonic() - started[0]
-            self._metrics.point_seconds.labels("Bind", status, started[1]).observe(seconds)
+            point_seconds = self._metrics.point_seconds
+            _histogram(point_seconds, "Bind", status, started[1]).observe(seconds)
 
     def pod_scheduled(self, bound: instructions.AnnounceScheduled) -> None:
         attempts = str(bound.attempts) if bound.attempts < 15 else "15+"
         seconds = time.monotonic() - bound.first_queued_s
         self._metrics.pod_attempts.observe(bound.attempts)
-        self._metrics.pod_seconds.labels(attempts).observe(seconds)
+        _histogram(self._metrics.pod_seconds, attempts).observe(seconds)
 
     def _expose(self) -> None:
         gauge, counter = self._metrics.watch_gauge, self._metrics.watch_counter
@@ -93,6 +98,17 @@ class Measures:
             ("condition", "written"): told.conditions.written,
             ("condition", "dropped"): told.conditions.dropped,
         }
+
+
+# Finding a child by its labels takes longer than counting with it, and both are done for each pod.
+@lru_cache(maxsize=1024)
+def _counter(metric: Counter, *labels: str) -> Counter:
+    return metric.labels(*labels)
+
+
+@lru_cache(maxsize=1024)
+def _histogram(metric: Histogram, *labels: str) -> Histogram:
+    return metric.labels(*labels)
 
 
 def _result(made: instructions.Instruction) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import assert_never
 
 import structlog
@@ -44,7 +44,11 @@ class Scheduler:
         *,
         metrics: Metrics,
         max_binds_in_flight: int = 64,
+        verify_every_s: float = _VERIFY_EVERY_S,
+        on_instruction: Callable[[instructions.Instruction], None] = lambda _: None,
     ) -> None:
+        self._verify_every_s = verify_every_s
+        self._on_instruction = on_instruction
         self.engine = Engine(profiles)
         self._binder = Binder(client, self._feed, max_in_flight=max_binds_in_flight)
         self._recorder = Recorder(client)
@@ -60,19 +64,28 @@ class Scheduler:
     # -- life --------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Schedules until cancelled. A part that breaks takes the whole down, to be restarted."""
-        try:
-            async with asyncio.TaskGroup() as parts:
-                for part in (self._nodes, self._pods, self._binder, self._recorder):
-                    parts.create_task(part.run(), name=type(part).__name__)
-                parts.create_task(self._decide_forever(), name="decide")
-                parts.create_task(self._verify_forever(), name="verify")
-        finally:
-            await self._wind_down()
+        """Schedules until cancelled, then finishes what is under way.
 
-    async def _wind_down(self) -> None:
-        await self._binder.stop(_STOP_GRACE_S)
-        await self._recorder.stop(_STOP_GRACE_S)
+        A part that breaks takes the whole down, to be restarted: half a scheduler is worse than
+        none.
+        """
+        deciding = asyncio.create_task(self._decide_forever(), name="decide")
+        parts = [deciding, asyncio.create_task(self._verify_forever(), name="verify")]
+        parts += [
+            asyncio.create_task(part.run(), name=type(part).__name__)
+            for part in (self._nodes, self._pods, self._binder, self._recorder)
+        ]
+        try:
+            ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                task.result()
+        finally:
+            deciding.cancel()
+            await self._binder.stop(_STOP_GRACE_S)
+            await self._recorder.stop(_STOP_GRACE_S)
+            for task in parts:
+                task.cancel()
+            await asyncio.gather(*parts, return_exceptions=True)
 
     def unready_because(self) -> str:
         """Why pods are not being scheduled right now; empty when they are."""
@@ -89,7 +102,7 @@ class Scheduler:
     async def _verify_forever(self) -> None:
         """A watch that lost an event looks healthy: only a fresh list finds it out."""
         while True:
-            await asyncio.sleep(_VERIFY_EVERY_S)
+            await asyncio.sleep(self._verify_every_s)
             for reflector in (self._nodes, self._pods):
                 try:
                     wrong = await reflector.verify()
@@ -153,6 +166,7 @@ class Scheduler:
     # -- instructions out --------------------------------------------------------------------
 
     def _perform(self, instruction: instructions.Instruction) -> None:
+        self._on_instruction(instruction)
         match instruction:
             case instructions.Bind(pod, node):
                 self._measures.bind_started(pod)

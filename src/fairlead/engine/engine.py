@@ -194,7 +194,8 @@ class Engine:
             self.queue.remove(event.uid)
             return []
         self.queue.retry(entry, now=now)
-        return [AnnounceFailure(entry.pod, SCHEDULER_ERROR, event.message)]
+        message = f'running Bind plugin "DefaultBinder": {event.message}'  # kube-scheduler's words
+        return [AnnounceFailure(entry.pod, SCHEDULER_ERROR, message)]
 
 
 _CAUSES = {
