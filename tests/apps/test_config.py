@@ -1,0 +1,156 @@
+from pathlib import Path
+
+import pytest
+
+from fairlead.apps import config, plugin_files
+from fairlead.apps.run import Options, plan
+from fairlead.model.errors import ConfigError
+from fairlead.plugins.registry import Registry
+
+
+def profiles(text: str, base: Path = Path()):
+    return config.build_profiles(config.parse(text), Registry(), base)
+
+
+def test_an_empty_file_is_a_configuration() -> None:
+    assert config.parse("").profiles == []
+
+
+def test_profiles_start_from_a_built_in_and_change_what_is_named() -> None:
+    found = profiles("""
+        profiles:
+          - schedulerName: mine
+            profile: spread
+            scores:
+              - GpuBestFit
+              - {plugin: LeastAllocated, weight: 0.5, options: {resources: {cpu: 2}}}
+          - schedulerName: other
+            filters: [NodeResourcesFit]
+    """)
+    mine, other = found["mine"], found["other"]
+    assert [(score.name, weight) for score, weight in mine.scores] == [
+        ("GpuBestFit", 1.0),
+        ("LeastAllocated", 0.5),
+    ]
+    assert mine.scores[1][0].resources == {"cpu": 2}
+    assert len(mine.filters) > 5
+    assert [rule.name for rule in other.filters] == ["NodeResourcesFit"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("profils: []", "unknown key 'profils'; did you mean 'profiles'?"),
+        ("profiles: [{schedulername: x}]", "did you mean 'schedulerName'?"),
+        ("profiles: [{schedulerName: x, scores: [{plugin: GpuBestFit, wieght: 2}]}]", "'weight'"),
+        ("zzz: 1", "known keys are"),
+        ("profiles: 3", "Expected `array`, got `int`"),
+        ("port: 99999", "Expected `int` <= 65535"),
+        ("port: '80'", "Expected `int | null`, got `str`"),
+        ("apiVersion: v2", "Invalid enum value 'v2'"),
+        ("a: [", "this is not YAML"),
+        ("a: &x [1]\nb: *x", "aliases are not used here"),
+        ("a: !!python/object/apply:os.system ['true']", "this is not YAML"),
+        ("- 1", "Expected `object`, got `array`"),
+        ("profiles: [{schedulerName: x}, {schedulerName: x}]", "'x' has two profiles; leave one"),
+        ("profiles: [{schedulerName: ''}]", "length >= 1"),
+    ],
+)
+def test_what_cannot_be_honoured_says_what_to_write(text: str, says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config.parse(text)
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("profile", "says"),
+    [
+        ("profile: nope", "there is no profile 'nope'; choose one of gpu-scheduler"),
+        ("scores: [GpuBestFti]", "did you mean 'GpuBestFit'?"),
+        ("scores: [NodeName]", "'NodeName' is not a score; list it under filters or picker"),
+        ("filters: [Spread]", "'Spread' is not a filter"),
+        ("picker: Spread", "'Spread' is not a picker"),
+        ("scores: [{plugin: Spread, options: {colour: red}}]", "does not take these options"),
+        ("picker: ./absent.py:P", "there is no file"),
+    ],
+)
+def test_profiles_that_cannot_be_built_name_the_profile(profile: str, says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        profiles("profiles:\n  - schedulerName: mine\n    " + profile)
+    assert "profile of 'mine': " in str(caught.value)
+    assert says in str(caught.value)
+
+
+def test_a_bomb_of_aliases_is_refused_at_once() -> None:
+    bomb = "a: &a [x]\n" + "".join(
+        f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join(['*' + chr(97 + n)] * 9)}]\n" for n in range(9)
+    )
+    with pytest.raises(ConfigError, match="aliases"):
+        config.parse(bomb)
+    with pytest.raises(ConfigError, match="larger than 1 MiB"):
+        config.parse("#" * (2 << 20))
+
+
+PICKER = """
+class First:
+    name = "First"
+    def pick(self, request, nodes, scores):
+        return 0
+class NotOne:
+    name = "NotOne"
+"""
+
+
+def test_a_plugin_in_a_file_of_the_users_own(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(PICKER)
+    text = "profiles: [{schedulerName: mine, picker: './mine.py:First'}]"
+    assert profiles(text, tmp_path)["mine"].picker.name == "First"
+
+
+@pytest.mark.parametrize(
+    ("source", "reference", "says"),
+    [
+        (PICKER, "mine.py:Absent", "defines no 'Absent'"),
+        (PICKER, "mine.py:NotOne", "is no plugin; give it a name and either"),
+        ("1/0", "mine.py:First", "cannot be loaded: ZeroDivisionError"),
+        ("def f(:", "mine.py:First", "cannot be loaded: SyntaxError"),
+    ],
+)
+def test_files_that_do_not_hold_a_plugin_say_so(tmp_path: Path, source, reference, says) -> None:
+    (tmp_path / "mine.py").write_text(source)
+    with pytest.raises(ConfigError, match=says):
+        plugin_files.make(Registry(), reference, {}, tmp_path)
+
+
+def test_two_files_of_one_name_do_not_replace_each_other(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "mine.py").write_text(PICKER.replace('"First"', f'"{folder}"'))
+    made = [plugin_files.make(Registry(), f"{f}/mine.py:First", {}, tmp_path) for f in "ab"]
+    assert [plugin.name for plugin in made] == ["a", "b"]
+
+
+class TestWhatIsServed:
+    def served(self, tmp_path: Path, text: str = "", **options) -> dict[str, str]:
+        file = tmp_path / "c.yaml"
+        file.write_text(text)
+        found = plan(Options(config=file, **options)).profiles
+        return {name: profile.name for name, profile in found.items()}
+
+    def test_by_default_the_names_that_users_have(self, tmp_path: Path) -> None:
+        served = {"gpu-scheduler": "gpu-scheduler", "toyscheduler": "toyscheduler"}
+        assert self.served(tmp_path) == served
+
+    def test_a_name_is_served_alone_by_the_profile_so_called(self, tmp_path: Path) -> None:
+        assert self.served(tmp_path, scheduler_name="spread") == {"spread": "spread"}
+        assert self.served(tmp_path, scheduler_name="mine") == {"mine": "gpu-scheduler"}
+
+    def test_any_profile_serves_any_name(self, tmp_path: Path) -> None:
+        served = self.served(tmp_path, scheduler_name="mine", profile="binpack")
+        assert served == {"mine": "binpack"}
+
+    def test_the_file_is_asked_for_a_name_too(self, tmp_path: Path) -> None:
+        text = "profiles: [{schedulerName: a, profile: spread}, {schedulerName: b}]"
+        assert self.served(tmp_path, text) == {"a": "spread", "b": "gpu-scheduler"}
+        assert self.served(tmp_path, text, scheduler_name="a") == {"a": "spread"}

@@ -1,0 +1,155 @@
+"""Fairlead as its users start it: a process of its own, against a real API server."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fairlead.sim.controlplane import ControlPlane
+
+FAIRLEAD = Path(sys.executable).with_name("fairlead")
+
+
+class Running:
+    """A `fairlead run` under way."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self.process = process
+        self.log = log
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.log.read_text().splitlines() if line[:1] == "{"]
+
+    @property
+    def url(self) -> str:
+        eventually(lambda: any(r["event"] == "started" for r in self.records))
+        return next(r["health"] for r in self.records if r["event"] == "started")
+
+    def get(self, path: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=5) as reply:
+                return reply.status, reply.read().decode()
+        except urllib.error.HTTPError as refused:
+            return refused.code, refused.read().decode()
+
+    def metric(self, name: str, **labels: str) -> float:
+        wanted = "".join(rf'(?=[^}}]*{key}="{value}")' for key, value in labels.items())
+        pattern = rf"^{name}(?:{{{wanted}[^}}]*}})? (\S+)$"
+        found = re.search(pattern, self.get("/metrics")[1], re.MULTILINE)
+        return float(found[1]) if found else 0.0
+
+
+@contextmanager
+def fairlead(
+    plane: ControlPlane,
+    *options: str,
+    env: Mapping[str, str] | None = None,
+    kubeconfig: Path | None = None,
+    name: str = "fairlead",
+) -> Iterator[Running]:
+    """Runs until the block ends, then must stop cleanly within ten seconds."""
+    log = plane.logs / f"{name}-{time.monotonic_ns()}.log"
+    access = kubeconfig or plane.kubeconfig_for("system:kube-scheduler")
+    command = [str(FAIRLEAD), "run", "--port", "0", "--kubeconfig", str(access), *options]
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            command, stderr=out, stdout=out, env={**os.environ, **(env or {})}
+        )
+    running = Running(process, log)
+    try:
+        yield running
+    finally:
+        process.terminate()
+        status = process.wait(10)
+    assert status == 0, f"fairlead ended with {status}: {log.read_text()[-2000:]}"
+
+
+def eventually(holds: Callable[[], Any], timeout_s: float = 20.0, what: str = "") -> Any:
+    """The first true answer; fails when none comes in time."""
+    until = time.monotonic() + timeout_s
+    while not (answer := holds()):
+        assert time.monotonic() < until, f"not within {timeout_s} s: {what or holds}"
+        time.sleep(0.05)
+    return answer
+
+
+class Pods:
+    """The pods of one namespace, as a user sees them."""
+
+    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+        self.plane = plane
+        self.namespace = namespace
+        self.path = f"/api/v1/namespaces/{namespace}/pods"
+
+    def create(
+        self, name: str, gpus: int = 0, scheduler: str = "gpu-scheduler", **spec: Any
+    ) -> dict[str, Any]:
+        meta = {"name": name, **spec.pop("metadata", {})}
+        requests = spec.pop("requests", {})
+        limits = {"nvidia.com/gpu": str(gpus)} if gpus else {}
+        container = {
+            "name": "main", "image": "x", "resources": {"limits": limits, "requests": requests},
+            **spec.pop("container", {}),
+        }  # fmt: skip
+        body = {
+            "metadata": meta,
+            "spec": {"schedulerName": scheduler, "containers": [container], **spec},
+        }
+        status, answer = self.plane.api("POST", self.path, body)
+        assert status == 201, answer
+        return answer
+
+    def get(self, name: str) -> dict[str, Any]:
+        status, pod = self.plane.api("GET", f"{self.path}/{name}")
+        return pod if status == 200 else {}
+
+    def node(self, name: str) -> str:
+        return self.get(name).get("spec", {}).get("nodeName", "")
+
+    def nodes(self) -> dict[str, str]:
+        _, found = self.plane.api("GET", self.path)
+        return {p["metadata"]["name"]: p["spec"].get("nodeName", "") for p in found["items"]}
+
+    def condition(self, name: str) -> dict[str, Any]:
+        conditions = self.get(name).get("status", {}).get("conditions", [])
+        return next((c for c in conditions if c["type"] == "PodScheduled"), {})
+
+    def events(self, name: str, reason: str = "") -> list[dict[str, Any]]:
+        _, found = self.plane.api(
+            "GET", f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events"
+        )
+        return [
+            event
+            for event in found["items"]
+            if event["regarding"]["name"] == name and reason in ("", event["reason"])
+        ]
+
+    def delete(self, name: str) -> None:
+        self.plane.api("DELETE", f"{self.path}/{name}?gracePeriodSeconds=0")
+
+    def wait_bound(self, *names: str, timeout_s: float = 20.0) -> dict[str, str]:
+        def all_bound() -> dict[str, str] | None:
+            nodes = {name: self.node(name) for name in names}
+            return nodes if all(nodes.values()) else None
+
+        return eventually(all_bound, timeout_s, f"{names} bound")
+
+    def wait_refused(self, name: str, timeout_s: float = 20.0) -> dict[str, Any]:
+        def refused() -> dict[str, Any] | None:
+            condition = self.condition(name)
+            return (
+                condition
+                if condition.get("status") == "False" and condition.get("message")
+                else None
+            )
+
+        return eventually(refused, timeout_s, f"{name} refused")

@@ -1,0 +1,195 @@
+"""Things break, and no pod is lost and no card given twice."""
+
+import asyncio
+import contextlib
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator
+
+import pytest
+from fairleads import Pods, eventually, fairlead
+from test_oracle import _forbid_binds
+
+from builders import SCHEDULER
+from fairlead.apps.profiles import built_in
+from fairlead.apps.scheduler import Scheduler
+from fairlead.kube.client import Client
+from fairlead.kube.kubeconfig import load_access
+from fairlead.telemetry.metrics import Metrics
+from faultproxy import FaultProxy, a, answer, cut_inside, drop, expired, insert, lose_reply
+
+CARDS = 8
+
+
+@pytest.fixture
+def pods(control_plane, namespace) -> Pods:
+    return Pods(control_plane, namespace)
+
+
+def audit(pods: Pods) -> Counter[str]:
+    """GPUs taken on each node, from what the API server says and nothing else."""
+    _, found = pods.plane.api("GET", "/api/v1/pods")
+    taken: Counter[str] = Counter()
+    for pod in found["items"]:
+        if pod["spec"].get("nodeName") and pod["status"]["phase"] not in ("Succeeded", "Failed"):
+            for container in pod["spec"]["containers"]:
+                limits = container.get("resources", {}).get("limits", {})
+                taken[pod["spec"]["nodeName"]] += int(limits.get("nvidia.com/gpu", 0))
+    assert not {node: n for node, n in taken.items() if n > CARDS}, "a card was given twice"
+    return taken
+
+
+def test_the_api_server_is_killed_and_comes_back(new_control_plane) -> None:
+    plane = new_control_plane()
+    plane.create_nodes(["n1", "n2"], allocatable={"nvidia.com/gpu": "8"})
+    pods = Pods(plane, "default")
+    with fairlead(plane) as running:
+        pods.create("before", 1)
+        pods.wait_bound("before")
+        plane.kill_apiserver()
+        eventually(lambda: running.get("/readyz")[0] == 503, what="not ready without the server")
+        assert running.get("/livez")[0] == 200
+        plane.restart_apiserver()
+        for number in range(20):
+            pods.create(f"after-{number}", 1)
+        # 15 of 16 cards are left for 20 pods
+        eventually(lambda: sum(map(bool, pods.nodes().values())) == 16, timeout_s=40)
+        assert audit(pods) == {"n1": 8, "n2": 8}
+        eventually(lambda: running.get("/readyz")[0] == 200)
+        pods.delete("before")
+        eventually(lambda: sum(map(bool, pods.nodes().values())) == 16)
+
+
+def test_a_killed_scheduler_starts_again_where_it_was(control_plane, create_nodes, pods) -> None:
+    create_nodes([f"r{number}" for number in range(5)], allocatable={"nvidia.com/gpu": "8"})
+    for number in range(60):
+        pods.create(f"p{number}", 1)
+    with contextlib.suppress(AssertionError), fairlead(control_plane) as running:
+        eventually(lambda: sum(map(bool, pods.nodes().values())) >= 5)
+        running.process.send_signal(signal.SIGKILL)
+        running.process.wait()
+    with fairlead(control_plane):
+        eventually(lambda: sum(map(bool, pods.nodes().values())) == 40)
+        left = [name for name, node in pods.nodes().items() if not node]
+        for name in left:
+            pods.wait_refused(name)
+    assert audit(pods).total() == 40
+
+
+def test_a_pod_that_is_denied_every_bind_starves_nobody(new_control_plane) -> None:
+    plane = new_control_plane()
+    plane.create_nodes(["a"], allocatable={"nvidia.com/gpu": "8"})
+    plane.api("POST", "/api/v1/namespaces", {"metadata": {"name": "denied"}})
+    _forbid_binds(plane, "denied")
+    doomed, others = Pods(plane, "denied"), Pods(plane, "default")
+    with fairlead(plane) as running:
+        priority = {"metadata": {"name": "high"}, "value": 1000}
+        plane.api("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", priority)
+        doomed.create("doomed", 8, priorityClassName="high")
+        eventually(lambda: "not today" in doomed.condition("doomed").get("message", ""))
+        for number in range(4):
+            others.create(f"p{number}", 2)
+        others.wait_bound(*(f"p{number}" for number in range(4)))
+        errors = running.metric("scheduler_schedule_attempts_total", result="scheduled")
+        assert errors <= 4 + 4, "it backs off"
+
+
+@contextlib.asynccontextmanager
+async def scheduling(control_plane, **options) -> AsyncIterator[tuple[FaultProxy, Scheduler]]:
+    """A scheduler in this process that reaches the real API server through a fault proxy."""
+    access = load_access(str(control_plane.kubeconfig_for()))
+    async with FaultProxy(access) as proxy:
+        client = Client(proxy.access)
+        scheduler = Scheduler(
+            client, {SCHEDULER: built_in(SCHEDULER)}, metrics=Metrics(), **options
+        )
+        task = asyncio.create_task(scheduler.run())
+        try:
+            yield proxy, scheduler
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+            await client.close()
+
+
+async def until(holds, timeout_s: float = 30.0) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not await asyncio.to_thread(holds):
+            await asyncio.sleep(0.05)
+
+
+def bound(pods: Pods) -> int:
+    return sum(map(bool, pods.nodes().values()))
+
+
+FAULTS = {
+    "every reply to a bind is lost": lambda proxy: proxy.on_request(
+        lose_reply, times=None, method="POST", path="/binding"
+    ),
+    "the server is too busy now and then": lambda proxy: proxy.on_request(
+        answer(429, "slow down", **{"Retry-After": "1"}), times=10, method="POST"
+    ),
+    "the server breaks down now and then": lambda proxy: proxy.on_request(
+        answer(503, "not now"), times=10, method="POST"
+    ),
+    "watches are cut in mid-object": lambda proxy: proxy.on_watch(
+        cut_inside(a("MODIFIED")), times=3, path="/pods"
+    ),
+    "watches expire": lambda proxy: proxy.on_watch(
+        insert(expired(), after=a("MODIFIED")), times=3, path="/pods"
+    ),
+    "events cannot be written": lambda proxy: proxy.on_request(
+        answer(500, "no"), times=None, method="POST", path="/events"
+    ),
+}
+
+
+@pytest.mark.parametrize("inject", FAULTS.values(), ids=FAULTS.keys())
+async def test_a_backlog_is_drained_exactly_in_spite_of(
+    inject, control_plane, create_nodes, pods
+) -> None:
+    create_nodes(["f1", "f2", "f3"], allocatable={"nvidia.com/gpu": "8"})
+    async with scheduling(control_plane) as (proxy, scheduler):
+        inject(proxy)
+        for number in range(30):
+            await asyncio.to_thread(pods.create, f"p{number}", 1)
+        await until(lambda: bound(pods) == 24)
+        await asyncio.sleep(0.5)
+        assert await asyncio.to_thread(audit, pods) == {"f1": 8, "f2": 8, "f3": 8}
+        proxy.heal()
+        first = next(name for name, node in pods.nodes().items() if node)
+        await asyncio.to_thread(pods.delete, first)
+        await until(lambda: bound(pods) == 24)
+        assert len(scheduler.engine.cluster.holdings) == 24
+
+
+async def test_an_event_that_the_watch_lost_is_found_by_comparing(
+    control_plane, create_nodes, pods
+) -> None:
+    create_nodes(["v1"], allocatable={"nvidia.com/gpu": "8"})
+    async with scheduling(control_plane, verify_every_s=0.5) as (proxy, _):
+        proxy.on_watch(drop(a("DELETED", "first")), times=None, path="/pods")
+        await asyncio.to_thread(pods.create, "first", 8)
+        await until(lambda: pods.node("first"))
+        proxy.cut()  # the watch that follows has the fault
+        await asyncio.to_thread(pods.delete, "first")
+        await asyncio.to_thread(pods.create, "second", 8)
+        await until(lambda: pods.node("second"), timeout_s=40)
+
+
+async def test_a_pod_deleted_in_mid_bind_frees_its_cards(control_plane, create_nodes, pods) -> None:
+    create_nodes(["w1"], allocatable={"nvidia.com/gpu": "8"})
+    async with scheduling(control_plane) as (proxy, scheduler):
+        await until(lambda: scheduler.unready_because() == "")
+
+        async def delete_first(forward):
+            await asyncio.to_thread(pods.delete, "victim")
+            return await forward()
+
+        proxy.on_request(delete_first, method="POST", path="/binding")
+        await asyncio.to_thread(pods.create, "victim", 8)
+        await until(lambda: not pods.get("victim"))
+        await asyncio.to_thread(pods.create, "victim", 8)
+        await until(lambda: pods.node("victim"))
+        assert await asyncio.to_thread(audit, pods) == {"w1": 8}

@@ -1,0 +1,209 @@
+"""The same situation, told by the real kube-scheduler and by Fairlead: every word must agree."""
+
+import itertools
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from fairleads import Pods, eventually, fairlead
+
+from fairlead.sim.controlplane import ControlPlane
+
+GPU = "nvidia.com/gpu"
+TAINT = {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Nodes (options of `create_nodes`), pods already there, and the pod that asks."""
+
+    nodes: dict[str, dict[str, Any]]
+    asks: dict[str, Any]
+    there: list[dict[str, Any]] = field(default_factory=list)
+    cordoned: tuple[str, ...] = ()
+
+
+def gpus(count: int, **more: Any) -> dict[str, Any]:
+    return {"allocatable": {GPU: str(count)}, **more}
+
+
+SCENES = {
+    "no nodes at all": Scene({}, {"gpus": 1}),
+    "more cards than any node has": Scene({"a": gpus(4), "b": gpus(8)}, {"gpus": 9}),
+    "all cards taken": Scene({"a": gpus(2)}, {"gpus": 1}, there=[{"gpus": 2, "nodeName": "a"}]),
+    "taken on one node, too small on the other": Scene(
+        {"a": gpus(2), "b": gpus(1)}, {"gpus": 2}, there=[{"gpus": 1, "nodeName": "a"}]
+    ),
+    "a taint": Scene({"a": gpus(8, taints=[TAINT])}, {"gpus": 1}),
+    "a cordon": Scene({"a": gpus(8)}, {"gpus": 1}, cordoned=("a",)),
+    "a selector nobody matches": Scene({"a": gpus(8)}, {"nodeSelector": {"disk": "fast"}}),
+    "an affinity nobody matches": Scene(
+        {"a": gpus(8, labels={"rank": "3"})},
+        {
+            "affinity": {
+                "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {
+                        "nodeSelectorTerms": [
+                            {
+                                "matchExpressions": [
+                                    {"key": "rank", "operator": "Gt", "values": ["3"]}
+                                ]
+                            }
+                        ]
+                    }
+                }
+            }
+        },
+    ),
+    "a port in use": Scene(
+        {"a": gpus(8)},
+        {"container": {"ports": [{"containerPort": 80, "hostPort": 80}]}},
+        there=[{"nodeName": "a", "container": {"ports": [{"containerPort": 80, "hostPort": 80}]}}],
+    ),
+    "no place for another pod": Scene(
+        {"a": {"allocatable": {"pods": "1"}}}, {}, there=[{"nodeName": "a"}]
+    ),
+    "several resources short at once": Scene(
+        {"a": {"allocatable": {"cpu": "1", "memory": "1Gi"}}},
+        {"requests": {"cpu": "2", "memory": "2Gi", "ephemeral-storage": "1Ti"}, "gpus": 1},
+    ),
+    "twelve nodes with five different reasons": Scene(
+        {
+            **{f"full-{n}": gpus(0) for n in range(3)},
+            **{f"tainted-{n}": gpus(8, taints=[TAINT]) for n in range(4)},
+            **{f"small-{n}": {"allocatable": {GPU: "8", "memory": "1Gi"}} for n in range(2)},
+            "cordoned-0": gpus(8),
+            "cordoned-1": gpus(8),
+            "crowded": {"allocatable": {GPU: "8", "pods": "0"}},
+        },
+        {"gpus": 1, "requests": {"memory": "2Gi"}},
+        cordoned=("cordoned-0", "cordoned-1"),
+    ),
+    "an init container that asks for more": Scene(
+        {"a": gpus(2)},
+        {
+            "gpus": 1,
+            "initContainers": [
+                {"name": "i", "image": "x", "resources": {"limits": {GPU: "3"}}},
+            ],
+        },
+    ),
+    "a sidecar that adds up": Scene(
+        {"a": gpus(2)},
+        {
+            "gpus": 2,
+            "initContainers": [
+                {
+                    "name": "i",
+                    "image": "x",
+                    "restartPolicy": "Always",
+                    "resources": {"limits": {GPU: "1"}},
+                },
+            ],
+        },
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def arena(assets, tmp_path_factory):
+    """One API server with kube-scheduler and Fairlead side by side on it."""
+    folder = tmp_path_factory.mktemp("oracle")
+    with (
+        ControlPlane.start(assets, folder) as plane,
+        plane.start_kube_scheduler(),
+        fairlead(plane),
+    ):
+        yield plane
+
+
+_numbers = itertools.count()
+
+
+@pytest.mark.parametrize("scene", SCENES.values(), ids=SCENES.keys())
+def test_the_words_are_kube_schedulers(arena, scene: Scene) -> None:
+    pods = _namespace(arena)
+    merge = "application/merge-patch+json"
+    for name, options in scene.nodes.items():
+        arena.create_nodes([name], **options)
+    for name in scene.cordoned:
+        arena.api(
+            "PATCH", f"/api/v1/nodes/{name}", {"spec": {"unschedulable": True}}, content_type=merge
+        )
+    for number, pod in enumerate(scene.there):
+        pods.create(f"there-{number}", **pod)
+    try:
+        pods.create("theirs", scheduler="default-scheduler", **scene.asks)
+        pods.create("ours", scheduler="gpu-scheduler", **scene.asks)
+        theirs, ours = pods.wait_refused("theirs"), pods.wait_refused("ours")
+        fields = ("type", "status", "reason", "message", "observedGeneration")
+        assert {f: ours.get(f) for f in fields} == {f: theirs.get(f) for f in fields}
+        their_event, our_event = (_failure(pods, name) for name in ("theirs", "ours"))
+        for key in ("type", "reason", "action", "note"):
+            assert our_event[key] == their_event[key]
+    finally:
+        arena.delete_namespace(pods.namespace)
+        for name in scene.nodes:
+            arena.api("DELETE", f"/api/v1/nodes/{name}")
+
+
+def test_a_denied_bind_is_told_in_the_same_words(arena) -> None:
+    pods = _namespace(arena)
+    arena.create_nodes(["a"], allocatable={GPU: "8"})
+    _forbid_binds(arena, pods.namespace)
+    try:
+        pods.create("theirs", scheduler="default-scheduler", gpus=1)
+        pods.create("ours", scheduler="gpu-scheduler", gpus=1)
+        theirs, ours = pods.wait_refused("theirs"), pods.wait_refused("ours")
+        assert ours["reason"] == theirs["reason"] == "SchedulerError"
+        assert ours["message"] == theirs["message"].replace("theirs", "ours")
+    finally:
+        arena.delete_namespace(pods.namespace)
+        arena.api("DELETE", "/api/v1/nodes/a")
+
+
+def _namespace(plane) -> Pods:
+    name = f"oracle-{next(_numbers)}"
+    assert plane.api("POST", "/api/v1/namespaces", {"metadata": {"name": name}})[0] == 201
+    return Pods(plane, name)
+
+
+def _failure(pods: Pods, name: str) -> dict[str, Any]:
+    return eventually(lambda: pods.events(name, "FailedScheduling"))[0]
+
+
+def _forbid_binds(plane, namespace: str) -> None:
+    """A policy of a third party that denies every bind in the namespace."""
+    group = "/apis/admissionregistration.k8s.io/v1"
+    policy = {
+        "metadata": {"name": "no-binds"},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {
+                "resourceRules": [
+                    {
+                        "apiGroups": [""], "apiVersions": ["v1"],
+                        "resources": ["pods/binding"], "operations": ["CREATE"],
+                    }
+                ]
+            },
+            "validations": [{"expression": "false", "message": "not today"}],
+        },
+    }  # fmt: skip
+    binding = {
+        "metadata": {"name": "no-binds"},
+        "spec": {
+            "policyName": "no-binds",
+            "validationActions": ["Deny"],
+            "matchResources": {
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
+            },
+        },
+    }
+    assert plane.api("POST", f"{group}/validatingadmissionpolicies", policy)[0] == 201
+    assert plane.api("POST", f"{group}/validatingadmissionpolicybindings", binding)[0] == 201
+    probe = Pods(plane, namespace)
+    probe.create("probe", scheduler="nobody")
+    body = {"metadata": {"name": "probe"}, "target": {"kind": "Node", "name": "a"}}
+    path = f"{probe.path}/probe/binding?dryRun=All"
+    eventually(lambda: plane.api("POST", path, body)[0] in (403, 422), what="the policy works")

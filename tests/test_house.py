@@ -1,0 +1,33 @@
+"""The house rules, held as tests: layers, types, style, and what must not be in a commit."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TOOLS = Path(sys.executable).parent
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(["lint-imports", "--no-cache"], id="rooms import downwards only"),
+        pytest.param(["mypy"], id="types"),
+        pytest.param(["ruff", "check", "."], id="lint"),
+        pytest.param(["ruff", "format", "--check", "."], id="format"),
+    ],
+)
+def test_the_house_is_in_order(command: list[str]) -> None:
+    program = [str(TOOLS / command[0]), *command[1:]]
+    ended = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_lock_files_name_no_registry() -> None:
+    for lock in ("requirements.lock", "requirements-dev.lock"):
+        text = (ROOT / lock).read_text()
+        assert "--hash=sha256:" in text
+        assert not re.search(r"https?://|--index-url", text)
