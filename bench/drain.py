@@ -1,0 +1,291 @@
+"""Drain a backlog of one-GPU pods with kube-scheduler and with Fairlead, on one API server.
+
+    python bench/drain.py                      1,000 nodes × 8 GPUs, 3,000 pods
+    BENCH=large python bench/drain.py          5,000 nodes × 8 GPUs, 10,000 pods
+
+Both start with the backlog already there, both write events. Pods a second are counted from the
+first bind to the last; CPU is all that the scheduler's process used from its start until it was
+quiet again, events included; so is its peak memory.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from fairlead.kube.client import Client
+from fairlead.kube.kubeconfig import load_access
+from fairlead.sim.controlplane import ControlPlane, Process
+
+ROOT = Path(__file__).parents[1]
+SIDES = {"kube-scheduler": "default-scheduler", "fairlead": "gpu-scheduler"}
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    side: str
+    pods_per_s: float
+    cpu_ms_per_pod: float
+    peak_rss_mib: float
+    first_bind_s: float
+    api_cpu_ms_per_pod: float
+    events: int
+
+
+def main() -> None:
+    options = _options()
+    assets = _assets()
+    with (
+        tempfile.TemporaryDirectory(prefix="fairlead-bench-") as folder,
+        ControlPlane.start(assets, Path(folder)) as plane,
+    ):
+        _say(f"creating {options.nodes} nodes")
+        plane.create_nodes(options.nodes, allocatable={"nvidia.com/gpu": "8"})
+        drains = [
+            _drain(plane, side, options.pods)
+            for number in range(options.rounds)
+            for side in (SIDES if number % 2 == 0 else reversed(SIDES))
+        ]
+    report = _report(drains, options)
+    _print(report)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(report, indent=1) + "\n")
+    _say(f"kept in {options.out}")
+
+
+def _options() -> argparse.Namespace:
+    large = os.environ.get("BENCH") == "large"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--nodes", type=int, default=5000 if large else 1000)
+    parser.add_argument("--pods", type=int, default=10_000 if large else 3000)
+    parser.add_argument("--rounds", type=int, default=1 if large else 2, help="each side, in turn")
+    size = "large" if large else "small"
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / "bench" / "results" / f"drain-{size}.json"
+    )
+    return parser.parse_args()
+
+
+def _assets() -> Path:
+    build = [sys.executable, str(ROOT / "controlplane" / "build.py")]
+    return Path(
+        subprocess.run(build, stdout=subprocess.PIPE, text=True, check=True).stdout.split()[-1]
+    )
+
+
+def _drain(plane: ControlPlane, side: str, pods: int) -> Drain:
+    _say(f"{side}: creating {pods} pods")
+    admin = str(plane.kubeconfig_for())
+    asyncio.run(_create_pods(admin, SIDES[side], pods))
+    _settle(plane.process("kube-apiserver"))
+    api_before = _api_cpu_s(plane)
+    with _bind_times(admin) as times:
+        started = time.monotonic()
+        with _start(plane, side) as process:
+            _wait_for_binds(times, pods, process)
+            events = _wait_for_events(plane, pods)
+            _settle(process)
+            cpu_s, rss = process.cpu_seconds(), process.peak_rss_bytes()
+        api_cpu_s = _api_cpu_s(plane) - api_before
+    drain = Drain(
+        side,
+        pods_per_s=round((pods - 1) / (times[-1] - times[0]), 1),
+        cpu_ms_per_pod=round(cpu_s / pods * 1000, 3),
+        peak_rss_mib=round(rss / 2**20, 1),
+        first_bind_s=round(times[0] - started, 2),
+        api_cpu_ms_per_pod=round(api_cpu_s / pods * 1000, 2),
+        events=events,
+    )
+    _say("  ".join(f"{key}={value}" for key, value in asdict(drain).items()))
+    asyncio.run(_delete_pods(admin))
+    return drain
+
+
+@contextmanager
+def _start(plane: ControlPlane, side: str) -> Iterator[Process]:
+    if side == "kube-scheduler":
+        config = {"clientConnection": {"qps": 5000, "burst": 5000}}
+        with plane.start_kube_scheduler(config) as process:
+            yield process
+        return
+    command = [
+        str(Path(sys.executable).with_name("fairlead")), "run", "--port", "0",
+        "--kubeconfig", str(plane.kubeconfig_for("system:kube-scheduler")),
+    ]  # fmt: skip
+    with Process("fairlead", command, plane.logs / "fairlead.log") as process:
+        yield process
+
+
+async def _create_pods(kubeconfig: str, scheduler: str, pods: int) -> None:
+    async def create(client: Client, number: int) -> None:
+        body = {
+            "metadata": {"name": f"pod-{number:05d}", "labels": {"app": "bench"}},
+            "spec": {
+                "schedulerName": scheduler,
+                "containers": [
+                    {
+                        "name": "main",
+                        "image": "bench",
+                        "resources": {
+                            "requests": {"cpu": "1", "memory": "1Gi"},
+                            "limits": {"nvidia.com/gpu": "1"},
+                        },
+                    }
+                ],
+            },
+        }
+        path = "/api/v1/namespaces/default/pods"
+        reply = await client.request("POST", path, body=json.dumps(body).encode())
+        assert reply.status == 201, reply.message
+
+    await _for_all(kubeconfig, create, pods)
+
+
+async def _for_all(kubeconfig: str, work: Callable, count: int, at_once: int = 32) -> None:
+    client = Client(load_access(kubeconfig))
+    numbers = iter(range(count))
+
+    async def worker() -> None:
+        for number in numbers:
+            await work(client, number)
+
+    await asyncio.gather(*(worker() for _ in range(at_once)))
+    await client.close()
+
+
+async def _delete_pods(kubeconfig: str) -> None:
+    async def delete(client: Client, number: int) -> None:
+        path = f"/api/v1/namespaces/default/pods/pod-{number:05d}"
+        await client.request("DELETE", path, params={"gracePeriodSeconds": "0"})
+
+    client = Client(load_access(kubeconfig))
+    listed = await client.request("GET", "/api/v1/pods", params={"limit": "1"})
+    left = json.loads(listed.body)["metadata"].get("remainingItemCount", 0) + 1
+    await client.request(
+        "DELETE", "/apis/events.k8s.io/v1/namespaces/default/events", timeout_s=300
+    )
+    await client.close()
+    await _for_all(kubeconfig, delete, left)
+
+
+@contextmanager
+def _bind_times(kubeconfig: str) -> Iterator[list[float]]:
+    """When each pod was seen bound, by a watch of our own in a thread."""
+    times: list[float] = []
+    loop = asyncio.new_event_loop()
+
+    async def watch() -> None:
+        client = Client(load_access(kubeconfig))
+        try:
+            newest = await client.request("GET", "/api/v1/pods", params={"limit": "1"})
+            version = json.loads(newest.body)["metadata"]["resourceVersion"]
+            params = {
+                "watch": "true",
+                "resourceVersion": version,
+                "fieldSelector": "spec.nodeName!=",
+            }
+            async with client.watch("/api/v1/pods", params) as stream:
+                while (lines := await stream.lines()) is not None:
+                    now = time.monotonic()
+                    times.extend(now for line in lines if line.startswith(b'{"type":"ADDED"'))
+        except asyncio.CancelledError:
+            pass
+        finally:
+            await client.close()
+
+    task = loop.create_task(watch())
+    thread = threading.Thread(target=lambda: loop.run_until_complete(task))
+    thread.start()
+    time.sleep(1.0)
+    try:
+        yield times
+    finally:
+        loop.call_soon_threadsafe(task.cancel)
+        thread.join()
+        loop.close()
+
+
+def _wait_for_binds(times: list[float], pods: int, process: Process) -> None:
+    last = time.monotonic()
+    while len(times) < pods:
+        if not process.alive or time.monotonic() - last > 900:
+            raise SystemExit(f"{process.name}: only {len(times)} of {pods} pods were bound")
+        time.sleep(0.05)
+
+
+def _wait_for_events(plane: ControlPlane, pods: int) -> int:
+    """Until every pod has its event, or no more come."""
+    written, since = 0, time.monotonic()
+    while written < pods and time.monotonic() - since < 5:
+        time.sleep(0.5)
+        path = "/apis/events.k8s.io/v1/namespaces/default/events?limit=1"
+        _, found = plane.api("GET", path)
+        now = len(found["items"]) + found["metadata"].get("remainingItemCount", 0)
+        if now > written:
+            written, since = now, time.monotonic()
+    return written
+
+
+def _settle(process: Process, quiet_share: float = 0.04) -> None:
+    """Waits until the process has been idle for a second."""
+    quiet = 0
+    before = process.cpu_seconds()
+    while quiet < 4:
+        time.sleep(0.25)
+        now = process.cpu_seconds()
+        quiet = quiet + 1 if (now - before) / 0.25 < quiet_share + 0.06 else 0
+        before = now
+
+
+def _api_cpu_s(plane: ControlPlane) -> float:
+    return sum(plane.process(name).cpu_seconds() for name in ("kube-apiserver", "etcd"))
+
+
+def _report(drains: list[Drain], options: argparse.Namespace) -> dict:
+    def median(side: str, field: str) -> float:
+        return round(statistics.median(getattr(d, field) for d in drains if d.side == side), 3)
+
+    fields = tuple(field for field in Drain.__slots__ if field != "side")
+    sides = {side: {field: median(side, field) for field in fields} for side in SIDES}
+    ratios = {
+        field: round(sides["fairlead"][field] / sides["kube-scheduler"][field], 3)
+        for field in fields
+    }
+    return {
+        "nodes": options.nodes,
+        "pods": options.pods,
+        "rounds": [asdict(drain) for drain in drains],
+        "median": sides,
+        "fairlead_over_kube_scheduler": ratios,
+        "command": f"python bench/drain.py --nodes {options.nodes} --pods {options.pods} "
+        f"--rounds {options.rounds}",
+    }
+
+
+def _print(report: dict) -> None:
+    print(f"\n{report['pods']} one-GPU pods on {report['nodes']} nodes × 8 GPUs, medians:")
+    print(f"{'':22}{'kube-scheduler':>16}{'fairlead':>12}{'ratio':>9}")
+    for field, ratio in report["fairlead_over_kube_scheduler"].items():
+        kube, ours = (report["median"][side][field] for side in SIDES)
+        print(f"{field:22}{kube:>16}{ours:>12}{ratio:>9}")
+    print(f"again: {report['command']}")
+
+
+def _say(text: str) -> None:
+    print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()
