@@ -11,6 +11,7 @@ from fairlead.engine.events import Decide, NodeSeen, PodSeen
 from fairlead.engine.instructions import Instruction
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Pod, PodRequest, Taint
+from fairlead.model.selectors import LabelSelector, PodTerm, Requirement
 
 SCHEDULER = "gpu-scheduler"
 _uids = count()
@@ -20,6 +21,15 @@ def a_request(gpus: int = 0, cpu: int = 0, **more: Any) -> PodRequest:
     amounts = {"cpu": cpu, GPU: gpus, **more.pop("resources", {})}
     resources = tuple(sorted((name, amount) for name, amount in amounts.items() if amount))
     return PodRequest(resources=resources, **more)
+
+
+def near(topology_key: str, namespace: str = "default", **labels: str) -> PodTerm:
+    """Pods with these labels, in the sense of a topology key."""
+    return PodTerm(topology_key, selects(**labels), (namespace,))
+
+
+def selects(**labels: str) -> LabelSelector:
+    return LabelSelector(tuple(Requirement(k, "In", (v,)) for k, v in sorted(labels.items())))
 
 
 def a_pod(name: str = "p", **more: Any) -> Pod:
@@ -33,7 +43,7 @@ def a_pod(name: str = "p", **more: Any) -> Pod:
 
 _REQUEST_KEYS = {
     "gpus", "cpu", "resources", "scored", "node_name", "node_selector", "node_terms",
-    "tolerations", "host_ports",
+    "tolerations", "host_ports", "near", "apart", "spread", "namespace",
 }  # fmt: skip
 
 

@@ -31,7 +31,7 @@ def test_a_pod_that_landed_elsewhere_moves_its_holding() -> None:
 def test_removing_twice_frees_once() -> None:
     cluster = drawn("n1 ....")
     cluster.confirm(a_pod(gpus=2, uid="u", node="n1"))
-    assert cluster.remove("u") == Aspect.USAGE
+    assert cluster.remove("u") == Aspect.USAGE | Aspect.PODS
     assert cluster.remove("u") is NOTHING
     assert drawing(cluster) == ["n1 ...."]
 

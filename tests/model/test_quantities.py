@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.model.errors import QuantityError
-from fairlead.model.quantities import LARGEST, amount
+from fairlead.model.quantities import LARGEST, amount, shown
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from fairlead.model.quantities import LARGEST, amount
         pytest.param("memory", "4G", 4_000_000_000, id="decimal suffix"),
         pytest.param("memory", "1e3", 1000, id="exponent"),
         pytest.param("memory", "1E3", 1000, id="capital exponent"),
-        pytest.param("memory", "1E", min(LARGEST, 10 ** 18), id="exa"),
+        pytest.param("memory", "1E", min(LARGEST, 10**18), id="exa"),
         pytest.param("nvidia.com/gpu", "1.5", 2, id="whole things round up"),
         pytest.param("nvidia.com/gpu", "-1", -1, id="negative is for the caller to refuse"),
         pytest.param("nvidia.com/gpu", "0", 0, id="zero"),
@@ -37,6 +37,18 @@ def test_amounts(resource: str, text: str, expected: int) -> None:
 def test_what_is_no_quantity_is_refused_with_advice(text: str) -> None:
     with pytest.raises(QuantityError, match="is not a quantity; write for example"):
         amount("nvidia.com/gpu", text)
+
+
+@pytest.mark.parametrize(
+    ("resource", "number", "expected"),
+    [
+        ("cpu", 2000, "2"), ("cpu", 100_500, "100500m"), ("memory", 600 << 30, "600Gi"),
+        ("memory", 1000, "1000"), ("nvidia.com/gpu", 1024, "1024"), ("memory", 0, "0"),
+    ],
+)  # fmt: skip
+def test_amounts_are_shown_as_a_person_writes_them(resource, number, expected) -> None:
+    assert shown(resource, number) == expected
+    assert amount(resource, shown(resource, number)) == number
 
 
 @given(st.integers(min_value=0, max_value=LARGEST))

@@ -2,11 +2,14 @@ import random
 from typing import ClassVar
 
 import numpy as np
-from contract import random_node, random_pod
+import pytest
 
 from builders import a_node, a_pod, drawn
+from contract import random_node, random_pod
 from fairlead.apps.profiles import built_in
+from fairlead.cluster.aspects import EVERYTHING
 from fairlead.cluster.cluster import Cluster
+from fairlead.model.errors import PluginFault
 from fairlead.placement.place import Placement
 from fairlead.placement.profile import Profile
 from fairlead.placement.verdicts import Placed, Refused
@@ -89,6 +92,28 @@ def test_a_picker_may_take_none_and_that_is_explained() -> None:
         ("Insufficient nvidia.com/gpu", 1),
         ("node(s) were passed over by Never", 1),
     )
+    assert refused.woken_by == EVERYTHING
+
+
+class Constant:
+    name: ClassVar[str] = "Constant"
+    reads: ClassVar = PROFILE.filters[0].reads
+
+    def __init__(self, answer) -> None:
+        self.answer = answer
+
+    def rate(self, request, nodes):
+        return self.answer if np.isscalar(self.answer) else np.full(len(nodes), self.answer[0])
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [(5.0, "Constant must give one answer for each of 1 nodes"), ([np.nan], "gave no number")],
+)
+def test_an_answer_that_cannot_be_used_is_the_plugins_fault(answer, says: str) -> None:
+    profile = Profile("bad", PROFILE.filters, ((Constant(answer), 1.0),))
+    with pytest.raises(PluginFault, match=says):
+        place(drawn("a .."), a_pod(gpus=1), profile)
 
 
 class ReadsMark:

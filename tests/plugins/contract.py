@@ -8,13 +8,14 @@ import random
 
 import numpy as np
 
-from builders import a_node, a_pod, a_request, a_taint
+from builders import a_node, a_pod, a_request, a_taint, near, selects
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.nodes import Node
-from fairlead.model.pods import HostPort, NodeTerm, PodRequest, Requirement, Toleration
-from fairlead.plugins.api import Filter, Picker, Plugin, Score, reasons_of
+from fairlead.model.pods import HostPort, NodeTerm, PodRequest, Toleration
+from fairlead.model.selectors import Requirement, SpreadRule
+from fairlead.plugins.api import Filter, LooksAround, Picker, Plugin, Score, reasons_of
 
 REQUESTS = (
     a_request(),
@@ -26,6 +27,9 @@ REQUESTS = (
     a_request(tolerations=(Toleration("dedicated", "Exists"),)),
     a_request(host_ports=(HostPort(80),)),
     a_request(node_name="n3"),
+    a_request(namespace="default", near=(near("zone", app="a"),)),
+    a_request(namespace="default", apart=(near("zone", app="a"),)),
+    a_request(namespace="default", spread=(SpreadRule("zone", 1, selects(app="a")),)),
 )
 
 
@@ -75,7 +79,7 @@ def _check_form(plugin: Plugin, found, rows: int) -> None:
 
 def _check_rows_stand_alone(plugin, request, cluster, whole, dice) -> None:
     """Asked about some nodes, it says what it says about them among all."""
-    if isinstance(plugin, Picker):
+    if isinstance(plugin, Picker | LooksAround):
         return
     rows = np.array(sorted(dice.sample(range(len(whole)), dice.randint(1, len(whole)))))
     some = answer(plugin, request, Nodes(cluster.columns, rows))
@@ -108,9 +112,9 @@ def _check_reads(plugin, request, nodes, pods, whole) -> None:
         if not plugin.reads & aspect:
             again = answer(plugin, request, a_cluster([change(n) for n in nodes], pods).nodes)
             assert (again == whole).all(), f"{plugin.name} reads {aspect.name} and must say so"
-    if not plugin.reads & (Aspect.USAGE | Aspect.PORTS):
+    if not plugin.reads & (Aspect.USAGE | Aspect.PORTS | Aspect.PODS):
         again = answer(plugin, request, a_cluster(nodes, []).nodes)
-        assert (again == whole).all(), f"{plugin.name} reads USAGE or PORTS and must say so"
+        assert (again == whole).all(), f"{plugin.name} reads USAGE, PORTS or PODS and must say so"
 
 
 def _check_reasons(plugin, request, cluster, allowed) -> None:
@@ -150,6 +154,9 @@ def random_pod(dice: random.Random, number: int):
         host_ports=(HostPort(80),) if dice.random() < 0.2 else (),
         node=f"n{dice.randint(0, 11)}",
         priority=dice.randint(-1, 1),
+        labels={"app": dice.choice("abc")} if dice.random() < 0.7 else {},
+        deleting=dice.random() < 0.1,
+        apart=(near("zone", app="b"),) if dice.random() < 0.1 else (),
     )
 
 

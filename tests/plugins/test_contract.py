@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from contract import check_plugin
 
+from contract import check_plugin
 from fairlead.cluster.aspects import Aspect
 from fairlead.model.nodes import GPU
 from fairlead.plugins.registry import FILTERS, SCORES

@@ -3,7 +3,8 @@ import pytest
 from builders import a_node, a_pod, a_request, a_taint
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.nodes import GPU, Node
-from fairlead.model.pods import HostPort, NodeTerm, PodRequest, Requirement, Toleration
+from fairlead.model.pods import HostPort, NodeTerm, PodRequest, Toleration
+from fairlead.model.selectors import Requirement
 from fairlead.plugins.api import reasons_of
 from fairlead.plugins.node_affinity import NodeAffinity
 from fairlead.plugins.node_ports import NodePorts

@@ -6,5 +6,6 @@ import numpy.typing as npt
 NodeMask = npt.NDArray[np.bool_]  # (rows,) True where something holds
 NodeScores = npt.NDArray[np.float64]  # (rows,) 0 to 100
 PerNode = npt.NDArray[np.int64]  # (rows,) an amount of something
+Codes = npt.NDArray[np.int32]  # (rows,) a value as a small number, -1 for none
 Rows = npt.NDArray[np.intp]  # (some,) row numbers
 RowPick = slice | Rows

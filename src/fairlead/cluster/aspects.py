@@ -14,6 +14,7 @@ class Aspect(IntFlag):
     ALLOCATABLE = auto()
     USAGE = auto()  #: what its pods take
     PORTS = auto()
+    PODS = auto()  #: which pods are there, by their labels and terms
     LABELS = auto()
     ANNOTATIONS = auto()
     TAINTS = auto()  #: taints and the cordon

@@ -13,6 +13,7 @@ Assumed holdings never expire. A bind whose reply was lost may still have happen
 outcome, or the pod's own end, may free what it holds.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fairlead.cluster.aspects import EVERYTHING, NOTHING, Aspect
@@ -22,7 +23,8 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Amounts, HostPort, Pod
 
-_USAGE_AND_PORTS = Aspect.USAGE | Aspect.PORTS
+_TAKEN = Aspect.USAGE | Aspect.PODS
+_TAKEN_WITH_PORTS = _TAKEN | Aspect.PORTS
 
 
 @dataclass(slots=True)
@@ -86,6 +88,8 @@ class Cluster:
         if row is None:
             return False
         self.columns.clear_row(row)
+        for uid in self._on_node.get(name, ()):
+            self.columns.pods.take(uid)
         self._free_rows.append(row)
         self.changes.add(row, EVERYTHING)
         return True
@@ -135,8 +139,9 @@ class Cluster:
         """The API server shows the pod on its node. Says what that changed for others."""
         held = self.holdings.get(pod.uid)
         if held is not None and held.node == pod.node and held.amounts == pod.usage:
+            changed = self._relabel(held, pod)
             held.pod, held.assumed = pod, False
-            return NOTHING
+            return changed
         freed = self.remove(pod.uid)
         request = pod.request
         self._hold(Holding(pod, pod.node, pod.usage, request.scored, request.host_ports, False))
@@ -155,7 +160,26 @@ class Cluster:
         if row is not None:
             self._occupy(row, held, -1)
             self._find_lowest_priority(row, held)
-        return _USAGE_AND_PORTS if held.ports else Aspect.USAGE
+        return _TAKEN_WITH_PORTS if held.ports else _TAKEN
+
+    def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> Aspect:
+        """A namespace was seen, or (None) is gone. Says what that changed."""
+        if not self.columns.pods.put_namespace(name, labels):
+            return NOTHING
+        self.changes.start_over()
+        return Aspect.PODS
+
+    def _relabel(self, held: Holding, pod: Pod) -> Aspect:
+        """The pod is where it was, but others may see it differently now."""
+        row = self.row_of.get(held.node)
+        same = held.pod.labels == pod.labels and held.pod.deleting == pod.deleting
+        if same or row is None:
+            return NOTHING
+        self.columns.pods.put(row, pod)
+        if not self.columns.pods.asked:
+            return NOTHING
+        self.changes.add(row, Aspect.PODS)
+        return Aspect.PODS
 
     def _hold(self, held: Holding) -> None:
         self.holdings[held.pod.uid] = held
@@ -176,7 +200,11 @@ class Cluster:
         columns.scored[1, row] += sign * held.scored[1]
         if held.ports:
             self._occupy_ports(row, held.ports, sign)
-        self.changes.add(row, _USAGE_AND_PORTS if held.ports else Aspect.USAGE)
+        if sign > 0:
+            columns.pods.put(row, held.pod)
+        else:
+            columns.pods.take(held.pod.uid)
+        self.changes.add(row, _TAKEN_WITH_PORTS if held.ports else _TAKEN)
 
     def _occupy_ports(self, row: int, ports: tuple[HostPort, ...], sign: int) -> None:
         for port in ports:

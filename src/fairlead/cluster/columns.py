@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from fairlead.cluster.arrays import PerNode
 from fairlead.cluster.labels import LabelColumn
+from fairlead.cluster.pod_index import PodIndex
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Amounts, HostPort, Taint
 from fairlead.model.quantities import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
@@ -25,6 +26,7 @@ class Columns:
     def __init__(self) -> None:
         self.size = 0  # rows in use, holes included
         self._capacity = 64
+        self.pods = PodIndex(self._capacity)
         self.resource_index = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2, PODS: 3}
         self.present = np.zeros(self._capacity, dtype=np.bool_)
         self.cordoned = np.zeros(self._capacity, dtype=np.bool_)
@@ -126,6 +128,7 @@ class Columns:
             setattr(self, name, np.concatenate([old, tail], axis=-1))
         for column in self._labels.values():
             column.grow(self._capacity)
+        self.pods.grow(self._capacity)
 
     def _grow_resources(self) -> None:
         for name in ("allocatable", "requested"):

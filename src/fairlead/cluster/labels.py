@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fairlead.cluster.arrays import NodeMask, RowPick
+from fairlead.cluster.arrays import Codes, NodeMask, RowPick
 
 _ABSENT = -1
 
@@ -21,6 +21,11 @@ class LabelColumn:
     def grow(self, rows: int) -> None:
         extra = np.full(rows - len(self._codes), _ABSENT, dtype=np.int32)
         self._codes = np.concatenate([self._codes, extra])
+
+    def codes(self, pick: RowPick) -> Codes:
+        """A number for each value, -1 where there is none: equal numbers, equal values."""
+        codes: Codes = self._codes[pick]
+        return codes
 
     def exists(self, pick: RowPick) -> NodeMask:
         found: NodeMask = self._codes[pick] != _ABSENT

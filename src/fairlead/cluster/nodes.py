@@ -5,10 +5,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from fairlead.cluster.arrays import NodeMask, PerNode, RowPick
+from fairlead.cluster.arrays import Codes, NodeMask, PerNode, RowPick
 from fairlead.cluster.columns import Columns
+from fairlead.cluster.pod_index import PodQuery
 from fairlead.model.nodes import Node
-from fairlead.model.pods import HostPort, Taint
+from fairlead.model.pods import HostPort, PodRequest, Taint
+from fairlead.model.selectors import PodTerm
 
 A = TypeVar("A", NodeMask, PerNode)
 
@@ -98,6 +100,10 @@ class Nodes:
     def label_compares(self, key: str, operator: str, bound: int) -> NodeMask:
         return self._columns.label(key).compares(operator, bound, self._pick)
 
+    def domains(self, key: str) -> Codes:
+        """The domain of each node under a topology key, as a number; -1 without the label."""
+        return self._columns.label(key).codes(self._pick)
+
     def taints_pass(self, accepts: Callable[[tuple[Taint, ...]], bool]) -> NodeMask:
         """Asks once for each distinct set of taints, however many nodes carry it."""
         table = np.fromiter(map(accepts, self._columns.taint_sets), dtype=np.bool_)
@@ -110,6 +116,20 @@ class Nodes:
             taken[row] = any(wanted.conflicts(other) for other in held)
         chosen: NodeMask = taken[self._pick]
         return chosen
+
+    # -- who is there ------------------------------------------------------------------------
+
+    def pods_meant(self, query: PodQuery) -> PerNode:
+        """How many pods the query means on each node."""
+        return _sealed(self._columns.pods.count(query)[self._pick])
+
+    def minding(self, request: PodRequest) -> list[tuple[str, PerNode]]:
+        """Topology keys under which pods want to be apart from this one, and their whereabouts."""
+        found = self._columns.pods.minding(request.namespace, dict(request.labels))
+        return [(term.topology_key, _sealed(holders[self._pick])) for term, holders in found]
+
+    def means_itself(self, request: PodRequest, terms: tuple[PodTerm, ...]) -> bool:
+        return self._columns.pods.means(terms, request.namespace, dict(request.labels))
 
     def _amounts(self, table: PerNode, resource: str) -> PerNode:
         index = self._columns.resource_index.get(resource)

@@ -59,6 +59,8 @@ class Engine:
                 self.cluster.remove_node(name)
             case events.NodeDistrusted(name, cause):
                 self.cluster.distrust(name, cause)
+            case events.NamespaceSeen(name, labels):
+                self._freed |= self.cluster.put_namespace(name, labels)
             case events.TrustRestored(cause):
                 self._freed |= self.cluster.trust(cause)
             case events.BindFailed():
@@ -66,12 +68,6 @@ class Engine:
             case _:
                 assert_never(event)
         return []
-
-    @property
-    def busy(self) -> bool:
-        """Would `Decide` have anything to do right now?"""
-        counts = self.queue.counts()
-        return bool(counts[Pool.ACTIVE] or self._freed)
 
     def wake_at_s(self) -> float | None:
         """When `Decide` should be sent at the latest, if nothing happens before."""
@@ -102,7 +98,7 @@ class Engine:
     def _see_bound(self, pod: Pod) -> None:
         if pod.uid not in self._binding:
             self.queue.remove(pod.uid)
-        self._freed |= self.cluster.confirm(pod)
+        self._freed |= self.cluster.confirm(pod) | (self.queue.awaited & Aspect.PODS)
         if pod.problem:
             self.cluster.distrust(pod.node, pod.key)
 
@@ -137,18 +133,19 @@ class Engine:
             return [AnnounceFailure(pod, SCHEDULER_ERROR, f"a plugin failed: {error!r}")]
         if isinstance(verdict, Placed):
             return self._assume(entry, verdict)
-        return self._refuse(entry, placement.profile, verdict, now)
+        return self._refuse(entry, placement, verdict, now)
 
     def _assume(self, entry: Entry, verdict: Placed) -> list[Instruction]:
         self.cluster.assume(entry.pod, verdict.node)
+        self._freed |= self.queue.awaited & Aspect.PODS  # somebody may want to be near it
         self._binding[entry.pod.uid] = entry
         return [Bind(entry.pod, verdict.node)]
 
     def _refuse(
-        self, entry: Entry, profile: Profile, refused: Refused, now: float
+        self, entry: Entry, placement: Placement, refused: Refused, now: float
     ) -> list[Instruction]:
         pod = entry.pod
-        group = (pod.scheduler, pod.request_with(profile.marks))
+        group = (pod.scheduler, placement.request(pod))
         self.queue.park(entry, group, woken_by=refused.woken_by, now=now)
         return [AnnounceFailure(pod, UNSCHEDULABLE, refused.message)]
 
@@ -200,6 +197,7 @@ class Engine:
 
 _CAUSES = {
     Aspect.USAGE: "AssignedPodDelete",
+    Aspect.PODS: "AssignedPodAdd",
     Aspect.PRESENCE: "NodeAdd",
     Aspect.ALLOCATABLE: "NodeUpdateNodeAllocatable",
     Aspect.TAINTS: "NodeUpdateNodeTaint",

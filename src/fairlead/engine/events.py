@@ -1,5 +1,6 @@
 """What can happen to the engine. Each is a small frozen value; `now` travels beside it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -51,6 +52,14 @@ class TrustRestored:
 
 
 @dataclass(frozen=True, slots=True)
+class NamespaceSeen:
+    """A namespace was added or changed, or (labels None) is gone."""
+
+    name: str
+    labels: Mapping[str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
 class Decide:
     """Try to place the next pod, if one is due."""
 
@@ -87,6 +96,7 @@ Event = (
     | PodGone
     | NodeDistrusted
     | TrustRestored
+    | NamespaceSeen
     | Decide
     | BindDone
     | BindFailed

@@ -2,6 +2,7 @@
 
 FairleadError
 ├── QuantityError        a text that is no Kubernetes quantity
+├── PluginFault          a plugin answered in a way that cannot be used
 ├── ConfigError          the configuration cannot be used; the message says what to change
 │   └── UnknownPlugin    a profile names a plugin that nobody registered
 └── …                    `kube.errors` adds what can go wrong between us and the API server
@@ -16,6 +17,10 @@ class FairleadError(Exception):
 
 class QuantityError(FairleadError):
     """A text that is no Kubernetes quantity."""
+
+
+class PluginFault(FairleadError):
+    """A plugin answered in a way that cannot be used."""
 
 
 class ConfigError(FairleadError):

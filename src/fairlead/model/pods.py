@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from fairlead.model.selectors import PodTerm, Requirement, SpreadRule
+
 # Amounts by resource name, sorted by name: hashable, so that equal needs can share work.
 Amounts = tuple[tuple[str, int], ...]
 
@@ -38,15 +40,6 @@ class Toleration:
         if self.operator in ("", "Equal"):
             return self.value == taint.value
         return self.operator == "Exists"
-
-
-@dataclass(frozen=True, slots=True)
-class Requirement:
-    """One line of a selector: `key operator values`."""
-
-    key: str
-    operator: str
-    values: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +82,13 @@ class PodRequest:
     node_terms: tuple[NodeTerm, ...] | None = None
     tolerations: tuple[Toleration, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
+    #: Pods it must be near to, and pods it must not be near to.
+    near: tuple[PodTerm, ...] = ()
+    apart: tuple[PodTerm, ...] = ()
+    spread: tuple[SpreadRule, ...] = ()
+    #: Whom others see: namespace, and the labels that somebody's selector asks about.
+    namespace: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
     #: Labels and annotations that a plugin of the profile declared it reads.
     marks: tuple[tuple[str, str], ...] = ()
     _hash: int = field(default=0, init=False, repr=False, compare=False)
@@ -97,7 +97,8 @@ class PodRequest:
         # Hashing nested tuples costs microseconds, and every decision looks a request up.
         object.__setattr__(self, "_hash", hash((
             self.resources, self.scored, self.node_name, self.node_selector, self.node_terms,
-            self.tolerations, self.host_ports, self.marks,
+            self.tolerations, self.host_ports, self.near, self.apart, self.spread,
+            self.namespace, self.labels, self.marks,
         )))  # fmt: skip
 
     def __hash__(self) -> int:
@@ -106,6 +107,15 @@ class PodRequest:
     def amount(self, resource: str) -> int:
         """How much of one resource is asked for."""
         return next((amount for name, amount in self.resources if name == resource), 0)
+
+    @property
+    def own_keys(self) -> frozenset[str]:
+        """Label keys that its own terms ask about: a pod may be meant by its own rules."""
+        if not (self.near or self.apart or self.spread):
+            return frozenset()
+        terms: tuple[PodTerm | SpreadRule, ...] = (*self.near, *self.apart, *self.spread)
+        keys = (term.selector.keys for term in terms if term.selector is not None)
+        return frozenset().union(*keys) | {""}  # never empty: the namespace matters as well
 
     def mark(self, key: str) -> str | None:
         return next((value for name, value in self.marks if name == key), None)
@@ -142,9 +152,22 @@ class Pod:
     def key(self) -> str:
         return f"{self.namespace}/{self.name}"
 
-    def request_with(self, marks: tuple[str, ...]) -> PodRequest:
-        """The request, with the values of these labels or annotations as part of it."""
-        if not marks:
-            return self.request
+    def request_with(
+        self, marks: tuple[str, ...] = (), seen_by: frozenset[str] = frozenset()
+    ) -> PodRequest:
+        """The request, with what plugins read of the pod and what others' selectors see of it.
+
+        Labels that nobody asks about are left out, so that pods that differ in them alone (the
+        replicas of a StatefulSet, say) still share their answers.
+        """
+        request = self.request
+        seen = seen_by | request.own_keys
+        if not marks and not seen:
+            return request
         found = ((key, self.annotations.get(key, self.labels.get(key))) for key in marks)
-        return replace(self.request, marks=tuple((k, v) for k, v in found if v is not None))
+        return replace(
+            request,
+            namespace=self.namespace,
+            labels=tuple(sorted((k, v) for k, v in self.labels.items() if k in seen)),
+            marks=tuple((key, value) for key, value in found if value is not None),
+        )

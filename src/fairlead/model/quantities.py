@@ -40,6 +40,17 @@ def amount(resource: str, text: str) -> int:
     return max(-LARGEST, min(LARGEST, -(-value.numerator // value.denominator)))
 
 
+def shown(resource: str, number: int) -> str:
+    """An amount as a person writes it: "100500m" of cpu, "600Gi" of memory."""
+    if resource == CPU:
+        return str(number // 1000) if number % 1000 == 0 else f"{number}m"
+    if resource in (MEMORY, EPHEMERAL_STORAGE) or resource.startswith("hugepages-"):
+        for power, letter in ((40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")):
+            if number and number % (1 << power) == 0:
+                return f"{number >> power}{letter}"
+    return str(number)
+
+
 def _parse(text: str) -> Fraction:
     match = _GRAMMAR.fullmatch(text) if len(text) <= 64 else None
     if match is None:

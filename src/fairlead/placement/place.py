@@ -5,10 +5,10 @@ from collections import Counter
 import numpy as np
 
 from fairlead.cluster.arrays import NodeMask
-from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.aspects import EVERYTHING, Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
-from fairlead.model.pods import Pod
+from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement.profile import Profile
 from fairlead.placement.verdicts import Placed, Refused, Verdict
 from fairlead.placement.views import REFUSED, View, Views, first_refusals
@@ -25,7 +25,11 @@ class Placement:
 
     def view(self, pod: Pod) -> View:
         """The answers shared by all pods that ask for the same."""
-        return self._views.of(pod.request_with(self.profile.marks))
+        return self._views.of(self.request(pod))
+
+    def request(self, pod: Pod) -> PodRequest:
+        """What the rules see of the pod; pods with equal requests get equal answers."""
+        return pod.request_with(self.profile.marks, self._cluster.columns.pods.keys_asked)
 
     def place(self, pod: Pod) -> Verdict:
         """Where the pod goes; among equally good nodes the first, so that a replay agrees."""
@@ -72,6 +76,7 @@ def refuse(view: View, profile: Profile, cluster: Cluster, priority: int) -> Ref
     left = present & view.allowed.all(axis=0)
     if profile.picker and left.any():
         counts[f"node(s) were passed over by {profile.picker.name}"] = int(left.sum())
+        woken_by = EVERYTHING  # a picker does not say what it reads
     return Refused(
         nodes=len(cluster),
         reasons=tuple(sorted((text, count) for text, count in counts.items() if count)),

@@ -3,11 +3,14 @@
 A view holds a row of booleans for each filter, a row of numbers for each score, and their total.
 After a placement only one node differs, and only rules that read what a placement changes are
 asked again, about that node alone. So a burst of equal pods costs little more than its binds.
+Rules that look around (`plugins.api.LooksAround`) are asked about all nodes again.
 """
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from functools import reduce
 from operator import or_
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,13 +19,16 @@ from fairlead.cluster.aspects import EVERYTHING, Aspect
 from fairlead.cluster.changes import Bits
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
+from fairlead.model.errors import PluginFault
 from fairlead.model.pods import PodRequest
 from fairlead.placement.profile import Profile
 from fairlead.placement.verdicts import Refused
-from fairlead.plugins.api import Filter
+from fairlead.plugins.api import Filter, LooksAround, Score
 
 REFUSED = -np.inf
 _PRESENCE = int(Aspect.PRESENCE)
+
+A = TypeVar("A", NodeMask, NodeScores)
 
 # Beyond this many changed rows one call for all of them is cheaper than a call for each.
 _FEW = 4
@@ -35,8 +41,13 @@ class View:
         self._profile = profile
         self.request = request
         self._cluster = cluster
-        self._filter_reads = [int(rule.reads) for rule in profile.filters]
-        self._score_reads = [int(score.reads) for score, _ in profile.scores]
+        around = [isinstance(rule, LooksAround) for rule in profile.filters]
+        self._filter_reads = [
+            0 if looks else int(rule.reads) | _PRESENCE
+            for rule, looks in zip(profile.filters, around, strict=True)
+        ]
+        self._around = [index for index, looks in enumerate(around) if looks]
+        self._score_reads = [int(score.reads) | _PRESENCE for score, _ in profile.scores]
         self._weights = np.array([weight for _, weight in profile.scores], dtype=np.float64)
         self._mark = (-1, 0)
         self.allowed: NodeMask  # (filters, rows)
@@ -59,6 +70,8 @@ class View:
         else:
             rows = np.fromiter(changed, dtype=np.intp, count=len(changed))
             self._update(rows, reduce(or_, changed.values()))
+        if self._around:
+            self._look_around([int(EVERYTHING)] if changed is None else changed.values())
         self._mark = log.mark
 
     @property
@@ -73,17 +86,53 @@ class View:
         self.total = np.full(rows, REFUSED)
         self._update(slice(0, rows), EVERYTHING)
 
+    def _look_around(self, changes: Iterable[Bits]) -> None:
+        changed = reduce(or_, changes, 0)
+        nodes = self._cluster.nodes
+        stale = False
+        for index in self._around:
+            rule = self._profile.filters[index]
+            if not changed & (int(rule.reads) | _PRESENCE):
+                continue
+            assert isinstance(rule, LooksAround)
+            if rule.applies(self.request, nodes):
+                self.allowed[index] = _checked(rule, rule.allows(self.request, nodes), nodes)
+                stale = True
+            elif not self.allowed[index].all():
+                self.allowed[index] = True
+                stale = True
+        if stale:
+            self._sum_up(slice(0, len(self.total)), nodes)
+
     def _update(self, pick: RowPick, aspects: Bits) -> None:
         nodes = Nodes(self._cluster.columns, pick)
         profile, request = self._profile, self.request
         for index, reads in enumerate(self._filter_reads):
-            if aspects & (reads | _PRESENCE):
-                self.allowed[index, pick] = profile.filters[index].allows(request, nodes)
+            if aspects & reads:
+                rule = profile.filters[index]
+                self.allowed[index, pick] = _checked(rule, rule.allows(request, nodes), nodes)
         for index, reads in enumerate(self._score_reads):
-            if aspects & (reads | _PRESENCE):
-                self._scores[index, pick] = profile.scores[index][0].rate(request, nodes)
+            if aspects & reads:
+                score = profile.scores[index][0]
+                self._scores[index, pick] = _checked(score, score.rate(request, nodes), nodes)
+        self._sum_up(pick, nodes)
+
+    def _sum_up(self, pick: RowPick, nodes: Nodes) -> None:
+        profile = self._profile
         passed = self.allowed[:, pick].all(axis=0) & nodes.present()
-        self.total[pick] = np.where(passed, self._weights @ self._scores[:, pick], REFUSED)
+        total = self._weights @ self._scores[:, pick]
+        if not np.isfinite(total).all():
+            raise PluginFault(
+                f"one of {', '.join(s.name for s, _ in profile.scores)} gave no number"
+            )
+        self.total[pick] = np.where(passed, total, REFUSED)
+
+
+def _checked(plugin: Filter | Score, answer: A, nodes: Nodes) -> A:
+    """A single number would quietly be taken for every node."""
+    if np.shape(answer) != (len(nodes),):
+        raise PluginFault(f"{plugin.name} must give one answer for each of {len(nodes)} nodes")
+    return answer
 
 
 class Views:

@@ -48,6 +48,19 @@ class Filter(Protocol):
 
 
 @runtime_checkable
+class LooksAround(Protocol):
+    """A rule whose answer for a node depends on other nodes as well.
+
+    It is always asked about all nodes, again whenever anything that it reads changed anywhere, and
+    only for requests that it applies to.
+    """
+
+    def applies(self, request: PodRequest, nodes: Nodes) -> bool:
+        """Could the answer for this request be anything but yes everywhere?"""
+        ...
+
+
+@runtime_checkable
 class ExplainsItself(Protocol):
     """A filter with more to say than one sentence."""
 

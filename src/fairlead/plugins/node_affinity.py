@@ -6,7 +6,8 @@ from typing import ClassVar
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
-from fairlead.model.pods import NodeTerm, PodRequest, Requirement
+from fairlead.model.pods import NodeTerm, PodRequest
+from fairlead.model.selectors import Requirement
 
 
 @dataclass(frozen=True, slots=True)

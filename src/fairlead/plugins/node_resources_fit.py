@@ -8,7 +8,7 @@ from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.pods import PodRequest
-from fairlead.model.quantities import PODS
+from fairlead.model.quantities import PODS, shown
 from fairlead.plugins.api import Reason
 
 _ONE_POD = 1
@@ -42,7 +42,8 @@ class NodeResourcesFit:
     def detail(self, request: PodRequest, node: Nodes) -> str:
         asked = [*request.resources, (PODS, _ONE_POD)]
         return "; ".join(
-            f"asked {need} {resource}, {max(0, free)} of {int(node.allocatable(resource)[0])} free"
+            f"asked {shown(resource, need)} {resource}, {shown(resource, max(0, free))} of "
+            f"{shown(resource, int(node.allocatable(resource)[0]))} free"
             for resource, need in asked
             if (free := int(node.free(resource)[0])) < need
         )

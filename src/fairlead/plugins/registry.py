@@ -7,12 +7,14 @@ from fairlead.model.errors import ConfigError, UnknownPlugin
 from fairlead.plugins.allocation import LeastAllocated, MostAllocated
 from fairlead.plugins.api import Filter, Plugin, Score
 from fairlead.plugins.gpu_best_fit import GpuBestFit
+from fairlead.plugins.inter_pod_affinity import InterPodAffinity
 from fairlead.plugins.node_affinity import NodeAffinity
 from fairlead.plugins.node_name import NodeName
 from fairlead.plugins.node_ports import NodePorts
 from fairlead.plugins.node_resources_fit import NodeResourcesFit
 from fairlead.plugins.node_trusted import NodeTrusted
 from fairlead.plugins.node_unschedulable import NodeUnschedulable
+from fairlead.plugins.pod_topology_spread import PodTopologySpread
 from fairlead.plugins.spread import Spread
 from fairlead.plugins.taint_toleration import TaintToleration
 
@@ -25,6 +27,8 @@ FILTERS: tuple[type[Filter], ...] = (
     NodeAffinity,
     NodePorts,
     NodeResourcesFit,
+    PodTopologySpread,
+    InterPodAffinity,
     NodeTrusted,
 )
 SCORES: tuple[type[Score], ...] = (GpuBestFit, LeastAllocated, MostAllocated, Spread)

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from itertools import count
 
-from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.model.pods import Pod
 from fairlead.queue.entries import Entry, Group, Pool
 
@@ -58,6 +58,8 @@ class SchedulingQueue:
         self._backoff = _Heap(tickets)
         self._error_backoff = _Heap(tickets)
         self._waiting: dict[Group, dict[str, Entry]] = {}
+        #: All that somebody waits for, and perhaps more.
+        self.awaited = NOTHING
         self._counts = dict.fromkeys(Pool, 0)
         #: Pods that entered each pool, by what sent them there, in kube-scheduler's words.
         self.entered: Counter[tuple[Pool, str]] = Counter()
@@ -124,6 +126,7 @@ class SchedulingQueue:
         entry.refusals += 1
         entry.errors = 0
         entry.woken_by = woken_by
+        self.awaited = self.awaited | woken_by if self._waiting else woken_by
         entry.group = group
         _set_back(entry, entry.refusals, now)
         self._enter(entry, Pool.WAITING, _FAILED)

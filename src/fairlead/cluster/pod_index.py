@@ -1,0 +1,134 @@
+"""How many pods of a kind are on each node, and who on each node minds whom.
+
+A rule that depends on other pods asks for a count; it is made once by looking at every pod, and
+from then on follows each pod that comes or goes. Rules then work on one number a node.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairlead.cluster.arrays import PerNode
+from fairlead.model.pods import Pod
+from fairlead.model.selectors import LabelSelector, PodTerm
+
+
+@dataclass(frozen=True, slots=True)
+class PodQuery:
+    """Pods that all of these terms mean."""
+
+    terms: tuple[PodTerm, ...]
+    #: Spreading looks at pods that stay; affinity also at those that are leaving.
+    leaving_too: bool = True
+
+    @property
+    def asks_namespaces(self) -> bool:
+        return any(term.namespace_selector is not None for term in self.terms)
+
+
+def in_namespace(namespace: str, selector: LabelSelector | None) -> PodQuery:
+    """Pods of one namespace that stay and that the selector means."""
+    return PodQuery((PodTerm("", selector, (namespace,)),), leaving_too=False)
+
+
+class PodIndex:
+    """Counts by row. `Cluster` tells it of every pod; `pods` tells it of all there are."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._counts: dict[PodQuery, PerNode] = {}
+        self._holders: dict[PodTerm, PerNode] = {}
+        self._namespaces: dict[str, Mapping[str, str]] = {}
+        self._seen: frozenset[str] | None = frozenset()
+        self.pods: dict[str, tuple[int, Pod]] = {}
+
+    # -- asking ------------------------------------------------------------------------------
+
+    def count(self, query: PodQuery) -> PerNode:
+        """Pods on each row that the query means."""
+        counts = self._counts.get(query)
+        if counts is None:
+            counts = self._counts[query] = np.zeros(self._rows, dtype=np.int64)
+            for row, pod in self.pods.values():
+                if self._means(query, pod):
+                    counts[row] += 1
+        return counts
+
+    def minding(self, namespace: str, labels: Mapping[str, str]) -> list[tuple[PodTerm, PerNode]]:
+        """Terms by which pods there want to be apart from such a pod, and where those pods are."""
+        of_namespace = self._namespaces.get(namespace, {})
+        return [
+            (term, holders)
+            for term, holders in self._holders.items()
+            if term.means(namespace, labels, of_namespace)
+        ]
+
+    def means(self, terms: Iterable[PodTerm], namespace: str, labels: Mapping[str, str]) -> bool:
+        of_namespace = self._namespaces.get(namespace, {})
+        return all(term.means(namespace, labels, of_namespace) for term in terms)
+
+    @property
+    def keys_asked(self) -> frozenset[str]:
+        """Label keys by which pods that are there mind others; empty when nobody does."""
+        if self._seen is None:
+            keys = (term.selector.keys for term in self._holders if term.selector is not None)
+            self._seen = frozenset().union(*keys) | ({""} if self._holders else frozenset())
+        return self._seen
+
+    @property
+    def asked(self) -> bool:
+        """Does anybody look at pods' labels at all?"""
+        return bool(self._counts or self._holders)
+
+    # -- following ---------------------------------------------------------------------------
+
+    def put(self, row: int, pod: Pod) -> None:
+        self.take(pod.uid)
+        self.pods[pod.uid] = row, pod
+        self._tally(row, pod, +1)
+
+    def take(self, uid: str) -> bool:
+        found = self.pods.pop(uid, None)
+        if found is not None:
+            self._tally(*found, -1)
+        return found is not None
+
+    def grow(self, rows: int) -> None:
+        extra = rows - self._rows
+        self._rows = rows
+        more = np.zeros(extra, dtype=np.int64)
+        self._counts = {key: np.concatenate([old, more]) for key, old in self._counts.items()}
+        self._holders = {key: np.concatenate([old, more]) for key, old in self._holders.items()}
+
+    def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> bool:
+        """Says whether anybody could mind that the namespace's labels are these now."""
+        if labels is None:
+            changed = self._namespaces.pop(name, None) is not None
+        else:
+            changed = self._namespaces.get(name) != labels
+            self._namespaces[name] = labels
+        if changed:
+            for query in [query for query in self._counts if query.asks_namespaces]:
+                del self._counts[query]
+        return changed
+
+    def _tally(self, row: int, pod: Pod, step: int) -> None:
+        for query, counts in self._counts.items():
+            if self._means(query, pod):
+                counts[row] += step
+        for term in pod.request.apart:
+            holders = self._holders.get(term)
+            if holders is None:
+                holders = self._holders[term] = np.zeros(self._rows, dtype=np.int64)
+                self._seen = None
+            holders[row] += step
+            if step < 0 and not holders.any():
+                del self._holders[term]
+                self._seen = None
+
+    def _means(self, query: PodQuery, pod: Pod) -> bool:
+        if pod.deleting and not query.leaving_too:
+            return False
+        of_namespace = self._namespaces.get(pod.namespace, {})
+        return all(term.means(pod.namespace, pod.labels, of_namespace) for term in query.terms)

@@ -1,0 +1,77 @@
+"""Which pods are meant: label selectors, and the terms that pods use about each other."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One line of a selector: `key operator values`."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        """For pods' and namespaces' labels; an operator nobody knows holds nowhere."""
+        value = labels.get(self.key)
+        match self.operator:
+            case "In":
+                return value is not None and value in self.values
+            case "NotIn":
+                return value is None or value not in self.values
+            case "Exists":
+                return value is not None
+            case "DoesNotExist":
+                return value is None
+            case _:
+                return False
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    """All lines must hold; without any it means everything. "Nothing" is written as None."""
+
+    lines: tuple[Requirement, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return all(line.holds(labels) for line in self.lines)
+
+    @property
+    def keys(self) -> frozenset[str]:
+        return frozenset(line.key for line in self.lines)
+
+
+@dataclass(frozen=True, slots=True)
+class PodTerm:
+    """Pods of some namespaces that a selector matches, near by in the sense of a topology key."""
+
+    topology_key: str
+    selector: LabelSelector | None
+    namespaces: tuple[str, ...] = ()
+    #: Adds the namespaces whose labels it matches.
+    namespace_selector: LabelSelector | None = None
+
+    def means(
+        self, namespace: str, labels: Mapping[str, str], of_namespace: Mapping[str, str]
+    ) -> bool:
+        """Does it mean a pod with these labels, in this namespace with those labels?"""
+        if self.selector is None:
+            return False
+        inside = namespace in self.namespaces or (
+            self.namespace_selector is not None and self.namespace_selector.matches(of_namespace)
+        )
+        return inside and self.selector.matches(labels)
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadRule:
+    """Keep the pods that the selector means evenly spread over the domains of a key."""
+
+    topology_key: str
+    max_skew: int
+    selector: LabelSelector | None
+    min_domains: int = 1
+    #: Count only nodes that the pod's node affinity allows; and whose taints it tolerates.
+    honours_affinity: bool = True
+    honours_taints: bool = False
