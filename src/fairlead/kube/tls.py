@@ -1,0 +1,141 @@
+"""TLS contexts for the API server, from PEM text and from files that are renewed while we run.
+
+A context is changed in place: connections made later use the new certificates, those that are
+open keep the old ones. A certificate and key that do not belong together (read while someone was
+writing them) are left alone and tried again, so a torn read never costs a working login.
+"""
+
+import ssl
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from fairlead.kube.errors import KubeconfigError
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Pem:
+    """A certificate or key: as text, or as the file that it was read from and may change in."""
+
+    data: bytes
+    file: Path | None = None
+
+    @classmethod
+    def read(cls, file: Path) -> "Pem":
+        try:
+            return cls(file.read_bytes(), file)
+        except OSError as error:
+            raise KubeconfigError(
+                f"cannot read {file}, which the kubeconfig names: {error.strerror}; "
+                "correct the path or its permissions"
+            ) from error
+
+    def reread(self) -> "Pem":
+        return self if self.file is None else Pem.read(self.file)
+
+    def __str__(self) -> str:
+        return str(self.file or "the kubeconfig's inline data")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A client certificate and its key."""
+
+    certificate: Pem
+    key: Pem
+
+    def reread(self) -> "Pair":
+        return Pair(self.certificate.reread(), self.key.reread())
+
+
+def client_context(authority: Pem | None, pair: Pair | None, *, verify: bool) -> ssl.SSLContext:
+    """A context that trusts `authority` alone, or the system's authorities if there is none."""
+    context = ssl.create_default_context() if authority is None and verify else _bare_context()
+    # Python 3.13 turns on RFC 5280 strictness, which many clusters' own authorities (and so
+    # kubectl users) do not meet.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif authority is not None:
+        trust(context, authority)
+    if pair is not None:
+        present(context, pair)
+    return context
+
+
+def trust(context: ssl.SSLContext, authority: Pem) -> None:
+    """Trust these authorities too. Old ones stay trusted, which lets a rotation overlap."""
+    try:
+        context.load_verify_locations(cadata=authority.data.decode("ascii"))
+    except (ssl.SSLError, ValueError) as error:
+        raise KubeconfigError(
+            f"{authority} holds no usable certificate authority ({error}); "
+            "it must be one or more certificates in PEM form"
+        ) from error
+
+
+def present(context: ssl.SSLContext, pair: Pair) -> None:
+    """Log in with this certificate from the next connection on; unusable pairs change nothing."""
+    with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
+        certificate, key = Path(folder, "certificate"), Path(folder, "key")
+        certificate.write_bytes(pair.certificate.data)
+        key.touch(mode=0o600)
+        key.write_bytes(pair.key.data)
+        try:
+            # A mismatch leaves a context without a key, so it is found on one nobody uses.
+            for target in (_bare_context(), context):
+                target.load_cert_chain(certificate, key, password=_no_password)
+        except (ssl.SSLError, ValueError) as error:
+            raise KubeconfigError(
+                f"the client certificate in {pair.certificate} and the key in {pair.key} cannot "
+                f"be used together ({error}); both must be in PEM form and belong to each other"
+            ) from error
+
+
+class RenewedFiles:
+    """Certificates in files, taken up again when the files change."""
+
+    def __init__(self, context: ssl.SSLContext, authority: Pem | None, pair: Pair | None) -> None:
+        self._context = context
+        self._authority = authority
+        self._pair = pair
+
+    def reload(self) -> None:
+        """Take up what changed; what cannot be used is left as it is, and said once a try."""
+        try:
+            self._reload_authority()
+            self._reload_pair()
+        except KubeconfigError as error:
+            _log.warning("keeping the last good certificates", error=str(error))
+
+    def _reload_authority(self) -> None:
+        if self._authority is None:
+            return
+        fresh = self._authority.reread()
+        if fresh != self._authority:
+            trust(self._context, fresh)
+            self._authority = fresh
+
+    def _reload_pair(self) -> None:
+        if self._pair is None:
+            return
+        fresh = self._pair.reread()
+        if fresh != self._pair:
+            present(self._context, fresh)
+            self._pair = fresh
+
+
+def _bare_context() -> ssl.SSLContext:
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+def _no_password() -> str:
+    # Without this OpenSSL asks on the terminal and waits for ever.
+    raise KubeconfigError(
+        "the client key is encrypted; store it without a password, or log in with an exec plugin"
+    )
