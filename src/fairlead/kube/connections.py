@@ -1,0 +1,242 @@
+"""Kept-alive HTTP/1.1 connections for short requests.
+
+Every scheduled pod costs two writes, so this is the hottest path of the program: one protocol
+object a connection, one system call to send, and a C parser for the reply. It does only what
+requests to an API server need; watches and proxies go through aiohttp (see `client`).
+"""
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import httptools
+
+from fairlead.kube.errors import ReplyLost, Unreachable
+from fairlead.kube.kubeconfig import Access
+from fairlead.kube.reply import Reply, parse_retry_after
+
+#: kube-apiserver closes idle connections after 90 s; we go first, so as not to meet a closing one.
+_KEEP_ALIVE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where to connect, and as whom the server must prove itself."""
+
+    server: str
+    host: str
+    port: int
+    ssl_context: ssl.SSLContext | None
+    server_hostname: str | None
+
+    @classmethod
+    def of(cls, access: Access) -> "Endpoint":
+        parts = urlsplit(access.server)
+        host = parts.hostname or ""
+        if parts.scheme != "https":
+            return cls(access.server, host, parts.port or 80, None, None)
+        context = access.ssl_context or ssl.create_default_context()
+        hostname = access.server_hostname or host
+        return cls(access.server, host, parts.port or 443, context, hostname)
+
+
+def encode_request(
+    method: str, target: str, headers: Mapping[str, str], body: bytes | None
+) -> bytes:
+    """The whole request as bytes, to go out in one piece."""
+    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {text}" for name, text in headers.items())]
+    if body is not None:
+        lines.append(f"Content-Length: {len(body)}")
+    if any("\r" in line or "\n" in line for line in lines) or " " in target:
+        raise ValueError(f"{target!r} and its headers must not hold spaces or line breaks")
+    return "\r\n".join((*lines, "", "")).encode("latin-1") + (body or b"")
+
+
+class Connection(asyncio.Protocol):
+    """One request at a time. Whoever sent it awaits the reply."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self._waiting: asyncio.Future[Reply] | None = None
+        self._body: list[bytes] = []
+        self._length = 0
+        self._longest = 0
+        self._retry_after: str | None = None
+        self.usable = False
+        self.idle_since_s = 0.0
+
+    def send(self, request: bytes, longest: int) -> "asyncio.Future[Reply]":
+        assert self._transport is not None
+        assert self._waiting is None
+        self._longest = longest
+        self._waiting = asyncio.get_running_loop().create_future()
+        self._transport.write(request)
+        return self._waiting
+
+    def abort(self, reason: str) -> None:
+        """Hang up; a reply that was under way is lost."""
+        self.usable = False
+        if self._transport is not None:
+            self._transport.abort()
+        self._lose(reason)
+
+    # -- called by the event loop ------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
+        self._transport = transport  # type: ignore[assignment]
+        self.usable = True
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self.abort(f"the reply is not HTTP: {error}")
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.usable = False
+        self._lose(str(error or "the connection was closed"))
+
+    # -- called by the parser ----------------------------------------------------------------
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        name = name.lower()
+        if name == b"retry-after":
+            self._retry_after = value.decode("latin-1")
+        elif name == b"content-encoding" and value != b"identity":
+            self.abort("the reply is packed, which we asked the server not to do")
+
+    def on_body(self, body: bytes) -> None:
+        self._body.append(body)
+        self._length += len(body)
+        if self._length > self._longest:
+            self.abort(f"the reply is longer than {self._longest} bytes")
+
+    def on_message_complete(self) -> None:
+        if not self._parser.should_keep_alive():
+            self.usable = False
+        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        retry_after_s = parse_retry_after(self._retry_after)
+        reply = Reply(self._parser.get_status_code(), body, retry_after_s)
+        waiting, self._waiting = self._waiting, None
+        self._body, self._length, self._retry_after = [], 0, None
+        if waiting is not None and not waiting.done():
+            waiting.set_result(reply)
+
+    def _lose(self, reason: str) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None and not waiting.done():
+            waiting.set_exception(ReplyLost(f"no complete reply came: {reason}"))
+
+
+class Connections:
+    """As many connections as are needed at once, up to a limit; those who find none wait."""
+
+    def __init__(self, endpoint: Endpoint, limit: int) -> None:
+        self._endpoint = endpoint
+        self._limit = limit
+        self._idle: list[Connection] = []
+        self._open: set[Connection] = set()
+        self._connecting = 0
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._retired: set[Connection] = set()
+
+    async def exchange(self, request: bytes, *, timeout_s: float, longest: int) -> Reply:
+        """Sends the bytes and returns the reply; see `Client.request` for what it raises."""
+        loop = asyncio.get_running_loop()
+        connection = await self._acquire(timeout_s / 2)
+        reply = connection.send(request, longest)
+        timer = loop.call_later(timeout_s, connection.abort, f"nothing within {timeout_s:g} s")
+        try:
+            return await reply
+        except asyncio.CancelledError:
+            connection.abort("nobody waits for it any more")
+            raise
+        finally:
+            timer.cancel()
+            self._release(connection, loop.time())
+
+    def retire(self) -> None:
+        """Use none of the present connections again: they were made with other credentials."""
+        for connection in self._idle:
+            self._drop(connection)
+        self._idle.clear()
+        self._retired |= self._open
+
+    def close(self) -> None:
+        for connection in list(self._open):
+            self._drop(connection)
+        self._idle.clear()
+        for waiter in self._waiters:
+            waiter.cancel()
+
+    async def _acquire(self, timeout_s: float) -> Connection:
+        while True:
+            now = asyncio.get_running_loop().time()
+            while self._idle:
+                connection = self._idle.pop()
+                if connection.usable and now - connection.idle_since_s < _KEEP_ALIVE_S:
+                    return connection
+                self._drop(connection)
+            if len(self._open) + self._connecting < self._limit:
+                return await self._connect(timeout_s)
+            await self._wait_for_one(timeout_s)
+
+    async def _wait_for_one(self, timeout_s: float) -> None:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await waiter
+        except TimeoutError:
+            raise Unreachable(f"all {self._limit} connections were busy") from None
+        finally:
+            if not waiter.done():
+                waiter.cancel()
+
+    async def _connect(self, timeout_s: float) -> Connection:
+        end = self._endpoint
+        loop = asyncio.get_running_loop()
+        self._connecting += 1
+        try:
+            async with asyncio.timeout(timeout_s):
+                _, connection = await loop.create_connection(
+                    Connection,
+                    end.host,
+                    end.port,
+                    ssl=end.ssl_context,
+                    server_hostname=end.server_hostname,
+                )
+        except ssl.SSLCertVerificationError as error:
+            raise Unreachable(
+                f"{end.server} shows a certificate that is not trusted ({error}); "
+                "check the kubeconfig's certificate-authority and tls-server-name"
+            ) from error
+        except (OSError, TimeoutError) as error:
+            said = str(error) or type(error).__name__
+            raise Unreachable(f"cannot connect to {end.server}: {said}") from error
+        finally:
+            self._connecting -= 1
+        self._open.add(connection)
+        return connection
+
+    def _release(self, connection: Connection, now: float) -> None:
+        if connection.usable and connection not in self._retired:
+            connection.idle_since_s = now
+            self._idle.append(connection)
+        else:
+            self._drop(connection)
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                break
+
+    def _drop(self, connection: Connection) -> None:
+        self._open.discard(connection)
+        self._retired.discard(connection)
+        connection.abort("the connection is no longer used")

@@ -1,0 +1,486 @@
+"""The client on a real socket: what it returns, and what it says when something breaks."""
+
+import asyncio
+import contextlib
+import json
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from fairlead.kube import client as client_module
+from fairlead.kube.client import Client
+from fairlead.kube.credentials import Static, bearer
+from fairlead.kube.errors import KubeconfigError, ReplyLost, Stalled, Unreachable
+from fairlead.kube.kubeconfig import Access
+from fairlead.kube.tls import Pair, Pem, client_context, present
+from fairlead.sim.controlplane_certificates import Authority, KeyPair
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@contextlib.asynccontextmanager
+async def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", handler)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
+    await site.start()
+    port = runner.addresses[0][1]
+    try:
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{port}"
+    finally:
+        await runner.cleanup()
+
+
+@contextlib.asynccontextmanager
+async def talking(
+    handler: Handler, credentials: Any = None, **options: Any
+) -> AsyncIterator[Client]:
+    async with serving(handler) as server:
+        client = Client(Access(server, None, credentials or Static({})), **options)
+        yield client
+        await client.close()
+
+
+async def echo(request: web.Request) -> web.Response:
+    return web.json_response(
+        {
+            "method": request.method,
+            "url": request.raw_path,
+            "headers": {name.lower(): value for name, value in request.headers.items()},
+            "body": (await request.read()).decode(),
+        }
+    )
+
+
+def answering(status: int, **headers: str) -> Handler:
+    async def handler(request: web.Request) -> web.Response:
+        return web.Response(status=status, text="words", headers=headers)
+
+    return handler
+
+
+async def test_a_request_says_what_it_should() -> None:
+    async with talking(echo, Static(bearer("t")), user_agent="fairlead/1") as client:
+        reply = await client.request(
+            "PATCH",
+            "/api/v1/namespaces/a%2Fb",
+            body=b"{}",
+            params={"fieldManager": "a b", "fieldSelector": "spec.nodeName!="},
+            content_type="application/merge-patch+json",
+        )
+    seen = json.loads(reply.body)
+    assert reply.status == 200
+    assert seen["method"] == "PATCH"
+    assert (
+        seen["url"] == "/api/v1/namespaces/a%2Fb?fieldManager=a+b&fieldSelector=spec.nodeName%21%3D"
+    )
+    assert seen["body"] == "{}"
+    headers = seen["headers"]
+    del headers["host"]
+    assert headers == {
+        "authorization": "Bearer t",
+        "content-type": "application/merge-patch+json",
+        "content-length": "2",
+        "accept": "application/json",
+        "accept-encoding": "identity",
+        "user-agent": "fairlead/1",
+    }
+
+
+async def test_a_server_behind_a_path_is_reached() -> None:
+    async with serving(echo) as server:
+        client = Client(Access(f"{server}/k8s/c-1", None, Static({})))
+        plain = await client.request("GET", "/api/v1/pods")
+        with_query = await client.request("GET", "/api/v1/pods", params={"limit": "1"})
+        await client.close()
+    assert b'"/k8s/c-1/api/v1/pods"' in plain.body
+    assert b'"/k8s/c-1/api/v1/pods?limit=1"' in with_query.body
+
+
+@pytest.mark.parametrize("status", [200, 204, 301, 307, 400, 403, 404, 409, 422, 429, 500, 504])
+async def test_every_status_is_a_reply(status: int) -> None:
+    handler = answering(status, Location="/elsewhere", **{"Retry-After": "3"})
+    async with talking(handler) as client:
+        reply = await client.request("POST", "/x", body=b"{}")
+    assert (reply.status, reply.retry_after_s) == (status, 3.0)
+
+
+class Renewable:
+    def __init__(self) -> None:
+        self.token = "old"
+        self.refreshed = 0
+
+    async def headers(self) -> dict[str, str]:
+        return bearer(self.token)
+
+    async def refresh(self) -> None:
+        self.refreshed += 1
+        self.token = "new"
+
+
+async def only_the_new_token(request: web.Request) -> web.Response:
+    good = request.headers["Authorization"] == "Bearer new"
+    return web.Response(status=200 if good else 401)
+
+
+async def test_a_401_leads_to_a_new_login_and_one_more_try() -> None:
+    credentials = Renewable()
+    async with talking(only_the_new_token, credentials) as client:
+        assert (await client.request("GET", "/x")).status == 200
+        async with client.watch("/x", {"watch": "true"}) as stream:
+            assert stream.status == 200
+    assert credentials.refreshed == 1
+
+
+async def test_a_401_that_stays_is_a_reply() -> None:
+    seen: list[str] = []
+
+    async def never(request: web.Request) -> web.Response:
+        seen.append(request.headers["Authorization"])
+        return web.Response(status=401)
+
+    async with talking(never, Renewable()) as client:
+        assert (await client.request("GET", "/x")).status == 401
+        assert seen == ["Bearer old", "Bearer new"]
+        async with client.watch("/x", {}) as stream:
+            assert stream.status == 401
+
+
+async def test_a_login_that_fails_is_told_as_not_sent() -> None:
+    class Broken(Renewable):
+        async def headers(self) -> dict[str, str]:
+            raise KubeconfigError("log in again")
+
+    async with talking(echo, Broken()) as client:
+        with pytest.raises(Unreachable, match="log in again"):
+            await client.request("POST", "/x", body=b"{}")
+
+
+# What was sent, and what was not
+
+
+async def test_no_server_is_unreachable() -> None:
+    async with serving(echo) as server:
+        pass
+    client = Client(Access(server, None, Static({})))
+    with pytest.raises(Unreachable, match="cannot connect"):
+        await client.request("POST", "/x", body=b"{}")
+    with pytest.raises(Unreachable):
+        async with client.watch("/x", {}):
+            pass
+    await client.close()
+    with pytest.raises(Unreachable, match="closed"):
+        await client.request("GET", "/x")
+
+
+async def test_waiting_for_a_connection_in_vain_is_unreachable() -> None:
+    release = asyncio.Event()
+
+    async def slow(request: web.Request) -> web.Response:
+        await release.wait()
+        return web.Response()
+
+    async with talking(slow, max_connections=1) as client:
+        first = asyncio.create_task(client.request("POST", "/x", body=b"{}"))
+        await asyncio.sleep(0.05)
+        with pytest.raises(Unreachable):
+            await client.request("POST", "/x", body=b"{}", timeout_s=0.2)
+        release.set()
+        assert (await first).status == 200
+
+
+async def test_no_reply_in_time_is_a_lost_reply() -> None:
+    async def never(request: web.Request) -> web.Response:
+        await asyncio.sleep(60)
+        return web.Response()
+
+    async with talking(never) as client:
+        with pytest.raises(ReplyLost):
+            await client.request("POST", "/x", body=b"{}", timeout_s=0.2)
+
+
+async def test_a_cut_connection_is_a_lost_reply_and_nothing_is_sent_twice() -> None:
+    seen: list[str] = []
+
+    async def cut_writes(request: web.Request) -> web.Response:
+        seen.append(request.method)
+        if request.method != "GET":
+            assert request.transport is not None
+            request.transport.abort()
+        return web.Response()
+
+    async with talking(cut_writes) as client:
+        for method in ("POST", "PUT", "PATCH", "DELETE"):
+            await client.request("GET", "/x")  # leaves a connection to be used again
+            with pytest.raises(ReplyLost):
+                await client.request(method, "/x", body=b"{}")
+    assert seen == ["GET", "POST", "GET", "PUT", "GET", "PATCH", "GET", "DELETE"]
+
+
+async def half_a_body(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Length": "100"})
+    await response.prepare(request)
+    await response.write(b"half")
+    assert request.transport is not None
+    request.transport.close()
+    return response
+
+
+async def test_half_a_reply_is_a_lost_reply() -> None:
+    async with talking(half_a_body) as client:
+        with pytest.raises(ReplyLost):
+            await client.request("GET", "/x")
+
+
+async def test_a_reply_that_is_no_http_is_a_lost_reply() -> None:
+    async def garbage(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"SSH-2.0-whatever\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(garbage, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    client = Client(Access(f"http://127.0.0.1:{port}", None, Static({})))
+    with pytest.raises(ReplyLost):
+        await client.request("GET", "/x")
+    await client.close()
+    server.close()
+    await server.wait_closed()
+
+
+@pytest.mark.parametrize("chunked", [True, False])
+async def test_a_reply_beyond_the_limit_is_given_up(chunked: bool) -> None:
+    async def long(request: web.Request) -> web.StreamResponse:
+        if not chunked:
+            return web.Response(body=b"x" * 300_000)
+        response = web.StreamResponse()
+        await response.prepare(request)
+        with contextlib.suppress(ConnectionError):
+            while True:
+                await response.write(b"x" * 10_000)
+        return response
+
+    async with talking(long) as client:
+        with pytest.raises(ReplyLost, match="longer than 200000 bytes"):
+            await client.request("GET", "/x", max_body=200_000)
+
+
+async def test_a_packed_reply_is_limited_by_what_it_unpacks_to() -> None:
+    async def bomb(request: web.Request) -> web.Response:
+        response = web.Response(body=b"0" * 5_000_000)
+        response.enable_compression(web.ContentCoding.gzip)
+        response._compression_force = web.ContentCoding.gzip
+        return response
+
+    async with talking(bomb) as client:
+        with pytest.raises(ReplyLost):
+            await client.request("GET", "/x", max_body=100_000)
+
+
+async def test_many_at_once_share_the_connections() -> None:
+    peers = set[Any]()
+
+    async def note(request: web.Request) -> web.Response:
+        assert request.transport is not None
+        peers.add(request.transport.get_extra_info("peername"))
+        return web.Response()
+
+    async with talking(note, max_connections=4) as client:
+        replies = await asyncio.gather(*(client.request("GET", f"/{n}") for n in range(100)))
+    assert {reply.status for reply in replies} == {200}
+    assert len(peers) <= 4
+
+
+# Watches
+
+
+def streaming(*pieces: bytes | float, cut: bool = False) -> Handler:
+    """Sends bytes; a number is a pause."""
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for piece in pieces:
+            if isinstance(piece, bytes):
+                await response.write(piece)
+            else:
+                await asyncio.sleep(piece)
+        if cut:
+            assert request.transport is not None
+            request.transport.close()
+        return response
+
+    return handler
+
+
+async def test_a_watch_is_its_whole_lines() -> None:
+    line = '{"a":"日本"}'.encode()
+    async with (
+        talking(streaming(line[:7], 0.02, line[7:] + b"\n" + line, 0.02, b"\n{half")) as client,
+        client.watch("/x", {"watch": "true"}) as stream,
+    ):
+        assert stream.status == 200
+        assert [each async for each in stream] == [line, line]
+
+
+async def test_a_watch_that_is_cut_says_so() -> None:
+    handler = streaming(b"{}\n{ha", 0.02, cut=True)
+    async with talking(handler) as client, client.watch("/x", {}) as stream:
+        assert await stream.lines() == [b"{}"]
+        with pytest.raises(ReplyLost):
+            await stream.lines()
+
+
+async def test_a_silent_watch_is_stalled() -> None:
+    handler = streaming(b"{}\n", 60.0)
+    async with (
+        talking(handler) as client,
+        client.watch("/x", {}, idle_timeout_s=0.1) as stream,
+    ):
+        assert await stream.lines() == [b"{}"]
+        with pytest.raises(Stalled):
+            await stream.lines()
+
+
+async def test_bytes_without_a_line_keep_a_watch_alive() -> None:
+    pieces = [piece for _ in range(10) for piece in (b"x", 0.03)]
+    async with (
+        talking(streaming(*pieces, b"\n")) as client,
+        client.watch("/x", {}, idle_timeout_s=0.15) as stream,
+    ):
+        assert [each async for each in stream] == [b"x" * 10]
+
+
+async def test_a_refused_watch_says_why() -> None:
+    async def refuse(request: web.Request) -> web.Response:
+        body = {"kind": "Status", "message": "too many"}
+        return web.json_response(body, status=429, headers={"Retry-After": "5"})
+
+    async with talking(refuse) as client, client.watch("/x", {}) as stream:
+        assert (stream.status, stream.retry_after_s, stream.message) == (429, 5.0, "too many")
+
+
+async def test_a_watch_can_be_hung_up_by_someone_else() -> None:
+    async with talking(streaming(b"{}\n", 60.0)) as client, client.watch("/x", {}) as stream:
+        assert await stream.lines() == [b"{}"]
+        asyncio.get_running_loop().call_later(0.05, stream.close)
+        async with asyncio.timeout(5):
+            with contextlib.suppress(ReplyLost):
+                assert await stream.lines() is None
+
+
+async def test_watches_take_no_connection_from_requests() -> None:
+    async def both(request: web.Request) -> web.StreamResponse:
+        return await (streaming(b"{}\n", 60.0) if request.path == "/w" else echo)(request)
+
+    async with talking(both, max_connections=1) as client, contextlib.AsyncExitStack() as stack:
+        for _ in range(3):
+            stream = await stack.enter_async_context(client.watch("/w", {}))
+            assert await stream.lines() == [b"{}"]
+        assert (await client.request("GET", "/x", timeout_s=5)).status == 200
+
+
+# TLS
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path / "authority")
+
+
+def server_tls(authority: Authority) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    pair = authority.server("server")
+    context.load_cert_chain(pair.certificate, pair.key)
+    context.load_verify_locations(authority.certificate)
+    context.verify_mode = ssl.CERT_OPTIONAL
+    return context
+
+
+def pem_pair(pair: KeyPair) -> Pair:
+    return Pair(Pem.read(pair.certificate), Pem.read(pair.key))
+
+
+async def who(request: web.Request) -> web.Response:
+    assert request.transport is not None
+    certificate = request.transport.get_extra_info("peercert") or {}
+    names = dict(part[0] for part in certificate.get("subject", ()))
+    user = names.get("commonName", "nobody")
+    return web.Response(status=401 if user == "expired" else 200, text=user)
+
+
+async def test_a_server_is_trusted_by_its_authority_and_name(
+    authority: Authority, tmp_path: Path
+) -> None:
+    trusted = client_context(Pem.read(authority.certificate), None, verify=True)
+    other = Authority(tmp_path / "other")
+    distrusted = client_context(Pem.read(other.certificate), None, verify=True)
+    blind = client_context(None, None, verify=False)
+    async with serving(who, server_tls(authority)) as server:
+        good = Client(Access(server, trusted, Static({})))
+        assert (await good.request("GET", "/x")).body == b"nobody"
+        named = Client(Access(server, trusted, Static({}), server_hostname="kubernetes"))
+        assert (await named.request("GET", "/x")).status == 200
+        wrong = Client(Access(server, trusted, Static({}), server_hostname="example.org"))
+        with pytest.raises(Unreachable, match="tls-server-name"):
+            await wrong.request("GET", "/x")
+        stranger = Client(Access(server, distrusted, Static({})))
+        with pytest.raises(Unreachable, match="certificate-authority"):
+            await stranger.request("GET", "/x")
+        careless = Client(Access(server, blind, Static({})))
+        assert (await careless.request("GET", "/x")).status == 200
+        for client in (good, named, wrong, stranger, careless):
+            await client.close()
+
+
+async def test_a_renewed_client_certificate_is_used_after_a_401(authority: Authority) -> None:
+    trusted = Pem.read(authority.certificate)
+    context = client_context(trusted, pem_pair(authority.client("expired")), verify=True)
+
+    class Renewed(Static):
+        async def refresh(self) -> None:
+            present(context, pem_pair(authority.client("me")))
+
+    async with serving(who, server_tls(authority)) as server:
+        client = Client(Access(server, context, Renewed({})))
+        reply = await client.request("GET", "/x")
+        assert (reply.status, reply.body) == (200, b"me")
+        await client.close()
+
+
+async def test_connections_are_left_behind_only_now_and_then(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trusted = Pem.read(authority.certificate)
+    context = client_context(trusted, pem_pair(authority.client("expired")), verify=True)
+    async with serving(who, server_tls(authority)) as server:
+        client = Client(Access(server, context, Static({})))
+        sessions = set[int]()
+        for _ in range(3):
+            assert (await client.request("GET", "/x")).status == 401
+            sessions.add(id(client._session))
+        assert len(sessions) == 1
+        monkeypatch.setattr(client_module, "_RETIREMENT_S", 0.0)  # two minutes, in truth
+        assert (await client.request("GET", "/x")).status == 401
+        assert id(client._session) not in sessions
+        await client.close()
+
+
+async def test_a_proxy_is_used() -> None:
+    seen: list[str] = []
+
+    async def proxy(request: web.Request) -> web.Response:
+        seen.append(str(request.url))
+        return web.Response(text="by proxy")
+
+    async with serving(proxy) as server:
+        client = Client(Access("http://cluster.example", None, Static({}), proxy=server))
+        assert (await client.request("GET", "/api")).body == b"by proxy"
+        await client.close()
+    assert seen == ["http://cluster.example/api"]
