@@ -1,0 +1,206 @@
+import json
+from typing import Any
+
+import pytest
+
+from fairlead.kube.codec import decode_node, decode_pod
+from fairlead.model.errors import QuantityError
+from fairlead.model.nodes import GPU
+from fairlead.model.pods import HostPort, NodeTerm, Pod, Taint, Toleration
+from fairlead.model.selectors import LabelSelector, PodTerm, Requirement, SpreadRule
+
+
+def pod(spec: dict[str, Any] | None = None, **more: Any) -> Pod:
+    container = {"name": "main", "resources": {"requests": {GPU: "1"}}}
+    wire = {
+        "metadata": {"name": "p", "namespace": "ns", "uid": "u", "resourceVersion": "7"},
+        "spec": {"containers": [container], **(spec or {})},
+        "status": {"phase": "Pending"},
+        **more,
+    }
+    return decode_pod(json.dumps(wire).encode())
+
+
+def test_the_least_there_can_be() -> None:
+    found = decode_pod(b'{"metadata":{"name":"p"},"spec":{}}')
+    assert (found.key, found.node, found.finished, found.problem) == ("/p", "", False, "")
+
+
+def test_equal_pods_share_one_request() -> None:
+    assert pod().request is pod().request
+    assert pod().request is not pod({"nodeSelector": {"a": "b"}}).request
+
+
+def test_what_decides_about_placing_is_read() -> None:
+    found = pod({
+        "schedulerName": "gpu-scheduler",
+        "priority": 5,
+        "schedulingGates": [{"name": "g"}],
+        "nodeSelector": {"b": "2", "a": "1"},
+        "tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": 300}],
+        "affinity": {
+            "podAffinity": {"ignored": True},
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [
+                        {"matchExpressions": [{"key": "z", "operator": "In", "values": ["a"]}]},
+                        {},
+                    ]
+                }
+            },
+        },
+        "containers": [
+            {
+                "name": "main",
+                "resources": {"requests": {"cpu": "500m", GPU: "2"}},
+                "ports": [
+                    {"hostPort": 8080, "protocol": "UDP", "hostIP": "10.0.0.1"},
+                    {"containerPort": 81},
+                ],
+            }
+        ],
+    })  # fmt: skip
+    request = found.request
+    assert (found.scheduler, found.priority, found.gates) == ("gpu-scheduler", 5, ("g",))
+    assert dict(request.resources) == {"cpu": 500, GPU: 2}
+    assert request.node_selector == (("a", "1"), ("b", "2"))
+    assert request.tolerations == (Toleration("k", "Exists"),)
+    assert request.node_terms == (NodeTerm((Requirement("z", "In", ("a",)),)), NodeTerm())
+    assert request.host_ports == (HostPort(8080, "UDP", "10.0.0.1"),)
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_terminal_pods_are_finished(phase: str) -> None:
+    assert pod(status={"phase": phase}).finished
+
+
+def test_the_condition_is_remembered_while_it_is_false() -> None:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "R", "message": "m"}
+    assert pod(status={"conditions": [condition]}).condition == ("R", "m")
+    assert pod(status={"conditions": [{**condition, "status": "True"}]}).condition == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("quantity", "says"),
+    [
+        ("-1", "it asks for -1 nvidia.com/gpu; ask for zero or more"),
+        ("many", "'many' is not a quantity"),
+        ("", "'' is not a quantity"),
+        ("٣", "is not a quantity"),
+    ],
+)
+def test_nonsense_is_a_problem_of_the_pod_and_no_exception(quantity: str, says: str) -> None:
+    found = pod({"containers": [{"resources": {"requests": {GPU: quantity}}}]})
+    assert says in found.problem
+    assert found.problem.startswith("the pod cannot be understood: ")
+
+
+TERM = {"topologyKey": "zone", "labelSelector": {}}
+SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ({"resourceClaims": [{"name": "gpu"}]}, "resource claims"),
+    ],
+)
+def test_hard_rules_that_are_not_known_are_refused_and_not_ignored(spec, says: str) -> None:
+    problem = f"the pod asks for {says}, which Fairlead cannot honour yet"
+    assert pod(spec).problem == problem
+    assert pod({**spec, "nodeName": "n"}).problem == "", "where it runs, it counts like any other"
+
+
+def test_what_a_pod_wants_of_other_pods_is_read() -> None:
+    terms = [TERM, {**TERM, "namespaces": ["b"], "labelSelector": {"matchLabels": {"a": "b"}}}]
+    selector = {"matchExpressions": [{"key": "a", "operator": "Exists"}]}
+    found = pod({
+        "affinity": {
+            "podAffinity": {REQUIRED: terms},
+            "podAntiAffinity": {REQUIRED: [{**TERM, "namespaceSelector": {}}]},
+        },
+        "topologySpreadConstraints": [
+            {**SPREAD, "labelSelector": selector, "minDomains": 3, "nodeTaintsPolicy": "Honor"}
+        ],
+    }).request  # fmt: skip
+    everything, a_is_b = LabelSelector(), LabelSelector((Requirement("a", "In", ("b",)),))
+    assert found.near == (PodTerm("zone", everything, ("ns",)), PodTerm("zone", a_is_b, ("b",)))
+    assert found.apart == (PodTerm("zone", everything, (), everything),)
+    has_a = LabelSelector((Requirement("a", "Exists"),))
+    assert found.spread == (SpreadRule("zone", 1, has_a, min_domains=3, honours_taints=True),)
+
+
+def test_soft_rules_that_are_not_known_do_not_keep_a_pod_waiting() -> None:
+    soft = {**SPREAD, "whenUnsatisfiable": "ScheduleAnyway"}
+    prefers = {"preferredDuringSchedulingIgnoredDuringExecution": []}
+    spec = {"topologySpreadConstraints": [soft], "affinity": {"podAntiAffinity": prefers}}
+    assert pod(spec).problem == ""
+
+
+def test_nulls_are_absences() -> None:
+    found = pod({
+        "nodeSelector": None, "tolerations": None, "affinity": None, "overhead": None,
+        "initContainers": None, "schedulingGates": None, "priority": None,
+        "containers": [{"name": "c", "resources": {"requests": None}, "ports": None}],
+    })  # fmt: skip
+    assert (found.request.resources, found.problem) == ((), "")
+
+
+class TestUsage:
+    """What a bound pod takes, after kubelets resized it or could not."""
+
+    def usage(self, status: dict[str, Any], **spec: Any) -> dict[str, int]:
+        containers = [
+            {"name": "a", "resources": {"requests": {"cpu": "1"}}},
+            {"name": "b", "resources": {"requests": {"cpu": "2"}}},
+        ]
+        found = pod({"containers": containers, "nodeName": "n", **spec}, status=status)
+        return dict(found.usage)
+
+    def told(self, name: str, cpu: str, allocated: str | None = None) -> dict[str, Any]:
+        more = {"allocatedResources": {"cpu": allocated}} if allocated else {}
+        return {"name": name, "resources": {"requests": {"cpu": cpu}}, **more}
+
+    def test_without_a_word_from_the_kubelet_the_spec_counts(self) -> None:
+        assert self.usage({}) == {"cpu": 3000}
+
+    def test_the_larger_of_asked_and_given_counts_container_by_container(self) -> None:
+        statuses = [self.told("b", "1"), self.told("a", "4", "3")]
+        assert self.usage({"containerStatuses": statuses}) == {"cpu": 6000}
+
+    def test_a_resize_that_cannot_be_granted_does_not_count(self) -> None:
+        condition = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
+        statuses = [self.told("a", "0.5"), self.told("b", "0.5")]
+        status = {"containerStatuses": statuses, "conditions": [condition]}
+        assert self.usage(status) == {"cpu": 1000}
+
+    def test_sidecars_are_resized_too_and_plain_init_containers_are_over(self) -> None:
+        init = [
+            {"name": "s", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}},
+            {"name": "i", "resources": {"requests": {"cpu": "1"}}},
+        ]
+        status = {"initContainerStatuses": [self.told("s", "2"), self.told("i", "50")]}
+        assert self.usage(status, initContainers=init) == {"cpu": 5000}
+
+
+def test_nodes() -> None:
+    wire = {
+        "metadata": {"name": "n", "labels": {"a": "b"}, "annotations": {"c": "d"}},
+        "spec": {"unschedulable": True, "taints": [{"key": "k", "effect": "NoExecute"}]},
+        "status": {"allocatable": {"cpu": "8", GPU: "4", "memory": "1Ki"}},
+    }
+    node = decode_node(json.dumps(wire).encode())
+    assert dict(node.allocatable) == {"cpu": 8000, GPU: 4, "memory": 1024}
+    assert (node.labels, node.annotations) == ({"a": "b"}, {"c": "d"})
+    assert (node.taints, node.unschedulable) == ((Taint("k", "", "NoExecute"),), True)
+
+
+def test_a_node_without_status_has_nothing_to_give() -> None:
+    assert decode_node(b'{"metadata":{"name":"n"}}').allocatable == ()
+
+
+def test_a_node_that_cannot_be_understood_is_an_error_that_says_where() -> None:
+    wire = b'{"metadata":{"name":"n"},"status":{"allocatable":{"cpu":"lots"}}}'
+    with pytest.raises(QuantityError, match=r"status\.allocatable: 'lots' is not a quantity"):
+        decode_node(wire)
