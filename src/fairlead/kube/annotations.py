@@ -1,0 +1,56 @@
+"""What may be written at a bind. The API server checks nothing there, so we must.
+
+A bad key or an oversized value in a Binding is accepted, and from then on every update of that pod
+is refused: its kubelet could never report a status again.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
+# Kubernetes allows 256 KiB. An assignment is a few hundred bytes, so more than this is a mistake.
+LARGEST_BYTES = 4096
+
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*", re.ASCII)
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9_.]*[a-z0-9])?", re.ASCII)
+
+
+def problem_with_binding(node: str, annotations: Mapping[str, str]) -> str:
+    """One sentence on why this must not be sent; empty when it may be."""
+    if not is_subdomain(node):
+        return f"{node[:80]!r} is no node name: it must be a lower-case DNS subdomain"
+    return problem_with_annotations(annotations)
+
+
+def problem_with_annotations(annotations: Mapping[str, str]) -> str:
+    """One sentence on why the API server would choke on these later; empty when it would not."""
+    size_bytes = 0
+    for key, value in annotations.items():
+        if not is_qualified_name(key):
+            return f"{key[:80]!r} is no annotation key: write for example example.com/name"
+        # Printable also means no lone surrogates, which no JSON can carry, and no control or
+        # direction characters, which would deceive whoever reads the value in a terminal.
+        if not value.isprintable():
+            return f"the value of annotation {key} holds characters that cannot be printed"
+        size_bytes += len(key) + len(value.encode())
+    if size_bytes > LARGEST_BYTES:
+        return f"the annotations take {size_bytes} bytes; at most {LARGEST_BYTES} may be written"
+    return ""
+
+
+@lru_cache(maxsize=32768)
+def is_subdomain(text: str) -> bool:
+    """Whether the text is a DNS subdomain as Kubernetes has it, like the name of a node."""
+    return len(text) <= 253 and _SUBDOMAIN.fullmatch(text) is not None
+
+
+@lru_cache(maxsize=1024)
+def is_qualified_name(text: str) -> bool:
+    """Whether the text is `[prefix/]name`; in annotation keys Kubernetes ignores the case."""
+    if not text.isascii():
+        return False
+    prefix, slash, name = text.lower().rpartition("/")
+    if slash and not is_subdomain(prefix):
+        return False
+    return len(name) <= 63 and _NAME.fullmatch(name) is not None
