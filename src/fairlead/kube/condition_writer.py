@@ -1,0 +1,187 @@
+"""The PodScheduled=False condition: why a pod waits, on the pod itself."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from fairlead.engine.instructions import AnnounceFailure
+from fairlead.kube.codec import decode_pod
+from fairlead.kube.errors import ReplyLost, Unreachable
+from fairlead.kube.notes import second_time
+from fairlead.kube.outbox import Outbox, Tally
+from fairlead.kube.pauses import pause_s
+from fairlead.kube.recent import Recent
+from fairlead.kube.reply import Reply
+from fairlead.kube.transport import STRATEGIC_MERGE, Transport
+
+POD_SCHEDULED = "PodScheduled"
+NONE = ("", "")
+
+TRIES = 12
+TIMEOUT_S = 5.0
+UNREACHABLE_PAUSE_S = 0.5
+
+_encode = msgspec.json.Encoder().encode
+
+
+class _Condition(msgspec.Struct, rename="camel"):
+    """Fields that are left out keep the value they have on the server."""
+
+    reason: str
+    message: str
+    type: str = POD_SCHEDULED
+    status: str = "False"
+    last_transition_time: str | msgspec.UnsetType = msgspec.UNSET
+    observed_generation: int | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    uid: str
+    resource_version: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Status(msgspec.Struct):
+    conditions: list[_Condition]
+
+
+class _Patch(msgspec.Struct):
+    metadata: _Meta
+    status: _Status
+
+
+@dataclass(slots=True)
+class _Explanation:
+    """A condition to write, on what we believe the pod to be."""
+
+    announce: AnnounceFailure
+    version: str
+    generation: int
+    #: Reason and message that stand there as far as we know.
+    standing: tuple[str, str]
+    failures: int = 0
+
+    @property
+    def wanted(self) -> tuple[str, str]:
+        return self.announce.reason, self.announce.message
+
+
+class ConditionWriter:
+    """Writes the newest condition of each pod, and none that stands there already.
+
+    Every patch names the pod's uid and resourceVersion. So it can hit neither a namesake nor a pod
+    that was bound in the meantime, whose PodScheduled=True it would overturn.
+    """
+
+    def __init__(
+        self,
+        client: Transport,
+        *,
+        now_ns: Callable[[], int],
+        limit: int,
+        workers: int,
+        longest_pause_s: float = 5.0,
+    ) -> None:
+        self._client = client
+        self._longest_pause_s = longest_pause_s
+        self._now_ns = now_ns
+        self.tally = Tally()
+        self._outbox = Outbox(self._deliver, self.tally, limit=limit, workers=workers)
+        #: What was last written, by uid: the watch that will show it may lag.
+        self._written: Recent[str, tuple[str, str]] = Recent(limit)
+
+    def failed(self, announce: AnnounceFailure) -> None:
+        pod = announce.pod
+        standing = self._written.get(pod.uid) or pod.condition
+        if standing == (announce.reason, announce.message) and not self._outbox.holds(pod.uid):
+            self.tally.skipped += 1
+            return
+        self._outbox.put(pod.uid, _Explanation(announce, pod.version, pod.generation, standing))
+
+    def scheduled(self, uid: str) -> None:
+        """Nothing about this pod needs to be explained any more."""
+        self._outbox.withdraw(uid)
+        self._written.drop(uid)
+
+    async def run(self) -> None:
+        await self._outbox.run()
+
+    async def stop(self, grace_s: float) -> None:
+        await self._outbox.stop(grace_s)
+
+    async def _deliver(self, explanation: _Explanation, _tries: int) -> float | None:
+        pod = explanation.announce.pod
+        explanation.standing = self._written.get(pod.uid) or explanation.standing
+        if explanation.standing == explanation.wanted:
+            self.tally.skipped += 1
+            return None
+        try:
+            reply = await self._patch(explanation)
+            if reply.status == 409 and not await self._still_wanted(explanation):
+                self.tally.skipped += 1
+                return None
+        except ReplyLost:
+            return self._later(explanation)
+        except Unreachable:
+            # Not counted as a failure: when the server is back, the pod still wants to know why.
+            await asyncio.sleep(UNREACHABLE_PAUSE_S)
+            return UNREACHABLE_PAUSE_S
+        return self._answered(explanation, reply)
+
+    def _answered(self, explanation: _Explanation, reply: Reply) -> float | None:
+        if reply.status < 300:
+            self.tally.written += 1
+            self._written.put(explanation.announce.pod.uid, explanation.wanted)
+            return None
+        if reply.status == 429:
+            return self._later(explanation, reply.retry_after_s or 1.0)
+        if reply.status == 409 or reply.status >= 500:
+            return self._later(explanation)
+        if reply.status == 404:
+            self.tally.skipped += 1
+        else:
+            self.tally.rejected += 1
+        return None
+
+    def _later(self, explanation: _Explanation, at_least_s: float = 0.0) -> float | None:
+        wait_s = pause_s(explanation.failures, longest_s=self._longest_pause_s)
+        explanation.failures += 1
+        if explanation.failures >= TRIES:
+            self.tally.dropped += 1
+            return None
+        return max(wait_s, min(at_least_s, self._longest_pause_s))
+
+    async def _patch(self, explanation: _Explanation) -> Reply:
+        pod = explanation.announce.pod
+        condition = _Condition(*explanation.wanted)
+        if explanation.standing == NONE:
+            # Otherwise the time of the first refusal is kept, as kube-scheduler does.
+            condition.last_transition_time = second_time(self._now_ns())
+        if explanation.generation:
+            condition.observed_generation = explanation.generation
+        meta = _Meta(pod.uid, explanation.version or msgspec.UNSET)
+        return await self._client.request(
+            "PATCH",
+            f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status",
+            body=_encode(_Patch(meta, _Status([condition]))),
+            content_type=STRATEGIC_MERGE,
+            timeout_s=TIMEOUT_S,
+        )
+
+    async def _still_wanted(self, explanation: _Explanation) -> bool:
+        """Looks at the pod again, and takes over what has changed."""
+        pod = explanation.announce.pod
+        reply = await self._client.request(
+            "GET", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}", timeout_s=TIMEOUT_S
+        )
+        if reply.status != 200:
+            return reply.status != 404
+        now = decode_pod(reply.body)
+        if now.uid != pod.uid or now.node:
+            return False
+        explanation.version = now.version
+        explanation.generation = now.generation
+        explanation.standing = now.condition
+        self._written.drop(pod.uid)  # what the server says counts for more
+        return explanation.standing != explanation.wanted

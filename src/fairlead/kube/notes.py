@@ -1,0 +1,114 @@
+"""The Event objects of events.k8s.io/v1, in the words of kube-scheduler."""
+
+import time
+import uuid
+from functools import lru_cache
+
+import msgspec
+
+from fairlead.kube.annotations import is_subdomain
+from fairlead.model.pods import Pod
+
+# The API server refuses longer ones, counted in bytes.
+LONGEST_NOTE_BYTES = 1024
+LONGEST_INSTANCE = 128
+_CUT = " ..."
+
+
+class _Meta(msgspec.Struct):
+    name: str
+    namespace: str
+
+
+class _Regarding(msgspec.Struct, rename="camel"):
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    kind: str = "Pod"
+    api_version: str = "v1"
+
+
+class Series(msgspec.Struct, rename="camel"):
+    """How often it happened, and when last."""
+
+    count: int
+    last_observed_time: str
+
+
+class SeriesPatch(msgspec.Struct):
+    series: Series
+
+
+class Event(msgspec.Struct, rename="camel"):
+    metadata: _Meta
+    regarding: _Regarding
+    type: str
+    reason: str
+    action: str
+    note: str
+    event_time: str
+    reporting_controller: str
+    reporting_instance: str
+    series: Series | msgspec.UnsetType = msgspec.UNSET
+    kind: str = "Event"
+    api_version: str = "events.k8s.io/v1"
+
+
+def scheduled_event(pod: Pod, node: str, hostname: str, now_ns: int) -> Event:
+    note = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
+    return _event(pod, ("Normal", "Scheduled", "Binding"), shortened(note), hostname, now_ns)
+
+
+def failed_event(pod: Pod, note: str, hostname: str, now_ns: int) -> Event:
+    return _event(pod, ("Warning", "FailedScheduling", "Scheduling"), note, hostname, now_ns)
+
+
+def shortened(text: str) -> str:
+    """The text, or as much of it as an event may hold: whole characters, then ` ...`."""
+    if len(text) * 4 <= LONGEST_NOTE_BYTES:
+        return text
+    encoded = text.encode(errors="replace")
+    if len(encoded) <= LONGEST_NOTE_BYTES:
+        return text
+    return encoded[: LONGEST_NOTE_BYTES - len(_CUT)].decode(errors="ignore") + _CUT
+
+
+def micro_time(now_ns: int) -> str:
+    """Kubernetes' MicroTime: `2026-01-02T03:04:05.000006Z`."""
+    seconds, rest_ns = divmod(now_ns, 1_000_000_000)
+    return f"{_second(seconds)}.{rest_ns // 1000:06d}Z"
+
+
+def second_time(now_ns: int) -> str:
+    """Kubernetes' Time: `2026-01-02T03:04:05Z`."""
+    return _second(now_ns // 1_000_000_000) + "Z"
+
+
+def _event(
+    pod: Pod, kind: tuple[str, str, str], note: str, hostname: str, now_ns: int
+) -> Event:  # fmt: skip
+    type_, reason, action = kind
+    controller = pod.scheduler or "fairlead"
+    return Event(
+        metadata=_Meta(_name(pod.name, now_ns), pod.namespace),
+        regarding=_Regarding(pod.namespace, pod.name, pod.uid, pod.version),
+        type=type_,
+        reason=reason,
+        action=action,
+        note=note,
+        event_time=micro_time(now_ns),
+        reporting_controller=controller,
+        reporting_instance=f"{controller}-{hostname}"[:LONGEST_INSTANCE],
+    )
+
+
+def _name(pod_name: str, now_ns: int) -> str:
+    """As client-go names events: the pod and the time, or a uuid where that would be too long."""
+    name = f"{pod_name}.{now_ns:x}"
+    return name if len(name) <= 253 and is_subdomain(pod_name) else str(uuid.uuid4())
+
+
+@lru_cache(maxsize=64)
+def _second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))

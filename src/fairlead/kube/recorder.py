@@ -1,0 +1,75 @@
+"""Tells users what was decided: events, and the condition on pods that must wait."""
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled
+from fairlead.kube.condition_writer import ConditionWriter
+from fairlead.kube.event_writer import EventWriter
+from fairlead.kube.outbox import Tally
+from fairlead.kube.transport import Transport
+
+__all__ = ["Recorder", "RecorderStats"]
+
+
+@dataclass(frozen=True, slots=True)
+class RecorderStats:
+    """Live counters of both kinds of writes."""
+
+    events: Tally
+    conditions: Tally
+
+
+class Recorder:
+    """Writes what kube-scheduler would write, in its words, whenever there is time.
+
+    `scheduled` and `failed` return at once and never raise. Few workers write, so that binds keep
+    the API server and the CPU to themselves: in a burst events lag behind the binds, by seconds if
+    need be, and when more than `limit` wait the oldest are dropped. Conditions have workers of
+    their own, so that no event delays them. Nothing waits for any of this.
+    """
+
+    def __init__(
+        self,
+        client: Transport,
+        *,
+        hostname: str | None = None,
+        now_ns: Callable[[], int] = time.time_ns,
+        limit: int = 10_000,
+        event_workers: int = 4,
+        condition_workers: int = 4,
+    ) -> None:
+        self._events = EventWriter(
+            client,
+            hostname=hostname or socket.gethostname(),
+            now_ns=now_ns,
+            limit=limit,
+            workers=event_workers,
+        )
+        self._conditions = ConditionWriter(
+            client, now_ns=now_ns, limit=limit, workers=condition_workers
+        )
+        self.stats = RecorderStats(self._events.tally, self._conditions.tally)
+
+    def scheduled(self, announce: AnnounceScheduled) -> None:
+        """Records that the pod was bound, and drops what was still to be said about its waiting."""
+        self._conditions.scheduled(announce.pod.uid)
+        self._events.scheduled(announce)
+
+    def failed(self, announce: AnnounceFailure) -> None:
+        """Records why the pod waits: an event each time, the condition when it changed."""
+        self._conditions.failed(announce)
+        self._events.failed(announce)
+
+    async def run(self) -> None:
+        """Writes until `stop` is called or this is cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._events.run())
+            tasks.create_task(self._conditions.run())
+
+    async def stop(self, grace_s: float) -> None:
+        """Writes what it can within the grace; the rest is dropped and counted."""
+        await asyncio.gather(self._events.stop(grace_s), self._conditions.stop(grace_s))
