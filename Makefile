@@ -12,6 +12,9 @@ setup: ## make .venv with every locked package (nothing else is needed first)
 control-plane: setup ## build the real kube-apiserver, etcd & co. once, into a cache directory
 	@$(VENV)/python controlplane/build.py
 
+run: setup ## a whole simulated GPU cluster with a live view (ARGS="--nodes 30" to change it)
+	@$(VENV)/fairlead up $(ARGS)
+
 test: setup ## all tests, on a real kube-apiserver and etcd
 	@$(VENV)/python controlplane/build.py
 	@$(VENV)/python -m pytest
@@ -28,6 +31,11 @@ check: setup ## format, lint, types, layers
 format: setup ## put the code in shape
 	@$(VENV)/ruff format .
 	@$(VENV)/ruff check --fix .
+
+bench: setup ## engine alone, then a drain beside kube-scheduler (BENCH=large for 5,000 nodes)
+	@$(VENV)/python controlplane/build.py
+	@$(VENV)/python bench/engine.py --out bench/results/engine.json
+	@$(VENV)/python bench/drain.py
 
 lock: ## renew the lock files from pyproject.toml (needs uv)
 	@uv pip compile --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 -q pyproject.toml -o requirements.lock

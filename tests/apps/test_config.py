@@ -9,7 +9,7 @@ from fairlead.plugins.registry import Registry
 
 
 def profiles(text: str, base: Path = Path()):
-    return config.build_profiles(config.parse(text), Registry(), base)
+    return config.build_profiles(config.parse(text).profiles, Registry(), base / "c.yaml")
 
 
 def test_an_empty_file_is_a_configuration() -> None:
@@ -25,7 +25,7 @@ def test_profiles_start_from_a_built_in_and_change_what_is_named() -> None:
               - GpuBestFit
               - {plugin: LeastAllocated, weight: 0.5, options: {resources: {cpu: 2}}}
           - schedulerName: other
-            filters: [NodeResourcesFit]
+            filters: [NodeResourcesFit, NodeTrusted]
     """)
     mine, other = found["mine"], found["other"]
     assert [(score.name, weight) for score, weight in mine.scores] == [
@@ -34,7 +34,7 @@ def test_profiles_start_from_a_built_in_and_change_what_is_named() -> None:
     ]
     assert mine.scores[1][0].resources == {"cpu": 2}
     assert len(mine.filters) > 5
-    assert [rule.name for rule in other.filters] == ["NodeResourcesFit"]
+    assert [rule.name for rule in other.filters] == ["NodeResourcesFit", "NodeTrusted"]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_profiles_start_from_a_built_in_and_change_what_is_named() -> None:
         ("profiles: 3", "Expected `array`, got `int`"),
         ("port: 99999", "Expected `int` <= 65535"),
         ("port: '80'", "Expected `int | null`, got `str`"),
-        ("apiVersion: v2", "Invalid enum value 'v2'"),
+        ("apiVersion: v2", "only one value is known here, not 'v2'"),
         ("a: [", "this is not YAML"),
         ("a: &x [1]\nb: *x", "aliases are not used here"),
         ("a: !!python/object/apply:os.system ['true']", "this is not YAML"),
@@ -71,7 +71,12 @@ def test_what_cannot_be_honoured_says_what_to_write(text: str, says: str) -> Non
         ("scores: [NodeName]", "'NodeName' is not a score; list it under filters or picker"),
         ("filters: [Spread]", "'Spread' is not a filter"),
         ("picker: Spread", "'Spread' is not a picker"),
-        ("scores: [{plugin: Spread, options: {colour: red}}]", "does not take these options"),
+        (
+            "scores: [{plugin: Spread, options: {colour: red}}]",
+            "no option 'colour'; it has resource",
+        ),
+        ("scores: [{plugin: Spread, options: {resource: 3}}]", "does not take these options"),
+        ("filters: []", "filters must include NodeResourcesFit: without it nodes are overbooked"),
         ("picker: ./absent.py:P", "there is no file"),
     ],
 )
@@ -154,3 +159,17 @@ class TestWhatIsServed:
         text = "profiles: [{schedulerName: a, profile: spread}, {schedulerName: b}]"
         assert self.served(tmp_path, text) == {"a": "spread", "b": "gpu-scheduler"}
         assert self.served(tmp_path, text, scheduler_name="a") == {"a": "spread"}
+
+    @pytest.mark.parametrize(
+        ("options", "says"),
+        [
+            ({"scheduler_name": "c"}, "serves a, b, and not 'c'; add it there"),
+            ({"profile": "binpack"}, "leave out --profile, or give --scheduler-name"),
+        ],
+    )
+    def test_options_that_contradict_the_file_are_not_guessed_at(
+        self, tmp_path: Path, options, says: str
+    ) -> None:
+        text = "profiles: [{schedulerName: a, profile: spread}, {schedulerName: b}]"
+        with pytest.raises(ConfigError, match=says):
+            self.served(tmp_path, text, **options)

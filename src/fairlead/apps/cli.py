@@ -10,7 +10,7 @@ from rich.console import Console
 
 from fairlead import __version__
 from fairlead.apps import logs
-from fairlead.apps.run import Options, from_environment
+from fairlead.apps.run import Options
 from fairlead.apps.run import run as run_scheduler
 from fairlead.model.errors import FairleadError
 
@@ -31,7 +31,7 @@ SchedulerName = Annotated[
     str | None,
     typer.Option(
         envvar="SCHEDULER_NAME",
-        help="Serve only pods with this schedulerName [default: gpu-scheduler and toyscheduler].",
+        help="Serve only pods with this schedulerName (default: gpu-scheduler and toyscheduler).",
     ),
 ]
 ProfileName = Annotated[
@@ -57,10 +57,11 @@ def run(
     profile: ProfileName = None,
     config: ConfigFile = None,
     address: Annotated[
-        str | None, typer.Option(help="Where to serve health and metrics [default: 127.0.0.1].")
+        str | None, typer.Option(help="Where to serve health and metrics (default: 127.0.0.1).")
     ] = None,
     port: Annotated[
-        int | None, typer.Option(help="Port for them; 0 takes a free one [default: 8080].")
+        int | None,
+        typer.Option(min=0, max=65535, help="Port for them; 0 takes a free one (default: 8080)."),
     ] = None,
     log_level: Annotated[
         str, typer.Option(envvar="LOG_LEVEL", help="debug, info, warning or error.")
@@ -86,10 +87,50 @@ def explain(
 
     if output not in ("text", "json"):
         raise typer.BadParameter("choose text or json", param_hint="--output")
-    namespace, _, name = pod.rpartition("/")
+    namespace, slash, name = pod.rpartition("/")
+    if not name or "/" in namespace or (slash and not namespace):
+        raise typer.BadParameter("write NAMESPACE/POD, or POD alone", param_hint="POD")
     options = Options(kubeconfig, context, scheduler_name, profile, config)
-    answer = asyncio.run(explaining.explain_pod(options, namespace or "default", name))
+    answer = asyncio.run(explaining.explain_pod(options, namespace, name))
     explaining.show(answer, output, Console())
+
+
+@app.command()
+def up(
+    nodes: Annotated[int, typer.Option(min=1, max=5000, help="How many machines, mixed.")] = 12,
+    workload: Annotated[
+        Path | None, typer.Option(help="Workload file (YAML); else a mix that comes along.")
+    ] = None,
+    speed: Annotated[
+        float, typer.Option(min=0.01, max=1000, help="How many times faster pods come and go.")
+    ] = 1.0,
+    kubeconfig_out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where to write the kubeconfig (default: ~/.cache/fairlead/up.kubeconfig)."
+        ),
+    ] = None,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the API server; 0 takes a free one.")
+    ] = 0,
+    headless: Annotated[bool, typer.Option("--headless", help="No live view.")] = False,
+    lasts: Annotated[
+        str | None, typer.Option("--for", metavar="TIME", help="End after this long, e.g. 60s.")
+    ] = None,
+    real: Annotated[
+        bool, typer.Option("--real", help="On the real control plane (make control-plane).")
+    ] = False,
+    state: Annotated[
+        Path | None, typer.Option(help="SQLite file that keeps the cluster between runs.")
+    ] = None,
+) -> None:
+    """Run a whole simulated GPU cluster here, and watch it being scheduled."""
+    from fairlead.apps import up as upping
+
+    options = upping.Options(
+        nodes, workload, speed, kubeconfig_out, port, headless, lasts, real, state
+    )
+    raise typer.Exit(upping.up(options))
 
 
 def main() -> None:
@@ -99,6 +140,3 @@ def main() -> None:
     except FairleadError as error:
         print(f"fairlead: {error}", file=sys.stderr)
         sys.exit(1)
-
-
-__all__ = ["app", "from_environment", "main"]

@@ -23,7 +23,9 @@ import yaml
 from fairlead.apps import plugin_files, profiles
 from fairlead.model.errors import ConfigError
 from fairlead.placement.profile import Profile
-from fairlead.plugins.api import Plugin, Score
+from fairlead.plugins.api import Filter, Plugin, Score
+from fairlead.plugins.node_resources_fit import NodeResourcesFit
+from fairlead.plugins.node_trusted import NodeTrusted
 from fairlead.plugins.registry import Registry
 
 LARGEST_FILE = 1 << 20
@@ -112,7 +114,7 @@ def _one_line(error: Exception) -> str:
 def _with_suggestion(message: str) -> str:
     unknown = _UNKNOWN.search(message)
     if unknown is None:
-        return message
+        return message.replace("Invalid enum value", "only one value is known here, not")
     near = get_close_matches(unknown["key"], _KEYS, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"known keys are {', '.join(_KEYS)}"
     place = f" at {unknown['path']}" if unknown["path"] else ""
@@ -126,15 +128,26 @@ def _refuse_duplicates(config: Config) -> None:
         raise ConfigError(f"schedulerName {twice[0]!r} has two profiles; leave one")
 
 
-def build_profiles(config: Config, registry: Registry, base: Path) -> dict[str, Profile]:
-    """Profiles by scheduler name. Plugin files are looked up from `base`."""
+def build_profiles(
+    wanted: list[ProfileConfig], registry: Registry, file: Path | None = None
+) -> dict[str, Profile]:
+    """Profiles by scheduler name. Plugin files are looked up from where the configuration is."""
+    base = file.parent if file else Path()
+    place = f"{file}: " if file else ""
     built: dict[str, Profile] = {}
-    for wanted in config.profiles:
+    for profile in wanted:
         try:
-            built[wanted.scheduler_name] = _build(wanted, registry, base)
+            built[profile.scheduler_name] = _build(profile, registry, base)
         except ConfigError as error:
-            raise ConfigError(f"profile of {wanted.scheduler_name!r}: {error}") from error
+            text = f"{place}profile of {profile.scheduler_name!r}: {error}"
+            raise ConfigError(text) from error
     return built
+
+
+def _refuse_overbooking(filters: tuple[Filter, ...]) -> None:
+    for rule in (NodeResourcesFit, NodeTrusted):
+        if not any(isinstance(chosen, rule) for chosen in filters):
+            raise ConfigError(f"filters must include {rule.name}: without it nodes are overbooked")
 
 
 def _build(wanted: ProfileConfig, registry: Registry, base: Path) -> Profile:
@@ -152,6 +165,7 @@ def _build(wanted: ProfileConfig, registry: Registry, base: Path) -> Profile:
     filters, scores = start.filters, start.scores
     if wanted.filters is not None:
         filters = tuple(plugin_files.as_filter(*make(item)) for item in wanted.filters)
+        _refuse_overbooking(filters)
     if wanted.scores is not None:
         scores = tuple(score(item) for item in wanted.scores)
     picker = plugin_files.as_picker(*make(wanted.picker)) if wanted.picker else None

@@ -7,17 +7,17 @@ from typing import Any, TypeVar
 
 import msgspec
 from rich.console import Console
-from rich.table import Table
 
 from fairlead.apps.run import Options, plan
 from fairlead.apps.scheduler import UNFINISHED
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import NodeSeen, PodSeen
+from fairlead.engine.events import NamespaceSeen, NodeSeen, PodSeen
 from fairlead.kube.client import Client
-from fairlead.kube.codec import decode_node, decode_pod
+from fairlead.kube.codec import decode_namespace, decode_node, decode_pod
 from fairlead.kube.kubeconfig import load_access
 from fairlead.model.errors import FairleadError
 from fairlead.model.pods import Pod
+from fairlead.model.quantities import shown
 from fairlead.placement.explain import Explanation, explain
 from fairlead.placement.place import Placement
 from fairlead.placement.verdicts import Placed
@@ -44,9 +44,10 @@ _lists = msgspec.json.Decoder(_List)
 
 async def explain_pod(options: Options, namespace: str, name: str) -> dict[str, Any]:
     """The explanation as plain data: what `-o json` prints."""
-    client = Client(load_access(options.kubeconfig, options.context))
+    access = load_access(options.kubeconfig, options.context)
+    client = Client(access)
     try:
-        pod = await _get_pod(client, namespace, name)
+        pod = await _get_pod(client, namespace or access.namespace or "default", name)
         profiles = plan(options).profiles
         profile = profiles.get(pod.scheduler)
         if profile is None:
@@ -57,6 +58,8 @@ async def explain_pod(options: Options, namespace: str, name: str) -> dict[str, 
         engine = Engine({})
         async for node in _list(client, "/api/v1/nodes", decode_node, {}):
             engine.handle(NodeSeen(node), now=0.0)
+        async for namespaced in _list(client, "/api/v1/namespaces", decode_namespace, {}):
+            engine.handle(NamespaceSeen(namespaced.name, namespaced.labels), now=0.0)
         selector = {"fieldSelector": UNFINISHED}
         async for other in _list(client, "/api/v1/pods", decode_pod, selector):
             engine.handle(PodSeen(other), now=0.0)
@@ -134,20 +137,25 @@ def show(answer: dict[str, Any], output: str, console: Console) -> None:
     if output == "json":
         console.file.write(json.dumps(answer, indent=2) + "\n")
         return
-    console.print(f"[bold]{answer['pod']}[/bold]: {answer['message']}", highlight=False)
-    asked = ", ".join(f"{amount} {name}" for name, amount in answer["requests"].items())
+    # Written as it is: a terminal may fold it, a pipe gets whole lines, and brackets stay.
+    console.file.write(f"{answer['pod']}: {answer['message']}\n")
+    asked = ", ".join(f"{shown(name, n)} {name}" for name, n in answer["requests"].items())
     if asked:
-        console.print(f"asks for: {asked}", highlight=False)
-    if answer["nodes"]:
-        console.print(_table(answer["nodes"]))
+        console.file.write(f"asks for: {asked}\n")
+    for line in _columns(answer["nodes"]):
+        console.file.write(line + "\n")
 
 
-def _table(nodes: list[dict[str, Any]]) -> Table:
-    table = Table("NODE", "ANSWER", "BECAUSE", box=None, pad_edge=False)
-    for node in nodes:
-        if node["rule"]:
-            because = node["detail"] or "; ".join(node["reasons"])
-            table.add_row(node["node"], f"refused by {node['rule']}", because)
-        else:
-            table.add_row(node["node"], "fits", f"score {node['score']:.1f}")
-    return table
+def _columns(nodes: list[dict[str, Any]]) -> list[str]:
+    rows = [("NODE", "ANSWER", "BECAUSE"), *(_row(node) for node in nodes)]
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    if not nodes:
+        return []
+    return [f"{name:{widths[0]}}  {answer:{widths[1]}}  {why}" for name, answer, why in rows]
+
+
+def _row(node: dict[str, Any]) -> tuple[str, str, str]:
+    if node["rule"]:
+        because = node["detail"] or "; ".join(node["reasons"])
+        return node["node"], f"refused by {node['rule']}", because
+    return node["node"], "fits", f"score {node['score']:.1f}"

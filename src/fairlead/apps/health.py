@@ -56,6 +56,6 @@ async def serve(app: web.Application, address: str, port: int) -> tuple[web.AppR
         await runner.cleanup()
         raise ConfigError(
             f"cannot serve on {address}:{port}: {error.strerror or error}; "
-            "choose another --port, or 0 for any free one"
+            "choose another --port (0 takes any free one) or --address"
         ) from error
     return runner, int(runner.addresses[0][1])

@@ -2,12 +2,15 @@
 
 import sys
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from hashlib import sha256
 from importlib.metadata import entry_points
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import msgspec
 
 from fairlead.model.errors import ConfigError
 from fairlead.plugins.api import Filter, Picker, Plugin, Score
@@ -36,11 +39,19 @@ def installed() -> Registry:
 def make(registry: Registry, reference: str, options: Mapping[str, Any], base: Path) -> Plugin:
     """The plugin that a configuration names: `Name`, or `path/to/file.py:ClassName`."""
     kind = _from_file(reference, base) if ".py:" in reference else registry.find(reference)
+    if is_dataclass(kind):
+        _refuse_unknown(options, [field.name for field in fields(kind)], reference)
     try:
-        plugin = kind(**options)
-    except TypeError as error:
+        return msgspec.convert(options, kind) if is_dataclass(kind) else kind(**options)
+    except (TypeError, msgspec.ValidationError) as error:
         raise ConfigError(f"plugin {reference!r} does not take these options: {error}") from error
-    return plugin
+
+
+def _refuse_unknown(options: Mapping[str, Any], known: list[str], reference: str) -> None:
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        there = f"it has {', '.join(known)}" if known else "it has none"
+        raise ConfigError(f"plugin {reference!r} has no option {unknown[0]!r}; {there}")
 
 
 def _from_file(reference: str, base: Path) -> type[Plugin]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import os
 import signal
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from fairlead.apps import health, plugin_files, profiles
 from fairlead.apps.scheduler import Scheduler
 from fairlead.kube.client import Client
 from fairlead.kube.kubeconfig import load_access
+from fairlead.model.errors import ConfigError
 from fairlead.placement.profile import Profile
 from fairlead.telemetry.metrics import Metrics
 
@@ -52,11 +52,9 @@ class Plan:
 def plan(options: Options) -> Plan:
     """Options win over the file, the file over the defaults."""
     config = configs.read(options.config) if options.config else configs.Config()
-    base = options.config.parent if options.config else Path.cwd()
     served = _served(options, config)
-    config.profiles = served
     return Plan(
-        profiles=configs.build_profiles(config, plugin_files.installed(), base),
+        profiles=configs.build_profiles(served, plugin_files.installed(), options.config),
         address=options.address or config.address or DEFAULT_ADDRESS,
         port=next(p for p in (options.port, config.port, DEFAULT_PORT) if p is not None),
         max_binds_in_flight=config.max_binds_in_flight,
@@ -65,18 +63,30 @@ def plan(options: Options) -> Plan:
 
 def _served(options: Options, config: configs.Config) -> list[configs.ProfileConfig]:
     """A name given by the user is served alone, by the profile asked for or the one so called."""
-    name = options.scheduler_name
-    if name is None:
-        if options.profile:
-            return [configs.ProfileConfig(options.profile, options.profile)]
-        default = [configs.ProfileConfig(n, n) for n in profiles.SERVED_BY_DEFAULT]
-        return config.profiles or default
-    if options.profile is None:
-        for profile in config.profiles:
-            if profile.scheduler_name == name:
-                return [profile]
-    chosen = options.profile or (name if name in profiles.NAMES else profiles.SERVED_BY_DEFAULT[0])
-    return [configs.ProfileConfig(name, chosen)]
+    name, profile = options.scheduler_name, options.profile
+    if config.profiles and not (name and profile):
+        return _served_by_file(name, profile, config)
+    if name is None and profile is None:
+        return [configs.ProfileConfig(n, n) for n in profiles.SERVED_BY_DEFAULT]
+    if profile is None:
+        profile = name if name in profiles.NAMES else profiles.SERVED_BY_DEFAULT[0]
+    profiles.built_in(profile)  # says so if there is none of that name
+    return [configs.ProfileConfig(name or profile, profile)]
+
+
+def _served_by_file(
+    name: str | None, profile: str | None, config: configs.Config
+) -> list[configs.ProfileConfig]:
+    if profile is not None:
+        raise ConfigError(
+            "the configuration says which profile serves which name; "
+            "leave out --profile, or give --scheduler-name with it"
+        )
+    chosen = [p for p in config.profiles if name in (None, p.scheduler_name)]
+    if not chosen:
+        there = ", ".join(p.scheduler_name for p in config.profiles)
+        raise ConfigError(f"the configuration serves {there}, and not {name!r}; add it there")
+    return chosen
 
 
 def run(options: Options) -> None:
@@ -137,8 +147,3 @@ def _run_in_fast_loop(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
         asyncio.run(main())
     else:
         uvloop.run(main())
-
-
-def from_environment(name: str) -> str | None:
-    """An empty variable counts as unset: manifests often leave one."""
-    return os.environ.get(name) or None

@@ -13,7 +13,7 @@ from fairlead.engine.engine import Engine
 from fairlead.kube.binder import Binder
 from fairlead.kube.changes import Change, Deleted, Synced, Undecodable, Upserted, Vanished
 from fairlead.kube.client import Client
-from fairlead.kube.codec import decode_node, decode_pod
+from fairlead.kube.codec import Namespace, decode_namespace, decode_node, decode_pod
 from fairlead.kube.errors import ApiError
 from fairlead.kube.recorder import Recorder
 from fairlead.kube.reflector import Reflector
@@ -56,8 +56,12 @@ class Scheduler:
         self._pods = Reflector(
             client, "/api/v1/pods", decode_pod, self._on_pod, field_selector=UNFINISHED
         )
+        self._namespaces = Reflector(
+            client, "/api/v1/namespaces", decode_namespace, self._on_namespace
+        )
+        self._reflectors = (self._nodes, self._pods, self._namespaces)
         self._awake = asyncio.Event()
-        self._synced = {"nodes": False, "pods": False}
+        self._synced = {"nodes": False, "pods": False, "namespaces": False}
         self._decided_at_s = time.monotonic()
         self._measures = Measures(metrics, self.engine, self._binder, self._recorder)
 
@@ -73,7 +77,7 @@ class Scheduler:
         parts = [deciding, asyncio.create_task(self._verify_forever(), name="verify")]
         parts += [
             asyncio.create_task(part.run(), name=type(part).__name__)
-            for part in (self._nodes, self._pods, self._binder, self._recorder)
+            for part in (*self._reflectors, self._binder, self._recorder)
         ]
         try:
             ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
@@ -94,7 +98,7 @@ class Scheduler:
             return f"not synced yet: {', '.join(missing)}"
         if time.monotonic() - self._decided_at_s > 15.0:
             return "the scheduling loop has stopped"
-        for reflector in (self._nodes, self._pods):
+        for reflector in self._reflectors:
             if reflector.problem:
                 return f"no word from the API server on {reflector.path}: {reflector.problem}"
         return ""
@@ -103,7 +107,7 @@ class Scheduler:
         """A watch that lost an event looks healthy: only a fresh list finds it out."""
         while True:
             await asyncio.sleep(self._verify_every_s)
-            for reflector in (self._nodes, self._pods):
+            for reflector in self._reflectors:
                 try:
                     wrong = await reflector.verify()
                 except (ApiError, Refusal) as error:
@@ -142,6 +146,17 @@ class Scheduler:
                 self._distrust_node_of(change)
             case Vanished(key):
                 self._feed(events.TrustRestored(key))
+
+    def _on_namespace(self, change: Change[Namespace]) -> None:
+        match change:
+            case Upserted(namespace):
+                self._feed(events.NamespaceSeen(namespace.name, namespace.labels))
+            case Deleted(namespace):
+                self._feed(events.NamespaceSeen(namespace.name, None))
+            case Synced():
+                self._sync("namespaces")
+            case Undecodable() | Vanished():
+                log.error("namespace cannot be read", namespace=change.key)
 
     def _distrust_node_of(self, change: Undecodable) -> None:
         spec = (change.object or {}).get("spec")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -17,6 +17,8 @@ class Metrics:
     """Counters that the driver feeds as it works, on a registry of their own."""
 
     def __init__(self) -> None:
+        # kube-scheduler has no _created series.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self.attempts = Counter(
             "scheduler_schedule_attempts",

@@ -1,0 +1,166 @@
+"""`fairlead up`: a whole cluster at work on this machine, to look at and to try.
+
+Server, nodes and workload are simulated; the scheduler is the one that `fairlead run` runs. Ends
+with status 0 after Ctrl-C, SIGTERM or `--for`; with 1 when it could not start, or when nothing was
+bound in a headless run.
+"""
+
+import asyncio
+import signal
+import sys
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairlead import __version__
+from fairlead.apps import run as running
+from fairlead.apps import up_logs, up_report, up_workload
+from fairlead.apps.scheduler import Scheduler
+from fairlead.apps.up_cluster import Ground, embedded, real
+from fairlead.apps.up_crowd import Users
+from fairlead.apps.up_kubeconfig import kubeconfig_place
+from fairlead.apps.up_watching import Watching
+from fairlead.engine.engine import Engine
+from fairlead.kube.client import Client
+from fairlead.kube.kubeconfig import load_access
+from fairlead.model.errors import ConfigError
+from fairlead.sim.machines import DEFAULT_MACHINES, Machine, machines
+from fairlead.sim.workload import Crowd, Workload
+from fairlead.sim.workload_durations import DurationError, seconds
+from fairlead.telemetry.metrics import Metrics
+
+_SETTLE_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line said."""
+
+    nodes: int = DEFAULT_MACHINES
+    workload: Path | None = None
+    speed: float = 1.0
+    kubeconfig_out: Path | None = None
+    port: int = 0
+    headless: bool = False
+    lasts: str | None = None
+    real: bool = False
+    state: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The options, checked and read."""
+
+    options: Options
+    machines: list[Machine]
+    workload: Workload
+    lasts_s: float | None
+
+    @property
+    def live(self) -> bool:
+        return not self.options.headless and sys.stdout.isatty()
+
+
+def prepare(options: Options) -> Plan:
+    """Finds everything that is wrong before anything starts."""
+    if options.real and (options.state or options.port):
+        raise ConfigError("--state and --port belong to the embedded server; leave out --real")
+    try:
+        lasts_s = seconds(options.lasts) if options.lasts else None
+    except DurationError as error:
+        raise ConfigError(f"--for: {error}") from error
+    path = options.workload
+    workload = up_workload.read(path) if path else up_workload.default()
+    return Plan(options, machines(options.nodes), workload, lasts_s)
+
+
+def up(options: Options) -> int:
+    """Runs until the time is over or somebody ends it; returns the exit status."""
+    # Until the event loop takes over, a SIGTERM unwinds like a Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    plan = prepare(options)
+    watching = Watching()
+    with ExitStack() as stack:
+        up_logs.set_up(live=plan.live)
+        kubeconfig = stack.enter_context(kubeconfig_place(options.kubeconfig_out))
+        try:
+            _run(plan, watching, kubeconfig, stack)
+        except KeyboardInterrupt:  # before the event loop took over the signals
+            return 0
+        except ExceptionGroup as errors:
+            raise _first(errors) from errors
+    if not watching.followed:
+        return 0
+    up_report.summarise(watching.totals())
+    return 1 if options.headless and not watching.bound else 0
+
+
+def _first(errors: ExceptionGroup[Exception]) -> Exception:
+    """The one to tell the user about, out of what ended the parts that ran together."""
+    first: Exception = errors
+    while isinstance(first, ExceptionGroup):
+        first = first.exceptions[0]
+    return first
+
+
+def _run(plan: Plan, watching: Watching, kubeconfig: Path, stack: ExitStack) -> None:
+    if plan.options.real:
+        ground = stack.enter_context(real(plan.machines, kubeconfig))
+        running._run_in_fast_loop(lambda: _work(plan, watching, ground))
+    else:
+        running._run_in_fast_loop(lambda: _work_embedded(plan, watching, kubeconfig))
+
+
+async def _work_embedded(plan: Plan, watching: Watching, kubeconfig: Path) -> None:
+    options = plan.options
+    async with embedded(
+        plan.machines, kubeconfig, port=options.port, state=options.state, speed=options.speed
+    ) as ground:
+        await _work(plan, watching, ground)
+
+
+async def _work(plan: Plan, watching: Watching, ground: Ground) -> None:
+    up_report.announce(ground, plan.machines)
+    client = Client(load_access(str(ground.kubeconfig)), user_agent=f"fairlead-up/{__version__}")
+    try:
+        profiles = running.plan(running.Options()).profiles
+        scheduler = Scheduler(client, profiles, metrics=Metrics(), on_instruction=watching.note)
+        watching.follow(scheduler.engine)
+        # KWOK knows no speed: there the pods are told to end sooner.
+        pod_speed = 1.0 if ground.kubelets else plan.options.speed
+        users = Users(client, Crowd(plan.workload, plan.options.speed), watching, pod_speed)
+        async with asyncio.TaskGroup() as parts:
+            asking = parts.create_task(users.run())
+            others = [
+                parts.create_task(each)
+                for each in (
+                    scheduler.run(),
+                    up_report.show(watching, ground, live=plan.live),
+                    *([ground.kubelets.run()] if ground.kubelets else []),
+                )
+            ]
+            await _until_asked(plan.lasts_s)
+            asking.cancel()
+            await _settle(scheduler.engine)
+            for each in others:
+                each.cancel()
+    finally:
+        await client.close()
+
+
+async def _until_asked(lasts_s: float | None) -> None:
+    """Until the time is over, or somebody says so."""
+    asked = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, asked.set)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(lasts_s):
+            await asked.wait()
+
+
+async def _settle(engine: Engine) -> None:
+    """Binds under way get a moment to come to an end, so that the summary counts them."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_SETTLE_S):
+            while any(held.assumed for held in engine.cluster.holdings.values()):
+                await asyncio.sleep(0.02)

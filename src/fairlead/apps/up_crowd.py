@@ -1,0 +1,93 @@
+"""Carries out what the workload's crowd wishes, over the API like any user."""
+
+import asyncio
+import time
+from typing import Any
+
+import msgspec
+import structlog
+
+from fairlead.apps.up_watching import Watching
+from fairlead.kube.client import Client, Reply
+from fairlead.kube.errors import ApiError
+from fairlead.sim.workload import SAMPLE, Create, Crowd, Delete, Kind, Wish
+from fairlead.sim.workload_objects import object_of, priority_classes
+
+log = structlog.get_logger(__name__)
+
+_STEP_S = 0.25
+_AT_ONCE = 16
+_PATHS: dict[Kind, str] = {
+    "Pod": "/api/v1/namespaces/default/pods",
+    "StatefulSet": "/apis/apps/v1/namespaces/default/statefulsets",
+    "Job": "/apis/batch/v1/namespaces/default/jobs",
+}
+_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+#: Pods of a StatefulSet or a Job go with it.
+_OPTIONS = b'{"apiVersion":"v1","kind":"DeleteOptions","propagationPolicy":"Background"}'
+
+
+class Users:
+    """`pod_speed` shortens what pods are told to run, where their kubelets know no speed."""
+
+    def __init__(
+        self, client: Client, crowd: Crowd, watching: Watching, pod_speed: float = 1.0
+    ) -> None:
+        self._client, self._crowd, self._watching = client, crowd, watching
+        self._pod_speed = pod_speed
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        for each in priority_classes(self._crowd.workload):
+            _expect(await self._post(_CLASSES, each), 201, 409)
+        await self._adopt_left_over()
+        while True:
+            if cards := self._watching.cards():
+                wishes = self._crowd.step(time.monotonic(), cards, self._watching.seen())
+                self._watching.pods_created = self._crowd.pods_created
+                await self._grant(wishes)
+                self._watching.sample()
+            await asyncio.sleep(_STEP_S)
+
+    async def _adopt_left_over(self) -> None:
+        """A saved state may hold work of an earlier run: go on with it, or tidy it up."""
+        for kind, path in _PATHS.items():
+            reply = await self._client.request("GET", path, params={"labelSelector": SAMPLE})
+            for item in msgspec.json.decode(reply.body).get("items", []):
+                metadata = item["metadata"]
+                if metadata.get("ownerReferences"):
+                    continue
+                if not self._crowd.adopt(metadata["name"], time.monotonic()):
+                    await self._perform(Delete(kind, metadata["name"]))
+
+    async def _grant(self, wishes: list[Wish]) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for wish in wishes:
+                tasks.create_task(self._perform(wish))
+
+    async def _perform(self, wish: Wish) -> None:
+        async with self._turns:
+            try:
+                await self._try(wish)
+            except ApiError as error:
+                log.warning("the workload met an error", doing=str(wish), error=str(error))
+
+    async def _try(self, wish: Wish) -> None:
+        match wish:
+            case Create(stream):
+                _expect(
+                    await self._post(_PATHS[stream.kind], object_of(wish, self._pod_speed)),
+                    201, 409,
+                )  # fmt: skip
+            case Delete(kind, name):
+                path = f"{_PATHS[kind]}/{name}"
+                _expect(await self._client.request("DELETE", path, body=_OPTIONS), 200, 202, 404)
+
+    async def _post(self, path: str, body: dict[str, Any]) -> Reply:
+        return await self._client.request("POST", path, body=msgspec.json.encode(body))
+
+
+def _expect(reply: Reply, *statuses: int) -> None:
+    if reply.status not in statuses:
+        log.warning("the workload was refused", status=reply.status, message=reply.message)

@@ -1,0 +1,194 @@
+"""The pod side of the simulated kubelets: every bound pod's way from Pending to its end."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from fairlead.model.nodes import GPU
+from fairlead.model.quantities import amount
+from fairlead.sim import kubelets_pods as statuses
+from fairlead.sim.apiserver.api import Api
+from fairlead.sim.apiserver.clock import now_text, seconds_since
+from fairlead.sim.apiserver.store import Change, Entry
+from fairlead.sim.kubelets_agenda import Agenda, Key, Step
+from fairlead.sim.kubelets_cards import lot
+from fairlead.sim.kubelets_hosts import Host, Hosts
+from fairlead.sim.workload_durations import DurationError, seconds
+
+Object = dict[str, Any]
+
+RUN_FOR = "fairlead.dev/run-for"
+#: UUIDs that the scheduler chose; without it the lowest free cards are taken.
+CHOSEN_CARDS = "fairlead.dev/gpus"
+_REMOVAL_S = 0.3
+_LEAST_START_S, _MOST_START_S = 0.3, 1.0
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    annotations: dict[str, str] | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    start_time: str | None = None
+
+
+class _Glance(msgspec.Struct):
+    """The little of a pod that says what its kubelet has to do."""
+
+    metadata: _Metadata
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+_glances = msgspec.json.Decoder(_Glance)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of pods so far."""
+
+    started: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    removed: int = 0
+
+
+class PodWork:
+    """Plans and performs. `speed` shortens everything that a pod takes."""
+
+    def __init__(
+        self,
+        api: Api,
+        agenda: Agenda[Key, Step],
+        hosts: Hosts,
+        speed: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self.tally = Tally()
+        self._api, self._agenda, self._hosts = api, agenda, hosts
+        self._speed, self._clock = speed, clock
+        self._pods = api.kinds.plural("pods")
+        self._addresses = 0
+
+    # -- planning ----------------------------------------------------------------------------
+
+    def on_change(self, change: Change) -> None:
+        """Plans only: somebody's write is still under way."""
+        entry = change.entry
+        host = self._hosts.get(entry.fields["spec.nodeName"])
+        if host is None:
+            return
+        if change.type == "DELETED":
+            self._end(host, entry.key)
+        else:
+            self._plan(host, entry)
+
+    def go_on(self, key: str) -> None:
+        """The node is back: plan anew what had to wait."""
+        entry = self._api.store.get("pods", key)
+        host = self._hosts.get(entry.fields["spec.nodeName"]) if entry else None
+        if entry is not None and host is not None:
+            self._plan(host, entry)
+
+    def _plan(self, host: Host, entry: Entry) -> None:
+        pod, phase = _glances.decode(entry.raw), entry.fields["status.phase"]
+        if pod.metadata.deletion_timestamp:
+            self._appoint(entry.key, Step.REMOVE, _REMOVAL_S)
+        elif phase == "Pending":
+            spread = (_MOST_START_S - _LEAST_START_S) * lot(entry.key, "start")
+            self._appoint(entry.key, Step.START, _LEAST_START_S + spread)
+        elif phase == "Running":
+            self._plan_finish(host, entry, pod)
+        else:
+            self._end(host, entry.key)
+
+    def _plan_finish(self, host: Host, entry: Entry, pod: _Glance) -> None:
+        if not host.cards.has(entry.key):  # it ran before we were here
+            self._take_cards(host, entry)
+        try:
+            run_for_s = seconds((pod.metadata.annotations or {})[RUN_FOR])
+        except (KeyError, DurationError):
+            return  # it runs until it is deleted
+        # Its start is known to the second only, and no pod should end too early.
+        ran_s = max(0.0, (seconds_since(pod.status.start_time) or 0.0) - 1.0) * self._speed
+        self._appoint(entry.key, Step.FINISH, max(0.0, run_for_s - ran_s))
+
+    def _appoint(self, key: str, step: Step, after_s: float) -> None:
+        if self._agenda.get(("pod", key)) is not step:
+            self._agenda.put(("pod", key), self._clock() + after_s / self._speed, step)
+
+    def _end(self, host: Host, key: str) -> None:
+        self._agenda.drop(("pod", key))
+        host.cards.give_back(key)
+        host.held.discard(key)
+
+    # -- performing --------------------------------------------------------------------------
+
+    def perform(self, step: Step, key: str) -> None:
+        entry = self._api.store.get("pods", key)
+        host = self._hosts.get(entry.fields["spec.nodeName"]) if entry else None
+        if entry is None or host is None:
+            return
+        if host.down:
+            host.held.add(key)
+        elif step is Step.START:
+            self._start(host, entry)
+        elif step is Step.FINISH:
+            self.tally.succeeded += 1
+            self._write_status(entry, statuses.succeeded(entry.object(), now_text()))
+        else:
+            self._remove(entry)
+
+    def fail(self, key: str, reason: str, message: str) -> None:
+        entry = self._api.store.get("pods", key)
+        if entry is not None:
+            self.tally.failed += 1
+            self._write_status(entry, statuses.failed(entry.object(), now_text(), reason, message))
+
+    def _start(self, host: Host, entry: Entry) -> None:
+        if not self._take_cards(host, entry):
+            message = (
+                f"Allocate failed due to requested number of devices unavailable for {GPU}. "
+                f"Requested: {_cards_asked(entry.object())}, Available: {len(host.cards.free)}, "
+                "which is unexpected"
+            )
+            self.fail(entry.key, "UnexpectedAdmissionError", message)
+            return
+        self.tally.started += 1
+        status = statuses.running(entry.object(), now_text(), self._new_address(), host.address)
+        self._write_status(entry, status)
+
+    def _take_cards(self, host: Host, entry: Entry) -> bool:
+        pod = entry.object()
+        chosen = (pod["metadata"].get("annotations") or {}).get(CHOSEN_CARDS, "")
+        return host.cards.take(entry.key, _cards_asked(pod), chosen.split(","), self._clock())
+
+    def _remove(self, entry: Entry) -> None:
+        pod = entry.object()
+        metadata = pod["metadata"]
+        if not metadata.get("finalizers"):
+            self.tally.removed += 1
+            self._api.store.remove(self._pods, entry.key)
+        elif metadata.get("deletionGracePeriodSeconds"):
+            metadata["deletionGracePeriodSeconds"] = 0  # only its finalizers keep it now
+            self._api.store.put(self._pods, entry.key, pod)
+
+    def _write_status(self, entry: Entry, status: Object) -> None:
+        pod = entry.object()
+        pod["status"] = status
+        self._api.store.put(self._pods, entry.key, pod)
+
+    def _new_address(self) -> str:
+        self._addresses = (self._addresses + 1) % 2**22
+        number = self._addresses
+        return f"10.{128 + (number >> 16)}.{number >> 8 & 255}.{number & 255}"
+
+
+def _cards_asked(pod: Object) -> int:
+    asked = (
+        ((each.get("resources") or {}).get("limits") or {}).get(GPU, "0")
+        for each in pod["spec"]["containers"]
+    )
+    return sum(amount(GPU, str(each)) for each in asked)

@@ -1,0 +1,221 @@
+"""A workload: what a workload file may say, and the crowd of users that follows it.
+
+The crowd does no I/O and reads no clock. It is told what is where, and answers with what to create
+and what to delete; the same tellings with the same seed give the same answers.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import count
+from random import Random
+from typing import Annotated, Literal
+
+import msgspec
+
+from fairlead.sim.workload_durations import seconds
+
+#: On every object and every pod of the workload: the name of the one that it belongs to.
+SAMPLE = "fairlead.dev/sample"
+
+#: So long after it was asked for, work may not have shown its pods yet.
+_ON_ITS_WAY_S = 5.0
+#: Of what is missing, how much is asked for in one go: the start is a ramp, not a wall.
+_RAMP = 0.25
+
+Kind = Literal["Pod", "StatefulSet", "Job"]
+Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$")]
+
+
+class Stream(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
+    """One sort of work that keeps coming."""
+
+    name: Name
+    kind: Kind = "Pod"
+    #: Cards of each pod, and pods of each piece of work.
+    gpus: Annotated[int, msgspec.Meta(ge=0, le=64)] = 1
+    replicas: Annotated[int, msgspec.Meta(ge=1, le=512)] = 1
+    #: A fixed pace. Without one, work comes as the load needs it, as often as `weight` says.
+    every: str | None = None
+    weight: Annotated[float, msgspec.Meta(ge=0, le=1000)] = 1.0
+    #: How long a pod runs: "30s", or drawn from a range, "10s-1m".
+    run_for: str = "30s"
+    #: Work of which nothing has been placed for so long is taken back.
+    patience: str = "1m"
+    priority: Annotated[int, msgspec.Meta(ge=-1_000_000_000, le=1_000_000_000)] = 0
+    scheduler_name: Annotated[str, msgspec.Meta(min_length=1, max_length=253)] = "gpu-scheduler"
+    cpu: str = "1"
+    memory: str = "1Gi"
+    labels: dict[str, str] = {}
+    node_selector: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        for name in ("every", "patience"):
+            value = getattr(self, name)
+            if value is not None and seconds(value) <= 0:
+                raise ValueError(f"{name} must be longer than nothing")
+        low, high = self.run_range_s
+        if not 0 < low <= high:
+            raise ValueError("runFor must be longer than nothing, and a range goes upwards")
+
+    @property
+    def run_range_s(self) -> tuple[float, float]:
+        low, _, high = self.run_for.partition("-")
+        return seconds(low), seconds(high or low)
+
+    @property
+    def cards(self) -> int:
+        """Of one piece of work, all its pods together."""
+        return self.gpus * self.replicas
+
+
+class Workload(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
+    """The whole file."""
+
+    streams: list[Stream]
+    api_version: Literal["fairlead.dev/v1alpha1"] = "fairlead.dev/v1alpha1"
+    kind: Literal["Workload"] = "Workload"
+    seed: int = 1
+    #: How much of all cards the work should keep busy.
+    load: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0.8
+
+    def __post_init__(self) -> None:
+        names = [stream.name for stream in self.streams]
+        if not names:
+            raise ValueError("streams is empty; name at least one")
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"two streams are called {twice[0]!r}; rename one")
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    stream: Stream
+    name: str
+    run_for_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    kind: Kind
+    name: str
+
+
+Wish = Create | Delete
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The pods of one piece of work that have not ended: how many have a node, how many wait."""
+
+    bound: int = 0
+    waiting: int = 0
+
+
+_NOTHING = Seen()
+
+
+@dataclass(slots=True)
+class _Piece:
+    stream: Stream
+    created_s: float
+    run_for_s: float
+    bound_s: float | None = None
+
+
+class Crowd:
+    """Users who keep the cluster as busy as the workload says, and tidy up after themselves."""
+
+    def __init__(self, workload: Workload, speed: float = 1.0) -> None:
+        self.workload, self.speed = workload, speed
+        self.pieces: dict[str, _Piece] = {}
+        self.pods_created = 0
+        self._random = Random(workload.seed)
+        self._numbers = {stream.name: count(1) for stream in workload.streams}
+        self._due: dict[str, float] = {}
+
+    def adopt(self, name: str, now: float) -> bool:
+        """Goes on with a piece from an earlier run; False if no stream of ours makes such."""
+        stream_name, _, number = name.rpartition("-")
+        stream = next((s for s in self.workload.streams if s.name == stream_name), None)
+        if stream is None or not number.isdecimal():
+            return False
+        following = max(int(number) + 1, next(self._numbers[stream_name]))
+        self._numbers[stream_name] = count(following)
+        self.pieces[name] = _Piece(stream, now, stream.run_range_s[0] / self.speed)
+        return True
+
+    def step(self, now: float, cards: int, seen: Mapping[str, Seen]) -> list[Wish]:
+        """What to do next, given the cluster's cards and the pods of each piece of work."""
+        wishes: list[Wish] = list(self._tidy_up(now, seen))
+        wishes += self._keep_pace(now)
+        wishes += self._fill(now, cards, seen)
+        return wishes
+
+    # -- endings -----------------------------------------------------------------------------
+
+    def _tidy_up(self, now: float, seen: Mapping[str, Seen]) -> list[Delete]:
+        ended = [
+            (name, piece)
+            for name, piece in self.pieces.items()
+            if self._is_over(piece, seen.get(name, _NOTHING), now)
+        ]
+        for name, _ in ended:
+            del self.pieces[name]
+        return [Delete(piece.stream.kind, name) for name, piece in ended]
+
+    def _is_over(self, piece: _Piece, seen: Seen, now: float) -> bool:
+        if seen.bound:
+            piece.bound_s = now if piece.bound_s is None else piece.bound_s
+            # Pods of the others end by themselves; a StatefulSet would only start them anew.
+            return piece.stream.kind == "StatefulSet" and now - piece.bound_s > piece.run_for_s
+        if seen.waiting:
+            patience_s = seconds(piece.stream.patience) / self.speed
+            return piece.bound_s is None and now - piece.created_s > patience_s
+        return piece.bound_s is not None or now - piece.created_s > 2 * _ON_ITS_WAY_S
+
+    # -- beginnings --------------------------------------------------------------------------
+
+    def _keep_pace(self, now: float) -> list[Create]:
+        made: list[Create] = []
+        for stream in self.workload.streams:
+            if stream.every is None:
+                continue
+            pace_s = seconds(stream.every) / self.speed
+            # The first comes soon but not at once, so that the view begins with placements.
+            due = self._due.setdefault(stream.name, now + min(3.0, pace_s / 4))
+            if now >= due:
+                self._due[stream.name] = due + pace_s
+                made.append(self._create(stream, now))
+        return made
+
+    def _fill(self, now: float, cards: int, seen: Mapping[str, Seen]) -> list[Create]:
+        streams = [s for s in self.workload.streams if s.every is None and s.cards and s.weight]
+        missing = self.workload.load * cards - self._asked(now, seen)
+        budget = max(1.0, missing * _RAMP)
+        made: list[Create] = []
+        while streams and missing > 0 and budget > 0:
+            [stream] = self._random.choices(streams, [s.weight for s in streams])
+            made.append(self._create(stream, now))
+            missing -= stream.cards
+            budget -= stream.cards
+        return made
+
+    def _asked(self, now: float, seen: Mapping[str, Seen]) -> int:
+        """Cards that work holds or waits for. Work that comes at a fixed pace may wait in vain."""
+        total = 0
+        for name, piece in self.pieces.items():
+            found = seen.get(name, _NOTHING)
+            if piece.stream.every is not None:
+                total += found.bound * piece.stream.gpus
+            elif now - piece.created_s < _ON_ITS_WAY_S:
+                total += piece.stream.cards
+            else:
+                total += (found.bound + found.waiting) * piece.stream.gpus
+        return total
+
+    def _create(self, stream: Stream, now: float) -> Create:
+        name = f"{stream.name}-{next(self._numbers[stream.name]):04d}"
+        run_for_s = round(self._random.uniform(*stream.run_range_s), 1)
+        self.pieces[name] = _Piece(stream, now, run_for_s / self.speed)
+        self.pods_created += stream.replicas
+        return Create(stream, name, run_for_s)

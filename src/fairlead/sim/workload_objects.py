@@ -1,0 +1,102 @@
+"""Pieces of work as the objects that a user would apply."""
+
+from typing import Any
+
+from fairlead.model.nodes import GPU
+from fairlead.sim.kubelets import RUN_FOR
+from fairlead.sim.workload import SAMPLE, Create, Stream, Workload
+from fairlead.sim.workload_durations import text_of
+
+Object = dict[str, Any]
+
+_IMAGE = "registry.k8s.io/pause:3.10"
+
+
+def object_of(wish: Create, speed: float = 1.0) -> Object:
+    """What to POST. `speed` shortens what the pods are told to run, for kubelets at real time."""
+    stream = wish.stream
+    labels = {**stream.labels, "app": stream.name, SAMPLE: wish.name}
+    metadata: Object = {"name": wish.name, "labels": labels}
+    if stream.kind == "StatefulSet":
+        # Its pods would be started anew when they end: the workload deletes the whole instead.
+        return _stateful_set(stream, metadata, _template(stream, labels, None))
+    run_for = text_of(wish.run_for_s / speed)
+    template = _template(stream, labels, run_for)
+    if stream.kind == "Job":
+        return _job(stream, metadata, template)
+    metadata["annotations"] = template["metadata"]["annotations"]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+
+
+def priority_classes(workload: Workload) -> list[Object]:
+    """The classes that the streams' priorities need; the API server takes no bare numbers."""
+    values = sorted({stream.priority for stream in workload.streams if stream.priority})
+    return [
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": _class_name(value)},
+            "value": value,
+            "description": "Made by the sample workload.",
+        }
+        for value in values
+    ]
+
+
+def _class_name(value: int) -> str:
+    return f"sample-{value}" if value >= 0 else f"sample-minus-{-value}"
+
+
+def _stateful_set(stream: Stream, metadata: Object, template: Object) -> Object:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": metadata,
+        "spec": {
+            "replicas": stream.replicas,
+            "serviceName": stream.name,
+            "podManagementPolicy": "Parallel",
+            "selector": {"matchLabels": {SAMPLE: metadata["name"]}},
+            "template": template,
+        },
+    }
+
+
+def _job(stream: Stream, metadata: Object, template: Object) -> Object:
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata,
+        "spec": {
+            "completionMode": "Indexed",
+            "completions": stream.replicas,
+            "parallelism": stream.replicas,
+            "template": template,
+        },
+    }
+
+
+def _template(stream: Stream, labels: dict[str, str], run_for: str | None) -> Object:
+    metadata: Object = {"labels": labels}
+    if run_for:
+        metadata["annotations"] = {RUN_FOR: run_for}
+    amounts = {"cpu": stream.cpu, "memory": stream.memory}
+    if stream.gpus:
+        amounts[GPU] = str(stream.gpus)
+    spec: Object = {
+        "schedulerName": stream.scheduler_name,
+        "restartPolicy": "Always" if stream.kind == "StatefulSet" else "Never",
+        "terminationGracePeriodSeconds": 5,
+        "containers": [
+            {
+                "name": "main",
+                "image": _IMAGE,
+                "resources": {"requests": amounts, "limits": dict(amounts)},
+            }
+        ],
+    }
+    if stream.priority:
+        spec["priorityClassName"] = _class_name(stream.priority)
+    if stream.node_selector:
+        spec["nodeSelector"] = stream.node_selector
+    return {"metadata": metadata, "spec": spec}

@@ -1,0 +1,254 @@
+"""`fairlead up` as a person runs it: a process, a terminal's signals, and kubectl from outside."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fairlead.apps.up_cluster import find_programs
+from fairlead.apps.up_kubeconfig import MARK, kubeconfig_place, write
+from fairlead.model.errors import ConfigError
+
+COMMAND = [sys.executable, "-c", "from fairlead.apps.cli import main; main()", "up"]
+
+
+@pytest.fixture
+def environment(tmp_path):
+    """Nothing of the user's is read or written. The control plane's cache stays where it is."""
+    kept = {key: value for key, value in os.environ.items() if key != "LOG_LEVEL"}
+    return kept | {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PYTHONWARNINGS": "error"}
+
+
+@pytest.fixture
+def up(environment, tmp_path):
+    def run(*options, timeout=60, **more):
+        return subprocess.run(
+            [*COMMAND, *map(str, options)], env=environment | more, cwd=tmp_path,
+            capture_output=True, text=True, timeout=timeout, check=False,
+        )  # fmt: skip
+
+    return run
+
+
+@pytest.fixture
+def start(environment, tmp_path):
+    """A `fairlead up` that goes on until the test ends it."""
+    started = []
+
+    def begin(*options):
+        process = subprocess.Popen(
+            [*COMMAND, "--headless", *map(str, options)], env=environment, cwd=tmp_path,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def until(true, patience_s=30.0):
+    end = time.monotonic() + patience_s
+    while not (found := true()):
+        assert time.monotonic() < end, "it did not come true in time"
+        time.sleep(0.1)
+    return found
+
+
+def kubectl(kubeconfig, *arguments):
+    program = find_programs() / "kubectl"
+    done = subprocess.run(
+        [program, "--kubeconfig", kubeconfig, *arguments],
+        capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# -- headless --------------------------------------------------------------------------------------
+
+
+def test_a_headless_run_binds_pods_and_sums_up(up):
+    done = up("--headless", "--for", "8s", "--speed", "4")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "export KUBECONFIG=" in done.stdout
+    summary = done.stdout.split("\nafter ")[1]
+    bound = int(summary.split("bound ")[1].split(",")[0])
+    assert bound >= 20
+    assert "p50" in summary
+    assert "of 80" in summary
+
+
+def test_nothing_bound_is_a_failure(up, tmp_path):
+    workload = tmp_path / "vain.yaml"
+    workload.write_text("streams: [{name: vain, gpus: 64}]")
+    done = up("--headless", "--for", "2s", "--workload", workload)
+    assert done.returncode == 1
+    assert "bound 0" in done.stdout
+
+
+def test_the_kubeconfig_is_written_and_taken_away_again(up, tmp_path):
+    path = tmp_path / "mine" / "kubeconfig"
+    done = up("--headless", "--for", "2s", "--nodes", "2", "--kubeconfig-out", path)
+    assert done.returncode == 0
+    assert str(path) in done.stdout
+    assert not path.exists()
+
+
+def test_a_saved_state_is_gone_on_with(up, tmp_path):
+    state = tmp_path / "state.db"
+    first = up("--headless", "--for", "3s", "--state", state)
+    second = up("--headless", "--for", "2s", "--state", state)
+    assert (first.returncode, second.stderr) == (0, "")
+    first_bound, second_bound = (
+        int(each.stdout.split("\nafter ")[1].split("bound ")[1].split(",")[0])
+        for each in (first, second)
+    )
+    assert second_bound < first_bound / 2  # most pods were there already
+
+
+# -- what is wrong gets one line -------------------------------------------------------------------
+
+
+def one_line(done):
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def test_a_bad_workload_file(up, tmp_path):
+    workload = tmp_path / "bad.yaml"
+    workload.write_text("streams: [{name: a, gpuz: 1}]")
+    said = one_line(up("--headless", "--workload", workload))
+    assert f"{workload}: unknown key 'gpuz' at $.streams[0]; did you mean 'gpus'?" in said
+
+
+def test_a_taken_port(up):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert f"port {port} is taken" in one_line(up("--headless", "--for", "3s", "--port", port))
+
+
+def test_a_kubeconfig_of_somebody_else(up, tmp_path):
+    path = tmp_path / "precious"
+    path.write_text("apiVersion: v1\n")
+    said = one_line(up("--headless", "--for", "3s", "--kubeconfig-out", path))
+    assert "did not write it" in said
+    assert path.read_text() == "apiVersion: v1\n"
+
+
+def test_no_control_plane_for_real(up, tmp_path):
+    said = one_line(up("--headless", "--real", FAIRLEAD_CACHE=str(tmp_path), KUBEBUILDER_ASSETS=""))
+    assert "make control-plane" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--for", "5"), "--for: '5' is no length of time"),
+        (("--real", "--port", "1"), "leave out --real"),
+    ],
+)
+def test_options_that_make_no_sense(up, options, words):
+    assert words in one_line(up("--headless", *options))
+
+
+# -- ending ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_cleanly(start, tmp_path, number):
+    path = tmp_path / "kubeconfig"
+    process = start("--kubeconfig-out", path)
+    until(path.exists)
+    server = next(line for line in path.read_text().splitlines() if "server:" in line)
+    port = int(server.rpartition(":")[2])
+    time.sleep(2)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (0, "")
+    assert "\nafter " in out
+    assert not path.exists()
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_an_early_signal_ends_it_too(start):
+    process = start()
+    time.sleep(0.7)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+    assert process.returncode in (0, 130, -signal.SIGINT)  # the last: before our code was loaded
+
+
+# -- the kubeconfig's place ------------------------------------------------------------------------
+
+
+def test_a_kubeconfig_left_by_a_dead_process_is_replaced(tmp_path):
+    path = tmp_path / "kubeconfig"
+    path.write_text(f"{MARK}999999999.\nold")
+    with kubeconfig_place(path) as place:
+        write(place, "new")
+        assert path.read_text() == f"{MARK}{os.getpid()}.\nnew"
+        assert path.stat().st_mode & 0o777 == 0o600
+    assert not path.exists()
+
+
+def test_the_usual_place_is_left_to_whoever_uses_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("FAIRLEAD_CACHE", str(tmp_path))  # the place follows from the environment
+    with kubeconfig_place(None) as first:
+        write(first, "one")
+        with kubeconfig_place(None) as second:
+            assert first.name == "up.kubeconfig"
+            assert second != first
+
+
+def test_a_folder_is_no_kubeconfig(tmp_path):
+    with pytest.raises(ConfigError, match="is a folder"), kubeconfig_place(tmp_path):
+        pass
+
+
+def test_a_place_that_cannot_be_written_is_said_so(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="cannot write the kubeconfig"):
+        write(tmp_path / "file" / "kubeconfig", "text")
+
+
+# -- with kubectl, and for real --------------------------------------------------------------------
+
+
+@pytest.mark.server
+def test_kubectl_sees_nodes_pods_and_why_one_waits(start, tmp_path):
+    path = tmp_path / "kubeconfig"
+    start("--kubeconfig-out", path)
+    until(path.exists)
+    nodes = json.loads(until(lambda: kubectl(path, "get", "nodes", "-o", "json")))["items"]
+    assert len(nodes) == 12
+    until(lambda: "Running" in kubectl(path, "get", "pods", "-o", "wide"))
+    until(lambda: "too-big" in kubectl(path, "get", "pods"))
+    until(lambda: "FailedScheduling" in kubectl(path, "describe", "pods", "-l", "app=too-big"))
+    kubectl(path, "annotate", "node", "h100-01", "fairlead.dev/simulate-not-ready=true")
+    until(lambda: "NotReady" in kubectl(path, "get", "node", "h100-01"))
+
+
+@pytest.mark.server
+def test_it_runs_on_the_real_control_plane(up, tmp_path):
+    cache = Path(find_programs()).parents[1]
+    done = up("--headless", "--for", "12s", "--real", "--speed", "4", timeout=120,
+              FAIRLEAD_CACHE=str(cache), TMPDIR=str(tmp_path))  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "a real control plane" in done.stdout
+    assert "finished 0" not in done.stdout.split("\nafter ")[1]
+    assert not list(tmp_path.glob("fairlead-up-*"))

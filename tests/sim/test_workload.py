@@ -1,0 +1,190 @@
+"""The crowd that keeps a cluster busy: no server, no clock, only tellings and wishes."""
+
+import msgspec
+import pytest
+
+from fairlead.kube.codec import decode_pod
+from fairlead.model.nodes import GPU
+from fairlead.sim.kubelets import RUN_FOR
+from fairlead.sim.workload import SAMPLE, Create, Crowd, Delete, Seen, Stream, Workload
+from fairlead.sim.workload_durations import DurationError, seconds, text_of
+from fairlead.sim.workload_objects import object_of, priority_classes
+
+
+def a_crowd(*streams, load=0.8, seed=1, speed=1.0):
+    return Crowd(Workload(list(streams), load=load, seed=seed), speed)
+
+
+def a_stream(name="work", **more):
+    return Stream(name, **more)
+
+
+def created(wishes):
+    return [wish for wish in wishes if isinstance(wish, Create)]
+
+
+def deleted(wishes):
+    return [wish.name for wish in wishes if isinstance(wish, Delete)]
+
+
+def run(crowd, cards, *, until_s, step_s=0.25):
+    """A cluster that places whatever fits at once; yields the cards in use after each step."""
+    bound: dict[str, tuple[Create, float]] = {}
+    now = 0.0
+    while now < until_s:
+        seen = {name: Seen(wish.stream.replicas) for name, (wish, _) in bound.items()}
+        for wish in crowd.step(now, cards, seen):
+            if isinstance(wish, Delete):
+                bound.pop(wish.name, None)
+            else:
+                bound[wish.name] = wish, now
+        ended = [
+            name
+            for name, (wish, at) in bound.items()
+            if wish.stream.kind != "StatefulSet" and now - at > wish.run_for_s / crowd.speed
+        ]
+        for name in ended:
+            del bound[name]
+        yield now, sum(wish.stream.cards for wish, _ in bound.values())
+        now += step_s
+
+
+def test_the_load_settles_where_it_should_and_stays():
+    crowd = a_crowd(
+        a_stream("one", run_for="5s-20s", weight=5),
+        a_stream("four", gpus=4, run_for="5s-20s"),
+        a_stream("set", kind="StatefulSet", replicas=3, run_for="10s"),
+    )
+    used = [cards for now, cards in run(crowd, 100, until_s=300) if now > 10]
+    assert 75 <= sum(used) / len(used) <= 85
+    assert min(used) > 60
+    assert max(used) <= 84
+
+
+def test_the_start_is_a_ramp():
+    crowd = a_crowd(a_stream())
+    assert len(created(crowd.step(0.0, 100, {}))) == 20
+    assert len(created(crowd.step(0.25, 100, {}))) == 15
+
+
+def test_the_same_seed_gives_the_same_work():
+    streams = a_stream("a", run_for="1s-9s"), a_stream("b", gpus=2)
+    names = [
+        [(wish.name, wish.run_for_s) for wish in created(a_crowd(*streams, seed=s).step(0, 50, {}))]
+        for s in (7, 7, 8)
+    ]
+    assert names[0] == names[1] != names[2]
+
+
+def test_work_that_has_ended_is_tidied_up():
+    crowd = a_crowd(a_stream(gpus=8), load=0.1)
+    [wish] = created(crowd.step(0.0, 80, {}))
+    assert crowd.step(1.0, 80, {wish.name: Seen(bound=1)}) == []
+    assert deleted(crowd.step(9.0, 80, {})) == [wish.name]
+
+
+def test_work_that_is_not_seen_at_once_is_not_taken_for_ended():
+    crowd = a_crowd(a_stream(gpus=8), load=0.1)
+    crowd.step(0.0, 80, {})
+    assert crowd.step(3.0, 80, {}) == []
+
+
+def test_a_stateful_set_is_deleted_when_its_time_is_over():
+    crowd = a_crowd(a_stream(kind="StatefulSet", replicas=2, run_for="10s"), load=0.1)
+    [wish] = created(crowd.step(0.0, 20, {}))
+    assert not deleted(crowd.step(9.0, 20, {wish.name: Seen(bound=2)}))
+    assert deleted(crowd.step(20.0, 20, {wish.name: Seen(bound=2)})) == [wish.name]
+
+
+def test_patience_ends_for_work_that_is_never_placed():
+    crowd = a_crowd(a_stream(gpus=64, every="1h", patience="20s"))
+    crowd.step(0.0, 8, {})
+    [wish] = created(crowd.step(3.0, 8, {}))
+    assert not deleted(crowd.step(20.0, 8, {wish.name: Seen(waiting=1)}))
+    assert deleted(crowd.step(23.5, 8, {wish.name: Seen(waiting=1)})) == [wish.name]
+
+
+def test_a_fixed_pace_is_kept_whatever_the_load():
+    crowd = a_crowd(a_stream(every="10s"), load=0.0)
+    made = sum(len(created(crowd.step(float(now), 0, {}))) for now in range(100))
+    assert made == 10
+
+
+def test_waiting_work_of_a_fixed_pace_does_not_hold_the_load_down():
+    crowd = a_crowd(a_stream("vain", gpus=64, every="10s", patience="1h"), a_stream("work"))
+    waiting = {f"vain-{number:04d}": Seen(waiting=1) for number in range(1, 50)}
+    for now in range(200):
+        crowd.step(float(now), 0, waiting)
+    assert len(created(crowd.step(200.0, 100, waiting))) >= 20
+
+
+def test_speed_shortens_pace_and_patience():
+    crowd = a_crowd(a_stream(every="10s"), load=0.0, speed=10)
+    made = sum(len(created(crowd.step(now / 10, 0, {}))) for now in range(100))
+    assert made == 10
+
+
+def test_work_of_an_earlier_run_is_gone_on_with():
+    crowd = a_crowd(a_stream())
+    assert crowd.adopt("work-0041", 0.0)
+    assert not crowd.adopt("other-0001", 0.0)
+    assert not crowd.adopt("work", 0.0)
+    assert created(crowd.step(0.0, 100, {}))[0].name == "work-0042"
+
+
+# -- objects ---------------------------------------------------------------------------------------
+
+
+def test_a_pod_carries_its_request_its_time_and_its_name():
+    wish = Create(a_stream(gpus=2, labels={"team": "a"}, priority=5), "work-0001", 12.5)
+    body = object_of(wish)
+    pod = decode_pod(msgspec.json.encode(body))
+    assert dict(pod.request.resources)[GPU] == 2
+    assert pod.scheduler == "gpu-scheduler"
+    assert pod.labels == {"team": "a", "app": "work", SAMPLE: "work-0001"}
+    assert pod.annotations[RUN_FOR] == "12500ms"
+    assert body["spec"]["priorityClassName"] == "sample-5"
+
+
+def test_a_job_is_indexed_and_runs_all_at_once():
+    body = object_of(Create(a_stream(kind="Job", replicas=4), "work-0001", 10.0), speed=2.0)
+    spec = body["spec"]
+    assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == ("Indexed", 4, 4)
+    assert spec["template"]["metadata"]["annotations"][RUN_FOR] == "5s"
+
+
+def test_pods_of_a_stateful_set_are_not_told_to_end():
+    body = object_of(Create(a_stream(kind="StatefulSet", replicas=3), "work-0001", 10.0))
+    assert "annotations" not in body["spec"]["template"]["metadata"]
+    assert body["spec"]["selector"]["matchLabels"] == {SAMPLE: "work-0001"}
+
+
+def test_every_priority_gets_one_class():
+    streams = [a_stream("a", priority=7), a_stream("b", priority=7), a_stream("c", priority=-3)]
+    classes = priority_classes(Workload([*streams, a_stream("d")]))
+    assert {each["metadata"]["name"]: each["value"] for each in classes} == {
+        "sample-7": 7,
+        "sample-minus-3": -3,
+    }
+
+
+# -- lengths of time -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "length_s"),
+    [("30s", 30), ("2m", 120), ("1h30m", 5400), ("500ms", 0.5), ("1.5s", 1.5), ("0s", 0)],
+)
+def test_a_length_of_time_is_read(text, length_s):
+    assert seconds(text) == length_s
+
+
+@pytest.mark.parametrize("text", ["", "5", "s", "5 s", "-5s", "5x", "1h 2m", "٣s", "1" * 40 + "s"])
+def test_what_is_no_length_of_time_says_how_to_write_one(text):
+    with pytest.raises(DurationError, match="write for example 30s"):
+        seconds(text)
+
+
+@pytest.mark.parametrize(("length_s", "text"), [(30, "30s"), (0.25, "250ms"), (0, "1ms")])
+def test_a_length_of_time_is_written(length_s, text):
+    assert text_of(length_s) == text
