@@ -5,11 +5,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from fairleads import Pods, eventually, fairlead
 
 from fairlead.sim.controlplane import ControlPlane
+from fairleads import Pods, eventually, fairlead
 
 GPU = "nvidia.com/gpu"
+ZONE = {"zone": "z1"}
+WEB = {"app": "web"}
+NEAR_WEB = {"topologyKey": "zone", "labelSelector": {"matchLabels": WEB}}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 TAINT = {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
 
 
@@ -78,6 +82,38 @@ SCENES = {
         },
         {"gpus": 1, "requests": {"memory": "2Gi"}},
         cordoned=("cordoned-0", "cordoned-1"),
+    ),
+    "a pod that must be near what is not there": Scene(
+        {"a": gpus(8, labels=ZONE)}, {"affinity": {"podAffinity": {REQUIRED: [NEAR_WEB]}}}
+    ),
+    "pods that must not be near each other": Scene(
+        {"a": gpus(8, labels=ZONE), "b": gpus(8, labels=ZONE), "c": gpus(8, taints=[TAINT])},
+        {"affinity": {"podAntiAffinity": {REQUIRED: [NEAR_WEB]}}},
+        there=[{"nodeName": "a", "metadata": {"labels": WEB}}],
+    ),
+    "a pod that another one does not want near": Scene(
+        {"a": gpus(8, labels=ZONE), "b": gpus(8, labels=ZONE)},
+        {"metadata": {"labels": WEB}},
+        there=[{"nodeName": "a", "affinity": {"podAntiAffinity": {REQUIRED: [NEAR_WEB]}}}],
+    ),
+    "a domain that is too full, and one that is none": Scene(
+        {"a": gpus(8, labels=ZONE), "b": gpus(8, labels={"zone": "z2"}), "c": gpus(8)},
+        {
+            "metadata": {"labels": WEB},
+            "topologySpreadConstraints": [
+                {
+                    "maxSkew": 1,
+                    "topologyKey": "zone",
+                    "whenUnsatisfiable": "DoNotSchedule",
+                    "labelSelector": {"matchLabels": WEB},
+                    "minDomains": 3,
+                }
+            ],
+        },
+        there=[
+            {"nodeName": "a", "metadata": {"labels": WEB}},
+            {"nodeName": "b", "metadata": {"labels": WEB}},
+        ],
     ),
     "an init container that asks for more": Scene(
         {"a": gpus(2)},

@@ -1,0 +1,109 @@
+"""The sessions in examples/ happen as they are told: each is typed in, and its output compared."""
+
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contract import check_plugin
+from fairlead.apps import plugin_files
+from fairlead.plugins.registry import Registry
+from fairlead.sim.controlplane import ControlPlane
+from fairleads import FAIRLEAD, eventually, fairlead
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+
+
+def gpus(count: int, **more: Any) -> dict[str, Any]:
+    return {"allocatable": {"nvidia.com/gpu": str(count)} if count else {}, **more}
+
+
+H100 = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
+KEPT = {"key": "dedicated", "value": "team-x", "effect": "NoSchedule"}
+LARGE_AND_SMALL = {"gpu-a": gpus(8), "gpu-b": gpus(4)}
+
+#: The nodes that each session was recorded on, by the folder that it starts in.
+SESSIONS: Mapping[str, Mapping[str, dict[str, Any]]] = {
+    ".": {
+        "cpu-a": gpus(0),
+        "gpu-a": gpus(8),
+        "gpu-b": gpus(8),
+        "gpu-c": gpus(4, taints=[KEPT]),
+    },
+    "examples/01-first-pod": LARGE_AND_SMALL,
+    "examples/02-own-picker": LARGE_AND_SMALL,
+    "examples/03-own-score": {"gpu-a": gpus(4), "gpu-b": gpus(8, labels=H100)},
+    "examples/04-two-profiles": LARGE_AND_SMALL,
+}
+
+
+def commands(readme: Path) -> Iterator[tuple[str, str]]:
+    """What is typed in, and what is shown then."""
+    blocks = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
+    for block in blocks.findall(readme.read_text()):
+        for typed in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, shown = typed.partition("\n")
+            yield command, shown
+
+
+class Terminal:
+    """A shell of a user who stands in the folder of an example."""
+
+    def __init__(self, plane: ControlPlane, folder: Path) -> None:
+        self._folder = folder
+        programs = [str(Path(plane.program("kubectl")).parent), str(FAIRLEAD.parent)]
+        self._env = {
+            **os.environ,
+            "KUBECONFIG": str(plane.kubeconfig_for()),
+            "PATH": os.pathsep.join([*programs, os.environ["PATH"]]),
+            "COLUMNS": "300",
+        }
+
+    def type(self, command: str) -> str:
+        done = subprocess.run(
+            shlex.split(command),
+            cwd=self._folder,
+            env=self._env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"$ {command}\n{done.stderr}"
+        return "".join(f"{line.rstrip()}\n" for line in done.stdout.splitlines())
+
+
+def test_every_session_is_tried() -> None:
+    folders = [str(page.parent.relative_to(ROOT)) for page in EXAMPLES.glob("*/README.md")]
+    assert sorted(folders) == sorted(set(SESSIONS) - {"."})
+
+
+@pytest.mark.parametrize("start", SESSIONS)
+def test_a_session_goes_as_it_is_told(
+    start: str, control_plane: ControlPlane, create_nodes: Any
+) -> None:
+    folder = ROOT / start
+    for name, options in SESSIONS[start].items():
+        create_nodes([name], **options)
+    (run, _), *rest = commands(folder / "README.md")
+    assert run.split()[:2] == ["fairlead", "run"]
+    options = [str(folder / word) if (folder / word).is_file() else word for word in run.split()]
+    terminal = Terminal(control_plane, folder)
+    try:
+        with fairlead(control_plane, *options[2:]) as program:
+            eventually(lambda: program.get("/readyz")[0] == 200)
+            for command, shown in rest:
+                assert terminal.type(command) == shown, f"$ {command}"
+    finally:
+        terminal.type("kubectl delete pods --all --force --grace-period=0")
+
+
+@pytest.mark.parametrize("reference", ["02-own-picker/picker.py:FewestPods",
+                                       "03-own-score/score.py:WantedModel"])  # fmt: skip
+def test_the_plugins_of_the_examples_keep_the_contract(reference: str) -> None:
+    check_plugin(plugin_files.make(Registry(), reference, {}, EXAMPLES))

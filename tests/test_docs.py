@@ -1,0 +1,245 @@
+"""The docs are tested: what a user can meet is described, and what is described is there."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import typer
+
+from contract import check_plugin
+from fairlead.apps import cli, config, health, plugin_files, profiles
+from fairlead.cluster.aspects import Aspect
+from fairlead.plugins.registry import FILTERS, SCORES, Registry
+from fairlead.telemetry.metrics import Metrics
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+SOURCE = ROOT / "src" / "fairlead"
+PAGES = sorted(
+    page
+    for folder in (ROOT, DOCS, DOCS / "adr", *ROOT.glob("deploy/**/"), *ROOT.glob("examples/**/"))
+    for page in folder.glob("*.md")
+)
+
+
+def text(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
+
+
+def in_source(pattern: str, *files: Path) -> list[str]:
+    return sorted({found for file in files for found in re.findall(pattern, file.read_text())})
+
+
+# -- everything has its line ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("plugin", [kind.name for kind in (*FILTERS, *SCORES)])
+def test_every_plugin_is_described(plugin: str) -> None:
+    assert f"| `{plugin}` |" in text("plugins.md")
+
+
+@pytest.mark.parametrize(
+    "option",
+    [(kind.name, field.name) for kind in (*FILTERS, *SCORES) for field in fields(kind)],
+    ids=str,
+)
+def test_every_option_of_a_plugin_is_described(option: tuple[str, str]) -> None:
+    plugin, field = option
+    (line,) = [li for li in text("plugins.md").splitlines() if li.startswith(f"| `{plugin}` |")]
+    assert f"`{field}`" in line
+
+
+@pytest.mark.parametrize("aspect", [aspect.name for aspect in Aspect])
+def test_every_aspect_is_named(aspect: str) -> None:
+    assert f"`{aspect}`" in text("plugins.md")
+
+
+@pytest.mark.parametrize("profile", profiles.NAMES)
+def test_every_profile_is_described(profile: str) -> None:
+    assert f"| `{profile}` | `{profiles.built_in(profile).scores[0][0].name}`" in text(
+        "configuration.md"
+    )
+
+
+@pytest.mark.parametrize("key", config._KEYS)
+def test_every_key_of_the_configuration_is_described(key: str) -> None:
+    assert f"| `{key}` |" in text("configuration.md")
+
+
+def _options() -> list[tuple[str, str]]:
+    group = typer.main.get_command(cli.app)
+    commands = {"fairlead": group, **group.commands}
+    return [
+        (name, option)
+        for name, command in commands.items()
+        for parameter in command.params
+        if parameter.param_type_name == "option" and parameter.name != "help"
+        for option in (*parameter.opts, *([parameter.envvar] if parameter.envvar else []))
+    ]
+
+
+@pytest.mark.parametrize("option", _options(), ids=" ".join)
+def test_every_option_of_a_command_is_described(option: tuple[str, str]) -> None:
+    command, name = option
+    page = text("configuration.md")
+    assert re.search(
+        rf"`{re.escape(name)}[ `]|`fairlead {re.escape(name)}`|`{re.escape(name)} ", page
+    )
+    assert f"`fairlead {command}" in page or command == "fairlead"
+
+
+@pytest.mark.parametrize("variable", ["KUBECONFIG", "SCHEDULER_NAME", "LOG_LEVEL"])
+def test_every_variable_is_described(variable: str) -> None:
+    assert f"`{variable}`" in text("configuration.md")
+
+
+def _metrics() -> list[str]:
+    counted = {
+        f.name + ("_total" if f.type == "counter" else "") for f in Metrics().registry.collect()
+    }
+    looked_up = SOURCE / "apps" / "measures.py"
+    gauges = in_source(r'gauge\(\s*"(\w+)"', looked_up)
+    counters = in_source(r'counter\(\s*"(\w+)"', looked_up)
+    return sorted({*counted, *gauges, *(f"{name}_total" for name in counters)})
+
+
+def test_the_metrics_are_found() -> None:
+    assert {"scheduler_pending_pods", "fairlead_writes_total"} < set(_metrics())
+
+
+@pytest.mark.parametrize("metric", _metrics())
+def test_every_metric_is_described(metric: str) -> None:
+    assert f"| `{metric}` |" in text("metrics.md")
+
+
+@pytest.mark.parametrize(
+    "write", in_source(r'\("(\w+)", "\w+"\): \w+\.', SOURCE / "apps/measures.py")
+)
+def test_every_kind_of_write_is_described(write: str) -> None:
+    assert f"`{write}`" in text("metrics.md")
+
+
+def _refusals() -> list[str]:
+    in_rules = [rule.refusal for rule in FILTERS]
+    return [
+        *in_rules,
+        "Too many pods",
+        "Insufficient nvidia.com/gpu",
+        "node(s) were passed over by <picker>",
+        "no nodes available to schedule pods",
+        "No preemption victims found for incoming pod",
+        "Preemption is not helpful for scheduling",
+        "the pod cannot be understood: …",
+        "a plugin failed: …",
+        "skip schedule deleting pod: …",
+        'running Bind plugin "DefaultBinder": …',
+    ]
+
+
+@pytest.mark.parametrize("refusal", _refusals())
+def test_every_refusal_is_explained(refusal: str) -> None:
+    rows = [line for line in text("operations.md").splitlines() if line.startswith("| `")]
+    assert any(refusal in row for row in rows)
+
+
+@pytest.mark.parametrize("refusal", _refusals())
+def test_every_refusal_that_is_explained_exists(refusal: str) -> None:
+    words = re.split(r"nvidia\.com/gpu|<picker>|…", refusal)[0].strip()
+    rooms = ("plugins", "placement", "engine", "kube")
+    assert any(words in file.read_text() for room in rooms for file in SOURCE.glob(f"{room}/*.py"))
+
+
+def test_every_route_is_described() -> None:
+    app = health.make_app(Metrics().registry, str)
+    for route in {resource.canonical for resource in app.router.resources()}:
+        assert f"`{route}`" in text("operations.md")
+
+
+@pytest.mark.parametrize(
+    "event",
+    in_source(
+        r'log\.(?:info|warning|error)\(\s*"([^"]+)"',
+        *(SOURCE / "apps").glob("[rs]*.py"),
+        *(SOURCE / "kube").glob("*.py"),
+    ),
+)
+def test_every_log_line_is_described(event: str) -> None:
+    assert f"`{event}`" in text("operations.md")
+
+
+# -- what is described is there ------------------------------------------------------------------
+
+
+def _links() -> list[tuple[Path, str]]:
+    return [
+        (page, target)
+        for page in PAGES
+        for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8"))
+        if "://" not in target and not target.startswith("#")
+    ]
+
+
+@pytest.mark.parametrize(
+    "link", _links(), ids=lambda link: f"{link[0].relative_to(ROOT)}:{link[1]}"
+)
+def test_every_link_leads_somewhere(link: tuple[Path, str]) -> None:
+    page, target = link
+    assert (page.parent / target.partition("#")[0]).exists()
+
+
+def test_the_two_commands_exist() -> None:
+    readme = (ROOT / "README.md").read_text()
+    (section,) = re.findall(r"^## Two commands\n(.*?)^## ", readme, flags=re.DOTALL | re.MULTILINE)
+    named = re.findall(r"\bmake ([a-z-]+)", section)
+
+    assert named[:2] == ["run", "test"]
+    makefile = (ROOT / "Makefile").read_text()
+    for target in named:
+        assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), f"make {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_target_of_make_exists(page: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"`make ([a-z-]+)`|^make ([a-z-]+)", page.read_text(), re.MULTILINE):
+        assert re.search(rf"^{''.join(target)}:", makefile, flags=re.MULTILINE), target
+
+
+def test_the_example_of_a_configuration_works() -> None:
+    (example,) = [block for block in blocks(text("configuration.md"), "yaml") if "kind:" in block]
+
+    built = config.build_profiles(
+        config.parse(example).profiles, Registry(), ROOT / "examples" / "02-own-picker" / "x.yaml"
+    )
+
+    assert sorted(built) == ["gpu-scheduler", "night-shift"]
+
+
+def test_the_example_of_a_filter_keeps_the_contract(tmp_path: Path) -> None:
+    (tmp_path / "spares.py").write_text(blocks(text("plugins.md"), "python")[0])
+
+    check_plugin(plugin_files.make(Registry(), "spares.py:KeepsSpares", {}, tmp_path))
+
+
+HEADINGS = ("Context", "Decision", "Alternatives rejected", "What would change our mind")
+
+
+def test_every_decision_is_listed() -> None:
+    for decision in DOCS.glob("adr/0*.md"):
+        assert f"({decision.name})" in text("adr/README.md")
+        for heading in (
+            "Context",
+            "Decision",
+            "Alternatives rejected",
+            "What would change our mind",
+        ):
+            assert f"\n## {heading}\n" in decision.read_text(), decision.name
+
+
+def test_contributing_fits_a_screen() -> None:
+    assert len((ROOT / "CONTRIBUTING.md").read_text().splitlines()) <= 50
