@@ -125,6 +125,8 @@ class Nodes:
 
     def minding(self, request: PodRequest) -> list[tuple[str, PerNode]]:
         """Topology keys under which pods want to be apart from this one, and their whereabouts."""
+        if not self._columns.pods.keys_asked:
+            return []
         found = self._columns.pods.minding(request.namespace, dict(request.labels))
         return [(term.topology_key, _sealed(holders[self._pick])) for term, holders in found]
 

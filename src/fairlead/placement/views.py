@@ -41,12 +41,13 @@ class View:
         self._profile = profile
         self.request = request
         self._cluster = cluster
-        around = [isinstance(rule, LooksAround) for rule in profile.filters]
-        self._filter_reads = [
-            0 if looks else int(rule.reads) | _PRESENCE
-            for rule, looks in zip(profile.filters, around, strict=True)
-        ]
-        self._around = [index for index, looks in enumerate(around) if looks]
+        self._filter_reads = [int(rule.reads) | _PRESENCE for rule in profile.filters]
+        #: Rules that look around, with their place and what they read; not asked row by row.
+        self._around: list[tuple[int, Bits, LooksAround]] = []
+        for index, rule in enumerate(profile.filters):
+            if isinstance(rule, LooksAround):
+                self._around.append((index, self._filter_reads[index], rule))
+                self._filter_reads[index] = 0
         self._score_reads = [int(score.reads) | _PRESENCE for score, _ in profile.scores]
         self._weights = np.array([weight for _, weight in profile.scores], dtype=np.float64)
         self._mark = (-1, 0)
@@ -90,11 +91,9 @@ class View:
         changed = reduce(or_, changes, 0)
         nodes = self._cluster.nodes
         stale = False
-        for index in self._around:
-            rule = self._profile.filters[index]
-            if not changed & (int(rule.reads) | _PRESENCE):
+        for index, reads, rule in self._around:
+            if not changed & reads:
                 continue
-            assert isinstance(rule, LooksAround)
             if rule.applies(self.request, nodes):
                 self.allowed[index] = _checked(rule, rule.allows(self.request, nodes), nodes)
                 stale = True

@@ -48,7 +48,7 @@ class Filter(Protocol):
 
 
 @runtime_checkable
-class LooksAround(Protocol):
+class LooksAround(Filter, Protocol):
     """A rule whose answer for a node depends on other nodes as well.
 
     It is always asked about all nodes, again whenever anything that it reads changed anywhere, and
