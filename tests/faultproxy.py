@@ -62,6 +62,7 @@ class FaultProxy:
         self._on_watch: list[_Armed] = []
         self._on_request: list[_Armed] = []
         self._open: dict[int, web.Request] = {}
+        self._forwarding: set[asyncio.Task[web.Response]] = set()
 
     @property
     def access(self) -> Access:
@@ -119,7 +120,12 @@ class FaultProxy:
         )
         app = web.Application(client_max_size=2**30)
         app.router.add_route("*", "/{path:.*}", self._handle)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        self._runner = web.AppRunner(
+            app,
+            access_log=None,
+            shutdown_timeout=0.1,
+            handler_cancellation=True,  # else handlers that wait outlive their client
+        )
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()
@@ -129,6 +135,9 @@ class FaultProxy:
     async def __aexit__(self, *_: object) -> None:
         self.cut()
         await self._runner.cleanup()
+        for forwarding in self._forwarding:
+            forwarding.cancel()
+        await asyncio.gather(*self._forwarding, return_exceptions=True)
         await self._session.close()
         await asyncio.sleep(0)
 
@@ -150,6 +159,13 @@ class FaultProxy:
         return await (self._stream(request) if _is_watch(request) else self._forward(request))
 
     async def _forward(self, request: web.Request) -> web.Response:
+        """The server's reply. It gets the whole request even if the client hangs up meanwhile."""
+        forwarding = asyncio.create_task(self._exchange(request))
+        self._forwarding.add(forwarding)
+        forwarding.add_done_callback(self._forwarding.discard)
+        return await asyncio.shield(forwarding)
+
+    async def _exchange(self, request: web.Request) -> web.Response:
         async with self._asked(request) as answer:
             return await _whole(answer)
 
@@ -262,7 +278,7 @@ def drop(matches: Callable[[Event], bool], times: int = 1) -> WatchFault:
     async def fault(chunks: Chunks) -> Chunks:
         left = times
         async for line in chunks:
-            if left and matches(json.loads(line)):
+            if left and matches(_event(line)):
                 left -= 1
             else:
                 yield line
@@ -276,7 +292,7 @@ def duplicate(matches: Callable[[Event], bool]) -> WatchFault:
     async def fault(chunks: Chunks) -> Chunks:
         async for line in chunks:
             yield line
-            if matches(json.loads(line)):
+            if matches(_event(line)):
                 yield line
 
     return fault
@@ -288,11 +304,11 @@ def swap(matches: Callable[[Event], bool]) -> WatchFault:
     async def fault(chunks: Chunks) -> Chunks:
         held, done = b"", False
         async for line in chunks:
-            if not held and not done and matches(json.loads(line)):
+            if not held and not done and matches(_event(line)):
                 held = line
                 continue
             yield line
-            if held and json.loads(line)["type"] != "BOOKMARK":
+            if held and _event(line)["type"] != "BOOKMARK":
                 yield held
                 held, done = b"", True
 
@@ -306,7 +322,7 @@ def insert(line: bytes, after: Callable[[Event], bool]) -> WatchFault:
         done = False
         async for real in chunks:
             yield real
-            if not done and after(json.loads(real)):
+            if not done and after(_event(real)):
                 done = True
                 yield line
 
@@ -318,7 +334,7 @@ def alter(change: Callable[[dict[str, Any]], object]) -> WatchFault:
 
     async def fault(chunks: Chunks) -> Chunks:
         async for line in chunks:
-            event = json.loads(line)
+            event = _event(line)
             change(event)
             yield json.dumps(event).encode() + b"\n"
 
@@ -331,7 +347,7 @@ def stall(after: Callable[[Event], bool]) -> WatchFault:
     async def fault(chunks: Chunks) -> Chunks:
         async for line in chunks:
             yield line
-            if after(json.loads(line)):
+            if after(_event(line)):
                 await asyncio.sleep(3600)
 
     return fault
@@ -342,7 +358,7 @@ def cut_inside(matches: Callable[[Event], bool]) -> WatchFault:
 
     async def fault(chunks: Chunks) -> Chunks:
         async for line in chunks:
-            if matches(json.loads(line)):
+            if matches(_event(line)):
                 yield line[: len(line) // 2]
                 await asyncio.sleep(0.05)  # let the half arrive
                 raise CutError
@@ -356,7 +372,7 @@ def end_inside(matches: Callable[[Event], bool]) -> WatchFault:
 
     async def fault(chunks: Chunks) -> Chunks:
         async for line in chunks:
-            if matches(json.loads(line)):
+            if matches(_event(line)):
                 yield line[: len(line) // 2]
                 return
             yield line
@@ -390,6 +406,14 @@ def expired(message: str = "too old resource version") -> bytes:
 
 
 # Events to look for
+
+
+def _event(line: bytes) -> dict[str, Any]:
+    """The event of a line; one of no type where an earlier fault has left a mere piece of it."""
+    try:
+        return dict(json.loads(line))
+    except ValueError:
+        return {"type": "", "object": {"metadata": {}}}
 
 
 def any_event(event: Event) -> bool:

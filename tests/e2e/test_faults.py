@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import AsyncIterator
 
 import pytest
-from fairleads import Pods, eventually, fairlead
-from test_oracle import _forbid_binds
 
 from builders import SCHEDULER
 from fairlead.apps.profiles import built_in
@@ -16,7 +14,9 @@ from fairlead.apps.scheduler import Scheduler
 from fairlead.kube.client import Client
 from fairlead.kube.kubeconfig import load_access
 from fairlead.telemetry.metrics import Metrics
+from fairleads import Pods, eventually, fairlead
 from faultproxy import FaultProxy, a, answer, cut_inside, drop, expired, insert, lose_reply
+from test_oracle import _forbid_binds
 
 CARDS = 8
 

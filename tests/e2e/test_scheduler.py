@@ -4,6 +4,7 @@ import json
 import subprocess
 
 import pytest
+
 from fairleads import FAIRLEAD, Pods, eventually, fairlead
 
 

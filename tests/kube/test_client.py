@@ -459,16 +459,23 @@ async def test_connections_are_left_behind_only_now_and_then(
 ) -> None:
     trusted = Pem.read(authority.certificate)
     context = client_context(trusted, pem_pair(authority.client("expired")), verify=True)
-    async with serving(who, server_tls(authority)) as server:
+    ports: list[int] = []
+
+    async def refuse(request: web.Request) -> web.Response:
+        assert request.transport is not None
+        ports.append(request.transport.get_extra_info("peername")[1])
+        return web.Response(status=401)
+
+    async with serving(refuse, server_tls(authority)) as server:
         client = Client(Access(server, context, Static({})))
-        sessions = set[int]()
         for _ in range(3):
             assert (await client.request("GET", "/x")).status == 401
-            sessions.add(id(client._session))
-        assert len(sessions) == 1
+        first, second = ports[0], ports[1]
+        assert first != second, "the first refusal is worth a new connection"
+        assert set(ports[1:]) == {second}, "those that follow at once are not"
         monkeypatch.setattr(client_module, "_RETIREMENT_S", 0.0)  # two minutes, in truth
         assert (await client.request("GET", "/x")).status == 401
-        assert id(client._session) not in sessions
+        assert ports[-1] not in {first, second}
         await client.close()
 
 
