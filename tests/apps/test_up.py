@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.apps.up_cluster import find_programs
-from fairlead.apps.up_kubeconfig import MARK, kubeconfig_place, write
+from fairlead.apps.up.cluster import find_programs
+from fairlead.apps.up.kubeconfig import MARK, kubeconfig_place, write
 from fairlead.model.errors import ConfigError
 
 COMMAND = [sys.executable, "-c", "from fairlead.apps.cli import main; main()", "up"]

@@ -1,7 +1,7 @@
 """What is gathered from the scheduler at work, and what the view makes of it."""
 
 from builders import a_node, a_pod, a_taint, an_engine, decide, see
-from fairlead.apps.up_watching import Watching
+from fairlead.apps.up.watching import Watching
 from fairlead.engine.events import BindDone, NodeSeen, PodGone, PodSeen
 from fairlead.engine.instructions import Bind
 from fairlead.model.nodes import GPU

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairlead.apps import up_workload
+from fairlead.apps.up import workload as up_workload
 from fairlead.model.errors import ConfigError
 
 

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from fairlead.apps.view import Decision, NodeRow, Screen, clock, render
+from fairlead.apps.up.view import Decision, NodeRow, Screen, clock, render
 
 SIZES = [(80, 24), (120, 30), (200, 50), (40, 10)]
 

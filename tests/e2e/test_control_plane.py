@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from fairlead.sim import controlplane_children
 from fairlead.sim.controlplane import ControlPlane, ControlPlaneError, Process, service_account
-from fairlead.sim.controlplane_certificates import Authority
-from fairlead.sim.controlplane_client import MERGE_PATCH, Client, trusting
-from fairlead.sim.controlplane_commands import free_port
+from fairlead.sim.controlplane import children as controlplane_children
+from fairlead.sim.controlplane.certificates import Authority
+from fairlead.sim.controlplane.client import MERGE_PATCH, Client, trusting
+from fairlead.sim.controlplane.commands import free_port
 
 GO_MOD = Path(__file__).parents[2] / "controlplane" / "kubernetes" / "go.mod"
 GPU = "nvidia.com/gpu"

@@ -17,7 +17,7 @@ from fairlead.kube.credentials import Static, bearer
 from fairlead.kube.errors import KubeconfigError, ReplyLost, Stalled, Unreachable
 from fairlead.kube.kubeconfig import Access
 from fairlead.kube.tls import Pair, Pem, client_context, present
-from fairlead.sim.controlplane_certificates import Authority, KeyPair
+from fairlead.sim.controlplane.certificates import Authority, KeyPair
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

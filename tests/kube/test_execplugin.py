@@ -13,7 +13,7 @@ from fairlead.kube.errors import KubeconfigError
 from fairlead.kube.execplugin import ExecPlugin, Plugin
 from fairlead.kube.kubeconfig import load_access
 from fairlead.kube.tls import client_context
-from fairlead.sim.controlplane_certificates import Authority
+from fairlead.sim.controlplane.certificates import Authority
 
 V1 = "client.authentication.k8s.io/v1"
 V1BETA1 = "client.authentication.k8s.io/v1beta1"

@@ -14,7 +14,7 @@ from fairlead.kube.errors import KubeconfigError
 from fairlead.kube.execplugin import ExecPlugin
 from fairlead.kube.kubeconfig import Access, load_access
 from fairlead.kube.tls import Pair, Pem, RenewedFiles, client_context
-from fairlead.sim.controlplane_certificates import Authority
+from fairlead.sim.controlplane.certificates import Authority
 
 NOWHERE = {"HOME": "/nowhere"}
 

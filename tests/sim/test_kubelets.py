@@ -16,9 +16,9 @@ from fairlead.sim.apiserver.deleting import delete
 from fairlead.sim.apiserver.store import Store
 from fairlead.sim.apiserver.strategy import strategy_for
 from fairlead.sim.kubelets import RUN_FOR, Kubelets
-from fairlead.sim.kubelets_agenda import Agenda
-from fairlead.sim.kubelets_hosts import LEASE_EVERY_S
-from fairlead.sim.kubelets_work import CHOSEN_CARDS
+from fairlead.sim.kubelets.agenda import Agenda
+from fairlead.sim.kubelets.hosts import LEASE_EVERY_S
+from fairlead.sim.kubelets.work import CHOSEN_CARDS
 from fairlead.sim.machines import INVENTORY, machines
 
 

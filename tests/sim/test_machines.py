@@ -8,7 +8,7 @@ from fairlead.kube.codec import decode_node
 from fairlead.model.nodes import GPU
 from fairlead.sim import machines
 from fairlead.sim.machines import INVENTORY, SHAPES, inventory, read_inventory, write_inventory
-from fairlead.sim.machines_nodes import node_object
+from fairlead.sim.machines.nodes import node_object
 
 NOW = "2030-01-01T00:00:00Z"
 

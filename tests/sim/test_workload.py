@@ -7,8 +7,8 @@ from fairlead.kube.codec import decode_pod
 from fairlead.model.nodes import GPU
 from fairlead.sim.kubelets import RUN_FOR
 from fairlead.sim.workload import SAMPLE, Create, Crowd, Delete, Seen, Stream, Workload
-from fairlead.sim.workload_durations import DurationError, seconds, text_of
-from fairlead.sim.workload_objects import object_of, priority_classes
+from fairlead.sim.workload.durations import DurationError, seconds, text_of
+from fairlead.sim.workload.objects import object_of, priority_classes
 
 
 def a_crowd(*streams, load=0.8, seed=1, speed=1.0):

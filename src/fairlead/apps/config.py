@@ -12,23 +12,18 @@ profiles:
     picker: ./my_picker.py:Coin      # and this one has the last word
 """
 
-import re
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
-import yaml
 
-from fairlead.apps import plugin_files, profiles
+from fairlead.apps import plugin_files, profiles, typed_yaml
 from fairlead.model.errors import ConfigError
 from fairlead.placement.profile import Profile
 from fairlead.plugins.api import Filter, Plugin, Score
 from fairlead.plugins.node_resources_fit import NodeResourcesFit
 from fairlead.plugins.node_trusted import NodeTrusted
 from fairlead.plugins.registry import Registry
-
-LARGEST_FILE = 1 << 20
 
 Weight = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
 
@@ -66,59 +61,24 @@ class Config(_Strict):
 
 
 _STRUCTS = (Config, ProfileConfig, ScoreConfig, PluginConfig)
-_KEYS = sorted({key for struct in _STRUCTS for key in struct.__struct_encode_fields__})
-_UNKNOWN = re.compile(r"unknown field `(?P<key>[^`]+)`(?: - at `(?P<path>[^`]+)`)?")
+_KEYS = {key for struct in _STRUCTS for key in struct.__struct_encode_fields__}
 
 
 def read(path: Path) -> Config:
     """The configuration in a file, or a ConfigError that names the place and the way out."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read the configuration {path}: {error}") from error
-    try:
-        return parse(text)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
+    return typed_yaml.read(path, "configuration", parse)
 
 
 def parse(text: str) -> Config:
-    if len(text) > LARGEST_FILE:
-        raise ConfigError("the file is larger than 1 MiB; a configuration is not")
-    try:
-        found = yaml.load(text, Loader=_NoAliases)  # noqa: S506 - a SafeLoader, made stricter
-    except yaml.YAMLError as error:
-        raise ConfigError(f"this is not YAML: {_one_line(error)}") from error
-    try:
-        config = msgspec.convert(found or {}, Config)
-    except msgspec.ValidationError as error:
-        raise ConfigError(_with_suggestion(str(error))) from error
+    config = typed_yaml.convert(text, Config, _reworded)
     _refuse_duplicates(config)
     return config
 
 
-class _NoAliases(yaml.SafeLoader):
-    """A few aliases of aliases make a file of a kilobyte grow beyond any memory."""
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.MarkedYAMLError(problem="aliases are not used here", problem_mark=mark)
-        return super().compose_node(parent, index)
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
-
-
-def _with_suggestion(message: str) -> str:
-    unknown = _UNKNOWN.search(message)
-    if unknown is None:
-        return message.replace("Invalid enum value", "only one value is known here, not")
-    near = get_close_matches(unknown["key"], _KEYS, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"known keys are {', '.join(_KEYS)}"
-    place = f" at {unknown['path']}" if unknown["path"] else ""
-    return f"unknown key {unknown['key']!r}{place}; {hint}"
+def _reworded(complaint: str) -> str:
+    return typed_yaml.suggest(complaint, lambda _: _KEYS) or complaint.replace(
+        "Invalid enum value", "only one value is known here, not"
+    )
 
 
 def _refuse_duplicates(config: Config) -> None:

@@ -96,7 +96,7 @@ def run(options: Options) -> None:
     # few hundred new objects, would cost more than scheduling them.
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
-    _run_in_fast_loop(lambda: _run(options, prepared))
+    run_in_fast_loop(lambda: _run(options, prepared))
 
 
 async def _run(options: Options, prepared: Plan) -> None:
@@ -140,7 +140,7 @@ async def _until_signalled(work: Coroutine[Any, Any, None]) -> None:
             raise
 
 
-def _run_in_fast_loop(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+def run_in_fast_loop(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     try:
         import uvloop
     except ImportError:

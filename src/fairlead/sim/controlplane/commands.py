@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlead.sim.controlplane_certificates import Authority, KeyPair
-from fairlead.sim.controlplane_process import ControlPlaneError
+from fairlead.sim.controlplane.certificates import Authority, KeyPair
+from fairlead.sim.controlplane.process import ControlPlaneError
 
 #: Clients of ours are never throttled by their own limiter: the server sets the pace.
 _CLIENT_QPS = 10_000

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from fairlead.sim.controlplane_client import MERGE_PATCH, Client
-from fairlead.sim.controlplane_process import ControlPlaneError
+from fairlead.sim.controlplane.client import MERGE_PATCH, Client
+from fairlead.sim.controlplane.process import ControlPlaneError
 
 _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _AT_ONCE = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}

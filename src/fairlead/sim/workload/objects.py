@@ -5,7 +5,7 @@ from typing import Any
 from fairlead.model.nodes import GPU
 from fairlead.sim.kubelets import RUN_FOR
 from fairlead.sim.workload import SAMPLE, Create, Stream, Workload
-from fairlead.sim.workload_durations import text_of
+from fairlead.sim.workload.durations import text_of
 
 Object = dict[str, Any]
 

@@ -5,8 +5,8 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fairlead.apps.up_cards import Picture, Readings, allocatable_cards
-from fairlead.apps.view import Decision, Screen
+from fairlead.apps.up.cards import Picture, Readings, allocatable_cards
+from fairlead.apps.up.view import Decision, Screen
 from fairlead.engine import instructions
 from fairlead.engine.engine import Engine
 from fairlead.model.nodes import GPU

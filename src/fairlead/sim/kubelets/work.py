@@ -8,14 +8,14 @@ import msgspec
 
 from fairlead.model.nodes import GPU
 from fairlead.model.quantities import amount
-from fairlead.sim import kubelets_pods as statuses
 from fairlead.sim.apiserver.api import Api
 from fairlead.sim.apiserver.clock import now_text, seconds_since
 from fairlead.sim.apiserver.store import Change, Entry
-from fairlead.sim.kubelets_agenda import Agenda, Key, Step
-from fairlead.sim.kubelets_cards import lot
-from fairlead.sim.kubelets_hosts import Host, Hosts
-from fairlead.sim.workload_durations import DurationError, seconds
+from fairlead.sim.kubelets import pods as statuses
+from fairlead.sim.kubelets.agenda import Agenda, Key, Step
+from fairlead.sim.kubelets.cards import lot
+from fairlead.sim.kubelets.hosts import Host, Hosts
+from fairlead.sim.workload.durations import DurationError, seconds
 
 Object = dict[str, Any]
 

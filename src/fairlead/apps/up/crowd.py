@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import structlog
 
-from fairlead.apps.up_watching import Watching
+from fairlead.apps.up.watching import Watching
 from fairlead.kube.client import Client, Reply
 from fairlead.kube.errors import ApiError
 from fairlead.sim.workload import SAMPLE, Create, Crowd, Delete, Kind, Wish
-from fairlead.sim.workload_objects import object_of, priority_classes
+from fairlead.sim.workload.objects import object_of, priority_classes
 
 log = structlog.get_logger(__name__)
 

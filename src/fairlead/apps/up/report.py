@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.live import Live
 
-from fairlead.apps.up_cluster import Ground
-from fairlead.apps.up_watching import Totals, Watching
-from fairlead.apps.view import clock, render
+from fairlead.apps.up.cluster import Ground
+from fairlead.apps.up.view import clock, render
+from fairlead.apps.up.watching import Totals, Watching
 from fairlead.sim.machines import Machine
 
 _REFRESH_S = 0.25

@@ -20,20 +20,20 @@ from typing import Any, Self
 
 import yaml
 
-from fairlead.sim import controlplane_nodes as nodes
-from fairlead.sim.controlplane_certificates import Authority, file_name, service_account_keys
-from fairlead.sim.controlplane_children import Children
-from fairlead.sim.controlplane_client import JSON, Answer, Client, trusting
-from fairlead.sim.controlplane_commands import CommandLines, scheduler_config
-from fairlead.sim.controlplane_identities import (
+from fairlead.sim.controlplane import nodes
+from fairlead.sim.controlplane.certificates import Authority, file_name, service_account_keys
+from fairlead.sim.controlplane.children import Children
+from fairlead.sim.controlplane.client import JSON, Answer, Client, trusting
+from fairlead.sim.controlplane.commands import CommandLines, scheduler_config
+from fairlead.sim.controlplane.identities import (
     ADMIN,
     Credentials,
     credentials,
     service_account,
     write_kubeconfig,
 )
-from fairlead.sim.controlplane_namespaces import delete_namespace
-from fairlead.sim.controlplane_process import ControlPlaneError, Process
+from fairlead.sim.controlplane.namespaces import delete_namespace
+from fairlead.sim.controlplane.process import ControlPlaneError, Process
 
 __all__ = ["ADMIN", "ControlPlane", "ControlPlaneError", "Process", "service_account"]
 

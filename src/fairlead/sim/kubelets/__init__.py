@@ -13,19 +13,19 @@ import time
 from collections.abc import Callable, Iterable
 from itertools import islice
 
-from fairlead.sim import kubelets_nodes as nodes
 from fairlead.sim.apiserver.api import Api
 from fairlead.sim.apiserver.call import Call
 from fairlead.sim.apiserver.clock import now_text
 from fairlead.sim.apiserver.creating import create
 from fairlead.sim.apiserver.store import Change
 from fairlead.sim.apiserver.strategy import strategy_for
-from fairlead.sim.kubelets_agenda import Agenda, Key, Step
-from fairlead.sim.kubelets_cards import CardReading
-from fairlead.sim.kubelets_hosts import Hosts
-from fairlead.sim.kubelets_work import RUN_FOR, PodWork, Tally
+from fairlead.sim.kubelets import nodes
+from fairlead.sim.kubelets.agenda import Agenda, Key, Step
+from fairlead.sim.kubelets.cards import CardReading
+from fairlead.sim.kubelets.hosts import Hosts
+from fairlead.sim.kubelets.work import RUN_FOR, PodWork, Tally
 from fairlead.sim.machines import Machine
-from fairlead.sim.machines_nodes import node_object
+from fairlead.sim.machines.nodes import node_object
 
 __all__ = ["RUN_FOR", "CardReading", "Kubelets", "Tally"]
 

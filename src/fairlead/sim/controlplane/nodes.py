@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
-from fairlead.sim.controlplane_client import MERGE_PATCH, Answer, Client
-from fairlead.sim.controlplane_process import ControlPlaneError
+from fairlead.sim.controlplane.client import MERGE_PATCH, Answer, Client
+from fairlead.sim.controlplane.process import ControlPlaneError
 
 Taint: TypeAlias = Mapping[str, str]
 Body: TypeAlias = dict[str, Any]

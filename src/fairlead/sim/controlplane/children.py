@@ -4,9 +4,9 @@ import http.client
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from fairlead.sim.controlplane_client import Client
-from fairlead.sim.controlplane_commands import free_port
-from fairlead.sim.controlplane_process import ControlPlaneError, Process, wait_until
+from fairlead.sim.controlplane.client import Client
+from fairlead.sim.controlplane.commands import free_port
+from fairlead.sim.controlplane.process import ControlPlaneError, Process, wait_until
 
 _START_TIMEOUT_S = 60.0
 _PORT_TRIES = 5

@@ -14,19 +14,21 @@ from pathlib import Path
 
 from fairlead import __version__
 from fairlead.apps import run as running
-from fairlead.apps import up_logs, up_report, up_workload
 from fairlead.apps.scheduler import Scheduler
-from fairlead.apps.up_cluster import Ground, embedded, real
-from fairlead.apps.up_crowd import Users
-from fairlead.apps.up_kubeconfig import kubeconfig_place
-from fairlead.apps.up_watching import Watching
+from fairlead.apps.up import logs as up_logs
+from fairlead.apps.up import report as up_report
+from fairlead.apps.up import workload as up_workload
+from fairlead.apps.up.cluster import Ground, embedded, real
+from fairlead.apps.up.crowd import Users
+from fairlead.apps.up.kubeconfig import kubeconfig_place
+from fairlead.apps.up.watching import Watching
 from fairlead.engine.engine import Engine
 from fairlead.kube.client import Client
 from fairlead.kube.kubeconfig import load_access
 from fairlead.model.errors import ConfigError
 from fairlead.sim.machines import DEFAULT_MACHINES, Machine, machines
 from fairlead.sim.workload import Crowd, Workload
-from fairlead.sim.workload_durations import DurationError, seconds
+from fairlead.sim.workload.durations import DurationError, seconds
 from fairlead.telemetry.metrics import Metrics
 
 _SETTLE_S = 2.0
@@ -106,9 +108,9 @@ def _first(errors: ExceptionGroup[Exception]) -> Exception:
 def _run(plan: Plan, watching: Watching, kubeconfig: Path, stack: ExitStack) -> None:
     if plan.options.real:
         ground = stack.enter_context(real(plan.machines, kubeconfig))
-        running._run_in_fast_loop(lambda: _work(plan, watching, ground))
+        running.run_in_fast_loop(lambda: _work(plan, watching, ground))
     else:
-        running._run_in_fast_loop(lambda: _work_embedded(plan, watching, kubeconfig))
+        running.run_in_fast_loop(lambda: _work_embedded(plan, watching, kubeconfig))
 
 
 async def _work_embedded(plan: Plan, watching: Watching, kubeconfig: Path) -> None:

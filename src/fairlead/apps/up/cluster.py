@@ -9,15 +9,15 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairlead.apps import up_kubeconfig
+from fairlead.apps.up import kubeconfig as up_kubeconfig
 from fairlead.model.errors import ConfigError
-from fairlead.sim import controlplane_nodes
 from fairlead.sim.apiserver import EmbeddedServer, StartError
 from fairlead.sim.apiserver.clock import now_text
 from fairlead.sim.controlplane import ControlPlane, ControlPlaneError
+from fairlead.sim.controlplane import nodes as controlplane_nodes
 from fairlead.sim.kubelets import Kubelets
 from fairlead.sim.machines import Machine
-from fairlead.sim.machines_nodes import node_object
+from fairlead.sim.machines.nodes import node_object
 
 _PROGRAMS = ("kube-apiserver", "etcd", "kube-controller-manager", "kwok")
 

@@ -14,7 +14,7 @@ import msgspec
 from fairlead.model.nodes import GPU
 from fairlead.model.quantities import amount
 from fairlead.sim.machines import INVENTORY, read_inventory, write_inventory
-from fairlead.sim.machines_nodes import READY, condition
+from fairlead.sim.machines.nodes import READY, condition
 
 Object = dict[str, Any]
 

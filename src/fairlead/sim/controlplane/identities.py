@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from fairlead.sim.controlplane_certificates import Authority, KeyPair, write_private
-from fairlead.sim.controlplane_client import Client
-from fairlead.sim.controlplane_process import ControlPlaneError
+from fairlead.sim.controlplane.certificates import Authority, KeyPair, write_private
+from fairlead.sim.controlplane.client import Client
+from fairlead.sim.controlplane.process import ControlPlaneError
 
 ADMIN = "admin"
 _SERVICE_ACCOUNT = "system:serviceaccount:"

@@ -4,11 +4,11 @@ import zlib
 from collections import Counter, deque
 from collections.abc import Callable
 
-from fairlead.apps.view import FREE, LOST, NodeRow
+from fairlead.apps.up.view import FREE, LOST, NodeRow
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Pod
-from fairlead.sim.kubelets_cards import CardReading
+from fairlead.sim.kubelets.cards import CardReading
 from fairlead.sim.workload import SAMPLE
 
 Readings = Callable[[str], list[CardReading]]

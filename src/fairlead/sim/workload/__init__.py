@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from fairlead.sim.workload_durations import seconds
+from fairlead.sim.workload.durations import seconds
 
 #: On every object and every pod of the workload: the name of the one that it belongs to.
 SAMPLE = "fairlead.dev/sample"

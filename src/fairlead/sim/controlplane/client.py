@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
-from fairlead.sim.controlplane_certificates import KeyPair
-from fairlead.sim.controlplane_process import ControlPlaneError
+from fairlead.sim.controlplane.certificates import KeyPair
+from fairlead.sim.controlplane.process import ControlPlaneError
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"

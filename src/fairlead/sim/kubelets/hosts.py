@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
-from fairlead.sim import kubelets_nodes as nodes
 from fairlead.sim.apiserver.api import Api
 from fairlead.sim.apiserver.clock import micro_text, now_text
 from fairlead.sim.apiserver.store import Change
-from fairlead.sim.kubelets_agenda import Agenda, Key, Step
-from fairlead.sim.kubelets_cards import NodeCards, cards_of, lot
+from fairlead.sim.kubelets import nodes
+from fairlead.sim.kubelets.agenda import Agenda, Key, Step
+from fairlead.sim.kubelets.cards import NodeCards, cards_of, lot
 
 Object = dict[str, Any]
 

@@ -1,0 +1,71 @@
+"""Typed YAML files: what cannot be used is one line that names the place and the fix."""
+
+import re
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import yaml
+
+from fairlead.model.errors import ConfigError
+
+LARGEST_FILE = 1 << 20
+
+T = TypeVar("T")
+
+_UNKNOWN = re.compile(r"unknown field `(?P<key>[^`]+)`(?: - at `(?P<path>[^`]+)`)?")
+
+
+def read(path: Path, what: str, parse: Callable[[str], T]) -> T:
+    """What `parse` makes of the file; its errors get the file's name in front."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise ConfigError(f"cannot read the {what} {path}: {reason}") from error
+    try:
+        return parse(text)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def convert(text: str, kind: type[T], reword: Callable[[str], str]) -> T:
+    """The text as a value of this type. `reword` makes msgspec's complaints ours."""
+    if len(text) > LARGEST_FILE:
+        raise ConfigError("the file is larger than 1 MiB, and none of its kind needs to be")
+    try:
+        found = yaml.load(text, Loader=_NoAliases)  # noqa: S506 - a SafeLoader, made stricter
+    except yaml.YAMLError as error:
+        raise ConfigError(f"this is not YAML: {' '.join(str(error).split())}") from error
+    try:
+        return msgspec.convert({} if found is None else found, kind)
+    except msgspec.ValidationError as error:
+        raise ConfigError(reword(str(error))) from error
+
+
+def suggest(complaint: str, keys_at: Callable[[str], Iterable[str]]) -> str | None:
+    """A better complaint about an unknown key, or None if this one is about something else.
+
+    `keys_at` tells which keys are known at a path such as "$.profiles[...]", or "" at the top.
+    """
+    unknown = _UNKNOWN.search(complaint)
+    if unknown is None:
+        return None
+    path = unknown["path"] or ""
+    keys = sorted(keys_at(path))
+    near = get_close_matches(unknown["key"], keys, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"known keys are {', '.join(keys)}"
+    place = f" at {path}" if path else ""
+    return f"unknown key {unknown['key']!r}{place}; {hint}"
+
+
+class _NoAliases(yaml.SafeLoader):
+    """A few aliases of aliases make a file of a kilobyte grow beyond any memory."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.MarkedYAMLError(problem="aliases are not used here", problem_mark=mark)
+        return super().compose_node(parent, index)
