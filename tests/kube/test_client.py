@@ -479,6 +479,47 @@ async def test_connections_are_left_behind_only_now_and_then(
         await client.close()
 
 
+async def test_no_more_connections_than_allowed_and_nobody_waits_for_ever() -> None:
+    gate = asyncio.Event()
+    ports: set[int] = set()
+
+    async def slow(request: web.Request) -> web.Response:
+        assert request.transport is not None
+        ports.add(request.transport.get_extra_info("peername")[1])
+        await gate.wait()
+        return web.Response(text="ok")
+
+    async with serving(slow) as server:
+        client = Client(Access(server, None, Static({})), max_connections=2)
+        first = [asyncio.create_task(client.request("GET", "/x")) for _ in range(6)]
+        impatient = asyncio.create_task(client.request("GET", "/x", timeout_s=0.2))
+        with pytest.raises(Unreachable, match="all 2 connections were busy"):
+            await impatient
+        first[2].cancel()  # one that waits gives up, and takes nobody's turn with it
+        gate.set()
+        done = await asyncio.gather(*first, return_exceptions=True)
+        assert [getattr(reply, "status", None) for reply in done] == [200, 200, None, 200, 200, 200]
+        assert len(ports) == 2
+        await client.close()
+
+
+async def test_closing_ends_what_is_under_way_and_what_waits() -> None:
+    async def never(request: web.Request) -> web.Response:
+        await asyncio.sleep(60)
+        return web.Response()
+
+    async with serving(never) as server:
+        client = Client(Access(server, None, Static({})), max_connections=1)
+        under_way = asyncio.create_task(client.request("GET", "/x"))
+        waiting = asyncio.create_task(client.request("GET", "/x"))
+        await asyncio.sleep(0.2)
+        await client.close()
+        with pytest.raises(ReplyLost):
+            await under_way
+        with pytest.raises(Unreachable, match="closed"):
+            await waiting
+
+
 async def test_a_proxy_is_used() -> None:
     seen: list[str] = []
 

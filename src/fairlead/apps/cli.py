@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from fairlead import __version__
 from fairlead.apps import logs
@@ -92,7 +91,7 @@ def explain(
         raise typer.BadParameter("write NAMESPACE/POD, or POD alone", param_hint="POD")
     options = Options(kubeconfig, context, scheduler_name, profile, config)
     answer = asyncio.run(explaining.explain_pod(options, namespace, name))
-    explaining.show(answer, output, Console())
+    explaining.show(answer, output, sys.stdout)
 
 
 @app.command()

@@ -3,10 +3,9 @@
 import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import msgspec
-from rich.console import Console
 
 from fairlead.apps.run import Options, plan
 from fairlead.apps.scheduler import UNFINISHED
@@ -133,17 +132,16 @@ def _answer(pod: Pod, state: str, message: str) -> dict[str, Any]:
     }
 
 
-def show(answer: dict[str, Any], output: str, console: Console) -> None:
+def show(answer: dict[str, Any], output: str, out: TextIO) -> None:
     if output == "json":
-        console.file.write(json.dumps(answer, indent=2) + "\n")
+        out.write(json.dumps(answer, indent=2) + "\n")
         return
     # Written as it is: a terminal may fold it, a pipe gets whole lines, and brackets stay.
-    console.file.write(f"{answer['pod']}: {answer['message']}\n")
+    out.write(f"{answer['pod']}: {answer['message']}\n")
     asked = ", ".join(f"{shown(name, n)} {name}" for name, n in answer["requests"].items())
     if asked:
-        console.file.write(f"asks for: {asked}\n")
-    for line in _columns(answer["nodes"]):
-        console.file.write(line + "\n")
+        out.write(f"asks for: {asked}\n")
+    out.writelines(line + "\n" for line in _columns(answer["nodes"]))
 
 
 def _columns(nodes: list[dict[str, Any]]) -> list[str]:

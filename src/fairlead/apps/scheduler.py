@@ -190,7 +190,7 @@ class Scheduler:
             case instructions.AnnounceScheduled(pod, node):
                 self._recorder.scheduled(instruction)
                 self._measures.pod_scheduled(instruction)
-                log.info("bound", pod=pod.key, node=node, attempts=instruction.attempts)
+                log.debug("bound", pod=pod.key, node=node, attempts=instruction.attempts)
             case instructions.AnnounceFailure(pod, reason, message):
                 self._recorder.failed(instruction)
                 log.info("not scheduled", pod=pod.key, reason=reason, message=message)

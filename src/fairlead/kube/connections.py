@@ -7,7 +7,6 @@ requests to an API server need; watches and proxies go through aiohttp (see `cli
 
 import asyncio
 import ssl
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -92,6 +91,9 @@ class Connection(asyncio.Protocol):
         self.usable = True
 
     def data_received(self, data: bytes) -> None:
+        if self._waiting is None:
+            self.abort("the server spoke without being asked")
+            return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
@@ -139,26 +141,21 @@ class Connections:
     def __init__(self, endpoint: Endpoint, limit: int) -> None:
         self._endpoint = endpoint
         self._limit = limit
+        #: One for each exchange under way, so that there are never more connections than that.
+        self._permits = asyncio.Semaphore(limit)
         self._idle: list[Connection] = []
         self._open: set[Connection] = set()
-        self._connecting = 0
-        self._waiters: deque[asyncio.Future[None]] = deque()
         self._retired: set[Connection] = set()
+        self._closed = False
 
     async def exchange(self, request: bytes, *, timeout_s: float, longest: int) -> Reply:
         """Sends the bytes and returns the reply; see `Client.request` for what it raises."""
-        loop = asyncio.get_running_loop()
-        connection = await self._acquire(timeout_s / 2)
-        reply = connection.send(request, longest)
-        timer = loop.call_later(timeout_s, connection.abort, f"nothing within {timeout_s:g} s")
+        await self._wait_for_permit(timeout_s / 2)
         try:
-            return await reply
-        except asyncio.CancelledError:
-            connection.abort("nobody waits for it any more")
-            raise
+            connection = await self._connection(timeout_s / 2)
+            return await self._exchange(connection, request, timeout_s, longest)
         finally:
-            timer.cancel()
-            self._release(connection, loop.time())
+            self._permits.release()
 
     def retire(self) -> None:
         """Use none of the present connections again: they were made with other credentials."""
@@ -168,43 +165,53 @@ class Connections:
         self._retired |= self._open
 
     def close(self) -> None:
+        """What is under way gets ReplyLost, what waits gets Unreachable."""
+        self._closed = True
         for connection in list(self._open):
             self._drop(connection)
         self._idle.clear()
-        for waiter in self._waiters:
-            waiter.cancel()
 
-    async def _acquire(self, timeout_s: float) -> Connection:
-        while True:
-            now = asyncio.get_running_loop().time()
-            while self._idle:
-                connection = self._idle.pop()
-                if connection.usable and now - connection.idle_since_s < _KEEP_ALIVE_S:
-                    return connection
-                self._drop(connection)
-            if len(self._open) + self._connecting < self._limit:
-                return await self._connect(timeout_s)
-            await self._wait_for_one(timeout_s)
-
-    async def _wait_for_one(self, timeout_s: float) -> None:
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
+    async def _wait_for_permit(self, timeout_s: float) -> None:
+        if not self._permits.locked():
+            await self._permits.acquire()
+            return
         try:
             async with asyncio.timeout(timeout_s):
-                await waiter
+                await self._permits.acquire()
         except TimeoutError:
             raise Unreachable(f"all {self._limit} connections were busy") from None
+
+    async def _exchange(
+        self, connection: Connection, request: bytes, timeout_s: float, longest: int
+    ) -> Reply:
+        loop = asyncio.get_running_loop()
+        reply = connection.send(request, longest)
+        timer = loop.call_later(timeout_s, connection.abort, f"nothing within {timeout_s:g} s")
+        try:
+            return await reply
+        except asyncio.CancelledError:
+            connection.abort("nobody waits for it any more")
+            raise
         finally:
-            if not waiter.done():
-                waiter.cancel()
+            timer.cancel()
+            self._put_back(connection, loop.time())
+
+    async def _connection(self, timeout_s: float) -> Connection:
+        if self._closed:
+            raise Unreachable("the client is closed; make a new one")
+        now = asyncio.get_running_loop().time()
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.usable and now - connection.idle_since_s < _KEEP_ALIVE_S:
+                return connection
+            self._drop(connection)
+        return await self._connect(timeout_s)
 
     async def _connect(self, timeout_s: float) -> Connection:
         end = self._endpoint
-        loop = asyncio.get_running_loop()
-        self._connecting += 1
         try:
             async with asyncio.timeout(timeout_s):
-                _, connection = await loop.create_connection(
+                _, connection = await asyncio.get_running_loop().create_connection(
                     Connection,
                     end.host,
                     end.port,
@@ -219,22 +226,15 @@ class Connections:
         except (OSError, TimeoutError) as error:
             said = str(error) or type(error).__name__
             raise Unreachable(f"cannot connect to {end.server}: {said}") from error
-        finally:
-            self._connecting -= 1
         self._open.add(connection)
         return connection
 
-    def _release(self, connection: Connection, now: float) -> None:
-        if connection.usable and connection not in self._retired:
+    def _put_back(self, connection: Connection, now: float) -> None:
+        if connection.usable and connection not in self._retired and not self._closed:
             connection.idle_since_s = now
             self._idle.append(connection)
         else:
             self._drop(connection)
-        while self._waiters:
-            waiter = self._waiters.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                break
 
     def _drop(self, connection: Connection) -> None:
         self._open.discard(connection)
