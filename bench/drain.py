@@ -24,8 +24,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from fairlead.kube.client import Client
-from fairlead.kube.kubeconfig import load_access
+from fairlead.kube.access.kubeconfig import load_access
+from fairlead.kube.http.client import Client
 from fairlead.sim.controlplane import ControlPlane, Process
 
 ROOT = Path(__file__).parents[1]

@@ -21,9 +21,9 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from fairlead.kube.credentials import Static
-from fairlead.kube.kubeconfig import Access
-from fairlead.kube.watch import LineSplitter, hang_up
+from fairlead.kube.access.credentials import Static
+from fairlead.kube.access.kubeconfig import Access
+from fairlead.kube.http.watch import LineSplitter, hang_up
 
 Event = Mapping[str, Any]
 Chunks = AsyncGenerator[bytes, None]

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from fairlead.engine.instructions import Bind
-from fairlead.kube.binder import Binder
 from fairlead.kube.codec import decode_pod
-from fairlead.kube.settling import Outcome, Patience
-from fairlead.kube.transport import Transport
+from fairlead.kube.http.transport import Transport
+from fairlead.kube.writes.binder import Binder
+from fairlead.kube.writes.settling import Outcome, Patience
 from fairlead.model.pods import Pod
 from fairlead.sim.controlplane import ControlPlane
 

@@ -15,11 +15,11 @@ from structlog.testing import capture_logs
 import faultproxy as faults
 from fairlead.engine.events import BindDone, BindFailed, BindProblem
 from fairlead.engine.instructions import Bind
-from fairlead.kube.binder import encode_binding
-from fairlead.kube.client import Client
-from fairlead.kube.credentials import Static
-from fairlead.kube.kubeconfig import Access, load_access
-from fairlead.kube.settling import Outcome, Patience
+from fairlead.kube.access.credentials import Static
+from fairlead.kube.access.kubeconfig import Access, load_access
+from fairlead.kube.http.client import Client
+from fairlead.kube.writes.binder import encode_binding
+from fairlead.kube.writes.settling import Outcome, Patience
 from fairlead.model.pods import Pod
 from fairlead.sim.controlplane import ControlPlane
 from faultproxy import FaultProxy

@@ -11,8 +11,8 @@ import pytest
 from builders import SCHEDULER
 from fairlead.apps.profiles import built_in
 from fairlead.apps.scheduler import Scheduler
-from fairlead.kube.client import Client
-from fairlead.kube.kubeconfig import load_access
+from fairlead.kube.access.kubeconfig import load_access
+from fairlead.kube.http.client import Client
 from fairlead.telemetry.metrics import Metrics
 from fairleads import Pods, eventually, fairlead
 from faultproxy import FaultProxy, a, answer, cut_inside, drop, expired, insert, lose_reply

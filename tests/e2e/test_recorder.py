@@ -14,10 +14,10 @@ import pytest
 import faultproxy as faults
 from fairlead.engine.events import BindDone
 from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled, Bind
-from fairlead.kube.client import Client
-from fairlead.kube.kubeconfig import Access, load_access
-from fairlead.kube.recorder import Recorder
-from fairlead.kube.transport import Transport
+from fairlead.kube.access.kubeconfig import Access, load_access
+from fairlead.kube.http.client import Client
+from fairlead.kube.http.transport import Transport
+from fairlead.kube.writes.recorder import Recorder
 from fairlead.model.pods import Pod
 from fairlead.sim.controlplane import ControlPlane
 from faultproxy import FaultProxy

@@ -16,10 +16,11 @@ import msgspec
 import pytest
 
 import faultproxy as faults
-from fairlead.kube.changes import Change, Deleted, Synced, Undecodable, Upserted, Vanished
-from fairlead.kube.client import Client
-from fairlead.kube.kubeconfig import load_access
-from fairlead.kube.reflector import Reflector
+from fairlead.kube.access.kubeconfig import load_access
+from fairlead.kube.errors import ReplyLost, Unreachable
+from fairlead.kube.http.client import Client
+from fairlead.kube.mirror.changes import Change, Deleted, Synced, Undecodable, Upserted, Vanished
+from fairlead.kube.mirror.reflector import Reflector
 from fairlead.sim.controlplane import ControlPlane
 from faultproxy import FaultProxy
 
@@ -592,8 +593,6 @@ async def test_a_cancelled_reflector_goes_on_where_it_was(stage: Stage) -> None:
 
 
 async def test_a_lost_reply_is_told_apart_from_no_connection(stage: Stage) -> None:
-    from fairlead.kube.errors import ReplyLost, Unreachable
-
     body = json.dumps({"metadata": {"name": "a"}}).encode()
     stage.proxy.on_request(faults.lose_reply, method="POST")
     with pytest.raises(ReplyLost):
@@ -608,6 +607,7 @@ async def test_a_lost_reply_is_told_apart_from_no_connection(stage: Stage) -> No
     assert reply.status == 409
     assert "already exists" in reply.message
     await stage.proxy._runner.cleanup()
+    await asyncio.sleep(0.05)  # until the kept-alive connection is seen to be closed
     with pytest.raises(Unreachable):
         await stage.client.request("POST", stage.path, body=body)
 

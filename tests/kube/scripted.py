@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairlead.kube.reply import Reply
+from fairlead.kube.http.reply import Reply
 from fairlead.model.pods import Pod
 
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from fairlead.kube import client as client_module
-from fairlead.kube.client import Client
-from fairlead.kube.credentials import Static, bearer
+from fairlead.kube.access.credentials import Static, bearer
+from fairlead.kube.access.kubeconfig import Access
+from fairlead.kube.access.tls import Pair, Pem, client_context, present
 from fairlead.kube.errors import KubeconfigError, ReplyLost, Stalled, Unreachable
-from fairlead.kube.kubeconfig import Access
-from fairlead.kube.tls import Pair, Pem, client_context, present
+from fairlead.kube.http import client as client_module
+from fairlead.kube.http.client import Client
 from fairlead.sim.controlplane.certificates import Authority, KeyPair
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

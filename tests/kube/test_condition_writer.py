@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled
-from fairlead.kube import condition_writer
-from fairlead.kube.condition_writer import TRIES, ConditionWriter
 from fairlead.kube.errors import ReplyLost, Unreachable
-from fairlead.kube.recorder import Recorder
-from fairlead.kube.reply import Reply
+from fairlead.kube.http.reply import Reply
+from fairlead.kube.writes import condition_writer
+from fairlead.kube.writes.condition_writer import TRIES, ConditionWriter
+from fairlead.kube.writes.recorder import Recorder
 from fairlead.model.pods import Pod
 from scripted import Request, Scripted, a_pod, as_json, in_turn, status, until
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled
-from fairlead.kube import notes
 from fairlead.kube.errors import ReplyLost, Unreachable
-from fairlead.kube.event_writer import TRIES, EventWriter
-from fairlead.kube.spam import NS_PER_S
+from fairlead.kube.writes import notes
+from fairlead.kube.writes.event_writer import TRIES, EventWriter
+from fairlead.kube.writes.spam import NS_PER_S
 from fairlead.model.pods import Pod
 from scripted import Scripted, a_pod, in_turn, status, until
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from fairlead.kube.credentials import Credentials
+from fairlead.kube.access.credentials import Credentials
+from fairlead.kube.access.execplugin import ExecPlugin, Plugin
+from fairlead.kube.access.kubeconfig import load_access
+from fairlead.kube.access.tls import client_context
 from fairlead.kube.errors import KubeconfigError
-from fairlead.kube.execplugin import ExecPlugin, Plugin
-from fairlead.kube.kubeconfig import load_access
-from fairlead.kube.tls import client_context
 from fairlead.sim.controlplane.certificates import Authority
 
 V1 = "client.authentication.k8s.io/v1"

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from fairlead.kube.credentials import REREAD_S, Renewing, TokenFile
+from fairlead.kube.access.credentials import REREAD_S, Renewing, TokenFile
+from fairlead.kube.access.execplugin import ExecPlugin
+from fairlead.kube.access.kubeconfig import Access, load_access
+from fairlead.kube.access.tls import Pair, Pem, RenewedFiles, client_context
 from fairlead.kube.errors import KubeconfigError
-from fairlead.kube.execplugin import ExecPlugin
-from fairlead.kube.kubeconfig import Access, load_access
-from fairlead.kube.tls import Pair, Pem, RenewedFiles, client_context
 from fairlead.sim.controlplane.certificates import Authority
 
 NOWHERE = {"HOME": "/nowhere"}

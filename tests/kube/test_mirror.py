@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.kube.changes import Change, Deleted, Synced, Undecodable, Upserted, Vanished
-from fairlead.kube.comparer import mismatches
-from fairlead.kube.feed import Feed, Stats
-from fairlead.kube.mirror import Mirror, Snapshot
-from fairlead.kube.position import OutOfStep, Position
-from fairlead.kube.wire import Refusal, read_identity
+from fairlead.kube.mirror.changes import Change, Deleted, Synced, Undecodable, Upserted, Vanished
+from fairlead.kube.mirror.comparer import mismatches
+from fairlead.kube.mirror.feed import Feed, Stats
+from fairlead.kube.mirror.mirror import Mirror, Snapshot
+from fairlead.kube.mirror.position import OutOfStep, Position
+from fairlead.kube.mirror.wire import Refusal, read_identity
 
 
 @dataclass(frozen=True)

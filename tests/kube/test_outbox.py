@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from fairlead.kube.outbox import Outbox, Tally
-from fairlead.kube.recent import Recent
-from fairlead.kube.spam import NS_PER_S, SpamFilter
+from fairlead.kube.writes.outbox import Outbox, Tally
+from fairlead.kube.writes.recent import Recent
+from fairlead.kube.writes.spam import NS_PER_S, SpamFilter
 from scripted import until
 
 

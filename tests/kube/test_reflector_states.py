@@ -15,11 +15,11 @@ import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
 
-from fairlead.kube.changes import Change, Deleted, Synced, Undecodable, Upserted
-from fairlead.kube.client import Client
-from fairlead.kube.credentials import Static
-from fairlead.kube.kubeconfig import Access
-from fairlead.kube.reflector import Reflector
+from fairlead.kube.access.credentials import Static
+from fairlead.kube.access.kubeconfig import Access
+from fairlead.kube.http.client import Client
+from fairlead.kube.mirror.changes import Change, Deleted, Synced, Undecodable, Upserted
+from fairlead.kube.mirror.reflector import Reflector
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from fairlead.engine.events import BindDone, BindFailed, BindProblem
 from fairlead.engine.instructions import Bind
-from fairlead.kube.annotations import problem_with_annotations, problem_with_binding
-from fairlead.kube.binder import Binder
 from fairlead.kube.errors import ReplyLost, Unreachable
-from fairlead.kube.reply import Reply
-from fairlead.kube.settling import Outcome, Patience
+from fairlead.kube.http.reply import Reply
+from fairlead.kube.writes.annotations import problem_with_annotations, problem_with_binding
+from fairlead.kube.writes.binder import Binder
+from fairlead.kube.writes.settling import Outcome, Patience
 from scripted import OK, Request, Scripted, a_pod, as_json, in_turn, status, until
 
 QUICK = Patience(

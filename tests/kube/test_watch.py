@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.kube import watch
 from fairlead.kube.errors import ReplyLost
-from fairlead.kube.reply import LONGEST_RETRY_AFTER_S, Reply, parse_retry_after
-from fairlead.kube.watch import LineSplitter
+from fairlead.kube.http import watch
+from fairlead.kube.http.reply import LONGEST_RETRY_AFTER_S, Reply, parse_retry_after
+from fairlead.kube.http.watch import LineSplitter
 
 lines = st.lists(st.text(min_size=1).map(lambda t: t.replace("\n", "é").encode()))
 

@@ -11,9 +11,9 @@ from fairlead.apps.run import Options, plan
 from fairlead.apps.scheduler import UNFINISHED
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import NamespaceSeen, NodeSeen, PodSeen
-from fairlead.kube.client import Client
+from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.codec import decode_namespace, decode_node, decode_pod
-from fairlead.kube.kubeconfig import load_access
+from fairlead.kube.http.client import Client
 from fairlead.model.errors import FairleadError
 from fairlead.model.pods import Pod
 from fairlead.model.quantities import shown

@@ -7,8 +7,8 @@ from prometheus_client import Counter, Histogram
 
 from fairlead.engine import events, instructions
 from fairlead.engine.engine import UNSCHEDULABLE, Engine
-from fairlead.kube.binder import Binder
-from fairlead.kube.recorder import Recorder
+from fairlead.kube.writes.binder import Binder
+from fairlead.kube.writes.recorder import Recorder
 from fairlead.model.pods import Pod
 from fairlead.queue.entries import Pool
 from fairlead.telemetry.metrics import Metrics, Reading

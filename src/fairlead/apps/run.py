@@ -14,8 +14,8 @@ from fairlead import __version__
 from fairlead.apps import config as configs
 from fairlead.apps import health, plugin_files, profiles
 from fairlead.apps.scheduler import Scheduler
-from fairlead.kube.client import Client
-from fairlead.kube.kubeconfig import load_access
+from fairlead.kube.access.kubeconfig import load_access
+from fairlead.kube.http.client import Client
 from fairlead.model.errors import ConfigError
 from fairlead.placement.profile import Profile
 from fairlead.telemetry.metrics import Metrics

@@ -10,14 +10,14 @@ import structlog
 from fairlead.apps.measures import Measures
 from fairlead.engine import events, instructions
 from fairlead.engine.engine import Engine
-from fairlead.kube.binder import Binder
-from fairlead.kube.changes import Change, Deleted, Synced, Undecodable, Upserted, Vanished
-from fairlead.kube.client import Client
 from fairlead.kube.codec import Namespace, decode_namespace, decode_node, decode_pod
 from fairlead.kube.errors import ApiError
-from fairlead.kube.recorder import Recorder
-from fairlead.kube.reflector import Reflector
-from fairlead.kube.wire import Refusal
+from fairlead.kube.http.client import Client
+from fairlead.kube.mirror.changes import Change, Deleted, Synced, Undecodable, Upserted, Vanished
+from fairlead.kube.mirror.reflector import Reflector
+from fairlead.kube.mirror.wire import Refusal
+from fairlead.kube.writes.binder import Binder
+from fairlead.kube.writes.recorder import Recorder
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
 from fairlead.placement.profile import Profile

@@ -23,8 +23,8 @@ from fairlead.apps.up.crowd import Users
 from fairlead.apps.up.kubeconfig import kubeconfig_place
 from fairlead.apps.up.watching import Watching
 from fairlead.engine.engine import Engine
-from fairlead.kube.client import Client
-from fairlead.kube.kubeconfig import load_access
+from fairlead.kube.access.kubeconfig import load_access
+from fairlead.kube.http.client import Client
 from fairlead.model.errors import ConfigError
 from fairlead.sim.machines import DEFAULT_MACHINES, Machine, machines
 from fairlead.sim.workload import Crowd, Workload

@@ -8,8 +8,8 @@ import msgspec
 import structlog
 
 from fairlead.apps.up.watching import Watching
-from fairlead.kube.client import Client, Reply
 from fairlead.kube.errors import ApiError
+from fairlead.kube.http.client import Client, Reply
 from fairlead.sim.workload import SAMPLE, Create, Crowd, Delete, Kind, Wish
 from fairlead.sim.workload.objects import object_of, priority_classes
 

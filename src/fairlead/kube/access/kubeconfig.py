@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairlead.kube import kubeconfig_files as files
-from fairlead.kube.credentials import Credentials, Renewing, Static, TokenFile, basic, bearer
+from fairlead.kube.access import kubeconfig_files as files
+from fairlead.kube.access.credentials import Credentials, Renewing, Static, TokenFile, basic, bearer
+from fairlead.kube.access.execplugin import API_VERSIONS, ExecPlugin, Plugin, command_path
+from fairlead.kube.access.kubeconfig_files import Cluster, Exec, Login
+from fairlead.kube.access.tls import Pair, Pem, RenewedFiles, client_context
 from fairlead.kube.errors import KubeconfigError
-from fairlead.kube.execplugin import API_VERSIONS, ExecPlugin, Plugin, command_path
-from fairlead.kube.kubeconfig_files import Cluster, Exec, Login
-from fairlead.kube.tls import Pair, Pem, RenewedFiles, client_context
 
 __all__ = ["SERVICE_ACCOUNT", "Access", "load_access"]
 

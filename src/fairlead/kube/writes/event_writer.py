@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import msgspec
 
 from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled
-from fairlead.kube import notes
 from fairlead.kube.errors import ReplyLost, Unreachable
-from fairlead.kube.outbox import Outbox, Tally
-from fairlead.kube.pauses import pause_s
-from fairlead.kube.recent import Recent
-from fairlead.kube.reply import Reply
-from fairlead.kube.spam import NS_PER_S, SpamFilter
-from fairlead.kube.transport import STRATEGIC_MERGE, Transport
+from fairlead.kube.http.reply import Reply
+from fairlead.kube.http.transport import STRATEGIC_MERGE, Transport
+from fairlead.kube.writes import notes
+from fairlead.kube.writes.outbox import Outbox, Tally
+from fairlead.kube.writes.pauses import pause_s
+from fairlead.kube.writes.recent import Recent
+from fairlead.kube.writes.spam import NS_PER_S, SpamFilter
 
 # client-go's figures.
 TRIES = 12

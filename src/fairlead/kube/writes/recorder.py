@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled
-from fairlead.kube.condition_writer import ConditionWriter
-from fairlead.kube.event_writer import EventWriter
-from fairlead.kube.outbox import Tally
-from fairlead.kube.transport import Transport
+from fairlead.kube.http.transport import Transport
+from fairlead.kube.writes.condition_writer import ConditionWriter
+from fairlead.kube.writes.event_writer import EventWriter
+from fairlead.kube.writes.outbox import Tally
 
 __all__ = ["Recorder", "RecorderStats"]
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Mapping
 
-from fairlead.kube.changes import T
-from fairlead.kube.mirror import Mirror
-from fairlead.kube.wire import Identity
+from fairlead.kube.mirror.changes import T
+from fairlead.kube.mirror.mirror import Mirror
+from fairlead.kube.mirror.wire import Identity
 
 
 def mismatches(

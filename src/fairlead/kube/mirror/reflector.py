@@ -16,16 +16,16 @@ from typing import Generic, NoReturn
 
 import structlog
 
-from fairlead.kube import listing
-from fairlead.kube.backoff import Backoff
-from fairlead.kube.changes import Change, T
-from fairlead.kube.client import IDLE_TIMEOUT_S, Client, WatchStream
-from fairlead.kube.comparer import mismatches
 from fairlead.kube.errors import ApiError, ReplyLost
-from fairlead.kube.feed import Feed, Stats
-from fairlead.kube.mirror import Snapshot
-from fairlead.kube.position import OutOfStep
-from fairlead.kube.wire import Refusal
+from fairlead.kube.http.client import IDLE_TIMEOUT_S, Client, WatchStream
+from fairlead.kube.mirror import listing
+from fairlead.kube.mirror.backoff import Backoff
+from fairlead.kube.mirror.changes import Change, T
+from fairlead.kube.mirror.comparer import mismatches
+from fairlead.kube.mirror.feed import Feed, Stats
+from fairlead.kube.mirror.mirror import Snapshot
+from fairlead.kube.mirror.position import OutOfStep
+from fairlead.kube.mirror.wire import Refusal
 
 __all__ = ["Reflector", "Stats"]
 

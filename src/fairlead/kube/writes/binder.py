@@ -9,9 +9,9 @@ import structlog
 
 from fairlead.engine.events import BindDone, BindFailed, BindProblem
 from fairlead.engine.instructions import Bind
-from fairlead.kube.annotations import problem_with_binding
-from fairlead.kube.settling import BinderStats, Outcome, Patience, Settlement
-from fairlead.kube.transport import Transport
+from fairlead.kube.http.transport import Transport
+from fairlead.kube.writes.annotations import problem_with_binding
+from fairlead.kube.writes.settling import BinderStats, Outcome, Patience, Settlement
 
 log = structlog.get_logger(__name__)
 

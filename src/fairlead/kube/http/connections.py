@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 import httptools
 
+from fairlead.kube.access.kubeconfig import Access
 from fairlead.kube.errors import ReplyLost, Unreachable
-from fairlead.kube.kubeconfig import Access
-from fairlead.kube.reply import Reply, parse_retry_after
+from fairlead.kube.http.reply import Reply, parse_retry_after
 
 #: kube-apiserver closes idle connections after 90 s; we go first, so as not to meet a closing one.
 _KEEP_ALIVE_S = 60.0

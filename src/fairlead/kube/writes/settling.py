@@ -15,9 +15,9 @@ from fairlead.engine.events import BindDone, BindFailed, BindProblem
 from fairlead.engine.instructions import Bind
 from fairlead.kube.codec import decode_pod
 from fairlead.kube.errors import ReplyLost, Unreachable
-from fairlead.kube.pauses import pause_s, spread
-from fairlead.kube.reply import Reply
-from fairlead.kube.transport import Transport
+from fairlead.kube.http.reply import Reply
+from fairlead.kube.http.transport import Transport
+from fairlead.kube.writes.pauses import pause_s, spread
 from fairlead.model.pods import Pod
 
 Outcome = BindDone | BindFailed

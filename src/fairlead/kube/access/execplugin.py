@@ -18,10 +18,10 @@ from typing import Any
 import msgspec
 import structlog
 
-from fairlead.kube.credentials import bearer
+from fairlead.kube.access.credentials import bearer
+from fairlead.kube.access.tls import Pair, Pem, present
 from fairlead.kube.errors import KubeconfigError
-from fairlead.kube.reply import UNREADABLE
-from fairlead.kube.tls import Pair, Pem, present
+from fairlead.kube.http.reply import UNREADABLE
 
 API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 TIME_LIMIT_S = 60.0
@@ -75,7 +75,7 @@ class _Credential:
 
 
 class ExecPlugin:
-    """A credential that a program prints. See `fairlead.kube.credentials.Credentials`."""
+    """A credential that a program prints. See `fairlead.kube.access.credentials.Credentials`."""
 
     def __init__(
         self,

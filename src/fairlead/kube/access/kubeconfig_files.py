@@ -12,8 +12,8 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 import yaml
 
+from fairlead.kube.access.tls import Pem
 from fairlead.kube.errors import KubeconfigError
-from fairlead.kube.tls import Pem
 
 #: Safe in both forms; the one in C is ten times as fast, and not built everywhere.
 _SafeLoader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -1,9 +1,9 @@
-"""What those who write need of `kube.client.Client`, and no more."""
+"""What those who write need of `kube.http.client.Client`, and no more."""
 
 from collections.abc import Mapping
 from typing import Protocol
 
-from fairlead.kube.reply import Reply
+from fairlead.kube.http.reply import Reply
 
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 

@@ -6,7 +6,7 @@ from typing import Any
 import aiohttp
 
 from fairlead.kube.errors import ReplyLost, Stalled
-from fairlead.kube.reply import message_of, parse_retry_after
+from fairlead.kube.http.reply import message_of, parse_retry_after
 
 #: etcd holds objects of 1.5 MiB; a line far beyond that comes from something that is no API server.
 LONGEST_LINE = 32 * 2**20

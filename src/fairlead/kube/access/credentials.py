@@ -2,7 +2,7 @@
 
 Static      a token, or a name and password, that never changes
 TokenFile   a ServiceAccount's projected token, renewed by kubelet
-ExecPlugin  a program that prints a credential (`fairlead.kube.execplugin`)
+ExecPlugin  a program that prints a credential (`fairlead.kube.access.execplugin`)
 Renewing    any of these, beside certificates in files that may change
 """
 
@@ -14,8 +14,8 @@ from typing import Protocol
 
 import structlog
 
+from fairlead.kube.access.tls import RenewedFiles
 from fairlead.kube.errors import KubeconfigError
-from fairlead.kube.tls import RenewedFiles
 
 #: Projected tokens are renewed at 80% of their life, so a minute's lag never meets an expired one.
 REREAD_S = 60.0

@@ -16,11 +16,11 @@ from urllib.parse import urlencode
 import aiohttp
 from yarl import URL
 
-from fairlead.kube.connections import Connections, Endpoint, encode_request
+from fairlead.kube.access.kubeconfig import Access
 from fairlead.kube.errors import KubeconfigError, ReplyLost, Unreachable
-from fairlead.kube.kubeconfig import Access
-from fairlead.kube.reply import Reply, parse_retry_after
-from fairlead.kube.watch import WatchStream, hang_up
+from fairlead.kube.http.connections import Connections, Endpoint, encode_request
+from fairlead.kube.http.reply import Reply, parse_retry_after
+from fairlead.kube.http.watch import WatchStream, hang_up
 
 __all__ = ["Client", "Reply", "WatchStream"]
 

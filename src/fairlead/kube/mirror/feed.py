@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, NoReturn, TypeVar
 
-from fairlead.kube import wire
-from fairlead.kube.changes import Change, Synced, T, Undecodable
-from fairlead.kube.mirror import Mirror, Snapshot
-from fairlead.kube.position import OutOfStep, Position
-from fairlead.kube.reply import UNREADABLE
+from fairlead.kube.http.reply import UNREADABLE
+from fairlead.kube.mirror import wire
+from fairlead.kube.mirror.changes import Change, Synced, T, Undecodable
+from fairlead.kube.mirror.mirror import Mirror, Snapshot
+from fairlead.kube.mirror.position import OutOfStep, Position
 
 #: Objects told in one go; then others get their turn on the event loop.
 _BREATH = 256

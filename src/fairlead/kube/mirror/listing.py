@@ -2,10 +2,10 @@
 
 from collections.abc import AsyncIterator, Mapping
 
-from fairlead.kube.client import LONGEST_BODY, Client
 from fairlead.kube.errors import ReplyLost
-from fairlead.kube.reply import UNREADABLE
-from fairlead.kube.wire import Identity, Page, Refusal, read_identity, read_page
+from fairlead.kube.http.client import LONGEST_BODY, Client
+from fairlead.kube.http.reply import UNREADABLE
+from fairlead.kube.mirror.wire import Identity, Page, Refusal, read_identity, read_page
 
 #: Metadata is all a cross-check needs; a server that cannot cut it out sends whole objects.
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Generic
 
-from fairlead.kube.changes import Change, Deleted, T, Undecodable, Upserted, Vanished
+from fairlead.kube.mirror.changes import Change, Deleted, T, Undecodable, Upserted, Vanished
 
 
 @dataclass(slots=True)

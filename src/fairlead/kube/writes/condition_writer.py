@@ -9,12 +9,12 @@ import msgspec
 from fairlead.engine.instructions import AnnounceFailure
 from fairlead.kube.codec import decode_pod
 from fairlead.kube.errors import ReplyLost, Unreachable
-from fairlead.kube.notes import second_time
-from fairlead.kube.outbox import Outbox, Tally
-from fairlead.kube.pauses import pause_s
-from fairlead.kube.recent import Recent
-from fairlead.kube.reply import Reply
-from fairlead.kube.transport import STRATEGIC_MERGE, Transport
+from fairlead.kube.http.reply import Reply
+from fairlead.kube.http.transport import STRATEGIC_MERGE, Transport
+from fairlead.kube.writes.notes import second_time
+from fairlead.kube.writes.outbox import Outbox, Tally
+from fairlead.kube.writes.pauses import pause_s
+from fairlead.kube.writes.recent import Recent
 
 POD_SCHEDULED = "PodScheduled"
 NONE = ("", "")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fairlead.kube.recent import Recent
+from fairlead.kube.writes.recent import Recent
 
 NS_PER_S = 1_000_000_000
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from fairlead.kube.changes import Undecodable
-from fairlead.kube.reply import UNREADABLE, Reply
-from fairlead.kube.watch import WatchStream
+from fairlead.kube.http.reply import UNREADABLE, Reply
+from fairlead.kube.http.watch import WatchStream
+from fairlead.kube.mirror.changes import Undecodable
 
 END_OF_INITIAL_EVENTS = "k8s.io/initial-events-end"
 _EXCERPT_BYTES = 500

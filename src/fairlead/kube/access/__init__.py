@@ -1,0 +1,1 @@
+"""Where the cluster is and who we are: kubeconfigs, credentials, certificates."""

@@ -1,0 +1,1 @@
+"""A copy of the API server's objects that loses and invents none."""
