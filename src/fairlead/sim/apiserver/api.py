@@ -1,0 +1,30 @@
+"""What every operation works on."""
+
+from dataclasses import dataclass, field
+
+from fairlead.sim.apiserver.kinds import Kind
+from fairlead.sim.apiserver.registry import Registry
+from fairlead.sim.apiserver.status import not_found
+from fairlead.sim.apiserver.store import Entry, Object, Store
+from fairlead.sim.apiserver.webhooks import Webhooks
+
+
+@dataclass
+class Api:
+    """The store, the kinds it may hold, and the webhooks that are asked before a write."""
+
+    store: Store
+    kinds: Registry = field(default_factory=Registry)
+    webhooks: Webhooks = field(default_factory=Webhooks)
+
+    def entry(self, kind: Kind, key: str) -> Entry:
+        """The stored object, or the 404 that says there is none."""
+        found = self.store.get(kind.store_name, key)
+        if found is None:
+            raise not_found(kind, key.rpartition("/")[2])
+        return found
+
+    def find(self, group_resource: str, key: str) -> Object | None:
+        """A copy of an object, by the name of its resource; None when there is none."""
+        found = self.store.get(group_resource, key)
+        return found.object() if found else None
