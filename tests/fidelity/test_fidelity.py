@@ -1,0 +1,60 @@
+"""The embedded server answers as kube-apiserver does.
+
+Every case runs on the embedded server and is compared with what the real one answered: live where
+it is at hand, and otherwise with the recording of its answers that lies beside this file.
+
+    FIDELITY_RECORD=1 python -m pytest tests/fidelity -k recording    # renew it
+"""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from fidelity.all_cases import ALL
+from fidelity.differences import DIFFERENCES
+from fidelity.script import Run, pretty
+
+RECORDED = Path(__file__).with_name("recorded.json")
+
+
+def _play(server, fresh_namespace, case):
+    return json.loads(json.dumps(Run(server, fresh_namespace(server)).play(case.steps)))
+
+
+def _compare(case, ours, theirs):
+    if case.name in DIFFERENCES:
+        assert ours != theirs, (
+            f"{case.name!r} is listed as a difference ({DIFFERENCES[case.name]}) but is none: "
+            "take it off the list"
+        )
+        return
+    assert pretty(ours) == pretty(theirs)
+
+
+@pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
+def test_answers_as_recorded(case, embedded, fresh_namespace):
+    recorded = json.loads(RECORDED.read_text())
+    _compare(case, _play(embedded, fresh_namespace, case), recorded[case.name])
+
+
+@pytest.mark.server
+def test_the_recording_is_what_the_real_server_answers(real, fresh_namespace):
+    answers = {case.name: _play(real, fresh_namespace, case) for case in ALL}
+    if os.environ.get("FIDELITY_RECORD"):
+        RECORDED.write_text(json.dumps(answers, indent=1, sort_keys=True) + "\n")
+    recorded = json.loads(RECORDED.read_text())
+    changed = [name for name in answers if answers[name] != recorded.get(name)]
+    assert not changed, (
+        f"the real server answers otherwise now: {changed}; run with FIDELITY_RECORD=1"
+    )
+
+
+def test_cases_have_names_of_their_own():
+    names = [case.name for case in ALL]
+    assert len(set(names)) == len(names) >= 150
+
+
+def test_every_listed_difference_is_a_case():
+    assert set(DIFFERENCES) <= {case.name for case in ALL}
