@@ -32,10 +32,11 @@ format: setup ## put the code in shape
 	@$(VENV)/ruff format .
 	@$(VENV)/ruff check --fix .
 
-bench: setup ## engine alone, then a drain beside kube-scheduler (BENCH=large for 5,000 nodes)
+bench: setup ## engine, drain beside kube-scheduler, embedded server (BENCH=large: 5,000 nodes)
 	@$(VENV)/python controlplane/build.py
 	@$(VENV)/python bench/engine.py --out bench/results/engine.json
 	@$(VENV)/python bench/drain.py
+	@$(VENV)/python bench/embedded_server.py
 
 lock: ## renew the lock files from pyproject.toml (needs uv)
 	@uv pip compile --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 -q pyproject.toml -o requirements.lock
