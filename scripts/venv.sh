@@ -42,8 +42,13 @@ make_venv() {
     exit 1
 }
 
-echo "setup: making .venv (about a minute, most of it download)"
-make_venv
+rm -f $stamp
+if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
+    echo "setup: making .venv (about a minute, most of it download)"
+    make_venv
+else
+    echo "setup: bringing .venv up to date"
+fi
 .venv/bin/python -m pip install --quiet --require-hashes -r requirements-dev.lock
 # Our own package last, and by itself: an editable install cannot carry a hash.
 .venv/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable . 2>/dev/null ||
