@@ -32,10 +32,11 @@ format: setup ## put the code in shape
 	@$(VENV)/ruff format .
 	@$(VENV)/ruff check --fix .
 
-bench: setup ## engine, drain beside kube-scheduler, embedded server (BENCH=large: 5,000 nodes)
+bench: setup ## engine, drain beside kube-scheduler, restart, embedded server (BENCH=large)
 	@$(VENV)/python controlplane/build.py
 	@$(VENV)/python bench/engine.py --out bench/results/engine.json
 	@$(VENV)/python bench/drain.py
+	@$(VENV)/python bench/restart.py
 	@$(VENV)/python bench/embedded_server.py
 
 lock: ## renew the lock files from pyproject.toml (needs uv)

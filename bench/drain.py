@@ -14,12 +14,9 @@ import asyncio
 import json
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,8 +24,8 @@ from pathlib import Path
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
 from fairlead.sim.controlplane import ControlPlane, Process
+from ground import FAIRLEAD, ROOT, assets, bind_times, for_all, say, settle
 
-ROOT = Path(__file__).parents[1]
 SIDES = {"kube-scheduler": "default-scheduler", "fairlead": "gpu-scheduler"}
 
 
@@ -46,12 +43,11 @@ class Drain:
 
 def main() -> None:
     options = _options()
-    assets = _assets()
     with (
         tempfile.TemporaryDirectory(prefix="fairlead-bench-") as folder,
-        ControlPlane.start(assets, Path(folder)) as plane,
+        ControlPlane.start(assets(), Path(folder)) as plane,
     ):
-        _say(f"creating {options.nodes} nodes")
+        say(f"creating {options.nodes} nodes")
         plane.create_nodes(options.nodes, allocatable={"nvidia.com/gpu": "8"})
         drains = [
             _drain(plane, side, options.pods)
@@ -62,7 +58,7 @@ def main() -> None:
     _print(report)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(report, indent=1) + "\n")
-    _say(f"kept in {options.out}")
+    say(f"kept in {options.out}")
 
 
 def _options() -> argparse.Namespace:
@@ -80,26 +76,19 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _assets() -> Path:
-    build = [sys.executable, str(ROOT / "controlplane" / "build.py")]
-    return Path(
-        subprocess.run(build, stdout=subprocess.PIPE, text=True, check=True).stdout.split()[-1]
-    )
-
-
 def _drain(plane: ControlPlane, side: str, pods: int) -> Drain:
-    _say(f"{side}: creating {pods} pods")
+    say(f"{side}: creating {pods} pods")
     admin = str(plane.kubeconfig_for())
     asyncio.run(_create_pods(admin, SIDES[side], pods))
-    _settle(plane.process("kube-apiserver"))
+    settle(plane.process("kube-apiserver"))
     api_before = _api_cpu_s(plane)
-    with _bind_times(admin) as times:
+    with bind_times(admin) as times:
         started = time.monotonic()
         with _start(plane, side) as process:
             starting_cpu_s = _cpu_at_first_bind(times, process)
             _wait_for_binds(times, pods, process)
             events = _wait_for_events(plane, pods)
-            _settle(process)
+            settle(process)
             cpu_s, rss = process.cpu_seconds(), process.peak_rss_bytes()
         api_cpu_s = _api_cpu_s(plane) - api_before
     drain = Drain(
@@ -112,7 +101,7 @@ def _drain(plane: ControlPlane, side: str, pods: int) -> Drain:
         api_cpu_ms_per_pod=round(api_cpu_s / pods * 1000, 2),
         events=events,
     )
-    _say("  ".join(f"{key}={value}" for key, value in asdict(drain).items()))
+    say("  ".join(f"{key}={value}" for key, value in asdict(drain).items()))
     asyncio.run(_delete_pods(admin))
     return drain
 
@@ -125,7 +114,7 @@ def _start(plane: ControlPlane, side: str) -> Iterator[Process]:
             yield process
         return
     command = [
-        str(Path(sys.executable).with_name("fairlead")), "run", "--port", "0",
+        FAIRLEAD, "run", "--port", "0",
         "--kubeconfig", str(plane.kubeconfig_for("system:kube-scheduler")),
     ]  # fmt: skip
     with Process("fairlead", command, plane.logs / "fairlead.log") as process:
@@ -154,19 +143,7 @@ async def _create_pods(kubeconfig: str, scheduler: str, pods: int) -> None:
         reply = await client.request("POST", path, body=json.dumps(body).encode())
         assert reply.status == 201, reply.message
 
-    await _for_all(kubeconfig, create, pods)
-
-
-async def _for_all(kubeconfig: str, work: Callable, count: int, at_once: int = 32) -> None:
-    client = Client(load_access(kubeconfig))
-    numbers = iter(range(count))
-
-    async def worker() -> None:
-        for number in numbers:
-            await work(client, number)
-
-    await asyncio.gather(*(worker() for _ in range(at_once)))
-    await client.close()
+    await for_all(kubeconfig, create, pods)
 
 
 async def _delete_pods(kubeconfig: str) -> None:
@@ -181,44 +158,7 @@ async def _delete_pods(kubeconfig: str) -> None:
         "DELETE", "/apis/events.k8s.io/v1/namespaces/default/events", timeout_s=300
     )
     await client.close()
-    await _for_all(kubeconfig, delete, left)
-
-
-@contextmanager
-def _bind_times(kubeconfig: str) -> Iterator[list[float]]:
-    """When each pod was seen bound, by a watch of our own in a thread."""
-    times: list[float] = []
-    loop = asyncio.new_event_loop()
-
-    async def watch() -> None:
-        client = Client(load_access(kubeconfig))
-        try:
-            newest = await client.request("GET", "/api/v1/pods", params={"limit": "1"})
-            version = json.loads(newest.body)["metadata"]["resourceVersion"]
-            params = {
-                "watch": "true",
-                "resourceVersion": version,
-                "fieldSelector": "spec.nodeName!=",
-            }
-            async with client.watch("/api/v1/pods", params) as stream:
-                while (lines := await stream.lines()) is not None:
-                    now = time.monotonic()
-                    times.extend(now for line in lines if line.startswith(b'{"type":"ADDED"'))
-        except asyncio.CancelledError:
-            pass
-        finally:
-            await client.close()
-
-    task = loop.create_task(watch())
-    thread = threading.Thread(target=lambda: loop.run_until_complete(task))
-    thread.start()
-    time.sleep(1.0)
-    try:
-        yield times
-    finally:
-        loop.call_soon_threadsafe(task.cancel)
-        thread.join()
-        loop.close()
+    await for_all(kubeconfig, delete, left)
 
 
 def _cpu_at_first_bind(times: list[float], process: Process) -> float:
@@ -246,17 +186,6 @@ def _wait_for_events(plane: ControlPlane, pods: int) -> int:
         if now > written:
             written, since = now, time.monotonic()
     return written
-
-
-def _settle(process: Process, quiet_share: float = 0.04) -> None:
-    """Waits until the process has been idle for a second."""
-    quiet = 0
-    before = process.cpu_seconds()
-    while quiet < 4:
-        time.sleep(0.25)
-        now = process.cpu_seconds()
-        quiet = quiet + 1 if (now - before) / 0.25 < quiet_share + 0.06 else 0
-        before = now
 
 
 def _api_cpu_s(plane: ControlPlane) -> float:
@@ -291,10 +220,6 @@ def _print(report: dict) -> None:
         kube, ours = (report["median"][side][field] for side in SIDES)
         print(f"{field:22}{kube:>16}{ours:>12}{ratio:>9}")
     print(f"again: {report['command']}")
-
-
-def _say(text: str) -> None:
-    print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

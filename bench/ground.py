@@ -1,0 +1,89 @@
+"""What the benchmarks on a real API server share."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fairlead.kube.access.kubeconfig import load_access
+from fairlead.kube.http.client import Client
+from fairlead.sim.controlplane import Process
+
+ROOT = Path(__file__).parents[1]
+FAIRLEAD = str(Path(sys.executable).with_name("fairlead"))
+
+
+def say(text: str) -> None:
+    print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
+
+
+def assets() -> Path:
+    build = [sys.executable, str(ROOT / "controlplane" / "build.py")]
+    return Path(
+        subprocess.run(build, stdout=subprocess.PIPE, text=True, check=True).stdout.split()[-1]
+    )
+
+
+async def for_all(kubeconfig: str, work: Callable, count: int, at_once: int = 32) -> None:
+    client = Client(load_access(kubeconfig))
+    numbers = iter(range(count))
+
+    async def worker() -> None:
+        for number in numbers:
+            await work(client, number)
+
+    await asyncio.gather(*(worker() for _ in range(at_once)))
+    await client.close()
+
+
+@contextmanager
+def bind_times(kubeconfig: str) -> Iterator[list[float]]:
+    """When each pod was seen bound, by a watch of our own in a thread."""
+    times: list[float] = []
+    loop = asyncio.new_event_loop()
+
+    async def watch() -> None:
+        client = Client(load_access(kubeconfig))
+        try:
+            newest = await client.request("GET", "/api/v1/pods", params={"limit": "1"})
+            version = json.loads(newest.body)["metadata"]["resourceVersion"]
+            params = {
+                "watch": "true",
+                "resourceVersion": version,
+                "fieldSelector": "spec.nodeName!=",
+            }
+            async with client.watch("/api/v1/pods", params) as stream:
+                while (lines := await stream.lines()) is not None:
+                    now = time.monotonic()
+                    times.extend(now for line in lines if line.startswith(b'{"type":"ADDED"'))
+        except asyncio.CancelledError:
+            pass
+        finally:
+            await client.close()
+
+    task = loop.create_task(watch())
+    thread = threading.Thread(target=lambda: loop.run_until_complete(task))
+    thread.start()
+    time.sleep(1.0)
+    try:
+        yield times
+    finally:
+        loop.call_soon_threadsafe(task.cancel)
+        thread.join()
+        loop.close()
+
+
+def settle(process: Process, quiet_share: float = 0.04) -> None:
+    """Waits until the process has been idle for a second."""
+    quiet = 0
+    before = process.cpu_seconds()
+    while quiet < 4:
+        time.sleep(0.25)
+        now = process.cpu_seconds()
+        quiet = quiet + 1 if (now - before) / 0.25 < quiet_share + 0.06 else 0
+        before = now
