@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -15,6 +16,8 @@ from fairlead.kube.http.client import Client
 from fairlead.sim.controlplane import Process
 
 ROOT = Path(__file__).parents[1]
+_ADDED = b'{"type":"ADDED"'
+_VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
 FAIRLEAD = str(Path(sys.executable).with_name("fairlead"))
 
 
@@ -52,15 +55,14 @@ def bind_times(kubeconfig: str) -> Iterator[list[float]]:
         try:
             newest = await client.request("GET", "/api/v1/pods", params={"limit": "1"})
             version = json.loads(newest.body)["metadata"]["resourceVersion"]
-            params = {
-                "watch": "true",
-                "resourceVersion": version,
-                "fieldSelector": "spec.nodeName!=",
-            }
-            async with client.watch("/api/v1/pods", params) as stream:
-                while (lines := await stream.lines()) is not None:
-                    now = time.monotonic()
-                    times.extend(now for line in lines if line.startswith(b'{"type":"ADDED"'))
+            params = {"watch": "true", "fieldSelector": "spec.nodeName!="}
+            while True:  # a server that finds us slow hangs up; go on from where it did
+                at = params | {"resourceVersion": version}
+                async with client.watch("/api/v1/pods", at) as stream:
+                    while (lines := await stream.lines()) is not None:
+                        now = time.monotonic()
+                        times.extend(now for line in lines if line.startswith(_ADDED))
+                        version = _VERSION.search(lines[-1])[1].decode() if lines else version
         except asyncio.CancelledError:
             pass
         finally:

@@ -1,4 +1,4 @@
-"""What a user sees of a scheduler at work on a real API server."""
+"""What a user sees of a scheduler at work, on the real API server and on the embedded one."""
 
 import json
 import subprocess
@@ -6,6 +6,17 @@ import subprocess
 import pytest
 
 from fairleads import FAIRLEAD, Pods, eventually, fairlead
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("real_plane", marks=pytest.mark.server, id="real"),
+        pytest.param("embedded_plane", id="embedded"),
+    ]
+)
+def control_plane(request):
+    """Either server; asked for by name, so that only the one that a test runs on is started."""
+    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from fairlead.sim.controlplane import ADMIN, ControlPlane
 from fidelity.client import Connection
-from fidelity.serving import programs, serving
+from fidelity.serving import serving
 
 _numbers = itertools.count()
 
@@ -24,13 +24,14 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
         yield connection
 
 
-@pytest.fixture(scope="session")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
-    """kube-apiserver and etcd, nothing else."""
-    with (
-        ControlPlane.start(programs(), tmp_path_factory.mktemp("real")) as plane,
-        contextlib.closing(Connection(plane.kubeconfig_for(ADMIN))) as connection,
-    ):
+@pytest.fixture
+def real(new_control_plane: Callable[..., ControlPlane]) -> Iterator[Connection]:
+    """kube-apiserver and etcd, nothing else.
+
+    Not the shared one: to empty the namespaces of all cases takes far longer than to start this.
+    """
+    plane = new_control_plane()
+    with contextlib.closing(Connection(plane.kubeconfig_for(ADMIN))) as connection:
         yield connection
 
 

@@ -15,7 +15,7 @@ from fidelity.client import Connection
 from fidelity.hooks import configure, listening
 from fidelity.objects import binding, containers, deployment, pod
 from fidelity.script import Run, pretty
-from fidelity.serving import programs, serving
+from fidelity.serving import serving
 
 pytestmark = pytest.mark.server
 
@@ -29,11 +29,11 @@ EVERYTHING = [
 
 
 @pytest.fixture(scope="module")
-def two_clusters(tmp_path_factory):
+def two_clusters(assets, tmp_path_factory):
     """(real, embedded), both with controllers; a webhook folder for each."""
     folder = tmp_path_factory.mktemp("two")
     with contextlib.ExitStack() as stack:
-        plane = stack.enter_context(ControlPlane.start(programs(), folder / "real"))
+        plane = stack.enter_context(ControlPlane.start(assets, folder / "real"))
         plane.start_controller_manager()
         stack.enter_context(serving(folder / "kubeconfig"))
         kubeconfigs = (plane.kubeconfig_for(ADMIN), folder / "kubeconfig")
