@@ -1,6 +1,7 @@
 """The same situation, told by the real kube-scheduler and by Fairlead: every word must agree."""
 
 import itertools
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -143,14 +144,17 @@ SCENES = {
 
 @pytest.fixture(scope="module")
 def arena(assets, tmp_path_factory):
-    """One API server with kube-scheduler and Fairlead side by side on it."""
+    """One API server, and kube-scheduler at work on it."""
     folder = tmp_path_factory.mktemp("oracle")
-    with (
-        ControlPlane.start(assets, folder) as plane,
-        plane.start_kube_scheduler(),
-        fairlead(plane),
-    ):
+    with ControlPlane.start(assets, folder) as plane, plane.start_kube_scheduler():
         yield plane
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ours(arena):
+    """Fairlead at work beside it."""
+    with fairlead(arena) as running:
+        yield running
 
 
 _numbers = itertools.count()
@@ -196,6 +200,44 @@ def test_a_denied_bind_is_told_in_the_same_words(arena) -> None:
     finally:
         arena.delete_namespace(pods.namespace)
         arena.api("DELETE", "/api/v1/nodes/a")
+
+
+STABLE = (
+    "scheduler_schedule_attempts_total",
+    "scheduler_scheduling_attempt_duration_seconds",
+    "scheduler_pod_scheduling_attempts",
+    "scheduler_framework_extension_point_duration_seconds",
+    "scheduler_preemption_attempts_total",
+    "scheduler_preemption_victims",
+    "scheduler_pending_pods",
+    "scheduler_queue_incoming_pods_total",
+)
+
+
+def test_the_stable_metrics_have_its_names_types_labels_and_buckets(arena, ours) -> None:
+    pods = _namespace(arena)
+    arena.create_nodes(["a"], allocatable={GPU: "8"})
+    try:
+        pods.create("theirs", scheduler="default-scheduler", gpus=1)
+        pods.create("ours", scheduler="gpu-scheduler", gpus=1)
+        pods.wait_bound("theirs", "ours")
+        eventually(lambda: ours.metric("scheduler_pod_scheduling_attempts_count"))
+        theirs_text = arena.text("/metrics", of="kube-scheduler")
+        ours_text = ours.get("/metrics")[1]
+        for name in STABLE:
+            assert _described(ours_text, name) == _described(theirs_text, name), name
+    finally:
+        arena.delete_namespace(pods.namespace)
+        arena.api("DELETE", "/api/v1/nodes/a")
+
+
+def _described(text: str, name: str) -> tuple[str, set[str], set[float]]:
+    """Type, label names and bucket bounds of a metric."""
+    (kind,) = set(re.findall(rf"^# TYPE {name} (\w+)$", text, re.MULTILINE))
+    labelled = re.findall(rf"^{name}(?:_bucket)?{{([^}}]*)}}", text, re.MULTILINE)
+    labels = {label for found in labelled for label in re.findall(r'(\w+)="', found)}
+    bounds = {bound for found in labelled for bound in re.findall(r'\ble="([^"]+)"', found)}
+    return kind, labels, {round(float(bound), 6) for bound in bounds}
 
 
 def _namespace(plane) -> Pods:
