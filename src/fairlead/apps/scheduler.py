@@ -35,7 +35,7 @@ _VERIFY_EVERY_S = 300.0
 
 
 class Scheduler:
-    """Runs until cancelled or `stop` is called. All of it lives in one event loop."""
+    """Watches, decides and writes until cancelled. All of it lives in one event loop."""
 
     def __init__(
         self,
