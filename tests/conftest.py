@@ -1,0 +1,168 @@
+"""The control planes as fixtures: the real one, shared or of a test's own, and the embedded one.
+
+A test asks for `control_plane` and leaves nothing behind in it; a test that kills things asks for
+`new_control_plane`. Both bring the `server` marker along, and only tests with that marker cause
+the programs to be built. `embedded_plane` needs no build.
+When a test fails, its report says where the logs of the control plane are; otherwise they go.
+"""
+
+import contextlib
+import functools
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from embedded_plane import EmbeddedPlane
+from fairlead.sim.controlplane import ControlPlane
+
+BUILD = Path(__file__).parents[1] / "controlplane" / "build.py"
+PLANES = {"control_plane", "new_control_plane", "embedded_plane"}
+Plane = TypeVar("Plane")
+
+
+@dataclass(slots=True)
+class Scratch:
+    """The folders of this session's control planes, and those that a failed test may need."""
+
+    assets: Path | None = None
+    live: set[Path] = field(default_factory=set)
+    blamed: set[Path] = field(default_factory=set)
+
+
+SCRATCH = pytest.StashKey[Scratch]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[SCRATCH] = Scratch()
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m picks by marker
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "assets" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.server)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build before the first test: a first build outlasts any test's timeout, and is watched."""
+    needy = [item for item in session.items if item.get_closest_marker("server")]
+    if needy and not session.config.option.collectonly:
+        wanted = {name for item in needy for name in getattr(item, "fixturenames", ())}
+        with _shown(session.config):
+            session.config.stash[SCRATCH].assets = _build(["helm"] if "helm" in wanted else [])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed and PLANES & set(getattr(item, "fixturenames", ())):
+        scratch = item.config.stash[SCRATCH]
+        scratch.blamed |= scratch.live
+        logs = "\n".join(str(folder / "logs") for folder in sorted(scratch.live))
+        report.sections.append(("control plane logs, kept", logs))
+    return report
+
+
+@pytest.fixture(scope="session")
+def assets(pytestconfig: pytest.Config) -> Path:
+    """The folder of kube-apiserver, etcd and the other programs."""
+    built = pytestconfig.stash[SCRATCH].assets
+    if built is None:
+        pytest.fail(f"{BUILD} failed; it said why before the first test.", pytrace=False)
+    return built
+
+
+@pytest.fixture(scope="session")
+def helm(assets: Path) -> Path:
+    """The helm program."""
+    return assets / "helm"
+
+
+@pytest.fixture(scope="session")
+def real_plane(assets: Path, pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
+    """etcd and kube-apiserver, shared: leave nothing behind that another test could see."""
+    start = functools.partial(ControlPlane.start, assets)
+    with _started(start, pytestconfig.stash[SCRATCH]) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def control_plane(real_plane: ControlPlane) -> ControlPlane:
+    """The real one, unless a test module says otherwise."""
+    return real_plane
+
+
+@pytest.fixture
+def new_control_plane(
+    assets: Path, pytestconfig: pytest.Config
+) -> Iterator[Callable[..., ControlPlane]]:
+    """Starts a control plane of the test's own, with the options of `ControlPlane.start`."""
+    with contextlib.ExitStack() as stack:
+
+        def start(**options: Any) -> ControlPlane:
+            folder = stack.enter_context(_folder(pytestconfig.stash[SCRATCH]))
+            return stack.enter_context(ControlPlane.start(assets, folder, **options))
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def embedded_plane(pytestconfig: pytest.Config) -> Iterator[EmbeddedPlane]:
+    """The embedded server, shared, in the clothes of a control plane."""
+    with _started(EmbeddedPlane.start, pytestconfig.stash[SCRATCH]) as plane:
+        yield plane
+
+
+@contextlib.contextmanager
+def _started(
+    start: Callable[[Path], contextlib.AbstractContextManager[Plane]], scratch: Scratch
+) -> Iterator[Plane]:
+    """What `start` makes of a scratch folder."""
+    with _folder(scratch) as folder:
+        scratch.blamed.add(folder)  # until it has started
+        with start(folder) as plane:
+            scratch.blamed.discard(folder)
+            yield plane
+
+
+@contextlib.contextmanager
+def _folder(scratch: Scratch) -> Iterator[Path]:
+    """A scratch folder; of it, only the logs outlast a failed test, and nothing another."""
+    folder = Path(tempfile.mkdtemp(prefix="fairlead-e2e-"))
+    scratch.live.add(folder)
+    try:
+        yield folder
+    finally:
+        scratch.live.discard(folder)
+        _clean(folder, keep_logs=folder in scratch.blamed)
+
+
+def _clean(folder: Path, *, keep_logs: bool) -> None:
+    if not keep_logs:
+        shutil.rmtree(folder)
+        return
+    for path in folder.iterdir():
+        if path.is_dir() and path.name != "logs":
+            shutil.rmtree(path)
+        elif path.name != "logs":
+            path.unlink()
+
+
+def _shown(config: pytest.Config) -> contextlib.AbstractContextManager[None]:
+    capture = config.pluginmanager.getplugin("capturemanager")
+    return capture.global_and_fixture_disabled() if capture else contextlib.nullcontext()
+
+
+def _build(extra: list[str]) -> Path | None:
+    command = [sys.executable, str(BUILD), *(["--with", ",".join(extra)] if extra else [])]
+    build = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    return Path(build.stdout.splitlines()[-1]) if build.returncode == 0 else None

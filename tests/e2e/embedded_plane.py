@@ -1,0 +1,67 @@
+"""The embedded server as the scheduler's tests see a control plane.
+
+It is a process of its own, as kube-apiserver is, and runs no controllers, as the real control
+plane does not unless a test starts them.
+"""
+
+import base64
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+from urllib.parse import urlsplit
+
+import yaml
+
+from fairlead.sim.controlplane import ADMIN, ControlPlane, Process
+from fairlead.sim.controlplane.client import Client, trusting
+from fairlead.sim.controlplane.namespaces import delete_namespace
+from fairlead.sim.controlplane.process import wait_until
+
+_START_TIMEOUT_S = 30.0
+
+
+class EmbeddedPlane:
+    """The part of `ControlPlane` that the scheduler's tests use."""
+
+    def __init__(self, directory: Path, kubeconfig: Path) -> None:
+        self.logs = directory / "logs"
+        self._kubeconfig = kubeconfig
+        document = yaml.safe_load(kubeconfig.read_text())
+        cluster = document["clusters"][0]["cluster"]
+        authority = directory / "ca.crt"
+        authority.write_bytes(base64.b64decode(cluster["certificate-authority-data"]))
+        self._port = urlsplit(cluster["server"]).port
+        self._tls = trusting(authority)
+        self._token = document["users"][0]["user"]["token"]
+        self._admin = self.connect()
+        self.api = self._admin.api
+
+    @classmethod
+    @contextlib.contextmanager
+    def start(cls, directory: Path) -> Iterator[Self]:
+        """Serves on a free port until the block ends."""
+        kubeconfig, logs = directory / "kubeconfig", directory / "logs"
+        logs.mkdir()
+        command = [sys.executable, "-m", "fairlead.sim.apiserver", "--no-controllers",
+                   "--kubeconfig-out", str(kubeconfig)]  # fmt: skip
+        with Process("the embedded server", command, logs / "embedded-server.log") as process:
+            # It writes the file, whole, when it serves.
+            wait_until(kubeconfig.exists, process, "starting", _START_TIMEOUT_S)
+            plane = cls(directory, kubeconfig)
+            with plane._admin:
+                yield plane
+
+    def connect(self) -> Client:
+        return Client(self._port, self._tls, token=self._token)
+
+    def kubeconfig_for(self, identity: str = ADMIN) -> Path:
+        """The same for everyone: the embedded server knows one token and no RBAC."""
+        return self._kubeconfig
+
+    #: This needs no more of a control plane than `connect`.
+    create_nodes = ControlPlane.create_nodes
+
+    def delete_namespace(self, name: str) -> None:
+        delete_namespace(self._admin, name)
