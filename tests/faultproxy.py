@@ -12,7 +12,14 @@ generators: whole lines of the real watch in, bytes for the client out; several 
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Mapping,
+)
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Self
@@ -29,7 +36,7 @@ Event = Mapping[str, Any]
 Chunks = AsyncGenerator[bytes, None]
 WatchFault = Callable[[Chunks], Chunks]
 Forward = Callable[[], Awaitable[web.Response]]
-RequestFault = Callable[[Forward], Awaitable[web.Response]]
+RequestFault = Callable[[Forward], Coroutine[Any, Any, web.Response]]
 
 _HOP_BY_HOP = {"connection", "transfer-encoding", "content-length", "content-encoding", "host"}
 
@@ -62,7 +69,7 @@ class FaultProxy:
         self._on_watch: list[_Armed] = []
         self._on_request: list[_Armed] = []
         self._open: dict[int, web.Request] = {}
-        self._forwarding: set[asyncio.Task[web.Response]] = set()
+        self._under_way: set[asyncio.Task[web.Response]] = set()
 
     @property
     def access(self) -> Access:
@@ -135,9 +142,9 @@ class FaultProxy:
     async def __aexit__(self, *_: object) -> None:
         self.cut()
         await self._runner.cleanup()
-        for forwarding in self._forwarding:
-            forwarding.cancel()
-        await asyncio.gather(*self._forwarding, return_exceptions=True)
+        for task in self._under_way:
+            task.cancel()
+        await asyncio.gather(*self._under_way, return_exceptions=True)
         await self._session.close()
         await asyncio.sleep(0)
 
@@ -155,17 +162,24 @@ class FaultProxy:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         for armed in self._on_request:
             if armed.take(request):
-                return await armed.fault(lambda: self._forward(request))
-        return await (self._stream(request) if _is_watch(request) else self._forward(request))
+                return await self._to_the_end(armed.fault(lambda: self._forward(request)))
+        if _is_watch(request):
+            return await self._stream(request)
+        return await self._to_the_end(self._forward(request))
+
+    async def _to_the_end(self, work: Coroutine[Any, Any, web.Response]) -> web.Response:
+        """Goes on even if the client hangs up: the server gets the request all the same."""
+        task = asyncio.create_task(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._ended)
+        return await asyncio.shield(task)
+
+    def _ended(self, task: asyncio.Task[web.Response]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled():
+            task.exception()  # seen; who still listens has got it as well
 
     async def _forward(self, request: web.Request) -> web.Response:
-        """The server's reply. It gets the whole request even if the client hangs up meanwhile."""
-        forwarding = asyncio.create_task(self._exchange(request))
-        self._forwarding.add(forwarding)
-        forwarding.add_done_callback(self._forwarding.discard)
-        return await asyncio.shield(forwarding)
-
-    async def _exchange(self, request: web.Request) -> web.Response:
         async with self._asked(request) as answer:
             return await _whole(answer)
 
