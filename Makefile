@@ -19,8 +19,8 @@ test: setup ## all tests, on a real kube-apiserver and etcd
 	@$(VENV)/python controlplane/build.py
 	@$(VENV)/python -m pytest
 
-fast: setup ## the tests that need no server (under a minute)
-	@$(VENV)/python -m pytest -m "not server" -q
+fast: setup ## the tests that start no server and no program (under a minute)
+	@$(VENV)/python -m pytest -m "not server and not program" -q
 
 check: setup ## format, lint, types, layers
 	@$(VENV)/ruff format --check .

@@ -9,6 +9,7 @@ When a test fails, its report says where the logs of the control plane are; othe
 import contextlib
 import functools
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,8 @@ from embedded_plane import EmbeddedPlane
 from fairlead.sim.controlplane import ControlPlane
 
 BUILD = Path(__file__).parents[1] / "controlplane" / "build.py"
+#: Fixtures of tests that start `fairlead up` as a user does.
+PROGRAMS = {"up", "start"}
 PLANES = {"control_plane", "new_control_plane", "embedded_plane"}
 Plane = TypeVar("Plane")
 
@@ -41,13 +44,19 @@ SCRATCH = pytest.StashKey[Scratch]()
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[SCRATCH] = Scratch()
+    # A shell that runs us in the background has us ignore Ctrl-C, and our children with us.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m picks by marker
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "assets" in getattr(item, "fixturenames", ()):
+        fixtures = getattr(item, "fixturenames", ())
+        if "assets" in fixtures:
             item.add_marker(pytest.mark.server)
+        if PROGRAMS & set(fixtures):
+            item.add_marker(pytest.mark.program)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

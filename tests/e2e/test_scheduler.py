@@ -11,7 +11,7 @@ from fairleads import FAIRLEAD, Pods, eventually, fairlead
 @pytest.fixture(
     params=[
         pytest.param("real_plane", marks=pytest.mark.server, id="real"),
-        pytest.param("embedded_plane", id="embedded"),
+        pytest.param("embedded_plane", id="embedded", marks=pytest.mark.program),
     ]
 )
 def control_plane(request):
