@@ -64,7 +64,8 @@ class Builder:
     def finished(self) -> list[str]:
         """The programs that look finished to the next builder."""
         stores = (self.home / "cache").glob("control-plane/*-v*/*")
-        return sorted(path.name for path in stores)
+        # A folder of a build under way may be called partial-v… by chance.
+        return sorted(path.name for path in stores if not path.parent.match("partial-*"))
 
     def count_builds(self) -> int:
         return len(self.calls.read_text().splitlines()) if self.calls.exists() else 0
