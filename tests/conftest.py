@@ -24,8 +24,8 @@ from embedded_plane import EmbeddedPlane
 from fairlead.sim.controlplane import ControlPlane
 
 BUILD = Path(__file__).parents[1] / "controlplane" / "build.py"
-#: Fixtures of tests that start `fairlead up` as a user does.
-PROGRAMS = {"up", "start"}
+#: Fixtures of tests that start our programs as a user does.
+PROGRAMS = {"up", "start", "builder", "embedded_plane"}
 PLANES = {"control_plane", "new_control_plane", "embedded_plane"}
 Plane = TypeVar("Plane")
 
