@@ -9,7 +9,6 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from fairlead.cluster.arrays import PerNode
 from fairlead.cluster.labels import LabelColumn
 from fairlead.cluster.pod_index import PodIndex
 from fairlead.model.nodes import Node
@@ -107,10 +106,6 @@ class Columns:
                 self._vectors.clear()
             self._vectors[amounts] = vector
         return vector
-
-    def of_resource(self, table: npt.NDArray[np.int64], resource: str) -> PerNode | None:
-        index = self.resource_index.get(resource)
-        return None if index is None else table[index]
 
     def _intern_taints(self, taints: tuple[Taint, ...]) -> int:
         found = self._taint_set_of.get(taints)

@@ -77,10 +77,6 @@ class Engine:
         flush = self._flushed_s + FLUSH_EVERY_S
         return flush if due is None else min(due, flush)
 
-    def profile_of(self, scheduler: str) -> Profile | None:
-        placement = self._placements.get(scheduler)
-        return placement.profile if placement else None
-
     # -- what the API server shows -----------------------------------------------------------
 
     def _see_pod(self, pod: Pod, now: float) -> list[Instruction]:
