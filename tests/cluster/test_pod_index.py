@@ -1,7 +1,7 @@
 """Whatever is asked and whoever comes and goes, the counts equal a look at every pod."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead.cluster.pod_index import PodIndex, PodQuery
@@ -45,6 +45,7 @@ STEPS = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(STEPS, max_size=12), QUERIES, PODS)
 def test_counts_follow_the_pods(steps, last, newcomer) -> None:
     index, asked, namespaces = PodIndex(ROWS), {last}, {}
