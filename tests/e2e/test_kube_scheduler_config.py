@@ -23,6 +23,7 @@ from fairlead.apps.kube_scheduler.args import KINDS
 from fairlead.apps.kube_scheduler.catalogue import PLUGINS
 from fairlead.apps.kube_scheduler.merging import merge
 from fairlead.plugins.registry import Registry
+from fairleads import FAIRLEAD, eventually, fairlead
 
 KUBECONFIG = {
     "apiVersion": "v1",
@@ -467,3 +468,27 @@ def test_any_mixture_is_merged_alike(points: dict[str, Any], oracle: KubeSchedul
 
     assert bool(problems) == bool(theirs.error), (problems, theirs.error)
     assert theirs.error or ours(whole) == theirs
+
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "05-from-kube-scheduler" / "scheduler.yaml"
+
+
+def test_run_tells_each_note_in_its_log(embedded_plane: Any) -> None:
+    with fairlead(embedded_plane, "--config", str(EXAMPLE)) as program:
+        eventually(lambda: program.get("/readyz")[0] == 200)
+        noted = [r["key"] for r in program.records if r["event"] == "configuration note"]
+
+    assert noted == ["parallelism"]
+
+
+def test_run_does_not_start_with_what_it_cannot_honour(embedded_plane: Any, tmp_path: Path) -> None:
+    file = tmp_path / "scheduler.yaml"
+    file.write_text(EXAMPLE.read_text() + "extenders: [{urlPrefix: 'http://x', filterVerb: f}]\n")
+
+    done = subprocess.run(
+        [FAIRLEAD, "run", "--config", file], capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"fairlead: {file}: extenders[0]: ")
+    assert done.stderr.count("\n") == 1

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from fairlead.apps.kube_scheduler.format import Int32, Strict
+from fairlead.apps.kube_scheduler.format import Int32, Strict, last_key
 
 
 class Args(Strict):
@@ -158,5 +158,5 @@ _INNER: dict[str, type[msgspec.Struct]] = {
 
 def keys_at(plugin: str, path: str) -> tuple[str, ...]:
     """The keys known at a place in a plugin's arguments."""
-    place = path.replace("[...]", "").rpartition(".")[2]
+    place = last_key(path)
     return _INNER.get(place, KINDS[plugin]).__struct_encode_fields__

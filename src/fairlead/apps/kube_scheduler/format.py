@@ -3,6 +3,7 @@
 A null means the same as leaving the key out, as for kube-scheduler; `without_nulls` sees to it.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
@@ -131,6 +132,7 @@ class Configuration(Strict):
     delay_cache_until_active: bool = False
 
 
+_INDEX = re.compile(r"\[[^]]*\]")
 _POINTS = dict.fromkeys(Plugins.__struct_encode_fields__, PluginSet)
 _STRUCTS: dict[str, type[msgspec.Struct]] = {
     "$": Configuration,
@@ -148,9 +150,14 @@ _STRUCTS: dict[str, type[msgspec.Struct]] = {
 }
 
 
+def last_key(path: str) -> str:
+    """Of "$.profiles[0]" it is "profiles"."""
+    return _INDEX.sub("", path).rpartition(".")[2]
+
+
 def keys_at(path: str) -> tuple[str, ...]:
-    """The keys that are known at a place such as "$.profiles[...].plugins"."""
-    place = path.replace("[...]", "").rpartition(".")[2] or "$"
+    """The keys that are known at a place such as "$.profiles[0].plugins"."""
+    place = last_key(path) or "$"
     return _STRUCTS[place].__struct_encode_fields__
 
 
