@@ -283,6 +283,16 @@ PLUGINS, ARGS = "profiles[0].plugins", "profiles[0].pluginConfig[0]"
             f"'Trimaran' is none of kube-scheduler's own plugins; {WRITE_ONE}",
         ),
         (
+            enabled("score", "GpuBestFit"),
+            f"{PLUGINS}.score.enabled[0]",
+            f"'GpuBestFit' is none of kube-scheduler's own plugins; {WRITE_ONE}",
+        ),
+        (
+            enabled("filter", "ImageLocality"),
+            f"{PLUGINS}.filter.enabled[0]",
+            "ImageLocality has nothing to say here; it works at score",
+        ),
+        (
             configured("NodeResourcesFit", "{scoringStrategi: {}}"),
             f"{ARGS}.args",
             "unknown key 'scoringStrategi'; did you mean 'scoringStrategy'?",
@@ -347,7 +357,7 @@ PLUGINS, ARGS = "profiles[0].plugins", "profiles[0].pluginConfig[0]"
 def test_what_cannot_be_honoured_names_the_key_and_what_to_do(
     text: str, key: str, says: str
 ) -> None:
-    assert f"{key}: {says}" in problems(text)
+    assert problems(text) == [f"{key}: {says}"]
 
 
 @pytest.mark.parametrize(
@@ -450,7 +460,11 @@ def test_run_serves_the_names_of_the_file(tmp_path: Path) -> None:
     ("text", "options", "says"),
     [
         ("profiles:" + PACKING, {"scheduler_name": "c"}, "serves packer, and not 'c'"),
-        ("profiles:" + PACKING, {"profile": "spread"}, "leave out --profile"),
+        (
+            "profiles:" + PACKING,
+            {"profile": "spread", "scheduler_name": "packer"},
+            "has profiles of its own; leave out --profile",
+        ),
         ("parallelism: 0\nprofiles:" + PACKING, {}, "scheduler.yaml: parallelism: 0 is too small"),
         ("parallelism: 0\nprofiles: [{}, {}]", {}, r"more: `fairlead check-config .*yaml`\)"),
     ],

@@ -77,7 +77,9 @@ def _plan_moved(options: Options, moved: Translation) -> Plan:
         more = len(moved.problems) - 1
         rest = f" (and {more} more: `fairlead check-config {options.config}`)" if more else ""
         raise ConfigError(f"{options.config}: {moved.problems[0]}{rest}")
-    names = _named_by_file(options.scheduler_name, options.profile, list(moved.profiles))
+    if options.profile is not None:
+        raise ConfigError(f"{options.config} has profiles of its own; leave out --profile")
+    names = _named_by_file(options.scheduler_name, list(moved.profiles))
     return Plan(
         profiles={name: moved.profiles[name] for name in names},
         address=options.address or DEFAULT_ADDRESS,
@@ -91,7 +93,12 @@ def _served(options: Options, config: configs.Config) -> list[configs.ProfileCon
     """A name given by the user is served alone, by the profile asked for or the one so called."""
     name, profile = options.scheduler_name, options.profile
     if config.profiles and not (name and profile):
-        chosen = _named_by_file(name, profile, [p.scheduler_name for p in config.profiles])
+        if profile is not None:
+            raise ConfigError(
+                "the configuration says which profile serves which name; "
+                "leave out --profile, or give --scheduler-name with it"
+            )
+        chosen = _named_by_file(name, [p.scheduler_name for p in config.profiles])
         return [p for p in config.profiles if p.scheduler_name in chosen]
     if name is None and profile is None:
         return [configs.ProfileConfig(n, n) for n in profiles.SERVED_BY_DEFAULT]
@@ -101,13 +108,8 @@ def _served(options: Options, config: configs.Config) -> list[configs.ProfileCon
     return [configs.ProfileConfig(name or profile, profile)]
 
 
-def _named_by_file(name: str | None, profile: str | None, names: Sequence[str]) -> Sequence[str]:
+def _named_by_file(name: str | None, names: Sequence[str]) -> Sequence[str]:
     """Of the scheduler names in the file, those to serve."""
-    if profile is not None:
-        raise ConfigError(
-            "the configuration says which profile serves which name; "
-            "leave out --profile, or give --scheduler-name with it"
-        )
     if name is None:
         return names
     if name not in names:

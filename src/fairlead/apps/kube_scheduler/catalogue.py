@@ -64,6 +64,10 @@ COMPANIONS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+def works_at(point: str, name: str) -> bool:
+    return name in PLUGINS and point in PLUGINS[name].points
+
+
 def unknown(name: str) -> str:
     """What to say about a plugin that kube-scheduler does not bring along."""
     near = get_close_matches(name, PLUGINS, n=1, cutoff=0.75)

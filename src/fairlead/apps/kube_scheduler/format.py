@@ -158,7 +158,7 @@ def last_key(path: str) -> str:
 def keys_at(path: str) -> tuple[str, ...]:
     """The keys that are known at a place such as "$.profiles[0].plugins"."""
     place = last_key(path) or "$"
-    return _STRUCTS[place].__struct_encode_fields__
+    return _STRUCTS.get(place, Configuration).__struct_encode_fields__
 
 
 def without_nulls(value: Any) -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from fairlead.apps.findings import Finding
-from fairlead.apps.kube_scheduler.catalogue import PLUGINS, unknown
+from fairlead.apps.kube_scheduler.catalogue import PLUGINS, unknown, works_at
 from fairlead.apps.kube_scheduler.format import Enabled, Plugins, PluginSet
 
 _ALL = "*"
@@ -59,17 +59,13 @@ def _merged_into_defaults(asked: PluginSet) -> list[Enabled]:
     return merged + [p for place, p in enumerate(asked.enabled) if place not in replacing]
 
 
-def _works_at(point: str, name: str) -> bool:
-    return name in PLUGINS and point in PLUGINS[name].points
-
-
 def _expansion(point: str, chosen: PluginSet, multi: list[Enabled]) -> list[str]:
     """What multiPoint brings to this point, before the point's own choice is looked at."""
     disabled = {plugin.name for plugin in chosen.disabled}
     if _ALL in disabled:
         return []
     names = [plugin.name for plugin in multi]
-    return [name for name in names if _works_at(point, name) and name not in disabled]
+    return [name for name in names if works_at(point, name) and name not in disabled]
 
 
 def _expanded(point: str, chosen: PluginSet, multi: list[Enabled]) -> tuple[str, ...]:
@@ -83,7 +79,7 @@ def _expanded(point: str, chosen: PluginSet, multi: list[Enabled]) -> tuple[str,
 def _weights(plugins: list[Enabled]) -> dict[str, int]:
     weights: dict[str, int] = {}
     for plugin in plugins:
-        if _works_at("score", plugin.name):
+        if works_at("score", plugin.name):
             weights.setdefault(plugin.name, plugin.weight or 1)
     return weights
 
@@ -94,7 +90,7 @@ def _refused(asked: Plugins, key: str) -> Iterator[Finding]:
             where = f"{key}.{point}.enabled[{place}]"
             if plugin.name not in PLUGINS:
                 yield Finding(where, _not_enabled(plugin.name))
-            elif point != _MULTI and not _works_at(point, plugin.name):
+            elif point != _MULTI and not works_at(point, plugin.name):
                 points = ", ".join(sorted(PLUGINS[plugin.name].points))
                 text = f"{plugin.name} has nothing to say here; it works at {points}"
                 yield Finding(where, text)

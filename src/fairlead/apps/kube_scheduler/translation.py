@@ -16,6 +16,7 @@ from fairlead.apps.kube_scheduler.catalogue import (
     MUTE_SCORES,
     OF_POD_GROUPS,
     PLUGINS,
+    works_at,
 )
 from fairlead.apps.kube_scheduler.merging import Merged
 from fairlead.model.errors import ConfigError
@@ -71,9 +72,9 @@ class Translator:
                 self.notes.append(Finding(key, f"ignored: {plugin} takes no arguments"))
 
     def _made(self, point: str, merged: Merged, accept: Callable[[Plugin, str], T]) -> dict[str, T]:
-        """Ours by the names of theirs."""
+        """Ours by the names of theirs. Names that are wrong here have been complained about."""
         made: dict[str, T] = {}
-        for name in merged.points[point]:
+        for name in (n for n in merged.points[point] if works_at(point, n)):
             with suppress(_NotYet):
                 made[name] = self._one(name, point, accept)
                 continue
