@@ -10,7 +10,6 @@ import yaml
 
 from fairlead.apps import kube_scheduler
 from fairlead.apps.findings import Translation
-from fairlead.apps.kube_scheduler.translation import PREEMPTS
 from fairlead.apps.run import Options, plan
 from fairlead.cluster.aspects import Aspect
 from fairlead.model.errors import ConfigError
@@ -86,9 +85,7 @@ def told(findings: list[Any]) -> list[str]:
 
 
 def problems(text: str, registry: Registry | None = None) -> list[str]:
-    """All but that preemption is missing, which no file here is about."""
-    found = told(read(text, registry).problems)
-    return [problem for problem in found if "DefaultPreemption" not in problem]
+    return told(read(text, registry).problems)
 
 
 # -- what becomes of profiles --------------------------------------------------------------------
@@ -215,15 +212,11 @@ def test_what_a_plugin_cannot_be_told_yet_is_a_problem() -> None:
     assert problem == f"{key}: is not honoured yet; leave it out, {LEAVE}"
 
 
-def test_preemption_is_taken_over_or_told() -> None:
-    wanted, unwanted = read(""), read(disabled("postFilter", "DefaultPreemption"))
+def test_preemption_is_taken_over() -> None:
+    (evicts,) = read("").profiles.values()
+    (patient,) = read(disabled("postFilter", "DefaultPreemption")).profiles.values()
 
-    (profile,) = wanted.profiles.values()
-    told_of = "DefaultPreemption is not honoured yet" in " ".join(told(wanted.problems))
-    assert getattr(profile, PREEMPTS, False) != told_of
-    (profile,) = unwanted.profiles.values()
-    assert not getattr(profile, PREEMPTS, False)
-    assert told(unwanted.problems) == []
+    assert (evicts.preempts, patient.preempts) == (True, False)
 
 
 def test_what_the_registry_lacks_is_not_honoured_yet() -> None:

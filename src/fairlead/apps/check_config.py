@@ -11,7 +11,6 @@ import msgspec
 from fairlead.apps import kube_scheduler, plugin_files
 from fairlead.apps.findings import Finding
 from fairlead.apps.kube_scheduler.format import KIND
-from fairlead.apps.kube_scheduler.translation import PREEMPTS
 from fairlead.apps.run import Options, plan
 from fairlead.model.errors import ConfigError
 from fairlead.placement.profile import Profile
@@ -55,7 +54,7 @@ def _profile(name: str, profile: Profile) -> dict[str, Any]:
         "filters": [_plugin(rule) for rule in profile.filters],
         "scores": [{**_plugin(score), "weight": weight} for score, weight in profile.scores],
         "picker": _plugin(profile.picker) if profile.picker else None,
-        PREEMPTS: bool(getattr(profile, PREEMPTS, False)),
+        "preempts": profile.preempts,
     }
 
 
@@ -81,7 +80,7 @@ def _lines(report: Report) -> Iterator[str]:
         yield f"  scores: {', '.join(weighed) or 'none'}"
         if profile["picker"]:
             yield f"  picker: {_named(profile['picker'])}"
-        yield f"  preemption: {'yes' if profile[PREEMPTS] else 'no'}"
+        yield f"  preemption: {'yes' if profile['preempts'] else 'no'}"
     yield from (f"note: {note}" for note in report.notes)
     yield from (f"problem: {problem}" for problem in report.problems)
     yield f"{report.file}: {_verdict(report)}"

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from fairlead.apps import plugin_files
 from fairlead.apps.findings import Finding
@@ -27,8 +27,6 @@ from fairlead.plugins.registry import Registry
 
 _LEAVE = "or leave the pods that need it with kube-scheduler"
 _CLAIMS = "pods with resource claims are refused for now; leave them with kube-scheduler"
-#: The attribute of a Profile that says whether it evicts pods to make room for others.
-PREEMPTS = "preempts"
 #: Settings of plugins that do not change where pods go.
 _HARMLESS_ARGS: Mapping[str, str] = {
     "DefaultPreemption": "ignored: Fairlead looks at all nodes for somebody to evict",
@@ -60,8 +58,12 @@ class Translator:
         filters = self._made("filter", merged, plugin_files.as_filter)
         scores = self._made("score", merged, plugin_files.as_score)
         weighed = ((score, float(merged.weights[plugin])) for plugin, score in scores.items())
-        found = Profile(name, (*filters.values(), NodeTrusted()), tuple(weighed))
-        return self._preempting(found, wanted=merged.has("DefaultPreemption", "postFilter"))
+        return Profile(
+            name,
+            (*filters.values(), NodeTrusted()),
+            tuple(weighed),
+            preempts=merged.has("DefaultPreemption", "postFilter"),
+        )
 
     def note_args(self, given: Mapping[str, str]) -> None:
         """Notes about arguments that the file gives; `given` says where, by plugin."""
@@ -110,14 +112,6 @@ class Translator:
             where = "here" if point == "score" else "at multiPoint"
             text = f"{name} is not honoured yet; disable it {where} if you can do without, {_LEAVE}"
             self.problems.append(Finding(key, text))
-
-    def _preempting(self, profile: Profile, *, wanted: bool) -> Profile:
-        if PREEMPTS in {f.name for f in fields(Profile)}:
-            changes: dict[str, Any] = {PREEMPTS: wanted}
-            return replace(profile, **changes)
-        if wanted:
-            self._missing("DefaultPreemption", "postFilter")
-        return profile
 
 
 def _always_there(merged: Merged, key: str) -> Iterator[Finding]:
