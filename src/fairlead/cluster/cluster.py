@@ -21,8 +21,9 @@ from fairlead.cluster.changes import ChangeLog
 from fairlead.cluster.columns import NOBODY, Columns
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.nodes import Node
-from fairlead.model.pods import Amounts, HostPort, Pod
+from fairlead.model.pods import Amounts, HostPort, Pod, PodRequest, Side
 
+_NO_SIDES = Side(0)
 _TAKEN = Aspect.USAGE | Aspect.PODS
 _TAKEN_WITH_PORTS = _TAKEN | Aspect.PORTS
 
@@ -63,6 +64,14 @@ class Cluster:
         node = self.columns.nodes[row]
         assert node is not None, f"row {row} holds no node"
         return node
+
+    def request_of(
+        self, pod: Pod, marks: tuple[str, ...] = (), sides: Side = _NO_SIDES
+    ) -> PodRequest:
+        """What rules see of the pod; pods with equal requests get equal answers."""
+        pods = self.columns.pods
+        seen = pods.keys_asked | pods.keys_wished if sides & Side.WISHES else pods.keys_asked
+        return pod.request_with(marks, seen, images=bool(sides & Side.IMAGES))
 
     def pods_on(self, node: str) -> list[Pod]:
         return [self.holdings[uid].pod for uid in self._on_node.get(node, ())]
@@ -133,18 +142,22 @@ class Cluster:
         """The pod is on its way to the node: what it needs is taken from now on."""
         assert pod.uid not in self.holdings, f"{pod.key} already holds something"
         request = pod.request
-        self._hold(Holding(pod, node, request.resources, request.scored, request.host_ports, True))
+        self._hold(Holding(pod, node, request.resources, pod.held_scored, request.host_ports, True))
 
     def confirm(self, pod: Pod) -> Aspect:
         """The API server shows the pod on its node. Says what that changed for others."""
         held = self.holdings.get(pod.uid)
-        if held is not None and held.node == pod.node and held.amounts == pod.usage:
+        if held is not None and (held.node, held.amounts, held.scored) == (
+            pod.node,
+            pod.usage,
+            pod.held_scored,
+        ):
             changed = self._relabel(held, pod)
             held.pod, held.assumed = pod, False
             return changed
         freed = self.remove(pod.uid)
-        request = pod.request
-        self._hold(Holding(pod, pod.node, pod.usage, request.scored, request.host_ports, False))
+        ports = pod.request.host_ports
+        self._hold(Holding(pod, pod.node, pod.usage, pod.held_scored, ports, False))
         return freed
 
     def remove(self, uid: str) -> Aspect:
@@ -232,4 +245,8 @@ def _difference(old: Node, new: Node) -> Aspect:
         changed |= Aspect.ANNOTATIONS
     if old.taints != new.taints or old.unschedulable != new.unschedulable:
         changed |= Aspect.TAINTS
+    if old.images != new.images:
+        changed |= Aspect.IMAGES
+    if old.features != new.features:
+        changed |= Aspect.FEATURES
     return changed

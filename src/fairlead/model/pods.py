@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from enum import IntFlag, StrEnum, auto
 
 from fairlead.model.selectors import PodTerm, Requirement, SpreadRule
 
@@ -51,6 +51,14 @@ class NodeTerm:
 
 
 @dataclass(frozen=True, slots=True)
+class PreferredTerm:
+    """Nodes that the pod would like to be on, and how much: 1 to 100."""
+
+    weight: int
+    term: NodeTerm
+
+
+@dataclass(frozen=True, slots=True)
 class HostPort:
     port: int
     protocol: str = "TCP"
@@ -63,6 +71,16 @@ class HostPort:
 
 
 ANY_ADDRESS = HostPort(0).ip
+
+
+class Side(IntFlag):
+    """Sides of a pod that become part of its request only if a plugin of the profile looks there.
+
+    Most profiles do not, and pods that differ in these alone then share their answers.
+    """
+
+    IMAGES = auto()  #: the images it runs
+    WISHES = auto()  #: labels that others' preferred terms ask about
 
 
 @dataclass(frozen=True, eq=True)
@@ -86,6 +104,15 @@ class PodRequest:
     near: tuple[PodTerm, ...] = ()
     apart: tuple[PodTerm, ...] = ()
     spread: tuple[SpreadRule, ...] = ()
+    #: The same as wishes: nodes, spreading, and pods to be near (weight above 0) or apart (below).
+    preferred: tuple[PreferredTerm, ...] = ()
+    soft_spread: tuple[SpreadRule, ...] = ()
+    wishes: tuple[tuple[PodTerm, int], ...] = ()
+    #: What the node's kubelet must declare to be able to do.
+    features: tuple[str, ...] = ()
+    #: Images of its containers (so many of them) and image volumes, with a tag or digest each.
+    images: tuple[str, ...] = ()
+    containers: int = 0
     #: Whom others see: namespace, and the labels that somebody's selector asks about.
     namespace: str = ""
     labels: tuple[tuple[str, str], ...] = ()
@@ -98,7 +125,8 @@ class PodRequest:
         object.__setattr__(self, "_hash", hash((
             self.resources, self.scored, self.node_name, self.node_selector, self.node_terms,
             self.tolerations, self.host_ports, self.near, self.apart, self.spread,
-            self.namespace, self.labels, self.marks,
+            self.preferred, self.soft_spread, self.wishes, self.features, self.images,
+            self.containers, self.namespace, self.labels, self.marks,
         )))  # fmt: skip
 
     def __hash__(self) -> int:
@@ -111,7 +139,7 @@ class PodRequest:
     @property
     def own_keys(self) -> frozenset[str]:
         """Label keys that its own terms ask about: a pod may be meant by its own rules."""
-        if not (self.near or self.apart or self.spread):
+        if not (self.near or self.apart or self.spread or self.soft_spread):
             return frozenset()
         terms: tuple[PodTerm | SpreadRule, ...] = (*self.near, *self.apart, *self.spread)
         keys = (term.selector.keys for term in terms if term.selector is not None)
@@ -143,8 +171,13 @@ class Pod:
     request: PodRequest = field(default_factory=PodRequest)
     #: What it takes from its node; differs from the request after an in-place resize.
     usage: Amounts = ()
+    #: The same for scoring; None where it is what the request says.
+    usage_scored: tuple[int, int] | None = None
     #: Set when the pod cannot be understood; it is refused with this sentence.
     problem: str = ""
+    #: As in the request; kept apart, since few profiles look at them.
+    images: tuple[str, ...] = ()
+    containers: int = 0
     #: Reason and message of its PodScheduled=False condition, so that it is not written twice.
     condition: tuple[str, str] = ("", "")
 
@@ -152,8 +185,17 @@ class Pod:
     def key(self) -> str:
         return f"{self.namespace}/{self.name}"
 
+    @property
+    def held_scored(self) -> tuple[int, int]:
+        """Cpu and memory that it counts for in scores, once it is on a node."""
+        return self.request.scored if self.usage_scored is None else self.usage_scored
+
     def request_with(
-        self, marks: tuple[str, ...] = (), seen_by: frozenset[str] = frozenset()
+        self,
+        marks: tuple[str, ...] = (),
+        seen_by: frozenset[str] = frozenset(),
+        *,
+        images: bool = False,
     ) -> PodRequest:
         """The request, with what plugins read of the pod and what others' selectors see of it.
 
@@ -162,12 +204,14 @@ class Pod:
         """
         request = self.request
         seen = seen_by | request.own_keys
-        if not marks and not seen:
+        if not (marks or seen or images):
             return request
         found = ((key, self.annotations.get(key, self.labels.get(key))) for key in marks)
         return replace(
             request,
-            namespace=self.namespace,
+            images=self.images if images else (),
+            containers=self.containers if images else 0,
+            namespace=self.namespace if seen or marks else "",
             labels=tuple(sorted((k, v) for k, v in self.labels.items() if k in seen)),
             marks=tuple((key, value) for key, value in found if value is not None),
         )

@@ -1,8 +1,11 @@
 """A profile: the opinions that decide where pods of one scheduler name go."""
 
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 
-from fairlead.plugins.api import Filter, Opinion, Picker, Plugin, marks_of
+from fairlead.model.pods import Side
+from fairlead.plugins.api import Filter, Opinion, Picker, Plugin, marks_of, sides_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -16,8 +19,11 @@ class Profile:
     picker: Picker | None = None
     #: Pod labels and annotations that some plugin reads.
     marks: tuple[str, ...] = field(init=False)
+    #: Sides of the pod that some plugin looks at.
+    sides: Side = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "sides", reduce(or_, map(sides_of, self.plugins), Side(0)))
         found = dict.fromkeys(mark for plugin in self.plugins for mark in marks_of(plugin))
         object.__setattr__(self, "marks", tuple(found))
 
