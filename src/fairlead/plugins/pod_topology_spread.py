@@ -6,20 +6,22 @@ from typing import ClassVar
 
 import numpy as np
 
-from fairlead.cluster.arrays import Codes, NodeMask, PerNode
+from fairlead.cluster.arrays import Codes, NodeMask, NodeScores, PerNode
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
-from fairlead.cluster.pod_index import in_namespace
 from fairlead.model.pods import PodRequest
 from fairlead.model.selectors import PodTerm, SpreadRule
 from fairlead.plugins.api import Reason
-from fairlead.plugins.node_affinity import NodeAffinity
-from fairlead.plugins.taint_toleration import TaintToleration
+from fairlead.plugins.soft_spread import rated
+from fairlead.plugins.spreading import has_all_keys, matching, welcome
 
 
 @dataclass(frozen=True, slots=True)
 class PodTopologySpread:
-    """Refuses a domain that would be more than maxSkew ahead of the emptiest one."""
+    """Refuses a domain that would be more than maxSkew ahead of the emptiest one.
+
+    Of the others it likes those best that soft rules (ScheduleAnyway) find emptiest.
+    """
 
     name: ClassVar[str] = "PodTopologySpread"
     reads: ClassVar[Aspect] = Aspect.PODS | Aspect.LABELS | Aspect.TAINTS
@@ -30,47 +32,36 @@ class PodTopologySpread:
         return bool(request.spread)
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
-        allowed = _has_all_keys(request, nodes)
+        allowed = has_all_keys(request.spread, nodes)
         counted = allowed & nodes.present()
         for rule in request.spread:
             allowed &= ~_is_skewed(rule, request, nodes, counted)
         return allowed
 
+    def cares(self, request: PodRequest, nodes: Nodes) -> bool:
+        return bool(request.soft_spread)
+
+    def rank(self, request: PodRequest, nodes: Nodes, left: NodeMask) -> NodeScores:
+        return rated(request.soft_spread, request, nodes, left)
+
     def reasons(self, request: PodRequest, nodes: Nodes) -> Iterable[Reason]:
-        keyless = ~_has_all_keys(request, nodes)
+        keyless = ~has_all_keys(request.spread, nodes)
         skewed = ~self.allows(request, nodes) & ~keyless
         yield Reason(f"{self.refusal} (missing required label)", keyless, nodes.none())
         yield Reason(self.refusal, skewed, skewed)
 
 
-def _has_all_keys(request: PodRequest, nodes: Nodes) -> NodeMask:
-    found = nodes.all()
-    for rule in request.spread:
-        found &= nodes.has_label(rule.topology_key)
-    return found
-
-
 def _is_skewed(rule: SpreadRule, request: PodRequest, nodes: Nodes, counted: NodeMask) -> NodeMask:
     domains = nodes.domains(rule.topology_key)
-    counted = counted & _welcome(rule, request, nodes)
+    counted = counted & welcome(rule, request, nodes)
     there = np.flatnonzero(counted)
     if not len(there):
         return nodes.none()
-    sums, seen = _by_domain(domains, _matching(rule, request, nodes), there)
+    sums, seen = _by_domain(domains, matching(rule, request, nodes), there)
     fewest = 0 if np.count_nonzero(seen) < rule.min_domains else int(sums[seen].min())
     itself = nodes.means_itself(request, (_term(rule, request),))
     skewed: NodeMask = sums[domains] + int(itself) - fewest > rule.max_skew
     return skewed
-
-
-def _welcome(rule: SpreadRule, request: PodRequest, nodes: Nodes) -> NodeMask:
-    """Nodes that count at all: those where the pod could go, as far as the rule looks at that."""
-    welcome = nodes.all()
-    if rule.honours_affinity:
-        welcome &= NodeAffinity().allows(request, nodes)
-    if rule.honours_taints:
-        welcome &= TaintToleration().allows(request, nodes)
-    return welcome
 
 
 def _by_domain(domains: Codes, counts: PerNode, rows: PerNode) -> tuple[PerNode, NodeMask]:
@@ -80,13 +71,6 @@ def _by_domain(domains: Codes, counts: PerNode, rows: PerNode) -> tuple[PerNode,
     seen = np.zeros(size, dtype=np.bool_)
     seen[domains[rows]] = True
     return sums, seen
-
-
-def _matching(rule: SpreadRule, request: PodRequest, nodes: Nodes) -> PerNode:
-    if rule.selector is None or not rule.selector.lines:
-        # kube-scheduler counts nobody for an empty selector, though the pod itself is meant by it.
-        return np.zeros(len(nodes), dtype=np.int64)
-    return nodes.pods_meant(in_namespace(request.namespace, rule.selector))
 
 
 def _term(rule: SpreadRule, request: PodRequest) -> PodTerm:
