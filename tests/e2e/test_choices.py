@@ -28,6 +28,8 @@ class Scene:
     asks: Body
     there: list[Body] = field(default_factory=list)
     nodes: dict[str, Body] = field(default_factory=lambda: {"a": {}, "b": {}, "c": {}})
+    #: Services and the like that tell which pods belong together, by path.
+    kin: dict[str, Body] = field(default_factory=dict)
 
 
 def soft(*keys: str) -> Body:
@@ -36,6 +38,10 @@ def soft(*keys: str) -> Body:
 
 def zone(name: str) -> Body:
     return {"labels": {"zone": name}}
+
+
+def real_zone(name: str) -> Body:
+    return {"labels": {"topology.kubernetes.io/zone": name}}
 
 
 def prefers(**weights: int) -> Body:
@@ -81,6 +87,24 @@ def on(node: str, **more: Any) -> Body:
 
 def web(*nodes: str) -> list[Body]:
     return [on(node, metadata={"labels": WEB}) for node in nodes]
+
+
+SERVICE = {"spec": {"selector": WEB, "ports": [{"port": 80}]}}
+WORKLOAD = {
+    "spec": {
+        "selector": {"matchLabels": WEB},
+        "template": {
+            "metadata": {"labels": WEB},
+            "spec": {"containers": [{"name": "main", "image": "x"}]},
+        },
+    }
+}
+BARE_WORKLOAD = {"spec": {**WORKLOAD["spec"], "selector": WEB}}
+
+
+def made_by(version: str, kind: str) -> Body:
+    owner = {"apiVersion": version, "kind": kind, "name": "web", "uid": "1", "controller": True}
+    return {"metadata": {"labels": WEB, "ownerReferences": [owner]}}
 
 
 SCENES = {
@@ -180,6 +204,47 @@ SCENES = {
     "near those that had to be near such a pod": Scene(
         "b", {"metadata": {"labels": WEB}}, there=[on("b", affinity=needs())]
     ),
+    "away from others of the same service": Scene(
+        "c", {"metadata": {"labels": WEB}}, there=web("a", "b"), kin={"api/v1:services": SERVICE}
+    ),
+    "in another zone than others of the same service": Scene(
+        "d",
+        {"metadata": {"labels": WEB}},
+        there=web("a", "b"),
+        kin={"api/v1:services": SERVICE},
+        nodes=dict(zip("abcd", map(real_zone, "1112"), strict=True)),
+    ),
+    "a node in no zone is not held to zones": Scene(
+        "e",
+        {"metadata": {"labels": WEB}},
+        there=web("a", "b", "e"),
+        kin={"api/v1:services": SERVICE},
+        nodes={**dict(zip("abcd", map(real_zone, "1112"), strict=True)), "e": {}},
+    ),
+    "away from others of the same ReplicaSet": Scene(
+        "c",
+        made_by("apps/v1", "ReplicaSet"),
+        there=web("a", "b"),
+        kin={"apis/apps/v1:replicasets": WORKLOAD},
+    ),
+    "away from others of the same StatefulSet": Scene(
+        "c",
+        made_by("apps/v1", "StatefulSet"),
+        there=web("a", "b"),
+        kin={"apis/apps/v1:statefulsets": {"spec": {**WORKLOAD["spec"], "serviceName": "x"}}},
+    ),
+    "away from others of the same ReplicationController": Scene(
+        "c",
+        made_by("v1", "ReplicationController"),
+        there=web("a", "b"),
+        kin={"api/v1:replicationcontrollers": BARE_WORKLOAD},
+    ),
+    "rules of its own in place of the service's": Scene(
+        "c",
+        {**spread(HOST), "metadata": {"labels": {"app": "web", "is": "special"}}},
+        there=web("a", "a", "b", "b", "c"),
+        kin={"api/v1:services": {"spec": {"selector": {"is": "special"}, "ports": [{"port": 80}]}}},
+    ),
     "where the image is": Scene(
         "b",
         {"container": {"image": "big:1"}},
@@ -223,16 +288,26 @@ def test_both_choose_the_best_node(arena, scene: Scene) -> None:
             _create_node(arena, name, **options)
         for number, pod in enumerate(scene.there):
             pods.create(f"there-{number}", scheduler="nobody", **pod)
+        for kind, body in scene.kin.items():
+            path = "/" + kind.replace(":", f"/namespaces/{namespace}/")
+            status, answer = arena.api("POST", path, {"metadata": {"name": "web"}, **body})
+            assert status == 201, answer
         for scheduler in ("default-scheduler", OURS):
             _wait_until_known(pods, scheduler, list(scene.nodes)[-1])
-            pods.create("asks", scheduler=scheduler, **scene.asks)
-            chosen = pods.wait_bound("asks")["asks"]
-            _remove(pods, "asks")
-            assert (scheduler, chosen) == (scheduler, scene.best)
+            if scene.kin:  # told apart from nodes and pods: nothing shows that it has arrived
+                eventually(lambda: _choice(pods, scheduler, scene) == scene.best, what=scheduler)  # noqa: B023
+            assert (scheduler, _choice(pods, scheduler, scene)) == (scheduler, scene.best)
     finally:
         arena.delete_namespace(namespace)
         for name in scene.nodes:
             arena.api("DELETE", f"/api/v1/nodes/{name}")
+
+
+def _choice(pods: Pods, scheduler: str, scene: Scene) -> str:
+    pods.create("asks", scheduler=scheduler, **scene.asks)
+    chosen = pods.wait_bound("asks")["asks"]
+    _remove(pods, "asks")
+    return chosen
 
 
 def _create_node(plane: ControlPlane, name: str, **options: Any) -> None:

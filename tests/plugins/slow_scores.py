@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from fairlead.model.nodes import Node
 from fairlead.model.pods import NodeTerm, Pod
-from fairlead.model.selectors import PodTerm, Requirement, SpreadRule
+from fairlead.model.selectors import LabelSelector, PodTerm, Requirement, SpreadRule
 
 MIB = 1 << 20
 HOST = "kubernetes.io/hostname"
@@ -23,6 +23,7 @@ class Scene:
     asks: Pod
     left: set[str]
     namespaces: dict[str, dict[str, str]]
+    kin: LabelSelector | None = None
 
     def on(self, name: str) -> list[Pod]:
         return [pod for pod in self.pods if pod.node == name]
@@ -241,6 +242,17 @@ def soft_spread(scene: Scene, rules: tuple[SpreadRule, ...], *, all_keys: bool) 
     return dict.fromkeys(scene.left, 0) | {
         name: 100 * (high + low - burden) // high if high else 100 for name, burden in whole.items()
     }
+
+
+def system_spread(scene: Scene) -> dict[str, int]:
+    own = scene.asks.request.soft_spread
+    if own:
+        return soft_spread(scene, own, all_keys=True)
+    kin = scene.kin
+    if kin is None:
+        return dict.fromkeys(scene.left, 0)
+    rules = SpreadRule(HOST, 3, kin), SpreadRule("topology.kubernetes.io/zone", 5, kin)
+    return soft_spread(scene, rules, all_keys=False)
 
 
 def counted(scene: Scene, rule: SpreadRule, node: Node) -> bool:

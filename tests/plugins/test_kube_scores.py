@@ -3,6 +3,7 @@
 import random
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 import slow_scores as slow
 from builders import a_node, a_pod, a_taint, near, selects
 from contract import random_node, random_pod
+from fairlead.apps.profiles import built_in
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.kin import Kin
 from fairlead.model.nodes import GPU, Image
 from fairlead.model.pods import NodeTerm, Pod, PreferredTerm, Side, Toleration
 from fairlead.model.selectors import LabelSelector, PodTerm, Requirement, SpreadRule
@@ -26,17 +29,18 @@ from fairlead.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from fairlead.plugins.image_locality import ImageLocality
 from fairlead.plugins.inter_pod_affinity import InterPodAffinity
 from fairlead.plugins.node_affinity import AddedAffinity, NodeAffinity
-from fairlead.plugins.pod_topology_spread import PodTopologySpread
+from fairlead.plugins.pod_topology_spread import DefaultConstraint, PodTopologySpread
 from fairlead.plugins.taint_toleration import TaintToleration
 
 GIB, MIB = 1 << 30, 1 << 20
 HOST = "kubernetes.io/hostname"
+ALL_SIDES = Side.IMAGES | Side.WISHES | Side.KIN
 
 
 def scores(plugin, cluster: Cluster, pod: Pod, left: set[str] | None = None) -> dict[str, float]:
     """As a view asks."""
     nodes = cluster.nodes
-    request = cluster.request_of(pod, (), Side.IMAGES | Side.WISHES)
+    request = cluster.request_of(pod, (), ALL_SIDES)
     mask = nodes.present() if left is None else nodes.named(left)
     if isinstance(plugin, Rank):
         cares = plugin.cares(request, nodes)
@@ -339,6 +343,79 @@ class TestSoftSpread:
         assert set(scores(PodTopologySpread(), zones(), self.pod(*rules)).values()) == {0}
 
 
+class TestDefaultSpread:
+    """For pods that say nothing themselves, by whom they belong with."""
+
+    def test_kin_are_those_of_all_services_and_of_the_owner(self) -> None:
+        kin = Kin()
+        pod = a_pod(labels={"app": "web", "tier": "x"}, owner=("ReplicaSet", "web-1"))
+        assert kin.of(pod) is None
+        kin.put("Service", "default", "web", selects(app="web"))
+        kin.put("Service", "default", "db", selects(app="db"))
+        kin.put("Service", "default", "all", LabelSelector())
+        kin.put("Service", "other", "x", selects(tier="x"))
+        assert kin.of(pod) == selects(app="web")
+        kin.put("ReplicaSet", "default", "web-1", selects(app="web", tier="x"))
+        kin.put("StatefulSet", "default", "web-1", selects(no="body"))
+        assert kin.of(pod) == selects(app="web", tier="x")
+        assert kin.of(a_pod(labels={"app": "web"})) == selects(app="web")
+        kin.put("Service", "default", "web", None)
+        kin.put("ReplicaSet", "default", "web-1", None)
+        assert kin.of(pod) is None
+
+    def cluster(self) -> Cluster:
+        cluster = zones(*(a_pod(f"w{i}", node=n, labels=WEB) for i, n in enumerate("aab")))
+        cluster.kin.put("Service", "default", "web", selects(**WEB))
+        return cluster
+
+    def test_the_systems_rules(self) -> None:
+        # three nodes: ln 5 = 1.609 a pod, and 2 for the skew: a: 3.2+2 → 5, b: 1.6+2 → 4, c: 2
+        expected = {"a": 40, "b": 60, "c": 100}
+        plugin, cluster = PodTopologySpread("System"), self.cluster()
+        assert scores(plugin, cluster, a_pod(labels=WEB)) == expected
+        assert set(scores(plugin, cluster, a_pod(labels={"app": "db"})).values()) == {0}
+
+    def test_rules_of_its_own_stand_alone(self) -> None:
+        own = a_pod(labels=WEB, spread=(SpreadRule(HOST, 9, selects(**WEB)),))
+        assert set(scores(PodTopologySpread("System"), self.cluster(), own).values()) == {0}
+
+    def test_a_list_can_forbid(self) -> None:
+        rule = PodTopologySpread("List", (DefaultConstraint("zone", 1, "DoNotSchedule"),))
+        cluster = self.cluster()
+        request = cluster.request_of(a_pod(labels=WEB), (), rule.sides)
+        assert rule.applies(request, cluster.nodes)
+        assert rule.allows(request, cluster.nodes).tolist() == [False, True, False]
+        assert not rule.applies(cluster.request_of(a_pod(), (), rule.sides), cluster.nodes)
+
+    def test_a_list_is_as_strict_as_a_pods_own_rules(self) -> None:
+        rule = PodTopologySpread("List", (DefaultConstraint("zone", 1, "ScheduleAnyway"),))
+        found = scores(rule, self.cluster(), a_pod(labels=WEB))
+        assert found == {"a": 33, "b": 100, "c": 0}
+
+    def test_only_profiles_that_look_at_kin_tell_pods_apart_by_it(self) -> None:
+        cluster = self.cluster()
+        web, db = a_pod(labels=WEB), a_pod(labels={"app": "db"})
+        assert cluster.request_of(web) == cluster.request_of(db)
+        assert PodTopologySpread().sides == Side(0)
+        assert built_in("default-scheduler").sides & Side.KIN
+        assert not built_in("gpu-scheduler").sides
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"defaulting": "System", "default_constraints": [("zone", 1, "ScheduleAnyway")]},
+            {"default_constraints": [("zone", 1, "ScheduleAnyway")] * 2},
+            {"default_constraints": [("", 1, "ScheduleAnyway")]},
+            {"default_constraints": [("zone", 0, "ScheduleAnyway")]},
+        ],
+    )
+    def test_options_must_make_sense(self, options) -> None:
+        keys = ("topology_key", "max_skew", "when_unsatisfiable")
+        constraints = [dict(zip(keys, c, strict=True)) for c in options["default_constraints"]]
+        with pytest.raises(msgspec.ValidationError, match="default_constraints"):
+            msgspec.convert({**options, "default_constraints": constraints}, PodTopologySpread)
+
+
 class TestImages:
     def test_scaled_by_how_many_have_it_and_clamped(self) -> None:
         here = (Image(("x:1", "x@sha256:0"), 1000 * MIB),)
@@ -410,7 +487,7 @@ def random_scene(dice: random.Random) -> tuple[Cluster, slow.Scene]:
     names = [f"n{number}" for number in range(dice.randint(1, 7))]
     nodes = {name: random_node(dice, name) for name in names}
     if dice.random() < 0.7:
-        nodes = {name: _with_hostname(node) for name, node in nodes.items()}
+        nodes = {name: _labelled(dice, node) for name, node in nodes.items()}
     pods = [_wishing(dice, random_pod(dice, number)) for number in range(dice.randint(0, 20))]
     asks = a_pod(
         labels={"app": dice.choice("abc")},
@@ -431,14 +508,19 @@ def random_scene(dice: random.Random) -> tuple[Cluster, slow.Scene]:
     cluster = a_cluster(*nodes.values(), pods=tuple(pods))
     spaces = {"default": {"team": dice.choice("xy")}}
     cluster.put_namespace("default", spaces["default"])
+    served = dice.random() < 0.7
+    if served:
+        cluster.kin.put("Service", "default", "web", selects(app="a"))
+    kin = selects(app="a") if served and asks.labels["app"] == "a" else None
     left = set(dice.sample(names, dice.randint(1, len(names))))
     there = [pod for pod in pods if pod.node in nodes]
-    return cluster, slow.Scene(nodes, there, asks, left, spaces)
+    return cluster, slow.Scene(nodes, there, asks, left, spaces, kin)
 
 
-def _with_hostname(node):
+def _labelled(dice: random.Random, node):
+    zone = {"topology.kubernetes.io/zone": dice.choice("12")} if dice.random() < 0.7 else {}
     return a_node(
-        node.name, labels={**node.labels, HOST: node.name}, allocatable=node.allocatable,
+        node.name, labels={**node.labels, **zone, HOST: node.name}, allocatable=node.allocatable,
         taints=node.taints, images=node.images,
     )  # fmt: skip
 
@@ -475,6 +557,7 @@ JUDGES = {
         PodTopologySpread(),
         lambda s: slow.soft_spread(s, s.asks.request.soft_spread, all_keys=True),
     ),
+    "default spreading": (PodTopologySpread("System"), slow.system_spread),
     "images": (ImageLocality(), slow.images),
 }  # fmt: skip
 
@@ -486,7 +569,7 @@ def test_arrays_agree_with_the_slow_and_simple_scores(judge, dice: random.Random
     plugin, slowly = judge
     cluster, scene = random_scene(dice)
     expected = slowly(scene)
-    request = cluster.request_of(scene.asks, (), Side.IMAGES | Side.WISHES)
+    request = cluster.request_of(scene.asks, (), ALL_SIDES)
     if isinstance(plugin, Rank) and not plugin.cares(request, cluster.nodes):
         assert len(set(expected.values())) == 1, "it should have cared"
     else:

@@ -31,7 +31,7 @@ _SCORES: Mapping[str, tuple[tuple[Opinion, float], ...]] = {
         (TaintToleration(), 3.0),
         (NodeAffinity(), 2.0),
         (LeastAllocated(), 1.0),
-        (PodTopologySpread(), 2.0),
+        (PodTopologySpread("System"), 2.0),
         (InterPodAffinity(), 2.0),
         (NodeResourcesBalancedAllocation(), 1.0),
         (ImageLocality(), 1.0),

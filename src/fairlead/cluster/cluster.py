@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from fairlead.cluster.aspects import EVERYTHING, NOTHING, Aspect
 from fairlead.cluster.changes import ChangeLog
 from fairlead.cluster.columns import NOBODY, Columns
+from fairlead.cluster.kin import Kin
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Amounts, HostPort, Pod, PodRequest, Side
@@ -45,6 +46,7 @@ class Cluster:
 
     def __init__(self) -> None:
         self.columns = Columns()
+        self.kin = Kin()
         self.changes = ChangeLog()
         self.row_of: dict[str, int] = {}
         self.holdings: dict[str, Holding] = {}
@@ -71,7 +73,9 @@ class Cluster:
         """What rules see of the pod; pods with equal requests get equal answers."""
         pods = self.columns.pods
         seen = pods.keys_asked | pods.keys_wished if sides & Side.WISHES else pods.keys_asked
-        return pod.request_with(marks, seen, images=bool(sides & Side.IMAGES))
+        spreads = pod.request.spread or pod.request.soft_spread
+        kin = self.kin.of(pod) if sides & Side.KIN and not spreads else None
+        return pod.request_with(marks, seen, images=bool(sides & Side.IMAGES), kin=kin)
 
     def pods_on(self, node: str) -> list[Pod]:
         return [self.holdings[uid].pod for uid in self._on_node.get(node, ())]

@@ -6,6 +6,7 @@ from enum import Enum, auto
 
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
+from fairlead.model.selectors import LabelSelector
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,16 @@ class NamespaceSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class KinSeen:
+    """A Service or an owner of pods was added or changed, or (selector None) selects nothing."""
+
+    kind: str
+    namespace: str
+    name: str
+    selector: LabelSelector | None
+
+
+@dataclass(frozen=True, slots=True)
 class Decide:
     """Try to place the next pod, if one is due."""
 
@@ -97,6 +108,7 @@ Event = (
     | NodeDistrusted
     | TrustRestored
     | NamespaceSeen
+    | KinSeen
     | Decide
     | BindDone
     | BindFailed

@@ -12,6 +12,7 @@ from functools import lru_cache
 import msgspec
 from msgspec import Raw
 
+from fairlead.kube.kin import OWNERS
 from fairlead.kube.requests import (
     ContainerParts,
     RequestParts,
@@ -25,6 +26,13 @@ from fairlead.model.pods import Amounts, Pod, PodRequest, Taint
 from fairlead.model.quantities import amount
 
 
+class _Owner(msgspec.Struct, rename="camel", gc=False):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    controller: bool | None = None
+
+
 class Meta(msgspec.Struct, rename="camel", gc=False):
     name: str = ""
     namespace: str = ""
@@ -34,6 +42,7 @@ class Meta(msgspec.Struct, rename="camel", gc=False):
     deletion_timestamp: str | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
+    owner_references: list[_Owner] | None = None
 
 
 class _Container(msgspec.Struct, rename="camel", gc=False):
@@ -196,6 +205,7 @@ def decode_pod(raw: bytes | Raw) -> Pod:
         request=request,
         usage=usage,
         usage_scored=scored,
+        owner=None if spec.node_name else _owner(meta),
         images=_images_of(tuple(c.image for c in containers), bytes(spec.volumes)),
         containers=len(containers),
         problem=problem,
@@ -223,6 +233,15 @@ def decode_node(raw: bytes | Raw) -> Node:
 def decode_namespace(raw: bytes | Raw) -> Namespace:
     meta = _namespaces.decode(raw).metadata
     return Namespace(meta.name, meta.uid, meta.resource_version, meta.labels or {})
+
+
+def _owner(meta: Meta) -> tuple[str, str] | None:
+    """The controller, if it is of a kind whose selector tells which pods belong together."""
+    for owner in meta.owner_references or ():
+        if owner.controller:
+            known = (owner.api_version, owner.kind) in OWNERS
+            return (owner.kind, owner.name) if known else None
+    return None
 
 
 def _understand(

@@ -196,6 +196,14 @@ def _spread(raw: bytes, unsatisfiable: str) -> tuple[SpreadRule, ...]:
     )
 
 
+def read_selector(raw: bytes, *, labels_only: bool) -> LabelSelector | None:
+    """The selector of a Service or a workload; None for one that is absent."""
+    if labels_only:
+        labels = _json(raw, dict[str, str], None)
+        return None if labels is None else _selector(_LabelSelector(match_labels=labels))
+    return _selector(_json(raw, _LabelSelector, None))
+
+
 def _selector(found: _LabelSelector | None) -> LabelSelector | None:
     if found is None:
         return None

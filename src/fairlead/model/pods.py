@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntFlag, StrEnum, auto
 
-from fairlead.model.selectors import PodTerm, Requirement, SpreadRule
+from fairlead.model.selectors import LabelSelector, PodTerm, Requirement, SpreadRule
 
 # Amounts by resource name, sorted by name: hashable, so that equal needs can share work.
 Amounts = tuple[tuple[str, int], ...]
@@ -81,6 +81,7 @@ class Side(IntFlag):
 
     IMAGES = auto()  #: the images it runs
     WISHES = auto()  #: labels that others' preferred terms ask about
+    KIN = auto()  #: the pods that it belongs with, by Services and its owner
 
 
 @dataclass(frozen=True, eq=True)
@@ -113,6 +114,8 @@ class PodRequest:
     #: Images of its containers (so many of them) and image volumes, with a tag or digest each.
     images: tuple[str, ...] = ()
     containers: int = 0
+    #: The pods that it belongs with, if it says nothing itself about how to spread.
+    kin: LabelSelector | None = None
     #: Whom others see: namespace, and the labels that somebody's selector asks about.
     namespace: str = ""
     labels: tuple[tuple[str, str], ...] = ()
@@ -126,7 +129,7 @@ class PodRequest:
             self.resources, self.scored, self.node_name, self.node_selector, self.node_terms,
             self.tolerations, self.host_ports, self.near, self.apart, self.spread,
             self.preferred, self.soft_spread, self.wishes, self.features, self.images,
-            self.containers, self.namespace, self.labels, self.marks,
+            self.containers, self.kin, self.namespace, self.labels, self.marks,
         )))  # fmt: skip
 
     def __hash__(self) -> int:
@@ -175,6 +178,8 @@ class Pod:
     usage_scored: tuple[int, int] | None = None
     #: Set when the pod cannot be understood; it is refused with this sentence.
     problem: str = ""
+    #: Kind and name of the controller that made it, if that says which pods belong together.
+    owner: tuple[str, str] | None = None
     #: As in the request; kept apart, since few profiles look at them.
     images: tuple[str, ...] = ()
     containers: int = 0
@@ -196,6 +201,7 @@ class Pod:
         seen_by: frozenset[str] = frozenset(),
         *,
         images: bool = False,
+        kin: LabelSelector | None = None,
     ) -> PodRequest:
         """The request, with what plugins read of the pod and what others' selectors see of it.
 
@@ -203,7 +209,7 @@ class Pod:
         replicas of a StatefulSet, say) still share their answers.
         """
         request = self.request
-        seen = seen_by | request.own_keys
+        seen = seen_by | request.own_keys | (kin.keys if kin else frozenset())
         if not (marks or seen or images):
             return request
         found = ((key, self.annotations.get(key, self.labels.get(key))) for key in marks)
@@ -211,6 +217,7 @@ class Pod:
             request,
             images=self.images if images else (),
             containers=self.containers if images else 0,
+            kin=kin,
             namespace=self.namespace if seen or marks else "",
             labels=tuple(sorted((k, v) for k, v in self.labels.items() if k in seen)),
             marks=tuple((key, value) for key, value in found if value is not None),

@@ -23,7 +23,10 @@ class Profile:
     sides: Side = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sides", reduce(or_, map(sides_of, self.plugins), Side(0)))
+        sides = [sides_of(rule, as_filter=True) for rule in self.filters]
+        sides += [sides_of(score) for score, _ in self.scores]
+        sides += [sides_of(self.picker)] if self.picker else []
+        object.__setattr__(self, "sides", reduce(or_, sides, Side(0)))
         found = dict.fromkeys(mark for plugin in self.plugins for mark in marks_of(plugin))
         object.__setattr__(self, "marks", tuple(found))
 

@@ -148,9 +148,13 @@ def marks_of(plugin: Plugin) -> tuple[str, ...]:
     return tuple(getattr(plugin, "marks", ()))
 
 
-def sides_of(plugin: Plugin) -> Side:
-    """Sides of the pod that the plugin looks at; they become part of the request."""
-    return Side(getattr(plugin, "sides", 0))
+def sides_of(plugin: Plugin, *, as_filter: bool = False) -> Side:
+    """Sides of the pod that the plugin looks at; they become part of the request.
+
+    One that is both a filter and a score may look at others as a filter.
+    """
+    sides = getattr(plugin, "sides", 0)
+    return Side(getattr(plugin, "filter_sides", sides) if as_filter else sides)
 
 
 def reasons_of(rule: Filter, request: PodRequest, nodes: Nodes) -> Iterable[Reason]:

@@ -26,6 +26,7 @@ class InterPodAffinity:
     refusal: ClassVar[str] = "node(s) didn't match pod affinity rules"
     curable: ClassVar[bool] = True
     sides: ClassVar[Side] = Side.WISHES
+    filter_sides: ClassVar[Side] = Side(0)
 
     def __post_init__(self) -> None:
         if not 0 <= self.hard_pod_affinity_weight <= 100:

@@ -14,9 +14,14 @@ from fairlead.plugins.spreading import Rules, has_all_keys, matching, welcome
 _HOSTNAME = "kubernetes.io/hostname"
 
 
-def rated(rules: Rules, request: PodRequest, nodes: Nodes, left: NodeMask) -> NodeScores:
-    """The fewer pods there are in a node's domains the better; 0 where it lacks a key."""
-    keyed = has_all_keys(rules, nodes)
+def rated(
+    rules: Rules, request: PodRequest, nodes: Nodes, left: NodeMask, *, lenient: bool = False
+) -> NodeScores:
+    """The fewer pods there are in a node's domains the better.
+
+    A node that lacks a key gets 0, or (lenient) is looked at by the other rules only.
+    """
+    keyed = nodes.all() if lenient else has_all_keys(rules, nodes)
     compared = left & keyed
     if not compared.any():
         return np.zeros(len(nodes))
@@ -35,13 +40,14 @@ def _burden(
         # Each node is its own domain, whatever its label says, and counts without conditions.
         size = int(np.count_nonzero(compared))
     else:
-        domains = nodes.domains(rule.topology_key)
+        domains = nodes.domains(rule.topology_key)  # without the label a domain, too: only its
+        # size matters, since nothing is counted there
         size = len(np.unique(domains[compared]))
-        there = np.flatnonzero(counted & welcome(rule, request, nodes))
+        there = np.flatnonzero(counted & (domains >= 0) & welcome(rule, request, nodes))
         sums = np.bincount(domains[there], pods[there], minlength=int(domains.max()) + 2)
         pods = sums[domains].astype(np.int64)
-    burden: NodeScores = pods.astype(np.float64) * math.log(size + 2) + float(rule.max_skew - 1)
-    return burden
+    burden = pods.astype(np.float64) * math.log(size + 2) + float(rule.max_skew - 1)
+    return np.where(nodes.has_label(rule.topology_key), burden, 0.0)
 
 
 def _rounded(numbers: NodeScores) -> PerNode:
