@@ -1,13 +1,14 @@
 """Scenes in which one node is best: kube-scheduler and the profile made after it must agree."""
 
 import itertools
+import subprocess
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from fairlead.sim.controlplane import ControlPlane
-from fairleads import Pods, eventually, fairlead
+from fairleads import FAIRLEAD, Pods, eventually, fairlead
 
 HOST = "kubernetes.io/hostname"
 OURS = "like-default"
@@ -297,6 +298,30 @@ def test_both_choose_the_best_node(arena, scene: Scene) -> None:
             if scene.kin:  # told apart from nodes and pods: nothing shows that it has arrived
                 eventually(lambda: _choice(pods, scheduler, scene) == scene.best, what=scheduler)  # noqa: B023
             assert (scheduler, _choice(pods, scheduler, scene)) == (scheduler, scene.best)
+    finally:
+        arena.delete_namespace(namespace)
+        for name in scene.nodes:
+            arena.api("DELETE", f"/api/v1/nodes/{name}")
+
+
+def test_explain_knows_what_pods_belong_with(arena) -> None:
+    scene = SCENES["away from others of the same service"]
+    namespace = "choices-explained"
+    assert arena.api("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})[0] == 201
+    pods = Pods(arena, namespace)
+    try:
+        for name in scene.nodes:
+            _create_node(arena, name)
+        for number, pod in enumerate(scene.there):
+            pods.create(f"there-{number}", scheduler="nobody", **pod)
+        body = {"metadata": {"name": "web"}, **SERVICE}
+        assert arena.api("POST", f"/api/v1/namespaces/{namespace}/services", body)[0] == 201
+        pods.create("asks", scheduler="nobody", **scene.asks)
+        options = ["--profile", "default-scheduler", "--scheduler-name", "nobody"]
+        access = ["--kubeconfig", str(arena.kubeconfig_for("system:kube-scheduler"))]
+        words = [str(FAIRLEAD), "explain", f"{namespace}/asks", *options, *access]
+        told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        assert "it would go to node c" in told
     finally:
         arena.delete_namespace(namespace)
         for name in scene.nodes:

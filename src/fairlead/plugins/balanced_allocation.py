@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fairlead.cluster.arrays import NodeScores, PerNode
+from fairlead.cluster.arrays import NodeMask, NodeScores, PerNode
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.pods import PodRequest
@@ -42,10 +42,17 @@ def _evenness(used: PerNode, capacity: PerNode) -> PerNode:
     there = capacity > 0
     shares = np.where(there, np.minimum(used / np.maximum(capacity, 1), 1.0), 0.0)
     kinds = there.sum(axis=0)
-    mean = shares.sum(axis=0) / np.maximum(kinds, 1)
-    variance = np.where(there, (shares - mean) ** 2, 0.0).sum(axis=0) / np.maximum(kinds, 1)
     # Of two, half of what lies between them: the same, without the loss of digits on the way.
-    between = np.where(there, shares, 0.0).max(axis=0) - np.where(there, shares, 1.0).min(axis=0)
-    deviation = np.where(kinds == 2, between / 2, np.where(kinds > 2, np.sqrt(variance), 0.0))
+    between = shares.max(axis=0) - np.where(there, shares, 1.0).min(axis=0)
+    deviation = np.where(kinds == 2, between / 2, 0.0)
+    if len(capacity) > 2:
+        deviation = np.where(kinds > 2, _deviation(shares, there, kinds), deviation)
     evenness: PerNode = ((1.0 - deviation) * 100.0).astype(np.int64)
     return evenness
+
+
+def _deviation(shares: NodeScores, there: NodeMask, kinds: PerNode) -> NodeScores:
+    count = np.maximum(kinds, 1)
+    mean = shares.sum(axis=0) / count
+    deviation: NodeScores = np.sqrt(np.where(there, (shares - mean) ** 2, 0.0).sum(axis=0) / count)
+    return deviation
