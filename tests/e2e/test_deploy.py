@@ -277,6 +277,32 @@ def _evict_somebody(plane: ControlPlane, pods: Pods) -> None:
     assert pods.wait_bound("urgent") == {"urgent": "crowded"}
 
 
+def test_default_spreading_needs_only_the_rights_in_its_own_file(
+    new_control_plane: Callable[..., ControlPlane], tmp_path: Path
+) -> None:
+    policy, audit = tmp_path / "policy.yaml", tmp_path / "audit.log"
+    policy.write_text(AUDIT_POLICY)
+    flags = [f"--audit-policy-file={policy}", f"--audit-log-path={audit}"]
+    plane = new_control_plane(apiserver_flags=[*flags, "--feature-gates=WatchList=false"])
+    install(plane)
+    more = DEPLOY / "default-spreading.yaml"
+    kubectl(plane, f"apply -f {more}")
+    eventually(lambda: may(plane, "watch", "services"))
+    plane.create_nodes(1)
+    pods = Pods(plane, "default")
+
+    options = ("--profile", "default-scheduler", "--scheduler-name", "like-default")
+    with fairlead(plane, *options, kubeconfig=plane.kubeconfig_for(IDENTITY)):
+        pods.create("p", scheduler="like-default")
+        pods.wait_bound("p")
+        eventually(lambda: pods.events("p"))
+
+    asked = [entry for entry in _audited(audit) if entry["user"]["username"] == IDENTITY]
+    assert [e for e in asked if e["responseStatus"].get("code") in (401, 403)] == []
+    used = {_permission_of(entry["objectRef"], entry["verb"]) for entry in asked}
+    assert used - set(_granted(the("ClusterRole"))) == set(_granted(the("ClusterRole", more)))
+
+
 @contextlib.contextmanager
 def _slow_to_bind_in(plane: ControlPlane, namespace: str) -> Iterator[None]:
     """Binds in this namespace take longer than the binder waits, so that it looks at the pod.

@@ -32,6 +32,12 @@ def gpus(count: int, **more: Any) -> dict[str, Any]:
     return {"allocatable": {GPU: str(count)}, **more}
 
 
+def names(*lists: list[str]) -> dict[str, Any]:
+    """Node affinity to nodes that are in all of these lists."""
+    fields = [{"key": "metadata.name", "operator": "In", "values": values} for values in lists]
+    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchFields": fields}]}}}
+
+
 SCENES = {
     "no nodes at all": Scene({}, {"gpus": 1}),
     "more cards than any node has": Scene({"a": gpus(4), "b": gpus(8)}, {"gpus": 9}),
@@ -58,6 +64,46 @@ SCENES = {
                     }
                 }
             }
+        },
+    ),
+    "terms that name no node in common": Scene(
+        {"a": gpus(8), "b": gpus(8)}, {"affinity": names(["a"], ["b"])}
+    ),
+    "terms that name one node, which is tainted": Scene(
+        {"a": gpus(8, taints=[TAINT]), "b": gpus(8), "c": gpus(8)}, {"affinity": names(["a"])}
+    ),
+    "a node that is not there": Scene({"a": gpus(8)}, {"affinity": names(["nowhere"])}),
+    "a number that is none": Scene(
+        {"a": gpus(8, labels={"rank": "1_000"})},
+        {
+            "affinity": {
+                "nodeAffinity": {
+                    REQUIRED: {
+                        "nodeSelectorTerms": [
+                            {
+                                "matchExpressions": [
+                                    {"key": "rank", "operator": "Gt", "values": ["3"]}
+                                ]
+                            }
+                        ]
+                    }
+                }
+            }
+        },
+    ),
+    "what no kubelet here declares": Scene(
+        {"a": gpus(8)},
+        {
+            "restartPolicy": "Never",
+            "container": {
+                "restartPolicy": "Never",
+                "restartPolicyRules": [
+                    {
+                        "action": "RestartAllContainers",
+                        "exitCodes": {"operator": "In", "values": [42]},
+                    }
+                ],
+            },
         },
     ),
     "a port in use": Scene(

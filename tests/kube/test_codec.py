@@ -5,8 +5,8 @@ import pytest
 
 from fairlead.kube.codec import decode_node, decode_pod
 from fairlead.model.errors import QuantityError
-from fairlead.model.nodes import GPU
-from fairlead.model.pods import HostPort, NodeTerm, Pod, Taint, Toleration
+from fairlead.model.nodes import GPU, Image
+from fairlead.model.pods import HostPort, NodeTerm, Pod, PreferredTerm, Taint, Toleration
 from fairlead.model.selectors import LabelSelector, PodTerm, Requirement, SpreadRule
 
 
@@ -204,3 +204,118 @@ def test_a_node_that_cannot_be_understood_is_an_error_that_says_where() -> None:
     wire = b'{"metadata":{"name":"n"},"status":{"allocatable":{"cpu":"lots"}}}'
     with pytest.raises(QuantityError, match=r"status\.allocatable: 'lots' is not a quantity"):
         decode_node(wire)
+
+
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def test_wishes_are_read() -> None:
+    about = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}
+    found = pod(
+        {
+            "affinity": {
+                "nodeAffinity": {
+                    PREFERRED: [
+                        {
+                            "weight": 7,
+                            "preference": {
+                                "matchExpressions": [{"key": "disk", "operator": "Exists"}]
+                            },
+                        }
+                    ]
+                },
+                "podAffinity": {PREFERRED: [{"weight": 5, "podAffinityTerm": about}]},
+                "podAntiAffinity": {PREFERRED: [{"weight": 3, "podAffinityTerm": about}]},
+            },
+            "topologySpreadConstraints": [
+                {"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"},
+                {"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"},
+            ],
+        }
+    ).request
+    term = PodTerm("zone", LabelSelector((Requirement("app", "In", ("web",)),)), ("ns",))
+    assert found.preferred == (PreferredTerm(7, NodeTerm((Requirement("disk", "Exists"),))),)
+    assert found.wishes == ((term, 5), (term, -3))
+    assert found.soft_spread == (SpreadRule("zone", 2, None),)
+    assert found.spread == (SpreadRule("rack", 1, None),)
+
+
+def test_images_get_the_tag_that_nodes_know_them_by() -> None:
+    images = ["a", "b:1", "host:5000/c", "host:5000/d:2", "e@sha256:0"]
+    found = pod(
+        {
+            "initContainers": [{"name": "i", "image": "init"}],
+            "containers": [{"name": f"c{n}", "image": image} for n, image in enumerate(images)],
+            "volumes": [
+                {"name": "v", "image": {"reference": "vol"}},
+                {"name": "w", "emptyDir": {}},
+            ],
+        }
+    )
+    assert found.containers == 6
+    assert found.images == (
+        "init:latest", "a:latest", "b:1", "host:5000/c:latest", "host:5000/d:2", "e@sha256:0",
+        "vol:latest",
+    )  # fmt: skip
+    assert found.request.images == ()
+
+
+@pytest.mark.parametrize(
+    ("spec", "features"),
+    [
+        ({}, ()),
+        ({"hostNetwork": True}, ()),
+        ({"hostNetwork": True, "hostUsers": True}, ()),
+        ({"hostNetwork": True, "hostUsers": False}, ("UserNamespacesHostNetworkSupport",)),
+        ({"containers": [{"name": "c", "restartPolicyRules": [{"action": "Restart"}]}]}, ()),
+        (
+            {"initContainers": [
+                {"name": "c", "restartPolicyRules": [{"action": "RestartAllContainers"}]}
+            ]},
+            ("RestartAllContainersOnContainerExits",),
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_pod_needs_of_the_kubelet(spec, features) -> None:
+    assert pod(spec).request.features == features
+
+
+def test_pod_level_requests_are_scored_once_the_pod_is_there() -> None:
+    mib = 1 << 20
+    found = pod(
+        {
+            "resources": {"requests": {"cpu": "2"}},
+            "containers": [{"name": "a", "resources": {"requests": {"cpu": "1"}}}, {"name": "b"}],
+        }
+    )
+    assert dict(found.request.resources) == {"cpu": 2000}
+    assert found.request.scored == (1100, 400 * mib)
+    assert found.held_scored == (2000, 400 * mib)
+    plain = pod({"containers": [{"name": "a"}]})
+    assert plain.request.scored == plain.held_scored == (100, 200 * mib)
+
+
+def test_thousands_of_rules_are_refused_for_a_pod_that_waits() -> None:
+    rules = [
+        {"maxSkew": 1, "topologyKey": f"key-{n}", "whenUnsatisfiable": "ScheduleAnyway"}
+        for n in range(10_000)
+    ]
+    waiting = pod({"topologySpreadConstraints": rules})
+    assert waiting.problem == ("the pod has 10000 rules about where it goes; Fairlead honours 256")
+    # its node stays trusted
+    assert pod({"topologySpreadConstraints": rules, "nodeName": "n"}).problem == ""
+
+
+def test_what_a_node_has_and_can_do() -> None:
+    wire = {
+        "metadata": {"name": "n"},
+        "status": {
+            "images": [{"names": ["x@sha256:0", "x:1"], "sizeBytes": 5}, {"sizeBytes": 7}],
+            "declaredFeatures": ["F"],
+        },
+    }
+    raw = json.dumps(wire).encode()
+    found = decode_node(raw)
+    assert found.images == (Image(("x@sha256:0", "x:1"), 5), Image((), 7))
+    assert found.features == ("F",)
+    assert decode_node(raw).images[0] is found.images[0], "equal images are kept once"

@@ -22,13 +22,15 @@ from fairlead.cluster.aspects import EVERYTHING, NOTHING, Aspect
 from fairlead.cluster.changes import ChangeLog
 from fairlead.cluster.columns import Columns
 from fairlead.cluster.draft import Draft
+from fairlead.cluster.kin import Kin
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.nominations import Nominations
 from fairlead.cluster.priority_sums import AmountsByRow, PrioritySums, Share
 from fairlead.model.budgets import Budget
 from fairlead.model.nodes import Node
-from fairlead.model.pods import Amounts, HostPort, Pod
+from fairlead.model.pods import Amounts, HostPort, Pod, PodRequest, Side
 
+_NO_SIDES = Side(0)
 _TAKEN = Aspect.USAGE | Aspect.PODS
 _TAKEN_WITH_PORTS = _TAKEN | Aspect.PORTS
 
@@ -49,7 +51,7 @@ class Holding:
         """What a pending pod would hold there (assumed), or what a bound one does."""
         request = pod.request
         amounts = request.resources if assumed else pod.usage
-        return cls(pod, node, amounts, request.scored, request.host_ports, assumed)
+        return cls(pod, node, amounts, pod.held_scored, request.host_ports, assumed)
 
 
 class Cluster:
@@ -57,6 +59,7 @@ class Cluster:
 
     def __init__(self) -> None:
         self.columns = Columns()
+        self.kin = Kin()
         self.changes = ChangeLog()
         self.row_of: dict[str, int] = {}
         self.holdings: dict[str, Holding] = {}
@@ -79,6 +82,16 @@ class Cluster:
         node = self.columns.nodes[row]
         assert node is not None, f"row {row} holds no node"
         return node
+
+    def request_of(
+        self, pod: Pod, marks: tuple[str, ...] = (), sides: Side = _NO_SIDES
+    ) -> PodRequest:
+        """What rules see of the pod; pods with equal requests get equal answers."""
+        pods = self.columns.pods
+        seen = pods.keys_asked | pods.keys_wished if sides & Side.WISHES else pods.keys_asked
+        spreads = pod.request.spread or pod.request.soft_spread
+        kin = self.kin.of(pod) if sides & Side.KIN and not spreads else None
+        return pod.request_with(marks, seen, images=bool(sides & Side.IMAGES), kin=kin)
 
     def pods_on(self, node: str) -> list[Pod]:
         return [held.pod for held in self.held_on(node)]
@@ -265,7 +278,8 @@ class Cluster:
 
 
 def _holds_the_same(held: Holding, pod: Pod) -> bool:
-    return (held.node, held.amounts, held.pod.priority) == (pod.node, pod.usage, pod.priority)
+    holds = held.node, held.amounts, held.scored, held.pod.priority
+    return holds == (pod.node, pod.usage, pod.held_scored, pod.priority)
 
 
 def _difference(old: Node, new: Node) -> Aspect:
@@ -278,4 +292,8 @@ def _difference(old: Node, new: Node) -> Aspect:
         changed |= Aspect.ANNOTATIONS
     if old.taints != new.taints or old.unschedulable != new.unschedulable:
         changed |= Aspect.TAINTS
+    if old.images != new.images:
+        changed |= Aspect.IMAGES
+    if old.features != new.features:
+        changed |= Aspect.FEATURES
     return changed

@@ -76,6 +76,8 @@ class Engine:
                 self.cluster.distrust(name, cause)
             case events.NamespaceSeen(name, labels):
                 self._freed |= self.cluster.put_namespace(name, labels)
+            case events.KinSeen(kind, namespace, name, selector):
+                self.cluster.kin.put(kind, namespace, name, selector)
             case events.TrustRestored(cause):
                 self._freed |= self.cluster.trust(cause)
             case events.BindFailed():

@@ -7,6 +7,7 @@ from enum import Enum, auto
 from fairlead.model.budgets import Budget
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
+from fairlead.model.selectors import LabelSelector
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,16 @@ class NamespaceSeen:
 
     name: str
     labels: Mapping[str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class KinSeen:
+    """A Service or an owner of pods was added or changed, or (selector None) selects nothing."""
+
+    kind: str
+    namespace: str
+    name: str
+    selector: LabelSelector | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +132,7 @@ Event = (
     | NodeDistrusted
     | TrustRestored
     | NamespaceSeen
+    | KinSeen
     | Decide
     | BindDone
     | BindFailed

@@ -12,6 +12,7 @@ from functools import lru_cache
 import msgspec
 from msgspec import Raw
 
+from fairlead.kube.kin import OWNERS
 from fairlead.kube.requests import (
     ContainerParts,
     RequestParts,
@@ -20,9 +21,16 @@ from fairlead.kube.requests import (
     read_usage,
 )
 from fairlead.model.errors import FairleadError, QuantityError
-from fairlead.model.nodes import Node
+from fairlead.model.nodes import Image, Node
 from fairlead.model.pods import Amounts, Pod, PodRequest, Taint
 from fairlead.model.quantities import amount
+
+
+class _Owner(msgspec.Struct, rename="camel", gc=False):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    controller: bool | None = None
 
 
 class Meta(msgspec.Struct, rename="camel", gc=False):
@@ -34,6 +42,7 @@ class Meta(msgspec.Struct, rename="camel", gc=False):
     deletion_timestamp: str | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
+    owner_references: list[_Owner] | None = None
 
 
 class _Container(msgspec.Struct, rename="camel", gc=False):
@@ -41,6 +50,8 @@ class _Container(msgspec.Struct, rename="camel", gc=False):
     resources: Raw = Raw()
     ports: Raw = Raw()
     restart_policy: str | None = None
+    image: str = ""
+    restart_policy_rules: Raw = Raw()
 
 
 class _Gate(msgspec.Struct, rename="camel", gc=False):
@@ -71,6 +82,9 @@ class _PodSpec(msgspec.Struct, rename="camel", gc=False):
     resources: Raw = Raw()
     topology_spread_constraints: Raw = Raw()
     resource_claims: Raw = Raw()
+    volumes: Raw = Raw()
+    host_network: bool | None = None
+    host_users: bool | None = None
 
 
 class _Condition(msgspec.Struct, rename="camel", gc=False):
@@ -114,12 +128,31 @@ class _NodeSpec(msgspec.Struct, rename="camel", gc=False):
 
 class _NodeStatus(msgspec.Struct, rename="camel", gc=False):
     allocatable: Raw = Raw()
+    images: list[Raw] | None = None
+    declared_features: list[str] | None = None
 
 
 class _Node(msgspec.Struct, rename="camel", gc=False):
     metadata: Meta
     spec: _NodeSpec = msgspec.field(default_factory=_NodeSpec)
     status: _NodeStatus = msgspec.field(default_factory=_NodeStatus)
+
+
+class _RestartRule(msgspec.Struct, rename="camel", gc=False):
+    action: str = ""
+
+
+class _ImageSource(msgspec.Struct, rename="camel", gc=False):
+    reference: str = ""
+
+
+class _Volume(msgspec.Struct, rename="camel", gc=False):
+    image: _ImageSource | None = None
+
+
+class _Image(msgspec.Struct, rename="camel", gc=False):
+    names: list[str] | None = None
+    size_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,15 +175,22 @@ _namespaces = msgspec.json.Decoder(_Namespace)
 _pods = msgspec.json.Decoder(_Pod)
 _nodes = msgspec.json.Decoder(_Node)
 _amounts = msgspec.json.Decoder(dict[str, str])
+_restart_rules = msgspec.json.Decoder(list[_RestartRule] | None)
+_volumes = msgspec.json.Decoder(list[_Volume] | None)
+_images = msgspec.json.Decoder(_Image)
 
 _FINISHED = ("Succeeded", "Failed")
+_NOTHING_TOLD = StatusParts(())
+# Each rule is looked at for every node. A pod with thousands would hold up all the others.
+_MOST_RULES = 256
 
 
 def decode_pod(raw: bytes | Raw) -> Pod:
     """A pod whose request cannot be understood comes back with a `problem`, not an exception."""
     wire = _pods.decode(raw)
     meta, spec, status = wire.metadata, wire.spec, wire.status
-    request, usage, problem = _understand(meta.namespace, spec, status)
+    request, usage, scored, problem = _understand(meta.namespace, spec, status)
+    containers = (*(spec.init_containers or ()), *(spec.containers or ()))
     return Pod(
         namespace=meta.namespace,
         name=meta.name,
@@ -171,6 +211,10 @@ def decode_pod(raw: bytes | Raw) -> Pod:
         annotations=meta.annotations or {},
         request=request,
         usage=usage,
+        usage_scored=scored,
+        owner=None if spec.node_name else _owner(meta),
+        images=_images_of(tuple(c.image for c in containers), bytes(spec.volumes)),
+        containers=len(containers),
         problem=problem,
         condition=_unscheduled(status.conditions or ()),
     )
@@ -188,6 +232,8 @@ def decode_node(raw: bytes | Raw) -> Node:
         annotations=meta.annotations or {},
         taints=tuple(Taint(t.key, t.value, t.effect) for t in spec.taints or ()),
         unschedulable=spec.unschedulable,
+        images=tuple(_image(bytes(image)) for image in wire.status.images or ()),
+        features=tuple(wire.status.declared_features or ()),
     )
 
 
@@ -196,22 +242,37 @@ def decode_namespace(raw: bytes | Raw) -> Namespace:
     return Namespace(meta.name, meta.uid, meta.resource_version, meta.labels or {})
 
 
+def _owner(meta: Meta) -> tuple[str, str] | None:
+    """The controller, if it is of a kind whose selector tells which pods belong together."""
+    for owner in meta.owner_references or ():
+        if owner.controller:
+            known = (owner.api_version, owner.kind) in OWNERS
+            return (owner.kind, owner.name) if known else None
+    return None
+
+
 def _understand(
     namespace: str, spec: _PodSpec, status: _PodStatus
-) -> tuple[PodRequest, Amounts, str]:
+) -> tuple[PodRequest, Amounts, tuple[int, int] | None, str]:
     parts = _request_parts(namespace, spec)
     try:
         request = _shared_request(parts)
-        if spec.node_name and (told := _status_parts(status)):
-            return request, _shared_usage(parts, told), ""
+        told = _status_parts(status) if spec.node_name else None
+        if told or parts.pod_level:
+            return request, *_shared_usage(parts, told or _NOTHING_TOLD), _beyond_us(spec, request)
     except (FairleadError, msgspec.DecodeError) as error:
-        return PodRequest(), (), f"the pod cannot be understood: {error}"
-    beyond = "" if spec.node_name else _beyond_us(spec)
-    return request, request.resources, beyond
+        return PodRequest(), (), None, f"the pod cannot be understood: {error}"
+    return request, request.resources, None, _beyond_us(spec, request)
 
 
-def _beyond_us(spec: _PodSpec) -> str:
-    """Hard rules that we do not know yet: better to wait with a reason than to be misplaced."""
+def _beyond_us(spec: _PodSpec, request: PodRequest) -> str:
+    """What we cannot honour: better to wait with a reason than to be misplaced."""
+    if spec.node_name:
+        return ""
+    rules = sum(map(len, (request.near, request.apart, request.spread, request.wishes)))
+    rules += len(request.soft_spread) + len(request.preferred)
+    if rules > _MOST_RULES:
+        return f"the pod has {rules} rules about where it goes; Fairlead honours {_MOST_RULES}"
     if len(bytes(spec.resource_claims)) > len(b"null"):
         return "the pod asks for resource claims, which Fairlead cannot honour yet"
     return ""
@@ -229,10 +290,49 @@ def _request_parts(namespace: str, spec: _PodSpec) -> RequestParts:
         pod_affinity=bytes(affinity.pod_affinity),
         pod_anti_affinity=bytes(affinity.pod_anti_affinity),
         spread=bytes(spec.topology_spread_constraints),
+        features=_features(spec),
         namespace=namespace if about_pods else "",
         overhead=bytes(spec.overhead),
         pod_level=bytes(spec.resources),
     )
+
+
+def _features(spec: _PodSpec) -> tuple[str, ...]:
+    """What the node must declare to be able to do, told from what the pod uses (1.36)."""
+    needed = []
+    if any(
+        _restarts_all(bytes(container.restart_policy_rules))
+        for container in (*(spec.init_containers or ()), *(spec.containers or ()))
+        if container.restart_policy_rules
+    ):
+        needed.append("RestartAllContainersOnContainerExits")
+    if spec.host_network and spec.host_users is False:
+        needed.append("UserNamespacesHostNetworkSupport")
+    return tuple(needed)
+
+
+@lru_cache(maxsize=1024)
+def _restarts_all(rules: bytes) -> bool:
+    found = _restart_rules.decode(rules) or ()
+    return any(rule.action == "RestartAllContainers" for rule in found)
+
+
+@lru_cache(maxsize=8192)
+def _images_of(images: tuple[str, ...], volumes: bytes) -> tuple[str, ...]:
+    """Of containers and image volumes, named as nodes name them."""
+    found = (_volumes.decode(volumes) or ()) if b'"reference"' in volumes else ()
+    mounted = (volume.image.reference for volume in found if volume.image)
+    return tuple(
+        name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
+        for name in (*images, *mounted)
+    )
+
+
+@lru_cache(maxsize=16384)
+def _image(raw: bytes) -> Image:
+    """Nodes share what they have in common: a cluster has few images, on many nodes."""
+    found = _images.decode(raw)
+    return Image(tuple(found.names or ()), found.size_bytes)
 
 
 def _container(wire: _Container) -> ContainerParts:

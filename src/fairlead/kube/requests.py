@@ -14,10 +14,15 @@ from fairlead.model.pods import (
     HostPort,
     NodeTerm,
     PodRequest,
+    PreferredTerm,
     Toleration,
 )
 from fairlead.model.quantities import amount
 from fairlead.model.selectors import LabelSelector, PodTerm, Requirement, SpreadRule
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_HARD, _SOFT = "DoNotSchedule", "ScheduleAnyway"
 
 
 class ContainerParts(NamedTuple):
@@ -48,6 +53,7 @@ class RequestParts:
     pod_affinity: bytes = b""
     pod_anti_affinity: bytes = b""
     spread: bytes = b""
+    features: tuple[str, ...] = ()
     #: Whose "own namespace" is meant; empty unless one of the three above asks about pods.
     namespace: str = ""
 
@@ -84,10 +90,14 @@ class _Selector(msgspec.Struct, rename="camel"):
     node_selector_terms: list[_Term] | None = None
 
 
+class _PreferredTerm(msgspec.Struct, rename="camel"):
+    preference: _Term = msgspec.field(default_factory=_Term)
+    weight: int = 0
+
+
 class _NodeAffinity(msgspec.Struct, rename="camel"):
-    required: _Selector | None = msgspec.field(
-        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
-    )
+    required: _Selector | None = msgspec.field(default=None, name=_REQUIRED)
+    preferred: list[_PreferredTerm] | None = msgspec.field(default=None, name=_PREFERRED)
 
 
 class _LabelSelector(msgspec.Struct, rename="camel"):
@@ -102,10 +112,14 @@ class _PodTerm(msgspec.Struct, rename="camel"):
     namespace_selector: _LabelSelector | None = None
 
 
+class _WeightedPodTerm(msgspec.Struct, rename="camel"):
+    pod_affinity_term: _PodTerm
+    weight: int = 0
+
+
 class _PodAffinity(msgspec.Struct, rename="camel"):
-    required: list[_PodTerm] | None = msgspec.field(
-        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
-    )
+    required: list[_PodTerm] | None = msgspec.field(default=None, name=_REQUIRED)
+    preferred: list[_WeightedPodTerm] | None = msgspec.field(default=None, name=_PREFERRED)
 
 
 class _Spread(msgspec.Struct, rename="camel"):
@@ -120,22 +134,38 @@ class _Spread(msgspec.Struct, rename="camel"):
 
 def read_request(parts: RequestParts) -> PodRequest:
     needs = _needs(parts)
+    affinity = _json(parts.node_affinity, _NodeAffinity, _NodeAffinity())
+    near = _json(parts.pod_affinity, _PodAffinity, _PodAffinity())
+    apart = _json(parts.pod_anti_affinity, _PodAffinity, _PodAffinity())
     return PodRequest(
         resources=resources.total(needs),
         scored=resources.scored(needs),
         node_selector=tuple(sorted(_json(parts.node_selector, dict[str, str], {}).items())),
-        node_terms=_terms(parts.node_affinity),
+        node_terms=_terms(affinity.required),
         tolerations=_tolerations(parts.tolerations),
         host_ports=_host_ports([*parts.containers, *(c for c in parts.init if c.sidecar)]),
-        near=_pod_terms(parts.pod_affinity, parts.namespace),
-        apart=_pod_terms(parts.pod_anti_affinity, parts.namespace),
-        spread=_spread(parts.spread),
+        near=tuple(_pod_term(term, parts.namespace) for term in near.required or ()),
+        apart=tuple(_pod_term(term, parts.namespace) for term in apart.required or ()),
+        spread=_spread(parts.spread, _HARD),
+        preferred=_preferred(affinity.preferred),
+        soft_spread=_spread(parts.spread, _SOFT),
+        wishes=(
+            *_wishes(near.preferred, +1, parts.namespace),
+            *_wishes(apart.preferred, -1, parts.namespace),
+        ),
+        features=parts.features,
     )
 
 
-def _pod_terms(raw: bytes, own_namespace: str) -> tuple[PodTerm, ...]:
-    found = _json(raw, _PodAffinity, _PodAffinity())
-    return tuple(_pod_term(term, own_namespace) for term in found.required or ())
+def _wishes(
+    found: list[_WeightedPodTerm] | None, sign: int, own_namespace: str
+) -> Iterable[tuple[PodTerm, int]]:
+    for weighted in found or ():
+        yield _pod_term(weighted.pod_affinity_term, own_namespace), sign * weighted.weight
+
+
+def _preferred(found: list[_PreferredTerm] | None) -> tuple[PreferredTerm, ...]:
+    return tuple(PreferredTerm(p.weight, _term(p.preference)) for p in found or ())
 
 
 def _pod_term(term: _PodTerm, own_namespace: str) -> PodTerm:
@@ -150,8 +180,8 @@ def _pod_term(term: _PodTerm, own_namespace: str) -> PodTerm:
     )
 
 
-def _spread(raw: bytes) -> tuple[SpreadRule, ...]:
-    """The hard rules; matchLabelKeys are part of the selector since the API server put them in."""
+def _spread(raw: bytes, unsatisfiable: str) -> tuple[SpreadRule, ...]:
+    """The hard or the soft ones. The API server has put matchLabelKeys into the selectors."""
     return tuple(
         SpreadRule(
             rule.topology_key,
@@ -162,13 +192,16 @@ def _spread(raw: bytes) -> tuple[SpreadRule, ...]:
             honours_taints=rule.node_taints_policy == "Honor",
         )
         for rule in _json(raw, list[_Spread], [])
-        if rule.when_unsatisfiable == "DoNotSchedule"
+        if rule.when_unsatisfiable == unsatisfiable
     )
 
 
-def read_selector(raw: bytes) -> LabelSelector | None:
-    """A label selector by itself; None, which means nothing, where there is none."""
-    return _selector(_json(raw, _LabelSelector | None, None))
+def read_selector(raw: bytes, *, labels_only: bool = False) -> LabelSelector | None:
+    """The selector of a Service, a workload or a budget; None for one that is absent."""
+    if labels_only:
+        labels = _json(raw, dict[str, str], None)
+        return None if labels is None else _selector(_LabelSelector(match_labels=labels))
+    return _selector(_json(raw, _LabelSelector, None))
 
 
 def _selector(found: _LabelSelector | None) -> LabelSelector | None:
@@ -179,8 +212,11 @@ def _selector(found: _LabelSelector | None) -> LabelSelector | None:
     return LabelSelector((*lines, *_requirements(found.match_expressions)))
 
 
-def read_usage(parts: RequestParts, told: StatusParts) -> Amounts:
-    """What a bound pod takes: for each container the larger of what it asked for and was given."""
+def read_usage(parts: RequestParts, told: StatusParts) -> tuple[Amounts, tuple[int, int]]:
+    """What a bound pod takes: for each container the larger of what it asked for and was given.
+
+    In full, and cpu and memory for scoring.
+    """
     needs = _needs(parts)
     given = {name: (actual, allocated) for name, actual, allocated in told.containers}
     sidecars = {
@@ -193,7 +229,7 @@ def read_usage(parts: RequestParts, told: StatusParts) -> Amounts:
         overhead=needs.overhead,
         pod_level=needs.pod_level,
     )
-    return resources.total(grown)
+    return resources.total(grown), resources.scored_when_held(grown)
 
 
 def _grown(
@@ -255,15 +291,14 @@ def _tolerations(raw: bytes) -> tuple[Toleration, ...]:
     return tuple(Toleration(t.key, t.operator, t.value, t.effect) for t in found)
 
 
-def _terms(raw: bytes) -> tuple[NodeTerm, ...] | None:
-    affinity = _json(raw, _NodeAffinity, _NodeAffinity())
-    required = affinity.required
+def _terms(required: _Selector | None) -> tuple[NodeTerm, ...] | None:
     if required is None:
         return None
-    return tuple(
-        NodeTerm(_requirements(term.match_expressions), _requirements(term.match_fields))
-        for term in required.node_selector_terms or ()
-    )
+    return tuple(_term(term) for term in required.node_selector_terms or ())
+
+
+def _term(term: _Term) -> NodeTerm:
+    return NodeTerm(_requirements(term.match_expressions), _requirements(term.match_fields))
 
 
 def _requirements(found: list[_Requirement] | None) -> tuple[Requirement, ...]:
