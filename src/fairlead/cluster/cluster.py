@@ -30,7 +30,8 @@ from fairlead.model.budgets import Budget
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Amounts, HostPort, Pod, PodRequest, Side
 
-_NO_SIDES = Side(0)
+# Plain numbers: flags are slow, and this is asked for every placement.
+_IMAGES, _WISHES, _KIN = int(Side.IMAGES), int(Side.WISHES), int(Side.KIN)
 _TAKEN = Aspect.USAGE | Aspect.PODS
 _TAKEN_WITH_PORTS = _TAKEN | Aspect.PORTS
 
@@ -83,15 +84,15 @@ class Cluster:
         assert node is not None, f"row {row} holds no node"
         return node
 
-    def request_of(
-        self, pod: Pod, marks: tuple[str, ...] = (), sides: Side = _NO_SIDES
-    ) -> PodRequest:
+    def request_of(self, pod: Pod, marks: tuple[str, ...] = (), sides: int = 0) -> PodRequest:
         """What rules see of the pod; pods with equal requests get equal answers."""
         pods = self.columns.pods
-        seen = pods.keys_asked | pods.keys_wished if sides & Side.WISHES else pods.keys_asked
+        if not sides:
+            return pod.request_with(marks, pods.keys_asked)
+        seen = pods.keys_asked | pods.keys_wished if sides & _WISHES else pods.keys_asked
         spreads = pod.request.spread or pod.request.soft_spread
-        kin = self.kin.of(pod) if sides & Side.KIN and not spreads else None
-        return pod.request_with(marks, seen, images=bool(sides & Side.IMAGES), kin=kin)
+        kin = self.kin.of(pod) if sides & _KIN and not spreads else None
+        return pod.request_with(marks, seen, images=bool(sides & _IMAGES), kin=kin)
 
     def pods_on(self, node: str) -> list[Pod]:
         return [held.pod for held in self.held_on(node)]
