@@ -12,13 +12,9 @@ from functools import lru_cache
 import msgspec
 from msgspec import Raw
 
-from fairlead.kube.requests import (
-    ContainerParts,
-    RequestParts,
-    StatusParts,
-    read_request,
-    read_usage,
-)
+from fairlead.kube.requests import ContainerParts, RequestParts, read_request
+from fairlead.kube.usage import ContainerReport, StatusParts, read_usage
+from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
 from fairlead.model.errors import FairleadError, QuantityError
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Amounts, Pod, PodRequest, Taint
@@ -93,6 +89,8 @@ class _PodStatus(msgspec.Struct, rename="camel", gc=False):
     conditions: list[_Condition] | None = None
     container_statuses: list[_ContainerStatus] | None = None
     init_container_statuses: list[_ContainerStatus] | None = None
+    resources: Raw = Raw()
+    allocated_resources: Raw = Raw()
 
 
 class _Pod(msgspec.Struct, rename="camel", gc=False):
@@ -146,11 +144,14 @@ _amounts = msgspec.json.Decoder(dict[str, str])
 _FINISHED = ("Succeeded", "Failed")
 
 
-def decode_pod(raw: bytes | Raw) -> Pod:
-    """A pod whose request cannot be understood comes back with a `problem`, not an exception."""
+def decode_pod(raw: bytes | Raw, behaviour: Behaviour = KUBERNETES_1_36) -> Pod:
+    """A pod whose request cannot be understood comes back with a `problem`, not an exception.
+
+    What a bound pod takes is counted as kube-scheduler of that behaviour counts it.
+    """
     wire = _pods.decode(raw)
     meta, spec, status = wire.metadata, wire.spec, wire.status
-    request, usage, problem = _understand(meta.namespace, spec, status)
+    request, usage, problem = _understand(wire, behaviour)
     return Pod(
         namespace=meta.namespace,
         name=meta.name,
@@ -196,14 +197,13 @@ def decode_namespace(raw: bytes | Raw) -> Namespace:
     return Namespace(meta.name, meta.uid, meta.resource_version, meta.labels or {})
 
 
-def _understand(
-    namespace: str, spec: _PodSpec, status: _PodStatus
-) -> tuple[PodRequest, Amounts, str]:
-    parts = _request_parts(namespace, spec)
+def _understand(wire: _Pod, behaviour: Behaviour) -> tuple[PodRequest, Amounts, str]:
+    spec = wire.spec
+    parts = _request_parts(wire.metadata.namespace, spec)
     try:
         request = _shared_request(parts)
-        if spec.node_name and (told := _status_parts(status)):
-            return request, _shared_usage(parts, told), ""
+        if spec.node_name and (told := _status_parts(wire.status)):
+            return request, _shared_usage(parts, told, behaviour.takes_largest_total), ""
     except (FairleadError, msgspec.DecodeError) as error:
         return PodRequest(), (), f"the pod cannot be understood: {error}"
     beyond = "" if spec.node_name else _beyond_us(spec)
@@ -241,16 +241,18 @@ def _container(wire: _Container) -> ContainerParts:
 
 
 def _status_parts(status: _PodStatus) -> StatusParts | None:
-    """What a kubelet says its containers were given, if it says so: it may differ from the spec."""
-    told = tuple(
-        (container.name, bytes(container.resources), bytes(container.allocated_resources))
-        for container in (
-            *(status.init_container_statuses or ()),
-            *(status.container_statuses or ()),
-        )
-        if container.resources
+    """What a kubelet says the pod was given, if it says so: it may differ from the spec."""
+    told = StatusParts(
+        containers=tuple(
+            ContainerReport(one.name, bytes(one.resources), bytes(one.allocated_resources))
+            for one in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+            if one.resources or one.allocated_resources
+        ),
+        infeasible=_resize_is_infeasible(status),
+        resources=bytes(status.resources),
+        allocated=bytes(status.allocated_resources),
     )
-    return StatusParts(told, _resize_is_infeasible(status)) if told else None
+    return told if any(told) else None
 
 
 def _resize_is_infeasible(status: _PodStatus) -> bool:

@@ -37,9 +37,16 @@ class Needs:
 
 def total(needs: Needs) -> Amounts:
     """What the scheduler must find free on one node."""
-    counted = _peak(needs)
-    counted.update({name: need for name, need in needs.pod_level.items() if _is_pod_level(name)})
-    _add(counted, needs.overhead)
+    return settle(peak(needs), needs.pod_level, needs.overhead)
+
+
+def settle(
+    containers: Counted, pod_level: Mapping[str, int], overhead: Mapping[str, int]
+) -> Amounts:
+    """What the containers take together, corrected by what is said about the pod as a whole."""
+    counted = dict(containers)
+    counted.update({name: need for name, need in pod_level.items() if is_pod_level(name)})
+    _add(counted, overhead)
     return freeze(counted)
 
 
@@ -49,7 +56,7 @@ def scored(needs: Needs) -> tuple[int, int]:
         containers=[_stated(c) for c in needs.containers],
         init=[_stated(c) for c in needs.init],
     )
-    counted = _peak(with_defaults)
+    counted = peak(with_defaults)
     _add(counted, needs.overhead)
     return counted.get(CPU, 0), counted.get(MEMORY, 0)
 
@@ -58,7 +65,8 @@ def freeze(counted: Mapping[str, int]) -> Amounts:
     return tuple(sorted((name, need) for name, need in counted.items() if need))
 
 
-def _peak(needs: Needs) -> Counted:
+def peak(needs: Needs) -> Counted:
+    """The most that the containers take at any time in the life of the pod."""
     running = _sum(container.requests for container in needs.containers)
     sidecars: Counted = {}
     starting: Counted = {}
@@ -77,7 +85,8 @@ def _stated(container: Container) -> Container:
     return Container({**defaults, **container.requests}, container.sidecar)
 
 
-def _is_pod_level(name: str) -> bool:
+def is_pod_level(name: str) -> bool:
+    """May this resource be asked for on the level of the pod?"""
     return name in (CPU, MEMORY) or name.startswith("hugepages-")
 
 
