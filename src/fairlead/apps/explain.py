@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from typing import Any, TextIO, TypeVar
 
 import msgspec
@@ -11,11 +12,13 @@ import msgspec
 from fairlead.apps.run import Options, plan
 from fairlead.apps.scheduler import UNFINISHED
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import BudgetSeen, NamespaceSeen, NodeSeen, PodSeen
+from fairlead.engine.events import BudgetSeen, NamespaceSeen, NodeSeen, PodSeen, ServerKnown
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.budgets import decode_budget
 from fairlead.kube.codec import decode_namespace, decode_node, decode_pod
 from fairlead.kube.http.client import Client
+from fairlead.kube.version import ask_version
+from fairlead.model.behaviour import behaviour_of
 from fairlead.model.errors import FairleadError
 from fairlead.model.pods import Pod
 from fairlead.model.quantities import shown
@@ -57,13 +60,15 @@ async def explain_pod(options: Options, namespace: str, name: str) -> dict[str, 
                 f"{', '.join(sorted(profiles))}; name it with --scheduler-name"
             )
         engine = Engine({})
+        engine.handle(ServerKnown(behaviour_of(*await ask_version(client))), now=0.0)
         cluster = engine.cluster
         async for node in _list(client, "/api/v1/nodes", decode_node, {}):
             engine.handle(NodeSeen(node), now=0.0)
         async for namespaced in _list(client, "/api/v1/namespaces", decode_namespace, {}):
             engine.handle(NamespaceSeen(namespaced.name, namespaced.labels), now=0.0)
         selector = {"fieldSelector": UNFINISHED}
-        async for other in _list(client, "/api/v1/pods", decode_pod, selector):
+        decode = partial(decode_pod, behaviour=cluster.behaviour)
+        async for other in _list(client, "/api/v1/pods", decode, selector):
             engine.handle(PodSeen(other), now=0.0)
             if other.nominated and not other.node and other.scheduler in profiles:
                 cluster.nominations.put(other, other.nominated)

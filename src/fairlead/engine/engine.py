@@ -66,6 +66,8 @@ class Engine:
                 return self._see_pod(pod, now)
             case events.BindDone(uid):
                 return self._bind_done(uid)
+            case events.ServerKnown(behaviour):
+                self.cluster.behaviour = behaviour
             case events.PodGone(pod):
                 self._lose_pod(pod)
             case events.NodeSeen(node):
