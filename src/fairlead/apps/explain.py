@@ -70,7 +70,10 @@ async def explain_pod(options: Options, namespace: str, name: str) -> dict[str, 
         decode = partial(decode_pod, behaviour=cluster.behaviour)
         async for other in _list(client, "/api/v1/pods", decode, selector):
             engine.handle(PodSeen(other), now=0.0)
-            if other.nominated and not other.node and other.scheduler in profiles:
+            honoured = cluster.behaviour.honours_nomination(
+                other.nominated, gated=bool(other.gates)
+            )
+            if honoured and not other.node and other.scheduler in profiles:
                 cluster.nominations.put(other, other.nominated)
         await _load_budgets(client, engine)
         if pod.node or pod.finished or pod.gates or pod.problem or pod.deleting:

@@ -134,7 +134,7 @@ class Engine:
 
     def _see_nomination(self, pod: Pod) -> None:
         """Anybody may nominate a pod. What we promised stands until its status has shown it."""
-        if pod.nominated and not pod.gates:
+        if self.cluster.behaviour.honours_nomination(pod.nominated, gated=bool(pod.gates)):
             self.cluster.nominations.put(pod, pod.nominated)
             return
         known = self.queue.get(pod.uid)

@@ -39,6 +39,10 @@ class Behaviour:
         """The version in the words of its users, such as `1.36`."""
         return "{}.{}".format(*self.version)
 
+    def honours_nomination(self, node: str, *, gated: bool) -> bool:
+        """Does a pod that is nominated for this node, if any, hold room there?"""
+        return bool(node) and (self.gated_pods_hold_nominations or not gated)
+
 
 KUBERNETES_1_36 = Behaviour((1, 36))
 KUBERNETES_1_37 = replace(

@@ -23,6 +23,14 @@ class Eviction:
     #: Victims whose disruption budget is used up.
     violations: int = 0
 
+    @property
+    def told(self) -> str:
+        """kube-scheduler's words, where it says anything."""
+        count = len(self.victims)
+        return (
+            f"found a potential placement for pod on node {self.node}, preempting {count} victims"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Refused:
@@ -59,6 +67,8 @@ class Refused:
     def _attempts(self) -> Iterator[str]:
         """What was tried to make room, in the order in which kube-scheduler tries it."""
         if self.eviction:
+            if self.behaviour.tells_of_victims:
+                yield f"preemption: {self.eviction.told}"
             return
         # Also a pod without resource claims got the note on them, as long as there was one.
         if not self.behaviour.silent_about_claims:
