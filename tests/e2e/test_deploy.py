@@ -259,7 +259,7 @@ def test_it_has_the_rights_that_it_uses_and_no_others(
     asked = [entry for entry in _audited(audit) if entry["user"]["username"] == IDENTITY]
     refused = [e for e in asked if e["responseStatus"].get("code") in (401, 403)]
     assert refused == []
-    used = {_permission_of(entry["objectRef"], entry["verb"]) for entry in asked}
+    used = {_permission_of(entry) for entry in asked}
     granted = set(_granted(the("ClusterRole")))
     assert used - granted == set(), "used, though not granted by the ClusterRole"
     assert granted - used == set(), "granted by the ClusterRole, but never used"
@@ -336,16 +336,21 @@ def _audited(log: Path) -> list[Object]:
     return [json.loads(line) for line in log.read_text().splitlines()]
 
 
-def _permission_of(asked: Object, verb: str) -> tuple[str, str, str]:
+def _permission_of(entry: Object) -> tuple[str, str, str]:
+    asked, verb = entry.get("objectRef"), entry["verb"]
+    if asked is None:
+        return "", entry["requestURI"], verb
     subresource = f"/{asked['subresource']}" if asked.get("subresource") else ""
     return asked.get("apiGroup", ""), asked["resource"] + subresource, verb
 
 
 def _granted(role: Object) -> Iterator[tuple[str, str, str]]:
     for rule in role["rules"]:
-        for group in rule["apiGroups"]:
-            for resource in rule["resources"]:
-                for verb in rule["verbs"]:
+        for verb in rule["verbs"]:
+            for url in rule.get("nonResourceURLs", ()):
+                yield "", url, verb
+            for group in rule.get("apiGroups", ()):
+                for resource in rule["resources"]:
                     yield group, resource, verb
 
 

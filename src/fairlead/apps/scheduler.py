@@ -19,6 +19,7 @@ from fairlead.kube.kin import KINDS, Selecting, decoder_of
 from fairlead.kube.mirror.changes import Change, Deleted, Synced, Undecodable, Upserted, Vanished
 from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.mirror.wire import Refusal
+from fairlead.kube.version import learn_behaviour
 from fairlead.kube.writes.binder import Binder
 from fairlead.kube.writes.evictor import Evictor
 from fairlead.kube.writes.recorder import Recorder
@@ -52,6 +53,7 @@ class Scheduler:
         verify_every_s: float = _VERIFY_EVERY_S,
         on_instruction: Callable[[instructions.Instruction], None] = lambda _: None,
     ) -> None:
+        self._client = client
         self._verify_every_s = verify_every_s
         self._on_instruction = on_instruction
         self.engine = Engine(profiles)
@@ -62,7 +64,7 @@ class Scheduler:
         )  # fmt: skip
         self._nodes = Reflector(client, "/api/v1/nodes", decode_node, self._on_node)
         self._pods = Reflector(
-            client, "/api/v1/pods", decode_pod, self._on_pod, field_selector=UNFINISHED
+            client, "/api/v1/pods", self._decode_pod, self._on_pod, field_selector=UNFINISHED
         )
         self._namespaces = Reflector(
             client, "/api/v1/namespaces", decode_namespace, self._on_namespace
@@ -99,6 +101,7 @@ class Scheduler:
         A part that breaks takes the whole down, to be restarted: half a scheduler is worse than
         none.
         """
+        self._feed(events.ServerKnown(await learn_behaviour(self._client)))
         deciding = asyncio.create_task(self._decide_forever(), name="decide")
         parts = [deciding, asyncio.create_task(self._verify_forever(), name="verify")]
         working: tuple[Reflector[Any] | Binder | Evictor | Recorder, ...]
@@ -142,6 +145,9 @@ class Scheduler:
                     log.error("the cache had drifted", path=reflector.path, objects=len(wrong))
 
     # -- events in ---------------------------------------------------------------------------
+
+    def _decode_pod(self, raw: bytes) -> Pod:
+        return decode_pod(raw, self.engine.cluster.behaviour)
 
     def _on_node(self, change: Change[Node]) -> None:
         match change:

@@ -26,6 +26,7 @@ from fairlead.cluster.kin import Kin
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.nominations import Nominations
 from fairlead.cluster.priority_sums import AmountsByRow, PrioritySums, Share
+from fairlead.model.behaviour import KUBERNETES_1_36
 from fairlead.model.budgets import Budget
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Amounts, HostPort, Pod, PodRequest, Side
@@ -59,6 +60,8 @@ class Cluster:
     """The one truth about occupancy. All changes go through here and are logged by row."""
 
     def __init__(self) -> None:
+        #: What its own kube-scheduler would do; set before the first node and pod.
+        self.behaviour = KUBERNETES_1_36
         self.columns = Columns()
         self.kin = Kin()
         self.changes = ChangeLog()

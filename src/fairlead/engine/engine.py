@@ -66,6 +66,8 @@ class Engine:
                 return self._see_pod(pod, now)
             case events.BindDone(uid):
                 return self._bind_done(uid)
+            case events.ServerKnown(behaviour):
+                self.cluster.behaviour = behaviour
             case events.PodGone(pod):
                 self._lose_pod(pod)
             case events.NodeSeen(node):
@@ -134,7 +136,7 @@ class Engine:
 
     def _see_nomination(self, pod: Pod) -> None:
         """Anybody may nominate a pod. What we promised stands until its status has shown it."""
-        if pod.nominated and not pod.gates:
+        if self.cluster.behaviour.honours_nomination(pod.nominated, gated=bool(pod.gates)):
             self.cluster.nominations.put(pod, pod.nominated)
             return
         known = self.queue.get(pod.uid)

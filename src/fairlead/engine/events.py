@@ -4,10 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from fairlead.model.behaviour import Behaviour
 from fairlead.model.budgets import Budget
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
 from fairlead.model.selectors import LabelSelector
+
+
+@dataclass(frozen=True, slots=True)
+class ServerKnown:
+    """The API server's version is known: behave like its kube-scheduler. Comes before all else."""
+
+    behaviour: Behaviour
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +133,8 @@ class EvictionEnded:
 
 
 Event = (
-    NodeSeen
+    ServerKnown
+    | NodeSeen
     | NodeGone
     | PodSeen
     | PodGone

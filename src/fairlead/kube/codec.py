@@ -13,13 +13,9 @@ import msgspec
 from msgspec import Raw
 
 from fairlead.kube.kin import OWNERS
-from fairlead.kube.requests import (
-    ContainerParts,
-    RequestParts,
-    StatusParts,
-    read_request,
-    read_usage,
-)
+from fairlead.kube.requests import ContainerParts, RequestParts, read_request
+from fairlead.kube.usage import ContainerReport, StatusParts, read_usage
+from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
 from fairlead.model.errors import FairleadError, QuantityError
 from fairlead.model.nodes import Image, Node
 from fairlead.model.pods import Amounts, Pod, PodRequest, Taint
@@ -107,6 +103,8 @@ class _PodStatus(msgspec.Struct, rename="camel", gc=False):
     conditions: list[_Condition] | None = None
     container_statuses: list[_ContainerStatus] | None = None
     init_container_statuses: list[_ContainerStatus] | None = None
+    resources: Raw = Raw()
+    allocated_resources: Raw = Raw()
 
 
 class _Pod(msgspec.Struct, rename="camel", gc=False):
@@ -185,11 +183,14 @@ _NOTHING_TOLD = StatusParts(())
 _MOST_RULES = 256
 
 
-def decode_pod(raw: bytes | Raw) -> Pod:
-    """A pod whose request cannot be understood comes back with a `problem`, not an exception."""
+def decode_pod(raw: bytes | Raw, behaviour: Behaviour = KUBERNETES_1_36) -> Pod:
+    """A pod whose request cannot be understood comes back with a `problem`, not an exception.
+
+    What a bound pod takes is counted as kube-scheduler of that behaviour counts it.
+    """
     wire = _pods.decode(raw)
     meta, spec, status = wire.metadata, wire.spec, wire.status
-    request, usage, scored, problem = _understand(meta.namespace, spec, status)
+    request, usage, scored, problem = _understand(wire, behaviour)
     containers = (*(spec.init_containers or ()), *(spec.containers or ()))
     return Pod(
         namespace=meta.namespace,
@@ -252,14 +253,17 @@ def _owner(meta: Meta) -> tuple[str, str] | None:
 
 
 def _understand(
-    namespace: str, spec: _PodSpec, status: _PodStatus
+    wire: _Pod, behaviour: Behaviour
 ) -> tuple[PodRequest, Amounts, tuple[int, int] | None, str]:
-    parts = _request_parts(namespace, spec)
+    spec = wire.spec
+    parts = _request_parts(wire.metadata.namespace, spec)
     try:
         request = _shared_request(parts)
-        told = _status_parts(status) if spec.node_name else None
+        told = _status_parts(wire.status) if spec.node_name else None
         if told or parts.pod_level:
-            return request, *_shared_usage(parts, told or _NOTHING_TOLD), _beyond_us(spec, request)
+            largest_total = behaviour.takes_largest_total
+            taken = _shared_usage(parts, told or _NOTHING_TOLD, largest_total)
+            return request, *taken, _beyond_us(spec, request)
     except (FairleadError, msgspec.DecodeError) as error:
         return PodRequest(), (), None, f"the pod cannot be understood: {error}"
     return request, request.resources, None, _beyond_us(spec, request)
@@ -341,16 +345,18 @@ def _container(wire: _Container) -> ContainerParts:
 
 
 def _status_parts(status: _PodStatus) -> StatusParts | None:
-    """What a kubelet says its containers were given, if it says so: it may differ from the spec."""
-    told = tuple(
-        (container.name, bytes(container.resources), bytes(container.allocated_resources))
-        for container in (
-            *(status.init_container_statuses or ()),
-            *(status.container_statuses or ()),
-        )
-        if container.resources
+    """What a kubelet says the pod was given, if it says so: it may differ from the spec."""
+    told = StatusParts(
+        containers=tuple(
+            ContainerReport(one.name, bytes(one.resources), bytes(one.allocated_resources))
+            for one in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+            if one.resources or one.allocated_resources
+        ),
+        infeasible=_resize_is_infeasible(status),
+        resources=bytes(status.resources),
+        allocated=bytes(status.allocated_resources),
     )
-    return StatusParts(told, _resize_is_infeasible(status)) if told else None
+    return told if any(told) else None
 
 
 def _resize_is_infeasible(status: _PodStatus) -> bool:

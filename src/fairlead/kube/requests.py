@@ -1,6 +1,6 @@
 """What a pod asks for, read from the JSON of the parts that say so."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,7 +10,6 @@ from fairlead.model import resources
 from fairlead.model.errors import FairleadError
 from fairlead.model.pods import (
     ANY_ADDRESS,
-    Amounts,
     HostPort,
     NodeTerm,
     PodRequest,
@@ -30,13 +29,6 @@ class ContainerParts(NamedTuple):
     resources: bytes
     ports: bytes = b""
     sidecar: bool = False
-
-
-class StatusParts(NamedTuple):
-    #: Name, status.resources and status.allocatedResources of the containers that report them.
-    containers: tuple[tuple[str, bytes, bytes], ...]
-    #: The kubelet will never grant what the spec asks for now, so the spec does not count.
-    infeasible: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +125,7 @@ class _Spread(msgspec.Struct, rename="camel"):
 
 
 def read_request(parts: RequestParts) -> PodRequest:
-    needs = _needs(parts)
+    needs = read_needs(parts)
     affinity = _json(parts.node_affinity, _NodeAffinity, _NodeAffinity())
     near = _json(parts.pod_affinity, _PodAffinity, _PodAffinity())
     apart = _json(parts.pod_anti_affinity, _PodAffinity, _PodAffinity())
@@ -212,61 +204,24 @@ def _selector(found: _LabelSelector | None) -> LabelSelector | None:
     return LabelSelector((*lines, *_requirements(found.match_expressions)))
 
 
-def read_usage(parts: RequestParts, told: StatusParts) -> tuple[Amounts, tuple[int, int]]:
-    """What a bound pod takes: for each container the larger of what it asked for and was given.
-
-    In full, and cpu and memory for scoring.
-    """
-    needs = _needs(parts)
-    given = {name: (actual, allocated) for name, actual, allocated in told.containers}
-    sidecars = {
-        part.name: given[part.name] for part in parts.init if part.sidecar and part.name in given
-    }
-    grown = resources.Needs(
-        containers=_grown(parts.containers, needs.containers, given, told.infeasible),
-        # Only sidecars are still there to be resized.
-        init=_grown(parts.init, needs.init, sidecars, told.infeasible),
-        overhead=needs.overhead,
-        pod_level=needs.pod_level,
-    )
-    return resources.total(grown), resources.scored_when_held(grown)
-
-
-def _grown(
-    parts: Sequence[ContainerParts],
-    containers: Sequence[resources.Container],
-    given: Mapping[str, tuple[bytes, bytes]],
-    infeasible: bool,
-) -> list[resources.Container]:
-    grown = []
-    for part, container in zip(parts, containers, strict=True):
-        told = given.get(part.name)
-        if told is None:
-            grown.append(container)
-            continue
-        actual, allocated = _requests(told[0]), _amounts(_json(told[1], dict[str, str], {}))
-        asked = {} if infeasible else container.requests
-        grown.append(resources.Container(_largest(asked, actual, allocated), container.sidecar))
-    return grown
-
-
-def _largest(*options: Mapping[str, int]) -> dict[str, int]:
-    names = {name for option in options for name in option}
-    return {name: max(option.get(name, 0) for option in options) for name in names}
-
-
-def _needs(parts: RequestParts) -> resources.Needs:
+def read_needs(parts: RequestParts) -> resources.Needs:
     return resources.Needs(
-        containers=[resources.Container(_requests(c.resources)) for c in parts.containers],
-        init=[resources.Container(_requests(c.resources), c.sidecar) for c in parts.init],
-        overhead=_amounts(_json(parts.overhead, dict[str, str], {})),
-        pod_level=_requests(parts.pod_level),
+        containers=[resources.Container(requested(c.resources)) for c in parts.containers],
+        init=[resources.Container(requested(c.resources), c.sidecar) for c in parts.init],
+        overhead=amounts(parts.overhead),
+        pod_level=requested(parts.pod_level),
     )
 
 
-def _requests(raw: bytes) -> dict[str, int]:
+def requested(raw: bytes) -> dict[str, int]:
+    """The requests in the JSON of a container's, or a pod's, resources."""
     found = _json(raw, _Resources, _Resources())
     return _amounts(found.requests or {})
+
+
+def amounts(raw: bytes) -> dict[str, int]:
+    """Amounts by resource name, from their JSON."""
+    return _amounts(_json(raw, dict[str, str], {}))
 
 
 def _amounts(texts: Mapping[str, str]) -> dict[str, int]:

@@ -38,9 +38,16 @@ class Needs:
 
 def total(needs: Needs) -> Amounts:
     """What the scheduler must find free on one node."""
-    counted = _peak(needs)
-    counted.update({name: need for name, need in needs.pod_level.items() if _is_pod_level(name)})
-    _add(counted, needs.overhead)
+    return settle(peak(needs), needs.pod_level, needs.overhead)
+
+
+def settle(
+    containers: Counted, pod_level: Mapping[str, int], overhead: Mapping[str, int]
+) -> Amounts:
+    """What the containers take together, corrected by what is said about the pod as a whole."""
+    counted = dict(containers)
+    counted.update({name: need for name, need in pod_level.items() if is_pod_level(name)})
+    _add(counted, overhead)
     return freeze(counted)
 
 
@@ -49,14 +56,14 @@ def scored(needs: Needs) -> tuple[int, int]:
 
     Pod-level requests are left out, as kube-scheduler does for the pod that it scores for.
     """
-    counted = _peak(_stated(needs, _UNSTATED))
+    counted = peak(_stated(needs, _UNSTATED))
     _add(counted, needs.overhead)
     return counted.get(CPU, 0), counted.get(MEMORY, 0)
 
 
 def scored_when_held(needs: Needs) -> tuple[int, int]:
     """The same for a pod that is on its node: there pod-level requests do count."""
-    if not any(_is_pod_level(name) for name in needs.pod_level):
+    if not any(is_pod_level(name) for name in needs.pod_level):
         return scored(needs)
     known = dict(total(needs)) | dict(needs.pod_level)
     defaults = {name: small for name, small in _UNSTATED.items() if name not in known}
@@ -68,7 +75,8 @@ def freeze(counted: Mapping[str, int]) -> Amounts:
     return tuple(sorted((name, need) for name, need in counted.items() if need))
 
 
-def _peak(needs: Needs) -> Counted:
+def peak(needs: Needs) -> Counted:
+    """The most that the containers take at any time in the life of the pod."""
     running = _sum(container.requests for container in needs.containers)
     sidecars: Counted = {}
     starting: Counted = {}
@@ -91,7 +99,8 @@ def _stated(needs: Needs, defaults: Mapping[str, int]) -> Needs:
     return replace(needs, containers=say(needs.containers), init=say(needs.init))
 
 
-def _is_pod_level(name: str) -> bool:
+def is_pod_level(name: str) -> bool:
+    """May this resource be asked for on the level of the pod?"""
     return name in (CPU, MEMORY) or name.startswith("hugepages-")
 
 

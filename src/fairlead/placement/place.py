@@ -143,6 +143,7 @@ class Placement:
             no_eviction=no_eviction,
             eviction=outcome.eviction if outcome else None,
             nomination=nomination,
+            behaviour=self._cluster.behaviour,
         )
 
 
