@@ -192,6 +192,7 @@ def decode_pod(raw: bytes | Raw, behaviour: Behaviour = KUBERNETES_1_36) -> Pod:
     meta, spec, status = wire.metadata, wire.spec, wire.status
     request, usage, scored, problem = _understand(wire, behaviour)
     containers = (*(spec.init_containers or ()), *(spec.containers or ()))
+    images = _images_of(tuple(c.image for c in containers), bytes(spec.volumes))
     return Pod(
         namespace=meta.namespace,
         name=meta.name,
@@ -214,8 +215,8 @@ def decode_pod(raw: bytes | Raw, behaviour: Behaviour = KUBERNETES_1_36) -> Pod:
         usage=usage,
         usage_scored=scored,
         owner=None if spec.node_name else _owner(meta),
-        images=_images_of(tuple(c.image for c in containers), bytes(spec.volumes)),
-        containers=len(containers),
+        images=images,
+        containers=len(images if behaviour.counts_image_volumes else containers),
         problem=problem,
         condition=_unscheduled(status.conditions or ()),
     )
