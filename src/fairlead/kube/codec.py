@@ -12,6 +12,7 @@ from functools import lru_cache
 import msgspec
 from msgspec import Raw
 
+from fairlead.kube.pod_volumes import PodVolume, read_volumes
 from fairlead.kube.requests import (
     ContainerParts,
     RequestParts,
@@ -70,6 +71,7 @@ class _PodSpec(msgspec.Struct, rename="camel", gc=False):
     resources: Raw = Raw()
     topology_spread_constraints: Raw = Raw()
     resource_claims: Raw = Raw()
+    volumes: list[PodVolume] | None = None
 
 
 class _Condition(msgspec.Struct, rename="camel", gc=False):
@@ -147,7 +149,7 @@ def decode_pod(raw: bytes | Raw) -> Pod:
     """A pod whose request cannot be understood comes back with a `problem`, not an exception."""
     wire = _pods.decode(raw)
     meta, spec, status = wire.metadata, wire.spec, wire.status
-    request, usage, problem = _understand(meta.namespace, spec, status)
+    request, usage, problem = _understand(meta, spec, status)
     return Pod(
         namespace=meta.namespace,
         name=meta.name,
@@ -189,10 +191,8 @@ def decode_namespace(raw: bytes | Raw) -> Namespace:
     return Namespace(meta.name, meta.uid, meta.resource_version, meta.labels or {})
 
 
-def _understand(
-    namespace: str, spec: _PodSpec, status: _PodStatus
-) -> tuple[PodRequest, Amounts, str]:
-    parts = _request_parts(namespace, spec)
+def _understand(meta: Meta, spec: _PodSpec, status: _PodStatus) -> tuple[PodRequest, Amounts, str]:
+    parts = _request_parts(meta, spec)
     try:
         request = _shared_request(parts)
         if spec.node_name and (told := _status_parts(status)):
@@ -210,7 +210,7 @@ def _beyond_us(spec: _PodSpec) -> str:
     return ""
 
 
-def _request_parts(namespace: str, spec: _PodSpec) -> RequestParts:
+def _request_parts(meta: Meta, spec: _PodSpec) -> RequestParts:
     affinity = spec.affinity or _NO_AFFINITY
     about_pods = affinity.pod_affinity or affinity.pod_anti_affinity
     return RequestParts(
@@ -222,7 +222,8 @@ def _request_parts(namespace: str, spec: _PodSpec) -> RequestParts:
         pod_affinity=bytes(affinity.pod_affinity),
         pod_anti_affinity=bytes(affinity.pod_anti_affinity),
         spread=bytes(spec.topology_spread_constraints),
-        namespace=namespace if about_pods else "",
+        volumes=read_volumes(meta.namespace, meta.name, meta.uid, spec.volumes),
+        namespace=meta.namespace if about_pods else "",
         overhead=bytes(spec.overhead),
         pod_level=bytes(spec.resources),
     )

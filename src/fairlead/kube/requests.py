@@ -18,6 +18,7 @@ from fairlead.model.pods import (
 )
 from fairlead.model.quantities import amount
 from fairlead.model.selectors import LabelSelector, PodTerm, Requirement, SpreadRule
+from fairlead.model.volumes import PodVolumes
 
 
 class ContainerParts(NamedTuple):
@@ -48,6 +49,7 @@ class RequestParts:
     pod_affinity: bytes = b""
     pod_anti_affinity: bytes = b""
     spread: bytes = b""
+    volumes: PodVolumes | None = None
     #: Whose "own namespace" is meant; empty unless one of the three above asks about pods.
     namespace: str = ""
 
@@ -69,37 +71,37 @@ class _Toleration(msgspec.Struct, rename="camel"):
     effect: str = ""
 
 
-class _Requirement(msgspec.Struct, rename="camel"):
+class RequirementWire(msgspec.Struct, rename="camel"):
     key: str
     operator: str
     values: list[str] | None = None
 
 
-class _Term(msgspec.Struct, rename="camel"):
-    match_expressions: list[_Requirement] | None = None
-    match_fields: list[_Requirement] | None = None
+class TermWire(msgspec.Struct, rename="camel"):
+    match_expressions: list[RequirementWire] | None = None
+    match_fields: list[RequirementWire] | None = None
 
 
-class _Selector(msgspec.Struct, rename="camel"):
-    node_selector_terms: list[_Term] | None = None
+class NodeSelectorWire(msgspec.Struct, rename="camel"):
+    node_selector_terms: list[TermWire] | None = None
 
 
 class _NodeAffinity(msgspec.Struct, rename="camel"):
-    required: _Selector | None = msgspec.field(
+    required: NodeSelectorWire | None = msgspec.field(
         default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
     )
 
 
-class _LabelSelector(msgspec.Struct, rename="camel"):
+class LabelSelectorWire(msgspec.Struct, rename="camel"):
     match_labels: dict[str, str] | None = None
-    match_expressions: list[_Requirement] | None = None
+    match_expressions: list[RequirementWire] | None = None
 
 
 class _PodTerm(msgspec.Struct, rename="camel"):
     topology_key: str
-    label_selector: _LabelSelector | None = None
+    label_selector: LabelSelectorWire | None = None
     namespaces: list[str] | None = None
-    namespace_selector: _LabelSelector | None = None
+    namespace_selector: LabelSelectorWire | None = None
 
 
 class _PodAffinity(msgspec.Struct, rename="camel"):
@@ -112,7 +114,7 @@ class _Spread(msgspec.Struct, rename="camel"):
     topology_key: str
     max_skew: int
     when_unsatisfiable: str
-    label_selector: _LabelSelector | None = None
+    label_selector: LabelSelectorWire | None = None
     min_domains: int | None = None
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None
@@ -130,6 +132,7 @@ def read_request(parts: RequestParts) -> PodRequest:
         near=_pod_terms(parts.pod_affinity, parts.namespace),
         apart=_pod_terms(parts.pod_anti_affinity, parts.namespace),
         spread=_spread(parts.spread),
+        volumes=parts.volumes,
     )
 
 
@@ -144,9 +147,9 @@ def _pod_term(term: _PodTerm, own_namespace: str) -> PodTerm:
         namespaces = (own_namespace,)
     return PodTerm(
         term.topology_key,
-        _selector(term.label_selector),
+        read_selector(term.label_selector),
         namespaces,
-        _selector(term.namespace_selector),
+        read_selector(term.namespace_selector),
     )
 
 
@@ -156,7 +159,7 @@ def _spread(raw: bytes) -> tuple[SpreadRule, ...]:
         SpreadRule(
             rule.topology_key,
             rule.max_skew,
-            _selector(rule.label_selector),
+            read_selector(rule.label_selector),
             min_domains=rule.min_domains or 1,
             honours_affinity=rule.node_affinity_policy != "Ignore",
             honours_taints=rule.node_taints_policy == "Honor",
@@ -166,12 +169,12 @@ def _spread(raw: bytes) -> tuple[SpreadRule, ...]:
     )
 
 
-def _selector(found: _LabelSelector | None) -> LabelSelector | None:
+def read_selector(found: LabelSelectorWire | None) -> LabelSelector | None:
     if found is None:
         return None
     equal = ((key, (value,)) for key, value in (found.match_labels or {}).items())
     lines = (Requirement(key, "In", values) for key, values in sorted(equal))
-    return LabelSelector((*lines, *_requirements(found.match_expressions)))
+    return LabelSelector((*lines, *read_requirements(found.match_expressions)))
 
 
 def read_usage(parts: RequestParts, told: StatusParts) -> Amounts:
@@ -255,13 +258,17 @@ def _terms(raw: bytes) -> tuple[NodeTerm, ...] | None:
     required = affinity.required
     if required is None:
         return None
+    return read_terms(required)
+
+
+def read_terms(found: NodeSelectorWire) -> tuple[NodeTerm, ...]:
     return tuple(
-        NodeTerm(_requirements(term.match_expressions), _requirements(term.match_fields))
-        for term in required.node_selector_terms or ()
+        NodeTerm(read_requirements(term.match_expressions), read_requirements(term.match_fields))
+        for term in found.node_selector_terms or ()
     )
 
 
-def _requirements(found: list[_Requirement] | None) -> tuple[Requirement, ...]:
+def read_requirements(found: list[RequirementWire] | None) -> tuple[Requirement, ...]:
     return tuple(Requirement(r.key, r.operator, tuple(r.values or ())) for r in found or ())
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from fairlead.model.selectors import PodTerm, Requirement, SpreadRule
+from fairlead.model.volumes import PodVolumes
 
 # Amounts by resource name, sorted by name: hashable, so that equal needs can share work.
 Amounts = tuple[tuple[str, int], ...]
@@ -86,6 +87,8 @@ class PodRequest:
     near: tuple[PodTerm, ...] = ()
     apart: tuple[PodTerm, ...] = ()
     spread: tuple[SpreadRule, ...] = ()
+    #: None for the many pods without a volume that matters.
+    volumes: PodVolumes | None = None
     #: Whom others see: namespace, and the labels that somebody's selector asks about.
     namespace: str = ""
     labels: tuple[tuple[str, str], ...] = ()
@@ -98,7 +101,7 @@ class PodRequest:
         object.__setattr__(self, "_hash", hash((
             self.resources, self.scored, self.node_name, self.node_selector, self.node_terms,
             self.tolerations, self.host_ports, self.near, self.apart, self.spread,
-            self.namespace, self.labels, self.marks,
+            self.volumes, self.namespace, self.labels, self.marks,
         )))  # fmt: skip
 
     def __hash__(self) -> int:
