@@ -17,14 +17,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fairlead.cluster.aspects import EVERYTHING, NOTHING, Aspect
-from fairlead.cluster.changes import ChangeLog
+from fairlead.cluster.changes import ANYWHERE, ChangeLog
 from fairlead.cluster.columns import NOBODY, Columns
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Amounts, HostPort, Pod
+from fairlead.model.storage import StorageObject, VolumePlan
+from fairlead.model.volumes import PodVolumes
 
 _TAKEN = Aspect.USAGE | Aspect.PODS
-_TAKEN_WITH_PORTS = _TAKEN | Aspect.PORTS
 
 
 @dataclass(slots=True)
@@ -37,15 +38,24 @@ class Holding:
     scored: tuple[int, int]
     ports: tuple[HostPort, ...]
     assumed: bool
+    #: What of its node changes when it comes or goes.
+    touches: Aspect = _TAKEN
+
+    def __post_init__(self) -> None:
+        if self.ports:
+            self.touches |= Aspect.PORTS
+        if self.pod.request.volumes is not None:
+            self.touches |= Aspect.VOLUMES
 
 
 class Cluster:
     """The one truth about occupancy. All changes go through here and are logged by row."""
 
     def __init__(self) -> None:
-        self.columns = Columns()
-        self.changes = ChangeLog()
         self.row_of: dict[str, int] = {}
+        self.columns = Columns(self.row_of)
+        self.storage = self.columns.storage
+        self.changes = ChangeLog()
         self.holdings: dict[str, Holding] = {}
         self._on_node: dict[str, set[str]] = {}
         self._free_rows: list[int] = []
@@ -90,6 +100,8 @@ class Cluster:
         self.columns.clear_row(row)
         for uid in self._on_node.get(name, ()):
             self.columns.pods.take(uid)
+            self.storage.leave(uid)
+        self.storage.attached.node_changed(name)
         self._free_rows.append(row)
         self.changes.add(row, EVERYTHING)
         return True
@@ -118,6 +130,7 @@ class Cluster:
         self.row_of[node.name] = row
         self.columns.put_node(row, node)
         self.columns.distrusted[row] = node.name in self._distrusted.values()
+        self.storage.attached.node_changed(node.name)
         for uid in self._on_node.get(node.name, ()):
             self._occupy(row, self.holdings[uid], +1)
 
@@ -160,7 +173,7 @@ class Cluster:
         if row is not None:
             self._occupy(row, held, -1)
             self._find_lowest_priority(row, held)
-        return _TAKEN_WITH_PORTS if held.ports else _TAKEN
+        return held.touches
 
     def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> Aspect:
         """A namespace was seen, or (None) is gone. Says what that changed."""
@@ -168,6 +181,33 @@ class Cluster:
             return NOTHING
         self.changes.start_over()
         return Aspect.PODS
+
+    # -- storage -----------------------------------------------------------------------------
+
+    def put_storage(self, told: StorageObject) -> Aspect:
+        """An object that storage is made of was seen. Says what that changed."""
+        return self._storage_changed(self.storage.put(told))
+
+    def remove_storage(self, gone: StorageObject) -> Aspect:
+        return self._storage_changed(self.storage.remove(gone))
+
+    def assume_volumes(self, plan: VolumePlan, node: str) -> None:
+        """The plan is being carried out: nobody else may count on its volumes."""
+        self.storage.assume(plan, node)
+        self._storage_changed(True)
+
+    def settle_volumes(self, plan: VolumePlan) -> Aspect:
+        """The plan is done, or has failed: its volumes are what the API server says of them."""
+        self.storage.settle(plan)
+        return self._storage_changed(True)
+
+    def _storage_changed(self, changed: bool) -> Aspect:
+        if not changed:
+            return NOTHING
+        self.changes.add(ANYWHERE, Aspect.VOLUMES)
+        return Aspect.VOLUMES
+
+    # -- what holdings take ------------------------------------------------------------------
 
     def _relabel(self, held: Holding, pod: Pod) -> Aspect:
         """The pod is where it was, but others may see it differently now."""
@@ -204,7 +244,9 @@ class Cluster:
             columns.pods.put(row, held.pod)
         else:
             columns.pods.take(held.pod.uid)
-        self.changes.add(row, _TAKEN_WITH_PORTS if held.ports else _TAKEN)
+        if held.pod.request.volumes is not None:
+            self._occupy_volumes(held, held.pod.request.volumes, sign)
+        self.changes.add(row, held.touches)
 
     def _occupy_ports(self, row: int, ports: tuple[HostPort, ...], sign: int) -> None:
         for port in ports:
@@ -215,6 +257,12 @@ class Cluster:
                 held[row].remove(port)
                 if not held[row]:
                     del held[row]
+
+    def _occupy_volumes(self, held: Holding, volumes: PodVolumes, sign: int) -> None:
+        if sign > 0:
+            self.storage.use(held.pod.uid, held.node, volumes)
+        else:
+            self.storage.leave(held.pod.uid)
 
     def _find_lowest_priority(self, row: int, gone: Holding) -> None:
         if gone.pod.priority <= self.columns.lowest_priority[row]:

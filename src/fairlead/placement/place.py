@@ -11,11 +11,13 @@ from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import EVERYTHING, Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
+from fairlead.cluster.volume_outlook import out_of_reach
 from fairlead.model.pods import Pod, PodRequest
+from fairlead.model.storage import VolumePlan
 from fairlead.placement.profile import Profile
 from fairlead.placement.verdicts import Placed, Refused, Verdict
 from fairlead.placement.views import REFUSED, View, Views, first_refusals
-from fairlead.plugins.api import Filter, Narrows, Picker, Vetoes, reasons_of
+from fairlead.plugins.api import Filter, Narrows, Picker, Plans, Vetoes, reasons_of
 
 
 class Placement:
@@ -41,6 +43,24 @@ class Placement:
         if row < 0:
             return self._refused(view, pod.priority)
         return Placed(self._cluster.node_at(row).name, float(view.total[row]))
+
+    def volume_plan(self, pod: Pod, node: str) -> VolumePlan | None:
+        """What must be done about the pod's volumes before it can be bound to the node."""
+        if pod.request.volumes is None:
+            return None
+        request, one = self.request(pod), self._one(node)
+        plans = (
+            rule.plan(request, one) for rule in self.profile.filters if isinstance(rule, Plans)
+        )
+        return next(filter(None, plans), None)
+
+    def volumes_out_of_reach(self, plan: VolumePlan, node: str) -> str:
+        """Which volume, now that all are bound, cannot be reached from the node after all."""
+        return out_of_reach(plan, self._one(node), node)
+
+    def _one(self, node: str) -> Nodes:
+        row = self._cluster.row_of.get(node, 0)
+        return Nodes(self._cluster.columns, slice(row, row + 1))
 
     def _refused(self, view: View, priority: int) -> Refused:
         refused = view.refusals.get(priority)
