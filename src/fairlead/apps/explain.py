@@ -10,10 +10,11 @@ import msgspec
 from fairlead.apps.run import Options, plan
 from fairlead.apps.scheduler import UNFINISHED
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import NamespaceSeen, NodeSeen, PodSeen
+from fairlead.engine.events import NamespaceSeen, NodeSeen, PodSeen, StorageSeen
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.codec import decode_namespace, decode_node, decode_pod
 from fairlead.kube.http.client import Client
+from fairlead.kube.storage_codec import STORAGE_KINDS
 from fairlead.model.errors import FairleadError
 from fairlead.model.pods import Pod
 from fairlead.model.quantities import shown
@@ -59,6 +60,9 @@ async def explain_pod(options: Options, namespace: str, name: str) -> dict[str, 
             engine.handle(NodeSeen(node), now=0.0)
         async for namespaced in _list(client, "/api/v1/namespaces", decode_namespace, {}):
             engine.handle(NamespaceSeen(namespaced.name, namespaced.labels), now=0.0)
+        for path, decode in STORAGE_KINDS.items():
+            async for told in _list(client, path, decode, {}):
+                engine.handle(StorageSeen(told), now=0.0)
         selector = {"fieldSelector": UNFINISHED}
         async for other in _list(client, "/api/v1/pods", decode_pod, selector):
             engine.handle(PodSeen(other), now=0.0)

@@ -3,7 +3,8 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from typing import assert_never
+from functools import partial
+from typing import Any, assert_never, cast
 
 import structlog
 
@@ -16,10 +17,13 @@ from fairlead.kube.http.client import Client
 from fairlead.kube.mirror.changes import Change, Deleted, Synced, Undecodable, Upserted, Vanished
 from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.mirror.wire import Refusal
+from fairlead.kube.storage_codec import CLAIMS, STORAGE_KINDS, VOLUMES
 from fairlead.kube.writes.binder import Binder
 from fairlead.kube.writes.recorder import Recorder
+from fairlead.kube.writes.volume_binder import VolumeBinder
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
+from fairlead.model.storage import Claim, StorageObject, Volume
 from fairlead.placement.profile import Profile
 from fairlead.telemetry.metrics import Metrics
 
@@ -59,9 +63,24 @@ class Scheduler:
         self._namespaces = Reflector(
             client, "/api/v1/namespaces", decode_namespace, self._on_namespace
         )
-        self._reflectors = (self._nodes, self._pods, self._namespaces)
+        self._storage = {
+            path: Reflector(client, path, decode, partial(self._on_storage, _last_part(path)))
+            for path, decode in STORAGE_KINDS.items()
+        }
+        self._volume_binder = VolumeBinder(
+            client,
+            self._feed,
+            cast(Mapping[str, Claim], self._storage[CLAIMS].objects),
+            cast(Mapping[str, Volume], self._storage[VOLUMES].objects),
+        )
+        self._reflectors: tuple[Reflector[Any], ...] = (
+            self._nodes,
+            self._pods,
+            self._namespaces,
+            *self._storage.values(),
+        )
         self._awake = asyncio.Event()
-        self._synced = {"nodes": False, "pods": False, "namespaces": False}
+        self._synced = {_last_part(each.path): False for each in self._reflectors}
         self._decided_at_s = time.monotonic()
         self._measures = Measures(metrics, self.engine, self._binder, self._recorder)
 
@@ -75,16 +94,19 @@ class Scheduler:
         """
         deciding = asyncio.create_task(self._decide_forever(), name="decide")
         parts = [deciding, asyncio.create_task(self._verify_forever(), name="verify")]
-        parts += [
-            asyncio.create_task(part.run(), name=type(part).__name__)
-            for part in (*self._reflectors, self._binder, self._recorder)
-        ]
+        runners: tuple[Reflector[Any] | Binder | Recorder, ...] = (
+            *self._reflectors,
+            self._binder,
+            self._recorder,
+        )
+        parts += [asyncio.create_task(part.run(), name=type(part).__name__) for part in runners]
         try:
             ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
             for task in ended:
                 task.result()
         finally:
             deciding.cancel()
+            await self._volume_binder.stop()
             await self._binder.stop(_STOP_GRACE_S)
             await self._recorder.stop(_STOP_GRACE_S)
             for task in parts:
@@ -139,6 +161,7 @@ class Scheduler:
                 self._feed(events.PodSeen(pod))
             case Deleted(pod):
                 self._feed(events.PodGone(pod))
+                self._volume_binder.abandon(pod.uid)
             case Synced():
                 self._sync("pods")
             case Undecodable():
@@ -157,6 +180,20 @@ class Scheduler:
                 self._sync("namespaces")
             case Undecodable() | Vanished():
                 log.error("namespace cannot be read", namespace=change.key)
+
+    def _on_storage(self, what: str, change: Change[StorageObject]) -> None:
+        match change:
+            case Upserted(told):
+                self._feed(events.StorageSeen(told))
+            case Deleted(gone):
+                self._feed(events.StorageGone(gone))
+            case Synced():
+                self._sync(what)
+            case Undecodable():
+                log.error("storage cannot be read", what=what, key=change.key, error=change.error)
+            case Vanished():
+                pass
+        self._volume_binder.look()
 
     def _distrust_node_of(self, change: Undecodable) -> None:
         spec = (change.object or {}).get("spec")
@@ -183,6 +220,9 @@ class Scheduler:
     def _perform(self, instruction: instructions.Instruction) -> None:
         self._on_instruction(instruction)
         match instruction:
+            case instructions.BindVolumes(pod, node):
+                self._volume_binder.submit(instruction)
+                log.debug("binding volumes", pod=pod.key, node=node)
             case instructions.Bind(pod, node):
                 self._measures.bind_started(pod)
                 self._binder.submit(instruction)
@@ -237,3 +277,7 @@ class Scheduler:
                 await self._awake.wait()
         except TimeoutError:
             return
+
+
+def _last_part(path: str) -> str:
+    return path.rpartition("/")[2]

@@ -6,6 +6,7 @@ from enum import Enum, auto
 
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
+from fairlead.model.storage import StorageObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,18 @@ class NamespaceSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class StorageSeen:
+    """A claim, a volume, or something else that storage is made of was added or changed."""
+
+    told: StorageObject
+
+
+@dataclass(frozen=True, slots=True)
+class StorageGone:
+    gone: StorageObject
+
+
+@dataclass(frozen=True, slots=True)
 class Decide:
     """Try to place the next pod, if one is due."""
 
@@ -89,6 +102,19 @@ class BindFailed:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class VolumesReady:
+    """All claims of a `BindVolumes` are bound, and the claims and volumes were told before this."""
+
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class VolumesFailed:
+    uid: str
+    message: str
+
+
 Event = (
     NodeSeen
     | NodeGone
@@ -97,7 +123,11 @@ Event = (
     | NodeDistrusted
     | TrustRestored
     | NamespaceSeen
+    | StorageSeen
+    | StorageGone
     | Decide
+    | VolumesReady
+    | VolumesFailed
     | BindDone
     | BindFailed
 )
