@@ -15,6 +15,8 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.model.nodes import Node
 from fairlead.model.pods import HostPort, NodeTerm, PodRequest, Toleration
 from fairlead.model.selectors import Requirement, SpreadRule
+from fairlead.model.storage import Claim, CsiNode, StorageClass, Volume
+from fairlead.model.volumes import ClaimUse, CsiVolume, Disk, PodVolumes
 from fairlead.plugins.api import Filter, LooksAround, Picker, Plugin, Score, reasons_of
 
 REQUESTS = (
@@ -30,7 +32,23 @@ REQUESTS = (
     a_request(namespace="default", near=(near("zone", app="a"),)),
     a_request(namespace="default", apart=(near("zone", app="a"),)),
     a_request(namespace="default", spread=(SpreadRule("zone", 1, selects(app="a")),)),
+    a_request(volumes=PodVolumes((ClaimUse("default/bound"), ClaimUse("default/waiting")))),
+    a_request(volumes=PodVolumes((ClaimUse("default/alone"),), (Disk("gce/shared"),))),
 )
+IN_ZONE_A = (NodeTerm((Requirement("zone", "In", ("a",)),)),)
+CSI = CsiVolume("csi", "disk-1")
+STORAGE = (
+    StorageClass("waits", waits=True),
+    Claim("default", "waiting", storage_class="waits", size_bytes=1),
+    Volume("free", storage_class="waits", capacity_bytes=2, phase="Available",
+           node_terms=IN_ZONE_A),
+    Claim("default", "bound", volume="taken", bind_completed=True),
+    Volume("taken", claim="default/bound", phase="Bound", csi=CSI, labels={"zone": "b"}),
+    Claim("default", "alone", volume="taken", bind_completed=True,
+          access_modes=("ReadWriteOncePod",)),
+    *(CsiNode(f"n{number}", drivers=("csi",), limits=(("csi", number % 2),))
+      for number in range(12)),
+)  # fmt: skip
 
 
 def check_plugin(plugin: Plugin) -> None:
@@ -112,7 +130,10 @@ def _check_reads(plugin, request, nodes, pods, whole) -> None:
         if not plugin.reads & aspect:
             again = answer(plugin, request, a_cluster([change(n) for n in nodes], pods).nodes)
             assert (again == whole).all(), f"{plugin.name} reads {aspect.name} and must say so"
-    if not plugin.reads & (Aspect.USAGE | Aspect.PORTS | Aspect.PODS):
+    if not plugin.reads & Aspect.VOLUMES:
+        again = answer(plugin, request, a_cluster(nodes, pods, storage=()).nodes)
+        assert (again == whole).all(), f"{plugin.name} reads VOLUMES and must say so"
+    if not plugin.reads & (Aspect.USAGE | Aspect.PORTS | Aspect.PODS | Aspect.VOLUMES):
         again = answer(plugin, request, a_cluster(nodes, []).nodes)
         assert (again == whole).all(), f"{plugin.name} reads USAGE, PORTS or PODS and must say so"
 
@@ -125,8 +146,10 @@ def _check_reasons(plugin, request, cluster, allowed) -> None:
     assert (explained == ~allowed).all(), f"{plugin.name} must explain exactly what it refuses"
 
 
-def a_cluster(nodes, pods) -> Cluster:
+def a_cluster(nodes, pods, storage=STORAGE) -> Cluster:
     cluster = Cluster()
+    for told in storage:
+        cluster.put_storage(told)
     for node in nodes:
         cluster.put_node(node)
     for pod in pods:
@@ -157,6 +180,9 @@ def random_pod(dice: random.Random, number: int):
         labels={"app": dice.choice("abc")} if dice.random() < 0.7 else {},
         deleting=dice.random() < 0.1,
         apart=(near("zone", app="b"),) if dice.random() < 0.1 else (),
+        volumes=PodVolumes((ClaimUse("default/bound"),), (Disk("gce/shared", read_only=True),))
+        if dice.random() < 0.1
+        else None,
     )
 
 
