@@ -23,6 +23,13 @@ class Limits(RuleBasedStateMachine):
         self.storage: dict[str, object] = {}
         self.pods: dict[str, object] = {}
         self.there: dict[str, object] = {}
+        self.class_changes("csi")
+        for number, name in enumerate(NODES):
+            self.node_comes(name)
+            self.limit_changes(name, number)
+            self.claim_changes(CLAIMS[number], ["v0", "v1", ""][number], made=True)
+            self.pod_comes(number, name, [CLAIMS[number]])
+        self.volume_changes("v0", "h0", in_tree=False)
 
     @rule(name=nodes)
     def node_comes(self, name: str) -> None:
