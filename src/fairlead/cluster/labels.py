@@ -28,6 +28,10 @@ class LabelColumn:
         codes: Codes = self._codes[pick]
         return codes
 
+    def code(self, value: str) -> int:
+        """The number of a value; -1 when it has none."""
+        return self._code_of.get(value, _ABSENT)
+
     def exists(self, pick: RowPick) -> NodeMask:
         found: NodeMask = self._codes[pick] != _ABSENT
         return found

@@ -47,6 +47,8 @@ class View:
         for index, rule in profile.around.items():
             self._around.append((index, self._filter_reads[index], rule))
             self._filter_reads[index] = 0
+        #: What rules and scores that are asked row by row read.
+        self._row_reads = reduce(or_, self._filter_reads, 0)
         self._vetoing = [
             (reads, rule)
             for rule in profile.filters
@@ -60,6 +62,7 @@ class View:
                 self._ranks.append((index, int(score.reads) | _PRESENCE, score))
             else:
                 self._rates.append((index, int(score.reads) | _PRESENCE, score))
+                self._row_reads |= int(score.reads)
         self._weights = np.array([weight for _, weight in profile.scores], dtype=np.float64)
         self._mark = (-1, 0)
         self.allowed: NodeMask  # (filters, rows)
@@ -117,7 +120,8 @@ class View:
         self._update(slice(0, rows), EVERYTHING)
 
     def _follow(self, changed: dict[int, Bits]) -> None:
-        if anywhere := changed.pop(ANYWHERE, 0):
+        anywhere = changed.pop(ANYWHERE, 0)
+        if anywhere & self._row_reads:
             self._update(slice(0, len(self.total)), anywhere)
         if len(changed) <= _FEW:
             for row, aspects in changed.items():
