@@ -5,7 +5,7 @@ volumes that are tied to values of one label are looked up in a table by that va
 cost an array each.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -39,13 +39,21 @@ class FreeVolumes:
         """
         candidates = _candidates(claim, nodes)
         nothing = len(candidates)
-        numbers = np.array([*(self._number(c.volume) for c in candidates), NONE], dtype=np.int64)
+        numbers = np.array([*self._numbered(candidates), NONE], dtype=np.int64)
         best: PerNode = np.full(len(nodes), nothing, dtype=np.int64)
         # Each earlier claim has taken at most one of a group, so that many more must be on offer.
         for offers in _offers(candidates, nodes, 1 + len(taken)):
             np.minimum(best, _first_left(offers, numbers, taken, nothing), out=best)
         chosen: PerNode = numbers[best]
         return chosen
+
+    def _numbered(self, candidates: list[OpenVolume]) -> Iterable[int]:
+        if not self._volumes:  # the first claim, and mostly the only one
+            self._volumes = [found.volume for found in candidates]
+            return range(len(candidates))
+        if not self._numbers:
+            self._numbers = {volume.name: number for number, volume in enumerate(self._volumes)}
+        return [self._number(found.volume) for found in candidates]
 
     def _number(self, volume: Volume) -> int:
         number = self._numbers.setdefault(volume.name, len(self._volumes))
@@ -147,8 +155,9 @@ def _from_table(
     # One more, so that nodes without the label (-1) find nothing at the end.
     width = int(domains.max(initial=-1)) + 2
     table = np.full((depth, width), nothing, dtype=np.int64)
+    codes = nodes.domain_of(key)
     for value, positions in by_value.items():
-        code = nodes.label_code(key, value)
+        code = codes.get(value, NONE)
         if 0 <= code < width - 1:
             for level, position in enumerate(positions[:depth]):
                 table[level, code] = position
