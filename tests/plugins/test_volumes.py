@@ -1,0 +1,60 @@
+"""Zones of volumes, as a table; what else volumes are refused for is in the oracle's scenes."""
+
+import pytest
+
+from builders import a_node, a_pod, a_request
+from fairlead.cluster.cluster import Cluster
+from fairlead.model.storage import Claim, Volume
+from fairlead.model.volumes import ClaimUse, Disk, PodVolumes
+from fairlead.plugins.volume_restrictions import VolumeRestrictions
+from fairlead.plugins.volume_zone import VolumeZone
+
+ZONE, OLD_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
+REGION = "topology.kubernetes.io/region"
+
+
+@pytest.mark.parametrize(
+    ("of_volume", "of_node", "allowed"),
+    [
+        pytest.param({}, {ZONE: "a"}, True, id="a volume that names no zone"),
+        pytest.param({ZONE: "a"}, {ZONE: "a"}, True, id="the same zone"),
+        pytest.param({ZONE: "a"}, {ZONE: "b"}, False, id="another zone"),
+        pytest.param({ZONE: "a__b"}, {ZONE: "b"}, True, id="one of several zones"),
+        pytest.param({ZONE: "a"}, {}, True, id="a node that is nowhere"),
+        pytest.param({ZONE: "a"}, {REGION: "r"}, False, id="a node with a region and no zone"),
+        pytest.param({OLD_ZONE: "a"}, {ZONE: "a"}, True, id="an old label on the volume"),
+        pytest.param({ZONE: "a"}, {OLD_ZONE: "a"}, False, id="an old label on the node is another"),
+        pytest.param({ZONE: "a", REGION: "r"}, {ZONE: "a", REGION: "q"}, False, id="both count"),
+        pytest.param({ZONE: "a____b"}, {ZONE: "z"}, True, id="a list with a hole is no list"),
+    ],
+)
+def test_zones(of_volume: dict[str, str], of_node: dict[str, str], allowed: bool) -> None:
+    cluster = Cluster()
+    cluster.put_node(a_node(labels=of_node))
+    cluster.put_storage(Claim("default", "data", volume="v", bind_completed=True))
+    cluster.put_storage(Volume("v", labels=of_volume))
+    request = a_request(volumes=PodVolumes((ClaimUse("default/data"),)))
+
+    assert VolumeZone().allows(request, cluster.nodes).tolist() == [allowed]
+
+
+@pytest.mark.parametrize(
+    ("there", "asked", "allowed"),
+    [
+        pytest.param(Disk("d", True), Disk("d", True), True, id="both read"),
+        pytest.param(Disk("d"), Disk("d", True), False, id="one writes"),
+        pytest.param(Disk("d", True), Disk("d"), False, id="the other writes"),
+        pytest.param(Disk("d"), Disk("e"), True, id="another disk"),
+    ],
+)
+def test_disks(there: Disk, asked: Disk, allowed: bool) -> None:
+    cluster = Cluster()
+    for name in ("n1", "n2"):
+        cluster.put_node(a_node(name))
+    user = a_pod("user", node="n1", volumes=PodVolumes(disks=(there,)))
+    cluster.confirm(user)
+    request = a_request(volumes=PodVolumes(disks=(asked,)))
+
+    assert VolumeRestrictions().allows(request, cluster.nodes).tolist() == [allowed, True]
+    cluster.remove(user.uid)
+    assert VolumeRestrictions().allows(request, cluster.nodes).all()
