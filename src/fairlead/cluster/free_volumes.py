@@ -32,6 +32,11 @@ class FreeVolumes:
     def volume(self, number: int) -> Volume:
         return self._volumes[number]
 
+    @property
+    def sizes_bytes(self) -> list[int]:
+        """By number."""
+        return [volume.capacity_bytes for volume in self._volumes]
+
     def choose(self, claim: Claim, nodes: Nodes, taken: Sequence[PerNode]) -> PerNode:
         """The number of the volume for each node, `NONE` where there is none.
 

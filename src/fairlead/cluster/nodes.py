@@ -134,6 +134,11 @@ class Nodes:
         ]
         return over
 
+    def has_driver(self, driver: str) -> NodeMask:
+        """True where the kubelet knows the CSI driver."""
+        found: NodeMask = self.storage.attached.installed(driver, self._columns.size)[self._pick]
+        return found
+
     def migrated(self, plugin: str) -> NodeMask:
         """True where a CSI driver serves the volumes of an in-tree plugin."""
         found: NodeMask = self.storage.attached.migrated(plugin, self._columns.size)[self._pick]
