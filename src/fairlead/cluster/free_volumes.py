@@ -5,13 +5,14 @@ volumes that are tied to values of one label are looked up in a table by that va
 cost an array each.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from fairlead.cluster.arrays import NodeMask, PerNode
 from fairlead.cluster.node_terms import any_term
 from fairlead.cluster.nodes import Nodes
+from fairlead.cluster.open_volumes import OpenVolume
 from fairlead.model.pods import NodeTerm
 from fairlead.model.storage import Claim, Volume
 
@@ -31,6 +32,11 @@ class FreeVolumes:
     def volume(self, number: int) -> Volume:
         return self._volumes[number]
 
+    @property
+    def sizes_bytes(self) -> list[int]:
+        """By number."""
+        return [volume.capacity_bytes for volume in self._volumes]
+
     def choose(self, claim: Claim, nodes: Nodes, taken: Sequence[PerNode]) -> PerNode:
         """The number of the volume for each node, `NONE` where there is none.
 
@@ -38,13 +44,21 @@ class FreeVolumes:
         """
         candidates = _candidates(claim, nodes)
         nothing = len(candidates)
-        numbers = np.array([*map(self._number, candidates), NONE], dtype=np.int64)
+        numbers = np.array([*self._numbered(candidates), NONE], dtype=np.int64)
         best: PerNode = np.full(len(nodes), nothing, dtype=np.int64)
         # Each earlier claim has taken at most one of a group, so that many more must be on offer.
         for offers in _offers(candidates, nodes, 1 + len(taken)):
             np.minimum(best, _first_left(offers, numbers, taken, nothing), out=best)
         chosen: PerNode = numbers[best]
         return chosen
+
+    def _numbered(self, candidates: list[OpenVolume]) -> Iterable[int]:
+        if not self._volumes:  # the first claim, and mostly the only one
+            self._volumes = [found.volume for found in candidates]
+            return range(len(candidates))
+        if not self._numbers:
+            self._numbers = {volume.name: number for number, volume in enumerate(self._volumes)}
+        return [self._number(found.volume) for found in candidates]
 
     def _number(self, volume: Volume) -> int:
         number = self._numbers.setdefault(volume.name, len(self._volumes))
@@ -62,21 +76,40 @@ def reachable(volume: Volume, nodes: Nodes, *, migrating: bool = False) -> NodeM
     return near
 
 
-def _candidates(claim: Claim, nodes: Nodes) -> list[Volume]:
+def _candidates(claim: Claim, nodes: Nodes) -> list[OpenVolume]:
     """Volumes for the claim, the best first."""
     meant = [volume for volume in nodes.storage.volumes_of(claim) if _is_like(volume, claim)]
     if meant:  # somebody has promised it this volume, so it takes no other
-        return meant[:1]
-    fitting = [v for v in nodes.storage.open_volumes(claim.storage_class) if _fits(v, claim)]
-    return sorted(fitting, key=lambda volume: (volume.capacity_bytes, volume.name))
+        return [OpenVolume.of(meant[0])]
+    here = _within_reach(nodes.storage.open_volumes(claim.storage_class), nodes)
+    fits: dict[tuple[object, ...], bool] = {}
+    fitting = []
+    for found in here:
+        fit = fits.get(found.shape)
+        if fit is None:
+            fit = fits[found.shape] = _fits(found.volume, claim)
+        if fit:
+            fitting.append(found)
+    if claim.selector is not None:
+        return [found for found in fitting if claim.selector.matches(found.volume.labels)]
+    return fitting
+
+
+def _within_reach(volumes: Sequence[OpenVolume], nodes: Nodes) -> Sequence[OpenVolume]:
+    """Leaves out what is tied to other nodes, when only one is asked about."""
+    if len(nodes) != 1:
+        return volumes
+    (node,) = nodes.objects()
+    labels = node.labels if node else {}
+    return [
+        found
+        for found in volumes
+        if found.tied is None or labels.get(found.tied[0]) in found.tied[1]
+    ]
 
 
 def _fits(volume: Volume, claim: Claim) -> bool:
-    return (
-        _is_like(volume, claim)
-        and set(claim.access_modes) <= set(volume.access_modes)
-        and (claim.selector is None or claim.selector.matches(volume.labels))
-    )
+    return _is_like(volume, claim) and set(claim.access_modes) <= set(volume.access_modes)
 
 
 def _is_like(volume: Volume, claim: Claim) -> bool:
@@ -101,16 +134,15 @@ def _first_left(
     return found
 
 
-def _offers(candidates: list[Volume], nodes: Nodes, depth: int) -> Iterator[list[PerNode]]:
+def _offers(candidates: list[OpenVolume], nodes: Nodes, depth: int) -> Iterator[list[PerNode]]:
     """For each way to reach volumes, the first few positions that it offers to each node."""
     by_label: dict[str, dict[str, Positions]] = {}
     by_terms: dict[tuple[NodeTerm, ...] | None, Positions] = {}
-    for position, volume in enumerate(candidates):
-        tied = _tied_to(volume.node_terms)
-        if tied is None:
-            by_terms.setdefault(volume.node_terms, []).append(position)
+    for position, found in enumerate(candidates):
+        if found.tied is None:
+            by_terms.setdefault(found.volume.node_terms, []).append(position)
             continue
-        key, values = tied
+        key, values = found.tied
         for value in values:
             by_label.setdefault(key, {}).setdefault(value, []).append(position)
     nothing = len(candidates)
@@ -121,14 +153,6 @@ def _offers(candidates: list[Volume], nodes: Nodes, depth: int) -> Iterator[list
         yield [np.where(near, position, nothing) for position in positions[:depth]]
 
 
-def _tied_to(terms: tuple[NodeTerm, ...] | None) -> tuple[str, tuple[str, ...]] | None:
-    """The one label, and its values, that the terms ask for, if that is all they ask for."""
-    if terms is None or len(terms) != 1 or terms[0].fields or len(terms[0].labels) != 1:
-        return None
-    (line,) = terms[0].labels
-    return (line.key, line.values) if line.operator == "In" else None
-
-
 def _from_table(
     key: str, by_value: dict[str, Positions], nodes: Nodes, depth: int, nothing: int
 ) -> list[PerNode]:
@@ -136,8 +160,9 @@ def _from_table(
     # One more, so that nodes without the label (-1) find nothing at the end.
     width = int(domains.max(initial=-1)) + 2
     table = np.full((depth, width), nothing, dtype=np.int64)
+    codes = nodes.domain_of(key)
     for value, positions in by_value.items():
-        code = nodes.label_code(key, value)
+        code = codes.get(value, NONE)
         if 0 <= code < width - 1:
             for level, position in enumerate(positions[:depth]):
                 table[level, code] = position

@@ -1,5 +1,7 @@
 """One label key as a column of small integers, so that a selector is an array comparison."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from fairlead.cluster.arrays import Codes, NodeMask, RowPick
@@ -28,9 +30,10 @@ class LabelColumn:
         codes: Codes = self._codes[pick]
         return codes
 
-    def code(self, value: str) -> int:
-        """The number of a value; -1 when it has none."""
-        return self._code_of.get(value, _ABSENT)
+    @property
+    def code_of(self) -> Mapping[str, int]:
+        """The number of each value that was ever there."""
+        return self._code_of
 
     def exists(self, pick: RowPick) -> NodeMask:
         found: NodeMask = self._codes[pick] != _ABSENT

@@ -1,6 +1,6 @@
 """The nodes as a rule sees them: read-only columns over all rows, or over a few of them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 import numpy as np
@@ -155,14 +155,19 @@ class Nodes:
         ]
         return over
 
+    def has_driver(self, driver: str) -> NodeMask:
+        """True where the kubelet knows the CSI driver."""
+        found: NodeMask = self.storage.attached.installed(driver, self._columns.size)[self._pick]
+        return found
+
     def migrated(self, plugin: str) -> NodeMask:
         """True where a CSI driver serves the volumes of an in-tree plugin."""
         found: NodeMask = self.storage.attached.migrated(plugin, self._columns.size)[self._pick]
         return found
 
-    def label_code(self, key: str, value: str) -> int:
-        """The number that `domains` has for the value; -1 when no node has it."""
-        return self._columns.label(key).code(value)
+    def domain_of(self, key: str) -> Mapping[str, int]:
+        """The numbers that `domains` has for the values of a label."""
+        return self._columns.label(key).code_of
 
     # -- who is there ------------------------------------------------------------------------
 

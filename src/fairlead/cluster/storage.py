@@ -6,12 +6,13 @@ once, so that the next pod does not take the same volume. Whatever the API serve
 object replaces what was assumed of it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar, assert_never
 
 from fairlead.cluster.attached import AttachedVolumes
 from fairlead.cluster.grouped import Grouped
+from fairlead.cluster.open_volumes import OpenVolume, OpenVolumes
 from fairlead.model.storage import (
     AVAILABLE,
     Attachment,
@@ -41,7 +42,7 @@ class Storage:
         self._told_claims: dict[str, Claim] = {}
         self._told_volumes: dict[str, Volume] = {}
         #: Volumes that any claim of their class may take, and volumes that belong to a claim.
-        self._open: Grouped[str, Volume] = Grouped()
+        self._open = OpenVolumes()
         self._of_claim: Grouped[str, Volume] = Grouped()
         self._capacity_of: Grouped[str, StorageCapacity] = Grouped()
         #: Node and volumes of pods, by uid; and pods by claim and by disk.
@@ -57,9 +58,9 @@ class Storage:
         found = self.classes.get(claim.storage_class)
         return found is not None and found.waits and not claim.volume
 
-    def open_volumes(self, storage_class: str) -> Iterable[Volume]:
-        """Volumes that any claim of the class may take."""
-        return self._open.of(storage_class).values()
+    def open_volumes(self, storage_class: str) -> Sequence[OpenVolume]:
+        """Volumes that any claim of the class may take, smallest first."""
+        return self._open.of(storage_class)
 
     def volumes_of(self, claim: Claim) -> Iterator[Volume]:
         """Volumes of the claim's class that are meant for this claim and no other."""
@@ -165,12 +166,12 @@ class Storage:
     def _see_volume(self, name: str, volume: Volume | None) -> bool:
         old = self.volumes.get(name)
         if old is not None:
-            self._open.drop(old.storage_class, name)
+            self._open.drop(old)
             self._of_claim.drop(old.claim, name)
         if volume is not None and volume.claim:
             self._of_claim.put(volume.claim, name, volume)
         elif volume is not None and volume.phase == AVAILABLE and not volume.deleting:
-            self._open.put(volume.storage_class, name, volume)
+            self._open.put(volume)
         changed = _replace(self.volumes, name, volume)
         if changed:
             self.attached.volume_changed(name, old, volume)

@@ -6,14 +6,23 @@ from dataclasses import replace
 import msgspec
 from msgspec import Raw
 
-from fairlead.kube.pod_volumes import InTree, as_csi
+from fairlead.kube.pod_volumes import as_csi
 from fairlead.kube.requests import (
-    LabelSelectorWire,
-    NodeSelectorWire,
     RequirementWire,
     read_requirements,
     read_selector,
     read_terms,
+)
+from fairlead.kube.storage_wire import (
+    AttachmentWire,
+    CapacityWire,
+    ClaimWire,
+    ClassWire,
+    CsiDriverWire,
+    CsiNodeWire,
+    RequestsWire,
+    TopologyWire,
+    VolumeWire,
 )
 from fairlead.model.pods import NodeTerm
 from fairlead.model.quantities import amount
@@ -48,161 +57,19 @@ _ZONE_OF_DRIVER = {
 }
 
 
-class _Owner(msgspec.Struct, rename="camel", gc=False):
-    uid: str = ""
-    controller: bool | None = None
-
-
-class _Meta(msgspec.Struct, rename="camel", gc=False):
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    deletion_timestamp: str | None = None
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    owner_references: list[_Owner] | None = None
-
-    def annotation(self, key: str) -> str | None:
-        return (self.annotations or {}).get(key)
-
-
-class _Requests(msgspec.Struct, gc=False):
-    requests: dict[str, str] | None = None
-
-
-class _ClaimSpec(msgspec.Struct, rename="camel", gc=False):
-    access_modes: list[str] | None = None
-    selector: LabelSelectorWire | None = None
-    resources: _Requests | None = None
-    volume_name: str = ""
-    storage_class_name: str | None = None
-    volume_mode: str | None = None
-    volume_attributes_class_name: str | None = None
-
-
-class _Phase(msgspec.Struct, gc=False):
-    phase: str = ""
-
-
-class _Claim(msgspec.Struct, gc=False):
-    metadata: _Meta
-    spec: _ClaimSpec = msgspec.field(default_factory=_ClaimSpec)
-    status: _Phase = msgspec.field(default_factory=_Phase)
-
-
-class _ClaimRef(msgspec.Struct, gc=False):
-    namespace: str = ""
-    name: str = ""
-    uid: str = ""
-
-
-class _Affinity(msgspec.Struct, gc=False):
-    required: NodeSelectorWire | None = None
-
-
-class _Csi(msgspec.Struct, rename="camel", gc=False):
-    driver: str = ""
-    volume_handle: str = ""
-
-
-class _VolumeSpec(InTree, rename="camel", gc=False, kw_only=True):
-    access_modes: list[str] | None = None
-    capacity: dict[str, str] | None = None
-    claim_ref: _ClaimRef | None = None
-    storage_class_name: str = ""
-    volume_mode: str | None = None
-    volume_attributes_class_name: str | None = None
-    node_affinity: _Affinity | None = None
-    csi: _Csi | None = None
-
-
-class _Volume(msgspec.Struct, gc=False):
-    metadata: _Meta
-    spec: _VolumeSpec = msgspec.field(default_factory=_VolumeSpec)
-    status: _Phase = msgspec.field(default_factory=_Phase)
-
-
-class _TopologyLine(msgspec.Struct, gc=False):
-    key: str
-    values: list[str] | None = None
-
-
-class _Topology(msgspec.Struct, rename="camel", gc=False):
-    match_label_expressions: list[_TopologyLine] | None = None
-
-
-class _Class(msgspec.Struct, rename="camel", gc=False):
-    metadata: _Meta
-    provisioner: str = ""
-    volume_binding_mode: str | None = None
-    allowed_topologies: list[_Topology] | None = None
-
-
-class _Count(msgspec.Struct, gc=False):
-    count: int | None = None
-
-
-class _NodeDriver(msgspec.Struct, gc=False):
-    name: str
-    allocatable: _Count | None = None
-
-
-class _NodeDrivers(msgspec.Struct, gc=False):
-    drivers: list[_NodeDriver] | None = None
-
-
-class _CsiNode(msgspec.Struct, gc=False):
-    metadata: _Meta
-    spec: _NodeDrivers = msgspec.field(default_factory=_NodeDrivers)
-
-
-class _DriverSpec(msgspec.Struct, rename="camel", gc=False):
-    storage_capacity: bool | None = None
-    prevent_pod_scheduling_if_missing: bool | None = None
-
-
-class _CsiDriver(msgspec.Struct, gc=False):
-    metadata: _Meta
-    spec: _DriverSpec = msgspec.field(default_factory=_DriverSpec)
-
-
-class _Capacity(msgspec.Struct, rename="camel", gc=False):
-    metadata: _Meta
-    storage_class_name: str = ""
-    node_topology: LabelSelectorWire | None = None
-    capacity: str | None = None
-    maximum_volume_size: str | None = None
-
-
-class _Source(msgspec.Struct, rename="camel", gc=False):
-    persistent_volume_name: str | None = None
-
-
-class _AttachmentSpec(msgspec.Struct, rename="camel", gc=False):
-    attacher: str = ""
-    node_name: str = ""
-    source: _Source = msgspec.field(default_factory=_Source)
-
-
-class _Attachment(msgspec.Struct, gc=False):
-    metadata: _Meta
-    spec: _AttachmentSpec = msgspec.field(default_factory=_AttachmentSpec)
-
-
-_claims = msgspec.json.Decoder(_Claim)
-_volumes = msgspec.json.Decoder(_Volume)
-_classes = msgspec.json.Decoder(_Class)
-_csi_nodes = msgspec.json.Decoder(_CsiNode)
-_drivers = msgspec.json.Decoder(_CsiDriver)
-_capacities = msgspec.json.Decoder(_Capacity)
-_attachments = msgspec.json.Decoder(_Attachment)
+_claims = msgspec.json.Decoder(ClaimWire)
+_volumes = msgspec.json.Decoder(VolumeWire)
+_classes = msgspec.json.Decoder(ClassWire)
+_csi_nodes = msgspec.json.Decoder(CsiNodeWire)
+_drivers = msgspec.json.Decoder(CsiDriverWire)
+_capacities = msgspec.json.Decoder(CapacityWire)
+_attachments = msgspec.json.Decoder(AttachmentWire)
 
 
 def decode_claim(raw: bytes | Raw) -> Claim:
     wire = _claims.decode(raw)
     meta, spec = wire.metadata, wire.spec
-    size = ((spec.resources or _Requests()).requests or {}).get(_STORAGE)
+    size = ((spec.resources or RequestsWire()).requests or {}).get(_STORAGE)
     old_class = meta.annotation(_BETA_CLASS)
     owners = (owner.uid for owner in meta.owner_references or () if owner.controller)
     return Claim(
@@ -339,7 +206,7 @@ def _bytes(text: str | None) -> int | None:
     return None if text is None else amount(_STORAGE, text)
 
 
-def _topology(found: _Topology) -> NodeTerm:
+def _topology(found: TopologyWire) -> NodeTerm:
     lines = found.match_label_expressions or ()
     return NodeTerm(
         read_requirements([RequirementWire(line.key, "In", line.values) for line in lines])

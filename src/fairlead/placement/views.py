@@ -49,11 +49,10 @@ class View:
             self._filter_reads[index] = 0
         #: What rules and scores that are asked row by row read.
         self._row_reads = reduce(or_, self._filter_reads, 0)
-        self._vetoing = [
-            (reads, rule)
-            for rule in profile.filters
-            if isinstance(rule, Vetoes) and (reads := int(rule.reads))
-        ]
+        self._vetoing = [rule for rule in profile.filters if isinstance(rule, Vetoes)]
+        self._veto_reads = reduce(
+            or_, (int(rule.reads) for rule in profile.filters if isinstance(rule, Vetoes)), 0
+        )
         #: Scores by row, and scores that compare, with their place and what they read.
         self._rates: list[tuple[int, Bits, Score]] = []
         self._ranks: list[tuple[int, Bits, Rank]] = []
@@ -91,8 +90,8 @@ class View:
             self._look_around(aspects)
         if self._ranks:
             self._compare(aspects)
-        if self._vetoing:
-            self._ask_for_vetoes(aspects)
+        if aspects & self._veto_reads:
+            self._ask_for_vetoes()
         self._mark = log.mark
 
     @property
@@ -166,11 +165,10 @@ class View:
         if stale:
             self._sum_up(slice(0, len(self.total)), nodes)
 
-    def _ask_for_vetoes(self, changed: Bits) -> None:
-        if any(changed & reads for reads, _ in self._vetoing):
-            nodes = self._cluster.nodes
-            said = (rule.veto(self.request, nodes) for _, rule in self._vetoing)
-            self.veto = next(filter(None, said), "")
+    def _ask_for_vetoes(self) -> None:
+        nodes = self._cluster.nodes
+        said = (rule.veto(self.request, nodes) for rule in self._vetoing)
+        self.veto = next(filter(None, said), "")
 
     def _update(self, pick: RowPick, aspects: Bits) -> None:
         nodes = Nodes(self._cluster.columns, pick)

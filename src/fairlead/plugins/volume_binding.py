@@ -4,11 +4,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fairlead.cluster.arrays import NodeMask
+import numpy as np
+
+from fairlead.cluster.arrays import NodeMask, NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.storage import Storage
 from fairlead.cluster.volume_outlook import look
+from fairlead.cluster.volume_room import free_percent
 from fairlead.model.pods import PodRequest
 from fairlead.model.storage import VolumePlan
 from fairlead.model.volumes import ClaimUse
@@ -54,6 +57,15 @@ class VolumeBinding:
             ),
         ):
             yield Reason(text, where, nodes.none())
+
+    def cares(self, request: PodRequest, nodes: Nodes) -> bool:
+        return self.applies(request, nodes)
+
+    def rank(self, request: PodRequest, nodes: Nodes, left: NodeMask) -> NodeScores:
+        """kube-scheduler 1.37 likes nodes whose storage stays the emptiest; 1.36 does not ask."""
+        if request.volumes is None:
+            return np.zeros(len(nodes))
+        return free_percent(look(request.volumes, nodes), nodes)
 
     def plan(self, request: PodRequest, node: Nodes) -> VolumePlan | None:
         """What must be done about volumes before a pod is bound to the one node given."""
