@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import assert_never
 
 import structlog
@@ -10,6 +11,7 @@ import structlog
 from fairlead.apps.measures import Measures
 from fairlead.engine import events, instructions
 from fairlead.engine.engine import Engine
+from fairlead.kube import dialects
 from fairlead.kube.budgets import decode_budget
 from fairlead.kube.codec import Namespace, decode_namespace, decode_node, decode_pod
 from fairlead.kube.errors import ApiError
@@ -203,9 +205,10 @@ class Scheduler:
     def _perform(self, instruction: instructions.Instruction) -> None:
         self._on_instruction(instruction)
         match instruction:
-            case instructions.Bind(pod, node):
+            case instructions.Bind(pod, node, grant):
                 self._measures.bind_started(pod)
-                self._binder.submit(instruction)
+                told = dialects.tell(pod, node, grant) if grant else {}
+                self._binder.submit(replace(instruction, annotations=told))
                 log.debug("binding", pod=pod.key, node=node)
             case instructions.AnnounceScheduled(pod, node):
                 self._recorder.scheduled(instruction)

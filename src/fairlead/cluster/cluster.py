@@ -26,11 +26,11 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.nominations import Nominations
 from fairlead.cluster.priority_sums import AmountsByRow, PrioritySums, Share
 from fairlead.model.budgets import Budget
+from fairlead.model.gpus import CardUse, GpuAsk, Grant
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Amounts, HostPort, Pod
 
 _TAKEN = Aspect.USAGE | Aspect.PODS
-_TAKEN_WITH_PORTS = _TAKEN | Aspect.PORTS
 
 
 @dataclass(slots=True)
@@ -43,13 +43,26 @@ class Holding:
     scored: tuple[int, int]
     ports: tuple[HostPort, ...]
     assumed: bool
+    grant: Grant | None = None
 
     @classmethod
-    def of(cls, pod: Pod, node: str, *, assumed: bool) -> "Holding":
+    def of(
+        cls, pod: Pod, node: str, *, assumed: bool, grant: Grant | None = None
+    ) -> "Holding":  # fmt: skip
         """What a pending pod would hold there (assumed), or what a bound one does."""
         request = pod.request
         amounts = request.resources if assumed else pod.usage
-        return cls(pod, node, amounts, request.scored, request.host_ports, assumed)
+        grant = grant or pod.grant or _somebodys_choice(request.gpus)
+        return cls(pod, node, amounts, request.scored, request.host_ports, assumed, grant)
+
+    @property
+    def aspects(self) -> Aspect:
+        """What changes on a node when it comes or goes."""
+        return (
+            _TAKEN
+            | (Aspect.PORTS if self.ports else NOTHING)
+            | (Aspect.DEVICES if self.grant else NOTHING)
+        )
 
 
 class Cluster:
@@ -119,6 +132,10 @@ class Cluster:
         columns.scored[1, row] += sign * held.scored[1]
         if held.ports:
             self._occupy_ports(row, held.ports, sign)
+        if held.grant and sign > 0:
+            columns.devices.occupy(row, held.pod.uid, held.grant)
+        elif held.grant:
+            columns.devices.release(row, held.pod.uid)
 
     def _shares(self) -> Iterator[Share]:
         for held in self.holdings.values():
@@ -191,10 +208,10 @@ class Cluster:
 
     # -- pods --------------------------------------------------------------------------------
 
-    def assume(self, pod: Pod, node: str) -> None:
+    def assume(self, pod: Pod, node: str, grant: Grant | None = None) -> None:
         """The pod is on its way to the node: what it needs is taken from now on."""
         assert pod.uid not in self.holdings, f"{pod.key} already holds something"
-        self._hold(Holding.of(pod, node, assumed=True))
+        self._hold(Holding.of(pod, node, assumed=True, grant=grant))
 
     def confirm(self, pod: Pod) -> Aspect:
         """The API server shows the pod on its node. Says what that changed for others."""
@@ -219,7 +236,7 @@ class Cluster:
         row = self.row_of.get(held.node)
         if row is not None:
             self._occupy(row, held, -1)
-        return _TAKEN_WITH_PORTS if held.ports else _TAKEN
+        return held.aspects
 
     def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> Aspect:
         """A namespace was seen, or (None) is gone. Says what that changed."""
@@ -251,7 +268,7 @@ class Cluster:
         self.charge(row, held, sign)
         vector = self.columns.vector(held.amounts)
         self._evictable.follow(row, held.pod.priority, vector, sign)
-        self.changes.add(row, _TAKEN_WITH_PORTS if held.ports else _TAKEN)
+        self.changes.add(row, held.aspects)
 
     def _occupy_ports(self, row: int, ports: tuple[HostPort, ...], sign: int) -> None:
         for port in ports:
@@ -265,7 +282,15 @@ class Cluster:
 
 
 def _holds_the_same(held: Holding, pod: Pod) -> bool:
-    return (held.node, held.amounts, held.pod.priority) == (pod.node, pod.usage, pod.priority)
+    same = (held.node, held.amounts, held.pod.priority) == (pod.node, pod.usage, pod.priority)
+    return same and held.grant == (pod.grant or _somebodys_choice(pod.request.gpus))
+
+
+def _somebodys_choice(ask: GpuAsk | None) -> Grant | None:
+    """What a pod holds that asked for cards and was not told which."""
+    if ask is None or ask.profile or not ask.whole:
+        return None
+    return Grant((CardUse(""),) * ask.cards)
 
 
 def _difference(old: Node, new: Node) -> Aspect:
@@ -276,6 +301,8 @@ def _difference(old: Node, new: Node) -> Aspect:
         changed |= Aspect.LABELS
     if old.annotations != new.annotations:
         changed |= Aspect.ANNOTATIONS
+    if old.gpus != new.gpus:
+        changed |= Aspect.DEVICES
     if old.taints != new.taints or old.unschedulable != new.unschedulable:
         changed |= Aspect.TAINTS
     return changed

@@ -173,14 +173,14 @@ class Engine:
     def _assume(self, entry: Entry, verdict: Placed, now: float) -> list[Instruction]:
         pod = entry.pod
         self.cluster.nominations.drop(pod.uid)
-        self.cluster.assume(pod, verdict.node)
+        self.cluster.assume(pod, verdict.node, verdict.grant)
         self._freed |= self.queue.awaited & Aspect.PODS  # somebody may want to be near it
         self._binding[pod.uid] = entry
         if self.queue.awaited:
             following = self.queue.next_like(self._group(pod))
             if following is not None and self._would_fit(following.pod):
                 self.queue.wake(following, "AssignedPodDelete", now=now)
-        return [Bind(pod, verdict.node)]
+        return [Bind(pod, verdict.node, verdict.grant)]
 
     def _refuse(self, entry: Entry, refused: Refused, now: float) -> list[Instruction]:
         pod = entry.pod

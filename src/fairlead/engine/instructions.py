@@ -3,15 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fairlead.model.gpus import Grant
 from fairlead.model.pods import Pod
 
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """Write the Binding: node and annotations in one transaction, for this uid only."""
+    """Write the Binding: node and cards in one transaction, for this uid only."""
 
     pod: Pod
     node: str
+    grant: Grant | None = None
+    #: The grant in the words of the node's device plugin; the driver fills it in.
     annotations: Mapping[str, str] = field(default_factory=dict)
 
 

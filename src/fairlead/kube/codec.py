@@ -12,6 +12,7 @@ from functools import lru_cache
 import msgspec
 from msgspec import Raw
 
+from fairlead.kube import dialects
 from fairlead.kube.requests import (
     ContainerParts,
     RequestParts,
@@ -20,6 +21,7 @@ from fairlead.kube.requests import (
     read_usage,
 )
 from fairlead.model.errors import FairleadError, QuantityError
+from fairlead.model.gpus import Inventory
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Amounts, Pod, PodRequest, Taint
 from fairlead.model.quantities import amount
@@ -150,7 +152,7 @@ def decode_pod(raw: bytes | Raw) -> Pod:
     """A pod whose request cannot be understood comes back with a `problem`, not an exception."""
     wire = _pods.decode(raw)
     meta, spec, status = wire.metadata, wire.spec, wire.status
-    request, usage, problem = _understand(meta.namespace, spec, status)
+    request, usage, problem = _understand(meta, spec, status)
     return Pod(
         namespace=meta.namespace,
         name=meta.name,
@@ -171,6 +173,7 @@ def decode_pod(raw: bytes | Raw) -> Pod:
         annotations=meta.annotations or {},
         request=request,
         usage=usage,
+        grant=dialects.read_grant(meta.annotations or {}) if spec.node_name else None,
         problem=problem,
         condition=_unscheduled(status.conditions or ()),
     )
@@ -179,16 +182,25 @@ def decode_pod(raw: bytes | Raw) -> Pod:
 def decode_node(raw: bytes | Raw) -> Node:
     wire = _nodes.decode(raw)
     meta, spec = wire.metadata, wire.spec
+    allocatable = _allocatable(bytes(wire.status.allocatable))
     return Node(
         name=meta.name,
         uid=meta.uid,
         version=meta.resource_version,
-        allocatable=_allocatable(bytes(wire.status.allocatable)),
+        allocatable=allocatable,
         labels=meta.labels or {},
         annotations=meta.annotations or {},
         taints=tuple(Taint(t.key, t.value, t.effect) for t in spec.taints or ()),
         unschedulable=spec.unschedulable,
+        gpus=_inventory(meta, allocatable),
     )
+
+
+def _inventory(meta: Meta, allocatable: Amounts) -> Inventory | None:
+    offering = dialects.Offering(
+        meta.name, meta.labels or {}, meta.annotations or {}, dict(allocatable)
+    )
+    return dialects.read_inventory(offering)
 
 
 def decode_namespace(raw: bytes | Raw) -> Namespace:
@@ -196,10 +208,8 @@ def decode_namespace(raw: bytes | Raw) -> Namespace:
     return Namespace(meta.name, meta.uid, meta.resource_version, meta.labels or {})
 
 
-def _understand(
-    namespace: str, spec: _PodSpec, status: _PodStatus
-) -> tuple[PodRequest, Amounts, str]:
-    parts = _request_parts(namespace, spec)
+def _understand(meta: Meta, spec: _PodSpec, status: _PodStatus) -> tuple[PodRequest, Amounts, str]:
+    parts = _request_parts(meta, spec)
     try:
         request = _shared_request(parts)
         if spec.node_name and (told := _status_parts(status)):
@@ -217,7 +227,8 @@ def _beyond_us(spec: _PodSpec) -> str:
     return ""
 
 
-def _request_parts(namespace: str, spec: _PodSpec) -> RequestParts:
+def _request_parts(meta: Meta, spec: _PodSpec) -> RequestParts:
+    namespace, said = meta.namespace, meta.annotations or {}
     affinity = spec.affinity or _NO_AFFINITY
     about_pods = affinity.pod_affinity or affinity.pod_anti_affinity
     return RequestParts(
@@ -232,6 +243,7 @@ def _request_parts(namespace: str, spec: _PodSpec) -> RequestParts:
         namespace=namespace if about_pods else "",
         overhead=bytes(spec.overhead),
         pod_level=bytes(spec.resources),
+        gpu_words=tuple((k, said[k]) for k in sorted(dialects.KEYS.intersection(said))),
     )
 
 

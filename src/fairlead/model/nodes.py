@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fairlead.model.gpus import Inventory
 from fairlead.model.pods import Amounts, Taint
 
 GPU = "nvidia.com/gpu"
@@ -19,6 +20,8 @@ class Node:
     taints: tuple[Taint, ...] = ()
     #: Cordoned (`spec.unschedulable`).
     unschedulable: bool = False
+    #: Its cards one by one, where somebody tells.
+    gpus: Inventory | None = None
 
     @property
     def key(self) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from fairlead.model.gpus import GpuAsk, Grant
 from fairlead.model.selectors import PodTerm, Requirement, SpreadRule
 
 # Amounts by resource name, sorted by name: hashable, so that equal needs can share work.
@@ -82,6 +83,8 @@ class PodRequest:
     node_terms: tuple[NodeTerm, ...] | None = None
     tolerations: tuple[Toleration, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
+    #: What it asks of single cards.
+    gpus: GpuAsk | None = None
     #: Pods it must be near to, and pods it must not be near to.
     near: tuple[PodTerm, ...] = ()
     apart: tuple[PodTerm, ...] = ()
@@ -97,7 +100,7 @@ class PodRequest:
         # Hashing nested tuples costs microseconds, and every decision looks a request up.
         object.__setattr__(self, "_hash", hash((
             self.resources, self.scored, self.node_name, self.node_selector, self.node_terms,
-            self.tolerations, self.host_ports, self.near, self.apart, self.spread,
+            self.tolerations, self.host_ports, self.gpus, self.near, self.apart, self.spread,
             self.namespace, self.labels, self.marks,
         )))  # fmt: skip
 
@@ -143,6 +146,8 @@ class Pod:
     request: PodRequest = field(default_factory=PodRequest)
     #: What it takes from its node; differs from the request after an in-place resize.
     usage: Amounts = ()
+    #: The cards that it was given, as its annotations say.
+    grant: Grant | None = None
     #: Set when the pod cannot be understood; it is refused with this sentence.
     problem: str = ""
     #: The node promised to it (`status.nominatedNodeName`).

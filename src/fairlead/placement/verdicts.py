@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from fairlead.cluster.aspects import Aspect
+from fairlead.model.gpus import Grant
 from fairlead.model.pods import Pod
 
 
@@ -10,6 +11,8 @@ from fairlead.model.pods import Pod
 class Placed:
     node: str
     score: float
+    #: Which cards, if the pod asks for any.
+    grant: Grant | None = None
 
 
 @dataclass(frozen=True, slots=True)

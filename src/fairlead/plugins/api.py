@@ -61,6 +61,15 @@ class LooksAround(Filter, Protocol):
 
 
 @runtime_checkable
+class Concerns(Protocol):
+    """A filter that has nothing to say about some requests, whatever the nodes."""
+
+    def concerns(self, request: PodRequest) -> bool:
+        """False when it allows every node."""
+        ...
+
+
+@runtime_checkable
 class Vetoes(Protocol):
     """A filter that may know at once that no node will do."""
 
@@ -146,6 +155,10 @@ Plugin = Filter | Opinion | Picker
 def marks_of(plugin: Plugin) -> tuple[str, ...]:
     """Pod labels and annotations the plugin reads; they become part of the request."""
     return tuple(getattr(plugin, "marks", ()))
+
+
+def concerns(rule: Filter, request: PodRequest) -> bool:
+    return rule.concerns(request) if isinstance(rule, Concerns) else True
 
 
 def reasons_of(rule: Filter, request: PodRequest, nodes: Nodes) -> Iterable[Reason]:
