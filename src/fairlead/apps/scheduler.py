@@ -205,8 +205,9 @@ class Scheduler:
     def _perform(self, instruction: instructions.Instruction) -> None:
         self._on_instruction(instruction)
         match instruction:
-            case instructions.Bind(pod, node, grant):
+            case instructions.Bind(pod, node):
                 self._measures.bind_started(pod)
+                grant = instruction.grant
                 told = dialects.tell(pod, node, grant) if grant else {}
                 self._binder.submit(replace(instruction, annotations=told))
                 log.debug("binding", pod=pod.key, node=node)

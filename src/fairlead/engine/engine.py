@@ -180,7 +180,7 @@ class Engine:
             following = self.queue.next_like(self._group(pod))
             if following is not None and self._would_fit(following.pod):
                 self.queue.wake(following, "AssignedPodDelete", now=now)
-        return [Bind(pod, verdict.node, verdict.grant)]
+        return [Bind(pod, verdict.node, grant=verdict.grant)]
 
     def _refuse(self, entry: Entry, refused: Refused, now: float) -> list[Instruction]:
         pod = entry.pod

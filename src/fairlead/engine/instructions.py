@@ -13,9 +13,9 @@ class Bind:
 
     pod: Pod
     node: str
-    grant: Grant | None = None
     #: The grant in the words of the node's device plugin; the driver fills it in.
     annotations: Mapping[str, str] = field(default_factory=dict)
+    grant: Grant | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from fairlead.model.errors import ConfigError, UnknownPlugin
 from fairlead.plugins.allocation import LeastAllocated, MostAllocated
 from fairlead.plugins.api import Filter, Plugin, Score
 from fairlead.plugins.gpu_best_fit import GpuBestFit
+from fairlead.plugins.gpu_fit import GpuFit
 from fairlead.plugins.inter_pod_affinity import InterPodAffinity
 from fairlead.plugins.node_affinity import NodeAffinity
 from fairlead.plugins.node_name import NodeName
@@ -29,6 +30,7 @@ FILTERS: tuple[type[Filter], ...] = (
     NodeResourcesFit,
     PodTopologySpread,
     InterPodAffinity,
+    GpuFit,
     NodeTrusted,
 )
 SCORES: tuple[type[Score], ...] = (GpuBestFit, LeastAllocated, MostAllocated, Spread)

@@ -8,6 +8,17 @@ from fairlead.kube.dialects.ours import Ours
 from fairlead.model.gpus import GpuAsk, Grant, Inventory
 from fairlead.model.pods import Pod
 
+__all__ = [
+    "DIALECTS",
+    "KEYS",
+    "Asking",
+    "Offering",
+    "read_ask",
+    "read_grant",
+    "read_inventory",
+    "tell",
+]
+
 _OURS = Ours()
 #: Whoever says most about a pod or a node comes first; plain counts come last.
 DIALECTS: tuple[Dialect, ...] = (_OURS, Nvidia())
