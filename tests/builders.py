@@ -1,6 +1,7 @@
 """Pods, nodes and clusters in as few words as a test needs."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -36,6 +37,8 @@ def a_pod(name: str = "p", **more: Any) -> Pod:
     """`gpus`, `cpu` and whatever a PodRequest takes go into the request, the rest into the pod."""
     asks = {key: more.pop(key) for key in list(more) if key in _REQUEST_KEYS}
     request = a_request(**asks)
+    if "request_gpus" in more:
+        request = replace(request, gpus=more.pop("request_gpus"))
     defaults = {"uid": f"uid-{name}-{next(_uids)}", "scheduler": SCHEDULER}
     usage = more.pop("usage", request.resources)
     return Pod("default", name, **{**defaults, **more}, request=request, usage=usage)
@@ -53,7 +56,8 @@ def a_node(name: str = "n1", gpus: int = 8, **more: Any) -> Node:
         "cpu": 64_000, "memory": 1 << 40, "pods": 110, GPU: gpus, **more.pop("resources", {}),
     }  # fmt: skip
     allocatable = tuple(sorted((key, amount) for key, amount in amounts.items() if amount))
-    return Node(name, **{"allocatable": allocatable, **more})
+    listed = more.pop("gpus_listed", None)
+    return Node(name, **{"allocatable": allocatable, "gpus": listed, **more})
 
 
 def a_taint(key: str = "dedicated", value: str = "", effect: str = "NoSchedule") -> Taint:

@@ -19,6 +19,7 @@ import msgspec
 
 from fairlead.apps import plugin_files, profiles, typed_yaml
 from fairlead.model.errors import ConfigError
+from fairlead.placement.cards import CardPolicy
 from fairlead.placement.profile import Profile
 from fairlead.plugins.api import Filter, Opinion, Plugin
 from fairlead.plugins.node_resources_fit import NodeResourcesFit
@@ -49,6 +50,7 @@ class ProfileConfig(_Strict):
     filters: list[str | PluginConfig] | None = None
     scores: list[str | ScoreConfig] | None = None
     picker: str | PluginConfig | None = None
+    cards: CardPolicy = CardPolicy.PACK
     preempts: bool = True
 
 
@@ -130,4 +132,4 @@ def _build(wanted: ProfileConfig, registry: Registry, base: Path) -> Profile:
     if wanted.scores is not None:
         scores = tuple(score(item) for item in wanted.scores)
     picker = plugin_files.as_picker(*make(wanted.picker)) if wanted.picker else None
-    return Profile(wanted.profile, filters, scores, picker, wanted.preempts)
+    return Profile(wanted.profile, filters, scores, picker, wanted.cards, wanted.preempts)

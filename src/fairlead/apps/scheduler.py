@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, assert_never, cast
 
@@ -11,6 +12,7 @@ import structlog
 from fairlead.apps.measures import Measures
 from fairlead.engine import events, instructions
 from fairlead.engine.engine import Engine
+from fairlead.kube import dialects
 from fairlead.kube.budgets import decode_budget
 from fairlead.kube.codec import Namespace, decode_namespace, decode_node, decode_pod
 from fairlead.kube.errors import ApiError
@@ -272,7 +274,9 @@ class Scheduler:
                 log.debug("binding volumes", pod=pod.key, node=node)
             case instructions.Bind(pod, node):
                 self._measures.bind_started(pod)
-                self._binder.submit(instruction)
+                grant = instruction.grant
+                told = dialects.tell(pod, node, grant) if grant else {}
+                self._binder.submit(replace(instruction, annotations=told))
                 log.debug("binding", pod=pod.key, node=node)
             case instructions.AnnounceScheduled(pod, node):
                 self._recorder.scheduled(instruction)

@@ -28,6 +28,7 @@ from fairlead.cluster.nominations import Nominations
 from fairlead.cluster.priority_sums import AmountsByRow, PrioritySums, Share
 from fairlead.model.behaviour import KUBERNETES_1_36
 from fairlead.model.budgets import Budget
+from fairlead.model.gpus import CardUse, GpuAsk, Grant
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Amounts, HostPort, Pod, PodRequest, Side
 from fairlead.model.storage import StorageObject, VolumePlan
@@ -48,6 +49,7 @@ class Holding:
     scored: tuple[int, int]
     ports: tuple[HostPort, ...]
     assumed: bool
+    grant: Grant | None = None
     #: What of its node changes when it comes or goes.
     touches: Aspect = _TAKEN
 
@@ -56,13 +58,18 @@ class Holding:
             self.touches |= Aspect.PORTS
         if self.pod.request.volumes is not None:
             self.touches |= Aspect.VOLUMES
+        if self.grant is not None:
+            self.touches |= Aspect.DEVICES
 
     @classmethod
-    def of(cls, pod: Pod, node: str, *, assumed: bool) -> "Holding":
+    def of(
+        cls, pod: Pod, node: str, *, assumed: bool, grant: Grant | None = None
+    ) -> "Holding":  # fmt: skip
         """What a pending pod would hold there (assumed), or what a bound one does."""
         request = pod.request
         amounts = request.resources if assumed else pod.usage
-        return cls(pod, node, amounts, pod.held_scored, request.host_ports, assumed)
+        grant = grant or pod.grant or _somebodys_choice(request.gpus)
+        return cls(pod, node, amounts, pod.held_scored, request.host_ports, assumed, grant)
 
 
 class Cluster:
@@ -148,6 +155,10 @@ class Cluster:
             self._occupy_ports(row, held.ports, sign)
         if held.pod.request.volumes is not None:
             self._occupy_volumes(held, held.pod.request.volumes, sign)
+        if held.grant and sign > 0:
+            columns.devices.occupy(row, held.pod.uid, held.grant)
+        elif held.grant:
+            columns.devices.release(row, held.pod.uid)
 
     def _shares(self) -> Iterator[Share]:
         for held in self.holdings.values():
@@ -223,10 +234,10 @@ class Cluster:
 
     # -- pods --------------------------------------------------------------------------------
 
-    def assume(self, pod: Pod, node: str) -> None:
+    def assume(self, pod: Pod, node: str, grant: Grant | None = None) -> None:
         """The pod is on its way to the node: what it needs is taken from now on."""
         assert pod.uid not in self.holdings, f"{pod.key} already holds something"
-        self._hold(Holding.of(pod, node, assumed=True))
+        self._hold(Holding.of(pod, node, assumed=True, grant=grant))
 
     def confirm(self, pod: Pod) -> Aspect:
         """The API server shows the pod on its node. Says what that changed for others."""
@@ -331,7 +342,15 @@ class Cluster:
 
 def _holds_the_same(held: Holding, pod: Pod) -> bool:
     holds = held.node, held.amounts, held.scored, held.pod.priority
-    return holds == (pod.node, pod.usage, pod.held_scored, pod.priority)
+    same = holds == (pod.node, pod.usage, pod.held_scored, pod.priority)
+    return same and held.grant == (pod.grant or _somebodys_choice(pod.request.gpus))
+
+
+def _somebodys_choice(ask: GpuAsk | None) -> Grant | None:
+    """What a pod holds that asked for cards and was not told which."""
+    if ask is None or ask.profile or not ask.whole:
+        return None
+    return Grant((CardUse(""),) * ask.cards)
 
 
 def _difference(old: Node, new: Node) -> Aspect:
@@ -342,6 +361,8 @@ def _difference(old: Node, new: Node) -> Aspect:
         changed |= Aspect.LABELS
     if old.annotations != new.annotations:
         changed |= Aspect.ANNOTATIONS
+    if old.gpus != new.gpus:
+        changed |= Aspect.DEVICES
     if old.taints != new.taints or old.unschedulable != new.unschedulable:
         changed |= Aspect.TAINTS
     if old.images != new.images:

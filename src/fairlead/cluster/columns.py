@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from fairlead.cluster.devices import Devices
 from fairlead.cluster.images import ImageIndex
 from fairlead.cluster.labels import LabelColumn
 from fairlead.cluster.pod_index import PodIndex
@@ -28,6 +29,7 @@ class Columns:
         self._capacity = 64
         self.pods = PodIndex(self._capacity)
         self.storage = Storage({} if row_of is None else row_of)
+        self.devices = Devices(self._capacity)
         self.resource_index = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2, PODS: 3}
         self.present = np.zeros(self._capacity, dtype=np.bool_)
         self.cordoned = np.zeros(self._capacity, dtype=np.bool_)
@@ -64,6 +66,7 @@ class Columns:
             self.allocatable[index, row] = max(0, amount)
         for key, column in self._labels.items():
             column.put(row, node.labels.get(key))
+        self.devices.put(row, node.gpus)
 
     def clear_row(self, row: int) -> None:
         self.images.put(row, None)
@@ -72,6 +75,7 @@ class Columns:
         self.allocatable[:, row] = 0
         self.requested[:, row] = 0
         self.scored[:, row] = 0
+        self.devices.clear_row(row)
         for column in self._labels.values():
             column.put(row, None)
         for rows in self.ports.values():
@@ -126,6 +130,7 @@ class Columns:
         for column in self._labels.values():
             column.grow(self._capacity)
         self.pods.grow(self._capacity)
+        self.devices.grow(self._capacity)
 
     def _grow_resources(self) -> None:
         for name in ("allocatable", "requested"):

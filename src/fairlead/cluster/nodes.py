@@ -7,9 +7,11 @@ import numpy as np
 
 from fairlead.cluster.arrays import Codes, NodeMask, PerNode, RowPick
 from fairlead.cluster.columns import Columns
+from fairlead.cluster.devices import CardMask, Cards, Devices
 from fairlead.cluster.pod_index import PodQuery
 from fairlead.cluster.storage import Storage
 from fairlead.cluster.wishes import Wish, Wishes
+from fairlead.model.gpus import GpuAsk
 from fairlead.model.nodes import Node
 from fairlead.model.pods import HostPort, PodRequest, Taint
 from fairlead.model.selectors import PodTerm
@@ -169,6 +171,17 @@ class Nodes:
         """The numbers that `domains` has for the values of a label."""
         return self._columns.label(key).code_of
 
+    # -- cards -------------------------------------------------------------------------------
+
+    def enough_cards(self, ask: GpuAsk) -> NodeMask:
+        """True where the ask can be served, and where cards are not known one by one."""
+        return self._columns.devices.enough(ask, self._pick)
+
+    @property
+    def cards(self) -> "CardRows":
+        """The cards of each node: arrays of (node, slot)."""
+        return CardRows(self._columns.devices, self._pick)
+
     # -- who is there ------------------------------------------------------------------------
 
     def pods_meant(self, query: PodQuery) -> PerNode:
@@ -202,6 +215,79 @@ class Nodes:
         if index is None:
             return np.zeros(self._size, dtype=np.int64)
         return _sealed(table[index, self._pick])
+
+
+class CardRows:
+    """The cards as a rule sees them, read-only. A slot without a card is not `there`."""
+
+    __slots__ = ("_devices", "_pick")
+
+    def __init__(self, devices: Devices, pick: RowPick) -> None:
+        self._devices = devices
+        self._pick = pick
+
+    def there(self) -> CardMask:
+        """Cards in order."""
+        return _sealed(self._devices.there[self._pick])
+
+    def known(self) -> NodeMask:
+        """Nodes whose cards are known one by one."""
+        return _sealed(self._devices.known[self._pick])
+
+    def milli_free(self) -> Cards:
+        return _sealed(self._devices.milli_free[self._pick])
+
+    def memory(self) -> Cards:
+        return _sealed(self._devices.memory[self._pick])
+
+    def memory_free(self) -> Cards:
+        return _sealed(self._devices.memory_free[self._pick])
+
+    def users(self) -> Cards:
+        """Pods on each card."""
+        return _sealed(self._devices.users[self._pick])
+
+    def wholes(self) -> Cards:
+        """Pods that have the card to themselves: 0 or 1, unless it was given twice."""
+        return _sealed(self._devices.wholes[self._pick])
+
+    def slices_used(self) -> Cards:
+        """MIG memory slices in use, as bits."""
+        return _sealed(self._devices.slices_used[self._pick])
+
+    def model(self) -> Cards:
+        """The model of each card as a number; `code` tells which."""
+        return _sealed(self._devices.model[self._pick])
+
+    def code(self, model: str) -> int:
+        return self._devices.code(model)
+
+    def all(self) -> NodeMask:
+        return np.ones(len(self._devices.known[self._pick]), dtype=np.bool_)
+
+    def elsewhere(self) -> PerNode:
+        """Cards held by pods whose cards are not known."""
+        return _sealed(self._devices.elsewhere[self._pick])
+
+    def serve(self, ask: GpuAsk) -> NodeMask:
+        """Nodes whose device plugin understands the ask."""
+        return self._devices.serve(ask, self._pick)
+
+    def wanted(self, ask: GpuAsk) -> CardMask:
+        """Cards of the kind asked for."""
+        return self._devices.wanted(ask, self._pick)
+
+    def memory_asked(self, ask: GpuAsk) -> Cards:
+        """MiB that a part of the ask would take of each card."""
+        return self._devices.memory_asked(ask, self._pick)
+
+    def room_for(self, profile: str) -> Cards:
+        """MIG slices of the profile that each card has room for."""
+        return self._devices.room_for(profile, self._pick)
+
+    def usable(self, ask: GpuAsk) -> CardMask:
+        """Cards that could serve one part of the ask."""
+        return self._devices.usable(ask, self._pick)
 
 
 def _sealed(array: A) -> A:

@@ -194,7 +194,7 @@ class Engine:
     ) -> list[Instruction]:
         pod = entry.pod
         self.cluster.nominations.drop(pod.uid)
-        self.cluster.assume(pod, verdict.node)
+        self.cluster.assume(pod, verdict.node, verdict.grant)
         self._freed |= self.queue.awaited & Aspect.PODS  # somebody may want to be near it
         self._binding[pod.uid] = entry
         if self.queue.awaited:
@@ -202,7 +202,7 @@ class Engine:
             if following is not None and self._would_fit(following.pod):
                 self.queue.wake(following, "AssignedPodDelete", now=now)
         if plan is None:
-            return [Bind(pod, verdict.node)]
+            return [Bind(pod, verdict.node, grant=verdict.grant)]
         self._plans[pod.uid] = plan
         self.cluster.assume_volumes(plan, verdict.node)
         return [BindVolumes(pod, verdict.node, plan)]
@@ -343,7 +343,7 @@ class Engine:
         problem = self._placements[entry.pod.scheduler].volumes_out_of_reach(plan, held.node)
         if problem:
             return self._give_up(uid, f"{_VOLUMES_FAILED}: binding volumes: {problem}", now)
-        return [Bind(entry.pod, held.node)]
+        return [Bind(entry.pod, held.node, grant=held.grant)]
 
     def _volumes_failed(self, uid: str, message: str, now: float) -> list[Instruction]:
         plan = self._plans.pop(uid, None)

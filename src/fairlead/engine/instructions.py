@@ -6,17 +6,20 @@ The driver answers `BindVolumes` and `Bind` with an event each.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fairlead.model.gpus import Grant
 from fairlead.model.pods import Pod
 from fairlead.model.storage import VolumePlan
 
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """Write the Binding: node and annotations in one transaction, for this uid only."""
+    """Write the Binding: node and cards in one transaction, for this uid only."""
 
     pod: Pod
     node: str
+    #: The grant in the words of the node's device plugin; the driver fills it in.
     annotations: Mapping[str, str] = field(default_factory=dict)
+    grant: Grant | None = None
 
 
 @dataclass(frozen=True, slots=True)

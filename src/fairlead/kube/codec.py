@@ -12,12 +12,14 @@ from functools import lru_cache
 import msgspec
 from msgspec import Raw
 
+from fairlead.kube import dialects
 from fairlead.kube.kin import OWNERS
 from fairlead.kube.pod_volumes import PodVolume, read_volumes
 from fairlead.kube.requests import ContainerParts, RequestParts, read_request
 from fairlead.kube.usage import ContainerReport, StatusParts, read_usage
 from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
 from fairlead.model.errors import FairleadError, QuantityError
+from fairlead.model.gpus import Inventory
 from fairlead.model.nodes import Image, Node
 from fairlead.model.pods import Amounts, Pod, PodRequest, Taint
 from fairlead.model.quantities import amount
@@ -210,6 +212,7 @@ def decode_pod(raw: bytes | Raw, behaviour: Behaviour = KUBERNETES_1_36) -> Pod:
         owner=None if spec.node_name else _owner(meta),
         images=images,
         containers=len(images if behaviour.counts_image_volumes else containers),
+        grant=dialects.read_grant(meta.annotations or {}) if spec.node_name else None,
         problem=problem,
         condition=_unscheduled(status.conditions or ()),
     )
@@ -218,18 +221,27 @@ def decode_pod(raw: bytes | Raw, behaviour: Behaviour = KUBERNETES_1_36) -> Pod:
 def decode_node(raw: bytes | Raw) -> Node:
     wire = _nodes.decode(raw)
     meta, spec = wire.metadata, wire.spec
+    allocatable = _allocatable(bytes(wire.status.allocatable))
     return Node(
         name=meta.name,
         uid=meta.uid,
         version=meta.resource_version,
-        allocatable=_allocatable(bytes(wire.status.allocatable)),
+        allocatable=allocatable,
         labels=meta.labels or {},
         annotations=meta.annotations or {},
         taints=tuple(Taint(t.key, t.value, t.effect) for t in spec.taints or ()),
         unschedulable=spec.unschedulable,
         images=tuple(_image(bytes(image)) for image in wire.status.images or ()),
         features=tuple(wire.status.declared_features or ()),
+        gpus=_inventory(meta, allocatable),
     )
+
+
+def _inventory(meta: Meta, allocatable: Amounts) -> Inventory | None:
+    offering = dialects.Offering(
+        meta.name, meta.labels or {}, meta.annotations or {}, dict(allocatable)
+    )
+    return dialects.read_inventory(offering)
 
 
 def decode_namespace(raw: bytes | Raw) -> Namespace:
@@ -277,6 +289,7 @@ def _beyond_us(spec: _PodSpec, request: PodRequest) -> str:
 
 
 def _request_parts(meta: Meta, spec: _PodSpec) -> RequestParts:
+    said = meta.annotations or {}
     affinity = spec.affinity or _NO_AFFINITY
     about_pods = affinity.pod_affinity or affinity.pod_anti_affinity
     return RequestParts(
@@ -293,6 +306,7 @@ def _request_parts(meta: Meta, spec: _PodSpec) -> RequestParts:
         namespace=meta.namespace if about_pods else "",
         overhead=bytes(spec.overhead),
         pod_level=bytes(spec.resources),
+        gpu_words=tuple((k, said[k]) for k in sorted(dialects.KEYS.intersection(said))),
     )
 
 

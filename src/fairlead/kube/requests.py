@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from fairlead.kube import dialects
 from fairlead.model import resources
 from fairlead.model.errors import FairleadError
 from fairlead.model.pods import (
@@ -50,6 +51,8 @@ class RequestParts:
     volumes: PodVolumes | None = None
     #: Whose "own namespace" is meant; empty unless one of the three above asks about pods.
     namespace: str = ""
+    #: Annotations that say something about GPUs.
+    gpu_words: tuple[tuple[str, str], ...] = ()
 
 
 class _Resources(msgspec.Struct, rename="camel"):
@@ -133,6 +136,7 @@ def read_request(parts: RequestParts) -> PodRequest:
     apart = _json(parts.pod_anti_affinity, _PodAffinity, _PodAffinity())
     return PodRequest(
         resources=resources.total(needs),
+        gpus=dialects.read_ask(_asking(parts, needs)),
         scored=resources.scored(needs),
         node_selector=tuple(sorted(_json(parts.node_selector, dict[str, str], {}).items())),
         node_terms=_terms(affinity.required),
@@ -149,6 +153,16 @@ def read_request(parts: RequestParts) -> PodRequest:
         ),
         features=parts.features,
         volumes=parts.volumes,
+    )
+
+
+def _asking(parts: RequestParts, needs: resources.Needs) -> dialects.Asking:
+    sidecars = [c.requests for c in needs.init if c.sidecar]
+    return dialects.Asking(
+        containers=[*sidecars, *(c.requests for c in needs.containers)],
+        init=[c.requests for c in needs.init if not c.sidecar],
+        names=[p.name for p in (*(p for p in parts.init if p.sidecar), *parts.containers)],
+        annotations=dict(parts.gpu_words),
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fairlead.model.gpus import Inventory
 from fairlead.model.pods import Amounts, Taint
 
 GPU = "nvidia.com/gpu"
@@ -30,6 +31,8 @@ class Node:
     images: tuple[Image, ...] = ()
     #: What its kubelet declares to be able to do.
     features: tuple[str, ...] = ()
+    #: Its cards one by one, where somebody tells.
+    gpus: Inventory | None = None
 
     @property
     def key(self) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntFlag, StrEnum, auto
 
+from fairlead.model.gpus import GpuAsk, Grant
 from fairlead.model.selectors import LabelSelector, PodTerm, Requirement, SpreadRule
 from fairlead.model.volumes import PodVolumes
 
@@ -102,6 +103,8 @@ class PodRequest:
     node_terms: tuple[NodeTerm, ...] | None = None
     tolerations: tuple[Toleration, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
+    #: What it asks of single cards.
+    gpus: GpuAsk | None = None
     #: Pods it must be near to, and pods it must not be near to.
     near: tuple[PodTerm, ...] = ()
     apart: tuple[PodTerm, ...] = ()
@@ -130,7 +133,7 @@ class PodRequest:
         # Hashing nested tuples costs microseconds, and every decision looks a request up.
         object.__setattr__(self, "_hash", hash((
             self.resources, self.scored, self.node_name, self.node_selector, self.node_terms,
-            self.tolerations, self.host_ports, self.near, self.apart, self.spread,
+            self.tolerations, self.host_ports, self.gpus, self.near, self.apart, self.spread,
             self.preferred, self.soft_spread, self.wishes, self.features, self.images,
             self.containers, self.kin, self.volumes, self.namespace, self.labels, self.marks,
         )))  # fmt: skip
@@ -179,6 +182,8 @@ class Pod:
     usage: Amounts = ()
     #: The same for scoring; None where it is what the request says.
     usage_scored: tuple[int, int] | None = None
+    #: The cards that it was given, as its annotations say.
+    grant: Grant | None = None
     #: Set when the pod cannot be understood; it is refused with this sentence.
     problem: str = ""
     #: The node promised to it (`status.nominatedNodeName`).

@@ -10,7 +10,7 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.model.pods import Pod
 from fairlead.placement.profile import Profile
 from fairlead.placement.views import View
-from fairlead.plugins.api import Reason, TellsDetail, reasons_of
+from fairlead.plugins.api import Reason, TellsDetail, concerns, reasons_of
 
 NOBODY = -1
 
@@ -28,7 +28,11 @@ class Hypothesis:
         self._asked = {
             index
             for index in profile.about_pods
-            if index not in profile.around or profile.around[index].applies(request, nodes)
+            if (
+                profile.around[index].applies(request, nodes)
+                if index in profile.around
+                else concerns(profile.filters[index], request)
+            )
         }
         self._drafted = self._asked & (profile.by_pods | profile.around.keys())
 

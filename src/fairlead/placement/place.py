@@ -10,8 +10,10 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.volume_outlook import out_of_reach
+from fairlead.model.errors import PluginFault
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.model.storage import VolumePlan
+from fairlead.placement.cards import choose
 from fairlead.placement.hypothesis import NOBODY, Hypothesis
 from fairlead.placement.preempt import Outcome, Preemption, ineligible
 from fairlead.placement.profile import Profile
@@ -45,12 +47,12 @@ class Placement:
         view = self.view(pod)
         row = NOWHERE if view.veto else self._promised_row(view, pod)
         if row != NOWHERE:
-            return Placed(self._cluster.node_at(row).name, float(view.total[row]))
+            return self._placed(view, row, float(view.total[row]))
         totals = self._totals(view, pod)
         row = NOWHERE if view.veto else self._best(view, totals)
         if row == NOWHERE:
             return self._refused(view, pod)
-        return Placed(self._cluster.node_at(row).name, float(totals[row]))
+        return self._placed(view, row, float(totals[row]))
 
     def fits(self, pod: Pod) -> bool:
         """Would it be placed now?"""
@@ -83,6 +85,15 @@ class Placement:
     def totals(self, pod: Pod) -> NodeScores:
         """Each node's total for this very pod, `REFUSED` where it cannot go."""
         return self._totals(self.view(pod), pod)
+
+    def _placed(self, view: View, row: int, score: float) -> Placed:
+        node, ask = self._cluster.node_at(row).name, view.request.gpus
+        if ask is None:
+            return Placed(node, score)
+        grant = choose(ask, self._cluster.columns.devices, row, self.profile.cards)
+        if grant is None:
+            raise PluginFault(f"{node} passed every filter, but has no cards for {ask}")
+        return Placed(node, score, grant)
 
     # -- choosing ----------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from operator import or_
 
 from fairlead.cluster.aspects import Aspect
 from fairlead.model.pods import Side
+from fairlead.placement.cards import CardPolicy
 from fairlead.plugins.api import (
     Filter,
     LooksAround,
@@ -17,7 +18,7 @@ from fairlead.plugins.api import (
     sides_of,
 )
 
-_MORE_THAN_AMOUNTS = Aspect.PORTS | Aspect.PODS | Aspect.VOLUMES
+_MORE_THAN_AMOUNTS = Aspect.PORTS | Aspect.PODS | Aspect.VOLUMES | Aspect.DEVICES
 ABOUT_PODS = Aspect.USAGE | _MORE_THAN_AMOUNTS
 
 
@@ -30,6 +31,8 @@ class Profile:
     scores: tuple[tuple[Opinion, float], ...] = ()
     #: Without a picker the highest score wins, and among equals the first node.
     picker: Picker | None = None
+    #: How shares of a card find their card.
+    cards: CardPolicy = CardPolicy.PACK
     #: May pods of lower priority be evicted to make room?
     preempts: bool = True
     #: Pod labels and annotations that some plugin reads.

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from fairlead.cluster.aspects import Aspect
 from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
+from fairlead.model.gpus import Grant
 from fairlead.model.pods import Pod
 
 
@@ -12,6 +13,8 @@ from fairlead.model.pods import Pod
 class Placed:
     node: str
     score: float
+    #: Which cards, if the pod asks for any.
+    grant: Grant | None = None
 
 
 @dataclass(frozen=True, slots=True)

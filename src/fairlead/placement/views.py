@@ -23,7 +23,7 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.model.errors import PluginFault
 from fairlead.model.pods import PodRequest
 from fairlead.placement.profile import Profile
-from fairlead.plugins.api import Filter, LooksAround, Opinion, Rank, Score, Vetoes
+from fairlead.plugins.api import Filter, LooksAround, Opinion, Rank, Score, Vetoes, concerns
 
 REFUSED = -np.inf
 _PRESENCE = int(Aspect.PRESENCE)
@@ -41,7 +41,11 @@ class View:
         self._profile = profile
         self.request = request
         self._cluster = cluster
-        self._filter_reads = [int(rule.reads) | _PRESENCE for rule in profile.filters]
+        #: A rule that the request does not concern reads nothing.
+        self._filter_reads = [
+            int(rule.reads) | _PRESENCE if concerns(rule, request) else 0
+            for rule in profile.filters
+        ]
         #: Rules that look around, with their place and what they read; not asked row by row.
         self._around: list[tuple[int, Bits, LooksAround]] = []
         for index, rule in profile.around.items():
@@ -112,7 +116,7 @@ class View:
 
     def _start_over(self) -> None:
         rows = self._cluster.columns.size
-        self.allowed = np.zeros((len(self._profile.filters), rows), dtype=np.bool_)
+        self.allowed = np.ones((len(self._profile.filters), rows), dtype=np.bool_)
         self._scores = np.zeros((len(self._profile.scores), rows), dtype=np.float64)
         self.total = np.full(rows, REFUSED)
         self._left = np.zeros(rows, dtype=np.bool_)

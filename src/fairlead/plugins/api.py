@@ -62,6 +62,15 @@ class LooksAround(Filter, Protocol):
 
 
 @runtime_checkable
+class Concerns(Protocol):
+    """A filter that has nothing to say about some requests, whatever the nodes."""
+
+    def concerns(self, request: PodRequest) -> bool:
+        """False when it allows every node."""
+        ...
+
+
+@runtime_checkable
 class Vetoes(Protocol):
     """A filter that may know at once that no node will do."""
 
@@ -165,6 +174,10 @@ def sides_of(plugin: Plugin, *, as_filter: bool = False) -> Side:
     """
     sides = getattr(plugin, "sides", 0)
     return Side(getattr(plugin, "filter_sides", sides) if as_filter else sides)
+
+
+def concerns(rule: Filter, request: PodRequest) -> bool:
+    return rule.concerns(request) if isinstance(rule, Concerns) else True
 
 
 def reasons_of(rule: Filter, request: PodRequest, nodes: Nodes) -> Iterable[Reason]:

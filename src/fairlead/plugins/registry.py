@@ -8,6 +8,7 @@ from fairlead.plugins.allocation import LeastAllocated, MostAllocated, Requested
 from fairlead.plugins.api import Filter, Opinion, Plugin
 from fairlead.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from fairlead.plugins.gpu_best_fit import GpuBestFit
+from fairlead.plugins.gpu_fit import GpuFit
 from fairlead.plugins.image_locality import ImageLocality
 from fairlead.plugins.inter_pod_affinity import InterPodAffinity
 from fairlead.plugins.node_affinity import NodeAffinity
@@ -41,6 +42,7 @@ FILTERS: tuple[type[Filter], ...] = (
     PodTopologySpread,
     InterPodAffinity,
     NodeDeclaredFeatures,
+    GpuFit,
     NodeTrusted,
 )
 SCORES: tuple[type[Opinion], ...] = (

@@ -1,0 +1,272 @@
+"""The device ledger: every card of every node, as columns of (row, slot).
+
+A use is exclusive, a share (thousandths of compute and MiB of memory), or a MIG slice at a place.
+Amounts are plain sums of what the pods on the row hold, never cut off: if two pods claim the same
+card it is overdrawn until one of them goes, and nothing new is placed there meanwhile.
+
+Cards are known by uuid. A use of a card that the row does not have (lost, or not ours to choose)
+counts against the row as one card that somebody else picked.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from fairlead.cluster.arrays import PerNode, RowPick
+from fairlead.model.gpus import PLAIN, WHOLE, Card, CardUse, GpuAsk, Grant, Inventory, MigProfile
+
+Cards = npt.NDArray[np.int64]  # (rows, slots) an amount of something
+CardMask = npt.NDArray[np.bool_]  # (rows, slots)
+
+_FILLERS = {
+    "there": False, "model": -1, "memory": 0, "milli_free": 0, "memory_free": 0, "users": 0,
+    "wholes": 0, "geometry": -1, "slices_used": 0,
+}  # fmt: skip
+
+
+class Devices:
+    """Plain storage and its arithmetic. `Cluster` keeps it in step with nodes and pods."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._slots = 8
+        shape = (rows, self._slots)
+        self.there: CardMask = np.zeros(shape, dtype=np.bool_)  # a card that is in order
+        self.model: Cards = np.full(shape, -1, dtype=np.int64)
+        self.memory: Cards = np.zeros(shape, dtype=np.int64)
+        self.milli_free: Cards = np.zeros(shape, dtype=np.int64)
+        self.memory_free: Cards = np.zeros(shape, dtype=np.int64)
+        self.users: Cards = np.zeros(shape, dtype=np.int64)
+        self.wholes: Cards = np.zeros(shape, dtype=np.int64)
+        self.geometry: Cards = np.full(shape, -1, dtype=np.int64)  # how MIG cuts it; -1: not
+        self.slices_used: Cards = np.zeros(shape, dtype=np.int64)  # as bits
+        #: Cards that pods hold and somebody else chose.
+        self.elsewhere: PerNode = np.zeros(rows, dtype=np.int64)
+        #: Rows whose cards are known one by one.
+        self.known = np.zeros(rows, dtype=np.bool_)
+        #: Dialects that a row is told in, as bits.
+        self._dialects: PerNode = np.zeros(rows, dtype=np.int64)
+        self._dialect_code: dict[str, int] = {}
+        self.inventories: dict[int, Inventory] = {}
+        self._slot_of: dict[int, dict[str, int]] = {}
+        self._model_code: dict[str, int] = {}
+        self._geometry_code: dict[tuple[MigProfile, ...], int] = {}
+        #: How many more slices of a profile fit, by geometry and by the slices in use.
+        self._room: dict[tuple[int, str], PerNode] = {}
+        self._grants: dict[int, dict[str, Grant]] = {}
+
+    # -- nodes -------------------------------------------------------------------------------
+
+    def put(self, row: int, inventory: Inventory | None) -> bool:
+        """The cards of a row now; says whether that changed anything."""
+        if self.inventories.get(row) == inventory:
+            return False
+        grants = self._grants.get(row, {})
+        self._blank(row)
+        if inventory is not None and inventory.cards:
+            self._write(row, inventory)
+        for grant in grants.values():
+            self._charge(row, grant, +1)
+        return True
+
+    def clear_row(self, row: int) -> None:
+        self._blank(row)
+        self._grants.pop(row, None)
+
+    def grow(self, rows: int) -> None:
+        extra = rows - self._rows
+        self._rows = rows
+        for name, filler in _FILLERS.items():
+            old = getattr(self, name)
+            more = np.full((extra, self._slots), filler, dtype=old.dtype)
+            setattr(self, name, np.concatenate([old, more]))
+        self.elsewhere = np.concatenate([self.elsewhere, np.zeros(extra, dtype=np.int64)])
+        self.known = np.concatenate([self.known, np.zeros(extra, dtype=np.bool_)])
+        self._dialects = np.concatenate([self._dialects, np.zeros(extra, dtype=np.int64)])
+
+    def code(self, model: str) -> int:
+        """A number for the model, the same for equal names; -2 if no card is one."""
+        return self._model_code.get(model, -2)
+
+    def models(self) -> Iterable[str]:
+        return self._model_code
+
+    def cards(self, row: int) -> Sequence[Card]:
+        inventory = self.inventories.get(row)
+        return inventory.cards if inventory else ()
+
+    def _write(self, row: int, inventory: Inventory) -> None:
+        while len(inventory.cards) > self._slots:
+            self._widen()
+        self.inventories[row] = inventory
+        self.known[row] = True
+        for dialect in inventory.dialects:
+            code = self._dialect_code.setdefault(dialect, len(self._dialect_code))
+            self._dialects[row] |= 1 << code
+        self._slot_of[row] = {card.uuid: slot for slot, card in enumerate(inventory.cards)}
+        for slot, card in enumerate(inventory.cards):
+            self.there[row, slot] = card.healthy
+            code = self._model_code.setdefault(card.model, len(self._model_code))
+            self.model[row, slot] = code
+            self.memory[row, slot] = self.memory_free[row, slot] = card.memory_mib
+            self.milli_free[row, slot] = WHOLE
+            if card.mig:
+                codes = self._geometry_code
+                self.geometry[row, slot] = codes.setdefault(card.mig, len(codes))
+
+    def _blank(self, row: int) -> None:
+        for name, filler in _FILLERS.items():
+            getattr(self, name)[row] = filler
+        self.elsewhere[row] = 0
+        self.known[row] = False
+        self._dialects[row] = 0
+        self.inventories.pop(row, None)
+        self._slot_of.pop(row, None)
+
+    def _widen(self) -> None:
+        for name, filler in _FILLERS.items():
+            old = getattr(self, name)
+            more = np.full((self._rows, self._slots), filler, dtype=old.dtype)
+            setattr(self, name, np.concatenate([old, more], axis=1))
+        self._slots *= 2
+
+    # -- pods --------------------------------------------------------------------------------
+
+    def occupy(self, row: int, uid: str, grant: Grant) -> None:
+        self._grants.setdefault(row, {})[uid] = grant
+        self._charge(row, grant, +1)
+
+    def release(self, row: int, uid: str) -> None:
+        grant = self._grants.get(row, {}).pop(uid, None)
+        if grant is not None:
+            self._charge(row, grant, -1)
+
+    def _charge(self, row: int, grant: Grant, sign: int) -> None:
+        slot_of = self._slot_of.get(row, {})
+        for use in grant.uses:
+            slot = slot_of.get(use.uuid)
+            if slot is None:
+                self.elsewhere[row] += sign
+                continue
+            self.users[row, slot] += sign
+            if use.slices:
+                self._cut(row, slot, use, grant, sign)
+                continue
+            whole_mib = int(self.memory[row, slot])
+            self.wholes[row, slot] += sign * use.whole
+            self.milli_free[row, slot] -= sign * (WHOLE if use.whole else use.milli)
+            self.memory_free[row, slot] -= sign * (whole_mib if use.whole else use.memory_mib)
+
+    def _cut(self, row: int, slot: int, use: CardUse, grant: Grant, sign: int) -> None:
+        if sign > 0:
+            self.slices_used[row, slot] |= use.mask
+            return
+        # Bits cannot be counted down: look at who is left.
+        uuid = use.uuid
+        left = 0
+        for other in self._grants.get(row, {}).values():
+            for theirs in other.uses if other is not grant else ():
+                left |= theirs.mask if theirs.uuid == uuid else 0
+        self.slices_used[row, slot] = left
+
+    # -- asking ------------------------------------------------------------------------------
+
+    def usable(self, ask: GpuAsk, pick: RowPick) -> CardMask:
+        """Cards that could serve one part of the ask, alone and as things are."""
+        fits = self.there[pick] & self.wanted(ask, pick)
+        if ask.profile:
+            fits &= self.room_for(ask.profile, pick) > 0
+            return fits
+        fits &= self.geometry[pick] < 0
+        if ask.whole:
+            fits &= self.users[pick] == 0
+            return fits
+        fits &= self.wholes[pick] == 0
+        fits &= self.milli_free[pick] >= ask.milli
+        fits &= self.memory_free[pick] >= self.memory_asked(ask, pick)
+        return fits
+
+    def memory_asked(self, ask: GpuAsk, pick: RowPick) -> Cards:
+        """MiB that a part of the ask would take of each card."""
+        asked: Cards = ask.memory_mib + self.memory[pick] * ask.memory_milli // WHOLE
+        return asked
+
+    def serve(self, ask: GpuAsk, pick: RowPick) -> npt.NDArray[np.bool_]:
+        """Rows whose device plugin understands the ask; whole cards are understood everywhere."""
+        if ask.dialect == PLAIN:
+            return np.ones_like(self.known[pick])
+        code = self._dialect_code.get(ask.dialect)
+        if code is None:
+            return np.zeros_like(self.known[pick])
+        found: npt.NDArray[np.bool_] = (self._dialects[pick] >> code) & 1 == 1
+        return found
+
+    def idle(self, pick: RowPick) -> CardMask:
+        """Cards in order that nobody uses."""
+        found: CardMask = self.there[pick] & (self.users[pick] == 0)
+        return found
+
+    def enough(self, ask: GpuAsk, pick: RowPick) -> npt.NDArray[np.bool_]:
+        """Rows that could serve the whole ask; whole cards that are not known are not judged."""
+        unjudged = ~self.known[pick] if ask.dialect == PLAIN else np.zeros_like(self.known[pick])
+        return unjudged | (self.serve(ask, pick) & self._holds_enough(ask, pick))
+
+    def _holds_enough(self, ask: GpuAsk, pick: RowPick) -> npt.NDArray[np.bool_]:
+        usable = self.usable(ask, pick)
+        if ask.profile:
+            slices = np.where(usable, self.room_for(ask.profile, pick), 0).sum(axis=1)
+            room: npt.NDArray[np.bool_] = slices >= ask.cards
+            return room
+        idle = self.idle(pick)
+        # Some of the idle cards are held by pods that we do not know the cards of.
+        spare = idle.sum(axis=1) - self.elsewhere[pick]
+        shared = (usable & ~idle).sum(axis=1)
+        fresh = np.clip(np.minimum((usable & idle).sum(axis=1), spare), 0, None)
+        found: npt.NDArray[np.bool_] = shared + fresh >= ask.cards
+        return found
+
+    def wanted(self, ask: GpuAsk, pick: RowPick) -> CardMask:
+        """Cards of the kind that is asked for."""
+        wanted: CardMask = np.ones_like(self.there[pick])
+        if ask.models:
+            codes = [self.code(model) for model in ask.models]
+            wanted &= np.isin(self.model[pick], codes)
+        if ask.only or ask.never:
+            wanted &= self._by_name(ask, pick)
+        return wanted
+
+    def _by_name(self, ask: GpuAsk, pick: RowPick) -> CardMask:
+        """For the few who name cards: looked up card by card."""
+        named = np.zeros((self._rows, self._slots), dtype=np.bool_)
+        for row, slot_of in self._slot_of.items():
+            for uuid, slot in slot_of.items():
+                named[row, slot] = (not ask.only or uuid in ask.only) and uuid not in ask.never
+        found: CardMask = named[pick]
+        return found
+
+    def room_for(self, profile: str, pick: RowPick) -> Cards:
+        """How many more slices of this profile each card has room for."""
+        geometry, used = self.geometry[pick], self.slices_used[pick]
+        room = np.zeros_like(used)
+        for kinds, code in self._geometry_code.items():
+            table = self._room.get((code, profile))
+            if table is None:
+                table = self._room[code, profile] = _room_by_use(kinds, profile)
+            room = np.where(geometry == code, table[used], room)
+        return room
+
+
+def _room_by_use(kinds: tuple[MigProfile, ...], profile: str) -> PerNode:
+    """For each set of slices in use, how many more of the profile fit."""
+    room = np.zeros(256, dtype=np.int64)
+    for kind in kinds:
+        if kind.name != profile:
+            continue
+        for used in range(256):
+            taken = used
+            for mask in kind.masks():
+                if not taken & mask:
+                    taken |= mask
+                    room[used] += 1
+    return room

@@ -1,0 +1,231 @@
+"""Fairlead's own dialect: shares, memory and models as annotations, cards as the agent lists them.
+
+    fairlead.dev/gpu-share: "0.5"        # of one card's compute, and of its memory unless said
+    fairlead.dev/gpu-memory: 4Gi         # of one card
+    fairlead.dev/gpu-count: "2"          # cards, each with that much
+    fairlead.dev/gpu-model: H100|H200    # any of these
+
+The answer is `fairlead.dev/gpus` (what CUDA_VISIBLE_DEVICES gets) and `fairlead.dev/assignment`.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar
+
+import msgspec
+
+from fairlead.kube.dialects.api import Asking, Offering
+from fairlead.kube.dialects.nvidia import Nvidia
+from fairlead.model.errors import FairleadError, QuantityError
+from fairlead.model.gpus import WHOLE, Card, CardUse, GpuAsk, Grant, Inventory, MigProfile
+from fairlead.model.pods import Pod
+from fairlead.model.quantities import amount
+
+PREFIX = "fairlead.dev/"
+SHARE, MEMORY = PREFIX + "gpu-share", PREFIX + "gpu-memory"
+COUNT, MODEL = PREFIX + "gpu-count", PREFIX + "gpu-model"
+VISIBLE, ASSIGNMENT = PREFIX + "gpus", PREFIX + "assignment"
+INVENTORY = PREFIX + "inventory"
+
+MOST_CARDS = 64
+_UUID = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z-]{1,64}")
+
+
+class _Profile(msgspec.Struct):
+    name: str
+    slices: int
+    starts: list[int]
+
+
+class _Card(msgspec.Struct, rename="camel"):
+    uuid: str
+    index: int
+    model: str = ""
+    memory_mib: int = msgspec.field(default=0, name="memoryMiB")
+    numa: int = -1
+    healthy: bool = True
+    mig: list[_Profile] = msgspec.field(default_factory=list)
+
+
+class _Inventory(msgspec.Struct):
+    cards: list[_Card]
+    links: list[list[int]] = msgspec.field(default_factory=list)
+    clique: str = ""
+
+
+class _Use(msgspec.Struct, omit_defaults=True):
+    """As few letters as can be: it travels with every pod."""
+
+    uuid: str = msgspec.field(default="", name="u")
+    milli: int = msgspec.field(default=WHOLE, name="m")
+    memory_mib: int = msgspec.field(default=0, name="mib")
+    whole: bool = msgspec.field(default=True, name="w")
+    profile: str = msgspec.field(default="", name="p")
+    start: int = msgspec.field(default=0, name="s")
+    slices: int = msgspec.field(default=0, name="n")
+
+
+class _Assignment(msgspec.Struct, omit_defaults=True):
+    devices: list[_Use]
+    dialect: str = "nvidia"
+
+
+_inventories = msgspec.json.Decoder(_Inventory)
+_assignments = msgspec.json.Decoder(_Assignment)
+_encode = msgspec.json.Encoder().encode
+
+
+class Ours:
+    name: ClassVar[str] = "fairlead"
+    keys: ClassVar[tuple[str, ...]] = (SHARE, MEMORY, COUNT, MODEL, VISIBLE, ASSIGNMENT)
+    resources: ClassVar[tuple[str, ...]] = ()
+
+    def ask(self, asking: Asking) -> GpuAsk | None:
+        said = asking.annotations
+        share, memory = said.get(SHARE), said.get(MEMORY)
+        models = _models(said[MODEL]) if MODEL in said else frozenset()
+        plain = Nvidia().ask(asking)
+        if share is None and memory is None:
+            return _with_models(plain, models, said)
+        if plain is not None:
+            raise FairleadError(
+                "it asks for a part of a GPU by annotation and for nvidia.com resources as well; "
+                "ask for one of them"
+            )
+        return GpuAsk(
+            cards=_count(said.get(COUNT, "1")),
+            whole=False,
+            milli=0 if share is None else _share(share),
+            memory_mib=0 if memory is None else _mib(memory),
+            memory_milli=_share(share) if share is not None and memory is None else 0,
+            models=models,
+            dialect=self.name,
+        )
+
+    def inventory(self, offering: Offering) -> Inventory | None:
+        raw = offering.annotations.get(INVENTORY)
+        if raw is None:
+            return None
+        try:
+            found = _inventories.decode(raw)
+        except msgspec.DecodeError as error:
+            raise FairleadError(f"its annotation {INVENTORY} cannot be read: {error}") from error
+        return _checked(found)
+
+    def grant(self, annotations: Mapping[str, str]) -> Grant | None:
+        raw = annotations.get(ASSIGNMENT)
+        if raw is None:
+            return None
+        try:
+            found = _assignments.decode(raw)
+        except msgspec.DecodeError:
+            return None  # nobody's word but ours counts, and this is not ours
+        return Grant(tuple(_use(use) for use in found.devices), found.dialect)
+
+    def tell(self, pod: Pod, node: str, grant: Grant) -> Mapping[str, str]:
+        """What every pod with cards is told, whatever its dialect."""
+        uses = [
+            _Use(u.uuid, u.milli, u.memory_mib, u.whole, u.profile, u.start, u.slices)
+            for u in grant.uses
+        ]
+        return {
+            VISIBLE: _visible(grant),
+            ASSIGNMENT: _encode(_Assignment(uses, grant.dialect)).decode(),
+        }
+
+
+def _visible(grant: Grant) -> str:
+    """Cards by uuid; those that somebody else chose are the first ones that the pod sees."""
+    uuids = list(dict.fromkeys(use.uuid for use in grant.uses))
+    if all(uuids):
+        return ",".join(uuids)
+    return ",".join(str(number) for number in range(len(grant.uses)))
+
+
+def _use(use: _Use) -> CardUse:
+    return CardUse(
+        use.uuid, use.whole, use.milli, use.memory_mib, use.profile, use.start, use.slices
+    )
+
+
+def _with_models(
+    plain: GpuAsk | None, models: frozenset[str], said: Mapping[str, str]
+) -> GpuAsk | None:
+    if plain is None:
+        if COUNT in said or models:
+            raise FairleadError(
+                "it says how many or which GPUs, but not how much of them; "
+                f"add {SHARE}, {MEMORY} or a limit of nvidia.com/gpu"
+            )
+        return None
+    if COUNT in said:
+        raise FairleadError(f"it asks for nvidia.com/gpu; leave out {COUNT}")
+    return replace(plain, models=models)
+
+
+def _share(text: str) -> int:
+    """A share as thousandths: more than nothing, at most one card."""
+    try:
+        share = float(text)
+    except ValueError:
+        share = math.nan
+    milli = round(share * WHOLE) if math.isfinite(share) else 0
+    if not 0 < share <= 1 or not milli:
+        raise FairleadError(
+            f"{SHARE} is {text[:32]!r}; write a share of one card such as 0.5, at least 0.001 "
+            "and at most 1"
+        )
+    return milli
+
+
+def _mib(text: str) -> int:
+    try:
+        size = amount("memory", text)
+    except QuantityError as error:
+        raise FairleadError(f"{MEMORY}: {error}") from error
+    if size <= 0:
+        raise FairleadError(f"{MEMORY} is {text[:32]!r}; ask for more than nothing, such as 4Gi")
+    return -(-size // (1 << 20))
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:4]) <= MOST_CARDS:
+        raise FairleadError(
+            f"{COUNT} is {text[:32]!r}; write a number of cards from 1 to {MOST_CARDS}"
+        )
+    return int(text)
+
+
+def _models(text: str) -> frozenset[str]:
+    models = frozenset(part.strip() for part in text.split("|") if part.strip())
+    if not models:
+        raise FairleadError(f"{MODEL} is empty; write a model such as H100, or several with |")
+    return models
+
+
+def _checked(found: _Inventory) -> Inventory:
+    """The agent writes this, but a node's annotations can be edited by others."""
+    cards = found.cards
+    uuids = [card.uuid for card in cards]
+    if len(cards) > MOST_CARDS or len(set(uuids)) != len(uuids):
+        raise FairleadError(f"{INVENTORY} lists a card twice, or more than {MOST_CARDS} cards")
+    if not all(_UUID.fullmatch(uuid) for uuid in uuids):
+        raise FairleadError(f"{INVENTORY} has a uuid that is none; they look like GPU-1a2b…")
+    if not all(0 <= card.memory_mib <= 1 << 24 for card in cards):
+        raise FairleadError(f"{INVENTORY} has a card with an impossible amount of memory")
+    links = tuple(tuple(row) for row in found.links)
+    if links and {len(links), *map(len, links)} != {len(cards)}:
+        raise FairleadError(f"{INVENTORY} has links that do not fit its {len(cards)} cards")
+    return Inventory(
+        tuple(_card(card) for card in cards), links, found.clique, frozenset({Ours.name})
+    )
+
+
+def _card(card: _Card) -> Card:
+    mig = tuple(MigProfile(p.name, p.slices, tuple(p.starts)) for p in card.mig)
+    if not all(0 < p.slices <= 8 and p.starts and all(0 <= s <= 8 - p.slices for s in p.starts)
+               for p in mig):  # fmt: skip
+        raise FairleadError(f"{INVENTORY} has a MIG profile that fits on no card")
+    return Card(card.uuid, card.index, card.model, card.memory_mib, card.numa, card.healthy, mig)

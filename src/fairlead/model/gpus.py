@@ -1,0 +1,101 @@
+"""GPUs one by one: the cards of a node, what a pod asks of them, and what it was given."""
+
+from dataclasses import dataclass, field
+
+#: All of a card's compute, in thousandths.
+WHOLE = 1000
+#: The dialect of `nvidia.com/gpu`, which every node with GPUs understands.
+PLAIN = "nvidia"
+
+
+@dataclass(frozen=True, slots=True)
+class MigProfile:
+    """One way to cut a slice from a card: how long it is, and where it may start."""
+
+    name: str
+    slices: int
+    starts: tuple[int, ...]
+
+    def masks(self) -> tuple[int, ...]:
+        """The memory slices that it takes at each place, as bits."""
+        return tuple(((1 << self.slices) - 1) << start for start in self.starts)
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """Its identity is the uuid; the index is where it happens to be today."""
+
+    uuid: str
+    index: int
+    model: str = ""
+    memory_mib: int = 0
+    #: -1 where nobody says.
+    numa: int = -1
+    healthy: bool = True
+    #: Slices that it can be cut into; empty unless MIG is on.
+    mig: tuple[MigProfile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """The cards of a node, what joins them, and in which dialects its device plugin is told."""
+
+    cards: tuple[Card, ...] = ()
+    #: GB/s between each two cards, by position; empty where nobody says.
+    links: tuple[tuple[int, ...], ...] = ()
+    #: Cards of nodes with the same clique are joined by NVLink.
+    clique: str = ""
+    dialects: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class GpuAsk:
+    """What a pod asks of cards: `cards` of them, and this much of each."""
+
+    cards: int
+    #: Nobody else on them.
+    whole: bool = True
+    #: Thousandths of a card's compute.
+    milli: int = WHOLE
+    memory_mib: int = 0
+    #: Thousandths of a card's memory, for those who ask by share.
+    memory_milli: int = 0
+    #: A MIG profile in place of all these.
+    profile: str = ""
+    #: Any of these models; empty: any at all.
+    models: frozenset[str] = frozenset()
+    #: Only these cards, never those.
+    only: frozenset[str] = frozenset()
+    never: frozenset[str] = frozenset()
+    #: Cards that work as one: they should be joined well.
+    together: int = 1
+    dialect: str = PLAIN
+
+
+@dataclass(frozen=True, slots=True)
+class CardUse:
+    """Some of one card, for one pod. Without a uuid: of a card that somebody else chooses."""
+
+    uuid: str
+    whole: bool = True
+    milli: int = WHOLE
+    memory_mib: int = 0
+    profile: str = ""
+    #: The first memory slice, and how many, of a MIG slice.
+    start: int = 0
+    slices: int = 0
+
+    @property
+    def mask(self) -> int:
+        """The memory slices as bits; 0 where the card is not cut."""
+        return ((1 << self.slices) - 1) << self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a pod was given, and in which dialect its node was told."""
+
+    uses: tuple[CardUse, ...] = ()
+    dialect: str = PLAIN
+    #: The uses of each container, by position in `uses`, where a dialect tells them apart.
+    containers: tuple[tuple[int, ...], ...] = field(default=())

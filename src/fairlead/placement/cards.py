@@ -1,0 +1,102 @@
+"""Which cards of the chosen node the pod gets."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from fairlead.cluster.devices import Devices
+from fairlead.model.gpus import CardUse, GpuAsk, Grant, Inventory
+from fairlead.placement.links import best_set
+from fairlead.placement.mig import slice_place
+
+
+class CardPolicy(StrEnum):
+    """How shares find their card: the fullest that has room, or the emptiest."""
+
+    PACK = "pack"
+    SPREAD = "spread"
+
+
+def choose(ask: GpuAsk, devices: Devices, row: int, policy: CardPolicy) -> Grant | None:
+    """The cards, or None if the node cannot serve the ask after all."""
+    inventory = devices.inventories.get(row)
+    if inventory is None:
+        # Somebody else chooses; inside the pod they are the first ones.
+        return Grant((CardUse(""),) * ask.cards, ask.dialect) if ask.whole else None
+    if ask.profile:
+        uses = _slices(ask, devices, row)
+    elif ask.whole:
+        uses = _whole(ask, devices, row, inventory)
+    else:
+        uses = _shares(ask, devices, row, inventory, policy)
+    return Grant(tuple(uses), ask.dialect) if uses is not None else None
+
+
+def _usable(ask: GpuAsk, devices: Devices, row: int) -> list[int]:
+    usable = devices.usable(ask, slice(row, row + 1))[0]
+    return [slot for slot in range(len(devices.cards(row))) if usable[slot]]
+
+
+def _whole(
+    ask: GpuAsk, devices: Devices, row: int, inventory: Inventory
+) -> list[CardUse] | None:  # fmt: skip
+    slots = _usable(ask, devices, row)
+    if len(slots) - int(devices.elsewhere[row]) < ask.cards:
+        return None
+    chosen = best_set(slots, ask.cards, inventory)
+    cards = [inventory.cards[slot] for slot in chosen]
+    return [CardUse(card.uuid, memory_mib=card.memory_mib) for card in cards]
+
+
+def _shares(
+    ask: GpuAsk, devices: Devices, row: int, inventory: Inventory, policy: CardPolicy
+) -> list[CardUse] | None:
+    slots = _by_preference(_usable(ask, devices, row), devices, row, policy)
+    slots = _leaving_cards_for_others(slots, ask, devices, row)
+    if len(slots) < ask.cards:
+        return None
+    asked_mib = devices.memory_asked(ask, slice(row, row + 1))[0]
+    return [
+        CardUse(inventory.cards[slot].uuid, False, ask.milli, int(asked_mib[slot]))
+        for slot in sorted(slots[: ask.cards])
+    ]
+
+
+def _by_preference(
+    slots: Iterable[int], devices: Devices, row: int, policy: CardPolicy
+) -> list[int]:  # fmt: skip
+    free = devices.milli_free[row]
+    memory = devices.memory_free[row]
+    sign = 1 if policy is CardPolicy.PACK else -1
+    return sorted(slots, key=lambda slot: (sign * free[slot], sign * memory[slot], slot))
+
+
+def _leaving_cards_for_others(
+    slots: list[int], ask: GpuAsk, devices: Devices, row: int
+) -> list[int]:
+    """Idle cards that pods hold whose cards we do not know are not ours to give."""
+    users = devices.users[row]
+    spare = int(devices.idle(slice(row, row + 1)).sum()) - int(devices.elsewhere[row])
+    left = []
+    for slot in slots:
+        if users[slot]:
+            left.append(slot)
+        elif spare > 0:
+            left.append(slot)
+            spare -= 1
+    return left
+
+
+def _slices(ask: GpuAsk, devices: Devices, row: int) -> list[CardUse] | None:
+    """Slices one after another, each where it spoils least: on the fullest card, last place."""
+    cards = devices.cards(row)
+    used = {slot: int(devices.slices_used[row, slot]) for slot in _usable(ask, devices, row)}
+    uses: list[CardUse] = []
+    for _ in range(ask.cards):
+        found = slice_place(ask.profile, {slot: (cards[slot].mig, used[slot]) for slot in used})
+        if found is None:
+            return None
+        slot, start, slices = found
+        used[slot] |= ((1 << slices) - 1) << start
+        use = CardUse(cards[slot].uuid, False, 0, 0, ask.profile, start, slices)
+        uses.append(use)
+    return uses

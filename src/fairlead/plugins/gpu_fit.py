@@ -1,0 +1,104 @@
+"""Cards one by one: enough of them, with enough left on each."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fairlead.cluster.arrays import NodeMask
+from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.nodes import CardRows, Nodes
+from fairlead.model.gpus import WHOLE, GpuAsk
+from fairlead.model.pods import PodRequest
+from fairlead.plugins.api import Reason
+
+NO_DIALECT = "node(s) cannot serve this kind of GPU request"
+NO_MODEL = "node(s) had no GPU of the wanted kind"
+NO_SLICE = "node(s) had no room for the MIG slices"
+TOO_FEW = "node(s) had too few free GPUs"
+NO_SHARE = "node(s) had no GPU with a large enough free share"
+NO_MEMORY = "node(s) had no GPU with enough free memory"
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFit:
+    """Where cards are not known one by one it has nothing against whole cards: they are counted."""
+
+    name: ClassVar[str] = "GpuFit"
+    reads: ClassVar[Aspect] = Aspect.DEVICES
+    refusal: ClassVar[str] = "node(s) had no fitting GPU"
+    curable: ClassVar[bool] = True
+
+    def concerns(self, request: PodRequest) -> bool:
+        return request.gpus is not None
+
+    def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
+        if request.gpus is None:
+            return nodes.all()
+        return nodes.enough_cards(request.gpus)
+
+    def reasons(self, request: PodRequest, nodes: Nodes) -> Iterable[Reason]:
+        """One for each node: the first thing that is missing."""
+        if request.gpus is None:
+            return
+        left = ~self.allows(request, nodes)
+        for text, refused, curable in _missing(request.gpus, nodes.cards):
+            where = left & refused
+            left = left & ~refused
+            yield Reason(text, where, where if curable else nodes.none())
+        yield Reason(self.refusal, left, left)
+
+    def detail(self, request: PodRequest, node: Nodes) -> str:
+        return "" if request.gpus is None else _told(request.gpus, node.cards)
+
+
+def _missing(ask: GpuAsk, cards: CardRows) -> Iterable[tuple[str, NodeMask, bool]]:
+    yield NO_DIALECT, ~cards.serve(ask), False
+    wanted = cards.there() & cards.wanted(ask)
+    yield NO_MODEL, wanted.sum(axis=1) < (1 if ask.profile else ask.cards), False
+    if ask.profile:
+        yield NO_SLICE, cards.all(), True
+        return
+    if ask.whole:
+        yield TOO_FEW, cards.all(), True
+        return
+    open_to_all = wanted & (cards.wholes() == 0)
+    share = open_to_all & (cards.milli_free() >= ask.milli)
+    yield NO_SHARE, share.sum(axis=1) < ask.cards, True
+    memory = open_to_all & (cards.memory_free() >= cards.memory_asked(ask))
+    yield NO_MEMORY, memory.sum(axis=1) < ask.cards, True
+
+
+def _told(ask: GpuAsk, cards: CardRows) -> str:
+    """About a single node, in numbers."""
+    there = cards.there()[0]
+    total = int(there.sum())
+    if not cards.serve(ask)[0]:
+        return f"its device plugin does not understand requests of {ask.dialect}"
+    wanted = there & cards.wanted(ask)[0]
+    if not wanted.any():
+        return f"asked {' or '.join(sorted(ask.models)) or 'certain cards'}, none of {total} is"
+    if ask.profile:
+        room = int(cards.room_for(ask.profile)[0][wanted].sum())
+        return f"asked {ask.cards} {ask.profile}, room for {room} on {total} cards"
+    if ask.whole:
+        free = int((wanted & (cards.users()[0] == 0)).sum()) - int(cards.elsewhere()[0])
+        return f"asked {ask.cards} cards, {max(free, 0)} of {total} free"
+    return _told_of_shares(ask, cards, wanted)
+
+
+def _told_of_shares(ask: GpuAsk, cards: CardRows, wanted: NodeMask) -> str:
+    shared = wanted & (cards.wholes()[0] == 0)
+    if not shared.any():
+        return f"all {int(wanted.sum())} cards are taken whole"
+    largest = int(cards.milli_free()[0][shared].max())
+    most_mib = int(cards.memory_free()[0][shared].max())
+    need_mib = int(np.max(cards.memory_asked(ask)[0][shared]))
+    told = []
+    if ask.milli > largest:
+        told.append(f"asked {ask.milli / WHOLE:g} of a card, the largest free share is "
+                    f"{max(largest, 0) / WHOLE:g}")  # fmt: skip
+    if need_mib > most_mib:
+        told.append(f"asked {need_mib} MiB on one card, at most {max(most_mib, 0)} are free")
+    return "; ".join(told) or f"no {ask.cards} cards have both the share and the memory"
