@@ -21,7 +21,7 @@ from fairlead.kube.requests import (
     read_usage,
 )
 from fairlead.model.errors import FairleadError, QuantityError
-from fairlead.model.gpus import Inventory
+from fairlead.model.gpus import Grant
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Amounts, Pod, PodRequest, Taint
 from fairlead.model.quantities import amount
@@ -116,6 +116,7 @@ class _NodeSpec(msgspec.Struct, rename="camel", gc=False):
 
 class _NodeStatus(msgspec.Struct, rename="camel", gc=False):
     allocatable: Raw = Raw()
+    conditions: list[_Condition] | None = None
 
 
 class _Node(msgspec.Struct, rename="camel", gc=False):
@@ -173,16 +174,24 @@ def decode_pod(raw: bytes | Raw) -> Pod:
         annotations=meta.annotations or {},
         request=request,
         usage=usage,
-        grant=dialects.read_grant(meta.annotations or {}) if spec.node_name else None,
+        grant=_grant(meta, request, status) if spec.node_name else None,
         problem=problem,
         condition=_unscheduled(status.conditions or ()),
     )
+
+
+def _grant(meta: Meta, request: PodRequest, status: _PodStatus) -> Grant | None:
+    # A kubelet that took the pod on has called the device plugin.
+    started = status.start_time is not None or status.phase == "Running"
+    said, labels = meta.annotations or {}, meta.labels or {}
+    return dialects.read_grant(said, labels, request.gpus, started=started)
 
 
 def decode_node(raw: bytes | Raw) -> Node:
     wire = _nodes.decode(raw)
     meta, spec = wire.metadata, wire.spec
     allocatable = _allocatable(bytes(wire.status.allocatable))
+    gpus, problem = dialects.read_inventory(_offering(wire, allocatable))
     return Node(
         name=meta.name,
         uid=meta.uid,
@@ -192,15 +201,17 @@ def decode_node(raw: bytes | Raw) -> Node:
         annotations=meta.annotations or {},
         taints=tuple(Taint(t.key, t.value, t.effect) for t in spec.taints or ()),
         unschedulable=spec.unschedulable,
-        gpus=_inventory(meta, allocatable),
+        gpus=gpus,
+        gpu_problem=problem,
     )
 
 
-def _inventory(meta: Meta, allocatable: Amounts) -> Inventory | None:
-    offering = dialects.Offering(
-        meta.name, meta.labels or {}, meta.annotations or {}, dict(allocatable)
+def _offering(wire: _Node, allocatable: Amounts) -> dialects.Offering:
+    meta = wire.metadata
+    true = (c.type for c in wire.status.conditions or () if c.status == "True")
+    return dialects.Offering(
+        meta.name, meta.labels or {}, meta.annotations or {}, dict(allocatable), frozenset(true)
     )
-    return dialects.read_inventory(offering)
 
 
 def decode_namespace(raw: bytes | Raw) -> Namespace:
@@ -228,7 +239,7 @@ def _beyond_us(spec: _PodSpec) -> str:
 
 
 def _request_parts(meta: Meta, spec: _PodSpec) -> RequestParts:
-    namespace, said = meta.namespace, meta.annotations or {}
+    namespace = meta.namespace
     affinity = spec.affinity or _NO_AFFINITY
     about_pods = affinity.pod_affinity or affinity.pod_anti_affinity
     return RequestParts(
@@ -243,7 +254,9 @@ def _request_parts(meta: Meta, spec: _PodSpec) -> RequestParts:
         namespace=namespace if about_pods else "",
         overhead=bytes(spec.overhead),
         pod_level=bytes(spec.resources),
-        gpu_words=tuple((k, said[k]) for k in sorted(dialects.KEYS.intersection(said))),
+        gpu_words=dialects.words(meta.annotations or {}),
+        # A request that makes no sense is refused, but whoever has its cards has them.
+        bound=bool(spec.node_name),
     )
 
 

@@ -22,6 +22,8 @@ class Node:
     unschedulable: bool = False
     #: Its cards one by one, where somebody tells.
     gpus: Inventory | None = None
+    #: Why what it says of its cards was not understood; its GPUs are counted then, no more.
+    gpu_problem: str = ""
 
     @property
     def key(self) -> str:
