@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 
+from fairlead.kube.dialects import RESOURCES
 from fairlead.model.errors import ConfigError
 from fairlead.model.nodes import GPU
 from fairlead.placement.profile import Profile
 from fairlead.plugins.allocation import LeastAllocated, MostAllocated
-from fairlead.plugins.api import Opinion
+from fairlead.plugins.api import Filter, Opinion
 from fairlead.plugins.gpu_best_fit import GpuBestFit
+from fairlead.plugins.node_resources_fit import NodeResourcesFit
 from fairlead.plugins.registry import FILTERS
 from fairlead.plugins.spread import Spread
 
@@ -31,4 +33,11 @@ def built_in(name: str) -> Profile:
     scores = _SCORES.get(name)
     if scores is None:
         raise ConfigError(f"there is no profile {name!r}; choose one of {', '.join(NAMES)}")
-    return Profile(name, tuple(kind() for kind in FILTERS), scores)
+    return Profile(name, tuple(_filter(kind) for kind in FILTERS), scores)
+
+
+def _filter(kind: type[Filter]) -> Filter:
+    """What belongs to a dialect of GPUs alone, no node lists: it is in the book of cards."""
+    if kind is NodeResourcesFit:
+        return NodeResourcesFit(ignored_resources=RESOURCES)
+    return kind()

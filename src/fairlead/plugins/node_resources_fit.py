@@ -7,7 +7,7 @@ from typing import ClassVar
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
-from fairlead.model.pods import PodRequest
+from fairlead.model.pods import Amounts, PodRequest
 from fairlead.model.quantities import PODS, shown
 from fairlead.plugins.api import Reason
 
@@ -20,10 +20,12 @@ class NodeResourcesFit:
     reads: ClassVar[Aspect] = Aspect.USAGE | Aspect.ALLOCATABLE
     refusal: ClassVar[str] = "node(s) lack free resources"
     curable: ClassVar[bool] = True
+    #: Not asked about: somebody else looks after them.
+    ignored_resources: tuple[str, ...] = ()
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
         allowed: NodeMask = nodes.free(PODS) >= _ONE_POD
-        for resource, need in request.resources:
+        for resource, need in self._asked(request):
             allowed &= nodes.free(resource) >= need
         return allowed
 
@@ -31,19 +33,25 @@ class NodeResourcesFit:
         """One reason for each resource that is short, as kube-scheduler counts them."""
         # A node where one request exceeds all there is cannot be helped by evicting anyone.
         hopeless = nodes.none()
-        for resource, need in request.resources:
+        for resource, need in self._asked(request):
             hopeless |= nodes.allocatable(resource) < need
         crowded: NodeMask = nodes.free(PODS) < _ONE_POD
         yield Reason("Too many pods", crowded, crowded & ~hopeless)
-        for resource, need in request.resources:
+        for resource, need in self._asked(request):
             short: NodeMask = nodes.free(resource) < need
             yield Reason(f"Insufficient {resource}", short, short & ~hopeless)
 
     def detail(self, request: PodRequest, node: Nodes) -> str:
-        asked = [*request.resources, (PODS, _ONE_POD)]
+        asked = [*self._asked(request), (PODS, _ONE_POD)]
         return "; ".join(
             f"asked {shown(resource, need)} {resource}, {shown(resource, max(0, free))} of "
             f"{shown(resource, int(node.allocatable(resource)[0]))} free"
             for resource, need in asked
             if (free := int(node.free(resource)[0])) < need
         )
+
+    def _asked(self, request: PodRequest) -> Amounts:
+        if not self.ignored_resources:
+            return request.resources
+        ignored = self.ignored_resources
+        return tuple((name, need) for name, need in request.resources if name not in ignored)
