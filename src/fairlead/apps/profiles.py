@@ -2,16 +2,19 @@
 
 from collections.abc import Mapping
 
+from fairlead.kube.dialects import RESOURCES
 from fairlead.model.errors import ConfigError
 from fairlead.model.nodes import GPU
 from fairlead.placement.profile import Profile
 from fairlead.plugins.allocation import LeastAllocated, MostAllocated
-from fairlead.plugins.api import Opinion
+from fairlead.plugins.api import Filter, Opinion
 from fairlead.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from fairlead.plugins.gpu_best_fit import GpuBestFit
+from fairlead.plugins.gpu_fit import GpuFit
 from fairlead.plugins.image_locality import ImageLocality
 from fairlead.plugins.inter_pod_affinity import InterPodAffinity
 from fairlead.plugins.node_affinity import NodeAffinity
+from fairlead.plugins.node_resources_fit import NodeResourcesFit
 from fairlead.plugins.pod_topology_spread import PodTopologySpread
 from fairlead.plugins.registry import FILTERS
 from fairlead.plugins.spread import Spread
@@ -38,6 +41,8 @@ _SCORES: Mapping[str, tuple[tuple[Opinion, float], ...]] = {
     ),
 }
 
+#: The profile that is kube-scheduler's own.
+KUBE = "default-scheduler"
 NAMES = tuple(_SCORES)
 #: Served when the user names no scheduler at all.
 SERVED_BY_DEFAULT = ("gpu-scheduler", "toyscheduler")
@@ -47,4 +52,16 @@ def built_in(name: str) -> Profile:
     scores = _SCORES.get(name)
     if scores is None:
         raise ConfigError(f"there is no profile {name!r}; choose one of {', '.join(NAMES)}")
-    return Profile(name, tuple(kind() for kind in FILTERS), scores)
+    if name == KUBE:
+        # Whoever comes from kube-scheduler gets its rules and no others; cards are only counted.
+        filters = tuple(kind() for kind in FILTERS if kind is not GpuFit)
+    else:
+        filters = tuple(_filter(kind) for kind in FILTERS)
+    return Profile(name, filters, scores)
+
+
+def _filter(kind: type[Filter]) -> Filter:
+    """What belongs to a dialect of GPUs alone, no node lists: it is in the book of cards."""
+    if kind is NodeResourcesFit:
+        return NodeResourcesFit(ignored_resources=RESOURCES)
+    return kind()

@@ -169,6 +169,7 @@ class Scheduler:
     def _on_node(self, change: Change[Node]) -> None:
         match change:
             case Upserted(node):
+                self._complain_of_cards(node)
                 self._feed(events.NodeSeen(node))
             case Deleted(node):
                 self._feed(events.NodeGone(node.name))
@@ -180,6 +181,12 @@ class Scheduler:
                     self._feed(events.NodeDistrusted(change.key, f"node/{change.key}"))
             case Vanished(key):
                 self._feed(events.TrustRestored(f"node/{key}"))
+
+    def _complain_of_cards(self, node: Node) -> None:
+        """Once, not with every heartbeat."""
+        before = self.engine.cluster.node_named(node.name)
+        if node.gpu_problem and (before is None or before.gpu_problem != node.gpu_problem):
+            log.warning("GPUs cannot be told apart", node=node.name, error=node.gpu_problem)
 
     def _on_pod(self, change: Change[Pod]) -> None:
         match change:
@@ -274,9 +281,7 @@ class Scheduler:
                 log.debug("binding volumes", pod=pod.key, node=node)
             case instructions.Bind(pod, node):
                 self._measures.bind_started(pod)
-                grant = instruction.grant
-                told = dialects.tell(pod, node, grant) if grant else {}
-                self._binder.submit(replace(instruction, annotations=told))
+                self._binder.submit(self._told(instruction))
                 log.debug("binding", pod=pod.key, node=node)
             case instructions.AnnounceScheduled(pod, node):
                 self._recorder.scheduled(instruction)
@@ -294,6 +299,16 @@ class Scheduler:
                 log.info("not scheduled", pod=pod.key, reason=reason, message=message)
             case _:
                 assert_never(instruction)
+
+    def _told(self, bind: instructions.Bind) -> instructions.Bind:
+        """The bind with what the device plugin on its node must know."""
+        if bind.grant is None:
+            return bind
+        node = self.engine.cluster.node_named(bind.node)
+        telling = dialects.Telling(
+            bind.pod, bind.node, bind.grant, node.gpus if node else None, time.time_ns()
+        )
+        return replace(bind, annotations=dialects.tell(telling), lock=dialects.lock(telling))
 
     # -- deciding ----------------------------------------------------------------------------
 

@@ -99,6 +99,10 @@ class Cluster:
     def nodes(self) -> Nodes:
         return Nodes(self.columns)
 
+    def node_named(self, name: str) -> Node | None:
+        row = self.row_of.get(name)
+        return None if row is None else self.node_at(row)
+
     def node_at(self, row: int) -> Node:
         node = self.columns.nodes[row]
         assert node is not None, f"row {row} holds no node"

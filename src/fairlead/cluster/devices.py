@@ -21,8 +21,9 @@ CardMask = npt.NDArray[np.bool_]  # (rows, slots)
 
 _FILLERS = {
     "there": False, "model": -1, "memory": 0, "milli_free": 0, "memory_free": 0, "users": 0,
-    "wholes": 0, "geometry": -1, "slices_used": 0,
+    "wholes": 0, "geometry": -1, "slices_used": 0, "sharers": 0, "memory_told": 0,
 }  # fmt: skip
+_ROW_BITS = ("_dialects", "_one_at_a_time", "_first_fit", "_pending")
 
 
 class Devices:
@@ -41,12 +42,18 @@ class Devices:
         self.wholes: Cards = np.zeros(shape, dtype=np.int64)
         self.geometry: Cards = np.full(shape, -1, dtype=np.int64)  # how MIG cuts it; -1: not
         self.slices_used: Cards = np.zeros(shape, dtype=np.int64)  # as bits
+        self.sharers: Cards = np.zeros(shape, dtype=np.int64)  # pods at once; 0: any number
+        self.memory_told: Cards = np.zeros(shape, dtype=np.int64)  # as a first-fit plugin counts
         #: Cards that pods hold and somebody else chose.
         self.elsewhere: PerNode = np.zeros(rows, dtype=np.int64)
         #: Rows whose cards are known one by one.
         self.known = np.zeros(rows, dtype=np.bool_)
         #: Dialects that a row is told in, as bits.
         self._dialects: PerNode = np.zeros(rows, dtype=np.int64)
+        #: Dialects that are served one pod at a time, and by first fit; and pods under way.
+        self._one_at_a_time: PerNode = np.zeros(rows, dtype=np.int64)
+        self._first_fit: PerNode = np.zeros(rows, dtype=np.int64)
+        self._pending: PerNode = np.zeros(rows, dtype=np.int64)
         self._dialect_code: dict[str, int] = {}
         self.inventories: dict[int, Inventory] = {}
         self._slot_of: dict[int, dict[str, int]] = {}
@@ -83,7 +90,9 @@ class Devices:
             setattr(self, name, np.concatenate([old, more]))
         self.elsewhere = np.concatenate([self.elsewhere, np.zeros(extra, dtype=np.int64)])
         self.known = np.concatenate([self.known, np.zeros(extra, dtype=np.bool_)])
-        self._dialects = np.concatenate([self._dialects, np.zeros(extra, dtype=np.int64)])
+        for name in _ROW_BITS:
+            more = np.zeros(extra, dtype=np.int64)
+            setattr(self, name, np.concatenate([getattr(self, name), more]))
 
     def code(self, model: str) -> int:
         """A number for the model, the same for equal names; -2 if no card is one."""
@@ -101,16 +110,20 @@ class Devices:
             self._widen()
         self.inventories[row] = inventory
         self.known[row] = True
-        for dialect in inventory.dialects:
-            code = self._dialect_code.setdefault(dialect, len(self._dialect_code))
-            self._dialects[row] |= 1 << code
-        self._slot_of[row] = {card.uuid: slot for slot, card in enumerate(inventory.cards)}
+        self._dialects[row] = self._bits(inventory.dialects)
+        self._one_at_a_time[row] = self._bits(inventory.one_at_a_time)
+        self._first_fit[row] = self._bits(inventory.first_fit)
+        # Some dialects know a card by its index only.
+        by_index = {str(card.index): slot for slot, card in enumerate(inventory.cards)}
+        by_uuid = {card.uuid: slot for slot, card in enumerate(inventory.cards)}
+        self._slot_of[row] = by_index | by_uuid
         for slot, card in enumerate(inventory.cards):
             self.there[row, slot] = card.healthy
             code = self._model_code.setdefault(card.model, len(self._model_code))
             self.model[row, slot] = code
             self.memory[row, slot] = self.memory_free[row, slot] = card.memory_mib
             self.milli_free[row, slot] = WHOLE
+            self.sharers[row, slot] = card.sharers
             if card.mig:
                 codes = self._geometry_code
                 self.geometry[row, slot] = codes.setdefault(card.mig, len(codes))
@@ -120,9 +133,14 @@ class Devices:
             getattr(self, name)[row] = filler
         self.elsewhere[row] = 0
         self.known[row] = False
-        self._dialects[row] = 0
+        for name in _ROW_BITS:
+            getattr(self, name)[row] = 0
         self.inventories.pop(row, None)
         self._slot_of.pop(row, None)
+
+    def _bits(self, dialects: Iterable[str]) -> int:
+        codes = self._dialect_code
+        return sum(1 << codes.setdefault(dialect, len(codes)) for dialect in sorted(dialects))
 
     def _widen(self) -> None:
         for name, filler in _FILLERS.items():
@@ -144,6 +162,8 @@ class Devices:
 
     def _charge(self, row: int, grant: Grant, sign: int) -> None:
         slot_of = self._slot_of.get(row, {})
+        self._pending[row] += sign * grant.pending
+        told = bool(self._spoken(grant.dialect, self._first_fit[row : row + 1])[0])
         for use in grant.uses:
             slot = slot_of.get(use.uuid)
             if slot is None:
@@ -154,6 +174,7 @@ class Devices:
                 self._cut(row, slot, use, grant, sign)
                 continue
             whole_mib = int(self.memory[row, slot])
+            self.memory_told[row, slot] += sign * use.memory_mib * told
             self.wholes[row, slot] += sign * use.whole
             self.milli_free[row, slot] -= sign * (WHOLE if use.whole else use.milli)
             self.memory_free[row, slot] -= sign * (whole_mib if use.whole else use.memory_mib)
@@ -179,13 +200,26 @@ class Devices:
             fits &= self.room_for(ask.profile, pick) > 0
             return fits
         fits &= self.geometry[pick] < 0
+        fits &= (self.sharers[pick] == 0) | (self.users[pick] < self.sharers[pick])
+        fits &= self._predicted(ask, pick)
         if ask.whole:
             fits &= self.users[pick] == 0
+            fits &= self.memory[pick] >= self.memory_asked(ask, pick)
             return fits
         fits &= self.wholes[pick] == 0
         fits &= self.milli_free[pick] >= ask.milli
         fits &= self.memory_free[pick] >= self.memory_asked(ask, pick)
         return fits
+
+    def _predicted(self, ask: GpuAsk, pick: RowPick) -> CardMask:
+        """Cards that the device plugin would not overrule, where it has the last word."""
+        steered = self._spoken(ask.dialect, self._first_fit[pick])
+        if not steered.any():
+            return np.ones_like(self.there[pick])
+        enough = self.memory[pick] - self.memory_told[pick] >= self.memory_asked(ask, pick)
+        enough &= self.memory[pick] > 0
+        first: CardMask = enough & (np.cumsum(enough, axis=1) == 1)
+        return first | ~steered[:, None]
 
     def memory_asked(self, ask: GpuAsk, pick: RowPick) -> Cards:
         """MiB that a part of the ask would take of each card."""
@@ -196,10 +230,18 @@ class Devices:
         """Rows whose device plugin understands the ask; whole cards are understood everywhere."""
         if ask.dialect == PLAIN:
             return np.ones_like(self.known[pick])
-        code = self._dialect_code.get(ask.dialect)
+        return self._spoken(ask.dialect, self._dialects[pick])
+
+    def busy(self, ask: GpuAsk, pick: RowPick) -> npt.NDArray[np.bool_]:
+        """Rows whose device plugin is still at another pod and must not be confused."""
+        pending: npt.NDArray[np.bool_] = self._pending[pick] > 0
+        return pending & self._spoken(ask.dialect, self._one_at_a_time[pick])
+
+    def _spoken(self, dialect: str, bits: PerNode) -> npt.NDArray[np.bool_]:
+        code = self._dialect_code.get(dialect)
         if code is None:
-            return np.zeros_like(self.known[pick])
-        found: npt.NDArray[np.bool_] = (self._dialects[pick] >> code) & 1 == 1
+            return np.zeros(len(bits), dtype=np.bool_)
+        found: npt.NDArray[np.bool_] = (bits >> code) & 1 == 1
         return found
 
     def idle(self, pick: RowPick) -> CardMask:
@@ -210,7 +252,8 @@ class Devices:
     def enough(self, ask: GpuAsk, pick: RowPick) -> npt.NDArray[np.bool_]:
         """Rows that could serve the whole ask; whole cards that are not known are not judged."""
         unjudged = ~self.known[pick] if ask.dialect == PLAIN else np.zeros_like(self.known[pick])
-        return unjudged | (self.serve(ask, pick) & self._holds_enough(ask, pick))
+        ready = self.serve(ask, pick) & ~self.busy(ask, pick)
+        return unjudged | (ready & self._holds_enough(ask, pick))
 
     def _holds_enough(self, ask: GpuAsk, pick: RowPick) -> npt.NDArray[np.bool_]:
         usable = self.usable(ask, pick)
@@ -232,16 +275,28 @@ class Devices:
         if ask.models:
             codes = [self.code(model) for model in ask.models]
             wanted &= np.isin(self.model[pick], codes)
+        if ask.like:
+            wanted &= np.isin(self.model[pick], self._named_like(ask.like))
+        if ask.unlike:
+            wanted &= ~np.isin(self.model[pick], self._named_like(ask.unlike))
         if ask.only or ask.never:
             wanted &= self._by_name(ask, pick)
         return wanted
 
+    def _named_like(self, parts: tuple[str, ...]) -> list[int]:
+        return [
+            code
+            for model, code in self._model_code.items()
+            if any(part.upper() in model.upper() for part in parts)
+        ]
+
     def _by_name(self, ask: GpuAsk, pick: RowPick) -> CardMask:
         """For the few who name cards: looked up card by card."""
         named = np.zeros((self._rows, self._slots), dtype=np.bool_)
-        for row, slot_of in self._slot_of.items():
-            for uuid, slot in slot_of.items():
-                named[row, slot] = (not ask.only or uuid in ask.only) and uuid not in ask.never
+        for row, inventory in self.inventories.items():
+            for slot, card in enumerate(inventory.cards):
+                wanted = not ask.only or card.uuid in ask.only
+                named[row, slot] = wanted and card.uuid not in ask.never
         found: CardMask = named[pick]
         return found
 

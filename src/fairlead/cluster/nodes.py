@@ -273,6 +273,10 @@ class CardRows:
         """Nodes whose device plugin understands the ask."""
         return self._devices.serve(ask, self._pick)
 
+    def busy(self, ask: GpuAsk) -> NodeMask:
+        """Nodes whose device plugin is still at another pod."""
+        return self._devices.busy(ask, self._pick)
+
     def wanted(self, ask: GpuAsk) -> CardMask:
         """Cards of the kind asked for."""
         return self._devices.wanted(ask, self._pick)

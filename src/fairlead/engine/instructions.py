@@ -20,6 +20,8 @@ class Bind:
     #: The grant in the words of the node's device plugin; the driver fills it in.
     annotations: Mapping[str, str] = field(default_factory=dict)
     grant: Grant | None = None
+    #: An annotation of the node that must be ours before, and its value; filled in likewise.
+    lock: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from fairlead.kube.requests import ContainerParts, RequestParts, read_request
 from fairlead.kube.usage import ContainerReport, StatusParts, read_usage
 from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
 from fairlead.model.errors import FairleadError, QuantityError
-from fairlead.model.gpus import Inventory
+from fairlead.model.gpus import Grant
 from fairlead.model.nodes import Image, Node
 from fairlead.model.pods import Amounts, Pod, PodRequest, Taint
 from fairlead.model.quantities import amount
@@ -131,6 +131,7 @@ class _NodeStatus(msgspec.Struct, rename="camel", gc=False):
     allocatable: Raw = Raw()
     images: list[Raw] | None = None
     declared_features: list[str] | None = None
+    conditions: list[_Condition] | None = None
 
 
 class _Node(msgspec.Struct, rename="camel", gc=False):
@@ -212,16 +213,24 @@ def decode_pod(raw: bytes | Raw, behaviour: Behaviour = KUBERNETES_1_36) -> Pod:
         owner=None if spec.node_name else _owner(meta),
         images=images,
         containers=len(images if behaviour.counts_image_volumes else containers),
-        grant=dialects.read_grant(meta.annotations or {}) if spec.node_name else None,
+        grant=_grant(meta, request, status) if spec.node_name else None,
         problem=problem,
         condition=_unscheduled(status.conditions or ()),
     )
+
+
+def _grant(meta: Meta, request: PodRequest, status: _PodStatus) -> Grant | None:
+    # A kubelet that took the pod on has called the device plugin.
+    started = status.start_time is not None or status.phase == "Running"
+    said, labels = meta.annotations or {}, meta.labels or {}
+    return dialects.read_grant(said, labels, request.gpus, started=started)
 
 
 def decode_node(raw: bytes | Raw) -> Node:
     wire = _nodes.decode(raw)
     meta, spec = wire.metadata, wire.spec
     allocatable = _allocatable(bytes(wire.status.allocatable))
+    gpus, problem = dialects.read_inventory(_offering(wire, allocatable))
     return Node(
         name=meta.name,
         uid=meta.uid,
@@ -233,15 +242,17 @@ def decode_node(raw: bytes | Raw) -> Node:
         unschedulable=spec.unschedulable,
         images=tuple(_image(bytes(image)) for image in wire.status.images or ()),
         features=tuple(wire.status.declared_features or ()),
-        gpus=_inventory(meta, allocatable),
+        gpus=gpus,
+        gpu_problem=problem,
     )
 
 
-def _inventory(meta: Meta, allocatable: Amounts) -> Inventory | None:
-    offering = dialects.Offering(
-        meta.name, meta.labels or {}, meta.annotations or {}, dict(allocatable)
+def _offering(wire: _Node, allocatable: Amounts) -> dialects.Offering:
+    meta = wire.metadata
+    true = (c.type for c in wire.status.conditions or () if c.status == "True")
+    return dialects.Offering(
+        meta.name, meta.labels or {}, meta.annotations or {}, dict(allocatable), frozenset(true)
     )
-    return dialects.read_inventory(offering)
 
 
 def decode_namespace(raw: bytes | Raw) -> Namespace:
@@ -289,7 +300,6 @@ def _beyond_us(spec: _PodSpec, request: PodRequest) -> str:
 
 
 def _request_parts(meta: Meta, spec: _PodSpec) -> RequestParts:
-    said = meta.annotations or {}
     affinity = spec.affinity or _NO_AFFINITY
     about_pods = affinity.pod_affinity or affinity.pod_anti_affinity
     return RequestParts(
@@ -306,7 +316,9 @@ def _request_parts(meta: Meta, spec: _PodSpec) -> RequestParts:
         namespace=meta.namespace if about_pods else "",
         overhead=bytes(spec.overhead),
         pod_level=bytes(spec.resources),
-        gpu_words=tuple((k, said[k]) for k in sorted(dialects.KEYS.intersection(said))),
+        gpu_words=dialects.words(meta.annotations or {}),
+        # A request that makes no sense is refused, but whoever has its cards has them.
+        bound=bool(spec.node_name),
     )
 
 

@@ -9,6 +9,7 @@ import msgspec
 from fairlead.kube import dialects
 from fairlead.model import resources
 from fairlead.model.errors import FairleadError
+from fairlead.model.gpus import GpuAsk
 from fairlead.model.pods import (
     ANY_ADDRESS,
     HostPort,
@@ -53,6 +54,8 @@ class RequestParts:
     namespace: str = ""
     #: Annotations that say something about GPUs.
     gpu_words: tuple[tuple[str, str], ...] = ()
+    #: It is on a node already, so somebody understood it.
+    bound: bool = False
 
 
 class _Resources(msgspec.Struct, rename="camel"):
@@ -136,7 +139,7 @@ def read_request(parts: RequestParts) -> PodRequest:
     apart = _json(parts.pod_anti_affinity, _PodAffinity, _PodAffinity())
     return PodRequest(
         resources=resources.total(needs),
-        gpus=dialects.read_ask(_asking(parts, needs)),
+        gpus=_gpus(_asking(parts, needs), bound=parts.bound),
         scored=resources.scored(needs),
         node_selector=tuple(sorted(_json(parts.node_selector, dict[str, str], {}).items())),
         node_terms=_terms(affinity.required),
@@ -157,13 +160,19 @@ def read_request(parts: RequestParts) -> PodRequest:
 
 
 def _asking(parts: RequestParts, needs: resources.Needs) -> dialects.Asking:
-    sidecars = [c.requests for c in needs.init if c.sidecar]
-    return dialects.Asking(
-        containers=[*sidecars, *(c.requests for c in needs.containers)],
-        init=[c.requests for c in needs.init if not c.sidecar],
-        names=[p.name for p in (*(p for p in parts.init if p.sidecar), *parts.containers)],
-        annotations=dict(parts.gpu_words),
-    )
+    init = [
+        dialects.Part(part.name, need.requests, brief=not part.sidecar)
+        for part, need in zip(parts.init, needs.init, strict=True)
+    ]
+    running = [
+        dialects.Part(part.name, need.requests)
+        for part, need in zip(parts.containers, needs.containers, strict=True)
+    ]
+    return dialects.Asking([*init, *running], dict(parts.gpu_words))
+
+
+def _gpus(asking: dialects.Asking, *, bound: bool) -> GpuAsk | None:
+    return dialects.read_ask_of_bound(asking) if bound else dialects.read_ask(asking)
 
 
 def _wishes(

@@ -1,6 +1,6 @@
 """GPUs one by one: the cards of a node, what a pod asks of them, and what it was given."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 #: All of a card's compute, in thousandths.
 WHOLE = 1000
@@ -32,6 +32,8 @@ class Card:
     #: -1 where nobody says.
     numa: int = -1
     healthy: bool = True
+    #: At most this many pods on it at once; 0: as many as fit.
+    sharers: int = 0
     #: Slices that it can be cut into; empty unless MIG is on.
     mig: tuple[MigProfile, ...] = ()
 
@@ -46,6 +48,11 @@ class Inventory:
     #: Cards of nodes with the same clique are joined by NVLink.
     clique: str = ""
     dialects: frozenset[str] = frozenset()
+    #: Dialects whose device plugin guesses which pod it serves: one pod at a time, or it mixes
+    #: them up.
+    one_at_a_time: frozenset[str] = frozenset()
+    #: Dialects whose device plugin picks the card: the first by uuid with enough memory.
+    first_fit: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +71,19 @@ class GpuAsk:
     profile: str = ""
     #: Any of these models; empty: any at all.
     models: frozenset[str] = frozenset()
+    #: Names that must, and must not, be part of the model's; upper or lower case is all one.
+    like: tuple[str, ...] = ()
+    unlike: tuple[str, ...] = ()
     #: Only these cards, never those.
     only: frozenset[str] = frozenset()
     never: frozenset[str] = frozenset()
     #: Cards that work as one: they should be joined well.
     together: int = 1
     dialect: str = PLAIN
+    #: Which of the cards each container gets, in the pod's order; empty: one container, all.
+    containers: tuple[tuple[int, ...], ...] = ()
+    #: The names of those containers, for dialects that tell them by name.
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,4 +112,6 @@ class Grant:
     uses: tuple[CardUse, ...] = ()
     dialect: str = PLAIN
     #: The uses of each container, by position in `uses`, where a dialect tells them apart.
-    containers: tuple[tuple[int, ...], ...] = field(default=())
+    containers: tuple[tuple[int, ...], ...] = ()
+    #: The device plugin has not taken note of it yet.
+    pending: bool = False

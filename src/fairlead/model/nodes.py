@@ -33,6 +33,8 @@ class Node:
     features: tuple[str, ...] = ()
     #: Its cards one by one, where somebody tells.
     gpus: Inventory | None = None
+    #: Why what it says of its cards was not understood; its GPUs are counted then, no more.
+    gpu_problem: str = ""
 
     @property
     def key(self) -> str:

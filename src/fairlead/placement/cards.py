@@ -18,17 +18,22 @@ class CardPolicy(StrEnum):
 
 def choose(ask: GpuAsk, devices: Devices, row: int, policy: CardPolicy) -> Grant | None:
     """The cards, or None if the node cannot serve the ask after all."""
+    uses: list[CardUse] | None
     inventory = devices.inventories.get(row)
     if inventory is None:
         # Somebody else chooses; inside the pod they are the first ones.
-        return Grant((CardUse(""),) * ask.cards, ask.dialect) if ask.whole else None
+        uses = [CardUse("")] * ask.cards
+        return Grant(tuple(uses), ask.dialect, ask.containers) if ask.whole else None
     if ask.profile:
         uses = _slices(ask, devices, row)
     elif ask.whole:
         uses = _whole(ask, devices, row, inventory)
     else:
         uses = _shares(ask, devices, row, inventory, policy)
-    return Grant(tuple(uses), ask.dialect) if uses is not None else None
+    if uses is None:
+        return None
+    pending = ask.dialect in inventory.one_at_a_time
+    return Grant(tuple(uses), ask.dialect, ask.containers, pending)
 
 
 def _usable(ask: GpuAsk, devices: Devices, row: int) -> list[int]:
@@ -43,8 +48,11 @@ def _whole(
     if len(slots) - int(devices.elsewhere[row]) < ask.cards:
         return None
     chosen = best_set(slots, ask.cards, inventory)
-    cards = [inventory.cards[slot] for slot in chosen]
-    return [CardUse(card.uuid, memory_mib=card.memory_mib) for card in cards]
+    asked_mib = devices.memory_asked(ask, slice(row, row + 1))[0]
+    return [
+        CardUse(card.uuid, memory_mib=int(asked_mib[slot]) or card.memory_mib)
+        for slot, card in ((slot, inventory.cards[slot]) for slot in chosen)
+    ]
 
 
 def _shares(

@@ -88,7 +88,7 @@ class Placement:
 
     def _placed(self, view: View, row: int, score: float) -> Placed:
         node, ask = self._cluster.node_at(row).name, view.request.gpus
-        if ask is None:
+        if ask is None or not self.profile.grants_cards:
             return Placed(node, score)
         grant = choose(ask, self._cluster.columns.devices, row, self.profile.cards)
         if grant is None:

@@ -17,6 +17,7 @@ from fairlead.plugins.api import (
     marks_of,
     sides_of,
 )
+from fairlead.plugins.gpu_fit import GpuFit
 
 _MORE_THAN_AMOUNTS = Aspect.PORTS | Aspect.PODS | Aspect.VOLUMES | Aspect.DEVICES
 ABOUT_PODS = Aspect.USAGE | _MORE_THAN_AMOUNTS
@@ -45,7 +46,12 @@ class Profile:
     #: Sides of the pod that some plugin looks at, as a plain number.
     sides: int = field(init=False)
 
+    #: Does it choose cards, or only count them?
+    grants_cards: bool = field(init=False)
+
     def __post_init__(self) -> None:
+        grants = any(isinstance(rule, GpuFit) for rule in self.filters)
+        object.__setattr__(self, "grants_cards", grants)
         sides = [sides_of(rule, as_filter=True) for rule in self.filters]
         sides += [sides_of(score) for score, _ in self.scores]
         sides += [sides_of(self.picker)] if self.picker else []

@@ -14,6 +14,7 @@ from fairlead.model.pods import PodRequest
 from fairlead.plugins.api import Reason
 
 NO_DIALECT = "node(s) cannot serve this kind of GPU request"
+BUSY = "node(s) were still handing GPUs to another pod"
 NO_MODEL = "node(s) had no GPU of the wanted kind"
 NO_SLICE = "node(s) had no room for the MIG slices"
 TOO_FEW = "node(s) had too few free GPUs"
@@ -57,6 +58,7 @@ def _missing(ask: GpuAsk, cards: CardRows) -> Iterable[tuple[str, NodeMask, bool
     yield NO_DIALECT, ~cards.serve(ask), False
     wanted = cards.there() & cards.wanted(ask)
     yield NO_MODEL, wanted.sum(axis=1) < (1 if ask.profile else ask.cards), False
+    yield BUSY, cards.busy(ask), False
     if ask.profile:
         yield NO_SLICE, cards.all(), True
         return
@@ -76,9 +78,12 @@ def _told(ask: GpuAsk, cards: CardRows) -> str:
     total = int(there.sum())
     if not cards.serve(ask)[0]:
         return f"its device plugin does not understand requests of {ask.dialect}"
+    if cards.busy(ask)[0]:
+        return "its device plugin is still at another pod and takes one at a time"
     wanted = there & cards.wanted(ask)[0]
     if not wanted.any():
-        return f"asked {' or '.join(sorted(ask.models)) or 'certain cards'}, none of {total} is"
+        kinds = sorted({*ask.models, *ask.like})
+        return f"asked {' or '.join(kinds) or 'certain cards'}, none of {total} is"
     if ask.profile:
         room = int(cards.room_for(ask.profile)[0][wanted].sum())
         return f"asked {ask.cards} {ask.profile}, room for {room} on {total} cards"

@@ -2,28 +2,43 @@
 
 Each dialect is one file. It reads what a pod asks for, reads the cards of a node, reads what a
 bound pod was given, and writes what the device plugin on the node must be told. Nothing here
-decides anything.
+decides anything, and nothing here reads a clock.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
-from fairlead.model.gpus import GpuAsk, Grant, Inventory
+from fairlead.model.errors import FairleadError
+from fairlead.model.gpus import Card, GpuAsk, Grant, Inventory
 from fairlead.model.pods import Pod
 
 Amounts = Mapping[str, int]
 
+#: The dialect of KAI, which our own agent serves as well.
+KAI = "kai"
+MOST_CARDS = 64
+MOST_MIB = 1 << 24
+UUID = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z-]{1,64}")
+_COUNT = re.compile(r"[0-9]{1,9}")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One container, as far as its GPUs are concerned."""
+
+    name: str = ""
+    amounts: Amounts = field(default_factory=dict)
+    #: An init container that ends before the next one starts.
+    brief: bool = False
+
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """What a pod says: resources by container, and its annotations."""
+    """What a pod says: its containers in order, init containers first, and its annotations."""
 
-    #: What each container asks for, in order; sidecars among them.
-    containers: Sequence[Amounts] = ()
-    #: What each init container asks for that ends before the others start.
-    init: Sequence[Amounts] = ()
-    names: Sequence[str] = ()
+    parts: Sequence[Part] = ()
     annotations: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -35,13 +50,40 @@ class Offering:
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     allocatable: Amounts
+    #: Types of its conditions that are True.
+    conditions: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a bound pod says, and what it had asked for."""
+
+    annotations: Mapping[str, str]
+    labels: Mapping[str, str]
+    ask: GpuAsk
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """A decision, and all that it takes to write it down."""
+
+    pod: Pod
+    node: str
+    grant: Grant
+    #: None where the cards of the node are not known one by one.
+    inventory: Inventory | None
+    now_ns: int
+
+    @property
+    def now_s(self) -> int:
+        return self.now_ns // 1_000_000_000
 
 
 class Dialect(Protocol):
     name: ClassVar[str]
-    #: Annotations of pods that it reads, those of requests and of assignments.
-    keys: ClassVar[tuple[str, ...]]
-    #: Resources that are its own and that no node need list as allocatable.
+    #: Annotations of pods that say what they ask for.
+    words: ClassVar[tuple[str, ...]]
+    #: Resources that are its own and that no node lists as allocatable.
     resources: ClassVar[tuple[str, ...]]
 
     def ask(self, asking: Asking) -> GpuAsk | None:
@@ -52,13 +94,110 @@ class Dialect(Protocol):
         ...
 
     def inventory(self, offering: Offering) -> Inventory | None:
-        """The node's cards, if it lists them in this dialect."""
+        """The node's cards, if it lists them in this dialect.
+
+        Raises FairleadError if it does, but not so that one could understand it.
+        """
         ...
 
-    def grant(self, annotations: Mapping[str, str]) -> Grant | None:
-        """What a bound pod was given, as its annotations say."""
+    def grant(self, bound: Bound) -> Grant | None:
+        """What a bound pod was given; None unless it says so in this dialect, and well."""
         ...
 
-    def tell(self, pod: Pod, node: str, grant: Grant) -> Mapping[str, str]:
+    def pending(self, annotations: Mapping[str, str]) -> bool:
+        """Whether the device plugin was told, and has not answered yet."""
+        ...
+
+    def tell(self, telling: Telling) -> Mapping[str, str]:
         """The annotations that its device plugin reads."""
         ...
+
+    def lock(self, telling: Telling) -> tuple[str, str] | None:
+        """The annotation of the node that must be ours before the bind, and its value."""
+        ...
+
+
+class Silent:
+    """What most dialects have nothing to say about."""
+
+    words: ClassVar[tuple[str, ...]] = ()
+    resources: ClassVar[tuple[str, ...]] = ()
+
+    def ask(self, asking: Asking) -> GpuAsk | None:
+        return None
+
+    def inventory(self, offering: Offering) -> Inventory | None:
+        return None
+
+    def grant(self, bound: Bound) -> Grant | None:
+        return None
+
+    def pending(self, annotations: Mapping[str, str]) -> bool:
+        return False
+
+    def tell(self, telling: Telling) -> Mapping[str, str]:
+        return {}
+
+    def lock(self, telling: Telling) -> tuple[str, str] | None:
+        return None
+
+
+def seats(asking: Asking, resource: str) -> tuple[tuple[int, ...], ...]:
+    """Which of the pod's cards each container gets, counted as Kubernetes counts.
+
+    Containers and sidecars get their own. What an init container has, the containers after it have
+    again; only the sidecars before it are still there.
+    """
+    taken = 0
+    found = []
+    for part in asking.parts:
+        need = part.amounts.get(resource, 0)
+        if need > MOST_CARDS:
+            raise FairleadError(
+                f"container {part.name!r} asks for {need} {resource}; no node has more than "
+                f"{MOST_CARDS} GPUs"
+            )
+        found.append(tuple(range(taken, taken + need)))
+        taken += 0 if part.brief else need
+    return tuple(found)
+
+
+def most_at_once(asking: Asking, resource: str) -> int:
+    """As Kubernetes counts: containers together, or the greediest moment of their start."""
+    running = most = 0
+    for part in asking.parts:
+        need = part.amounts.get(resource, 0)
+        most = max(most, running + need)
+        running += 0 if part.brief else need
+    return most
+
+
+def told_apart(found: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+    """The same, or nothing where there is but one container."""
+    return found if len(found) > 1 else ()
+
+
+def only_container(asking: Asking, resource: str, why: str) -> Part | None:
+    """The one container that asks for the resource; refused with the reason if there are more."""
+    asked = [part for part in asking.parts if part.amounts.get(resource, 0)]
+    if len(asked) > 1:
+        names = " and ".join(part.name for part in asked[:2])
+        raise FairleadError(f"containers {names} both ask for {resource}; {why}")
+    return asked[0] if asked else None
+
+
+def number(text: str) -> int | None:
+    """A plain decimal number of a sensible size, or None."""
+    return int(text) if _COUNT.fullmatch(text) else None
+
+
+def checked(cards: Sequence[Card], where: str) -> tuple[Card, ...]:
+    """Cards that a node may list: a device plugin wrote them, but others can edit annotations."""
+    uuids = [card.uuid for card in cards]
+    if len(cards) > MOST_CARDS or len(set(uuids)) != len(uuids):
+        raise FairleadError(f"{where} lists a card twice, or more than {MOST_CARDS} cards")
+    if not all(UUID.fullmatch(uuid) for uuid in uuids):
+        raise FairleadError(f"{where} has a uuid that is none; they look like GPU-1a2b…")
+    if not all(0 <= card.memory_mib <= MOST_MIB for card in cards):
+        raise FairleadError(f"{where} has a card with an impossible amount of memory")
+    return tuple(cards)

@@ -9,18 +9,27 @@ The answer is `fairlead.dev/gpus` (what CUDA_VISIBLE_DEVICES gets) and `fairlead
 """
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import msgspec
+from msgspec import Meta
 
-from fairlead.kube.dialects.api import Asking, Offering
+from fairlead.kube.dialects.api import (
+    KAI,
+    MOST_CARDS,
+    MOST_MIB,
+    Asking,
+    Bound,
+    Offering,
+    Silent,
+    Telling,
+    checked,
+)
 from fairlead.kube.dialects.nvidia import Nvidia
 from fairlead.model.errors import FairleadError, QuantityError
-from fairlead.model.gpus import WHOLE, Card, CardUse, GpuAsk, Grant, Inventory, MigProfile
-from fairlead.model.pods import Pod
+from fairlead.model.gpus import PLAIN, WHOLE, Card, CardUse, GpuAsk, Grant, Inventory, MigProfile
 from fairlead.model.quantities import amount
 
 PREFIX = "fairlead.dev/"
@@ -28,9 +37,6 @@ SHARE, MEMORY = PREFIX + "gpu-share", PREFIX + "gpu-memory"
 COUNT, MODEL = PREFIX + "gpu-count", PREFIX + "gpu-model"
 VISIBLE, ASSIGNMENT = PREFIX + "gpus", PREFIX + "assignment"
 INVENTORY = PREFIX + "inventory"
-
-MOST_CARDS = 64
-_UUID = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z-]{1,64}")
 
 
 class _Profile(msgspec.Struct):
@@ -59,17 +65,17 @@ class _Use(msgspec.Struct, omit_defaults=True):
     """As few letters as can be: it travels with every pod."""
 
     uuid: str = msgspec.field(default="", name="u")
-    milli: int = msgspec.field(default=WHOLE, name="m")
-    memory_mib: int = msgspec.field(default=0, name="mib")
+    milli: Annotated[int, Meta(ge=0, le=WHOLE)] = msgspec.field(default=WHOLE, name="m")
+    memory_mib: Annotated[int, Meta(ge=0, le=MOST_MIB)] = msgspec.field(default=0, name="mib")
     whole: bool = msgspec.field(default=True, name="w")
     profile: str = msgspec.field(default="", name="p")
-    start: int = msgspec.field(default=0, name="s")
-    slices: int = msgspec.field(default=0, name="n")
+    start: Annotated[int, Meta(ge=0, le=7)] = msgspec.field(default=0, name="s")
+    slices: Annotated[int, Meta(ge=0, le=8)] = msgspec.field(default=0, name="n")
 
 
 class _Assignment(msgspec.Struct, omit_defaults=True):
     devices: list[_Use]
-    dialect: str = "nvidia"
+    dialect: str = PLAIN
 
 
 _inventories = msgspec.json.Decoder(_Inventory)
@@ -77,14 +83,15 @@ _assignments = msgspec.json.Decoder(_Assignment)
 _encode = msgspec.json.Encoder().encode
 
 
-class Ours:
+class Ours(Silent):
     name: ClassVar[str] = "fairlead"
-    keys: ClassVar[tuple[str, ...]] = (SHARE, MEMORY, COUNT, MODEL, VISIBLE, ASSIGNMENT)
-    resources: ClassVar[tuple[str, ...]] = ()
+    words: ClassVar[tuple[str, ...]] = (SHARE, MEMORY, COUNT, MODEL)
 
     def ask(self, asking: Asking) -> GpuAsk | None:
         said = asking.annotations
         share, memory = said.get(SHARE), said.get(MEMORY)
+        if not any(word in said for word in self.words):
+            return None
         models = _models(said[MODEL]) if MODEL in said else frozenset()
         plain = Nvidia().ask(asking)
         if share is None and memory is None:
@@ -97,9 +104,9 @@ class Ours:
         return GpuAsk(
             cards=_count(said.get(COUNT, "1")),
             whole=False,
-            milli=0 if share is None else _share(share),
+            milli=0 if share is None else thousandths(SHARE, share),
             memory_mib=0 if memory is None else _mib(memory),
-            memory_milli=_share(share) if share is not None and memory is None else 0,
+            memory_milli=thousandths(SHARE, share) if share is not None and memory is None else 0,
             models=models,
             dialect=self.name,
         )
@@ -114,18 +121,22 @@ class Ours:
             raise FairleadError(f"its annotation {INVENTORY} cannot be read: {error}") from error
         return _checked(found)
 
-    def grant(self, annotations: Mapping[str, str]) -> Grant | None:
-        raw = annotations.get(ASSIGNMENT)
+    def grant(self, bound: Bound) -> Grant | None:
+        raw = bound.annotations.get(ASSIGNMENT)
         if raw is None:
             return None
         try:
             found = _assignments.decode(raw)
         except msgspec.DecodeError:
             return None  # nobody's word but ours counts, and this is not ours
-        return Grant(tuple(_use(use) for use in found.devices), found.dialect)
+        uses = found.devices
+        if not 0 < len(uses) <= MOST_CARDS or any(use.start + use.slices > 8 for use in uses):
+            return None
+        return Grant(tuple(_use(u) for u in uses), found.dialect, bound.ask.containers)
 
-    def tell(self, pod: Pod, node: str, grant: Grant) -> Mapping[str, str]:
+    def tell(self, telling: Telling) -> Mapping[str, str]:
         """What every pod with cards is told, whatever its dialect."""
+        grant = telling.grant
         uses = [
             _Use(u.uuid, u.milli, u.memory_mib, u.whole, u.profile, u.start, u.slices)
             for u in grant.uses
@@ -165,7 +176,7 @@ def _with_models(
     return replace(plain, models=models)
 
 
-def _share(text: str) -> int:
+def thousandths(key: str, text: str) -> int:
     """A share as thousandths: more than nothing, at most one card."""
     try:
         share = float(text)
@@ -174,7 +185,7 @@ def _share(text: str) -> int:
     milli = round(share * WHOLE) if math.isfinite(share) else 0
     if not 0 < share <= 1 or not milli:
         raise FairleadError(
-            f"{SHARE} is {text[:32]!r}; write a share of one card such as 0.5, at least 0.001 "
+            f"{key} is {text[:32]!r}; write a share of one card such as 0.5, at least 0.001 "
             "and at most 1"
         )
     return milli
@@ -207,20 +218,11 @@ def _models(text: str) -> frozenset[str]:
 
 def _checked(found: _Inventory) -> Inventory:
     """The agent writes this, but a node's annotations can be edited by others."""
-    cards = found.cards
-    uuids = [card.uuid for card in cards]
-    if len(cards) > MOST_CARDS or len(set(uuids)) != len(uuids):
-        raise FairleadError(f"{INVENTORY} lists a card twice, or more than {MOST_CARDS} cards")
-    if not all(_UUID.fullmatch(uuid) for uuid in uuids):
-        raise FairleadError(f"{INVENTORY} has a uuid that is none; they look like GPU-1a2b…")
-    if not all(0 <= card.memory_mib <= 1 << 24 for card in cards):
-        raise FairleadError(f"{INVENTORY} has a card with an impossible amount of memory")
+    cards = checked([_card(card) for card in found.cards], INVENTORY)
     links = tuple(tuple(row) for row in found.links)
     if links and {len(links), *map(len, links)} != {len(cards)}:
         raise FairleadError(f"{INVENTORY} has links that do not fit its {len(cards)} cards")
-    return Inventory(
-        tuple(_card(card) for card in cards), links, found.clique, frozenset({Ours.name})
-    )
+    return Inventory(cards, links, found.clique, frozenset({Ours.name, KAI}))
 
 
 def _card(card: _Card) -> Card:
@@ -228,4 +230,6 @@ def _card(card: _Card) -> Card:
     if not all(0 < p.slices <= 8 and p.starts and all(0 <= s <= 8 - p.slices for s in p.starts)
                for p in mig):  # fmt: skip
         raise FairleadError(f"{INVENTORY} has a MIG profile that fits on no card")
-    return Card(card.uuid, card.index, card.model, card.memory_mib, card.numa, card.healthy, mig)
+    return Card(
+        card.uuid, card.index, card.model, card.memory_mib, card.numa, card.healthy, mig=mig
+    )

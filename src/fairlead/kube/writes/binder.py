@@ -11,6 +11,7 @@ from fairlead.engine.events import BindDone, BindFailed, BindProblem
 from fairlead.engine.instructions import Bind
 from fairlead.kube.http.transport import Transport
 from fairlead.kube.writes.annotations import problem_with_binding
+from fairlead.kube.writes.nodelock import NodeLock
 from fairlead.kube.writes.settling import BinderStats, Outcome, Patience, Settlement
 
 log = structlog.get_logger(__name__)
@@ -132,9 +133,23 @@ class Binder:
         problem = problem_with_binding(bind.node, bind.annotations)
         if problem:
             return BindFailed(bind.pod.uid, BindProblem.DENIED, problem)
-        body = encode_binding(bind)
-        settlement = Settlement(self._client, bind, body, self._patience, self.stats)
-        return await settlement.outcome()
+        if bind.lock is not None:
+            return await self._settle_locked(bind, bind.lock)
+        return await self._settlement(bind).outcome()
+
+    async def _settle_locked(self, bind: Bind, lock: tuple[str, str]) -> Outcome:
+        """The device plugin gives the lock back after a bind, and we after one that failed."""
+        held = NodeLock(self._client, bind, lock)
+        problem = await held.take()
+        if problem:
+            return BindFailed(bind.pod.uid, BindProblem.UNAVAILABLE, problem)
+        outcome = await self._settlement(bind).outcome()
+        if isinstance(outcome, BindFailed):
+            await held.release()
+        return outcome
+
+    def _settlement(self, bind: Bind) -> Settlement:
+        return Settlement(self._client, bind, encode_binding(bind), self._patience, self.stats)
 
     def _drop(self, bind: Bind) -> None:
         message = "not sent: the scheduler is stopping"

@@ -1,0 +1,82 @@
+"""gpushare: GiB of one card by `aliyun.com/gpu-mem`; cards are known by their index alone."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from fairlead.kube.dialects.api import (
+    MOST_CARDS,
+    Asking,
+    Bound,
+    Offering,
+    Silent,
+    Telling,
+    number,
+    only_container,
+)
+from fairlead.model.errors import FairleadError
+from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory
+
+MEMORY, COUNT = "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
+INDEX, POD, DEVICE = "ALIYUN_COM_GPU_MEM_IDX", "ALIYUN_COM_GPU_MEM_POD", "ALIYUN_COM_GPU_MEM_DEV"
+ASSIGNED, ASSUMED = "ALIYUN_COM_GPU_MEM_ASSIGNED", "ALIYUN_COM_GPU_MEM_ASSUME_TIME"
+
+_GIB = 1024
+
+
+class Gpushare(Silent):
+    name: ClassVar[str] = "gpushare"
+
+    def ask(self, asking: Asking) -> GpuAsk | None:
+        why = "its device plugin serves one container of a pod"
+        part = only_container(asking, MEMORY, why)
+        if part is None:
+            return None
+        if part.amounts.get(COUNT, 1) != 1:
+            raise FairleadError(
+                f"it asks for {part.amounts[COUNT]} {COUNT}; the device plugin of gpushare gives "
+                "one card to a pod"
+            )
+        gib = part.amounts[MEMORY]
+        return GpuAsk(1, whole=False, milli=0, memory_mib=gib * _GIB, dialect=self.name)
+
+    def inventory(self, offering: Offering) -> Inventory | None:
+        count, total = (offering.allocatable.get(name, 0) for name in (COUNT, MEMORY))
+        if not count or not total:
+            return None
+        each = total // count
+        if count > MOST_CARDS or each >= _GIB:
+            raise FairleadError(
+                f"its {MEMORY} are {total} for {count} cards, which cannot be GiB; run the device "
+                "plugin with --memory-unit=GiB"
+            )
+        cards = (Card(str(n), n, memory_mib=each * _GIB) for n in range(count))
+        spoken = frozenset({self.name})
+        return Inventory(tuple(cards), dialects=spoken, one_at_a_time=spoken)
+
+    def grant(self, bound: Bound) -> Grant | None:
+        index, gib = (number(bound.annotations.get(key, "")) for key in (INDEX, POD))
+        if index is None or gib is None:
+            return None
+        return Grant((CardUse(str(index), False, 0, gib * _GIB),), self.name)
+
+    def pending(self, annotations: Mapping[str, str]) -> bool:
+        return annotations.get(ASSIGNED) == "false"
+
+    def tell(self, telling: Telling) -> Mapping[str, str]:
+        use = telling.grant.uses[0]
+        card = _card(use.uuid, telling.inventory)
+        return {
+            INDEX: str(card.index),
+            POD: str(use.memory_mib // _GIB),
+            DEVICE: str(card.memory_mib // _GIB),
+            ASSIGNED: "false",
+            ASSUMED: str(telling.now_ns),
+        }
+
+
+def _card(uuid: str, inventory: Inventory | None) -> Card:
+    cards = inventory.cards if inventory else ()
+    found = next((card for card in cards if card.uuid == uuid), None)
+    if found is None:
+        raise FairleadError(f"card {uuid} is not on the node any more")
+    return found

@@ -1,0 +1,146 @@
+"""HAMi: parts of a card by MiB and percent, told to its device plugin under a lock of the node.
+
+    nvidia.com/gpu: 1            # cards
+    nvidia.com/gpumem: 4000      # MiB of each; or gpumem-percentage; all of it unless said
+    nvidia.com/gpucores: 30      # percent of each
+
+On a node of HAMi its plugin also hands out `nvidia.com/gpu` alone, so it is told of those, too.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import ClassVar
+
+import msgspec
+
+from fairlead.kube.dialects import vgpu
+from fairlead.kube.dialects.api import (
+    Asking,
+    Bound,
+    Offering,
+    Silent,
+    Telling,
+    checked,
+    number,
+)
+from fairlead.model.errors import FairleadError
+from fairlead.model.gpus import PLAIN, Card, GpuAsk, Grant, Inventory
+from fairlead.model.nodes import GPU
+
+REGISTER, HANDSHAKE = "hami.io/node-nvidia-register", "hami.io/node-handshake"
+LOCK = "hami.io/mutex.lock"
+NODE, TIME = "hami.io/vgpu-node", "hami.io/vgpu-time"
+TO_ALLOCATE, ALLOCATED = "hami.io/vgpu-devices-to-allocate", "hami.io/vgpu-devices-allocated"
+PHASE, BIND_TIME = "hami.io/bind-phase", "hami.io/bind-time"
+USE_UUID, NO_UUID = "nvidia.com/use-gpuuuid", "nvidia.com/nouse-gpuuuid"
+ALLOCATING = "allocating"
+
+_WORDS = vgpu.Words(GPU, "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores")
+
+
+class _Device(msgspec.Struct):
+    id: str
+    index: int = -1
+    count: int = 0
+    devmem: int = 0
+    type: str = ""
+    numa: int = -1
+    mode: str = ""
+    health: bool = False
+
+
+_devices = msgspec.json.Decoder(list[_Device])
+
+
+class Hami(Silent):
+    name: ClassVar[str] = "hami"
+    words: ClassVar[tuple[str, ...]] = (vgpu.USE_TYPE, vgpu.NO_TYPE, USE_UUID, NO_UUID)
+    resources: ClassVar[tuple[str, ...]] = (*_WORDS.amounts, "nvidia.com/priority")
+
+    def ask(self, asking: Asking) -> GpuAsk | None:
+        said = asking.annotations
+        spoken = any(part.amounts.get(word) for part in asking.parts for word in _WORDS.amounts)
+        if not spoken and not any(word in said for word in self.words):
+            return None
+        ask = vgpu.read_ask(asking, _WORDS, self.name)
+        if ask is None:
+            return None
+        named = vgpu.with_kinds(ask, said)
+        return vgpu.with_cards(named, said.get(USE_UUID), said.get(NO_UUID))
+
+    def inventory(self, offering: Offering) -> Inventory | None:
+        raw = offering.annotations.get(REGISTER)
+        if raw is None or offering.annotations.get(HANDSHAKE, "").startswith("Deleted"):
+            return None
+        found = _from_json(raw) if raw.lstrip().startswith("[") else _from_colons(raw)
+        cards = checked([_card(device, place) for place, device in enumerate(found)], REGISTER)
+        spoken = frozenset({self.name})
+        return Inventory(cards, dialects=spoken, one_at_a_time=spoken | {PLAIN})
+
+    def grant(self, bound: Bound) -> Grant | None:
+        text = bound.annotations.get(ALLOCATED)
+        return vgpu.read_sections(text, bound, self.name) if text else None
+
+    def pending(self, annotations: Mapping[str, str]) -> bool:
+        return annotations.get(PHASE) == ALLOCATING
+
+    def tell(self, telling: Telling) -> Mapping[str, str]:
+        devices = vgpu.joined(vgpu.sections(telling), closed=True)
+        return {
+            NODE: telling.node,
+            TIME: str(telling.now_s),
+            TO_ALLOCATE: devices,
+            ALLOCATED: devices,
+            PHASE: ALLOCATING,
+            BIND_TIME: str(telling.now_s),
+        }
+
+    def lock(self, telling: Telling) -> tuple[str, str] | None:
+        """The plugin serves the pod that the lock names, and takes the lock away after that."""
+        pod = telling.pod
+        return LOCK, f"{rfc3339(telling.now_s)},{pod.namespace},{pod.name}"
+
+
+def rfc3339(now_s: int) -> str:
+    return datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _from_json(raw: str) -> list[_Device]:
+    try:
+        return _devices.decode(raw)
+    except msgspec.DecodeError as error:
+        raise FairleadError(f"its annotation {REGISTER} cannot be read: {error}") from error
+
+
+def _from_colons(raw: str) -> list[_Device]:
+    """Before version 2.6: `uuid,sharers,MiB,cores,type,numa,healthy:`, since 2.5 `,index,mode`."""
+    return [_from_commas(part.split(",")) for part in raw.split(":") if part.strip()]
+
+
+def _from_commas(fields: list[str]) -> _Device:
+    if len(fields) not in (7, 9):
+        raise FairleadError(
+            f"its annotation {REGISTER} cannot be read: a card has {len(fields)} fields, not 7 or 9"
+        )
+    count, devmem = number(fields[1]), number(fields[2])
+    if count is None or devmem is None:
+        raise FairleadError(f"its annotation {REGISTER} cannot be read: a number is none")
+    index = number(fields[7]) if len(fields) == 9 else None
+    mode = fields[8] if len(fields) == 9 else ""
+    return _Device(
+        fields[0], -1 if index is None else index, count, devmem, fields[4],
+        number(fields[5]) or 0, mode, fields[6].lower() in ("true", "1", "t"),
+    )  # fmt: skip
+
+
+def _card(device: _Device, place: int) -> Card:
+    """A card that HAMi cuts by MIG itself is not ours to give."""
+    return Card(
+        device.id,
+        device.index if device.index >= 0 else place,
+        device.type,
+        device.devmem,
+        device.numa,
+        device.health and device.mode != "mig",
+        max(device.count, 0),
+    )

@@ -1,0 +1,197 @@
+"""KAI: `gpu-fraction` or `gpu-memory` of one or several cards, and NvFractions by container.
+
+    gpu-fraction: "0.5"                                        # of a card
+    gpu-memory: "4000"                                         # or MiB
+    gpu-fraction-num-devices: "2"                              # cards, each with that much
+    nvidia.com/container.trainer.gpu-memory.request: 8Gi       # NvFractions, container trainer
+
+The answer is `nvidia.com/container.<name>.gpus.devices`. A card that a KAI beside us shares out is
+held by its reservation pod; the pods on it hold nothing more.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import ClassVar
+
+from fairlead.kube.dialects.api import (
+    KAI,
+    MOST_CARDS,
+    UUID,
+    Asking,
+    Bound,
+    Offering,
+    Silent,
+    Telling,
+    number,
+)
+from fairlead.kube.dialects.ours import thousandths
+from fairlead.model.errors import FairleadError, QuantityError
+from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory
+from fairlead.model.quantities import amount
+
+FRACTION, MEMORY, DEVICES = "gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"
+CONTAINER = "gpu-fraction-container-name"
+RESERVED, GROUP = "run.ai/reserve_for_gpu_index", "runai-gpu-group"
+PREFIX = "nvidia.com/container."
+READY = frozenset({"gpu-fractioning.nvidia.com/Ready", "gpu-sharing.nvidia.com/Ready"})
+#: Written by the feature discovery of NVIDIA.
+COUNT, MIB, MODEL = "nvidia.com/gpu.count", "nvidia.com/gpu.memory", "nvidia.com/gpu.product"
+
+_SAID = re.compile(
+    re.escape(PREFIX)
+    + r"(?P<name>[a-z0-9-]+)\.gpu-(?P<what>memory\.(?:request|limit)|compute\.mode)"
+)
+_DEVICES = ".gpus.devices"
+
+
+class Kai(Silent):
+    name: ClassVar[str] = KAI
+    words: ClassVar[tuple[str, ...]] = (FRACTION, MEMORY, DEVICES, CONTAINER)
+
+    def ask(self, asking: Asking) -> GpuAsk | None:
+        said = asking.annotations
+        fraction, memory = said.get(FRACTION), said.get(MEMORY)
+        by_container = _by_container(asking)
+        if fraction is None and memory is None:
+            if DEVICES in said:
+                raise FairleadError(f"it says {DEVICES}, but neither {FRACTION} nor {MEMORY}")
+            return _per_container(asking, by_container) if by_container else None
+        if by_container or (fraction is not None and memory is not None):
+            raise FairleadError(
+                f"it asks for a part of a GPU in two ways; keep one of {FRACTION}, {MEMORY} and "
+                f"{PREFIX}<name>.gpu-memory"
+            )
+        milli = 0 if fraction is None else thousandths(FRACTION, fraction)
+        cards = _whole_number(DEVICES, said.get(DEVICES, "1"), MOST_CARDS)
+        chosen = _chosen_container(asking, said.get(CONTAINER))
+        return GpuAsk(
+            cards,
+            whole=False,
+            milli=milli,
+            memory_mib=0 if memory is None else _whole_number(MEMORY, memory, 1 << 24),
+            memory_milli=milli,
+            dialect=self.name,
+            containers=(tuple(range(cards)),),
+            names=(chosen,),
+        )
+
+    def inventory(self, offering: Offering) -> Inventory | None:
+        """Where NvFractions runs, indices will do for the cards."""
+        if not READY & offering.conditions:
+            return None
+        count, mib = (number(offering.labels.get(label, "")) for label in (COUNT, MIB))
+        if not count or mib is None or count > MOST_CARDS:
+            raise FairleadError(
+                f"it is ready for GPU fractions, but its labels {COUNT} and {MIB} do not say how "
+                "many GPUs it has and how large; run the feature discovery of NVIDIA there"
+            )
+        model = offering.labels.get(MODEL, "")
+        cards = tuple(Card(str(n), n, model, mib) for n in range(count))
+        return Inventory(cards, dialects=frozenset({self.name}))
+
+    def grant(self, bound: Bound) -> Grant | None:
+        reserved = bound.annotations.get(RESERVED)
+        if reserved and bound.ask.whole and (UUID.fullmatch(reserved) or reserved.isdecimal()):
+            return Grant((CardUse(reserved),), self.name)
+        if bound.ask.dialect != self.name:
+            return None
+        if _is_in_group(bound.labels):
+            return Grant((), self.name)
+        return _from_devices(bound)
+
+    def tell(self, telling: Telling) -> Mapping[str, str]:
+        ask, grant = telling.pod.request.gpus, telling.grant
+        names = ask.names if ask else ()
+        return {
+            f"{PREFIX}{name}{_DEVICES}": ",".join(grant.uses[seat].uuid for seat in seats)
+            for name, seats in zip(names, grant.containers, strict=False)
+            if seats
+        }
+
+
+def _from_devices(bound: Bound) -> Grant | None:
+    ask = bound.ask
+    seated: dict[int, str] = {}
+    for name, seats in zip(ask.names, ask.containers, strict=True):
+        named = bound.annotations.get(f"{PREFIX}{name}{_DEVICES}", "").split(",")
+        seated |= dict(zip(seats, named, strict=False))
+    uuids = [seated[seat].strip() for seat in sorted(seated)]
+    if not uuids or not all(UUID.fullmatch(uuid) or uuid.isdecimal() for uuid in uuids):
+        return None
+    uses = (CardUse(uuid, False, ask.milli, ask.memory_mib) for uuid in uuids)
+    return Grant(tuple(uses), Kai.name, ask.containers)
+
+
+def is_word(key: str) -> bool:
+    return key.startswith(PREFIX) and not key.endswith(_DEVICES)
+
+
+def _is_in_group(labels: Mapping[str, str]) -> bool:
+    return any(key == GROUP or key.startswith(GROUP + "/") for key in labels)
+
+
+def _by_container(asking: Asking) -> dict[str, int]:
+    """MiB of each container that speaks of memory: what it requests, or else its limit."""
+    mib: dict[str, int] = {}
+    for key in sorted(asking.annotations, reverse=True):  # requests come after limits
+        found = _SAID.fullmatch(key) if key.startswith(PREFIX) else None
+        if found is None:
+            continue
+        value = asking.annotations[key]
+        if found["name"] not in {part.name for part in asking.parts}:
+            raise FairleadError(f"{key} names a container that the pod does not have")
+        if found["what"] == "compute.mode":
+            _check_mode(key, value)
+        elif found["what"] == "memory.request" or found["name"] not in mib:
+            mib[found["name"]] = _mib(key, value)
+    return mib
+
+
+def _check_mode(key: str, value: str) -> None:
+    if value != "time-slicing":
+        raise FairleadError(
+            f"{key} is {value[:32]!r}; Fairlead keeps cards for time-slicing only, and two modes "
+            "cannot share a card"
+        )
+
+
+def _per_container(asking: Asking, mib: Mapping[str, int]) -> GpuAsk:
+    """All on one card, added up as Kubernetes adds up."""
+    running = most = 0
+    for part in asking.parts:
+        need = mib.get(part.name, 0)
+        most = max(most, running + need)
+        running += 0 if part.brief else need
+    return GpuAsk(
+        1,
+        whole=False,
+        milli=0,
+        memory_mib=most,
+        dialect=Kai.name,
+        containers=tuple((0,) if part.name in mib else () for part in asking.parts),
+        names=tuple(part.name for part in asking.parts),
+    )
+
+
+def _chosen_container(asking: Asking, wanted: str | None) -> str:
+    running = [part.name for part in asking.parts if not part.brief] or [""]
+    if wanted is not None and wanted not in {part.name for part in asking.parts}:
+        raise FairleadError(f"{CONTAINER} is {wanted[:63]!r}, and the pod has no such container")
+    return running[0] if wanted is None else wanted
+
+
+def _whole_number(key: str, text: str, most: int) -> int:
+    found = number(text)
+    if not found or found > most:
+        raise FairleadError(f"{key} is {text[:32]!r}; write a whole number from 1 to {most}")
+    return found
+
+
+def _mib(key: str, text: str) -> int:
+    try:
+        size = amount("memory", text)
+    except QuantityError as error:
+        raise FairleadError(f"{key}: {error}") from error
+    if size <= 0:
+        raise FairleadError(f"{key} is {text[:32]!r}; ask for more than nothing, such as 4Gi")
+    return -(-size // (1 << 20))

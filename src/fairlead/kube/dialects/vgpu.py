@@ -1,0 +1,171 @@
+"""What HAMi and Volcano vGPU have in common: their device plugins are brothers.
+
+Cards are told as `UUID,NVIDIA,MiB,percent:`, one after another, and containers are kept apart
+with `;`.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from fairlead.kube.dialects.api import (
+    UUID,
+    Asking,
+    Bound,
+    Part,
+    Telling,
+    number,
+    seats,
+    told_apart,
+)
+from fairlead.model.errors import FairleadError
+from fairlead.model.gpus import WHOLE, CardUse, GpuAsk, Grant
+
+USE_TYPE, NO_TYPE = "nvidia.com/use-gputype", "nvidia.com/nouse-gputype"
+_KIND = "NVIDIA"
+_PERCENT = WHOLE // 100
+
+#: What each container gets of each of its cards: thousandths, MiB, thousandths of the memory.
+Each = tuple[int, int, int]
+Section = tuple[CardUse, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Resources of one dialect."""
+
+    count: str
+    memory: str
+    percentage: str
+    cores: str
+
+    @property
+    def amounts(self) -> tuple[str, ...]:
+        return self.memory, self.percentage, self.cores
+
+
+def read_ask(asking: Asking, words: Words, dialect: str) -> GpuAsk | None:
+    """What the containers ask for; None if none of them asks for a card."""
+    asked = [part for part in asking.parts if any(part.amounts.get(w) for w in words.amounts)]
+    for part in asked:
+        if not part.amounts.get(words.count):
+            named = next(word for word in words.amounts if part.amounts.get(word))
+            raise FairleadError(
+                f"container {part.name!r} asks for {named} and for no {words.count}; "
+                f"add {words.count}: 1, or its device plugin is never called"
+            )
+    each = {_each(part, words) for part in asking.parts if part.amounts.get(words.count)}
+    if not each:
+        return None
+    if len(each) > 1:
+        raise FairleadError(
+            f"its containers ask for different amounts of a GPU; give all that ask for "
+            f"{words.count} the same amounts"
+        )
+    (milli, memory_mib, memory_milli) = each.pop()
+    found = seats(asking, words.count)
+    return GpuAsk(
+        cards=1 + max(seat for container in found for seat in container),
+        # All of the compute means nobody else on the card.
+        whole=milli == WHOLE,
+        milli=milli,
+        memory_mib=memory_mib,
+        memory_milli=memory_milli,
+        dialect=dialect,
+        containers=told_apart(found),
+    )
+
+
+def _each(part: Part, words: Words) -> Each:
+    percent, cores = (
+        _percent(part, word) for word in (words.percentage, words.cores)
+    )  # fmt: skip
+    memory_mib = part.amounts.get(words.memory, 0)
+    if memory_mib and percent:
+        raise FairleadError(
+            f"container {part.name!r} asks for {words.memory} and for {words.percentage}; "
+            "ask for one of them"
+        )
+    all_of_it = not memory_mib and not percent
+    return cores * _PERCENT, memory_mib, WHOLE if all_of_it else percent * _PERCENT
+
+
+def _percent(part: Part, word: str) -> int:
+    percent = part.amounts.get(word, 0)
+    if percent > 100:
+        raise FairleadError(
+            f"container {part.name!r} asks for {percent} {word}; a card has 100, and more cards "
+            "are asked for by their number"
+        )
+    return percent
+
+
+def with_kinds(ask: GpuAsk, said: Mapping[str, str]) -> GpuAsk:
+    """Only, or never, cards with such a name."""
+    return replace(ask, like=_listed(said.get(USE_TYPE)), unlike=_listed(said.get(NO_TYPE)))
+
+
+def with_cards(ask: GpuAsk, only: str | None, never: str | None) -> GpuAsk:
+    return replace(ask, only=frozenset(_listed(only)), never=frozenset(_listed(never)))
+
+
+def _listed(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+# -- what the device plugin is told ------------------------------------------------------------
+
+
+def sections(telling: Telling) -> list[str]:
+    """The cards of each container, in the pod's order."""
+    grant = telling.grant
+    containers = grant.containers or (tuple(range(len(grant.uses))),)
+    return ["".join(_told(grant.uses[seat]) for seat in seats) for seats in containers]
+
+
+def _told(use: CardUse) -> str:
+    return f"{use.uuid},{_KIND},{use.memory_mib},{use.milli // _PERCENT}:"
+
+
+def read_sections(text: str, bound: Bound, dialect: str) -> Grant | None:
+    """The grant that the text tells of; None if it cannot be read."""
+    found: list[Section] = []
+    for section in text.removesuffix(";").split(";"):
+        uses = _section(section)
+        if uses is None:
+            return None
+        found.append(uses)
+    return _seated(found, bound.ask, dialect) if any(found) else None
+
+
+def _section(text: str) -> Section | None:
+    uses = []
+    for card in text.split(":"):
+        if not card:
+            continue
+        uuid, _, rest = card.partition(",")
+        kind, _, amounts = rest.partition(",")
+        memory, _, cores = amounts.partition(",")
+        mib, percent = number(memory), number(cores)
+        if kind != _KIND or mib is None or percent is None or not 0 <= percent <= 100:
+            return None
+        if not UUID.fullmatch(uuid):
+            return None
+        uses.append(CardUse(uuid, percent == 100, percent * _PERCENT, mib))
+    return tuple(uses)
+
+
+def _seated(found: list[Section], ask: GpuAsk, dialect: str) -> Grant:
+    """Cards of init containers are those of later containers, if the pod was placed by us."""
+    containers = ask.containers or (tuple(range(ask.cards)),)
+    if [len(section) for section in found] != [len(seats) for seats in containers]:
+        return Grant(tuple(use for section in found for use in section), dialect)
+    seated: dict[int, CardUse] = {}
+    for section, seats_of_it in zip(found, containers, strict=True):
+        seated |= dict(zip(seats_of_it, section, strict=True))
+    return Grant(tuple(use for _, use in sorted(seated.items())), dialect, ask.containers)
+
+
+def joined(parts: Iterable[str], *, closed: bool) -> str:
+    """Containers kept apart; HAMi also ends the last one."""
+    text = ";".join(parts)
+    return text + ";" if closed else text

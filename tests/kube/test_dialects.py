@@ -1,0 +1,514 @@
+"""Every dialect to the letter: what pods write, what nodes list, what device plugins are told."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dialect_objects import (
+    HAMI_CARDS,
+    A,
+    B,
+    C,
+    Json,
+    a_node,
+    a_pod,
+    alnair_node,
+    ask_of,
+    fractions_node,
+    gpushare_node,
+    hami_node,
+    lock_of,
+    our_node,
+    pod_json,
+    problem_of,
+    told,
+    volcano_node,
+)
+from fairlead.cluster.cluster import Holding
+from fairlead.cluster.devices import Devices
+from fairlead.kube.codec import decode_pod
+from fairlead.model.gpus import CardUse, GpuAsk, Grant
+from fairlead.model.nodes import Node
+from fairlead.placement.cards import CardPolicy, choose
+
+GPU, MEM, PERCENT, CORES = (
+    "nvidia.com/gpu",
+    "nvidia.com/gpumem",
+    "nvidia.com/gpumem-percentage",
+    "nvidia.com/gpucores",
+)
+V = "volcano.sh/vgpu-"
+
+
+def parts(dialect: str, cards: int = 1, **more: Any) -> GpuAsk:
+    return GpuAsk(cards, **{"whole": False, "milli": 0, "dialect": dialect, **more})
+
+
+@pytest.mark.parametrize(
+    ("containers", "annotations", "ask"),
+    [
+        ([{GPU: 1, MEM: 4000}], {}, parts("hami", memory_mib=4000)),
+        ([{GPU: 2, MEM: 4000, CORES: 30}], {}, parts("hami", 2, memory_mib=4000, milli=300)),
+        ([{GPU: 1, PERCENT: 50}], {}, parts("hami", memory_milli=500)),
+        ([{GPU: 1, CORES: 30}], {}, parts("hami", milli=300, memory_milli=1000)),
+        # All cores: nobody else on the card.
+        ([{GPU: 1, MEM: 4000, CORES: 100}], {},
+         GpuAsk(1, memory_mib=4000, dialect="hami")),
+        ([{GPU: 1}], {"nvidia.com/use-gputype": "A100, V100"},
+         parts("hami", memory_milli=1000, like=("A100", "V100"))),
+        ([{GPU: 1, MEM: 1}], {"nvidia.com/nouse-gputype": "1080"},
+         parts("hami", memory_mib=1, unlike=("1080",))),
+        ([{GPU: 1, MEM: 1}], {"nvidia.com/use-gpuuuid": A, "nvidia.com/nouse-gpuuuid": f"{B},{C}"},
+         parts("hami", memory_mib=1, only=frozenset({A}), never=frozenset({B, C}))),
+        ([{GPU: 2}], {}, GpuAsk(2)),
+        ([{V + "number": 1, V + "memory": 3000, V + "cores": 20}], {},
+         parts("volcano", memory_mib=3000, milli=200)),
+        ([{V + "number": 2, V + "memory-percentage": 25}], {},
+         parts("volcano", 2, memory_milli=250)),
+        ([{V + "number": 1}], {"volcano.sh/vgpu-use-gpuuuid": A},
+         parts("volcano", memory_milli=1000, only=frozenset({A}))),
+        ([{"aliyun.com/gpu-mem": 4}], {}, parts("gpushare", memory_mib=4096)),
+        ([{"aliyun.com/gpu-mem": 4, "aliyun.com/gpu-count": 1}], {},
+         parts("gpushare", memory_mib=4096)),
+        ([{"alnair/vgpu-memory": 6, "alnair/vgpu-compute": 50}], {},
+         parts("alnair", memory_mib=6144, milli=500)),
+        ([{}], {"gpu-fraction": "0.5"},
+         parts("kai", milli=500, memory_milli=500, containers=((0,),), names=("c0",))),
+        ([{}, {"name": "w"}], {"gpu-memory": "4000", "gpu-fraction-num-devices": "2",
+                               "gpu-fraction-container-name": "w"},
+         parts("kai", 2, memory_mib=4000, containers=((0, 1),), names=("w",))),
+        ([{"name": "a"}, {"name": "b"}],
+         {"nvidia.com/container.b.gpu-memory.request": "8Gi",
+          "nvidia.com/container.b.gpu-memory.limit": "16Gi",
+          "nvidia.com/container.b.gpu-compute.mode": "time-slicing"},
+         parts("kai", memory_mib=8192, containers=((), (0,)), names=("a", "b"))),
+        ([{"name": "a"}], {"nvidia.com/container.a.gpu-memory.limit": "1Gi"},
+         parts("kai", memory_mib=1024, containers=((0,),), names=("a",))),
+        ([{}], {"fairlead.dev/gpu-share": "0.25"},
+         parts("fairlead", milli=250, memory_milli=250)),
+    ],
+)  # fmt: skip
+def test_what_a_pod_asks_for(containers: list[Json], annotations: Json, ask: GpuAsk) -> None:
+    assert ask_of(*containers, annotations=annotations) == ask
+
+
+@pytest.mark.parametrize(
+    ("containers", "seats"),
+    [
+        ([{GPU: 1, MEM: 9}, {}, {GPU: 2, MEM: 9}], ((0,), (), (1, 2))),
+        # What an init container had, the containers have after it.
+        ([{"kind": "init", GPU: 2, MEM: 9}, {GPU: 1, MEM: 9}], ((0, 1), (0,))),
+        # A sidecar stays; the init container after it runs beside it.
+        ([{"kind": "sidecar", GPU: 1, MEM: 9}, {"kind": "init", GPU: 2, MEM: 9}, {GPU: 1, MEM: 9}],
+         ((0,), (1, 2), (1,))),
+    ],
+)  # fmt: skip
+def test_cards_are_counted_by_container_as_kubernetes_counts(
+    containers: list[Json], seats: tuple[tuple[int, ...], ...]
+) -> None:
+    ask = ask_of(*containers)
+    assert ask is not None
+    assert ask.containers == seats
+    assert ask.cards == 1 + max(seat for container in seats for seat in container)
+    plain = ask_of(*({k: v for k, v in c.items() if k != MEM} for c in containers))
+    assert plain is not None
+    assert (plain.cards, plain.containers) == (ask.cards, seats)
+
+
+@pytest.mark.parametrize(
+    ("containers", "annotations", "sentence"),
+    [
+        ([{MEM: 4000}], {}, "add nvidia.com/gpu: 1"),
+        ([{GPU: 1, MEM: 4000, PERCENT: 10}], {}, "ask for one of them"),
+        ([{GPU: 1, CORES: 101}], {}, "a card has 100"),
+        ([{GPU: 1, PERCENT: 150}], {}, "a card has 100"),
+        ([{GPU: 1, MEM: 1}, {GPU: 1, MEM: 2}], {}, "different amounts"),
+        ([{GPU: 65, MEM: 1}], {}, "no node has more than 64"),
+        ([{V + "memory": 1}], {}, "add volcano.sh/vgpu-number: 1"),
+        ([{"aliyun.com/gpu-mem": 4}, {"aliyun.com/gpu-mem": 4}], {}, "one container"),
+        ([{"aliyun.com/gpu-mem": 4, "aliyun.com/gpu-count": 2}], {}, "gives one card"),
+        ([{"alnair/vgpu-memory": 4}, {"alnair/vgpu-memory": 2}], {}, "one container"),
+        ([{"alnair/vgpu-compute": 50}], {}, "ask for both together"),
+        ([{"alnair/vgpu-memory": 4, "alnair/vgpu-compute": 150}], {}, "one card has 100"),
+        ([{}], {"gpu-fraction-num-devices": "2"}, "neither gpu-fraction nor gpu-memory"),
+        ([{}], {"gpu-fraction": "0.5", "gpu-memory": "10"}, "in two ways"),
+        ([{}], {"gpu-fraction": "0.5", "gpu-fraction-container-name": "x"}, "no such container"),
+        ([{}], {"gpu-memory": "-1"}, "write a whole number from 1"),
+        ([{}], {"gpu-memory": "٣"}, "write a whole number from 1"),
+        ([{}], {"nvidia.com/container.x.gpu-memory.limit": "1Gi"}, "does not have"),
+        ([{}], {"nvidia.com/container.c0.gpu-memory.limit": "much"}, "gpu-memory.limit"),
+        ([{}], {"nvidia.com/container.c0.gpu-memory.limit": "0"}, "more than nothing"),
+        ([{}], {"nvidia.com/container.c0.gpu-compute.mode": "sm-sharing"}, "time-slicing only"),
+        ([{GPU: 1}], {"gpu-fraction": "0.5"}, "keep one of them"),
+        ([{GPU: 1, MEM: 1}], {"gpu-fraction": "0.5"}, "(hami and kai)"),
+        *(
+            ([{}], {key: bad}, f"{key} is {bad!r}; write a share")
+            for key in ("gpu-fraction", "fairlead.dev/gpu-share")
+            for bad in ("0", "-1", "1.5", "nan", "inf", "", "1e-9", "half")
+        ),
+    ],
+)  # fmt: skip
+def test_nonsense_is_refused_with_a_sentence(
+    containers: list[Json], annotations: Json, sentence: str
+) -> None:
+    assert sentence in problem_of(*containers, annotations=annotations)
+
+
+# -- nodes ---------------------------------------------------------------------------------------
+
+COLONS = f"{A},10,16000,100,NVIDIA-Tesla V100,0,true:{B},10,16000,100,NVIDIA-A100,1,false:"
+
+
+def cards_of(node: Node) -> list[tuple[str, int, str, int, bool, int]]:
+    assert not node.gpu_problem, node.gpu_problem
+    assert node.gpus is not None
+    return [
+        (card.uuid, card.index, card.model, card.memory_mib, card.healthy, card.sharers)
+        for card in node.gpus.cards
+    ]
+
+
+def test_hami_lists_cards_in_json_and_used_to_in_colons() -> None:
+    v100 = (A, 0, "NVIDIA-Tesla V100", 16000, True, 10)
+    assert cards_of(hami_node()) == [v100, (B, 1, "NVIDIA-A100", 16000, True, 10)]
+    old = a_node({"hami.io/node-nvidia-register": COLONS})
+    assert cards_of(old) == [v100, (B, 1, "NVIDIA-A100", 16000, False, 10)]
+    newer = a_node({"hami.io/node-nvidia-register": f"{A},10,16000,100,V100,0,true,3,mig:"})
+    assert cards_of(newer) == [(A, 3, "V100", 16000, False, 10)]
+    gone = {"hami.io/node-handshake": "Deleted_2026.01.01 00:00:00"}
+    assert a_node({"hami.io/node-nvidia-register": COLONS, **gone}).gpus is None
+
+
+def test_the_others_list_theirs() -> None:
+    assert cards_of(volcano_node()) == [
+        (A, 0, "NVIDIA-V100", 16000, True, 10),
+        (B, 1, "NVIDIA-A100", 16000, True, 10),
+    ]
+    assert cards_of(gpushare_node()) == [("0", 0, "", 16384, True, 0), ("1", 1, "", 16384, True, 0)]
+    # The device plugin takes cards by their uuid, so that is the order of the book.
+    for key in ("vitual", "virtual"):
+        assert cards_of(alnair_node(chunks="11,16", key=key)) == [
+            (A, 1, "", 16384, True, 0),
+            (B, 0, "", 11264, True, 0),
+        ]
+    assert [card[:4] for card in cards_of(fractions_node())] == [
+        ("0", 0, "NVIDIA-H100", 16384),
+        ("1", 1, "NVIDIA-H100", 16384),
+    ]
+
+
+def test_several_lists_of_one_node_are_one_book() -> None:
+    ours = {"cards": [{"uuid": B, "index": 0, "memoryMiB": 81000, "model": "H100"},
+                      {"uuid": A, "index": 1, "memoryMiB": 81000, "model": "H100"}],
+            "links": [[0, 5], [7, 0]]}  # fmt: skip
+    hami = [{**HAMI_CARDS[0], "health": False}, HAMI_CARDS[1]]
+    node = a_node({
+        "fairlead.dev/inventory": json.dumps(ours),
+        "hami.io/node-nvidia-register": json.dumps(hami),
+    }, **{"aliyun.com/gpu-mem": 32, "aliyun.com/gpu-count": 2})  # fmt: skip
+    assert cards_of(node) == [(B, 0, "H100", 81000, True, 10), (A, 1, "H100", 81000, False, 10)]
+    assert node.gpus is not None
+    assert node.gpus.dialects == {"fairlead", "kai", "hami", "gpushare"}
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        {"hami.io/node-nvidia-register": bad}
+        for bad in (
+            "[", "[{}]", '[{"id": 7}]', "x,y:", f"{A},ten,1,1,t,0,true:", "[" * 100_000,
+            json.dumps([HAMI_CARDS[0], HAMI_CARDS[0]]),
+            json.dumps([{**HAMI_CARDS[0], "id": "../etc"}]),
+            json.dumps([{**HAMI_CARDS[0], "devmem": -1}]),
+            json.dumps([{**HAMI_CARDS[0], "devmem": 10**18}]),
+            json.dumps([{**HAMI_CARDS[0], "id": f"GPU-{n}"} for n in range(65)]),
+        )
+    ] + [
+        {"volcano.sh/node-vgpu-register": f"{A},1:"},
+        {"ai.centaurus.io/physical-gpu-uuids": f"{A},{B}", "ai.centaurus.io/vitual-gpu-count": "7"},
+        {"ai.centaurus.io/physical-gpu-uuids": A, "ai.centaurus.io/vitual-gpu-count": "-7"},
+        {"fairlead.dev/inventory": "null"},
+    ],
+)  # fmt: skip
+def test_a_malformed_list_leaves_the_node_with_its_count(annotations: Json) -> None:
+    node = a_node(annotations, **{GPU: 8})
+    assert node.gpus is None
+    assert node.gpu_problem
+    assert len(node.gpu_problem) < 400
+    assert dict(node.allocatable)[GPU] == 8
+
+
+def test_a_malformed_list_does_not_spoil_another() -> None:
+    node = hami_node()
+    assert node.gpus is not None
+    both = a_node({
+        "hami.io/node-nvidia-register": json.dumps(HAMI_CARDS),
+        "volcano.sh/node-vgpu-register": "nonsense:",
+    })  # fmt: skip
+    assert both.gpus == node.gpus
+    assert "volcano.sh/node-vgpu-register" in both.gpu_problem
+
+
+def test_gpushare_counts_in_gib_only() -> None:
+    assert "--memory-unit=GiB" in gpushare_node(gib=32768).gpu_problem
+
+
+# -- assignments ---------------------------------------------------------------------------------
+
+
+def use(uuid: str, mib: int, milli: int = 0, *, whole: bool = False) -> CardUse:
+    return CardUse(uuid, whole, milli, mib)
+
+
+def test_what_the_device_plugin_of_hami_is_told() -> None:
+    pod = a_pod({GPU: 1, MEM: 4000, CORES: 30}, {}, {GPU: 2, MEM: 4000, CORES: 30})
+    uses = (use(A, 4000, 300), use(B, 4000, 300), use(C, 4000, 300))
+    grant = Grant(uses, "hami", ((0,), (), (1, 2)), pending=True)
+    devices = f"{A},NVIDIA,4000,30:;;{B},NVIDIA,4000,30:{C},NVIDIA,4000,30:;"
+    words = told(pod, grant, hami_node())
+    assert words.pop("fairlead.dev/gpus") == f"{A},{B},{C}"
+    assert words.pop("fairlead.dev/assignment")
+    assert words == {
+        "hami.io/vgpu-node": "n1",
+        "hami.io/vgpu-time": "1767225600",
+        "hami.io/vgpu-devices-to-allocate": devices,
+        "hami.io/vgpu-devices-allocated": devices,
+        "hami.io/bind-phase": "allocating",
+        "hami.io/bind-time": "1767225600",
+    }
+    assert lock_of(pod, grant, hami_node()) == (
+        "hami.io/mutex.lock",
+        "2026-01-01T00:00:00Z,ns,p",
+    )
+
+
+def test_whole_cards_are_told_in_the_words_of_hami_where_it_hands_them_out() -> None:
+    pod, node = a_pod({GPU: 1}), hami_node()
+    grant = Grant((CardUse(A, memory_mib=16000),), pending=True)
+    words = told(pod, grant, node)
+    assert words["hami.io/vgpu-devices-to-allocate"] == f"{A},NVIDIA,16000,100:;"
+    assert lock_of(pod, grant, node)
+    assert "hami.io/vgpu-node" not in told(pod, grant, our_node())
+    assert lock_of(pod, grant, our_node()) is None
+
+
+@pytest.mark.parametrize(
+    ("containers", "annotations", "node", "expected"),
+    [
+        ([{V + "number": 1, V + "memory": 3000, V + "cores": 20}, {}], {}, volcano_node(), {
+            "volcano.sh/vgpu-node": "n1",
+            "volcano.sh/vgpu-time": "1767225600",
+            "volcano.sh/vgpu-ids-new": f"{A},NVIDIA,3000,20:;",
+            "volcano.sh/devices-to-allocate": f"{A},NVIDIA,3000,20:;",
+            "volcano.sh/bind-phase": "allocating",
+            "volcano.sh/bind-time": "1767225600",
+        }),
+        ([{"aliyun.com/gpu-mem": 4}], {}, gpushare_node(), {
+            "ALIYUN_COM_GPU_MEM_IDX": "0",
+            "ALIYUN_COM_GPU_MEM_POD": "4",
+            "ALIYUN_COM_GPU_MEM_DEV": "16",
+            "ALIYUN_COM_GPU_MEM_ASSIGNED": "false",
+            "ALIYUN_COM_GPU_MEM_ASSUME_TIME": "1767225600000000123",
+        }),
+        ([{"alnair/vgpu-memory": 6}], {}, alnair_node(), {
+            "ai.centaurus.io/scheduler-timestamp": "1767225600000000123",
+        }),
+        ([{"name": "m"}], {"gpu-fraction": "0.5", "gpu-fraction-num-devices": "2"},
+         fractions_node(), {"nvidia.com/container.m.gpus.devices": "0,1"}),
+        ([{"name": "a"}, {"name": "b"}], {"nvidia.com/container.b.gpu-memory.request": "8Gi"},
+         our_node() , {"nvidia.com/container.b.gpus.devices": A}),
+    ],
+)  # fmt: skip
+def test_what_the_other_device_plugins_are_told(
+    containers: list[Json], annotations: Json, node: Node, expected: dict[str, str]
+) -> None:
+    pod = a_pod(*containers, annotations=annotations)
+    words = told(pod, chosen(pod.request.gpus, node), node)
+    assert {key: words[key] for key in words if not key.startswith("fairlead.dev/")} == expected
+
+
+def chosen(ask: GpuAsk | None, node: Node) -> Grant:
+    devices = Devices(1)
+    devices.put(0, node.gpus)
+    assert ask is not None
+    grant = choose(ask, devices, 0, CardPolicy.PACK)
+    assert grant is not None
+    return grant
+
+
+#: A pod of each dialect, with its amounts drawn; and a node that serves it.
+count, gib, percent = st.integers(1, 2), st.integers(1, 8), st.integers(1, 99)
+SCENES = st.one_of(
+    st.tuples(
+        st.builds(lambda n, g, c: ({GPU: n, MEM: g * 999, CORES: c},), count, gib, percent),
+        st.just({}), st.just(hami_node())),
+    st.tuples(
+        st.builds(lambda g, i: ({"kind": "init", GPU: i, MEM: g}, {GPU: 1, MEM: g}), gib, count),
+        st.just({}), st.just(hami_node())),
+    st.tuples(st.builds(lambda n: ({GPU: n},), count), st.just({}), st.just(hami_node())),
+    st.tuples(
+        st.builds(lambda n, p: ({}, {V + "number": n, V + "memory-percentage": p}), count, percent),
+        st.just({}), st.just(volcano_node())),
+    st.tuples(st.builds(lambda g: ({"aliyun.com/gpu-mem": g},), gib), st.just({}),
+              st.just(gpushare_node())),
+    st.tuples(
+        st.builds(lambda g, p: ({"alnair/vgpu-memory": g, "alnair/vgpu-compute": p},),
+                  gib, percent),
+        st.just({}), st.just(alnair_node())),
+    st.tuples(
+        st.just(({},)),
+        st.builds(lambda p, n: {"gpu-fraction": f"{p / 100}", "gpu-fraction-num-devices": str(n)},
+                  percent, count),
+        st.sampled_from([fractions_node(), our_node()])),
+    st.tuples(
+        st.just(({"name": "a"}, {"name": "b"})),
+        st.builds(lambda g: {"nvidia.com/container.b.gpu-memory.request": f"{g}Gi"}, gib),
+        st.just(fractions_node())),
+    st.tuples(
+        st.just(({},)), st.builds(lambda p: {"fairlead.dev/gpu-share": f"{p / 100}"}, percent),
+        st.just(our_node())),
+)  # fmt: skip
+
+
+@given(SCENES)
+@settings(max_examples=200)
+def test_what_was_told_is_read_back(scene: tuple[Any, Json, Node]) -> None:
+    containers, said, node = scene
+    pod = a_pod(*containers, annotations=said)
+    grant = chosen(pod.request.gpus, node)
+    words = told(pod, grant, node)
+    bound = pod_json(*containers, annotations={**said, **words}, node="n1")
+    assert decode_pod(json.dumps(bound).encode()).grant == grant
+    # Somebody who writes no annotations of ours is understood as well.
+    theirs = {key: words[key] for key in words if not key.startswith("fairlead.dev/")}
+    if not theirs or grant.dialect == "alnair":  # which says nothing until the plugin has chosen
+        return
+    bound["metadata"]["annotations"] = {**said, **theirs}
+    read = decode_pod(json.dumps(bound).encode()).grant
+    assert read is not None
+    assert [u.uuid for u in read.uses] == [u.uuid for u in grant.uses]
+    assert read.pending == grant.pending
+    if "gpu-fraction" not in said:
+        assert replace(read, dialect=grant.dialect) == grant
+
+
+# -- bound pods ----------------------------------------------------------------------------------
+
+
+def grant_of(*containers: Json, **more: Any) -> Grant | None:
+    return a_pod(*containers, node="n1", **more).grant
+
+
+def test_a_pod_that_asks_for_nothing_has_nothing_whatever_is_written_on_it() -> None:
+    forged = {
+        "fairlead.dev/assignment": json.dumps({"devices": [{"u": A}]}),
+        "hami.io/vgpu-devices-allocated": f"{A},NVIDIA,16000,100:;",
+        "ALIYUN_COM_GPU_MEM_IDX": "0", "ALIYUN_COM_GPU_MEM_POD": "4",
+        "ai.centaurus.io/alnair-gpu-id": f"{A}_0",
+        "run.ai/reserve_for_gpu_index": A,
+    }  # fmt: skip
+    assert grant_of({"cpu": 1}, annotations=forged) is None
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    [
+        '{"devices":[]}', '{"devices":[{"u":"GPU-aaaa","m":-5}]}', "[]", "{", "null",
+        '{"devices":[{"u":"GPU-aaaa","mib":99999999999999999999}]}',
+        '{"devices":[{"u":"GPU-aaaa","mib":-1,"w":false}]}',
+        '{"devices":[{"u":"GPU-aaaa","n":8,"s":3}]}',
+        json.dumps({"devices": [{"u": A}] * 65}),
+    ],
+)  # fmt: skip
+def test_a_forged_assignment_frees_nothing(assignment: str) -> None:
+    """Two cards were asked for, so two cards are held, wherever they are."""
+    pod = a_pod({GPU: 2}, annotations={"fairlead.dev/assignment": assignment}, node="n1")
+    held = Holding.of(pod, "n1", assumed=False).grant
+    assert held is not None
+    assert [card.uuid for card in held.uses] == ["", ""]
+
+
+def test_who_says_less_than_the_spec_is_not_believed() -> None:
+    less = {"fairlead.dev/assignment": json.dumps({"devices": [{"u": A}]})}
+    assert grant_of({GPU: 2}, annotations=less) == Grant((CardUse(A), CardUse("")))
+    small = {"hami.io/vgpu-devices-allocated": f"{A},NVIDIA,1,0:;"}
+    assert grant_of({GPU: 1, MEM: 4000, CORES: 30}, annotations=small) == Grant(
+        (use(A, 4000, 300),), "hami"
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"hami.io/vgpu-devices-allocated": text}
+        for text in ("all;", f"{A},NVIDIA,x,0:;", f"{A},MLU,1,1:;", "../../x,NVIDIA,1,1:;",
+                     f"{A},NVIDIA,1,1000:;", f"{A},NVIDIA,-1,0:;", ";", "")
+    ],
+)  # fmt: skip
+def test_a_part_of_nobody_knows_which_card_is_one_that_nobody_else_gets(words: Json) -> None:
+    grant = grant_of({GPU: 1, MEM: 4000}, annotations=words)
+    assert grant == Grant((use("", 4000),), "hami")
+
+
+def test_alnair_says_itself_what_it_took() -> None:
+    foreseen = {"devices": [{"u": A, "mib": 2048, "m": 500, "w": False}], "dialect": "alnair"}
+    ours = {"fairlead.dev/assignment": json.dumps(foreseen)}
+    asked = {"alnair/vgpu-memory": 2, "alnair/vgpu-compute": 50}
+    time = {"ai.centaurus.io/scheduler-timestamp": "1"}
+    before = grant_of(asked, annotations={**ours, **time})
+    assert before is not None
+    assert (before.uses[0].uuid, before.pending) == (A, True)
+    took = {"ai.centaurus.io/alnair-gpu-id": f"{B}_3,{B}_4"}
+    after = grant_of(asked, annotations={**ours, **time, **took})
+    assert after == Grant((use(B, 2048, 500),), "alnair")
+
+
+@pytest.mark.parametrize(
+    ("asked", "waits", "done"),
+    [
+        ({GPU: 1, MEM: 9}, {"hami.io/bind-phase": "allocating"}, {"hami.io/bind-phase": "success"}),
+        ({GPU: 1, MEM: 9}, {"hami.io/bind-phase": "allocating"}, {"hami.io/bind-phase": "failed"}),
+        ({V + "number": 1}, {"volcano.sh/bind-phase": "allocating"},
+         {"volcano.sh/bind-phase": "success"}),
+        ({"aliyun.com/gpu-mem": 4}, {"ALIYUN_COM_GPU_MEM_ASSIGNED": "false"},
+         {"ALIYUN_COM_GPU_MEM_ASSIGNED": "true"}),
+        ({"alnair/vgpu-memory": 4}, {"ai.centaurus.io/scheduler-timestamp": "1"},
+         {"ai.centaurus.io/alnair-gpu-id": f"{A}_1"}),
+    ],
+)  # fmt: skip
+def test_a_device_plugin_is_busy_until_it_says_otherwise(
+    asked: Json, waits: Json, done: Json
+) -> None:
+    def pending(**more: Any) -> bool:
+        grant = grant_of(asked, **more)
+        assert grant is not None
+        return grant.pending
+
+    assert pending(annotations=waits)
+    assert not pending(annotations={**waits, **done})
+    # A kubelet that has started the pod has asked the device plugin before.
+    assert not pending(annotations=waits, startTime="2026-01-01T00:00:00Z")
+
+
+def test_a_kai_beside_us_is_counted_once() -> None:
+    reserved = {"run.ai/reserve_for_gpu_index": A}
+    reservation = grant_of({GPU: 1}, annotations=reserved, labels={"runai-gpu-group": "g"})
+    assert reservation == Grant((CardUse(A),), "kai")
+    sharer = {"gpu-fraction": "0.5"}
+    assert grant_of({}, annotations=sharer, labels={"runai-gpu-group": "g"}) == Grant((), "kai")
+    assert grant_of({}, annotations=sharer, labels={"runai-gpu-group/g": "g"}) == Grant((), "kai")
+
+
+def test_what_another_scheduler_understood_need_not_please_us() -> None:
+    """Two amounts in one pod are refused when it is ours to place, and counted when it is not."""
+    containers = ({GPU: 1, MEM: 1000}, {GPU: 1, MEM: 2000})
+    assert "different amounts" in problem_of(*containers)
+    words = {"hami.io/vgpu-devices-allocated": f"{A},NVIDIA,1000,0:;{A},NVIDIA,2000,0:;"}
+    pod = a_pod(*containers, annotations=words, node="n1")
+    assert not pod.problem
+    assert pod.grant is not None
+    assert [u.uuid for u in pod.grant.uses] == [A, A]
