@@ -34,6 +34,8 @@ def explain(placement: Placement, cluster: Cluster, pod: Pod) -> Explanation:
     """The verdict on the pod as things are now, and every node's part in it, best first."""
     verdict = placement.place(pod)
     view = placement.view(pod)
+    if view.veto:  # no node was looked at, so none has an answer
+        return Explanation(verdict, ())
     answers = []
     for name, row in cluster.row_of.items():
         node = Nodes(cluster.columns, slice(row, row + 1))
