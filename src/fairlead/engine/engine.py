@@ -71,7 +71,7 @@ class Engine:
             case events.NodeSeen(node):
                 self._freed |= self.cluster.put_node(node) | self.cluster.trust(f"node/{node.name}")
             case events.NodeGone(name):
-                self.cluster.remove_node(name)
+                self._freed |= self.cluster.remove_node(name)
             case events.NodeDistrusted(name, cause):
                 self.cluster.distrust(name, cause)
             case events.NamespaceSeen(name, labels):
@@ -220,7 +220,7 @@ class Engine:
         entry = self.queue.get(uid)
         if entry is None or entry.pool is not Pool.WAITING:
             return
-        if problem or self._would_fit(entry.pod):
+        if problem or self._has_hope(entry.pod, _NEW_GROUND):  # its node may have gone meanwhile
             self.queue.wake(entry, "ForceActivate", now=now)
 
     # -- waking ------------------------------------------------------------------------------
@@ -262,7 +262,8 @@ class Engine:
             return True
 
     def _might_make_room(self, pod: Pod) -> bool:
-        if self.cluster.nominations.node_of(pod.uid):
+        promised = self.cluster.nominations.node_of(pod.uid)
+        if pod.uid in self._evicting or promised in self.cluster.row_of:
             return False  # it has done so already
         try:
             return self._placements[pod.scheduler].could_make_room(pod)

@@ -1,0 +1,42 @@
+"""Nobody waits for what is there: whatever makes room is noticed by those who could use it."""
+
+from builders import a_node, a_pod, an_engine, decide, see, selects
+from fairlead.engine.engine import Engine
+from fairlead.engine.events import EvictionEnded, NodeGone, NodeSeen
+from fairlead.engine.instructions import Bind, Evict
+from fairlead.model.selectors import SpreadRule
+
+EVEN = SpreadRule("zone", 1, selects(app="web"))
+
+
+def bound(engine: Engine, now: float = 1.0) -> set[str]:
+    return {step.pod.name for step in decide(engine, now=now) if isinstance(step, Bind)}
+
+
+def evicted(engine: Engine) -> list[str]:
+    made = decide(engine, now=2.0)
+    return [victim.name for step in made if isinstance(step, Evict) for victim in step.victims]
+
+
+def test_an_empty_zone_that_goes_holds_nobody_back() -> None:
+    full = a_node("full", gpus=0, labels={"zone": "z2"})
+    engine = an_engine(a_node("n1", labels={"zone": "z1"}), full)
+    there = a_pod("there", node="n1", labels={"app": "web"})
+    see(engine, there, a_pod("asks", gpus=1, labels={"app": "web"}, spread=(EVEN,)))
+    assert bound(engine) == set()
+    engine.handle(NodeGone("full"), now=1.0)
+    assert bound(engine) == {"asks"}
+
+
+def test_a_promise_on_a_node_that_went_hinders_no_other() -> None:
+    engine = an_engine(a_node("n1", gpus=2))
+    see(
+        engine, a_pod("low", uid="l", gpus=2, node="n1"), a_pod("high", uid="h", priority=9, gpus=2)
+    )
+    assert evicted(engine) == ["low"]
+    engine.handle(NodeSeen(a_node("n2", gpus=2)), now=1.0)
+    see(engine, a_pod("other", gpus=2, node="n2"), now=1.0)
+    engine.handle(NodeGone("n1"), now=1.0)
+    assert evicted(engine) == []  # the first eviction is still under way
+    engine.handle(EvictionEnded("h", ""), now=2.0)
+    assert evicted(engine) == ["other"]
