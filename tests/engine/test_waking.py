@@ -1,6 +1,6 @@
 """Nobody waits for what is there: whatever makes room is noticed by those who could use it."""
 
-from builders import a_node, a_pod, an_engine, decide, see, selects
+from builders import a_node, a_pod, an_engine, decide, near, see, selects
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import EvictionEnded, NodeGone, NodeSeen
 from fairlead.engine.instructions import Bind, Evict
@@ -40,3 +40,13 @@ def test_a_promise_on_a_node_that_went_hinders_no_other() -> None:
     assert evicted(engine) == []  # the first eviction is still under way
     engine.handle(EvictionEnded("h", ""), now=2.0)
     assert evicted(engine) == ["other"]
+
+
+def test_pods_that_were_alike_are_told_apart_once_somebody_minds_a_label() -> None:
+    engine = an_engine(a_node("n1", gpus=0, labels={"zone": "z1"}))
+    see(engine, a_pod("minded", gpus=1, labels={"app": "minded"}))
+    see(engine, *(a_pod(f"fine-{n}", gpus=1, labels={"app": "fine"}) for n in range(3)))
+    assert bound(engine) == set()
+    see(engine, a_pod("minds", node="n1", apart=(near("zone", app="minded"),)))
+    engine.handle(NodeSeen(a_node("n2", labels={"zone": "z1"})), now=1.0)
+    assert bound(engine) == {"fine-0", "fine-1", "fine-2"}

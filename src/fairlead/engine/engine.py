@@ -55,6 +55,8 @@ class Engine:
         #: What became better for somebody since waiting pods were last looked at.
         self._freed = NOTHING
         self._woken_mark = self.cluster.changes.mark
+        #: The labels by which waiting pods are told apart.
+        self._keys_asked = self.cluster.columns.pods.keys_asked
         self._flushed_s = 0.0
 
     def handle(self, event: events.Event, *, now: float) -> list[Instruction]:
@@ -227,6 +229,9 @@ class Engine:
 
     def _wake(self, now: float) -> None:
         """Lets waiting pods try again: those that would now find a node, and the very patient."""
+        if self._keys_asked is not self.cluster.columns.pods.keys_asked:
+            self._keys_asked = self.cluster.columns.pods.keys_asked
+            self.queue.regroup(self._group)
         if self._freed:
             freed, self._freed = self._freed, NOTHING
             if self.cluster.nominations:

@@ -13,7 +13,7 @@ backoff is over, since nobody else is waiting; a pod whose bind failed always wa
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from itertools import count
 
@@ -144,6 +144,14 @@ class SchedulingQueue:
         """The first pod of each group that waits for any of these changes."""
         first = (next(iter(entries.values())) for entries in self._waiting.values())
         return [entry for entry in first if entry.woken_by & changed]
+
+    def regroup(self, group_of: Callable[[Pod], Group]) -> None:
+        """Pods that were alike may be no longer, and the other way round."""
+        entries = [entry for together in self._waiting.values() for entry in together.values()]
+        self._waiting.clear()
+        for entry in entries:
+            entry.group = group_of(entry.pod)
+            self._waiting.setdefault(entry.group, {})[entry.pod.uid] = entry
 
     def next_like(self, group: Group) -> Entry | None:
         """The first pod that waits in the group."""
