@@ -2,8 +2,9 @@
 
 from builders import a_node, a_pod, an_engine, decide, near, see, selects
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import EvictionEnded, NodeGone, NodeSeen
+from fairlead.engine.events import EvictionEnded, NodeGone, NodeSeen, PodGone
 from fairlead.engine.instructions import Bind, Evict
+from fairlead.model.pods import HostPort
 from fairlead.model.selectors import SpreadRule
 
 EVEN = SpreadRule("zone", 1, selects(app="web"))
@@ -50,3 +51,25 @@ def test_pods_that_were_alike_are_told_apart_once_somebody_minds_a_label() -> No
     see(engine, a_pod("minds", node="n1", apart=(near("zone", app="minded"),)))
     engine.handle(NodeSeen(a_node("n2", labels={"zone": "z1"})), now=1.0)
     assert bound(engine) == {"fine-0", "fine-1", "fine-2"}
+
+
+def test_a_promised_port_is_free_when_the_promise_ends() -> None:
+    engine = an_engine(a_node("n1", gpus=8))
+    high = a_pod("high", priority=9, host_ports=(HostPort(80),), gpus=8)
+    see(engine, a_pod("there", gpus=8, node="n1"), high)
+    decide(engine)  # the one there has to go, and the node is promised
+    see(engine, a_pod("low", host_ports=(HostPort(80),)))
+    assert bound(engine) == set()
+    engine.handle(PodGone(high), now=1.0)
+    assert bound(engine) == {"low"}
+
+
+def test_a_promise_that_is_not_needed_any_more_is_room_for_others() -> None:
+    engine = an_engine(a_node("n1", gpus=2, labels={"disk": "ssd"}))
+    high = a_pod("high", priority=9, gpus=2)
+    see(engine, a_pod("there", gpus=1, node="n1"), high)
+    decide(engine)
+    see(engine, a_pod("low", gpus=1, node_selector=(("disk", "ssd"),)))
+    assert bound(engine) == set()
+    engine.handle(NodeSeen(a_node("n2", gpus=2)), now=1.0)
+    assert bound(engine) == {"high", "low"}

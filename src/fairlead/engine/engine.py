@@ -35,6 +35,9 @@ _NEW_GROUND = (
     Aspect.PRESENCE | Aspect.ALLOCATABLE | Aspect.LABELS | Aspect.TAINTS | Aspect.TRUST
 )  # fmt: skip
 
+# What a promise keeps from others.
+_PROMISED = Aspect.USAGE | Aspect.PODS | Aspect.PORTS
+
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
 
@@ -117,7 +120,7 @@ class Engine:
     def _see_bound(self, pod: Pod) -> None:
         if pod.uid not in self._binding:
             self.queue.remove(pod.uid)
-        self.cluster.nominations.drop(pod.uid)
+        self._settle_nomination(pod.uid, pod.node)
         self._freed |= self.cluster.confirm(pod) | (self.queue.awaited & Aspect.PODS)
         if pod.problem:
             self.cluster.distrust(pod.node, pod.key)
@@ -143,7 +146,13 @@ class Engine:
 
     def _forget_nomination(self, uid: str) -> None:
         if self.cluster.nominations.drop(uid) is not None:
-            self._freed |= Aspect.USAGE  # what was kept free for it
+            self._freed |= _PROMISED
+
+    def _settle_nomination(self, uid: str, node: str) -> None:
+        """It has a node: what was promised elsewhere is for others."""
+        if self.cluster.nominations.node_of(uid) not in ("", node):
+            self._freed |= _PROMISED
+        self.cluster.nominations.drop(uid)
 
     def _lose_pod(self, pod: Pod) -> None:
         self.queue.remove(pod.uid)
@@ -174,7 +183,7 @@ class Engine:
 
     def _assume(self, entry: Entry, verdict: Placed, now: float) -> list[Instruction]:
         pod = entry.pod
-        self.cluster.nominations.drop(pod.uid)
+        self._settle_nomination(pod.uid, verdict.node)
         self.cluster.assume(pod, verdict.node)
         self._freed |= self.queue.awaited & Aspect.PODS  # somebody may want to be near it
         self._binding[pod.uid] = entry
