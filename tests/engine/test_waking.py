@@ -73,3 +73,22 @@ def test_a_promise_that_is_not_needed_any_more_is_room_for_others() -> None:
     assert bound(engine) == set()
     engine.handle(NodeSeen(a_node("n2", gpus=2)), now=1.0)
     assert bound(engine) == {"high", "low"}
+
+
+def test_a_pod_that_goes_before_its_turn_passes_it_on() -> None:
+    engine = an_engine(a_node("n1", gpus=1))
+    see(engine, a_pod("there", uid="t", gpus=1, node="n1"))
+    first, second = a_pod("first", gpus=1), a_pod("second", gpus=1)
+    see(engine, first, second)
+    assert bound(engine) == set()
+    engine.handle(PodGone(a_pod("there", uid="t", node="n1")), now=1.0)
+    # The urgent one is tried before the first, which is awake by then.
+    see(engine, a_pod("urgent", priority=9, gpus=0), now=1.0)
+    assert bound_once(engine) == "urgent"
+    engine.handle(PodGone(first), now=1.0)
+    assert bound(engine) == {"second"}
+
+
+def bound_once(engine: Engine) -> str:
+    (step,) = (s for s in decide(engine, now=1.0, times=1) if isinstance(s, Bind))
+    return step.pod.name

@@ -119,7 +119,7 @@ class Engine:
 
     def _see_bound(self, pod: Pod) -> None:
         if pod.uid not in self._binding:
-            self.queue.remove(pod.uid)
+            self._leave_queue(pod.uid)
         self._settle_nomination(pod.uid, pod.node)
         self._freed |= self.cluster.confirm(pod) | (self.queue.awaited & Aspect.PODS)
         if pod.problem:
@@ -131,7 +131,7 @@ class Engine:
             self.queue.put(pod, now=now)
             return []
         self._forget_nomination(pod.uid)
-        if self.queue.remove(pod.uid) is None:
+        if self._leave_queue(pod.uid) is None:
             return []
         return [AnnounceFailure(pod, SCHEDULER_ERROR, f"skip schedule deleting pod: {pod.key}")]
 
@@ -154,8 +154,15 @@ class Engine:
             self._freed |= _PROMISED
         self.cluster.nominations.drop(uid)
 
+    def _leave_queue(self, uid: str) -> Entry | None:
+        """The pod waits no longer. If it was awake, its turn goes to those who wait with it."""
+        entry = self.queue.get(uid)
+        if entry is not None and entry.pool in (Pool.ACTIVE, Pool.BACKOFF):
+            self._freed |= entry.woken_by
+        return self.queue.remove(uid)
+
     def _lose_pod(self, pod: Pod) -> None:
-        self.queue.remove(pod.uid)
+        self._leave_queue(pod.uid)
         self._forget_nomination(pod.uid)
         self._freed |= self.cluster.remove(pod.uid) | self.cluster.trust(pod.key)
 
