@@ -1,5 +1,7 @@
 """Nobody waits for what is there: whatever makes room is noticed by those who could use it."""
 
+from dataclasses import replace
+
 from builders import a_node, a_pod, an_engine, decide, near, see, selects
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import EvictionEnded, NodeGone, NodeSeen, PodGone
@@ -14,8 +16,8 @@ def bound(engine: Engine, now: float = 1.0) -> set[str]:
     return {step.pod.name for step in decide(engine, now=now) if isinstance(step, Bind)}
 
 
-def evicted(engine: Engine) -> list[str]:
-    made = decide(engine, now=2.0)
+def evicted(engine: Engine, now: float = 2.0) -> list[str]:
+    made = decide(engine, now=now)
     return [victim.name for step in made if isinstance(step, Evict) for victim in step.victims]
 
 
@@ -31,10 +33,10 @@ def test_an_empty_zone_that_goes_holds_nobody_back() -> None:
 
 def test_a_promise_on_a_node_that_went_hinders_no_other() -> None:
     engine = an_engine(a_node("n1", gpus=2))
-    see(
-        engine, a_pod("low", uid="l", gpus=2, node="n1"), a_pod("high", uid="h", priority=9, gpus=2)
-    )
+    low = a_pod("low", gpus=2, node="n1")
+    see(engine, low, a_pod("high", uid="h", priority=9, gpus=2))
     assert evicted(engine) == ["low"]
+    see(engine, replace(low, deleting=True, evicted=True))  # and takes its time
     engine.handle(NodeSeen(a_node("n2", gpus=2)), now=1.0)
     see(engine, a_pod("other", gpus=2, node="n2"), now=1.0)
     engine.handle(NodeGone("n1"), now=1.0)
@@ -92,3 +94,13 @@ def test_a_pod_that_goes_before_its_turn_passes_it_on() -> None:
 def bound_once(engine: Engine) -> str:
     (step,) = (s for s in decide(engine, now=1.0, times=1) if isinstance(s, Bind))
     return step.pod.name
+
+
+def test_a_denied_eviction_is_tried_again_in_good_time() -> None:
+    engine = an_engine(a_node("n1", gpus=1))
+    see(engine, a_pod("low", gpus=1, node="n1"), a_pod("high", uid="h", priority=9, gpus=1))
+    assert evicted(engine, 10.0) == ["low"]
+    engine.handle(EvictionEnded("h", "not today"), now=10.1)
+    assert evicted(engine, 10.2) == []
+    assert engine.wake_at_s() == 12.0
+    assert evicted(engine, 12.0) == ["low"]

@@ -238,7 +238,9 @@ class Engine:
         entry = self.queue.get(uid)
         if entry is None or entry.pool is not Pool.WAITING:
             return
-        if problem or self._has_hope(entry.pod, _NEW_GROUND):  # its node may have gone meanwhile
+        if problem:  # who denies it once may well do so again
+            self.queue.postpone(entry, "ForceActivate")
+        elif self._has_hope(entry.pod, _NEW_GROUND):  # its node may have gone meanwhile
             self.queue.wake(entry, "ForceActivate", now=now)
 
     # -- waking ------------------------------------------------------------------------------

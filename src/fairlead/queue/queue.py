@@ -163,6 +163,11 @@ class SchedulingQueue:
         self._leave(entry)
         self._resume(entry, cause, now)
 
+    def postpone(self, entry: Entry, cause: str) -> None:
+        """A waiting pod may try again, but not before its backoff is over, however idle we are."""
+        self._leave(entry)
+        self._back_off(entry, self._error_backoff, cause)
+
     def flush(self, *, now: float) -> None:
         """Lets pods that have waited for five minutes try again, whatever happened or did not."""
         overdue = [
