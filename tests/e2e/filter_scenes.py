@@ -19,5 +19,5 @@ class Scene:
     refused: str = ""
     there: tuple[Body, ...] = ()
     namespaces: dict[str, str] = field(default_factory=dict)
-    #: What the scheduler must know first; see `NEEDS` in the test.
-    needs: str = ""
+    #: What else there is: collection and body of each.
+    objects: tuple[tuple[str, Body], ...] = ()

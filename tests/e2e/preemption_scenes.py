@@ -24,6 +24,7 @@ class Scene:
     victims: str = ""
     on: str = ""
     budgets: dict[str, int] = field(default_factory=dict)
+    objects: tuple[tuple[str, Body], ...] = ()
 
 
 def cards(count: int, labels: str = "") -> Body:

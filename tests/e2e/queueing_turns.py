@@ -44,7 +44,7 @@ class Turn:
     kube: str = ""
     there: tuple[Body, ...] = ()
     namespaces: dict[str, str] = field(default_factory=dict)
-    needs: str = ""
+    objects: tuple[tuple[str, Body], ...] = ()
 
 
 SHORT = "Insufficient cpu"

@@ -11,9 +11,10 @@ import pytest
 from filter_scenes import Scene
 from filter_scenes_nodes import SCENES as ABOUT_NODES
 from filter_scenes_pods import SCENES as ABOUT_PODS
-from tables import Body, Stage, pod, stage
+from tables import Body, Stage, pod, rows, stage
+from volume_scenes import FILTERS as ABOUT_VOLUMES
 
-SCENES = ABOUT_NODES | ABOUT_PODS
+SCENES = rows(ABOUT_NODES | ABOUT_PODS, ABOUT_VOLUMES)
 HEAVY = {"metadata": {"name": "@heavy"}, "handler": "x", "overhead": {"podFixed": {"cpu": "1"}}}
 
 
@@ -23,7 +24,7 @@ def play(assets, tmp_path_factory) -> Iterator[Stage]:
         yield ready
 
 
-@pytest.mark.parametrize("scene", SCENES.values(), ids=SCENES.keys())
+@pytest.mark.parametrize("scene", SCENES)
 def test_a_pod_goes_where_it_may_or_is_told_why_not(play: Stage, scene: Scene) -> None:
     set_up(play, scene)
     path = play.ask("asks", scene.asks)
@@ -47,6 +48,8 @@ def set_up(play: Stage, scene: Scene) -> None:
     play.clear()
     if "@heavy" in str(scene):
         play.make("/apis/node.k8s.io/v1/runtimeclasses", HEAVY)
+    for collection, body in scene.objects:
+        play.make(collection, body)
     for name, labels in scene.namespaces.items():
         play.add_namespace(name, labels)
     for name, node in scene.nodes.items():

@@ -11,7 +11,8 @@ import pytest
 
 from happenings import cordoned, goes, node_comes, node_goes, node_labelled, path_of
 from preemption_scenes import EACH_FOUR, FOUR, PRIORITIES, SCENES, Scene, cards, has, wants
-from tables import HOME, KUBE, Body, Stage, node, selector, soon, stage
+from tables import HOME, KUBE, Body, Stage, node, rows, selector, soon, stage
+from volume_scenes import PREEMPTION as ABOUT_VOLUMES
 
 HELD = {"metadata": {"finalizers": ["example.com/hold"]}}
 
@@ -27,9 +28,9 @@ def play(assets, tmp_path_factory) -> Iterator[Stage]:
         yield ready
 
 
-@pytest.mark.parametrize("scene", SCENES.values(), ids=SCENES.keys())
+@pytest.mark.parametrize("scene", rows(SCENES, ABOUT_VOLUMES))
 def test_those_go_who_have_to_and_nobody_else(play: Stage, scene: Scene) -> None:
-    set_up(play, scene.nodes, scene.there, scene.budgets)
+    set_up(play, scene.nodes, scene.there, scene.budgets, scene.objects)
     path = play.ask("asks", scene.asks)
     if scene.on:
         assert play.wait_bound(path) in scene.on.split()
@@ -244,8 +245,11 @@ def set_up(
     nodes: dict[str, Body],
     there: dict[str, Body],
     budgets: dict[str, int] | None = None,
+    objects: tuple[tuple[str, Body], ...] = (),
 ) -> None:
     play.clear()
+    for collection, body in objects:
+        play.make(collection, body)
     for app, allowed in (budgets or {}).items():
         make_budget(play, app, allowed)
     for name, what in nodes.items():

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from queueing_turns import BOUND, QUIET, TURNS, Turn
-from tables import KUBE, Stage, apart, node, pod, soon, stage, term
+from tables import KUBE, Stage, apart, node, pod, rows, soon, stage, term
+from volume_scenes import QUEUEING as ABOUT_VOLUMES
 
 
 @pytest.fixture(scope="module")
@@ -17,9 +18,11 @@ def play(assets, tmp_path_factory) -> Iterator[Stage]:
         yield ready
 
 
-@pytest.mark.parametrize("turn", TURNS.values(), ids=TURNS.keys())
+@pytest.mark.parametrize("turn", rows(TURNS, ABOUT_VOLUMES))
 def test_a_refused_pod_tries_again_when_that_could_help(play: Stage, turn: Turn) -> None:
     play.clear()
+    for collection, body in turn.objects:
+        play.make(collection, body)
     for name, labels in turn.namespaces.items():
         play.add_namespace(name, labels)
     for name, what in turn.nodes.items():
