@@ -151,7 +151,7 @@ def test_two_at_once_do_not_evict_the_same(play: Stage) -> None:
     assert {play.wait_bound(path) for path in paths} == {"a", "b"}
 
 
-@pytest.mark.skipif(KUBE, reason="kube-scheduler lets the second one wait for its flush")
+@pytest.mark.skipif(KUBE, reason="kube-scheduler was seen to let the second one wait")
 def test_two_at_once_share_a_node(play: Stage) -> None:
     set_up(play, FOUR, {"x": has(2), "y": has(2)})
     paths = [play.ask(name, wants(2)) for name in ("one", "two")]
