@@ -171,10 +171,11 @@ class Cluster:
             self.columns.nodes[row] = node
         return aspects
 
-    def remove_node(self, name: str) -> bool:
+    def remove_node(self, name: str) -> Aspect:
+        """The node is gone. Says what that changed: pods are spread over the others now."""
         row = self.row_of.pop(name, None)
         if row is None:
-            return False
+            return NOTHING
         self.columns.clear_row(row)
         self._evictable.clear_row(row)
         self.nominations.node_went(row)
@@ -184,7 +185,7 @@ class Cluster:
         self.storage.attached.node_changed(name)
         self._free_rows.append(row)
         self.changes.add(row, EVERYTHING)
-        return True
+        return Aspect.PRESENCE
 
     def distrust(self, name: str, cause: str) -> None:
         """Nothing new goes to this node while the cause stands."""
