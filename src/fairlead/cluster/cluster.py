@@ -26,7 +26,7 @@ from fairlead.cluster.kin import Kin
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.nominations import Nominations
 from fairlead.cluster.priority_sums import AmountsByRow, PrioritySums, Share
-from fairlead.model.behaviour import KUBERNETES_1_36
+from fairlead.model.behaviour import Behaviour
 from fairlead.model.budgets import Budget
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Amounts, HostPort, Pod, PodRequest, Side
@@ -69,8 +69,6 @@ class Cluster:
     """The one truth about occupancy. All changes go through here and are logged by row."""
 
     def __init__(self) -> None:
-        #: What its own kube-scheduler would do; set before the first node and pod.
-        self.behaviour = KUBERNETES_1_36
         self.kin = Kin()
         self.row_of: dict[str, int] = {}
         self.columns = Columns(self.row_of)
@@ -83,6 +81,15 @@ class Cluster:
         self._on_node: dict[str, set[str]] = {}
         self._free_rows: list[int] = []
         self._distrusted: dict[str, str] = {}  # cause → node
+
+    @property
+    def behaviour(self) -> Behaviour:
+        """What its own kube-scheduler would do; set before the first node and pod."""
+        return self.columns.behaviour
+
+    @behaviour.setter
+    def behaviour(self, behaviour: Behaviour) -> None:
+        self.columns.behaviour = behaviour
 
     def __len__(self) -> int:
         """Nodes there are now."""
