@@ -127,7 +127,6 @@ def test_cards_are_counted_by_container_as_kubernetes_counts(
         ([{GPU: 1, CORES: 101}], {}, "a card has 100"),
         ([{GPU: 1, PERCENT: 150}], {}, "a card has 100"),
         ([{GPU: 1, MEM: 1}, {GPU: 1, MEM: 2}], {}, "different amounts"),
-        ([{GPU: 65, MEM: 1}], {}, "no node has more than 64"),
         ([{V + "memory": 1}], {}, "add volcano.sh/vgpu-number: 1"),
         ([{"aliyun.com/gpu-mem": 4}, {"aliyun.com/gpu-mem": 4}], {}, "one container"),
         ([{"aliyun.com/gpu-mem": 4, "aliyun.com/gpu-count": 2}], {}, "gives one card"),
@@ -452,6 +451,17 @@ def test_who_says_less_than_the_spec_is_not_believed() -> None:
 def test_a_part_of_nobody_knows_which_card_is_one_that_nobody_else_gets(words: Json) -> None:
     grant = grant_of({GPU: 1, MEM: 4000}, annotations=words)
     assert grant == Grant((use("", 4000),), "hami")
+
+
+def test_more_cards_than_any_node_has_are_not_counted_one_by_one() -> None:
+    for asked in ({GPU: 10**15}, {GPU: 10**15, MEM: 1}, {V + "number": 10**15}):
+        pending = a_pod(asked, {})
+        assert not pending.problem, "it waits for a node with so many, in the usual words"
+        assert pending.request.gpus is not None
+        assert pending.request.gpus.cards == 10**15
+        held = Holding.of(a_pod(asked, {}, node="n1"), "n1", assumed=False).grant
+        assert held is not None
+        assert len(held.uses) == 64
 
 
 def test_alnair_says_itself_what_it_took() -> None:

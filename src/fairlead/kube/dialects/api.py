@@ -146,17 +146,15 @@ def seats(asking: Asking, resource: str) -> tuple[tuple[int, ...], ...]:
     """Which of the pod's cards each container gets, counted as Kubernetes counts.
 
     Containers and sidecars get their own. What an init container has, the containers after it have
-    again; only the sidecars before it are still there.
+    again; only the sidecars before it are still there. Nobody can be served beyond reason, so then
+    it is left empty.
     """
+    if most_at_once(asking, resource) > MOST_CARDS:
+        return ()
     taken = 0
     found = []
     for part in asking.parts:
         need = part.amounts.get(resource, 0)
-        if need > MOST_CARDS:
-            raise FairleadError(
-                f"container {part.name!r} asks for {need} {resource}; no node has more than "
-                f"{MOST_CARDS} GPUs"
-            )
         found.append(tuple(range(taken, taken + need)))
         taken += 0 if part.brief else need
     return tuple(found)

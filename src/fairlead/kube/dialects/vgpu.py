@@ -13,6 +13,7 @@ from fairlead.kube.dialects.api import (
     Bound,
     Part,
     Telling,
+    most_at_once,
     number,
     seats,
     told_apart,
@@ -62,16 +63,15 @@ def read_ask(asking: Asking, words: Words, dialect: str) -> GpuAsk | None:
             f"{words.count} the same amounts"
         )
     (milli, memory_mib, memory_milli) = each.pop()
-    found = seats(asking, words.count)
     return GpuAsk(
-        cards=1 + max(seat for container in found for seat in container),
+        cards=most_at_once(asking, words.count),
         # All of the compute means nobody else on the card.
         whole=milli == WHOLE,
         milli=milli,
         memory_mib=memory_mib,
         memory_milli=memory_milli,
         dialect=dialect,
-        containers=told_apart(found),
+        containers=told_apart(seats(asking, words.count)),
     )
 
 
