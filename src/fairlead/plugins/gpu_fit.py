@@ -107,4 +107,6 @@ def _told_of_shares(ask: GpuAsk, cards: CardRows, wanted: NodeMask) -> str:
                     f"{max(largest, 0) / WHOLE:g}")  # fmt: skip
     if need_mib > most_mib:
         told.append(f"asked {need_mib} MiB on one card, at most {max(most_mib, 0)} are free")
-    return "; ".join(told) or f"no {ask.cards} cards have both the share and the memory"
+    return (
+        "; ".join(told) or f"no {ask.cards} cards have the share, the memory and a place for a pod"
+    )

@@ -13,6 +13,7 @@ from fairlead.kube.dialects.api import (
     Bound,
     Part,
     Telling,
+    asked_mib,
     most_at_once,
     number,
     seats,
@@ -79,7 +80,7 @@ def _each(part: Part, words: Words) -> Each:
     percent, cores = (
         _percent(part, word) for word in (words.percentage, words.cores)
     )  # fmt: skip
-    memory_mib = part.amounts.get(words.memory, 0)
+    memory_mib = asked_mib(part.amounts.get(words.memory, 0))
     if memory_mib and percent:
         raise FairleadError(
             f"container {part.name!r} asks for {words.memory} and for {words.percentage}; "
