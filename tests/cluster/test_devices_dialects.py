@@ -9,7 +9,7 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.gpus import PLAIN, Card, CardUse, GpuAsk, Grant, Inventory
 from fairlead.placement.cards import CardPolicy, choose
-from fairlead.plugins.gpu_fit import BUSY, GpuFit
+from fairlead.plugins.gpu_fit import BUSY, NO_MEMORY, GpuFit
 
 SPOKEN = frozenset({"hami"})
 BOOK = Inventory(
@@ -61,6 +61,9 @@ def test_a_device_plugin_that_takes_one_pod_at_a_time_is_left_alone_meanwhile() 
         assert not enough(cluster, ask)
     (reason,) = (r for r in GpuFit().reasons(request, cluster.nodes) if r.where.any())
     assert (reason.text, reason.curable.any()) == (BUSY, False)
+    large = a_pod(request_gpus=part(16_001)).request
+    (reason,) = (r for r in GpuFit().reasons(large, cluster.nodes) if r.where.any())
+    assert reason.text == NO_MEMORY, "whoever is busy, it would not fit"
     assert give(cluster, "a", used("GPU-0")) & Aspect.DEVICES, "whoever waits must hear of it"
     assert enough(cluster, part())
     assert enough(cluster, GpuAsk(1))

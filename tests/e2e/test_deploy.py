@@ -257,6 +257,7 @@ def test_it_has_the_rights_that_it_uses_and_no_others(
         _have_volumes_bound(plane, pods)
         eventually(lambda: slow.events("toy-test-1"), 40)
         _evict_somebody(plane, pods)
+        _lock_a_node(plane, pods)
 
     asked = [entry for entry in _audited(audit) if entry["user"]["username"] == IDENTITY]
     refused = [e for e in asked if e["responseStatus"].get("code") in (401, 403)]
@@ -277,6 +278,15 @@ def _evict_somebody(plane: ControlPlane, pods: Pods) -> None:
     eventually(lambda: "deletionTimestamp" in pods.get("in-the-way")["metadata"])
     pods.delete("in-the-way")
     assert pods.wait_bound("urgent") == {"urgent": "crowded"}
+
+
+def _lock_a_node(plane: ControlPlane, pods: Pods) -> None:
+    card = {"id": "GPU-1", "count": 10, "devmem": 16000, "type": "NVIDIA-V100", "health": True}
+    cards = {"hami.io/node-nvidia-register": json.dumps([card])}
+    plane.create_nodes(["of-hami"], annotations=cards, allocatable={GPU: "10"})
+    limits = {GPU: "1", "nvidia.com/gpumem": "4000"}
+    pods.create("part", container={"resources": {"limits": limits}})
+    assert pods.wait_bound("part") == {"part": "of-hami"}
 
 
 def test_default_spreading_needs_only_the_rights_in_its_own_file(

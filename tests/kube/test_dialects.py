@@ -127,7 +127,6 @@ def test_cards_are_counted_by_container_as_kubernetes_counts(
         ([{GPU: 1, CORES: 101}], {}, "a card has 100"),
         ([{GPU: 1, PERCENT: 150}], {}, "a card has 100"),
         ([{GPU: 1, MEM: 1}, {GPU: 1, MEM: 2}], {}, "different amounts"),
-        ([{GPU: 65, MEM: 1}], {}, "no node has more than 64"),
         ([{V + "memory": 1}], {}, "add volcano.sh/vgpu-number: 1"),
         ([{"aliyun.com/gpu-mem": 4}, {"aliyun.com/gpu-mem": 4}], {}, "one container"),
         ([{"aliyun.com/gpu-mem": 4, "aliyun.com/gpu-count": 2}], {}, "gives one card"),
@@ -454,6 +453,17 @@ def test_a_part_of_nobody_knows_which_card_is_one_that_nobody_else_gets(words: J
     assert grant == Grant((use("", 4000),), "hami")
 
 
+def test_more_cards_than_any_node_has_are_not_counted_one_by_one() -> None:
+    for asked in ({GPU: 10**15}, {GPU: 10**15, MEM: 1}, {V + "number": 10**15}):
+        pending = a_pod(asked, {})
+        assert not pending.problem, "it waits for a node with so many, in the usual words"
+        assert pending.request.gpus is not None
+        assert pending.request.gpus.cards == 10**15
+        held = Holding.of(a_pod(asked, {}, node="n1"), "n1", assumed=False).grant
+        assert held is not None
+        assert len(held.uses) == 64
+
+
 def test_alnair_says_itself_what_it_took() -> None:
     foreseen = {"devices": [{"u": A, "mib": 2048, "m": 500, "w": False}], "dialect": "alnair"}
     ours = {"fairlead.dev/assignment": json.dumps(foreseen)}
@@ -512,3 +522,84 @@ def test_what_another_scheduler_understood_need_not_please_us() -> None:
     assert not pod.problem
     assert pod.grant is not None
     assert [u.uuid for u in pod.grant.uses] == [A, A]
+
+
+# -- anything at all -----------------------------------------------------------------------------
+
+#: Words that mean something, among others that do not.
+PIECES = st.sampled_from(
+    [A, B, "NVIDIA", "true", "null", "allocating", "0", "1", "16000", "-1", "1e9", "9" * 40,
+     "_3", ",", ":", ";", "[", "{", "}", "]", '"u"', '"devices"', "\u202e", "é", " ", "%s"]
+)  # fmt: skip
+TEXTS = st.lists(PIECES, max_size=12).map("".join)
+POD_KEYS = (
+    "fairlead.dev/assignment", "fairlead.dev/gpu-share", "hami.io/vgpu-devices-allocated",
+    "hami.io/bind-phase", "volcano.sh/vgpu-ids-new", "ALIYUN_COM_GPU_MEM_IDX",
+    "ALIYUN_COM_GPU_MEM_POD", "ai.centaurus.io/alnair-gpu-id", "run.ai/reserve_for_gpu_index",
+    "gpu-fraction", "gpu-memory", "nvidia.com/use-gputype", "nvidia.com/container.c0.gpus.devices",
+    "nvidia.com/container.c0.gpu-memory.limit",
+)  # fmt: skip
+NODE_KEYS = (
+    "fairlead.dev/inventory", "hami.io/node-nvidia-register", "hami.io/node-handshake",
+    "volcano.sh/node-vgpu-register", "ai.centaurus.io/physical-gpu-uuids",
+    "ai.centaurus.io/vitual-gpu-count",
+)  # fmt: skip
+RESOURCES = (
+    GPU, MEM, CORES, V + "number", V + "memory", "aliyun.com/gpu-mem", "aliyun.com/gpu-count",
+    "alnair/vgpu-memory", "alnair/vgpu-compute",
+)  # fmt: skip
+AMOUNTS = st.dictionaries(st.sampled_from(RESOURCES), st.integers(0, 2**63 - 1), max_size=3)
+
+
+@given(
+    st.dictionaries(st.sampled_from(POD_KEYS), TEXTS, max_size=4),
+    st.dictionaries(st.sampled_from(NODE_KEYS), TEXTS, max_size=3),
+    AMOUNTS,
+    AMOUNTS,
+)
+@settings(max_examples=400)
+def test_whatever_is_written_is_taken_calmly(
+    said: Json, listed: Json, asked: Json, offered: Json
+) -> None:
+    node = a_node(listed, **offered)
+    devices = Devices(1)
+    devices.put(0, node.gpus)
+    bound = a_pod(asked, annotations=said, node="n1")
+    assert not bound.problem
+    before = devices.memory_free.copy(), devices.milli_free.copy(), devices.users.copy()
+    held = Holding.of(bound, "n1", assumed=False).grant
+    if held is not None:
+        devices.occupy(0, "uid", held)
+        assert all(0 <= u.milli <= 1000 and u.memory_mib >= 0 for u in held.uses)
+        devices.release(0, "uid")
+    after = devices.memory_free, devices.milli_free, devices.users
+    assert all((one == other).all() for one, other in zip(before, after, strict=True))
+    pending = a_pod(asked, annotations=said)
+    ask = pending.request.gpus
+    if ask is not None and node.gpus is not None and devices.enough(ask, slice(0, 1))[0]:
+        grant = choose(ask, devices, 0, CardPolicy.PACK)
+        assert grant is not None
+        told(pending, grant, node)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {GPU: 1, MEM: 2**63 - 1}, {V + "number": 1, V + "memory": 2**63 - 1},
+        {"aliyun.com/gpu-mem": 2**63 - 1}, {"alnair/vgpu-memory": 2**63 - 1},
+    ],
+)  # fmt: skip
+def test_memory_beyond_every_card_is_refused_like_any_other(asked: Json) -> None:
+    ask = ask_of(asked)
+    assert ask is not None
+    for node in (hami_node(), volcano_node(), gpushare_node(), alnair_node()):
+        devices = Devices(1)
+        devices.put(0, node.gpus)
+        assert not devices.enough(ask, slice(0, 1))[0]
+
+
+@pytest.mark.parametrize("depth", ["[" * 100_000, '{"devices":[{"x":' + "[" * 100_000])
+def test_deep_nesting_is_taken_calmly(depth: str) -> None:
+    assert grant_of({GPU: 1}, annotations={"fairlead.dev/assignment": depth}) is None
+    node = a_node({"fairlead.dev/inventory": depth, "hami.io/node-nvidia-register": depth})
+    assert node.gpu_problem

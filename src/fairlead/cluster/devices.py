@@ -253,9 +253,10 @@ class Devices:
         """Rows that could serve the whole ask; whole cards that are not known are not judged."""
         unjudged = ~self.known[pick] if ask.dialect == PLAIN else np.zeros_like(self.known[pick])
         ready = self.serve(ask, pick) & ~self.busy(ask, pick)
-        return unjudged | (ready & self._holds_enough(ask, pick))
+        return unjudged | (ready & self.hold_enough(ask, pick))
 
-    def _holds_enough(self, ask: GpuAsk, pick: RowPick) -> npt.NDArray[np.bool_]:
+    def hold_enough(self, ask: GpuAsk, pick: RowPick) -> npt.NDArray[np.bool_]:
+        """Rows with the cards for the whole ask, whoever may be told of it."""
         usable = self.usable(ask, pick)
         if ask.profile:
             slices = np.where(usable, self.room_for(ask.profile, pick), 0).sum(axis=1)

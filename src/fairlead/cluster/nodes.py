@@ -283,6 +283,10 @@ class CardRows:
         """Nodes whose device plugin is still at another pod."""
         return self._devices.busy(ask, self._pick)
 
+    def hold_enough(self, ask: GpuAsk) -> NodeMask:
+        """Nodes with the cards for the whole ask."""
+        return self._devices.hold_enough(ask, self._pick)
+
     def wanted(self, ask: GpuAsk) -> CardMask:
         """Cards of the kind asked for."""
         return self._devices.wanted(ask, self._pick)

@@ -58,7 +58,8 @@ def _missing(ask: GpuAsk, cards: CardRows) -> Iterable[tuple[str, NodeMask, bool
     yield NO_DIALECT, ~cards.serve(ask), False
     wanted = cards.there() & cards.wanted(ask)
     yield NO_MODEL, wanted.sum(axis=1) < (1 if ask.profile else ask.cards), False
-    yield BUSY, cards.busy(ask), False
+    # Only where there is room: on a full node somebody may have to leave.
+    yield BUSY, cards.busy(ask) & cards.hold_enough(ask), False
     if ask.profile:
         yield NO_SLICE, cards.all(), True
         return
@@ -78,7 +79,7 @@ def _told(ask: GpuAsk, cards: CardRows) -> str:
     total = int(there.sum())
     if not cards.serve(ask)[0]:
         return f"its device plugin does not understand requests of {ask.dialect}"
-    if cards.busy(ask)[0]:
+    if (cards.busy(ask) & cards.hold_enough(ask))[0]:
         return "its device plugin is still at another pod and takes one at a time"
     wanted = there & cards.wanted(ask)[0]
     if not wanted.any():
@@ -106,4 +107,6 @@ def _told_of_shares(ask: GpuAsk, cards: CardRows, wanted: NodeMask) -> str:
                     f"{max(largest, 0) / WHOLE:g}")  # fmt: skip
     if need_mib > most_mib:
         told.append(f"asked {need_mib} MiB on one card, at most {max(most_mib, 0)} are free")
-    return "; ".join(told) or f"no {ask.cards} cards have both the share and the memory"
+    return (
+        "; ".join(told) or f"no {ask.cards} cards have the share, the memory and a place for a pod"
+    )

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from fairlead.kube.dialects import kai
 from fairlead.kube.dialects.alnair import Alnair
-from fairlead.kube.dialects.api import Asking, Bound, Dialect, Offering, Part, Telling
+from fairlead.kube.dialects.api import MOST_CARDS, Asking, Bound, Dialect, Offering, Part, Telling
 from fairlead.kube.dialects.gpushare import Gpushare
 from fairlead.kube.dialects.hami import Hami
 from fairlead.kube.dialects.kai import Kai
@@ -69,15 +69,17 @@ def read_ask(asking: Asking) -> GpuAsk | None:
 
 
 def read_ask_of_bound(asking: Asking) -> GpuAsk | None:
-    """The same for a pod that is somewhere already: whoever put it there understood it."""
-    try:
-        return read_ask(asking)
-    except FairleadError:
-        pass
-    try:
-        return _PLAIN.ask(asking)
-    except FairleadError:
-        return None
+    """The same for a pod that is somewhere already: whoever put it there understood it.
+
+    It has no more cards than a node can have, even if it asks for more than there are atoms.
+    """
+    for read in (read_ask, _PLAIN.ask):
+        try:
+            ask = read(asking)
+        except FairleadError:
+            continue
+        return replace(ask, cards=min(ask.cards, MOST_CARDS)) if ask else None
+    return None
 
 
 def read_inventory(offering: Offering) -> tuple[Inventory | None, str]:

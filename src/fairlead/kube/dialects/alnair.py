@@ -15,6 +15,7 @@ from fairlead.kube.dialects.api import (
     Offering,
     Silent,
     Telling,
+    asked_mib,
     checked,
     number,
     only_container,
@@ -46,7 +47,7 @@ class Alnair(Silent):
         percent = part.amounts.get(COMPUTE, 0)
         if percent > 100:
             raise FairleadError(f"it asks for {percent} {COMPUTE}; one card has 100")
-        milli, mib = percent * WHOLE // 100, part.amounts[MEMORY] * _GIB
+        milli, mib = percent * WHOLE // 100, asked_mib(part.amounts[MEMORY], _GIB)
         return GpuAsk(1, whole=False, milli=milli, memory_mib=mib, dialect=self.name)
 
     def inventory(self, offering: Offering) -> Inventory | None:

@@ -8,13 +8,17 @@ decides anything, and nothing here reads a clock.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeVar
+
+import msgspec
+from msgspec.json import Decoder
 
 from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import Card, GpuAsk, Grant, Inventory
 from fairlead.model.pods import Pod
 
 Amounts = Mapping[str, int]
+T = TypeVar("T")
 
 #: The dialect of KAI, which our own agent serves as well.
 KAI = "kai"
@@ -146,17 +150,15 @@ def seats(asking: Asking, resource: str) -> tuple[tuple[int, ...], ...]:
     """Which of the pod's cards each container gets, counted as Kubernetes counts.
 
     Containers and sidecars get their own. What an init container has, the containers after it have
-    again; only the sidecars before it are still there.
+    again; only the sidecars before it are still there. Nobody can be served beyond reason, so then
+    it is left empty.
     """
+    if most_at_once(asking, resource) > MOST_CARDS:
+        return ()
     taken = 0
     found = []
     for part in asking.parts:
         need = part.amounts.get(resource, 0)
-        if need > MOST_CARDS:
-            raise FairleadError(
-                f"container {part.name!r} asks for {need} {resource}; no node has more than "
-                f"{MOST_CARDS} GPUs"
-            )
         found.append(tuple(range(taken, taken + need)))
         taken += 0 if part.brief else need
     return tuple(found)
@@ -184,6 +186,19 @@ def only_container(asking: Asking, resource: str, why: str) -> Part | None:
         names = " and ".join(part.name for part in asked[:2])
         raise FairleadError(f"containers {names} both ask for {resource}; {why}")
     return asked[0] if asked else None
+
+
+def decoded(decoder: Decoder[T], raw: str, where: str) -> T:
+    """JSON of others, however strange."""
+    try:
+        return decoder.decode(raw)
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        raise FairleadError(f"its annotation {where} cannot be read: {error}") from error
+
+
+def asked_mib(amount: int, mib_each: int = 1) -> int:
+    """MiB that were asked for; beyond a million million of them it makes no difference."""
+    return min(amount * mib_each, 1 << 40)
 
 
 def number(text: str) -> int | None:

@@ -10,6 +10,7 @@ from fairlead.kube.dialects.api import (
     Offering,
     Silent,
     Telling,
+    asked_mib,
     number,
     only_container,
 )
@@ -36,8 +37,8 @@ class Gpushare(Silent):
                 f"it asks for {part.amounts[COUNT]} {COUNT}; the device plugin of gpushare gives "
                 "one card to a pod"
             )
-        gib = part.amounts[MEMORY]
-        return GpuAsk(1, whole=False, milli=0, memory_mib=gib * _GIB, dialect=self.name)
+        mib = asked_mib(part.amounts[MEMORY], _GIB)
+        return GpuAsk(1, whole=False, milli=0, memory_mib=mib, dialect=self.name)
 
     def inventory(self, offering: Offering) -> Inventory | None:
         count, total = (offering.allocatable.get(name, 0) for name in (COUNT, MEMORY))

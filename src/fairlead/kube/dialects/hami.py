@@ -21,6 +21,7 @@ from fairlead.kube.dialects.api import (
     Silent,
     Telling,
     checked,
+    decoded,
     number,
 )
 from fairlead.model.errors import FairleadError
@@ -72,7 +73,9 @@ class Hami(Silent):
         raw = offering.annotations.get(REGISTER)
         if raw is None or offering.annotations.get(HANDSHAKE, "").startswith("Deleted"):
             return None
-        found = _from_json(raw) if raw.lstrip().startswith("[") else _from_colons(raw)
+        found = (
+            decoded(_devices, raw, REGISTER) if raw.lstrip().startswith("[") else _from_colons(raw)
+        )
         cards = checked([_card(device, place) for place, device in enumerate(found)], REGISTER)
         spoken = frozenset({self.name})
         return Inventory(cards, dialects=spoken, one_at_a_time=spoken | {PLAIN})
@@ -103,13 +106,6 @@ class Hami(Silent):
 
 def rfc3339(now_s: int) -> str:
     return datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _from_json(raw: str) -> list[_Device]:
-    try:
-        return _devices.decode(raw)
-    except msgspec.DecodeError as error:
-        raise FairleadError(f"its annotation {REGISTER} cannot be read: {error}") from error
 
 
 def _from_colons(raw: str) -> list[_Device]:

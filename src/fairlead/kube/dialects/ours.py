@@ -26,6 +26,7 @@ from fairlead.kube.dialects.api import (
     Silent,
     Telling,
     checked,
+    decoded,
 )
 from fairlead.kube.dialects.nvidia import Nvidia
 from fairlead.model.errors import FairleadError, QuantityError
@@ -115,19 +116,15 @@ class Ours(Silent):
         raw = offering.annotations.get(INVENTORY)
         if raw is None:
             return None
-        try:
-            found = _inventories.decode(raw)
-        except msgspec.DecodeError as error:
-            raise FairleadError(f"its annotation {INVENTORY} cannot be read: {error}") from error
-        return _checked(found)
+        return _checked(decoded(_inventories, raw, INVENTORY))
 
     def grant(self, bound: Bound) -> Grant | None:
         raw = bound.annotations.get(ASSIGNMENT)
         if raw is None:
             return None
         try:
-            found = _assignments.decode(raw)
-        except msgspec.DecodeError:
+            found = decoded(_assignments, raw, ASSIGNMENT)
+        except FairleadError:
             return None  # nobody's word but ours counts, and this is not ours
         uses = found.devices
         if not 0 < len(uses) <= MOST_CARDS or any(use.start + use.slices > 8 for use in uses):

@@ -13,6 +13,8 @@ from fairlead.kube.dialects.api import (
     Bound,
     Part,
     Telling,
+    asked_mib,
+    most_at_once,
     number,
     seats,
     told_apart,
@@ -62,16 +64,15 @@ def read_ask(asking: Asking, words: Words, dialect: str) -> GpuAsk | None:
             f"{words.count} the same amounts"
         )
     (milli, memory_mib, memory_milli) = each.pop()
-    found = seats(asking, words.count)
     return GpuAsk(
-        cards=1 + max(seat for container in found for seat in container),
+        cards=most_at_once(asking, words.count),
         # All of the compute means nobody else on the card.
         whole=milli == WHOLE,
         milli=milli,
         memory_mib=memory_mib,
         memory_milli=memory_milli,
         dialect=dialect,
-        containers=told_apart(found),
+        containers=told_apart(seats(asking, words.count)),
     )
 
 
@@ -79,7 +80,7 @@ def _each(part: Part, words: Words) -> Each:
     percent, cores = (
         _percent(part, word) for word in (words.percentage, words.cores)
     )  # fmt: skip
-    memory_mib = part.amounts.get(words.memory, 0)
+    memory_mib = asked_mib(part.amounts.get(words.memory, 0))
     if memory_mib and percent:
         raise FairleadError(
             f"container {part.name!r} asks for {words.memory} and for {words.percentage}; "
