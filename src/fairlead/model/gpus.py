@@ -6,6 +6,11 @@ from dataclasses import dataclass, field
 WHOLE = 1000
 #: The dialect of `nvidia.com/gpu`, which every node with GPUs understands.
 PLAIN = "nvidia"
+#: The slowest NVLink, one way; paths over PCIe count less, whatever their bus could do.
+NVLINK_GBPS = 18
+
+#: GB/s between each two cards, by position.
+Links = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +46,13 @@ class Inventory:
     """The cards of a node, what joins them, and in which dialects its device plugin is told."""
 
     cards: tuple[Card, ...] = ()
-    #: GB/s between each two cards, by position; empty where nobody says.
-    links: tuple[tuple[int, ...], ...] = ()
+    #: Empty where nobody says.
+    links: Links = ()
     #: Cards of nodes with the same clique are joined by NVLink.
     clique: str = ""
     dialects: frozenset[str] = frozenset()
+    #: False where labels tell what kind of cards there are, but not which: they are only counted.
+    named: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +76,8 @@ class GpuAsk:
     never: frozenset[str] = frozenset()
     #: Cards that work as one: they should be joined well.
     together: int = 1
+    #: Only cards that NVLink joins in one ring.
+    linked: bool = False
     dialect: str = PLAIN
 
 

@@ -19,9 +19,8 @@ class CardPolicy(StrEnum):
 def choose(ask: GpuAsk, devices: Devices, row: int, policy: CardPolicy) -> Grant | None:
     """The cards, or None if the node cannot serve the ask after all."""
     inventory = devices.inventories.get(row)
-    if inventory is None:
-        # Somebody else chooses; inside the pod they are the first ones.
-        return Grant((CardUse(""),) * ask.cards, ask.dialect) if ask.whole else None
+    if inventory is None or not inventory.named:
+        return _counted(ask)
     if ask.profile:
         uses = _slices(ask, devices, row)
     elif ask.whole:
@@ -29,6 +28,13 @@ def choose(ask: GpuAsk, devices: Devices, row: int, policy: CardPolicy) -> Grant
     else:
         uses = _shares(ask, devices, row, inventory, policy)
     return Grant(tuple(uses), ask.dialect) if uses is not None else None
+
+
+def _counted(ask: GpuAsk) -> Grant | None:
+    """Somebody else chooses; inside the pod they are the first ones."""
+    if ask.profile:
+        return Grant((CardUse("", False, 0, 0, ask.profile),) * ask.cards, ask.dialect)
+    return Grant((CardUse(""),) * ask.cards, ask.dialect) if ask.whole else None
 
 
 def _usable(ask: GpuAsk, devices: Devices, row: int) -> list[int]:
@@ -42,7 +48,7 @@ def _whole(
     slots = _usable(ask, devices, row)
     if len(slots) - int(devices.elsewhere[row]) < ask.cards:
         return None
-    chosen = best_set(slots, ask.cards, inventory)
+    chosen = best_set(slots, ask.cards, inventory, ask.cards if ask.linked else ask.together)
     cards = [inventory.cards[slot] for slot in chosen]
     return [CardUse(card.uuid, memory_mib=card.memory_mib) for card in cards]
 
