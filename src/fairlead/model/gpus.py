@@ -21,6 +21,12 @@ class MigProfile:
     slices: int
     starts: tuple[int, ...]
 
+    @property
+    def compute(self) -> int:
+        """Compute slices, which its name tells: 3 of a 3g.40gb; its length where it does not."""
+        number = self.name.partition("g.")[0]
+        return int(number) if number.isascii() and number.isdigit() else self.slices
+
     def masks(self) -> tuple[int, ...]:
         """The memory slices that it takes at each place, as bits."""
         return tuple(((1 << self.slices) - 1) << start for start in self.starts)
