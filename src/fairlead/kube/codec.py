@@ -5,7 +5,7 @@ the bytes they came in, and pods whose bytes are equal share one `PodRequest`: t
 writes equal objects equally, so a thousand replicas are understood once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -19,6 +19,7 @@ from fairlead.kube.requests import (
     StatusParts,
     read_request,
     read_usage,
+    tensor_parallel_size,
 )
 from fairlead.model.errors import FairleadError, QuantityError
 from fairlead.model.gpus import Inventory
@@ -42,6 +43,8 @@ class _Container(msgspec.Struct, rename="camel", gc=False):
     name: str = ""
     resources: Raw = Raw()
     ports: Raw = Raw()
+    env: Raw = Raw()
+    args: Raw = Raw()
     restart_policy: str | None = None
 
 
@@ -244,7 +247,17 @@ def _request_parts(meta: Meta, spec: _PodSpec) -> RequestParts:
         overhead=bytes(spec.overhead),
         pod_level=bytes(spec.resources),
         gpu_words=tuple((k, said[k]) for k in sorted(dialects.KEYS.intersection(said))),
+        as_one=_as_one(spec.containers or ()),
     )
+
+
+def _as_one(containers: Sequence[_Container]) -> int:
+    """The tensor-parallel size, if it says one; only pods with GPUs are looked at."""
+    if not any(b"gpu" in bytes(each.resources) for each in containers):
+        return 0
+    return tensor_parallel_size(
+        [bytes(each.env) for each in containers], bytes(containers[0].args)
+    )  # fmt: skip
 
 
 def _container(wire: _Container) -> ContainerParts:

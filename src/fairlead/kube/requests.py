@@ -1,7 +1,8 @@
 """What a pod asks for, read from the JSON of the parts that say so."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from fairlead.kube import dialects
 from fairlead.model import resources
 from fairlead.model.errors import FairleadError
+from fairlead.model.gpus import GpuAsk
 from fairlead.model.pods import (
     ANY_ADDRESS,
     Amounts,
@@ -53,10 +55,20 @@ class RequestParts:
     namespace: str = ""
     #: Annotations that say something about GPUs.
     gpu_words: tuple[tuple[str, str], ...] = ()
+    #: How many GPUs work as one, if it says so.
+    as_one: int = 0
 
 
 class _Resources(msgspec.Struct, rename="camel"):
     requests: dict[str, str] | None = None
+
+
+_SIZE_VARIABLE, _SIZE_ARGUMENT = "TENSOR_PARALLEL_SIZE", "--tensor-parallel-size"
+
+
+class _Variable(msgspec.Struct):
+    name: str = ""
+    value: str = ""
 
 
 class _Port(msgspec.Struct, rename="camel"):
@@ -125,7 +137,7 @@ def read_request(parts: RequestParts) -> PodRequest:
     needs = _needs(parts)
     return PodRequest(
         resources=resources.total(needs),
-        gpus=dialects.read_ask(_asking(parts, needs)),
+        gpus=_together(dialects.read_ask(_asking(parts, needs)), parts.as_one),
         scored=resources.scored(needs),
         node_selector=tuple(sorted(_json(parts.node_selector, dict[str, str], {}).items())),
         node_terms=_terms(parts.node_affinity),
@@ -145,6 +157,34 @@ def _asking(parts: RequestParts, needs: resources.Needs) -> dialects.Asking:
         names=[p.name for p in (*(p for p in parts.init if p.sidecar), *parts.containers)],
         annotations=dict(parts.gpu_words),
     )
+
+
+def _together(ask: GpuAsk | None, as_one: int) -> GpuAsk | None:
+    """Whole cards work as one unless the pod says in which groups."""
+    if ask is None or not ask.whole or ask.cards < 2:
+        return ask
+    return replace(ask, together=min(as_one or ask.cards, ask.cards))
+
+
+def tensor_parallel_size(environments: Iterable[bytes], args: bytes) -> int:
+    """As model servers are told: a variable of any container, or an argument of the first one.
+
+    0 where nothing is said, or no number: that is between the pod and its program.
+    """
+    for env in environments:
+        if _SIZE_VARIABLE.encode() in env:
+            for each in _json(env, list[_Variable], []):
+                if each.name == _SIZE_VARIABLE and (size := _size(each.value)):
+                    return size
+    if _SIZE_ARGUMENT.encode() not in args:
+        return 0
+    # `--flag=4` or `--flag 4`: both are words in a row.
+    words = [word for arg in _json(args, list[str], []) for word in arg.split("=", 1)]
+    return next((_size(after) for word, after in pairwise(words) if word == _SIZE_ARGUMENT), 0)
+
+
+def _size(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 4 else 0
 
 
 def _pod_terms(raw: bytes, own_namespace: str) -> tuple[PodTerm, ...]:
