@@ -6,6 +6,9 @@ card it is overdrawn until one of them goes, and nothing new is placed there mea
 
 Cards are known by uuid. A use of a card that the row does not have (lost, or not ours to choose)
 counts against the row as one card that somebody else picked.
+
+Labels may tell what kind of cards a row has, but not which (an inventory that is not `named`). Such
+cards have a model and links, but they are not `there`: they are counted, never given one by one.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,8 +16,20 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from fairlead.cluster.arrays import PerNode, RowPick
-from fairlead.model.gpus import PLAIN, WHOLE, Card, CardUse, GpuAsk, Grant, Inventory, MigProfile
+from fairlead.cluster import rings
+from fairlead.cluster.arrays import NodeMask, PerNode, RowPick
+from fairlead.model.gpus import (
+    PLAIN,
+    WHOLE,
+    Card,
+    CardUse,
+    GpuAsk,
+    Grant,
+    Inventory,
+    Links,
+    MigProfile,
+)
+from fairlead.model.machines import is_model
 
 Cards = npt.NDArray[np.int64]  # (rows, slots) an amount of something
 CardMask = npt.NDArray[np.bool_]  # (rows, slots)
@@ -48,6 +63,9 @@ class Devices:
         #: Dialects that a row is told in, as bits.
         self._dialects: PerNode = np.zeros(rows, dtype=np.int64)
         self._dialect_code: dict[str, int] = {}
+        #: What joins the cards of a row, as a number; -1 where nobody says.
+        self._wiring: PerNode = np.full(rows, -1, dtype=np.int64)
+        self._wiring_code: dict[Links, int] = {}
         self.inventories: dict[int, Inventory] = {}
         self._slot_of: dict[int, dict[str, int]] = {}
         self._model_code: dict[str, int] = {}
@@ -84,6 +102,7 @@ class Devices:
         self.elsewhere = np.concatenate([self.elsewhere, np.zeros(extra, dtype=np.int64)])
         self.known = np.concatenate([self.known, np.zeros(extra, dtype=np.bool_)])
         self._dialects = np.concatenate([self._dialects, np.zeros(extra, dtype=np.int64)])
+        self._wiring = np.concatenate([self._wiring, np.full(extra, -1, dtype=np.int64)])
 
     def code(self, model: str) -> int:
         """A number for the model, the same for equal names; -2 if no card is one."""
@@ -100,16 +119,25 @@ class Devices:
         while len(inventory.cards) > self._slots:
             self._widen()
         self.inventories[row] = inventory
-        self.known[row] = True
+        self.known[row] = inventory.named
+        if inventory.links:
+            codes = self._wiring_code
+            self._wiring[row] = codes.setdefault(inventory.links, len(codes))
         for dialect in inventory.dialects:
             code = self._dialect_code.setdefault(dialect, len(self._dialect_code))
             self._dialects[row] |= 1 << code
-        self._slot_of[row] = {card.uuid: slot for slot, card in enumerate(inventory.cards)}
         for slot, card in enumerate(inventory.cards):
-            self.there[row, slot] = card.healthy
             code = self._model_code.setdefault(card.model, len(self._model_code))
             self.model[row, slot] = code
-            self.memory[row, slot] = self.memory_free[row, slot] = card.memory_mib
+            self.memory[row, slot] = card.memory_mib
+        if inventory.named:
+            self._write_cards(row, inventory.cards)
+
+    def _write_cards(self, row: int, cards: Sequence[Card]) -> None:
+        self._slot_of[row] = {card.uuid: slot for slot, card in enumerate(cards)}
+        for slot, card in enumerate(cards):
+            self.there[row, slot] = card.healthy
+            self.memory_free[row, slot] = card.memory_mib
             self.milli_free[row, slot] = WHOLE
             if card.mig:
                 codes = self._geometry_code
@@ -121,6 +149,7 @@ class Devices:
         self.elsewhere[row] = 0
         self.known[row] = False
         self._dialects[row] = 0
+        self._wiring[row] = -1
         self.inventories.pop(row, None)
         self._slot_of.pop(row, None)
 
@@ -207,12 +236,38 @@ class Devices:
         found: CardMask = self.there[pick] & (self.users[pick] == 0)
         return found
 
-    def enough(self, ask: GpuAsk, pick: RowPick) -> npt.NDArray[np.bool_]:
-        """Rows that could serve the whole ask; whole cards that are not known are not judged."""
-        unjudged = ~self.known[pick] if ask.dialect == PLAIN else np.zeros_like(self.known[pick])
-        return unjudged | (self.serve(ask, pick) & self._holds_enough(ask, pick))
+    def enough(self, ask: GpuAsk, pick: RowPick) -> NodeMask:
+        """Rows that could serve the whole ask; cards that are not known are not counted here."""
+        found: NodeMask = self.serve(ask, pick) & self._holds_enough(ask, pick)
+        if ask.dialect == PLAIN:
+            found = np.where(self.known[pick], found, self.of_kind(ask, pick))
+        return found & self.joined(ask, pick) if ask.linked else found
 
-    def _holds_enough(self, ask: GpuAsk, pick: RowPick) -> npt.NDArray[np.bool_]:
+    def of_kind(self, ask: GpuAsk, pick: RowPick) -> NodeMask:
+        """Rows whose cards are of the kind asked for, as far as anybody says which kind it is."""
+        if not (ask.models or ask.only or ask.never):
+            return np.ones_like(self.known[pick])
+        of_kind: PerNode = (self.wanted(ask, pick) & (self.model[pick] >= 0)).sum(axis=1)
+        return of_kind > 0
+
+    def joined(self, ask: GpuAsk, pick: RowPick, *, among: CardMask | None = None) -> NodeMask:
+        """Rows where NVLink joins as many of the usable cards (or of these) as are asked for.
+
+        Where somebody else chooses the cards, any that many of them have to be joined.
+        """
+        usable = self.usable(ask, pick) if among is None else among
+        wiring, known = self._wiring[pick], self.known[pick]
+        found: NodeMask = np.zeros_like(known)
+        for links, code in self._wiring_code.items():
+            counted = (wiring == code) & ~known
+            listed = (wiring == code) & known
+            if counted.any():
+                found[counted] = rings.always_joined(links, ask.cards)
+            if listed.any():
+                found[listed] = rings.joined(links, usable[listed], ask.cards)
+        return found
+
+    def _holds_enough(self, ask: GpuAsk, pick: RowPick) -> NodeMask:
         usable = self.usable(ask, pick)
         if ask.profile:
             slices = np.where(usable, self.room_for(ask.profile, pick), 0).sum(axis=1)
@@ -230,7 +285,11 @@ class Devices:
         """Cards of the kind that is asked for."""
         wanted: CardMask = np.ones_like(self.there[pick])
         if ask.models:
-            codes = [self.code(model) for model in ask.models]
+            codes = [
+                code
+                for model, code in self._model_code.items()
+                if any(is_model(model, wish) for wish in ask.models)
+            ]
             wanted &= np.isin(self.model[pick], codes)
         if ask.only or ask.never:
             wanted &= self._by_name(ask, pick)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from fairlead.kube.dialects import discovery
 from fairlead.kube.dialects.api import Asking, Dialect, Offering
 from fairlead.kube.dialects.nvidia import Nvidia
 from fairlead.kube.dialects.ours import Ours
@@ -34,8 +35,9 @@ def read_ask(asking: Asking) -> GpuAsk | None:
 
 
 def read_inventory(offering: Offering) -> Inventory | None:
-    """The node's cards one by one, if anybody lists them."""
-    return next(filter(None, (dialect.inventory(offering) for dialect in DIALECTS)), None)
+    """The node's cards one by one if anybody lists them, else what its labels tell of them."""
+    found = next(filter(None, (dialect.inventory(offering) for dialect in DIALECTS)), None)
+    return discovery.counted(offering) if found is None else discovery.completed(found, offering)
 
 
 def read_grant(annotations: Mapping[str, str]) -> Grant | None:
