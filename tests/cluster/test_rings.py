@@ -1,6 +1,6 @@
 """Rings among cards, against trying all of them."""
 
-from itertools import combinations, pairwise, permutations
+from itertools import combinations
 
 import numpy as np
 from hypothesis import given, settings
@@ -8,30 +8,8 @@ from hypothesis import strategies as st
 
 from fairlead.cluster.rings import Rings, always_joined, even, joined, rings_of
 from fairlead.model.gpus import NVLINK_GBPS, Links
-from fairlead.model.machines import all_joined, links_of
-
-CUBE_MESH = links_of("Tesla-V100-SXM2-32GB", 8)
-PCIE = links_of("NVIDIA-L40S", 8, "g6e.48xlarge")
-
-
-@st.composite
-def wirings(draw: st.DrawFn, most: int = 5) -> Links:
-    cards = draw(st.integers(2, most))
-    gbps = {pair: draw(st.sampled_from([0, 10, 25, 50])) for pair in combinations(range(cards), 2)}
-    return tuple(
-        tuple(gbps.get((min(a, b), max(a, b)), 0) for b in range(cards)) for a in range(cards)
-    )
-
-
-def slowest_of_best_ring(links: Links, cards: tuple[int, ...]) -> int:
-    """All orders around the table."""
-    if len(cards) < 2:
-        return 0
-    first, *others = cards
-    return max(
-        min(links[a][b] for a, b in pairwise((first, *order, first)))
-        for order in permutations(others)
-    )
+from fairlead.model.machines import all_joined
+from wirings import CUBE_MESH, PCIE, slowest_of_best_ring, wirings
 
 
 @settings(deadline=None, max_examples=50)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster.test_rings import CUBE_MESH, PCIE, slowest_of_best_ring, wirings
 from fairlead.model.gpus import Card, Inventory, Links
 from fairlead.model.machines import all_joined
 from fairlead.placement.links import best_set
+from wirings import CUBE_MESH, PCIE, slowest_of_best_ring, wirings
 
 
 def machine(links: Links, numa: str = "") -> Inventory:

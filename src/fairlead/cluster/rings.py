@@ -74,7 +74,8 @@ class Rings:
         return closed
 
 
-@lru_cache(maxsize=64)
+# Two megabytes for sixteen cards.
+@lru_cache(maxsize=16)
 def rings_of(links: Links) -> Rings:
     return Rings(links)
 

@@ -1,9 +1,9 @@
 """Where on which card a MIG slice is cut.
 
 A slice goes where the least is lost for others: for each kind of slice, the places that are no
-longer free, counted by the compute that they would have given. Among equals the fullest card is
-best, then the lowest place. No guess about who comes next is needed; on mixes of large and of
-small slices this accepts as much as the best rule made for either (`bench/mig.py`).
+longer free, counted by the compute that they would have given. Among equals the card that is worth
+least to others is best, then the lowest place. No guess about who comes next is needed; on mixes of
+large and of small slices this accepts as much as the best rule made for either (`bench/mig.py`).
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ Cut = tuple[Kinds, int]
 def slice_place(profile: str, cards: Mapping[int, Cut]) -> tuple[int, int, int] | None:
     """Slot, first slice and length of the place where the least is lost; None if there is none."""
     places = (
-        (lost, -used.bit_count(), start, slot, length)
+        (lost, _worth(kinds, used), start, slot, length)
         for slot, (kinds, used) in cards.items()
         for lost, start, length in _best_place(profile, kinds, used)
     )
@@ -48,4 +48,17 @@ def _best_place(profile: str, kinds: Kinds, used: int) -> tuple[tuple[int, int, 
 @lru_cache(maxsize=1 << 14)
 def _worth(kinds: Kinds, used: int) -> int:
     """Compute slices of all places that are still free, each kind of slice by itself."""
-    return sum(kind.compute for kind in kinds for mask in kind.masks() if not used & mask)
+    usual = _usual(kinds)
+    return sum(kind.compute for kind in usual for mask in kind.masks() if not used & mask)
+
+
+@lru_cache(maxsize=256)
+def _usual(kinds: Kinds) -> Kinds:
+    """Of kinds with the same compute only the shortest: few ask for more memory than goes with it.
+
+    To keep places for them all the same costs more of the others than it saves of these.
+    """
+    shortest: dict[int, MigProfile] = {}
+    for kind in sorted(kinds, key=lambda kind: (kind.slices, kind.name)):
+        shortest.setdefault(kind.compute, kind)
+    return tuple(shortest.values())
