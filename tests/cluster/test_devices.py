@@ -4,7 +4,9 @@ import pytest
 
 from builders import a_node, a_pod
 from fairlead.cluster.cluster import Cluster
-from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory, MigProfile
+from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory, Links, MigProfile
+from fairlead.model.machines import all_joined, links_of
+from fairlead.placement.cards import CardPolicy, choose
 
 ONE, TWO, THREE = (
     MigProfile("1g.10gb", 1, (0, 1, 2, 3, 4, 5, 6)),
@@ -145,3 +147,93 @@ def test_models() -> None:
     cluster = cluster_of(cards(2))
     assert enough(cluster, GpuAsk(2, models=frozenset({"H100", "H200"})))
     assert not enough(cluster, GpuAsk(1, models=frozenset({"A100"})))
+
+
+@pytest.mark.parametrize(
+    ("wish", "fits"), [("H100", True), ("h100-80gb", True), ("H200", False), ("H10", False)]
+)
+def test_models_are_known_by_some_of_their_words(wish: str, fits: bool) -> None:
+    listed = Inventory((Card("GPU-0", 0, "NVIDIA H100 80GB HBM3", 81559),))
+    assert enough(cluster_of(listed), GpuAsk(1, models=frozenset({wish}))) is fits
+
+
+# -- cards that labels tell of ---------------------------------------------------------------------
+
+CUBE_MESH = links_of("Tesla-V100-SXM2-32GB", 8)
+
+
+def counted(count: int, model: str = "NVIDIA-H100-80GB-HBM3", links: Links = ()) -> Inventory:
+    return Inventory(
+        tuple(Card("", n, model, 81559) for n in range(count)), links, named=False
+    )  # fmt: skip
+
+
+def test_cards_that_are_counted_have_a_model_but_are_not_shared() -> None:
+    cluster = cluster_of(counted(8))
+    assert enough(cluster, GpuAsk(8))
+    assert enough(cluster, GpuAsk(2, models=frozenset({"H100"})))
+    assert not enough(cluster, GpuAsk(2, models=frozenset({"A100"})))
+    assert not enough(cluster, share(500))
+    assert not enough(cluster, GpuAsk(1, only=frozenset({"GPU-0"})))
+    assert not cluster.columns.devices.known[0]
+
+
+def test_a_pod_on_counted_cards_is_told_no_names() -> None:
+    cluster = cluster_of(counted(8))
+    grant = choose(GpuAsk(2), cluster.columns.devices, 0, CardPolicy.PACK)
+    assert grant == Grant((CardUse(""), CardUse("")))
+    sliced = GpuAsk(1, False, 0, profile="1g.10gb")
+    told = choose(sliced, cluster.columns.devices, 0, CardPolicy.PACK)
+    assert told == Grant((CardUse("", False, 0, 0, "1g.10gb"),)), "its kubelet has cut slices"
+
+
+def test_a_model_is_refused_where_nobody_says_what_there_is() -> None:
+    cluster = Cluster()
+    cluster.put_node(a_node("n1", gpus=8))
+    assert enough(cluster, GpuAsk(8))
+    assert not enough(cluster, GpuAsk(1, models=frozenset({"H100"})))
+
+
+def test_cards_that_are_listed_at_last_know_their_pods() -> None:
+    cluster = cluster_of(counted(2))
+    cluster.confirm(a_pod("a", uid="a", node="n1", request_gpus=GpuAsk(1)))
+    cluster.put_node(a_node("n1", gpus=0, gpus_listed=cards(2)))
+    assert not enough(cluster, GpuAsk(2))
+    assert enough(cluster, GpuAsk(1))
+    cluster.put_node(a_node("n1", gpus=0, gpus_listed=counted(2)))
+    assert not enough(cluster, share(500)), "and the names are gone with the list"
+
+
+# -- links -----------------------------------------------------------------------------------------
+
+
+def linked(count: int) -> GpuAsk:
+    return GpuAsk(count, linked=True)
+
+
+def test_nvlink_between_free_cards() -> None:
+    mesh = Inventory(cards(8).cards, CUBE_MESH)
+    cluster = cluster_of(mesh)
+    assert all(enough(cluster, linked(count)) for count in range(2, 9))
+    for taken in (1, 2, 3, 4):  # 0 is joined to none of 5, 6 and 7
+        give(cluster, f"p{taken}", CardUse(f"GPU-{taken}"))
+    assert enough(cluster, GpuAsk(4))
+    assert enough(cluster, linked(3))
+    assert not enough(cluster, linked(4))
+    grant = choose(linked(3), cluster.columns.devices, 0, CardPolicy.PACK)
+    assert grant is not None
+    assert [use.uuid for use in grant.uses] == ["GPU-5", "GPU-6", "GPU-7"]
+
+
+@pytest.mark.parametrize(
+    ("links", "fit"),
+    [
+        pytest.param((), [], id="nobody says"),
+        pytest.param(links_of("L40S", 8), [], id="PCIe"),
+        pytest.param(all_joined(8), [2, 3, 4, 5, 6, 7, 8], id="a switch"),
+        pytest.param(CUBE_MESH, [6, 7, 8], id="any six of a cube mesh, but not any five"),
+    ],
+)
+def test_nvlink_between_cards_that_somebody_else_chooses(links: Links, fit: list[int]) -> None:
+    cluster = cluster_of(counted(8, links=links))
+    assert [count for count in range(2, 10) if enough(cluster, linked(count))] == fit

@@ -64,7 +64,7 @@ def parts(dialect: str, cards: int = 1, **more: Any) -> GpuAsk:
          parts("hami", memory_mib=1, unlike=("1080",))),
         ([{GPU: 1, MEM: 1}], {"nvidia.com/use-gpuuuid": A, "nvidia.com/nouse-gpuuuid": f"{B},{C}"},
          parts("hami", memory_mib=1, only=frozenset({A}), never=frozenset({B, C}))),
-        ([{GPU: 2}], {}, GpuAsk(2)),
+        ([{GPU: 2}], {}, GpuAsk(2, together=2)),
         ([{V + "number": 1, V + "memory": 3000, V + "cores": 20}], {},
          parts("volcano", memory_mib=3000, milli=200)),
         ([{V + "number": 2, V + "memory-percentage": 25}], {},

@@ -6,6 +6,9 @@ card it is overdrawn until one of them goes, and nothing new is placed there mea
 
 Cards are known by uuid. A use of a card that the row does not have (lost, or not ours to choose)
 counts against the row as one card that somebody else picked.
+
+Labels may tell what kind of cards a row has, but not which (an inventory that is not `named`). Such
+cards have a model and links, but they are not `there`: they are counted, never given one by one.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,8 +16,20 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from fairlead.cluster.arrays import PerNode, RowPick
-from fairlead.model.gpus import PLAIN, WHOLE, Card, CardUse, GpuAsk, Grant, Inventory, MigProfile
+from fairlead.cluster import rings
+from fairlead.cluster.arrays import NodeMask, PerNode, RowPick
+from fairlead.model.gpus import (
+    PLAIN,
+    WHOLE,
+    Card,
+    CardUse,
+    GpuAsk,
+    Grant,
+    Inventory,
+    Links,
+    MigProfile,
+)
+from fairlead.model.machines import is_model
 
 Cards = npt.NDArray[np.int64]  # (rows, slots) an amount of something
 CardMask = npt.NDArray[np.bool_]  # (rows, slots)
@@ -55,6 +70,9 @@ class Devices:
         self._first_fit: PerNode = np.zeros(rows, dtype=np.int64)
         self._pending: PerNode = np.zeros(rows, dtype=np.int64)
         self._dialect_code: dict[str, int] = {}
+        #: What joins the cards of a row, as a number; -1 where nobody says.
+        self._wiring: PerNode = np.full(rows, -1, dtype=np.int64)
+        self._wiring_code: dict[Links, int] = {}
         self.inventories: dict[int, Inventory] = {}
         self._slot_of: dict[int, dict[str, int]] = {}
         self._model_code: dict[str, int] = {}
@@ -93,6 +111,7 @@ class Devices:
         for name in _ROW_BITS:
             more = np.zeros(extra, dtype=np.int64)
             setattr(self, name, np.concatenate([getattr(self, name), more]))
+        self._wiring = np.concatenate([self._wiring, np.full(extra, -1, dtype=np.int64)])
 
     def code(self, model: str) -> int:
         """A number for the model, the same for equal names; -2 if no card is one."""
@@ -109,19 +128,28 @@ class Devices:
         while len(inventory.cards) > self._slots:
             self._widen()
         self.inventories[row] = inventory
-        self.known[row] = True
+        self.known[row] = inventory.named
         self._dialects[row] = self._bits(inventory.dialects)
         self._one_at_a_time[row] = self._bits(inventory.one_at_a_time)
         self._first_fit[row] = self._bits(inventory.first_fit)
-        # Some dialects know a card by its index only.
-        by_index = {str(card.index): slot for slot, card in enumerate(inventory.cards)}
-        by_uuid = {card.uuid: slot for slot, card in enumerate(inventory.cards)}
-        self._slot_of[row] = by_index | by_uuid
+        if inventory.links:
+            codes = self._wiring_code
+            self._wiring[row] = codes.setdefault(inventory.links, len(codes))
         for slot, card in enumerate(inventory.cards):
-            self.there[row, slot] = card.healthy
             code = self._model_code.setdefault(card.model, len(self._model_code))
             self.model[row, slot] = code
-            self.memory[row, slot] = self.memory_free[row, slot] = card.memory_mib
+            self.memory[row, slot] = card.memory_mib
+        if inventory.named:
+            self._write_cards(row, inventory.cards)
+
+    def _write_cards(self, row: int, cards: Sequence[Card]) -> None:
+        # Some dialects know a card by its index only.
+        by_index = {str(card.index): slot for slot, card in enumerate(cards)}
+        by_uuid = {card.uuid: slot for slot, card in enumerate(cards)}
+        self._slot_of[row] = by_index | by_uuid
+        for slot, card in enumerate(cards):
+            self.there[row, slot] = card.healthy
+            self.memory_free[row, slot] = card.memory_mib
             self.milli_free[row, slot] = WHOLE
             self.sharers[row, slot] = card.sharers
             if card.mig:
@@ -135,6 +163,7 @@ class Devices:
         self.known[row] = False
         for name in _ROW_BITS:
             getattr(self, name)[row] = 0
+        self._wiring[row] = -1
         self.inventories.pop(row, None)
         self._slot_of.pop(row, None)
 
@@ -249,13 +278,39 @@ class Devices:
         found: CardMask = self.there[pick] & (self.users[pick] == 0)
         return found
 
-    def enough(self, ask: GpuAsk, pick: RowPick) -> npt.NDArray[np.bool_]:
-        """Rows that could serve the whole ask; whole cards that are not known are not judged."""
-        unjudged = ~self.known[pick] if ask.dialect == PLAIN else np.zeros_like(self.known[pick])
+    def enough(self, ask: GpuAsk, pick: RowPick) -> NodeMask:
+        """Rows that could serve the whole ask; cards that are not known are not counted here."""
         ready = self.serve(ask, pick) & ~self.busy(ask, pick)
-        return unjudged | (ready & self.hold_enough(ask, pick))
+        found: NodeMask = ready & self.hold_enough(ask, pick)
+        if ask.dialect == PLAIN:
+            found = np.where(self.known[pick], found, self.of_kind(ask, pick))
+        return found & self.joined(ask, pick) if ask.linked else found
 
-    def hold_enough(self, ask: GpuAsk, pick: RowPick) -> npt.NDArray[np.bool_]:
+    def of_kind(self, ask: GpuAsk, pick: RowPick) -> NodeMask:
+        """Rows whose cards are of the kind asked for, as far as anybody says which kind it is."""
+        if not (ask.models or ask.like or ask.unlike or ask.only or ask.never):
+            return np.ones_like(self.known[pick])
+        of_kind: PerNode = (self.wanted(ask, pick) & (self.model[pick] >= 0)).sum(axis=1)
+        return of_kind > 0
+
+    def joined(self, ask: GpuAsk, pick: RowPick, *, among: CardMask | None = None) -> NodeMask:
+        """Rows where NVLink joins as many of the usable cards (or of these) as are asked for.
+
+        Where somebody else chooses the cards, any that many of them have to be joined.
+        """
+        usable = self.usable(ask, pick) if among is None else among
+        wiring, known = self._wiring[pick], self.known[pick]
+        found: NodeMask = np.zeros_like(known)
+        for links, code in self._wiring_code.items():
+            counted = (wiring == code) & ~known
+            listed = (wiring == code) & known
+            if counted.any():
+                found[counted] = rings.always_joined(links, ask.cards)
+            if listed.any():
+                found[listed] = rings.joined(links, usable[listed], ask.cards)
+        return found
+
+    def hold_enough(self, ask: GpuAsk, pick: RowPick) -> NodeMask:
         """Rows with the cards for the whole ask, whoever may be told of it."""
         usable = self.usable(ask, pick)
         if ask.profile:
@@ -274,7 +329,11 @@ class Devices:
         """Cards of the kind that is asked for."""
         wanted: CardMask = np.ones_like(self.there[pick])
         if ask.models:
-            codes = [self.code(model) for model in ask.models]
+            codes = [
+                code
+                for model, code in self._model_code.items()
+                if any(is_model(model, wish) for wish in ask.models)
+            ]
             wanted &= np.isin(self.model[pick], codes)
         if ask.like:
             wanted &= np.isin(self.model[pick], self._named_like(ask.like))

@@ -291,6 +291,14 @@ class CardRows:
         """Cards of the kind asked for."""
         return self._devices.wanted(ask, self._pick)
 
+    def of_kind(self, ask: GpuAsk) -> NodeMask:
+        """Nodes with cards of the kind asked for, even if only counted; all if any kind will do."""
+        return self._devices.of_kind(ask, self._pick)
+
+    def joined(self, ask: GpuAsk, among: CardMask | None = None) -> NodeMask:
+        """Nodes where NVLink joins enough of the usable cards, or of these."""
+        return self._devices.joined(ask, self._pick, among=among)
+
     def memory_asked(self, ask: GpuAsk) -> Cards:
         """MiB that a part of the ask would take of each card."""
         return self._devices.memory_asked(ask, self._pick)

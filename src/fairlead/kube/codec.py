@@ -5,7 +5,7 @@ the bytes they came in, and pods whose bytes are equal share one `PodRequest`: t
 writes equal objects equally, so a thousand replicas are understood once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,7 +15,12 @@ from msgspec import Raw
 from fairlead.kube import dialects
 from fairlead.kube.kin import OWNERS
 from fairlead.kube.pod_volumes import PodVolume, read_volumes
-from fairlead.kube.requests import ContainerParts, RequestParts, read_request
+from fairlead.kube.requests import (
+    ContainerParts,
+    RequestParts,
+    read_request,
+    tensor_parallel_size,
+)
 from fairlead.kube.usage import ContainerReport, StatusParts, read_usage
 from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
 from fairlead.model.errors import FairleadError, QuantityError
@@ -48,6 +53,8 @@ class _Container(msgspec.Struct, rename="camel", gc=False):
     name: str = ""
     resources: Raw = Raw()
     ports: Raw = Raw()
+    env: Raw = Raw()
+    args: Raw = Raw()
     restart_policy: str | None = None
     image: str = ""
     restart_policy_rules: Raw = Raw()
@@ -319,7 +326,17 @@ def _request_parts(meta: Meta, spec: _PodSpec) -> RequestParts:
         gpu_words=dialects.words(meta.annotations or {}),
         # A request that makes no sense is refused, but whoever has its cards has them.
         bound=bool(spec.node_name),
+        as_one=_as_one(spec.containers or ()),
     )
+
+
+def _as_one(containers: Sequence[_Container]) -> int:
+    """The tensor-parallel size, if it says one; only pods with GPUs are looked at."""
+    if not any(b"gpu" in bytes(each.resources) for each in containers):
+        return 0
+    return tensor_parallel_size(
+        [bytes(each.env) for each in containers], bytes(containers[0].args)
+    )  # fmt: skip
 
 
 def _features(spec: _PodSpec) -> tuple[str, ...]:

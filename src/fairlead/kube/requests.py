@@ -1,7 +1,8 @@
 """What a pod asks for, read from the JSON of the parts that say so."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import msgspec
@@ -56,10 +57,20 @@ class RequestParts:
     gpu_words: tuple[tuple[str, str], ...] = ()
     #: It is on a node already, so somebody understood it.
     bound: bool = False
+    #: How many GPUs work as one, if it says so.
+    as_one: int = 0
 
 
 class _Resources(msgspec.Struct, rename="camel"):
     requests: dict[str, str] | None = None
+
+
+_SIZE_VARIABLE, _SIZE_ARGUMENT = "TENSOR_PARALLEL_SIZE", "--tensor-parallel-size"
+
+
+class _Variable(msgspec.Struct):
+    name: str = ""
+    value: str = ""
 
 
 class _Port(msgspec.Struct, rename="camel"):
@@ -139,7 +150,7 @@ def read_request(parts: RequestParts) -> PodRequest:
     apart = _json(parts.pod_anti_affinity, _PodAffinity, _PodAffinity())
     return PodRequest(
         resources=resources.total(needs),
-        gpus=_gpus(_asking(parts, needs), bound=parts.bound),
+        gpus=_together(_gpus(_asking(parts, needs), bound=parts.bound), parts.as_one),
         scored=resources.scored(needs),
         node_selector=tuple(sorted(_json(parts.node_selector, dict[str, str], {}).items())),
         node_terms=_terms(affinity.required),
@@ -173,6 +184,34 @@ def _asking(parts: RequestParts, needs: resources.Needs) -> dialects.Asking:
 
 def _gpus(asking: dialects.Asking, *, bound: bool) -> GpuAsk | None:
     return dialects.read_ask_of_bound(asking) if bound else dialects.read_ask(asking)
+
+
+def _together(ask: GpuAsk | None, as_one: int) -> GpuAsk | None:
+    """Whole cards work as one unless the pod says in which groups."""
+    if ask is None or not ask.whole or ask.cards < 2:
+        return ask
+    return replace(ask, together=min(as_one or ask.cards, ask.cards))
+
+
+def tensor_parallel_size(environments: Iterable[bytes], args: bytes) -> int:
+    """As model servers are told: a variable of any container, or an argument of the first one.
+
+    0 where nothing is said, or no number: that is between the pod and its program.
+    """
+    for env in environments:
+        if _SIZE_VARIABLE.encode() in env:
+            for each in _json(env, list[_Variable], []):
+                if each.name == _SIZE_VARIABLE and (size := _size(each.value)):
+                    return size
+    if _SIZE_ARGUMENT.encode() not in args:
+        return 0
+    # `--flag=4` or `--flag 4`: both are words in a row.
+    words = [word for arg in _json(args, list[str], []) for word in arg.split("=", 1)]
+    return next((_size(after) for word, after in pairwise(words) if word == _SIZE_ARGUMENT), 0)
+
+
+def _size(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 4 else 0
 
 
 def _wishes(

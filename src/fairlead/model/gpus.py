@@ -6,6 +6,11 @@ from dataclasses import dataclass
 WHOLE = 1000
 #: The dialect of `nvidia.com/gpu`, which every node with GPUs understands.
 PLAIN = "nvidia"
+#: The slowest NVLink, one way; paths over PCIe count less, whatever their bus could do.
+NVLINK_GBPS = 18
+
+#: GB/s between each two cards, by position.
+Links = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +20,12 @@ class MigProfile:
     name: str
     slices: int
     starts: tuple[int, ...]
+
+    @property
+    def compute(self) -> int:
+        """Compute slices, which its name tells: 3 of a 3g.40gb; its length where it does not."""
+        number = self.name.partition("g.")[0]
+        return int(number) if number.isascii() and number.isdigit() else self.slices
 
     def masks(self) -> tuple[int, ...]:
         """The memory slices that it takes at each place, as bits."""
@@ -43,8 +54,8 @@ class Inventory:
     """The cards of a node, what joins them, and in which dialects its device plugin is told."""
 
     cards: tuple[Card, ...] = ()
-    #: GB/s between each two cards, by position; empty where nobody says.
-    links: tuple[tuple[int, ...], ...] = ()
+    #: Empty where nobody says.
+    links: Links = ()
     #: Cards of nodes with the same clique are joined by NVLink.
     clique: str = ""
     dialects: frozenset[str] = frozenset()
@@ -53,6 +64,8 @@ class Inventory:
     one_at_a_time: frozenset[str] = frozenset()
     #: Dialects whose device plugin picks the card: the first by uuid with enough memory.
     first_fit: frozenset[str] = frozenset()
+    #: False where labels tell what kind of cards there are, but not which: they are only counted.
+    named: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +92,8 @@ class GpuAsk:
     never: frozenset[str] = frozenset()
     #: Cards that work as one: they should be joined well.
     together: int = 1
+    #: Only cards that NVLink joins in one ring.
+    linked: bool = False
     dialect: str = PLAIN
     #: Which of the cards each container gets, in the pod's order; empty: one container, all.
     containers: tuple[tuple[int, ...], ...] = ()

@@ -20,10 +20,8 @@ def choose(ask: GpuAsk, devices: Devices, row: int, policy: CardPolicy) -> Grant
     """The cards, or None if the node cannot serve the ask after all."""
     uses: list[CardUse] | None
     inventory = devices.inventories.get(row)
-    if inventory is None:
-        # Somebody else chooses; inside the pod they are the first ones.
-        uses = [CardUse("")] * ask.cards
-        return Grant(tuple(uses), ask.dialect, ask.containers) if ask.whole else None
+    if inventory is None or not inventory.named:
+        return _counted(ask)
     if ask.profile:
         uses = _slices(ask, devices, row)
     elif ask.whole:
@@ -34,6 +32,14 @@ def choose(ask: GpuAsk, devices: Devices, row: int, policy: CardPolicy) -> Grant
         return None
     pending = ask.dialect in inventory.one_at_a_time
     return Grant(tuple(uses), ask.dialect, ask.containers, pending)
+
+
+def _counted(ask: GpuAsk) -> Grant | None:
+    """Somebody else chooses; inside the pod they are the first ones."""
+    if not (ask.whole or ask.profile):
+        return None
+    use = CardUse("", False, 0, 0, ask.profile) if ask.profile else CardUse("")
+    return Grant((use,) * ask.cards, ask.dialect, ask.containers)
 
 
 def _usable(ask: GpuAsk, devices: Devices, row: int) -> list[int]:
@@ -47,7 +53,9 @@ def _whole(
     slots = _usable(ask, devices, row)
     if len(slots) - int(devices.elsewhere[row]) < ask.cards:
         return None
-    chosen = best_set(slots, ask.cards, inventory)
+    # In a ring of all, or of each group.
+    as_one = ask.cards if ask.linked else ask.together
+    chosen = best_set(slots, ask.cards, inventory, as_one)
     asked_mib = devices.memory_asked(ask, slice(row, row + 1))[0]
     return [
         CardUse(card.uuid, memory_mib=int(asked_mib[slot]) or card.memory_mib)

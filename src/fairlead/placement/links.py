@@ -1,10 +1,116 @@
-"""Which cards work well together."""
+"""Which cards of a machine work well together.
 
-from collections.abc import Sequence
+Cards that work as one get the best ring first. Then, and for all others, as few good links as
+possible are broken between the cards that go and those that stay, so that the next pod finds a
+good ring, too. Then one NUMA node is better than two, and low numbers better than high ones.
+"""
 
-from fairlead.model.gpus import Inventory
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from fairlead.cluster.rings import MOST_CARDS, Rings, even, rings_of
+from fairlead.model.gpus import Inventory, Links
+
+Slots = tuple[int, ...]
 
 
-def best_set(slots: Sequence[int], count: int, inventory: Inventory) -> tuple[int, ...]:
-    """`count` of the slots."""
-    return tuple(slots[:count])
+def best_set(
+    slots: Sequence[int], count: int, inventory: Inventory, together: int = 1
+) -> Slots:  # fmt: skip
+    """`count` of the slots. Groups of `together` cards, which work as one, follow each other."""
+    numa = tuple(card.numa for card in inventory.cards)
+    free = tuple(slots)
+    chosen: Slots = ()
+    for size, as_one in _groups(count, together):
+        group = _group(inventory.links, numa, free, size, as_one)
+        free = tuple(slot for slot in free if slot not in group)
+        chosen = (*chosen, *group)
+    return chosen
+
+
+def _groups(count: int, together: int) -> Iterator[tuple[int, bool]]:
+    if together <= 1:
+        yield count, False
+        return
+    while count > 0:
+        yield min(count, together), True
+        count -= together
+
+
+# At most 256 sets of free cards on a machine of eight, and few ways of wiring.
+@lru_cache(maxsize=1 << 16)
+def _group(links: Links, numa: tuple[int, ...], free: Slots, count: int, as_one: bool) -> Slots:
+    if count >= len(free):
+        return free
+    if not links or even(links):
+        return _by_numa(numa, free, count)
+    if len(links) > MOST_CARDS:
+        return _grown(links, free, count)
+    return _looked_up(rings_of(links), numa, free, count, as_one)
+
+
+def _by_numa(numa: tuple[int, ...], free: Slots, count: int) -> Slots:
+    """On as few NUMA nodes as possible, and of those that will do on the fullest."""
+    nodes: dict[int, list[int]] = {}
+    for slot in free:
+        nodes.setdefault(numa[slot], []).append(slot)
+    large = [cards for cards in nodes.values() if len(cards) >= count]
+    if large:
+        return tuple(min(large, key=lambda cards: (len(cards), cards))[:count])
+    most = min(nodes.values(), key=lambda cards: (-len(cards), cards))
+    left = tuple(slot for slot in free if slot not in most)
+    return tuple(sorted((*most, *_by_numa(numa, left, count - len(most)))))
+
+
+def _looked_up(
+    rings: Rings, numa: tuple[int, ...], free: Slots, count: int, as_one: bool
+) -> Slots:  # fmt: skip
+    """The best of all sets, by one quality after another."""
+    all_free = sum(1 << slot for slot in free)
+    sets = rings.sets[(rings.sets & ~all_free == 0) & (rings.size == count)]
+    if as_one:
+        sets = sets[_most(rings.bottleneck[sets])]
+    stays = rings.total[all_free ^ sets]
+    unbroken = rings.total[sets] + stays
+    best = _most(unbroken)
+    if not as_one:
+        best = best[_most(stays[best])]
+    return min(
+        (_slots_of(int(each)) for each in sets[best]),
+        key=lambda slots: (len({numa[slot] for slot in slots}), slots),
+    )
+
+
+def _most(values: np.ndarray) -> np.ndarray:
+    return np.flatnonzero(values == values.max())
+
+
+def _slots_of(bits: int) -> Slots:
+    return tuple(slot for slot in range(bits.bit_length()) if bits >> slot & 1)
+
+
+def _grown(links: Links, free: Slots, count: int) -> Slots:
+    """For large machines: sets that grow from each card along its best links, the best of them."""
+    gbps = np.array(links, dtype=np.int64)[np.ix_(free, free)]
+    np.fill_diagonal(gbps, 0)
+    grown = (_grow(gbps, seed, count) for seed in range(len(free)))
+    best = max(grown, key=lambda cards: (_second_links(gbps, cards), [-card for card in cards]))
+    return tuple(free[card] for card in best)
+
+
+def _grow(gbps: np.ndarray, seed: int, count: int) -> list[int]:
+    cards = [seed]
+    pull = gbps[seed].copy()
+    for _ in range(count - 1):
+        pull[cards] = -1
+        cards.append(int(pull.argmax()))
+        pull += gbps[cards[-1]]
+    return sorted(cards)
+
+
+def _second_links(gbps: np.ndarray, cards: list[int]) -> tuple[int, int]:
+    """In a ring each card has two neighbours: no ring is faster than the worst second link."""
+    within = np.sort(gbps[np.ix_(cards, cards)], axis=1)
+    return int(within[:, -min(2, len(cards) - 1)].min()), int(within.sum())

@@ -1,29 +1,64 @@
-"""Where on which card a MIG slice is cut."""
+"""Where on which card a MIG slice is cut.
+
+A slice goes where the least is lost for others: for each kind of slice, the places that are no
+longer free, counted by the compute that they would have given. Among equals the card that is worth
+least to others is best, then the lowest place. No guess about who comes next is needed; on mixes of
+large and of small slices this accepts as much as the best rule made for either (`bench/mig.py`).
+"""
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from fairlead.model.gpus import MigProfile
 
+Kinds = tuple[MigProfile, ...]
 #: How a card can be cut, and the memory slices in use as bits.
-Cut = tuple[tuple[MigProfile, ...], int]
+Cut = tuple[Kinds, int]
 
 
 def slice_place(profile: str, cards: Mapping[int, Cut]) -> tuple[int, int, int] | None:
-    """Slot, first slice and length: on the fullest card, where most room is left for others."""
-    places = [
-        (-used.bit_count(), -_room_left(kinds, used | mask), slot, start, kind.slices)
+    """Slot, first slice and length of the place where the least is lost; None if there is none."""
+    places = (
+        (lost, _worth(kinds, used), start, slot, length)
         for slot, (kinds, used) in cards.items()
+        for lost, start, length in _best_place(profile, kinds, used)
+    )
+    found = min(places, default=None)
+    if found is None:
+        return None
+    _, _, start, slot, length = found
+    return slot, start, length
+
+
+# A card has 256 states at most, and few kinds of cards can be cut.
+@lru_cache(maxsize=1 << 14)
+def _best_place(profile: str, kinds: Kinds, used: int) -> tuple[tuple[int, int, int], ...]:
+    """What is lost, first slice and length of the best place on such a card; nothing if full."""
+    worth = _worth(kinds, used)
+    places = [
+        (worth - _worth(kinds, used | mask), start, kind.slices)
         for kind in kinds
         if kind.name == profile
         for start, mask in zip(kind.starts, kind.masks(), strict=True)
         if not used & mask
     ]
-    if not places:
-        return None
-    _, _, slot, start, slices = min(places)
-    return slot, start, slices
+    return (min(places),) if places else ()
 
 
-def _room_left(kinds: tuple[MigProfile, ...], used: int) -> int:
-    """How many places of any kind are still free."""
-    return sum(not used & mask for kind in kinds for mask in kind.masks())
+@lru_cache(maxsize=1 << 14)
+def _worth(kinds: Kinds, used: int) -> int:
+    """Compute slices of all places that are still free, each kind of slice by itself."""
+    usual = _usual(kinds)
+    return sum(kind.compute for kind in usual for mask in kind.masks() if not used & mask)
+
+
+@lru_cache(maxsize=256)
+def _usual(kinds: Kinds) -> Kinds:
+    """Of kinds with the same compute only the shortest: few ask for more memory than goes with it.
+
+    To keep places for them all the same costs more of the others than it saves of these.
+    """
+    shortest: dict[int, MigProfile] = {}
+    for kind in sorted(kinds, key=lambda kind: (kind.slices, kind.name)):
+        shortest.setdefault(kind.compute, kind)
+    return tuple(shortest.values())

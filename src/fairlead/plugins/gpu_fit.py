@@ -1,13 +1,14 @@
 """Cards one by one: enough of them, with enough left on each."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.devices import CardMask
 from fairlead.cluster.nodes import CardRows, Nodes
 from fairlead.model.gpus import WHOLE, GpuAsk
 from fairlead.model.pods import PodRequest
@@ -17,6 +18,7 @@ NO_DIALECT = "node(s) cannot serve this kind of GPU request"
 BUSY = "node(s) were still handing GPUs to another pod"
 NO_MODEL = "node(s) had no GPU of the wanted kind"
 NO_SLICE = "node(s) had no room for the MIG slices"
+NO_LINKS = "node(s) had no free set of GPUs joined by NVLink"
 TOO_FEW = "node(s) had too few free GPUs"
 NO_SHARE = "node(s) had no GPU with a large enough free share"
 NO_MEMORY = "node(s) had no GPU with enough free memory"
@@ -51,20 +53,25 @@ class GpuFit:
         yield Reason(self.refusal, left, left)
 
     def detail(self, request: PodRequest, node: Nodes) -> str:
-        return "" if request.gpus is None else _told(request.gpus, node.cards)
+        if request.gpus is None:
+            return ""
+        if not node.cards.known()[0]:
+            return _told_of_kinds(request.gpus, node)
+        return _told(request.gpus, node.cards)
 
 
 def _missing(ask: GpuAsk, cards: CardRows) -> Iterable[tuple[str, NodeMask, bool]]:
     yield NO_DIALECT, ~cards.serve(ask), False
     wanted = cards.there() & cards.wanted(ask)
-    yield NO_MODEL, wanted.sum(axis=1) < (1 if ask.profile else ask.cards), False
+    few = wanted.sum(axis=1) < (1 if ask.profile else ask.cards)
+    yield NO_MODEL, np.where(cards.known(), few, ~cards.of_kind(ask)), False
     # Only where there is room: on a full node somebody may have to leave.
     yield BUSY, cards.busy(ask) & cards.hold_enough(ask), False
     if ask.profile:
         yield NO_SLICE, cards.all(), True
         return
     if ask.whole:
-        yield TOO_FEW, cards.all(), True
+        yield from _missing_of_whole(ask, cards, wanted)
         return
     open_to_all = wanted & (cards.wholes() == 0)
     share = open_to_all & (cards.milli_free() >= ask.milli)
@@ -73,25 +80,63 @@ def _missing(ask: GpuAsk, cards: CardRows) -> Iterable[tuple[str, NodeMask, bool
     yield NO_MEMORY, memory.sum(axis=1) < ask.cards, True
 
 
+def _missing_of_whole(
+    ask: GpuAsk, cards: CardRows, wanted: CardMask
+) -> Iterable[tuple[str, NodeMask, bool]]:
+    if ask.linked:
+        yield NO_LINKS, ~cards.joined(ask, among=wanted), False
+        yield TOO_FEW, ~cards.hold_enough(ask), True
+        yield NO_LINKS, cards.all(), True
+    yield TOO_FEW, cards.all(), True
+
+
+def _told_of_kinds(ask: GpuAsk, node: Nodes) -> str:
+    """About a single node whose cards are counted, not listed."""
+    if not node.cards.serve(ask)[0]:
+        return _not_understood(ask)
+    kinds = sorted({card.model for found in node.objects() if found and found.gpus
+                    for card in found.gpus.cards})  # fmt: skip
+    if not node.cards.of_kind(ask)[0]:
+        has = f"it has {' and '.join(kinds)}" if kinds else "its labels do not say what it has"
+        return f"asked {_kinds(ask)}, {has}"
+    return f"asked {ask.cards} cards joined by NVLink, its own are not, or nobody says so"
+
+
+def _kinds(ask: GpuAsk) -> str:
+    return " or ".join(sorted({*ask.models, *ask.like})) or "certain cards"
+
+
+def _not_understood(ask: GpuAsk) -> str:
+    return f"its device plugin does not understand requests of {ask.dialect}"
+
+
 def _told(ask: GpuAsk, cards: CardRows) -> str:
     """About a single node, in numbers."""
     there = cards.there()[0]
     total = int(there.sum())
     if not cards.serve(ask)[0]:
-        return f"its device plugin does not understand requests of {ask.dialect}"
+        return _not_understood(ask)
     if (cards.busy(ask) & cards.hold_enough(ask))[0]:
         return "its device plugin is still at another pod and takes one at a time"
     wanted = there & cards.wanted(ask)[0]
     if not wanted.any():
-        kinds = sorted({*ask.models, *ask.like})
-        return f"asked {' or '.join(kinds) or 'certain cards'}, none of {total} is"
+        return f"asked {_kinds(ask)}, none of {total} is"
     if ask.profile:
         room = int(cards.room_for(ask.profile)[0][wanted].sum())
         return f"asked {ask.cards} {ask.profile}, room for {room} on {total} cards"
     if ask.whole:
         free = int((wanted & (cards.users()[0] == 0)).sum()) - int(cards.elsewhere()[0])
+        if ask.linked and free >= ask.cards:
+            return f"asked {ask.cards} cards joined by NVLink, {_largest_ring(ask, cards, free)}"
         return f"asked {ask.cards} cards, {max(free, 0)} of {total} free"
     return _told_of_shares(ask, cards, wanted)
+
+
+def _largest_ring(ask: GpuAsk, cards: CardRows, free: int) -> str:
+    sizes = range(ask.cards - 1, 1, -1)
+    joined = (size for size in sizes if cards.joined(replace(ask, cards=size))[0])
+    largest = next(joined, 0)
+    return f"of {free} free ones at most {largest} are" if largest else f"no two of {free} free are"
 
 
 def _told_of_shares(ask: GpuAsk, cards: CardRows, wanted: NodeMask) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from fairlead.kube.dialects import kai
+from fairlead.kube.dialects import discovery, kai
 from fairlead.kube.dialects.alnair import Alnair
 from fairlead.kube.dialects.api import MOST_CARDS, Asking, Bound, Dialect, Offering, Part, Telling
 from fairlead.kube.dialects.gpushare import Gpushare
@@ -83,7 +83,10 @@ def read_ask_of_bound(asking: Asking) -> GpuAsk | None:
 
 
 def read_inventory(offering: Offering) -> tuple[Inventory | None, str]:
-    """The node's cards one by one, if anybody lists them; and what could not be read."""
+    """The node's cards one by one if anybody lists them, else what its labels tell of them.
+
+    And what could not be read.
+    """
     found, problems = [], []
     for dialect in DIALECTS:
         try:
@@ -95,7 +98,9 @@ def read_inventory(offering: Offering) -> tuple[Inventory | None, str]:
             found.append(inventory)
     # One who lists cards by uuid is believed before one who counts them.
     found.sort(key=lambda inventory: inventory.cards[:1] and inventory.cards[0].uuid.isdigit())
-    return merged(found), "; ".join(problems)
+    listed = merged(found)
+    gpus = discovery.completed(listed, offering) if listed else discovery.counted(offering)
+    return gpus, "; ".join(problems)
 
 
 def read_grant(

@@ -4,6 +4,7 @@
     fairlead.dev/gpu-memory: 4Gi         # of one card
     fairlead.dev/gpu-count: "2"          # cards, each with that much
     fairlead.dev/gpu-model: H100|H200    # any of these
+    fairlead.dev/gpu-links: nvlink       # only whole cards that NVLink joins
 
 The answer is `fairlead.dev/gpus` (what CUDA_VISIBLE_DEVICES gets) and `fairlead.dev/assignment`.
 """
@@ -36,6 +37,7 @@ from fairlead.model.quantities import amount
 PREFIX = "fairlead.dev/"
 SHARE, MEMORY = PREFIX + "gpu-share", PREFIX + "gpu-memory"
 COUNT, MODEL = PREFIX + "gpu-count", PREFIX + "gpu-model"
+LINKS = PREFIX + "gpu-links"
 VISIBLE, ASSIGNMENT = PREFIX + "gpus", PREFIX + "assignment"
 INVENTORY = PREFIX + "inventory"
 
@@ -86,7 +88,7 @@ _encode = msgspec.json.Encoder().encode
 
 class Ours(Silent):
     name: ClassVar[str] = "fairlead"
-    words: ClassVar[tuple[str, ...]] = (SHARE, MEMORY, COUNT, MODEL)
+    words: ClassVar[tuple[str, ...]] = (SHARE, MEMORY, COUNT, MODEL, LINKS)
 
     def ask(self, asking: Asking) -> GpuAsk | None:
         said = asking.annotations
@@ -96,7 +98,8 @@ class Ours(Silent):
         models = _models(said[MODEL]) if MODEL in said else frozenset()
         plain = Nvidia().ask(asking)
         if share is None and memory is None:
-            return _with_models(plain, models, said)
+            return _with_models(plain, models, said, linked=_linked(said, plain))
+        _linked(said, None)
         if plain is not None:
             raise FairleadError(
                 "it asks for a part of a GPU by annotation and for nvidia.com resources as well; "
@@ -159,7 +162,7 @@ def _use(use: _Use) -> CardUse:
 
 
 def _with_models(
-    plain: GpuAsk | None, models: frozenset[str], said: Mapping[str, str]
+    plain: GpuAsk | None, models: frozenset[str], said: Mapping[str, str], *, linked: bool
 ) -> GpuAsk | None:
     if plain is None:
         if COUNT in said or models:
@@ -170,7 +173,17 @@ def _with_models(
         return None
     if COUNT in said:
         raise FairleadError(f"it asks for nvidia.com/gpu; leave out {COUNT}")
-    return replace(plain, models=models)
+    return replace(plain, models=models, linked=linked)
+
+
+def _linked(said: Mapping[str, str], plain: GpuAsk | None) -> bool:
+    if LINKS not in said:
+        return False
+    if said[LINKS] != "nvlink":
+        raise FairleadError(f"{LINKS} is {said[LINKS][:32]!r}; write nvlink, or leave it out")
+    if plain is None or not plain.whole:
+        raise FairleadError(f"{LINKS} is for whole GPUs; add a limit of nvidia.com/gpu")
+    return plain.cards > 1
 
 
 def thousandths(key: str, text: str) -> int:

@@ -1,0 +1,119 @@
+"""How well the cards of a machine are joined, set by set.
+
+Collective operations run in rings, and a ring is as fast as its slowest link. So a set of cards is
+worth the slowest link of its best ring (two cards: their one link). For machines of up to 16 cards
+that is looked up in a table of all sets, made once for each way of wiring; sets are numbers whose
+bits are the cards. Where all cards are joined equally no table is needed.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from fairlead.cluster.arrays import NodeMask
+from fairlead.model.gpus import NVLINK_GBPS, Links
+
+#: Something about each set of cards, by its bits.
+PerSet = npt.NDArray[np.int64]
+
+#: A table has two to the power of this many entries.
+MOST_CARDS = 16
+
+
+class Rings:
+    """About every set of cards of one machine."""
+
+    def __init__(self, links: Links) -> None:
+        self.cards = len(links)
+        gbps = np.array(links, dtype=np.int64)
+        gbps = np.minimum(gbps, gbps.T)
+        self.sets: PerSet = np.arange(1 << self.cards, dtype=np.int64)
+        self.size: PerSet = np.bitwise_count(self.sets).astype(np.int64)
+        #: GB/s of all links within each set together.
+        self.total: PerSet = _totals(gbps, self.sets)
+        #: GB/s of the slowest link of its best ring; 0 for less than two cards.
+        self.bottleneck: PerSet = self._bottlenecks(gbps)
+        self._joined: dict[int, NodeMask] = {}
+
+    def joined(self, count: int) -> NodeMask:
+        """For each set, whether some `count` of its cards make a ring of NVLinks."""
+        if count not in self._joined:
+            found = (self.size == count) & (self.bottleneck >= NVLINK_GBPS)
+            for card in range(self.cards):
+                halves = found.reshape(-1, 2, 1 << card)
+                halves[:, 1] |= halves[:, 0]
+            self._joined[count] = found
+        return self._joined[count]
+
+    def always_joined(self, count: int) -> bool:
+        """Whether any `count` of its cards make a ring of NVLinks."""
+        return bool((self.bottleneck[self.size == count] >= NVLINK_GBPS).all())
+
+    def _bottlenecks(self, gbps: npt.NDArray[np.int64]) -> PerSet:
+        found = np.zeros_like(self.sets)
+        apart = ~np.eye(self.cards, dtype=np.bool_)
+        for floor in np.unique(gbps[apart]):
+            weights = 1 << np.arange(self.cards)
+            neighbours: PerSet = ((gbps >= floor) & apart) @ weights
+            found[self._has_ring(neighbours)] = floor
+        return found
+
+    def _has_ring(self, neighbours: PerSet) -> NodeMask:
+        """Sets with a ring in the graph: paths from the lowest card that end next to it."""
+        lowest = self.sets & -self.sets
+        ends = np.where(self.size == 1, self.sets, 0)  # where paths through all of a set may end
+        for size in range(2, self.cards + 1):
+            larger = self.sets[self.size == size]
+            for card in range(self.cards):
+                bit = 1 << card
+                here = larger[(larger & bit != 0) & (lowest[larger] != bit)]
+                ends[here] |= np.where(ends[here ^ bit] & neighbours[card], bit, 0)
+        first = np.bitwise_count(np.maximum(lowest, 1) - 1).astype(np.int64)
+        closed: NodeMask = (ends & neighbours[first] != 0) & (self.size > 1)
+        return closed
+
+
+# Two megabytes for sixteen cards.
+@lru_cache(maxsize=16)
+def rings_of(links: Links) -> Rings:
+    return Rings(links)
+
+
+@lru_cache(maxsize=1024)
+def even(links: Links) -> bool:
+    """Whether all cards are joined equally, so that no set is better than another."""
+    pairs = {gbps for a, row in enumerate(links) for b, gbps in enumerate(row) if a != b}
+    return len(pairs) <= 1
+
+
+def joined(links: Links, usable: npt.NDArray[np.bool_], count: int) -> NodeMask:
+    """Rows (of such machines) where NVLink joins `count` of the usable cards in a ring."""
+    enough: NodeMask = usable.sum(axis=1) >= count
+    if count < 2 or even(links):
+        return enough if count < 2 or links[0][1] >= NVLINK_GBPS else np.zeros_like(enough)
+    if len(links) > MOST_CARDS:
+        return np.zeros_like(enough)
+    bits = usable[:, : len(links)] @ (1 << np.arange(len(links)))
+    found: NodeMask = rings_of(links).joined(count)[bits]
+    return found
+
+
+def always_joined(links: Links, count: int) -> bool:
+    """The same whichever `count` cards somebody else chooses."""
+    if count > len(links):
+        return False
+    if count < 2 or even(links):
+        return count < 2 or links[0][1] >= NVLINK_GBPS
+    return len(links) <= MOST_CARDS and rings_of(links).always_joined(count)
+
+
+def _totals(gbps: npt.NDArray[np.int64], sets: PerSet) -> PerSet:
+    """Card by card: what it adds to each set of the cards before it."""
+    total = np.zeros_like(sets)
+    for card in range(1, len(gbps)):
+        added = np.zeros(1, dtype=np.int64)
+        for other in range(card):
+            added = np.concatenate([added, added + gbps[card, other]])
+        total[1 << card : 2 << card] = total[: 1 << card] + added
+    return total

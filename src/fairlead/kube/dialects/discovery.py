@@ -1,0 +1,102 @@
+"""What labels tell of a node's GPUs: their kind, how many, and with that how they are joined.
+
+    nvidia.com/gpu.product, .count, .memory (MiB), .clique    # NVIDIA's GPU Feature Discovery
+    node.kubernetes.io/instance-type                          # the cloud provider
+    gpu.nvlink: "true"                                        # the administrator: all are joined
+
+Labels name no single card. Such cards are counted: whoever wants a model or NVLink finds it, but
+nobody can be given a part of one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+
+from fairlead.kube.dialects.api import Offering
+from fairlead.model import machines
+from fairlead.model.gpus import Card, Inventory, Links
+from fairlead.model.nodes import GPU
+
+_PRODUCT, _COUNT = "nvidia.com/gpu.product", "nvidia.com/gpu.count"
+_MEMORY, _CLIQUE = "nvidia.com/gpu.memory", "nvidia.com/gpu.clique"
+_MACHINE = "node.kubernetes.io/instance-type"
+_NVLINK = "gpu.nvlink"
+_MIG = "nvidia.com/mig-"
+
+#: More cards than this are a typing error.
+_MOST_CARDS = 64
+
+
+def counted(offering: Offering) -> Inventory | None:
+    """The cards as far as labels tell; None where they tell nothing."""
+    labels = offering.labels
+    machine = labels.get(_MACHINE, "")
+    product = labels.get(_PRODUCT) or machines.product_of(machine)
+    cards = _number(labels, _COUNT) or offering.allocatable.get(GPU, 0)
+    if not 0 < cards <= _MOST_CARDS or not (product or _all_joined(labels)):
+        return None
+    return _inventory(
+        product, cards, _number(labels, _MEMORY), machine, labels.get(_CLIQUE, ""),
+        _all_joined(labels), _all_cut(offering),
+    )  # fmt: skip
+
+
+def completed(found: Inventory, offering: Offering) -> Inventory:
+    """An inventory that lists cards, with what it does not say and labels do."""
+    clique = found.clique or offering.labels.get(_CLIQUE, "")
+    links = found.links or _links_by_index(found.cards, offering.labels)
+    if (clique, links) == (found.clique, found.links):
+        return found
+    return replace(found, clique=clique, links=links)
+
+
+def _links_by_index(cards: tuple[Card, ...], labels: Mapping[str, str]) -> Links:
+    """Machines are described in the order of their indices, which need not be the order here."""
+    order = [card.index for card in cards]
+    models = {card.model for card in cards}
+    if sorted(order) != list(range(len(cards))) or len(models) != 1:
+        return ()
+    links = _links(models.pop(), len(cards), labels.get(_MACHINE, ""), _all_joined(labels))
+    return tuple(tuple(links[a][b] for b in order) for a in order) if links else ()
+
+
+# Few kinds of machines, and every heartbeat of a node comes by here.
+@lru_cache(maxsize=4096)
+def _inventory(
+    product: str, cards: int, memory_mib: int, machine: str, clique: str, all_joined: bool,
+    all_cut: bool,
+) -> Inventory:  # fmt: skip
+    numa = machines.numa_of(cards, machine)
+    mig = machines.geometry_of(product, memory_mib) if all_cut else ()
+    return Inventory(
+        tuple(
+            Card("", index, product, memory_mib, numa=numa[index], mig=mig)
+            for index in range(cards)
+        ),
+        _links(product, cards, machine, all_joined),
+        clique,
+        named=False,
+    )
+
+
+def _links(product: str, cards: int, machine: str, all_joined: bool) -> Links:
+    known = machines.links_of(product, cards, machine)
+    if all_joined and not (known and machines.has_nvlink(known)):
+        return machines.all_joined(cards)
+    return known
+
+
+def _all_joined(labels: Mapping[str, str]) -> bool:
+    return labels.get(_NVLINK) == "true"
+
+
+def _all_cut(offering: Offering) -> bool:
+    """MIG everywhere: the device plugin lists slices and no card."""
+    offered = offering.allocatable
+    return not offered.get(GPU) and any(offered[name] for name in offered if name.startswith(_MIG))
+
+
+def _number(labels: Mapping[str, str], key: str) -> int:
+    """0 where the label is missing, or no number."""
+    text = labels.get(key, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

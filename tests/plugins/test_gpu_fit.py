@@ -1,0 +1,84 @@
+"""Why a node's cards will not do, in words and numbers."""
+
+import pytest
+
+from builders import a_node, a_pod, a_request
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.nodes import Nodes
+from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory, Links
+from fairlead.model.machines import all_joined, links_of
+from fairlead.plugins.gpu_fit import NO_LINKS, NO_MODEL, TOO_FEW, GpuFit
+
+MESH = links_of("Tesla-V100-SXM2-32GB", 8)
+PCIE = links_of("L40S", 8)
+
+
+def a_cluster(links: Links, *, named: bool = True, taken: str = "", model: str = "V") -> Cluster:
+    cluster = Cluster()
+    cards = (Card(f"GPU-{n}" if named else "", n, model, 32768) for n in range(8))
+    listed = Inventory(tuple(cards), links, named=named)
+    cluster.put_node(a_node("n1", gpus_listed=listed))
+    for card in taken:
+        grant = Grant((CardUse(f"GPU-{card}"),))
+        cluster.confirm(a_pod(f"p{card}", uid=card, node="n1", grant=grant))
+    return cluster
+
+
+def nvlink(cards: int, *models: str) -> GpuAsk:
+    return GpuAsk(cards, models=frozenset(models), linked=True, together=cards)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "ask", "text", "curable", "detail"),
+    [
+        pytest.param(
+            a_cluster(MESH, taken="1234"), nvlink(4), NO_LINKS, True,
+            "asked 4 cards joined by NVLink, of 4 free ones at most 3 are",
+            id="the cards that are free do not make a ring",
+        ),
+        pytest.param(
+            a_cluster(MESH, taken="123567"), nvlink(2, "V"), TOO_FEW, True, "",
+            id="it fits",
+        ),
+        pytest.param(
+            a_cluster(MESH, taken="1234567"), nvlink(2), TOO_FEW, True,
+            "asked 2 cards, 1 of 8 free", id="too few are free",
+        ),
+        pytest.param(
+            a_cluster(PCIE), nvlink(2), NO_LINKS, False,
+            "asked 2 cards joined by NVLink, no two of 8 free are", id="there is no NVLink",
+        ),
+        pytest.param(
+            a_cluster(MESH, named=False), nvlink(4), NO_LINKS, False,
+            "asked 4 cards joined by NVLink, its own are not, or nobody says so",
+            id="somebody else chooses the cards",
+        ),
+        pytest.param(
+            a_cluster(all_joined(8), named=False, model="NVIDIA-A100-SXM4-80GB"),
+            nvlink(4, "H100", "H200"), NO_MODEL, False,
+            "asked H100 or H200, it has NVIDIA-A100-SXM4-80GB", id="another model",
+        ),
+    ],
+)  # fmt: skip
+def test_reasons(cluster: Cluster, ask: GpuAsk, text: str, curable: bool, detail: str) -> None:
+    request = a_request(gpus=0)
+    request = type(request)(resources=request.resources, gpus=ask)
+    nodes = Nodes(cluster.columns)
+    rule = GpuFit()
+    given = {r.text: bool(r.curable[0]) for r in rule.reasons(request, nodes) if r.where[0]}
+    if not detail:
+        assert rule.allows(request, nodes)[0]
+        assert not given
+        return
+    assert not rule.allows(request, nodes)[0]
+    assert given == {text: curable}
+    assert rule.detail(request, nodes) == detail
+
+
+def test_a_model_where_no_label_says_what_there_is() -> None:
+    cluster = Cluster()
+    cluster.put_node(a_node("n1"))
+    request = a_request()
+    request = type(request)(resources=request.resources, gpus=GpuAsk(1, models=frozenset({"H100"})))
+    told = GpuFit().detail(request, Nodes(cluster.columns))
+    assert told == "asked H100, its labels do not say what it has"
