@@ -19,16 +19,18 @@ from dataclasses import dataclass
 from operator import lt
 
 from fairlead.cluster.aspects import EVERYTHING, NOTHING, Aspect
-from fairlead.cluster.changes import ChangeLog
+from fairlead.cluster.changes import ANYWHERE, ChangeLog
 from fairlead.cluster.columns import Columns
 from fairlead.cluster.draft import Draft
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.nominations import Nominations
+from fairlead.cluster.price_tables import PriceTables
 from fairlead.cluster.priority_sums import AmountsByRow, PrioritySums, Share
 from fairlead.model.budgets import Budget
 from fairlead.model.gpus import CardUse, GpuAsk, Grant
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Amounts, HostPort, Pod
+from fairlead.model.prices import Prices
 
 _TAKEN = Aspect.USAGE | Aspect.PODS
 
@@ -98,6 +100,11 @@ class Cluster:
 
     def held_on(self, node: str) -> list[Holding]:
         return [self.holdings[uid] for uid in self._on_node.get(node, ())]
+
+    def put_prices(self, prices: Prices) -> None:
+        """What gaps are worth from now on."""
+        self.columns.prices = PriceTables(prices, self.columns.devices.codes)
+        self.changes.add(ANYWHERE, Aspect.PRICES)
 
     # -- what if -----------------------------------------------------------------------------
 

@@ -9,8 +9,9 @@ from fairlead.cluster.arrays import Codes, NodeMask, PerNode, RowPick
 from fairlead.cluster.columns import Columns
 from fairlead.cluster.devices import CardMask, Cards, Devices
 from fairlead.cluster.pod_index import PodQuery
-from fairlead.model.gpus import GpuAsk
-from fairlead.model.nodes import Node
+from fairlead.cluster.price_tables import PriceTables
+from fairlead.model.gpus import WHOLE, GpuAsk
+from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import HostPort, PodRequest, Taint
 from fairlead.model.selectors import PodTerm
 
@@ -122,6 +123,23 @@ class Nodes:
         """True where the ask can be served, and where cards are not known one by one."""
         return self._columns.devices.enough(ask, self._pick)
 
+    def card_room(self) -> Cards:
+        """Thousandths of each card that are free; unlisted cards are free or not as a whole."""
+        devices = self._columns.devices
+        room: Cards = devices.room[self._pick]
+        held = devices.elsewhere[self._pick]
+        listed = devices.known[self._pick]
+        if not listed.all():
+            count = np.where(listed, 0, self.free(GPU))
+            room = room + WHOLE * (np.arange(room.shape[1]) < count[:, None])
+        if (held[listed] > 0).any():
+            room = _without_last(room, np.where(listed, held, 0))
+        return room
+
+    def prices(self) -> PriceTables | None:
+        """What gaps are worth; None while too few pods were seen to tell."""
+        return self._columns.prices
+
     @property
     def cards(self) -> "CardRows":
         """The cards of each node: arrays of (node, slot)."""
@@ -202,6 +220,10 @@ class CardRows:
         """Cards held by pods whose cards are not known."""
         return _sealed(self._devices.elsewhere[self._pick])
 
+    def kinds(self) -> Cards:
+        """(nodes, kinds) pods by what they hold: shares first, then 1, 2, 3… whole cards."""
+        return _sealed(self._devices.kinds[self._pick])
+
     def serve(self, ask: GpuAsk) -> NodeMask:
         """Nodes whose device plugin understands the ask."""
         return self._devices.serve(ask, self._pick)
@@ -221,6 +243,13 @@ class CardRows:
     def usable(self, ask: GpuAsk) -> CardMask:
         """Cards that could serve one part of the ask."""
         return self._devices.usable(ask, self._pick)
+
+
+def _without_last(room: Cards, held: PerNode) -> Cards:
+    """Some idle cards are taken by pods that we do not know the cards of: say, the last ones."""
+    idle = room == WHOLE
+    from_the_end = np.cumsum(idle[:, ::-1], axis=1)[:, ::-1]
+    return np.where(idle & (from_the_end <= held[:, None]), 0, room)
 
 
 def _sealed(array: A) -> A:

@@ -86,6 +86,8 @@ class Engine:
                 self.cluster.budgets.pop(key, None)
             case events.EvictionEnded(uid, problem):
                 self._eviction_ended(uid, problem, now)
+            case events.PricesComputed(prices):
+                self.cluster.put_prices(prices)
             case _:
                 assert_never(event)
         return []

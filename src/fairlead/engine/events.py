@@ -7,6 +7,7 @@ from enum import Enum, auto
 from fairlead.model.budgets import Budget
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
+from fairlead.model.prices import Prices
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,13 @@ class EvictionEnded:
     problem: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class PricesComputed:
+    """What gaps are worth, computed from what `Engine.basis` told."""
+
+    prices: Prices
+
+
 Event = (
     NodeSeen
     | NodeGone
@@ -127,4 +135,5 @@ Event = (
     | BudgetSeen
     | BudgetGone
     | EvictionEnded
+    | PricesComputed
 )

@@ -5,7 +5,15 @@ from dataclasses import dataclass, field
 
 from fairlead.cluster.aspects import Aspect
 from fairlead.placement.cards import CardPolicy
-from fairlead.plugins.api import Filter, LooksAround, Opinion, Picker, Plugin, marks_of
+from fairlead.plugins.api import (
+    ChoosesCards,
+    Filter,
+    LooksAround,
+    Opinion,
+    Picker,
+    Plugin,
+    marks_of,
+)
 
 _MORE_THAN_AMOUNTS = Aspect.PORTS | Aspect.PODS | Aspect.VOLUMES | Aspect.DEVICES
 ABOUT_PODS = Aspect.USAGE | _MORE_THAN_AMOUNTS
@@ -20,7 +28,7 @@ class Profile:
     scores: tuple[tuple[Opinion, float], ...] = ()
     #: Without a picker the highest score wins, and among equals the first node.
     picker: Picker | None = None
-    #: How shares of a card find their card.
+    #: How shares of a card find their card, unless a score chooses.
     cards: CardPolicy = CardPolicy.PACK
     #: May pods of lower priority be evicted to make room?
     preempts: bool = True
@@ -42,6 +50,11 @@ class Profile:
         object.__setattr__(self, "about_pods", about_pods)
         by_pods = frozenset(i for i in about_pods if self.filters[i].reads & _MORE_THAN_AMOUNTS)
         object.__setattr__(self, "by_pods", by_pods)
+
+    @property
+    def card_chooser(self) -> ChoosesCards | None:
+        """Who says which card a share goes to."""
+        return next((score for score, _ in self.scores if isinstance(score, ChoosesCards)), None)
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:
