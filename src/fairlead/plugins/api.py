@@ -13,12 +13,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
+import numpy as np
+import numpy.typing as npt
+
 from fairlead.cluster.arrays import NodeMask, NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.pods import PodRequest
 
 HIGHEST_SCORE = 100.0
+
+CardScores = npt.NDArray[np.float64]  # (nodes, slots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +119,19 @@ class Score(Protocol):
 
     def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
         """100 where the plugin likes the node most, 0 where least; refused nodes do not matter."""
+        ...
+
+
+@runtime_checkable
+class ChoosesCards(Protocol):
+    """A score that also has a say in which card of the chosen node a share goes to.
+
+    The first such score of a profile is asked. It must like best the card that its rating of the
+    node counted on.
+    """
+
+    def rate_cards(self, request: PodRequest, nodes: Nodes) -> CardScores:
+        """(nodes, slots): the more, the better; among equals the first card wins."""
         ...
 
 

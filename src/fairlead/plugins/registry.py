@@ -6,8 +6,14 @@ from difflib import get_close_matches
 from fairlead.model.errors import ConfigError, UnknownPlugin
 from fairlead.plugins.allocation import LeastAllocated, MostAllocated
 from fairlead.plugins.api import Filter, Plugin, Score
+from fairlead.plugins.best_fit import BestFit
+from fairlead.plugins.dot_product import DotProduct
+from fairlead.plugins.fragmentation_gradient import FragmentationGradient
+from fairlead.plugins.gap_price import GapPrice
 from fairlead.plugins.gpu_best_fit import GpuBestFit
+from fairlead.plugins.gpu_clustering import GpuClustering
 from fairlead.plugins.gpu_fit import GpuFit
+from fairlead.plugins.gpu_packing import GpuPacking
 from fairlead.plugins.inter_pod_affinity import InterPodAffinity
 from fairlead.plugins.node_affinity import NodeAffinity
 from fairlead.plugins.node_name import NodeName
@@ -33,7 +39,18 @@ FILTERS: tuple[type[Filter], ...] = (
     GpuFit,
     NodeTrusted,
 )
-SCORES: tuple[type[Score], ...] = (GpuBestFit, LeastAllocated, MostAllocated, Spread)
+SCORES: tuple[type[Score], ...] = (
+    BestFit,
+    DotProduct,
+    FragmentationGradient,
+    GapPrice,
+    GpuBestFit,
+    GpuClustering,
+    GpuPacking,
+    LeastAllocated,
+    MostAllocated,
+    Spread,
+)
 
 
 class Registry:
