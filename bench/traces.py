@@ -13,10 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
+from fairlead.cluster.demand import shape_of
 from fairlead.model.gpus import WHOLE, Card, GpuAsk, Inventory
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod, PodRequest
-from fairlead.model.prices import Basis, Shape
+from fairlead.model.prices import Basis
 
 SCHEDULER = "bench"
 _DIALECT = "fairlead"
@@ -49,7 +50,7 @@ class Trace:
 
     def basis(self) -> Basis:
         """All pods of the trace, as if the cluster had seen them before."""
-        pods = Counter(_shape(request) for request in self.requests)
+        pods = Counter(filter(None, map(shape_of, self.requests)))
         cards = Counter(
             card.model for node in self.nodes if node.gpus for card in node.gpus.cards
         )  # fmt: skip
@@ -103,9 +104,3 @@ def _ask(row: dict[str, str]) -> GpuAsk | None:
     if milli == WHOLE:
         return GpuAsk(cards, models=models, dialect=_DIALECT)
     return GpuAsk(cards, whole=False, milli=milli, models=models, dialect=_DIALECT)
-
-
-def _shape(request: PodRequest) -> Shape:
-    ask = request.gpus
-    cpu, memory = request.amount("cpu"), request.amount("memory")
-    return Shape(cpu, memory, ask.cards, ask.milli, ask.models) if ask else Shape(cpu, memory)

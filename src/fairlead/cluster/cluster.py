@@ -28,7 +28,7 @@ from fairlead.cluster.price_tables import PriceTables
 from fairlead.cluster.priority_sums import AmountsByRow, PrioritySums, Share
 from fairlead.model.budgets import Budget
 from fairlead.model.gpus import CardUse, GpuAsk, Grant
-from fairlead.model.nodes import Node
+from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Amounts, HostPort, Pod
 from fairlead.model.prices import Prices
 
@@ -100,6 +100,25 @@ class Cluster:
 
     def held_on(self, node: str) -> list[Holding]:
         return [self.holdings[uid] for uid in self._on_node.get(node, ())]
+
+    def card_models(self) -> dict[str, int]:
+        """How many cards there are of each model; "" where cards are only counted."""
+        devices, nodes = self.columns.devices, self.nodes
+        size = slice(0, self.columns.size)
+        there = devices.there[size]
+        found = {
+            model: int((there & (devices.model[size] == code)).sum())
+            for model, code in devices.codes.items()
+        }
+        counted = int(nodes.allocatable(GPU)[~devices.known[size]].sum())
+        found[""] = found.get("", 0) + counted
+        return {model: count for model, count in found.items() if count}
+
+    def card_mib(self) -> int:
+        """The memory of a middling card; 0 where nobody says."""
+        devices = self.columns.devices
+        memory = devices.memory[devices.there]
+        return int(memory.mean()) if memory.size else 0
 
     def put_prices(self, prices: Prices) -> None:
         """What gaps are worth from now on."""

@@ -9,10 +9,11 @@ from fairlead.cluster.arrays import Codes, NodeMask, PerNode, RowPick
 from fairlead.cluster.columns import Columns
 from fairlead.cluster.devices import CardMask, Cards, Devices
 from fairlead.cluster.pod_index import PodQuery
-from fairlead.cluster.price_tables import PriceTables
+from fairlead.cluster.price_tables import PriceTables, Table
 from fairlead.model.gpus import WHOLE, GpuAsk
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import HostPort, PodRequest, Taint
+from fairlead.model.quantities import CPU
 from fairlead.model.selectors import PodTerm
 
 A = TypeVar("A", NodeMask, PerNode)
@@ -139,6 +140,15 @@ class Nodes:
     def prices(self) -> PriceTables | None:
         """What gaps are worth; None while too few pods were seen to tell."""
         return self._columns.prices
+
+    def fragments_milli(self) -> Table | None:
+        """Free thousandths that are of no use to a typical pod; None while nobody knows those."""
+        tables = self.prices()
+        if tables is None:
+            return None
+        room, rank = self.card_room(), tables.cpu_rank(self.free(CPU))
+        fragments: Table = room.sum(axis=1) - tables.usable_milli(room, self.cards.model(), rank)
+        return fragments
 
     @property
     def cards(self) -> "CardRows":

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from fairlead.cluster.devices import Cards
 from fairlead.model.gpus import WHOLE
 from fairlead.model.prices import STEP, Prices
 
@@ -57,6 +58,12 @@ class PriceTables:
         """(model, cpu rank, cards): what pods that want several whole cards add to that."""
         self._follow_models()
         return self._useful_blocks
+
+    def usable_milli(self, room: Cards, model: Cards, rank: Ranks) -> Table:
+        """How many free thousandths of each node typical pods could use; the rest is fragments."""
+        found: Table = self.useful()[model, rank[:, None], room].sum(axis=1)
+        found += self.useful_blocks()[model[:, 0], rank, (room == WHOLE).sum(axis=1)]
+        return found
 
     def _follow_models(self) -> None:
         if len(self._codes) == self._models:

@@ -71,7 +71,8 @@ class Placement:
         node, ask = self._cluster.node_at(row).name, view.request.gpus
         if ask is None:
             return Placed(node, score)
-        grant = choose(ask, self._cluster.columns.devices, row, self._liking(view, row))
+        liking = self.profile.cards if ask.whole else self._liking(view, row)
+        grant = choose(ask, self._cluster.columns.devices, row, liking)
         if grant is None:
             raise PluginFault(f"{node} passed every filter, but has no cards for {ask}")
         return Placed(node, score, grant)

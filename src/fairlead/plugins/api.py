@@ -9,7 +9,7 @@ only where something in `reads` changed, so a plugin that forgets an aspect give
 (the contract suite in `tests/plugins/test_contract.py` finds that out).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
@@ -176,12 +176,15 @@ def marks_of(plugin: Plugin) -> tuple[str, ...]:
 
 
 def concerns(rule: Filter, request: PodRequest) -> bool:
-    return rule.concerns(request) if isinstance(rule, Concerns) else True
+    # Asked for every pod and rule, and `isinstance` of a protocol takes its time.
+    told = getattr(rule, "concerns", None)
+    return told is None or bool(told(request))
 
 
 def reasons_of(rule: Filter, request: PodRequest, nodes: Nodes) -> Iterable[Reason]:
     """The filter's reasons, or its one refusal for all the nodes it does not allow."""
-    if isinstance(rule, ExplainsItself):
-        return rule.reasons(request, nodes)
+    told: Callable[[PodRequest, Nodes], Iterable[Reason]] | None = getattr(rule, "reasons", None)
+    if told is not None:
+        return told(request, nodes)
     refused = ~rule.allows(request, nodes)
     return [Reason(rule.refusal, refused, refused if rule.curable else nodes.none())]

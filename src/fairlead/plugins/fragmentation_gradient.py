@@ -9,7 +9,7 @@ from fairlead.cluster.arrays import NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.devices import Cards
 from fairlead.cluster.nodes import Nodes
-from fairlead.cluster.price_tables import PriceTables, Ranks, Table
+from fairlead.cluster.price_tables import PriceTables, Table
 from fairlead.model.gpus import WHOLE
 from fairlead.model.pods import PodRequest
 from fairlead.model.quantities import CPU
@@ -59,10 +59,10 @@ class _Usefulness:
         self._tables = tables
 
     def before(self) -> Table:
-        return self._whole_node(self.room, self._before)
+        return self._tables.usable_milli(self.room, self._model, self._before)
 
     def after(self, room: Cards) -> Table:
-        return self._whole_node(room, self._after)
+        return self._tables.usable_milli(room, self._model, self._after)
 
     def card_after(self, room: Cards) -> Table:
         """(nodes, slots)"""
@@ -70,17 +70,9 @@ class _Usefulness:
         return found
 
     def blocks_after(self, full: Cards) -> Table:
-        """By how many whole cards would be free; `full` may be (nodes,) or (nodes, slots)."""
-        rank = self._after if full.ndim == 1 else self._after[:, None]
-        model = self._model[:, 0] if full.ndim == 1 else self._model[:, :1]
+        """(nodes, slots), by how many whole cards would be free."""
+        model, rank = self._model[:, :1], self._after[:, None]
         found: Table = self._tables.useful_blocks()[model, rank, full]
-        return found
-
-    def _whole_node(self, room: Cards, rank: Ranks) -> Table:
-        by_card = self._tables.useful()[self._model, rank[:, None], room]
-        full = (room == WHOLE).sum(axis=1)
-        found: Table = by_card.sum(axis=1)
-        found += self._tables.useful_blocks()[self._model[:, 0], rank, full]
         return found
 
 

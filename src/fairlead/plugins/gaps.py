@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairlead.cluster.arrays import PerNode
+from fairlead.cluster.arrays import NodeScores, PerNode
 from fairlead.cluster.devices import CardMask, Cards
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import WHOLE, GpuAsk
@@ -77,3 +77,26 @@ def _part(ask: GpuAsk, nodes: Nodes) -> Cards:
         return np.full_like(memory, ask.milli)
     by_memory = -(-WHOLE * cards.memory_asked(ask) // np.maximum(memory, 1))
     return np.clip(np.where(memory > 0, by_memory, 0), ask.milli, WHOLE)
+
+
+def left_over(
+    resource: str, request: PodRequest, nodes: Nodes
+) -> tuple[NodeScores, PerNode, bool]:  # fmt: skip
+    """What would be left of a resource, out of how much, and whether the pod needs any.
+
+    GPUs are counted as parts of cards where cards are listed.
+    """
+    if resource != GPU:
+        need = request.amount(resource)
+        left = np.maximum(nodes.free(resource) - need, 0).astype(np.float64)
+        return left, nodes.allocatable(resource), bool(need)
+    found = gaps(request, nodes)
+    free = nodes.card_room().sum(axis=1) if found is None else found.total - found.asked
+    return np.maximum(free, 0) / WHOLE, card_count(nodes), found is not None
+
+
+def card_count(nodes: Nodes) -> PerNode:
+    """Cards of each node, listed or not."""
+    listed = nodes.cards.there().sum(axis=1)
+    count: PerNode = np.where(nodes.cards.known(), listed, nodes.allocatable(GPU))
+    return count

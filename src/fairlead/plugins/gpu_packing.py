@@ -9,9 +9,8 @@ from fairlead.cluster.arrays import NodeScores, PerNode
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import WHOLE
-from fairlead.model.nodes import GPU
 from fairlead.model.pods import PodRequest
-from fairlead.plugins.gaps import Gaps, gaps
+from fairlead.plugins.gaps import Gaps, card_count, gaps
 
 _IDLE_NODE, _USED_NODE, _USED_CARDS = 33, 50, 100
 _NONE = 1000
@@ -32,17 +31,10 @@ class GpuPacking:
         fresh = _fresh_cards(found)
         points = np.where(fresh > 0, np.maximum(_USED_NODE - fresh, _IDLE_NODE), begun)
         idle = (found.room == WHOLE).sum(axis=1)
-        cards = _cards(nodes)
+        cards = card_count(nodes)
         unused = np.clip(np.maximum(_IDLE_NODE - idle, idle), 0, _IDLE_NODE)
         scores: NodeScores = np.where(idle == cards, unused, points).astype(np.float64)
         return scores
-
-
-def _cards(nodes: Nodes) -> PerNode:
-    """Cards of each node, listed or not."""
-    listed = nodes.cards.there().sum(axis=1)
-    count: PerNode = np.where(nodes.cards.known(), listed, nodes.allocatable(GPU))
-    return count
 
 
 def _fresh_cards(found: Gaps) -> PerNode:
