@@ -164,9 +164,8 @@ def _jobs(options: argparse.Namespace) -> list[Job]:
     traces = options.traces or names(options.data)
     jobs = []
     for trace in traces:
-        seeds = options.seeds or read(options.data, trace).seeds
-        if options.departures and not options.seeds:
-            seeds = SEEDS_WITH_DEPARTURES
+        known = SEEDS_WITH_DEPARTURES if options.departures else read(options.data, trace).seeds
+        seeds = options.seeds or known[:10]
         for policy, seed in product(options.policies, seeds):
             jobs.append(Job(options.data, trace, policy, seed, options.departures))
     return jobs
@@ -180,7 +179,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("data", type=Path, help="a folder in the layout of bench/traces.py")
     parser.add_argument("--traces", nargs="+", help="(all in the folder)")
     parser.add_argument("--policies", nargs="+", choices=known, default=known, metavar="POLICY")
-    parser.add_argument("--seeds", type=int, nargs="+", help="(all that have an order)")
+    parser.add_argument("--seeds", type=int, nargs="+", help="(the first ten that have an order)")
     parser.add_argument("--departures", action="store_true", help="pods leave, too")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--out", type=Path, help="one JSON line for each run is added here")

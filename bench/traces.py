@@ -1,8 +1,8 @@
 """The openb traces (Alibaba, 2023) in the layout of the FGD benchmark, as nodes, pods and orders.
 
 A folder has `openb_node_list_gpu_node.csv`, `openb_pod_list_<trace>.csv` for each trace, and
-`orders/<trace>.npz` with two arrays for each seed: `42` (which pods come, one after the other) and
-`n42` (the order of the nodes, which breaks ties).
+`orders/<trace>.npz` with two arrays for each seed: `42` (which pods come, one after the other, by
+their place among all pods sorted by name) and `n42` (the rank of each node, which breaks ties).
 """
 
 import csv
@@ -46,7 +46,8 @@ class Trace:
     def order(self, seed: int) -> tuple[list[Node], np.ndarray]:
         """Nodes in the order that breaks ties, and the pods that come."""
         with np.load(self.orders) as stored:
-            return [self.nodes[at] for at in stored[f"n{seed}"]], stored[str(seed)]
+            ranked = np.argsort(stored[f"n{seed}"], kind="stable")
+            return [self.nodes[at] for at in ranked], stored[str(seed)]
 
     def basis(self) -> Basis:
         """All pods of the trace, as if the cluster had seen them before."""

@@ -11,16 +11,18 @@ import msgspec
 from fairlead.apps.run import Options, plan
 from fairlead.apps.scheduler import UNFINISHED
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import BudgetSeen, NamespaceSeen, NodeSeen, PodSeen
+from fairlead.engine.events import BudgetSeen, NamespaceSeen, NodeSeen, PodSeen, PricesComputed
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.budgets import decode_budget
 from fairlead.kube.codec import decode_namespace, decode_node, decode_pod
 from fairlead.kube.http.client import Client
 from fairlead.model.errors import FairleadError
+from fairlead.model.gpus import WHOLE, Grant
 from fairlead.model.pods import Pod
 from fairlead.model.quantities import shown
 from fairlead.placement.explain import Explanation, explain
 from fairlead.placement.place import Placement
+from fairlead.placement.prices import compute
 from fairlead.placement.verdicts import Placed, Refused
 
 T = TypeVar("T")
@@ -56,22 +58,22 @@ async def explain_pod(options: Options, namespace: str, name: str) -> dict[str, 
                 f"{pod.key} is for scheduler {pod.scheduler!r}, and this configuration serves "
                 f"{', '.join(sorted(profiles))}; name it with --scheduler-name"
             )
-        engine = Engine({})
-        cluster = engine.cluster
-        async for node in _list(client, "/api/v1/nodes", decode_node, {}):
+        engine = Engine(profiles)
+        async for node in list_all(client, "/api/v1/nodes", decode_node, {}):
             engine.handle(NodeSeen(node), now=0.0)
-        async for namespaced in _list(client, "/api/v1/namespaces", decode_namespace, {}):
+        async for namespaced in list_all(client, "/api/v1/namespaces", decode_namespace, {}):
             engine.handle(NamespaceSeen(namespaced.name, namespaced.labels), now=0.0)
         selector = {"fieldSelector": UNFINISHED}
-        async for other in _list(client, "/api/v1/pods", decode_pod, selector):
+        async for other in list_all(client, "/api/v1/pods", decode_pod, selector):
             engine.handle(PodSeen(other), now=0.0)
-            if other.nominated and not other.node and other.scheduler in profiles:
-                cluster.nominations.put(other, other.nominated)
         await _load_budgets(client, engine)
         if pod.node or pod.finished or pod.gates or pod.problem or pod.deleting:
             return _settled(pod)
-        placement = Placement(profile, cluster)
-        return _told(pod, profile.name, explain(placement, cluster, pod))
+        prices = compute(engine.basis())
+        if prices is not None:
+            engine.handle(PricesComputed(prices), now=0.0)
+        placement = Placement(profile, engine.cluster)
+        return _told(pod, profile.name, explain(placement, engine.cluster, pod))
     finally:
         await client.close()
 
@@ -80,7 +82,7 @@ async def _load_budgets(client: Client, engine: Engine) -> None:
     """They only tell whom eviction would spare; who may not list them is told without."""
     path = "/apis/policy/v1/poddisruptionbudgets"
     with suppress(NotExplained):
-        async for budget in _list(client, path, decode_budget, {}):
+        async for budget in list_all(client, path, decode_budget, {}):
             engine.handle(BudgetSeen(budget), now=0.0)
 
 
@@ -93,7 +95,7 @@ async def _get_pod(client: Client, namespace: str, name: str) -> Pod:
     return decode_pod(reply.body)
 
 
-async def _list(
+async def list_all(
     client: Client, path: str, decode: Callable[[msgspec.Raw], T], params: dict[str, str]
 ) -> AsyncIterator[T]:
     page = {"limit": _PAGE, **params}
@@ -127,11 +129,21 @@ def _settled(pod: Pod) -> dict[str, Any]:
 
 def _told(pod: Pod, profile: str, found: Explanation) -> dict[str, Any]:
     if isinstance(found.verdict, Placed):
-        state, message = "fits", f"the pod fits now; it would go to node {found.verdict.node}"
+        node, cards = found.verdict.node, cards_told(found.verdict.grant)
+        state, message = "fits", f"the pod fits now; it would go to node {node}{cards}"
     else:
         state, message = "unschedulable", found.verdict.message + _making_room(found.verdict)
     nodes = [asdict(node) for node in found.nodes]
     return _answer(pod, state, message) | {"profile": profile, "nodes": nodes}
+
+
+def cards_told(grant: Grant | None) -> str:
+    """Which cards, and how much of each, where they are known one by one."""
+    uses = [use for use in grant.uses if use.uuid] if grant else []
+    told = ", ".join(
+        use.uuid if use.whole else f"{use.milli / WHOLE:g} of {use.uuid}" for use in uses
+    )
+    return f", {told}" if told else ""
 
 
 def _making_room(refused: Refused) -> str:

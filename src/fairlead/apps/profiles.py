@@ -4,23 +4,36 @@ from collections.abc import Mapping
 
 from fairlead.model.errors import ConfigError
 from fairlead.model.nodes import GPU
+from fairlead.placement.cards import CardPolicy
 from fairlead.placement.profile import Profile
 from fairlead.plugins.allocation import LeastAllocated, MostAllocated
 from fairlead.plugins.api import Opinion
+from fairlead.plugins.gap_price import GapPrice
+from fairlead.plugins.gpu_aware import GpuAware
 from fairlead.plugins.gpu_best_fit import GpuBestFit
+from fairlead.plugins.gpu_packing import GpuPacking
 from fairlead.plugins.registry import FILTERS
 from fairlead.plugins.spread import Spread
 
 _GPU_FIRST = {GPU: 10, "cpu": 1, "memory": 1}
 
+_TUTORIAL = {"cpu": 10, "memory": 10, GPU: 20}
+
 _SCORES: Mapping[str, tuple[tuple[Opinion, float], ...]] = {
     # Names that other systems' users already have in their pods come first.
-    "gpu-scheduler": ((GpuBestFit(), 1.0),),
+    "gpu-scheduler": ((GapPrice(), 1.0),),
     "toyscheduler": ((GpuBestFit(), 1.0),),
+    "alnair-cost-saving": ((GpuPacking(), 1.0),),
+    "alnair-high-performance": ((Spread(), 1.0),),
+    "simple-custom-scheduler": ((LeastAllocated(_TUTORIAL), 1.0),),
+    "gpu-aware-scheduler": ((GpuAware(), 1.0),),
     "binpack": ((MostAllocated(_GPU_FIRST), 1.0),),
     "least-allocated": ((LeastAllocated(), 1.0),),
     "spread": ((Spread(), 1.0),),
 }
+
+#: Where shares do not go to the fullest card that has room.
+_CARDS = {"alnair-high-performance": CardPolicy.SPREAD, "spread": CardPolicy.SPREAD}
 
 NAMES = tuple(_SCORES)
 #: Served when the user names no scheduler at all.
@@ -31,4 +44,5 @@ def built_in(name: str) -> Profile:
     scores = _SCORES.get(name)
     if scores is None:
         raise ConfigError(f"there is no profile {name!r}; choose one of {', '.join(NAMES)}")
-    return Profile(name, tuple(kind() for kind in FILTERS), scores)
+    cards = _CARDS.get(name, CardPolicy.PACK)
+    return Profile(name, tuple(kind() for kind in FILTERS), scores, cards=cards)

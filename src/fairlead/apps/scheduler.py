@@ -9,6 +9,7 @@ from typing import assert_never
 import structlog
 
 from fairlead.apps.measures import Measures
+from fairlead.apps.pricing import Pricing
 from fairlead.engine import events, instructions
 from fairlead.engine.engine import Engine
 from fairlead.kube import dialects
@@ -74,6 +75,7 @@ class Scheduler:
         self._awake = asyncio.Event()
         self._synced = dict.fromkeys(("nodes", "pods", "namespaces", "budgets"), False)
         self._decided_at_s = time.monotonic()
+        self._pricing = Pricing(self.engine, self._feed)
         self._measures = Measures(metrics, self.engine, self._binder, self._recorder)
 
     # -- life --------------------------------------------------------------------------------
@@ -88,7 +90,13 @@ class Scheduler:
         parts = [deciding, asyncio.create_task(self._verify_forever(), name="verify")]
         parts += [
             asyncio.create_task(part.run(), name=type(part).__name__)
-            for part in (*self._reflectors, self._binder, self._evictor, self._recorder)
+            for part in (
+                *self._reflectors,
+                self._binder,
+                self._evictor,
+                self._recorder,
+                self._pricing,
+            )
         ]
         try:
             ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)

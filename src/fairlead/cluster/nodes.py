@@ -1,6 +1,6 @@
 """The nodes as a rule sees them: read-only columns over all rows, or over a few of them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 import numpy as np
@@ -217,11 +217,12 @@ class CardRows:
         return _sealed(self._devices.slices_used[self._pick])
 
     def model(self) -> Cards:
-        """The model of each card as a number; `code` tells which."""
+        """The model of each card as a number; `codes` tells which."""
         return _sealed(self._devices.model[self._pick])
 
-    def code(self, model: str) -> int:
-        return self._devices.code(model)
+    def codes(self) -> Mapping[str, int]:
+        """Numbers of all models by name."""
+        return self._devices.codes
 
     def all(self) -> NodeMask:
         return np.ones(len(self._devices.known[self._pick]), dtype=np.bool_)

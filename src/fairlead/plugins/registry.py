@@ -10,6 +10,7 @@ from fairlead.plugins.best_fit import BestFit
 from fairlead.plugins.dot_product import DotProduct
 from fairlead.plugins.fragmentation_gradient import FragmentationGradient
 from fairlead.plugins.gap_price import GapPrice
+from fairlead.plugins.gpu_aware import GpuAware
 from fairlead.plugins.gpu_best_fit import GpuBestFit
 from fairlead.plugins.gpu_clustering import GpuClustering
 from fairlead.plugins.gpu_fit import GpuFit
@@ -44,6 +45,7 @@ SCORES: tuple[type[Score], ...] = (
     DotProduct,
     FragmentationGradient,
     GapPrice,
+    GpuAware,
     GpuBestFit,
     GpuClustering,
     GpuPacking,
