@@ -12,8 +12,10 @@ from builders import a_node, a_pod, a_request, a_taint, near, selects
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
+from fairlead.model.gpus import Card, GpuAsk, Inventory
 from fairlead.model.nodes import Node
 from fairlead.model.pods import HostPort, NodeTerm, PodRequest, Toleration
+from fairlead.model.prices import Prices, Shape
 from fairlead.model.selectors import Requirement, SpreadRule
 from fairlead.plugins.api import Filter, LooksAround, Picker, Plugin, Score, reasons_of
 
@@ -27,6 +29,8 @@ REQUESTS = (
     a_request(tolerations=(Toleration("dedicated", "Exists"),)),
     a_request(host_ports=(HostPort(80),)),
     a_request(node_name="n3"),
+    a_request(cpu=2000, asks=GpuAsk(1, False, 300, dialect="fairlead")),
+    a_request(cpu=2000, asks=GpuAsk(2, models=frozenset({"H100"}), dialect="fairlead")),
     a_request(namespace="default", near=(near("zone", app="a"),)),
     a_request(namespace="default", apart=(near("zone", app="a"),)),
     a_request(namespace="default", spread=(SpreadRule("zone", 1, selects(app="a")),)),
@@ -41,6 +45,18 @@ def check_plugin(plugin: Plugin) -> None:
         pods = [random_pod(dice, number) for number in range(30)]
         for request in REQUESTS:
             _check_one(plugin, request, nodes, pods, dice)
+
+
+#: Gaps of more than half a card are worth something, and somebody insists on an H100.
+PRICES = Prices(
+    pods=100,
+    values=tuple(float(max(0, free - 50)) for free in range(101)),
+    cpu_milli_per_card=4000.0,
+    memory_bytes_per_card=float(1 << 34),
+    blocks=((2, 0.1),),
+    pressure=(("H100", 0.5),),
+    typical=((Shape(1000, 0, 1, 500), 0.6), (Shape(2000, 0, 2, 1000), 0.3), (Shape(500), 0.1)),
+)
 
 
 def _check_one(plugin: Plugin, request: PodRequest, nodes, pods, dice) -> None:
@@ -105,8 +121,9 @@ def _check_reads(plugin, request, nodes, pods, whole) -> None:
         Aspect.TAINTS: lambda n: _with(n, taints=(a_taint("other"),), unschedulable=True),
         Aspect.ALLOCATABLE: lambda n: a_node(
             n.name, gpus=2, labels=n.labels, annotations=n.annotations, taints=n.taints,
-            unschedulable=n.unschedulable,
+            unschedulable=n.unschedulable, gpus_listed=n.gpus,
         ),
+        Aspect.DEVICES: lambda n: _with(n, gpus=None),
     }  # fmt: skip
     for aspect, change in changes.items():
         if not plugin.reads & aspect:
@@ -131,14 +148,19 @@ def a_cluster(nodes, pods) -> Cluster:
         cluster.put_node(node)
     for pod in pods:
         cluster.confirm(pod)
+    if len(nodes) % 2:
+        cluster.put_prices(PRICES)
     return cluster
 
 
 def random_node(dice: random.Random, name: str) -> Node:
     labels = {"zone": dice.choice("ab"), "rank": str(dice.randint(0, 6))}
+    gpus = dice.choice([0, 4, 8])
+    cards = tuple(Card(f"GPU-{name}-{n}", n, dice.choice(["H100", "T4"])) for n in range(gpus))
     return a_node(
         name,
-        gpus=dice.choice([0, 4, 8]),
+        gpus=gpus,
+        gpus_listed=Inventory(cards, dialects=frozenset({"fairlead"})) if name < "n5" else None,
         labels=labels if dice.random() < 0.8 else {},
         taints=(a_taint(),) if dice.random() < 0.3 else (),
         unschedulable=dice.random() < 0.2,
@@ -163,7 +185,7 @@ def random_pod(dice: random.Random, number: int):
 def _with(node: Node, **changes) -> Node:
     kept = {
         key: getattr(node, key)
-        for key in ("allocatable", "labels", "annotations", "taints", "unschedulable")
+        for key in ("allocatable", "labels", "annotations", "taints", "unschedulable", "gpus")
     }
     return Node(node.name, **{**kept, **changes})
 
