@@ -1,6 +1,6 @@
 # Everything a developer does here, by name. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help setup control-plane run test test-1.37 fast check format bench lock clean
+.PHONY: help setup control-plane run test test-1.37 fast check format bench bench-openb lock clean
 VENV := .venv/bin
 
 help: ## list the commands
@@ -45,6 +45,9 @@ bench: setup ## engine, drain and shapes beside kube-scheduler, restart, embedde
 	@$(VENV)/python bench/embedded_server.py
 	@$(VENV)/python bench/links.py
 	@$(VENV)/python bench/mig.py
+
+bench-openb: setup ## how many GPUs each policy allocates on the openb traces (DATA=folder OUT=file ARGS=…)
+	@$(VENV)/python bench/openb.py $(or $(DATA),../shared/data/openb) $(if $(OUT),--out $(OUT)) $(ARGS)
 
 lock: ## renew the lock files from pyproject.toml (needs uv)
 	@uv pip compile --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 -q pyproject.toml -o requirements.lock

@@ -19,6 +19,7 @@ _uids = count()
 
 
 def a_request(gpus: int = 0, cpu: int = 0, **more: Any) -> PodRequest:
+    more["gpus"] = more.pop("asks", None)
     amounts = {"cpu": cpu, GPU: gpus, **more.pop("resources", {})}
     resources = tuple(sorted((name, amount) for name, amount in amounts.items() if amount))
     return PodRequest(resources=resources, **more)

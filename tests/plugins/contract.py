@@ -12,8 +12,10 @@ from builders import a_node, a_pod, a_request, a_taint, near, selects
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
+from fairlead.model.gpus import Card, GpuAsk, Inventory
 from fairlead.model.nodes import Image, Node
 from fairlead.model.pods import HostPort, NodeTerm, PodRequest, PreferredTerm, Toleration
+from fairlead.model.prices import Prices, Shape
 from fairlead.model.selectors import Requirement, SpreadRule
 from fairlead.model.storage import Claim, CsiNode, StorageClass, Volume
 from fairlead.model.volumes import ClaimUse, CsiVolume, Disk, PodVolumes
@@ -29,6 +31,8 @@ REQUESTS = (
     a_request(tolerations=(Toleration("dedicated", "Exists"),)),
     a_request(host_ports=(HostPort(80),)),
     a_request(node_name="n3"),
+    a_request(cpu=2000, asks=GpuAsk(1, False, 300, dialect="fairlead")),
+    a_request(cpu=2000, asks=GpuAsk(2, models=frozenset({"H100"}), dialect="fairlead")),
     a_request(namespace="default", near=(near("zone", app="a"),)),
     a_request(namespace="default", apart=(near("zone", app="a"),)),
     a_request(namespace="default", spread=(SpreadRule("zone", 1, selects(app="a")),)),
@@ -65,6 +69,18 @@ def check_plugin(plugin: Plugin) -> None:
         pods = [random_pod(dice, number) for number in range(30)]
         for request in REQUESTS:
             _check_one(plugin, request, nodes, pods, dice)
+
+
+#: Gaps of more than half a card are worth something, and somebody insists on an H100.
+PRICES = Prices(
+    pods=100,
+    values=tuple(float(max(0, free - 50)) for free in range(101)),
+    cpu_milli_per_card=4000.0,
+    memory_bytes_per_card=float(1 << 34),
+    blocks=((2, 0.1),),
+    pressure=(("H100", 0.5),),
+    typical=((Shape(1000, 0, 1, 500), 0.6), (Shape(2000, 0, 2, 1000), 0.3), (Shape(500), 0.1)),
+)
 
 
 def _check_one(plugin: Plugin, request: PodRequest, nodes, pods, dice) -> None:
@@ -147,10 +163,12 @@ def _check_reads(plugin, answer, nodes, pods, whole) -> None:
         Aspect.ANNOTATIONS: lambda n: _with(n, annotations={"note": "x"}),
         Aspect.TAINTS: lambda n: _with(n, taints=(a_taint("other"),), unschedulable=True),
         Aspect.ALLOCATABLE: lambda n: a_node(
-            n.name, gpus=2, **{key: getattr(n, key) for key in _KEPT if key != "allocatable"}
+            n.name, gpus=2, gpus_listed=n.gpus,
+            **{key: getattr(n, key) for key in _KEPT if key not in ("allocatable", "gpus")},
         ),
         Aspect.IMAGES: lambda n: _with(n, images=(Image(("y:2",), 500 << 20),)),
         Aspect.FEATURES: lambda n: _with(n, features=("F", "G")),
+        Aspect.DEVICES: lambda n: _with(n, gpus=None),
     }  # fmt: skip
     for aspect, change in changes.items():
         if not plugin.reads & aspect:
@@ -180,14 +198,19 @@ def a_cluster(nodes, pods, storage=STORAGE) -> Cluster:
         cluster.put_node(node)
     for pod in pods:
         cluster.confirm(pod)
+    if len(nodes) % 2:
+        cluster.put_prices(PRICES)
     return cluster
 
 
 def random_node(dice: random.Random, name: str) -> Node:
     labels = {"zone": dice.choice("ab"), "rank": str(dice.randint(0, 6))}
+    gpus = dice.choice([0, 4, 8])
+    cards = tuple(Card(f"GPU-{name}-{n}", n, dice.choice(["H100", "T4"])) for n in range(gpus))
     return a_node(
         name,
-        gpus=dice.choice([0, 4, 8]),
+        gpus=gpus,
+        gpus_listed=Inventory(cards, dialects=frozenset({"fairlead"})) if name < "n5" else None,
         labels=labels if dice.random() < 0.8 else {},
         taints=tuple(
             a_taint(effect=effect)
@@ -226,6 +249,7 @@ def random_pod(dice: random.Random, number: int):
 
 _KEPT = (
     "allocatable", "labels", "annotations", "taints", "unschedulable", "images", "features",
+    "gpus",
 )  # fmt: skip
 
 

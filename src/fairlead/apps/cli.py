@@ -97,6 +97,33 @@ def explain(
     explaining.show(answer, output, sys.stdout)
 
 
+@app.command()
+def compare(
+    workload: Annotated[
+        Path | None,
+        typer.Option(help="Nodes and pods as Kubernetes objects (YAML); else a small example."),
+    ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="The live cluster, and the pods that wait in it.")
+    ] = False,
+    profile: Annotated[
+        list[str] | None, typer.Option(help="A built-in profile; name several (default: all).")
+    ] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    output: Output = "text",
+) -> None:
+    """Show side by side where profiles would put the same pods, on which cards; bind nothing."""
+    from fairlead.apps import compare as comparing
+
+    _refuse_other_outputs(output)
+    if live and workload:
+        raise typer.BadParameter("choose --live or --workload", param_hint="--live")
+    chosen = Options(kubeconfig, context)
+    scene = asyncio.run(comparing.live_scene(chosen)) if live else comparing.read_scene(workload)
+    comparing.show(comparing.compare(scene, profile), output, sys.stdout)
+
+
 @app.command("check-config")
 def check_config(
     file: Annotated[Path, typer.Argument(metavar="FILE")],

@@ -50,7 +50,7 @@ class ProfileConfig(_Strict):
     filters: list[str | PluginConfig] | None = None
     scores: list[str | ScoreConfig] | None = None
     picker: str | PluginConfig | None = None
-    cards: CardPolicy = CardPolicy.PACK
+    cards: CardPolicy | None = None
     preempts: bool = True
 
 
@@ -132,4 +132,5 @@ def _build(wanted: ProfileConfig, registry: Registry, base: Path) -> Profile:
     if wanted.scores is not None:
         scores = tuple(score(item) for item in wanted.scores)
     picker = plugin_files.as_picker(*make(wanted.picker)) if wanted.picker else None
-    return Profile(wanted.profile, filters, scores, picker, wanted.cards, wanted.preempts)
+    cards = wanted.cards or start.cards
+    return Profile(wanted.profile, filters, scores, picker, cards, wanted.preempts)

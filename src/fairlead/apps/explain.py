@@ -18,6 +18,7 @@ from fairlead.engine.events import (
     NamespaceSeen,
     NodeSeen,
     PodSeen,
+    PricesComputed,
     ServerKnown,
     StorageSeen,
 )
@@ -30,10 +31,12 @@ from fairlead.kube.storage_codec import STORAGE_KINDS
 from fairlead.kube.version import ask_version
 from fairlead.model.behaviour import behaviour_of
 from fairlead.model.errors import FairleadError
+from fairlead.model.gpus import WHOLE, Grant
 from fairlead.model.pods import Pod, Side
 from fairlead.model.quantities import shown
 from fairlead.placement.explain import Explanation, explain
 from fairlead.placement.place import Placement
+from fairlead.placement.prices import compute
 from fairlead.placement.verdicts import Placed, Refused
 
 T = TypeVar("T")
@@ -69,32 +72,29 @@ async def explain_pod(options: Options, namespace: str, name: str) -> dict[str, 
                 f"{pod.key} is for scheduler {pod.scheduler!r}, and this configuration serves "
                 f"{', '.join(sorted(profiles))}; name it with --scheduler-name"
             )
-        engine = Engine({})
+        engine = Engine(profiles)
         engine.handle(ServerKnown(behaviour_of(*await ask_version(client))), now=0.0)
-        cluster = engine.cluster
-        async for node in _list(client, "/api/v1/nodes", decode_node, {}):
+        async for node in list_all(client, "/api/v1/nodes", decode_node, {}):
             engine.handle(NodeSeen(node), now=0.0)
-        async for namespaced in _list(client, "/api/v1/namespaces", decode_namespace, {}):
+        async for namespaced in list_all(client, "/api/v1/namespaces", decode_namespace, {}):
             engine.handle(NamespaceSeen(namespaced.name, namespaced.labels), now=0.0)
         if profile.sides & Side.KIN:
             await _load_kin(client, engine)
         for path, decode_storage in STORAGE_KINDS.items():
-            async for told in _list(client, path, decode_storage, {}):
+            async for told in list_all(client, path, decode_storage, {}):
                 engine.handle(StorageSeen(told), now=0.0)
         selector = {"fieldSelector": UNFINISHED}
-        decode = partial(decode_pod, behaviour=cluster.behaviour)
-        async for other in _list(client, "/api/v1/pods", decode, selector):
+        decode = partial(decode_pod, behaviour=engine.cluster.behaviour)
+        async for other in list_all(client, "/api/v1/pods", decode, selector):
             engine.handle(PodSeen(other), now=0.0)
-            honoured = cluster.behaviour.honours_nomination(
-                other.nominated, gated=bool(other.gates)
-            )
-            if honoured and not other.node and other.scheduler in profiles:
-                cluster.nominations.put(other, other.nominated)
         await _load_budgets(client, engine)
         if pod.node or pod.finished or pod.gates or pod.problem or pod.deleting:
             return _settled(pod)
-        placement = Placement(profile, cluster)
-        return _told(pod, profile.name, explain(placement, cluster, pod))
+        prices = compute(engine.basis())
+        if prices is not None:
+            engine.handle(PricesComputed(prices), now=0.0)
+        placement = Placement(profile, engine.cluster)
+        return _told(pod, profile.name, explain(placement, engine.cluster, pod))
     finally:
         await client.close()
 
@@ -103,14 +103,14 @@ async def _load_budgets(client: Client, engine: Engine) -> None:
     """They only tell whom eviction would spare; who may not list them is told without."""
     path = "/apis/policy/v1/poddisruptionbudgets"
     with suppress(NotExplained):
-        async for budget in _list(client, path, decode_budget, {}):
+        async for budget in list_all(client, path, decode_budget, {}):
             engine.handle(BudgetSeen(budget), now=0.0)
 
 
 async def _load_kin(client: Client, engine: Engine) -> None:
     """What tells which pods belong together."""
     for kind, (path, _) in KINDS.items():
-        async for seen in _list(client, path, decoder_of(kind), {}):
+        async for seen in list_all(client, path, decoder_of(kind), {}):
             engine.handle(KinSeen(kind, seen.namespace, seen.name, seen.selector), now=0.0)
 
 
@@ -123,7 +123,7 @@ async def _get_pod(client: Client, namespace: str, name: str) -> Pod:
     return decode_pod(reply.body)
 
 
-async def _list(
+async def list_all(
     client: Client, path: str, decode: Callable[[msgspec.Raw], T], params: dict[str, str]
 ) -> AsyncIterator[T]:
     page = {"limit": _PAGE, **params}
@@ -157,11 +157,21 @@ def _settled(pod: Pod) -> dict[str, Any]:
 
 def _told(pod: Pod, profile: str, found: Explanation) -> dict[str, Any]:
     if isinstance(found.verdict, Placed):
-        state, message = "fits", f"the pod fits now; it would go to node {found.verdict.node}"
+        node, cards = found.verdict.node, cards_told(found.verdict.grant)
+        state, message = "fits", f"the pod fits now; it would go to node {node}{cards}"
     else:
         state, message = "unschedulable", found.verdict.message + _making_room(found.verdict)
     nodes = [asdict(node) for node in found.nodes]
     return _answer(pod, state, message) | {"profile": profile, "nodes": nodes}
+
+
+def cards_told(grant: Grant | None) -> str:
+    """Which cards, and how much of each, where they are known one by one."""
+    uses = [use for use in grant.uses if use.uuid] if grant else []
+    told = ", ".join(
+        use.uuid if use.whole else f"{use.milli / WHOLE:g} of {use.uuid}" for use in uses
+    )
+    return f", {told}" if told else ""
 
 
 def _making_room(refused: Refused) -> str:

@@ -9,6 +9,7 @@ from fairlead.engine import events, instructions
 from fairlead.engine.engine import UNSCHEDULABLE, Engine
 from fairlead.kube.writes.binder import Binder
 from fairlead.kube.writes.recorder import Recorder
+from fairlead.model.gpus import WHOLE
 from fairlead.model.pods import Pod
 from fairlead.queue.entries import Pool
 from fairlead.telemetry.metrics import Metrics, Reading
@@ -79,6 +80,18 @@ class Measures:
             self._incoming,
         )
         gauge("scheduler_cache_size", "Objects in the cache.", ("type",), self._cache_size)
+        gauge(
+            "fairlead_gpu_fragmentation_cards",
+            "Free GPUs that are of no use to a typical pod, in cards.",
+            ("node",),
+            self._fragments,
+        )
+        gauge(
+            "fairlead_gpu_fragmentation_ratio",
+            "The same for the whole cluster, as a share of all free GPUs.",
+            (),
+            self._fragment_ratio,
+        )
         counter("fairlead_writes", "Writes to the API server.", ("kind", "result"), self._writes)
 
     def _pending(self) -> Reading:
@@ -100,6 +113,20 @@ class Measures:
             ("pods",): len(cluster.holdings),
             ("assumed_pods",): len(self._binds),
         }
+
+    def _fragments(self) -> Reading:
+        """Nothing before enough pods were seen to tell what is typical."""
+        cluster = self._engine.cluster
+        found = cluster.nodes.fragments_milli()
+        if found is None:
+            return {}
+        rows = cluster.row_of.items()
+        return {(name,): round(found[row]) / WHOLE for name, row in rows if found[row] >= 1}
+
+    def _fragment_ratio(self) -> Reading:
+        nodes = self._engine.cluster.nodes
+        found, free = nodes.fragments_milli(), int(nodes.card_room().sum())
+        return {} if found is None or not free else {(): float(found.sum()) / free}
 
     def _writes(self) -> Reading:
         binds, told = self._binder.stats, self._recorder.stats

@@ -5,12 +5,16 @@ from collections.abc import Mapping
 from fairlead.kube.dialects import RESOURCES
 from fairlead.model.errors import ConfigError
 from fairlead.model.nodes import GPU
+from fairlead.placement.cards import CardPolicy
 from fairlead.placement.profile import Profile
 from fairlead.plugins.allocation import LeastAllocated, MostAllocated
 from fairlead.plugins.api import Filter, Opinion
 from fairlead.plugins.balanced_allocation import NodeResourcesBalancedAllocation
+from fairlead.plugins.gap_price import GapPrice
+from fairlead.plugins.gpu_aware import GpuAware
 from fairlead.plugins.gpu_best_fit import GpuBestFit
 from fairlead.plugins.gpu_fit import GpuFit
+from fairlead.plugins.gpu_packing import GpuPacking
 from fairlead.plugins.image_locality import ImageLocality
 from fairlead.plugins.inter_pod_affinity import InterPodAffinity
 from fairlead.plugins.node_affinity import NodeAffinity
@@ -23,10 +27,16 @@ from fairlead.plugins.volume_binding import VolumeBinding
 
 _GPU_FIRST = {GPU: 10, "cpu": 1, "memory": 1}
 
+_TUTORIAL = {"cpu": 10, "memory": 10, GPU: 20}
+
 _SCORES: Mapping[str, tuple[tuple[Opinion, float], ...]] = {
     # Names that other systems' users already have in their pods come first.
-    "gpu-scheduler": ((GpuBestFit(), 1.0),),
+    "gpu-scheduler": ((GapPrice(), 1.0),),
     "toyscheduler": ((GpuBestFit(), 1.0),),
+    "alnair-cost-saving": ((GpuPacking(), 1.0),),
+    "alnair-high-performance": ((Spread(), 1.0),),
+    "simple-custom-scheduler": ((LeastAllocated(_TUTORIAL), 1.0),),
+    "gpu-aware-scheduler": ((GpuAware(), 1.0),),
     "binpack": ((MostAllocated(_GPU_FIRST), 1.0),),
     "least-allocated": ((LeastAllocated(), 1.0),),
     "spread": ((Spread(), 1.0),),
@@ -42,6 +52,9 @@ _SCORES: Mapping[str, tuple[tuple[Opinion, float], ...]] = {
         (VolumeBinding(), 1.0),
     ),
 }
+
+#: Where shares do not go to the fullest card that has room.
+_CARDS = {"alnair-high-performance": CardPolicy.SPREAD, "spread": CardPolicy.SPREAD}
 
 #: The profile that is kube-scheduler's own.
 KUBE = "default-scheduler"
@@ -59,7 +72,7 @@ def built_in(name: str) -> Profile:
         filters = tuple(kind() for kind in FILTERS if kind is not GpuFit)
     else:
         filters = tuple(_filter(kind) for kind in FILTERS)
-    return Profile(name, filters, scores)
+    return Profile(name, filters, scores, cards=_CARDS.get(name, CardPolicy.PACK))
 
 
 def _filter(kind: type[Filter]) -> Filter:

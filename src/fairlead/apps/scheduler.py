@@ -10,6 +10,7 @@ from typing import Any, assert_never, cast
 import structlog
 
 from fairlead.apps.measures import Measures
+from fairlead.apps.pricing import Pricing
 from fairlead.engine import events, instructions
 from fairlead.engine.engine import Engine
 from fairlead.kube import dialects
@@ -98,6 +99,7 @@ class Scheduler:
         self._awake = asyncio.Event()
         self._synced = {_last_part(each.path): False for each in self._reflectors}
         self._decided_at_s = time.monotonic()
+        self._pricing = Pricing(self.engine, self._feed)
         self._measures = Measures(metrics, self.engine, self._binder, self._recorder)
 
     def _kin(
@@ -120,8 +122,8 @@ class Scheduler:
         self._feed(events.ServerKnown(await learn_behaviour(self._client)))
         deciding = asyncio.create_task(self._decide_forever(), name="decide")
         parts = [deciding, asyncio.create_task(self._verify_forever(), name="verify")]
-        working: tuple[Reflector[Any] | Binder | Evictor | Recorder, ...]
-        working = (*self._reflectors, self._binder, self._evictor, self._recorder)
+        working: tuple[Reflector[Any] | Binder | Evictor | Recorder | Pricing, ...]
+        working = (*self._reflectors, self._binder, self._evictor, self._recorder, self._pricing)
         parts += [asyncio.create_task(part.run(), name=type(part).__name__) for part in working]
         try:
             ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)

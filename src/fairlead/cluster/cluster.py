@@ -25,12 +25,14 @@ from fairlead.cluster.draft import Draft
 from fairlead.cluster.kin import Kin
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.nominations import Nominations
+from fairlead.cluster.price_tables import PriceTables
 from fairlead.cluster.priority_sums import AmountsByRow, PrioritySums, Share
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.budgets import Budget
 from fairlead.model.gpus import CardUse, GpuAsk, Grant
-from fairlead.model.nodes import Node
+from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Amounts, HostPort, Pod, PodRequest, Side
+from fairlead.model.prices import Prices
 from fairlead.model.storage import StorageObject, VolumePlan
 from fairlead.model.volumes import PodVolumes
 
@@ -130,6 +132,30 @@ class Cluster:
 
     def held_on(self, node: str) -> list[Holding]:
         return [self.holdings[uid] for uid in self._on_node.get(node, ())]
+
+    def card_models(self) -> dict[str, int]:
+        """How many cards there are of each model; "" where cards are only counted."""
+        devices, nodes = self.columns.devices, self.nodes
+        size = slice(0, self.columns.size)
+        there = devices.there[size]
+        found = {
+            model: int((there & (devices.model[size] == code)).sum())
+            for model, code in devices.codes.items()
+        }
+        counted = int(nodes.allocatable(GPU)[~devices.known[size]].sum())
+        found[""] = found.get("", 0) + counted
+        return {model: count for model, count in found.items() if count}
+
+    def card_mib(self) -> int:
+        """The memory of a middling card; 0 where nobody says."""
+        devices = self.columns.devices
+        memory = devices.memory[devices.there]
+        return int(memory.mean()) if memory.size else 0
+
+    def put_prices(self, prices: Prices) -> None:
+        """What gaps are worth from now on."""
+        self.columns.prices = PriceTables(prices, self.columns.devices.codes)
+        self.changes.add(ANYWHERE, Aspect.PRICES)
 
     # -- what if -----------------------------------------------------------------------------
 

@@ -13,13 +13,17 @@ from fairlead.cluster.devices import Devices
 from fairlead.cluster.images import ImageIndex
 from fairlead.cluster.labels import LabelColumn
 from fairlead.cluster.pod_index import PodIndex
+from fairlead.cluster.price_tables import PriceTables
 from fairlead.cluster.storage import Storage
 from fairlead.model.behaviour import KUBERNETES_1_36
-from fairlead.model.nodes import Node
+from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Amounts, HostPort, Taint
 from fairlead.model.quantities import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 
 Vector = npt.NDArray[np.int64]  # (resources,)
+
+#: Of one node; what is beyond is counted, but not told apart.
+_MOST_CARDS = 64
 
 
 class Columns:
@@ -32,6 +36,8 @@ class Columns:
         self.pods = PodIndex(self._capacity)
         self.storage = Storage({} if row_of is None else row_of)
         self.devices = Devices(self._capacity)
+        #: What free parts of cards are worth, once enough pods were seen.
+        self.prices: PriceTables | None = None
         self.resource_index = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2, PODS: 3}
         self.present = np.zeros(self._capacity, dtype=np.bool_)
         self.cordoned = np.zeros(self._capacity, dtype=np.bool_)
@@ -68,6 +74,7 @@ class Columns:
             self.allocatable[index, row] = max(0, amount)
         for key, column in self._labels.items():
             column.put(row, node.labels.get(key))
+        self.devices.make_slots(min(dict(node.allocatable).get(GPU, 0), _MOST_CARDS))
         self.devices.put(row, node.gpus)
 
     def clear_row(self, row: int) -> None:

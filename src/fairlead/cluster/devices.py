@@ -11,7 +11,7 @@ Labels may tell what kind of cards a row has, but not which (an inventory that i
 cards have a model and links, but they are not `there`: they are counted, never given one by one.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -34,9 +34,13 @@ from fairlead.model.machines import is_model
 Cards = npt.NDArray[np.int64]  # (rows, slots) an amount of something
 CardMask = npt.NDArray[np.bool_]  # (rows, slots)
 
+#: Kinds of pods told apart by the cards they hold: with shares, with 1, 2, 3… whole cards.
+KINDS = 17
+
 _FILLERS = {
     "there": False, "model": -1, "memory": 0, "milli_free": 0, "memory_free": 0, "users": 0,
-    "wholes": 0, "geometry": -1, "slices_used": 0, "sharers": 0, "memory_told": 0,
+    "wholes": 0, "geometry": -1, "slices_used": 0, "sharers": 0, "memory_told": 0, "room": 0,
+    "idle": False, "unused": False, "shared": False,
 }  # fmt: skip
 _ROW_BITS = ("_dialects", "_one_at_a_time", "_first_fit", "_pending")
 
@@ -59,6 +63,15 @@ class Devices:
         self.slices_used: Cards = np.zeros(shape, dtype=np.int64)  # as bits
         self.sharers: Cards = np.zeros(shape, dtype=np.int64)  # pods at once; 0: any number
         self.memory_told: Cards = np.zeros(shape, dtype=np.int64)  # as a first-fit plugin counts
+        #: Cards in order that nobody uses; of these, those that are not cut into slices; and those
+        #: that shares may go to.
+        self.idle: CardMask = np.zeros(shape, dtype=np.bool_)
+        self.unused: CardMask = np.zeros(shape, dtype=np.bool_)
+        self.shared: CardMask = np.zeros(shape, dtype=np.bool_)
+        #: Thousandths that are free, of compute or of memory, whichever is less.
+        self.room: Cards = np.zeros(shape, dtype=np.int64)
+        #: Pods with shares of cards (0), and with so many whole ones, by row.
+        self.kinds: Cards = np.zeros((rows, KINDS), dtype=np.int64)
         #: Cards that pods hold and somebody else chose.
         self.elsewhere: PerNode = np.zeros(rows, dtype=np.int64)
         #: Rows whose cards are known one by one.
@@ -97,6 +110,7 @@ class Devices:
 
     def clear_row(self, row: int) -> None:
         self._blank(row)
+        self.kinds[row] = 0
         self._grants.pop(row, None)
 
     def grow(self, rows: int) -> None:
@@ -106,6 +120,7 @@ class Devices:
             old = getattr(self, name)
             more = np.full((extra, self._slots), filler, dtype=old.dtype)
             setattr(self, name, np.concatenate([old, more]))
+        self.kinds = np.concatenate([self.kinds, np.zeros((extra, KINDS), dtype=np.int64)])
         self.elsewhere = np.concatenate([self.elsewhere, np.zeros(extra, dtype=np.int64)])
         self.known = np.concatenate([self.known, np.zeros(extra, dtype=np.bool_)])
         for name in _ROW_BITS:
@@ -113,11 +128,18 @@ class Devices:
             setattr(self, name, np.concatenate([getattr(self, name), more]))
         self._wiring = np.concatenate([self._wiring, np.full(extra, -1, dtype=np.int64)])
 
+    def make_slots(self, cards: int) -> None:
+        """Nodes with this many cards can be told about, listed or not."""
+        while cards > self._slots:
+            self._widen()
+
     def code(self, model: str) -> int:
         """A number for the model, the same for equal names; -2 if no card is one."""
         return self._model_code.get(model, -2)
 
-    def models(self) -> Iterable[str]:
+    @property
+    def codes(self) -> Mapping[str, int]:
+        """Models by name; it grows as they turn up."""
         return self._model_code
 
     def cards(self, row: int) -> Sequence[Card]:
@@ -125,8 +147,7 @@ class Devices:
         return inventory.cards if inventory else ()
 
     def _write(self, row: int, inventory: Inventory) -> None:
-        while len(inventory.cards) > self._slots:
-            self._widen()
+        self.make_slots(len(inventory.cards))
         self.inventories[row] = inventory
         self.known[row] = inventory.named
         self._dialects[row] = self._bits(inventory.dialects)
@@ -155,6 +176,7 @@ class Devices:
             if card.mig:
                 codes = self._geometry_code
                 self.geometry[row, slot] = codes.setdefault(card.mig, len(codes))
+            self._measure(row, slot)
 
     def _blank(self, row: int) -> None:
         for name, filler in _FILLERS.items():
@@ -182,11 +204,13 @@ class Devices:
 
     def occupy(self, row: int, uid: str, grant: Grant) -> None:
         self._grants.setdefault(row, {})[uid] = grant
+        self.kinds[row, kind_of(grant)] += 1
         self._charge(row, grant, +1)
 
     def release(self, row: int, uid: str) -> None:
         grant = self._grants.get(row, {}).pop(uid, None)
         if grant is not None:
+            self.kinds[row, kind_of(grant)] -= 1
             self._charge(row, grant, -1)
 
     def _charge(self, row: int, grant: Grant, sign: int) -> None:
@@ -201,12 +225,32 @@ class Devices:
             self.users[row, slot] += sign
             if use.slices:
                 self._cut(row, slot, use, grant, sign)
+                self._measure(row, slot)
                 continue
             whole_mib = int(self.memory[row, slot])
             self.memory_told[row, slot] += sign * use.memory_mib * told
             self.wholes[row, slot] += sign * use.whole
             self.milli_free[row, slot] -= sign * (WHOLE if use.whole else use.milli)
             self.memory_free[row, slot] -= sign * (whole_mib if use.whole else use.memory_mib)
+            self._measure(row, slot)
+
+    def _measure(self, row: int, slot: int) -> None:
+        """What follows from all the other columns, so that nobody needs to combine them again."""
+        free, mib = int(self.milli_free[row, slot]), int(self.memory[row, slot])
+        if mib:
+            free = min(free, WHOLE * int(self.memory_free[row, slot]) // mib)
+        idle = bool(self.there[row, slot]) and not self.users[row, slot]
+        uncut = bool(self.there[row, slot]) and self.geometry[row, slot] < 0
+        self.idle[row, slot] = idle
+        self.unused[row, slot] = idle and uncut
+        self.shared[row, slot] = shared = uncut and not self._closed(row, slot)
+        self.room[row, slot] = max(free, 0) if shared else 0
+
+    def _closed(self, row: int, slot: int) -> bool:
+        """Nobody else may come: taken whole, overdrawn, or as many pods as are allowed."""
+        most = int(self.sharers[row, slot])
+        crowded = 0 < most <= int(self.users[row, slot])
+        return crowded or bool(self.wholes[row, slot]) or int(self.memory_free[row, slot]) < 0
 
     def _cut(self, row: int, slot: int, use: CardUse, grant: Grant, sign: int) -> None:
         if sign > 0:
@@ -224,20 +268,20 @@ class Devices:
 
     def usable(self, ask: GpuAsk, pick: RowPick) -> CardMask:
         """Cards that could serve one part of the ask, alone and as things are."""
-        fits = self.there[pick] & self.wanted(ask, pick)
         if ask.profile:
-            fits &= self.room_for(ask.profile, pick) > 0
-            return fits
-        fits &= self.geometry[pick] < 0
-        fits &= (self.sharers[pick] == 0) | (self.users[pick] < self.sharers[pick])
-        fits &= self._predicted(ask, pick)
-        if ask.whole:
-            fits &= self.users[pick] == 0
-            fits &= self.memory[pick] >= self.memory_asked(ask, pick)
-            return fits
-        fits &= self.wholes[pick] == 0
-        fits &= self.milli_free[pick] >= ask.milli
-        fits &= self.memory_free[pick] >= self.memory_asked(ask, pick)
+            fits: CardMask = self.there[pick] & (self.room_for(ask.profile, pick) > 0)
+        elif ask.whole:
+            fits = self.unused[pick] & True
+            if ask.memory_mib or ask.memory_milli:
+                fits &= self.memory[pick] >= self.memory_asked(ask, pick)
+        else:
+            fits = self.shared[pick] & (self.milli_free[pick] >= ask.milli)
+            if ask.memory_mib or ask.memory_milli:
+                fits &= self.memory_free[pick] >= self.memory_asked(ask, pick)
+        if not ask.profile:
+            fits &= self._predicted(ask, pick)
+        if ask.particular:
+            fits &= self.wanted(ask, pick)
         return fits
 
     def _predicted(self, ask: GpuAsk, pick: RowPick) -> CardMask:
@@ -273,22 +317,18 @@ class Devices:
         found: npt.NDArray[np.bool_] = (bits >> code) & 1 == 1
         return found
 
-    def idle(self, pick: RowPick) -> CardMask:
-        """Cards in order that nobody uses."""
-        found: CardMask = self.there[pick] & (self.users[pick] == 0)
-        return found
-
     def enough(self, ask: GpuAsk, pick: RowPick) -> NodeMask:
         """Rows that could serve the whole ask; cards that are not known are not counted here."""
-        ready = self.serve(ask, pick) & ~self.busy(ask, pick)
-        found: NodeMask = ready & self.hold_enough(ask, pick)
+        found: NodeMask = self.hold_enough(ask, pick) & ~self.busy(ask, pick)
         if ask.dialect == PLAIN:
             found = np.where(self.known[pick], found, self.of_kind(ask, pick))
+        else:
+            found &= self.serve(ask, pick)
         return found & self.joined(ask, pick) if ask.linked else found
 
     def of_kind(self, ask: GpuAsk, pick: RowPick) -> NodeMask:
         """Rows whose cards are of the kind asked for, as far as anybody says which kind it is."""
-        if not (ask.models or ask.like or ask.unlike or ask.only or ask.never):
+        if not ask.particular:
             return np.ones_like(self.known[pick])
         of_kind: PerNode = (self.wanted(ask, pick) & (self.model[pick] >= 0)).sum(axis=1)
         return of_kind > 0
@@ -317,9 +357,13 @@ class Devices:
             slices = np.where(usable, self.room_for(ask.profile, pick), 0).sum(axis=1)
             room: npt.NDArray[np.bool_] = slices >= ask.cards
             return room
-        idle = self.idle(pick)
+        held = self.elsewhere[pick]
+        if not held.any():
+            plenty: npt.NDArray[np.bool_] = usable.sum(axis=1) >= ask.cards
+            return plenty
+        idle = self.idle[pick]
         # Some of the idle cards are held by pods that we do not know the cards of.
-        spare = idle.sum(axis=1) - self.elsewhere[pick]
+        spare = idle.sum(axis=1) - held
         shared = (usable & ~idle).sum(axis=1)
         fresh = np.clip(np.minimum((usable & idle).sum(axis=1), spare), 0, None)
         found: npt.NDArray[np.bool_] = shared + fresh >= ask.cards
@@ -370,6 +414,11 @@ class Devices:
                 table = self._room[code, profile] = _room_by_use(kinds, profile)
             room = np.where(geometry == code, table[used], room)
         return room
+
+
+def kind_of(grant: Grant) -> int:
+    """0 for shares and slices, else how many whole cards."""
+    return min(len(grant.uses), KINDS - 1) if grant.uses and grant.uses[0].whole else 0
 
 
 def _room_by_use(kinds: tuple[MigProfile, ...], profile: str) -> PerNode:

@@ -9,12 +9,14 @@ from fairlead.cluster.arrays import Codes, NodeMask, PerNode, RowPick
 from fairlead.cluster.columns import Columns
 from fairlead.cluster.devices import CardMask, Cards, Devices
 from fairlead.cluster.pod_index import PodQuery
+from fairlead.cluster.price_tables import PriceTables, Table
 from fairlead.cluster.storage import Storage
 from fairlead.cluster.wishes import Wish, Wishes
 from fairlead.model.behaviour import Behaviour
-from fairlead.model.gpus import GpuAsk
-from fairlead.model.nodes import Node
+from fairlead.model.gpus import WHOLE, GpuAsk
+from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import HostPort, PodRequest, Taint
+from fairlead.model.quantities import CPU
 from fairlead.model.selectors import PodTerm
 from fairlead.model.volumes import PodVolumes
 
@@ -183,6 +185,32 @@ class Nodes:
         """True where the ask can be served, and where cards are not known one by one."""
         return self._columns.devices.enough(ask, self._pick)
 
+    def card_room(self) -> Cards:
+        """Thousandths of each card that are free; unlisted cards are free or not as a whole."""
+        devices = self._columns.devices
+        room: Cards = devices.room[self._pick]
+        held = devices.elsewhere[self._pick]
+        listed = devices.known[self._pick]
+        if not listed.all():
+            count = np.where(listed, 0, self.free(GPU))
+            room = room + WHOLE * (np.arange(room.shape[1]) < count[:, None])
+        if (held[listed] > 0).any():
+            room = _without_last(room, np.where(listed, held, 0))
+        return room
+
+    def prices(self) -> PriceTables | None:
+        """What gaps are worth; None while too few pods were seen to tell."""
+        return self._columns.prices
+
+    def fragments_milli(self) -> Table | None:
+        """Free thousandths that are of no use to a typical pod; None while nobody knows those."""
+        tables = self.prices()
+        if tables is None:
+            return None
+        room, rank = self.card_room(), tables.cpu_rank(self.free(CPU))
+        fragments: Table = room.sum(axis=1) - tables.usable_milli(room, self.cards.model(), rank)
+        return fragments
+
     @property
     def cards(self) -> "CardRows":
         """The cards of each node: arrays of (node, slot)."""
@@ -262,11 +290,12 @@ class CardRows:
         return _sealed(self._devices.slices_used[self._pick])
 
     def model(self) -> Cards:
-        """The model of each card as a number; `code` tells which."""
+        """The model of each card as a number; `codes` tells which."""
         return _sealed(self._devices.model[self._pick])
 
-    def code(self, model: str) -> int:
-        return self._devices.code(model)
+    def codes(self) -> Mapping[str, int]:
+        """Numbers of all models by name."""
+        return self._devices.codes
 
     def all(self) -> NodeMask:
         return np.ones(len(self._devices.known[self._pick]), dtype=np.bool_)
@@ -274,6 +303,10 @@ class CardRows:
     def elsewhere(self) -> PerNode:
         """Cards held by pods whose cards are not known."""
         return _sealed(self._devices.elsewhere[self._pick])
+
+    def kinds(self) -> Cards:
+        """(nodes, kinds) pods by what they hold: shares first, then 1, 2, 3… whole cards."""
+        return _sealed(self._devices.kinds[self._pick])
 
     def serve(self, ask: GpuAsk) -> NodeMask:
         """Nodes whose device plugin understands the ask."""
@@ -310,6 +343,13 @@ class CardRows:
     def usable(self, ask: GpuAsk) -> CardMask:
         """Cards that could serve one part of the ask."""
         return self._devices.usable(ask, self._pick)
+
+
+def _without_last(room: Cards, held: PerNode) -> Cards:
+    """Some idle cards are taken by pods that we do not know the cards of: say, the last ones."""
+    idle = room == WHOLE
+    from_the_end = np.cumsum(idle[:, ::-1], axis=1)[:, ::-1]
+    return np.where(idle & (from_the_end <= held[:, None]), 0, room)
 
 
 def _sealed(array: A) -> A:

@@ -10,6 +10,7 @@ from typing import assert_never
 
 from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.demand import Demand
 from fairlead.engine import events
 from fairlead.engine.instructions import (
     AnnounceFailure,
@@ -20,7 +21,9 @@ from fairlead.engine.instructions import (
     Evict,
     Instruction,
 )
+from fairlead.model.nodes import GPU
 from fairlead.model.pods import Pod
+from fairlead.model.prices import Basis
 from fairlead.model.storage import VolumePlan
 from fairlead.placement.place import Placement
 from fairlead.placement.profile import Profile
@@ -52,6 +55,8 @@ class Engine:
     def __init__(self, profiles: Mapping[str, Profile]) -> None:
         self.cluster = Cluster()
         self.queue = SchedulingQueue()
+        #: What pods ask for, those of other schedulers included if they ask for GPUs.
+        self.demand = Demand()
         self._placements = {
             name: Placement(profile, self.cluster) for name, profile in profiles.items()
         }
@@ -109,9 +114,17 @@ class Engine:
                 self.cluster.budgets.pop(key, None)
             case events.EvictionEnded(uid, problem):
                 self._eviction_ended(uid, problem, now)
+            case events.PricesComputed(prices):
+                self.cluster.put_prices(prices)
             case _:
                 assert_never(event)
         return []
+
+    def basis(self) -> Basis:
+        """What prices can be computed from. The answer comes back as `PricesComputed`."""
+        return Basis(
+            self.demand.shapes(self.cluster.card_mib()), tuple(self.cluster.card_models().items())
+        )
 
     def wake_at_s(self) -> float | None:
         """When `Decide` should be sent at the latest, if nothing happens before."""
@@ -136,8 +149,8 @@ class Engine:
         return []
 
     def _see_bound(self, pod: Pod) -> None:
-        if pod.uid not in self._binding:
-            self._leave_queue(pod.uid)
+        if pod.uid not in self._binding and self._leave_queue(pod.uid) is None:
+            self._count(pod, known=pod.uid in self.cluster.holdings)
         self._settle_nomination(pod.uid, pod.node)
         self._freed |= self.cluster.confirm(pod) | (self.queue.awaited & Aspect.PODS)
         if pod.problem:
@@ -145,6 +158,7 @@ class Engine:
 
     def _see_pending(self, pod: Pod, now: float) -> list[Instruction]:
         if not pod.deleting:
+            self._count(pod, known=pod.uid in self.queue)
             self._see_nomination(pod)
             self.queue.put(pod, now=now)
             return []
@@ -152,6 +166,11 @@ class Engine:
         if self._leave_queue(pod.uid) is None:
             return []
         return [AnnounceFailure(pod, SCHEDULER_ERROR, f"skip schedule deleting pod: {pod.key}")]
+
+    def _count(self, pod: Pod, *, known: bool) -> None:
+        ours = pod.scheduler in self._placements
+        if not known and (ours or pod.request.gpus or pod.request.amount(GPU)):
+            self.demand.add(pod.request)
 
     def _see_nomination(self, pod: Pod) -> None:
         """Anybody may nominate a pod. What we promised stands until its status has shown it."""

@@ -8,6 +8,7 @@ from fairlead.model.behaviour import Behaviour
 from fairlead.model.budgets import Budget
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
+from fairlead.model.prices import Prices
 from fairlead.model.selectors import LabelSelector
 from fairlead.model.storage import StorageObject
 
@@ -158,6 +159,13 @@ class VolumesFailed:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class PricesComputed:
+    """What gaps are worth, computed from what `Engine.basis` told."""
+
+    prices: Prices
+
+
 Event = (
     ServerKnown
     | NodeSeen
@@ -178,4 +186,5 @@ Event = (
     | BudgetSeen
     | BudgetGone
     | EvictionEnded
+    | PricesComputed
 )

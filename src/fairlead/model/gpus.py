@@ -100,6 +100,11 @@ class GpuAsk:
     #: The names of those containers, for dialects that tell them by name.
     names: tuple[str, ...] = ()
 
+    @property
+    def particular(self) -> bool:
+        """Not any card will do."""
+        return bool(self.models or self.like or self.unlike or self.only or self.never)
+
 
 @dataclass(frozen=True, slots=True)
 class CardUse:

@@ -3,6 +3,9 @@
 from collections.abc import Iterable
 from enum import StrEnum
 
+import numpy as np
+import numpy.typing as npt
+
 from fairlead.cluster.devices import Devices
 from fairlead.model.gpus import CardUse, GpuAsk, Grant, Inventory
 from fairlead.placement.links import best_set
@@ -16,7 +19,11 @@ class CardPolicy(StrEnum):
     SPREAD = "spread"
 
 
-def choose(ask: GpuAsk, devices: Devices, row: int, policy: CardPolicy) -> Grant | None:
+#: A policy, or each card's rating: the more, the better.
+Liking = CardPolicy | npt.NDArray[np.float64]
+
+
+def choose(ask: GpuAsk, devices: Devices, row: int, liking: Liking) -> Grant | None:
     """The cards, or None if the node cannot serve the ask after all."""
     uses: list[CardUse] | None
     inventory = devices.inventories.get(row)
@@ -27,7 +34,7 @@ def choose(ask: GpuAsk, devices: Devices, row: int, policy: CardPolicy) -> Grant
     elif ask.whole:
         uses = _whole(ask, devices, row, inventory)
     else:
-        uses = _shares(ask, devices, row, inventory, policy)
+        uses = _shares(ask, devices, row, inventory, liking)
     if uses is None:
         return None
     pending = ask.dialect in inventory.one_at_a_time
@@ -64,9 +71,9 @@ def _whole(
 
 
 def _shares(
-    ask: GpuAsk, devices: Devices, row: int, inventory: Inventory, policy: CardPolicy
+    ask: GpuAsk, devices: Devices, row: int, inventory: Inventory, liking: Liking
 ) -> list[CardUse] | None:
-    slots = _by_preference(_usable(ask, devices, row), devices, row, policy)
+    slots = _by_preference(_usable(ask, devices, row), devices, row, liking)
     slots = _leaving_cards_for_others(slots, ask, devices, row)
     if len(slots) < ask.cards:
         return None
@@ -78,11 +85,13 @@ def _shares(
 
 
 def _by_preference(
-    slots: Iterable[int], devices: Devices, row: int, policy: CardPolicy
+    slots: Iterable[int], devices: Devices, row: int, liking: Liking
 ) -> list[int]:  # fmt: skip
+    if not isinstance(liking, CardPolicy):
+        return sorted(slots, key=lambda slot: (-liking[slot], slot))
     free = devices.milli_free[row]
     memory = devices.memory_free[row]
-    sign = 1 if policy is CardPolicy.PACK else -1
+    sign = 1 if liking is CardPolicy.PACK else -1
     return sorted(slots, key=lambda slot: (sign * free[slot], sign * memory[slot], slot))
 
 
@@ -91,7 +100,7 @@ def _leaving_cards_for_others(
 ) -> list[int]:
     """Idle cards that pods hold whose cards we do not know are not ours to give."""
     users = devices.users[row]
-    spare = int(devices.idle(slice(row, row + 1)).sum()) - int(devices.elsewhere[row])
+    spare = int(devices.idle[row].sum()) - int(devices.elsewhere[row])
     left = []
     for slot in slots:
         if users[slot]:

@@ -13,7 +13,7 @@ from fairlead.cluster.volume_outlook import out_of_reach
 from fairlead.model.errors import PluginFault
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.model.storage import VolumePlan
-from fairlead.placement.cards import choose
+from fairlead.placement.cards import Liking, choose
 from fairlead.placement.hypothesis import NOBODY, Hypothesis
 from fairlead.placement.preempt import Outcome, Preemption, ineligible
 from fairlead.placement.profile import Profile
@@ -21,7 +21,7 @@ from fairlead.placement.promises import Promised, blocked, promised_against
 from fairlead.placement.refusals import Tally, tally
 from fairlead.placement.verdicts import Placed, Refused, Verdict
 from fairlead.placement.views import REFUSED, View, Views
-from fairlead.plugins.api import Picker, Plans, Vetoes
+from fairlead.plugins.api import CardScores, Picker, Plans, Vetoes
 
 NOWHERE = -1
 
@@ -33,6 +33,7 @@ class Placement:
         self.profile = profile
         self._cluster = cluster
         self._views = Views(profile, cluster)
+        self._chooser = profile.card_chooser
 
     def view(self, pod: Pod) -> View:
         """The answers shared by all pods that ask for the same."""
@@ -90,10 +91,19 @@ class Placement:
         node, ask = self._cluster.node_at(row).name, view.request.gpus
         if ask is None or not self.profile.grants_cards:
             return Placed(node, score)
-        grant = choose(ask, self._cluster.columns.devices, row, self.profile.cards)
+        liking = self.profile.cards if ask.whole else self._liking(view, row)
+        grant = choose(ask, self._cluster.columns.devices, row, liking)
         if grant is None:
             raise PluginFault(f"{node} passed every filter, but has no cards for {ask}")
         return Placed(node, score, grant)
+
+    def _liking(self, view: View, row: int) -> Liking:
+        """How shares find their card on the node."""
+        if self._chooser is None:
+            return self.profile.cards
+        node = Nodes(self._cluster.columns, slice(row, row + 1))
+        rated: CardScores = self._chooser.rate_cards(view.request, node)
+        return np.asarray(rated[0])
 
     # -- choosing ----------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.model.pods import Side
 from fairlead.placement.cards import CardPolicy
 from fairlead.plugins.api import (
+    ChoosesCards,
     Filter,
     LooksAround,
     Opinion,
@@ -32,7 +33,7 @@ class Profile:
     scores: tuple[tuple[Opinion, float], ...] = ()
     #: Without a picker the highest score wins, and among equals the first node.
     picker: Picker | None = None
-    #: How shares of a card find their card.
+    #: How shares of a card find their card, unless a score chooses.
     cards: CardPolicy = CardPolicy.PACK
     #: May pods of lower priority be evicted to make room?
     preempts: bool = True
@@ -65,6 +66,11 @@ class Profile:
         object.__setattr__(self, "about_pods", about_pods)
         by_pods = frozenset(i for i in about_pods if self.filters[i].reads & _MORE_THAN_AMOUNTS)
         object.__setattr__(self, "by_pods", by_pods)
+
+    @property
+    def card_chooser(self) -> ChoosesCards | None:
+        """Who says which card a share goes to."""
+        return next((score for score, _ in self.scores if isinstance(score, ChoosesCards)), None)
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:

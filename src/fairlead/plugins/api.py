@@ -9,9 +9,12 @@ only where something in `reads` changed, so a plugin that forgets an aspect give
 (the contract suite in `tests/plugins/test_contract.py` finds that out).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
 
 from fairlead.cluster.arrays import NodeMask, NodeScores
 from fairlead.cluster.aspects import Aspect
@@ -20,6 +23,8 @@ from fairlead.model.pods import PodRequest, Side
 from fairlead.model.storage import VolumePlan
 
 HIGHEST_SCORE = 100.0
+
+CardScores = npt.NDArray[np.float64]  # (nodes, slots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +133,19 @@ class Score(Protocol):
 
 
 @runtime_checkable
+class ChoosesCards(Protocol):
+    """A score that also has a say in which card of the chosen node a share goes to.
+
+    The first such score of a profile is asked. It must like best the card that its rating of the
+    node counted on.
+    """
+
+    def rate_cards(self, request: PodRequest, nodes: Nodes) -> CardScores:
+        """(nodes, slots): the more, the better; among equals the first card wins."""
+        ...
+
+
+@runtime_checkable
 class Rank(Protocol):
     """A score that compares: what it says of a node depends on the nodes it competes with.
 
@@ -177,12 +195,15 @@ def sides_of(plugin: Plugin, *, as_filter: bool = False) -> Side:
 
 
 def concerns(rule: Filter, request: PodRequest) -> bool:
-    return rule.concerns(request) if isinstance(rule, Concerns) else True
+    # Asked for every pod and rule, and `isinstance` of a protocol takes its time.
+    told = getattr(rule, "concerns", None)
+    return told is None or bool(told(request))
 
 
 def reasons_of(rule: Filter, request: PodRequest, nodes: Nodes) -> Iterable[Reason]:
     """The filter's reasons, or its one refusal for all the nodes it does not allow."""
-    if isinstance(rule, ExplainsItself):
-        return rule.reasons(request, nodes)
+    told: Callable[[PodRequest, Nodes], Iterable[Reason]] | None = getattr(rule, "reasons", None)
+    if told is not None:
+        return told(request, nodes)
     refused = ~rule.allows(request, nodes)
     return [Reason(rule.refusal, refused, refused if rule.curable else nodes.none())]

@@ -3,30 +3,29 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from fairlead.cluster.arrays import NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import PodRequest
 from fairlead.plugins.api import HIGHEST_SCORE
+from fairlead.plugins.gaps import left_over
 
 
 @dataclass(frozen=True, slots=True)
 class GpuBestFit:
     """Counts what would remain, not what is used: a 4-GPU node with one left beats an 8-GPU node
-    with four left. Pods without GPUs go to nodes without GPUs first, then to those with none free.
+    with four left. Parts of cards count as parts. Pods without GPUs go to nodes without GPUs first,
+    then to those with none free.
     """
 
     resource: str = GPU
     name: ClassVar[str] = "GpuBestFit"
-    reads: ClassVar[Aspect] = Aspect.USAGE | Aspect.ALLOCATABLE
+    reads: ClassVar[Aspect] = Aspect.USAGE | Aspect.ALLOCATABLE | Aspect.DEVICES
 
     def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
-        need = request.amount(self.resource)
-        remaining = np.maximum(nodes.free(self.resource) - need, 0)
-        scores: NodeScores = HIGHEST_SCORE / (1.0 + remaining)
-        if not need:
-            scores[nodes.allocatable(self.resource) > 0] /= 2
+        left, _, needs = left_over(self.resource, request, nodes)
+        scores: NodeScores = HIGHEST_SCORE / (1.0 + left)
+        if not needs:
+            scores[(nodes.allocatable(self.resource) > 0) | nodes.cards.known()] /= 2
         return scores

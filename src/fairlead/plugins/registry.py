@@ -7,8 +7,15 @@ from fairlead.model.errors import ConfigError, UnknownPlugin
 from fairlead.plugins.allocation import LeastAllocated, MostAllocated, RequestedToCapacityRatio
 from fairlead.plugins.api import Filter, Opinion, Plugin
 from fairlead.plugins.balanced_allocation import NodeResourcesBalancedAllocation
+from fairlead.plugins.best_fit import BestFit
+from fairlead.plugins.dot_product import DotProduct
+from fairlead.plugins.fragmentation_gradient import FragmentationGradient
+from fairlead.plugins.gap_price import GapPrice
+from fairlead.plugins.gpu_aware import GpuAware
 from fairlead.plugins.gpu_best_fit import GpuBestFit
+from fairlead.plugins.gpu_clustering import GpuClustering
 from fairlead.plugins.gpu_fit import GpuFit
+from fairlead.plugins.gpu_packing import GpuPacking
 from fairlead.plugins.image_locality import ImageLocality
 from fairlead.plugins.inter_pod_affinity import InterPodAffinity
 from fairlead.plugins.node_affinity import NodeAffinity
@@ -46,7 +53,14 @@ FILTERS: tuple[type[Filter], ...] = (
     NodeTrusted,
 )
 SCORES: tuple[type[Opinion], ...] = (
+    BestFit,
+    DotProduct,
+    FragmentationGradient,
+    GapPrice,
+    GpuAware,
     GpuBestFit,
+    GpuClustering,
+    GpuPacking,
     LeastAllocated,
     MostAllocated,
     RequestedToCapacityRatio,

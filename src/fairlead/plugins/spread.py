@@ -12,6 +12,7 @@ from fairlead.model.nodes import GPU
 from fairlead.model.pods import PodRequest
 from fairlead.model.quantities import PODS
 from fairlead.plugins.api import HIGHEST_SCORE
+from fairlead.plugins.gaps import left_over
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +21,12 @@ class Spread:
 
     resource: str = GPU
     name: ClassVar[str] = "Spread"
-    reads: ClassVar[Aspect] = Aspect.USAGE | Aspect.ALLOCATABLE
+    reads: ClassVar[Aspect] = Aspect.USAGE | Aspect.ALLOCATABLE | Aspect.DEVICES
 
     def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
-        need = request.amount(self.resource)
-        resource, need = (self.resource, need) if need else (PODS, 1)
-        capacity = np.maximum(nodes.allocatable(resource), 1)
-        left = np.clip(nodes.free(resource) - need, 0, capacity)
-        scores: NodeScores = left * HIGHEST_SCORE / capacity
+        left, capacity, needs = left_over(self.resource, request, nodes)
+        if not needs:
+            left, capacity = (nodes.free(PODS) - 1).astype(np.float64), nodes.allocatable(PODS)
+        capacity = np.maximum(capacity, 1)
+        scores: NodeScores = np.clip(left, 0, capacity) * HIGHEST_SCORE / capacity
         return scores

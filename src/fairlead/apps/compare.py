@@ -1,0 +1,158 @@
+"""`fairlead compare`: the same pods on the same cluster, as each profile would place them.
+
+Nothing is bound. Pods are placed one after the other, the more important first, and each sees what
+those before it took.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any, TextIO
+
+import msgspec
+import yaml
+
+from fairlead.apps import profiles, typed_yaml
+from fairlead.apps.explain import cards_told, list_all
+from fairlead.apps.run import Options
+from fairlead.apps.scheduler import UNFINISHED
+from fairlead.engine.engine import Engine
+from fairlead.engine.events import NodeSeen, PodSeen, PricesComputed
+from fairlead.kube.access.kubeconfig import load_access
+from fairlead.kube.codec import decode_node, decode_pod
+from fairlead.kube.http.client import Client
+from fairlead.model.errors import ConfigError, FairleadError
+from fairlead.model.nodes import Node
+from fairlead.model.pods import Pod
+from fairlead.model.prices import Prices
+from fairlead.placement.place import Placement
+from fairlead.placement.prices import compute
+from fairlead.placement.verdicts import Placed
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Nodes, pods that are there, and pods that are to be placed."""
+
+    nodes: tuple[Node, ...]
+    pods: tuple[Pod, ...]
+
+    @property
+    def waiting(self) -> list[Pod]:
+        found = (p for p in self.pods if not (p.node or p.finished or p.gates or p.deleting))
+        return sorted(found, key=lambda pod: -pod.priority)
+
+
+def read_scene(path: Path | None) -> Scene:
+    if path is None:
+        file = resources.files("fairlead.apps").joinpath("compare.yaml")
+        return parse_scene(file.read_text(encoding="utf-8"))
+    return typed_yaml.read(path, "workload", parse_scene)
+
+
+def parse_scene(text: str) -> Scene:
+    """Nodes and pods from YAML documents, or from a List such as kubectl prints."""
+    nodes, pods = [], []
+    for body in _objects(text):
+        kind, raw = body.get("kind"), msgspec.Raw(msgspec.json.encode(body))
+        try:
+            if kind == "Node":
+                nodes.append(decode_node(raw))
+            elif kind == "Pod":
+                pods.append(_with_uid(decode_pod(raw)))
+        except (FairleadError, msgspec.MsgspecError) as error:
+            name = (body.get("metadata") or {}).get("name", "without a name")
+            raise ConfigError(f"{kind} {name}: {error}") from error
+    if not nodes or not pods:
+        raise ConfigError("there must be at least one Node and one Pod in it")
+    return Scene(tuple(nodes), tuple(pods))
+
+
+async def live_scene(options: Options) -> Scene:
+    client = Client(load_access(options.kubeconfig, options.context))
+    try:
+        nodes = [node async for node in list_all(client, "/api/v1/nodes", decode_node, {})]
+        selector = {"fieldSelector": UNFINISHED}
+        pods = [pod async for pod in list_all(client, "/api/v1/pods", decode_pod, selector)]
+    finally:
+        await client.close()
+    return Scene(tuple(nodes), tuple(pods))
+
+
+def compare(scene: Scene, names: Sequence[str] | None = None) -> dict[str, Any]:
+    """What `-o json` prints: for each profile, each waiting pod's place."""
+    prices = _prices(scene)
+    placed = {name: _placed_by(name, scene, prices) for name in names or profiles.NAMES}
+    return {"pods": [pod.key for pod in scene.waiting], "profiles": placed}
+
+
+def show(found: dict[str, Any], output: str, out: TextIO) -> None:
+    if output == "json":
+        out.write(json.dumps(found, indent=2) + "\n")
+        return
+    if not found["pods"]:
+        out.write("no pod waits\n")
+        return
+    rows = [("POD", "PROFILE", "NODE", "SCORE", "CARDS")]
+    for number, pod in enumerate(found["pods"]):
+        for profile, places in found["profiles"].items():
+            place = places[number]
+            score = "" if place["score"] is None else f"{place['score']:.1f}"
+            rows.append((pod, profile, place["node"] or "-", score, place["cards"] or place["why"]))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for row in rows:
+        fixed = "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=False))
+        out.write(f"{fixed}  {row[4]}".rstrip() + "\n")
+
+
+def _objects(text: str) -> Iterable[dict[str, Any]]:
+    try:
+        documents = [body for body in yaml.safe_load_all(text) if isinstance(body, dict)]
+    except yaml.YAMLError as error:
+        raise ConfigError(f"it is not YAML: {error}") from error
+    for body in documents:
+        items = body.get("items")
+        yield from items if isinstance(items, list) else [body]
+
+
+def _with_uid(pod: Pod) -> Pod:
+    return pod if pod.uid else replace(pod, uid=f"uid-of-{pod.key}")
+
+
+def _cluster_of(scene: Scene) -> Engine:
+    engine = Engine({})
+    for node in scene.nodes:
+        engine.handle(NodeSeen(node), now=0.0)
+    for pod in scene.pods:
+        if pod.node:
+            engine.handle(PodSeen(pod), now=0.0)
+    return engine
+
+
+def _prices(scene: Scene) -> Prices | None:
+    engine = _cluster_of(scene)
+    for pod in scene.waiting:
+        engine.demand.add(pod.request)
+    return compute(engine.basis())
+
+
+def _placed_by(name: str, scene: Scene, prices: Prices | None) -> list[dict[str, Any]]:
+    engine = _cluster_of(scene)
+    if prices is not None:
+        engine.handle(PricesComputed(prices), now=0.0)
+    placement = Placement(profiles.built_in(name), engine.cluster)
+    return [_place(pod, placement, engine) for pod in scene.waiting]
+
+
+def _place(pod: Pod, placement: Placement, engine: Engine) -> dict[str, Any]:
+    answer: dict[str, Any] = {"node": "", "score": None, "cards": "", "why": pod.problem}
+    if pod.problem:
+        return answer
+    verdict = placement.place(pod)
+    if not isinstance(verdict, Placed):
+        return answer | {"why": verdict.message}
+    engine.cluster.assume(pod, verdict.node, verdict.grant)
+    cards = cards_told(verdict.grant).removeprefix(", ")
+    return answer | {"node": verdict.node, "score": round(verdict.score, 2), "cards": cards}

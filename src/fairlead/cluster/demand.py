@@ -1,0 +1,66 @@
+"""Which pods come to this cluster: what they ask for, counted."""
+
+from collections import Counter
+
+from fairlead.model.gpus import WHOLE, GpuAsk
+from fairlead.model.nodes import GPU
+from fairlead.model.pods import PodRequest
+from fairlead.model.prices import Shape
+from fairlead.model.quantities import CPU, MEMORY
+
+_MOST_PODS = 100_000
+_MOST_REQUESTS = 4096
+
+
+class Demand:
+    """Pods by request. It forgets: when it is full, every count is halved."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[PodRequest] = Counter()
+        self._total = 0
+        #: Pods ever seen.
+        self.seen = 0
+
+    def add(self, request: PodRequest) -> None:
+        self._counts[request] += 1
+        self._total += 1
+        self.seen += 1
+        if self._total > _MOST_PODS or len(self._counts) > _MOST_REQUESTS:
+            self._fade()
+
+    def shapes(self, card_mib: int) -> tuple[tuple[Shape, int], ...]:
+        """Pods by shape. Who asks for MiB alone gets a share of a card with `card_mib`."""
+        found: Counter[Shape] = Counter()
+        for request, count in self._counts.items():
+            shape = shape_of(request, card_mib)
+            if shape is not None:
+                found[shape] += count
+        return tuple(found.items())
+
+    def _fade(self) -> None:
+        halved = {request: count // 2 for request, count in self._counts.items() if count > 1}
+        self._counts = Counter(halved)
+        self._total = self._counts.total()
+
+
+def shape_of(request: PodRequest, card_mib: int = 0) -> Shape | None:
+    """None for a pod that asks for MIG slices, which have no price."""
+    cpu, memory = request.amount(CPU), request.amount(MEMORY)
+    ask = request.gpus or _counted(request)
+    if ask is None:
+        return Shape(cpu, memory)
+    if ask.profile:
+        return None
+    return Shape(cpu, memory, ask.cards, _milli(ask, card_mib), ask.models)
+
+
+def _counted(request: PodRequest) -> GpuAsk | None:
+    count = request.amount(GPU)
+    return GpuAsk(count) if count else None
+
+
+def _milli(ask: GpuAsk, card_mib: int) -> int:
+    if ask.whole:
+        return WHOLE
+    by_memory = WHOLE * ask.memory_mib // card_mib if card_mib else 0
+    return min(max(ask.milli, ask.memory_milli, by_memory, 1), WHOLE)

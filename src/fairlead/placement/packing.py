@@ -1,0 +1,88 @@
+"""The best packing of items onto cards as a linear program, for the sake of its prices.
+
+A card is a way from mark 0 to mark 100; an item is an arc as long as its size, and arcs of nothing
+fill the rest. As much as possible is to be packed, with no more items of a size than are asked for
+and no more cards than there are. What one more card would bring is the price of a card, what it
+would bring if only so much of it were free is the price of that gap.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairlead.model.gpus import WHOLE
+from fairlead.model.prices import STEP
+
+Sizes = npt.NDArray[np.int64]  # in hundredths of a card, rising
+Values = npt.NDArray[np.float64]  # by size, or by free hundredths of a card
+Places = npt.NDArray[np.intp]
+
+MARKS = WHOLE // STEP
+
+
+def gap_values(sizes: Sizes, demand: Values, cards: int) -> Values:
+    """The value of a card by its free hundredths, in hundredths of a card."""
+    worth = _item_prices(sizes, demand, cards)
+    values = np.zeros(MARKS + 1)
+    for free in range(1, MARKS + 1):
+        fits = sizes <= free
+        best = (worth[fits] + values[free - sizes[fits]]).max() if fits.any() else 0.0
+        values[free] = max(values[free - 1], best)
+    return values
+
+
+def _item_prices(sizes: Sizes, demand: Values, cards: int) -> Values:
+    """What an item brings to its card: its size, unless there are more of them than needed."""
+    from scipy.optimize import linprog  # slow to import, and rarely needed
+
+    starts, items = _arcs(sizes)
+    gain = np.concatenate([sizes[items].astype(np.float64), np.zeros(MARKS)])
+    found = linprog(
+        -gain,
+        A_ub=_limits(starts, items, len(sizes)),
+        b_ub=np.concatenate([[cards], demand]),
+        A_eq=_flow(starts, starts + sizes[items]),
+        b_eq=np.zeros(MARKS - 1),
+        method="highs",
+    )
+    surplus = -found.ineqlin.marginals[1:]
+    prices: Values = np.maximum(sizes - surplus, 0.0)
+    return prices
+
+
+def _arcs(sizes: Sizes) -> tuple[Places, Places]:
+    """Where items may be laid: after larger or equal ones only, which loses no packing."""
+    reached = np.zeros(MARKS + 1, dtype=np.bool_)
+    reached[0] = True
+    starts, items = [], []
+    for item in reversed(range(len(sizes))):
+        size = int(sizes[item])
+        for mark in range(MARKS + 1 - size):
+            if reached[mark]:
+                reached[mark + size] = True
+                starts.append(mark)
+                items.append(item)
+    return np.array(starts), np.array(items)
+
+
+def _flow(starts: Places, ends: Places) -> Any:
+    """What comes to a mark leaves it, except at both ends of the card."""
+    from scipy.sparse import coo_array
+
+    idle = np.arange(MARKS)
+    arcs = np.arange(len(starts) + MARKS)
+    rows = np.concatenate([starts, idle, ends, idle + 1])
+    signs = np.repeat([1.0, -1.0], len(arcs))
+    return coo_array((signs, (rows, np.tile(arcs, 2)))).tocsr()[1:MARKS]
+
+
+def _limits(starts: Places, items: Places, sizes: int) -> Any:
+    """Cards begun, and then items of each size."""
+    from scipy.sparse import coo_array
+
+    first = np.append(np.flatnonzero(starts == 0), len(starts))
+    rows = np.concatenate([np.zeros_like(first), items + 1])
+    arcs = np.concatenate([first, np.arange(len(items))])
+    shape = (sizes + 1, len(starts) + MARKS)
+    return coo_array((np.ones(len(rows)), (rows, arcs)), shape=shape).tocsr()

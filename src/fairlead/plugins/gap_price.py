@@ -1,0 +1,137 @@
+"""Place a pod where what it takes is worth least to the pods that are still to come.
+
+A node is worth what its free cards are worth: by the price of gaps of that size, by the cpu and
+memory that are there to go with them, by blocks of whole cards, and by how sought after the model
+is. A pod goes where the worth drops least. Prices come from the pods seen (`placement/prices.py`).
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fairlead.cluster.arrays import NodeScores
+from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.devices import Cards
+from fairlead.cluster.nodes import Nodes
+from fairlead.cluster.price_tables import PriceTables, Table
+from fairlead.model.gpus import WHOLE
+from fairlead.model.pods import PodRequest
+from fairlead.model.quantities import CPU, MEMORY
+from fairlead.plugins.api import HIGHEST_SCORE, CardScores
+from fairlead.plugins.gaps import Gaps, gaps
+from fairlead.plugins.gpu_best_fit import GpuBestFit
+
+_GAP, _RESERVE, _MODEL = 10.0, 1000.0, 1.5
+#: A loss of this much halves the score.
+_HALF = 10_000.0
+#: A pod without GPUs that has the choice stays off nodes with cards.
+_ON_CARDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class GapPrice:
+    """`GpuBestFit` until enough pods were seen."""
+
+    name: ClassVar[str] = "GapPrice"
+    reads: ClassVar[Aspect] = (
+        Aspect.USAGE | Aspect.ALLOCATABLE | Aspect.DEVICES | Aspect.PRICES
+    )  # fmt: skip
+
+    def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
+        tables = nodes.prices()
+        if tables is None:
+            return GpuBestFit().rate(request, nodes)
+        worth, found = _Worth(tables, request, nodes), gaps(request, nodes)
+        if found is None:
+            return _score(worth.before() - worth.after_nothing())
+        if found.shares:
+            return _score(_loss_by_card(found, worth).min(axis=1))
+        return _score(worth.before() - worth.after_taking(found))
+
+    def rate_cards(self, request: PodRequest, nodes: Nodes) -> CardScores:
+        tables, found = nodes.prices(), gaps(request, nodes)
+        if found is None:
+            return np.zeros(nodes.cards.there().shape)
+        if tables is None or not found.shares:
+            return -found.room.astype(np.float64)
+        return -_loss_by_card(found, _Worth(tables, request, nodes))
+
+
+class _Worth:
+    """What nodes are worth, with and without the cpu and memory that the pod takes."""
+
+    def __init__(self, tables: PriceTables, request: PodRequest, nodes: Nodes) -> None:
+        self._tables = tables
+        self._highest = max(float(tables.value[WHOLE]), 1e-9)
+        self.room = nodes.card_room()
+        self._values = tables.value[self.room]
+        self._total = self._values.sum(axis=1)
+        self._whole = self.room == WHOLE
+        self._full = self._whole.sum(axis=1)
+        self._pressure = _pressure(tables, nodes) if tables.presses else None
+        self._reserve, self._reserve_after = _cards_served(tables, request, nodes)
+
+    def before(self) -> Table:
+        return self._of(self._total, self._reserve, self._full)
+
+    def after_nothing(self) -> Table:
+        """Cards stay as they are."""
+        on_cards = np.where(self.room.any(axis=1), _ON_CARDS, 0.0)
+        return self._of(self._total, self._reserve_after, self._full) - on_cards
+
+    def after_taking(self, found: Gaps) -> Table:
+        taken = found.first_taken()
+        total = self._total - (self._values * taken).sum(axis=1)
+        after = self._of(total, self._reserve_after, self._full - taken.sum(axis=1))
+        if self._pressure is not None:
+            after = after - (self._pressure * self.room * taken).sum(axis=1)
+        return after
+
+    def after_share(self, found: Gaps) -> Table:
+        """(nodes, slots), for each card that the share may go to."""
+        left = np.maximum(self.room - found.part, 0)
+        total = self._total[:, None] - self._values + self._tables.value[left]
+        full = self._full[:, None] - self._whole
+        after = self._of(total, self._reserve_after[:, None], full)
+        if self._pressure is not None:
+            after = after - self._pressure * (self.room - left)
+        return after
+
+    def _of(self, total: Table, reserve: Table, full: Cards) -> Table:
+        """Everything but the model, which only counts by difference."""
+        worth: Table = np.minimum(total / self._highest, reserve)
+        worth *= _RESERVE
+        worth += _GAP * total
+        worth += self._tables.block_value[full]
+        return worth
+
+
+def _pressure(tables: PriceTables, nodes: Nodes) -> Table:
+    found: Table = _MODEL * tables.pressure()[nodes.cards.model()]
+    return found
+
+
+def _cards_served(
+    tables: PriceTables, request: PodRequest, nodes: Nodes
+) -> tuple[Table, Table]:  # fmt: skip
+    """For how many cards cpu and memory suffice, without the pod and with it."""
+    prices = tables.prices
+    per_cpu = 1 / max(prices.cpu_milli_per_card, 1.0)
+    per_memory = 1 / max(prices.memory_bytes_per_card, 1.0)
+    cpu, memory = nodes.free(CPU) * per_cpu, nodes.free(MEMORY) * per_memory
+    after = np.minimum(
+        cpu - request.amount(CPU) * per_cpu, memory - request.amount(MEMORY) * per_memory
+    )
+    return np.maximum(np.minimum(cpu, memory), 0.0), np.maximum(after, 0.0)
+
+
+def _loss_by_card(found: Gaps, worth: _Worth) -> Table:
+    loss = worth.before()[:, None] - worth.after_share(found)
+    return np.where(found.usable, loss, np.inf)
+
+
+def _score(loss: Table) -> NodeScores:
+    """Rounded, so that equal losses stay equal however they were added up."""
+    scores: NodeScores = HIGHEST_SCORE * _HALF / (_HALF + np.maximum(np.round(loss, 6), 0.0))
+    return scores
