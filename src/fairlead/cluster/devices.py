@@ -52,10 +52,15 @@ class Devices:
         self.shared: CardMask = np.zeros(shape, dtype=np.bool_)
         #: Thousandths that are free, of compute or of memory, whichever is less.
         self.room: Cards = np.zeros(shape, dtype=np.int64)
+        #: The sum of that on each row, and how many cards of it are free as a whole.
+        self.free_milli: PerNode = np.zeros(rows, dtype=np.int64)
+        self.full: PerNode = np.zeros(rows, dtype=np.int64)
         #: Pods with shares of cards (0), and with so many whole ones, by row.
         self.kinds: Cards = np.zeros((rows, KINDS), dtype=np.int64)
         #: Cards that pods hold and somebody else chose.
         self.elsewhere: PerNode = np.zeros(rows, dtype=np.int64)
+        #: Rows where there are some.
+        self.in_doubt: set[int] = set()
         #: Rows whose cards are known one by one.
         self.known = np.zeros(rows, dtype=np.bool_)
         #: Dialects that a row is told in, as bits.
@@ -96,7 +101,9 @@ class Devices:
             more = np.full((extra, self._slots), filler, dtype=old.dtype)
             setattr(self, name, np.concatenate([old, more]))
         self.kinds = np.concatenate([self.kinds, np.zeros((extra, KINDS), dtype=np.int64)])
-        self.elsewhere = np.concatenate([self.elsewhere, np.zeros(extra, dtype=np.int64)])
+        for name in ("elsewhere", "free_milli", "full"):
+            tail = np.zeros(extra, dtype=np.int64)
+            setattr(self, name, np.concatenate([getattr(self, name), tail]))
         self.known = np.concatenate([self.known, np.zeros(extra, dtype=np.bool_)])
         self._dialects = np.concatenate([self._dialects, np.zeros(extra, dtype=np.int64)])
 
@@ -140,7 +147,8 @@ class Devices:
     def _blank(self, row: int) -> None:
         for name, filler in _FILLERS.items():
             getattr(self, name)[row] = filler
-        self.elsewhere[row] = 0
+        self.elsewhere[row] = self.free_milli[row] = self.full[row] = 0
+        self.in_doubt.discard(row)
         self.known[row] = False
         self._dialects[row] = 0
         self.inventories.pop(row, None)
@@ -172,6 +180,10 @@ class Devices:
             slot = slot_of.get(use.uuid)
             if slot is None:
                 self.elsewhere[row] += sign
+                if slot_of and self.elsewhere[row]:
+                    self.in_doubt.add(row)
+                else:
+                    self.in_doubt.discard(row)
                 continue
             self.users[row, slot] += sign
             if use.slices:
@@ -194,7 +206,10 @@ class Devices:
         self.idle[row, slot] = idle
         self.unused[row, slot] = idle and uncut
         self.shared[row, slot] = uncut and not self.wholes[row, slot]
-        self.room[row, slot] = max(free, 0) if uncut else 0
+        before, after = int(self.room[row, slot]), max(free, 0) if uncut else 0
+        self.room[row, slot] = after
+        self.free_milli[row] += after - before
+        self.full[row] += (after == WHOLE) - (before == WHOLE)
 
     def _cut(self, row: int, slot: int, use: CardUse, grant: Grant, sign: int) -> None:
         if sign > 0:
