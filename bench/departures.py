@@ -17,7 +17,7 @@ ARRIVALS = 40_000
 
 
 def mean_allocated(
-    trace: Trace, replay: Replay, audit: Audit, seed: int, load: float, arrivals: int = ARRIVALS
+    trace: Trace, replay: Replay, audit: Audit, seed: int, load: float, arrivals: int
 ) -> float:
     lots = np.random.default_rng(seed)
     which = lots.integers(len(trace.requests), size=arrivals)

@@ -2,9 +2,11 @@
 
 python bench/engine.py [--nodes 5000 20000] [--pods 20000]
 
-The last rows are the mixed shape: of 200 kinds of pods, a sixth each has nothing special, required
-affinity to its own kind by zone, anti-affinity by node, hard and soft spreading over zones, and
-node affinity. `--profile FILE` writes what cProfile saw of it, for `python -m pstats FILE`.
+Rows with "cards" have every card listed and gaps priced: pods with one whole card each, and the mix
+of the openb trace. "rebuild" is a start with pods bound already: seconds until all are booked.
+In the mixed shape, of 200 kinds of pods, a sixth each has nothing special, required affinity to its
+own kind by zone, anti-affinity by node, hard and soft spreading over zones, and node affinity.
+`--profile FILE` writes what cProfile saw of it, for `python -m pstats FILE`.
 """
 
 import argparse
@@ -13,13 +15,16 @@ import json
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
+from card_pods import eight_cards, one_card_pods, openb_pods, openb_prices
 from fairlead.apps.profiles import built_in
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import Decide, NodeSeen, PodSeen
+from fairlead.engine.events import Decide, NodeSeen, PodSeen, PricesComputed
 from fairlead.engine.instructions import Bind
 from fairlead.kube.codec import decode_pod
+from fairlead.model.gpus import WHOLE, CardUse, Grant
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Pod, PodRequest
 from pods import HOST, ZONE, Body, apart, in_zones, near, plain, spread
@@ -28,12 +33,16 @@ SCHEDULER = "gpu-scheduler"
 ALLOCATABLE = (("cpu", 128_000), ("memory", 1 << 40), (GPU, 8), ("pods", 110))
 
 
-def a_cluster(nodes: int) -> Engine:
+def a_cluster(nodes: int, *, listed: bool = False) -> Engine:
     engine = Engine({SCHEDULER: built_in(SCHEDULER)})
+    if listed and (prices := openb_prices(8 * nodes)):
+        engine.handle(PricesComputed(prices), now=0.0)
     for number in range(nodes):
         name = f"node-{number:05d}"
         labels = {HOST: name, ZONE: f"z{number % 3}"}
-        engine.handle(NodeSeen(Node(name, allocatable=ALLOCATABLE, labels=labels)), now=0.0)
+        cards = eight_cards(name) if listed else None
+        node = Node(name, allocatable=ALLOCATABLE, labels=labels, gpus=cards)
+        engine.handle(NodeSeen(node), now=0.0)
     return engine
 
 
@@ -84,7 +93,7 @@ def _named(kind: Body, number: int) -> Pod:
 def measure(
     nodes: int, pods: list[Pod], kind: str, profile: cProfile.Profile | None
 ) -> dict[str, float | str]:
-    engine = a_cluster(nodes)
+    engine = a_cluster(nodes, listed="cards" in kind)
     for pod in pods:
         engine.handle(PodSeen(pod), now=0.0)
     cpu, wall = time.process_time(), time.perf_counter()
@@ -105,10 +114,41 @@ def measure(
     }
 
 
+def rebuild(nodes: int, pods: int) -> dict[str, float | str]:
+    """A new engine is told of nodes, and of pods that have their cards already."""
+    engine = a_cluster(nodes, listed=True)
+    made = one_card_pods(pods, SCHEDULER)
+    bound = [
+        replace(
+            pod,
+            node=f"node-{at % nodes:05d}",
+            usage=pod.request.resources,
+            grant=_grant(at, nodes),
+        )
+        for at, pod in enumerate(made)
+    ]
+    cpu, wall = time.process_time(), time.perf_counter()
+    for pod in bound:
+        engine.handle(PodSeen(pod), now=0.0)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    assert len(engine.cluster.holdings) == pods
+    return {"nodes": nodes, "shapes": "rebuild", "pods": pods, "seconds": round(wall, 2),
+            "cpu_seconds": round(cpu, 2)}  # fmt: skip
+
+
+def _grant(at: int, nodes: int) -> Grant:
+    """Two pods share a card where there are more pods than cards."""
+    use = CardUse(f"GPU-node-{at % nodes:05d}-{at // nodes % 8}", False, WHOLE // 2)
+    return Grant((use,), "fairlead")
+
+
 def main() -> None:
     options = _options()
     profile = cProfile.Profile() if options.profile else None
     kinds = {str(shapes): simple_pods(options.pods, shapes) for shapes in options.shapes}
+    if options.cards:
+        kinds["1, cards"] = one_card_pods(options.pods, SCHEDULER)
+        kinds["openb, cards"] = openb_pods(options.pods, SCHEDULER)
     if options.mixed:
         kinds[f"{options.mixed} mixed"] = mixed_pods(options.pods, options.mixed)
     rows = []
@@ -116,6 +156,9 @@ def main() -> None:
         for nodes in options.nodes:
             rows.append(measure(nodes, pods, kind, profile if "mixed" in kind else None))
             print("  ".join(f"{key}={value}" for key, value in rows[-1].items()), flush=True)
+    if options.cards:
+        rows.append(rebuild(options.nodes[0], 50_000))
+        print("  ".join(f"{key}={value}" for key, value in rows[-1].items()), flush=True)
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(json.dumps(rows, indent=1))
@@ -131,6 +174,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--pods", type=int, default=20000)
     parser.add_argument("--shapes", type=int, nargs="*", default=[1, 200])
     parser.add_argument("--mixed", type=int, default=200, help="kinds of mixed pods; 0 for none")
+    parser.add_argument("--no-cards", dest="cards", action="store_false", help="no cards listed")
     parser.add_argument("--profile", type=Path, help="write what cProfile saw of the mixed shape")
     parser.add_argument("--out", type=Path)
     return parser.parse_args()

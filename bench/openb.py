@@ -22,9 +22,9 @@ from pathlib import Path
 
 import numpy as np
 
-import departures
 import openb_published as published
 from audit import Audit
+from departures import ARRIVALS, mean_allocated
 from fairlead.model.prices import Prices
 from fairlead.placement.prices import compute
 from openb_picture import draw
@@ -42,6 +42,7 @@ class Job:
     policy: str
     seed: int
     departures: bool = False
+    arrivals: int = ARRIVALS
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ def _with_departures(job: Job) -> tuple[float, float, int, tuple[float, ...]]:
     for load in LOADS:
         replay = Replay(trace.nodes, prices, job.policy, job.seed)
         audit = Audit(job.folder, job.trace)
-        mean = departures.mean_allocated(trace, replay, audit, job.seed, load)
+        mean = mean_allocated(trace, replay, audit, job.seed, load, job.arrivals)
         means.append(round(mean, 4))
     return means[0], means[1], 0, ()
 
@@ -167,7 +168,9 @@ def _jobs(options: argparse.Namespace) -> list[Job]:
         known = SEEDS_WITH_DEPARTURES if options.departures else read(options.data, trace).seeds
         seeds = options.seeds or known[:10]
         for policy, seed in product(options.policies, seeds):
-            jobs.append(Job(options.data, trace, policy, seed, options.departures))
+            jobs.append(
+                Job(options.data, trace, policy, seed, options.departures, options.arrivals)
+            )
     return jobs
 
 
@@ -181,6 +184,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--policies", nargs="+", choices=known, default=known, metavar="POLICY")
     parser.add_argument("--seeds", type=int, nargs="+", help="(the first ten that have an order)")
     parser.add_argument("--departures", action="store_true", help="pods leave, too")
+    parser.add_argument("--arrivals", type=int, default=ARRIVALS, help="with departures")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--out", type=Path, help="one JSON line for each run is added here")
     parser.add_argument("--picture", type=Path, help="draw the curves here, as SVG")

@@ -58,6 +58,16 @@ def test_every_policy_fills_the_tiny_cluster(folder: Path, tmp_path: Path) -> No
     assert picture.read_text().count("<polyline") == 7
 
 
+@pytest.mark.program
+def test_pods_may_leave(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    policies = ("--policies", "GapPrice", "BestFit")
+    _bench(folder, "--departures", "--arrivals", "200", "--seeds", "7", "--out", out, *policies)
+    runs = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [run["policy"] for run in runs] == ["GapPrice", "BestFit"]
+    assert all(30 < run["at100"] <= 100 and 30 < run["at130"] <= 100 for run in runs)
+
+
 def _audit(folder: Path):
     spec = importlib.util.spec_from_file_location("audit", BENCH / "audit.py")
     assert spec is not None

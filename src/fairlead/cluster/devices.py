@@ -70,10 +70,15 @@ class Devices:
         self.shared: CardMask = np.zeros(shape, dtype=np.bool_)
         #: Thousandths that are free, of compute or of memory, whichever is less.
         self.room: Cards = np.zeros(shape, dtype=np.int64)
+        #: The sum of that on each row, and how many cards of it are free as a whole.
+        self.free_milli: PerNode = np.zeros(rows, dtype=np.int64)
+        self.full: PerNode = np.zeros(rows, dtype=np.int64)
         #: Pods with shares of cards (0), and with so many whole ones, by row.
         self.kinds: Cards = np.zeros((rows, KINDS), dtype=np.int64)
         #: Cards that pods hold and somebody else chose.
         self.elsewhere: PerNode = np.zeros(rows, dtype=np.int64)
+        #: Rows where there are some.
+        self.in_doubt: set[int] = set()
         #: Rows whose cards are known one by one.
         self.known = np.zeros(rows, dtype=np.bool_)
         #: Dialects that a row is told in, as bits.
@@ -121,7 +126,9 @@ class Devices:
             more = np.full((extra, self._slots), filler, dtype=old.dtype)
             setattr(self, name, np.concatenate([old, more]))
         self.kinds = np.concatenate([self.kinds, np.zeros((extra, KINDS), dtype=np.int64)])
-        self.elsewhere = np.concatenate([self.elsewhere, np.zeros(extra, dtype=np.int64)])
+        for name in ("elsewhere", "free_milli", "full"):
+            tail = np.zeros(extra, dtype=np.int64)
+            setattr(self, name, np.concatenate([getattr(self, name), tail]))
         self.known = np.concatenate([self.known, np.zeros(extra, dtype=np.bool_)])
         for name in _ROW_BITS:
             more = np.zeros(extra, dtype=np.int64)
@@ -141,6 +148,11 @@ class Devices:
     def codes(self) -> Mapping[str, int]:
         """Models by name; it grows as they turn up."""
         return self._model_code
+
+    @property
+    def listed(self) -> int:
+        """How many rows have their cards known one by one."""
+        return len(self._slot_of)
 
     def cards(self, row: int) -> Sequence[Card]:
         inventory = self.inventories.get(row)
@@ -181,7 +193,8 @@ class Devices:
     def _blank(self, row: int) -> None:
         for name, filler in _FILLERS.items():
             getattr(self, name)[row] = filler
-        self.elsewhere[row] = 0
+        self.elsewhere[row] = self.free_milli[row] = self.full[row] = 0
+        self.in_doubt.discard(row)
         self.known[row] = False
         for name in _ROW_BITS:
             getattr(self, name)[row] = 0
@@ -221,6 +234,10 @@ class Devices:
             slot = slot_of.get(use.uuid)
             if slot is None:
                 self.elsewhere[row] += sign
+                if slot_of and self.elsewhere[row]:
+                    self.in_doubt.add(row)
+                else:
+                    self.in_doubt.discard(row)
                 continue
             self.users[row, slot] += sign
             if use.slices:
@@ -244,7 +261,10 @@ class Devices:
         self.idle[row, slot] = idle
         self.unused[row, slot] = idle and uncut
         self.shared[row, slot] = shared = uncut and not self._closed(row, slot)
-        self.room[row, slot] = max(free, 0) if shared else 0
+        before, after = int(self.room[row, slot]), max(free, 0) if shared else 0
+        self.room[row, slot] = after
+        self.free_milli[row] += after - before
+        self.full[row] += (after == WHOLE) - (before == WHOLE)
 
     def _closed(self, row: int, slot: int) -> bool:
         """Nobody else may come: taken whole, overdrawn, or as many pods as are allowed."""

@@ -189,14 +189,31 @@ class Nodes:
         """Thousandths of each card that are free; unlisted cards are free or not as a whole."""
         devices = self._columns.devices
         room: Cards = devices.room[self._pick]
-        held = devices.elsewhere[self._pick]
+        if self._all_listed:
+            return room
         listed = devices.known[self._pick]
-        if not listed.all():
-            count = np.where(listed, 0, self.free(GPU))
-            room = room + WHOLE * (np.arange(room.shape[1]) < count[:, None])
-        if (held[listed] > 0).any():
-            room = _without_last(room, np.where(listed, held, 0))
+        count = np.where(listed, 0, self.free(GPU))
+        room = room + WHOLE * (np.arange(room.shape[1]) < count[:, None])
+        if devices.in_doubt:
+            room = _without_last(room, np.where(listed, devices.elsewhere[self._pick], 0))
         return room
+
+    def free_cards(self) -> tuple[PerNode, PerNode]:
+        """Thousandths of cards that are free on each node, and how many cards as a whole."""
+        devices = self._columns.devices
+        if self._all_listed:
+            return devices.free_milli[self._pick], devices.full[self._pick]
+        if devices.listed:
+            room = self.card_room()
+            return room.sum(axis=1), (room == WHOLE).sum(axis=1)
+        count = np.maximum(self.free(GPU), 0)
+        return WHOLE * count, count
+
+    @property
+    def _all_listed(self) -> bool:
+        """Is every node's every card known, and who has it?"""
+        devices = self._columns.devices
+        return devices.listed == self._columns.size and not devices.in_doubt
 
     def prices(self) -> PriceTables | None:
         """What gaps are worth; None while too few pods were seen to tell."""

@@ -19,7 +19,7 @@ from fairlead.model.gpus import WHOLE
 from fairlead.model.pods import PodRequest
 from fairlead.model.quantities import CPU, MEMORY
 from fairlead.plugins.api import HIGHEST_SCORE, CardScores
-from fairlead.plugins.gaps import Gaps, gaps
+from fairlead.plugins.gaps import Gaps, asked_cards, gaps, shares
 from fairlead.plugins.gpu_best_fit import GpuBestFit
 
 _GAP, _RESERVE, _MODEL = 10.0, 1000.0, 1.5
@@ -42,20 +42,18 @@ class GapPrice:
         tables = nodes.prices()
         if tables is None:
             return GpuBestFit().rate(request, nodes)
-        worth, found = _Worth(tables, request, nodes), gaps(request, nodes)
-        if found is None:
+        worth, ask = _Worth(tables, request, nodes), asked_cards(request)
+        if ask is None:
             return _score(worth.before() - worth.after_nothing())
-        if found.shares:
-            return _score(_loss_by_card(found, worth).min(axis=1))
-        return _score(worth.before() - worth.after_taking(found))
+        if ask.whole:
+            return _score(worth.before() - worth.after_taking(ask.cards, request, nodes))
+        return _score(_loss_by_card(shares(ask, nodes), worth).min(axis=1))
 
     def rate_cards(self, request: PodRequest, nodes: Nodes) -> CardScores:
-        tables, found = nodes.prices(), gaps(request, nodes)
-        if found is None:
-            return np.zeros(nodes.cards.there().shape)
-        if tables is None or not found.shares:
-            return -found.room.astype(np.float64)
-        return -_loss_by_card(found, _Worth(tables, request, nodes))
+        tables, ask = nodes.prices(), asked_cards(request)
+        if tables is None or ask is None or ask.whole:
+            return -nodes.card_room().astype(np.float64)
+        return -_loss_by_card(shares(ask, nodes), _Worth(tables, request, nodes))
 
 
 class _Worth:
@@ -65,10 +63,9 @@ class _Worth:
         self._tables = tables
         self._highest = max(float(tables.value[WHOLE]), 1e-9)
         self.room = nodes.card_room()
+        self._free, self._full = nodes.free_cards()
         self._values = tables.value[self.room]
         self._total = self._values.sum(axis=1)
-        self._whole = self.room == WHOLE
-        self._full = self._whole.sum(axis=1)
         self._pressure = _pressure(tables, nodes) if tables.presses else None
         self._reserve, self._reserve_after = _cards_served(tables, request, nodes)
 
@@ -77,22 +74,23 @@ class _Worth:
 
     def after_nothing(self) -> Table:
         """Cards stay as they are."""
-        on_cards = np.where(self.room.any(axis=1), _ON_CARDS, 0.0)
+        on_cards = np.where(self._free > 0, _ON_CARDS, 0.0)
         return self._of(self._total, self._reserve_after, self._full) - on_cards
 
-    def after_taking(self, found: Gaps) -> Table:
-        taken = found.first_taken()
-        total = self._total - (self._values * taken).sum(axis=1)
-        after = self._of(total, self._reserve_after, self._full - taken.sum(axis=1))
-        if self._pressure is not None:
-            after = after - (self._pressure * self.room * taken).sum(axis=1)
+    def after_taking(self, cards: int, request: PodRequest, nodes: Nodes) -> Table:
+        """So many whole cards are gone."""
+        total = self._total - cards * self._highest
+        full = np.maximum(self._full - cards, 0)
+        after = self._of(total, self._reserve_after, full)
+        if self._pressure is not None and (found := gaps(request, nodes)) is not None:
+            after = after - (self._pressure * self.room * found.first_taken()).sum(axis=1)
         return after
 
     def after_share(self, found: Gaps) -> Table:
         """(nodes, slots), for each card that the share may go to."""
         left = np.maximum(self.room - found.part, 0)
         total = self._total[:, None] - self._values + self._tables.value[left]
-        full = self._full[:, None] - self._whole
+        full = self._full[:, None] - (self.room == WHOLE)
         after = self._of(total, self._reserve_after[:, None], full)
         if self._pressure is not None:
             after = after - self._pressure * (self.room - left)

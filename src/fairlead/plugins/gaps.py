@@ -61,13 +61,19 @@ def gaps(request: PodRequest, nodes: Nodes) -> Gaps | None:
     ask = asked_cards(request)
     if ask is None:
         return None
+    if not ask.whole:
+        return shares(ask, nodes)
     room = nodes.card_room()
-    if ask.whole:
-        usable = room == WHOLE
-        if ask.particular:
-            usable &= nodes.cards.wanted(ask) | ~nodes.cards.known()[:, None]
-        return Gaps(room, usable, np.full_like(room, WHOLE), ask.cards, shares=False)
-    return Gaps(room, nodes.cards.usable(ask), _part(ask, nodes), ask.cards, shares=True)
+    usable = room == WHOLE
+    if ask.particular:
+        usable &= nodes.cards.wanted(ask) | ~nodes.cards.known()[:, None]
+    return Gaps(room, usable, np.full_like(room, WHOLE), ask.cards, shares=False)
+
+
+def shares(ask: GpuAsk, nodes: Nodes) -> Gaps:
+    """The same for an ask of parts of cards."""
+    room, usable = nodes.card_room(), nodes.cards.usable(ask)
+    return Gaps(room, usable, _part(ask, nodes), ask.cards, shares=True)
 
 
 def _part(ask: GpuAsk, nodes: Nodes) -> Cards:
@@ -90,13 +96,17 @@ def left_over(
         need = request.amount(resource)
         left = np.maximum(nodes.free(resource) - need, 0).astype(np.float64)
         return left, nodes.allocatable(resource), bool(need)
-    found = gaps(request, nodes)
-    free = nodes.card_room().sum(axis=1) if found is None else found.total - found.asked
-    return np.maximum(free, 0) / WHOLE, card_count(nodes), found is not None
+    ask, (free, _) = asked_cards(request), nodes.free_cards()
+    if ask is not None:
+        free = free - (ask.cards * WHOLE if ask.whole else shares(ask, nodes).asked)
+    return np.maximum(free, 0) / WHOLE, card_count(nodes), ask is not None
 
 
 def card_count(nodes: Nodes) -> PerNode:
     """Cards of each node, listed or not."""
-    listed = nodes.cards.there().sum(axis=1)
-    count: PerNode = np.where(nodes.cards.known(), listed, nodes.allocatable(GPU))
+    counted = nodes.allocatable(GPU)
+    known = nodes.cards.known()
+    if not known.any():
+        return counted
+    count: PerNode = np.where(known, nodes.cards.there().sum(axis=1), counted)
     return count
