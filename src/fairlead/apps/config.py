@@ -20,7 +20,7 @@ import msgspec
 from fairlead.apps import plugin_files, profiles, typed_yaml
 from fairlead.model.errors import ConfigError
 from fairlead.placement.profile import Profile
-from fairlead.plugins.api import Filter, Plugin, Score
+from fairlead.plugins.api import Filter, Opinion, Plugin
 from fairlead.plugins.node_resources_fit import NodeResourcesFit
 from fairlead.plugins.node_trusted import NodeTrusted
 from fairlead.plugins.registry import Registry
@@ -118,7 +118,7 @@ def _build(wanted: ProfileConfig, registry: Registry, base: Path) -> Profile:
         options = {} if isinstance(item, str) else item.options
         return plugin_files.make(registry, reference, options, base), reference
 
-    def score(item: str | ScoreConfig) -> tuple[Score, float]:
+    def score(item: str | ScoreConfig) -> tuple[Opinion, float]:
         weight = 1.0 if isinstance(item, str) else item.weight
         return plugin_files.as_score(*make(item)), weight
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from fairlead.model.errors import ConfigError
-from fairlead.plugins.api import Filter, Picker, Plugin, Score
+from fairlead.plugins.api import Filter, Opinion, Picker, Plugin, Rank, Score
 from fairlead.plugins.registry import Registry
 
 GROUPS = ("fairlead.filters", "fairlead.scores", "fairlead.pickers")
@@ -64,15 +64,15 @@ def _from_file(reference: str, base: Path) -> type[Plugin]:
         raise ConfigError(f"{path} defines no {class_name!r}; name a class that it defines")
     if not isinstance(kind, type) or not _is_plugin(kind):
         raise ConfigError(
-            f"{path}:{class_name} is no plugin; give it a name and either allows(), rate() or "
-            "pick() as fairlead.plugins.api describes"
+            f"{path}:{class_name} is no plugin; give it a name and either allows(), rate(), "
+            "rank() or pick() as fairlead.plugins.api describes"
         )
     return kind
 
 
 def _is_plugin(kind: type) -> bool:
     # Protocols with data members cannot be checked on classes, so look for what makes each one.
-    methods = ("allows", "rate", "pick")
+    methods = ("allows", "rate", "rank", "pick")
     return hasattr(kind, "name") and any(callable(getattr(kind, m, None)) for m in methods)
 
 
@@ -100,8 +100,8 @@ def as_filter(plugin: Plugin, reference: str) -> Filter:
     return plugin
 
 
-def as_score(plugin: Plugin, reference: str) -> Score:
-    if not isinstance(plugin, Score):
+def as_score(plugin: Plugin, reference: str) -> Opinion:
+    if not isinstance(plugin, Score | Rank):
         raise ConfigError(f"{reference!r} is not a score; list it under filters or picker")
     return plugin
 

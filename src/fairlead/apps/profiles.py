@@ -6,14 +6,14 @@ from fairlead.model.errors import ConfigError
 from fairlead.model.nodes import GPU
 from fairlead.placement.profile import Profile
 from fairlead.plugins.allocation import LeastAllocated, MostAllocated
-from fairlead.plugins.api import Score
+from fairlead.plugins.api import Opinion
 from fairlead.plugins.gpu_best_fit import GpuBestFit
 from fairlead.plugins.registry import FILTERS
 from fairlead.plugins.spread import Spread
 
 _GPU_FIRST = {GPU: 10, "cpu": 1, "memory": 1}
 
-_SCORES: Mapping[str, tuple[tuple[Score, float], ...]] = {
+_SCORES: Mapping[str, tuple[tuple[Opinion, float], ...]] = {
     # Names that other systems' users already have in their pods come first.
     "gpu-scheduler": ((GpuBestFit(), 1.0),),
     "toyscheduler": ((GpuBestFit(), 1.0),),

@@ -19,6 +19,9 @@ class Aspect(IntFlag):
     ANNOTATIONS = auto()
     TAINTS = auto()  #: taints and the cordon
     TRUST = auto()  #: whether we know what is on it
+    IMAGES = auto()  #: container images it has already
+    FEATURES = auto()  #: what its kubelet declares to be able to do
+    VOLUMES = auto()  #: claims, volumes, storage classes and what else storage is made of
 
 
 NOTHING = Aspect(0)

@@ -4,6 +4,9 @@ from fairlead.cluster.aspects import Aspect
 
 _KEPT = 8192
 
+#: In place of a row: something changed that belongs to no node, so that any row may be concerned.
+ANYWHERE = -1
+
 Mark = tuple[int, int]
 Bits = int  # of `Aspect`, as a plain number: flags are slow, and this is asked for every placement
 
@@ -30,7 +33,7 @@ class ChangeLog:
         self._entries.clear()
 
     def since(self, mark: Mark) -> dict[int, Bits] | None:
-        """Aspects changed by row; None when everything may have changed."""
+        """Aspects changed by row, or by `ANYWHERE`; None when everything may have changed."""
         epoch, position = mark
         if epoch != self._epoch:
             return None

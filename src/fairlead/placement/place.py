@@ -1,6 +1,9 @@
 """Choosing a node for a pod, or saying why there is none."""
 
 from collections import Counter
+from collections.abc import Iterator
+from functools import reduce
+from operator import or_
 
 import numpy as np
 
@@ -12,7 +15,7 @@ from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement.profile import Profile
 from fairlead.placement.verdicts import Placed, Refused, Verdict
 from fairlead.placement.views import REFUSED, View, Views, first_refusals
-from fairlead.plugins.api import Picker, reasons_of
+from fairlead.plugins.api import Filter, Narrows, Picker, Vetoes, reasons_of
 
 
 class Placement:
@@ -34,7 +37,7 @@ class Placement:
     def place(self, pod: Pod) -> Verdict:
         """Where the pod goes; among equally good nodes the first, so that a replay agrees."""
         view = self.view(pod)
-        row = self._best(view)
+        row = -1 if view.veto else self._best(view)
         if row < 0:
             return self._refused(view, pod.priority)
         return Placed(self._cluster.node_at(row).name, float(view.total[row]))
@@ -58,11 +61,18 @@ class Placement:
 def refuse(view: View, profile: Profile, cluster: Cluster, priority: int) -> Refused:
     """The refusal of a view in which no node is feasible."""
     nodes = cluster.nodes
-    present = nodes.present()
+    if view.veto:
+        return _vetoed(view, profile, len(cluster))
+    present = nodes.present().copy()
     counts: Counter[str] = Counter()
     refusers = []
     woken_by = Aspect.PRESENCE
     curable = nodes.none()
+    for rule, outside in _outside(view.request, profile.filters, nodes):
+        counts[f"node(s) didn't satisfy plugin(s) [{rule.name}]"] += int((outside & present).sum())
+        refusers.append(rule.name)
+        woken_by |= rule.reads
+        present &= ~outside
     for rule, first in zip(
         profile.filters, first_refusals(view, profile.filters, present), strict=True
     ):
@@ -85,6 +95,23 @@ def refuse(view: View, profile: Profile, cluster: Cluster, priority: int) -> Ref
         curable_nodes=int(np.count_nonzero(curable)),
         victims=_has_victims(curable, nodes, priority),
     )
+
+
+def _vetoed(view: View, profile: Profile, nodes: int) -> Refused:
+    rules = [rule for rule in profile.filters if isinstance(rule, Vetoes)]
+    woken_by = reduce(or_, (rule.reads for rule in rules), Aspect.PRESENCE)
+    return Refused(nodes, (), tuple(rule.name for rule in rules), woken_by, veto=view.veto)
+
+
+def _outside(
+    request: PodRequest, filters: tuple[Filter, ...], nodes: Nodes
+) -> Iterator[tuple[Filter, NodeMask]]:
+    """Nodes that were out of the question before anybody looked at them."""
+    for rule in filters:
+        if isinstance(rule, Narrows):
+            narrowed = rule.narrowed(request, nodes)
+            if narrowed is not None and not narrowed.all():
+                yield rule, ~narrowed
 
 
 def _has_victims(curable: NodeMask, nodes: Nodes, priority: int) -> bool:

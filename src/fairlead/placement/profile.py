@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from fairlead.plugins.api import Filter, Picker, Plugin, Score, marks_of
+from fairlead.plugins.api import Filter, Opinion, Picker, Plugin, marks_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -11,7 +11,7 @@ class Profile:
 
     name: str
     filters: tuple[Filter, ...]
-    scores: tuple[tuple[Score, float], ...] = ()
+    scores: tuple[tuple[Opinion, float], ...] = ()
     #: Without a picker the highest score wins, and among equals the first node.
     picker: Picker | None = None
     #: Pod labels and annotations that some plugin reads.

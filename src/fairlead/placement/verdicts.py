@@ -23,6 +23,8 @@ class Refused:
     woken_by: Aspect
     #: Nodes where evicting somebody could help, and nodes where it could not.
     curable_nodes: int = 0
+    #: Why the pod cannot run anywhere, said before any node was looked at.
+    veto: str = ""
     #: False when nobody on those nodes has a lower priority, so that there is nobody to evict.
     victims: bool = False
 
@@ -31,6 +33,9 @@ class Refused:
         """kube-scheduler's words (1.36), to the byte."""
         if not self.nodes:
             return "no nodes available to schedule pods"
+        if self.veto:
+            # The note on resource claims needs what was not looked at, and says so.
+            return f"0/{self.nodes} nodes are available: {self.veto}. not found"
         # Sorted as text, so that "10 x" stands before "2 y": users' alerts match on it.
         counted = ", ".join(sorted(f"{count} {text}" for text, count in self.reasons))
         return f"0/{self.nodes} nodes are available: {counted}.{self._eviction}"

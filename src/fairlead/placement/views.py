@@ -3,11 +3,11 @@
 A view holds a row of booleans for each filter, a row of numbers for each score, and their total.
 After a placement only one node differs, and only rules that read what a placement changes are
 asked again, about that node alone. So a burst of equal pods costs little more than its binds.
-Rules that look around (`plugins.api.LooksAround`) are asked about all nodes again.
+Rules that look around (`plugins.api.LooksAround`) and scores that compare (`plugins.api.Rank`) are
+asked about all nodes again.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
 from functools import reduce
 from operator import or_
 from typing import TypeVar
@@ -16,14 +16,14 @@ import numpy as np
 
 from fairlead.cluster.arrays import NodeMask, NodeScores, RowPick
 from fairlead.cluster.aspects import EVERYTHING, Aspect
-from fairlead.cluster.changes import Bits
+from fairlead.cluster.changes import ANYWHERE, Bits
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.errors import PluginFault
 from fairlead.model.pods import PodRequest
 from fairlead.placement.profile import Profile
 from fairlead.placement.verdicts import Refused
-from fairlead.plugins.api import Filter, LooksAround, Score
+from fairlead.plugins.api import Filter, LooksAround, Opinion, Rank, Score, Vetoes
 
 REFUSED = -np.inf
 _PRESENCE = int(Aspect.PRESENCE)
@@ -48,12 +48,27 @@ class View:
             if isinstance(rule, LooksAround):
                 self._around.append((index, self._filter_reads[index], rule))
                 self._filter_reads[index] = 0
-        self._score_reads = [int(score.reads) | _PRESENCE for score, _ in profile.scores]
+        self._vetoing = [
+            (reads, rule)
+            for rule in profile.filters
+            if isinstance(rule, Vetoes) and (reads := int(rule.reads))
+        ]
+        #: Scores by row, and scores that compare, with their place and what they read.
+        self._rates: list[tuple[int, Bits, Score]] = []
+        self._ranks: list[tuple[int, Bits, Rank]] = []
+        for index, (score, _) in enumerate(profile.scores):
+            if isinstance(score, Rank):
+                self._ranks.append((index, int(score.reads) | _PRESENCE, score))
+            else:
+                self._rates.append((index, int(score.reads) | _PRESENCE, score))
         self._weights = np.array([weight for _, weight in profile.scores], dtype=np.float64)
         self._mark = (-1, 0)
         self.allowed: NodeMask  # (filters, rows)
         self._scores: NodeScores  # (scores, rows)
         self.total: NodeScores  # (rows,) with `REFUSED` where any filter refuses
+        self._left: NodeMask  # (rows,) that the ranks were last asked about
+        #: Why no node will do, whatever the filters say of each; mostly nothing.
+        self.veto = ""
         #: By priority of the asking pod; void as soon as anything changes.
         self.refusals: dict[int, Refused] = {}
 
@@ -65,30 +80,42 @@ class View:
         changed = log.since(self._mark)
         if changed is None:
             self._start_over()
-        elif len(changed) <= _FEW:
-            for row, aspects in changed.items():
-                self._update(slice(row, row + 1), aspects)
+            aspects = int(EVERYTHING)
         else:
-            rows = np.fromiter(changed, dtype=np.intp, count=len(changed))
-            self._update(rows, reduce(or_, changed.values()))
+            aspects = reduce(or_, changed.values())
+            self._follow(changed)
         if self._around:
-            self._look_around([int(EVERYTHING)] if changed is None else changed.values())
+            self._look_around(aspects)
+        if self._ranks:
+            self._compare(aspects)
+        if self._vetoing:
+            self._ask_for_vetoes(aspects)
         self._mark = log.mark
 
     @property
     def feasible(self) -> bool:
         """Is there any node for this request?"""
-        return bool(len(self.total)) and bool(self.total.max() > REFUSED)
+        return not self.veto and bool(len(self.total)) and bool(self.total.max() > REFUSED)
 
     def _start_over(self) -> None:
         rows = self._cluster.columns.size
         self.allowed = np.zeros((len(self._profile.filters), rows), dtype=np.bool_)
         self._scores = np.zeros((len(self._profile.scores), rows), dtype=np.float64)
         self.total = np.full(rows, REFUSED)
+        self._left = np.zeros(rows, dtype=np.bool_)
         self._update(slice(0, rows), EVERYTHING)
 
-    def _look_around(self, changes: Iterable[Bits]) -> None:
-        changed = reduce(or_, changes, 0)
+    def _follow(self, changed: dict[int, Bits]) -> None:
+        if anywhere := changed.pop(ANYWHERE, 0):
+            self._update(slice(0, len(self.total)), anywhere)
+        if len(changed) <= _FEW:
+            for row, aspects in changed.items():
+                self._update(slice(row, row + 1), aspects)
+        else:
+            rows = np.fromiter(changed, dtype=np.intp, count=len(changed))
+            self._update(rows, reduce(or_, changed.values()))
+
+    def _look_around(self, changed: Bits) -> None:
         nodes = self._cluster.nodes
         stale = False
         for index, reads, rule in self._around:
@@ -103,6 +130,33 @@ class View:
         if stale:
             self._sum_up(slice(0, len(self.total)), nodes)
 
+    def _compare(self, changed: Bits) -> None:
+        nodes = self._cluster.nodes
+        left = self.total > REFUSED
+        if not left.any():
+            self._left = left
+            return
+        others = not np.array_equal(left, self._left)
+        stale = False
+        for index, reads, rank in self._ranks:
+            if not (others or changed & reads):
+                continue
+            if rank.cares(self.request, nodes):
+                self._scores[index] = _checked(rank, rank.rank(self.request, nodes, left), nodes)
+                stale = True
+            elif self._scores[index].any():
+                self._scores[index] = 0.0
+                stale = True
+        self._left = left
+        if stale:
+            self._sum_up(slice(0, len(self.total)), nodes)
+
+    def _ask_for_vetoes(self, changed: Bits) -> None:
+        if any(changed & reads for reads, _ in self._vetoing):
+            nodes = self._cluster.nodes
+            said = (rule.veto(self.request, nodes) for _, rule in self._vetoing)
+            self.veto = next(filter(None, said), "")
+
     def _update(self, pick: RowPick, aspects: Bits) -> None:
         nodes = Nodes(self._cluster.columns, pick)
         profile, request = self._profile, self.request
@@ -110,9 +164,8 @@ class View:
             if aspects & reads:
                 rule = profile.filters[index]
                 self.allowed[index, pick] = _checked(rule, rule.allows(request, nodes), nodes)
-        for index, reads in enumerate(self._score_reads):
+        for index, reads, score in self._rates:
             if aspects & reads:
-                score = profile.scores[index][0]
                 self._scores[index, pick] = _checked(score, score.rate(request, nodes), nodes)
         self._sum_up(pick, nodes)
 
@@ -127,7 +180,7 @@ class View:
         self.total[pick] = np.where(passed, total, REFUSED)
 
 
-def _checked(plugin: Filter | Score, answer: A, nodes: Nodes) -> A:
+def _checked(plugin: Filter | Opinion, answer: A, nodes: Nodes) -> A:
     """A single number would quietly be taken for every node."""
     if np.shape(answer) != (len(nodes),):
         raise PluginFault(f"{plugin.name} must give one answer for each of {len(nodes)} nodes")

@@ -61,6 +61,24 @@ class LooksAround(Filter, Protocol):
 
 
 @runtime_checkable
+class Vetoes(Protocol):
+    """A filter that may know at once that no node will do."""
+
+    def veto(self, request: PodRequest, nodes: Nodes) -> str:
+        """One sentence why the pod cannot run anywhere as things are, or nothing."""
+        ...
+
+
+@runtime_checkable
+class Narrows(Protocol):
+    """A filter that can tell the only nodes in question before anybody looks at nodes."""
+
+    def narrowed(self, request: PodRequest, nodes: Nodes) -> NodeMask | None:
+        """The nodes in question; None when all are."""
+        ...
+
+
+@runtime_checkable
 class ExplainsItself(Protocol):
     """A filter with more to say than one sentence."""
 
@@ -91,6 +109,26 @@ class Score(Protocol):
 
 
 @runtime_checkable
+class Rank(Protocol):
+    """A score that compares: what it says of a node depends on the nodes it competes with.
+
+    It is always asked about all nodes, again whenever anything that it reads changed anywhere or
+    other nodes are left. A class may be both a filter and a rank.
+    """
+
+    name: ClassVar[str]
+    reads: ClassVar[Aspect]
+
+    def cares(self, request: PodRequest, nodes: Nodes) -> bool:
+        """False when it has nothing to say about this request, so that all nodes are equal."""
+        ...
+
+    def rank(self, request: PodRequest, nodes: Nodes, left: NodeMask) -> NodeScores:
+        """0 to 100 for the nodes that are left, of which there is at least one."""
+        ...
+
+
+@runtime_checkable
 class Picker(Protocol):
     """Has the last word: takes one of the nodes that passed every filter."""
 
@@ -101,7 +139,8 @@ class Picker(Protocol):
         ...
 
 
-Plugin = Filter | Score | Picker
+Opinion = Score | Rank
+Plugin = Filter | Opinion | Picker
 
 
 def marks_of(plugin: Plugin) -> tuple[str, ...]:
