@@ -186,7 +186,8 @@ async def _some_at_once(work: Callable[[Object], Any], bodies: list[Object]) -> 
 
     async def worker() -> None:
         for body in waiting:
-            done.append(await work(body))
+            made = await work(body)
+            done.append(made)
 
     await together(*(worker() for _ in range(min(_AT_ONCE, len(bodies)))))
     return done
