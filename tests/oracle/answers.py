@@ -14,10 +14,15 @@ class Answer:
     """A node, or a refusal in the scheduler's words; neither when it said nothing in time."""
 
     node: str = ""
+    #: It chose the node, and waits for volumes before it binds.
+    waits: bool = False
     #: Of the PodScheduled condition.
     condition: dict[str, object] = field(default_factory=dict)
     #: Of the first FailedScheduling event.
     event: dict[str, object] = field(default_factory=dict)
+    #: Where it makes room, and the pods that have to go.
+    nominated: str = ""
+    victims: tuple[Key, ...] = ()
 
     @property
     def message(self) -> str:
@@ -25,21 +30,29 @@ class Answer:
 
     @property
     def verdict(self) -> str:
-        return "placed" if self.node else "refused" if self.condition else "silent"
+        if self.node:
+            return "placed"
+        if self.nominated or self.victims:
+            return "makes room"
+        return "refused" if self.condition else "silent"
 
 
 def answer(api: Api, key: Key) -> Answer | None:
-    """The answer about a pod, once there is a complete one."""
+    """The answer about a pod, once there is a complete one; victims are not looked for."""
     pod = api.pods.get(key)
     if pod is None:
         return None
     if node := pod["spec"].get("nodeName"):
         return Answer(node)
+    nominated = pod.get("status", {}).get("nominatedNodeName", "")
     condition = _refusal(pod)
+    if nominated and not condition:
+        return Answer(nominated, waits=True)
     failures = api.failures.get(key)
     if not condition or not failures:
         return None
-    return Answer("", condition, {field: failures[0].get(field) for field in _EVENT_FIELDS})
+    event = {field: failures[0].get(field) for field in _EVENT_FIELDS}
+    return Answer("", False, condition, event, nominated)
 
 
 def _refusal(pod: Object) -> dict[str, object]:
@@ -47,3 +60,13 @@ def _refusal(pod: Object) -> dict[str, object]:
         if condition["type"] == "PodScheduled" and condition.get("message"):
             return {field: condition.get(field) for field in _CONDITION_FIELDS}
     return {}
+
+
+def victims(api: Api, staying: list[Object]) -> tuple[Key, ...]:
+    """Which of these pods have been told to go, or are gone."""
+    keys = [(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in staying]
+    return tuple(sorted(key for key in keys if _goes(api.pods.get(key))))
+
+
+def _goes(pod: Object | None) -> bool:
+    return pod is None or "deletionTimestamp" in pod["metadata"]

@@ -99,16 +99,21 @@ class Api:
         path = f"{BY_NAME[thing['kind']].path(thing)}/{thing['metadata']['name']}"
         await self._request("DELETE", path, None, gracePeriodSeconds="0")
 
-    async def clear(self, kinds: Iterable[Kind]) -> None:
-        """Deletes all objects of these kinds."""
+    async def clear(self, kinds: Iterable[Kind], kept: Iterable[Object] = ()) -> None:
+        """Deletes all objects of these kinds; those that finalizers keep are named."""
+        await together(*(self._let_go(thing) for thing in kept))
         await together(
             *(
-                self.call("DELETE", path, gracePeriodSeconds="0")
+                self.call("DELETE", path, gracePeriodSeconds="0", propagationPolicy="Background")
                 for kind in kinds
                 for path in kind.paths()
             )
         )
         self.failures.clear()
+
+    async def _let_go(self, thing: Object) -> None:
+        path = f"{BY_NAME[thing['kind']].path(thing)}/{thing['metadata']['name']}"
+        await self._request("PATCH", path, {"metadata": {"finalizers": None}}, MERGE)
 
     async def _label(self, name: str, objects: list[Object]) -> None:
         """Gives a namespace the labels that the case wants, and takes all others."""

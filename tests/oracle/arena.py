@@ -14,7 +14,7 @@ import itertools
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,12 @@ from fairlead.placement.explain import Explanation
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import fairlead
 from oracle import exceptions
-from oracle.answers import Answer, answer
+from oracle.answers import Answer, answer, victims
 from oracle.api import Api, together
 from oracle.case import Case, Object, copied
 from oracle.compare import Difference, difference
 from oracle.judge import PROFILE, Judge
-from oracle.kinds import KINDS
+from oracle.kinds import BY_NAME, KINDS
 
 #: They would change what a case says, or need controllers that are not there.
 _NO_ADMISSION = (
@@ -35,6 +35,7 @@ _NO_ADMISSION = (
 )  # fmt: skip
 _ANSWER_S = 10.0
 _PATIENCE_S = 0.5
+_QUIET_S = 0.25
 _ATTEMPTS = 3
 _COUNTED = re.compile(r"^0/(\d+) nodes")
 
@@ -119,13 +120,17 @@ class Arena:
         try:
             judge = await self._load(case)
             for probe in case.probes:
-                result.probed.append(await self._try(probe, judge, attempts))
+                result.probed.append(await self._try(case, probe, judge, attempts))
         finally:
-            used = {"Pod", "Node", *(found["kind"] for found in case.objects)}
-            kinds = [kind for kind in KINDS if kind.name in used]
-            await together(*(side.clear(kinds) for side in self._sides))
+            await self._clear(case)
             await together(*(_until_counted(side, 0) for side in self._sides))
         return result
+
+    async def _clear(self, case: Case) -> None:
+        used = {"Pod", "Node", *(found["kind"] for found in case.objects)}
+        kinds = [kind for kind in KINDS if kind.name in used]
+        kept = [found for found in case.objects if "finalizers" in found["metadata"]]
+        await together(*(side.clear(kinds, kept) for side in self._sides))
 
     async def _load(self, case: Case) -> Judge:
         """Both sides in the same state, and known to both schedulers."""
@@ -134,26 +139,30 @@ class Arena:
         await together(*(_until_counted(side, nodes) for side in self._sides))
         return Judge([*ours, *({**n, "kind": "Namespace"} for n in await self._ours.namespaces())])
 
-    async def _try(self, probe: Object, judge: Judge, attempts: int) -> Probed:
+    async def _try(self, case: Case, probe: Object, judge: Judge, attempts: int) -> Probed:
         """The answers, when they agree or have been given time to."""
-        probed = await self._ask(probe, judge, 1)
+        probed = await self._ask(case, probe, judge, 1)
         for attempt in range(2, attempts + 1):
             if probed.difference is None or probed.exception:
                 break
             await asyncio.sleep(_PATIENCE_S)
-            probed = await self._ask(probe, judge, attempt)
+            probed = await self._ask(case, probe, judge, attempt)
         return probed
 
-    async def _ask(self, probe: Object, judge: Judge, attempt: int) -> Probed:
+    async def _ask(self, case: Case, probe: Object, judge: Judge, attempt: int) -> Probed:
         named = copied(probe)
         named["metadata"]["name"] = f"probe-{next(_numbers)}"
         asked = await together(*(side.create(named) for side in self._sides))
+        staying = [pod for pod in case.of_kind("Pod") if "deletionTimestamp" not in pod["metadata"]]
+        answers: list[Answer] = []
         try:
-            answers = [await _answer(side, named) for side in self._sides]
+            answers += await together(*(_answer(side, named, staying) for side in self._sides))
         finally:
             await together(*(side.delete(named) for side in self._sides))
+            for side, told in zip(self._sides, answers, strict=False):
+                await _put_back(side, told, case)
         judged = judge.explain(asked[1])
-        found = difference(probe, *answers, judged)
+        found = difference(case, probe, *answers, judged)
         excused = exceptions.excuse(asked[1], answers[0], judge, self.minor) if found else ""
         return Probed(probe, *answers, judged, found, excused, attempt)
 
@@ -163,10 +172,26 @@ def _start_plane(assets: Path, folder: Path) -> ControlPlane:
     return ControlPlane.start(assets, folder, disable_admission=_NO_ADMISSION)
 
 
-async def _answer(side: Api, pod: Object, timeout_s: float = _ANSWER_S) -> Answer:
+async def _answer(side: Api, pod: Object, staying: list[Object]) -> Answer:
     key = pod["metadata"]["namespace"], pod["metadata"]["name"]
-    found: Any = await side.until(lambda: answer(side, key), timeout_s)
-    return found or Answer()
+    found: Any = await side.until(lambda: answer(side, key), _ANSWER_S)
+    if not found or not found.nominated:
+        return found or Answer()
+    await side.quiet(_QUIET_S)  # victims are told to go one after another
+    return replace(answer(side, key) or found, victims=victims(side, staying))
+
+
+async def _put_back(side: Api, told: Answer, case: Case) -> None:
+    """Undoes what the scheduler did beside binding."""
+    if told.waits:
+        kinds = [BY_NAME["PersistentVolumeClaim"], BY_NAME["PersistentVolume"]]
+        things = [found for kind in kinds for found in case.of_kind(kind.name)]
+        await side.clear(kinds, [found for found in things if "finalizers" in found["metadata"]])
+        await together(*(side.create(found) for found in things))
+    for pod in case.of_kind("Pod"):
+        if (pod["metadata"]["namespace"], pod["metadata"]["name"]) in told.victims:
+            await side.delete(pod)
+            await side.create(pod)
 
 
 async def _until_counted(side: Api, nodes: int) -> None:
@@ -188,7 +213,7 @@ async def _count(side: Api) -> int:
     }
     await side.create(pod)
     try:
-        told = await _answer(side, pod)
+        told = await _answer(side, pod, [])
     finally:
         await side.delete(pod)
     counted = _COUNTED.match(told.message)

@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from fairlead.model.selectors import Requirement
+
 Object: TypeAlias = dict[str, Any]
 
 NAMESPACES = ("team-a", "team-b", "team-c")
@@ -48,3 +50,13 @@ def labels_of(thing: Object) -> dict[str, str]:
 def copied(thing: Any) -> Any:
     """A deep copy of plain data."""
     return json.loads(json.dumps(thing))
+
+
+def selects(selector: Object, labels: dict[str, str]) -> bool:
+    """Does a label selector mean a thing with these labels?"""
+    equal = [Requirement(k, "In", (v,)) for k, v in selector.get("matchLabels", {}).items()]
+    lines = [
+        Requirement(line["key"], line["operator"], tuple(line.get("values", ())))
+        for line in selector.get("matchExpressions", ())
+    ]
+    return all(line.holds(labels) for line in (*equal, *lines))

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from fairlead.placement.explain import Explanation
 from oracle.answers import Answer
-from oracle.case import Object
+from oracle.case import Case, Object
+from oracle.eviction import burden
 from oracle.judge import PROFILE, best_nodes, feasible_nodes
 
 
@@ -20,10 +21,10 @@ class Difference:
 
 
 def difference(
-    probe: Object, theirs: Answer, ours: Answer, judged: Explanation
+    case: Case, probe: Object, theirs: Answer, ours: Answer, judged: Explanation
 ) -> Difference | None:
     """What is not as kube-scheduler has it; None where the two agree."""
-    found = _differs(theirs, ours, judged)
+    found = _differs(theirs, ours, judged) or _other_victims(case, theirs, ours)
     return found and Difference(*found, probe, theirs, ours)
 
 
@@ -56,6 +57,17 @@ def _wrong_node(node: str, side: str, judged: Explanation) -> tuple[str, str] | 
         scores = {a.node: a.score for a in judged.nodes if a.score is not None}
         return "score", f"{side} chose {node}, and Fairlead's scores are {scores}"
     return None
+
+
+def _other_victims(case: Case, theirs: Answer, ours: Answer) -> tuple[str, str] | None:
+    if theirs.nominated == ours.nominated:
+        same = theirs.victims == ours.victims
+    else:
+        same = burden(case, theirs.victims) == burden(case, ours.victims)
+    if same:
+        return None
+    told = [f"on {a.nominated}: {', '.join(map('/'.join, a.victims))}" for a in (theirs, ours)]
+    return "victims", f"kube-scheduler evicts {told[0]}\n      Fairlead evicts {told[1]}"
 
 
 def _told(answer: Answer) -> str:

@@ -8,9 +8,8 @@ occurs in the fixed seeds fails a test: it would be a hole in the net.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from fairlead.model.selectors import LabelSelector, Requirement
 from oracle.answers import Answer
-from oracle.case import Object, copied
+from oracle.case import Object, copied, selects
 from oracle.judge import PROFILE, Judge, best_nodes, feasible_nodes, message
 from oracle.some_rules import PREFERRED, REQUIRED
 
@@ -48,7 +47,7 @@ def _agrees(pod: Object, theirs: Answer, judge: Judge) -> bool:
 def _open_namespace_selectors(pod: Object) -> Object:
     for term in _pod_terms(pod):
         selector = term.get("namespaceSelector")
-        if selector and _selector(selector).matches({}):
+        if selector and selects(selector, {}):
             term["namespaceSelector"] = {}
     return pod
 
@@ -59,15 +58,6 @@ def _pod_terms(pod: Object) -> Iterator[Object]:
         found = affinity.get(kind, {})
         yield from found.get(REQUIRED, ())
         yield from (weighted["podAffinityTerm"] for weighted in found.get(PREFERRED, ()))
-
-
-def _selector(found: Object) -> LabelSelector:
-    equal = [Requirement(k, "In", (v,)) for k, v in found.get("matchLabels", {}).items()]
-    lines = [
-        Requirement(line["key"], line["operator"], tuple(line.get("values", ())))
-        for line in found.get("matchExpressions", ())
-    ]
-    return LabelSelector((*equal, *lines))
 
 
 EXCEPTIONS = (

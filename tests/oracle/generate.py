@@ -4,13 +4,17 @@ from collections.abc import Collection
 
 from oracle.case import Case
 from oracle.draws import Draw
+from oracle.some_budgets import budgets
 from oracle.some_nodes import namespaces, nodes
+from oracle.some_owners import adopt, owners
 from oracle.some_pods import bound_pods, probe
+from oracle.some_volumes import storage, use_volumes
 
-#: Everything that can be drawn. A feature that Fairlead lacks is left out of `FEATURES`.
+#: Everything that can be drawn.
 ALL_FEATURES = frozenset(
     {"node", "names", "affinity", "spread", "scores", "images", "features", "volumes", "preemption"}
 )
+#: What Fairlead has; whoever adds one of the others puts it in here.
 FEATURES = frozenset({"node", "affinity", "spread"})
 
 PROBES = 8
@@ -21,6 +25,21 @@ def generate(seed: int, features: Collection[str] = FEATURES) -> Case:
     draw = Draw(seed)
     cluster = nodes(draw, features)
     names = [node["metadata"]["name"] for node in cluster]
-    objects = [*namespaces(draw), *bound_pods(draw, names, features), *cluster]
+    bound = bound_pods(draw, names, features)
     probes = [probe(draw, f"probe-{number}", names, features) for number in range(PROBES)]
-    return Case(f"seed-{seed}", objects, probes, sorted(features))
+    more = []
+    if "scores" in features:
+        more += owners(draw)
+        for pod in probes:
+            if draw.chance(0.3):
+                adopt(draw, pod, more)
+    if "volumes" in features and draw.chance(0.4):
+        more += storage(draw, names)
+        for pod in (*bound, *probes):
+            if draw.chance(0.5 if pod in probes else 0.15):
+                use_volumes(draw, pod, more)
+    if "preemption" in features:
+        more += budgets(draw, bound)
+    return Case(
+        f"seed-{seed}", [*namespaces(draw), *more, *bound, *cluster], probes, sorted(features)
+    )

@@ -13,8 +13,8 @@ TAINT_VALUES = ("x", "y", "")
 EFFECTS = ("NoSchedule", "NoExecute", "PreferNoSchedule")
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 IMAGES = {"registry/web": 900, "registry/db:v2": 400, "registry/tool:1": 30, "registry/tiny": 2}
-#: What a 1.36 kubelet may declare and the scheduler looks at.
-NODE_FEATURES = ("RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport")
+#: What a kubelet may declare and kube-scheduler looks at, and one that it does not look at.
+NODE_FEATURES = ("RestartAllContainersOnContainerExits", "InPlacePodLevelResourcesVerticalScaling")
 
 
 def namespaces(draw: Draw) -> list[Object]:

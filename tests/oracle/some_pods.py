@@ -21,7 +21,11 @@ _CPU = ("0", "100m", "500m", "1", "2", "0.0005")
 _MEMORY = ("0", "64Mi", "512Mi", "1Gi", "2G")
 #: What a probe may be about, and how often.
 _SUBJECTS = {"room": 5, "node": 4, "tolerations": 4, "ports": 2}
-_SUBJECTS_OF = {"affinity": {"near": 3, "apart": 3}, "spread": {"spread": 5}}
+_SUBJECTS_OF = {
+    "affinity": {"near": 3, "apart": 3},
+    "spread": {"spread": 5},
+    "features": {"restarts": 1.5},
+}
 
 
 # -- pods that are there already -----------------------------------------------------------------
@@ -53,7 +57,7 @@ def _bound(draw: Draw, name: str, nodes: Sequence[str], features: Collection[str
 
 def _status(draw: Draw, pod: Object) -> Object:
     """What a kubelet would say, where that matters."""
-    start = f"2026-01-0{draw.randint(1, 9)}T00:00:0{draw.randint(0, 9)}Z"
+    start = f"2026-01-0{draw.randint(1, 9)}T0{draw.randint(0, 9)}:{draw.randint(10, 59)}:00Z"
     status: Object = {"phase": "Running", "startTime": start}
     if draw.chance(0.05):
         status["phase"] = draw.one(("Succeeded", "Failed"))
@@ -124,6 +128,8 @@ def _ask(
             affinity["podAntiAffinity"] = pod_affinity(draw, features, anti=True)
         case "spread":
             spec["topologySpreadConstraints"] = spread(draw, features)
+        case "restarts":
+            _restart_all(draw.one(spec["containers"]))
 
 
 def _ask_nodes(draw: Draw, spec: Object, nodes: Sequence[str], features: Collection[str]) -> None:
@@ -157,6 +163,12 @@ def _grow(draw: Draw, spec: Object) -> None:
         resources["limits"] = {**resources.get("limits", {}), name: amount}
     if name == HUGE and "cpu" not in resources["requests"]:
         resources["requests"]["cpu"] = "100m"  # huge pages alone are not allowed
+
+
+def _restart_all(container: Object) -> None:
+    """Only nodes that declare so can restart the whole pod when one container exits."""
+    rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}
+    container |= {"restartPolicy": "Never", "restartPolicyRules": [rule]}
 
 
 def _ask_for_the_pod(draw: Draw, spec: Object) -> None:
