@@ -32,10 +32,11 @@ format: setup ## put the code in shape
 	@$(VENV)/ruff format .
 	@$(VENV)/ruff check --fix .
 
-bench: setup ## engine, drain beside kube-scheduler, restart, embedded server (BENCH=large)
+bench: setup ## engine, drain and shapes beside kube-scheduler, restart, embedded server (BENCH=large)
 	@$(VENV)/python controlplane/build.py
 	@$(VENV)/python bench/engine.py --out bench/results/engine.json
 	@$(VENV)/python bench/drain.py
+	@$(VENV)/python bench/shapes.py $(if $(filter large,$(BENCH)),,--quick)
 	@$(VENV)/python bench/restart.py
 	@$(VENV)/python bench/embedded_server.py
 

@@ -81,11 +81,12 @@ def bind_times(kubeconfig: str) -> Iterator[list[float]]:
         loop.close()
 
 
-def settle(process: Process, quiet_share: float = 0.04) -> None:
-    """Waits until the process has been idle for a second."""
+def settle(process: Process, quiet_share: float = 0.04, within_s: float = 600) -> None:
+    """Waits until the process has been idle for a second, or for as long as it may take."""
     quiet = 0
     before = process.cpu_seconds()
-    while quiet < 4:
+    deadline = time.monotonic() + within_s
+    while quiet < 4 and time.monotonic() < deadline:
         time.sleep(0.25)
         now = process.cpu_seconds()
         quiet = quiet + 1 if (now - before) / 0.25 < quiet_share + 0.06 else 0

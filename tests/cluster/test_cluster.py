@@ -1,6 +1,6 @@
 from builders import a_node, a_pod, drawing, drawn
 from fairlead.cluster.aspects import EVERYTHING, NOTHING, Aspect
-from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.cluster import Cluster, Holding
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import HostPort
 
@@ -88,13 +88,31 @@ def test_changes_name_what_changed() -> None:
     assert both == Aspect.LABELS | Aspect.ALLOCATABLE | Aspect.TAINTS
 
 
-def test_lowest_priority_follows_the_pods() -> None:
+def test_what_could_be_evicted_follows_the_pods() -> None:
     cluster = drawn("n1 ........")
+    gpus = cluster.columns.resource_index[GPU]
     for priority in (5, -3, 9):
-        cluster.confirm(a_pod(uid=f"u{priority}", node="n1", priority=priority))
-    assert cluster.nodes.lowest_priority()[0] == -3
+        pod = a_pod(uid=f"u{priority}", gpus=1, node="n1", priority=priority)
+        cluster.confirm(pod)
+    assert [int(cluster.evictable(p)[gpus, 0]) for p in (-3, 5, 6, 10)] == [0, 1, 2, 3]
     cluster.remove("u-3")
-    assert cluster.nodes.lowest_priority()[0] == 5
+    assert [int(cluster.evictable(p)[gpus, 0]) for p in (-3, 5, 6, 10)] == [0, 0, 1, 2]
+
+
+def test_a_draft_leaves_no_trace() -> None:
+    cluster = drawn("n1 ##......")
+    mark, before = cluster.changes.mark, drawing(cluster)
+    here, there = Holding.of(a_pod(gpus=3), "n1", assumed=True), cluster.held_on("n1")[0]
+    with cluster.draft(0) as draft:
+        draft.add(here)
+        draft.take(there)
+        assert drawing(cluster) == ["n1 ####...."]
+        draft.take(here)
+        draft.add(there)
+        draft.add(here)
+    assert drawing(cluster) == before
+    assert cluster.changes.mark == mark
+    assert set(cluster.columns.pods.pods) == set(cluster.holdings)
 
 
 def test_trust_returns_only_when_every_cause_is_gone() -> None:

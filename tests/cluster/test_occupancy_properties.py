@@ -38,6 +38,14 @@ class Occupancy(RuleBasedStateMachine):
     def confirmed(self, uid: str, node: str, gpus: int) -> None:
         self.cluster.confirm(a_pod(uid=uid, gpus=gpus, node=node))
 
+    @rule(uid=UIDS, node=NODES, priority=st.integers(-2, 2), gpus=GPUS)
+    def nominated(self, uid: str, node: str, priority: int, gpus: int) -> None:
+        self.cluster.nominations.put(a_pod(uid=uid, gpus=gpus, priority=priority), node)
+
+    @rule(uid=UIDS)
+    def unnominated(self, uid: str) -> None:
+        self.cluster.nominations.drop(uid)
+
     @rule(uid=UIDS)
     def removed(self, uid: str) -> None:
         self.cluster.remove(uid)
@@ -50,8 +58,21 @@ class Occupancy(RuleBasedStateMachine):
             assert nodes.requested(GPU)[row] == sum(dict(h.amounts).get(GPU, 0) for h in held)
             assert nodes.requested("pods")[row] == len(held)
             assert nodes.port_taken(HostPort(80))[row] == any(h.ports for h in held)
-            if held:
-                assert nodes.lowest_priority()[row] == min(h.pod.priority for h in held)
+            for priority in (-1, 0, 2):
+                lesser = [h for h in held if h.pod.priority < priority]
+                pods = self.cluster.evictable(priority)[self.cluster.columns.resource_index["pods"]]
+                assert pods[row] == len(lesser)
+
+    @invariant()
+    def promises_equal_nominations(self) -> None:
+        nominations = self.cluster.nominations
+        pods = self.cluster.columns.resource_index["pods"]
+        for name, row in self.cluster.row_of.items():
+            for priority in (-1, 0, 2):
+                asking = a_pod(priority=priority)
+                amounts = nominations.amounts_against(asking)
+                count = 0 if amounts is None else amounts[pods, row]
+                assert count == len(nominations.against(asking, name))
 
     @invariant()
     def every_row_has_its_node(self) -> None:

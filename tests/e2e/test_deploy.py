@@ -254,6 +254,7 @@ def test_it_has_the_rights_that_it_uses_and_no_others(
         kubectl(plane, "label pod gpu-test-too-large try=again")
         eventually(lambda: pods.events("gpu-test-too-large")[0].get("series"))
         eventually(lambda: slow.events("toy-test-1"), 40)
+        _evict_somebody(plane, pods)
 
     asked = [entry for entry in _audited(audit) if entry["user"]["username"] == IDENTITY]
     refused = [e for e in asked if e["responseStatus"].get("code") in (401, 403)]
@@ -262,6 +263,18 @@ def test_it_has_the_rights_that_it_uses_and_no_others(
     granted = set(_granted(the("ClusterRole")))
     assert used - granted == set(), "used, though not granted by the ClusterRole"
     assert granted - used == set(), "granted by the ClusterRole, but never used"
+
+
+def _evict_somebody(plane: ControlPlane, pods: Pods) -> None:
+    body = {"metadata": {"name": "urgent"}, "value": 10}
+    assert plane.api("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)[0] == 201
+    plane.create_nodes(["crowded"], allocatable={GPU: "8"})
+    pods.create("in-the-way", gpus=8)
+    pods.wait_bound("in-the-way")
+    pods.create("urgent", gpus=8, priorityClassName="urgent")
+    eventually(lambda: "deletionTimestamp" in pods.get("in-the-way")["metadata"])
+    pods.delete("in-the-way")
+    assert pods.wait_bound("urgent") == {"urgent": "crowded"}
 
 
 @contextlib.contextmanager

@@ -12,12 +12,13 @@ from fairlead.engine.events import (
     BindFailed,
     BindProblem,
     Decide,
+    EvictionEnded,
     NodeGone,
     NodeSeen,
     PodGone,
     PodSeen,
 )
-from fairlead.engine.instructions import Bind
+from fairlead.engine.instructions import Bind, Evict
 from fairlead.model.nodes import GPU
 
 CARDS = 4
@@ -32,6 +33,8 @@ class World(RuleBasedStateMachine):
         self.engine = Engine({SCHEDULER: built_in(SCHEDULER)})
         self.now = 0.0
         self.next_pod = 0
+        self.priority: dict[str, int] = {}
+        self.victims: list[tuple[str, list[str]]] = []  # for whom, and who has to go
         self.pending: dict[str, int] = {}  # uid → GPUs
         self.bound: dict[str, tuple[str, int]] = {}  # uid → node, GPUs
         self.under_way: dict[str, str] = {}  # uid → node
@@ -44,6 +47,9 @@ class World(RuleBasedStateMachine):
             if isinstance(made, Bind):
                 assert made.pod.uid not in self.under_way, "one pod, one bind at a time"
                 self.under_way[made.pod.uid] = made.node
+            if isinstance(made, Evict):
+                assert all(v.priority < made.pod.priority for v in made.victims)
+                self.victims.append((made.pod.uid, [victim.uid for victim in made.victims]))
 
     @rule(node=NODES)
     def node_comes(self, node: str) -> None:
@@ -60,6 +66,7 @@ class World(RuleBasedStateMachine):
         uid = f"u{self.next_pod}"
         self.next_pod += 1
         self.pending[uid] = gpus
+        self.priority[uid] = priority
         self.tell(PodSeen(a_pod(uid, uid=uid, gpus=gpus, priority=priority)))
 
     @rule()
@@ -96,15 +103,30 @@ class World(RuleBasedStateMachine):
     def watch_tells(self, uid: str) -> None:
         self.unseen.discard(uid)
         node, gpus = self.bound[uid]
-        self.tell(PodSeen(a_pod(uid, uid=uid, gpus=gpus, node=node)))
+        self.tell(PodSeen(self.a_pod(uid, gpus, node)))
+
+    def a_pod(self, uid: str, gpus: int, node: str, **more):
+        return a_pod(uid, uid=uid, gpus=gpus, node=node, priority=self.priority[uid], **more)
+
+    @precondition(lambda self: self.victims)
+    @rule(fails=st.booleans())
+    def victims_leave(self, fails: bool) -> None:
+        uid, victims = self.victims.pop(0)
+        for victim in [] if fails else victims:
+            self.end(victim)
+        self.tell(EvictionEnded(uid, "the server is away" if fails else ""))
 
     @precondition(lambda self: self.bound or self.pending)
     @rule(data=st.data(), finishes=st.booleans())
     def pod_ends(self, data, finishes: bool) -> None:
-        uid = data.draw(st.sampled_from(sorted({*self.bound, *self.pending})))
+        self.end(data.draw(st.sampled_from(sorted({*self.bound, *self.pending}))), finishes)
+
+    def end(self, uid: str, finishes: bool = False) -> None:
+        if uid not in self.bound and uid not in self.pending:
+            return
         node, gpus = self.bound.pop(uid, ("", self.pending.pop(uid, 0)))
         self.unseen.discard(uid)
-        pod = a_pod(uid, uid=uid, gpus=gpus, node=node, finished=finishes and bool(node))
+        pod = self.a_pod(uid, gpus, node, finished=finishes and bool(node))
         self.tell(PodSeen(pod) if pod.finished else PodGone(pod))
 
     @invariant()
@@ -133,6 +155,8 @@ class World(RuleBasedStateMachine):
         for _ in range(50):
             self.now += 12.0
             self.tell(Decide())
+            while self.victims:
+                self.victims_leave(fails=False)
             for uid in list(self.under_way):
                 self.bind_settles(uid)
         for gpus in self.pending.values():

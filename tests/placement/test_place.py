@@ -57,7 +57,7 @@ def test_a_removed_node_is_neither_chosen_nor_counted() -> None:
     assert placement.place(a_pod(gpus=2)).nodes == 1
 
 
-def test_nothing_is_said_about_eviction_where_somebody_could_be_evicted() -> None:
+def test_nothing_is_said_about_eviction_where_somebody_is_evicted() -> None:
     cluster = drawn("a ####")
     important = place(cluster, a_pod(gpus=1, priority=10))
     assert important.message == "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."

@@ -19,7 +19,7 @@ def names(queue: SchedulingQueue, now: float) -> list[str]:
 
 
 def park(queue: SchedulingQueue, entry, now: float) -> None:
-    queue.park(entry, ("s", entry.pod.request), woken_by=Aspect.USAGE, now=now)
+    queue.park(entry, ("s", entry.pod.request, 0), woken_by=Aspect.USAGE, now=now)
 
 
 def test_higher_priority_first_then_first_come(queue: SchedulingQueue) -> None:
@@ -33,7 +33,7 @@ def test_a_failed_pod_goes_behind_its_equals(queue: SchedulingQueue) -> None:
     park(queue, queue.pop(now=1.0), now=1.0)
     queue.put(a_pod("new", gpus=1), now=2.0)
     for entry in queue.waiting(Aspect.USAGE):
-        queue.wake(entry.group, "test", now=9.0)
+        queue.wake(entry, "test", now=9.0)
     queue.put(a_pod("newer", gpus=2), now=0.5)
     assert names(queue, 9.0) == ["newer", "failed", "new"]
 
@@ -62,7 +62,7 @@ def test_an_idle_queue_gives_a_woken_pod_out_before_its_backoff_is_over(queue) -
     queue.put(a_pod("p"), now=0.0)
     entry = queue.pop(now=0.0)
     park(queue, entry, now=0.0)
-    queue.wake(entry.group, "test", now=0.1)
+    queue.wake(entry, "test", now=0.1)
     assert entry.pool is Pool.BACKOFF
     queue.put(a_pod("fresh"), now=0.1)
     assert names(queue, 0.2) == ["fresh", "p"]

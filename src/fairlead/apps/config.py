@@ -49,6 +49,7 @@ class ProfileConfig(_Strict):
     filters: list[str | PluginConfig] | None = None
     scores: list[str | ScoreConfig] | None = None
     picker: str | PluginConfig | None = None
+    preempts: bool = True
 
 
 class Config(_Strict):
@@ -129,4 +130,4 @@ def _build(wanted: ProfileConfig, registry: Registry, base: Path) -> Profile:
     if wanted.scores is not None:
         scores = tuple(score(item) for item in wanted.scores)
     picker = plugin_files.as_picker(*make(wanted.picker)) if wanted.picker else None
-    return Profile(wanted.profile, filters, scores, picker)
+    return Profile(wanted.profile, filters, scores, picker, wanted.preempts)

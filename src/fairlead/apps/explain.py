@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, TextIO, TypeVar
 
@@ -10,8 +11,9 @@ import msgspec
 from fairlead.apps.run import Options, plan
 from fairlead.apps.scheduler import UNFINISHED
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import NamespaceSeen, NodeSeen, PodSeen
+from fairlead.engine.events import BudgetSeen, NamespaceSeen, NodeSeen, PodSeen
 from fairlead.kube.access.kubeconfig import load_access
+from fairlead.kube.budgets import decode_budget
 from fairlead.kube.codec import decode_namespace, decode_node, decode_pod
 from fairlead.kube.http.client import Client
 from fairlead.model.errors import FairleadError
@@ -19,7 +21,7 @@ from fairlead.model.pods import Pod
 from fairlead.model.quantities import shown
 from fairlead.placement.explain import Explanation, explain
 from fairlead.placement.place import Placement
-from fairlead.placement.verdicts import Placed
+from fairlead.placement.verdicts import Placed, Refused
 
 T = TypeVar("T")
 _PAGE = "500"
@@ -55,6 +57,7 @@ async def explain_pod(options: Options, namespace: str, name: str) -> dict[str, 
                 f"{', '.join(sorted(profiles))}; name it with --scheduler-name"
             )
         engine = Engine({})
+        cluster = engine.cluster
         async for node in _list(client, "/api/v1/nodes", decode_node, {}):
             engine.handle(NodeSeen(node), now=0.0)
         async for namespaced in _list(client, "/api/v1/namespaces", decode_namespace, {}):
@@ -62,12 +65,23 @@ async def explain_pod(options: Options, namespace: str, name: str) -> dict[str, 
         selector = {"fieldSelector": UNFINISHED}
         async for other in _list(client, "/api/v1/pods", decode_pod, selector):
             engine.handle(PodSeen(other), now=0.0)
+            if other.nominated and not other.node and other.scheduler in profiles:
+                cluster.nominations.put(other, other.nominated)
+        await _load_budgets(client, engine)
         if pod.node or pod.finished or pod.gates or pod.problem or pod.deleting:
             return _settled(pod)
-        placement = Placement(profile, engine.cluster)
-        return _told(pod, profile.name, explain(placement, engine.cluster, pod))
+        placement = Placement(profile, cluster)
+        return _told(pod, profile.name, explain(placement, cluster, pod))
     finally:
         await client.close()
+
+
+async def _load_budgets(client: Client, engine: Engine) -> None:
+    """They only tell whom eviction would spare; who may not list them is told without."""
+    path = "/apis/policy/v1/poddisruptionbudgets"
+    with suppress(NotExplained):
+        async for budget in _list(client, path, decode_budget, {}):
+            engine.handle(BudgetSeen(budget), now=0.0)
 
 
 async def _get_pod(client: Client, namespace: str, name: str) -> Pod:
@@ -115,9 +129,16 @@ def _told(pod: Pod, profile: str, found: Explanation) -> dict[str, Any]:
     if isinstance(found.verdict, Placed):
         state, message = "fits", f"the pod fits now; it would go to node {found.verdict.node}"
     else:
-        state, message = "unschedulable", found.verdict.message
+        state, message = "unschedulable", found.verdict.message + _making_room(found.verdict)
     nodes = [asdict(node) for node in found.nodes]
     return _answer(pod, state, message) | {"profile": profile, "nodes": nodes}
+
+
+def _making_room(refused: Refused) -> str:
+    if refused.eviction is None:
+        return ""
+    names = ", ".join(victim.key for victim in refused.eviction.victims)
+    return f" It can have node {refused.eviction.node} when {names} made room."
 
 
 def _answer(pod: Pod, state: str, message: str) -> dict[str, Any]:

@@ -39,6 +39,11 @@ class Measures:
         scheduler = made.pod.scheduler
         _counter(self._metrics.attempts, result, scheduler).inc()
         _histogram(self._metrics.attempt_seconds, result, scheduler).observe(seconds)
+        if result == "unschedulable":
+            self._metrics.preemption_attempts.inc()
+
+    def victims(self, count: int) -> None:
+        self._metrics.preemption_victims.observe(count)
 
     def bind_started(self, pod: Pod) -> None:
         self._binds[pod.uid] = time.monotonic(), pod.scheduler

@@ -10,6 +10,7 @@ import structlog
 from fairlead.apps.measures import Measures
 from fairlead.engine import events, instructions
 from fairlead.engine.engine import Engine
+from fairlead.kube.budgets import decode_budget
 from fairlead.kube.codec import Namespace, decode_namespace, decode_node, decode_pod
 from fairlead.kube.errors import ApiError
 from fairlead.kube.http.client import Client
@@ -17,7 +18,9 @@ from fairlead.kube.mirror.changes import Change, Deleted, Synced, Undecodable, U
 from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.mirror.wire import Refusal
 from fairlead.kube.writes.binder import Binder
+from fairlead.kube.writes.evictor import Evictor
 from fairlead.kube.writes.recorder import Recorder
+from fairlead.model.budgets import Budget
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
 from fairlead.placement.profile import Profile
@@ -52,6 +55,9 @@ class Scheduler:
         self.engine = Engine(profiles)
         self._binder = Binder(client, self._feed, max_in_flight=max_binds_in_flight)
         self._recorder = Recorder(client)
+        self._evictor = Evictor(
+            client, self._feed, self._recorder.preempted, now_ns=time.time_ns
+        )  # fmt: skip
         self._nodes = Reflector(client, "/api/v1/nodes", decode_node, self._on_node)
         self._pods = Reflector(
             client, "/api/v1/pods", decode_pod, self._on_pod, field_selector=UNFINISHED
@@ -59,9 +65,12 @@ class Scheduler:
         self._namespaces = Reflector(
             client, "/api/v1/namespaces", decode_namespace, self._on_namespace
         )
-        self._reflectors = (self._nodes, self._pods, self._namespaces)
+        self._budgets = Reflector(
+            client, "/apis/policy/v1/poddisruptionbudgets", decode_budget, self._on_budget
+        )
+        self._reflectors = (self._nodes, self._pods, self._namespaces, self._budgets)
         self._awake = asyncio.Event()
-        self._synced = {"nodes": False, "pods": False, "namespaces": False}
+        self._synced = dict.fromkeys(("nodes", "pods", "namespaces", "budgets"), False)
         self._decided_at_s = time.monotonic()
         self._measures = Measures(metrics, self.engine, self._binder, self._recorder)
 
@@ -77,7 +86,7 @@ class Scheduler:
         parts = [deciding, asyncio.create_task(self._verify_forever(), name="verify")]
         parts += [
             asyncio.create_task(part.run(), name=type(part).__name__)
-            for part in (*self._reflectors, self._binder, self._recorder)
+            for part in (*self._reflectors, self._binder, self._evictor, self._recorder)
         ]
         try:
             ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
@@ -158,6 +167,17 @@ class Scheduler:
             case Undecodable() | Vanished():
                 log.error("namespace cannot be read", namespace=change.key)
 
+    def _on_budget(self, change: Change[Budget]) -> None:
+        match change:
+            case Upserted(budget):
+                self._feed(events.BudgetSeen(budget))
+            case Deleted(budget):
+                self._feed(events.BudgetGone(budget.key))
+            case Synced():
+                self._sync("budgets")
+            case Undecodable() | Vanished():
+                log.error("disruption budget cannot be read", budget=change.key)
+
     def _distrust_node_of(self, change: Undecodable) -> None:
         spec = (change.object or {}).get("spec")
         node = spec.get("nodeName") if isinstance(spec, dict) else None
@@ -191,6 +211,13 @@ class Scheduler:
                 self._recorder.scheduled(instruction)
                 self._measures.pod_scheduled(instruction)
                 log.debug("bound", pod=pod.key, node=node, attempts=instruction.attempts)
+            case instructions.Evict(pod, node, victims):
+                self._evictor.submit(instruction)
+                self._measures.victims(len(victims))
+                names = [victim.key for victim in victims]
+                log.info("evicting", pod=pod.key, node=node, victims=names)
+            case instructions.ClearNomination(pod):
+                self._recorder.unnominated(pod)
             case instructions.AnnounceFailure(pod, reason, message):
                 self._recorder.failed(instruction)
                 log.info("not scheduled", pod=pod.key, reason=reason, message=message)

@@ -13,13 +13,19 @@ Assumed holdings never expire. A bind whose reply was lost may still have happen
 outcome, or the pod's own end, may free what it holds.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import lt
 
 from fairlead.cluster.aspects import EVERYTHING, NOTHING, Aspect
 from fairlead.cluster.changes import ChangeLog
-from fairlead.cluster.columns import NOBODY, Columns
+from fairlead.cluster.columns import Columns
+from fairlead.cluster.draft import Draft
 from fairlead.cluster.nodes import Nodes
+from fairlead.cluster.nominations import Nominations
+from fairlead.cluster.priority_sums import AmountsByRow, PrioritySums, Share
+from fairlead.model.budgets import Budget
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Amounts, HostPort, Pod
 
@@ -38,6 +44,13 @@ class Holding:
     ports: tuple[HostPort, ...]
     assumed: bool
 
+    @classmethod
+    def of(cls, pod: Pod, node: str, *, assumed: bool) -> "Holding":
+        """What a pending pod would hold there (assumed), or what a bound one does."""
+        request = pod.request
+        amounts = request.resources if assumed else pod.usage
+        return cls(pod, node, amounts, request.scored, request.host_ports, assumed)
+
 
 class Cluster:
     """The one truth about occupancy. All changes go through here and are logged by row."""
@@ -47,6 +60,9 @@ class Cluster:
         self.changes = ChangeLog()
         self.row_of: dict[str, int] = {}
         self.holdings: dict[str, Holding] = {}
+        self.nominations = Nominations(self.columns, self.row_of)
+        self.budgets: dict[str, Budget] = {}
+        self._evictable = PrioritySums(self.columns, lt)
         self._on_node: dict[str, set[str]] = {}
         self._free_rows: list[int] = []
         self._distrusted: dict[str, str] = {}  # cause → node
@@ -65,7 +81,50 @@ class Cluster:
         return node
 
     def pods_on(self, node: str) -> list[Pod]:
-        return [self.holdings[uid].pod for uid in self._on_node.get(node, ())]
+        return [held.pod for held in self.held_on(node)]
+
+    def held_on(self, node: str) -> list[Holding]:
+        return [self.holdings[uid] for uid in self._on_node.get(node, ())]
+
+    # -- what if -----------------------------------------------------------------------------
+
+    def evictable(self, priority: int) -> AmountsByRow:
+        """What pods of a lower priority hold, by resource and row."""
+        return self._evictable.of(priority, self._shares)
+
+    def draft(self, row: int) -> Draft:
+        """Changes to the pods of one node that are undone at the end of the `with`."""
+        return Draft(self, row)
+
+    @contextmanager
+    def taking_more(self, amounts: AmountsByRow) -> Iterator[None]:
+        """As if this much more were taken, on every row at once."""
+        self.columns.requested += amounts
+        try:
+            yield
+        finally:
+            self.columns.requested -= amounts
+
+    def charge(self, row: int, held: Holding, sign: int) -> None:
+        """Puts the pod on the row or takes it away, and tells nobody."""
+        columns = self.columns
+        vector = columns.vector(held.amounts)
+        if sign > 0:
+            columns.requested[:, row] += vector
+            columns.pods.put(row, held.pod)
+        else:
+            columns.requested[:, row] -= vector
+            columns.pods.take(held.pod.uid)
+        columns.scored[0, row] += sign * held.scored[0]
+        columns.scored[1, row] += sign * held.scored[1]
+        if held.ports:
+            self._occupy_ports(row, held.ports, sign)
+
+    def _shares(self) -> Iterator[Share]:
+        for held in self.holdings.values():
+            row = self.row_of.get(held.node)
+            if row is not None:
+                yield row, held.pod.priority, self.columns.vector(held.amounts)
 
     # -- nodes -------------------------------------------------------------------------------
 
@@ -88,6 +147,8 @@ class Cluster:
         if row is None:
             return False
         self.columns.clear_row(row)
+        self._evictable.clear_row(row)
+        self.nominations.node_went(row)
         for uid in self._on_node.get(name, ()):
             self.columns.pods.take(uid)
         self._free_rows.append(row)
@@ -120,6 +181,7 @@ class Cluster:
         self.columns.distrusted[row] = node.name in self._distrusted.values()
         for uid in self._on_node.get(node.name, ()):
             self._occupy(row, self.holdings[uid], +1)
+        self.nominations.node_came(node.name)
 
     def _mark_trust(self, name: str) -> None:
         row = self.row_of.get(name)
@@ -132,19 +194,17 @@ class Cluster:
     def assume(self, pod: Pod, node: str) -> None:
         """The pod is on its way to the node: what it needs is taken from now on."""
         assert pod.uid not in self.holdings, f"{pod.key} already holds something"
-        request = pod.request
-        self._hold(Holding(pod, node, request.resources, request.scored, request.host_ports, True))
+        self._hold(Holding.of(pod, node, assumed=True))
 
     def confirm(self, pod: Pod) -> Aspect:
         """The API server shows the pod on its node. Says what that changed for others."""
         held = self.holdings.get(pod.uid)
-        if held is not None and held.node == pod.node and held.amounts == pod.usage:
+        if held is not None and _holds_the_same(held, pod):
             changed = self._relabel(held, pod)
             held.pod, held.assumed = pod, False
             return changed
         freed = self.remove(pod.uid)
-        request = pod.request
-        self._hold(Holding(pod, pod.node, pod.usage, request.scored, request.host_ports, False))
+        self._hold(Holding.of(pod, pod.node, assumed=False))
         return freed
 
     def remove(self, uid: str) -> Aspect:
@@ -159,7 +219,6 @@ class Cluster:
         row = self.row_of.get(held.node)
         if row is not None:
             self._occupy(row, held, -1)
-            self._find_lowest_priority(row, held)
         return _TAKEN_WITH_PORTS if held.ports else _TAKEN
 
     def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> Aspect:
@@ -189,21 +248,9 @@ class Cluster:
             self._occupy(row, held, +1)
 
     def _occupy(self, row: int, held: Holding, sign: int) -> None:
-        columns = self.columns
-        vector = columns.vector(held.amounts)
-        if sign > 0:
-            columns.requested[:, row] += vector
-            columns.lowest_priority[row] = min(columns.lowest_priority[row], held.pod.priority)
-        else:
-            columns.requested[:, row] -= vector
-        columns.scored[0, row] += sign * held.scored[0]
-        columns.scored[1, row] += sign * held.scored[1]
-        if held.ports:
-            self._occupy_ports(row, held.ports, sign)
-        if sign > 0:
-            columns.pods.put(row, held.pod)
-        else:
-            columns.pods.take(held.pod.uid)
+        self.charge(row, held, sign)
+        vector = self.columns.vector(held.amounts)
+        self._evictable.follow(row, held.pod.priority, vector, sign)
         self.changes.add(row, _TAKEN_WITH_PORTS if held.ports else _TAKEN)
 
     def _occupy_ports(self, row: int, ports: tuple[HostPort, ...], sign: int) -> None:
@@ -216,10 +263,9 @@ class Cluster:
                 if not held[row]:
                     del held[row]
 
-    def _find_lowest_priority(self, row: int, gone: Holding) -> None:
-        if gone.pod.priority <= self.columns.lowest_priority[row]:
-            left = (self.holdings[uid].pod.priority for uid in self._on_node.get(gone.node, ()))
-            self.columns.lowest_priority[row] = min(left, default=NOBODY)
+
+def _holds_the_same(held: Holding, pod: Pod) -> bool:
+    return (held.node, held.amounts, held.pod.priority) == (pod.node, pod.usage, pod.priority)
 
 
 def _difference(old: Node, new: Node) -> Aspect:

@@ -16,7 +16,6 @@ from fairlead.model.pods import Amounts, HostPort, Taint
 from fairlead.model.quantities import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 
 Vector = npt.NDArray[np.int64]  # (resources,)
-NOBODY = np.iinfo(np.int64).max
 
 
 class Columns:
@@ -33,8 +32,6 @@ class Columns:
         self.allocatable = np.zeros((8, self._capacity), dtype=np.int64)
         self.requested = np.zeros((8, self._capacity), dtype=np.int64)
         self.scored = np.zeros((2, self._capacity), dtype=np.int64)
-        #: Lowest priority among the pods of a row: tells whether anyone there could be evicted.
-        self.lowest_priority = np.full(self._capacity, NOBODY, dtype=np.int64)
         self.taint_set = np.zeros(self._capacity, dtype=np.int32)
         self.taint_sets: list[tuple[Taint, ...]] = [()]
         self.nodes: list[Node | None] = []
@@ -69,7 +66,6 @@ class Columns:
         self.allocatable[:, row] = 0
         self.requested[:, row] = 0
         self.scored[:, row] = 0
-        self.lowest_priority[row] = NOBODY
         for column in self._labels.values():
             column.put(row, None)
         for rows in self.ports.values():
@@ -138,6 +134,5 @@ _ROW_FILLERS: Mapping[str, int] = {
     "allocatable": 0,
     "requested": 0,
     "scored": 0,
-    "lowest_priority": NOBODY,
     "taint_set": 0,
 }

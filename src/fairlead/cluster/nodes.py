@@ -69,9 +69,6 @@ class Nodes:
         """Cpu (0) or memory (1) taken, with kube-scheduler's defaults for unstated requests."""
         return _sealed(self._columns.scored[which, self._pick])
 
-    def lowest_priority(self) -> PerNode:
-        return _sealed(self._columns.lowest_priority[self._pick])
-
     # -- what kind of node -------------------------------------------------------------------
 
     def present(self) -> NodeMask:

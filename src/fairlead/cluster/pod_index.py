@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairlead.cluster.arrays import PerNode
+from fairlead.cluster.pod_hooks import PodHooks
 from fairlead.model.pods import Pod
 from fairlead.model.selectors import LabelSelector, PodTerm
 
@@ -26,6 +27,10 @@ class PodQuery:
     def asks_namespaces(self) -> bool:
         return any(term.namespace_selector is not None for term in self.terms)
 
+    @property
+    def first_term(self) -> PodTerm | None:
+        return self.terms[0] if self.terms else None
+
 
 def in_namespace(namespace: str, selector: LabelSelector | None) -> PodQuery:
     """Pods of one namespace that stay and that the selector means."""
@@ -38,7 +43,9 @@ class PodIndex:
     def __init__(self, rows: int) -> None:
         self._rows = rows
         self._counts: dict[PodQuery, PerNode] = {}
+        self._asking: PodHooks[PodQuery] = PodHooks()
         self._holders: dict[PodTerm, PerNode] = {}
+        self._held: PodHooks[PodTerm] = PodHooks()
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._seen: frozenset[str] | None = frozenset()
         self.pods: dict[str, tuple[int, Pod]] = {}
@@ -50,6 +57,7 @@ class PodIndex:
         counts = self._counts.get(query)
         if counts is None:
             counts = self._counts[query] = np.zeros(self._rows, dtype=np.int64)
+            self._asking.put(query, query.first_term)
             for row, pod in self.pods.values():
                 if self._means(query, pod):
                     counts[row] += 1
@@ -59,8 +67,8 @@ class PodIndex:
         """Terms by which pods there want to be apart from such a pod, and where those pods are."""
         of_namespace = self._namespaces.get(namespace, {})
         return [
-            (term, holders)
-            for term, holders in self._holders.items()
+            (term, self._holders[term])
+            for term in self._held.may_mean(namespace, labels)
             if term.means(namespace, labels, of_namespace)
         ]
 
@@ -111,20 +119,23 @@ class PodIndex:
         if changed:
             for query in [query for query in self._counts if query.asks_namespaces]:
                 del self._counts[query]
+                self._asking.drop(query, query.first_term)
         return changed
 
     def _tally(self, row: int, pod: Pod, step: int) -> None:
-        for query, counts in self._counts.items():
+        for query in self._asking.may_mean(pod.namespace, pod.labels):
             if self._means(query, pod):
-                counts[row] += step
+                self._counts[query][row] += step
         for term in pod.request.apart:
             holders = self._holders.get(term)
             if holders is None:
                 holders = self._holders[term] = np.zeros(self._rows, dtype=np.int64)
+                self._held.put(term, term)
                 self._seen = None
             holders[row] += step
             if step < 0 and not holders.any():
                 del self._holders[term]
+                self._held.drop(term, term)
                 self._seen = None
 
     def _means(self, query: PodQuery, pod: Pod) -> bool:

@@ -11,17 +11,29 @@ from typing import assert_never
 from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine import events
-from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled, Bind, Instruction
+from fairlead.engine.instructions import (
+    AnnounceFailure,
+    AnnounceScheduled,
+    Bind,
+    ClearNomination,
+    Evict,
+    Instruction,
+)
 from fairlead.model.pods import Pod
 from fairlead.placement.place import Placement
 from fairlead.placement.profile import Profile
-from fairlead.placement.verdicts import Placed, Refused
-from fairlead.queue.entries import Entry, Pool
+from fairlead.placement.verdicts import Eviction, Placed, Refused
+from fairlead.queue.entries import Entry, Group, Pool
 from fairlead.queue.queue import SchedulingQueue
 
 FLUSH_EVERY_S = 30.0
 
 _FINAL = (events.BindProblem.GONE, events.BindProblem.TAKEN)
+
+# Changes of a node after which a refused pod may find somebody to evict there.
+_NEW_GROUND = (
+    Aspect.PRESENCE | Aspect.ALLOCATABLE | Aspect.LABELS | Aspect.TAINTS | Aspect.TRUST
+)  # fmt: skip
 
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
@@ -38,8 +50,11 @@ class Engine:
         }
         #: Pods whose bind is under way, by uid.
         self._binding: dict[str, Entry] = {}
+        #: Pods for which others are being evicted just now, by uid.
+        self._evicting: set[str] = set()
         #: What became better for somebody since waiting pods were last looked at.
         self._freed = NOTHING
+        self._woken_mark = self.cluster.changes.mark
         self._flushed_s = 0.0
 
     def handle(self, event: events.Event, *, now: float) -> list[Instruction]:
@@ -65,6 +80,12 @@ class Engine:
                 self._freed |= self.cluster.trust(cause)
             case events.BindFailed():
                 return self._bind_failed(event, now)
+            case events.BudgetSeen(budget):
+                self.cluster.budgets[budget.key] = budget
+            case events.BudgetGone(key):
+                self.cluster.budgets.pop(key, None)
+            case events.EvictionEnded(uid, problem):
+                self._eviction_ended(uid, problem, now)
             case _:
                 assert_never(event)
         return []
@@ -94,20 +115,37 @@ class Engine:
     def _see_bound(self, pod: Pod) -> None:
         if pod.uid not in self._binding:
             self.queue.remove(pod.uid)
+        self.cluster.nominations.drop(pod.uid)
         self._freed |= self.cluster.confirm(pod) | (self.queue.awaited & Aspect.PODS)
         if pod.problem:
             self.cluster.distrust(pod.node, pod.key)
 
     def _see_pending(self, pod: Pod, now: float) -> list[Instruction]:
         if not pod.deleting:
+            self._see_nomination(pod)
             self.queue.put(pod, now=now)
             return []
+        self._forget_nomination(pod.uid)
         if self.queue.remove(pod.uid) is None:
             return []
         return [AnnounceFailure(pod, SCHEDULER_ERROR, f"skip schedule deleting pod: {pod.key}")]
 
+    def _see_nomination(self, pod: Pod) -> None:
+        """Anybody may nominate a pod. What we promised stands until its status has shown it."""
+        if pod.nominated and not pod.gates:
+            self.cluster.nominations.put(pod, pod.nominated)
+            return
+        known = self.queue.get(pod.uid)
+        if known is not None and known.pod.nominated:
+            self._forget_nomination(pod.uid)
+
+    def _forget_nomination(self, uid: str) -> None:
+        if self.cluster.nominations.drop(uid) is not None:
+            self._freed |= Aspect.USAGE  # what was kept free for it
+
     def _lose_pod(self, pod: Pod) -> None:
         self.queue.remove(pod.uid)
+        self._forget_nomination(pod.uid)
         self._freed |= self.cluster.remove(pod.uid) | self.cluster.trust(pod.key)
 
     # -- deciding ----------------------------------------------------------------------------
@@ -119,7 +157,8 @@ class Engine:
             return []
         pod = entry.pod
         if pod.problem:
-            self.queue.park(entry, (pod.scheduler, pod.request), woken_by=NOTHING, now=now)
+            group = (pod.scheduler, pod.request, pod.priority)
+            self.queue.park(entry, group, woken_by=NOTHING, now=now)
             return [AnnounceFailure(pod, UNSCHEDULABLE, pod.problem)]
         placement = self._placements[pod.scheduler]
         try:
@@ -128,39 +167,110 @@ class Engine:
             self.queue.retry(entry, now=now)
             return [AnnounceFailure(pod, SCHEDULER_ERROR, f"a plugin failed: {error!r}")]
         if isinstance(verdict, Placed):
-            return self._assume(entry, verdict)
-        return self._refuse(entry, placement, verdict, now)
+            return self._assume(entry, verdict, now)
+        return self._refuse(entry, verdict, now)
 
-    def _assume(self, entry: Entry, verdict: Placed) -> list[Instruction]:
-        self.cluster.assume(entry.pod, verdict.node)
-        self._freed |= self.queue.awaited & Aspect.PODS  # somebody may want to be near it
-        self._binding[entry.pod.uid] = entry
-        return [Bind(entry.pod, verdict.node)]
-
-    def _refuse(
-        self, entry: Entry, placement: Placement, refused: Refused, now: float
-    ) -> list[Instruction]:
+    def _assume(self, entry: Entry, verdict: Placed, now: float) -> list[Instruction]:
         pod = entry.pod
-        group = (pod.scheduler, placement.request(pod))
-        self.queue.park(entry, group, woken_by=refused.woken_by, now=now)
-        return [AnnounceFailure(pod, UNSCHEDULABLE, refused.message)]
+        self.cluster.nominations.drop(pod.uid)
+        self.cluster.assume(pod, verdict.node)
+        self._freed |= self.queue.awaited & Aspect.PODS  # somebody may want to be near it
+        self._binding[pod.uid] = entry
+        if self.queue.awaited:
+            following = self.queue.next_like(self._group(pod))
+            if following is not None and self._would_fit(following.pod):
+                self.queue.wake(following, "AssignedPodDelete", now=now)
+        return [Bind(pod, verdict.node)]
+
+    def _refuse(self, entry: Entry, refused: Refused, now: float) -> list[Instruction]:
+        pod = entry.pod
+        self.queue.park(entry, self._group(pod), woken_by=refused.woken_by, now=now)
+        failure = AnnounceFailure(pod, UNSCHEDULABLE, refused.message, refused.nomination)
+        if refused.eviction is None:
+            if refused.nomination == "":
+                self._forget_nomination(pod.uid)
+            return [failure]
+        return [failure, *self._make_room(pod, refused.eviction, now)]
+
+    def _make_room(self, pod: Pod, eviction: Eviction, now: float) -> list[Instruction]:
+        made: list[Instruction] = []
+        for other in self.cluster.nominations.on(eviction.node):
+            if other.priority < pod.priority:
+                made.append(ClearNomination(other))
+                self._renounce(other.uid, now)
+        self.cluster.nominations.put(pod, eviction.node)
+        victims = tuple(victim for victim in eviction.victims if not victim.deleting)
+        if victims and pod.uid not in self._evicting:
+            self._evicting.add(pod.uid)
+            made.append(Evict(pod, eviction.node, victims))
+        following = self.queue.next_like(self._group(pod))
+        if following is not None and self._might_make_room(following.pod):
+            self.queue.wake(following, "NodeAdd", now=now)
+        return made
+
+    def _renounce(self, uid: str, now: float) -> None:
+        """Its place went to a more important pod: it may look for another at once."""
+        self.cluster.nominations.drop(uid)
+        entry = self.queue.get(uid)
+        if entry is not None and entry.pool is Pool.WAITING:
+            self.queue.wake(entry, "UnschedulablePodUpdate", now=now)
+
+    def _eviction_ended(self, uid: str, problem: str, now: float) -> None:
+        self._evicting.discard(uid)
+        entry = self.queue.get(uid)
+        if entry is None or entry.pool is not Pool.WAITING:
+            return
+        if problem or self._would_fit(entry.pod):
+            self.queue.wake(entry, "ForceActivate", now=now)
+
+    # -- waking ------------------------------------------------------------------------------
 
     def _wake(self, now: float) -> None:
         """Lets waiting pods try again: those that would now find a node, and the very patient."""
         if self._freed:
             freed, self._freed = self._freed, NOTHING
+            if self.cluster.nominations:
+                self._wake_nominated(_cause(freed), now)
             for entry in self.queue.waiting(freed):
-                if entry.group and self._would_fit(entry.pod):
-                    self.queue.wake(entry.group, _cause(freed), now=now)
+                if self._has_hope(entry.pod, freed):
+                    self.queue.wake(entry, _cause(freed), now=now)
+            self._woken_mark = self.cluster.changes.mark
         if now - self._flushed_s >= FLUSH_EVERY_S:
             self._flushed_s = now
             self.queue.flush(now=now)
 
+    def _wake_nominated(self, cause: str, now: float) -> None:
+        """Pods whose promised node changed: they wait for just that."""
+        changed = self.cluster.changes.since(self._woken_mark)
+        rows = self.cluster.row_of.values() if changed is None else changed
+        for row in rows:
+            node = self.cluster.columns.nodes[row] if row >= 0 else None
+            for pod in self.cluster.nominations.on(node.name) if node else ():
+                entry = self.queue.get(pod.uid)
+                if entry and entry.pool is Pool.WAITING and self._would_fit(entry.pod):
+                    self.queue.wake(entry, cause, now=now)
+
+    def _has_hope(self, pod: Pod, freed: Aspect) -> bool:
+        if self._would_fit(pod):
+            return True
+        return bool(freed & _NEW_GROUND) and self._might_make_room(pod)
+
     def _would_fit(self, pod: Pod) -> bool:
         try:
-            return self._placements[pod.scheduler].view(pod).feasible
+            return self._placements[pod.scheduler].fits(pod)
         except Exception:  # let the attempt itself fail, where it is reported
             return True
+
+    def _might_make_room(self, pod: Pod) -> bool:
+        if self.cluster.nominations.node_of(pod.uid):
+            return False  # it has done so already
+        try:
+            return self._placements[pod.scheduler].could_make_room(pod)
+        except Exception:  # let the attempt itself fail, where it is reported
+            return True
+
+    def _group(self, pod: Pod) -> Group:
+        return pod.scheduler, self._placements[pod.scheduler].request(pod), pod.priority
 
     # -- how binds went ----------------------------------------------------------------------
 
@@ -188,7 +298,7 @@ class Engine:
             return []
         self.queue.retry(entry, now=now)
         message = f'running Bind plugin "DefaultBinder": {event.message}'  # kube-scheduler's words
-        return [AnnounceFailure(entry.pod, SCHEDULER_ERROR, message)]
+        return [AnnounceFailure(entry.pod, SCHEDULER_ERROR, message, nominated="")]
 
 
 _CAUSES = {

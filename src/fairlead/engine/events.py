@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from fairlead.model.budgets import Budget
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
 
@@ -89,6 +90,29 @@ class BindFailed:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class BudgetSeen:
+    """A disruption budget was added or changed."""
+
+    budget: Budget
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetGone:
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionEnded:
+    """Every victim was told to leave, or (with a message) not all could be.
+
+    `uid` is the pod that they make room for.
+    """
+
+    uid: str
+    problem: str = ""
+
+
 Event = (
     NodeSeen
     | NodeGone
@@ -100,4 +124,7 @@ Event = (
     | Decide
     | BindDone
     | BindFailed
+    | BudgetSeen
+    | BudgetGone
+    | EvictionEnded
 )

@@ -34,6 +34,24 @@ class AnnounceFailure:
     #: The condition's reason: "Unschedulable" or "SchedulerError".
     reason: str
     message: str
+    #: The node that it is nominated for from now on; None: as before.
+    nominated: str | None = None
 
 
-Instruction = Bind | AnnounceScheduled | AnnounceFailure
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Delete the victims so that the pod can have their node; answer with how that went."""
+
+    pod: Pod
+    node: str
+    victims: tuple[Pod, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClearNomination:
+    """The node that the pod is nominated for went to a more important one."""
+
+    pod: Pod
+
+
+Instruction = Bind | AnnounceScheduled | AnnounceFailure | Evict | ClearNomination

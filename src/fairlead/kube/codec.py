@@ -62,6 +62,7 @@ class _PodSpec(msgspec.Struct, rename="camel", gc=False):
     node_name: str = ""
     scheduler_name: str = ""
     priority: int | None = None
+    preemption_policy: str | None = None
     scheduling_gates: list[_Gate] | None = None
     node_selector: Raw = Raw()
     tolerations: Raw = Raw()
@@ -87,6 +88,8 @@ class _ContainerStatus(msgspec.Struct, rename="camel", gc=False):
 
 class _PodStatus(msgspec.Struct, rename="camel", gc=False):
     phase: str = ""
+    nominated_node_name: str = ""
+    start_time: str | None = None
     conditions: list[_Condition] | None = None
     container_statuses: list[_ContainerStatus] | None = None
     init_container_statuses: list[_ContainerStatus] | None = None
@@ -157,6 +160,10 @@ def decode_pod(raw: bytes | Raw) -> Pod:
         scheduler=spec.scheduler_name,
         node=spec.node_name,
         priority=spec.priority or 0,
+        preempts=spec.preemption_policy != "Never",
+        nominated=status.nominated_node_name,
+        started=status.start_time or "",
+        evicted=meta.deletion_timestamp is not None and _was_evicted(status.conditions or ()),
         finished=status.phase in _FINISHED,
         deleting=meta.deletion_timestamp is not None,
         gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
@@ -265,6 +272,14 @@ def _allocatable(raw: bytes) -> Amounts:
         return tuple(sorted((name, amount(name, text)) for name, text in found.items()))
     except QuantityError as error:
         raise QuantityError(f"status.allocatable: {error}") from error
+
+
+def _was_evicted(conditions: list[_Condition] | tuple[()]) -> bool:
+    return any(
+        (condition.type, condition.status, condition.reason)
+        == ("DisruptionTarget", "True", "PreemptionByScheduler")
+        for condition in conditions
+    )
 
 
 def _unscheduled(conditions: list[_Condition] | tuple[()]) -> tuple[str, str]:

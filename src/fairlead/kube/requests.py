@@ -166,6 +166,11 @@ def _spread(raw: bytes) -> tuple[SpreadRule, ...]:
     )
 
 
+def read_selector(raw: bytes) -> LabelSelector | None:
+    """A label selector by itself; None, which means nothing, where there is none."""
+    return _selector(_json(raw, _LabelSelector | None, None))
+
+
 def _selector(found: _LabelSelector | None) -> LabelSelector | None:
     if found is None:
         return None

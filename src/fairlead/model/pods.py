@@ -145,6 +145,14 @@ class Pod:
     usage: Amounts = ()
     #: Set when the pod cannot be understood; it is refused with this sentence.
     problem: str = ""
+    #: The node promised to it (`status.nominatedNodeName`).
+    nominated: str = ""
+    #: May others be evicted for it? (`preemptionPolicy` is not Never.)
+    preempts: bool = True
+    #: When its kubelet took it on, as the API server writes times; empty if it has not.
+    started: str = ""
+    #: It is leaving because a scheduler evicted it.
+    evicted: bool = False
     #: Reason and message of its PodScheduled=False condition, so that it is not written twice.
     condition: tuple[str, str] = ("", "")
 

@@ -2,15 +2,12 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from fairlead.cluster.cluster import Cluster
-from fairlead.cluster.nodes import Nodes
-from fairlead.model.pods import Pod, PodRequest
+from fairlead.model.pods import Pod
+from fairlead.placement.hypothesis import NOBODY, Hypothesis
 from fairlead.placement.place import Placement
 from fairlead.placement.verdicts import Verdict
 from fairlead.placement.views import REFUSED
-from fairlead.plugins.api import Filter, TellsDetail, reasons_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +30,40 @@ class Explanation:
 def explain(placement: Placement, cluster: Cluster, pod: Pod) -> Explanation:
     """The verdict on the pod as things are now, and every node's part in it, best first."""
     verdict = placement.place(pod)
-    view = placement.view(pod)
-    answers = []
-    for name, row in cluster.row_of.items():
-        node = Nodes(cluster.columns, slice(row, row + 1))
-        if view.total[row] > REFUSED:
-            answers.append(NodeAnswer(name, score=float(view.total[row])))
-        else:
-            first = int(np.argmin(view.allowed[:, row]))
-            answers.append(_refusal(name, placement.profile.filters[first], view.request, node))
+    totals = placement.totals(pod)
+    asking = Hypothesis(pod, placement.view(pod), placement.profile, cluster)
+    answers = [
+        NodeAnswer(name, score=float(totals[row]))
+        if totals[row] > REFUSED
+        else _refusal(name, row, placement, cluster, asking)
+        for name, row in cluster.row_of.items()
+    ]
     answers.sort(key=lambda answer: (-(answer.score or REFUSED), answer.rule, answer.node))
     return Explanation(verdict, tuple(answers))
 
 
-def _refusal(name: str, rule: Filter, request: PodRequest, node: Nodes) -> NodeAnswer:
-    texts = tuple(r.text for r in reasons_of(rule, request, node) if r.where[0])
-    detail = rule.detail(request, node) if isinstance(rule, TellsDetail) else ""
-    return NodeAnswer(name, rule.name, texts, detail)
+def _refusal(
+    name: str, row: int, placement: Placement, cluster: Cluster, asking: Hypothesis
+) -> NodeAnswer:
+    first = asking.first(row)
+    if first == NOBODY:
+        return _kept_free(name, row, placement, cluster, asking)
+    rule = placement.profile.filters[first]
+    return NodeAnswer(
+        name, rule.name, tuple(asking.reasons(first, row)[0]), asking.detail(first, row)
+    )
+
+
+def _kept_free(
+    name: str, row: int, placement: Placement, cluster: Cluster, asking: Hypothesis
+) -> NodeAnswer:
+    """It would do, but room there is promised to others."""
+    promised = asking.promised_to(row)
+    with cluster.draft(row) as draft:
+        for held in promised:
+            draft.add(held)
+        first = asking.first(row)
+        texts = asking.reasons(first, row)[0]
+    others = ", ".join(sorted(held.pod.key for held in promised))
+    rule = placement.profile.filters[first]
+    return NodeAnswer(name, rule.name, tuple(texts), f"room there is kept for {others}")

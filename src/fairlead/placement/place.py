@@ -1,21 +1,25 @@
-"""Choosing a node for a pod, or saying why there is none."""
+"""Choosing a node for a pod, or saying why there is none and who could make room."""
 
-from collections import Counter
-from collections.abc import Iterator
 from functools import reduce
 from operator import or_
 
 import numpy as np
 
-from fairlead.cluster.arrays import NodeMask
-from fairlead.cluster.aspects import EVERYTHING, Aspect
+from fairlead.cluster.arrays import NodeScores
+from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.pods import Pod, PodRequest
+from fairlead.placement.hypothesis import NOBODY, Hypothesis
+from fairlead.placement.preempt import Outcome, Preemption, ineligible
 from fairlead.placement.profile import Profile
+from fairlead.placement.promises import Promised, blocked, promised_against
+from fairlead.placement.refusals import Tally, tally
 from fairlead.placement.verdicts import Placed, Refused, Verdict
-from fairlead.placement.views import REFUSED, View, Views, first_refusals
-from fairlead.plugins.api import Filter, Narrows, Picker, Vetoes, reasons_of
+from fairlead.placement.views import REFUSED, View, Views
+from fairlead.plugins.api import Picker, Vetoes
+
+NOWHERE = -1
 
 
 class Placement:
@@ -37,64 +41,109 @@ class Placement:
     def place(self, pod: Pod) -> Verdict:
         """Where the pod goes; among equally good nodes the first, so that a replay agrees."""
         view = self.view(pod)
-        row = -1 if view.veto else self._best(view)
-        if row < 0:
-            return self._refused(view, pod.priority)
-        return Placed(self._cluster.node_at(row).name, float(view.total[row]))
+        row = NOWHERE if view.veto else self._promised_row(view, pod)
+        if row != NOWHERE:
+            return Placed(self._cluster.node_at(row).name, float(view.total[row]))
+        totals = self._totals(view, pod)
+        row = NOWHERE if view.veto else self._best(view, totals)
+        if row == NOWHERE:
+            return self._refused(view, pod)
+        return Placed(self._cluster.node_at(row).name, float(totals[row]))
 
-    def _refused(self, view: View, priority: int) -> Refused:
-        refused = view.refusals.get(priority)
-        if refused is None:
-            refused = refuse(view, self.profile, self._cluster, priority)
-            view.refusals[priority] = refused
-        return refused
+    def fits(self, pod: Pod) -> bool:
+        """Would it be placed now?"""
+        view = self.view(pod)
+        return not view.veto and bool((self._totals(view, pod) > REFUSED).any())
 
-    def _best(self, view: View) -> int:
+    def could_make_room(self, pod: Pod) -> bool:
+        """Would it be refused now, but with others evicted for it?"""
+        verdict = self.place(pod)
+        return isinstance(verdict, Refused) and verdict.eviction is not None
+
+    def totals(self, pod: Pod) -> NodeScores:
+        """Each node's total for this very pod, `REFUSED` where it cannot go."""
+        return self._totals(self.view(pod), pod)
+
+    # -- choosing ----------------------------------------------------------------------------
+
+    def _promised_row(self, view: View, pod: Pod) -> int:
+        """The node that was promised to the pod, if it can go there now."""
+        row = self._cluster.row_of.get(self._cluster.nominations.node_of(pod.uid), NOWHERE)
+        if row == NOWHERE or not view.total[row] > REFUSED:
+            return NOWHERE
+        hypothesis = Hypothesis(pod, view, self.profile, self._cluster)
+        with self._cluster.draft(row) as draft:
+            return row if hypothesis.refuser(row, draft) == NOBODY else NOWHERE
+
+    def _totals(self, view: View, pod: Pod) -> NodeScores:
+        promised = promised_against(pod, self._cluster)
+        if promised is None:
+            return view.total
+        refused = blocked(promised, pod, view, self.profile, self._cluster)
+        return view.total if refused is None else view.without(refused)
+
+    def _best(self, view: View, totals: NodeScores) -> int:
         if self.profile.picker:
-            return _picked(self.profile.picker, view, self._cluster)
-        if not len(view.total):
-            return -1
-        row = int(view.total.argmax())
-        return row if view.total[row] > REFUSED else -1
+            return _picked(self.profile.picker, view.request, totals, self._cluster)
+        if not len(totals):
+            return NOWHERE
+        row = int(totals.argmax())
+        return row if totals[row] > REFUSED else NOWHERE
 
+    # -- refusing ----------------------------------------------------------------------------
 
-def refuse(view: View, profile: Profile, cluster: Cluster, priority: int) -> Refused:
-    """The refusal of a view in which no node is feasible."""
-    nodes = cluster.nodes
-    if view.veto:
-        return _vetoed(view, profile, len(cluster))
-    present = nodes.present().copy()
-    counts: Counter[str] = Counter()
-    refusers = []
-    woken_by = Aspect.PRESENCE
-    curable = nodes.none()
-    for rule, outside in _outside(view.request, profile.filters, nodes):
-        counts[f"node(s) didn't satisfy plugin(s) [{rule.name}]"] += int((outside & present).sum())
-        refusers.append(rule.name)
-        woken_by |= rule.reads
-        present &= ~outside
-    for rule, first in zip(
-        profile.filters, first_refusals(view, profile.filters, present), strict=True
-    ):
-        if not first.any():
-            continue
-        refusers.append(rule.name)
-        woken_by |= rule.reads
-        for reason in reasons_of(rule, view.request, nodes):
-            counts[reason.text] += int(np.count_nonzero(reason.where & first))
-            curable |= reason.curable & first
-    left = present & view.allowed.all(axis=0)
-    if profile.picker and left.any():
-        counts[f"node(s) were passed over by {profile.picker.name}"] = int(left.sum())
-        woken_by = EVERYTHING  # a picker does not say what it reads
-    return Refused(
-        nodes=len(cluster),
-        reasons=tuple(sorted((text, count) for text, count in counts.items() if count)),
-        refusers=tuple(refusers),
-        woken_by=woken_by,
-        curable_nodes=int(np.count_nonzero(curable)),
-        victims=_has_victims(curable, nodes, priority),
-    )
+    def _refused(self, view: View, pod: Pod) -> Refused:
+        if view.veto:
+            return _vetoed(view, self.profile, len(self._cluster))
+        promised = promised_against(pod, self._cluster)
+        key = self._circumstances(pod)
+        found: Tally | None = view.answers.get(key)
+        if found is None:
+            found = tally(pod, view, self.profile, self._cluster, promised)
+            view.answers[key] = found
+        return self._make_room(found, view, pod, promised)
+
+    def _circumstances(self, pod: Pod) -> tuple[int, int, str]:
+        """What a refusal depends on, besides the request and the state of the cluster."""
+        nominations = self._cluster.nominations
+        return pod.priority, nominations.version, nominations.node_of(pod.uid) and pod.uid
+
+    def _make_room(
+        self, found: Tally, view: View, pod: Pod, promised: Promised | None
+    ) -> Refused:  # fmt: skip
+        if not len(self._cluster):
+            return self._told(found, None, nomination="")
+        if not self.profile.preempts:
+            return self._told(found, None)
+        row = self._cluster.row_of.get(self._cluster.nominations.node_of(pod.uid) or pod.nominated)
+        hopeless = row is not None and not found.curable[row]
+        if why := ineligible(pod, self._cluster, hopeless=hopeless):
+            return self._told(found, why)
+        key = ("eviction", self._circumstances(pod))
+        outcome: Outcome | None = view.answers.get(key)
+        if outcome is None:
+            search = Preemption(pod, view, self.profile, self._cluster, promised)
+            outcome = view.answers[key] = search.search(found.curable)
+        if outcome.eviction is None:
+            return self._told(found, outcome.told(len(self._cluster)), nomination="")
+        return self._told(found, None, outcome, nomination=outcome.eviction.node)
+
+    def _told(
+        self,
+        found: Tally,
+        no_eviction: str | None,
+        outcome: Outcome | None = None,
+        nomination: str | None = None,
+    ) -> Refused:
+        return Refused(
+            nodes=len(self._cluster),
+            reasons=tuple(sorted((text, n) for text, n in found.counts.items() if n)),
+            refusers=tuple(found.refusers),
+            woken_by=found.woken_by,
+            no_eviction=no_eviction,
+            eviction=outcome.eviction if outcome else None,
+            nomination=nomination,
+        )
 
 
 def _vetoed(view: View, profile: Profile, nodes: int) -> Refused:
@@ -103,24 +152,9 @@ def _vetoed(view: View, profile: Profile, nodes: int) -> Refused:
     return Refused(nodes, (), tuple(rule.name for rule in rules), woken_by, veto=view.veto)
 
 
-def _outside(
-    request: PodRequest, filters: tuple[Filter, ...], nodes: Nodes
-) -> Iterator[tuple[Filter, NodeMask]]:
-    """Nodes that were out of the question before anybody looked at them."""
-    for rule in filters:
-        if isinstance(rule, Narrows):
-            narrowed = rule.narrowed(request, nodes)
-            if narrowed is not None and not narrowed.all():
-                yield rule, ~narrowed
-
-
-def _has_victims(curable: NodeMask, nodes: Nodes, priority: int) -> bool:
-    return bool((curable & (nodes.lowest_priority() < priority)).any())
-
-
-def _picked(picker: Picker, view: View, cluster: Cluster) -> int:
-    rows = np.flatnonzero(view.total > REFUSED)
+def _picked(picker: Picker, request: PodRequest, totals: NodeScores, cluster: Cluster) -> int:
+    rows = np.flatnonzero(totals > REFUSED)
     if not len(rows):
-        return -1
-    position = picker.pick(view.request, Nodes(cluster.columns, rows), view.total[rows])
-    return int(rows[position]) if 0 <= position < len(rows) else -1
+        return NOWHERE
+    position = picker.pick(request, Nodes(cluster.columns, rows), totals[rows])
+    return int(rows[position]) if 0 <= position < len(rows) else NOWHERE

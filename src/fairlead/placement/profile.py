@@ -1,8 +1,13 @@
 """A profile: the opinions that decide where pods of one scheduler name go."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fairlead.plugins.api import Filter, Opinion, Picker, Plugin, marks_of
+from fairlead.cluster.aspects import Aspect
+from fairlead.plugins.api import Filter, LooksAround, Opinion, Picker, Plugin, marks_of
+
+_MORE_THAN_AMOUNTS = Aspect.PORTS | Aspect.PODS | Aspect.VOLUMES
+ABOUT_PODS = Aspect.USAGE | _MORE_THAN_AMOUNTS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -14,12 +19,26 @@ class Profile:
     scores: tuple[tuple[Opinion, float], ...] = ()
     #: Without a picker the highest score wins, and among equals the first node.
     picker: Picker | None = None
+    #: May pods of lower priority be evicted to make room?
+    preempts: bool = True
     #: Pod labels and annotations that some plugin reads.
     marks: tuple[str, ...] = field(init=False)
+    #: Filters, by their place, that look around; and that look at pods.
+    around: Mapping[int, LooksAround] = field(init=False)
+    about_pods: frozenset[int] = field(init=False)
+    #: Of the latter, those that see more than how much is taken on the node.
+    by_pods: frozenset[int] = field(init=False)
 
     def __post_init__(self) -> None:
         found = dict.fromkeys(mark for plugin in self.plugins for mark in marks_of(plugin))
         object.__setattr__(self, "marks", tuple(found))
+        rules = list(enumerate(self.filters))
+        around = {index: rule for index, rule in rules if isinstance(rule, LooksAround)}
+        object.__setattr__(self, "around", around)
+        about_pods = frozenset(index for index, rule in rules if rule.reads & ABOUT_PODS)
+        object.__setattr__(self, "about_pods", about_pods)
+        by_pods = frozenset(i for i in about_pods if self.filters[i].reads & _MORE_THAN_AMOUNTS)
+        object.__setattr__(self, "by_pods", by_pods)
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:

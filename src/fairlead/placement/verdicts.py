@@ -3,12 +3,23 @@
 from dataclasses import dataclass
 
 from fairlead.cluster.aspects import Aspect
+from fairlead.model.pods import Pod
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
     node: str
     score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """Who has to go so that a pod can have a node; the most important victim first."""
+
+    node: str
+    victims: tuple[Pod, ...]
+    #: Victims whose disruption budget is used up.
+    violations: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +32,13 @@ class Refused:
     refusers: tuple[str, ...]
     #: A change of any of these could change the answer.
     woken_by: Aspect
-    #: Nodes where evicting somebody could help, and nodes where it could not.
-    curable_nodes: int = 0
     #: Why the pod cannot run anywhere, said before any node was looked at.
     veto: str = ""
-    #: False when nobody on those nodes has a lower priority, so that there is nobody to evict.
-    victims: bool = False
+    #: What kept us from evicting others; None if nobody looked into that.
+    no_eviction: str | None = None
+    eviction: Eviction | None = None
+    #: The node that the pod is nominated for from now on; None: as before.
+    nomination: str | None = None
 
     @property
     def message(self) -> str:
@@ -36,26 +48,21 @@ class Refused:
         if self.veto:
             # The note on resource claims needs what was not looked at, and says so.
             return f"0/{self.nodes} nodes are available: {self.veto}. not found"
-        # Sorted as text, so that "10 x" stands before "2 y": users' alerts match on it.
-        counted = ", ".join(sorted(f"{count} {text}" for text, count in self.reasons))
-        return f"0/{self.nodes} nodes are available: {counted}.{self._eviction}"
+        said = unavailable(self.nodes, dict(self.reasons))
+        if self.eviction:
+            return said
+        # Every pod's message carries kube-scheduler's note on resource claims.
+        about_claims = f"{said} no new claims to deallocate"
+        if self.no_eviction is None:
+            return about_claims
+        return f"{about_claims}, preemption: {self.no_eviction}"
 
-    @property
-    def _eviction(self) -> str:
-        # We do not evict yet. Where there is somebody to evict, saying that there is not would be
-        # a lie, so nothing is said.
-        if self.victims:
-            return ""
-        outcomes = (
-            ("No preemption victims found for incoming pod", self.curable_nodes),
-            ("Preemption is not helpful for scheduling", self.nodes - self.curable_nodes),
-        )
-        counted = ", ".join(sorted(f"{count} {text}" for text, count in outcomes if count))
-        # Every pod's message carries kube-scheduler's note on resource claims in front.
-        return (
-            " no new claims to deallocate, preemption: "
-            f"0/{self.nodes} nodes are available: {counted}."
-        )
+
+def unavailable(nodes: int, counts: dict[str, int]) -> str:
+    """Counted reasons as one sentence: `0/5 nodes are available: 2 Too many pods, …`."""
+    # Sorted as text, so that "10 x" stands before "2 y": users' alerts match on it.
+    counted = ", ".join(sorted(f"{count} {text}" for text, count in counts.items() if count))
+    return f"0/{nodes} nodes are available: {counted}."
 
 
 Verdict = Placed | Refused

@@ -8,9 +8,10 @@ asked about all nodes again.
 """
 
 from collections import OrderedDict
+from collections.abc import Hashable
 from functools import reduce
 from operator import or_
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,7 +23,6 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.model.errors import PluginFault
 from fairlead.model.pods import PodRequest
 from fairlead.placement.profile import Profile
-from fairlead.placement.verdicts import Refused
 from fairlead.plugins.api import Filter, LooksAround, Opinion, Rank, Score, Vetoes
 
 REFUSED = -np.inf
@@ -44,10 +44,9 @@ class View:
         self._filter_reads = [int(rule.reads) | _PRESENCE for rule in profile.filters]
         #: Rules that look around, with their place and what they read; not asked row by row.
         self._around: list[tuple[int, Bits, LooksAround]] = []
-        for index, rule in enumerate(profile.filters):
-            if isinstance(rule, LooksAround):
-                self._around.append((index, self._filter_reads[index], rule))
-                self._filter_reads[index] = 0
+        for index, rule in profile.around.items():
+            self._around.append((index, self._filter_reads[index], rule))
+            self._filter_reads[index] = 0
         self._vetoing = [
             (reads, rule)
             for rule in profile.filters
@@ -69,14 +68,15 @@ class View:
         self._left: NodeMask  # (rows,) that the ranks were last asked about
         #: Why no node will do, whatever the filters say of each; mostly nothing.
         self.veto = ""
-        #: By priority of the asking pod; void as soon as anything changes.
-        self.refusals: dict[int, Refused] = {}
+        #: What was answered to pods like this one, by whatever else it depended on; void as soon
+        #: as anything changes.
+        self.answers: dict[Hashable, Any] = {}
 
     def refresh(self) -> None:
         log = self._cluster.changes
         if log.mark == self._mark:
             return
-        self.refusals.clear()
+        self.answers.clear()
         changed = log.since(self._mark)
         if changed is None:
             self._start_over()
@@ -93,9 +93,20 @@ class View:
         self._mark = log.mark
 
     @property
-    def feasible(self) -> bool:
-        """Is there any node for this request?"""
-        return not self.veto and bool(len(self.total)) and bool(self.total.max() > REFUSED)
+    def left(self) -> NodeMask:
+        """The nodes that every filter allows."""
+        return self.total > REFUSED
+
+    def without(self, refused: NodeMask) -> NodeScores:
+        """The totals if these nodes were refused as well: scores that compare may shift."""
+        left = self.left & ~refused
+        scores = self._scores.copy()
+        nodes = self._cluster.nodes
+        for index, _, rank in self._ranks:
+            if left.any() and rank.cares(self.request, nodes):
+                scores[index] = _checked(rank, rank.rank(self.request, nodes, left), nodes)
+        totals: NodeScores = np.where(left, self._weights @ scores, REFUSED)
+        return totals
 
     def _start_over(self) -> None:
         rows = self._cluster.columns.size
@@ -213,14 +224,3 @@ class Views:
         """As many views as fit into the bytes; each costs a few numbers for every node."""
         each = len(self.profile.filters) + 8 * (len(self.profile.scores) + 1)
         return max(64, self._bytes_kept // (each * max(1, self._cluster.columns.size)))
-
-
-def first_refusals(view: View, filters: tuple[Filter, ...], present: NodeMask) -> list[NodeMask]:
-    """For each filter, the nodes that it was the first to refuse."""
-    left = present.copy()
-    first = []
-    for index in range(len(filters)):
-        refused = left & ~view.allowed[index]
-        first.append(refused)
-        left &= view.allowed[index]
-    return first

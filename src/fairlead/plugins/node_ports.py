@@ -16,6 +16,9 @@ class NodePorts:
     refusal: ClassVar[str] = "node(s) didn't have free ports for the requested pod ports"
     curable: ClassVar[bool] = True
 
+    def applies(self, request: PodRequest, nodes: Nodes) -> bool:
+        return bool(request.host_ports)
+
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
         allowed = nodes.all()
         for port in request.host_ports:

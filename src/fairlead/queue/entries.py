@@ -6,8 +6,8 @@ from enum import Enum, auto
 from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.model.pods import Pod, PodRequest
 
-# Scheduler name and request: pods of one group get the same answer.
-Group = tuple[str, PodRequest]
+# Scheduler name, request and priority: pods of one group get the same answer.
+Group = tuple[str, PodRequest, int]
 
 
 class Pool(Enum):

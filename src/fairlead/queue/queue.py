@@ -141,15 +141,19 @@ class SchedulingQueue:
     # -- waiting -----------------------------------------------------------------------------
 
     def waiting(self, changed: Aspect) -> list[Entry]:
-        """One pod of each group that waits for any of these changes."""
+        """The first pod of each group that waits for any of these changes."""
         first = (next(iter(entries.values())) for entries in self._waiting.values())
         return [entry for entry in first if entry.woken_by & changed]
 
-    def wake(self, group: Group, cause: str, *, now: float) -> None:
-        """All pods of the group may try again."""
-        for entry in list(self._waiting.get(group, {}).values()):
-            self._leave(entry)
-            self._resume(entry, cause, now)
+    def next_like(self, group: Group) -> Entry | None:
+        """The first pod that waits in the group."""
+        entries = self._waiting.get(group)
+        return next(iter(entries.values())) if entries else None
+
+    def wake(self, entry: Entry, cause: str, *, now: float) -> None:
+        """A waiting pod may try again. When it succeeds it is time to look at the next like it."""
+        self._leave(entry)
+        self._resume(entry, cause, now)
 
     def flush(self, *, now: float) -> None:
         """Lets pods that have waited for five minutes try again, whatever happened or did not."""

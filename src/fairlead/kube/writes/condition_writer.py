@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,9 +16,9 @@ from fairlead.kube.writes.notes import second_time
 from fairlead.kube.writes.outbox import Outbox, Tally
 from fairlead.kube.writes.pauses import pause_s
 from fairlead.kube.writes.recent import Recent
+from fairlead.model.pods import Pod
 
 POD_SCHEDULED = "PodScheduled"
-NONE = ("", "")
 
 TRIES = 12
 TIMEOUT_S = 5.0
@@ -42,8 +43,18 @@ class _Meta(msgspec.Struct, rename="camel"):
     resource_version: str | msgspec.UnsetType = msgspec.UNSET
 
 
-class _Status(msgspec.Struct):
-    conditions: list[_Condition]
+class _Status(msgspec.Struct, rename="camel"):
+    conditions: list[_Condition] | msgspec.UnsetType = msgspec.UNSET
+    #: None takes it away.
+    nominated_node_name: str | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class _Standing(NamedTuple):
+    """What a pod's status says about its waiting."""
+
+    reason: str = ""
+    message: str = ""
+    nominated: str = ""
 
 
 class _Patch(msgspec.Struct):
@@ -58,13 +69,17 @@ class _Explanation:
     announce: AnnounceFailure
     version: str
     generation: int
-    #: Reason and message that stand there as far as we know.
-    standing: tuple[str, str]
+    #: What stands there as far as we know.
+    standing: _Standing
     failures: int = 0
 
     @property
-    def wanted(self) -> tuple[str, str]:
-        return self.announce.reason, self.announce.message
+    def wanted(self) -> _Standing:
+        """What is to stand there; a nomination that nobody speaks of stays."""
+        announce = self.announce
+        stays = announce.nominated is None
+        nominated = self.standing.nominated if stays else announce.nominated or ""
+        return _Standing(announce.reason, announce.message, nominated)
 
 
 class ConditionWriter:
@@ -89,15 +104,20 @@ class ConditionWriter:
         self.tally = Tally()
         self._outbox = Outbox(self._deliver, self.tally, limit=limit, workers=workers)
         #: What was last written, by uid: the watch that will show it may lag.
-        self._written: Recent[str, tuple[str, str]] = Recent(limit)
+        self._written: Recent[str, _Standing] = Recent(limit)
 
     def failed(self, announce: AnnounceFailure) -> None:
         pod = announce.pod
-        standing = self._written.get(pod.uid) or pod.condition
-        if standing == (announce.reason, announce.message) and not self._outbox.holds(pod.uid):
+        standing = self._written.get(pod.uid) or _stands(pod)
+        explanation = _Explanation(announce, pod.version, pod.generation, standing)
+        if explanation.wanted == standing and not self._outbox.holds(pod.uid):
             self.tally.skipped += 1
             return
-        self._outbox.put(pod.uid, _Explanation(announce, pod.version, pod.generation, standing))
+        self._outbox.put(pod.uid, explanation)
+
+    def unnominated(self, pod: Pod) -> None:
+        standing = self._written.get(pod.uid) or _stands(pod)
+        self.failed(AnnounceFailure(pod, standing.reason, standing.message, nominated=""))
 
     def scheduled(self, uid: str) -> None:
         """Nothing about this pod needs to be explained any more."""
@@ -154,20 +174,28 @@ class ConditionWriter:
 
     async def _patch(self, explanation: _Explanation) -> Reply:
         pod = explanation.announce.pod
-        condition = _Condition(*explanation.wanted)
-        if explanation.standing == NONE:
+        meta = _Meta(pod.uid, explanation.version or msgspec.UNSET)
+        status = _Status(self._conditions(explanation))
+        if explanation.wanted.nominated != explanation.standing.nominated:
+            status.nominated_node_name = explanation.wanted.nominated or None
+        return await self._client.request(
+            "PATCH",
+            f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status",
+            body=_encode(_Patch(meta, status)),
+            content_type=STRATEGIC_MERGE,
+            timeout_s=TIMEOUT_S,
+        )
+
+    def _conditions(self, explanation: _Explanation) -> list[_Condition] | msgspec.UnsetType:
+        if not explanation.wanted.reason:
+            return msgspec.UNSET  # there is none, and none is to be
+        condition = _Condition(explanation.wanted.reason, explanation.wanted.message)
+        if not explanation.standing.reason:
             # Otherwise the time of the first refusal is kept, as kube-scheduler does.
             condition.last_transition_time = second_time(self._now_ns())
         if explanation.generation:
             condition.observed_generation = explanation.generation
-        meta = _Meta(pod.uid, explanation.version or msgspec.UNSET)
-        return await self._client.request(
-            "PATCH",
-            f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status",
-            body=_encode(_Patch(meta, _Status([condition]))),
-            content_type=STRATEGIC_MERGE,
-            timeout_s=TIMEOUT_S,
-        )
+        return [condition]
 
     async def _still_wanted(self, explanation: _Explanation) -> bool:
         """Looks at the pod again, and takes over what has changed."""
@@ -182,6 +210,10 @@ class ConditionWriter:
             return False
         explanation.version = now.version
         explanation.generation = now.generation
-        explanation.standing = now.condition
+        explanation.standing = _stands(now)
         self._written.drop(pod.uid)  # what the server says counts for more
         return explanation.standing != explanation.wanted
+
+
+def _stands(pod: Pod) -> _Standing:
+    return _Standing(*pod.condition, pod.nominated)

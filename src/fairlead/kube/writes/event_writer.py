@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled
+from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled, Evict
 from fairlead.kube.errors import ReplyLost, Unreachable
 from fairlead.kube.http.reply import Reply
 from fairlead.kube.http.transport import STRATEGIC_MERGE, Transport
@@ -15,6 +15,7 @@ from fairlead.kube.writes.outbox import Outbox, Tally
 from fairlead.kube.writes.pauses import pause_s
 from fairlead.kube.writes.recent import Recent
 from fairlead.kube.writes.spam import NS_PER_S, SpamFilter
+from fairlead.model.pods import Pod
 
 # client-go's figures.
 TRIES = 12
@@ -71,6 +72,11 @@ class EventWriter:
     def scheduled(self, announce: AnnounceScheduled) -> None:
         now_ns = self._unique_ns()
         event = notes.scheduled_event(announce.pod, announce.node, self._hostname, now_ns)
+        self._outbox.put(event.metadata.name, _Story(event, now_ns))
+
+    def preempted(self, victim: Pod, evict: Evict) -> None:
+        now_ns = self._unique_ns()
+        event = notes.preempted_event(victim, evict.pod, evict.node, self._hostname, now_ns)
         self._outbox.put(event.metadata.name, _Story(event, now_ns))
 
     def failed(self, announce: AnnounceFailure) -> None:

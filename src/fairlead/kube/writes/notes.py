@@ -51,6 +51,7 @@ class Event(msgspec.Struct, rename="camel"):
     reporting_controller: str
     reporting_instance: str
     series: Series | msgspec.UnsetType = msgspec.UNSET
+    related: _Regarding | msgspec.UnsetType = msgspec.UNSET
     kind: str = "Event"
     api_version: str = "events.k8s.io/v1"
 
@@ -62,6 +63,15 @@ def scheduled_event(pod: Pod, node: str, hostname: str, now_ns: int) -> Event:
 
 def failed_event(pod: Pod, note: str, hostname: str, now_ns: int) -> Event:
     return _event(pod, ("Warning", "FailedScheduling", "Scheduling"), note, hostname, now_ns)
+
+
+def preempted_event(victim: Pod, by: Pod, node: str, hostname: str, now_ns: int) -> Event:
+    note = f"Preempted by pod {by.uid} on node {node}"
+    event = _event(victim, ("Normal", "Preempted", "Preempting"), note, hostname, now_ns)
+    event.reporting_controller = by.scheduler or "fairlead"
+    event.reporting_instance = f"{event.reporting_controller}-{hostname}"[:LONGEST_INSTANCE]
+    event.related = _Regarding(by.namespace, by.name, by.uid, by.version)
+    return event
 
 
 def shortened(text: str) -> str:

@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled
+from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled, Evict
 from fairlead.kube.http.transport import Transport
 from fairlead.kube.writes.condition_writer import ConditionWriter
 from fairlead.kube.writes.event_writer import EventWriter
 from fairlead.kube.writes.outbox import Tally
+from fairlead.model.pods import Pod
 
 __all__ = ["Recorder", "RecorderStats"]
 
@@ -63,6 +64,14 @@ class Recorder:
         """Records why the pod waits: an event each time, the condition when it changed."""
         self._conditions.failed(announce)
         self._events.failed(announce)
+
+    def preempted(self, victim: Pod, evict: Evict) -> None:
+        """Records on the victim for whom it had to leave."""
+        self._events.preempted(victim, evict)
+
+    def unnominated(self, pod: Pod) -> None:
+        """Takes the nomination off the pod's status; its condition stays."""
+        self._conditions.unnominated(pod)
 
     async def run(self) -> None:
         """Writes until `stop` is called or this is cancelled."""

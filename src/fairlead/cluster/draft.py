@@ -1,0 +1,42 @@
+"""What if: pods come and go on one node for the sake of argument, and then all is as it was."""
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from fairlead.cluster.cluster import Cluster, Holding
+
+
+class Draft:
+    """Use it in a `with`. Nothing is logged, so no shared answer may be refreshed meanwhile."""
+
+    def __init__(self, cluster: "Cluster", row: int) -> None:
+        self._cluster = cluster
+        self._row = row
+        self._done: list[tuple[Holding, int]] = []
+
+    def add(self, held: "Holding") -> None:
+        """The pod is there too."""
+        self._apply(held, +1)
+        self._done.append((held, +1))
+
+    def take(self, held: "Holding") -> None:
+        """The pod is not there."""
+        self._apply(held, -1)
+        self._done.append((held, -1))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        while self._done:
+            held, sign = self._done.pop()
+            self._apply(held, -sign)
+
+    def _apply(self, held: "Holding", sign: int) -> None:
+        self._cluster.charge(self._row, held, sign)

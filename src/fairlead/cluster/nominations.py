@@ -1,0 +1,93 @@
+"""Room that was promised: pods for which others were evicted, and where they are expected.
+
+A promise is no reservation. Pods of higher priority ignore it; those of the same or a lower one
+must leave room for it.
+"""
+
+from collections.abc import Iterator
+from operator import ge
+
+from fairlead.cluster.columns import Columns
+from fairlead.cluster.priority_sums import AmountsByRow, PrioritySums, Share
+from fairlead.model.pods import Pod
+
+
+class Nominations:
+    """Pending pods by the node that they are nominated for; one node a pod."""
+
+    def __init__(self, columns: Columns, row_of: dict[str, int]) -> None:
+        self._columns = columns
+        self._row_of = row_of
+        self._node_of: dict[str, str] = {}
+        self._on: dict[str, dict[str, Pod]] = {}
+        self._sums = PrioritySums(columns, ge)
+        #: Grows with every change.
+        self.version = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._node_of)
+
+    def node_of(self, uid: str) -> str:
+        """The node promised to the pod, or nothing."""
+        return self._node_of.get(uid, "")
+
+    def on(self, node: str) -> list[Pod]:
+        return list(self._on.get(node, {}).values())
+
+    def against(self, pod: Pod, node: str) -> list[Pod]:
+        """Pods whose promise this one must respect there."""
+        promised = self._on.get(node, {}).values()
+        return [p for p in promised if p.priority >= pod.priority and p.uid != pod.uid]
+
+    def amounts_against(self, pod: Pod) -> AmountsByRow | None:
+        """What is promised to others whose promise this pod must respect, by resource and row."""
+        if not self._node_of or self._node_of.keys() == {pod.uid}:
+            return None
+        table = self._sums.of(pod.priority, self._shares)
+        own_row = self._row_of.get(self.node_of(pod.uid))
+        if own_row is None:
+            return table
+        table = table.copy()
+        table[:, own_row] -= self._columns.vector(pod.request.resources)
+        return table
+
+    def put(self, pod: Pod, node: str) -> None:
+        self.drop(pod.uid)
+        self._node_of[pod.uid] = node
+        self._on.setdefault(node, {})[pod.uid] = pod
+        self._follow(pod, node, +1)
+
+    def drop(self, uid: str) -> Pod | None:
+        """Takes the promise back; the pod as it was nominated, if it was."""
+        node = self._node_of.pop(uid, None)
+        if node is None:
+            return None
+        pods = self._on[node]
+        pod = pods.pop(uid)
+        if not pods:
+            del self._on[node]
+        self._follow(pod, node, -1)
+        return pod
+
+    def node_came(self, node: str) -> None:
+        """The node has a row now: what is promised there counts."""
+        for pod in self.on(node):
+            self._follow(pod, node, +1)
+
+    def node_went(self, row: int) -> None:
+        self._sums.clear_row(row)
+        self.version += 1
+
+    def _follow(self, pod: Pod, node: str, sign: int) -> None:
+        self.version += 1
+        row = self._row_of.get(node)
+        if row is not None:
+            vector = self._columns.vector(pod.request.resources)
+            self._sums.follow(row, pod.priority, vector, sign)
+
+    def _shares(self) -> Iterator[Share]:
+        for node, pods in self._on.items():
+            row = self._row_of.get(node)
+            if row is not None:
+                for pod in pods.values():
+                    yield row, pod.priority, self._columns.vector(pod.request.resources)

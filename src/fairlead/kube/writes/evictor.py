@@ -1,0 +1,160 @@
+"""Evicts pods that must make room: tells each why, then deletes it."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+import structlog
+
+from fairlead.engine.events import EvictionEnded
+from fairlead.engine.instructions import Evict
+from fairlead.kube.errors import ReplyLost, Unreachable
+from fairlead.kube.http.reply import Reply
+from fairlead.kube.http.transport import STRATEGIC_MERGE, Transport
+from fairlead.kube.writes.notes import second_time
+from fairlead.kube.writes.pauses import pause_s
+from fairlead.model.pods import Pod
+
+log = structlog.get_logger(__name__)
+
+TRIES = 6
+TIMEOUT_S = 10.0
+LONGEST_PAUSE_S = 2.0
+
+_encode = msgspec.json.Encoder().encode
+
+
+class _Condition(msgspec.Struct, rename="camel"):
+    message: str
+    last_transition_time: str
+    observed_generation: int
+    type: str = "DisruptionTarget"
+    status: str = "True"
+    reason: str = "PreemptionByScheduler"
+
+
+class _Uid(msgspec.Struct):
+    uid: str
+
+
+class _Status(msgspec.Struct):
+    conditions: list[_Condition]
+
+
+class _Patch(msgspec.Struct):
+    metadata: _Uid
+    status: _Status
+
+
+class _DeleteOptions(msgspec.Struct, rename="camel"):
+    """The pod keeps its own grace period; a namesake that came since is left alone."""
+
+    preconditions: _Uid
+    kind: str = "DeleteOptions"
+    api_version: str = "v1"
+
+
+@dataclass(slots=True)
+class EvictorStats:
+    evicted: int = 0
+    #: They were gone before we came.
+    gone: int = 0
+    failed: int = 0
+
+
+class Evictor:
+    """Takes evictions without blocking, and calls `report` once for each when it is over.
+
+    `evicted(victim, evict)` is called for every pod that was told to leave. The last victim goes
+    after the others: as long as one is left, the node is not yet worth another look.
+    """
+
+    def __init__(
+        self,
+        client: Transport,
+        report: Callable[[EvictionEnded], None],
+        evicted: Callable[[Pod, Evict], None],
+        *,
+        now_ns: Callable[[], int],
+        workers: int = 8,
+    ) -> None:
+        self._client = client
+        self._report = report
+        self._evicted = evicted
+        self._now_ns = now_ns
+        self._workers = workers
+        self._queue: asyncio.Queue[Evict] = asyncio.Queue()
+        self.stats = EvictorStats()
+
+    def submit(self, evict: Evict) -> None:
+        """Takes the eviction; returns at once."""
+        self._queue.put_nowait(evict)
+
+    async def run(self) -> None:
+        """Evicts until cancelled. What is not done by then is decided anew after a restart."""
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(self._workers):
+                tasks.create_task(self._work(), name=f"evictor-{number}")
+
+    async def _work(self) -> None:
+        while True:
+            evict = await self._queue.get()
+            problem = await self._evict_all(evict)
+            if problem:
+                self.stats.failed += 1
+                log.warning("eviction failed", pod=evict.pod.key, node=evict.node, error=problem)
+            self._report(EvictionEnded(evict.pod.uid, problem))
+
+    async def _evict_all(self, evict: Evict) -> str:
+        *others, last = evict.victims
+        problems = await asyncio.gather(*(self._evict(victim, evict) for victim in others))
+        return next(filter(None, problems), "") or await self._evict(last, evict)
+
+    async def _evict(self, victim: Pod, evict: Evict) -> str:
+        """Empty when the victim is on its way out, else what went wrong."""
+        path = f"/api/v1/namespaces/{victim.namespace}/pods/{victim.name}"
+        told = await self._write("PATCH", f"{path}/status", self._why(victim, evict))
+        if not isinstance(told, str) and told.status == 200:
+            options = _encode(_DeleteOptions(_Uid(victim.uid)))
+            told = await self._write("DELETE", path, options)
+        if isinstance(told, str):
+            return told
+        if told.status in (404, 409):  # gone, or somebody else has its name now
+            self.stats.gone += 1
+            return ""
+        if told.status >= 300:
+            return f"{victim.key} cannot be evicted: {told.message}"
+        self.stats.evicted += 1
+        self._evicted(victim, evict)
+        return ""
+
+    def _why(self, victim: Pod, evict: Evict) -> bytes:
+        who = evict.pod.scheduler
+        condition = _Condition(
+            message=f"{who}: preempting to accommodate a higher priority pod",
+            last_transition_time=second_time(self._now_ns()),
+            observed_generation=victim.generation,
+        )
+        return _encode(_Patch(_Uid(victim.uid), _Status([condition])))
+
+    async def _write(self, method: str, path: str, body: bytes) -> Reply | str:
+        """The reply, or why there is none. Both writes may safely be sent twice."""
+        problem = ""
+        for tries in range(TRIES):
+            try:
+                reply = await self._send(method, path, body)
+            except (ReplyLost, Unreachable) as error:
+                problem = str(error)
+            else:
+                if reply.status != 429 and reply.status < 500:
+                    return reply
+                problem = reply.message
+            await asyncio.sleep(pause_s(tries, longest_s=LONGEST_PAUSE_S))
+        return problem
+
+    async def _send(self, method: str, path: str, body: bytes) -> Reply:
+        kind = STRATEGIC_MERGE if method == "PATCH" else "application/json"
+        return await self._client.request(
+            method, path, body=body, content_type=kind, timeout_s=TIMEOUT_S
+        )

@@ -1,0 +1,92 @@
+"""What the filters would say of one node if other pods were there.
+
+A draft (`Cluster.draft`) changes only which pods are on the node, so only rules that look at pods
+are asked again; what the others said is in the view. Rules are named by their place in the profile.
+"""
+
+from fairlead.cluster.cluster import Cluster, Holding
+from fairlead.cluster.draft import Draft
+from fairlead.cluster.nodes import Nodes
+from fairlead.model.pods import Pod
+from fairlead.placement.profile import Profile
+from fairlead.placement.views import View
+from fairlead.plugins.api import Reason, TellsDetail, reasons_of
+
+NOBODY = -1
+
+
+class Hypothesis:
+    """One pod's request against one profile; the cluster is as the draft under way has it."""
+
+    def __init__(self, pod: Pod, view: View, profile: Profile, cluster: Cluster) -> None:
+        self._pod = pod
+        self._view = view
+        self._profile = profile
+        self._cluster = cluster
+        request, nodes = view.request, cluster.nodes
+        #: Rules that look at pods and have something to say about this request.
+        self._asked = {
+            index
+            for index in profile.about_pods
+            if index not in profile.around or profile.around[index].applies(request, nodes)
+        }
+        self._drafted = self._asked & (profile.by_pods | profile.around.keys())
+
+    @property
+    def needs_draft(self) -> bool:
+        """Does any rule speak that sees more than how much is taken on the node?"""
+        return bool(self._drafted)
+
+    def needs_draft_for(self, index: int) -> bool:
+        return index in self._drafted
+
+    def refuser(self, row: int, draft: Draft) -> int:
+        """The first rule that refuses the row with the pods promised to it there, or without."""
+        promised = self.promised_to(row)
+        for held in promised:
+            draft.add(held)
+        refuser = self.first(row)
+        for held in promised:
+            draft.take(held)
+        if refuser == NOBODY and promised and self.needs_draft:
+            return self.first(row)
+        return refuser
+
+    def first(self, row: int) -> int:
+        """The first rule that refuses the row as it is now."""
+        for index, rule in enumerate(self._profile.filters):
+            if index in self._asked:
+                nodes, position = self._seen_by(index, row)
+                if not rule.allows(self._view.request, nodes)[position]:
+                    return index
+            elif index not in self._profile.about_pods and not self._view.allowed[index, row]:
+                return index
+        return NOBODY
+
+    def promised_to(self, row: int) -> list[Holding]:
+        """Pods that are expected there and that this one must leave room for."""
+        node = self._cluster.node_at(row).name
+        promised = self._cluster.nominations.against(self._pod, node)
+        return [Holding.of(pod, node, assumed=True) for pod in promised]
+
+    def reasons(self, index: int, row: int) -> tuple[list[str], bool]:
+        """What the rule says against the row, and whether evicting somebody could help."""
+        nodes, position = self._seen_by(index, row)
+        rule = self._profile.filters[index]
+        found: list[Reason] = [
+            reason
+            for reason in reasons_of(rule, self._view.request, nodes)
+            if reason.where[position]
+        ]
+        return [r.text for r in found], any(r.curable[position] for r in found)
+
+    def detail(self, index: int, row: int) -> str:
+        """Numbers to the refusal, where the rule has some."""
+        rule = self._profile.filters[index]
+        node = Nodes(self._cluster.columns, slice(row, row + 1))
+        return rule.detail(self._view.request, node) if isinstance(rule, TellsDetail) else ""
+
+    def _seen_by(self, index: int, row: int) -> tuple[Nodes, int]:
+        if index in self._profile.around:
+            return self._cluster.nodes, row
+        return Nodes(self._cluster.columns, slice(row, row + 1)), 0

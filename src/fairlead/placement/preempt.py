@@ -1,0 +1,215 @@
+"""Making room: whom to evict, and where, so that a more important pod can run.
+
+All nodes are asked at once whether the pod would fit if everybody less important were gone. Of
+those that remain, a few of the most promising are played through: everybody less important leaves,
+and then those who may stay come back, the most important first. The node that loses least is
+chosen as kube-scheduler chooses it.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fairlead.cluster.arrays import NodeMask, Rows
+from fairlead.cluster.cluster import Cluster, Holding
+from fairlead.cluster.draft import Draft
+from fairlead.cluster.nodes import Nodes
+from fairlead.model.budgets import Budget
+from fairlead.model.pods import Pod
+from fairlead.model.quantities import PODS
+from fairlead.placement.hypothesis import NOBODY, Hypothesis
+from fairlead.placement.profile import Profile
+from fairlead.placement.promises import Promised
+from fairlead.placement.verdicts import Eviction, unavailable
+from fairlead.placement.views import View
+from fairlead.plugins.api import reasons_of
+
+NO_VICTIMS = "No preemption victims found for incoming pod"
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+NEVER = "not eligible due to preemptionPolicy=Never."
+UNDER_WAY = "not eligible due to a terminating pod on the nominated node."
+
+# Up to this many nodes all are played through, so that the choice is the best there is. Among more,
+# the search ends when this many in a row were no better than the best so far.
+_PLAY_ALL = 100
+_NO_BETTER = 4
+
+_LAST = "~"  # sorts after every time: a pod that has not started is as if it started now
+
+
+@dataclass(slots=True)
+class Outcome:
+    """An eviction, or what stood against it on each node that was looked into."""
+
+    eviction: Eviction | None = None
+    looked_into: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def told(self, nodes: int) -> str:
+        """What stood against evicting anybody, node by node."""
+        return unavailable(nodes, {**self.counts, NOT_HELPFUL: nodes - self.looked_into})
+
+
+class Preemption:
+    """The search for one pod. It looks, and changes nothing."""
+
+    def __init__(
+        self, pod: Pod, view: View, profile: Profile, cluster: Cluster, promised: Promised | None
+    ) -> None:
+        self._pod = pod
+        self._view = view
+        self._profile = profile
+        self._cluster = cluster
+        self._promised = promised
+        self._hypothesis = Hypothesis(pod, view, profile, cluster)
+
+    def search(self, curable: NodeMask) -> Outcome:
+        """The best eviction on one of the nodes where evicting could help."""
+        outcome = Outcome(looked_into=int(np.count_nonzero(curable)))
+        rows = np.flatnonzero(curable & self._has_victims())
+        outcome.counts[NO_VICTIMS] = outcome.looked_into - len(rows)
+        possible = self._possible(rows, outcome)
+        outcome.eviction = self._best(self._promising(possible), outcome)
+        return outcome
+
+    def _has_victims(self) -> NodeMask:
+        pods = self._cluster.columns.resource_index[PODS]
+        evictable = self._cluster.evictable(self._pod.priority)
+        found: NodeMask = evictable[pods, : self._cluster.columns.size] > 0
+        return found
+
+    def _possible(self, rows: Rows, outcome: Outcome) -> Rows:
+        """The rows where the pod would fit by what is taken, if everybody less important left."""
+        if not len(rows):
+            return rows
+        less = -self._cluster.evictable(self._pod.priority)
+        if self._promised:
+            less += self._promised.amounts
+        request = self._view.request
+        nodes = Nodes(self._cluster.columns, rows)
+        left = nodes.all()
+        with self._cluster.taking_more(less):
+            for index, rule in enumerate(self._profile.filters):
+                if self._hypothesis.needs_draft_for(index):
+                    break  # from here on only playing it through can tell
+                if index in self._profile.around:
+                    continue
+                refused = left & ~rule.allows(request, nodes)
+                if refused.any():
+                    left &= ~refused
+                    for reason in reasons_of(rule, request, nodes):
+                        outcome.counts[reason.text] += int((reason.where & refused).sum())
+        return rows[left]
+
+    def _promising(self, rows: Rows) -> Rows:
+        """Where few could have to go first; rows keep their order among equals."""
+        if len(rows) <= _PLAY_ALL:
+            return rows
+        pods = self._cluster.columns.resource_index[PODS]
+        evictable = self._cluster.evictable(self._pod.priority)[pods, rows]
+        return rows[np.argsort(evictable, kind="stable")]
+
+    def _best(self, rows: Rows, outcome: Outcome) -> Eviction | None:
+        best: Eviction | None = None
+        no_better = 0
+        for row in rows:
+            found = self._play(int(row), outcome)
+            if found is None:
+                continue
+            if best is None or _loss(found) < _loss(best):
+                best, no_better = found, 0
+            else:
+                no_better += 1
+            if len(rows) > _PLAY_ALL and no_better >= _NO_BETTER and not best.violations:
+                break
+        return best
+
+    def _play(self, row: int, outcome: Outcome) -> Eviction | None:
+        """Who would have to leave this node; None, and why, if that would not help."""
+        node = self._cluster.node_at(row).name
+        lesser = [
+            h for h in self._cluster.held_on(node) if h.pod.priority < self._pod.priority
+        ]  # fmt: skip
+        lesser.sort(key=lambda held: _importance(held.pod))
+        with self._cluster.draft(row) as draft:
+            for held in lesser:
+                draft.take(held)
+            refuser = self._hypothesis.refuser(row, draft)
+            if refuser != NOBODY:
+                texts, _ = self._hypothesis.reasons(refuser, row)
+                outcome.counts.update(texts)
+                return None
+            return self._reprieve(row, node, lesser, draft)
+
+    def _reprieve(
+        self, row: int, node: str, lesser: Sequence[Holding], draft: Draft
+    ) -> Eviction | None:
+        violating = _violating(lesser, self._cluster.budgets.values())
+        victims: list[Pod] = []
+        violations = 0
+        # Those whose budget is used up are the first to be let back in.
+        for held in sorted(lesser, key=lambda held: held.pod.uid not in violating):
+            draft.add(held)
+            if self._hypothesis.refuser(row, draft) != NOBODY:
+                draft.take(held)
+                victims.append(held.pod)
+                violations += held.pod.uid in violating
+        victims.sort(key=_importance)
+        return Eviction(node, tuple(victims), violations) if victims else None
+
+
+def ineligible(pod: Pod, cluster: Cluster, *, hopeless: bool) -> str:
+    """Why the pod may not evict anybody just now, or nothing.
+
+    `hopeless` says that evicting cannot help on the node that it is nominated for.
+    """
+    if not pod.preempts:
+        return NEVER
+    node = cluster.nominations.node_of(pod.uid) or pod.nominated
+    if node and not hopeless:
+        leaving = (p for p in cluster.pods_on(node) if p.priority < pod.priority and p.evicted)
+        if any(leaving):
+            return UNDER_WAY
+    return ""
+
+
+def _violating(held: Sequence[Holding], budgets: Iterable[Budget]) -> set[str]:
+    """Pods whose eviction, the most important first, would overdraw a budget."""
+    used: Counter[Budget] = Counter()
+    violating = set()
+    for pod in (h.pod for h in held):
+        for budget in budgets:
+            if budget.protects(pod):
+                used[budget] += 1
+                if used[budget] > budget.allowed:
+                    violating.add(pod.uid)
+    return violating
+
+
+def _importance(pod: Pod) -> tuple[int, str, str]:
+    """Sorts the most important first: by priority, then who has run longest."""
+    return -pod.priority, pod.started or _LAST, pod.key
+
+
+def _loss(eviction: Eviction) -> tuple[int, int, int, int, "_Latest"]:
+    """What the choice of a node is made by, the smaller the better."""
+    top = eviction.victims[0].priority
+    return (
+        eviction.violations,
+        top,
+        sum(victim.priority + 2**31 for victim in eviction.victims),
+        len(eviction.victims),
+        _Latest(min(v.started or _LAST for v in eviction.victims if v.priority == top)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Latest:
+    """A time that sorts before earlier ones."""
+
+    time: str
+
+    def __lt__(self, other: "_Latest") -> bool:
+        return self.time > other.time

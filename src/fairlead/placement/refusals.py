@@ -1,0 +1,121 @@
+"""Why no node would do: each node under the first rule that refused it."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fairlead.cluster.arrays import NodeMask
+from fairlead.cluster.aspects import EVERYTHING, Aspect
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.nodes import Nodes
+from fairlead.model.pods import Pod, PodRequest
+from fairlead.placement.hypothesis import NOBODY, Hypothesis
+from fairlead.placement.profile import Profile
+from fairlead.placement.promises import Promised, allowed_beside
+from fairlead.placement.views import View
+from fairlead.plugins.api import Filter, Narrows, reasons_of
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the rules said, and where evicting somebody could help."""
+
+    curable: NodeMask
+    counts: Counter[str] = field(default_factory=Counter)
+    refusers: dict[str, None] = field(default_factory=dict)
+    woken_by: Aspect = Aspect.PRESENCE
+
+    def blame(self, rule: Filter) -> None:
+        self.refusers[rule.name] = None
+        self.woken_by |= rule.reads
+
+    def count(
+        self, allowed: NodeMask, rows: NodeMask, filters: tuple[Filter, ...], request: PodRequest,
+        nodes: Nodes,
+    ) -> None:  # fmt: skip
+        """Adds the first refusal of each of the rows, by what each filter (first axis) allows."""
+        left = rows.copy()
+        for index, rule in enumerate(filters):
+            first = left & ~allowed[index]
+            left &= allowed[index]
+            if not first.any():
+                continue
+            self.blame(rule)
+            for reason in reasons_of(rule, request, nodes):
+                self.counts[reason.text] += int(np.count_nonzero(reason.where & first))
+                self.curable |= reason.curable & first
+
+
+def tally(
+    pod: Pod, view: View, profile: Profile, cluster: Cluster, promised: Promised | None
+) -> Tally:
+    """The refusals of a pod for which no node is left."""
+    nodes = cluster.nodes
+    found = Tally(nodes.none())
+    rows = nodes.present().copy()
+    for rule, outside in _outside(view.request, profile.filters, nodes):
+        found.counts[f"node(s) didn't satisfy plugin(s) [{rule.name}]"] += int(
+            (outside & rows).sum()
+        )
+        found.blame(rule)
+        rows &= ~outside
+    beside = nodes.none()
+    if promised:
+        beside[promised.rows] = rows[promised.rows]
+    found.count(view.allowed, rows & ~beside, profile.filters, view.request, nodes)
+    if promised:
+        _count_beside(found, beside, promised, pod, view, profile, cluster)
+    left = rows & view.left
+    if profile.picker and left.any():
+        found.counts[f"node(s) were passed over by {profile.picker.name}"] = int(left.sum())
+        found.woken_by = EVERYTHING  # a picker does not say what it reads
+    return found
+
+
+def _count_beside(
+    found: Tally, rows: NodeMask, promised: Promised, pod: Pod, view: View, profile: Profile,
+    cluster: Cluster,
+) -> None:  # fmt: skip
+    """Rows where room is promised to others: first with those there, then without."""
+    nodes, filters, request = cluster.nodes, profile.filters, view.request
+    hypothesis = Hypothesis(pod, view, profile, cluster)
+    if hypothesis.needs_draft:
+        for row in np.flatnonzero(rows):
+            _count_row(found, int(row), hypothesis, filters, cluster)
+        return
+    allowed = view.allowed.copy()
+    allowed[:, promised.rows] = allowed_beside(promised, promised.rows, view, profile, cluster)
+    with cluster.taking_more(promised.amounts):
+        found.count(allowed, rows, filters, request, nodes)
+    found.count(view.allowed, rows & allowed.all(axis=0), filters, request, nodes)
+
+
+def _count_row(
+    found: Tally, row: int, hypothesis: Hypothesis, filters: tuple[Filter, ...], cluster: Cluster
+) -> None:
+    with cluster.draft(row) as draft:
+        for held in hypothesis.promised_to(row):
+            draft.add(held)
+        index = hypothesis.first(row)
+        if index != NOBODY:
+            texts, curable = hypothesis.reasons(index, row)
+    if index == NOBODY:
+        index = hypothesis.first(row)
+        texts, curable = hypothesis.reasons(index, row) if index != NOBODY else ([], False)
+    if index != NOBODY:
+        found.blame(filters[index])
+        found.counts.update(texts)
+        found.curable[row] = curable
+
+
+def _outside(
+    request: PodRequest, filters: tuple[Filter, ...], nodes: Nodes
+) -> Iterator[tuple[Filter, NodeMask]]:
+    """Nodes that were out of the question before anybody looked at them."""
+    for rule in filters:
+        if isinstance(rule, Narrows):
+            narrowed = rule.narrowed(request, nodes)
+            if narrowed is not None and not narrowed.all():
+                yield rule, ~narrowed

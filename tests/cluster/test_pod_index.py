@@ -1,0 +1,98 @@
+"""Whatever is asked and whoever comes and goes, the counts equal a look at every pod."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairlead.cluster.pod_index import PodIndex, PodQuery
+from fairlead.model.pods import Pod, PodRequest
+from fairlead.model.selectors import LabelSelector, PodTerm, Requirement
+
+ROWS = 2
+NAMESPACES = st.sampled_from(["a", "b"])
+VALUES = st.sampled_from(["x", "y", ""])
+LABELS = st.dictionaries(st.sampled_from(["app", "tier"]), VALUES)
+OPERATORS = st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist"])
+LINES = st.builds(
+    Requirement,
+    st.sampled_from(["app", "tier"]),
+    OPERATORS,
+    st.lists(VALUES, min_size=1, max_size=3).map(tuple),
+)
+SELECTORS = st.lists(LINES, max_size=2).map(lambda lines: LabelSelector(tuple(lines)))
+TERMS = st.builds(
+    PodTerm,
+    st.just("zone"),
+    st.none() | SELECTORS,
+    st.lists(NAMESPACES, max_size=3).map(tuple),
+    st.none() | SELECTORS,
+)
+QUERIES = st.builds(PodQuery, st.lists(TERMS, max_size=2).map(tuple), st.booleans())
+PODS = st.builds(
+    Pod,
+    namespace=NAMESPACES,
+    name=st.just("p"),
+    uid=st.sampled_from(["1", "2", "3"]),
+    labels=LABELS,
+    deleting=st.booleans(),
+    request=st.builds(PodRequest, apart=st.lists(TERMS, max_size=2).map(tuple)),
+)
+STEPS = st.one_of(
+    st.tuples(st.just("ask"), QUERIES),
+    st.tuples(st.just("put"), st.tuples(st.integers(0, ROWS - 1), PODS)),
+    st.tuples(st.just("take"), st.sampled_from(["1", "2", "3"])),
+    st.tuples(st.just("namespace"), st.tuples(NAMESPACES, st.none() | LABELS)),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(STEPS, max_size=12), QUERIES, PODS)
+def test_counts_follow_the_pods(steps, last, newcomer) -> None:
+    index, asked, namespaces = PodIndex(ROWS), {last}, {}
+    for step, what in steps:
+        if step == "ask":
+            index.count(what)
+            asked.add(what)
+        elif step == "put":
+            index.put(*what)
+        elif step == "take":
+            index.take(what)
+        else:
+            index.put_namespace(*what)
+            namespaces[what[0]] = what[1] or {}
+    for query in asked:
+        assert index.count(query).tolist() == counted(query, index, namespaces)
+    found = dict(index.minding(newcomer.namespace, newcomer.labels))
+    wanted = minding(newcomer, index, namespaces)
+    assert {term: rows.tolist() for term, rows in found.items()} == wanted
+
+
+def counted(query: PodQuery, index: PodIndex, namespaces: dict) -> list[int]:
+    counts = [0] * ROWS
+    for row, pod in index.pods.values():
+        meant = all(means(term, pod, namespaces) for term in query.terms)
+        counts[row] += meant and (query.leaving_too or not pod.deleting)
+    return counts
+
+
+def minding(newcomer: Pod, index: PodIndex, namespaces: dict) -> dict[PodTerm, list[int]]:
+    held: dict[PodTerm, list[int]] = {}
+    for row, pod in index.pods.values():
+        for term in pod.request.apart:
+            if means(term, newcomer, namespaces):
+                held.setdefault(term, [0] * ROWS)[row] += 1
+    return held
+
+
+def means(term: PodTerm, pod: Pod, namespaces: dict) -> bool:
+    return term.means(pod.namespace, pod.labels, namespaces.get(pod.namespace, {}))
+
+
+def test_room_for_more_rows_keeps_what_was_counted() -> None:
+    index = PodIndex(1)
+    query = PodQuery((PodTerm("zone", LabelSelector(), ("a",)),))
+    index.count(query)
+    index.put(0, Pod("a", "p", "1"))
+    index.grow(3)
+    index.put(2, Pod("a", "q", "2"))
+    assert np.array_equal(index.count(query), [1, 0, 1])
