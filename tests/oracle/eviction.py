@@ -25,14 +25,14 @@ def _broken(budgets: Sequence[Object], pods: list[Object]) -> int:
     left = {b["metadata"]["name"]: b["status"]["disruptionsAllowed"] for b in budgets}
     broken = 0
     for pod in sorted(pods, key=lambda pod: (-pod["spec"].get("priority", 0), _start(pod))):
-        meant = [b["metadata"]["name"] for b in budgets if _means(b, pod)]
+        meant = [b["metadata"]["name"] for b in budgets if means(b, pod)]
         for name in meant:
             left[name] -= 1
         broken += any(left[name] < 0 for name in meant)
     return broken
 
 
-def _means(budget: Object, pod: Object) -> bool:
+def means(budget: Object, pod: Object) -> bool:
     return (
         budget["metadata"]["namespace"] == pod["metadata"]["namespace"]
         and bool(budget["spec"]["selector"])

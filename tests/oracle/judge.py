@@ -5,7 +5,8 @@ from collections.abc import Iterable
 
 from fairlead.apps import profiles
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import NamespaceSeen, NodeSeen, PodSeen
+from fairlead.engine.events import BudgetSeen, NamespaceSeen, NodeSeen, PodSeen
+from fairlead.kube.budgets import decode_budget
 from fairlead.kube.codec import decode_namespace, decode_node, decode_pod
 from fairlead.placement.explain import Explanation, explain
 from fairlead.placement.place import Placement
@@ -36,6 +37,8 @@ class Judge:
                 self._engine.handle(NodeSeen(decode_node(raw)), now=0.0)
             case "Pod":
                 self._engine.handle(PodSeen(decode_pod(raw)), now=0.0)
+            case "PodDisruptionBudget":
+                self._engine.handle(BudgetSeen(decode_budget(raw)), now=0.0)
             case "Namespace":
                 found = decode_namespace(raw)
                 self._engine.handle(NamespaceSeen(found.name, found.labels), now=0.0)

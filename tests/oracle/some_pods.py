@@ -16,7 +16,8 @@ from oracle.some_rules import (
     tolerations,
 )
 
-PRIORITIES = (-5, 0, 10, 100, 1000)
+_PRIORITIES = (-5, 0, 0, 10, 100, 1000)
+_PROBES_PRIORITIES = (-5, 0, 50, 100, 1000, 2000)
 _CPU = ("0", "100m", "500m", "1", "2", "0.0005")
 _MEMORY = ("0", "64Mi", "512Mi", "1Gi", "2G")
 #: What a probe may be about, and how often.
@@ -39,7 +40,7 @@ def bound_pods(draw: Draw, nodes: Sequence[str], features: Collection[str]) -> l
 
 
 def _bound(draw: Draw, name: str, nodes: Sequence[str], features: Collection[str]) -> Object:
-    pod = _pod(draw, name, features)
+    pod = _pod(draw, name)
     # Some pods are left from a node that is gone.
     pod["spec"]["nodeName"] = "gone" if draw.chance(0.02) else draw.one(nodes)
     if "affinity" in features and draw.chance(0.25):
@@ -50,6 +51,10 @@ def _bound(draw: Draw, name: str, nodes: Sequence[str], features: Collection[str
         pod["spec"]["containers"][0]["ports"] = host_ports(draw)
     if draw.chance(0.08):
         pod["metadata"]["deletionTimestamp"] = "soon"
+    if "preemption" in features:
+        pod["spec"]["priority"] = draw.one(_PRIORITIES)
+        if draw.chance(0.5):  # there has to be something to gain
+            _grow(draw, pod["spec"])
     _ask_for_the_pod(draw, pod["spec"])
     pod["status"] = _status(draw, pod)
     return pod
@@ -96,7 +101,7 @@ def _pending_resize(draw: Draw) -> Object:
 
 def probe(draw: Draw, name: str, nodes: Sequence[str], features: Collection[str]) -> Object:
     """A pod that asks, about one to three subjects."""
-    pod = _pod(draw, name, features)
+    pod = _pod(draw, name)
     spec = pod["spec"]
     weights = dict(_SUBJECTS)
     for feature, more in _SUBJECTS_OF.items():
@@ -104,8 +109,10 @@ def probe(draw: Draw, name: str, nodes: Sequence[str], features: Collection[str]
     for subject in dict.fromkeys(draw.weighted(weights) for _ in range(draw.randint(1, 3))):
         _ask(draw, subject, spec, nodes, features)
     _ask_for_the_pod(draw, spec)
-    if "preemption" in features and draw.chance(0.1):
-        spec["preemptionPolicy"] = "Never"
+    if "preemption" in features:
+        spec["priority"] = draw.one(_PROBES_PRIORITIES)
+        if draw.chance(0.1):
+            spec["preemptionPolicy"] = "Never"
     return pod
 
 
@@ -184,15 +191,13 @@ def _ask_for_the_pod(draw: Draw, spec: Object) -> None:
 # -- any pod -------------------------------------------------------------------------------------
 
 
-def _pod(draw: Draw, name: str, features: Collection[str]) -> Object:
+def _pod(draw: Draw, name: str) -> Object:
     spec: Object = {
         "schedulerName": "default-scheduler",
         "containers": [_container(draw, f"c{n}") for n in range(draw.weighted({1: 4, 2: 1}))],
     }
     if draw.chance(0.2):
         spec["initContainers"] = [_init(draw, f"i{n}") for n in range(draw.randint(1, 3))]
-    if "preemption" in features:
-        spec["priority"] = draw.one(PRIORITIES)
     labels = some_labels(draw, POD_WORDS, 0.7)
     metadata = {"name": name, "namespace": _namespace(draw), "labels": labels}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
