@@ -1,8 +1,8 @@
 """What a scheduler made of a pod."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from oracle.api import Api, Key
+from oracle.api import Api, Key, refusal
 from oracle.case import Object
 
 _CONDITION_FIELDS = ("type", "status", "reason", "message", "observedGeneration")
@@ -45,21 +45,28 @@ def answer(api: Api, key: Key) -> Answer | None:
     if node := pod["spec"].get("nodeName"):
         return Answer(node)
     nominated = pod.get("status", {}).get("nominatedNodeName", "")
-    condition = _refusal(pod)
-    if nominated and not condition:
+    if nominated and not refusal(pod):
         return Answer(nominated, waits=True)
-    failures = api.failures.get(key)
-    if not condition or not failures:
+    return _refused(api, key)
+
+
+def made_room(api: Api, key: Key, node: str) -> Answer | None:
+    """The answer before a pod was bound, if it was refused first.
+
+    Some rules let a pod in as soon as the victims have been told to go, and a scheduler that
+    notices binds it at once.
+    """
+    told = _refused(api, key)
+    return told and replace(told, nominated=told.nominated or node)
+
+
+def _refused(api: Api, key: Key) -> Answer | None:
+    pod, failures = api.refused.get(key), api.failures.get(key)
+    if not pod or not failures:
         return None
+    condition = {field: (refusal(pod) or {}).get(field) for field in _CONDITION_FIELDS}
     event = {field: failures[0].get(field) for field in _EVENT_FIELDS}
-    return Answer("", False, condition, event, nominated)
-
-
-def _refusal(pod: Object) -> dict[str, object]:
-    for condition in pod.get("status", {}).get("conditions", ()):
-        if condition["type"] == "PodScheduled" and condition.get("message"):
-            return {field: condition.get(field) for field in _CONDITION_FIELDS}
-    return {}
+    return Answer("", False, condition, event, pod["status"].get("nominatedNodeName", ""))
 
 
 def victims(api: Api, staying: list[Object]) -> tuple[Key, ...]:

@@ -31,6 +31,8 @@ class Api:
     def __init__(self, kubeconfig: str) -> None:
         self._client = Client(load_access(kubeconfig))
         self.pods: dict[Key, Object] = {}
+        #: Pods that were refused, as they were then: some are bound a moment later.
+        self.refused: dict[Key, Object] = {}
         #: FailedScheduling events about each pod, the oldest first.
         self.failures: dict[Key, list[Object]] = {}
         self._changed = asyncio.Event()
@@ -110,6 +112,7 @@ class Api:
             )
         )
         self.failures.clear()
+        self.refused.clear()
 
     async def _let_go(self, thing: Object) -> None:
         path = f"{BY_NAME[thing['kind']].path(thing)}/{thing['metadata']['name']}"
@@ -176,13 +179,21 @@ class Api:
         key = pod["metadata"]["namespace"], pod["metadata"]["name"]
         if change == "DELETED":
             self.pods.pop(key, None)
-        else:
-            self.pods[key] = pod
+            return
+        self.pods[key] = pod
+        if refusal(pod):
+            self.refused[key] = pod
 
     def _see_event(self, change: str, event: Object) -> None:
         about = event["regarding"]
         if change == "ADDED" and event["reason"] == "FailedScheduling":
             self.failures.setdefault((about["namespace"], about["name"]), []).append(event)
+
+
+def refusal(pod: Object) -> Object | None:
+    """The condition that says why the pod waits, if a scheduler wrote one."""
+    conditions = pod.get("status", {}).get("conditions", ())
+    return next((c for c in conditions if c["type"] == "PodScheduled" and c.get("message")), None)
 
 
 async def _some_at_once(work: Callable[[Object], Any], bodies: list[Object]) -> list[Object]:

@@ -22,7 +22,7 @@ from fairlead.placement.explain import Explanation
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import fairlead
 from oracle import exceptions
-from oracle.answers import Answer, answer, victims
+from oracle.answers import Answer, answer, made_room, victims
 from oracle.api import Api, together
 from oracle.case import Case, Object, copied
 from oracle.compare import Difference, difference
@@ -175,10 +175,13 @@ def _start_plane(assets: Path, folder: Path) -> ControlPlane:
 async def _answer(side: Api, pod: Object, staying: list[Object]) -> Answer:
     key = pod["metadata"]["namespace"], pod["metadata"]["name"]
     found: Any = await side.until(lambda: answer(side, key), _ANSWER_S)
-    if not found or not found.nominated:
-        return found or Answer()
-    await side.quiet(_QUIET_S)  # victims are told to go one after another
-    return replace(answer(side, key) or found, victims=victims(side, staying))
+    if found and found.nominated:
+        await side.quiet(_QUIET_S)  # victims are told to go one after another
+        found = answer(side, key) or found
+    gone = victims(side, staying)
+    if found and found.node and gone:
+        found = made_room(side, key, found.node) or found
+    return replace(found or Answer(), victims=gone)
 
 
 async def _put_back(side: Api, told: Answer, case: Case) -> None:
