@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
+from oracle.branches_beyond import FEATURES, IMAGES, PREEMPTION, SCORES, VOLUMES
 from oracle.case import Object, labels_of
-from oracle.eviction import means
 from oracle.seen import APART, NEAR, Seen, leaving
 from oracle.some_nodes import GPU, UNSCHEDULABLE, WIDGET
 
@@ -198,51 +198,14 @@ SPREAD: Branches = {
 }
 
 
-def _on_nominated(seen: Seen) -> list[Object]:
-    """Pods of less importance where room is made."""
-    own = seen.spec.get("priority", 0)
-    return [
-        pod
-        for pod in seen.bound
-        if pod["spec"]["nodeName"] == seen.theirs.nominated and pod["spec"].get("priority", 0) < own
-    ]
-
-
-def _budgeted(seen: Seen) -> bool:
-    budgets = seen.case.of_kind("PodDisruptionBudget")
-    return any(means(budget, pod) for pod in _on_nominated(seen) for budget in budgets)
-
-
-def _gains_nothing(seen: Seen) -> bool:
-    """Evicting everybody less important would still not do, somewhere."""
-    told = seen.theirs.message.partition(" preemption: ")[2]
-    return any(word in told for word in ("Insufficient", "rules", "constraints", "ports"))
-
-
-def _makes_room_for(text: str) -> Callable[[Seen], object]:
-    return lambda s: s.theirs.nominated and s.says(text)
-
-
-PREEMPTION: Branches = {
-    "eviction: makes room": lambda s: s.theirs.nominated,
-    "eviction: several victims": lambda s: len(s.theirs.victims) > 1,
-    "eviction: some are spared": lambda s: len(_on_nominated(s)) > len(s.theirs.victims) > 0,
-    "eviction: of resources": _makes_room_for("Insufficient"),
-    "eviction: of a pod's place": _makes_room_for("Too many pods"),
-    "eviction: of ports": _makes_room_for("ports"),
-    "eviction: of pods that must not be near": _makes_room_for("anti-affinity"),
-    "eviction: of spread pods": _makes_room_for("spread constraints"),
-    "eviction: under a budget": _budgeted,
-    "eviction: beside a pod that leaves": lambda s: any(leaving(p) for p in _on_nominated(s)),
-    "eviction: never": lambda s: s.says("preemptionPolicy=Never"),
-    "eviction: nobody less important": lambda s: s.says("No preemption victims found"),
-    "eviction: would not be enough": _gains_nothing,
-}
-
 BRANCHES: Mapping[str, Branches] = {
     "node": NODE,
     "names": NAMES,
     "affinity": AFFINITY,
     "spread": SPREAD,
+    "scores": SCORES,
+    "images": IMAGES,
+    "features": FEATURES,
+    "volumes": VOLUMES,
     "preemption": PREEMPTION,
 }

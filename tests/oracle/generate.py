@@ -26,17 +26,20 @@ def generate(seed: int, features: Collection[str] = FEATURES) -> Case:
     cluster = nodes(draw, features)
     names = [node["metadata"]["name"] for node in cluster]
     bound = bound_pods(draw, names, features)
-    probes = [probe(draw, f"probe-{number}", names, features) for number in range(PROBES)]
+    # Pods with volumes ask for little else, or few would get as far as their volumes.
+    stores = "volumes" in features and draw.chance(0.4)
+    most = 1 if stores else 3
+    probes = [probe(draw, f"probe-{n}", names, features, most) for n in range(PROBES)]
     more = []
     if "scores" in features:
         more += owners(draw)
         for pod in probes:
             if draw.chance(0.3):
                 adopt(draw, pod, more)
-    if "volumes" in features and draw.chance(0.4):
+    if stores:
         more += storage(draw, names)
         for pod in (*bound, *probes):
-            if draw.chance(0.5 if pod in probes else 0.15):
+            if draw.chance(0.8 if pod in probes else 0.2):
                 use_volumes(draw, pod, more)
     if "preemption" in features:
         more += budgets(draw, bound)

@@ -99,14 +99,16 @@ def _pending_resize(draw: Draw) -> Object:
 # -- probes --------------------------------------------------------------------------------------
 
 
-def probe(draw: Draw, name: str, nodes: Sequence[str], features: Collection[str]) -> Object:
-    """A pod that asks, about one to three subjects."""
+def probe(
+    draw: Draw, name: str, nodes: Sequence[str], features: Collection[str], most: int
+) -> Object:
+    """A pod that asks, about one to `most` subjects."""
     pod = _pod(draw, name)
     spec = pod["spec"]
     weights = dict(_SUBJECTS)
     for feature, more in _SUBJECTS_OF.items():
         weights |= more if feature in features else {}
-    for subject in dict.fromkeys(draw.weighted(weights) for _ in range(draw.randint(1, 3))):
+    for subject in dict.fromkeys(draw.weighted(weights) for _ in range(draw.randint(1, most))):
         _ask(draw, subject, spec, nodes, features)
     _ask_for_the_pod(draw, spec)
     if "preemption" in features:
