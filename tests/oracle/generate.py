@@ -39,7 +39,7 @@ def generate(seed: int, features: Collection[str] = FEATURES) -> Case:
     if stores:
         more += storage(draw, names)
         for pod in (*bound, *probes):
-            if draw.chance(0.8 if pod in probes else 0.2):
+            if draw.chance(0.8 if pod in probes else 0.3):
                 use_volumes(draw, pod, more)
     if "preemption" in features:
         more += budgets(draw, bound)

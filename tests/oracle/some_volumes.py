@@ -49,7 +49,7 @@ def use_volumes(draw: Draw, pod: Object, things: Sequence[Object]) -> None:
 
 
 def _source(draw: Draw, claims: Sequence[str]) -> Object:
-    what = draw.weighted({"claim": 14, "missing": 1, "disk": 3, "ephemeral": 1})
+    what = draw.weighted({"claim": 16, "missing": 0.5, "disk": 5, "ephemeral": 0.5})
     if what == "claim" and claims:
         return {"persistentVolumeClaim": {"claimName": draw.one(claims)}}
     if what == "ephemeral":
@@ -137,7 +137,7 @@ def _volume(draw: Draw, name: str, nodes: Sequence[str]) -> Object:
     spec: Object = {
         "capacity": {"storage": draw.one(_SIZES)},
         "accessModes": draw.one((["ReadWriteOnce"], ["ReadWriteOnce", "ReadOnlyMany"])),
-        "storageClassName": draw.one((LOCAL, LATER, NOW)),
+        "storageClassName": draw.one((LOCAL, LOCAL, LATER, NOW)),
         "csi": {"driver": DRIVER, "volumeHandle": name},
         "persistentVolumeReclaimPolicy": "Retain",
     }
@@ -146,7 +146,7 @@ def _volume(draw: Draw, name: str, nodes: Sequence[str]) -> Object:
         key, values = draw.one(((ZONE, ("z1", "z2", "z3")), (HOST, (*nodes, "n0"))))
         line = {"key": key, "operator": "In", "values": [draw.one(values)]}
         spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [line]}]}}
-    if draw.chance(0.3):
+    if draw.chance(0.2):
         labels[ZONE] = draw.one(("z1", "z2", "z1__z2"))
     if draw.chance(0.4):
         labels["speed"] = draw.one(("fast", "slow"))
@@ -157,12 +157,12 @@ def _claim(draw: Draw, name: str, volumes: Sequence[Object], nodes: Sequence[str
     mode = draw.weighted({"ReadWriteOnce": 6, "ReadWriteOncePod": 2, "ReadOnlyMany": 1})
     spec: Object = {
         "accessModes": [mode],
-        "resources": {"requests": {"storage": draw.one(_SIZES)}},
-        "storageClassName": draw.weighted({LATER: 4, LOCAL: 4, NOW: 1, "unheard-of": 0.5}),
+        "resources": {"requests": {"storage": draw.one(("1Gi", "1Gi", "5Gi", "20Gi"))}},
+        "storageClassName": draw.weighted({LATER: 5, LOCAL: 5, NOW: 0.7, "unheard-of": 0.3}),
     }
     claim = _object("PersistentVolumeClaim", name, namespace=draw.one(NAMESPACES[:2]), spec=spec)
     state = draw.weighted(
-        {"bound": 6, "waits": 6, "selected": 1, "lost": 1, "leaves": 1, "gone": 1}
+        {"bound": 6, "waits": 9, "selected": 1, "lost": 0.4, "leaves": 0.4, "gone": 0.4}
     )
     match state:
         case "bound":
