@@ -36,7 +36,22 @@ def bound_pods(draw: Draw, nodes: Sequence[str], features: Collection[str]) -> l
     if not nodes:
         return []
     count = draw.randint(0, draw.one((4, 12, 25)))
-    return [_bound(draw, f"there-{number}", nodes, features) for number in range(count)]
+    pods = [_bound(draw, f"there-{number}", nodes, features) for number in range(count)]
+    _part_ports(pods)
+    return pods
+
+
+def _part_ports(pods: Sequence[Object]) -> None:
+    """No node has a host port twice: kube-scheduler forgets both when one of the two goes."""
+    taken: set[tuple[str, int]] = set()
+    for pod in pods:
+        spec = pod["spec"]
+        for container in (*spec["containers"], *spec.get("initContainers", ())):
+            for port in container.get("ports", ()):
+                place = spec["nodeName"], port["hostPort"]
+                if place in taken:
+                    del port["hostPort"]
+                taken.add(place)
 
 
 def _bound(draw: Draw, name: str, nodes: Sequence[str], features: Collection[str]) -> Object:
