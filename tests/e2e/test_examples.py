@@ -40,6 +40,7 @@ SESSIONS: Mapping[str, Mapping[str, dict[str, Any]]] = {
     "examples/02-own-picker": LARGE_AND_SMALL,
     "examples/03-own-score": {"gpu-a": gpus(4), "gpu-b": gpus(8, labels=H100)},
     "examples/04-two-profiles": LARGE_AND_SMALL,
+    "examples/05-from-kube-scheduler": LARGE_AND_SMALL,
 }
 
 

@@ -36,7 +36,11 @@ SchedulerName = Annotated[
 ProfileName = Annotated[
     str | None, typer.Option(help="Built-in profile that serves the name; any can serve any.")
 ]
-ConfigFile = Annotated[Path | None, typer.Option("--config", help="Configuration file (YAML).")]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", help="Configuration file (YAML), ours or kube-scheduler's."),
+]
+Output = Annotated[str, typer.Option("--output", "-o", help="text or json.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -79,19 +83,35 @@ def explain(
     scheduler_name: SchedulerName = None,
     profile: ProfileName = None,
     config: ConfigFile = None,
-    output: Annotated[str, typer.Option("--output", "-o", help="text or json.")] = "text",
+    output: Output = "text",
 ) -> None:
     """Say why a pod is not placed, node by node, from the live cluster."""
     from fairlead.apps import explain as explaining
 
-    if output not in ("text", "json"):
-        raise typer.BadParameter("choose text or json", param_hint="--output")
+    _refuse_other_outputs(output)
     namespace, slash, name = pod.rpartition("/")
     if not name or "/" in namespace or (slash and not namespace):
         raise typer.BadParameter("write NAMESPACE/POD, or POD alone", param_hint="POD")
     options = Options(kubeconfig, context, scheduler_name, profile, config)
     answer = asyncio.run(explaining.explain_pod(options, namespace, name))
     explaining.show(answer, output, sys.stdout)
+
+
+@app.command("check-config")
+def check_config(
+    file: Annotated[Path, typer.Argument(metavar="FILE")],
+    output: Output = "text",
+) -> None:
+    """Say what Fairlead makes of a configuration, ours or a KubeSchedulerConfiguration.
+
+    Ends with status 1 if `fairlead run --config FILE` would not start with it.
+    """
+    from fairlead.apps import check_config as checking
+
+    _refuse_other_outputs(output)
+    report = checking.check(file)
+    checking.show(report, output, sys.stdout)
+    raise typer.Exit(0 if report.ok else 1)
 
 
 @app.command()
@@ -130,6 +150,11 @@ def up(
         nodes, workload, speed, kubeconfig_out, port, headless, lasts, real, state
     )
     raise typer.Exit(upping.up(options))
+
+
+def _refuse_other_outputs(output: str) -> None:
+    if output not in ("text", "json"):
+        raise typer.BadParameter("choose text or json", param_hint="--output")
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import signal
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import structlog
 from fairlead import __version__
 from fairlead.apps import config as configs
 from fairlead.apps import health, plugin_files, profiles
+from fairlead.apps.findings import Finding, Translation
 from fairlead.apps.scheduler import Scheduler
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
@@ -47,17 +48,44 @@ class Plan:
     address: str
     port: int
     max_binds_in_flight: int
+    #: What the file says without effect.
+    notes: Sequence[Finding] = ()
 
 
 def plan(options: Options) -> Plan:
     """Options win over the file, the file over the defaults."""
+    registry = plugin_files.installed()
+    if options.config:
+        from fairlead.apps import kube_scheduler
+
+        moved = kube_scheduler.read(options.config, registry)
+        if moved is not None:
+            return _plan_moved(options, moved)
     config = configs.read(options.config) if options.config else configs.Config()
     served = _served(options, config)
     return Plan(
-        profiles=configs.build_profiles(served, plugin_files.installed(), options.config),
+        profiles=configs.build_profiles(served, registry, options.config),
         address=options.address or config.address or DEFAULT_ADDRESS,
         port=next(p for p in (options.port, config.port, DEFAULT_PORT) if p is not None),
         max_binds_in_flight=config.max_binds_in_flight,
+    )
+
+
+def _plan_moved(options: Options, moved: Translation) -> Plan:
+    """What a KubeSchedulerConfiguration asks for, if all of it can be honoured."""
+    if moved.problems:
+        more = len(moved.problems) - 1
+        rest = f" (and {more} more: `fairlead check-config {options.config}`)" if more else ""
+        raise ConfigError(f"{options.config}: {moved.problems[0]}{rest}")
+    if options.profile is not None:
+        raise ConfigError(f"{options.config} has profiles of its own; leave out --profile")
+    names = _named_by_file(options.scheduler_name, list(moved.profiles))
+    return Plan(
+        profiles={name: moved.profiles[name] for name in names},
+        address=options.address or DEFAULT_ADDRESS,
+        port=DEFAULT_PORT if options.port is None else options.port,
+        max_binds_in_flight=configs.Config().max_binds_in_flight,
+        notes=moved.notes,
     )
 
 
@@ -65,7 +93,13 @@ def _served(options: Options, config: configs.Config) -> list[configs.ProfileCon
     """A name given by the user is served alone, by the profile asked for or the one so called."""
     name, profile = options.scheduler_name, options.profile
     if config.profiles and not (name and profile):
-        return _served_by_file(name, profile, config)
+        if profile is not None:
+            raise ConfigError(
+                "the configuration says which profile serves which name; "
+                "leave out --profile, or give --scheduler-name with it"
+            )
+        chosen = _named_by_file(name, [p.scheduler_name for p in config.profiles])
+        return [p for p in config.profiles if p.scheduler_name in chosen]
     if name is None and profile is None:
         return [configs.ProfileConfig(n, n) for n in profiles.SERVED_BY_DEFAULT]
     if profile is None:
@@ -74,24 +108,21 @@ def _served(options: Options, config: configs.Config) -> list[configs.ProfileCon
     return [configs.ProfileConfig(name or profile, profile)]
 
 
-def _served_by_file(
-    name: str | None, profile: str | None, config: configs.Config
-) -> list[configs.ProfileConfig]:
-    if profile is not None:
-        raise ConfigError(
-            "the configuration says which profile serves which name; "
-            "leave out --profile, or give --scheduler-name with it"
-        )
-    chosen = [p for p in config.profiles if name in (None, p.scheduler_name)]
-    if not chosen:
-        there = ", ".join(p.scheduler_name for p in config.profiles)
+def _named_by_file(name: str | None, names: Sequence[str]) -> Sequence[str]:
+    """Of the scheduler names in the file, those to serve."""
+    if name is None:
+        return names
+    if name not in names:
+        there = ", ".join(names)
         raise ConfigError(f"the configuration serves {there}, and not {name!r}; add it there")
-    return chosen
+    return [name]
 
 
 def run(options: Options) -> None:
     """Schedules until SIGINT or SIGTERM, then stops cleanly."""
     prepared = plan(options)
+    for note in prepared.notes:
+        log.info("configuration note", key=note.key, note=note.text)
     # Pods and nodes live long and make no cycles: looking through all of them for garbage, every
     # few hundred new objects, would cost more than scheduling them.
     gc.freeze()

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import yaml
@@ -33,14 +33,24 @@ def read(path: Path, what: str, parse: Callable[[str], T]) -> T:
 
 def convert(text: str, kind: type[T], reword: Callable[[str], str]) -> T:
     """The text as a value of this type. `reword` makes msgspec's complaints ours."""
+    return shaped(load(text), kind, reword)
+
+
+def load(text: str) -> Any:
+    """The text as plain data; nothing at all is an empty mapping."""
     if len(text) > LARGEST_FILE:
         raise ConfigError("the file is larger than 1 MiB, and none of its kind needs to be")
     try:
         found = yaml.load(text, Loader=_NoAliases)  # noqa: S506 - a SafeLoader, made stricter
     except yaml.YAMLError as error:
         raise ConfigError(f"this is not YAML: {' '.join(str(error).split())}") from error
+    return {} if found is None else found
+
+
+def shaped(found: Any, kind: type[T], reword: Callable[[str], str]) -> T:
+    """Plain data as a value of this type."""
     try:
-        return msgspec.convert({} if found is None else found, kind)
+        return msgspec.convert(found, kind)
     except msgspec.ValidationError as error:
         raise ConfigError(reword(str(error))) from error
 

@@ -1,0 +1,98 @@
+"""`fairlead check-config`: what `fairlead run --config FILE` would make of the file."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+import msgspec
+
+from fairlead.apps import kube_scheduler, plugin_files
+from fairlead.apps.findings import Finding
+from fairlead.apps.kube_scheduler.format import KIND
+from fairlead.apps.run import Options, plan
+from fairlead.model.errors import ConfigError
+from fairlead.placement.profile import Profile
+from fairlead.plugins.api import Plugin
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Profiles as plain data, and what there is to say about the file."""
+
+    file: str
+    kind: str
+    profiles: Sequence[dict[str, Any]] = ()
+    problems: Sequence[Finding] = ()
+    notes: Sequence[Finding] = ()
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+def check(file: Path) -> Report:
+    try:
+        moved = kube_scheduler.read(file, plugin_files.installed())
+        if moved is None:
+            profiles = plan(Options(config=file)).profiles
+            return Report(str(file), "SchedulerConfiguration", _described(profiles))
+    except ConfigError as error:
+        text = str(error).removeprefix(f"{file}: ")
+        return Report(str(file), "unreadable", problems=[Finding("", text)])
+    return Report(str(file), KIND, _described(moved.profiles), moved.problems, moved.notes)
+
+
+def _described(profiles: Mapping[str, Profile]) -> list[dict[str, Any]]:
+    return [_profile(name, profile) for name, profile in profiles.items()]
+
+
+def _profile(name: str, profile: Profile) -> dict[str, Any]:
+    return {
+        "schedulerName": name,
+        "filters": [_plugin(rule) for rule in profile.filters],
+        "scores": [{**_plugin(score), "weight": weight} for score, weight in profile.scores],
+        "picker": _plugin(profile.picker) if profile.picker else None,
+        "preempts": profile.preempts,
+    }
+
+
+def _plugin(plugin: Plugin) -> dict[str, Any]:
+    names: list[str] = [f.name for f in fields(plugin)] if is_dataclass(plugin) else []
+    options = {name: getattr(plugin, name) for name in names}
+    plain = msgspec.json.decode(msgspec.json.encode(options, enc_hook=str))
+    return {"plugin": plugin.name, "options": plain}
+
+
+def show(report: Report, output: str, out: TextIO) -> None:
+    if output == "json":
+        out.write(json.dumps({"ok": report.ok, **asdict(report)}, indent=2) + "\n")
+        return
+    out.writelines(f"{line}\n" for line in _lines(report))
+
+
+def _lines(report: Report) -> Iterator[str]:
+    for profile in report.profiles:
+        yield f"pods of {profile['schedulerName']}"
+        yield f"  filters: {', '.join(_named(rule) for rule in profile['filters'])}"
+        weighed = (f"{_named(score)} × {score['weight']:g}" for score in profile["scores"])
+        yield f"  scores: {', '.join(weighed) or 'none'}"
+        if profile["picker"]:
+            yield f"  picker: {_named(profile['picker'])}"
+        yield f"  preemption: {'yes' if profile['preempts'] else 'no'}"
+    yield from (f"note: {note}" for note in report.notes)
+    yield from (f"problem: {problem}" for problem in report.problems)
+    yield f"{report.file}: {_verdict(report)}"
+
+
+def _verdict(report: Report) -> str:
+    if report.ok:
+        return f"fine; `fairlead run --config {report.file}` serves it"
+    return f"{len(report.problems)} to mend before Fairlead can serve it"
+
+
+def _named(plugin: dict[str, Any]) -> str:
+    options = {name: value for name, value in plugin["options"].items() if value}
+    shown = ", ".join(f"{name}={json.dumps(value)}" for name, value in options.items())
+    return f"{plugin['plugin']}({shown})" if shown else str(plugin["plugin"])

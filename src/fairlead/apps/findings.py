@@ -1,0 +1,28 @@
+"""What there is to say about a file: a key, and a sentence that tells what to do about it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fairlead.placement.profile import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """About one key, written as a path such as `profiles[0].plugins.score.enabled[1]`."""
+
+    key: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.text}" if self.key else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """Another scheduler's configuration in our terms: profiles by scheduler name, as far as
+    they could be made, what cannot be honoured, and what has no effect.
+    """
+
+    profiles: Mapping[str, Profile]
+    problems: list[Finding] = field(default_factory=list)
+    notes: list[Finding] = field(default_factory=list)

@@ -1,0 +1,162 @@
+"""The arguments of kube-scheduler's plugins (`pluginConfig`), typed, with its defaults."""
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from fairlead.apps.kube_scheduler.format import Int32, Strict, last_key
+
+
+class Args(Strict):
+    """Every plugin's arguments may repeat their version and kind."""
+
+    api_version: str | UnsetType = UNSET
+    kind: str | UnsetType = UNSET
+
+
+class DefaultPreemption(Args):
+    min_candidate_nodes_percentage: Int32 = 10
+    min_candidate_nodes_absolute: Int32 = 100
+
+
+class DynamicResources(Args):
+    filter_timeout: str = "10s"
+    binding_timeout: str = "10m0s"
+
+
+class InterPodAffinity(Args):
+    hard_pod_affinity_weight: Int32 = 1
+    ignore_preferred_terms_of_existing_pods: bool = False
+
+
+class NodeRequirement(Strict):
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class NodeTerm(Strict, omit_defaults=True):
+    match_expressions: tuple[NodeRequirement, ...] = ()
+    match_fields: tuple[NodeRequirement, ...] = ()
+
+
+class NodeSelector(Strict):
+    node_selector_terms: tuple[NodeTerm, ...] = ()
+
+
+class PreferredTerm(Strict):
+    weight: Int32 = 0
+    preference: NodeTerm = msgspec.field(default_factory=NodeTerm)
+
+
+class Affinity(Strict, omit_defaults=True):
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: tuple[PreferredTerm, ...] = ()
+
+
+class NodeAffinity(Args):
+    added_affinity: Affinity | UnsetType = UNSET
+
+
+class Resource(Strict):
+    name: str = ""
+    weight: int = 1
+
+    def __post_init__(self) -> None:
+        # A weight of 0 is one that nobody has chosen.
+        self.weight = self.weight or 1
+
+
+def _cpu_and_memory() -> tuple[Resource, ...]:
+    return Resource("cpu"), Resource("memory")
+
+
+class NodeResourcesBalancedAllocation(Args):
+    resources: tuple[Resource, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.resources = self.resources or _cpu_and_memory()
+
+
+class ShapePoint(Strict):
+    utilization: Int32 = 0
+    score: Int32 = 0
+
+
+class Ratio(Strict):
+    shape: tuple[ShapePoint, ...] = ()
+
+
+class ScoringStrategy(Strict):
+    type: str = ""
+    resources: tuple[Resource, ...] = ()
+    requested_to_capacity_ratio: Ratio | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        self.resources = self.resources or _cpu_and_memory()
+
+
+class NodeResourcesFit(Args):
+    ignored_resources: tuple[str, ...] | UnsetType = UNSET
+    ignored_resource_groups: tuple[str, ...] | UnsetType = UNSET
+    scoring_strategy: ScoringStrategy = msgspec.field(
+        default_factory=lambda: ScoringStrategy("LeastAllocated")
+    )
+
+
+class SpreadConstraint(Strict):
+    max_skew: Int32 = 0
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
+    label_selector: dict[str, Any] | UnsetType = UNSET
+    min_domains: Int32 | UnsetType = UNSET
+    node_affinity_policy: str | UnsetType = UNSET
+    node_taints_policy: str | UnsetType = UNSET
+    match_label_keys: tuple[str, ...] | UnsetType = UNSET
+
+
+class PodTopologySpread(Args):
+    default_constraints: tuple[SpreadConstraint, ...] | UnsetType = UNSET
+    defaulting_type: str = "System"
+
+
+class VolumeBinding(Args):
+    bind_timeout_seconds: int = 600
+    shape: tuple[ShapePoint, ...] | UnsetType = UNSET
+
+
+KINDS: dict[str, type[Args]] = {
+    kind.__name__: kind
+    for kind in (
+        DefaultPreemption,
+        DynamicResources,
+        InterPodAffinity,
+        NodeAffinity,
+        NodeResourcesBalancedAllocation,
+        NodeResourcesFit,
+        PodTopologySpread,
+        VolumeBinding,
+    )
+}
+
+_INNER: dict[str, type[msgspec.Struct]] = {
+    "addedAffinity": Affinity,
+    "requiredDuringSchedulingIgnoredDuringExecution": NodeSelector,
+    "nodeSelectorTerms": NodeTerm,
+    "preferredDuringSchedulingIgnoredDuringExecution": PreferredTerm,
+    "preference": NodeTerm,
+    "matchExpressions": NodeRequirement,
+    "matchFields": NodeRequirement,
+    "resources": Resource,
+    "shape": ShapePoint,
+    "requestedToCapacityRatio": Ratio,
+    "scoringStrategy": ScoringStrategy,
+    "defaultConstraints": SpreadConstraint,
+}
+
+
+def keys_at(plugin: str, path: str) -> tuple[str, ...]:
+    """The keys known at a place in a plugin's arguments."""
+    place = last_key(path)
+    return _INNER.get(place, KINDS[plugin]).__struct_encode_fields__

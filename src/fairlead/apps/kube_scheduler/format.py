@@ -1,0 +1,169 @@
+"""The format `kubescheduler.config.k8s.io/v1`, typed. A key that it does not have is an error.
+
+A null means the same as leaving the key out, as for kube-scheduler; `without_nulls` sees to it.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+API_GROUP = "kubescheduler.config.k8s.io"
+API_VERSION = f"{API_GROUP}/v1"
+KIND = "KubeSchedulerConfiguration"
+
+Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), lt=1 << 31)]
+
+
+class Strict(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """Keys in camel case, and no others."""
+
+
+class Enabled(Strict):
+    name: str
+    weight: Int32 = 0
+
+
+class PluginSet(Strict):
+    enabled: tuple[Enabled, ...] = ()
+    disabled: tuple[Enabled, ...] = ()
+
+
+class Plugins(Strict):
+    pre_enqueue: PluginSet = msgspec.field(default_factory=PluginSet)
+    queue_sort: PluginSet = msgspec.field(default_factory=PluginSet)
+    pre_filter: PluginSet = msgspec.field(default_factory=PluginSet)
+    filter: PluginSet = msgspec.field(default_factory=PluginSet)
+    post_filter: PluginSet = msgspec.field(default_factory=PluginSet)
+    pre_score: PluginSet = msgspec.field(default_factory=PluginSet)
+    score: PluginSet = msgspec.field(default_factory=PluginSet)
+    reserve: PluginSet = msgspec.field(default_factory=PluginSet)
+    permit: PluginSet = msgspec.field(default_factory=PluginSet)
+    pre_bind: PluginSet = msgspec.field(default_factory=PluginSet)
+    bind: PluginSet = msgspec.field(default_factory=PluginSet)
+    post_bind: PluginSet = msgspec.field(default_factory=PluginSet)
+    placement_generate: PluginSet = msgspec.field(default_factory=PluginSet)
+    placement_score: PluginSet = msgspec.field(default_factory=PluginSet)
+    multi_point: PluginSet = msgspec.field(default_factory=PluginSet)
+
+    def by_point(self) -> Iterator[tuple[str, PluginSet]]:
+        """Every extension point as it is spelt in the file, multiPoint among them."""
+        for attribute, key in zip(
+            self.__struct_fields__, self.__struct_encode_fields__, strict=True
+        ):
+            yield key, getattr(self, attribute)
+
+
+class PluginConfig(Strict):
+    name: str
+    args: dict[str, Any] = {}
+
+
+class Profile(Strict):
+    scheduler_name: str | None = None
+    percentage_of_nodes_to_score: Int32 | None = None
+    plugins: Plugins = msgspec.field(default_factory=Plugins)
+    plugin_config: tuple[PluginConfig, ...] = ()
+
+
+class ManagedResource(Strict):
+    name: str = ""
+    ignored_by_scheduler: bool = False
+
+
+class ExtenderTLS(Strict):
+    insecure: bool = False
+    server_name: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    ca_file: str = msgspec.field(default="", name="caFile")
+    cert_data: str = ""
+    key_data: str = ""
+    ca_data: str = msgspec.field(default="", name="caData")
+
+
+class Extender(Strict):
+    url_prefix: str = ""
+    filter_verb: str = ""
+    preempt_verb: str = ""
+    prioritize_verb: str = ""
+    weight: int = 0
+    bind_verb: str = ""
+    enable_https: bool = msgspec.field(default=False, name="enableHTTPS")
+    tls_config: ExtenderTLS | None = None
+    http_timeout: str | int = ""
+    node_cache_capable: bool = False
+    managed_resources: tuple[ManagedResource, ...] = ()
+    ignorable: bool = False
+
+
+class LeaderElection(Strict):
+    leader_elect: bool = True
+    lease_duration: str = "15s"
+    renew_deadline: str = "10s"
+    retry_period: str = "2s"
+    resource_lock: str = "leases"
+    resource_name: str = ""
+    resource_namespace: str = ""
+
+
+class ClientConnection(Strict):
+    kubeconfig: str = ""
+    accept_content_types: str = ""
+    content_type: str = ""
+    qps: float = 0
+    burst: Int32 = 0
+
+
+class Configuration(Strict):
+    api_version: Literal["kubescheduler.config.k8s.io/v1"]
+    kind: Literal["KubeSchedulerConfiguration"]
+    parallelism: Int32 = 16
+    leader_election: LeaderElection = msgspec.field(default_factory=LeaderElection)
+    client_connection: ClientConnection = msgspec.field(default_factory=ClientConnection)
+    enable_profiling: bool = True
+    enable_contention_profiling: bool = True
+    percentage_of_nodes_to_score: Int32 = 0
+    pod_initial_backoff_seconds: int = 1
+    pod_max_backoff_seconds: int = 10
+    profiles: tuple[Profile, ...] = ()
+    extenders: tuple[Extender, ...] = ()
+    delay_cache_until_active: bool = False
+
+
+_INDEX = re.compile(r"\[[^]]*\]")
+_POINTS = dict.fromkeys(Plugins.__struct_encode_fields__, PluginSet)
+_STRUCTS: dict[str, type[msgspec.Struct]] = {
+    "$": Configuration,
+    "leaderElection": LeaderElection,
+    "clientConnection": ClientConnection,
+    "profiles": Profile,
+    "plugins": Plugins,
+    **_POINTS,
+    "enabled": Enabled,
+    "disabled": Enabled,
+    "pluginConfig": PluginConfig,
+    "extenders": Extender,
+    "tlsConfig": ExtenderTLS,
+    "managedResources": ManagedResource,
+}
+
+
+def last_key(path: str) -> str:
+    """Of "$.profiles[0]" it is "profiles"."""
+    return _INDEX.sub("", path).rpartition(".")[2]
+
+
+def keys_at(path: str) -> tuple[str, ...]:
+    """The keys that are known at a place such as "$.profiles[0].plugins"."""
+    place = last_key(path) or "$"
+    return _STRUCTS.get(place, Configuration).__struct_encode_fields__
+
+
+def without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: without_nulls(v) for k, v in value.items() if v is not None}
+    if isinstance(value, list):
+        return [without_nulls(item) for item in value]
+    return value

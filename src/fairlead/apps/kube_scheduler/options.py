@@ -1,0 +1,103 @@
+"""How arguments of kube-scheduler's plugins become options of Fairlead's."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from fairlead.apps.kube_scheduler import args
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    #: As the Fairlead plugin calls it, and where it stands in the arguments.
+    field: str
+    key: str
+    value: Any
+    #: Would pods go elsewhere if the plugin did not have this option?
+    matters: bool
+
+
+def of(point: str, plugin: str, found: args.Args | None) -> tuple[str, list[Option]]:
+    """The Fairlead plugin that stands for this one as a filter or score, and its options."""
+    if point == "score" and isinstance(found, args.NodeResourcesFit):
+        return found.scoring_strategy.type, list(_strategy(found.scoring_strategy))
+    make = _MAKERS[point].get(plugin)
+    return plugin, list(make(found)) if make else []
+
+
+def _plain(value: Any) -> Any:
+    """As it would stand in a file: mappings and lists, keys in camel case."""
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def _added_affinity(found: args.NodeAffinity) -> Iterator[Option]:
+    if not isinstance(found.added_affinity, UnsetType):
+        value = _plain(found.added_affinity)
+        yield Option("added_affinity", "addedAffinity", value, matters=True)
+
+
+def _ignored(found: args.NodeResourcesFit) -> Iterator[Option]:
+    for field, key, value in (
+        ("ignored_resources", "ignoredResources", found.ignored_resources),
+        ("ignored_resource_groups", "ignoredResourceGroups", found.ignored_resource_groups),
+    ):
+        if value:
+            yield Option(field, key, list(value), matters=True)
+
+
+def _constraints(found: args.PodTopologySpread) -> Iterator[Option]:
+    constraints = _plain(found.default_constraints or ())
+    yield Option("default_constraints", "defaultConstraints", constraints, bool(constraints))
+    # The constraints that System stands for are wishes, so only the score cares.
+    yield Option("defaulting", "defaultingType", found.defaulting_type, matters=False)
+
+
+def _soft_constraints(found: args.PodTopologySpread) -> Iterator[Option]:
+    for option in _constraints(found):
+        system = option.value == "System"
+        yield Option(option.field, option.key, option.value, option.matters or system)
+
+
+def _terms(found: args.InterPodAffinity) -> Iterator[Option]:
+    weight, ignores = found.hard_pod_affinity_weight, found.ignore_preferred_terms_of_existing_pods
+    yield Option("hard_pod_affinity_weight", "hardPodAffinityWeight", weight, weight != 1)
+    field = "ignore_preferred_terms_of_existing_pods"
+    yield Option(field, "ignorePreferredTermsOfExistingPods", ignores, ignores)
+
+
+def _strategy(found: args.ScoringStrategy) -> Iterator[Option]:
+    yield _resources(found.resources, "scoringStrategy.resources")
+    if found.requested_to_capacity_ratio is not UNSET:
+        points = found.requested_to_capacity_ratio.shape
+        shape = [(point.utilization, point.score) for point in points]
+        key = "scoringStrategy.requestedToCapacityRatio.shape"
+        yield Option("shape", key, shape, matters=True)
+
+
+def _resources(resources: Sequence[args.Resource], key: str) -> Option:
+    weights: dict[str, int] = {}
+    for resource in resources:
+        weights[resource.name] = weights.get(resource.name, 0) + resource.weight
+    return Option("resources", key, weights, matters=True)
+
+
+def _balanced(found: args.NodeResourcesBalancedAllocation) -> Iterator[Option]:
+    yield _resources(found.resources, "resources")
+
+
+_MAKERS: Mapping[str, Mapping[str, Callable[[Any], Iterator[Option]]]] = {
+    "filter": {
+        "NodeAffinity": _added_affinity,
+        "NodeResourcesFit": _ignored,
+        "PodTopologySpread": _constraints,
+    },
+    "score": {
+        "NodeAffinity": _added_affinity,
+        "PodTopologySpread": _soft_constraints,
+        "InterPodAffinity": _terms,
+        "NodeResourcesBalancedAllocation": _balanced,
+    },
+}

@@ -1,0 +1,151 @@
+"""A merged profile of kube-scheduler, made of Fairlead's plugins, and what is missing for that."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from fairlead.apps import plugin_files
+from fairlead.apps.findings import Finding
+from fairlead.apps.kube_scheduler import options
+from fairlead.apps.kube_scheduler.args import Args
+from fairlead.apps.kube_scheduler.catalogue import (
+    BUILT_IN,
+    COMPANIONS,
+    MUTE_SCORES,
+    OF_POD_GROUPS,
+    PLUGINS,
+    works_at,
+)
+from fairlead.apps.kube_scheduler.merging import Merged
+from fairlead.model.errors import ConfigError
+from fairlead.placement.profile import Profile
+from fairlead.plugins.api import Plugin
+from fairlead.plugins.node_trusted import NodeTrusted
+from fairlead.plugins.registry import Registry
+
+_LEAVE = "or leave the pods that need it with kube-scheduler"
+_CLAIMS = "pods with resource claims are refused for now; leave them with kube-scheduler"
+#: Settings of plugins that do not change where pods go.
+_HARMLESS_ARGS: Mapping[str, str] = {
+    "DefaultPreemption": "ignored: Fairlead looks at all nodes for somebody to evict",
+    "DynamicResources": f"ignored: {_CLAIMS}",
+    "VolumeBinding": "ignored: Fairlead waits 600 s for volumes to be bound",
+}
+
+T = TypeVar("T")
+
+
+class _NotYet(Exception):
+    """Fairlead has no such filter, or no such score."""
+
+
+@dataclass(slots=True)
+class Translator:
+    """Turns the plugins of one profile, which stands at `key` in the file, into ours."""
+
+    registry: Registry
+    args: Mapping[str, Args]
+    key: str
+    problems: list[Finding] = field(default_factory=list)
+    notes: list[Finding] = field(default_factory=list)
+
+    def profile(self, name: str, merged: Merged) -> Profile:
+        """As much of it as Fairlead can do; `problems` says what is missing."""
+        self.problems += [*_always_there(merged, self.key), *_torn(merged, self.key)]
+        self.problems += _pod_groups(merged, self.key)
+        filters = self._made("filter", merged, plugin_files.as_filter)
+        scores = self._made("score", merged, plugin_files.as_score)
+        weighed = ((score, float(merged.weights[plugin])) for plugin, score in scores.items())
+        return Profile(
+            name,
+            (*filters.values(), NodeTrusted()),
+            tuple(weighed),
+            preempts=merged.has("DefaultPreemption", "postFilter"),
+        )
+
+    def note_args(self, given: Mapping[str, str]) -> None:
+        """Notes about arguments that the file gives; `given` says where, by plugin."""
+        for plugin, key in given.items():
+            if plugin in _HARMLESS_ARGS:
+                self.notes.append(Finding(key, _HARMLESS_ARGS[plugin]))
+            elif plugin not in self.args:
+                self.notes.append(Finding(key, f"ignored: {plugin} takes no arguments"))
+
+    def _made(self, point: str, merged: Merged, accept: Callable[[Plugin, str], T]) -> dict[str, T]:
+        """Ours by the names of theirs. Names that are wrong here have been complained about."""
+        made: dict[str, T] = {}
+        for name in (n for n in merged.points[point] if works_at(point, n)):
+            with suppress(_NotYet):
+                made[name] = self._one(name, point, accept)
+                continue
+            self._missing(name, point)
+        return made
+
+    def _one(self, name: str, point: str, accept: Callable[[Plugin, str], T]) -> T:
+        reference, wanted = options.of(point, name, self.args.get(name))
+        if reference not in self.registry.names:
+            raise _NotYet
+        kind = self.registry.find(reference)
+        known: list[str] = [f.name for f in fields(kind)] if is_dataclass(kind) else []
+        given = {option.field: option.value for option in wanted if option.field in known}
+        try:
+            plugin = plugin_files.make(self.registry, reference, given, Path())
+            made = accept(plugin, reference)
+        except ConfigError as error:  # a filter and not a score, say
+            raise _NotYet from error
+        self._lacking(name, [o.key for o in wanted if o.matters and o.field not in known])
+        return made
+
+    def _lacking(self, name: str, arguments: list[str]) -> None:
+        text = f"is not honoured yet; leave it out, {_LEAVE}"
+        for argument in arguments:
+            key = f"{self.key}.pluginConfig.{name}.args.{argument}"
+            self.problems.append(Finding(key, text))
+
+    def _missing(self, name: str, point: str) -> None:
+        key = f"{self.key}.plugins.{point}"
+        if name == "DynamicResources" and point == "filter":
+            self.notes.append(Finding(key, f"{name}: {_CLAIMS}"))
+        elif point != "score" or name not in MUTE_SCORES:
+            where = "here" if point == "score" else "at multiPoint"
+            text = f"{name} is not honoured yet; disable it {where} if you can do without, {_LEAVE}"
+            self.problems.append(Finding(key, text))
+
+
+def _always_there(merged: Merged, key: str) -> Iterator[Finding]:
+    """What kube-scheduler lets go of, and Fairlead does not."""
+    for name, point in BUILT_IN.items():
+        if not merged.has(name, point):
+            text = f"{name} is built into Fairlead and cannot be disabled; leave it enabled"
+            yield Finding(f"{key}.plugins.{point}", text)
+    if not merged.has("NodeResourcesFit", "filter"):
+        text = "NodeResourcesFit must be there, since without it nodes are overbooked; enable it"
+        yield Finding(f"{key}.plugins.filter", text)
+
+
+def _torn(merged: Merged, key: str) -> Iterator[Finding]:
+    """Plugins that are only partly on. Ours are rules as a whole."""
+    for name, plugin in PLUGINS.items():
+        if name == "DynamicResources":
+            continue
+        for point, companions in COMPANIONS.items():
+            there = [c for c in companions if c in plugin.points]
+            on = [c for c in there if merged.has(name, c)]
+            if merged.has(name, point) and on != there:
+                off = next(c for c in there if c not in on)
+                text = f"{name} is on at {point} and off at {off}; make it both on or both off"
+                yield Finding(f"{key}.plugins.{off}", text)
+            elif point == "filter" and plugin.refuses_early and on and not merged.has(name, point):
+                text = f"{name} is off at {point} and on at {on[0]}; make it both on or both off"
+                yield Finding(f"{key}.plugins.{on[0]}", text)
+
+
+def _pod_groups(merged: Merged, key: str) -> Iterator[Finding]:
+    for name in sorted(OF_POD_GROUPS):
+        for point in sorted(PLUGINS[name].points):
+            if merged.has(name, point):
+                text = f"{name} is not honoured: Fairlead knows no pod groups; disable it, {_LEAVE}"
+                yield Finding(f"{key}.plugins.{point}", text)
+                break

@@ -1,0 +1,470 @@
+"""Files that people have for kube-scheduler, and what becomes of them here."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, make_dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import yaml
+
+from fairlead.apps import kube_scheduler
+from fairlead.apps.findings import Translation
+from fairlead.apps.run import Options, plan
+from fairlead.cluster.aspects import Aspect
+from fairlead.model.errors import ConfigError
+from fairlead.plugins.registry import FILTERS, SCORES, Registry
+
+HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+
+#: On today's plugins alone: explicit filters, and one score.
+RULES = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts",
+         "NodeResourcesFit", "PodTopologySpread", "InterPodAffinity")  # fmt: skip
+BUILT_IN = ("SchedulingGates", "PrioritySort", "DefaultBinder")
+PACKING = """
+  - schedulerName: packer
+    plugins:
+      multiPoint:
+        disabled: [{name: "*"}]
+        enabled: [%s]
+      score:
+        disabled: [{name: "*"}]
+        enabled: [{name: NodeResourcesFit, weight: 5}]
+    pluginConfig:
+      - name: NodeResourcesFit
+        args:
+          scoringStrategy:
+            type: MostAllocated
+            resources: [{name: nvidia.com/gpu, weight: 10}, {name: cpu}]
+""" % ", ".join(f"{{name: {name}}}" for name in (*BUILT_IN, *RULES))  # noqa: UP031
+LEAVE = "or leave the pods that need it with kube-scheduler"
+NOT_YET = f"is not honoured yet; disable it {{}} if you can do without, {LEAVE}"
+
+
+def stand_in(name: str, **options: Any) -> type:
+    """A plugin as it is agreed to become: filter and score in one, with these options."""
+    made = make_dataclass(
+        name, [(n, object, field(default=value)) for n, value in options.items()], frozen=True
+    )
+    made.name, made.reads, made.refusal, made.curable = name, Aspect.LABELS, "no", False
+    made.allows = lambda self, request, nodes: nodes.all()
+    made.rate = lambda self, request, nodes: nodes.all() * 0.0
+    return made
+
+
+def all_plugins(without: Sequence[str] = ()) -> Registry:
+    """Every plugin that kube-scheduler's default profile needs."""
+    kinds = {kind.name: kind for kind in (*FILTERS, *SCORES)}
+    agreed = [
+        stand_in("TaintToleration"),
+        stand_in("NodeAffinity", added_affinity=None),
+        stand_in("NodeResourcesFit", ignored_resources=(), ignored_resource_groups=()),
+        stand_in("PodTopologySpread", default_constraints=(), defaulting="List"),
+        stand_in(
+            "InterPodAffinity",
+            hard_pod_affinity_weight=1,
+            ignore_preferred_terms_of_existing_pods=False,
+        ),
+        stand_in("RequestedToCapacityRatio", resources=(), shape=()),
+        stand_in("NodeResourcesBalancedAllocation", resources=()),
+        *map(stand_in, ("ImageLocality", "VolumeRestrictions", "NodeVolumeLimits",
+                        "VolumeBinding", "VolumeZone", "NodeDeclaredFeatures")),
+    ]  # fmt: skip
+    every = {**kinds, **{kind.name: kind for kind in agreed}}
+    return Registry(kind for name, kind in every.items() if name not in without)
+
+
+def read(text: str, registry: Registry | None = None) -> Translation:
+    found = kube_scheduler.translate(yaml.safe_dump(HEAD) + text, registry or all_plugins())
+    assert found is not None
+    return found
+
+
+def told(findings: list[Any]) -> list[str]:
+    return [str(finding) for finding in findings]
+
+
+def problems(text: str, registry: Registry | None = None) -> list[str]:
+    return told(read(text, registry).problems)
+
+
+# -- what becomes of profiles --------------------------------------------------------------------
+
+
+def test_todays_plugins_serve_a_file_that_packs_gpus() -> None:
+    found = read("profiles:" + PACKING, Registry())
+
+    (profile,) = found.profiles.values()
+    assert told(found.problems) == []
+    assert [rule.name for rule in profile.filters] == [*RULES, "NodeTrusted"]
+    ((score, weight),) = profile.scores
+    assert (score.name, score.resources, weight) == (
+        "MostAllocated", {"nvidia.com/gpu": 10, "cpu": 1}, 5.0,
+    )  # fmt: skip
+
+
+def test_an_empty_file_is_the_default_profile() -> None:
+    found = read("")
+
+    (profile,) = found.profiles.values()
+    assert problems("") == []
+    assert {score.name: weight for score, weight in profile.scores} == {
+        "TaintToleration": 3,
+        "NodeAffinity": 2,
+        "LeastAllocated": 1,
+        "VolumeBinding": 1,
+        "PodTopologySpread": 2,
+        "InterPodAffinity": 2,
+        "NodeResourcesBalancedAllocation": 1,
+        "ImageLocality": 1,
+    }
+    assert [rule.name for rule in profile.filters] == [
+        "NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts",
+        "NodeResourcesFit", "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone",
+        "PodTopologySpread", "InterPodAffinity", "NodeDeclaredFeatures", "NodeTrusted",
+    ]  # fmt: skip
+
+
+def configured(plugin: str, arguments: str) -> str:
+    return f"profiles: [{{pluginConfig: [{{name: {plugin}, args: {arguments}}}]}}]"
+
+
+TERM = {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["gpu"]}]}
+ADDED = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [TERM]}}
+CONSTRAINT = {"maxSkew": 2, "topologyKey": "rack", "whenUnsatisfiable": "ScheduleAnyway"}
+
+
+@pytest.mark.parametrize(
+    ("plugin", "arguments", "name", "options"),
+    [
+        ("NodeAffinity", {"addedAffinity": ADDED}, "NodeAffinity", {"added_affinity": ADDED}),
+        (
+            "PodTopologySpread",
+            {"defaultingType": "List", "defaultConstraints": [CONSTRAINT]},
+            "PodTopologySpread",
+            {"default_constraints": [CONSTRAINT], "defaulting": "List"},
+        ),
+        (
+            "InterPodAffinity",
+            {"hardPodAffinityWeight": 7, "ignorePreferredTermsOfExistingPods": True},
+            "InterPodAffinity",
+            {"hard_pod_affinity_weight": 7, "ignore_preferred_terms_of_existing_pods": True},
+        ),
+        (
+            "NodeResourcesBalancedAllocation",
+            {"resources": [{"name": "cpu"}, {"name": "nvidia.com/gpu"}]},
+            "NodeResourcesBalancedAllocation",
+            {"resources": {"cpu": 1, "nvidia.com/gpu": 1}},
+        ),
+        (
+            "NodeResourcesFit",
+            {"scoringStrategy": {"type": "LeastAllocated", "resources": [{"name": "memory"}]}},
+            "LeastAllocated",
+            {"resources": {"memory": 1}},
+        ),
+        (
+            "NodeResourcesFit",
+            {
+                "scoringStrategy": {
+                    "type": "RequestedToCapacityRatio",
+                    "resources": [{"name": "nvidia.com/gpu", "weight": 3}],
+                    "requestedToCapacityRatio": {
+                        "shape": [
+                            {"utilization": 0, "score": 0},
+                            {"utilization": 100, "score": 10},
+                        ]
+                    },
+                }
+            },
+            "RequestedToCapacityRatio",
+            {"resources": {"nvidia.com/gpu": 3}, "shape": [(0, 0), (100, 10)]},
+        ),
+    ],
+)
+def test_arguments_become_options(
+    plugin: str, arguments: Mapping[str, Any], name: str, options: Mapping[str, Any]
+) -> None:
+    text = configured(plugin, yaml.safe_dump(arguments, default_flow_style=True, width=999))
+
+    (profile,) = read(text).profiles.values()
+
+    assert problems(text) == []
+    (score,) = [score for score, _ in profile.scores if score.name == name]
+    assert {n: getattr(score, n) for n in options} == options
+
+
+def test_the_filter_gets_its_options_too() -> None:
+    text = configured("NodeResourcesFit", "{ignoredResources: [a.com/b]}")
+
+    (profile,) = read(text).profiles.values()
+
+    (rule,) = [rule for rule in profile.filters if rule.name == "NodeResourcesFit"]
+    assert rule.ignored_resources == ["a.com/b"]
+
+
+def test_what_a_plugin_cannot_be_told_yet_is_a_problem() -> None:
+    registry = all_plugins(without=["NodeResourcesFit"])
+    registry.add(stand_in("NodeResourcesFit"))
+
+    (problem,) = problems(configured("NodeResourcesFit", "{ignoredResources: [a/b]}"), registry)
+
+    key = "profiles[0].pluginConfig.NodeResourcesFit.args.ignoredResources"
+    assert problem == f"{key}: is not honoured yet; leave it out, {LEAVE}"
+
+
+def test_preemption_is_taken_over() -> None:
+    (evicts,) = read("").profiles.values()
+    (patient,) = read(disabled("postFilter", "DefaultPreemption")).profiles.values()
+
+    assert (evicts.preempts, patient.preempts) == (True, False)
+
+
+def test_what_the_registry_lacks_is_not_honoured_yet() -> None:
+    missing = all_plugins(without=["VolumeZone", "ImageLocality"])
+
+    assert problems("", missing) == [
+        f"profiles[0].plugins.filter: VolumeZone {NOT_YET.format('at multiPoint')}",
+        f"profiles[0].plugins.score: ImageLocality {NOT_YET.format('here')}",
+    ]
+
+
+def test_a_filter_that_is_no_score_is_missing_as_a_score() -> None:
+    @dataclass(frozen=True)
+    class OnlyFilters:
+        name: ClassVar[str] = "TaintToleration"
+        reads: ClassVar[Aspect] = Aspect.TAINTS
+        refusal: ClassVar[str] = "no"
+        curable: ClassVar[bool] = False
+
+        def allows(self, request: Any, nodes: Any) -> Any:
+            return nodes.all()
+
+    registry = all_plugins(without=["TaintToleration"])
+    registry.add(OnlyFilters)
+
+    assert problems("", registry) == [
+        f"profiles[0].plugins.score: TaintToleration {NOT_YET.format('here')}"
+    ]
+
+
+# -- what cannot be honoured ---------------------------------------------------------------------
+
+
+def disabled(point: str, *names: str) -> str:
+    listed = ", ".join(f'{{name: "{name}"}}' for name in names)
+    return f"profiles: [{{plugins: {{{point}: {{disabled: [{listed}]}}}}}}]"
+
+
+def enabled(point: str, name: str) -> str:
+    return f"profiles: [{{plugins: {{{point}: {{enabled: [{{name: {name}}}]}}}}}}]"
+
+
+BOTH = "make it both on or both off"
+MEANT = "there is no plugin 'NodeResourceFit'; did you mean 'NodeResourcesFit'?"
+WRITE_ONE = f"write its rules as a Fairlead plugin (docs/plugins.md), {LEAVE}"
+PLUGINS, ARGS = "profiles[0].plugins", "profiles[0].pluginConfig[0]"
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "says"),
+    [
+        (enabled("score", "NodeResourceFit"), f"{PLUGINS}.score.enabled[0]", MEANT),
+        (configured("NodeResourceFit", "{}"), f"{ARGS}.name", MEANT),
+        (
+            enabled("multiPoint", "Trimaran"),
+            f"{PLUGINS}.multiPoint.enabled[0]",
+            f"'Trimaran' is none of kube-scheduler's own plugins; {WRITE_ONE}",
+        ),
+        (
+            enabled("score", "GpuBestFit"),
+            f"{PLUGINS}.score.enabled[0]",
+            f"'GpuBestFit' is none of kube-scheduler's own plugins; {WRITE_ONE}",
+        ),
+        (
+            enabled("filter", "ImageLocality"),
+            f"{PLUGINS}.filter.enabled[0]",
+            "ImageLocality has nothing to say here; it works at score",
+        ),
+        (
+            configured("NodeResourcesFit", "{scoringStrategi: {}}"),
+            f"{ARGS}.args",
+            "unknown key 'scoringStrategi'; did you mean 'scoringStrategy'?",
+        ),
+        (
+            configured("NodeResourcesFit", "{scoringStrategy: {typ: LeastAllocated}}"),
+            f"{ARGS}.args",
+            f"unknown key 'typ' at {ARGS}.args.scoringStrategy; did you mean 'type'?",
+        ),
+        (
+            disabled("preEnqueue", "SchedulingGates"),
+            f"{PLUGINS}.preEnqueue",
+            "SchedulingGates is built into Fairlead and cannot be disabled; leave it enabled",
+        ),
+        (
+            disabled("multiPoint", "NodeResourcesFit"),
+            f"{PLUGINS}.filter",
+            "NodeResourcesFit must be there, since without it nodes are overbooked; enable it",
+        ),
+        (
+            disabled("preFilter", "NodePorts"),
+            f"{PLUGINS}.preFilter",
+            f"NodePorts is on at filter and off at preFilter; {BOTH}",
+        ),
+        (
+            disabled("filter", "VolumeBinding"),
+            f"{PLUGINS}.preFilter",
+            f"VolumeBinding is off at filter and on at preFilter; {BOTH}",
+        ),
+        (
+            disabled("preBind", "VolumeBinding"),
+            f"{PLUGINS}.preBind",
+            f"VolumeBinding is on at filter and off at preBind; {BOTH}",
+        ),
+        (
+            disabled("preScore", "InterPodAffinity"),
+            f"{PLUGINS}.preScore",
+            f"InterPodAffinity is on at score and off at preScore; {BOTH}",
+        ),
+        (
+            enabled("multiPoint", "GangScheduling"),
+            f"{PLUGINS}.permit",
+            f"GangScheduling is not honoured: Fairlead knows no pod groups; disable it, {LEAVE}",
+        ),
+        (
+            "extenders: [{urlPrefix: 'http://gpus.local', filterVerb: filter}]",
+            "extenders[0]",
+            f"http://gpus.local: Fairlead calls no extenders; {WRITE_ONE}",
+        ),
+        (
+            configured("InterPodAffinity", "{hardPodAffinityWeight: 101}"),
+            f"{ARGS}.args.hardPodAffinityWeight",
+            "101 is too large; write 0 to 100",
+        ),
+        (
+            "percentageOfNodesToScore: -1",
+            "percentageOfNodesToScore",
+            "-1 is too small; write 0 to 100",
+        ),
+    ],
+)
+def test_what_cannot_be_honoured_names_the_key_and_what_to_do(
+    text: str, key: str, says: str
+) -> None:
+    assert problems(text) == [f"{key}: {says}"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        disabled("filter", "NodePorts"),
+        disabled("score", "*"),
+        disabled("score", "TaintToleration"),
+        disabled("multiPoint", "VolumeZone", "VolumeBinding", "ImageLocality"),
+        disabled("multiPoint", "DynamicResources"),
+        enabled("score", "ImageLocality"),
+        "profiles: [{schedulerName: a}, {schedulerName: b, plugins: {}, pluginConfig: []}]",
+    ],
+)
+def test_these_are_honoured(text: str) -> None:
+    assert problems(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("apiVersion: kubescheduler.config.k8s.io/v1beta3", "apiVersion must be kubescheduler"),
+        ("kind: SchedulerConfiguration", "kind must be KubeSchedulerConfiguration"),
+        ("paralelism: 3", "unknown key 'paralelism'; did you mean 'parallelism'?"),
+        ("profiles: [{plugins: {skore: {}}}]", ("unknown key 'skore' at $.profiles[0].plugins; "
+         "did you mean 'score'?")),
+        ("profiles: [{plugins: {score: {enable: []}}}]", "did you mean 'enabled'?"),
+        ("profiles: [{plugins: {score: {enabled: [{nam: X}]}}}]", "did you mean 'name'?"),
+        ("parallelism: many", "Expected `int`, got `str` - at `$.parallelism`"),
+    ],
+)  # fmt: skip
+def test_a_file_of_another_form_is_refused_as_a_whole(text: str, says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        kube_scheduler.translate(yaml.safe_dump({**HEAD, **yaml.safe_load(text)}), all_plugins())
+    assert says in str(caught.value)
+
+
+# -- what does no harm ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("parallelism: 32", "parallelism: ignored: Fairlead asks about all nodes at once"),
+        (
+            "percentageOfNodesToScore: 50",
+            "percentageOfNodesToScore: ignored: Fairlead looks at all",
+        ),
+        ("podMaxBackoffSeconds: 60", "podMaxBackoffSeconds: ignored: a pod that was refused"),
+        ("leaderElection: {leaderElect: true}", "leaderElection: ignored: Fairlead has no leader"),
+        ("clientConnection: {qps: 5}", "clientConnection.qps: ignored: the API server sets"),
+        ("enableProfiling: false", "enableProfiling: ignored"),
+        (disabled("score", "NodeAfinity"), "disabled[0]: there is no plugin 'NodeAfinity'; did"),
+        (
+            "extenders: [{urlPrefix: 'http://x', filterVerb: f, ignorable: true}]",
+            "extenders[0]: http://x: Fairlead calls no extenders",
+        ),
+        (
+            configured("DefaultPreemption", "{minCandidateNodesPercentage: 50}"),
+            "profiles[0].pluginConfig[0].args: ignored: Fairlead looks at all nodes for somebody",
+        ),
+        (configured("NodeName", "{a: 1}"), "args: ignored: NodeName takes no arguments"),
+        ("", "profiles[0].schedulerName: pods of 'default-scheduler' will be served"),
+        ("", "profiles[0].plugins.filter: DynamicResources: pods with resource claims are refused"),
+    ],
+)
+def test_what_does_no_harm_is_a_note(text: str, says: str) -> None:
+    found = told(read(text).notes)
+    assert any(says in note for note in found), found
+    assert problems(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["parallelism: 16", "leaderElection: {leaderElect: false}", "podInitialBackoffSeconds: 1"],
+)
+def test_a_default_is_not_worth_a_note(text: str) -> None:
+    assert told(read(text).notes) == told(read("").notes)
+
+
+# -- running it ----------------------------------------------------------------------------------
+
+
+def planned(tmp_path: Path, text: str, **options: Any) -> Any:
+    file = tmp_path / "scheduler.yaml"
+    file.write_text(yaml.safe_dump(HEAD) + text)
+    return plan(Options(config=file, **options))
+
+
+def test_run_serves_the_names_of_the_file(tmp_path: Path) -> None:
+    text = "profiles:" + PACKING + PACKING.replace("packer", "other")
+
+    assert set(planned(tmp_path, text).profiles) == {"packer", "other"}
+    assert set(planned(tmp_path, text, scheduler_name="other").profiles) == {"other"}
+    assert planned(tmp_path, text, port=0).port == 0
+    assert told(planned(tmp_path, "parallelism: 3\n" + text).notes) != []
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "says"),
+    [
+        ("profiles:" + PACKING, {"scheduler_name": "c"}, "serves packer, and not 'c'"),
+        (
+            "profiles:" + PACKING,
+            {"profile": "spread", "scheduler_name": "packer"},
+            "has profiles of its own; leave out --profile",
+        ),
+        ("parallelism: 0\nprofiles:" + PACKING, {}, "scheduler.yaml: parallelism: 0 is too small"),
+        ("parallelism: 0\nprofiles: [{}, {}]", {}, r"more: `fairlead check-config .*yaml`\)"),
+    ],
+)
+def test_run_refuses_what_cannot_be_honoured_in_one_line(
+    tmp_path: Path, text: str, options: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(ConfigError, match=says) as caught:
+        planned(tmp_path, text, **options)
+    assert "\n" not in str(caught.value)
