@@ -1,10 +1,10 @@
 # Everything a developer does here, by name. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help setup control-plane run test fast check format bench lock clean
+.PHONY: help setup control-plane run test test-1.37 fast check format bench lock clean
 VENV := .venv/bin
 
 help: ## list the commands
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
+	@grep -E '^[a-z0-9.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9.-]+):.*## /\1\t/' | expand -t 16
 
 setup: ## make .venv with every locked package (nothing else is needed first)
 	@scripts/venv.sh
@@ -18,6 +18,10 @@ run: setup ## a whole simulated GPU cluster with a live view (ARGS="--nodes 30" 
 test: setup ## all tests, on a real kube-apiserver and etcd
 	@$(VENV)/python controlplane/build.py
 	@$(VENV)/python -m pytest
+
+test-1.37: setup ## the tests that need a kube-apiserver, on one of Kubernetes 1.37
+	@$(VENV)/python controlplane/build.py --kubernetes 1.37
+	@FAIRLEAD_KUBERNETES=1.37 $(VENV)/python -m pytest -m server
 
 fast: setup ## the tests that start no server and no program (under a minute)
 	@$(VENV)/python -m pytest -m "not server and not program" -q

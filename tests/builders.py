@@ -43,7 +43,8 @@ def a_pod(name: str = "p", **more: Any) -> Pod:
 
 _REQUEST_KEYS = {
     "gpus", "cpu", "resources", "scored", "node_name", "node_selector", "node_terms",
-    "tolerations", "host_ports", "near", "apart", "spread", "namespace",
+    "tolerations", "host_ports", "near", "apart", "spread", "namespace", "preferred",
+    "soft_spread", "wishes", "features",
 }  # fmt: skip
 
 

@@ -2,12 +2,14 @@
 
 A test asks for `control_plane` and leaves nothing behind in it; a test that kills things asks for
 `new_control_plane`. Both bring the `server` marker along, and only tests with that marker cause
-the programs to be built. `embedded_plane` needs no build.
+the programs to be built. `embedded_plane` needs no build. FAIRLEAD_KUBERNETES=1.37 in the
+environment picks another version than the default.
 When a test fails, its report says where the logs of the control plane are; otherwise they go.
 """
 
 import contextlib
 import functools
+import os
 import shutil
 import signal
 import subprocess
@@ -173,5 +175,7 @@ def _shown(config: pytest.Config) -> contextlib.AbstractContextManager[None]:
 
 def _build(extra: list[str]) -> Path | None:
     command = [sys.executable, str(BUILD), *(["--with", ",".join(extra)] if extra else [])]
+    if version := os.environ.get("FAIRLEAD_KUBERNETES"):
+        command += ["--kubernetes", version]
     build = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     return Path(build.stdout.splitlines()[-1]) if build.returncode == 0 else None

@@ -10,6 +10,7 @@ import typer
 from contract import check_plugin
 from fairlead.apps import cli, config, health, plugin_files, profiles
 from fairlead.cluster.aspects import Aspect
+from fairlead.model.behaviour import Behaviour
 from fairlead.plugins.registry import FILTERS, SCORES, Registry
 from fairlead.telemetry.metrics import Metrics
 
@@ -50,8 +51,19 @@ def test_every_plugin_is_described(plugin: str) -> None:
 )
 def test_every_option_of_a_plugin_is_described(option: tuple[str, str]) -> None:
     plugin, field = option
-    (line,) = [li for li in text("plugins.md").splitlines() if li.startswith(f"| `{plugin}` |")]
-    assert f"`{field}`" in line
+    page = text("plugins.md")
+    lines = [line for line in page.splitlines() if line.startswith(f"| `{plugin}` |")]
+    assert any(f"`{field}`" in line for line in (*lines, _about(plugin, page)))
+
+
+def _about(plugin: str, page: str) -> str:
+    """What is said in a sentence of its own: "`Plugin` has the options …"."""
+    return page.partition(f"`{plugin}` has the options")[2].partition("\n\n")[0]
+
+
+@pytest.mark.parametrize("flag", [f.name for f in fields(Behaviour) if f.name != "version"])
+def test_every_difference_between_versions_is_described(flag: str) -> None:
+    assert f"`{flag}`" in text("versions.md")
 
 
 @pytest.mark.parametrize("aspect", [aspect.name for aspect in Aspect])
@@ -128,6 +140,9 @@ def _refusals() -> list[str]:
     in_rules = [rule.refusal for rule in FILTERS]
     return [
         *in_rules,
+        "pod affinity terms conflict",
+        "node(s) didn't match scheduler-enforced node affinity",
+        "rules about where it goes",
         "Too many pods",
         "Insufficient nvidia.com/gpu",
         "node(s) were passed over by <picker>",
@@ -206,8 +221,9 @@ def test_the_two_commands_exist() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_target_of_make_exists(page: Path) -> None:
     makefile = (ROOT / "Makefile").read_text()
-    for target in re.findall(r"`make ([a-z-]+)`|^make ([a-z-]+)", page.read_text(), re.MULTILINE):
-        assert re.search(rf"^{''.join(target)}:", makefile, flags=re.MULTILINE), target
+    named = re.compile(r"`make ([a-z0-9.-]+)`|^make ([a-z0-9.-]+)", re.MULTILINE)
+    for target in map("".join, named.findall(page.read_text())):
+        assert re.search(rf"^{re.escape(target)}:", makefile, flags=re.MULTILINE), target
 
 
 def test_the_example_of_a_configuration_works() -> None:

@@ -21,7 +21,9 @@ from fairlead.sim.controlplane.certificates import Authority
 from fairlead.sim.controlplane.client import MERGE_PATCH, Client, trusting
 from fairlead.sim.controlplane.commands import free_port
 
-GO_MOD = Path(__file__).parents[2] / "controlplane" / "kubernetes" / "go.mod"
+#: The folder that pins the version under test.
+PINS = "-".join(filter(None, ["kubernetes", os.environ.get("FAIRLEAD_KUBERNETES")]))
+GO_MOD = Path(__file__).parents[2] / "controlplane" / PINS / "go.mod"
 GPU = "nvidia.com/gpu"
 
 

@@ -259,7 +259,7 @@ def test_it_has_the_rights_that_it_uses_and_no_others(
     asked = [entry for entry in _audited(audit) if entry["user"]["username"] == IDENTITY]
     refused = [e for e in asked if e["responseStatus"].get("code") in (401, 403)]
     assert refused == []
-    used = {_permission_of(entry["objectRef"], entry["verb"]) for entry in asked}
+    used = {_permission_of(entry) for entry in asked}
     granted = set(_granted(the("ClusterRole")))
     assert used - granted == set(), "used, though not granted by the ClusterRole"
     assert granted - used == set(), "granted by the ClusterRole, but never used"
@@ -275,6 +275,32 @@ def _evict_somebody(plane: ControlPlane, pods: Pods) -> None:
     eventually(lambda: "deletionTimestamp" in pods.get("in-the-way")["metadata"])
     pods.delete("in-the-way")
     assert pods.wait_bound("urgent") == {"urgent": "crowded"}
+
+
+def test_default_spreading_needs_only_the_rights_in_its_own_file(
+    new_control_plane: Callable[..., ControlPlane], tmp_path: Path
+) -> None:
+    policy, audit = tmp_path / "policy.yaml", tmp_path / "audit.log"
+    policy.write_text(AUDIT_POLICY)
+    flags = [f"--audit-policy-file={policy}", f"--audit-log-path={audit}"]
+    plane = new_control_plane(apiserver_flags=[*flags, "--feature-gates=WatchList=false"])
+    install(plane)
+    more = DEPLOY / "default-spreading.yaml"
+    kubectl(plane, f"apply -f {more}")
+    eventually(lambda: may(plane, "watch", "services"))
+    plane.create_nodes(1)
+    pods = Pods(plane, "default")
+
+    options = ("--profile", "default-scheduler", "--scheduler-name", "like-default")
+    with fairlead(plane, *options, kubeconfig=plane.kubeconfig_for(IDENTITY)):
+        pods.create("p", scheduler="like-default")
+        pods.wait_bound("p")
+        eventually(lambda: pods.events("p"))
+
+    asked = [entry for entry in _audited(audit) if entry["user"]["username"] == IDENTITY]
+    assert [e for e in asked if e["responseStatus"].get("code") in (401, 403)] == []
+    used = {_permission_of(entry["objectRef"], entry["verb"]) for entry in asked}
+    assert used - set(_granted(the("ClusterRole"))) == set(_granted(the("ClusterRole", more)))
 
 
 @contextlib.contextmanager
@@ -310,16 +336,21 @@ def _audited(log: Path) -> list[Object]:
     return [json.loads(line) for line in log.read_text().splitlines()]
 
 
-def _permission_of(asked: Object, verb: str) -> tuple[str, str, str]:
+def _permission_of(entry: Object) -> tuple[str, str, str]:
+    asked, verb = entry.get("objectRef"), entry["verb"]
+    if asked is None:
+        return "", entry["requestURI"], verb
     subresource = f"/{asked['subresource']}" if asked.get("subresource") else ""
     return asked.get("apiGroup", ""), asked["resource"] + subresource, verb
 
 
 def _granted(role: Object) -> Iterator[tuple[str, str, str]]:
     for rule in role["rules"]:
-        for group in rule["apiGroups"]:
-            for resource in rule["resources"]:
-                for verb in rule["verbs"]:
+        for verb in rule["verbs"]:
+            for url in rule.get("nonResourceURLs", ()):
+                yield "", url, verb
+            for group in rule.get("apiGroups", ()):
+                for resource in rule["resources"]:
                     yield group, resource, verb
 
 

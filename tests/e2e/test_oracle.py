@@ -32,6 +32,12 @@ def gpus(count: int, **more: Any) -> dict[str, Any]:
     return {"allocatable": {GPU: str(count)}, **more}
 
 
+def names(*lists: list[str]) -> dict[str, Any]:
+    """Node affinity to nodes that are in all of these lists."""
+    fields = [{"key": "metadata.name", "operator": "In", "values": values} for values in lists]
+    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchFields": fields}]}}}
+
+
 SCENES = {
     "no nodes at all": Scene({}, {"gpus": 1}),
     "more cards than any node has": Scene({"a": gpus(4), "b": gpus(8)}, {"gpus": 9}),
@@ -58,6 +64,46 @@ SCENES = {
                     }
                 }
             }
+        },
+    ),
+    "terms that name no node in common": Scene(
+        {"a": gpus(8), "b": gpus(8)}, {"affinity": names(["a"], ["b"])}
+    ),
+    "terms that name one node, which is tainted": Scene(
+        {"a": gpus(8, taints=[TAINT]), "b": gpus(8), "c": gpus(8)}, {"affinity": names(["a"])}
+    ),
+    "a node that is not there": Scene({"a": gpus(8)}, {"affinity": names(["nowhere"])}),
+    "a number that is none": Scene(
+        {"a": gpus(8, labels={"rank": "1_000"})},
+        {
+            "affinity": {
+                "nodeAffinity": {
+                    REQUIRED: {
+                        "nodeSelectorTerms": [
+                            {
+                                "matchExpressions": [
+                                    {"key": "rank", "operator": "Gt", "values": ["3"]}
+                                ]
+                            }
+                        ]
+                    }
+                }
+            }
+        },
+    ),
+    "what no kubelet here declares": Scene(
+        {"a": gpus(8)},
+        {
+            "restartPolicy": "Never",
+            "container": {
+                "restartPolicy": "Never",
+                "restartPolicyRules": [
+                    {
+                        "action": "RestartAllContainers",
+                        "exitCodes": {"operator": "In", "values": [42]},
+                    }
+                ],
+            },
         },
     ),
     "a port in use": Scene(
@@ -187,6 +233,51 @@ def test_the_words_are_kube_schedulers(arena, scene: Scene) -> None:
             arena.api("DELETE", f"/api/v1/nodes/{name}")
 
 
+def test_it_behaves_like_the_version_of_the_server(arena, ours) -> None:
+    version = arena.api("GET", "/version")[1]
+    (line,) = [r for r in ours.records if r["event"] == "behaving like kube-scheduler"]
+    assert line["version"] == f"{version['major']}.{version['minor']}"
+
+
+def test_a_resize_under_way_takes_as_much(arena) -> None:
+    """One container grows and one shrinks: whether there is room depends on the version."""
+    pods = _namespace(arena)
+    arena.create_nodes(["a"], allocatable={"cpu": "4"})
+    asked, given = {"grows": "2", "shrinks": "1"}, {"grows": "1", "shrinks": "2"}
+    try:
+        pods.create("resized", nodeName="a", containers=[_asking(*one) for one in asked.items()])
+        _report(pods, "resized", given)
+        pods.create("theirs", scheduler="default-scheduler", requests={"cpu": "400m"})
+        pods.create("ours", scheduler="gpu-scheduler", requests={"cpu": "400m"})
+        for name in ("theirs", "ours"):
+            eventually(lambda name=name: pods.condition(name))
+        assert pods.node("ours") == pods.node("theirs")
+        message = pods.condition("theirs").get("message")
+        assert pods.condition("ours").get("message") == message
+    finally:
+        arena.delete_namespace(pods.namespace)
+        arena.api("DELETE", "/api/v1/nodes/a")
+
+
+def _asking(name: str, cpu: str) -> dict[str, Any]:
+    return {"name": name, "image": "x", "resources": {"requests": {"cpu": cpu}}}
+
+
+def _report(pods: Pods, name: str, given: dict[str, str]) -> None:
+    """Plays the kubelet: this is what the containers have, whatever they ask for."""
+    statuses = [
+        {
+            "name": container, "image": "x", "imageID": "", "ready": True, "restartCount": 0,
+            "resources": {"requests": {"cpu": cpu}}, "allocatedResources": {"cpu": cpu},
+        }
+        for container, cpu in given.items()
+    ]  # fmt: skip
+    body = {"status": {"phase": "Running", "containerStatuses": statuses}}
+    merge = "application/merge-patch+json"
+    path = f"{pods.path}/{name}/status"
+    assert pods.plane.api("PATCH", path, body, content_type=merge)[0] == 200
+
+
 def test_a_denied_bind_is_told_in_the_same_words(arena) -> None:
     pods = _namespace(arena)
     arena.create_nodes(["a"], allocatable={GPU: "8"})
@@ -226,6 +317,7 @@ def test_the_stable_metrics_have_its_names_types_labels_and_buckets(arena, ours)
         ours_text = ours.get("/metrics")[1]
         for name in STABLE:
             assert _described(ours_text, name) == _described(theirs_text, name), name
+        assert _comings(ours_text) <= _comings(theirs_text)
     finally:
         arena.delete_namespace(pods.namespace)
         arena.api("DELETE", "/api/v1/nodes/a")
@@ -238,6 +330,14 @@ def _described(text: str, name: str) -> tuple[str, set[str], set[float]]:
     labels = {label for found in labelled for label in re.findall(r'(\w+)="', found)}
     bounds = {bound for found in labelled for bound in re.findall(r'\ble="([^"]+)"', found)}
     return kind, labels, {round(float(bound), 6) for bound in bounds}
+
+
+def _comings(text: str) -> set[str]:
+    """What a new pod is called in the metrics, by whatever version."""
+    found = re.findall(r"^scheduler_queue_incoming_pods_total{(.*)}", text, re.MULTILINE)
+    events = {event for labels in found for event in re.findall(r'event="(\w+PodAdd)"', labels)}
+    assert events, "some pod has come"
+    return {event for event in events if not event.startswith("AssignedPod")}
 
 
 def _namespace(plane) -> Pods:

@@ -16,9 +16,11 @@ from fairlead.engine.events import (
     NodeSeen,
     PodGone,
     PodSeen,
+    ServerKnown,
     TrustRestored,
 )
 from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled, Bind
+from fairlead.model.behaviour import KNOWN, KUBERNETES_1_36, KUBERNETES_1_37, Behaviour
 from fairlead.placement.profile import Profile
 from fairlead.queue.entries import Pool
 
@@ -41,6 +43,28 @@ def test_a_pod_is_placed_bound_and_announced() -> None:
     assert announced == [AnnounceScheduled(pod, "n1", attempts=1, first_queued_s=1.0)]
     see(engine, a_pod("p", uid="u", gpus=2, node="n1"))
     assert drawing(engine.cluster) == ["n1 ##"]
+
+
+def test_it_speaks_as_the_version_of_the_server_does() -> None:
+    messages = []
+    for known in KNOWN:
+        engine = an_engine(a_node("n1", gpus=2))
+        engine.handle(ServerKnown(known), now=0.0)
+        see(engine, a_pod(gpus=3))
+        messages.append(failures(decide(engine))[0][1].partition(" preemption:")[0])
+    start = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
+    assert messages == [f"{start} no new claims to deallocate,", start]
+
+
+@pytest.mark.parametrize(
+    ("known", "expected"), [(KUBERNETES_1_36, {"p": "n1"}), (KUBERNETES_1_37, {})]
+)
+def test_whether_a_gated_pod_holds_room(known: Behaviour, expected: dict[str, str]) -> None:
+    engine = an_engine(a_node("n1", gpus=2))
+    engine.handle(ServerKnown(known), now=0.0)
+    see(engine, a_pod("gated", gpus=2, priority=5, gates=("wait",), nominated="n1"))
+    see(engine, a_pod("p", gpus=2))
+    assert bound(decide(engine)) == expected
 
 
 def test_pods_of_other_schedulers_are_not_placed_but_count_once_bound() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import subprocess
 import sys
 import threading
@@ -46,5 +47,7 @@ def serving(kubeconfig: Path, **options: Any) -> Iterator[EmbeddedServer]:
 def programs(*names: str) -> Path:
     """The folder of the real control plane's programs, built if they are not yet."""
     command = [sys.executable, str(BUILD), *names]
+    if version := os.environ.get("FAIRLEAD_KUBERNETES"):
+        command += ["--kubernetes", version]
     built = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return Path(built.stdout.strip().splitlines()[-1])

@@ -1,12 +1,13 @@
 import json
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from fairlead.kube.codec import decode_node, decode_pod
+from fairlead.model.behaviour import KUBERNETES_1_36, KUBERNETES_1_37
 from fairlead.model.errors import QuantityError
-from fairlead.model.nodes import GPU
-from fairlead.model.pods import HostPort, NodeTerm, Pod, Taint, Toleration
+from fairlead.model.nodes import GPU, Image
+from fairlead.model.pods import HostPort, NodeTerm, Pod, PreferredTerm, Taint, Toleration
 from fairlead.model.selectors import LabelSelector, PodTerm, Requirement, SpreadRule
 
 
@@ -148,40 +149,101 @@ def test_nulls_are_absences() -> None:
 
 
 class TestUsage:
-    """What a bound pod takes, after kubelets resized it or could not."""
+    """What a bound pod takes, after kubelets resized it or could not: in 1.36, and in 1.37."""
 
-    def usage(self, status: dict[str, Any], **spec: Any) -> dict[str, int]:
-        containers = [
-            {"name": "a", "resources": {"requests": {"cpu": "1"}}},
-            {"name": "b", "resources": {"requests": {"cpu": "2"}}},
-        ]
-        found = pod({"containers": containers, "nodeName": "n", **spec}, status=status)
-        return dict(found.usage)
+    CONTAINERS: ClassVar = [
+        {"name": "a", "resources": {"requests": {"cpu": "1"}}},
+        {"name": "b", "resources": {"requests": {"cpu": "2"}}},
+    ]
+    INIT: ClassVar = [
+        {"name": "s", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}},
+        {"name": "i", "resources": {"requests": {"cpu": "1"}}},
+    ]
+    INFEASIBLE: ClassVar = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
 
-    def told(self, name: str, cpu: str, allocated: str | None = None) -> dict[str, Any]:
+    def usage(self, status: dict[str, Any], **spec: Any) -> list[int | None]:
+        """Of cpu, in cores as both versions count it; half ones are not used here."""
+        wire = {
+            "metadata": {"name": "p", "namespace": "n", "uid": "u"},
+            "spec": {"containers": self.CONTAINERS, "nodeName": "n", **spec},
+            "status": status,
+        }
+        raw = json.dumps(wire).encode()
+        found = [decode_pod(raw, known) for known in (KUBERNETES_1_36, KUBERNETES_1_37)]
+        assert [one.problem for one in found] == ["", ""]
+        return [dict(one.usage).get("cpu", 0) // 1000 for one in found]
+
+    def told(self, name: str, cpu: str = "", allocated: str = "") -> dict[str, Any]:
+        actual = {"resources": {"requests": {"cpu": cpu}}} if cpu else {}
         more = {"allocatedResources": {"cpu": allocated}} if allocated else {}
-        return {"name": name, "resources": {"requests": {"cpu": cpu}}, **more}
+        return {"name": name, **actual, **more}
 
     def test_without_a_word_from_the_kubelet_the_spec_counts(self) -> None:
-        assert self.usage({}) == {"cpu": 3000}
+        assert self.usage({}) == [3, 3]
 
-    def test_the_larger_of_asked_and_given_counts_container_by_container(self) -> None:
+    def test_the_largest_counts_container_by_container_or_in_total(self) -> None:
+        statuses = [self.told("b", "1", "1"), self.told("a", "2", "2")]
+        assert self.usage({"containerStatuses": statuses}) == [4, 3]
+
+    def test_allocated_and_actual_may_both_be_the_largest(self) -> None:
         statuses = [self.told("b", "1"), self.told("a", "4", "3")]
-        assert self.usage({"containerStatuses": statuses}) == {"cpu": 6000}
+        assert self.usage({"containerStatuses": statuses}) == [6, 5]
+        statuses = [self.told("b", "2", "2"), self.told("a", "1", "7")]
+        assert self.usage({"containerStatuses": statuses}) == [9, 9]
+
+    def test_an_allocation_alone_counts_since_1_37(self) -> None:
+        assert self.usage({"containerStatuses": [self.told("a", allocated="5")]}) == [3, 7]
 
     def test_a_resize_that_cannot_be_granted_does_not_count(self) -> None:
-        condition = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
-        statuses = [self.told("a", "0.5"), self.told("b", "0.5")]
-        status = {"containerStatuses": statuses, "conditions": [condition]}
-        assert self.usage(status) == {"cpu": 1000}
+        asked = [{"name": "a", "resources": {"requests": {"cpu": "9"}}}, self.CONTAINERS[1]]
+        status = {
+            "containerStatuses": [self.told("a", "1"), self.told("b", "2")],
+            "conditions": self.INFEASIBLE,
+        }
+        assert self.usage(status, containers=asked) == [3, 3]
 
-    def test_sidecars_are_resized_too_and_plain_init_containers_are_over(self) -> None:
-        init = [
-            {"name": "s", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}},
-            {"name": "i", "resources": {"requests": {"cpu": "1"}}},
-        ]
+    def test_nor_does_anything_unreported_beside_it_since_1_37(self) -> None:
+        status = {"containerStatuses": [self.told("a", "1")], "conditions": self.INFEASIBLE}
+        assert self.usage(status) == [3, 1]
+        assert self.usage({"conditions": self.INFEASIBLE}) == [3, 0]
+
+    def test_sidecars_are_resized_too_and_plain_init_containers_since_1_37(self) -> None:
         status = {"initContainerStatuses": [self.told("s", "2"), self.told("i", "50")]}
-        assert self.usage(status, initContainers=init) == {"cpu": 5000}
+        assert self.usage(status, initContainers=self.INIT) == [5, 52]
+
+    def test_the_sums_of_the_pod_replace_those_of_its_containers_since_1_37(self) -> None:
+        status = {
+            "containerStatuses": [self.told("a", "9", "9")],
+            "resources": {"requests": {"cpu": "4"}},
+            "allocatedResources": {"cpu": "5"},
+        }
+        assert self.usage(status) == [11, 5]
+
+    def test_one_of_the_two_sums_is_not_enough(self) -> None:
+        statuses = [self.told("a", "9", "9")]
+        allocated = {"containerStatuses": statuses, "allocatedResources": {"cpu": "5"}}
+        actual = {"containerStatuses": statuses, "resources": {"requests": {"cpu": "5"}}}
+        assert self.usage(allocated) == self.usage(actual) == [11, 11]
+
+    def test_a_resize_of_the_pod_as_a_whole_counts_with_its_largest(self) -> None:
+        of_pod = {"requests": {"cpu": "4"}}
+        status = {"resources": {"requests": {"cpu": "6"}}, "allocatedResources": {"cpu": "7"}}
+        assert self.usage({}, resources=of_pod) == [4, 4]
+        assert self.usage(status, resources=of_pod) == [7, 7]
+        infeasible = {
+            "resources": {"requests": {"cpu": "2"}},
+            "allocatedResources": {"cpu": "2"},
+            "conditions": self.INFEASIBLE,
+        }
+        assert self.usage(infeasible, resources=of_pod) == [2, 2]
+
+    def test_what_only_the_status_has_replaces_the_sum_since_1_37(self) -> None:
+        status = {"resources": {"requests": {"memory": "1Gi", "cpu": "6"}}}
+        assert self.usage(status, resources={"requests": {"memory": "1Gi"}}) == [3, 6]
+
+    def test_overhead_comes_on_top(self) -> None:
+        statuses = [self.told("b", "1", "1"), self.told("a", "2", "2")]
+        assert self.usage({"containerStatuses": statuses}, overhead={"cpu": "1"}) == [5, 4]
 
 
 def test_nodes() -> None:
@@ -204,3 +266,118 @@ def test_a_node_that_cannot_be_understood_is_an_error_that_says_where() -> None:
     wire = b'{"metadata":{"name":"n"},"status":{"allocatable":{"cpu":"lots"}}}'
     with pytest.raises(QuantityError, match=r"status\.allocatable: 'lots' is not a quantity"):
         decode_node(wire)
+
+
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def test_wishes_are_read() -> None:
+    about = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}
+    found = pod(
+        {
+            "affinity": {
+                "nodeAffinity": {
+                    PREFERRED: [
+                        {
+                            "weight": 7,
+                            "preference": {
+                                "matchExpressions": [{"key": "disk", "operator": "Exists"}]
+                            },
+                        }
+                    ]
+                },
+                "podAffinity": {PREFERRED: [{"weight": 5, "podAffinityTerm": about}]},
+                "podAntiAffinity": {PREFERRED: [{"weight": 3, "podAffinityTerm": about}]},
+            },
+            "topologySpreadConstraints": [
+                {"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"},
+                {"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"},
+            ],
+        }
+    ).request
+    term = PodTerm("zone", LabelSelector((Requirement("app", "In", ("web",)),)), ("ns",))
+    assert found.preferred == (PreferredTerm(7, NodeTerm((Requirement("disk", "Exists"),))),)
+    assert found.wishes == ((term, 5), (term, -3))
+    assert found.soft_spread == (SpreadRule("zone", 2, None),)
+    assert found.spread == (SpreadRule("rack", 1, None),)
+
+
+def test_images_get_the_tag_that_nodes_know_them_by() -> None:
+    images = ["a", "b:1", "host:5000/c", "host:5000/d:2", "e@sha256:0"]
+    found = pod(
+        {
+            "initContainers": [{"name": "i", "image": "init"}],
+            "containers": [{"name": f"c{n}", "image": image} for n, image in enumerate(images)],
+            "volumes": [
+                {"name": "v", "image": {"reference": "vol"}},
+                {"name": "w", "emptyDir": {}},
+            ],
+        }
+    )
+    assert found.containers == 6
+    assert found.images == (
+        "init:latest", "a:latest", "b:1", "host:5000/c:latest", "host:5000/d:2", "e@sha256:0",
+        "vol:latest",
+    )  # fmt: skip
+    assert found.request.images == ()
+
+
+@pytest.mark.parametrize(
+    ("spec", "features"),
+    [
+        ({}, ()),
+        ({"hostNetwork": True}, ()),
+        ({"hostNetwork": True, "hostUsers": True}, ()),
+        ({"hostNetwork": True, "hostUsers": False}, ("UserNamespacesHostNetworkSupport",)),
+        ({"containers": [{"name": "c", "restartPolicyRules": [{"action": "Restart"}]}]}, ()),
+        (
+            {"initContainers": [
+                {"name": "c", "restartPolicyRules": [{"action": "RestartAllContainers"}]}
+            ]},
+            ("RestartAllContainersOnContainerExits",),
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_pod_needs_of_the_kubelet(spec, features) -> None:
+    assert pod(spec).request.features == features
+
+
+def test_pod_level_requests_are_scored_once_the_pod_is_there() -> None:
+    mib = 1 << 20
+    found = pod(
+        {
+            "resources": {"requests": {"cpu": "2"}},
+            "containers": [{"name": "a", "resources": {"requests": {"cpu": "1"}}}, {"name": "b"}],
+        }
+    )
+    assert dict(found.request.resources) == {"cpu": 2000}
+    assert found.request.scored == (1100, 400 * mib)
+    assert found.held_scored == (2000, 400 * mib)
+    plain = pod({"containers": [{"name": "a"}]})
+    assert plain.request.scored == plain.held_scored == (100, 200 * mib)
+
+
+def test_thousands_of_rules_are_refused_for_a_pod_that_waits() -> None:
+    rules = [
+        {"maxSkew": 1, "topologyKey": f"key-{n}", "whenUnsatisfiable": "ScheduleAnyway"}
+        for n in range(10_000)
+    ]
+    waiting = pod({"topologySpreadConstraints": rules})
+    assert waiting.problem == ("the pod has 10000 rules about where it goes; Fairlead honours 256")
+    # its node stays trusted
+    assert pod({"topologySpreadConstraints": rules, "nodeName": "n"}).problem == ""
+
+
+def test_what_a_node_has_and_can_do() -> None:
+    wire = {
+        "metadata": {"name": "n"},
+        "status": {
+            "images": [{"names": ["x@sha256:0", "x:1"], "sizeBytes": 5}, {"sizeBytes": 7}],
+            "declaredFeatures": ["F"],
+        },
+    }
+    raw = json.dumps(wire).encode()
+    found = decode_node(raw)
+    assert found.images == (Image(("x@sha256:0", "x:1"), 5), Image((), 7))
+    assert found.features == ("F",)
+    assert decode_node(raw).images[0] is found.images[0], "equal images are kept once"

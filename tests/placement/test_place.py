@@ -9,6 +9,7 @@ from contract import random_node, random_pod
 from fairlead.apps.profiles import built_in
 from fairlead.cluster.aspects import EVERYTHING
 from fairlead.cluster.cluster import Cluster
+from fairlead.model.behaviour import KUBERNETES_1_37
 from fairlead.model.errors import PluginFault
 from fairlead.placement.place import Placement
 from fairlead.placement.profile import Profile
@@ -43,6 +44,15 @@ def test_a_refusal_speaks_kube_schedulers_words() -> None:
         "2 No preemption victims found for incoming pod."
     )
     assert refused.refusers == ("NodeUnschedulable", "NodeResourcesFit")
+
+
+def test_a_refusal_speaks_the_words_of_the_version() -> None:
+    cluster = drawn("a ####")
+    cluster.behaviour = KUBERNETES_1_37
+    assert place(cluster, a_pod(gpus=3)).message == (
+        "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. "
+        "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+    )
 
 
 def test_a_cluster_without_nodes_says_so() -> None:

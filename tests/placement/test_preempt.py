@@ -1,6 +1,7 @@
 """Who has to go: every rule of the choice, told with GPUs."""
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from builders import a_node, a_pod, drawn, near, selects
 from contract import random_node, random_pod
 from fairlead.apps.profiles import built_in
 from fairlead.cluster.cluster import Cluster
+from fairlead.model.behaviour import KUBERNETES_1_36, KUBERNETES_1_37, Behaviour
 from fairlead.model.budgets import Budget
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import HostPort
@@ -168,6 +170,35 @@ def test_budgets_that_protect_nobody_here(nonsense: Budget) -> None:
     assert found.violations == 0
 
 
+@pytest.mark.parametrize(("behaviour", "violations"), [(KUBERNETES_1_36, 2), (KUBERNETES_1_37, 1)])
+def test_what_a_victim_uses_of_its_second_budget(behaviour: Behaviour, violations: int) -> None:
+    both, second = {"app": "db", "tier": "x"}, {"tier": "x"}
+    cluster = cluster_of(a=[p("x", 2, gpus=2, labels=both), p("y", 1, gpus=2, labels=second)])
+    cluster.behaviour = behaviour
+    cluster.budgets["default/exhausted"] = budget(0, app="db")
+    cluster.budgets["default/other"] = budget(1, tier="x")
+    found = refused(cluster).eviction
+    assert found is not None
+    assert found.violations == violations
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "told"),
+    [
+        (KUBERNETES_1_36, ""),
+        (
+            KUBERNETES_1_37,
+            " preemption: found a potential placement for pod on node a, preempting 2 victims",
+        ),
+    ],
+)
+def test_the_words_when_somebody_is_evicted(behaviour: Behaviour, told: str) -> None:
+    cluster = cluster_of(a=[p("x", gpus=2), p("y", gpus=2)])
+    cluster.behaviour = behaviour
+    message = refused(cluster).message
+    assert message == f"0/1 nodes are available: 1 Insufficient nvidia.com/gpu.{told}"
+
+
 def test_the_words_when_nobody_can_be_evicted() -> None:
     cluster = cluster_of(a=[p("same", 10, gpus=4)], b=[p("less", 9, gpus=1), p("more", 11, gpus=3)])
     cluster.put_node(a_node("c", gpus=4, unschedulable=True))
@@ -192,6 +223,8 @@ def test_a_profile_may_forbid_eviction() -> None:
     found = refused(cluster_of(a=[p("x", gpus=4)]), profile)
     assert found.eviction is None
     assert found.message.endswith("Insufficient nvidia.com/gpu. no new claims to deallocate")
+    silent = replace(found, behaviour=KUBERNETES_1_37)
+    assert silent.message.endswith("Insufficient nvidia.com/gpu.")
 
 
 def test_while_its_victims_leave_a_pod_waits() -> None:

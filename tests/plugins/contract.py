@@ -12,10 +12,10 @@ from builders import a_node, a_pod, a_request, a_taint, near, selects
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
-from fairlead.model.nodes import Node
-from fairlead.model.pods import HostPort, NodeTerm, PodRequest, Toleration
+from fairlead.model.nodes import Image, Node
+from fairlead.model.pods import HostPort, NodeTerm, PodRequest, PreferredTerm, Toleration
 from fairlead.model.selectors import Requirement, SpreadRule
-from fairlead.plugins.api import Filter, LooksAround, Picker, Plugin, Score, reasons_of
+from fairlead.plugins.api import Filter, LooksAround, Picker, Plugin, Rank, Score, reasons_of
 
 REQUESTS = (
     a_request(),
@@ -30,6 +30,12 @@ REQUESTS = (
     a_request(namespace="default", near=(near("zone", app="a"),)),
     a_request(namespace="default", apart=(near("zone", app="a"),)),
     a_request(namespace="default", spread=(SpreadRule("zone", 1, selects(app="a")),)),
+    a_request(preferred=(PreferredTerm(7, NodeTerm((Requirement("zone", "In", ("a",)),))),)),
+    a_request(namespace="default", soft_spread=(SpreadRule("zone", 1, selects(app="a")),)),
+    a_request(wishes=((near("zone", app="a"), 5), (near("rank", app="b"), -3))),
+    a_request(namespace="default", labels=(("app", "b"),)),
+    a_request(images=("x:1", "y:2"), containers=2),
+    a_request(features=("F",)),
 )
 
 
@@ -44,76 +50,96 @@ def check_plugin(plugin: Plugin) -> None:
 
 
 def _check_one(plugin: Plugin, request: PodRequest, nodes, pods, dice) -> None:
+    for kind in (Filter, Score, Rank, Picker):
+        if isinstance(plugin, kind):
+            _check_as(kind, plugin, request, nodes, pods, dice)
+
+
+def _check_as(kind, plugin: Plugin, request: PodRequest, nodes, pods, dice) -> None:
+    def answer(of: Nodes):
+        return _ASK[kind](plugin, request, of)
+
     cluster = a_cluster(nodes, pods)
     before = _fingerprint(cluster)
-    whole = answer(plugin, request, cluster.nodes)
-    _check_form(plugin, whole, len(nodes))
-    _check_rows_stand_alone(plugin, request, cluster, whole, dice)
-    if not isinstance(plugin, Picker):
-        _check_order_does_not_matter(plugin, request, nodes, pods, whole, dice)
-        _check_reads(plugin, request, nodes, pods, whole)
-    if isinstance(plugin, Filter):
+    whole = answer(cluster.nodes)
+    _check_form(kind, plugin, whole, len(nodes))
+    if kind in (Filter, Score) and not (kind is Filter and isinstance(plugin, LooksAround)):
+        _check_rows_stand_alone(plugin, answer, cluster, whole, dice)
+    if kind is not Picker:
+        _check_order_does_not_matter(plugin, answer, nodes, pods, whole, dice)
+        _check_reads(plugin, answer, nodes, pods, whole)
+    if kind is Filter:
         _check_reasons(plugin, request, cluster, whole)
     assert _fingerprint(cluster) == before, f"{plugin.name} changed the cluster"
 
 
-def answer(plugin: Plugin, request: PodRequest, nodes: Nodes):
-    if isinstance(plugin, Filter):
-        return plugin.allows(request, nodes)
-    if isinstance(plugin, Score):
-        return plugin.rate(request, nodes)
-    return plugin.pick(request, nodes, np.zeros(len(nodes)))
+def _ranked(plugin: Rank, request: PodRequest, nodes: Nodes):
+    """As a view asks: about some of the nodes, and only if the plugin cares."""
+    left = nodes.named([f"n{number}" for number in range(12) if number % 3 != 1])
+    left = left if left.any() else nodes.present()
+    ranks = plugin.rank(request, nodes, left)
+    if plugin.cares(request, nodes):
+        return ranks
+    assert len(set(ranks[left])) <= 1, f"{plugin.name} does care, and must say so"
+    return np.zeros(len(nodes))
 
 
-def _check_form(plugin: Plugin, found, rows: int) -> None:
-    if isinstance(plugin, Picker):
+_ASK = {
+    Filter: lambda plugin, request, nodes: plugin.allows(request, nodes),
+    Score: lambda plugin, request, nodes: plugin.rate(request, nodes),
+    Rank: _ranked,
+    Picker: lambda plugin, request, nodes: plugin.pick(request, nodes, np.zeros(len(nodes))),
+}
+
+
+def _check_form(kind, plugin: Plugin, found, rows: int) -> None:
+    if kind is Picker:
         assert -1 <= int(found) < rows, f"{plugin.name} picked a row that is not there"
         return
     assert found.shape == (rows,), f"{plugin.name} must answer for every node"
-    if isinstance(plugin, Filter):
+    if kind is Filter:
         assert found.dtype == np.bool_, f"{plugin.name} must answer with booleans"
     else:
         assert found.dtype == np.float64, f"{plugin.name} must answer with floats"
         assert ((found >= 0) & (found <= 100)).all(), f"{plugin.name} must score from 0 to 100"
 
 
-def _check_rows_stand_alone(plugin, request, cluster, whole, dice) -> None:
+def _check_rows_stand_alone(plugin, answer, cluster, whole, dice) -> None:
     """Asked about some nodes, it says what it says about them among all."""
-    if isinstance(plugin, Picker | LooksAround):
-        return
     rows = np.array(sorted(dice.sample(range(len(whole)), dice.randint(1, len(whole)))))
-    some = answer(plugin, request, Nodes(cluster.columns, rows))
+    some = answer(Nodes(cluster.columns, rows))
     assert (some == whole[rows]).all(), f"{plugin.name} looks at other nodes than its own"
     row = int(rows[0])
-    one = answer(plugin, request, Nodes(cluster.columns, slice(row, row + 1)))
+    one = answer(Nodes(cluster.columns, slice(row, row + 1)))
     assert (one == whole[row]).all(), f"{plugin.name} looks at other nodes than its own"
 
 
-def _check_order_does_not_matter(plugin, request, nodes, pods, whole, dice) -> None:
+def _check_order_does_not_matter(plugin, answer, nodes, pods, whole, dice) -> None:
     shuffled = list(nodes)
     dice.shuffle(shuffled)
-    again = answer(plugin, request, a_cluster(shuffled, pods).nodes)
+    again = answer(a_cluster(shuffled, pods).nodes)
     told = dict(zip([node.name for node in nodes], whole.tolist(), strict=True))
     assert again.tolist() == [told[node.name] for node in shuffled], f"{plugin.name} minds order"
 
 
-def _check_reads(plugin, request, nodes, pods, whole) -> None:
+def _check_reads(plugin, answer, nodes, pods, whole) -> None:
     """What it does not declare to read does not change its mind."""
     changes = {
         Aspect.LABELS: lambda n: _with(n, labels={"zone": "b", "rank": "1"}),
         Aspect.ANNOTATIONS: lambda n: _with(n, annotations={"note": "x"}),
         Aspect.TAINTS: lambda n: _with(n, taints=(a_taint("other"),), unschedulable=True),
         Aspect.ALLOCATABLE: lambda n: a_node(
-            n.name, gpus=2, labels=n.labels, annotations=n.annotations, taints=n.taints,
-            unschedulable=n.unschedulable,
+            n.name, gpus=2, **{key: getattr(n, key) for key in _KEPT if key != "allocatable"}
         ),
+        Aspect.IMAGES: lambda n: _with(n, images=(Image(("y:2",), 500 << 20),)),
+        Aspect.FEATURES: lambda n: _with(n, features=("F", "G")),
     }  # fmt: skip
     for aspect, change in changes.items():
         if not plugin.reads & aspect:
-            again = answer(plugin, request, a_cluster([change(n) for n in nodes], pods).nodes)
+            again = answer(a_cluster([change(n) for n in nodes], pods).nodes)
             assert (again == whole).all(), f"{plugin.name} reads {aspect.name} and must say so"
     if not plugin.reads & (Aspect.USAGE | Aspect.PORTS | Aspect.PODS):
-        again = answer(plugin, request, a_cluster(nodes, []).nodes)
+        again = answer(a_cluster(nodes, []).nodes)
         assert (again == whole).all(), f"{plugin.name} reads USAGE, PORTS or PODS and must say so"
 
 
@@ -140,9 +166,18 @@ def random_node(dice: random.Random, name: str) -> Node:
         name,
         gpus=dice.choice([0, 4, 8]),
         labels=labels if dice.random() < 0.8 else {},
-        taints=(a_taint(),) if dice.random() < 0.3 else (),
+        taints=tuple(
+            a_taint(effect=effect)
+            for effect in ("NoSchedule", "PreferNoSchedule")
+            if dice.random() < 0.3
+        ),
+        images=tuple(Image((name,), dice.randint(1, 900) << 20) for name in dice.choice(_IMAGES)),
+        features=("F",) if dice.random() < 0.5 else (),
         unschedulable=dice.random() < 0.2,
     )
+
+
+_IMAGES = ((), ("x:1",), ("x:1", "y:2"), ("z:3",))
 
 
 def random_pod(dice: random.Random, number: int):
@@ -157,15 +192,19 @@ def random_pod(dice: random.Random, number: int):
         labels={"app": dice.choice("abc")} if dice.random() < 0.7 else {},
         deleting=dice.random() < 0.1,
         apart=(near("zone", app="b"),) if dice.random() < 0.1 else (),
+        near=(near("rank", app="b"),) if dice.random() < 0.1 else (),
+        wishes=((near("zone", app="b"), dice.randint(-9, 9)),) if dice.random() < 0.2 else (),
+        scored=(dice.choice([100, 500]), dice.choice([1, 4]) << 30),
     )
 
 
+_KEPT = (
+    "allocatable", "labels", "annotations", "taints", "unschedulable", "images", "features",
+)  # fmt: skip
+
+
 def _with(node: Node, **changes) -> Node:
-    kept = {
-        key: getattr(node, key)
-        for key in ("allocatable", "labels", "annotations", "taints", "unschedulable")
-    }
-    return Node(node.name, **{**kept, **changes})
+    return Node(node.name, **{**{key: getattr(node, key) for key in _KEPT}, **changes})
 
 
 def _fingerprint(cluster: Cluster) -> bytes:

@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from typing import Any, TextIO, TypeVar
 
 import msgspec
@@ -11,13 +12,23 @@ import msgspec
 from fairlead.apps.run import Options, plan
 from fairlead.apps.scheduler import UNFINISHED
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import BudgetSeen, NamespaceSeen, NodeSeen, PodSeen
+from fairlead.engine.events import (
+    BudgetSeen,
+    KinSeen,
+    NamespaceSeen,
+    NodeSeen,
+    PodSeen,
+    ServerKnown,
+)
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.budgets import decode_budget
 from fairlead.kube.codec import decode_namespace, decode_node, decode_pod
 from fairlead.kube.http.client import Client
+from fairlead.kube.kin import KINDS, decoder_of
+from fairlead.kube.version import ask_version
+from fairlead.model.behaviour import behaviour_of
 from fairlead.model.errors import FairleadError
-from fairlead.model.pods import Pod
+from fairlead.model.pods import Pod, Side
 from fairlead.model.quantities import shown
 from fairlead.placement.explain import Explanation, explain
 from fairlead.placement.place import Placement
@@ -57,15 +68,22 @@ async def explain_pod(options: Options, namespace: str, name: str) -> dict[str, 
                 f"{', '.join(sorted(profiles))}; name it with --scheduler-name"
             )
         engine = Engine({})
+        engine.handle(ServerKnown(behaviour_of(*await ask_version(client))), now=0.0)
         cluster = engine.cluster
         async for node in _list(client, "/api/v1/nodes", decode_node, {}):
             engine.handle(NodeSeen(node), now=0.0)
         async for namespaced in _list(client, "/api/v1/namespaces", decode_namespace, {}):
             engine.handle(NamespaceSeen(namespaced.name, namespaced.labels), now=0.0)
+        if profile.sides & Side.KIN:
+            await _load_kin(client, engine)
         selector = {"fieldSelector": UNFINISHED}
-        async for other in _list(client, "/api/v1/pods", decode_pod, selector):
+        decode = partial(decode_pod, behaviour=cluster.behaviour)
+        async for other in _list(client, "/api/v1/pods", decode, selector):
             engine.handle(PodSeen(other), now=0.0)
-            if other.nominated and not other.node and other.scheduler in profiles:
+            honoured = cluster.behaviour.honours_nomination(
+                other.nominated, gated=bool(other.gates)
+            )
+            if honoured and not other.node and other.scheduler in profiles:
                 cluster.nominations.put(other, other.nominated)
         await _load_budgets(client, engine)
         if pod.node or pod.finished or pod.gates or pod.problem or pod.deleting:
@@ -82,6 +100,13 @@ async def _load_budgets(client: Client, engine: Engine) -> None:
     with suppress(NotExplained):
         async for budget in _list(client, path, decode_budget, {}):
             engine.handle(BudgetSeen(budget), now=0.0)
+
+
+async def _load_kin(client: Client, engine: Engine) -> None:
+    """What tells which pods belong together."""
+    for kind, (path, _) in KINDS.items():
+        async for seen in _list(client, path, decoder_of(kind), {}):
+            engine.handle(KinSeen(kind, seen.namespace, seen.name, seen.selector), now=0.0)
 
 
 async def _get_pod(client: Client, namespace: str, name: str) -> Pod:

@@ -21,6 +21,13 @@ _QUEUES = {
 }
 
 
+#: Where a newer kube-scheduler names what happened otherwise (`Behaviour.tells_target_pods`).
+_RENAMED = {
+    "UnschedulablePodAdd": "UnscheduledPodAdd",
+    "UnschedulablePodUpdate": "TargetPodUpdate",
+}
+
+
 class Measures:
     """Fills the metrics: times as things happen, sizes when somebody asks."""
 
@@ -80,7 +87,11 @@ class Measures:
 
     def _incoming(self) -> Reading:
         entered = self._engine.queue.entered
-        return {(_QUEUES[pool], cause): count for (pool, cause), count in entered.items()}
+        renamed = _RENAMED if self._engine.cluster.behaviour.tells_target_pods else {}
+        return {
+            (_QUEUES[pool], renamed.get(cause, cause)): count
+            for (pool, cause), count in entered.items()
+        }
 
     def _cache_size(self) -> Reading:
         cluster = self._engine.cluster

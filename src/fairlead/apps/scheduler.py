@@ -2,8 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
-from typing import assert_never
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, assert_never
 
 import structlog
 
@@ -14,15 +15,17 @@ from fairlead.kube.budgets import decode_budget
 from fairlead.kube.codec import Namespace, decode_namespace, decode_node, decode_pod
 from fairlead.kube.errors import ApiError
 from fairlead.kube.http.client import Client
+from fairlead.kube.kin import KINDS, Selecting, decoder_of
 from fairlead.kube.mirror.changes import Change, Deleted, Synced, Undecodable, Upserted, Vanished
 from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.mirror.wire import Refusal
+from fairlead.kube.version import learn_behaviour
 from fairlead.kube.writes.binder import Binder
 from fairlead.kube.writes.evictor import Evictor
 from fairlead.kube.writes.recorder import Recorder
 from fairlead.model.budgets import Budget
 from fairlead.model.nodes import Node
-from fairlead.model.pods import Pod
+from fairlead.model.pods import Pod, Side
 from fairlead.placement.profile import Profile
 from fairlead.telemetry.metrics import Metrics
 
@@ -50,6 +53,7 @@ class Scheduler:
         verify_every_s: float = _VERIFY_EVERY_S,
         on_instruction: Callable[[instructions.Instruction], None] = lambda _: None,
     ) -> None:
+        self._client = client
         self._verify_every_s = verify_every_s
         self._on_instruction = on_instruction
         self.engine = Engine(profiles)
@@ -60,7 +64,7 @@ class Scheduler:
         )  # fmt: skip
         self._nodes = Reflector(client, "/api/v1/nodes", decode_node, self._on_node)
         self._pods = Reflector(
-            client, "/api/v1/pods", decode_pod, self._on_pod, field_selector=UNFINISHED
+            client, "/api/v1/pods", self._decode_pod, self._on_pod, field_selector=UNFINISHED
         )
         self._namespaces = Reflector(
             client, "/api/v1/namespaces", decode_namespace, self._on_namespace
@@ -68,11 +72,26 @@ class Scheduler:
         self._budgets = Reflector(
             client, "/apis/policy/v1/poddisruptionbudgets", decode_budget, self._on_budget
         )
-        self._reflectors = (self._nodes, self._pods, self._namespaces, self._budgets)
+        self._reflectors: tuple[Reflector[Any], ...] = (
+            self._nodes,
+            self._pods,
+            self._namespaces,
+            self._budgets,
+            *self._kin(client, profiles),
+        )
         self._awake = asyncio.Event()
-        self._synced = dict.fromkeys(("nodes", "pods", "namespaces", "budgets"), False)
+        self._synced = {r.path.rpartition("/")[2]: False for r in self._reflectors}
         self._decided_at_s = time.monotonic()
         self._measures = Measures(metrics, self.engine, self._binder, self._recorder)
+
+    def _kin(
+        self, client: Client, profiles: Mapping[str, Profile]
+    ) -> Iterator[Reflector[Selecting]]:
+        """What tells which pods belong together, if a profile wants to know."""
+        if any(profile.sides & Side.KIN for profile in profiles.values()):
+            for kind, (path, _) in KINDS.items():
+                deliver = partial(self._on_kin, path.rpartition("/")[2])
+                yield Reflector(client, path, decoder_of(kind), deliver)
 
     # -- life --------------------------------------------------------------------------------
 
@@ -82,12 +101,12 @@ class Scheduler:
         A part that breaks takes the whole down, to be restarted: half a scheduler is worse than
         none.
         """
+        self._feed(events.ServerKnown(await learn_behaviour(self._client)))
         deciding = asyncio.create_task(self._decide_forever(), name="decide")
         parts = [deciding, asyncio.create_task(self._verify_forever(), name="verify")]
-        parts += [
-            asyncio.create_task(part.run(), name=type(part).__name__)
-            for part in (*self._reflectors, self._binder, self._evictor, self._recorder)
-        ]
+        working: tuple[Reflector[Any] | Binder | Evictor | Recorder, ...]
+        working = (*self._reflectors, self._binder, self._evictor, self._recorder)
+        parts += [asyncio.create_task(part.run(), name=type(part).__name__) for part in working]
         try:
             ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
             for task in ended:
@@ -126,6 +145,9 @@ class Scheduler:
                     log.error("the cache had drifted", path=reflector.path, objects=len(wrong))
 
     # -- events in ---------------------------------------------------------------------------
+
+    def _decode_pod(self, raw: bytes) -> Pod:
+        return decode_pod(raw, self.engine.cluster.behaviour)
 
     def _on_node(self, change: Change[Node]) -> None:
         match change:
@@ -174,9 +196,21 @@ class Scheduler:
             case Deleted(budget):
                 self._feed(events.BudgetGone(budget.key))
             case Synced():
-                self._sync("budgets")
+                self._sync("poddisruptionbudgets")
             case Undecodable() | Vanished():
                 log.error("disruption budget cannot be read", budget=change.key)
+
+    def _on_kin(self, what: str, change: Change[Selecting]) -> None:
+        match change:
+            case Upserted(seen):
+                event = events.KinSeen(seen.kind, seen.namespace, seen.name, seen.selector)
+                self._feed(event)
+            case Deleted(gone):
+                self._feed(events.KinSeen(gone.kind, gone.namespace, gone.name, None))
+            case Synced():
+                self._sync(what)
+            case Undecodable() | Vanished():
+                log.error("selector cannot be read", what=what, key=change.key)
 
     def _distrust_node_of(self, change: Undecodable) -> None:
         spec = (change.object or {}).get("spec")

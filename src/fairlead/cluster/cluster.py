@@ -22,13 +22,17 @@ from fairlead.cluster.aspects import EVERYTHING, NOTHING, Aspect
 from fairlead.cluster.changes import ChangeLog
 from fairlead.cluster.columns import Columns
 from fairlead.cluster.draft import Draft
+from fairlead.cluster.kin import Kin
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.nominations import Nominations
 from fairlead.cluster.priority_sums import AmountsByRow, PrioritySums, Share
+from fairlead.model.behaviour import KUBERNETES_1_36
 from fairlead.model.budgets import Budget
 from fairlead.model.nodes import Node
-from fairlead.model.pods import Amounts, HostPort, Pod
+from fairlead.model.pods import Amounts, HostPort, Pod, PodRequest, Side
 
+# Plain numbers: flags are slow, and this is asked for every placement.
+_IMAGES, _WISHES, _KIN = int(Side.IMAGES), int(Side.WISHES), int(Side.KIN)
 _TAKEN = Aspect.USAGE | Aspect.PODS
 _TAKEN_WITH_PORTS = _TAKEN | Aspect.PORTS
 
@@ -49,14 +53,17 @@ class Holding:
         """What a pending pod would hold there (assumed), or what a bound one does."""
         request = pod.request
         amounts = request.resources if assumed else pod.usage
-        return cls(pod, node, amounts, request.scored, request.host_ports, assumed)
+        return cls(pod, node, amounts, pod.held_scored, request.host_ports, assumed)
 
 
 class Cluster:
     """The one truth about occupancy. All changes go through here and are logged by row."""
 
     def __init__(self) -> None:
+        #: What its own kube-scheduler would do; set before the first node and pod.
+        self.behaviour = KUBERNETES_1_36
         self.columns = Columns()
+        self.kin = Kin()
         self.changes = ChangeLog()
         self.row_of: dict[str, int] = {}
         self.holdings: dict[str, Holding] = {}
@@ -79,6 +86,16 @@ class Cluster:
         node = self.columns.nodes[row]
         assert node is not None, f"row {row} holds no node"
         return node
+
+    def request_of(self, pod: Pod, marks: tuple[str, ...] = (), sides: int = 0) -> PodRequest:
+        """What rules see of the pod; pods with equal requests get equal answers."""
+        pods = self.columns.pods
+        if not sides:
+            return pod.request_with(marks, pods.keys_asked)
+        seen = pods.keys_asked | pods.keys_wished if sides & _WISHES else pods.keys_asked
+        spreads = pod.request.spread or pod.request.soft_spread
+        kin = self.kin.of(pod) if sides & _KIN and not spreads else None
+        return pod.request_with(marks, seen, images=bool(sides & _IMAGES), kin=kin)
 
     def pods_on(self, node: str) -> list[Pod]:
         return [held.pod for held in self.held_on(node)]
@@ -265,7 +282,8 @@ class Cluster:
 
 
 def _holds_the_same(held: Holding, pod: Pod) -> bool:
-    return (held.node, held.amounts, held.pod.priority) == (pod.node, pod.usage, pod.priority)
+    holds = held.node, held.amounts, held.scored, held.pod.priority
+    return holds == (pod.node, pod.usage, pod.held_scored, pod.priority)
 
 
 def _difference(old: Node, new: Node) -> Aspect:
@@ -278,4 +296,8 @@ def _difference(old: Node, new: Node) -> Aspect:
         changed |= Aspect.ANNOTATIONS
     if old.taints != new.taints or old.unschedulable != new.unschedulable:
         changed |= Aspect.TAINTS
+    if old.images != new.images:
+        changed |= Aspect.IMAGES
+    if old.features != new.features:
+        changed |= Aspect.FEATURES
     return changed

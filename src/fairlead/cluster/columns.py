@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from fairlead.cluster.images import ImageIndex
 from fairlead.cluster.labels import LabelColumn
 from fairlead.cluster.pod_index import PodIndex
 from fairlead.model.nodes import Node
@@ -35,6 +36,7 @@ class Columns:
         self.taint_set = np.zeros(self._capacity, dtype=np.int32)
         self.taint_sets: list[tuple[Taint, ...]] = [()]
         self.nodes: list[Node | None] = []
+        self.images = ImageIndex(self.nodes)
         #: Host ports in use: (protocol, port) → row → one entry for each pod that holds it.
         self.ports: dict[tuple[str, int], dict[int, list[HostPort]]] = {}
         self._labels: dict[str, LabelColumn] = {}
@@ -49,6 +51,7 @@ class Columns:
         return self.size - 1
 
     def put_node(self, row: int, node: Node) -> None:
+        self.images.put(row, node)
         self.nodes[row] = node
         self.present[row] = True
         self.cordoned[row] = node.unschedulable
@@ -61,6 +64,7 @@ class Columns:
             column.put(row, node.labels.get(key))
 
     def clear_row(self, row: int) -> None:
+        self.images.put(row, None)
         self.nodes[row] = None
         self.present[row] = False
         self.allocatable[:, row] = 0

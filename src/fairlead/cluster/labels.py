@@ -3,6 +3,7 @@
 import numpy as np
 
 from fairlead.cluster.arrays import Codes, NodeMask, RowPick
+from fairlead.model.selectors import whole_number
 
 _ABSENT = -1
 
@@ -51,12 +52,6 @@ class LabelColumn:
         code = self._code_of.get(value)
         if code is None:
             code = self._code_of[value] = len(self._numbers)
-            self._numbers.append(_whole_number(value))
+            number = whole_number(value)
+            self._numbers.append(np.nan if number is None else float(number))
         return code
-
-
-def _whole_number(text: str) -> float:
-    try:
-        return float(int(text))
-    except (ValueError, OverflowError):
-        return float("nan")

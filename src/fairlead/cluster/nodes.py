@@ -8,6 +8,7 @@ import numpy as np
 from fairlead.cluster.arrays import Codes, NodeMask, PerNode, RowPick
 from fairlead.cluster.columns import Columns
 from fairlead.cluster.pod_index import PodQuery
+from fairlead.cluster.wishes import Wish, Wishes
 from fairlead.model.nodes import Node
 from fairlead.model.pods import HostPort, PodRequest, Taint
 from fairlead.model.selectors import PodTerm
@@ -107,6 +108,29 @@ class Nodes:
         passed: NodeMask = table[self._columns.taint_set[self._pick]]
         return passed
 
+    def taint_numbers(self, number: Callable[[tuple[Taint, ...]], int]) -> PerNode:
+        """A number for each node's taints; asks once for each distinct set of them."""
+        table = np.fromiter(map(number, self._columns.taint_sets), dtype=np.int64)
+        numbers: PerNode = table[self._columns.taint_set[self._pick]]
+        return numbers
+
+    def declares(self, feature: str) -> NodeMask:
+        """Where the kubelet says that it can do this. Slow: few pods ask."""
+        return np.fromiter(
+            (node is not None and feature in node.features for node in self.objects()),
+            dtype=np.bool_,
+            count=self._size,
+        )
+
+    def has_image(self, name: str) -> bool:
+        """Is the image on any node of the cluster?"""
+        return self._columns.images.has(name)
+
+    def image_sizes_bytes(self, name: str) -> PerNode:
+        """0 where the node does not have the image."""
+        sizes: PerNode = self._columns.images.sizes_bytes(name, self._columns.size)[self._pick]
+        return sizes
+
     def port_taken(self, wanted: HostPort) -> NodeMask:
         taken = np.zeros(self._columns.size, dtype=np.bool_)
         for row, held in self._columns.ports.get((wanted.protocol, wanted.port), {}).items():
@@ -126,6 +150,18 @@ class Nodes:
             return []
         found = self._columns.pods.minding(request.namespace, dict(request.labels))
         return [(term.topology_key, _sealed(holders[self._pick])) for term, holders in found]
+
+    def wishes_about(self, request: PodRequest) -> tuple[Wish, ...]:
+        """Topology keys under which pods would like to be near this one, or apart; by row."""
+        return self._about(self._columns.pods.wishes, request)
+
+    def needs_about(self, request: PodRequest) -> tuple[Wish, ...]:
+        """Topology keys under which pods had to be near such a pod; how many of them, by row."""
+        return self._about(self._columns.pods.needs, request)
+
+    def _about(self, held: Wishes, request: PodRequest) -> tuple[Wish, ...]:
+        of_namespace = self._columns.pods.labels_of(request.namespace)
+        return held.about(request.namespace, request.labels, of_namespace)
 
     def means_itself(self, request: PodRequest, terms: tuple[PodTerm, ...]) -> bool:
         return self._columns.pods.means(terms, request.namespace, dict(request.labels))

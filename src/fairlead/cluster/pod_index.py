@@ -11,6 +11,7 @@ import numpy as np
 
 from fairlead.cluster.arrays import PerNode
 from fairlead.cluster.pod_hooks import PodHooks
+from fairlead.cluster.wishes import Wishes
 from fairlead.model.pods import Pod
 from fairlead.model.selectors import LabelSelector, PodTerm
 
@@ -46,6 +47,9 @@ class PodIndex:
         self._asking: PodHooks[PodQuery] = PodHooks()
         self._holders: dict[PodTerm, PerNode] = {}
         self._held: PodHooks[PodTerm] = PodHooks()
+        #: Preferred terms of the pods that are there; and their required ones about being near.
+        self.wishes = Wishes()
+        self.needs = Wishes()
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._seen: frozenset[str] | None = frozenset()
         self.pods: dict[str, tuple[int, Pod]] = {}
@@ -85,6 +89,14 @@ class PodIndex:
         return self._seen
 
     @property
+    def keys_wished(self) -> frozenset[str]:
+        """Label keys by which pods that are there would like to be near others, or apart."""
+        return self.wishes.keys | self.needs.keys
+
+    def labels_of(self, namespace: str) -> Mapping[str, str]:
+        return self._namespaces.get(namespace, {})
+
+    @property
     def asked(self) -> bool:
         """Does anybody look at pods' labels at all?"""
         return bool(self._counts or self._holders)
@@ -117,6 +129,8 @@ class PodIndex:
             changed = self._namespaces.get(name) != labels
             self._namespaces[name] = labels
         if changed:
+            self.wishes.forget()
+            self.needs.forget()
             for query in [query for query in self._counts if query.asks_namespaces]:
                 del self._counts[query]
                 self._asking.drop(query, query.first_term)
@@ -126,6 +140,10 @@ class PodIndex:
         for query in self._asking.may_mean(pod.namespace, pod.labels):
             if self._means(query, pod):
                 self._counts[query][row] += step
+        for term, weight in pod.request.wishes:
+            self.wishes.add(row, term, step * weight)
+        for term in pod.request.near:
+            self.needs.add(row, term, step)
         for term in pod.request.apart:
             holders = self._holders.get(term)
             if holders is None:

@@ -66,6 +66,8 @@ class Engine:
                 return self._see_pod(pod, now)
             case events.BindDone(uid):
                 return self._bind_done(uid)
+            case events.ServerKnown(behaviour):
+                self.cluster.behaviour = behaviour
             case events.PodGone(pod):
                 self._lose_pod(pod)
             case events.NodeSeen(node):
@@ -76,6 +78,8 @@ class Engine:
                 self.cluster.distrust(name, cause)
             case events.NamespaceSeen(name, labels):
                 self._freed |= self.cluster.put_namespace(name, labels)
+            case events.KinSeen(kind, namespace, name, selector):
+                self.cluster.kin.put(kind, namespace, name, selector)
             case events.TrustRestored(cause):
                 self._freed |= self.cluster.trust(cause)
             case events.BindFailed():
@@ -132,7 +136,7 @@ class Engine:
 
     def _see_nomination(self, pod: Pod) -> None:
         """Anybody may nominate a pod. What we promised stands until its status has shown it."""
-        if pod.nominated and not pod.gates:
+        if self.cluster.behaviour.honours_nomination(pod.nominated, gated=bool(pod.gates)):
             self.cluster.nominations.put(pod, pod.nominated)
             return
         known = self.queue.get(pod.uid)

@@ -4,9 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from fairlead.model.behaviour import Behaviour
 from fairlead.model.budgets import Budget
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
+from fairlead.model.selectors import LabelSelector
+
+
+@dataclass(frozen=True, slots=True)
+class ServerKnown:
+    """The API server's version is known: behave like its kube-scheduler. Comes before all else."""
+
+    behaviour: Behaviour
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +67,16 @@ class NamespaceSeen:
 
     name: str
     labels: Mapping[str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class KinSeen:
+    """A Service or an owner of pods was added or changed, or (selector None) selects nothing."""
+
+    kind: str
+    namespace: str
+    name: str
+    selector: LabelSelector | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +133,15 @@ class EvictionEnded:
 
 
 Event = (
-    NodeSeen
+    ServerKnown
+    | NodeSeen
     | NodeGone
     | PodSeen
     | PodGone
     | NodeDistrusted
     | TrustRestored
     | NamespaceSeen
+    | KinSeen
     | Decide
     | BindDone
     | BindFailed

@@ -12,17 +12,21 @@ from functools import lru_cache
 import msgspec
 from msgspec import Raw
 
-from fairlead.kube.requests import (
-    ContainerParts,
-    RequestParts,
-    StatusParts,
-    read_request,
-    read_usage,
-)
+from fairlead.kube.kin import OWNERS
+from fairlead.kube.requests import ContainerParts, RequestParts, read_request
+from fairlead.kube.usage import ContainerReport, StatusParts, read_usage
+from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
 from fairlead.model.errors import FairleadError, QuantityError
-from fairlead.model.nodes import Node
+from fairlead.model.nodes import Image, Node
 from fairlead.model.pods import Amounts, Pod, PodRequest, Taint
 from fairlead.model.quantities import amount
+
+
+class _Owner(msgspec.Struct, rename="camel", gc=False):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    controller: bool | None = None
 
 
 class Meta(msgspec.Struct, rename="camel", gc=False):
@@ -34,6 +38,7 @@ class Meta(msgspec.Struct, rename="camel", gc=False):
     deletion_timestamp: str | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
+    owner_references: list[_Owner] | None = None
 
 
 class _Container(msgspec.Struct, rename="camel", gc=False):
@@ -41,6 +46,8 @@ class _Container(msgspec.Struct, rename="camel", gc=False):
     resources: Raw = Raw()
     ports: Raw = Raw()
     restart_policy: str | None = None
+    image: str = ""
+    restart_policy_rules: Raw = Raw()
 
 
 class _Gate(msgspec.Struct, rename="camel", gc=False):
@@ -71,6 +78,9 @@ class _PodSpec(msgspec.Struct, rename="camel", gc=False):
     resources: Raw = Raw()
     topology_spread_constraints: Raw = Raw()
     resource_claims: Raw = Raw()
+    volumes: Raw = Raw()
+    host_network: bool | None = None
+    host_users: bool | None = None
 
 
 class _Condition(msgspec.Struct, rename="camel", gc=False):
@@ -93,6 +103,8 @@ class _PodStatus(msgspec.Struct, rename="camel", gc=False):
     conditions: list[_Condition] | None = None
     container_statuses: list[_ContainerStatus] | None = None
     init_container_statuses: list[_ContainerStatus] | None = None
+    resources: Raw = Raw()
+    allocated_resources: Raw = Raw()
 
 
 class _Pod(msgspec.Struct, rename="camel", gc=False):
@@ -114,12 +126,31 @@ class _NodeSpec(msgspec.Struct, rename="camel", gc=False):
 
 class _NodeStatus(msgspec.Struct, rename="camel", gc=False):
     allocatable: Raw = Raw()
+    images: list[Raw] | None = None
+    declared_features: list[str] | None = None
 
 
 class _Node(msgspec.Struct, rename="camel", gc=False):
     metadata: Meta
     spec: _NodeSpec = msgspec.field(default_factory=_NodeSpec)
     status: _NodeStatus = msgspec.field(default_factory=_NodeStatus)
+
+
+class _RestartRule(msgspec.Struct, rename="camel", gc=False):
+    action: str = ""
+
+
+class _ImageSource(msgspec.Struct, rename="camel", gc=False):
+    reference: str = ""
+
+
+class _Volume(msgspec.Struct, rename="camel", gc=False):
+    image: _ImageSource | None = None
+
+
+class _Image(msgspec.Struct, rename="camel", gc=False):
+    names: list[str] | None = None
+    size_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,15 +173,26 @@ _namespaces = msgspec.json.Decoder(_Namespace)
 _pods = msgspec.json.Decoder(_Pod)
 _nodes = msgspec.json.Decoder(_Node)
 _amounts = msgspec.json.Decoder(dict[str, str])
+_restart_rules = msgspec.json.Decoder(list[_RestartRule] | None)
+_volumes = msgspec.json.Decoder(list[_Volume] | None)
+_images = msgspec.json.Decoder(_Image)
 
 _FINISHED = ("Succeeded", "Failed")
+_NOTHING_TOLD = StatusParts(())
+# Each rule is looked at for every node. A pod with thousands would hold up all the others.
+_MOST_RULES = 256
 
 
-def decode_pod(raw: bytes | Raw) -> Pod:
-    """A pod whose request cannot be understood comes back with a `problem`, not an exception."""
+def decode_pod(raw: bytes | Raw, behaviour: Behaviour = KUBERNETES_1_36) -> Pod:
+    """A pod whose request cannot be understood comes back with a `problem`, not an exception.
+
+    What a bound pod takes is counted as kube-scheduler of that behaviour counts it.
+    """
     wire = _pods.decode(raw)
     meta, spec, status = wire.metadata, wire.spec, wire.status
-    request, usage, problem = _understand(meta.namespace, spec, status)
+    request, usage, scored, problem = _understand(wire, behaviour)
+    containers = (*(spec.init_containers or ()), *(spec.containers or ()))
+    images = _images_of(tuple(c.image for c in containers), bytes(spec.volumes))
     return Pod(
         namespace=meta.namespace,
         name=meta.name,
@@ -171,6 +213,10 @@ def decode_pod(raw: bytes | Raw) -> Pod:
         annotations=meta.annotations or {},
         request=request,
         usage=usage,
+        usage_scored=scored,
+        owner=None if spec.node_name else _owner(meta),
+        images=images,
+        containers=len(images if behaviour.counts_image_volumes else containers),
         problem=problem,
         condition=_unscheduled(status.conditions or ()),
     )
@@ -188,6 +234,8 @@ def decode_node(raw: bytes | Raw) -> Node:
         annotations=meta.annotations or {},
         taints=tuple(Taint(t.key, t.value, t.effect) for t in spec.taints or ()),
         unschedulable=spec.unschedulable,
+        images=tuple(_image(bytes(image)) for image in wire.status.images or ()),
+        features=tuple(wire.status.declared_features or ()),
     )
 
 
@@ -196,22 +244,40 @@ def decode_namespace(raw: bytes | Raw) -> Namespace:
     return Namespace(meta.name, meta.uid, meta.resource_version, meta.labels or {})
 
 
+def _owner(meta: Meta) -> tuple[str, str] | None:
+    """The controller, if it is of a kind whose selector tells which pods belong together."""
+    for owner in meta.owner_references or ():
+        if owner.controller:
+            known = (owner.api_version, owner.kind) in OWNERS
+            return (owner.kind, owner.name) if known else None
+    return None
+
+
 def _understand(
-    namespace: str, spec: _PodSpec, status: _PodStatus
-) -> tuple[PodRequest, Amounts, str]:
-    parts = _request_parts(namespace, spec)
+    wire: _Pod, behaviour: Behaviour
+) -> tuple[PodRequest, Amounts, tuple[int, int] | None, str]:
+    spec = wire.spec
+    parts = _request_parts(wire.metadata.namespace, spec)
     try:
         request = _shared_request(parts)
-        if spec.node_name and (told := _status_parts(status)):
-            return request, _shared_usage(parts, told), ""
+        told = _status_parts(wire.status) if spec.node_name else None
+        if told or parts.pod_level:
+            largest_total = behaviour.takes_largest_total
+            taken = _shared_usage(parts, told or _NOTHING_TOLD, largest_total)
+            return request, *taken, _beyond_us(spec, request)
     except (FairleadError, msgspec.DecodeError) as error:
-        return PodRequest(), (), f"the pod cannot be understood: {error}"
-    beyond = "" if spec.node_name else _beyond_us(spec)
-    return request, request.resources, beyond
+        return PodRequest(), (), None, f"the pod cannot be understood: {error}"
+    return request, request.resources, None, _beyond_us(spec, request)
 
 
-def _beyond_us(spec: _PodSpec) -> str:
-    """Hard rules that we do not know yet: better to wait with a reason than to be misplaced."""
+def _beyond_us(spec: _PodSpec, request: PodRequest) -> str:
+    """What we cannot honour: better to wait with a reason than to be misplaced."""
+    if spec.node_name:
+        return ""
+    rules = sum(map(len, (request.near, request.apart, request.spread, request.wishes)))
+    rules += len(request.soft_spread) + len(request.preferred)
+    if rules > _MOST_RULES:
+        return f"the pod has {rules} rules about where it goes; Fairlead honours {_MOST_RULES}"
     if len(bytes(spec.resource_claims)) > len(b"null"):
         return "the pod asks for resource claims, which Fairlead cannot honour yet"
     return ""
@@ -229,10 +295,49 @@ def _request_parts(namespace: str, spec: _PodSpec) -> RequestParts:
         pod_affinity=bytes(affinity.pod_affinity),
         pod_anti_affinity=bytes(affinity.pod_anti_affinity),
         spread=bytes(spec.topology_spread_constraints),
+        features=_features(spec),
         namespace=namespace if about_pods else "",
         overhead=bytes(spec.overhead),
         pod_level=bytes(spec.resources),
     )
+
+
+def _features(spec: _PodSpec) -> tuple[str, ...]:
+    """What the node must declare to be able to do, told from what the pod uses (1.36)."""
+    needed = []
+    if any(
+        _restarts_all(bytes(container.restart_policy_rules))
+        for container in (*(spec.init_containers or ()), *(spec.containers or ()))
+        if container.restart_policy_rules
+    ):
+        needed.append("RestartAllContainersOnContainerExits")
+    if spec.host_network and spec.host_users is False:
+        needed.append("UserNamespacesHostNetworkSupport")
+    return tuple(needed)
+
+
+@lru_cache(maxsize=1024)
+def _restarts_all(rules: bytes) -> bool:
+    found = _restart_rules.decode(rules) or ()
+    return any(rule.action == "RestartAllContainers" for rule in found)
+
+
+@lru_cache(maxsize=8192)
+def _images_of(images: tuple[str, ...], volumes: bytes) -> tuple[str, ...]:
+    """Of containers and image volumes, named as nodes name them."""
+    found = (_volumes.decode(volumes) or ()) if b'"reference"' in volumes else ()
+    mounted = (volume.image.reference for volume in found if volume.image)
+    return tuple(
+        name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
+        for name in (*images, *mounted)
+    )
+
+
+@lru_cache(maxsize=16384)
+def _image(raw: bytes) -> Image:
+    """Nodes share what they have in common: a cluster has few images, on many nodes."""
+    found = _images.decode(raw)
+    return Image(tuple(found.names or ()), found.size_bytes)
 
 
 def _container(wire: _Container) -> ContainerParts:
@@ -241,16 +346,18 @@ def _container(wire: _Container) -> ContainerParts:
 
 
 def _status_parts(status: _PodStatus) -> StatusParts | None:
-    """What a kubelet says its containers were given, if it says so: it may differ from the spec."""
-    told = tuple(
-        (container.name, bytes(container.resources), bytes(container.allocated_resources))
-        for container in (
-            *(status.init_container_statuses or ()),
-            *(status.container_statuses or ()),
-        )
-        if container.resources
+    """What a kubelet says the pod was given, if it says so: it may differ from the spec."""
+    told = StatusParts(
+        containers=tuple(
+            ContainerReport(one.name, bytes(one.resources), bytes(one.allocated_resources))
+            for one in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+            if one.resources or one.allocated_resources
+        ),
+        infeasible=_resize_is_infeasible(status),
+        resources=bytes(status.resources),
+        allocated=bytes(status.allocated_resources),
     )
-    return StatusParts(told, _resize_is_infeasible(status)) if told else None
+    return told if any(told) else None
 
 
 def _resize_is_infeasible(status: _PodStatus) -> bool:

@@ -1,6 +1,6 @@
 """What a pod asks for, read from the JSON of the parts that say so."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,14 +10,18 @@ from fairlead.model import resources
 from fairlead.model.errors import FairleadError
 from fairlead.model.pods import (
     ANY_ADDRESS,
-    Amounts,
     HostPort,
     NodeTerm,
     PodRequest,
+    PreferredTerm,
     Toleration,
 )
 from fairlead.model.quantities import amount
 from fairlead.model.selectors import LabelSelector, PodTerm, Requirement, SpreadRule
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_HARD, _SOFT = "DoNotSchedule", "ScheduleAnyway"
 
 
 class ContainerParts(NamedTuple):
@@ -25,13 +29,6 @@ class ContainerParts(NamedTuple):
     resources: bytes
     ports: bytes = b""
     sidecar: bool = False
-
-
-class StatusParts(NamedTuple):
-    #: Name, status.resources and status.allocatedResources of the containers that report them.
-    containers: tuple[tuple[str, bytes, bytes], ...]
-    #: The kubelet will never grant what the spec asks for now, so the spec does not count.
-    infeasible: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +45,7 @@ class RequestParts:
     pod_affinity: bytes = b""
     pod_anti_affinity: bytes = b""
     spread: bytes = b""
+    features: tuple[str, ...] = ()
     #: Whose "own namespace" is meant; empty unless one of the three above asks about pods.
     namespace: str = ""
 
@@ -84,10 +82,14 @@ class _Selector(msgspec.Struct, rename="camel"):
     node_selector_terms: list[_Term] | None = None
 
 
+class _PreferredTerm(msgspec.Struct, rename="camel"):
+    preference: _Term = msgspec.field(default_factory=_Term)
+    weight: int = 0
+
+
 class _NodeAffinity(msgspec.Struct, rename="camel"):
-    required: _Selector | None = msgspec.field(
-        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
-    )
+    required: _Selector | None = msgspec.field(default=None, name=_REQUIRED)
+    preferred: list[_PreferredTerm] | None = msgspec.field(default=None, name=_PREFERRED)
 
 
 class _LabelSelector(msgspec.Struct, rename="camel"):
@@ -102,10 +104,14 @@ class _PodTerm(msgspec.Struct, rename="camel"):
     namespace_selector: _LabelSelector | None = None
 
 
+class _WeightedPodTerm(msgspec.Struct, rename="camel"):
+    pod_affinity_term: _PodTerm
+    weight: int = 0
+
+
 class _PodAffinity(msgspec.Struct, rename="camel"):
-    required: list[_PodTerm] | None = msgspec.field(
-        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
-    )
+    required: list[_PodTerm] | None = msgspec.field(default=None, name=_REQUIRED)
+    preferred: list[_WeightedPodTerm] | None = msgspec.field(default=None, name=_PREFERRED)
 
 
 class _Spread(msgspec.Struct, rename="camel"):
@@ -119,23 +125,39 @@ class _Spread(msgspec.Struct, rename="camel"):
 
 
 def read_request(parts: RequestParts) -> PodRequest:
-    needs = _needs(parts)
+    needs = read_needs(parts)
+    affinity = _json(parts.node_affinity, _NodeAffinity, _NodeAffinity())
+    near = _json(parts.pod_affinity, _PodAffinity, _PodAffinity())
+    apart = _json(parts.pod_anti_affinity, _PodAffinity, _PodAffinity())
     return PodRequest(
         resources=resources.total(needs),
         scored=resources.scored(needs),
         node_selector=tuple(sorted(_json(parts.node_selector, dict[str, str], {}).items())),
-        node_terms=_terms(parts.node_affinity),
+        node_terms=_terms(affinity.required),
         tolerations=_tolerations(parts.tolerations),
         host_ports=_host_ports([*parts.containers, *(c for c in parts.init if c.sidecar)]),
-        near=_pod_terms(parts.pod_affinity, parts.namespace),
-        apart=_pod_terms(parts.pod_anti_affinity, parts.namespace),
-        spread=_spread(parts.spread),
+        near=tuple(_pod_term(term, parts.namespace) for term in near.required or ()),
+        apart=tuple(_pod_term(term, parts.namespace) for term in apart.required or ()),
+        spread=_spread(parts.spread, _HARD),
+        preferred=_preferred(affinity.preferred),
+        soft_spread=_spread(parts.spread, _SOFT),
+        wishes=(
+            *_wishes(near.preferred, +1, parts.namespace),
+            *_wishes(apart.preferred, -1, parts.namespace),
+        ),
+        features=parts.features,
     )
 
 
-def _pod_terms(raw: bytes, own_namespace: str) -> tuple[PodTerm, ...]:
-    found = _json(raw, _PodAffinity, _PodAffinity())
-    return tuple(_pod_term(term, own_namespace) for term in found.required or ())
+def _wishes(
+    found: list[_WeightedPodTerm] | None, sign: int, own_namespace: str
+) -> Iterable[tuple[PodTerm, int]]:
+    for weighted in found or ():
+        yield _pod_term(weighted.pod_affinity_term, own_namespace), sign * weighted.weight
+
+
+def _preferred(found: list[_PreferredTerm] | None) -> tuple[PreferredTerm, ...]:
+    return tuple(PreferredTerm(p.weight, _term(p.preference)) for p in found or ())
 
 
 def _pod_term(term: _PodTerm, own_namespace: str) -> PodTerm:
@@ -150,8 +172,8 @@ def _pod_term(term: _PodTerm, own_namespace: str) -> PodTerm:
     )
 
 
-def _spread(raw: bytes) -> tuple[SpreadRule, ...]:
-    """The hard rules; matchLabelKeys are part of the selector since the API server put them in."""
+def _spread(raw: bytes, unsatisfiable: str) -> tuple[SpreadRule, ...]:
+    """The hard or the soft ones. The API server has put matchLabelKeys into the selectors."""
     return tuple(
         SpreadRule(
             rule.topology_key,
@@ -162,13 +184,16 @@ def _spread(raw: bytes) -> tuple[SpreadRule, ...]:
             honours_taints=rule.node_taints_policy == "Honor",
         )
         for rule in _json(raw, list[_Spread], [])
-        if rule.when_unsatisfiable == "DoNotSchedule"
+        if rule.when_unsatisfiable == unsatisfiable
     )
 
 
-def read_selector(raw: bytes) -> LabelSelector | None:
-    """A label selector by itself; None, which means nothing, where there is none."""
-    return _selector(_json(raw, _LabelSelector | None, None))
+def read_selector(raw: bytes, *, labels_only: bool = False) -> LabelSelector | None:
+    """The selector of a Service, a workload or a budget; None for one that is absent."""
+    if labels_only:
+        labels = _json(raw, dict[str, str], None)
+        return None if labels is None else _selector(_LabelSelector(match_labels=labels))
+    return _selector(_json(raw, _LabelSelector, None))
 
 
 def _selector(found: _LabelSelector | None) -> LabelSelector | None:
@@ -179,58 +204,24 @@ def _selector(found: _LabelSelector | None) -> LabelSelector | None:
     return LabelSelector((*lines, *_requirements(found.match_expressions)))
 
 
-def read_usage(parts: RequestParts, told: StatusParts) -> Amounts:
-    """What a bound pod takes: for each container the larger of what it asked for and was given."""
-    needs = _needs(parts)
-    given = {name: (actual, allocated) for name, actual, allocated in told.containers}
-    sidecars = {
-        part.name: given[part.name] for part in parts.init if part.sidecar and part.name in given
-    }
-    grown = resources.Needs(
-        containers=_grown(parts.containers, needs.containers, given, told.infeasible),
-        # Only sidecars are still there to be resized.
-        init=_grown(parts.init, needs.init, sidecars, told.infeasible),
-        overhead=needs.overhead,
-        pod_level=needs.pod_level,
-    )
-    return resources.total(grown)
-
-
-def _grown(
-    parts: Sequence[ContainerParts],
-    containers: Sequence[resources.Container],
-    given: Mapping[str, tuple[bytes, bytes]],
-    infeasible: bool,
-) -> list[resources.Container]:
-    grown = []
-    for part, container in zip(parts, containers, strict=True):
-        told = given.get(part.name)
-        if told is None:
-            grown.append(container)
-            continue
-        actual, allocated = _requests(told[0]), _amounts(_json(told[1], dict[str, str], {}))
-        asked = {} if infeasible else container.requests
-        grown.append(resources.Container(_largest(asked, actual, allocated), container.sidecar))
-    return grown
-
-
-def _largest(*options: Mapping[str, int]) -> dict[str, int]:
-    names = {name for option in options for name in option}
-    return {name: max(option.get(name, 0) for option in options) for name in names}
-
-
-def _needs(parts: RequestParts) -> resources.Needs:
+def read_needs(parts: RequestParts) -> resources.Needs:
     return resources.Needs(
-        containers=[resources.Container(_requests(c.resources)) for c in parts.containers],
-        init=[resources.Container(_requests(c.resources), c.sidecar) for c in parts.init],
-        overhead=_amounts(_json(parts.overhead, dict[str, str], {})),
-        pod_level=_requests(parts.pod_level),
+        containers=[resources.Container(requested(c.resources)) for c in parts.containers],
+        init=[resources.Container(requested(c.resources), c.sidecar) for c in parts.init],
+        overhead=amounts(parts.overhead),
+        pod_level=requested(parts.pod_level),
     )
 
 
-def _requests(raw: bytes) -> dict[str, int]:
+def requested(raw: bytes) -> dict[str, int]:
+    """The requests in the JSON of a container's, or a pod's, resources."""
     found = _json(raw, _Resources, _Resources())
     return _amounts(found.requests or {})
+
+
+def amounts(raw: bytes) -> dict[str, int]:
+    """Amounts by resource name, from their JSON."""
+    return _amounts(_json(raw, dict[str, str], {}))
 
 
 def _amounts(texts: Mapping[str, str]) -> dict[str, int]:
@@ -255,15 +246,14 @@ def _tolerations(raw: bytes) -> tuple[Toleration, ...]:
     return tuple(Toleration(t.key, t.operator, t.value, t.effect) for t in found)
 
 
-def _terms(raw: bytes) -> tuple[NodeTerm, ...] | None:
-    affinity = _json(raw, _NodeAffinity, _NodeAffinity())
-    required = affinity.required
+def _terms(required: _Selector | None) -> tuple[NodeTerm, ...] | None:
     if required is None:
         return None
-    return tuple(
-        NodeTerm(_requirements(term.match_expressions), _requirements(term.match_fields))
-        for term in required.node_selector_terms or ()
-    )
+    return tuple(_term(term) for term in required.node_selector_terms or ())
+
+
+def _term(term: _Term) -> NodeTerm:
+    return NodeTerm(_requirements(term.match_expressions), _requirements(term.match_fields))
 
 
 def _requirements(found: list[_Requirement] | None) -> tuple[Requirement, ...]:

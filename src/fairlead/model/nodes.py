@@ -9,6 +9,14 @@ GPU = "nvidia.com/gpu"
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """A container image that a node has already, under all of its names."""
+
+    names: tuple[str, ...]
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     name: str
     uid: str = ""
@@ -19,6 +27,9 @@ class Node:
     taints: tuple[Taint, ...] = ()
     #: Cordoned (`spec.unschedulable`).
     unschedulable: bool = False
+    images: tuple[Image, ...] = ()
+    #: What its kubelet declares to be able to do.
+    features: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from enum import IntFlag, StrEnum, auto
 
-from fairlead.model.selectors import PodTerm, Requirement, SpreadRule
+from fairlead.model.selectors import LabelSelector, PodTerm, Requirement, SpreadRule
 
 # Amounts by resource name, sorted by name: hashable, so that equal needs can share work.
 Amounts = tuple[tuple[str, int], ...]
@@ -51,6 +51,14 @@ class NodeTerm:
 
 
 @dataclass(frozen=True, slots=True)
+class PreferredTerm:
+    """Nodes that the pod would like to be on, and how much: 1 to 100."""
+
+    weight: int
+    term: NodeTerm
+
+
+@dataclass(frozen=True, slots=True)
 class HostPort:
     port: int
     protocol: str = "TCP"
@@ -63,6 +71,17 @@ class HostPort:
 
 
 ANY_ADDRESS = HostPort(0).ip
+
+
+class Side(IntFlag):
+    """Sides of a pod that become part of its request only if a plugin of the profile looks there.
+
+    Most profiles do not, and pods that differ in these alone then share their answers.
+    """
+
+    IMAGES = auto()  #: the images it runs
+    WISHES = auto()  #: labels that others' preferred terms ask about
+    KIN = auto()  #: the pods that it belongs with, by Services and its owner
 
 
 @dataclass(frozen=True, eq=True)
@@ -86,6 +105,17 @@ class PodRequest:
     near: tuple[PodTerm, ...] = ()
     apart: tuple[PodTerm, ...] = ()
     spread: tuple[SpreadRule, ...] = ()
+    #: The same as wishes: nodes, spreading, and pods to be near (weight above 0) or apart (below).
+    preferred: tuple[PreferredTerm, ...] = ()
+    soft_spread: tuple[SpreadRule, ...] = ()
+    wishes: tuple[tuple[PodTerm, int], ...] = ()
+    #: What the node's kubelet must declare to be able to do.
+    features: tuple[str, ...] = ()
+    #: Images of its containers (so many of them) and image volumes, with a tag or digest each.
+    images: tuple[str, ...] = ()
+    containers: int = 0
+    #: The pods that it belongs with, if it says nothing itself about how to spread.
+    kin: LabelSelector | None = None
     #: Whom others see: namespace, and the labels that somebody's selector asks about.
     namespace: str = ""
     labels: tuple[tuple[str, str], ...] = ()
@@ -98,7 +128,8 @@ class PodRequest:
         object.__setattr__(self, "_hash", hash((
             self.resources, self.scored, self.node_name, self.node_selector, self.node_terms,
             self.tolerations, self.host_ports, self.near, self.apart, self.spread,
-            self.namespace, self.labels, self.marks,
+            self.preferred, self.soft_spread, self.wishes, self.features, self.images,
+            self.containers, self.kin, self.namespace, self.labels, self.marks,
         )))  # fmt: skip
 
     def __hash__(self) -> int:
@@ -111,7 +142,7 @@ class PodRequest:
     @property
     def own_keys(self) -> frozenset[str]:
         """Label keys that its own terms ask about: a pod may be meant by its own rules."""
-        if not (self.near or self.apart or self.spread):
+        if not (self.near or self.apart or self.spread or self.soft_spread):
             return frozenset()
         terms: tuple[PodTerm | SpreadRule, ...] = (*self.near, *self.apart, *self.spread)
         keys = (term.selector.keys for term in terms if term.selector is not None)
@@ -143,6 +174,8 @@ class Pod:
     request: PodRequest = field(default_factory=PodRequest)
     #: What it takes from its node; differs from the request after an in-place resize.
     usage: Amounts = ()
+    #: The same for scoring; None where it is what the request says.
+    usage_scored: tuple[int, int] | None = None
     #: Set when the pod cannot be understood; it is refused with this sentence.
     problem: str = ""
     #: The node promised to it (`status.nominatedNodeName`).
@@ -153,6 +186,11 @@ class Pod:
     started: str = ""
     #: It is leaving because a scheduler evicted it.
     evicted: bool = False
+    #: Kind and name of the controller that made it, if that says which pods belong together.
+    owner: tuple[str, str] | None = None
+    #: As in the request; kept apart, since few profiles look at them.
+    images: tuple[str, ...] = ()
+    containers: int = 0
     #: Reason and message of its PodScheduled=False condition, so that it is not written twice.
     condition: tuple[str, str] = ("", "")
 
@@ -160,8 +198,18 @@ class Pod:
     def key(self) -> str:
         return f"{self.namespace}/{self.name}"
 
+    @property
+    def held_scored(self) -> tuple[int, int]:
+        """Cpu and memory that it counts for in scores, once it is on a node."""
+        return self.request.scored if self.usage_scored is None else self.usage_scored
+
     def request_with(
-        self, marks: tuple[str, ...] = (), seen_by: frozenset[str] = frozenset()
+        self,
+        marks: tuple[str, ...] = (),
+        seen_by: frozenset[str] = frozenset(),
+        *,
+        images: bool = False,
+        kin: LabelSelector | None = None,
     ) -> PodRequest:
         """The request, with what plugins read of the pod and what others' selectors see of it.
 
@@ -169,13 +217,16 @@ class Pod:
         replicas of a StatefulSet, say) still share their answers.
         """
         request = self.request
-        seen = seen_by | request.own_keys
-        if not marks and not seen:
+        seen = seen_by | request.own_keys | (kin.keys if kin else frozenset())
+        if not (marks or seen or images):
             return request
         found = ((key, self.annotations.get(key, self.labels.get(key))) for key in marks)
         return replace(
             request,
-            namespace=self.namespace,
+            images=self.images if images else (),
+            containers=self.containers if images else 0,
+            kin=kin,
+            namespace=self.namespace if seen or marks else "",
             labels=tuple(sorted((k, v) for k, v in self.labels.items() if k in seen)),
             marks=tuple((key, value) for key, value in found if value is not None),
         )

@@ -40,6 +40,16 @@ def amount(resource: str, text: str) -> int:
     return max(-LARGEST, min(LARGEST, -(-value.numerator // value.denominator)))
 
 
+def is_extended(resource: str) -> bool:
+    """Offered by a device plugin or the like, not by Kubernetes itself."""
+    return "/" in resource and "kubernetes.io/" not in resource
+
+
+def is_scalar(resource: str) -> bool:
+    """Extended resources and the lesser native ones: of interest only to pods that ask for them."""
+    return "/" in resource or resource.startswith(("hugepages-", "attachable-volumes-"))
+
+
 def shown(resource: str, number: int) -> str:
     """An amount as a person writes it: "100500m" of cpu, "600Gi" of memory."""
     if resource == CPU:

@@ -6,7 +6,7 @@ containers that restart) stay, so they add to both.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fairlead.model.pods import Amounts
 from fairlead.model.quantities import CPU, MEMORY
@@ -16,6 +16,7 @@ Counted = dict[str, int]
 # kube-scheduler scores a container that asks for nothing as if it asked for this much.
 UNSTATED_CPU_MILLI = 100
 UNSTATED_MEMORY_BYTES = 200 * 1024 * 1024
+_UNSTATED = {CPU: UNSTATED_CPU_MILLI, MEMORY: UNSTATED_MEMORY_BYTES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +38,36 @@ class Needs:
 
 def total(needs: Needs) -> Amounts:
     """What the scheduler must find free on one node."""
-    counted = _peak(needs)
-    counted.update({name: need for name, need in needs.pod_level.items() if _is_pod_level(name)})
-    _add(counted, needs.overhead)
+    return settle(peak(needs), needs.pod_level, needs.overhead)
+
+
+def settle(
+    containers: Counted, pod_level: Mapping[str, int], overhead: Mapping[str, int]
+) -> Amounts:
+    """What the containers take together, corrected by what is said about the pod as a whole."""
+    counted = dict(containers)
+    counted.update({name: need for name, need in pod_level.items() if is_pod_level(name)})
+    _add(counted, overhead)
     return freeze(counted)
 
 
 def scored(needs: Needs) -> tuple[int, int]:
-    """Cpu and memory for scoring, where a container without a request counts as a small one."""
-    with_defaults = Needs(
-        containers=[_stated(c) for c in needs.containers],
-        init=[_stated(c) for c in needs.init],
-    )
-    counted = _peak(with_defaults)
+    """Cpu and memory for scoring, where a container without a request counts as a small one.
+
+    Pod-level requests are left out, as kube-scheduler does for the pod that it scores for.
+    """
+    counted = peak(_stated(needs, _UNSTATED))
     _add(counted, needs.overhead)
+    return counted.get(CPU, 0), counted.get(MEMORY, 0)
+
+
+def scored_when_held(needs: Needs) -> tuple[int, int]:
+    """The same for a pod that is on its node: there pod-level requests do count."""
+    if not any(is_pod_level(name) for name in needs.pod_level):
+        return scored(needs)
+    known = dict(total(needs)) | dict(needs.pod_level)
+    defaults = {name: small for name, small in _UNSTATED.items() if name not in known}
+    counted = dict(total(_stated(needs, defaults)))
     return counted.get(CPU, 0), counted.get(MEMORY, 0)
 
 
@@ -58,7 +75,8 @@ def freeze(counted: Mapping[str, int]) -> Amounts:
     return tuple(sorted((name, need) for name, need in counted.items() if need))
 
 
-def _peak(needs: Needs) -> Counted:
+def peak(needs: Needs) -> Counted:
+    """The most that the containers take at any time in the life of the pod."""
     running = _sum(container.requests for container in needs.containers)
     sidecars: Counted = {}
     starting: Counted = {}
@@ -72,12 +90,17 @@ def _peak(needs: Needs) -> Counted:
     return {name: max(running.get(name, 0), starting.get(name, 0)) for name in running | starting}
 
 
-def _stated(container: Container) -> Container:
-    defaults = {CPU: UNSTATED_CPU_MILLI, MEMORY: UNSTATED_MEMORY_BYTES}
-    return Container({**defaults, **container.requests}, container.sidecar)
+def _stated(needs: Needs, defaults: Mapping[str, int]) -> Needs:
+    """With these for what containers do not say."""
+
+    def say(containers: Sequence[Container]) -> list[Container]:
+        return [Container({**defaults, **c.requests}, c.sidecar) for c in containers]
+
+    return replace(needs, containers=say(needs.containers), init=say(needs.init))
 
 
-def _is_pod_level(name: str) -> bool:
+def is_pod_level(name: str) -> bool:
+    """May this resource be asked for on the level of the pod?"""
     return name in (CPU, MEMORY) or name.startswith("hugepages-")
 
 

@@ -1,7 +1,16 @@
 """Which pods are meant: label selectors, and the terms that pods use about each other."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+
+
+def whole_number(text: str) -> int | None:
+    """What the operators Gt and Lt take for a number; None if the text is none."""
+    number = int(text) if _WHOLE.fullmatch(text) else None
+    return number if number is not None and -(2**63) <= number < 2**63 else None
 
 
 @dataclass(frozen=True, slots=True)

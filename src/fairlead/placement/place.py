@@ -36,7 +36,7 @@ class Placement:
 
     def request(self, pod: Pod) -> PodRequest:
         """What the rules see of the pod; pods with equal requests get equal answers."""
-        return pod.request_with(self.profile.marks, self._cluster.columns.pods.keys_asked)
+        return self._cluster.request_of(pod, self.profile.marks, self.profile.sides)
 
     def place(self, pod: Pod) -> Verdict:
         """Where the pod goes; among equally good nodes the first, so that a replay agrees."""
@@ -143,6 +143,7 @@ class Placement:
             no_eviction=no_eviction,
             eviction=outcome.eviction if outcome else None,
             nomination=nomination,
+            behaviour=self._cluster.behaviour,
         )
 
 

@@ -16,6 +16,7 @@ from fairlead.cluster.arrays import NodeMask, Rows
 from fairlead.cluster.cluster import Cluster, Holding
 from fairlead.cluster.draft import Draft
 from fairlead.cluster.nodes import Nodes
+from fairlead.model.behaviour import Behaviour
 from fairlead.model.budgets import Budget
 from fairlead.model.pods import Pod
 from fairlead.model.quantities import PODS
@@ -146,7 +147,7 @@ class Preemption:
     def _reprieve(
         self, row: int, node: str, lesser: Sequence[Holding], draft: Draft
     ) -> Eviction | None:
-        violating = _violating(lesser, self._cluster.budgets.values())
+        violating = _violating(lesser, self._cluster.budgets.values(), self._cluster.behaviour)
         victims: list[Pod] = []
         violations = 0
         # Those whose budget is used up are the first to be let back in.
@@ -175,7 +176,9 @@ def ineligible(pod: Pod, cluster: Cluster, *, hopeless: bool) -> str:
     return ""
 
 
-def _violating(held: Sequence[Holding], budgets: Iterable[Budget]) -> set[str]:
+def _violating(
+    held: Sequence[Holding], budgets: Iterable[Budget], behaviour: Behaviour
+) -> set[str]:
     """Pods whose eviction, the most important first, would overdraw a budget."""
     used: Counter[Budget] = Counter()
     violating = set()
@@ -185,6 +188,8 @@ def _violating(held: Sequence[Holding], budgets: Iterable[Budget]) -> set[str]:
                 used[budget] += 1
                 if used[budget] > budget.allowed:
                     violating.add(pod.uid)
+                    if behaviour.stops_at_exhausted_budget:
+                        break
     return violating
 
 

@@ -2,9 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 
 from fairlead.cluster.aspects import Aspect
-from fairlead.plugins.api import Filter, LooksAround, Opinion, Picker, Plugin, marks_of
+from fairlead.model.pods import Side
+from fairlead.plugins.api import (
+    Filter,
+    LooksAround,
+    Opinion,
+    Picker,
+    Plugin,
+    marks_of,
+    sides_of,
+)
 
 _MORE_THAN_AMOUNTS = Aspect.PORTS | Aspect.PODS | Aspect.VOLUMES
 ABOUT_PODS = Aspect.USAGE | _MORE_THAN_AMOUNTS
@@ -28,8 +39,14 @@ class Profile:
     about_pods: frozenset[int] = field(init=False)
     #: Of the latter, those that see more than how much is taken on the node.
     by_pods: frozenset[int] = field(init=False)
+    #: Sides of the pod that some plugin looks at, as a plain number.
+    sides: int = field(init=False)
 
     def __post_init__(self) -> None:
+        sides = [sides_of(rule, as_filter=True) for rule in self.filters]
+        sides += [sides_of(score) for score, _ in self.scores]
+        sides += [sides_of(self.picker)] if self.picker else []
+        object.__setattr__(self, "sides", int(reduce(or_, sides, Side(0))))
         found = dict.fromkeys(mark for plugin in self.plugins for mark in marks_of(plugin))
         object.__setattr__(self, "marks", tuple(found))
         rules = list(enumerate(self.filters))

@@ -1,8 +1,10 @@
 """The answer to "where does this pod go?": a place, or a refusal that says why."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fairlead.cluster.aspects import Aspect
+from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
 from fairlead.model.pods import Pod
 
 
@@ -20,6 +22,14 @@ class Eviction:
     victims: tuple[Pod, ...]
     #: Victims whose disruption budget is used up.
     violations: int = 0
+
+    @property
+    def told(self) -> str:
+        """kube-scheduler's words, where it says anything."""
+        count = len(self.victims)
+        return (
+            f"found a potential placement for pod on node {self.node}, preempting {count} victims"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +49,32 @@ class Refused:
     eviction: Eviction | None = None
     #: The node that the pod is nominated for from now on; None: as before.
     nomination: str | None = None
+    #: Whose words to use.
+    behaviour: Behaviour = KUBERNETES_1_36
 
     @property
     def message(self) -> str:
-        """kube-scheduler's words (1.36), to the byte."""
+        """kube-scheduler's words, to the byte."""
         if not self.nodes:
             return "no nodes available to schedule pods"
         if self.veto:
             # The note on resource claims needs what was not looked at, and says so.
             return f"0/{self.nodes} nodes are available: {self.veto}. not found"
         said = unavailable(self.nodes, dict(self.reasons))
+        told = ", ".join(self._attempts())
+        return f"{said} {told}" if told else said
+
+    def _attempts(self) -> Iterator[str]:
+        """What was tried to make room, in the order in which kube-scheduler tries it."""
         if self.eviction:
-            return said
-        # Every pod's message carries kube-scheduler's note on resource claims.
-        about_claims = f"{said} no new claims to deallocate"
-        if self.no_eviction is None:
-            return about_claims
-        return f"{about_claims}, preemption: {self.no_eviction}"
+            if self.behaviour.tells_of_victims:
+                yield f"preemption: {self.eviction.told}"
+            return
+        # Also a pod without resource claims got the note on them, as long as there was one.
+        if not self.behaviour.silent_about_claims:
+            yield "no new claims to deallocate"
+        if self.no_eviction is not None:
+            yield f"preemption: {self.no_eviction}"
 
 
 def unavailable(nodes: int, counts: dict[str, int]) -> str:

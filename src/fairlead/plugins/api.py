@@ -16,7 +16,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 from fairlead.cluster.arrays import NodeMask, NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
-from fairlead.model.pods import PodRequest
+from fairlead.model.pods import PodRequest, Side
 
 HIGHEST_SCORE = 100.0
 
@@ -146,6 +146,15 @@ Plugin = Filter | Opinion | Picker
 def marks_of(plugin: Plugin) -> tuple[str, ...]:
     """Pod labels and annotations the plugin reads; they become part of the request."""
     return tuple(getattr(plugin, "marks", ()))
+
+
+def sides_of(plugin: Plugin, *, as_filter: bool = False) -> Side:
+    """Sides of the pod that the plugin looks at; they become part of the request.
+
+    One that is both a filter and a score may look at others as a filter.
+    """
+    sides = getattr(plugin, "sides", 0)
+    return Side(getattr(plugin, "filter_sides", sides) if as_filter else sides)
 
 
 def reasons_of(rule: Filter, request: PodRequest, nodes: Nodes) -> Iterable[Reason]:

@@ -1,81 +1,91 @@
-"""nodeSelector and required node affinity."""
+"""nodeSelector and node affinity, required and preferred."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import ClassVar
 
-from fairlead.cluster.arrays import NodeMask
+import numpy as np
+
+from fairlead.cluster.arrays import NodeMask, NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
-from fairlead.model.pods import NodeTerm, PodRequest
-from fairlead.model.selectors import Requirement
+from fairlead.model.pods import NodeTerm, PodRequest, PreferredTerm
+from fairlead.plugins import node_terms
+from fairlead.plugins.api import Reason
+from fairlead.plugins.normalising import most_is_best
+
+_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
+
+
+@dataclass(frozen=True, slots=True)
+class AddedAffinity:
+    """Node affinity that the profile adds to every pod's own."""
+
+    required: tuple[NodeTerm, ...] | None = None
+    preferred: tuple[PreferredTerm, ...] = ()
+
+    def __post_init__(self) -> None:
+        for term in (*(self.required or ()), *(wish.term for wish in self.preferred)):
+            if wrong := node_terms.fault(term):
+                raise ValueError(f"added_affinity: {wrong}")
 
 
 @dataclass(frozen=True, slots=True)
 class NodeAffinity:
+    added_affinity: AddedAffinity = field(default_factory=AddedAffinity)
     name: ClassVar[str] = "NodeAffinity"
     reads: ClassVar[Aspect] = Aspect.LABELS
     refusal: ClassVar[str] = "node(s) didn't match Pod's node affinity/selector"
     curable: ClassVar[bool] = False
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
-        matched = nodes.all()
-        for key, value in request.node_selector:
-            matched &= nodes.label_in(key, (value,))
-        if request.node_terms is not None:
-            matched &= _any_term(request.node_terms, nodes)
-        return matched
+        return self._enforced(nodes) & _wanted(request, nodes)
+
+    def reasons(self, request: PodRequest, nodes: Nodes) -> Iterable[Reason]:
+        enforced = self._enforced(nodes)
+        yield Reason(_ENFORCED, ~enforced, nodes.none())
+        yield Reason(self.refusal, enforced & ~_wanted(request, nodes), nodes.none())
+
+    def veto(self, request: PodRequest, nodes: Nodes) -> str:
+        return "pod affinity terms conflict" if _named(request) == frozenset() else ""
+
+    def narrowed(self, request: PodRequest, nodes: Nodes) -> NodeMask | None:
+        names = _named(request)
+        return nodes.named(names) if names else None
+
+    def cares(self, request: PodRequest, nodes: Nodes) -> bool:
+        return bool(request.preferred or self.added_affinity.preferred)
+
+    def rank(self, request: PodRequest, nodes: Nodes, left: NodeMask) -> NodeScores:
+        """By the weights of the preferred terms that match."""
+        counts = np.zeros(len(nodes), dtype=np.int64)
+        for wish in (*self.added_affinity.preferred, *request.preferred):
+            if wish.weight:
+                counts += wish.weight * node_terms.matches(wish.term, nodes)
+        return most_is_best(counts, left)
+
+    def _enforced(self, nodes: Nodes) -> NodeMask:
+        required = self.added_affinity.required
+        return nodes.all() if required is None else node_terms.any_matches(required, nodes)
 
 
-def _any_term(terms: tuple[NodeTerm, ...], nodes: Nodes) -> NodeMask:
-    matched = nodes.none()
-    for term in terms:
-        if term.labels or term.fields:
-            matched |= _whole_term(term, nodes)
-    return matched
-
-
-def _whole_term(term: NodeTerm, nodes: Nodes) -> NodeMask:
+def _wanted(request: PodRequest, nodes: Nodes) -> NodeMask:
     matched = nodes.all()
-    for requirement in term.labels:
-        matched &= _label_matches(requirement, nodes)
-    for requirement in term.fields:
-        matched &= _field_matches(requirement, nodes)
+    for key, value in request.node_selector:
+        matched &= nodes.label_in(key, (value,))
+    if request.node_terms is not None:
+        matched &= node_terms.any_matches(request.node_terms, nodes)
     return matched
 
 
-def _label_matches(requirement: Requirement, nodes: Nodes) -> NodeMask:
-    key = requirement.key
-    match requirement.operator:
-        case "In":
-            return nodes.label_in(key, requirement.values)
-        case "NotIn":
-            return ~nodes.label_in(key, requirement.values)
-        case "Exists":
-            return nodes.has_label(key)
-        case "DoesNotExist":
-            return ~nodes.has_label(key)
-        case "Gt" | "Lt" as operator:
-            bound = _single_integer(requirement.values)
-            return nodes.none() if bound is None else nodes.label_compares(key, operator, bound)
-        case _:
-            return nodes.none()  # an operator nobody knows matches nothing, as in Kubernetes
-
-
-def _field_matches(requirement: Requirement, nodes: Nodes) -> NodeMask:
-    if requirement.key != "metadata.name" or len(requirement.values) != 1:
-        return nodes.none()
-    match requirement.operator:
-        case "In":
-            return nodes.named(requirement.values)
-        case "NotIn":
-            return ~nodes.named(requirement.values)
-        case _:
-            return nodes.none()
-
-
-def _single_integer(values: tuple[str, ...]) -> int | None:
-    try:
-        (text,) = values
-        return int(text)
-    except ValueError:
+def _named(request: PodRequest) -> frozenset[str] | None:
+    """The only nodes in question when every term names some; None when all are."""
+    if not request.node_terms:
         return None
+    found: frozenset[str] = frozenset()
+    for term in request.node_terms:
+        lists = [f.values for f in term.fields if (f.key, f.operator) == (node_terms.NAME, "In")]
+        if not lists:
+            return None
+        found |= frozenset(lists[0]).intersection(*lists[1:])
+    return found

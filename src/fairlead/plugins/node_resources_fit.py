@@ -7,8 +7,8 @@ from typing import ClassVar
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
-from fairlead.model.pods import PodRequest
-from fairlead.model.quantities import PODS, shown
+from fairlead.model.pods import Amounts, PodRequest
+from fairlead.model.quantities import PODS, is_extended, shown
 from fairlead.plugins.api import Reason
 
 _ONE_POD = 1
@@ -16,6 +16,9 @@ _ONE_POD = 1
 
 @dataclass(frozen=True, slots=True)
 class NodeResourcesFit:
+    #: Extended resources that somebody else looks after; a group is what stands before the slash.
+    ignored_resources: tuple[str, ...] = ()
+    ignored_resource_groups: tuple[str, ...] = ()
     name: ClassVar[str] = "NodeResourcesFit"
     reads: ClassVar[Aspect] = Aspect.USAGE | Aspect.ALLOCATABLE
     refusal: ClassVar[str] = "node(s) lack free resources"
@@ -23,7 +26,7 @@ class NodeResourcesFit:
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
         allowed: NodeMask = nodes.free(PODS) >= _ONE_POD
-        for resource, need in request.resources:
+        for resource, need in self._asked(request):
             allowed &= nodes.free(resource) >= need
         return allowed
 
@@ -31,19 +34,30 @@ class NodeResourcesFit:
         """One reason for each resource that is short, as kube-scheduler counts them."""
         # A node where one request exceeds all there is cannot be helped by evicting anyone.
         hopeless = nodes.none()
-        for resource, need in request.resources:
+        for resource, need in self._asked(request):
             hopeless |= nodes.allocatable(resource) < need
         crowded: NodeMask = nodes.free(PODS) < _ONE_POD
         yield Reason("Too many pods", crowded, crowded & ~hopeless)
-        for resource, need in request.resources:
+        for resource, need in self._asked(request):
             short: NodeMask = nodes.free(resource) < need
             yield Reason(f"Insufficient {resource}", short, short & ~hopeless)
 
     def detail(self, request: PodRequest, node: Nodes) -> str:
-        asked = [*request.resources, (PODS, _ONE_POD)]
+        asked = [*self._asked(request), (PODS, _ONE_POD)]
         return "; ".join(
             f"asked {shown(resource, need)} {resource}, {shown(resource, max(0, free))} of "
             f"{shown(resource, int(node.allocatable(resource)[0]))} free"
             for resource, need in asked
             if (free := int(node.free(resource)[0])) < need
+        )
+
+    def _asked(self, request: PodRequest) -> Amounts:
+        if not (self.ignored_resources or self.ignored_resource_groups):
+            return request.resources
+        return tuple(asked for asked in request.resources if not self._ignores(asked[0]))
+
+    def _ignores(self, resource: str) -> bool:
+        group = resource.partition("/")[0]
+        return is_extended(resource) and (
+            resource in self.ignored_resources or group in self.ignored_resource_groups
         )

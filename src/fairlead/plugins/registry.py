@@ -4,11 +4,14 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 from fairlead.model.errors import ConfigError, UnknownPlugin
-from fairlead.plugins.allocation import LeastAllocated, MostAllocated
-from fairlead.plugins.api import Filter, Plugin, Score
+from fairlead.plugins.allocation import LeastAllocated, MostAllocated, RequestedToCapacityRatio
+from fairlead.plugins.api import Filter, Opinion, Plugin
+from fairlead.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from fairlead.plugins.gpu_best_fit import GpuBestFit
+from fairlead.plugins.image_locality import ImageLocality
 from fairlead.plugins.inter_pod_affinity import InterPodAffinity
 from fairlead.plugins.node_affinity import NodeAffinity
+from fairlead.plugins.node_declared_features import NodeDeclaredFeatures
 from fairlead.plugins.node_name import NodeName
 from fairlead.plugins.node_ports import NodePorts
 from fairlead.plugins.node_resources_fit import NodeResourcesFit
@@ -29,9 +32,22 @@ FILTERS: tuple[type[Filter], ...] = (
     NodeResourcesFit,
     PodTopologySpread,
     InterPodAffinity,
+    NodeDeclaredFeatures,
     NodeTrusted,
 )
-SCORES: tuple[type[Score], ...] = (GpuBestFit, LeastAllocated, MostAllocated, Spread)
+SCORES: tuple[type[Opinion], ...] = (
+    GpuBestFit,
+    LeastAllocated,
+    MostAllocated,
+    RequestedToCapacityRatio,
+    NodeResourcesBalancedAllocation,
+    Spread,
+    TaintToleration,
+    NodeAffinity,
+    PodTopologySpread,
+    InterPodAffinity,
+    ImageLocality,
+)
 
 
 class Registry:

@@ -1,0 +1,61 @@
+"""Which pods belong together: those of the same Services and of the same owner."""
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+from fairlead.model.pods import Pod
+from fairlead.model.selectors import LabelSelector, Requirement
+
+K = TypeVar("K")
+
+SERVICE = "Service"
+_REMEMBERED = 4096
+
+
+class Kin:
+    """Selectors of Services and owners, as the API server shows them."""
+
+    def __init__(self) -> None:
+        self._services: dict[str, dict[str, LabelSelector]] = {}  # by namespace and name
+        self._owners: dict[tuple[str, str, str], LabelSelector] = {}
+        self._found: dict[object, LabelSelector | None] = {}
+
+    def put(self, kind: str, namespace: str, name: str, selector: LabelSelector | None) -> None:
+        """An object's selector was seen, or (None) it has none or is gone."""
+        self._found.clear()
+        if kind == SERVICE:
+            _put(self._services.setdefault(namespace, {}), name, selector)
+        else:
+            _put(self._owners, (kind, namespace, name), selector)
+
+    def of(self, pod: Pod) -> LabelSelector | None:
+        """Whom the pod belongs with; None when nothing says so."""
+        if not self._services and not self._owners:
+            return None
+        key = pod.namespace, pod.owner, tuple(sorted(pod.labels.items()))
+        if key not in self._found:
+            if len(self._found) >= _REMEMBERED:
+                self._found.clear()
+            lines = tuple(dict.fromkeys(sorted(self._lines(pod), key=_text)))
+            self._found[key] = LabelSelector(lines) if lines else None
+        return self._found[key]
+
+    def _lines(self, pod: Pod) -> Iterator[Requirement]:
+        for selector in self._services.get(pod.namespace, {}).values():
+            if selector.matches(pod.labels):
+                yield from selector.lines
+        if pod.owner is not None:
+            kind, name = pod.owner
+            owner = self._owners.get((kind, pod.namespace, name))
+            yield from owner.lines if owner else ()
+
+
+def _put(table: dict[K, LabelSelector], key: K, selector: LabelSelector | None) -> None:
+    if selector is None:
+        table.pop(key, None)
+    else:
+        table[key] = selector
+
+
+def _text(line: Requirement) -> tuple[str, str, tuple[str, ...]]:
+    return line.key, line.operator, line.values

@@ -1,0 +1,65 @@
+"""Who would like to be near whom, or apart: terms of pods that are there, weighted, by row."""
+
+from collections.abc import Mapping
+
+from fairlead.model.selectors import PodTerm
+
+Labels = tuple[tuple[str, str], ...]
+#: A topology key, and how much the pods of each row wish for a pod under it.
+Wish = tuple[str, Mapping[int, int]]
+
+_REMEMBERED = 4096
+
+
+class Wishes:
+    """Weights by term and row. Sparse: most terms are held on a few nodes only."""
+
+    def __init__(self) -> None:
+        self._held: dict[PodTerm, dict[int, int]] = {}
+        self._keys: frozenset[str] | None = frozenset()
+        #: Asked for every placement, and changed only by terms that nobody held before.
+        self._about: dict[tuple[str, Labels], tuple[Wish, ...]] = {}
+
+    def add(self, row: int, term: PodTerm, weight: int) -> None:
+        rows = self._held.get(term)
+        if rows is None:
+            rows = self._held[term] = {}
+            self.forget()
+        rows[row] = rows.get(row, 0) + weight
+        if not rows[row]:
+            del rows[row]
+        if not rows:
+            del self._held[term]
+            self.forget()
+
+    def about(
+        self, namespace: str, labels: Labels, of_namespace: Mapping[str, str]
+    ) -> tuple[Wish, ...]:
+        """The wishes that mean a pod with these labels in this namespace."""
+        if not self._held:
+            return ()
+        found = self._about.get((namespace, labels))
+        if found is None:
+            mapped = dict(labels)
+            found = tuple(
+                (term.topology_key, rows)
+                for term, rows in self._held.items()
+                if term.means(namespace, mapped, of_namespace)
+            )
+            if len(self._about) >= _REMEMBERED:
+                self._about.clear()
+            self._about[namespace, labels] = found
+        return found
+
+    def forget(self) -> None:
+        """What was found before may be wrong now: other terms, or other labels of namespaces."""
+        self._about.clear()
+        self._keys = None
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """Label keys that the terms ask about; empty when there are no terms."""
+        if self._keys is None:
+            keys = (term.selector.keys for term in self._held if term.selector is not None)
+            self._keys = frozenset().union(*keys) | ({""} if self._held else frozenset())
+        return self._keys

@@ -1,0 +1,68 @@
+"""Where versions of kube-scheduler differ, and which of them to follow.
+
+Only what differs with default feature gates, and concerns Fairlead, has a flag here. Flags are
+named after the newer way, so that a new version is a copy of the last with flags switched on.
+`docs/versions.md` has the whole list of differences.
+"""
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """What kube-scheduler of one version does where another does otherwise."""
+
+    #: The version it was taken from: major and minor.
+    version: tuple[int, int]
+    #: Refusals speak of preemption alone, without a note on resource claims in front.
+    silent_about_claims: bool = False
+    #: The refusal of a pod that evicts others names the node and the number of victims.
+    tells_of_victims: bool = False
+    #: A victim is charged to its disruption budgets only up to the first that is exhausted.
+    stops_at_exhausted_budget: bool = False
+    #: After an in-place resize a pod takes the largest of three totals (asked, allocated, actual),
+    #: instead of the total of each container's largest.
+    takes_largest_total: bool = False
+    #: The most that images can score grows with image volumes as it does with containers.
+    counts_image_volumes: bool = False
+    #: VolumeBinding prefers nodes with more free storage.
+    scores_free_storage: bool = False
+    #: NodeVolumeLimits refuses nodes that lack a driver whose CSIDriver says it must be there.
+    refuses_missing_drivers: bool = False
+    #: The nominated node of a gated pod holds room for it while it is still gated.
+    gated_pods_hold_nominations: bool = False
+    #: The metrics call a pending pod `UnscheduledPod`, and `TargetPod` where it changed itself.
+    tells_target_pods: bool = False
+
+    @property
+    def name(self) -> str:
+        """The version in the words of its users, such as `1.36`."""
+        return "{}.{}".format(*self.version)
+
+    def honours_nomination(self, node: str, *, gated: bool) -> bool:
+        """Does a pod that is nominated for this node, if any, hold room there?"""
+        return bool(node) and (self.gated_pods_hold_nominations or not gated)
+
+
+KUBERNETES_1_36 = Behaviour((1, 36))
+KUBERNETES_1_37 = replace(
+    KUBERNETES_1_36,
+    version=(1, 37),
+    silent_about_claims=True,
+    tells_of_victims=True,
+    stops_at_exhausted_budget=True,
+    takes_largest_total=True,
+    counts_image_volumes=True,
+    scores_free_storage=True,
+    refuses_missing_drivers=True,
+    gated_pods_hold_nominations=True,
+    tells_target_pods=True,
+)
+#: Oldest first.
+KNOWN = (KUBERNETES_1_36, KUBERNETES_1_37)
+
+
+def behaviour_of(major: int, minor: int) -> Behaviour:
+    """The behaviour of that version; of the nearest known one where it is older or newer."""
+    not_newer = [known for known in KNOWN if known.version <= (major, minor)]
+    return not_newer[-1] if not_newer else KNOWN[0]

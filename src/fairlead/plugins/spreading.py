@@ -1,0 +1,38 @@
+"""What hard and soft spreading have in common: whom to count, and where."""
+
+import numpy as np
+
+from fairlead.cluster.arrays import NodeMask, PerNode
+from fairlead.cluster.nodes import Nodes
+from fairlead.cluster.pod_index import in_namespace
+from fairlead.model.pods import PodRequest
+from fairlead.model.selectors import SpreadRule
+from fairlead.plugins.node_affinity import NodeAffinity
+from fairlead.plugins.taint_toleration import TaintToleration
+
+Rules = tuple[SpreadRule, ...]
+
+
+def has_all_keys(rules: Rules, nodes: Nodes) -> NodeMask:
+    found = nodes.all()
+    for rule in rules:
+        found &= nodes.has_label(rule.topology_key)
+    return found
+
+
+def welcome(rule: SpreadRule, request: PodRequest, nodes: Nodes) -> NodeMask:
+    """Nodes that count at all: those where the pod could go, as far as the rule looks at that."""
+    allowed = nodes.all()
+    if rule.honours_affinity:
+        allowed &= NodeAffinity().allows(request, nodes)
+    if rule.honours_taints:
+        allowed &= TaintToleration().allows(request, nodes)
+    return allowed
+
+
+def matching(rule: SpreadRule, request: PodRequest, nodes: Nodes) -> PerNode:
+    """How many pods on each node the rule counts."""
+    if rule.selector is None or not rule.selector.lines:
+        # kube-scheduler counts nobody for an empty selector, though the pod itself is meant by it.
+        return np.zeros(len(nodes), dtype=np.int64)
+    return nodes.pods_meant(in_namespace(request.namespace, rule.selector))
