@@ -137,7 +137,8 @@ class Arena:
         _, ours = await together(*(side.load(case.objects) for side in self._sides))
         nodes = len(case.of_kind("Node"))
         await together(*(_until_counted(side, nodes) for side in self._sides))
-        return Judge([*ours, *({**n, "kind": "Namespace"} for n in await self._ours.namespaces())])
+        namespaces = ({**n, "kind": "Namespace"} for n in await self._ours.namespaces())
+        return Judge([*ours, *namespaces], self.minor)
 
     async def _try(self, case: Case, probe: Object, judge: Judge, attempts: int) -> Probed:
         """The answers, when they agree or have been given time to."""

@@ -6,7 +6,7 @@ from fairlead.placement.explain import Explanation
 from oracle.answers import Answer
 from oracle.case import Case, Object
 from oracle.eviction import burden
-from oracle.judge import PROFILE, best_nodes, feasible_nodes
+from oracle.judge import best_nodes, feasible_nodes
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def _wrong_node(node: str, side: str, judged: Explanation) -> tuple[str, str] | 
             "feasible",
             f"{side} chose {node}, which Fairlead refuses: {said.rule} {said.reasons}",
         )
-    if PROFILE == "default-scheduler" and node not in best_nodes(judged):
+    if node not in best_nodes(judged):
         scores = {a.node: a.score for a in judged.nodes if a.score is not None}
         return "score", f"{side} chose {node}, and Fairlead's scores are {scores}"
     return None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from oracle.answers import Answer
 from oracle.case import Object, copied, selects
-from oracle.judge import PROFILE, Judge, best_nodes, feasible_nodes, message
+from oracle.judge import Judge, best_nodes, message
 from oracle.some_rules import PREFERRED, REQUIRED
 
 
@@ -40,8 +40,7 @@ def _agrees(pod: Object, theirs: Answer, judge: Judge) -> bool:
     judged = judge.explain(pod)
     if not theirs.node:
         return message(judged) == theirs.message
-    good = best_nodes if PROFILE == "default-scheduler" else feasible_nodes
-    return theirs.node in good(judged)
+    return theirs.node in best_nodes(judged)
 
 
 def _open_namespace_selectors(pod: Object) -> Object:

@@ -7,7 +7,7 @@ from oracle.draws import Draw
 from oracle.some_budgets import budgets
 from oracle.some_nodes import namespaces, nodes
 from oracle.some_owners import adopt, owners
-from oracle.some_pods import bound_pods, probe
+from oracle.some_pods import bound_pods, probe, subjects
 from oracle.some_volumes import storage, use_volumes
 
 #: Everything that can be drawn.
@@ -15,7 +15,7 @@ ALL_FEATURES = frozenset(
     {"node", "names", "affinity", "spread", "scores", "images", "features", "volumes", "preemption"}
 )
 #: What Fairlead has; whoever adds one of the others puts it in here.
-FEATURES = frozenset({"node", "affinity", "spread", "preemption"})
+FEATURES = ALL_FEATURES - {"volumes"}
 
 PROBES = 8
 
@@ -29,12 +29,13 @@ def generate(seed: int, features: Collection[str] = FEATURES) -> Case:
     # Pods with volumes ask for little else, or few would get as far as their volumes.
     stores = "volumes" in features and draw.chance(0.4)
     most = 1 if stores else 3
-    probes = [probe(draw, f"probe-{n}", names, features, most) for n in range(PROBES)]
+    weights = subjects(draw, features)
+    probes = [probe(draw, f"probe-{n}", names, features, weights, most) for n in range(PROBES)]
     more = []
     if "scores" in features:
         more += owners(draw)
         for pod in probes:
-            if draw.chance(0.3):
+            if draw.chance(0.4):
                 adopt(draw, pod, more)
     if stores:
         more += storage(draw, names)

@@ -5,43 +5,60 @@ from collections.abc import Iterable
 
 from fairlead.apps import profiles
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import BudgetSeen, NamespaceSeen, NodeSeen, PodSeen
+from fairlead.engine.events import (
+    BudgetSeen,
+    Event,
+    KinSeen,
+    NamespaceSeen,
+    NodeSeen,
+    PodSeen,
+    ServerKnown,
+)
 from fairlead.kube.budgets import decode_budget
 from fairlead.kube.codec import decode_namespace, decode_node, decode_pod
+from fairlead.kube.kin import KINDS, decoder_of
+from fairlead.model.behaviour import behaviour_of
 from fairlead.placement.explain import Explanation, explain
 from fairlead.placement.place import Placement
 from fairlead.placement.verdicts import Placed
 from oracle.case import Object
 
-#: The profile that decides as kube-scheduler does; until there is one, only feasibility counts.
-PROFILE = "default-scheduler" if "default-scheduler" in profiles.NAMES else "least-allocated"
+#: The profile that decides as kube-scheduler does.
+PROFILE = "default-scheduler"
 
 
 class Judge:
-    """Knows the cluster as the API server has it."""
+    """Knows the cluster as an API server of that minor version has it."""
 
-    def __init__(self, objects: Iterable[Object]) -> None:
+    def __init__(self, objects: Iterable[Object], minor: int) -> None:
+        self._behaviour = behaviour_of(1, minor)
         self._engine = Engine({})
+        self._engine.handle(ServerKnown(self._behaviour), now=0.0)
         for thing in objects:
-            self._see(thing)
+            self._engine.handle(self._event(thing["kind"], _bytes(thing)), now=0.0)
         self._placement = Placement(profiles.built_in(PROFILE), self._engine.cluster)
 
     def explain(self, pod: Object) -> Explanation:
         """What Fairlead says to a pod that is not bound."""
-        return explain(self._placement, self._engine.cluster, decode_pod(_bytes(pod)))
+        return explain(
+            self._placement, self._engine.cluster, decode_pod(_bytes(pod), self._behaviour)
+        )
 
-    def _see(self, thing: Object) -> None:
-        raw = _bytes(thing)
-        match thing["kind"]:
+    def _event(self, kind: str, raw: bytes) -> Event:
+        if kind in KINDS:
+            kin = decoder_of(kind)(raw)
+            return KinSeen(kind, kin.namespace, kin.name, kin.selector)
+        match kind:
             case "Node":
-                self._engine.handle(NodeSeen(decode_node(raw)), now=0.0)
+                return NodeSeen(decode_node(raw))
             case "Pod":
-                self._engine.handle(PodSeen(decode_pod(raw)), now=0.0)
+                return PodSeen(decode_pod(raw, self._behaviour))
             case "PodDisruptionBudget":
-                self._engine.handle(BudgetSeen(decode_budget(raw)), now=0.0)
+                return BudgetSeen(decode_budget(raw))
             case "Namespace":
                 found = decode_namespace(raw)
-                self._engine.handle(NamespaceSeen(found.name, found.labels), now=0.0)
+                return NamespaceSeen(found.name, found.labels)
+        raise ValueError(f"teach the judge what to make of a {kind}")
 
 
 def best_nodes(found: Explanation) -> set[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from oracle.case import NAMESPACES, Object
+from oracle.case import NAMESPACES, Object, copied
 from oracle.draws import HOST, NAMESPACE_WORDS, RACK, REGION, ZONE, Draw, some_labels
 
 GPU = "nvidia.com/gpu"
@@ -32,7 +32,15 @@ def nodes(draw: Draw, features: Collection[str]) -> list[Object]:
     most = draw.weighted({1: 1, 3: 3, 6: 4, 12: 3})
     count = 0 if draw.chance(0.03) else draw.randint(1, most)
     tainted, cordoned = draw.one((0.0, 0.1, 0.4)), draw.one((0.0, 0.0, 0.15))
-    return [_node(draw, f"n{number}", tainted, cordoned, features) for number in range(count)]
+    found = [_node(draw, f"n{number}", tainted, cordoned, features) for number in range(count)]
+    if found and draw.chance(0.12):
+        return [_renamed(found[0], node["metadata"]["name"]) for node in found]
+    return found
+
+
+def _renamed(node: Object, name: str) -> Object:
+    labels = {**node["metadata"]["labels"], HOST: name}
+    return {**copied(node), "metadata": {"name": name, "labels": labels}}
 
 
 def _node(

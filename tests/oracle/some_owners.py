@@ -9,7 +9,7 @@ _GROUPS = {"ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "ReplicationContro
 def owners(draw: Draw) -> list[Object]:
     """Services and controllers; pods are not created from them, since no controller runs."""
     services = [_service(draw, f"service-{n}") for n in range(draw.randint(0, 2))]
-    kinds = draw.some(list(_GROUPS), 0, 2)
+    kinds = draw.some(list(_GROUPS), 0, 3)
     return [*services, *(_controller(draw, kind) for kind in kinds)]
 
 

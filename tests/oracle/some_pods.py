@@ -1,6 +1,6 @@
 """Pods drawn by lot: those that are there already, and the probes."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from oracle.case import NAMESPACES, Object
 from oracle.draws import POD_WORDS, Draw, some_labels
@@ -24,7 +24,7 @@ _MEMORY = ("0", "64Mi", "512Mi", "1Gi", "2G")
 _SUBJECTS = {"room": 5, "node": 4, "tolerations": 4, "ports": 2}
 _SUBJECTS_OF = {
     "affinity": {"near": 3, "apart": 3},
-    "spread": {"spread": 5},
+    "spread": {"spread": 6},
     "features": {"restarts": 1.5},
 }
 
@@ -114,15 +114,27 @@ def _pending_resize(draw: Draw) -> Object:
 # -- probes --------------------------------------------------------------------------------------
 
 
+def subjects(draw: Draw, features: Collection[str]) -> dict[str, float]:
+    """How often probes of a case ask about what; in half of the cases mostly about one thing."""
+    weights: dict[str, float] = dict(_SUBJECTS)
+    for feature, more in _SUBJECTS_OF.items():
+        weights |= more if feature in features else {}
+    if draw.chance(0.5):
+        weights[draw.weighted(weights)] *= 10
+    return weights
+
+
 def probe(
-    draw: Draw, name: str, nodes: Sequence[str], features: Collection[str], most: int
+    draw: Draw,
+    name: str,
+    nodes: Sequence[str],
+    features: Collection[str],
+    weights: Mapping[str, float],
+    most: int,
 ) -> Object:
     """A pod that asks, about one to `most` subjects."""
     pod = _pod(draw, name)
     spec = pod["spec"]
-    weights = dict(_SUBJECTS)
-    for feature, more in _SUBJECTS_OF.items():
-        weights |= more if feature in features else {}
     for subject in dict.fromkeys(draw.weighted(weights) for _ in range(draw.randint(1, most))):
         _ask(draw, subject, spec, nodes, features)
     _ask_for_the_pod(draw, spec)
@@ -152,6 +164,8 @@ def _ask(
             affinity["podAntiAffinity"] = pod_affinity(draw, features, anti=True)
         case "spread":
             spec["topologySpreadConstraints"] = spread(draw, features)
+            if draw.chance(0.2):  # it may matter which nodes are counted
+                _ask_nodes(draw, spec, nodes, features)
         case "restarts":
             _restart_all(draw.one(spec["containers"]))
 

@@ -15,7 +15,7 @@ _TOPOLOGY_WEIGHTS = dict(zip(TOPOLOGIES, (4, 4, 2, 1), strict=True))
 
 
 def tolerations(draw: Draw) -> list[Object]:
-    if draw.chance(0.08):
+    if draw.chance(0.15):
         return [{"operator": "Exists"}]
     found = [_toleration(draw) for _ in range(draw.randint(1, 3))]
     if draw.chance(0.2):
@@ -58,10 +58,10 @@ def preferred_node_affinity(draw: Draw, names: Sequence[str]) -> list[Object]:
 
 
 def _node_term(draw: Draw, names: Sequence[str]) -> Object:
-    if draw.chance(0.03):
+    if draw.chance(0.06):
         return {}
     term: Object = {}
-    if draw.chance(0.85):
+    if draw.chance(0.75):
         term["matchExpressions"] = [_node_line(draw) for _ in range(draw.randint(1, 2))]
     if draw.chance(0.2) or not term:
         named = draw.one((*names, "n0", "nowhere"))
@@ -124,8 +124,10 @@ def _pod_term(draw: Draw, *, anti: bool) -> Object:
         term["labelSelector"] = selector(draw, POD_WORDS, exact=0.75 if anti else 0.6)
     if draw.chance(0.15):
         term["namespaces"] = draw.some(NAMESPACES, 1, 2)
-    if draw.chance(0.2):
-        term["namespaceSelector"] = selector(draw, NAMESPACE_WORDS, exact=0.5)
+    if draw.chance(0.35):
+        term["namespaceSelector"] = (
+            {} if draw.chance(0.15) else selector(draw, NAMESPACE_WORDS, exact=0.3)
+        )
     if draw.chance(0.12):
         term["labelSelector"] = {"matchLabels": {"app": draw.one(POD_WORDS["app"])}}
         term[draw.one(("matchLabelKeys", "mismatchLabelKeys"))] = ["version"]

@@ -8,7 +8,7 @@ import pytest
 from oracle.conftest import Results
 from oracle.coverage import shown
 
-SEEDS = range(50)
+SEEDS = range(60)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

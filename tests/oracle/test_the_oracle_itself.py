@@ -22,7 +22,12 @@ EVENT = {"reason": "FailedScheduling", "note": "0/1 nodes are available"}
 REFUSED = Answer(condition=CONDITION, event=EVENT)
 JUDGED = Explanation(
     Placed("a", 9.0),
-    (NodeAnswer("a", score=9.0), NodeAnswer("b", score=9.0), NodeAnswer("c", "NodePorts")),
+    (
+        NodeAnswer("a", score=9.0),
+        NodeAnswer("b", score=9.0),
+        NodeAnswer("d", score=8.0),
+        NodeAnswer("c", "NodePorts"),
+    ),
 )
 
 
@@ -39,6 +44,8 @@ def kind(theirs: Answer, ours: Answer, case: Case = EMPTY) -> str:
         pytest.param(REFUSED, Answer("a"), "verdict", id="refused there, placed here"),
         pytest.param(Answer("a"), Answer(), "verdict", id="nothing said here"),
         pytest.param(Answer("c"), Answer("a"), "feasible", id="a node that we refuse"),
+        pytest.param(Answer("d"), Answer("a"), "score", id="a node that we like less"),
+        pytest.param(Answer("a"), Answer("d"), "score", id="a node that we should like less"),
         pytest.param(
             REFUSED,
             replace(REFUSED, condition={**CONDITION, "message": "0/1 nodes are available "}),
@@ -157,7 +164,7 @@ def test_an_exception_accounts_for_what_it_predicts_only(
     operator: str, told: str, minor: int, expected: bool
 ) -> None:
     theirs = Answer(condition={**CONDITION, "message": told})
-    assert bool(excuse(apart_from_web(operator), theirs, Judge(WORLD), minor)) == expected
+    assert bool(excuse(apart_from_web(operator), theirs, Judge(WORLD, minor), minor)) == expected
 
 
 # -- cases ---------------------------------------------------------------------------------------
