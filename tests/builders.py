@@ -44,7 +44,7 @@ def a_pod(name: str = "p", **more: Any) -> Pod:
 _REQUEST_KEYS = {
     "gpus", "cpu", "resources", "scored", "node_name", "node_selector", "node_terms",
     "tolerations", "host_ports", "near", "apart", "spread", "namespace", "preferred",
-    "soft_spread", "wishes", "features",
+    "soft_spread", "wishes", "features", "volumes",
 }  # fmt: skip
 
 

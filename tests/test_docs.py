@@ -153,6 +153,15 @@ def _refusals() -> list[str]:
         "a plugin failed: …",
         "skip schedule deleting pod: …",
         'running Bind plugin "DefaultBinder": …',
+        "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod",
+        "node(s) didn't find available persistent volumes to bind",
+        "node(s) did not have enough free storage",
+        "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+        "waiting for ephemeral volume controller to create the persistentvolumeclaim",
+        "pod has unbound immediate PersistentVolumeClaims",
+        "(pod is not owner)",
+        "is being deleted",
+        'running PreBind plugin "VolumeBinding"',
     ]
 
 

@@ -68,6 +68,8 @@ def fairlead(
     try:
         yield running
     finally:
+        # Before it has started, a SIGTERM ends it as it ends any program.
+        eventually(lambda: process.poll() is not None or '"started"' in log.read_text())
         process.terminate()
         status = process.wait(10)
     assert status == 0, f"fairlead ended with {status}: {log.read_text()[-2000:]}"

@@ -16,6 +16,7 @@ import yaml
 
 from fairlead.sim.controlplane import ControlPlane, service_account
 from fairleads import Pods, eventually, fairlead
+from storages import SELECTED_NODE, Storage, uses
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -253,6 +254,7 @@ def test_it_has_the_rights_that_it_uses_and_no_others(
         pods.wait_refused("gpu-test-too-large")
         kubectl(plane, "label pod gpu-test-too-large try=again")
         eventually(lambda: pods.events("gpu-test-too-large")[0].get("series"))
+        _have_volumes_bound(plane, pods)
         eventually(lambda: slow.events("toy-test-1"), 40)
         _evict_somebody(plane, pods)
 
@@ -330,6 +332,50 @@ def _slow_to_bind_in(plane: ControlPlane, namespace: str) -> Iterator[None]:
         )
         assert status == 201, answer
         yield
+
+
+def _have_volumes_bound(plane: ControlPlane, pods: Pods) -> None:
+    """One claim bound and one sent, each refused at first, so that Fairlead looks what happened."""
+    storage = Storage(plane, "default")
+    with _no_volumes_for(plane, IDENTITY, storage):
+        storage.a_class()
+        storage.a_class("made", provisioner="disks.example.com")
+        storage.a_volume("disk")
+        storage.a_claim("old")
+        storage.a_claim("new", storage_class="made")
+        for claim in ("old", "new"):
+            pods.create(f"user-of-{claim}", volumes=uses(claim))
+            assert "not today" in pods.wait_refused(f"user-of-{claim}")["message"]
+    eventually(lambda: storage.volume("disk")["spec"].get("claimRef"), 40)
+    eventually(lambda: SELECTED_NODE in storage.claim("new")["metadata"].get("annotations", {}), 40)
+
+
+@contextlib.contextmanager
+def _no_volumes_for(plane: ControlPlane, user: str, storage: Storage) -> Iterator[None]:
+    """A policy of a third party against this user's changes of claims and volumes."""
+    rule = {
+        "apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"],
+        "resources": ["persistentvolumes", "persistentvolumeclaims"],
+    }  # fmt: skip
+    allowed = f"request.userInfo.username != '{user}' && object.metadata.name != 'probe'"
+    check = {"expression": allowed, "message": "not today"}
+    spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [check]}
+    bound = {"policyName": "no-volumes", "validationActions": ["Deny"]}
+    group = "/apis/admissionregistration.k8s.io/v1"
+    name = {"name": "no-volumes"}
+    paths = f"{group}/validatingadmissionpolicies", f"{group}/validatingadmissionpolicybindings"
+    for path, body in zip(paths, (spec, bound), strict=True):
+        assert plane.api("POST", path, {"metadata": name, "spec": body})[0] == 201
+    storage.a_volume("probe", storage_class="none")
+    probe = "/api/v1/persistentvolumes/probe?dryRun=All"
+    change, merge = {"metadata": {"labels": {"a": "b"}}}, "application/merge-patch+json"
+    eventually(
+        lambda: plane.api("PATCH", probe, change, content_type=merge)[0] == 422,
+        what="the policy works",
+    )
+    yield
+    for path in reversed(paths):
+        assert plane.api("DELETE", f"{path}/no-volumes")[0] == 200
 
 
 def _audited(log: Path) -> list[Object]:

@@ -381,6 +381,6 @@ def slow_evictions(cluster: Cluster, pod) -> dict[str, tuple]:
 def _curable(cluster: Cluster, pod, node: str) -> bool:
     """Nodes that are too small, cordoned or tainted are not looked into."""
     found = cluster.node_at(cluster.row_of[node])
-    if found.unschedulable or found.taints:
+    if found.unschedulable or any(taint.effect != "PreferNoSchedule" for taint in found.taints):
         return False
     return dict(found.allocatable).get(GPU, 0) >= pod.request.amount(GPU)

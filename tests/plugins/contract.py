@@ -15,6 +15,8 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.model.nodes import Image, Node
 from fairlead.model.pods import HostPort, NodeTerm, PodRequest, PreferredTerm, Toleration
 from fairlead.model.selectors import Requirement, SpreadRule
+from fairlead.model.storage import Claim, CsiNode, StorageClass, Volume
+from fairlead.model.volumes import ClaimUse, CsiVolume, Disk, PodVolumes
 from fairlead.plugins.api import Filter, LooksAround, Picker, Plugin, Rank, Score, reasons_of
 
 REQUESTS = (
@@ -36,7 +38,23 @@ REQUESTS = (
     a_request(namespace="default", labels=(("app", "b"),)),
     a_request(images=("x:1", "y:2"), containers=2),
     a_request(features=("F",)),
+    a_request(volumes=PodVolumes((ClaimUse("default/bound"), ClaimUse("default/waiting")))),
+    a_request(volumes=PodVolumes((ClaimUse("default/alone"),), (Disk("gce/shared"),))),
 )
+IN_ZONE_A = (NodeTerm((Requirement("zone", "In", ("a",)),)),)
+CSI = CsiVolume("csi", "disk-1")
+STORAGE = (
+    StorageClass("waits", waits=True),
+    Claim("default", "waiting", storage_class="waits", size_bytes=1),
+    Volume("free", storage_class="waits", capacity_bytes=2, phase="Available",
+           node_terms=IN_ZONE_A),
+    Claim("default", "bound", volume="taken", bind_completed=True),
+    Volume("taken", claim="default/bound", phase="Bound", csi=CSI, labels={"zone": "b"}),
+    Claim("default", "alone", volume="taken", bind_completed=True,
+          access_modes=("ReadWriteOncePod",)),
+    *(CsiNode(f"n{number}", drivers=("csi",), limits=(("csi", number % 2),))
+      for number in range(12)),
+)  # fmt: skip
 
 
 def check_plugin(plugin: Plugin) -> None:
@@ -138,7 +156,10 @@ def _check_reads(plugin, answer, nodes, pods, whole) -> None:
         if not plugin.reads & aspect:
             again = answer(a_cluster([change(n) for n in nodes], pods).nodes)
             assert (again == whole).all(), f"{plugin.name} reads {aspect.name} and must say so"
-    if not plugin.reads & (Aspect.USAGE | Aspect.PORTS | Aspect.PODS):
+    if not plugin.reads & Aspect.VOLUMES:
+        again = answer(a_cluster(nodes, pods, storage=()).nodes)
+        assert (again == whole).all(), f"{plugin.name} reads VOLUMES and must say so"
+    if not plugin.reads & (Aspect.USAGE | Aspect.PORTS | Aspect.PODS | Aspect.VOLUMES):
         again = answer(a_cluster(nodes, []).nodes)
         assert (again == whole).all(), f"{plugin.name} reads USAGE, PORTS or PODS and must say so"
 
@@ -151,8 +172,10 @@ def _check_reasons(plugin, request, cluster, allowed) -> None:
     assert (explained == ~allowed).all(), f"{plugin.name} must explain exactly what it refuses"
 
 
-def a_cluster(nodes, pods) -> Cluster:
+def a_cluster(nodes, pods, storage=STORAGE) -> Cluster:
     cluster = Cluster()
+    for told in storage:
+        cluster.put_storage(told)
     for node in nodes:
         cluster.put_node(node)
     for pod in pods:
@@ -195,6 +218,9 @@ def random_pod(dice: random.Random, number: int):
         near=(near("rank", app="b"),) if dice.random() < 0.1 else (),
         wishes=((near("zone", app="b"), dice.randint(-9, 9)),) if dice.random() < 0.2 else (),
         scored=(dice.choice([100, 500]), dice.choice([1, 4]) << 30),
+        volumes=PodVolumes((ClaimUse("default/bound"),), (Disk("gce/shared", read_only=True),))
+        if dice.random() < 0.1
+        else None,
     )
 
 

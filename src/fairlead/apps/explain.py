@@ -19,12 +19,14 @@ from fairlead.engine.events import (
     NodeSeen,
     PodSeen,
     ServerKnown,
+    StorageSeen,
 )
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.budgets import decode_budget
 from fairlead.kube.codec import decode_namespace, decode_node, decode_pod
 from fairlead.kube.http.client import Client
 from fairlead.kube.kin import KINDS, decoder_of
+from fairlead.kube.storage_codec import STORAGE_KINDS
 from fairlead.kube.version import ask_version
 from fairlead.model.behaviour import behaviour_of
 from fairlead.model.errors import FairleadError
@@ -76,6 +78,9 @@ async def explain_pod(options: Options, namespace: str, name: str) -> dict[str, 
             engine.handle(NamespaceSeen(namespaced.name, namespaced.labels), now=0.0)
         if profile.sides & Side.KIN:
             await _load_kin(client, engine)
+        for path, decode_storage in STORAGE_KINDS.items():
+            async for told in _list(client, path, decode_storage, {}):
+                engine.handle(StorageSeen(told), now=0.0)
         selector = {"fieldSelector": UNFINISHED}
         decode = partial(decode_pod, behaviour=cluster.behaviour)
         async for other in _list(client, "/api/v1/pods", decode, selector):

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, assert_never
+from typing import Any, assert_never, cast
 
 import structlog
 
@@ -19,13 +19,16 @@ from fairlead.kube.kin import KINDS, Selecting, decoder_of
 from fairlead.kube.mirror.changes import Change, Deleted, Synced, Undecodable, Upserted, Vanished
 from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.mirror.wire import Refusal
+from fairlead.kube.storage_codec import CLAIMS, STORAGE_KINDS, VOLUMES
 from fairlead.kube.version import learn_behaviour
 from fairlead.kube.writes.binder import Binder
 from fairlead.kube.writes.evictor import Evictor
 from fairlead.kube.writes.recorder import Recorder
+from fairlead.kube.writes.volume_binder import VolumeBinder
 from fairlead.model.budgets import Budget
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod, Side
+from fairlead.model.storage import Claim, StorageObject, Volume
 from fairlead.placement.profile import Profile
 from fairlead.telemetry.metrics import Metrics
 
@@ -72,15 +75,26 @@ class Scheduler:
         self._budgets = Reflector(
             client, "/apis/policy/v1/poddisruptionbudgets", decode_budget, self._on_budget
         )
+        self._storage = {
+            path: Reflector(client, path, decode, partial(self._on_storage, _last_part(path)))
+            for path, decode in STORAGE_KINDS.items()
+        }
+        self._volume_binder = VolumeBinder(
+            client,
+            self._feed,
+            cast(Mapping[str, Claim], self._storage[CLAIMS].objects),
+            cast(Mapping[str, Volume], self._storage[VOLUMES].objects),
+        )
         self._reflectors: tuple[Reflector[Any], ...] = (
             self._nodes,
             self._pods,
             self._namespaces,
             self._budgets,
+            *self._storage.values(),
             *self._kin(client, profiles),
         )
         self._awake = asyncio.Event()
-        self._synced = {r.path.rpartition("/")[2]: False for r in self._reflectors}
+        self._synced = {_last_part(each.path): False for each in self._reflectors}
         self._decided_at_s = time.monotonic()
         self._measures = Measures(metrics, self.engine, self._binder, self._recorder)
 
@@ -113,6 +127,7 @@ class Scheduler:
                 task.result()
         finally:
             deciding.cancel()
+            await self._volume_binder.stop()
             await self._binder.stop(_STOP_GRACE_S)
             await self._recorder.stop(_STOP_GRACE_S)
             for task in parts:
@@ -170,6 +185,7 @@ class Scheduler:
                 self._feed(events.PodSeen(pod))
             case Deleted(pod):
                 self._feed(events.PodGone(pod))
+                self._volume_binder.abandon(pod.uid)
             case Synced():
                 self._sync("pods")
             case Undecodable():
@@ -212,6 +228,20 @@ class Scheduler:
             case Undecodable() | Vanished():
                 log.error("selector cannot be read", what=what, key=change.key)
 
+    def _on_storage(self, what: str, change: Change[StorageObject]) -> None:
+        match change:
+            case Upserted(told):
+                self._feed(events.StorageSeen(told))
+            case Deleted(gone):
+                self._feed(events.StorageGone(gone))
+            case Synced():
+                self._sync(what)
+            case Undecodable():
+                log.error("storage cannot be read", what=what, key=change.key, error=change.error)
+            case Vanished():
+                pass
+        self._volume_binder.look()
+
     def _distrust_node_of(self, change: Undecodable) -> None:
         spec = (change.object or {}).get("spec")
         node = spec.get("nodeName") if isinstance(spec, dict) else None
@@ -237,6 +267,9 @@ class Scheduler:
     def _perform(self, instruction: instructions.Instruction) -> None:
         self._on_instruction(instruction)
         match instruction:
+            case instructions.BindVolumes(pod, node):
+                self._volume_binder.submit(instruction)
+                log.debug("binding volumes", pod=pod.key, node=node)
             case instructions.Bind(pod, node):
                 self._measures.bind_started(pod)
                 self._binder.submit(instruction)
@@ -298,3 +331,7 @@ class Scheduler:
                 await self._awake.wait()
         except TimeoutError:
             return
+
+
+def _last_part(path: str) -> str:
+    return path.rpartition("/")[2]

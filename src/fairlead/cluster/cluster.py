@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from operator import lt
 
 from fairlead.cluster.aspects import EVERYTHING, NOTHING, Aspect
-from fairlead.cluster.changes import ChangeLog
+from fairlead.cluster.changes import ANYWHERE, ChangeLog
 from fairlead.cluster.columns import Columns
 from fairlead.cluster.draft import Draft
 from fairlead.cluster.kin import Kin
@@ -30,11 +30,12 @@ from fairlead.model.behaviour import KUBERNETES_1_36
 from fairlead.model.budgets import Budget
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Amounts, HostPort, Pod, PodRequest, Side
+from fairlead.model.storage import StorageObject, VolumePlan
+from fairlead.model.volumes import PodVolumes
 
 # Plain numbers: flags are slow, and this is asked for every placement.
 _IMAGES, _WISHES, _KIN = int(Side.IMAGES), int(Side.WISHES), int(Side.KIN)
 _TAKEN = Aspect.USAGE | Aspect.PODS
-_TAKEN_WITH_PORTS = _TAKEN | Aspect.PORTS
 
 
 @dataclass(slots=True)
@@ -47,6 +48,14 @@ class Holding:
     scored: tuple[int, int]
     ports: tuple[HostPort, ...]
     assumed: bool
+    #: What of its node changes when it comes or goes.
+    touches: Aspect = _TAKEN
+
+    def __post_init__(self) -> None:
+        if self.ports:
+            self.touches |= Aspect.PORTS
+        if self.pod.request.volumes is not None:
+            self.touches |= Aspect.VOLUMES
 
     @classmethod
     def of(cls, pod: Pod, node: str, *, assumed: bool) -> "Holding":
@@ -62,10 +71,11 @@ class Cluster:
     def __init__(self) -> None:
         #: What its own kube-scheduler would do; set before the first node and pod.
         self.behaviour = KUBERNETES_1_36
-        self.columns = Columns()
         self.kin = Kin()
-        self.changes = ChangeLog()
         self.row_of: dict[str, int] = {}
+        self.columns = Columns(self.row_of)
+        self.storage = self.columns.storage
+        self.changes = ChangeLog()
         self.holdings: dict[str, Holding] = {}
         self.nominations = Nominations(self.columns, self.row_of)
         self.budgets: dict[str, Budget] = {}
@@ -136,6 +146,8 @@ class Cluster:
         columns.scored[1, row] += sign * held.scored[1]
         if held.ports:
             self._occupy_ports(row, held.ports, sign)
+        if held.pod.request.volumes is not None:
+            self._occupy_volumes(held, held.pod.request.volumes, sign)
 
     def _shares(self) -> Iterator[Share]:
         for held in self.holdings.values():
@@ -168,6 +180,8 @@ class Cluster:
         self.nominations.node_went(row)
         for uid in self._on_node.get(name, ()):
             self.columns.pods.take(uid)
+            self.storage.leave(uid)
+        self.storage.attached.node_changed(name)
         self._free_rows.append(row)
         self.changes.add(row, EVERYTHING)
         return True
@@ -196,6 +210,7 @@ class Cluster:
         self.row_of[node.name] = row
         self.columns.put_node(row, node)
         self.columns.distrusted[row] = node.name in self._distrusted.values()
+        self.storage.attached.node_changed(node.name)
         for uid in self._on_node.get(node.name, ()):
             self._occupy(row, self.holdings[uid], +1)
         self.nominations.node_came(node.name)
@@ -236,7 +251,7 @@ class Cluster:
         row = self.row_of.get(held.node)
         if row is not None:
             self._occupy(row, held, -1)
-        return _TAKEN_WITH_PORTS if held.ports else _TAKEN
+        return held.touches
 
     def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> Aspect:
         """A namespace was seen, or (None) is gone. Says what that changed."""
@@ -244,6 +259,33 @@ class Cluster:
             return NOTHING
         self.changes.start_over()
         return Aspect.PODS
+
+    # -- storage -----------------------------------------------------------------------------
+
+    def put_storage(self, told: StorageObject) -> Aspect:
+        """An object that storage is made of was seen. Says what that changed."""
+        return self._storage_changed(self.storage.put(told))
+
+    def remove_storage(self, gone: StorageObject) -> Aspect:
+        return self._storage_changed(self.storage.remove(gone))
+
+    def assume_volumes(self, plan: VolumePlan, node: str) -> None:
+        """The plan is being carried out: nobody else may count on its volumes."""
+        self.storage.assume(plan, node)
+        self._storage_changed(True)
+
+    def settle_volumes(self, plan: VolumePlan) -> Aspect:
+        """The plan is done, or has failed: its volumes are what the API server says of them."""
+        self.storage.settle(plan)
+        return self._storage_changed(True)
+
+    def _storage_changed(self, changed: bool) -> Aspect:
+        if not changed:
+            return NOTHING
+        self.changes.add(ANYWHERE, Aspect.VOLUMES)
+        return Aspect.VOLUMES
+
+    # -- what holdings take ------------------------------------------------------------------
 
     def _relabel(self, held: Holding, pod: Pod) -> Aspect:
         """The pod is where it was, but others may see it differently now."""
@@ -268,7 +310,7 @@ class Cluster:
         self.charge(row, held, sign)
         vector = self.columns.vector(held.amounts)
         self._evictable.follow(row, held.pod.priority, vector, sign)
-        self.changes.add(row, _TAKEN_WITH_PORTS if held.ports else _TAKEN)
+        self.changes.add(row, held.touches)
 
     def _occupy_ports(self, row: int, ports: tuple[HostPort, ...], sign: int) -> None:
         for port in ports:
@@ -279,6 +321,12 @@ class Cluster:
                 held[row].remove(port)
                 if not held[row]:
                     del held[row]
+
+    def _occupy_volumes(self, held: Holding, volumes: PodVolumes, sign: int) -> None:
+        if sign > 0:
+            self.storage.use(held.pod.uid, held.node, volumes)
+        else:
+            self.storage.leave(held.pod.uid)
 
 
 def _holds_the_same(held: Holding, pod: Pod) -> bool:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from fairlead.cluster.images import ImageIndex
 from fairlead.cluster.labels import LabelColumn
 from fairlead.cluster.pod_index import PodIndex
+from fairlead.cluster.storage import Storage
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Amounts, HostPort, Taint
 from fairlead.model.quantities import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
@@ -22,10 +23,11 @@ Vector = npt.NDArray[np.int64]  # (resources,)
 class Columns:
     """Plain storage. `Cluster` keeps it consistent; `Nodes` is how rules read it."""
 
-    def __init__(self) -> None:
+    def __init__(self, row_of: dict[str, int] | None = None) -> None:
         self.size = 0  # rows in use, holes included
         self._capacity = 64
         self.pods = PodIndex(self._capacity)
+        self.storage = Storage({} if row_of is None else row_of)
         self.resource_index = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2, PODS: 3}
         self.present = np.zeros(self._capacity, dtype=np.bool_)
         self.cordoned = np.zeros(self._capacity, dtype=np.bool_)

@@ -1,5 +1,7 @@
 """One label key as a column of small integers, so that a selector is an array comparison."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from fairlead.cluster.arrays import Codes, NodeMask, RowPick
@@ -27,6 +29,11 @@ class LabelColumn:
         """A number for each value, -1 where there is none: equal numbers, equal values."""
         codes: Codes = self._codes[pick]
         return codes
+
+    @property
+    def code_of(self) -> Mapping[str, int]:
+        """The number of each value that was ever there."""
+        return self._code_of
 
     def exists(self, pick: RowPick) -> NodeMask:
         found: NodeMask = self._codes[pick] != _ABSENT

@@ -1,6 +1,6 @@
 """The nodes as a rule sees them: read-only columns over all rows, or over a few of them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 import numpy as np
@@ -8,10 +8,12 @@ import numpy as np
 from fairlead.cluster.arrays import Codes, NodeMask, PerNode, RowPick
 from fairlead.cluster.columns import Columns
 from fairlead.cluster.pod_index import PodQuery
+from fairlead.cluster.storage import Storage
 from fairlead.cluster.wishes import Wish, Wishes
 from fairlead.model.nodes import Node
 from fairlead.model.pods import HostPort, PodRequest, Taint
 from fairlead.model.selectors import PodTerm
+from fairlead.model.volumes import PodVolumes
 
 A = TypeVar("A", NodeMask, PerNode)
 
@@ -38,6 +40,11 @@ class Nodes:
 
     def none(self) -> NodeMask:
         return np.zeros(self._size, dtype=np.bool_)
+
+    @property
+    def storage(self) -> Storage:
+        """Claims, volumes and the like; they belong to no node."""
+        return self._columns.storage
 
     def objects(self) -> Iterable[Node | None]:
         """The nodes themselves, row by row: for rules that need what no column holds."""
@@ -137,6 +144,30 @@ class Nodes:
             taken[row] = any(wanted.conflicts(other) for other in held)
         chosen: NodeMask = taken[self._pick]
         return chosen
+
+    # -- volumes -----------------------------------------------------------------------------
+
+    def over_volume_limit(self, volumes: PodVolumes) -> NodeMask:
+        """True where the volumes would be more than a CSI driver's limit."""
+        attached = self.storage.attached
+        over: NodeMask = attached.over_limit(attached.of_pod(volumes), self._columns.size)[
+            self._pick
+        ]
+        return over
+
+    def has_driver(self, driver: str) -> NodeMask:
+        """True where the kubelet knows the CSI driver."""
+        found: NodeMask = self.storage.attached.installed(driver, self._columns.size)[self._pick]
+        return found
+
+    def migrated(self, plugin: str) -> NodeMask:
+        """True where a CSI driver serves the volumes of an in-tree plugin."""
+        found: NodeMask = self.storage.attached.migrated(plugin, self._columns.size)[self._pick]
+        return found
+
+    def domain_of(self, key: str) -> Mapping[str, int]:
+        """The numbers that `domains` has for the values of a label."""
+        return self._columns.label(key).code_of
 
     # -- who is there ------------------------------------------------------------------------
 

@@ -15,11 +15,13 @@ from fairlead.engine.instructions import (
     AnnounceFailure,
     AnnounceScheduled,
     Bind,
+    BindVolumes,
     ClearNomination,
     Evict,
     Instruction,
 )
 from fairlead.model.pods import Pod
+from fairlead.model.storage import VolumePlan
 from fairlead.placement.place import Placement
 from fairlead.placement.profile import Profile
 from fairlead.placement.verdicts import Eviction, Placed, Refused
@@ -38,6 +40,8 @@ _NEW_GROUND = (
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
 
+_VOLUMES_FAILED = 'running PreBind plugin "VolumeBinding"'  # kube-scheduler's words
+
 
 class Engine:
     """One scheduler for one cluster, serving every scheduler name that has a profile."""
@@ -52,6 +56,8 @@ class Engine:
         self._binding: dict[str, Entry] = {}
         #: Pods for which others are being evicted just now, by uid.
         self._evicting: set[str] = set()
+        #: What is being done about the volumes of some of them.
+        self._plans: dict[str, VolumePlan] = {}
         #: What became better for somebody since waiting pods were last looked at.
         self._freed = NOTHING
         self._woken_mark = self.cluster.changes.mark
@@ -82,6 +88,14 @@ class Engine:
                 self.cluster.kin.put(kind, namespace, name, selector)
             case events.TrustRestored(cause):
                 self._freed |= self.cluster.trust(cause)
+            case events.StorageSeen(told):
+                self._freed |= self.cluster.put_storage(told)
+            case events.StorageGone(gone):
+                self._freed |= self.cluster.remove_storage(gone)
+            case events.VolumesReady(uid):
+                return self._volumes_ready(uid, now)
+            case events.VolumesFailed(uid, message):
+                return self._volumes_failed(uid, message, now)
             case events.BindFailed():
                 return self._bind_failed(event, now)
             case events.BudgetSeen(budget):
@@ -171,10 +185,13 @@ class Engine:
             self.queue.retry(entry, now=now)
             return [AnnounceFailure(pod, SCHEDULER_ERROR, f"a plugin failed: {error!r}")]
         if isinstance(verdict, Placed):
-            return self._assume(entry, verdict, now)
+            plan = placement.volume_plan(pod, verdict.node)
+            return self._assume(entry, verdict, plan, now)
         return self._refuse(entry, verdict, now)
 
-    def _assume(self, entry: Entry, verdict: Placed, now: float) -> list[Instruction]:
+    def _assume(
+        self, entry: Entry, verdict: Placed, plan: VolumePlan | None, now: float
+    ) -> list[Instruction]:
         pod = entry.pod
         self.cluster.nominations.drop(pod.uid)
         self.cluster.assume(pod, verdict.node)
@@ -184,7 +201,11 @@ class Engine:
             following = self.queue.next_like(self._group(pod))
             if following is not None and self._would_fit(following.pod):
                 self.queue.wake(following, "AssignedPodDelete", now=now)
-        return [Bind(pod, verdict.node)]
+        if plan is None:
+            return [Bind(pod, verdict.node)]
+        self._plans[pod.uid] = plan
+        self.cluster.assume_volumes(plan, verdict.node)
+        return [BindVolumes(pod, verdict.node, plan)]
 
     def _refuse(self, entry: Entry, refused: Refused, now: float) -> list[Instruction]:
         pod = entry.pod
@@ -289,20 +310,47 @@ class Engine:
         return [AnnounceScheduled(entry.pod, held.node, entry.attempts, entry.first_queued_s)]
 
     def _bind_failed(self, event: events.BindFailed, now: float) -> list[Instruction]:
-        entry = self._binding.pop(event.uid, None)
-        held = self.cluster.holdings.get(event.uid)
+        message = f'running Bind plugin "DefaultBinder": {event.message}'  # kube-scheduler's words
+        return self._give_up(event.uid, message, now, final=event.problem in _FINAL)
+
+    def _give_up(
+        self, uid: str, message: str, now: float, *, final: bool = False
+    ) -> list[Instruction]:
+        entry = self._binding.pop(uid, None)
+        held = self.cluster.holdings.get(uid)
         if held is not None and held.assumed:
-            self._freed |= self.cluster.remove(event.uid)
+            self._freed |= self.cluster.remove(uid)
         # The pod may have gone, or have been bound by another, while we were trying.
-        if entry is None or event.uid not in self.queue:
+        if entry is None or uid not in self.queue:
             return []
         bound_elsewhere = held is not None and not held.assumed
-        if bound_elsewhere or entry.pod.deleting or event.problem in _FINAL:
-            self.queue.remove(event.uid)
+        if bound_elsewhere or entry.pod.deleting or final:
+            self.queue.remove(uid)
             return []
         self.queue.retry(entry, now=now)
-        message = f'running Bind plugin "DefaultBinder": {event.message}'  # kube-scheduler's words
         return [AnnounceFailure(entry.pod, SCHEDULER_ERROR, message, nominated="")]
+
+    # -- how volumes were bound --------------------------------------------------------------
+
+    def _volumes_ready(self, uid: str, now: float) -> list[Instruction]:
+        plan = self._plans.pop(uid, None)
+        entry, held = self._binding.get(uid), self.cluster.holdings.get(uid)
+        if plan is None:
+            return []
+        self._freed |= self.cluster.settle_volumes(plan)
+        if entry is None or held is None or not held.assumed:  # gone meanwhile
+            return self._give_up(uid, "", now)
+        problem = self._placements[entry.pod.scheduler].volumes_out_of_reach(plan, held.node)
+        if problem:
+            return self._give_up(uid, f"{_VOLUMES_FAILED}: binding volumes: {problem}", now)
+        return [Bind(entry.pod, held.node)]
+
+    def _volumes_failed(self, uid: str, message: str, now: float) -> list[Instruction]:
+        plan = self._plans.pop(uid, None)
+        if plan is None:
+            return []
+        self._freed |= self.cluster.settle_volumes(plan)
+        return self._give_up(uid, f"{_VOLUMES_FAILED}: {message}", now)
 
 
 _CAUSES = {
@@ -313,6 +361,7 @@ _CAUSES = {
     Aspect.TAINTS: "NodeUpdateNodeTaint",
     Aspect.LABELS: "NodeUpdateNodeLabel",
     Aspect.ANNOTATIONS: "NodeUpdateNodeAnnotation",
+    Aspect.VOLUMES: "PersistentVolumeClaimUpdate",
 }
 
 

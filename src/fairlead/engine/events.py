@@ -9,6 +9,7 @@ from fairlead.model.budgets import Budget
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
 from fairlead.model.selectors import LabelSelector
+from fairlead.model.storage import StorageObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,18 @@ class KinSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class StorageSeen:
+    """A claim, a volume, or something else that storage is made of was added or changed."""
+
+    told: StorageObject
+
+
+@dataclass(frozen=True, slots=True)
+class StorageGone:
+    gone: StorageObject
+
+
+@dataclass(frozen=True, slots=True)
 class Decide:
     """Try to place the next pod, if one is due."""
 
@@ -132,6 +145,19 @@ class EvictionEnded:
     problem: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class VolumesReady:
+    """All claims of a `BindVolumes` are bound, and the claims and volumes were told before this."""
+
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class VolumesFailed:
+    uid: str
+    message: str
+
+
 Event = (
     ServerKnown
     | NodeSeen
@@ -142,7 +168,11 @@ Event = (
     | TrustRestored
     | NamespaceSeen
     | KinSeen
+    | StorageSeen
+    | StorageGone
     | Decide
+    | VolumesReady
+    | VolumesFailed
     | BindDone
     | BindFailed
     | BudgetSeen

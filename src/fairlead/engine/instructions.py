@@ -1,9 +1,13 @@
-"""What the engine asks its driver to do. The driver answers a `Bind` with an event."""
+"""What the engine asks its driver to do.
+
+The driver answers `BindVolumes` and `Bind` with an event each.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fairlead.model.pods import Pod
+from fairlead.model.storage import VolumePlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +17,18 @@ class Bind:
     pod: Pod
     node: str
     annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BindVolumes:
+    """Bind and provision what the pod needs, and wait until all of it is bound.
+
+    Comes before the pod's `Bind`, which follows when the answer is `VolumesReady`.
+    """
+
+    pod: Pod
+    node: str
+    plan: VolumePlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,4 +70,4 @@ class ClearNomination:
     pod: Pod
 
 
-Instruction = Bind | AnnounceScheduled | AnnounceFailure | Evict | ClearNomination
+Instruction = BindVolumes | Bind | AnnounceScheduled | AnnounceFailure | Evict | ClearNomination

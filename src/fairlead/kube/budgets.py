@@ -4,7 +4,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead.kube.codec import Meta
-from fairlead.kube.requests import read_selector
+from fairlead.kube.requests import decode_selector
 from fairlead.model.budgets import Budget
 
 
@@ -34,7 +34,7 @@ def decode_budget(raw: bytes | Raw) -> Budget:
         name=meta.name,
         uid=meta.uid,
         version=meta.resource_version,
-        selector=read_selector(bytes(wire.spec.selector)),
+        selector=decode_selector(bytes(wire.spec.selector)),
         allowed=status.disruptions_allowed,
         disrupted=frozenset(status.disrupted_pods or ()),
     )

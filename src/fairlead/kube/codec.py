@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead.kube.kin import OWNERS
+from fairlead.kube.pod_volumes import PodVolume, read_volumes
 from fairlead.kube.requests import ContainerParts, RequestParts, read_request
 from fairlead.kube.usage import ContainerReport, StatusParts, read_usage
 from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
@@ -78,7 +79,7 @@ class _PodSpec(msgspec.Struct, rename="camel", gc=False):
     resources: Raw = Raw()
     topology_spread_constraints: Raw = Raw()
     resource_claims: Raw = Raw()
-    volumes: Raw = Raw()
+    volumes: list[PodVolume] | None = None
     host_network: bool | None = None
     host_users: bool | None = None
 
@@ -140,14 +141,6 @@ class _RestartRule(msgspec.Struct, rename="camel", gc=False):
     action: str = ""
 
 
-class _ImageSource(msgspec.Struct, rename="camel", gc=False):
-    reference: str = ""
-
-
-class _Volume(msgspec.Struct, rename="camel", gc=False):
-    image: _ImageSource | None = None
-
-
 class _Image(msgspec.Struct, rename="camel", gc=False):
     names: list[str] | None = None
     size_bytes: int = 0
@@ -174,7 +167,6 @@ _pods = msgspec.json.Decoder(_Pod)
 _nodes = msgspec.json.Decoder(_Node)
 _amounts = msgspec.json.Decoder(dict[str, str])
 _restart_rules = msgspec.json.Decoder(list[_RestartRule] | None)
-_volumes = msgspec.json.Decoder(list[_Volume] | None)
 _images = msgspec.json.Decoder(_Image)
 
 _FINISHED = ("Succeeded", "Failed")
@@ -192,7 +184,8 @@ def decode_pod(raw: bytes | Raw, behaviour: Behaviour = KUBERNETES_1_36) -> Pod:
     meta, spec, status = wire.metadata, wire.spec, wire.status
     request, usage, scored, problem = _understand(wire, behaviour)
     containers = (*(spec.init_containers or ()), *(spec.containers or ()))
-    images = _images_of(tuple(c.image for c in containers), bytes(spec.volumes))
+    mounted = (volume.image.reference for volume in spec.volumes or () if volume.image)
+    images = _images_of((*(c.image for c in containers), *mounted))
     return Pod(
         namespace=meta.namespace,
         name=meta.name,
@@ -257,7 +250,7 @@ def _understand(
     wire: _Pod, behaviour: Behaviour
 ) -> tuple[PodRequest, Amounts, tuple[int, int] | None, str]:
     spec = wire.spec
-    parts = _request_parts(wire.metadata.namespace, spec)
+    parts = _request_parts(wire.metadata, spec)
     try:
         request = _shared_request(parts)
         told = _status_parts(wire.status) if spec.node_name else None
@@ -283,7 +276,7 @@ def _beyond_us(spec: _PodSpec, request: PodRequest) -> str:
     return ""
 
 
-def _request_parts(namespace: str, spec: _PodSpec) -> RequestParts:
+def _request_parts(meta: Meta, spec: _PodSpec) -> RequestParts:
     affinity = spec.affinity or _NO_AFFINITY
     about_pods = affinity.pod_affinity or affinity.pod_anti_affinity
     return RequestParts(
@@ -296,7 +289,8 @@ def _request_parts(namespace: str, spec: _PodSpec) -> RequestParts:
         pod_anti_affinity=bytes(affinity.pod_anti_affinity),
         spread=bytes(spec.topology_spread_constraints),
         features=_features(spec),
-        namespace=namespace if about_pods else "",
+        volumes=read_volumes(meta.namespace, meta.name, meta.uid, spec.volumes),
+        namespace=meta.namespace if about_pods else "",
         overhead=bytes(spec.overhead),
         pod_level=bytes(spec.resources),
     )
@@ -323,14 +317,9 @@ def _restarts_all(rules: bytes) -> bool:
 
 
 @lru_cache(maxsize=8192)
-def _images_of(images: tuple[str, ...], volumes: bytes) -> tuple[str, ...]:
+def _images_of(images: tuple[str, ...]) -> tuple[str, ...]:
     """Of containers and image volumes, named as nodes name them."""
-    found = (_volumes.decode(volumes) or ()) if b'"reference"' in volumes else ()
-    mounted = (volume.image.reference for volume in found if volume.image)
-    return tuple(
-        name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
-        for name in (*images, *mounted)
-    )
+    return tuple(name if name.rfind(":") > name.rfind("/") else f"{name}:latest" for name in images)
 
 
 @lru_cache(maxsize=16384)

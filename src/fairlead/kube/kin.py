@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 from msgspec import Raw
 
-from fairlead.kube.requests import read_selector
+from fairlead.kube.requests import decode_selector
 from fairlead.model.selectors import LabelSelector
 
 #: Versions and kinds whose selectors tell which pods belong together.
@@ -67,7 +67,7 @@ def decoder_of(kind: str) -> Callable[[bytes | Raw], Selecting]:
     def decode(raw: bytes | Raw) -> Selecting:
         wire = _decoder.decode(raw)
         meta = wire.metadata
-        selector = read_selector(bytes(wire.spec.selector), labels_only=labels_only)
+        selector = decode_selector(bytes(wire.spec.selector), labels_only=labels_only)
         return Selecting(kind, meta.namespace, meta.name, meta.uid, meta.resource_version, selector)
 
     return decode

@@ -18,6 +18,7 @@ from fairlead.model.pods import (
 )
 from fairlead.model.quantities import amount
 from fairlead.model.selectors import LabelSelector, PodTerm, Requirement, SpreadRule
+from fairlead.model.volumes import PodVolumes
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -46,6 +47,7 @@ class RequestParts:
     pod_anti_affinity: bytes = b""
     spread: bytes = b""
     features: tuple[str, ...] = ()
+    volumes: PodVolumes | None = None
     #: Whose "own namespace" is meant; empty unless one of the three above asks about pods.
     namespace: str = ""
 
@@ -67,41 +69,41 @@ class _Toleration(msgspec.Struct, rename="camel"):
     effect: str = ""
 
 
-class _Requirement(msgspec.Struct, rename="camel"):
+class RequirementWire(msgspec.Struct, rename="camel"):
     key: str
     operator: str
     values: list[str] | None = None
 
 
-class _Term(msgspec.Struct, rename="camel"):
-    match_expressions: list[_Requirement] | None = None
-    match_fields: list[_Requirement] | None = None
+class TermWire(msgspec.Struct, rename="camel"):
+    match_expressions: list[RequirementWire] | None = None
+    match_fields: list[RequirementWire] | None = None
 
 
-class _Selector(msgspec.Struct, rename="camel"):
-    node_selector_terms: list[_Term] | None = None
+class NodeSelectorWire(msgspec.Struct, rename="camel"):
+    node_selector_terms: list[TermWire] | None = None
 
 
 class _PreferredTerm(msgspec.Struct, rename="camel"):
-    preference: _Term = msgspec.field(default_factory=_Term)
+    preference: TermWire = msgspec.field(default_factory=TermWire)
     weight: int = 0
 
 
 class _NodeAffinity(msgspec.Struct, rename="camel"):
-    required: _Selector | None = msgspec.field(default=None, name=_REQUIRED)
+    required: NodeSelectorWire | None = msgspec.field(default=None, name=_REQUIRED)
     preferred: list[_PreferredTerm] | None = msgspec.field(default=None, name=_PREFERRED)
 
 
-class _LabelSelector(msgspec.Struct, rename="camel"):
+class LabelSelectorWire(msgspec.Struct, rename="camel"):
     match_labels: dict[str, str] | None = None
-    match_expressions: list[_Requirement] | None = None
+    match_expressions: list[RequirementWire] | None = None
 
 
 class _PodTerm(msgspec.Struct, rename="camel"):
     topology_key: str
-    label_selector: _LabelSelector | None = None
+    label_selector: LabelSelectorWire | None = None
     namespaces: list[str] | None = None
-    namespace_selector: _LabelSelector | None = None
+    namespace_selector: LabelSelectorWire | None = None
 
 
 class _WeightedPodTerm(msgspec.Struct, rename="camel"):
@@ -118,7 +120,7 @@ class _Spread(msgspec.Struct, rename="camel"):
     topology_key: str
     max_skew: int
     when_unsatisfiable: str
-    label_selector: _LabelSelector | None = None
+    label_selector: LabelSelectorWire | None = None
     min_domains: int | None = None
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None
@@ -146,6 +148,7 @@ def read_request(parts: RequestParts) -> PodRequest:
             *_wishes(apart.preferred, -1, parts.namespace),
         ),
         features=parts.features,
+        volumes=parts.volumes,
     )
 
 
@@ -166,9 +169,9 @@ def _pod_term(term: _PodTerm, own_namespace: str) -> PodTerm:
         namespaces = (own_namespace,)
     return PodTerm(
         term.topology_key,
-        _selector(term.label_selector),
+        read_selector(term.label_selector),
         namespaces,
-        _selector(term.namespace_selector),
+        read_selector(term.namespace_selector),
     )
 
 
@@ -178,7 +181,7 @@ def _spread(raw: bytes, unsatisfiable: str) -> tuple[SpreadRule, ...]:
         SpreadRule(
             rule.topology_key,
             rule.max_skew,
-            _selector(rule.label_selector),
+            read_selector(rule.label_selector),
             min_domains=rule.min_domains or 1,
             honours_affinity=rule.node_affinity_policy != "Ignore",
             honours_taints=rule.node_taints_policy == "Honor",
@@ -188,20 +191,20 @@ def _spread(raw: bytes, unsatisfiable: str) -> tuple[SpreadRule, ...]:
     )
 
 
-def read_selector(raw: bytes, *, labels_only: bool = False) -> LabelSelector | None:
+def decode_selector(raw: bytes, *, labels_only: bool = False) -> LabelSelector | None:
     """The selector of a Service, a workload or a budget; None for one that is absent."""
     if labels_only:
         labels = _json(raw, dict[str, str], None)
-        return None if labels is None else _selector(_LabelSelector(match_labels=labels))
-    return _selector(_json(raw, _LabelSelector, None))
+        return None if labels is None else read_selector(LabelSelectorWire(match_labels=labels))
+    return read_selector(_json(raw, LabelSelectorWire, None))
 
 
-def _selector(found: _LabelSelector | None) -> LabelSelector | None:
+def read_selector(found: LabelSelectorWire | None) -> LabelSelector | None:
     if found is None:
         return None
     equal = ((key, (value,)) for key, value in (found.match_labels or {}).items())
     lines = (Requirement(key, "In", values) for key, values in sorted(equal))
-    return LabelSelector((*lines, *_requirements(found.match_expressions)))
+    return LabelSelector((*lines, *read_requirements(found.match_expressions)))
 
 
 def read_needs(parts: RequestParts) -> resources.Needs:
@@ -246,17 +249,21 @@ def _tolerations(raw: bytes) -> tuple[Toleration, ...]:
     return tuple(Toleration(t.key, t.operator, t.value, t.effect) for t in found)
 
 
-def _terms(required: _Selector | None) -> tuple[NodeTerm, ...] | None:
+def _terms(required: NodeSelectorWire | None) -> tuple[NodeTerm, ...] | None:
     if required is None:
         return None
-    return tuple(_term(term) for term in required.node_selector_terms or ())
+    return read_terms(required)
 
 
-def _term(term: _Term) -> NodeTerm:
-    return NodeTerm(_requirements(term.match_expressions), _requirements(term.match_fields))
+def read_terms(found: NodeSelectorWire) -> tuple[NodeTerm, ...]:
+    return tuple(_term(term) for term in found.node_selector_terms or ())
 
 
-def _requirements(found: list[_Requirement] | None) -> tuple[Requirement, ...]:
+def _term(term: TermWire) -> NodeTerm:
+    return NodeTerm(read_requirements(term.match_expressions), read_requirements(term.match_fields))
+
+
+def read_requirements(found: list[RequirementWire] | None) -> tuple[Requirement, ...]:
     return tuple(Requirement(r.key, r.operator, tuple(r.values or ())) for r in found or ())
 
 

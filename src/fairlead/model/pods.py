@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntFlag, StrEnum, auto
 
 from fairlead.model.selectors import LabelSelector, PodTerm, Requirement, SpreadRule
+from fairlead.model.volumes import PodVolumes
 
 # Amounts by resource name, sorted by name: hashable, so that equal needs can share work.
 Amounts = tuple[tuple[str, int], ...]
@@ -116,6 +117,8 @@ class PodRequest:
     containers: int = 0
     #: The pods that it belongs with, if it says nothing itself about how to spread.
     kin: LabelSelector | None = None
+    #: None for the many pods without a volume that matters.
+    volumes: PodVolumes | None = None
     #: Whom others see: namespace, and the labels that somebody's selector asks about.
     namespace: str = ""
     labels: tuple[tuple[str, str], ...] = ()
@@ -129,7 +132,7 @@ class PodRequest:
             self.resources, self.scored, self.node_name, self.node_selector, self.node_terms,
             self.tolerations, self.host_ports, self.near, self.apart, self.spread,
             self.preferred, self.soft_spread, self.wishes, self.features, self.images,
-            self.containers, self.kin, self.namespace, self.labels, self.marks,
+            self.containers, self.kin, self.volumes, self.namespace, self.labels, self.marks,
         )))  # fmt: skip
 
     def __hash__(self) -> int:

@@ -9,7 +9,9 @@ from fairlead.cluster.arrays import NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
+from fairlead.cluster.volume_outlook import out_of_reach
 from fairlead.model.pods import Pod, PodRequest
+from fairlead.model.storage import VolumePlan
 from fairlead.placement.hypothesis import NOBODY, Hypothesis
 from fairlead.placement.preempt import Outcome, Preemption, ineligible
 from fairlead.placement.profile import Profile
@@ -17,7 +19,7 @@ from fairlead.placement.promises import Promised, blocked, promised_against
 from fairlead.placement.refusals import Tally, tally
 from fairlead.placement.verdicts import Placed, Refused, Verdict
 from fairlead.placement.views import REFUSED, View, Views
-from fairlead.plugins.api import Picker, Vetoes
+from fairlead.plugins.api import Picker, Plans, Vetoes
 
 NOWHERE = -1
 
@@ -54,6 +56,24 @@ class Placement:
         """Would it be placed now?"""
         view = self.view(pod)
         return not view.veto and bool((self._totals(view, pod) > REFUSED).any())
+
+    def volume_plan(self, pod: Pod, node: str) -> VolumePlan | None:
+        """What must be done about the pod's volumes before it can be bound to the node."""
+        if pod.request.volumes is None:
+            return None
+        request, one = self.request(pod), self._one(node)
+        plans = (
+            rule.plan(request, one) for rule in self.profile.filters if isinstance(rule, Plans)
+        )
+        return next(filter(None, plans), None)
+
+    def volumes_out_of_reach(self, plan: VolumePlan, node: str) -> str:
+        """Which volume, now that all are bound, cannot be reached from the node after all."""
+        return out_of_reach(plan, self._one(node), node)
+
+    def _one(self, node: str) -> Nodes:
+        row = self._cluster.row_of.get(node, 0)
+        return Nodes(self._cluster.columns, slice(row, row + 1))
 
     def could_make_room(self, pod: Pod) -> bool:
         """Would it be refused now, but with others evicted for it?"""

@@ -47,11 +47,12 @@ class View:
         for index, rule in profile.around.items():
             self._around.append((index, self._filter_reads[index], rule))
             self._filter_reads[index] = 0
-        self._vetoing = [
-            (reads, rule)
-            for rule in profile.filters
-            if isinstance(rule, Vetoes) and (reads := int(rule.reads))
-        ]
+        #: What rules and scores that are asked row by row read.
+        self._row_reads = reduce(or_, self._filter_reads, 0)
+        self._vetoing = [rule for rule in profile.filters if isinstance(rule, Vetoes)]
+        self._veto_reads = reduce(
+            or_, (int(rule.reads) for rule in profile.filters if isinstance(rule, Vetoes)), 0
+        )
         #: Scores by row, and scores that compare, with their place and what they read.
         self._rates: list[tuple[int, Bits, Score]] = []
         self._ranks: list[tuple[int, Bits, Rank]] = []
@@ -60,6 +61,7 @@ class View:
                 self._ranks.append((index, int(score.reads) | _PRESENCE, score))
             else:
                 self._rates.append((index, int(score.reads) | _PRESENCE, score))
+                self._row_reads |= int(score.reads)
         self._weights = np.array([weight for _, weight in profile.scores], dtype=np.float64)
         self._mark = (-1, 0)
         self.allowed: NodeMask  # (filters, rows)
@@ -88,8 +90,8 @@ class View:
             self._look_around(aspects)
         if self._ranks:
             self._compare(aspects)
-        if self._vetoing:
-            self._ask_for_vetoes(aspects)
+        if aspects & self._veto_reads:
+            self._ask_for_vetoes()
         self._mark = log.mark
 
     @property
@@ -117,7 +119,8 @@ class View:
         self._update(slice(0, rows), EVERYTHING)
 
     def _follow(self, changed: dict[int, Bits]) -> None:
-        if anywhere := changed.pop(ANYWHERE, 0):
+        anywhere = changed.pop(ANYWHERE, 0)
+        if anywhere & self._row_reads:
             self._update(slice(0, len(self.total)), anywhere)
         if len(changed) <= _FEW:
             for row, aspects in changed.items():
@@ -162,11 +165,10 @@ class View:
         if stale:
             self._sum_up(slice(0, len(self.total)), nodes)
 
-    def _ask_for_vetoes(self, changed: Bits) -> None:
-        if any(changed & reads for reads, _ in self._vetoing):
-            nodes = self._cluster.nodes
-            said = (rule.veto(self.request, nodes) for _, rule in self._vetoing)
-            self.veto = next(filter(None, said), "")
+    def _ask_for_vetoes(self) -> None:
+        nodes = self._cluster.nodes
+        said = (rule.veto(self.request, nodes) for rule in self._vetoing)
+        self.veto = next(filter(None, said), "")
 
     def _update(self, pick: RowPick, aspects: Bits) -> None:
         nodes = Nodes(self._cluster.columns, pick)

@@ -17,6 +17,7 @@ from fairlead.cluster.arrays import NodeMask, NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.pods import PodRequest, Side
+from fairlead.model.storage import VolumePlan
 
 HIGHEST_SCORE = 100.0
 
@@ -75,6 +76,15 @@ class Narrows(Protocol):
 
     def narrowed(self, request: PodRequest, nodes: Nodes) -> NodeMask | None:
         """The nodes in question; None when all are."""
+        ...
+
+
+@runtime_checkable
+class Plans(Protocol):
+    """A filter that knows what must be done about volumes before a pod can be bound."""
+
+    def plan(self, request: PodRequest, node: Nodes) -> VolumePlan | None:
+        """For the one node given, which it allows; None when there is nothing to do."""
         ...
 
 

@@ -6,11 +6,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from fairlead.cluster import node_terms
 from fairlead.cluster.arrays import NodeMask, NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.pods import NodeTerm, PodRequest, PreferredTerm
-from fairlead.plugins import node_terms
 from fairlead.plugins.api import Reason
 from fairlead.plugins.normalising import most_is_best
 
@@ -66,7 +66,7 @@ class NodeAffinity:
 
     def _enforced(self, nodes: Nodes) -> NodeMask:
         required = self.added_affinity.required
-        return nodes.all() if required is None else node_terms.any_matches(required, nodes)
+        return nodes.all() if required is None else node_terms.any_term(required, nodes)
 
 
 def _wanted(request: PodRequest, nodes: Nodes) -> NodeMask:
@@ -74,7 +74,7 @@ def _wanted(request: PodRequest, nodes: Nodes) -> NodeMask:
     for key, value in request.node_selector:
         matched &= nodes.label_in(key, (value,))
     if request.node_terms is not None:
-        matched &= node_terms.any_matches(request.node_terms, nodes)
+        matched &= node_terms.any_term(request.node_terms, nodes)
     return matched
 
 

@@ -17,9 +17,13 @@ from fairlead.plugins.node_ports import NodePorts
 from fairlead.plugins.node_resources_fit import NodeResourcesFit
 from fairlead.plugins.node_trusted import NodeTrusted
 from fairlead.plugins.node_unschedulable import NodeUnschedulable
+from fairlead.plugins.node_volume_limits import NodeVolumeLimits
 from fairlead.plugins.pod_topology_spread import PodTopologySpread
 from fairlead.plugins.spread import Spread
 from fairlead.plugins.taint_toleration import TaintToleration
+from fairlead.plugins.volume_binding import VolumeBinding
+from fairlead.plugins.volume_restrictions import VolumeRestrictions
+from fairlead.plugins.volume_zone import VolumeZone
 
 # The order is kube-scheduler's: a node counts under the first rule that refuses it. Our own rule
 # comes last, so that its words come after those that users know.
@@ -30,6 +34,10 @@ FILTERS: tuple[type[Filter], ...] = (
     NodeAffinity,
     NodePorts,
     NodeResourcesFit,
+    VolumeRestrictions,
+    NodeVolumeLimits,
+    VolumeBinding,
+    VolumeZone,
     PodTopologySpread,
     InterPodAffinity,
     NodeDeclaredFeatures,

@@ -76,7 +76,7 @@ class Watching:
                 self._note_bound(pod, node, made.first_queued_s)
             case instructions.AnnounceFailure(pod, _, message):
                 self._note_refused(pod, message)
-            case instructions.Bind():
+            case instructions.Bind() | instructions.BindVolumes():
                 pass
 
     def _note_bound(self, pod: Pod, node: str, first_queued_s: float) -> None:

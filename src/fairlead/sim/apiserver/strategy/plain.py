@@ -1,7 +1,7 @@
 """Kinds that are stored and little else: configuration, storage, services, roles, definitions."""
 
 import ipaddress
-from typing import Any
+from typing import Any, ClassVar
 
 from fairlead.sim.apiserver import names
 from fairlead.sim.apiserver.clock import now_text
@@ -188,6 +188,24 @@ class Strict(Strategy):
     """A kind whose updates must carry a resourceVersion."""
 
     allows_blind_update = False
+
+
+class CsiDrivers(Strict):
+    def default(self, obj: Object) -> None:
+        spec = obj.setdefault("spec", {})
+        spec.setdefault("attachRequired", True)
+        spec.setdefault("fsGroupPolicy", "ReadWriteOnceWithFSType")
+        spec.setdefault("volumeLifecycleModes", ["Persistent"])
+        for name in ("podInfoOnMount", "requiresRepublish", "seLinuxMount", "storageCapacity"):
+            spec.setdefault(name, False)
+
+
+class Attachments(Strategy):
+    """VolumeAttachments."""
+
+    allows_blind_update = False
+    has_status = True
+    first_status: ClassVar[Object] = {"attached": False}
 
 
 class WebhookConfigurations(Strategy):

@@ -1,14 +1,15 @@
-"""Which nodes a term of node affinity means."""
+"""Which nodes are meant: node selector terms and label selectors, asked about all nodes at once."""
 
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.pods import NodeTerm
-from fairlead.model.selectors import Requirement, whole_number
+from fairlead.model.selectors import LabelSelector, Requirement, whole_number
 
 NAME = "metadata.name"
 
 
-def any_matches(terms: tuple[NodeTerm, ...], nodes: Nodes) -> NodeMask:
+def any_term(terms: tuple[NodeTerm, ...], nodes: Nodes) -> NodeMask:
+    """True where at least one term matches; an empty term, and no terms at all, match nothing."""
     matched = nodes.none()
     for term in terms:
         matched |= matches(term, nodes)
@@ -24,6 +25,14 @@ def matches(term: NodeTerm, nodes: Nodes) -> NodeMask:
         matched &= _label_matches(requirement, nodes)
     for requirement in term.fields:
         matched &= _field_matches(requirement, nodes)
+    return matched
+
+
+def selected(selector: LabelSelector, nodes: Nodes) -> NodeMask:
+    """True where every line of the selector holds for the node's labels."""
+    matched = nodes.all()
+    for line in selector.lines:
+        matched &= _label_matches(line, nodes)
     return matched
 
 

@@ -1,0 +1,258 @@
+"""How many volumes of each CSI driver a node holds, and how many it can hold, as columns.
+
+A volume counts once a node, however many pods there use it. What a pod's claim stands for changes
+while it is bound, so a node is counted anew when anything about it changed, but only when somebody
+asks. A cluster without limits pays nothing.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fairlead.cluster.arrays import NodeMask, PerNode
+from fairlead.cluster.grouped import Grouped
+from fairlead.model.storage import Attachment, Claim, CsiNode, Volume
+from fairlead.model.volumes import CsiVolume, PodVolumes
+
+if TYPE_CHECKING:
+    from fairlead.cluster.storage import Storage
+
+#: Driver and handle.
+Identity = tuple[str, str]
+NO_LIMIT = np.iinfo(np.int64).max
+
+#: In-tree provisioners, and the CSI drivers that took over from them.
+MIGRATED_DRIVERS = {
+    "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
+    "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
+    "kubernetes.io/azure-disk": "disk.csi.azure.com",
+    "kubernetes.io/cinder": "cinder.csi.openstack.org",
+    "kubernetes.io/portworx-volume": "pxd.portworx.com",
+}
+
+
+class _Column:
+    """One number a row, with the same number for rows that nobody has spoken of."""
+
+    def __init__(self, filler: int) -> None:
+        self._filler = filler
+        self._values = np.full(64, filler, dtype=np.int64)
+
+    def put(self, row: int, value: int) -> None:
+        self.first(row + 1)
+        self._values[row] = value
+
+    def clear(self, row: int) -> None:
+        self.put(row, self._filler)
+
+    def first(self, rows: int) -> PerNode:
+        if rows > len(self._values):
+            more = np.full(max(rows, len(self._values)), self._filler, dtype=np.int64)
+            self._values = np.concatenate([self._values, more])
+        return self._values[:rows]
+
+
+class _Columns:
+    """Columns by name, made when first written to."""
+
+    def __init__(self, filler: int = 0) -> None:
+        self._filler = filler
+        self._columns: dict[str, _Column] = {}
+
+    def put(self, name: str, row: int, value: int = 1) -> None:
+        if name not in self._columns:
+            self._columns[name] = _Column(self._filler)
+        self._columns[name].put(row, value)
+
+    def clear(self, row: int) -> None:
+        for column in self._columns.values():
+            column.clear(row)
+
+    def first(self, name: str, rows: int) -> PerNode:
+        column = self._columns.get(name)
+        return np.full(rows, self._filler, dtype=np.int64) if column is None else column.first(rows)
+
+
+class AttachedVolumes:
+    """Rows are those of the columns; what is known of a node waits for its row to come."""
+
+    def __init__(self, storage: "Storage", row_of: dict[str, int]) -> None:
+        self._storage = storage
+        self._row_of = row_of
+        self._csi_nodes: dict[str, CsiNode] = {}
+        self._attachments: dict[str, Attachment] = {}
+        self._attached_to: Grouped[str, Attachment] = Grouped()  # by node
+        self._attached_as: Grouped[str, Attachment] = Grouped()  # by volume
+        self._claims_on: Grouped[str, Claim] = Grouped()  # by volume
+        self._pods_on: Grouped[str, PodVolumes] = Grouped()  # by node
+        #: Nodes to be counted anew when somebody asks.
+        self._stale: set[str] = set()
+        #: Of each node that was counted: its row, and what its pods use.
+        self._counted: dict[str, tuple[int, frozenset[Identity]]] = {}
+        self._nodes_with: Grouped[Identity, int] = Grouped()  # rows by node
+        self._held = _Columns()  # by driver, as are the next two
+        self._limits = _Columns(NO_LIMIT)
+        self._installed = _Columns()
+        self._migrated = _Columns()  # by in-tree plugin
+
+    # -- asking ------------------------------------------------------------------------------
+
+    def over_limit(self, wanted: Iterable[CsiVolume], rows: int) -> NodeMask:
+        """True where the volumes would be more than a driver's limit."""
+        self._count_stale()
+        over: NodeMask = np.zeros(rows, dtype=np.bool_)
+        needs: dict[str, PerNode] = {}
+        for volume in set(wanted):
+            need = needs.setdefault(volume.driver, np.zeros(rows, dtype=np.int64))
+            need += self._needs_place(volume, rows)
+        for driver, need in needs.items():
+            left = self._limits.first(driver, rows) - self._held.first(driver, rows)
+            over |= (need > 0) & (need > left)
+        return over
+
+    def installed(self, driver: str, rows: int) -> NodeMask:
+        """True where the node's kubelet knows the driver."""
+        self._count_stale()
+        found: NodeMask = self._installed.first(driver, rows) > 0
+        return found
+
+    def migrated(self, plugin: str, rows: int) -> NodeMask:
+        """True where the in-tree plugin's volumes are served by a CSI driver."""
+        self._count_stale()
+        found: NodeMask = self._migrated.first(plugin, rows) > 0
+        return found
+
+    def of_pod(self, volumes: PodVolumes) -> Iterator[CsiVolume]:
+        """The volumes of a pod that a node's limit could count; missing claims are left out."""
+        yield from volumes.inline
+        for use in volumes.claims:
+            claim = self._storage.claims.get(use.key)
+            found = self._resolve(claim) if claim is not None else None
+            if found is not None:
+                yield found
+
+    def _needs_place(self, volume: CsiVolume, rows: int) -> PerNode:
+        need: PerNode = np.ones(rows, dtype=np.int64)
+        need[list(self._nodes_with.of((volume.driver, volume.handle)).values())] = 0
+        return need
+
+    def _resolve(self, claim: Claim) -> CsiVolume | None:
+        """What the claim is, or will be, to a CSI driver; None when nobody counts it."""
+        volume = self._storage.volumes.get(claim.volume) if claim.volume else None
+        if volume is not None:
+            return volume.csi
+        found = self._storage.classes.get(claim.storage_class)
+        if found is None or not found.provisioner:
+            return None
+        driver = MIGRATED_DRIVERS.get(found.provisioner, found.provisioner)
+        return CsiVolume(driver, f"not bound yet: {claim.key}")
+
+    # -- following ---------------------------------------------------------------------------
+
+    def put(self, told: CsiNode | Attachment) -> bool:
+        if isinstance(told, CsiNode):
+            changed = self._csi_nodes.get(told.name) != told
+            self._csi_nodes[told.name] = told
+            self._stale.add(told.name)
+            return changed
+        changed = self._attachments.get(told.name) != told
+        self.remove(told)
+        self._attachments[told.name] = told
+        self._attached_to.put(told.node, told.name, told)
+        self._attached_as.put(told.volume, told.name, told)
+        self._stale.add(told.node)
+        return changed
+
+    def remove(self, gone: CsiNode | Attachment) -> bool:
+        if isinstance(gone, CsiNode):
+            self._stale.add(gone.name)
+            return self._csi_nodes.pop(gone.name, None) is not None
+        old = self._attachments.pop(gone.name, None)
+        if old is None:
+            return False
+        self._attached_to.drop(old.node, old.name)
+        self._attached_as.drop(old.volume, old.name)
+        self._stale.add(old.node)
+        return True
+
+    def pod_came(self, uid: str, node: str, volumes: PodVolumes) -> None:
+        self._pods_on.put(node, uid, volumes)
+        self._stale.add(node)
+
+    def pod_went(self, uid: str, node: str) -> None:
+        self._pods_on.drop(node, uid)
+        self._stale.add(node)
+
+    def node_changed(self, name: str) -> None:
+        """The node came to a row, or left it."""
+        self._stale.add(name)
+
+    def look_again(self) -> None:
+        """Anything may count differently now."""
+        self._stale.update(self._pods_on.groups)
+
+    def claim_changed(self, key: str, old: Claim | None, new: Claim | None) -> None:
+        self._stale.update(self._storage.users_of(key))
+        if old is not None:
+            self._claims_on.drop(old.volume, key)
+        if new is not None and new.volume:
+            self._claims_on.put(new.volume, key, new)
+
+    def volume_changed(self, name: str, old: Volume | None, new: Volume | None) -> None:
+        if old is not None and new is not None and old.csi == new.csi:
+            return
+        self._stale.update(attachment.node for attachment in self._attached_as.of(name).values())
+        for claim in self._claims_on.of(name):
+            self._stale.update(self._storage.users_of(claim))
+
+    # -- counting ----------------------------------------------------------------------------
+
+    def _count_stale(self) -> None:
+        if not self._stale:
+            return
+        # A row may have gone from one of these nodes to another: first all leave, then all come.
+        for name in self._stale:
+            self._clear(name)
+        for name in self._stale:
+            row = self._row_of.get(name)
+            if row is not None:
+                self._count(name, row)
+        self._stale.clear()
+
+    def _clear(self, name: str) -> None:
+        row, used = self._counted.pop(name, (-1, frozenset()))
+        if row < 0:
+            return
+        for identity in used:
+            self._nodes_with.drop(identity, name)
+        for columns in (self._held, self._limits, self._installed, self._migrated):
+            columns.clear(row)
+
+    def _count(self, name: str, row: int) -> None:
+        told = self._csi_nodes.get(name) or CsiNode(name)
+        for driver, limit in told.limits:
+            self._limits.put(driver, row, limit)
+        for driver in told.drivers:
+            self._installed.put(driver, row)
+        for plugin in told.migrated:
+            self._migrated.put(plugin, row)
+        used = frozenset(self._used_on(name))
+        self._counted[name] = row, used
+        for identity in used:
+            self._nodes_with.put(identity, name, row)
+        counts = Counter(driver for driver, _ in used.union(self._attached_on(name)))
+        for driver, count in counts.items():
+            self._held.put(driver, row, count)
+
+    def _used_on(self, name: str) -> Iterator[Identity]:
+        for volumes in self._pods_on.of(name).values():
+            for volume in self.of_pod(volumes):
+                yield volume.driver, volume.handle
+
+    def _attached_on(self, name: str) -> Iterator[Identity]:
+        for attachment in self._attached_to.of(name).values():
+            volume = self._storage.volumes.get(attachment.volume)
+            if attachment.driver and volume and volume.csi and not volume.csi.plugin:
+                yield attachment.driver, volume.csi.handle

@@ -1,0 +1,143 @@
+"""Where a pod's claims can be served: bound already, by a volume that is free, or by a new one.
+
+For every node at once. A claim that waits for its first consumer gets the smallest free volume that
+the node can reach, claims in order of size; where there is none, its class must be able to
+provision one for the node.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from fairlead.cluster.arrays import NodeMask, PerNode
+from fairlead.cluster.free_volumes import NONE, FreeVolumes, reachable
+from fairlead.cluster.node_terms import any_term, selected
+from fairlead.cluster.nodes import Nodes
+from fairlead.cluster.storage import Storage
+from fairlead.model.storage import Claim, StorageClass, VolumePlan
+from fairlead.model.volumes import PodVolumes
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeOutlook:
+    """The answer, and how it comes about."""
+
+    #: A bound volume cannot be reached from the node; or is not there at all.
+    far: NodeMask
+    lost: NodeMask
+    #: No volume to bind, and none can be provisioned; or not of that size.
+    unbindable: NodeMask
+    cramped: NodeMask
+    #: For each claim that is to be bound: the volume for each node, by number, or `NONE`.
+    chosen: list[tuple[Claim, PerNode]] = field(default_factory=list)
+    #: Claims that a scheduler has already sent to a node, to be provisioned there.
+    sent: list[Claim] = field(default_factory=list)
+    free: FreeVolumes = field(default_factory=FreeVolumes)
+
+    @property
+    def refused(self) -> NodeMask:
+        return self.far | self.lost | self.unbindable | self.cramped
+
+    def plan(self, row: int) -> VolumePlan:
+        """What is to be done for the node at this position."""
+        return VolumePlan(
+            tuple(
+                (claim, self.free.volume(int(choice[row])))
+                for claim, choice in self.chosen
+                if choice[row] != NONE
+            ),
+            (*self.sent, *(claim for claim, choice in self.chosen if choice[row] == NONE)),
+        )
+
+
+def sorted_out(volumes: PodVolumes, storage: Storage) -> tuple[list[Claim], list[Claim]]:
+    """The claims that are bound, and those that wait for this pod; others are in neither."""
+    claims = [found for use in volumes.claims if (found := storage.claims.get(use.key))]
+    unique = list({claim.key: claim for claim in claims}.values())
+    bound = [claim for claim in unique if claim.bound]
+    return bound, [claim for claim in unique if not claim.bound and storage.waits(claim)]
+
+
+def look(volumes: PodVolumes, nodes: Nodes) -> VolumeOutlook:
+    """How each node could serve the claims, as things are."""
+    bound, waiting = sorted_out(volumes, nodes.storage)
+    far, lost = _check_bound(bound, nodes)
+    sent = [claim for claim in waiting if claim.selected_node is not None]
+    elsewhere = _sent_elsewhere(sent, nodes)
+    free = FreeVolumes()
+    chosen: list[tuple[Claim, PerNode]] = []
+    for claim in sorted(
+        (claim for claim in waiting if claim.selected_node is None), key=_size_bytes
+    ):
+        chosen.append((claim, free.choose(claim, nodes, [choice for _, choice in chosen])))
+    wanted = [(claim, ~elsewhere) for claim in sent]
+    wanted += [(claim, ~elsewhere & (choice == NONE)) for claim, choice in chosen]
+    unbindable, cramped = _check_provisions(wanted, nodes)
+    return VolumeOutlook(far, lost, unbindable | elsewhere, cramped, chosen, sent, free)
+
+
+def out_of_reach(plan: VolumePlan, node: Nodes, name: str) -> str:
+    """Which volume of a plan that was carried out cannot be reached from the one node given."""
+    for claim in plan.claims:
+        now = node.storage.claims.get(claim.key)
+        volume = node.storage.volumes.get(now.volume) if now else None
+        if volume is not None and not reachable(volume, node, migrating=True).all():
+            return (
+                f'pv "{volume.name}" node affinity doesn\'t match node "{name}": '
+                "no matching NodeSelectorTerms"
+            )
+    return ""
+
+
+def _check_bound(claims: Iterable[Claim], nodes: Nodes) -> tuple[NodeMask, NodeMask]:
+    """Of each node the first claim that is out of reach decides."""
+    far, lost, left = nodes.none(), nodes.none(), nodes.all()
+    for claim in claims:
+        volume = nodes.storage.volumes.get(claim.volume)
+        if volume is None:
+            lost |= left
+            break
+        near = reachable(volume, nodes, migrating=True)
+        far |= left & ~near
+        left &= near
+    return far, lost
+
+
+def _sent_elsewhere(claims: Iterable[Claim], nodes: Nodes) -> NodeMask:
+    elsewhere = nodes.none()
+    for claim in claims:
+        elsewhere |= ~nodes.named((claim.selected_node or "",))
+    return elsewhere
+
+
+def _check_provisions(
+    wanted: Iterable[tuple[Claim, NodeMask]], nodes: Nodes
+) -> tuple[NodeMask, NodeMask]:
+    """Of each node the first claim that cannot be provisioned decides."""
+    unbindable, cramped = nodes.none(), nodes.none()
+    for claim, needed in wanted:
+        asked = needed & ~unbindable & ~cramped
+        if not asked.any():
+            continue
+        found = nodes.storage.classes.get(claim.storage_class)
+        if found is None or not found.provisions:
+            unbindable |= asked
+            continue
+        if found.topologies:
+            unbindable |= asked & ~any_term(found.topologies, nodes)
+        cramped |= asked & ~unbindable & ~_has_room(claim, found, nodes)
+    return unbindable, cramped
+
+
+def _has_room(claim: Claim, found: StorageClass, nodes: Nodes) -> NodeMask:
+    driver = nodes.storage.drivers.get(found.provisioner)
+    if claim.size_bytes is None or driver is None or not driver.tracks_capacity:
+        return nodes.all()
+    room = nodes.none()
+    for capacity in nodes.storage.capacities(found.name):
+        if capacity.topology is not None and capacity.holds(claim.size_bytes):
+            room |= selected(capacity.topology, nodes)
+    return room
+
+
+def _size_bytes(claim: Claim) -> int:
+    return claim.size_bytes or 0

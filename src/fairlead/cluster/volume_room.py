@@ -1,0 +1,84 @@
+"""How full the storage that a pod would use on each node becomes, in whole percent.
+
+Where volumes are bound to what is there, their sizes count; where all are provisioned, the capacity
+that the driver publishes for the node. Static bindings hide provisions on the same node.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from fairlead.cluster.arrays import NodeScores, PerNode
+from fairlead.cluster.free_volumes import NONE
+from fairlead.cluster.node_terms import selected
+from fairlead.cluster.nodes import Nodes
+from fairlead.cluster.volume_outlook import VolumeOutlook
+from fairlead.model.storage import Claim
+
+#: What one claim takes and what it takes it from, on each node; no capacity where it is not asked.
+Share = tuple[str, PerNode, PerNode]
+
+
+def free_percent(found: VolumeOutlook, nodes: Nodes) -> NodeScores:
+    """The mean over storage classes of what stays free; 0 where no class counts."""
+    bound = nodes.none()
+    for _, choice in found.chosen:
+        bound |= choice != NONE
+    static, made = _free(_bound_shares(found), nodes), _free(_made_shares(found, nodes), nodes)
+    percent: NodeScores = np.where(bound, static, made)
+    return percent
+
+
+def _free(shares: Iterator[Share], nodes: Nodes) -> NodeScores:
+    asked: dict[str, PerNode] = {}
+    there: dict[str, PerNode] = {}
+    for name, wanted, capacity in shares:
+        asked[name] = asked.get(name, np.zeros(len(nodes), dtype=np.int64)) + wanted
+        there[name] = _joined(there.get(name), capacity)
+    total, counted = np.zeros(len(nodes)), np.zeros(len(nodes))
+    for name, wanted in asked.items():
+        full = np.minimum(wanted * 100 // np.maximum(there[name], 1), 100)
+        total += np.where(wanted > 0, 100 - full, 0)
+        counted += wanted > 0
+    mean: NodeScores = np.floor(total / np.maximum(counted, 1) + 0.5)
+    return mean
+
+
+def _joined(known: PerNode | None, more: PerNode) -> PerNode:
+    return more if known is None else known + more
+
+
+def _bound_shares(found: VolumeOutlook) -> Iterator[Share]:
+    for claim, choice in found.chosen:
+        taken = choice != NONE
+        sizes = np.array([*found.free.sizes_bytes, 0], dtype=np.int64)
+        wanted = np.where(taken, claim.size_bytes or 0, 0)
+        yield claim.storage_class, wanted, sizes[choice]
+
+
+def _made_shares(found: VolumeOutlook, nodes: Nodes) -> Iterator[Share]:
+    counted: set[str] = set()
+    for claim in (*found.sent, *(claim for claim, _ in found.chosen)):
+        capacity = _published(claim, nodes)
+        wanted = np.where(capacity >= 0, claim.size_bytes or 0, 0)
+        # A class has its capacity once, however many volumes of it the pod wants.
+        first = claim.storage_class not in counted
+        counted.add(claim.storage_class)
+        yield claim.storage_class, wanted, np.maximum(capacity, 0) if first else capacity * 0
+
+
+def _published(claim: Claim, nodes: Nodes) -> PerNode:
+    """The first capacity that has room for the claim; -1 where nobody publishes one."""
+    storage = nodes.storage
+    found: PerNode = np.full(len(nodes), -1, dtype=np.int64)
+    made_by = storage.classes.get(claim.storage_class)
+    driver = storage.drivers.get(made_by.provisioner) if made_by else None
+    if driver is None or not driver.tracks_capacity:
+        return found
+    for capacity in storage.capacities(claim.storage_class):
+        if capacity.topology is None or capacity.capacity_bytes is None:
+            continue
+        if capacity.holds(claim.size_bytes or 0):
+            here = selected(capacity.topology, nodes) & (found < 0)
+            found = np.where(here, capacity.capacity_bytes, found)
+    return found

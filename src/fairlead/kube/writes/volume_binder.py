@@ -1,0 +1,247 @@
+"""Binds and provisions the volumes of pods, and reports once for each when all of it is done.
+
+Nothing is undone when it fails: a volume that was promised to a claim stays promised, and a claim
+that was sent to a node stays sent. So a restart at any point loses nothing, for the next attempt
+finds both.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from fairlead.engine.events import VolumesFailed, VolumesReady
+from fairlead.engine.instructions import BindVolumes
+from fairlead.kube.errors import ApiError
+from fairlead.kube.http.reply import Reply
+from fairlead.kube.http.transport import Transport
+from fairlead.kube.storage_codec import (
+    BOUND_BY_CONTROLLER,
+    SELECTED_NODE,
+    decode_claim,
+    decode_volume,
+)
+from fairlead.kube.writes.pauses import pause_s
+from fairlead.model.errors import FairleadError
+from fairlead.model.storage import Claim, Volume
+
+VolumesOutcome = VolumesReady | VolumesFailed
+
+#: kube-scheduler's bindTimeoutSeconds.
+WAIT_S = 600.0
+_TRIES = 5
+_LONGEST_PAUSE_S = 2.0
+_WRITES_AT_ONCE = 16
+_MERGE_PATCH = "application/merge-patch+json"
+#: Statuses after which the same write could succeed.
+_PASSING = frozenset({401, 429, 500, 502, 503, 504})
+
+_encode = msgspec.json.Encoder().encode
+
+
+class _Failed(FairleadError):
+    """The plan cannot be carried out; the text says why, in kube-scheduler's words."""
+
+
+class VolumeBinder:
+    """Takes work without blocking. `claims` and `volumes` are what the watches have told so far.
+
+    `look` must be called whenever they may have changed.
+    """
+
+    def __init__(
+        self,
+        client: Transport,
+        report: Callable[[VolumesOutcome], None],
+        claims: Mapping[str, Claim],
+        volumes: Mapping[str, Volume],
+        *,
+        wait_s: float = WAIT_S,
+    ) -> None:
+        self._client = client
+        self._report = report
+        self._claims = claims
+        self._volumes = volumes
+        self._wait_s = wait_s
+        self._writing = asyncio.Semaphore(_WRITES_AT_ONCE)
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._changed: dict[str, asyncio.Event] = {}
+
+    def submit(self, work: BindVolumes) -> None:
+        """Takes the work; returns at once. Its outcome is reported later, never from here."""
+        uid = work.pod.uid
+        self._changed[uid] = asyncio.Event()
+        self._tasks[uid] = asyncio.create_task(self._carry_out(work), name=f"volumes-{uid}")
+
+    def look(self) -> None:
+        """A claim or a volume changed: those who wait look again."""
+        for event in self._changed.values():
+            event.set()
+
+    def abandon(self, uid: str) -> None:
+        """The pod is gone: nobody needs its volumes any more."""
+        task = self._tasks.get(uid)
+        if task is not None:
+            task.cancel()
+
+    async def stop(self) -> None:
+        """Ends at once, and reports no more: the next start sees what became of all."""
+        self._report = lambda _: None
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _carry_out(self, work: BindVolumes) -> None:
+        uid = work.pod.uid
+        outcome: VolumesOutcome = VolumesFailed(uid, "pod does not exist any more")
+        try:
+            written = await self._write(work)
+            await self._wait(work, written)
+            outcome = VolumesReady(uid)
+        except (_Failed, msgspec.MsgspecError) as error:
+            outcome = VolumesFailed(uid, str(error))
+        finally:
+            del self._tasks[uid], self._changed[uid]
+            self._report(outcome)
+
+    # -- writing -----------------------------------------------------------------------------
+
+    async def _write(self, work: BindVolumes) -> dict[str, str]:
+        """Writes what is not written yet. Versions by key, older than which is no answer."""
+        versions = {}
+        for claim, volume in work.plan.bindings:
+            if not (volume.belongs_to(claim) and volume.claim_uid):
+                path = f"/api/v1/persistentvolumes/{volume.name}"
+                done = partial(_is_promised, claim)
+                versions[volume.key] = await self._patch(path, _promise(volume, claim), done)
+        for claim in work.plan.provisions:
+            if claim.selected_node != work.node:
+                path = f"/api/v1/namespaces/{claim.namespace}/persistentvolumeclaims/{claim.name}"
+                done = partial(_is_sent, work.node)
+                versions[claim.key] = await self._patch(path, _send(claim, work.node), done)
+        return versions
+
+    async def _patch(
+        self, path: str, body: Mapping[str, Any], is_done: Callable[[bytes], str | None]
+    ) -> str:
+        """The version that holds what was to be written. A lost reply is settled by reading."""
+        encoded, problem = _encode(body), ""
+        for tries in range(_TRIES):
+            reply = await self._try("PATCH", path, encoded)
+            if isinstance(reply, Reply) and reply.status < 300:
+                return _version(reply.body)
+            problem = reply.message if isinstance(reply, Reply) else reply
+            now = await self._try("GET", path)
+            if isinstance(now, Reply) and now.status == 200 and (found := is_done(now.body)):
+                return found
+            if isinstance(reply, Reply) and reply.status not in _PASSING:
+                break
+            await asyncio.sleep(pause_s(tries, longest_s=_LONGEST_PAUSE_S))
+        raise _Failed(problem)
+
+    async def _try(self, method: str, path: str, body: bytes | None = None) -> Reply | str:
+        try:
+            async with self._writing:
+                return await self._client.request(
+                    method, path, body=body, content_type=_MERGE_PATCH
+                )
+        except ApiError as error:
+            return str(error)
+
+    # -- waiting -----------------------------------------------------------------------------
+
+    async def _wait(self, work: BindVolumes, written: Mapping[str, str]) -> None:
+        changed = self._changed[work.pod.uid]
+        try:
+            async with asyncio.timeout(self._wait_s):
+                while not self._is_done(work, written):
+                    changed.clear()
+                    await changed.wait()
+        except TimeoutError:
+            raise _Failed("binding volumes: context deadline exceeded") from None
+
+    def _is_done(self, work: BindVolumes, written: Mapping[str, str]) -> bool:
+        """False while there is something to wait for; raises when waiting is in vain."""
+        bound = [self._is_bound(*pair, written) for pair in work.plan.bindings]
+        made = [self._is_provisioned(claim, work.node, written) for claim in work.plan.provisions]
+        return all(bound) and all(made)
+
+    def _is_bound(self, claim: Claim, volume: Volume, written: Mapping[str, str]) -> bool:
+        told, now = self._volumes.get(volume.name), self._claims.get(claim.key)
+        if told is None:
+            raise _Failed(
+                "binding volumes: failed to check binding: "
+                f'persistentvolumes "{volume.name}" not found'
+            )
+        if now is None:
+            raise _Failed(
+                "binding volumes: failed to check binding: "
+                f'persistentvolumeclaims "{claim.key}" not found'
+            )
+        if _is_older(told.version, written.get(volume.key)):
+            return False
+        if not told.claim_uid:
+            raise _Failed(f'binding volumes: ClaimRef got reset for pv "{volume.name}"')
+        return now.bound
+
+    def _is_provisioned(self, claim: Claim, node: str, written: Mapping[str, str]) -> bool:
+        now = self._claims.get(claim.key)
+        if now is None:
+            raise _Failed(
+                "binding volumes: failed to check provisioning pvc: "
+                f'persistentvolumeclaims "{claim.key}" not found'
+            )
+        if _is_older(now.version, written.get(claim.key)):
+            return False
+        if now.selected_node != node:
+            raise _Failed(f'binding volumes: provisioning failed for PVC "{claim.name}"')
+        return now.bound and now.volume in self._volumes
+
+
+def _promise(volume: Volume, claim: Claim) -> dict[str, Any]:
+    """The volume becomes the claim's, unless it is another version than was decided on."""
+    reference = {
+        "kind": "PersistentVolumeClaim",
+        "apiVersion": "v1",
+        "namespace": claim.namespace,
+        "name": claim.name,
+        "uid": claim.uid,
+        "resourceVersion": claim.version,
+    }
+    meta: dict[str, Any] = {"resourceVersion": volume.version, "uid": volume.uid}
+    if not volume.belongs_to(claim):  # else its user has promised it, and may want it back so
+        meta["annotations"] = {BOUND_BY_CONTROLLER: "yes"}
+    return {"metadata": meta, "spec": {"claimRef": reference}}
+
+
+def _send(claim: Claim, node: str) -> dict[str, Any]:
+    return {
+        "metadata": {
+            "resourceVersion": claim.version,
+            "uid": claim.uid,
+            "annotations": {SELECTED_NODE: node},
+        }
+    }
+
+
+def _is_promised(claim: Claim, raw: bytes) -> str | None:
+    now = decode_volume(raw)
+    return now.version if (now.claim, now.claim_uid) == (claim.key, claim.uid) else None
+
+
+def _is_sent(node: str, raw: bytes) -> str | None:
+    now = decode_claim(raw)
+    return now.version if now.selected_node == node else None
+
+
+def _version(raw: bytes) -> str:
+    version = msgspec.json.decode(raw)["metadata"]["resourceVersion"]
+    return str(version)
+
+
+def _is_older(version: str, written: str | None) -> bool:
+    """Have the watches not shown yet what we wrote?"""
+    return written is not None and int(version or 0) < int(written)

@@ -1,0 +1,103 @@
+"""Claims must be bound to volumes that the node can reach, or be bindable there."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fairlead.cluster.arrays import NodeMask, NodeScores
+from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.nodes import Nodes
+from fairlead.cluster.storage import Storage
+from fairlead.cluster.volume_outlook import look
+from fairlead.cluster.volume_room import free_percent
+from fairlead.model.pods import PodRequest
+from fairlead.model.storage import VolumePlan
+from fairlead.model.volumes import ClaimUse
+from fairlead.plugins.api import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeBinding:
+    name: ClassVar[str] = "VolumeBinding"
+    reads: ClassVar[Aspect] = Aspect.VOLUMES | Aspect.LABELS
+    refusal: ClassVar[str] = "node(s) didn't match PersistentVolume's node affinity"
+    curable: ClassVar[bool] = False
+
+    def applies(self, request: PodRequest, nodes: Nodes) -> bool:
+        return request.volumes is not None and bool(request.volumes.claims)
+
+    def veto(self, request: PodRequest, nodes: Nodes) -> str:
+        uses = request.volumes.claims if request.volumes else ()
+        problems = (problem_with(use, nodes.storage) for use in uses)
+        if problem := next(filter(None, problems), ""):
+            return problem
+        if any(_is_overdue(use, nodes.storage) for use in uses):
+            return "pod has unbound immediate PersistentVolumeClaims"
+        return ""
+
+    def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
+        if request.volumes is None:
+            return nodes.all()
+        return ~look(request.volumes, nodes).refused
+
+    def reasons(self, request: PodRequest, nodes: Nodes) -> Iterable[Reason]:
+        """A node may have one about what is bound and one about what is not."""
+        if request.volumes is None:
+            return
+        found = look(request.volumes, nodes)
+        for text, where in (
+            (self.refusal, found.far),
+            ("node(s) didn't find available persistent volumes to bind", found.unbindable),
+            ("node(s) did not have enough free storage", found.cramped),
+            (
+                "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+                found.lost,
+            ),
+        ):
+            yield Reason(text, where, nodes.none())
+
+    def cares(self, request: PodRequest, nodes: Nodes) -> bool:
+        return self.applies(request, nodes)
+
+    def rank(self, request: PodRequest, nodes: Nodes, left: NodeMask) -> NodeScores:
+        """kube-scheduler 1.37 likes nodes whose storage stays the emptiest; 1.36 does not ask."""
+        if request.volumes is None:
+            return np.zeros(len(nodes))
+        return free_percent(look(request.volumes, nodes), nodes)
+
+    def plan(self, request: PodRequest, node: Nodes) -> VolumePlan | None:
+        """What must be done about volumes before a pod is bound to the one node given."""
+        if request.volumes is None:
+            return None
+        plan = look(request.volumes, node).plan(0)
+        return plan if plan.claims else None
+
+
+def problem_with(use: ClaimUse, storage: Storage) -> str:
+    """Why the claim is of no use to the pod wherever it goes, in kube-scheduler's words."""
+    claim = storage.claims.get(use.key)
+    if claim is None and use.ephemeral:
+        return (
+            "waiting for ephemeral volume controller to create the persistentvolumeclaim "
+            f'"{use.name}"'
+        )
+    if claim is None:
+        return f'persistentvolumeclaim "{use.name}" not found'
+    if claim.lost:
+        return (
+            f'persistentvolumeclaim "{claim.name}" bound to non-existent persistentvolume '
+            f'"{claim.volume}"'
+        )
+    if claim.deleting:
+        return f'persistentvolumeclaim "{claim.name}" is being deleted'
+    if use.ephemeral and claim.owner != use.owner:
+        return f"PVC {claim.key} was not created for pod {use.pod} (pod is not owner)"
+    return ""
+
+
+def _is_overdue(use: ClaimUse, storage: Storage) -> bool:
+    """It should have been bound without us."""
+    claim = storage.claims.get(use.key)
+    return claim is not None and not claim.bound and not storage.waits(claim)

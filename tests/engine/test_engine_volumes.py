@@ -1,0 +1,187 @@
+"""Pods with volumes in the engine: what is asked for, in which order, and what is given back."""
+
+from typing import Any
+
+import pytest
+
+from builders import a_node, a_pod, an_engine, decide, see
+from fairlead.engine import events
+from fairlead.engine.engine import Engine
+from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled, Bind, BindVolumes
+from fairlead.model.pods import NodeTerm, Pod
+from fairlead.model.selectors import Requirement
+from fairlead.model.storage import Claim, StorageClass, Volume
+from fairlead.model.volumes import ClaimUse, PodVolumes
+from fairlead.queue.entries import Pool
+
+HOST = "kubernetes.io/hostname"
+
+
+def on(node: str) -> tuple[NodeTerm, ...]:
+    return (NodeTerm((Requirement(HOST, "In", (node,)),)),)
+
+
+def a_claim(name: str = "data", **more: Any) -> Claim:
+    return Claim(
+        "default", name, **{"uid": f"u-{name}", "storage_class": "waits", "size_bytes": 1, **more}
+    )
+
+
+def a_volume(name: str = "disk", node: str = "n2", **more: Any) -> Volume:
+    given = {"storage_class": "waits", "capacity_bytes": 1, "phase": "Available", **more}
+    return Volume(name, node_terms=on(node), **given)
+
+
+def a_user(name: str = "user", claim: str = "data", **more: Any) -> Pod:
+    return a_pod(name, volumes=PodVolumes((ClaimUse(f"default/{claim}"),)), **more)
+
+
+def engine_with(*storage: Any) -> Engine:
+    engine = an_engine(*(a_node(name, labels={HOST: name}) for name in ("n1", "n2")))
+    tell(engine, *storage)
+    return engine
+
+
+def tell(engine: Engine, *storage: Any) -> None:
+    for told in storage:
+        engine.handle(events.StorageSeen(told), now=0.0)
+
+
+WAITS = StorageClass("waits", waits=True)
+MAKES = StorageClass("waits", waits=True, provisioner="csi")
+
+
+def test_volumes_are_bound_before_the_pod() -> None:
+    engine = engine_with(WAITS, a_claim(), a_volume())
+    pod = a_user()
+    see(engine, pod)
+
+    (asked,) = decide(engine)
+    assert isinstance(asked, BindVolumes)
+    assert (asked.pod, asked.node) == (pod, "n2")
+    assert asked.plan.bindings == ((a_claim(), a_volume()),)
+
+    tell(engine, a_claim(volume="disk", bind_completed=True))
+    tell(engine, a_volume(claim="default/data", claim_uid="u-data", phase="Bound"))
+    assert engine.handle(events.VolumesReady(pod.uid), now=1.0) == [Bind(pod, "n2")]
+    (told,) = engine.handle(events.BindDone(pod.uid), now=2.0)
+    assert isinstance(told, AnnounceScheduled)
+
+
+def test_a_pod_with_bound_claims_is_bound_at_once() -> None:
+    engine = engine_with(a_claim(volume="disk", bind_completed=True), a_volume())
+    pod = a_user()
+    see(engine, pod)
+
+    assert decide(engine) == [Bind(pod, "n2")]
+
+
+def test_two_pods_never_count_on_one_volume() -> None:
+    engine = engine_with(WAITS, a_claim(), a_claim("more"), a_volume())
+    see(engine, a_user(), a_user("second", "more"))
+
+    first, second = decide(engine)
+    assert isinstance(first, BindVolumes)
+    assert isinstance(second, AnnounceFailure)
+    assert "2 node(s) didn't find available persistent volumes to bind" in second.message
+
+
+def test_a_failure_gives_everything_back_and_is_tried_again() -> None:
+    engine = engine_with(WAITS, a_claim(), a_claim("more"), a_volume())
+    pod, second = a_user(), a_user("second", "more")
+    see(engine, pod, second)
+    decide(engine)
+
+    (told,) = engine.handle(events.VolumesFailed(pod.uid, "somebody was faster"), now=1.0)
+
+    assert told == AnnounceFailure(
+        pod,
+        "SchedulerError",
+        'running PreBind plugin "VolumeBinding": somebody was faster',
+        nominated="",
+    )
+    assert pod.uid not in engine.cluster.holdings
+    # The volume is free again: the pod that waited for it goes first, since it does not back off.
+    assert [step.pod for step in decide(engine, now=3.0) if isinstance(step, BindVolumes)] == [
+        second
+    ]
+    assert engine.queue.counts()[Pool.WAITING] + engine.queue.counts()[Pool.BACKOFF] == 1
+
+
+def test_a_volume_made_in_the_wrong_place_is_found_out_before_the_bind() -> None:
+    engine = engine_with(MAKES, a_claim())
+    pod = a_user(node_selector=((HOST, "n1"),))
+    see(engine, pod)
+    (asked,) = decide(engine)
+    assert isinstance(asked, BindVolumes)
+    assert asked.plan.provisions == (a_claim(),)
+
+    tell(engine, a_volume("made", node="n2"), a_claim(volume="made", bind_completed=True))
+    (told,) = engine.handle(events.VolumesReady(pod.uid), now=1.0)
+
+    assert told.message == (
+        'running PreBind plugin "VolumeBinding": binding volumes: pv "made" node affinity '
+        'doesn\'t match node "n1": no matching NodeSelectorTerms'
+    )
+
+
+@pytest.mark.parametrize("answer", [events.VolumesReady, lambda uid: events.VolumesFailed(uid, "")])
+def test_a_pod_that_goes_meanwhile_leaves_nothing_behind(answer: Any) -> None:
+    engine = engine_with(WAITS, a_claim(), a_claim("more"), a_volume())
+    pod = a_user()
+    see(engine, pod)
+    decide(engine)
+    engine.handle(events.PodGone(pod), now=1.0)
+
+    assert engine.handle(answer(pod.uid), now=2.0) == []
+    assert engine.handle(answer(pod.uid), now=2.0) == [], "a second answer is no answer"
+
+    second = a_user("second", "more")
+    see(engine, second)
+    (asked,) = decide(engine, now=3.0)
+    assert isinstance(asked, BindVolumes)
+
+
+def test_a_pod_waits_until_its_claim_is_there_and_then_goes() -> None:
+    engine = engine_with()
+    pod = a_user()
+    see(engine, pod)
+    (refused,) = decide(engine)
+    assert refused.message == (
+        '0/2 nodes are available: persistentvolumeclaim "data" not found. not found'
+    )
+    tell(engine, a_claim("other", volume="disk", bind_completed=True))
+    assert decide(engine, now=2.0) == [], "somebody else's claim wakes nobody"
+
+    tell(engine, a_volume(), a_claim(volume="disk", bind_completed=True))
+
+    assert decide(engine, now=3.0) == [Bind(pod, "n2")]
+
+
+def test_other_pods_are_not_touched_by_storage_without_sense() -> None:
+    engine = engine_with(
+        a_claim(storage_class="gone"), a_volume(capacity_bytes=-1), StorageClass("odd", waits=True)
+    )
+    plain, strange = a_pod("plain"), a_user("strange")
+    see(engine, strange, plain)
+
+    refused, bound = decide(engine)
+    assert "pod has unbound immediate PersistentVolumeClaims" in refused.message
+    assert isinstance(bound, Bind)
+
+
+def test_a_change_of_storage_recomputes_nothing_for_pods_without_volumes(monkeypatch) -> None:
+    from fairlead.placement.views import View
+
+    engine = engine_with()
+    see(engine, a_pod("first", gpus=1))
+    decide(engine)
+    asked: list[object] = []
+    monkeypatch.setattr(View, "_update", lambda *args: asked.append(args))
+    monkeypatch.setattr(View, "_sum_up", lambda *args: asked.append(args))
+    tell(engine, WAITS, a_claim(), a_volume())
+    view = engine._placements["gpu-scheduler"].view(a_pod("second", gpus=1))
+
+    # Only the placement itself is followed: storage costs no look at any row.
+    assert len(asked) == 1, asked
+    assert view.left.any()
