@@ -45,9 +45,11 @@ def answer(api: Api, key: Key) -> Answer | None:
     if node := pod["spec"].get("nodeName"):
         return Answer(node)
     nominated = pod.get("status", {}).get("nominatedNodeName", "")
-    if nominated and not refusal(pod):
-        return Answer(nominated, waits=True)
-    return _refused(api, key)
+    if refusal(pod):
+        return _refused(api, key)
+    if chosen := nominated or api.volumes_for.get(key):
+        return Answer(chosen, waits=True)
+    return None
 
 
 def made_room(api: Api, key: Key, node: str) -> Answer | None:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Callable, Coroutine, Iterable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from fairlead.kube.access.kubeconfig import load_access
@@ -13,6 +14,7 @@ from oracle.kinds import BY_NAME, KINDS, Kind
 
 MERGE = "application/merge-patch+json"
 _AT_ONCE = 16
+_LOOK_EVERY_S = 0.02
 _EVENTS = "/apis/events.k8s.io/v1/events"
 _PODS = "/api/v1/pods"
 
@@ -26,23 +28,32 @@ class Refusal(Exception):
 
 
 class Api:
-    """Create it in the event loop that it is used in, then `follow`."""
+    """Create it in the event loop that it is used in, then `follow`.
 
-    def __init__(self, kubeconfig: str) -> None:
-        self._client = Client(load_access(kubeconfig))
+    `log` is that of Fairlead, at its most talkative: a pod that waits for its volumes says nowhere
+    else which node they are for. kube-scheduler says it in `nominatedNodeName`.
+    """
+
+    def __init__(self, kubeconfig: Path, log: Path | None = None) -> None:
+        self._client = Client(load_access(str(kubeconfig)))
+        self._log = log
         self.pods: dict[Key, Object] = {}
         #: Pods that were refused, as they were then: some are bound a moment later.
         self.refused: dict[Key, Object] = {}
+        #: Nodes of pods whose volumes are being bound, as far as a log tells.
+        self.volumes_for: dict[Key, str] = {}
         #: FailedScheduling events about each pod, the oldest first.
         self.failures: dict[Key, list[Object]] = {}
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def follow(self) -> None:
-        """Returns when `pods` and `failures` are being kept up to date."""
+        """Returns when what is seen here is being kept up to date."""
         for path, see in ((_PODS, self._see_pod), (_EVENTS, self._see_event)):
             version = (await self.call("GET", path, limit="1"))["metadata"]["resourceVersion"]
             self._tasks.append(asyncio.create_task(self._watch(path, version, see)))
+        if self._log is not None:
+            self._tasks.append(asyncio.create_task(self._tail(self._log)))
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -111,8 +122,8 @@ class Api:
                 for path in kind.paths()
             )
         )
-        self.failures.clear()
-        self.refused.clear()
+        for seen in (self.failures, self.refused, self.volumes_for):
+            seen.clear()
 
     async def _let_go(self, thing: Object) -> None:
         path = f"{BY_NAME[thing['kind']].path(thing)}/{thing['metadata']['name']}"
@@ -183,6 +194,20 @@ class Api:
         self.pods[key] = pod
         if refusal(pod):
             self.refused[key] = pod
+
+    async def _tail(self, log: Path) -> None:
+        with log.open() as lines:
+            while True:
+                for line in lines:
+                    self._see_line(line)
+                await asyncio.sleep(_LOOK_EVERY_S)
+
+    def _see_line(self, line: str) -> None:
+        if '"binding volumes"' in line:
+            told = json.loads(line)
+            namespace, _, name = told["pod"].partition("/")
+            self.volumes_for[namespace, name] = told["node"]
+            self._changed.set()
 
     def _see_event(self, change: str, event: Object) -> None:
         about = event["regarding"]

@@ -70,11 +70,10 @@ class Result:
 class Arena:
     """Runs cases, one at a time."""
 
-    def __init__(self, theirs: Path, ours: Path, minor: int) -> None:
+    def __init__(self, theirs: Path, ours: Path, our_log: Path, minor: int) -> None:
         self.minor = minor
         self._runner = asyncio.Runner()
-        self._kubeconfigs = str(theirs), str(ours)
-        self._theirs, self._ours = self._runner.run(self._connect())
+        self._theirs, self._ours = self._runner.run(_connected((theirs, None), (ours, our_log)))
 
     @staticmethod
     @contextlib.contextmanager
@@ -87,9 +86,9 @@ class Arena:
             theirs, ours = (stack.enter_context(plane) for plane in planes)
             stack.enter_context(theirs.start_kube_scheduler())
             options = ("--profile", PROFILE, "--scheduler-name", "default-scheduler")
-            stack.enter_context(fairlead(ours, *options))
+            running = stack.enter_context(fairlead(ours, *options, env={"LOG_LEVEL": "debug"}))
             minor = int(re.sub(r"\D", "", theirs.api("GET", "/version")[1]["minor"]))
-            arena = Arena(theirs.kubeconfig_for(), ours.kubeconfig_for(), minor)
+            arena = Arena(theirs.kubeconfig_for(), ours.kubeconfig_for(), running.log, minor)
             stack.callback(arena.close)
             yield arena
 
@@ -106,11 +105,6 @@ class Arena:
     @property
     def _sides(self) -> tuple[Api, Api]:
         return self._theirs, self._ours
-
-    async def _connect(self) -> tuple[Api, Api]:
-        theirs, ours = (Api(path) for path in self._kubeconfigs)
-        await together(theirs.follow(), ours.follow())
-        return theirs, ours
 
     async def _disconnect(self) -> None:
         await together(*(side.close() for side in self._sides))
@@ -166,6 +160,12 @@ class Arena:
         found = difference(case, probe, *answers, judged)
         excused = exceptions.excuse(asked[1], answers[0], judge, self.minor) if found else ""
         return Probed(probe, *answers, judged, found, excused, attempt)
+
+
+async def _connected(*sides: tuple[Path, Path | None]) -> list[Api]:
+    apis = [Api(kubeconfig, log) for kubeconfig, log in sides]
+    await together(*(api.follow() for api in apis))
+    return apis
 
 
 def _start_plane(assets: Path, folder: Path) -> ControlPlane:

@@ -15,7 +15,7 @@ ALL_FEATURES = frozenset(
     {"node", "names", "affinity", "spread", "scores", "images", "features", "volumes", "preemption"}
 )
 #: What Fairlead has; whoever adds one of the others puts it in here.
-FEATURES = ALL_FEATURES - {"volumes"}
+FEATURES = ALL_FEATURES
 
 PROBES = 8
 

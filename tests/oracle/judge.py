@@ -13,16 +13,26 @@ from fairlead.engine.events import (
     NodeSeen,
     PodSeen,
     ServerKnown,
+    StorageSeen,
 )
 from fairlead.kube.budgets import decode_budget
 from fairlead.kube.codec import decode_namespace, decode_node, decode_pod
-from fairlead.kube.kin import KINDS, decoder_of
+from fairlead.kube.kin import KINDS as KIN
+from fairlead.kube.kin import decoder_of
+from fairlead.kube.storage_codec import STORAGE_KINDS
 from fairlead.model.behaviour import behaviour_of
 from fairlead.placement.explain import Explanation, explain
 from fairlead.placement.place import Placement
 from fairlead.placement.verdicts import Placed
 from oracle.case import Object
+from oracle.kinds import KINDS
 
+#: Decoders by kind.
+_STORAGE = {
+    kind.name: STORAGE_KINDS[path]
+    for kind in KINDS
+    if (path := f"{kind.group}/{kind.plural}") in STORAGE_KINDS
+}
 #: The profile that decides as kube-scheduler does.
 PROFILE = "default-scheduler"
 
@@ -45,7 +55,7 @@ class Judge:
         )
 
     def _event(self, kind: str, raw: bytes) -> Event:
-        if kind in KINDS:
+        if kind in KIN:
             kin = decoder_of(kind)(raw)
             return KinSeen(kind, kin.namespace, kin.name, kin.selector)
         match kind:
@@ -58,7 +68,7 @@ class Judge:
             case "Namespace":
                 found = decode_namespace(raw)
                 return NamespaceSeen(found.name, found.labels)
-        raise ValueError(f"teach the judge what to make of a {kind}")
+        return StorageSeen(_STORAGE[kind](raw))
 
 
 def best_nodes(found: Explanation) -> set[str]:
