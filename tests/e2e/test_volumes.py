@@ -51,6 +51,7 @@ def storage(plane, pods):
 @pytest.fixture
 def ours(plane):
     with fairlead(plane) as running:
+        eventually(lambda: running.get("/readyz")[0] == 200)
         yield running
 
 

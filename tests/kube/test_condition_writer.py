@@ -90,6 +90,18 @@ async def test_only_the_newest_is_written() -> None:
     assert transport.most_under_way == 1
 
 
+@pytest.mark.parametrize("nominated", ["n2", ""])
+async def test_a_nomination_is_not_lost_over_a_newer_message(nominated: str) -> None:
+    transport = Scripted(lambda _: DONE)
+    async with writing(transport) as writer:
+        pod = a_pod(nominated="n1")
+        writer.failed(replace(failure(pod, "older"), nominated=nominated))
+        writer.failed(failure(pod, "newer"))
+    (request,) = transport.requests
+    assert request.body["status"]["nominatedNodeName"] == (nominated or None)
+    assert messages(transport) == ["newer"]
+
+
 async def test_change_of_mind_back_to_what_is_under_way_is_no_write() -> None:
     transport = Scripted(lambda _: asyncio.sleep(0.01, DONE))
     async with writing(transport) as writer:

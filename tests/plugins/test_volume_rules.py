@@ -4,6 +4,7 @@ import pytest
 
 from builders import a_node, a_pod, a_request, selects
 from fairlead.cluster.cluster import Cluster
+from fairlead.model.behaviour import KUBERNETES_1_37
 from fairlead.model.pods import NodeTerm
 from fairlead.model.selectors import Requirement
 from fairlead.model.storage import (
@@ -82,7 +83,8 @@ def test_from_1_37_on_a_driver_must_be_installed_if_it_says_so() -> None:
     request = a_request(volumes=PodVolumes((ClaimUse("default/data"),)))
 
     assert NodeVolumeLimits().allows(request, cluster.nodes).tolist() == [True, True]
-    strict = NodeVolumeLimits(missing_driver=True)
+    cluster.behaviour = KUBERNETES_1_37
+    strict = NodeVolumeLimits()
     assert strict.allows(request, cluster.nodes).tolist() == [True, False]
     (reason, _) = strict.reasons(request, cluster.nodes)
     assert reason.text == "csi CSI driver is not installed on the node"
@@ -91,6 +93,7 @@ def test_from_1_37_on_a_driver_must_be_installed_if_it_says_so() -> None:
 
 def test_from_1_37_on_the_emptiest_storage_is_liked_most() -> None:
     cluster = Cluster()
+    cluster.behaviour = KUBERNETES_1_37
     for name in ("roomy", "tight", "bound", "unknown"):
         cluster.put_node(a_node(name, labels={"host": name}))
     cluster.put_storage(StorageClass("s", waits=True, provisioner="csi"))

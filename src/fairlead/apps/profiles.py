@@ -16,6 +16,7 @@ from fairlead.plugins.pod_topology_spread import PodTopologySpread
 from fairlead.plugins.registry import FILTERS
 from fairlead.plugins.spread import Spread
 from fairlead.plugins.taint_toleration import TaintToleration
+from fairlead.plugins.volume_binding import VolumeBinding
 
 _GPU_FIRST = {GPU: 10, "cpu": 1, "memory": 1}
 
@@ -35,6 +36,7 @@ _SCORES: Mapping[str, tuple[tuple[Opinion, float], ...]] = {
         (InterPodAffinity(), 2.0),
         (NodeResourcesBalancedAllocation(), 1.0),
         (ImageLocality(), 1.0),
+        (VolumeBinding(), 1.0),
     ),
 }
 

@@ -26,7 +26,7 @@ from fairlead.cluster.kin import Kin
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.nominations import Nominations
 from fairlead.cluster.priority_sums import AmountsByRow, PrioritySums, Share
-from fairlead.model.behaviour import KUBERNETES_1_36
+from fairlead.model.behaviour import Behaviour
 from fairlead.model.budgets import Budget
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Amounts, HostPort, Pod, PodRequest, Side
@@ -69,8 +69,6 @@ class Cluster:
     """The one truth about occupancy. All changes go through here and are logged by row."""
 
     def __init__(self) -> None:
-        #: What its own kube-scheduler would do; set before the first node and pod.
-        self.behaviour = KUBERNETES_1_36
         self.kin = Kin()
         self.row_of: dict[str, int] = {}
         self.columns = Columns(self.row_of)
@@ -83,6 +81,15 @@ class Cluster:
         self._on_node: dict[str, set[str]] = {}
         self._free_rows: list[int] = []
         self._distrusted: dict[str, str] = {}  # cause → node
+
+    @property
+    def behaviour(self) -> Behaviour:
+        """What its own kube-scheduler would do; set before the first node and pod."""
+        return self.columns.behaviour
+
+    @behaviour.setter
+    def behaviour(self, behaviour: Behaviour) -> None:
+        self.columns.behaviour = behaviour
 
     def __len__(self) -> int:
         """Nodes there are now."""
@@ -171,10 +178,11 @@ class Cluster:
             self.columns.nodes[row] = node
         return aspects
 
-    def remove_node(self, name: str) -> bool:
+    def remove_node(self, name: str) -> Aspect:
+        """The node is gone. Says what that changed: pods are spread over the others now."""
         row = self.row_of.pop(name, None)
         if row is None:
-            return False
+            return NOTHING
         self.columns.clear_row(row)
         self._evictable.clear_row(row)
         self.nominations.node_went(row)
@@ -184,7 +192,7 @@ class Cluster:
         self.storage.attached.node_changed(name)
         self._free_rows.append(row)
         self.changes.add(row, EVERYTHING)
-        return True
+        return Aspect.PRESENCE
 
     def distrust(self, name: str, cause: str) -> None:
         """Nothing new goes to this node while the cause stands."""

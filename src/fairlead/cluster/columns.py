@@ -13,6 +13,7 @@ from fairlead.cluster.images import ImageIndex
 from fairlead.cluster.labels import LabelColumn
 from fairlead.cluster.pod_index import PodIndex
 from fairlead.cluster.storage import Storage
+from fairlead.model.behaviour import KUBERNETES_1_36
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Amounts, HostPort, Taint
 from fairlead.model.quantities import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
@@ -25,6 +26,7 @@ class Columns:
 
     def __init__(self, row_of: dict[str, int] | None = None) -> None:
         self.size = 0  # rows in use, holes included
+        self.behaviour = KUBERNETES_1_36
         self._capacity = 64
         self.pods = PodIndex(self._capacity)
         self.storage = Storage({} if row_of is None else row_of)

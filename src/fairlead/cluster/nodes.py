@@ -10,6 +10,7 @@ from fairlead.cluster.columns import Columns
 from fairlead.cluster.pod_index import PodQuery
 from fairlead.cluster.storage import Storage
 from fairlead.cluster.wishes import Wish, Wishes
+from fairlead.model.behaviour import Behaviour
 from fairlead.model.nodes import Node
 from fairlead.model.pods import HostPort, PodRequest, Taint
 from fairlead.model.selectors import PodTerm
@@ -34,6 +35,11 @@ class Nodes:
 
     def __len__(self) -> int:
         return self._size
+
+    @property
+    def behaviour(self) -> Behaviour:
+        """What kube-scheduler of the cluster's version does where others do otherwise."""
+        return self._columns.behaviour
 
     def all(self) -> NodeMask:
         return np.ones(self._size, dtype=np.bool_)

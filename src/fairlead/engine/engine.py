@@ -37,6 +37,9 @@ _NEW_GROUND = (
     Aspect.PRESENCE | Aspect.ALLOCATABLE | Aspect.LABELS | Aspect.TAINTS | Aspect.TRUST
 )  # fmt: skip
 
+# What a promise keeps from others.
+_PROMISED = Aspect.USAGE | Aspect.PODS | Aspect.PORTS
+
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
 
@@ -61,6 +64,8 @@ class Engine:
         #: What became better for somebody since waiting pods were last looked at.
         self._freed = NOTHING
         self._woken_mark = self.cluster.changes.mark
+        #: The labels by which waiting pods are told apart.
+        self._keys_asked = self.cluster.columns.pods.keys_asked
         self._flushed_s = 0.0
 
     def handle(self, event: events.Event, *, now: float) -> list[Instruction]:
@@ -79,7 +84,7 @@ class Engine:
             case events.NodeSeen(node):
                 self._freed |= self.cluster.put_node(node) | self.cluster.trust(f"node/{node.name}")
             case events.NodeGone(name):
-                self.cluster.remove_node(name)
+                self._freed |= self.cluster.remove_node(name)
             case events.NodeDistrusted(name, cause):
                 self.cluster.distrust(name, cause)
             case events.NamespaceSeen(name, labels):
@@ -132,8 +137,8 @@ class Engine:
 
     def _see_bound(self, pod: Pod) -> None:
         if pod.uid not in self._binding:
-            self.queue.remove(pod.uid)
-        self.cluster.nominations.drop(pod.uid)
+            self._leave_queue(pod.uid)
+        self._settle_nomination(pod.uid, pod.node)
         self._freed |= self.cluster.confirm(pod) | (self.queue.awaited & Aspect.PODS)
         if pod.problem:
             self.cluster.distrust(pod.node, pod.key)
@@ -144,7 +149,7 @@ class Engine:
             self.queue.put(pod, now=now)
             return []
         self._forget_nomination(pod.uid)
-        if self.queue.remove(pod.uid) is None:
+        if self._leave_queue(pod.uid) is None:
             return []
         return [AnnounceFailure(pod, SCHEDULER_ERROR, f"skip schedule deleting pod: {pod.key}")]
 
@@ -159,10 +164,23 @@ class Engine:
 
     def _forget_nomination(self, uid: str) -> None:
         if self.cluster.nominations.drop(uid) is not None:
-            self._freed |= Aspect.USAGE  # what was kept free for it
+            self._freed |= _PROMISED
+
+    def _settle_nomination(self, uid: str, node: str) -> None:
+        """It has a node: what was promised elsewhere is for others."""
+        if self.cluster.nominations.node_of(uid) not in ("", node):
+            self._freed |= _PROMISED
+        self.cluster.nominations.drop(uid)
+
+    def _leave_queue(self, uid: str) -> Entry | None:
+        """The pod waits no longer. If it was awake, its turn goes to those who wait with it."""
+        entry = self.queue.get(uid)
+        if entry is not None and entry.pool in (Pool.ACTIVE, Pool.BACKOFF):
+            self._freed |= entry.woken_by
+        return self.queue.remove(uid)
 
     def _lose_pod(self, pod: Pod) -> None:
-        self.queue.remove(pod.uid)
+        self._leave_queue(pod.uid)
         self._forget_nomination(pod.uid)
         self._freed |= self.cluster.remove(pod.uid) | self.cluster.trust(pod.key)
 
@@ -193,7 +211,7 @@ class Engine:
         self, entry: Entry, verdict: Placed, plan: VolumePlan | None, now: float
     ) -> list[Instruction]:
         pod = entry.pod
-        self.cluster.nominations.drop(pod.uid)
+        self._settle_nomination(pod.uid, verdict.node)
         self.cluster.assume(pod, verdict.node)
         self._freed |= self.queue.awaited & Aspect.PODS  # somebody may want to be near it
         self._binding[pod.uid] = entry
@@ -245,13 +263,18 @@ class Engine:
         entry = self.queue.get(uid)
         if entry is None or entry.pool is not Pool.WAITING:
             return
-        if problem or self._would_fit(entry.pod):
+        if problem:  # who denies it once may well do so again
+            self.queue.postpone(entry, "ForceActivate")
+        elif self._has_hope(entry.pod, _NEW_GROUND):  # its node may have gone meanwhile
             self.queue.wake(entry, "ForceActivate", now=now)
 
     # -- waking ------------------------------------------------------------------------------
 
     def _wake(self, now: float) -> None:
         """Lets waiting pods try again: those that would now find a node, and the very patient."""
+        if self._keys_asked is not self.cluster.columns.pods.keys_asked:
+            self._keys_asked = self.cluster.columns.pods.keys_asked
+            self.queue.regroup(self._group)
         if self._freed:
             freed, self._freed = self._freed, NOTHING
             if self.cluster.nominations:
@@ -287,7 +310,8 @@ class Engine:
             return True
 
     def _might_make_room(self, pod: Pod) -> bool:
-        if self.cluster.nominations.node_of(pod.uid):
+        promised = self.cluster.nominations.node_of(pod.uid)
+        if pod.uid in self._evicting or promised in self.cluster.row_of:
             return False  # it has done so already
         try:
             return self._placements[pod.scheduler].could_make_room(pod)

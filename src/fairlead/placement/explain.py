@@ -30,8 +30,11 @@ class Explanation:
 def explain(placement: Placement, cluster: Cluster, pod: Pod) -> Explanation:
     """The verdict on the pod as things are now, and every node's part in it, best first."""
     verdict = placement.place(pod)
+    view = placement.view(pod)
+    if view.veto:  # no node was looked at, so none has an answer
+        return Explanation(verdict, ())
     totals = placement.totals(pod)
-    asking = Hypothesis(pod, placement.view(pod), placement.profile, cluster)
+    asking = Hypothesis(pod, view, placement.profile, cluster)
     answers = [
         NodeAnswer(name, score=float(totals[row]))
         if totals[row] > REFUSED

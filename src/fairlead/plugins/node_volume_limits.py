@@ -14,8 +14,6 @@ from fairlead.plugins.api import Reason
 
 @dataclass(frozen=True, slots=True)
 class NodeVolumeLimits:
-    #: Refuse nodes without a CSI driver that asks for it, as kube-scheduler does from 1.37 on.
-    missing_driver: bool = False
     name: ClassVar[str] = "NodeVolumeLimits"
     reads: ClassVar[Aspect] = Aspect.VOLUMES
     refusal: ClassVar[str] = "node(s) exceed max volume count"
@@ -45,7 +43,7 @@ class NodeVolumeLimits:
         yield Reason(self.refusal, over, over)
 
     def _lacking(self, volumes: PodVolumes, nodes: Nodes) -> list[tuple[str, NodeMask]]:
-        if not self.missing_driver:
+        if not nodes.behaviour.refuses_missing_drivers:  # before 1.37
             return []
         storage = nodes.storage
         wanted = sorted({volume.driver for volume in storage.attached.of_pod(volumes)})

@@ -59,11 +59,11 @@ class VolumeBinding:
             yield Reason(text, where, nodes.none())
 
     def cares(self, request: PodRequest, nodes: Nodes) -> bool:
-        return self.applies(request, nodes)
+        return nodes.behaviour.scores_free_storage and self.applies(request, nodes)
 
     def rank(self, request: PodRequest, nodes: Nodes, left: NodeMask) -> NodeScores:
         """kube-scheduler 1.37 likes nodes whose storage stays the emptiest; 1.36 does not ask."""
-        if request.volumes is None:
+        if request.volumes is None or not nodes.behaviour.scores_free_storage:
             return np.zeros(len(nodes))
         return free_percent(look(request.volumes, nodes), nodes)
 

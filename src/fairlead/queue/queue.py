@@ -13,7 +13,7 @@ backoff is over, since nobody else is waiting; a pod whose bind failed always wa
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from itertools import count
 
@@ -145,6 +145,14 @@ class SchedulingQueue:
         first = (next(iter(entries.values())) for entries in self._waiting.values())
         return [entry for entry in first if entry.woken_by & changed]
 
+    def regroup(self, group_of: Callable[[Pod], Group]) -> None:
+        """Pods that were alike may be no longer, and the other way round."""
+        entries = [entry for together in self._waiting.values() for entry in together.values()]
+        self._waiting.clear()
+        for entry in entries:
+            entry.group = group_of(entry.pod)
+            self._waiting.setdefault(entry.group, {})[entry.pod.uid] = entry
+
     def next_like(self, group: Group) -> Entry | None:
         """The first pod that waits in the group."""
         entries = self._waiting.get(group)
@@ -154,6 +162,11 @@ class SchedulingQueue:
         """A waiting pod may try again. When it succeeds it is time to look at the next like it."""
         self._leave(entry)
         self._resume(entry, cause, now)
+
+    def postpone(self, entry: Entry, cause: str) -> None:
+        """A waiting pod may try again, but not before its backoff is over, however idle we are."""
+        self._leave(entry)
+        self._back_off(entry, self._error_backoff, cause)
 
     def flush(self, *, now: float) -> None:
         """Lets pods that have waited for five minutes try again, whatever happened or did not."""

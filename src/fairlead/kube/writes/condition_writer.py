@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import msgspec
@@ -108,6 +108,10 @@ class ConditionWriter:
 
     def failed(self, announce: AnnounceFailure) -> None:
         pod = announce.pod
+        unsent = self._outbox.unsent(pod.uid)
+        if unsent is not None and announce.nominated is None:
+            # What is still to be written about its nomination is not lost over a new message.
+            announce = replace(announce, nominated=unsent.announce.nominated)
         standing = self._written.get(pod.uid) or _stands(pod)
         explanation = _Explanation(announce, pod.version, pod.generation, standing)
         if explanation.wanted == standing and not self._outbox.holds(pod.uid):

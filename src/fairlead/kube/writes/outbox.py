@@ -77,6 +77,12 @@ class Outbox(Generic[T]):
         """Whether an item of this key is waiting or under way."""
         return key in self._waiting or key in self._later or key in self._sending
 
+    def unsent(self, key: str) -> T | None:
+        """The item of this key that waits to be sent, if there is one."""
+        later = self._later.get(key)
+        entry = self._sending.get(key) or self._waiting.get(key) or (later[0] if later else None)
+        return entry.item if entry else None
+
     def put(self, key: str, item: T) -> None:
         """Has the item delivered some time, unless a newer one of its key comes first."""
         entry = _Entry(item)
