@@ -162,7 +162,7 @@ def _claim(draw: Draw, name: str, volumes: Sequence[Object], nodes: Sequence[str
     }
     claim = _object("PersistentVolumeClaim", name, namespace=draw.one(NAMESPACES[:2]), spec=spec)
     state = draw.weighted(
-        {"bound": 6, "waits": 9, "selected": 1, "lost": 0.4, "leaves": 0.4, "gone": 0.4}
+        {"bound": 6, "waits": 9, "selected": 1, "lost": 0.7, "leaves": 1, "gone": 0.7}
     )
     match state:
         case "bound":

@@ -8,7 +8,11 @@ import pytest
 from oracle.conftest import Results
 from oracle.coverage import shown
 
-SEEDS = range(60)
+#: Together they take every branch, most of them more than once.
+SEEDS = (
+    0, 1, 3, 6, 8, 14, 15, 17, 18, 19, 20, 24, 32, 33, 39, 42, 45, 46, 48, 52, 53, 54, 56, 57, 63,
+    65, 68, 72, 77, 81, 90, 91, 95, 100, 109, 123, 128, 129,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", SEEDS)
