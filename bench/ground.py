@@ -25,8 +25,9 @@ def say(text: str) -> None:
     print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
 
 
-def assets() -> Path:
-    build = [sys.executable, str(ROOT / "controlplane" / "build.py")]
+def assets(*options: str) -> Path:
+    """The folder of the control plane's programs; `options` are those of `build.py`."""
+    build = [sys.executable, str(ROOT / "controlplane" / "build.py"), *options]
     return Path(
         subprocess.run(build, stdout=subprocess.PIPE, text=True, check=True).stdout.split()[-1]
     )

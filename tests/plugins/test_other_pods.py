@@ -1,6 +1,7 @@
 """Rules about other pods: small scenes, and a slow and simple copy of each rule as a judge."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -139,6 +140,24 @@ class TestSpread:
             "node(s) didn't match pod topology spread constraints (missing required label)": 1,
             "node(s) didn't match pod topology spread constraints": 2,
         }
+
+    @pytest.mark.parametrize(
+        ("keys", "missing"),
+        [
+            pytest.param(("zone", "rack"), 2, id="skewed before a key is missed"),
+            pytest.param(("rack", "zone"), 3, id="a key is missed before it is skewed"),
+        ],
+    )
+    def test_a_node_counts_under_the_first_rule_it_breaks(
+        self, keys: tuple[str, ...], missing: int
+    ) -> None:
+        cluster = zones(web="a1")
+        a1 = cluster.node_at(cluster.row_of["a1"])
+        cluster.put_node(replace(a1, labels={**a1.labels, "rack": "1"}))
+        rules = tuple(SpreadRule(key, 1, selects(**WEB), min_domains=2) for key in keys)
+        request = a_pod(labels=WEB, spread=rules).request_with((), frozenset())
+        found = [int(r.where.sum()) for r in self.rule.reasons(request, cluster.nodes)]
+        assert found == [missing, 4 - missing]
 
 
 # -- slow and simple copies of the rules, node by node and pod by pod ----------------------------

@@ -68,6 +68,8 @@ class View:
                 self._row_reads |= int(score.reads)
         self._weights = np.array([weight for _, weight in profile.scores], dtype=np.float64)
         self._mark = (-1, 0)
+        #: Rules that look around and that had something to say when last asked.
+        self._speaking: set[int]
         self.allowed: NodeMask  # (filters, rows)
         self._scores: NodeScores  # (scores, rows)
         self.total: NodeScores  # (rows,) with `REFUSED` where any filter refuses
@@ -117,6 +119,7 @@ class View:
     def _start_over(self) -> None:
         rows = self._cluster.columns.size
         self.allowed = np.ones((len(self._profile.filters), rows), dtype=np.bool_)
+        self._speaking = set()
         self._scores = np.zeros((len(self._profile.scores), rows), dtype=np.float64)
         self.total = np.full(rows, REFUSED)
         self._left = np.zeros(rows, dtype=np.bool_)
@@ -141,9 +144,11 @@ class View:
                 continue
             if rule.applies(self.request, nodes):
                 self.allowed[index] = _checked(rule, rule.allows(self.request, nodes), nodes)
+                self._speaking.add(index)
                 stale = True
-            elif not self.allowed[index].all():
+            elif index in self._speaking:
                 self.allowed[index] = True
+                self._speaking.discard(index)
                 stale = True
         if stale:
             self._sum_up(slice(0, len(self.total)), nodes)

@@ -106,8 +106,16 @@ class PodTopologySpread:
         return rated(self._soft(request), request, nodes, left, lenient=lenient)
 
     def reasons(self, request: PodRequest, nodes: Nodes) -> Iterable[Reason]:
-        keyless = ~has_all_keys(self._hard(request), nodes)
-        skewed = ~self.allows(request, nodes) & ~keyless
+        """A node has one: that of the first rule it breaks, in the order in which they stand."""
+        rules = self._hard(request)
+        counted = has_all_keys(rules, nodes) & nodes.present()
+        left, keyless, skewed = nodes.all(), nodes.none(), nodes.none()
+        for rule in rules:
+            lacking = left & ~nodes.has_label(rule.topology_key)
+            breaking = left & ~lacking & _is_skewed(rule, request, nodes, counted)
+            keyless |= lacking
+            skewed |= breaking
+            left &= ~(lacking | breaking)
         yield Reason(f"{self.refusal} (missing required label)", keyless, nodes.none())
         yield Reason(self.refusal, skewed, skewed)
 

@@ -1,0 +1,81 @@
+"""What a scheduler made of a pod."""
+
+from dataclasses import dataclass, field, replace
+
+from oracle.api import Api, Key, refusal
+from oracle.case import Object
+
+_CONDITION_FIELDS = ("type", "status", "reason", "message", "observedGeneration")
+_EVENT_FIELDS = ("type", "reason", "action", "note")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A node, or a refusal in the scheduler's words; neither when it said nothing in time."""
+
+    node: str = ""
+    #: It chose the node, and waits for volumes before it binds.
+    waits: bool = False
+    #: Of the PodScheduled condition.
+    condition: dict[str, object] = field(default_factory=dict)
+    #: Of the first FailedScheduling event.
+    event: dict[str, object] = field(default_factory=dict)
+    #: Where it makes room, and the pods that have to go.
+    nominated: str = ""
+    victims: tuple[Key, ...] = ()
+
+    @property
+    def message(self) -> str:
+        return str(self.condition.get("message", ""))
+
+    @property
+    def verdict(self) -> str:
+        if self.node:
+            return "placed"
+        if self.nominated or self.victims:
+            return "makes room"
+        return "refused" if self.condition else "silent"
+
+
+def answer(api: Api, key: Key) -> Answer | None:
+    """The answer about a pod, once there is a complete one; victims are not looked for."""
+    pod = api.pods.get(key)
+    if pod is None:
+        return None
+    if node := pod["spec"].get("nodeName"):
+        return Answer(node)
+    nominated = pod.get("status", {}).get("nominatedNodeName", "")
+    if refusal(pod):
+        return _refused(api, key)
+    if chosen := nominated or api.volumes_for.get(key):
+        return Answer(chosen, waits=True)
+    return None
+
+
+def made_room(api: Api, key: Key, node: str) -> Answer | None:
+    """The answer before a pod was bound, if it was refused first.
+
+    Some rules let a pod in as soon as the victims have been told to go, and a scheduler that
+    notices binds it at once.
+    """
+    told = _refused(api, key)
+    return told and replace(told, nominated=told.nominated or node)
+
+
+def _refused(api: Api, key: Key) -> Answer | None:
+    pod, failures = api.refused.get(key), api.failures.get(key)
+    if not pod or not failures:
+        return None
+    condition = {field: (refusal(pod) or {}).get(field) for field in _CONDITION_FIELDS}
+    event = {field: failures[0].get(field) for field in _EVENT_FIELDS}
+    return Answer("", False, condition, event, pod["status"].get("nominatedNodeName", ""))
+
+
+def victims(api: Api, staying: list[Object]) -> tuple[Key, ...]:
+    """Which of these pods have been told to go, or are gone."""
+    keys = [(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in staying]
+    return tuple(sorted(key for key in keys if _goes(api.pods.get(key))))
+
+
+def _goes(pod: Object | None) -> bool:
+    return pod is None or "deletionTimestamp" in pod["metadata"]

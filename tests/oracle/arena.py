@@ -1,0 +1,224 @@
+"""Two API servers in the same state, kube-scheduler at work on one and Fairlead on the other.
+
+    with Arena.start(assets, folder) as arena:
+        result = arena.run(generate(17))
+
+Each probe is created on both sides, both answers are awaited and compared, and the probe goes
+before the next one comes. An answer that differs is asked for again, since a scheduler may have
+spoken before it had heard of everything; what still differs then is a difference.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from fairlead.placement.explain import Explanation
+from fairlead.sim.controlplane import ControlPlane
+from fairleads import fairlead
+from oracle import exceptions
+from oracle.answers import Answer, answer, made_room, victims
+from oracle.api import Api, together
+from oracle.case import Case, Object, copied
+from oracle.compare import Difference, difference
+from oracle.judge import PROFILE, Judge
+from oracle.kinds import BY_NAME, KINDS
+
+#: They would change what a case says, or need controllers that are not there.
+_NO_ADMISSION = (
+    "ServiceAccount", "TaintNodesByCondition", "Priority", "StorageObjectInUseProtection",
+)  # fmt: skip
+_ANSWER_S = 10.0
+_PATIENCE_S = 0.5
+_QUIET_S = 0.25
+_ATTEMPTS = 3
+_COUNTED = re.compile(r"^0/(\d+) nodes")
+
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class Probed:
+    """One probe and what both sides made of it."""
+
+    probe: Object
+    theirs: Answer
+    ours: Answer
+    judged: Explanation
+    difference: Difference | None = None
+    #: Name of the exception that accounts for the difference.
+    exception: str = ""
+    #: How often it was asked.
+    attempts: int = 1
+
+
+@dataclass(frozen=True)
+class Result:
+    case: Case
+    probed: list[Probed] = field(default_factory=list)
+
+    @property
+    def differences(self) -> list[Difference]:
+        return [p.difference for p in self.probed if p.difference and not p.exception]
+
+
+class Arena:
+    """Runs cases, one at a time."""
+
+    def __init__(self, theirs: Path, ours: Path, our_log: Path, minor: int) -> None:
+        self.minor = minor
+        self._runner = asyncio.Runner()
+        self._theirs, self._ours = self._runner.run(_connected((theirs, None), (ours, our_log)))
+
+    @staticmethod
+    @contextlib.contextmanager
+    def start(assets: Path, folder: Path) -> "Iterator[Arena]":
+        """Ends both control planes, and all on them, with the block."""
+        with contextlib.ExitStack() as stack:
+            with ThreadPoolExecutor() as pool:
+                sides = [folder / "theirs", folder / "ours"]
+                planes = list(pool.map(lambda side: _start_plane(assets, side), sides))
+            theirs, ours = (stack.enter_context(plane) for plane in planes)
+            stack.enter_context(theirs.start_kube_scheduler())
+            options = ("--profile", PROFILE, "--scheduler-name", "default-scheduler")
+            running = stack.enter_context(fairlead(ours, *options, env={"LOG_LEVEL": "debug"}))
+            minor = int(re.sub(r"\D", "", theirs.api("GET", "/version")[1]["minor"]))
+            arena = Arena(theirs.kubeconfig_for(), ours.kubeconfig_for(), running.log, minor)
+            stack.callback(arena.close)
+            yield arena
+
+    def run(self, case: Case, attempts: int = _ATTEMPTS) -> Result:
+        """What both sides made of every probe. Raises `api.Refusal` if the case is not valid."""
+        return self._runner.run(self._run(case, attempts))
+
+    def close(self) -> None:
+        self._runner.run(self._disconnect())
+        self._runner.close()
+
+    # -- inside ------------------------------------------------------------------------------
+
+    @property
+    def _sides(self) -> tuple[Api, Api]:
+        return self._theirs, self._ours
+
+    async def _disconnect(self) -> None:
+        await together(*(side.close() for side in self._sides))
+
+    async def _run(self, case: Case, attempts: int) -> Result:
+        result = Result(case)
+        try:
+            judge = await self._load(case)
+            for probe in case.probes:
+                result.probed.append(await self._try(case, probe, judge, attempts))
+        finally:
+            await self._clear(case)
+            await together(*(_until_counted(side, 0) for side in self._sides))
+        return result
+
+    async def _clear(self, case: Case) -> None:
+        used = {"Pod", "Node", *(found["kind"] for found in case.objects)}
+        kinds = [kind for kind in KINDS if kind.name in used]
+        kept = [found for found in case.objects if "finalizers" in found["metadata"]]
+        await together(*(side.clear(kinds, kept) for side in self._sides))
+
+    async def _load(self, case: Case) -> Judge:
+        """Both sides in the same state, and known to both schedulers."""
+        _, ours = await together(*(side.load(case.objects) for side in self._sides))
+        nodes = len(case.of_kind("Node"))
+        await together(*(_until_counted(side, nodes) for side in self._sides))
+        namespaces = ({**n, "kind": "Namespace"} for n in await self._ours.namespaces())
+        return Judge([*ours, *namespaces], self.minor)
+
+    async def _try(self, case: Case, probe: Object, judge: Judge, attempts: int) -> Probed:
+        """The answers, when they agree or have been given time to."""
+        probed = await self._ask(case, probe, judge, 1)
+        for attempt in range(2, attempts + 1):
+            if probed.difference is None or probed.exception:
+                break
+            await asyncio.sleep(_PATIENCE_S)
+            probed = await self._ask(case, probe, judge, attempt)
+        return probed
+
+    async def _ask(self, case: Case, probe: Object, judge: Judge, attempt: int) -> Probed:
+        named = copied(probe)
+        named["metadata"]["name"] = f"probe-{next(_numbers)}"
+        asked = await together(*(side.create(named) for side in self._sides))
+        staying = [pod for pod in case.of_kind("Pod") if "deletionTimestamp" not in pod["metadata"]]
+        answers: list[Answer] = []
+        try:
+            answers += await together(*(_answer(side, named, staying) for side in self._sides))
+        finally:
+            await together(*(side.delete(named) for side in self._sides))
+            for side, told in zip(self._sides, answers, strict=False):
+                await _put_back(side, told, case)
+        judged = judge.explain(asked[1])
+        found = difference(case, probe, *answers, judged)
+        excused = exceptions.excuse(asked[1], answers[0], judge, self.minor) if found else ""
+        return Probed(probe, *answers, judged, found, excused, attempt)
+
+
+async def _connected(*sides: tuple[Path, Path | None]) -> list[Api]:
+    apis = [Api(kubeconfig, log) for kubeconfig, log in sides]
+    await together(*(api.follow() for api in apis))
+    return apis
+
+
+def _start_plane(assets: Path, folder: Path) -> ControlPlane:
+    folder.mkdir(parents=True)
+    return ControlPlane.start(assets, folder, disable_admission=_NO_ADMISSION)
+
+
+async def _answer(side: Api, pod: Object, staying: list[Object]) -> Answer:
+    key = pod["metadata"]["namespace"], pod["metadata"]["name"]
+    found: Any = await side.until(lambda: answer(side, key), _ANSWER_S)
+    if found and found.nominated:
+        await side.quiet(_QUIET_S)  # victims are told to go one after another
+        found = answer(side, key) or found
+    gone = victims(side, staying)
+    if found and found.node and gone:
+        found = made_room(side, key, found.node) or found
+    return replace(found or Answer(), victims=gone)
+
+
+async def _put_back(side: Api, told: Answer, case: Case) -> None:
+    """Undoes what the scheduler did beside binding."""
+    if told.waits:
+        kinds = [BY_NAME["PersistentVolumeClaim"], BY_NAME["PersistentVolume"]]
+        things = [found for kind in kinds for found in case.of_kind(kind.name)]
+        await side.clear(kinds, [found for found in things if "finalizers" in found["metadata"]])
+        await together(*(side.create(found) for found in things))
+    for pod in case.of_kind("Pod"):
+        if (pod["metadata"]["namespace"], pod["metadata"]["name"]) in told.victims:
+            await side.delete(pod)
+            await side.create(pod)
+
+
+async def _until_counted(side: Api, nodes: int) -> None:
+    """Returns when the scheduler says of a pod that fits nowhere that it saw this many nodes."""
+    async with asyncio.timeout(30.0):
+        while await _count(side) != nodes:
+            await asyncio.sleep(0.02)
+
+
+async def _count(side: Api) -> int:
+    pod = {
+        "kind": "Pod",
+        "metadata": {"name": f"count-{next(_numbers)}", "namespace": "team-a"},
+        "spec": {
+            "schedulerName": "default-scheduler",
+            "containers": [{"name": "main", "image": "x"}],
+            "nodeSelector": {"oracle": "nobody"},
+        },
+    }
+    await side.create(pod)
+    try:
+        told = await _answer(side, pod, [])
+    finally:
+        await side.delete(pod)
+    counted = _COUNTED.match(told.message)
+    return int(counted[1]) if counted else 0 if told.condition else -1

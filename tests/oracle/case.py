@@ -1,0 +1,62 @@
+"""A case: a whole cluster and the pods that ask for a place in it, as plain data.
+
+Objects are written as one would give them to kubectl, status included. Two liberties: a pod with
+a `deletionTimestamp` is created and then deleted, so that it is leaving; and every namespace is
+one of `NAMESPACES`, which stay while all else comes and goes.
+"""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from fairlead.model.selectors import Requirement
+
+Object: TypeAlias = dict[str, Any]
+
+NAMESPACES = ("team-a", "team-b", "team-c")
+
+
+@dataclass(frozen=True)
+class Case:
+    """The cluster (`objects`), and the pods that are tried in it one after another (`probes`)."""
+
+    name: str
+    objects: list[Object]
+    probes: list[Object]
+    #: Names of `FEATURES` that it needs.
+    features: list[str] = field(default_factory=list)
+    #: Why the two sides differ here today; empty when they must agree.
+    still_differs: str = ""
+
+    def of_kind(self, kind: str) -> list[Object]:
+        return [found for found in self.objects if found["kind"] == kind]
+
+    def write(self, folder: Path) -> Path:
+        """Keeps it as JSON, to be run again by whoever reads it."""
+        path = folder / f"{self.name}.json"
+        path.write_text(json.dumps(asdict(self), indent=1, sort_keys=True) + "\n")
+        return path
+
+
+def read(path: Path) -> Case:
+    return Case(**json.loads(path.read_text()))
+
+
+def labels_of(thing: Object) -> dict[str, str]:
+    return thing["metadata"].get("labels", {})
+
+
+def copied(thing: Any) -> Any:
+    """A deep copy of plain data."""
+    return json.loads(json.dumps(thing))
+
+
+def selects(selector: Object, labels: dict[str, str]) -> bool:
+    """Does a label selector mean a thing with these labels?"""
+    equal = [Requirement(k, "In", (v,)) for k, v in selector.get("matchLabels", {}).items()]
+    lines = [
+        Requirement(line["key"], line["operator"], tuple(line.get("values", ())))
+        for line in selector.get("matchExpressions", ())
+    ]
+    return all(line.holds(labels) for line in (*equal, *lines))

@@ -1,0 +1,74 @@
+"""Two answers about one pod: do they agree, up to ties?"""
+
+from dataclasses import dataclass
+
+from fairlead.placement.explain import Explanation
+from oracle.answers import Answer
+from oracle.case import Case, Object
+from oracle.eviction import burden
+from oracle.judge import best_nodes, feasible_nodes
+
+
+@dataclass(frozen=True)
+class Difference:
+    """`kind` is what differs, in a word; the minimiser keeps to one kind."""
+
+    kind: str
+    text: str
+    probe: Object
+    theirs: Answer
+    ours: Answer
+
+
+def difference(
+    case: Case, probe: Object, theirs: Answer, ours: Answer, judged: Explanation
+) -> Difference | None:
+    """What is not as kube-scheduler has it; None where the two agree."""
+    found = _differs(theirs, ours, judged) or _other_victims(case, theirs, ours)
+    return found and Difference(*found, probe, theirs, ours)
+
+
+def _differs(theirs: Answer, ours: Answer, judged: Explanation) -> tuple[str, str] | None:
+    if theirs.verdict != ours.verdict:
+        return "verdict", f"kube-scheduler: {_told(theirs)}\n      Fairlead: {_told(ours)}"
+    if theirs.verdict == "placed":
+        return _wrong_node(theirs.node, "kube-scheduler", judged) or _wrong_node(
+            ours.node, "Fairlead", judged
+        )
+    for kind in ("condition", "event"):
+        told, we_told = getattr(theirs, kind), getattr(ours, kind)
+        for field in told:
+            if told[field] != we_told.get(field):
+                return (
+                    f"{kind} {field}",
+                    f"kube-scheduler: {told[field]}\n      Fairlead: {we_told.get(field)}",
+                )
+    return None
+
+
+def _wrong_node(node: str, side: str, judged: Explanation) -> tuple[str, str] | None:
+    if node not in feasible_nodes(judged):
+        (said,) = [a for a in judged.nodes if a.node == node]
+        return (
+            "feasible",
+            f"{side} chose {node}, which Fairlead refuses: {said.rule} {said.reasons}",
+        )
+    if node not in best_nodes(judged):
+        scores = {a.node: a.score for a in judged.nodes if a.score is not None}
+        return "score", f"{side} chose {node}, and Fairlead's scores are {scores}"
+    return None
+
+
+def _other_victims(case: Case, theirs: Answer, ours: Answer) -> tuple[str, str] | None:
+    if theirs.nominated == ours.nominated:
+        same = theirs.victims == ours.victims
+    else:
+        same = burden(case, theirs.victims) == burden(case, ours.victims)
+    if same:
+        return None
+    told = [f"on {a.nominated}: {', '.join(map('/'.join, a.victims))}" for a in (theirs, ours)]
+    return "victims", f"kube-scheduler evicts {told[0]}\n      Fairlead evicts {told[1]}"
+
+
+def _told(answer: Answer) -> str:
+    return f"{answer.verdict} {answer.node or answer.message}"

@@ -1,0 +1,73 @@
+"""Differences from kube-scheduler that are decided on purpose, each with its reason.
+
+An exception says how kube-scheduler reads a pod otherwise. It accounts for a difference only if
+Fairlead, given the pod as kube-scheduler reads it, agrees with kube-scheduler. One that never
+occurs in the fixed seeds fails a test: it would be a hole in the net.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from oracle.answers import Answer
+from oracle.case import Object, copied, selects
+from oracle.judge import Judge, best_nodes, message
+from oracle.some_rules import PREFERRED, REQUIRED
+
+
+@dataclass(frozen=True)
+class OnPurpose:
+    name: str
+    reason: str
+    adr: str
+    #: The features of a case that it can occur with.
+    feature: str
+    #: The pod as kube-scheduler reads it; unchanged where it reads it as we do.
+    as_read: Callable[[Object], Object]
+    #: Minor versions of Kubernetes that do so.
+    minors: range
+
+
+def excuse(pod: Object, theirs: Answer, judge: Judge, minor: int) -> str:
+    """The name of the exception that accounts for kube-scheduler's answer, if one does."""
+    for exception in EXCEPTIONS:
+        read = exception.as_read(copied(pod))
+        if minor in exception.minors and read != pod and _agrees(read, theirs, judge):
+            return exception.name
+    return ""
+
+
+def _agrees(pod: Object, theirs: Answer, judge: Judge) -> bool:
+    judged = judge.explain(pod)
+    if not theirs.node:
+        return message(judged) == theirs.message
+    return theirs.node in best_nodes(judged)
+
+
+def _open_namespace_selectors(pod: Object) -> Object:
+    for term in _pod_terms(pod):
+        selector = term.get("namespaceSelector")
+        if selector and selects(selector, {}):
+            term["namespaceSelector"] = {}
+    return pod
+
+
+def _pod_terms(pod: Object) -> Iterator[Object]:
+    affinity = pod["spec"].get("affinity", {})
+    for kind in ("podAffinity", "podAntiAffinity"):
+        found = affinity.get(kind, {})
+        yield from found.get(REQUIRED, ())
+        yield from (weighted["podAffinityTerm"] for weighted in found.get(PREFERRED, ()))
+
+
+EXCEPTIONS = (
+    OnPurpose(
+        "namespaceSelector against no labels",
+        "kube-scheduler 1.34 to 1.36 also tests the namespaceSelector of the incoming pod's terms "
+        "against an empty set of labels, so that NotIn and DoesNotExist mean every namespace. "
+        "Fairlead does what the documentation says, as 1.37 does again.",
+        "0007-documented-rules.md",
+        "affinity",
+        _open_namespace_selectors,
+        range(34, 37),
+    ),
+)

@@ -1,0 +1,49 @@
+"""Clusters and pods from a seed: the same seed and features always make the same case."""
+
+from collections.abc import Collection
+
+from oracle.case import Case
+from oracle.draws import Draw
+from oracle.some_budgets import budgets
+from oracle.some_nodes import namespaces, nodes
+from oracle.some_owners import adopt, owners
+from oracle.some_pods import bound_pods, probe, subjects
+from oracle.some_volumes import storage, use_volumes
+
+#: Everything that can be drawn.
+ALL_FEATURES = frozenset(
+    {"node", "names", "affinity", "spread", "scores", "images", "features", "volumes", "preemption"}
+)
+#: What Fairlead has; whoever adds one of the others puts it in here.
+FEATURES = ALL_FEATURES
+
+PROBES = 8
+
+
+def generate(seed: int, features: Collection[str] = FEATURES) -> Case:
+    """One cluster and a handful of probes."""
+    draw = Draw(seed)
+    cluster = nodes(draw, features)
+    names = [node["metadata"]["name"] for node in cluster]
+    bound = bound_pods(draw, names, features)
+    # Pods with volumes ask for little else, or few would get as far as their volumes.
+    stores = "volumes" in features and draw.chance(0.4)
+    most = 1 if stores else 3
+    weights = subjects(draw, features)
+    probes = [probe(draw, f"probe-{n}", names, features, weights, most) for n in range(PROBES)]
+    more = []
+    if "scores" in features:
+        more += owners(draw)
+        for pod in probes:
+            if draw.chance(0.4):
+                adopt(draw, pod, more)
+    if stores:
+        more += storage(draw, names)
+        for pod in (*bound, *probes):
+            if draw.chance(0.8 if pod in probes else 0.3):
+                use_volumes(draw, pod, more)
+    if "preemption" in features:
+        more += budgets(draw, bound)
+    return Case(
+        f"seed-{seed}", [*namespaces(draw), *more, *bound, *cluster], probes, sorted(features)
+    )
