@@ -311,7 +311,7 @@ def test_default_spreading_needs_only_the_rights_in_its_own_file(
 
     asked = [entry for entry in _audited(audit) if entry["user"]["username"] == IDENTITY]
     assert [e for e in asked if e["responseStatus"].get("code") in (401, 403)] == []
-    used = {_permission_of(entry["objectRef"], entry["verb"]) for entry in asked}
+    used = {_permission_of(entry) for entry in asked}
     assert used - set(_granted(the("ClusterRole"))) == set(_granted(the("ClusterRole", more)))
 
 
