@@ -8,7 +8,7 @@ from oracle.some_budgets import budgets
 from oracle.some_nodes import namespaces, nodes
 from oracle.some_owners import adopt, owners
 from oracle.some_pods import bound_pods, probe, subjects
-from oracle.some_volumes import storage, use_volumes
+from oracle.some_volumes import part_claims, storage, use_volumes
 
 #: Everything that can be drawn.
 ALL_FEATURES = frozenset(
@@ -42,6 +42,7 @@ def generate(seed: int, features: Collection[str] = FEATURES) -> Case:
         for pod in (*bound, *probes):
             if draw.chance(0.8 if pod in probes else 0.3):
                 use_volumes(draw, pod, more)
+        part_claims(bound, more)
     if "preemption" in features:
         more += budgets(draw, bound)
     return Case(
