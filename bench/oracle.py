@@ -39,7 +39,7 @@ def main() -> None:
         say(f"Kubernetes 1.{arena.minor}, features: {', '.join(sorted(options.features))}")
         bar = progress.add_task("cases", total=options.cases, differences=0)
         for seed in range(options.seed, options.seed + options.cases):
-            result = arena.run(generate(seed, options.features))
+            result = arena.run(generate(seed, options.features, calm=options.calm))
             coverage.add(result)
             _tell(progress.console, result)
             if options.minimise:

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from oracle.case import Case
 from oracle.draws import Draw
 from oracle.some_budgets import budgets
-from oracle.some_nodes import namespaces, nodes
+from oracle.some_nodes import CALM, namespaces, nodes
 from oracle.some_owners import adopt, owners
 from oracle.some_pods import bound_pods, probe, subjects
 from oracle.some_volumes import part_claims, storage, use_volumes
@@ -20,9 +20,12 @@ FEATURES = ALL_FEATURES
 PROBES = 8
 
 
-def generate(seed: int, features: Collection[str] = FEATURES) -> Case:
-    """One cluster and a handful of probes."""
+def generate(seed: int, features: Collection[str] = FEATURES, *, calm: bool = False) -> Case:
+    """One cluster and a handful of probes; in a calm cluster scores have more to decide."""
     draw = Draw(seed)
+    wanted = sorted(features)
+    if calm:
+        features = {*features, CALM}
     cluster = nodes(draw, features)
     names = [node["metadata"]["name"] for node in cluster]
     bound = bound_pods(draw, names, features)
@@ -45,6 +48,5 @@ def generate(seed: int, features: Collection[str] = FEATURES) -> Case:
         part_claims(bound, more)
     if "preemption" in features:
         more += budgets(draw, bound)
-    return Case(
-        f"seed-{seed}", [*namespaces(draw), *more, *bound, *cluster], probes, sorted(features)
-    )
+    name = f"calm-seed-{seed}" if calm else f"seed-{seed}"
+    return Case(name, [*namespaces(draw), *more, *bound, *cluster], probes, wanted)
