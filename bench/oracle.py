@@ -39,7 +39,7 @@ def main() -> None:
         say(f"Kubernetes 1.{arena.minor}, features: {', '.join(sorted(options.features))}")
         bar = progress.add_task("cases", total=options.cases, differences=0)
         for seed in range(options.seed, options.seed + options.cases):
-            result = arena.run(generate(seed, options.features))
+            result = arena.run(generate(seed, options.features, calm=options.calm))
             coverage.add(result)
             _tell(progress.console, result)
             if options.minimise:
@@ -57,6 +57,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--cases", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1000, help="of the first case")
     parser.add_argument("--kubernetes", metavar="X.Y", help="the version to build and run")
+    parser.add_argument("--calm", action="store_true", help="roomy clusters, where scores decide")
     parser.add_argument(
         "--minimise", action="store_true", help=f"keep differences in {REGRESSIONS}"
     )

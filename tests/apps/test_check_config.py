@@ -91,7 +91,7 @@ def test_a_file_of_our_own(check) -> None:
         """\
 pods of mine
   filters: NodeResourcesFit, NodeTrusted
-  scores: Spread(resource="nvidia.com/gpu") × 0.5
+  scores: Spread × 0.5
   preemption: yes
 c.yaml: fine; `fairlead run --config c.yaml` serves it
 """,

@@ -1,6 +1,7 @@
 """Files that people have for kube-scheduler, and what becomes of them here."""
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -132,17 +133,26 @@ def configured(plugin: str, arguments: str) -> str:
 TERM = {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["gpu"]}]}
 ADDED = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [TERM]}}
 CONSTRAINT = {"maxSkew": 2, "topologyKey": "rack", "whenUnsatisfiable": "ScheduleAnyway"}
+OUR_TERM = {"labels": TERM["matchExpressions"], "fields": []}
+OUR_CONSTRAINT = {
+    "topology_key": "rack", "max_skew": 2, "when_unsatisfiable": "ScheduleAnyway"
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("plugin", "arguments", "name", "options"),
     [
-        ("NodeAffinity", {"addedAffinity": ADDED}, "NodeAffinity", {"added_affinity": ADDED}),
+        (
+            "NodeAffinity",
+            {"addedAffinity": ADDED},
+            "NodeAffinity",
+            {"added_affinity": {"required": [OUR_TERM], "preferred": []}},
+        ),
         (
             "PodTopologySpread",
             {"defaultingType": "List", "defaultConstraints": [CONSTRAINT]},
             "PodTopologySpread",
-            {"default_constraints": [CONSTRAINT], "defaulting": "List"},
+            {"default_constraints": [OUR_CONSTRAINT], "defaulting": "List"},
         ),
         (
             "InterPodAffinity",
@@ -177,7 +187,10 @@ CONSTRAINT = {"maxSkew": 2, "topologyKey": "rack", "whenUnsatisfiable": "Schedul
                 }
             },
             "RequestedToCapacityRatio",
-            {"resources": {"nvidia.com/gpu": 3}, "shape": [(0, 0), (100, 10)]},
+            {
+                "resources": {"nvidia.com/gpu": 3},
+                "shape": [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}],
+            },
         ),
     ],
 )
@@ -191,6 +204,50 @@ def test_arguments_become_options(
     assert problems(text) == []
     (score,) = [score for score, _ in profile.scores if score.name == name]
     assert {n: getattr(score, n) for n in options} == options
+
+
+def test_the_plugins_that_there_are_take_every_argument() -> None:
+    shape = [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]
+    strategy = {
+        "type": "RequestedToCapacityRatio",
+        "resources": [{"name": "cpu", "weight": 2}],
+        "requestedToCapacityRatio": {"shape": shape},
+    }
+    wish = {"weight": 5, "preference": deepcopy(TERM)}  # or YAML would write an alias
+    added = {**ADDED, "preferredDuringSchedulingIgnoredDuringExecution": [wish]}
+    arguments = {
+        "NodeAffinity": {"addedAffinity": added},
+        "PodTopologySpread": {"defaultingType": "List", "defaultConstraints": [CONSTRAINT]},
+        "InterPodAffinity": {"hardPodAffinityWeight": 7},
+        "NodeResourcesFit": {"ignoredResources": ["a.com/b"], "scoringStrategy": strategy},
+    }
+    given = [{"name": name, "args": args} for name, args in arguments.items()]
+    text = yaml.safe_dump({"profiles": [{"pluginConfig": given}]})
+
+    found = read(text, Registry())
+
+    assert told(found.problems) == []
+    (profile,) = found.profiles.values()
+    rules = {rule.name: rule for rule in profile.filters}
+    scores = {score.name: score for score, _ in profile.scores}
+    (term,) = rules["NodeAffinity"].added_affinity.required
+    assert [(line.key, line.values) for line in term.labels] == [("pool", ("gpu",))]
+    assert scores["NodeAffinity"].added_affinity.preferred[0].weight == 5
+    assert scores["PodTopologySpread"].default_constraints[0].topology_key == "rack"
+    assert scores["InterPodAffinity"].hard_pod_affinity_weight == 7
+    assert scores["RequestedToCapacityRatio"].shape[1].score == 10
+
+
+def test_default_constraints_with_more_than_we_have_are_named() -> None:
+    constraint = {**CONSTRAINT, "whenUnsatisfiable": "DoNotSchedule", "minDomains": 2}
+    arguments = yaml.safe_dump(
+        {"defaultingType": "List", "defaultConstraints": [constraint]},
+        default_flow_style=True, width=999,
+    )  # fmt: skip
+
+    told_of = problems(configured("PodTopologySpread", arguments), Registry())
+
+    assert any("min_domains" in problem for problem in told_of)
 
 
 def test_the_filter_gets_its_options_too() -> None:

@@ -13,18 +13,18 @@ COVERAGE = pytest.StashKey[Coverage]()
 
 
 class Results:
-    """Results by seed; each case runs once, whoever asks first."""
+    """Results by case; each runs once, whoever asks first."""
 
     def __init__(self, arena: Arena, coverage: Coverage) -> None:
         self.arena = arena
         self.coverage = coverage
-        self._by_seed: dict[int, Result] = {}
+        self._done: dict[tuple[int, bool], Result] = {}
 
-    def of(self, seed: int) -> Result:
-        if seed not in self._by_seed:
-            self._by_seed[seed] = self.arena.run(generate(seed))
-            self.coverage.add(self._by_seed[seed])
-        return self._by_seed[seed]
+    def of(self, seed: int, *, calm: bool = False) -> Result:
+        if (seed, calm) not in self._done:
+            result = self._done[seed, calm] = self.arena.run(generate(seed, calm=calm))
+            self.coverage.add(result)
+        return self._done[seed, calm]
 
 
 @pytest.fixture(scope="session")

@@ -5,10 +5,10 @@ from collections.abc import Collection
 from oracle.case import Case
 from oracle.draws import Draw
 from oracle.some_budgets import budgets
-from oracle.some_nodes import namespaces, nodes
+from oracle.some_nodes import CALM, namespaces, nodes
 from oracle.some_owners import adopt, owners
 from oracle.some_pods import bound_pods, probe, subjects
-from oracle.some_volumes import storage, use_volumes
+from oracle.some_volumes import part_claims, storage, use_volumes
 
 #: Everything that can be drawn.
 ALL_FEATURES = frozenset(
@@ -20,9 +20,12 @@ FEATURES = ALL_FEATURES
 PROBES = 8
 
 
-def generate(seed: int, features: Collection[str] = FEATURES) -> Case:
-    """One cluster and a handful of probes."""
+def generate(seed: int, features: Collection[str] = FEATURES, *, calm: bool = False) -> Case:
+    """One cluster and a handful of probes; in a calm cluster scores have more to decide."""
     draw = Draw(seed)
+    wanted = sorted(features)
+    if calm:
+        features = {*features, CALM}
     cluster = nodes(draw, features)
     names = [node["metadata"]["name"] for node in cluster]
     bound = bound_pods(draw, names, features)
@@ -42,8 +45,8 @@ def generate(seed: int, features: Collection[str] = FEATURES) -> Case:
         for pod in (*bound, *probes):
             if draw.chance(0.8 if pod in probes else 0.3):
                 use_volumes(draw, pod, more)
+        part_claims(bound, more)
     if "preemption" in features:
         more += budgets(draw, bound)
-    return Case(
-        f"seed-{seed}", [*namespaces(draw), *more, *bound, *cluster], probes, sorted(features)
-    )
+    name = f"calm-seed-{seed}" if calm else f"seed-{seed}"
+    return Case(name, [*namespaces(draw), *more, *bound, *cluster], probes, wanted)

@@ -15,6 +15,8 @@ UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 IMAGES = {"registry/web": 900, "registry/db:v2": 400, "registry/tool:1": 30, "registry/tiny": 2}
 #: What a kubelet may declare and kube-scheduler looks at, and one that it does not look at.
 NODE_FEATURES = ("RestartAllContainersOnContainerExits", "InPlacePodLevelResourcesVerticalScaling")
+#: Said beside the features: nodes have room and equal amounts, so that wishes decide.
+CALM = "calm"
 
 
 def namespaces(draw: Draw) -> list[Object]:
@@ -29,6 +31,9 @@ def namespaces(draw: Draw) -> list[Object]:
 
 
 def nodes(draw: Draw, features: Collection[str]) -> list[Object]:
+    if CALM in features:
+        found = [_node(draw, f"n{n}", 0.0, 0.0, features) for n in range(draw.randint(3, 12))]
+        return [_calmed(draw, node) for node in found]
     most = draw.weighted({1: 1, 3: 3, 6: 4, 12: 3})
     count = 0 if draw.chance(0.03) else draw.randint(1, most)
     tainted, cordoned = draw.one((0.0, 0.1, 0.4)), draw.one((0.0, 0.0, 0.15))
@@ -36,6 +41,16 @@ def nodes(draw: Draw, features: Collection[str]) -> list[Object]:
     if found and draw.chance(0.12):
         return [_renamed(found[0], node["metadata"]["name"]) for node in found]
     return found
+
+
+def _calmed(draw: Draw, node: Object) -> Object:
+    amounts = {"cpu": "32", "memory": "64Gi", "pods": "110", "ephemeral-storage": "1Ti", GPU: "16"}
+    node["status"] |= {"allocatable": amounts, "capacity": amounts}
+    if draw.chance(0.3):
+        node["spec"]["taints"] = [
+            {"key": key, "effect": "PreferNoSchedule"} for key in draw.some(TAINT_KEYS, 1, 2)
+        ]
+    return node
 
 
 def _renamed(node: Object, name: str) -> Object:

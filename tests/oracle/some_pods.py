@@ -4,10 +4,11 @@ from collections.abc import Collection, Mapping, Sequence
 
 from oracle.case import NAMESPACES, Object
 from oracle.draws import POD_WORDS, Draw, some_labels
-from oracle.some_nodes import GPU, HUGE, IMAGES, WIDGET
+from oracle.some_nodes import CALM, GPU, HUGE, IMAGES, WIDGET
 from oracle.some_rules import (
     PREFERRED,
     REQUIRED,
+    is_soft,
     node_selector,
     pod_affinity,
     preferred_node_affinity,
@@ -68,7 +69,7 @@ def _bound(draw: Draw, name: str, nodes: Sequence[str], features: Collection[str
         pod["metadata"]["deletionTimestamp"] = "soon"
     if "preemption" in features:
         pod["spec"]["priority"] = draw.one(_PRIORITIES)
-        if draw.chance(0.5):  # there has to be something to gain
+        if CALM not in features and draw.chance(0.5):  # there has to be something to gain
             _grow(draw, pod["spec"])
     _ask_for_the_pod(draw, pod["spec"])
     pod["status"] = _status(draw, pod)
@@ -175,7 +176,7 @@ def _ask_nodes(draw: Draw, spec: Object, nodes: Sequence[str], features: Collect
         spec["nodeSelector"] = node_selector(draw)
         return
     found: Object = {}
-    soft = "scores" in features and draw.chance(0.4)
+    soft = is_soft(draw, features)
     if not soft or draw.chance(0.3):
         found[REQUIRED] = required_node_affinity(draw, nodes, features)
     if soft:

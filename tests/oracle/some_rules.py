@@ -4,11 +4,16 @@ from collections.abc import Collection, Sequence
 
 from oracle.case import NAMESPACES, Object
 from oracle.draws import NAMESPACE_WORDS, POD_WORDS, RACK, REGION, TOPOLOGIES, ZONE, Draw, selector
-from oracle.some_nodes import EFFECTS, TAINT_KEYS, TAINT_VALUES, UNSCHEDULABLE
+from oracle.some_nodes import CALM, EFFECTS, TAINT_KEYS, TAINT_VALUES, UNSCHEDULABLE
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _TOPOLOGY_WEIGHTS = dict(zip(TOPOLOGIES, (4, 4, 2, 1), strict=True))
+
+
+def is_soft(draw: Draw, features: Collection[str]) -> bool:
+    """Is a rule rather a wish? In a calm cluster most are."""
+    return "scores" in features and draw.chance(0.85 if CALM in features else 0.4)
 
 
 # -- nodes ---------------------------------------------------------------------------------------
@@ -102,7 +107,7 @@ def _node_line(draw: Draw) -> Object:
 
 def pod_affinity(draw: Draw, features: Collection[str], *, anti: bool) -> Object:
     """Of one direction: required terms, preferred ones where scores are compared, or both."""
-    soft = "scores" in features and draw.chance(0.4)
+    soft = is_soft(draw, features)
     found: Object = {}
     if not soft or draw.chance(0.3):
         found[REQUIRED] = [_pod_term(draw, anti=anti) for _ in range(draw.weighted({1: 4, 2: 1}))]
@@ -140,7 +145,7 @@ def spread(draw: Draw, features: Collection[str]) -> list[Object]:
 
 
 def _spread(draw: Draw, key: str, features: Collection[str]) -> Object:
-    soft = "scores" in features and draw.chance(0.4)
+    soft = is_soft(draw, features)
     rule: Object = {
         "topologyKey": key,
         "maxSkew": draw.weighted({1: 5, 2: 3, 3: 1}),

@@ -48,6 +48,28 @@ def use_volumes(draw: Draw, pod: Object, things: Sequence[Object]) -> None:
     ]
 
 
+def part_claims(pods: Sequence[Object], things: Sequence[Object]) -> None:
+    """Lets only one of these pods have a claim that is for one pod alone, as a kubelet would.
+
+    kube-scheduler counts such a claim as taken once, however many have it.
+    """
+    alone = {
+        (claim["metadata"]["namespace"], claim["metadata"]["name"])
+        for claim in things
+        if claim["kind"] == "PersistentVolumeClaim"
+        and claim["spec"]["accessModes"] == ["ReadWriteOncePod"]
+    }
+    taken = set()
+    for pod in pods:
+        for volume in pod["spec"].get("volumes", ()):
+            source = volume.get("persistentVolumeClaim", {})
+            key = pod["metadata"]["namespace"], source.get("claimName")
+            if key in taken:
+                del volume["persistentVolumeClaim"]  # what is left is an emptyDir
+            elif key in alone:
+                taken.add(key)
+
+
 def _source(draw: Draw, claims: Sequence[str]) -> Object:
     what = draw.weighted({"claim": 16, "missing": 0.5, "disk": 5, "ephemeral": 0.5})
     if what == "claim" and claims:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -15,6 +15,8 @@ from fairlead.apps.run import Options, plan
 from fairlead.model.errors import ConfigError
 from fairlead.placement.profile import Profile
 from fairlead.plugins.api import Plugin
+
+_UNUSUAL = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +62,20 @@ def _profile(name: str, profile: Profile) -> dict[str, Any]:
 
 def _plugin(plugin: Plugin) -> dict[str, Any]:
     names: list[str] = [f.name for f in fields(plugin)] if is_dataclass(plugin) else []
-    options = {name: getattr(plugin, name) for name in names}
+    usual = type(plugin)() if names and _has_defaults(plugin) else None
+    options = {
+        name: value
+        for name in names
+        if (value := getattr(plugin, name)) != getattr(usual, name, _UNUSUAL)
+    }
     plain = msgspec.json.decode(msgspec.json.encode(options, enc_hook=str))
     return {"plugin": plugin.name, "options": plain}
+
+
+def _has_defaults(plugin: Plugin) -> bool:
+    return is_dataclass(plugin) and all(
+        f.default is not MISSING or f.default_factory is not MISSING for f in fields(plugin)
+    )
 
 
 def show(report: Report, output: str, out: TextIO) -> None:

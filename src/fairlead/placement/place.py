@@ -21,7 +21,7 @@ from fairlead.placement.promises import Promised, blocked, promised_against
 from fairlead.placement.refusals import Tally, tally
 from fairlead.placement.verdicts import Placed, Refused, Verdict
 from fairlead.placement.views import REFUSED, View, Views
-from fairlead.plugins.api import CardScores, Picker, Plans, Vetoes
+from fairlead.plugins.api import CardScores, Picker, Plans
 
 NOWHERE = -1
 
@@ -189,7 +189,7 @@ class Placement:
 
 
 def _vetoed(view: View, profile: Profile, nodes: int) -> Refused:
-    rules = [rule for rule in profile.filters if isinstance(rule, Vetoes)]
+    rules = profile.vetoing
     woken_by = reduce(or_, (rule.reads for rule in rules), Aspect.PRESENCE)
     return Refused(nodes, (), tuple(rule.name for rule in rules), woken_by, veto=view.veto)
 

@@ -12,9 +12,13 @@ from fairlead.plugins.api import (
     ChoosesCards,
     Filter,
     LooksAround,
+    Narrows,
     Opinion,
     Picker,
     Plugin,
+    Rank,
+    Score,
+    Vetoes,
     marks_of,
     sides_of,
 )
@@ -44,6 +48,12 @@ class Profile:
     about_pods: frozenset[int] = field(init=False)
     #: Of the latter, those that see more than how much is taken on the node.
     by_pods: frozenset[int] = field(init=False)
+    #: Filters that speak before any node is looked at.
+    vetoing: tuple[Vetoes, ...] = field(init=False)
+    narrowing: tuple[Narrows, ...] = field(init=False)
+    #: Scores, by their place, that go by row; and that compare.
+    rates: Mapping[int, Score] = field(init=False)
+    ranks: Mapping[int, Rank] = field(init=False)
     #: Sides of the pod that some plugin looks at, as a plain number.
     sides: int = field(init=False)
 
@@ -66,6 +76,19 @@ class Profile:
         object.__setattr__(self, "about_pods", about_pods)
         by_pods = frozenset(i for i in about_pods if self.filters[i].reads & _MORE_THAN_AMOUNTS)
         object.__setattr__(self, "by_pods", by_pods)
+        self._sort_out()
+
+    def _sort_out(self) -> None:
+        """Asking a plugin what it can do is slow, and views are made all the time."""
+        vetoing = tuple(rule for rule in self.filters if isinstance(rule, Vetoes))
+        narrowing = tuple(rule for rule in self.filters if isinstance(rule, Narrows))
+        opinions = [(index, opinion) for index, (opinion, _) in enumerate(self.scores)]
+        rates = {index: opinion for index, opinion in opinions if not isinstance(opinion, Rank)}
+        ranks = {index: opinion for index, opinion in opinions if isinstance(opinion, Rank)}
+        object.__setattr__(self, "vetoing", vetoing)
+        object.__setattr__(self, "narrowing", narrowing)
+        object.__setattr__(self, "rates", rates)
+        object.__setattr__(self, "ranks", ranks)
 
     @property
     def card_chooser(self) -> ChoosesCards | None:

@@ -55,7 +55,7 @@ def tally(
     nodes = cluster.nodes
     found = Tally(nodes.none())
     rows = nodes.present().copy()
-    for rule, outside in _outside(view.request, profile.filters, nodes):
+    for rule, outside in _outside(view.request, profile.narrowing, nodes):
         found.counts[f"node(s) didn't satisfy plugin(s) [{rule.name}]"] += int(
             (outside & rows).sum()
         )
@@ -111,11 +111,10 @@ def _count_row(
 
 
 def _outside(
-    request: PodRequest, filters: tuple[Filter, ...], nodes: Nodes
+    request: PodRequest, rules: tuple[Narrows, ...], nodes: Nodes
 ) -> Iterator[tuple[Filter, NodeMask]]:
     """Nodes that were out of the question before anybody looked at them."""
-    for rule in filters:
-        if isinstance(rule, Narrows):
-            narrowed = rule.narrowed(request, nodes)
-            if narrowed is not None and not narrowed.all():
-                yield rule, ~narrowed
+    for rule in rules:
+        narrowed = rule.narrowed(request, nodes)
+        if narrowed is not None and not narrowed.all():
+            yield rule, ~narrowed

@@ -23,7 +23,7 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.model.errors import PluginFault
 from fairlead.model.pods import PodRequest
 from fairlead.placement.profile import Profile
-from fairlead.plugins.api import Filter, LooksAround, Opinion, Rank, Score, Vetoes, concerns
+from fairlead.plugins.api import Filter, LooksAround, Opinion, concerns
 
 REFUSED = -np.inf
 _PRESENCE = int(Aspect.PRESENCE)
@@ -53,19 +53,12 @@ class View:
             self._filter_reads[index] = 0
         #: What rules and scores that are asked row by row read.
         self._row_reads = reduce(or_, self._filter_reads, 0)
-        self._vetoing = [rule for rule in profile.filters if isinstance(rule, Vetoes)]
-        self._veto_reads = reduce(
-            or_, (int(rule.reads) for rule in profile.filters if isinstance(rule, Vetoes)), 0
-        )
+        self._veto_reads = reduce(or_, (int(rule.reads) for rule in profile.vetoing), 0)
         #: Scores by row, and scores that compare, with their place and what they read.
-        self._rates: list[tuple[int, Bits, Score]] = []
-        self._ranks: list[tuple[int, Bits, Rank]] = []
-        for index, (score, _) in enumerate(profile.scores):
-            if isinstance(score, Rank):
-                self._ranks.append((index, int(score.reads) | _PRESENCE, score))
-            else:
-                self._rates.append((index, int(score.reads) | _PRESENCE, score))
-                self._row_reads |= int(score.reads)
+        self._rates = [(i, int(s.reads) | _PRESENCE, s) for i, s in profile.rates.items()]
+        self._ranks = [(i, int(s.reads) | _PRESENCE, s) for i, s in profile.ranks.items()]
+        for score in profile.rates.values():
+            self._row_reads |= int(score.reads)
         self._weights = np.array([weight for _, weight in profile.scores], dtype=np.float64)
         self._mark = (-1, 0)
         #: Rules that look around and that had something to say when last asked.
@@ -176,7 +169,7 @@ class View:
 
     def _ask_for_vetoes(self) -> None:
         nodes = self._cluster.nodes
-        said = (rule.veto(self.request, nodes) for rule in self._vetoing)
+        said = (rule.veto(self.request, nodes) for rule in self._profile.vetoing)
         self.veto = next(filter(None, said), "")
 
     def _update(self, pick: RowPick, aspects: Bits) -> None:

@@ -76,7 +76,7 @@ class Concerns(Protocol):
 
 
 @runtime_checkable
-class Vetoes(Protocol):
+class Vetoes(Filter, Protocol):
     """A filter that may know at once that no node will do."""
 
     def veto(self, request: PodRequest, nodes: Nodes) -> str:
@@ -85,7 +85,7 @@ class Vetoes(Protocol):
 
 
 @runtime_checkable
-class Narrows(Protocol):
+class Narrows(Filter, Protocol):
     """A filter that can tell the only nodes in question before anybody looks at nodes."""
 
     def narrowed(self, request: PodRequest, nodes: Nodes) -> NodeMask | None:

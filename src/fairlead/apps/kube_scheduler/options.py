@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 from msgspec import UNSET, UnsetType
 
 from fairlead.apps.kube_scheduler import args
@@ -28,15 +27,25 @@ def of(point: str, plugin: str, found: args.Args | None) -> tuple[str, list[Opti
     return plugin, list(make(found)) if make else []
 
 
-def _plain(value: Any) -> Any:
-    """As it would stand in a file: mappings and lists, keys in camel case."""
-    return msgspec.json.decode(msgspec.json.encode(value))
-
-
 def _added_affinity(found: args.NodeAffinity) -> Iterator[Option]:
-    if not isinstance(found.added_affinity, UnsetType):
-        value = _plain(found.added_affinity)
-        yield Option("added_affinity", "addedAffinity", value, matters=True)
+    added = found.added_affinity
+    if isinstance(added, UnsetType):
+        return
+    required = added.required_during_scheduling_ignored_during_execution
+    preferred = added.preferred_during_scheduling_ignored_during_execution
+    value = {
+        "required": [_term(t) for t in required.node_selector_terms] if required else None,
+        "preferred": [{"weight": p.weight, "term": _term(p.preference)} for p in preferred],
+    }
+    yield Option("added_affinity", "addedAffinity", value, matters=True)
+
+
+def _term(term: args.NodeTerm) -> dict[str, Any]:
+    return {"labels": _lines(term.match_expressions), "fields": _lines(term.match_fields)}
+
+
+def _lines(found: Sequence[args.NodeRequirement]) -> list[dict[str, Any]]:
+    return [{"key": r.key, "operator": r.operator, "values": list(r.values)} for r in found]
 
 
 def _ignored(found: args.NodeResourcesFit) -> Iterator[Option]:
@@ -49,8 +58,19 @@ def _ignored(found: args.NodeResourcesFit) -> Iterator[Option]:
 
 
 def _constraints(found: args.PodTopologySpread) -> Iterator[Option]:
-    constraints = _plain(found.default_constraints or ())
+    constraints = [
+        {
+            "topology_key": constraint.topology_key,
+            "max_skew": constraint.max_skew,
+            "when_unsatisfiable": constraint.when_unsatisfiable,
+        }
+        for constraint in found.default_constraints or ()
+    ]
     yield Option("default_constraints", "defaultConstraints", constraints, bool(constraints))
+    for constraint in found.default_constraints or ():
+        for field in ("min_domains", "node_affinity_policy", "node_taints_policy"):
+            if not isinstance(getattr(constraint, field), UnsetType):
+                yield Option(field, f"defaultConstraints: {field}", True, matters=True)
     # The constraints that System stands for are wishes, so only the score cares.
     yield Option("defaulting", "defaultingType", found.defaulting_type, matters=False)
 
@@ -72,7 +92,7 @@ def _strategy(found: args.ScoringStrategy) -> Iterator[Option]:
     yield _resources(found.resources, "scoringStrategy.resources")
     if found.requested_to_capacity_ratio is not UNSET:
         points = found.requested_to_capacity_ratio.shape
-        shape = [(point.utilization, point.score) for point in points]
+        shape = [{"utilization": point.utilization, "score": point.score} for point in points]
         key = "scoringStrategy.requestedToCapacityRatio.shape"
         yield Option("shape", key, shape, matters=True)
 
