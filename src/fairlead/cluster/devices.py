@@ -29,7 +29,7 @@ from fairlead.model.gpus import (
     Links,
     MigProfile,
 )
-from fairlead.model.machines import is_model
+from fairlead.model.machines import is_any_of
 
 Cards = npt.NDArray[np.int64]  # (rows, slots) an amount of something
 CardMask = npt.NDArray[np.bool_]  # (rows, slots)
@@ -394,9 +394,7 @@ class Devices:
         wanted: CardMask = np.ones_like(self.there[pick])
         if ask.models:
             codes = [
-                code
-                for model, code in self._model_code.items()
-                if any(is_model(model, wish) for wish in ask.models)
+                code for model, code in self._model_code.items() if is_any_of(model, ask.models)
             ]
             wanted &= np.isin(self.model[pick], codes)
         if ask.like:
