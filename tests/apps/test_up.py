@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -175,7 +176,7 @@ def test_a_signal_ends_it_cleanly(start, tmp_path, number):
     until(path.exists)
     server = next(line for line in path.read_text().splitlines() if "server:" in line)
     port = int(server.rpartition(":")[2])
-    time.sleep(2)
+    assert any(re.search(r"bound [1-9]", line) for line in process.stdout), "nothing was bound"
     process.send_signal(number)
     out, err = process.communicate(timeout=20)
     assert (process.returncode, err) == (0, "")
