@@ -8,7 +8,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -47,9 +47,20 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
+def selecting(namespaces: Sequence[str]) -> dict[str, Any]:
+    """A selector of namespaces by name; of all if none is named."""
+    wanted = {
+        "key": "kubernetes.io/metadata.name", "operator": "In", "values": list(namespaces),
+    }  # fmt: skip
+    return {"matchExpressions": [wanted]} if namespaces else {}
+
+
 @contextmanager
-def configured(plane: ControlPlane, port: int) -> Iterator[None]:
-    """deploy/webhook.yaml without its pods: the API server asks on this port of the machine."""
+def configured(plane: ControlPlane, port: int, *namespaces: str) -> Iterator[None]:
+    """deploy/webhook.yaml without its pods: the API server asks on this port of the machine.
+
+    About pods in these namespaces only, if any are named.
+    """
     plane.api("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     made = []
     try:
@@ -59,6 +70,7 @@ def configured(plane: ControlPlane, port: int) -> Iterator[None]:
             for hook in found.get("webhooks", ()):
                 route = hook["clientConfig"].pop("service")["path"]
                 hook["clientConfig"]["url"] = f"https://127.0.0.1:{port}{route}"
+                hook["namespaceSelector"] = selecting(namespaces)
             status, answer = plane.api("POST", _KINDS[found["kind"]], found)
             assert status in (201, 409), answer
             made.append(f"{_KINDS[found['kind']]}/{found['metadata']['name']}")
