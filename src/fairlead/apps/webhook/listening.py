@@ -15,6 +15,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _GRACE_S = 3.0
 #: Longer than API servers keep an idle connection: they must not meet one that is closing.
 _IDLE_S = 120.0
+#: How long the rest of a body that was refused is listened to, so that the refusal is read.
+_REST_S = 1.0
 
 
 @asynccontextmanager
@@ -30,6 +32,7 @@ async def listening(
         access_log=None,
         auto_decompress=False,
         keepalive_timeout=_IDLE_S,
+        lingering_time=_REST_S,
         shutdown_timeout=_GRACE_S,
     )
     await runner.setup()

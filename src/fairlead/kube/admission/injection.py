@@ -112,6 +112,8 @@ def _steps(path: str, env: Sequence[Variable], wanted: Wanted) -> Iterator[Opera
     missing = {variable.name: variable for variable in wanted.variables}
     surplus = []
     for place, found in enumerate(env):
+        if found.name not in (CUDA, RUNTIME):
+            continue
         variable = missing.pop(found.name, None)
         if variable is None:
             ours = any(found.name == one.name for one in wanted.variables)
