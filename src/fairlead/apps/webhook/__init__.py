@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime as dt
+import gc
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +59,8 @@ def run(options: Options) -> None:
             f"as 2160h, at least {_SHORTEST_LIFE_S:g}s"
         )
     schedulers = frozenset(running.plan(options.plan).profiles)
+    # What is here now stays: it need not be looked through for garbage between two answers.
+    gc.freeze()
     running.run_in_fast_loop(lambda: _run(options, schedulers, dt.timedelta(seconds=life_s)))
 
 
