@@ -24,7 +24,7 @@ from pathlib import Path
 import aiohttp
 import msgspec
 
-from fairlead.kube.admission.certificates import Wish, make
+from fairlead.kube.admission.certificates import Subject, make
 
 GOAL_MS = 20.0
 
@@ -64,8 +64,8 @@ def _parse() -> argparse.Namespace:
 
 
 def _certificates(folder: Path) -> bytes:
-    wish = Wish(("127.0.0.1",), dt.timedelta(hours=1))
-    pair, authority = make(wish, dt.datetime.now(dt.UTC))
+    subject = Subject(("127.0.0.1",), dt.timedelta(hours=1))
+    pair, authority = make(subject, dt.datetime.now(dt.UTC))
     (folder / "tls.crt").write_bytes(pair.certificate)
     (folder / "tls.key").write_bytes(pair.key)
     return authority

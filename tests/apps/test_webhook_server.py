@@ -16,13 +16,13 @@ import pytest
 from fairlead.apps.webhook import Care
 from fairlead.apps.webhook.listening import listening
 from fairlead.apps.webhook.server import Limits, make_app
-from fairlead.kube.admission.certificates import Pair, Wish, make
+from fairlead.kube.admission.certificates import Pair, Subject, make
 from fairlead.kube.admission.desk import Desk
 from fairlead.kube.admission.keeper import KeepingError
 from fairlead.kube.admission.tls import Shown
 from fairlead.telemetry.admission import AdmissionMetrics
 
-WISH = Wish(("127.0.0.1",), dt.timedelta(hours=1))
+SUBJECT = Subject(("127.0.0.1",), dt.timedelta(hours=1))
 POD = {"spec": {"schedulerName": "gpu-scheduler", "containers": [{"name": "c"}]}, "metadata": {}}
 REVIEW = json.dumps({
     "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
@@ -56,7 +56,7 @@ class Serving:
 @asynccontextmanager
 async def serving(limits: Limits | None = None, why: str = "") -> AsyncIterator[Serving]:
     limits = limits or Limits()
-    pair, authority = make(WISH, dt.datetime.now(dt.UTC))
+    pair, authority = make(SUBJECT, dt.datetime.now(dt.UTC))
     shown = Shown()
     shown.show(pair)
     tls = ssl.create_default_context(cadata=authority.decode())
@@ -207,8 +207,8 @@ async def test_a_thousand_at_once_are_all_answered() -> None:
 
 async def test_an_expired_certificate_makes_it_unready_and_troubles_do_not() -> None:
     now = dt.datetime.now(dt.UTC)
-    good, _ = make(WISH, now)
-    old, _ = make(WISH, now - dt.timedelta(hours=2))
+    good, _ = make(SUBJECT, now)
+    old, _ = make(SUBJECT, now - dt.timedelta(hours=2))
     given: list[Pair | Exception] = [good, KeepingError("the API server is away"), old]
 
     async def current() -> Pair:

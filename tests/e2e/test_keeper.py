@@ -11,14 +11,14 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
 from fairlead.kube.access.kubeconfig import load_access
-from fairlead.kube.admission.certificates import Pair, Wish
+from fairlead.kube.admission.certificates import Pair, Subject
 from fairlead.kube.admission.keeper import Keeper, KeepingError, Places
 from fairlead.kube.http.client import Client
 from fairlead.sim.controlplane import ControlPlane
 from webhooks import CONFIGURATIONS, NAMESPACE, configured, free_port
 
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
-WISH = Wish(("webhook.ns.svc",), dt.timedelta(days=90))
+SUBJECT = Subject(("webhook.ns.svc",), dt.timedelta(days=90))
 PLACES = Places(NAMESPACE, "fairlead-webhook-tls", "fairlead")
 
 
@@ -55,7 +55,7 @@ def _signed(bundle: bytes, pair: Pair) -> bool:
 
 
 async def test_replicas_that_start_together_agree(plane: ControlPlane, client: Client) -> None:
-    keepers = [Keeper(client, PLACES, WISH) for _ in range(4)]
+    keepers = [Keeper(client, PLACES, SUBJECT) for _ in range(4)]
 
     shown = await asyncio.gather(*(keeper.turn(START) for keeper in keepers))
 
@@ -66,7 +66,7 @@ async def test_replicas_that_start_together_agree(plane: ControlPlane, client: C
 async def test_a_change_is_announced_before_it_is_shown(
     plane: ControlPlane, client: Client
 ) -> None:
-    keepers = [Keeper(client, PLACES, WISH) for _ in range(2)]
+    keepers = [Keeper(client, PLACES, SUBJECT) for _ in range(2)]
     shown = set()
     for day in range(65):
         for keeper in keepers:
@@ -81,7 +81,7 @@ async def test_a_change_is_announced_before_it_is_shown(
 async def test_a_bundle_that_was_not_there_in_time_puts_the_change_off(
     plane: ControlPlane, client: Client
 ) -> None:
-    keeper = Keeper(client, PLACES, WISH)
+    keeper = Keeper(client, PLACES, SUBJECT)
     first = await keeper.turn(START)
     assert await keeper.turn(START + dt.timedelta(days=60)) == first
     hooks = [{"name": "inject.fairlead.dev", "clientConfig": {"caBundle": ""}}]
@@ -94,7 +94,7 @@ async def test_a_bundle_that_was_not_there_in_time_puts_the_change_off(
 
 
 async def test_without_the_secret_it_says_what_to_do(client: Client) -> None:
-    keeper = Keeper(client, Places(NAMESPACE, "none", "fairlead"), WISH)
+    keeper = Keeper(client, Places(NAMESPACE, "none", "fairlead"), SUBJECT)
 
     with pytest.raises(KeepingError, match=r"apply deploy/webhook\.yaml"):
         await keeper.turn(START)

@@ -13,7 +13,7 @@ from typing import Any
 
 from cryptography import x509
 
-from fairlead.kube.admission.certificates import Wish, make
+from fairlead.kube.admission.certificates import Subject, make
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import eventually
 from test_webhook import TRIED, asks
@@ -129,10 +129,10 @@ def test_files_of_others_are_taken_up_when_they_change(
     control_plane: ControlPlane, tmp_path: Path
 ) -> None:
     port = free_port()
-    wish = Wish(("127.0.0.1",), dt.timedelta(hours=1))
+    subject = Subject(("127.0.0.1",), dt.timedelta(hours=1))
 
     def renew() -> bytes:
-        pair, authority = make(wish, dt.datetime.now(dt.UTC))
+        pair, authority = make(subject, dt.datetime.now(dt.UTC))
         (tmp_path / "tls.crt").write_bytes(pair.certificate)
         (tmp_path / "tls.key").write_bytes(pair.key)
         return authority

@@ -16,7 +16,7 @@ from fairlead.apps.kube_scheduler.validation import seconds
 from fairlead.apps.webhook.listening import listening
 from fairlead.apps.webhook.server import Limits, make_app
 from fairlead.kube.access.kubeconfig import load_access
-from fairlead.kube.admission.certificates import Pair, Wish
+from fairlead.kube.admission.certificates import Pair, Subject
 from fairlead.kube.admission.desk import Desk
 from fairlead.kube.admission.keeper import Keeper, Places
 from fairlead.kube.admission.tls import Shown, read_pair
@@ -70,7 +70,7 @@ async def _run(options: Options, schedulers: frozenset[str], life: dt.timedelta)
     if options.cert_dir is None:
         access = load_access(options.plan.kubeconfig, options.plan.context)
         client = Client(access, user_agent=f"fairlead-webhook/{__version__}")
-        keeper = Keeper(client, _places(options), Wish(_names(options), life))
+        keeper = Keeper(client, _places(options), Subject(_names(options), life))
         pause_s = min(life.total_seconds() / 40, _LONGEST_PAUSE_S)
         care = Care(shown, metrics, lambda: keeper.turn(dt.datetime.now(dt.UTC)), pause_s)
     else:

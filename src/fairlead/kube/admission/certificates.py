@@ -58,7 +58,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Subject:
     """For whom certificates are, and how long one lives."""
 
     names: tuple[str, ...]
@@ -79,39 +79,39 @@ class Held:
     #: Authorities in PEM form, the newest last.
     trusted: bytes = b""
 
-    def advanced(self, now: dt.datetime, wish: Wish, *, announced: bool) -> "Held":
+    def advanced(self, now: dt.datetime, subject: Subject, *, published: bool) -> "Held":
         """The next step if it is time for one, else the same.
 
-        `announced` says that API servers had been told of all that are trusted here. A third of
-        a life before the end, or when other names are wished for, a next certificate is made, and
+        `published` says that API servers had been told of all that are trusted here. A third of
+        a life before the end, or when it is for other names, a next certificate is made, and
         its authority trusted beside the old one; after the overlap it is shown. An authority
         leaves when it expires.
         """
         held = replace(self, trusted=_still_valid(self.trusted, now))
         shown, coming = held.shown, held.coming
         if shown is None or shown.ends <= now:
-            fresh, authority = make(wish, now)
+            fresh, authority = make(subject, now)
             return Held(fresh, None, held.trusted + authority)
-        if coming is not None and coming.is_for(wish.names):
-            due = announced and now >= coming.made + wish.overlap
+        if coming is not None and coming.is_for(subject.names):
+            due = published and now >= coming.made + subject.overlap
             return replace(held, shown=coming, coming=None) if due else held
-        if now >= shown.ends - wish.life / 3 or not shown.is_for(wish.names):
-            fresh, authority = make(wish, now)
+        if now >= shown.ends - subject.life / 3 or not shown.is_for(subject.names):
+            fresh, authority = make(subject, now)
             return replace(held, coming=fresh, trusted=held.trusted + authority)
         return held
 
 
-def make(wish: Wish, now: dt.datetime) -> tuple[Pair, bytes]:
+def make(subject: Subject, now: dt.datetime) -> tuple[Pair, bytes]:
     """A new certificate, and the authority that must be trusted for it."""
     keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(2)]
     signer, key = keys
     # Each has a name of its own: verifiers look an issuer up by its name.
     name = _name(f"fairlead-webhook-ca-{now:%Y%m%dT%H%M%S}-{x509.random_serial_number():x}"[:64])
-    authority = _sign(signer, name, signer.public_key(), name, _authority(), now, wish)
-    alternatives = x509.SubjectAlternativeName([_general_name(one) for one in wish.names])
+    authority = _sign(signer, name, signer.public_key(), name, _authority(), now, subject)
+    alternatives = x509.SubjectAlternativeName([_general_name(one) for one in subject.names])
     usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
-    subject = _name(wish.names[0][:64])
-    leaf = _sign(signer, name, key.public_key(), subject, [alternatives, usage], now, wish)
+    bearer = _name(subject.names[0][:64])
+    leaf = _sign(signer, name, key.public_key(), bearer, [alternatives, usage], now, subject)
     private = key.private_bytes(
         _PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
@@ -122,19 +122,19 @@ def _sign(
     signer: ec.EllipticCurvePrivateKey,
     issuer: x509.Name,
     public_key: ec.EllipticCurvePublicKey,
-    subject: x509.Name,
+    bearer: x509.Name,
     extensions: Sequence[x509.ExtensionType],
     now: dt.datetime,
-    wish: Wish,
+    subject: Subject,
 ) -> bytes:
     builder = (
         x509.CertificateBuilder()
-        .subject_name(subject)
+        .subject_name(bearer)
         .issuer_name(issuer)
         .public_key(public_key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - BACKDATED)
-        .not_valid_after(now + wish.life)
+        .not_valid_after(now + subject.life)
     )
     identifiers = [
         x509.SubjectKeyIdentifier.from_public_key(public_key),

@@ -1,4 +1,4 @@
-"""Certificates of our own: kept in a Secret that every replica reads, announced to API servers.
+"""Certificates of our own: kept in a Secret that every replica reads, published to API servers.
 
 The Secret is the one truth. It is changed only as it was read (by its resourceVersion), so of two
 replicas that take the same step one is told of the conflict and reads again.
@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from fairlead.kube.admission.certificates import Held, Pair, Wish
+from fairlead.kube.admission.certificates import Held, Pair, Subject
 from fairlead.kube.http.reply import UNREADABLE, Reply
 from fairlead.kube.http.transport import STRATEGIC_MERGE, Transport
 from fairlead.model.errors import FairleadError
@@ -48,10 +48,10 @@ class Places:
 class Keeper:
     """Takes the next step with the certificates, as often as it is asked."""
 
-    def __init__(self, client: Transport, places: Places, wish: Wish) -> None:
+    def __init__(self, client: Transport, places: Places, subject: Subject) -> None:
         self._client = client
         self._places = places
-        self._wish = wish
+        self._subject = subject
 
     async def turn(self, now: dt.datetime) -> Pair:
         """The certificate to show from now on. Raises KeepingError, or ApiError."""
@@ -65,11 +65,11 @@ class Keeper:
     async def _turn(self, now: dt.datetime) -> Pair:
         secret = await self._read()
         held = _held(secret)
-        announced = not held.trusted or not await self._announce(held.trusted)
-        wanted = held.advanced(now, self._wish, announced=announced)
+        published = not held.trusted or not await self._publish(held.trusted)
+        wanted = held.advanced(now, self._subject, published=published)
         if wanted != held:
             await self._write(secret, wanted)
-            await self._announce(wanted.trusted)
+            await self._publish(wanted.trusted)
         assert wanted.shown is not None
         return wanted.shown
 
@@ -86,12 +86,12 @@ class Keeper:
         body = _encode({**secret, "data": _data(held)})
         _object(await self._client.request("PUT", self._places.path, body=body), "write")
 
-    async def _announce(self, trusted: bytes) -> bool:
+    async def _publish(self, trusted: bytes) -> bool:
         """Tells API servers whom to trust; False if all of them had been told before."""
         bundle = base64.b64encode(trusted).decode()
-        return any([await self._announce_in(kind, bundle) for kind in _KINDS])
+        return any([await self._publish_in(kind, bundle) for kind in _KINDS])
 
-    async def _announce_in(self, kind: str, bundle: str) -> bool:
+    async def _publish_in(self, kind: str, bundle: str) -> bool:
         path = f"{_CONFIGURATIONS}/{kind}/{self._places.configuration}"
         reply = await self._client.request("GET", path)
         if reply.status == 404:
