@@ -9,17 +9,20 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import aiohttp
 import pytest
 
-from fairlead.apps.webhook import Care
+from fairlead.apps import run as running
+from fairlead.apps import webhook as webhooks
 from fairlead.apps.webhook.listening import listening
 from fairlead.apps.webhook.server import Limits, make_app
 from fairlead.kube.admission.certificates import Pair, Subject, make
 from fairlead.kube.admission.desk import Desk
 from fairlead.kube.admission.keeper import KeepingError
 from fairlead.kube.admission.tls import Shown
+from fairlead.model.errors import ConfigError
 from fairlead.telemetry.admission import AdmissionMetrics
 
 SUBJECT = Subject(("127.0.0.1",), dt.timedelta(hours=1))
@@ -218,7 +221,7 @@ async def test_an_expired_certificate_makes_it_unready_and_troubles_do_not() -> 
         return found
 
     metrics = AdmissionMetrics()
-    care = Care(Shown(), metrics, current, 0.01)
+    care = webhooks.Care(Shown(), metrics, current, 0.01)
     assert care.unready_because() == "there is no certificate yet"
 
     assert await care.once()
@@ -231,3 +234,17 @@ async def test_an_expired_certificate_makes_it_unready_and_troubles_do_not() -> 
         "fairlead_webhook_certificate_expiry_timestamp_seconds"
     )
     assert ends == old.ends.timestamp()
+
+
+# -- the command -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("life", ["90 days", "-1h", "1s", ""])
+def test_a_life_that_is_none_is_told_so(life: str) -> None:
+    with pytest.raises(ConfigError, match="write hours, minutes or seconds such as 2160h"):
+        webhooks.run(webhooks.Options(running.Options(), cert_lifetime=life))
+
+
+def test_a_folder_without_certificates_is_told_so_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"--cert-dir must hold tls\.crt and tls\.key"):
+        webhooks.run(webhooks.Options(running.Options(), cert_dir=tmp_path))
