@@ -9,9 +9,12 @@ import typer
 
 from contract import check_plugin
 from fairlead.apps import cli, config, health, plugin_files, profiles
+from fairlead.apps.webhook.server import make_app
 from fairlead.cluster.aspects import Aspect
+from fairlead.kube.admission.desk import Desk
 from fairlead.model.behaviour import Behaviour
 from fairlead.plugins.registry import FILTERS, SCORES, Registry
+from fairlead.telemetry.admission import AdmissionMetrics
 from fairlead.telemetry.metrics import Metrics
 
 ROOT = Path(__file__).parents[1]
@@ -112,7 +115,9 @@ def test_every_variable_is_described(variable: str) -> None:
 
 def _metrics() -> list[str]:
     counted = {
-        f.name + ("_total" if f.type == "counter" else "") for f in Metrics().registry.collect()
+        f.name + ("_total" if f.type == "counter" else "")
+        for metrics in (Metrics(), AdmissionMetrics())
+        for f in metrics.registry.collect()
     }
     looked_up = SOURCE / "apps" / "measures.py"
     gauges = in_source(r'gauge\(\s*"(\w+)"', looked_up)
@@ -179,8 +184,9 @@ def test_every_refusal_that_is_explained_exists(refusal: str) -> None:
 
 
 def test_every_route_is_described() -> None:
-    app = health.make_app(Metrics().registry, str)
-    for route in {resource.canonical for resource in app.router.resources()}:
+    desk = Desk(frozenset())
+    apps = health.make_app(Metrics().registry, str), make_app(desk, AdmissionMetrics(), str)
+    for route in {resource.canonical for app in apps for resource in app.router.resources()}:
         assert f"`{route}`" in text("operations.md")
 
 
@@ -189,6 +195,7 @@ def test_every_route_is_described() -> None:
     in_source(
         r'log\.(?:info|warning|error)\(\s*"([^"]+)"',
         *(SOURCE / "apps").glob("[rs]*.py"),
+        *(SOURCE / "apps" / "webhook").glob("*.py"),
         *(SOURCE / "kube").glob("*.py"),
     ),
 )

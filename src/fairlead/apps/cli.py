@@ -40,6 +40,7 @@ ConfigFile = Annotated[
     Path | None,
     typer.Option("--config", help="Configuration file (YAML), ours or kube-scheduler's."),
 ]
+LogLevel = Annotated[str, typer.Option(envvar="LOG_LEVEL", help="debug, info, warning or error.")]
 Output = Annotated[str, typer.Option("--output", "-o", help="text or json.")]
 
 
@@ -66,13 +67,59 @@ def run(
         int | None,
         typer.Option(min=0, max=65535, help="Port for them; 0 takes a free one (default: 8080)."),
     ] = None,
-    log_level: Annotated[
-        str, typer.Option(envvar="LOG_LEVEL", help="debug, info, warning or error.")
-    ] = "info",
+    log_level: LogLevel = "info",
 ) -> None:
     """Schedule pods until told to stop."""
     logs.set_up(log_level)
     run_scheduler(Options(kubeconfig, context, scheduler_name, profile, config, address, port))
+
+
+@app.command()
+def webhook(
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    scheduler_name: SchedulerName = None,
+    profile: ProfileName = None,
+    config: ConfigFile = None,
+    address: Annotated[str, typer.Option(help="Where to serve.")] = "0.0.0.0",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to serve on; 0 takes a free one.")
+    ] = 8443,
+    cert_dir: Annotated[
+        Path | None,
+        typer.Option(help="Folder with tls.crt and tls.key, such as cert-manager's; else our own."),
+    ] = None,
+    cert_lifetime: Annotated[
+        str, typer.Option(help="How long a certificate of our own lives.")
+    ] = "2160h",
+    namespace: Annotated[
+        str | None, typer.Option(help="Namespace of Service and Secret (default: the pod's own).")
+    ] = None,
+    service: Annotated[
+        str, typer.Option(help="Service by which the API server calls us.")
+    ] = "fairlead-webhook",
+    host: Annotated[
+        list[str] | None, typer.Option(help="Another name or address that certificates are for.")
+    ] = None,
+    cert_store: Annotated[
+        str, typer.Option(help="Secret that keeps certificates of our own.")
+    ] = "fairlead-webhook-tls",
+    configuration: Annotated[
+        str, typer.Option(help="Name of the webhook configurations whose caBundle is kept.")
+    ] = "fairlead",
+    log_level: LogLevel = "info",
+) -> None:
+    """Answer the API server's questions about new pods: put in variables, refuse nonsense."""
+    from fairlead.apps import webhook as webhooks
+
+    logs.set_up(log_level)
+    plan = Options(kubeconfig, context, scheduler_name, profile, config)
+    webhooks.run(
+        webhooks.Options(
+            plan, address, port, cert_dir, cert_lifetime, namespace, service, cert_store,
+            configuration, tuple(host or ()),
+        )
+    )  # fmt: skip
 
 
 @app.command()

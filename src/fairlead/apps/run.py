@@ -151,7 +151,7 @@ async def _run(options: Options, prepared: Plan) -> None:
             health=f"http://{prepared.address}:{port}",
         )
         try:
-            await _until_signalled(scheduler.run())
+            await until_signalled(scheduler.run())
         finally:
             await runner.cleanup()
     finally:
@@ -159,7 +159,7 @@ async def _run(options: Options, prepared: Plan) -> None:
     log.info("stopped")
 
 
-async def _until_signalled(work: Coroutine[Any, Any, None]) -> None:
+async def until_signalled(work: Coroutine[Any, Any, None]) -> None:
     task = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -1,0 +1,172 @@
+"""`fairlead webhook`: answers the API server's questions about new pods, until told to stop."""
+
+import asyncio
+import datetime as dt
+import gc
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+from aiohttp import web
+
+from fairlead import __version__
+from fairlead.apps import run as running
+from fairlead.apps.kube_scheduler.validation import seconds
+from fairlead.apps.webhook.listening import listening
+from fairlead.apps.webhook.server import Limits, make_app
+from fairlead.kube.access.kubeconfig import load_access
+from fairlead.kube.admission.certificates import Pair, Subject
+from fairlead.kube.admission.desk import Desk
+from fairlead.kube.admission.keeper import Keeper, Places
+from fairlead.kube.admission.tls import Shown, read_pair
+from fairlead.kube.http.client import Client
+from fairlead.model.errors import ConfigError, FairleadError
+from fairlead.telemetry.admission import AdmissionMetrics
+
+log = structlog.get_logger(__name__)
+
+_SHORTEST_LIFE_S = 5.0
+#: How often certificates are looked after, whatever their life.
+_LONGEST_PAUSE_S = 10.0
+_FILES_PAUSE_S = 5.0
+_RETRY_S = 2.0
+_NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line said about the webhook alone; `plan` is for whom and for what."""
+
+    plan: running.Options
+    address: str = "0.0.0.0"
+    port: int = 8443
+    cert_dir: Path | None = None
+    cert_lifetime: str = "2160h"
+    namespace: str | None = None
+    service: str = "fairlead-webhook"
+    cert_store: str = "fairlead-webhook-tls"
+    configuration: str = "fairlead"
+    host: tuple[str, ...] = ()
+
+
+def run(options: Options) -> None:
+    """Serves until SIGINT or SIGTERM, then ends what is under way and stops."""
+    life_s = seconds(options.cert_lifetime)
+    if life_s is None or life_s < _SHORTEST_LIFE_S:
+        raise ConfigError(
+            f"--cert-lifetime is {options.cert_lifetime!r}; write hours, minutes or seconds such "
+            f"as 2160h, at least {_SHORTEST_LIFE_S:g}s"
+        )
+    schedulers = frozenset(running.plan(options.plan).profiles)
+    # What is here now stays: it need not be looked through for garbage between two answers.
+    gc.freeze()
+    running.run_in_fast_loop(lambda: _run(options, schedulers, dt.timedelta(seconds=life_s)))
+
+
+async def _run(options: Options, schedulers: frozenset[str], life: dt.timedelta) -> None:
+    shown, metrics = Shown(), AdmissionMetrics()
+    client: Client | None = None
+    if options.cert_dir is None:
+        access = load_access(options.plan.kubeconfig, options.plan.context)
+        client = Client(access, user_agent=f"fairlead-webhook/{__version__}")
+        keeper = Keeper(client, _places(options), Subject(_names(options), life))
+        pause_s = min(life.total_seconds() / 40, _LONGEST_PAUSE_S)
+        care = Care(shown, metrics, lambda: keeper.turn(dt.datetime.now(dt.UTC)), pause_s)
+    else:
+        folder = options.cert_dir
+        read_pair(folder)  # what is wrong from the start is said at once
+        care = Care(shown, metrics, lambda: asyncio.to_thread(read_pair, folder), _FILES_PAUSE_S)
+    limits = Limits()
+    app = make_app(Desk(schedulers), metrics, care.unready_because, limits)
+    try:
+        await running.until_signalled(_serve(options, schedulers, app, care, limits))
+    finally:
+        if client is not None:
+            await client.close()
+    log.info("stopped")
+
+
+async def _serve(
+    options: Options,
+    schedulers: frozenset[str],
+    app: web.Application,
+    care: "Care",
+    limits: Limits,
+) -> None:
+    while not await care.once():
+        await asyncio.sleep(_RETRY_S)
+    async with listening(app, care.shown.context, options.address, options.port, limits) as port:
+        log.info(
+            "started",
+            version=__version__,
+            schedulers=sorted(schedulers),
+            health=f"https://{options.address}:{port}",
+        )
+        await care.on()
+
+
+class Care:
+    """Keeps the certificate that is shown current."""
+
+    def __init__(
+        self,
+        shown: Shown,
+        metrics: AdmissionMetrics,
+        current: Callable[[], Awaitable[Pair]],
+        pause_s: float,
+    ) -> None:
+        self.shown = shown
+        self._metrics = metrics
+        self._current = current
+        self._pause_s = pause_s
+
+    async def on(self) -> None:
+        while True:
+            await asyncio.sleep(self._pause_s)
+            await self.once()
+
+    async def once(self) -> bool:
+        """Takes up what is current; False if that did not work this time."""
+        try:
+            changed = self.shown.show(await self._current())
+        except FairleadError as error:
+            self._metrics.certificate_troubles.inc()
+            log.warning("certificates cannot be kept current; trying on", error=str(error))
+            return False
+        ends = self.shown.ends
+        if changed and ends is not None:
+            self._metrics.certificates_shown.inc()
+            self._metrics.certificate_ends.set(ends.timestamp())
+            log.info("certificate shown", until=ends.isoformat())
+        return True
+
+    def unready_because(self) -> str:
+        """A sentence while no API server could trust us; empty if one can."""
+        ends = self.shown.ends
+        if ends is None:
+            return "there is no certificate yet"
+        if ends <= dt.datetime.now(dt.UTC):
+            return (
+                f"the certificate expired at {ends.isoformat()}; the log says why it is not renewed"
+            )
+        return ""
+
+
+def _places(options: Options) -> Places:
+    return Places(_namespace(options), options.cert_store, options.configuration)
+
+
+def _names(options: Options) -> tuple[str, ...]:
+    """As API servers call us: by the Service, or as the URL of the configuration says."""
+    service = f"{options.service}.{_namespace(options)}.svc"
+    return (service, f"{service}.cluster.local", *options.host)
+
+
+def _namespace(options: Options) -> str:
+    if options.namespace:
+        return options.namespace
+    try:
+        return _NAMESPACE_FILE.read_text().strip()
+    except OSError:
+        return "fairlead-system"

@@ -1,0 +1,85 @@
+"""The socket: TLS, and an end for connections that never get to the point."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+
+from fairlead.apps.webhook.server import Limits
+from fairlead.model.errors import ConfigError
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+#: Requests under way when we are told to stop.
+_GRACE_S = 3.0
+#: Longer than API servers keep an idle connection: they must not meet one that is closing.
+_IDLE_S = 120.0
+#: How long the rest of a body that was refused is listened to, so that the refusal is read.
+_REST_S = 1.0
+
+
+@asynccontextmanager
+async def listening(
+    app: web.Application, context: ssl.SSLContext, address: str, port: int, limits: Limits
+) -> AsyncIterator[int]:
+    """Serves inside the block; gives the port, chosen if 0 was asked for."""
+    guard = Guard(limits.head_s)
+    app.middlewares.append(guard.seen)
+    # A body that unpacks itself could be any length.
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        auto_decompress=False,
+        keepalive_timeout=_IDLE_S,
+        lingering_time=_REST_S,
+        shutdown_timeout=_GRACE_S,
+    )
+    await runner.setup()
+    assert runner.server is not None
+    try:
+        server = await asyncio.get_running_loop().create_server(
+            guard.watched(runner.server), address, port, ssl=context,
+            ssl_handshake_timeout=limits.head_s, backlog=512,
+        )  # fmt: skip
+    except OSError as error:
+        await runner.cleanup()
+        raise ConfigError(
+            f"cannot serve on {address}:{port}: {error.strerror or error}; "
+            "choose another --port (0 takes any free one) or --address"
+        ) from error
+    try:
+        yield int(server.sockets[0].getsockname()[1])
+    finally:
+        server.close()
+        await runner.cleanup()
+
+
+class Guard:
+    """Hangs up on who connects and then sends no whole head, for which aiohttp would wait."""
+
+    def __init__(self, head_s: float) -> None:
+        self._head_s = head_s
+        self._silent: dict[web.RequestHandler, asyncio.TimerHandle] = {}
+
+    @web.middleware
+    async def seen(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        self._leave(request.protocol)
+        return await handler(request)
+
+    def watched(self, make: Callable[[], web.RequestHandler]) -> Callable[[], web.RequestHandler]:
+        def made() -> web.RequestHandler:
+            protocol, loop = make(), asyncio.get_running_loop()
+            self._silent[protocol] = loop.call_later(self._head_s, self._hang_up, protocol)
+            return protocol
+
+        return made
+
+    def _hang_up(self, protocol: web.RequestHandler) -> None:
+        self._leave(protocol)
+        protocol.force_close()
+
+    def _leave(self, protocol: web.RequestHandler) -> None:
+        timer = self._silent.pop(protocol, None)
+        if timer is not None:
+            timer.cancel()

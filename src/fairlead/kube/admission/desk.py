@@ -1,0 +1,82 @@
+"""The two questions that the API server asks about a new pod, answered."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from fairlead.kube.admission import injection, review
+from fairlead.kube.admission.literals import literal_for
+from fairlead.kube.admission.review import BadReview, Review
+from fairlead.kube.admission.validation import problem_with
+from fairlead.kube.codec import decode_pod
+from fairlead.kube.http.reply import UNREADABLE
+from fairlead.model.errors import FairleadError
+from fairlead.model.pods import Pod
+
+
+class _Spec(msgspec.Struct, rename="camel", gc=False):
+    scheduler_name: str = ""
+
+
+class _Pod(msgspec.Struct, gc=False):
+    spec: _Spec
+
+
+_pods = msgspec.json.Decoder(_Pod)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What to send back, and one word for the metrics."""
+
+    body: bytes
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Answers for pods that name one of these schedulers; everybody else passes untouched.
+
+    Raises BadReview when there is nothing that could be answered.
+    """
+
+    schedulers: frozenset[str]
+    literal: Callable[[Pod], str | None] = literal_for
+
+    def mutate(self, body: bytes) -> Answer:
+        asked = review.read_review(body)
+        pod = self._ours(asked)
+        if pod is None:
+            return Answer(review.allow(asked), "untouched")
+        # A pod that makes no sense is refused by the other question, in its own words.
+        literal = None if pod.problem else self.literal(pod)
+        try:
+            steps = injection.patch(asked.object, literal)
+        except UNREADABLE as error:
+            raise _no_pod(error) from error
+        return Answer(review.allow(asked, steps), "injected" if steps else "untouched")
+
+    def validate(self, body: bytes) -> Answer:
+        asked = review.read_review(body)
+        pod = self._ours(asked)
+        if pod is None:
+            return Answer(review.allow(asked), "untouched")
+        problem = problem_with(pod)
+        if problem:
+            return Answer(review.refuse(asked, problem), "refused")
+        return Answer(review.allow(asked), "allowed")
+
+    def _ours(self, asked: Review) -> Pod | None:
+        if not asked.creates_pod:
+            return None
+        try:
+            if _pods.decode(asked.object).spec.scheduler_name not in self.schedulers:
+                return None
+            return decode_pod(asked.object)
+        except (*UNREADABLE, FairleadError) as error:
+            raise _no_pod(error) from error
+
+
+def _no_pod(error: Exception) -> BadReview:
+    return BadReview(f"the object of the AdmissionReview is no pod: {error}")

@@ -1,0 +1,129 @@
+"""Which variables every container of a pod gets, as the steps that put them in.
+
+`CUDA_VISIBLE_DEVICES` names the cards. They are chosen later, so it refers to the annotation that
+is written with the bind; kubelet looks it up when the container starts. Until then, and for a pod
+without cards, it is empty, which hides every card.
+
+What the author of the pod wrote under that name is replaced, however it was written: nothing that
+a user writes grants a card. `deploy/policies/inject.yaml` says the same in CEL, and a test holds
+the two together.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+from msgspec import Raw
+
+from fairlead.kube.admission.literals import MAP
+from fairlead.kube.admission.review import Operation
+from fairlead.kube.dialects.ours import MEMORY, SHARE, VISIBLE
+
+CUDA, RUNTIME = "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"
+#: Values of the second that show no card to anybody.
+HARMLESS = ("", "none", "void")
+
+
+class _FieldRef(msgspec.Struct, rename="camel", omit_defaults=True):
+    api_version: str = ""
+    field_path: str = ""
+
+
+class _Source(msgspec.Struct, rename="camel", omit_defaults=True):
+    field_ref: _FieldRef | None = None
+
+
+class Variable(msgspec.Struct, rename="camel", omit_defaults=True):
+    name: str = ""
+    value: str = ""
+    value_from: _Source | None = None
+
+
+class _Container(msgspec.Struct, gc=False):
+    env: list[Variable] | None = None
+
+
+class _Spec(msgspec.Struct, rename="camel", gc=False):
+    containers: list[_Container] | None = None
+    init_containers: list[_Container] | None = None
+
+
+class _Meta(msgspec.Struct, gc=False):
+    annotations: dict[str, str] | None = None
+
+
+class _Pod(msgspec.Struct, gc=False):
+    spec: _Spec
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+
+
+_pods = msgspec.json.Decoder(_Pod)
+_encode = msgspec.json.Encoder().encode
+# The version is said, or the API server would add it and we would not know our own work again.
+_CHOSEN_LATER = _Source(_FieldRef("v1", f"metadata.annotations['{VISIBLE}']"))
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The variables of every container, and whether another one may stay."""
+
+    variables: tuple[Variable, ...]
+    #: The author says himself which cards the container runtime shows.
+    keeps_runtime: bool
+
+    def forbids(self, found: Variable) -> bool:
+        """Whether it would have the container runtime show cards that nobody granted."""
+        harmless = found.value_from is None and found.value in HARMLESS
+        return found.name == RUNTIME and not self.keeps_runtime and not harmless
+
+
+def patch(pod: bytes, literal: str | None = None) -> list[Operation]:
+    """The steps that bring the variables into every container; none if they are there.
+
+    With `literal` the cards are known already. Raises msgspec.MsgspecError if it is no pod.
+    """
+    found = _pods.decode(pod)
+    wanted = _wanted(found.metadata.annotations or {}, literal)
+    spec = found.spec
+    return [
+        step
+        for field, containers in (
+            ("initContainers", spec.init_containers),
+            ("containers", spec.containers),
+        )
+        for number, container in enumerate(containers or ())
+        for step in _steps(f"/spec/{field}/{number}/env", container.env or (), wanted)
+    ]
+
+
+def _wanted(annotations: dict[str, str], literal: str | None) -> Wanted:
+    if literal is not None:
+        return Wanted((Variable(CUDA, literal),), keeps_runtime=True)
+    names = [CUDA]
+    if SHARE in annotations or MEMORY in annotations:
+        # No device plugin is called for a share, so nobody else tells the container runtime.
+        names.append(RUNTIME)
+    variables = tuple(Variable(name, value_from=_CHOSEN_LATER) for name in names)
+    return Wanted(variables, keeps_runtime=MAP in annotations)
+
+
+def _steps(path: str, env: Sequence[Variable], wanted: Wanted) -> Iterator[Operation]:
+    """Those in place first, then those taken out from the end, then those that are missing."""
+    missing = {variable.name: variable for variable in wanted.variables}
+    surplus = []
+    for place, found in enumerate(env):
+        if found.name not in (CUDA, RUNTIME):
+            continue
+        variable = missing.pop(found.name, None)
+        if variable is None:
+            ours = any(found.name == one.name for one in wanted.variables)
+            surplus += [place] if ours or wanted.forbids(found) else []
+        elif found != variable:
+            yield Operation("replace", f"{path}/{place}", Raw(_encode(variable)))
+    for place in reversed(surplus):
+        yield Operation("remove", f"{path}/{place}")
+    if missing and not env:
+        yield Operation("add", path, Raw(_encode(list(missing.values()))))
+        return
+    for variable in missing.values():
+        yield Operation("add", f"{path}/-", Raw(_encode(variable)))

@@ -1,0 +1,117 @@
+"""AdmissionReview, version v1: the API server's question about one object, and our answer."""
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+from msgspec import Raw
+
+from fairlead.kube.http.reply import UNREADABLE
+from fairlead.model.errors import FairleadError
+
+VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
+_SHOWN_CHARS = 120
+
+
+class BadReview(FairleadError):
+    """What was sent is no question that could be answered."""
+
+
+class Operation(msgspec.Struct, omit_defaults=True):
+    """One step of a JSON patch (RFC 6902)."""
+
+    op: str
+    path: str
+    value: Raw = Raw()
+
+
+class _Kind(msgspec.Struct, gc=False):
+    group: str = ""
+    kind: str = ""
+
+
+class _Request(msgspec.Struct, rename="camel", gc=False):
+    uid: str = ""
+    kind: _Kind = msgspec.field(default_factory=_Kind)
+    sub_resource: str = ""
+    operation: str = ""
+    object: Raw = Raw()
+
+
+class _Question(msgspec.Struct, rename="camel", gc=False):
+    api_version: str = ""
+    kind: str = ""
+    request: _Request | None = None
+
+
+class _Status(msgspec.Struct):
+    message: str
+    code: int = 422
+    reason: str = "Invalid"
+
+
+class _Response(msgspec.Struct, rename="camel", omit_defaults=True):
+    uid: str
+    # It has no default, so that it is said even when it is false.
+    allowed: bool
+    status: _Status | None = None
+    patch_type: str = ""
+    patch: str = ""
+
+
+class _Answer(msgspec.Struct, rename="camel"):
+    response: _Response
+    api_version: str = VERSION
+    kind: str = KIND
+
+
+_questions = msgspec.json.Decoder(_Question)
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """A question about one object."""
+
+    uid: str
+    object: bytes
+    #: Whether it is about a pod that is being created, which is all that we have a say in.
+    creates_pod: bool
+
+
+def read_review(body: bytes) -> Review:
+    """Raises BadReview with one sentence for whoever configured the sender."""
+    try:
+        asked = _questions.decode(body)
+    except UNREADABLE as error:
+        raise BadReview(f"the body is no AdmissionReview: {str(error)[:_SHOWN_CHARS]}") from error
+    if asked.kind != KIND or asked.api_version != VERSION:
+        said = f"{asked.kind or 'no kind'} of {asked.api_version or 'no apiVersion'}"
+        raise BadReview(
+            f"the body is {said[:_SHOWN_CHARS]!r}; send an {KIND} of {VERSION} "
+            "(admissionReviewVersions: [v1])"
+        )
+    request = asked.request
+    if request is None or not request.uid:
+        raise BadReview("the AdmissionReview has no request with a uid; there is nothing to answer")
+    return Review(request.uid, bytes(request.object), _creates_pod(request))
+
+
+def _creates_pod(request: _Request) -> bool:
+    about_pod = (request.kind.group, request.kind.kind, request.sub_resource) == ("", "Pod", "")
+    given = bytes(request.object) not in (b"", b"null")
+    return about_pod and request.operation == "CREATE" and given
+
+
+def allow(review: Review, patch: Sequence[Operation] = ()) -> bytes:
+    """Yes; with a patch if there is something to put in."""
+    if not patch:
+        return _encode(_Answer(_Response(review.uid, allowed=True)))
+    coded = base64.b64encode(_encode(patch)).decode()
+    return _encode(_Answer(_Response(review.uid, True, None, "JSONPatch", coded)))
+
+
+def refuse(review: Review, sentence: str) -> bytes:
+    """No, and why; the API server shows the sentence to whoever creates the pod."""
+    return _encode(_Answer(_Response(review.uid, False, _Status(sentence))))

@@ -1,0 +1,22 @@
+"""Which pods are refused when they are created: those that could never be placed as written."""
+
+from collections.abc import Mapping
+
+from fairlead.kube.dialects.ours import ASSIGNMENT, PREFIX, VISIBLE
+from fairlead.model.pods import Pod
+
+#: Which cards a pod has, and who says so: written with the bind, and by nobody else.
+ANSWERS = (VISIBLE, ASSIGNMENT, PREFIX + "epoch")
+
+
+def problem_with(pod: Pod) -> str:
+    """One sentence for the author of a pod that is being created; empty if it is in order.
+
+    What the scheduler cannot understand is refused in the scheduler's own words.
+    """
+    return pod.problem or _forged(pod.annotations)
+
+
+def _forged(annotations: Mapping[str, str]) -> str:
+    found = next((key for key in ANSWERS if key in annotations), "")
+    return f"annotation {found} says which GPUs a pod got; leave it out" if found else ""

@@ -1,0 +1,139 @@
+"""deploy/policies/inject.yaml gives every pod what the webhook gives it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fairlead.sim.controlplane import ControlPlane
+from fairleads import eventually
+from test_assignments_policy import policy_objects
+from webhooks import ROOT, configured, environment, free_port, pod, selecting, webhook
+
+POLICY = ROOT / "deploy" / "policies" / "inject.yaml"
+BY_WEBHOOK, BY_POLICY, BY_BOTH, BY_NOBODY = "by-webhook", "by-policy", "by-both", "by-nobody"
+LATER = {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.annotations['fairlead.dev/gpus']"}}
+
+Json = dict[str, Any]
+
+
+def tried(plane: ControlPlane, namespace: str, body: Json) -> Json:
+    path = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
+    status, answer = plane.api("POST", path, body)
+    assert status == 201, answer
+    return answer
+
+
+@pytest.fixture(scope="module")
+def injecting(real_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """One namespace for each way of injecting, and one for both at once."""
+    plane, port = real_plane, free_port()
+    namespaces = (BY_WEBHOOK, BY_POLICY, BY_BOTH, BY_NOBODY)
+    for name in namespaces:
+        plane.api("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    for path, body in policy_objects(POLICY):
+        if body["kind"].endswith("Binding"):
+            selector = selecting((BY_POLICY, BY_BOTH))
+            body["spec"]["matchResources"] = {"namespaceSelector": selector}
+        status, answer = plane.api("POST", path, body)
+        assert status == 201, answer
+    try:
+        with configured(plane, port, BY_WEBHOOK, BY_BOTH), webhook(plane, port):
+            for name in namespaces[:3]:
+                eventually(lambda name=name: _injects(plane, name), what=f"injection {name}")
+            yield plane
+    finally:
+        for path, body in policy_objects(POLICY):
+            plane.api("DELETE", f"{path}/{body['metadata']['name']}")
+        for name in namespaces:
+            plane.delete_namespace(name)
+
+
+def _injects(plane: ControlPlane, namespace: str) -> bool:
+    path = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
+    status, answer = plane.api("POST", path, pod("probe"))
+    return status == 201 and environment(answer) != [[]]
+
+
+values = st.sampled_from(["", "0", "0,1", "all", "none", "void", "GPU-1"])
+sources = st.sampled_from([
+    LATER,
+    {"fieldRef": {"fieldPath": "metadata.annotations['fairlead.dev/gpus']"}},
+    {"fieldRef": {"fieldPath": "metadata.annotations['mine']"}},
+    {"configMapKeyRef": {"name": "cards", "key": "all"}},
+    {"secretKeyRef": {"name": "cards", "key": "all", "optional": True}},
+    {"resourceFieldRef": {"resource": "limits.cpu"}},
+])  # fmt: skip
+names = st.sampled_from(
+    ["CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "A", "cuda_visible_devices"]
+)
+variables = st.one_of(
+    st.builds(lambda name: {"name": name}, names),
+    st.builds(lambda name, value: {"name": name, "value": value}, names, values),
+    st.builds(lambda name, source: {"name": name, "valueFrom": source}, names, sources),
+)
+
+
+@st.composite
+def containers(draw: st.DrawFn, least: int, prefix: str) -> list[Json]:
+    found = []
+    for number in range(draw(st.integers(least, 3))):
+        one: Json = {"name": f"{prefix}{number}", "image": "x"}
+        if draw(st.booleans()):
+            one["env"] = draw(st.lists(variables, max_size=6))
+        if draw(st.booleans()):
+            one["envFrom"] = [{"configMapRef": {"name": "cards"}}]
+        found.append(one)
+    return found
+
+
+@st.composite
+def pods(draw: st.DrawFn) -> Json:
+    words = {
+        "fairlead.dev/gpu-share": "0.5",
+        "fairlead.dev/gpu-memory": "4Gi",
+        "gpu-scheduling-map": "0=node1:0",
+        "note": "x",
+    }
+    chosen = draw(st.sets(st.sampled_from(sorted(words))))
+    named = draw(st.sampled_from(["", "some", "some-0"]))
+    scheduler = draw(st.sampled_from(["gpu-scheduler", "toyscheduler", "default-scheduler"]))
+    body = pod(named, scheduler=scheduler, annotations={key: words[key] for key in chosen})
+    body["spec"] |= {
+        "containers": draw(containers(1, "c")),
+        "initContainers": draw(containers(0, "i")),
+    }
+    return body
+
+
+@settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(body=pods())
+def test_both_give_the_same_pod(injecting: ControlPlane, body: Json) -> None:
+    by_webhook = tried(injecting, BY_WEBHOOK, body)["spec"]
+
+    assert tried(injecting, BY_POLICY, body)["spec"] == by_webhook
+    # Each is asked again after the other has changed something: nothing is put in twice.
+    assert tried(injecting, BY_BOTH, body)["spec"] == by_webhook
+
+    untouched = tried(injecting, BY_NOBODY, body)["spec"]
+    if body["spec"]["schedulerName"] == "default-scheduler":
+        assert by_webhook == untouched
+        return
+    for before, after in zip(
+        environment({"spec": untouched}), environment({"spec": by_webhook}), strict=True
+    ):
+        ours = [one for one in after if one["name"] == "CUDA_VISIBLE_DEVICES"]
+        assert ours == [{"name": "CUDA_VISIBLE_DEVICES", "valueFrom": LATER}]
+        others = [one for one in after if not one["name"].endswith("A_VISIBLE_DEVICES")]
+        assert others == [one for one in before if not one["name"].endswith("A_VISIBLE_DEVICES")]
+        granting = [one for one in after if one["name"] == "NVIDIA_VISIBLE_DEVICES"]
+        if "gpu-scheduling-map" not in body["metadata"]["annotations"]:
+            assert all(
+                one.get("valueFrom", LATER) == LATER
+                and one.get("value", "") in ("", "none", "void")
+                for one in granting
+            )

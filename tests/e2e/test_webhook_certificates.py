@@ -1,0 +1,154 @@
+"""Certificates come, change and go without one failed request, on a real API server."""
+
+import base64
+import datetime as dt
+import itertools
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+
+from fairlead.kube.admission.certificates import Subject, make
+from fairlead.sim.controlplane import ControlPlane
+from fairleads import eventually
+from test_webhook import TRIED, asks
+from webhooks import CONFIGURATIONS, SECRET, configured, environment, free_port, pod, webhook
+
+LIFE = "9s"
+
+
+def bundle(plane: ControlPlane, path: str = CONFIGURATIONS[0]) -> bytes:
+    _, found = plane.api("GET", path)
+    return base64.b64decode(found["webhooks"][0]["clientConfig"].get("caBundle", ""))
+
+
+def authorities(pem: bytes) -> set[int]:
+    return {one.serial_number for one in x509.load_pem_x509_certificates(pem)}
+
+
+def shown(port: int) -> int:
+    pem = ssl.get_server_certificate(("127.0.0.1", port))
+    return x509.load_pem_x509_certificate(pem.encode()).serial_number
+
+
+@contextmanager
+def creating(plane: ControlPlane) -> Iterator[list[Any]]:
+    """Pods are created all the time; gives the answers that were not as they should be."""
+    failed: list[Any] = []
+    done = threading.Event()
+
+    def create() -> None:
+        with plane.connect() as client:
+            while not done.wait(0.01):
+                status, answer = client.api("POST", TRIED, pod("steady"))
+                if status != 201 or environment(answer) == [[]]:
+                    failed.append(answer)
+
+    threads = [threading.Thread(target=create) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield failed
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_they_rotate_without_one_failed_request(control_plane: ControlPlane) -> None:
+    ports = free_port(), free_port()
+    seen: tuple[set[int], ...] = (set(), set())
+    bundles: list[frozenset[int]] = []
+
+    def rotated() -> bool:
+        for port, serials in zip(ports, seen, strict=True):
+            serials.add(shown(port))
+        trusted = frozenset(authorities(bundle(control_plane)))
+        bundles.extend([trusted] if trusted not in bundles else [])
+        return len(seen[0]) >= 4 and len(seen[1]) >= 4
+
+    life = ("--cert-lifetime", LIFE)
+    with (
+        configured(control_plane, ports[0]),
+        webhook(control_plane, ports[0], *life) as first,
+        webhook(control_plane, ports[1], *life) as second,
+    ):
+        asks(control_plane)
+        with creating(control_plane) as failed:
+            eventually(rotated, timeout_s=60, what="both replicas showed four certificates")
+        assert not failed
+        # Two replicas, one truth; and who is trusted overlaps from one to the next.
+        assert seen[0] & seen[1]
+        assert all(before & after for before, after in itertools.pairwise(bundles))
+        assert bundle(control_plane, CONFIGURATIONS[1]) == bundle(control_plane)
+        for running in (first, second):
+            assert not [one for one in running.records if one["level"] != "info"]
+            assert running.get("/readyz") == (200, "ok")
+
+
+def test_a_spoilt_secret_and_a_spoilt_bundle_are_mended(control_plane: ControlPlane) -> None:
+    port = free_port()
+    with configured(control_plane, port), webhook(control_plane, port, "--cert-lifetime", "20s"):
+        asks(control_plane)
+        junk = base64.b64encode(b"junk").decode()
+        spoilt = {"data": {"tls.crt": junk, "next.key": junk, "ca.crt": junk}}
+        merge = "application/merge-patch+json"
+        assert control_plane.api("PATCH", SECRET, spoilt, content_type=merge)[0] == 200
+        eventually(lambda: b"junk" not in _kept(control_plane), what="the Secret is mended")
+        asks(control_plane)
+
+        hooks = [{"name": "inject.fairlead.dev", "clientConfig": {"caBundle": ""}}]
+        strategic = "application/strategic-merge-patch+json"
+        status, answer = control_plane.api(
+            "PATCH", CONFIGURATIONS[0], {"webhooks": hooks}, content_type=strategic
+        )
+        assert status == 200, answer
+        asks(control_plane)
+
+
+def _kept(plane: ControlPlane) -> bytes:
+    data = plane.api("GET", SECRET)[1]["data"]
+    return b"".join(base64.b64decode(value) for value in data.values())
+
+
+def test_after_a_restart_the_same_certificate_is_shown(control_plane: ControlPlane) -> None:
+    port = free_port()
+    with configured(control_plane, port):
+        with webhook(control_plane, port):
+            before = shown(port)
+        with webhook(control_plane, port):
+            assert shown(port) == before
+
+
+def test_files_of_others_are_taken_up_when_they_change(
+    control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    port = free_port()
+    subject = Subject(("127.0.0.1",), dt.timedelta(hours=1))
+
+    def renew() -> bytes:
+        pair, authority = make(subject, dt.datetime.now(dt.UTC))
+        (tmp_path / "tls.crt").write_bytes(pair.certificate)
+        (tmp_path / "tls.key").write_bytes(pair.key)
+        return authority
+
+    renew()
+    with (
+        configured(control_plane, port),
+        webhook(control_plane, port, "--cert-dir", str(tmp_path)) as running,
+    ):
+        before = shown(port)
+        (tmp_path / "tls.key").write_bytes(b"half")
+        eventually(lambda: any(one["level"] == "warning" for one in running.records))
+        assert shown(port) == before, "a torn file changes nothing"
+
+        authority = renew()
+        eventually(lambda: shown(port) != before, what="the new files are shown")
+        context = ssl.create_default_context(cadata=authority.decode())
+        with socket.create_connection(("127.0.0.1", port)) as plain:
+            context.wrap_socket(plain, server_hostname="127.0.0.1").close()

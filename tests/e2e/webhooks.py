@@ -1,0 +1,155 @@
+"""`fairlead webhook` as a process, and a real API server that asks it."""
+
+import json
+import os
+import socket
+import ssl
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fairlead.sim.controlplane import ControlPlane, service_account
+from fairleads import FAIRLEAD, eventually
+
+ROOT = Path(__file__).parents[2]
+WEBHOOK = ROOT / "deploy" / "webhook.yaml"
+NAMESPACE = "fairlead-system"
+IDENTITY = service_account(NAMESPACE, "fairlead-webhook")
+#: What the configurations of the webhook need, and its pods do not.
+_KINDS = {
+    "ServiceAccount": f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts",
+    "Secret": f"/api/v1/namespaces/{NAMESPACE}/secrets",
+    "Role": f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/roles",
+    "RoleBinding": f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/rolebindings",
+    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "MutatingWebhookConfiguration": (
+        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+    ),
+    "ValidatingWebhookConfiguration": (
+        "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    ),
+}
+SECRET = f"{_KINDS['Secret']}/fairlead-webhook-tls"
+CONFIGURATIONS = [f"{_KINDS[kind]}/fairlead" for kind in _KINDS if kind.endswith("Configuration")]
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def selecting(namespaces: Sequence[str]) -> dict[str, Any]:
+    """A selector of namespaces by name; of all if none is named."""
+    wanted = {
+        "key": "kubernetes.io/metadata.name", "operator": "In", "values": list(namespaces),
+    }  # fmt: skip
+    return {"matchExpressions": [wanted]} if namespaces else {}
+
+
+@contextmanager
+def configured(plane: ControlPlane, port: int, *namespaces: str) -> Iterator[None]:
+    """deploy/webhook.yaml without its pods: the API server asks on this port of the machine.
+
+    About pods in these namespaces only, if any are named.
+    """
+    plane.api("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    made = []
+    try:
+        for found in yaml.safe_load_all(WEBHOOK.read_text()):
+            if found["kind"] not in _KINDS:
+                continue
+            for hook in found.get("webhooks", ()):
+                route = hook["clientConfig"].pop("service")["path"]
+                hook["clientConfig"]["url"] = f"https://127.0.0.1:{port}{route}"
+                hook["namespaceSelector"] = selecting(namespaces)
+            status, answer = plane.api("POST", _KINDS[found["kind"]], found)
+            assert status in (201, 409), answer
+            made.append(f"{_KINDS[found['kind']]}/{found['metadata']['name']}")
+        yield
+    finally:
+        for path in reversed(made):
+            plane.api("DELETE", path)
+        plane.delete_namespace(NAMESPACE)
+
+
+class Webhook:
+    """A `fairlead webhook` under way."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path, port: int) -> None:
+        self.process = process
+        self.log = log
+        self.port = port
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.log.read_text().splitlines() if line[:1] == "{"]
+
+    def get(self, path: str) -> tuple[int, str]:
+        nobody = ssl.create_default_context()
+        nobody.check_hostname, nobody.verify_mode = False, ssl.CERT_NONE
+        url = f"https://127.0.0.1:{self.port}{path}"
+        try:
+            with urllib.request.urlopen(url, timeout=5, context=nobody) as reply:
+                return reply.status, reply.read().decode()
+        except urllib.error.HTTPError as refused:
+            return refused.code, refused.read().decode()
+
+
+@contextmanager
+def webhook(
+    plane: ControlPlane, port: int, *options: str, env: Mapping[str, str] | None = None
+) -> Iterator[Webhook]:
+    """Runs, with the rights of its ServiceAccount, until the block ends; then must stop cleanly."""
+    log = plane.logs / f"webhook-{time.monotonic_ns()}.log"
+    access = plane.kubeconfig_for(IDENTITY)
+    command = [
+        str(FAIRLEAD), "webhook", "--kubeconfig", str(access), "--address", "127.0.0.1",
+        "--port", str(port), "--host", "127.0.0.1", "--namespace", NAMESPACE, *options,
+    ]  # fmt: skip
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            command, stderr=out, stdout=out, env={**os.environ, **(env or {})}
+        )
+    running = Webhook(process, log, port)
+    try:
+        eventually(
+            lambda: process.poll() is not None or '"started"' in log.read_text(),
+            what="the webhook started",
+        )
+        assert process.poll() is None, log.read_text()[-2000:]
+        yield running
+    finally:
+        process.terminate()
+        status = process.wait(10)
+    assert status == 0, f"fairlead webhook ended with {status}: {log.read_text()[-2000:]}"
+
+
+def pod(
+    name: str = "",
+    *,
+    scheduler: str = "gpu-scheduler",
+    annotations: Mapping[str, str] | None = None,
+    env: list[dict[str, Any]] | None = None,
+    **spec: Any,
+) -> dict[str, Any]:
+    container = {"name": "main", "image": "x", **({} if env is None else {"env": env})}
+    named = {"name": name} if name else {"generateName": "some-"}
+    return {
+        "metadata": {**named, "annotations": dict(annotations or {})},
+        "spec": {"schedulerName": scheduler, "containers": [container], **spec},
+    }
+
+
+def environment(found: dict[str, Any]) -> list[list[dict[str, Any]]]:
+    """The variables of every container, init containers first."""
+    spec = found["spec"]
+    return [one.get("env", []) for one in (*spec.get("initContainers", ()), *spec["containers"])]

@@ -1,0 +1,280 @@
+"""Reviews of new pods: what is put in, what is refused, and what cannot be answered."""
+
+import base64
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.kube.admission import injection
+from fairlead.kube.admission.desk import Desk
+from fairlead.kube.admission.review import BadReview
+
+Json = dict[str, Any]
+LATER = {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.annotations['fairlead.dev/gpus']"}}
+CUDA, RUNTIME = "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"
+DESK = Desk(frozenset({"gpu-scheduler"}))
+
+
+def a_pod(*envs: list[Json] | None, init: int = 0, **annotations: str) -> Json:
+    """One container for each list of variables; the first `init` of them are init containers."""
+    made = [
+        {"name": f"c{n}", "image": "x", **({} if env is None else {"env": env})}
+        for n, env in enumerate(envs)
+    ]
+    said = {key.replace("__", "/").replace("_", "-"): text for key, text in annotations.items()}
+    return {
+        "metadata": {"generateName": "p-", "namespace": "ns", "annotations": said},
+        "spec": {
+            "schedulerName": "gpu-scheduler",
+            "initContainers": made[:init],
+            "containers": made[init:],
+        },
+    }
+
+
+def review(pod: Any, **more: Any) -> bytes:
+    request = {
+        "uid": "u-1", "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "operation": "CREATE", "object": pod, **more,
+    }  # fmt: skip
+    about = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    return json.dumps(about).encode()
+
+
+def answered(body: bytes) -> Json:
+    found: Json = json.loads(body)
+    assert (found["apiVersion"], found["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+    assert found["response"]["uid"] == "u-1"
+    return found["response"]
+
+
+def steps(desk: Desk, pod: Json) -> list[Json]:
+    said = answered(desk.mutate(review(pod)).body)
+    assert said["allowed"] is True
+    if "patch" not in said:
+        return []
+    assert said["patchType"] == "JSONPatch"
+    return json.loads(base64.b64decode(said["patch"]))
+
+
+def patched(pod: Json, patch: list[Json]) -> Json:
+    """As RFC 6902 has it, for the three operations that are used."""
+    done = copy.deepcopy(pod)
+    for step in patch:
+        *way, last = step["path"].split("/")[1:]
+        at: Any = done
+        for part in way:
+            at = at[int(part)] if isinstance(at, list) else at[part]
+        if step["op"] == "remove":
+            del at[int(last)]
+        elif last == "-":
+            at.append(step["value"])
+        elif isinstance(at, list):
+            assert step["op"] == "replace"
+            at[int(last)] = step["value"]
+        else:
+            at[last] = step["value"]
+    return done
+
+
+def environments(pod: Json) -> list[Any]:
+    spec = pod["spec"]
+    return [one.get("env") for one in (*spec["initContainers"], *spec["containers"])]
+
+
+def injected(pod: Json, desk: Desk = DESK) -> list[Any]:
+    done = patched(pod, steps(desk, pod))
+    assert steps(desk, done) == [], "asked again, nothing is put in twice"
+    return environments(done)
+
+
+A, OURS = {"name": "A", "value": "1"}, {"name": CUDA, "valueFrom": LATER}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (None, [OURS]),
+        ([], [OURS]),
+        ([A], [A, OURS]),
+        ([{"name": CUDA, "value": "0"}, A], [OURS, A]),
+        ([{"name": CUDA}, A], [OURS, A]),
+        ([{"name": CUDA, "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k"}}}], [OURS]),
+        ([{"name": CUDA, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}], [OURS]),
+        ([{"name": CUDA, "value": "0"}, A, {"name": CUDA, "value": "1"}], [OURS, A]),
+        ([OURS, {"name": CUDA, "value": "0"}], [OURS]),
+        ([{"name": CUDA, "value": "0", "valueFrom": LATER}], [OURS]),
+        ([{"name": RUNTIME, "value": "all"}, A], [A, OURS]),
+        ([{"name": RUNTIME, "value": "GPU-1"}], [OURS]),
+        ([{"name": RUNTIME, "valueFrom": LATER}], [OURS]),
+        ([{"name": RUNTIME, "value": "void"}], [{"name": RUNTIME, "value": "void"}, OURS]),
+        ([{"name": RUNTIME}], [{"name": RUNTIME}, OURS]),
+    ],
+)  # fmt: skip
+def test_the_variable_replaces_what_the_author_wrote(
+    before: list[Json] | None, after: list[Json]
+) -> None:
+    assert injected(a_pod(before, None, init=1)) == [after, [OURS]]
+
+
+def test_what_is_in_place_is_left_alone() -> None:
+    assert steps(DESK, a_pod([A, OURS], [OURS], init=1)) == []
+
+
+def test_for_a_share_the_container_runtime_is_told_as_well() -> None:
+    both = [OURS, {"name": RUNTIME, "valueFrom": LATER}]
+    pod = a_pod([{"name": RUNTIME, "value": "all"}], None, **{"fairlead.dev__gpu_share": "0.5"})
+
+    assert injected(pod) == [both[::-1], both]
+
+
+def test_a_value_that_is_known_already_is_put_in_as_it_is() -> None:
+    desk = Desk(DESK.schedulers, literal=lambda pod: f"{pod.annotations['gpu-scheduling-map']},1")
+    runtime = {"name": RUNTIME, "value": "all"}
+    pod = a_pod([OURS, runtime], None, gpu_scheduling_map="0")
+
+    literal = {"name": CUDA, "value": "0,1"}
+    assert injected(pod, desk) == [[literal, runtime], [literal]]
+
+
+def test_an_empty_value_that_is_known_hides_every_card() -> None:
+    pod = a_pod([{"name": CUDA, "value": "0"}])
+
+    assert injected(pod, Desk(DESK.schedulers, literal=lambda _: "")) == [[{"name": CUDA}]]
+
+
+def test_with_a_map_the_author_decides_what_the_container_runtime_shows() -> None:
+    runtime = {"name": RUNTIME, "value": "all"}
+
+    assert injected(a_pod([runtime], gpu_scheduling_map="0=n:0")) == [[runtime, OURS]]
+
+
+names = st.sampled_from([CUDA, RUNTIME, "A", "B"])
+entries = st.one_of(
+    st.builds(lambda n, v: {"name": n, "value": v}, names, st.sampled_from(["0", "all", "void"])),
+    st.builds(lambda n: {"name": n, "valueFrom": LATER}, names),
+    st.builds(lambda n: {"name": n}, names),
+)
+environment_lists = st.one_of(st.none(), st.lists(entries, max_size=8))
+
+
+@given(st.lists(environment_lists, min_size=1, max_size=4), st.integers(0, 3), st.booleans())
+def test_nothing_is_put_in_twice_and_nothing_else_is_touched(
+    envs: list[list[Json] | None], init: int, shares: bool
+) -> None:
+    pod = a_pod(*envs, init=init, **({"fairlead.dev__gpu_share": "0.5"} if shares else {}))
+
+    for before, after in zip(environments(pod), injected(pod), strict=True):
+        assert [one for one in after if one["name"] == CUDA] == [OURS]
+        ours = (CUDA, RUNTIME)
+        kept = [one for one in before or () if one["name"] not in ours]
+        assert [one for one in after if one["name"] not in ours] == kept
+
+
+# -- whom it concerns ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "request_change"),
+    [
+        ({"schedulerName": "default-scheduler"}, {}),
+        ({}, {"operation": "UPDATE"}),
+        ({}, {"subResource": "ephemeralcontainers"}),
+        ({}, {"kind": {"group": "apps", "version": "v1", "kind": "Deployment"}}),
+        ({}, {"object": None}),
+    ],
+)
+def test_everybody_else_passes_untouched(change: Json, request_change: Json) -> None:
+    pod = a_pod([{"name": CUDA, "value": "0"}], **{"fairlead.dev__gpu_share": "nonsense"})
+    pod["spec"] |= change
+    body = review(pod, **request_change)
+
+    for answer in (DESK.mutate(body), DESK.validate(body)):
+        assert answered(answer.body) == {"uid": "u-1", "allowed": True}
+        assert answer.outcome == "untouched"
+
+
+# -- what is refused -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("annotations", "resources", "sentence"),
+    [
+        ({"fairlead.dev/gpu-share": "2"}, {}, "write a share of one card such as 0.5"),
+        ({"fairlead.dev/gpu-count": "2"}, {}, "but not how much of them"),
+        ({"gpu-fraction": "0.5", "fairlead.dev/gpu-share": "0.5"}, {}, "in several ways at once"),
+        ({}, {"alnair/vgpu-compute": "50"}, "ask for both together"),
+        ({}, {"nvidia.com/gpu": "one"}, "the pod cannot be understood"),
+        ({"fairlead.dev/gpus": "0"}, {}, "fairlead.dev/gpus says which GPUs a pod got"),
+        ({"fairlead.dev/assignment": "{}"}, {}, "leave it out"),
+        ({"fairlead.dev/epoch": "7"}, {}, "leave it out"),
+    ],
+)
+def test_nonsense_is_refused_with_a_sentence(
+    annotations: dict[str, str], resources: dict[str, str], sentence: str
+) -> None:
+    pod = a_pod(None)
+    pod["metadata"]["annotations"] = annotations
+    pod["spec"]["containers"][0]["resources"] = {"requests": resources, "limits": resources}
+
+    answer = DESK.validate(review(pod))
+
+    said = answered(answer.body)
+    assert said["allowed"] is False
+    assert said["status"]["code"] == 422
+    assert sentence in said["status"]["message"]
+    assert answer.outcome == "refused"
+    # Variables are put in all the same: the other question is the one that refuses.
+    assert answered(DESK.mutate(review(pod)).body)["allowed"] is True
+
+
+def test_what_makes_sense_is_allowed() -> None:
+    answer = DESK.validate(review(a_pod(None, **{"fairlead.dev__gpu_share": "0.5"})))
+
+    assert answered(answer.body) == {"uid": "u-1", "allowed": True}
+    assert answer.outcome == "allowed"
+
+
+# -- what cannot be answered -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        (b"", "no AdmissionReview"),
+        (b"[]", "no AdmissionReview"),
+        (b"\xff\xfe", "no AdmissionReview"),
+        (b"[" * 100_000, "no AdmissionReview"),
+        (b"{}", "send an AdmissionReview of admission.k8s.io/v1"),
+        (review({}).replace(b"k8s.io/v1", b"k8s.io/v1beta1"), "admissionReviewVersions: [v1]"),
+        (b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}', "no request with a uid"),
+        (review({}, uid=""), "no request with a uid"),
+        (review({}, uid=7), "no AdmissionReview"),
+        (review([]), "is no pod"),
+        (review({"metadata": {}}), "is no pod"),
+        (review(a_pod([{"name": 7}])), "is no pod"),
+    ],
+    ids=range(12),
+)
+def test_a_bad_review_is_told_so(body: bytes, sentence: str) -> None:
+    with pytest.raises(BadReview) as told:
+        DESK.mutate(body)
+    assert sentence in str(told.value)
+    assert len(str(told.value)) < 400
+
+
+@given(st.binary(max_size=200))
+def test_nothing_that_is_sent_breaks_it(body: bytes) -> None:
+    with pytest.raises(BadReview):
+        DESK.validate(body)
+
+
+def test_the_policy_knows_the_same_names() -> None:
+    text = (Path(__file__).parents[2] / "deploy/policies/inject.yaml").read_text()
+    assert f"['{CUDA}', '{RUNTIME}']" in text
+    assert f"[{', '.join(repr(one) for one in injection.HARMLESS)}]" in text

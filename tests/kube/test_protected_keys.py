@@ -1,0 +1,70 @@
+"""The admission policy protects all that device plugins are told, in whatever dialect."""
+
+from pathlib import Path
+
+import pytest
+
+from dialect_objects import (
+    A,
+    Json,
+    a_pod,
+    alnair_node,
+    gpushare_node,
+    hami_node,
+    our_node,
+    told,
+    volcano_node,
+)
+from fairlead.kube.admission.validation import ANSWERS
+from fairlead.kube.dialects import alnair, kai
+from fairlead.model.gpus import CardUse, Grant
+from fairlead.model.nodes import Node
+
+POLICY = Path(__file__).parents[2] / "deploy" / "policies" / "assignments.yaml"
+KAI_KEY = "nvidia.com/container.c0.gpus.devices"
+
+
+@pytest.mark.parametrize(
+    ("asked", "annotations", "node", "uuid"),
+    [
+        ({}, {"fairlead.dev/gpu-share": "0.5"}, our_node(), A),
+        ({"nvidia.com/gpu": 1, "nvidia.com/gpumem": 4000}, {}, hami_node(), A),
+        ({"volcano.sh/vgpu-number": 1}, {}, volcano_node(), A),
+        ({"aliyun.com/gpu-mem": 4}, {}, gpushare_node(), "0"),
+        ({"alnair/vgpu-memory": 4}, {}, alnair_node(), A),
+        ({}, {"gpu-fraction": "0.5"}, our_node(), A),
+    ],
+    ids=["fairlead", "hami", "volcano", "gpushare", "alnair", "kai"],
+)
+def test_what_a_device_plugin_is_told_is_protected(
+    asked: Json, annotations: Json, node: Node, uuid: str
+) -> None:
+    pod = a_pod(asked, annotations=annotations)
+    ask = pod.request.gpus
+    assert ask is not None
+    grant = Grant((CardUse(uuid, False, 500, 4096),), ask.dialect, ask.containers)
+
+    keys = set(told(pod, grant, node))
+
+    assert keys >= {"fairlead.dev/gpus", "fairlead.dev/assignment"}
+    assert len(keys) > 2 or ask.dialect == "fairlead"
+    assert _unprotected(keys) == set()
+
+
+def test_what_is_believed_of_others_is_protected() -> None:
+    assert _unprotected({*ANSWERS, alnair.TAKEN, kai.RESERVED, kai.GROUP}) == set()
+
+
+def test_what_users_may_write_is_not() -> None:
+    asks = {"fairlead.dev/gpu-share", "nvidia.com/container.c0.gpu-memory.request"}
+
+    assert _unprotected(asks) == asks
+
+
+def _unprotected(keys: set[str]) -> set[str]:
+    """Keys that the policy does not name; those of containers it knows by both their ends."""
+    text = POLICY.read_text()
+    by_container = {"nvidia.com/container.", ".gpus.devices"}
+    assert all(f"'{end}'" in text for end in by_container)
+    named = {key for key in keys if f"'{key}'" in text or key == KAI_KEY}
+    return keys - named
