@@ -5,24 +5,37 @@ from dataclasses import replace
 
 from fairlead.kube.dialects import discovery, kai
 from fairlead.kube.dialects.alnair import Alnair
-from fairlead.kube.dialects.api import MOST_CARDS, Asking, Bound, Dialect, Offering, Part, Telling
+from fairlead.kube.dialects.api import (
+    MOST_CARDS,
+    Asking,
+    Bound,
+    Dialect,
+    Identity,
+    Offering,
+    Part,
+    Telling,
+)
 from fairlead.kube.dialects.gpushare import Gpushare
 from fairlead.kube.dialects.hami import Hami
 from fairlead.kube.dialects.kai import Kai
 from fairlead.kube.dialects.merging import merged
 from fairlead.kube.dialects.nvidia import Nvidia
 from fairlead.kube.dialects.ours import Ours
+from fairlead.kube.dialects.scheduling_map import TELLING_ANNOTATIONS, TELLING_LABELS, Mapped
 from fairlead.kube.dialects.volcano import Volcano
 from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import PLAIN, CardUse, GpuAsk, Grant, Inventory
+from fairlead.model.scheduling_map import MAP
 
 __all__ = [
     "DIALECTS",
     "RESOURCES",
     "Asking",
+    "Identity",
     "Offering",
     "Part",
     "Telling",
+    "identity",
     "lock",
     "read_ask",
     "read_ask_of_bound",
@@ -32,13 +45,15 @@ __all__ = [
     "words",
 ]
 
-_OURS, _PLAIN, _HAMI = Ours(), Nvidia(), Hami()
+_OURS, _PLAIN, _HAMI, _MAPPED = Ours(), Nvidia(), Hami(), Mapped()
 #: In the order in which they are believed: a device plugin that says what it took comes first,
 #: then we, who know most about a card; those who know cards by their index only come last.
 DIALECTS: tuple[Dialect, ...] = (
-    Alnair(), _OURS, _HAMI, Volcano(), Kai(), Gpushare(), _PLAIN,
+    Alnair(), _OURS, _MAPPED, _HAMI, Volcano(), Kai(), Gpushare(), _PLAIN,
 )  # fmt: skip
 _BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
+#: Those that may ask for `nvidia.com/gpu` as well.
+_BESIDE_PLAIN = (_HAMI.name, _MAPPED.name, PLAIN)
 
 _WORDS = frozenset(word for dialect in DIALECTS for word in dialect.words)
 #: Resources that belong to a dialect and that no node lists.
@@ -51,6 +66,23 @@ def words(annotations: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple((key, annotations[key]) for key in sorted(found))
 
 
+def identity(
+    namespace: str,
+    name: str,
+    owner: tuple[str, str],
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str],
+    *,
+    bound: bool,
+) -> Identity | None:
+    """Which pod it is; None for the many that are served whoever they are."""
+    if MAP not in annotations:
+        return None
+    told = tuple((key, labels[key]) for key in TELLING_LABELS if key in labels)
+    said = tuple((key, annotations[key]) for key in TELLING_ANNOTATIONS if key in annotations)
+    return Identity(namespace, name, owner, told, said, bound)
+
+
 def read_ask(asking: Asking) -> GpuAsk | None:
     """What the pod asks of GPUs; refused if it asks in two dialects at once."""
     asks = [ask for dialect in DIALECTS[:-1] if (ask := dialect.ask(asking)) is not None]
@@ -60,7 +92,7 @@ def read_ask(asking: Asking) -> GpuAsk | None:
     plain = _PLAIN.ask(asking)
     if not asks:
         return plain
-    if plain is not None and asks[0].dialect not in (_HAMI.name, PLAIN):
+    if plain is not None and asks[0].dialect not in _BESIDE_PLAIN:
         raise FairleadError(
             f"it asks for nvidia.com resources and in the way of {asks[0].dialect} as well; "
             "keep one of them"
