@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from builders import SCHEDULER, a_node, a_pod, an_engine, decide, see
+from builders import SCHEDULER, a_node, a_pod, a_taint, an_engine, decide, see
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import BindDone, NodeGone, NodeSeen, PodGone
 from fairlead.engine.instructions import AnnounceFailure, Bind
@@ -232,6 +232,14 @@ def test_a_node_that_comes_is_noticed() -> None:
     engine.handle(NodeGone("node1"), now=31.0)
 
 
+def test_a_node_that_comes_before_it_is_ready_is_not_missed() -> None:
+    engine = in_the_way("were not node1", a_node("a", gpus=0), pod=mapped("checker-0"))
+    engine.handle(NodeSeen(a_node("node1", gpus=0, taints=(a_taint(),))), now=30.0)
+    assert binds(engine, 30.0) == {}
+    engine.handle(NodeSeen(a_node("node1", gpus=0)), now=40.0)
+    assert binds(engine, 40.0) == {"checker-0": ("node1", "0,1")}
+
+
 def test_other_rules_hold_as_well() -> None:
     nodes = [a_node("node1", gpus=0, unschedulable=True), a_node("b", gpus=0)]
     told = "1 node(s) were not the one that the scheduling map names, 1 node(s) were unschedulable"
@@ -262,7 +270,7 @@ def test_a_card_of_somebody_elses_map_is_waited_for(node: Node) -> None:
     there = mapped("other-0", "0=n1:2", owner="other", nodeName="n1")
     told = (
         "node(s) could not give GPU 2 to index 0 of the scheduling map, it is taken by someone "
-        "else, index 0 of StatefulSet/other; choose another or end that pod"
+        "else, index 0 of StatefulSet other; choose another or end that pod"
     )
     pod = mapped("mine-0", "0=n1:1,2", owner="mine")
     engine = in_the_way(told, node, pod=pod, there=(there,))
@@ -301,7 +309,7 @@ def test_sharing_that_only_one_of_two_maps_declares_is_refused() -> None:
     old = mapped("checker-3", "3=n1:0\n4=n1:1", nodeName="n1")
     told = (
         "node(s) could not give GPU 0 to index 4 of the scheduling map, index 3 has it and "
-        "sharing is not declared; give it to both in the map, or to one"
+        "sharing is not declared; give it to both in the map, or end that pod"
     )
     new = mapped("checker-4", "3=n1:1\n4=n1:0")
     engine = in_the_way(told, a_node("n1"), pod=new, there=(old,))
@@ -312,7 +320,7 @@ def test_sharing_that_only_one_of_two_maps_declares_is_refused() -> None:
 def test_a_pod_waits_for_the_one_whose_index_it_has() -> None:
     old = mapped("job-0-aaaaa", kind="Job", labels={INDEX: "0"}, nodeName="node1")
     new = mapped("job-0-bbbbb", kind="Job", labels={INDEX: "0"})
-    told = "the pod that had this index before is still there; wait until it ends"
+    told = "another pod with this index has it; wait until it ends, or end it"
     engine = in_the_way(told, a_node("node1"), pod=new, there=(old,))
     engine.handle(PodGone(old), now=30.0)
     assert binds(engine, 30.0) == {"job-0-bbbbb": ("node1", "0,1")}

@@ -43,7 +43,7 @@ class Trouble(Enum):
     BROKEN = auto()  #: there is, but not in order
     TAKEN = auto()  #: somebody else's
     UNDECLARED = auto()  #: a pod of the same workload has it, and the map does not give it to both
-    SUCCEEDS = auto()  #: the pod that had the index before is still there
+    SAME_INDEX = auto()  #: another pod with the same index has it, mostly one that is about to go
     DOUBTFUL = auto()  #: pods hold cards of which nobody says which, and too few are left
 
 
@@ -132,7 +132,7 @@ def _rivalry(
     if member is None or member.workload != seat.workload:
         return Trouble.TAKEN
     if member.index == seat.index:
-        return Trouble.SUCCEEDS
+        return Trouble.SAME_INDEX
     theirs = seat.line_of(member.index)
     declared = theirs is not None and name in cards_of(theirs, devices, row)
     return None if declared else Trouble.UNDECLARED

@@ -20,7 +20,11 @@ class SchedulingMap:
     """It looks around: a real name counts only where no node has the label."""
 
     name: ClassVar[str] = "SchedulingMap"
-    reads: ClassVar[Aspect] = Aspect.LABELS | Aspect.DEVICES | Aspect.ALLOCATABLE
+    #: Taints and usage do not change its answer. But when the node at last comes, or gets its
+    #: label, it may not be ready, or full, and the pod must not miss the end of that.
+    reads: ClassVar[Aspect] = (
+        Aspect.LABELS | Aspect.DEVICES | Aspect.ALLOCATABLE | Aspect.TAINTS | Aspect.USAGE
+    )
     refusal: ClassVar[str] = "node(s) were not the one that the scheduling map names"
     curable: ClassVar[bool] = False
 
@@ -95,10 +99,10 @@ def _told(found: Obstacle, seat: Seat) -> str:
             index = found.holder.index if found.holder else ""
             return (
                 f"{what}, index {index} has it and sharing is not declared; give it to both in the "
-                "map, or to one"
+                "map, or end that pod"
             )
-        case Trouble.SUCCEEDS:
-            return f"{what}, the pod that had this index before is still there; wait until it ends"
+        case Trouble.SAME_INDEX:
+            return f"{what}, another pod with this index has it; wait until it ends, or end it"
         case Trouble.DOUBTFUL:
             return (
                 f"{what}, other pods have GPUs of which nobody says which, and too few are left; "
@@ -116,4 +120,5 @@ def _whom(found: Obstacle, seat: Seat) -> str:
     holder = found.holder
     if holder is None or holder.workload.partition("/")[0] != namespace:
         return "someone else"
-    return f"someone else, index {holder.index} of {holder.workload.partition('/')[2]}"
+    kind, _, name = holder.workload.partition("/")[2].partition("/")
+    return f"someone else, index {holder.index} of {f'{kind} {name}' if name else 'another map'}"
