@@ -8,7 +8,7 @@ import pytest
 from builders import SCHEDULER, a_node, a_pod, a_taint, an_engine, decide, see
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import BindDone, NodeGone, NodeSeen, PodGone
-from fairlead.engine.instructions import AnnounceFailure, Bind
+from fairlead.engine.instructions import AnnounceFailure, Bind, Evict
 from fairlead.kube import dialects
 from fairlead.kube.codec import decode_pod
 from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory
@@ -327,6 +327,18 @@ def test_a_pod_waits_for_the_one_whose_index_it_has() -> None:
 
 
 INDEX = "batch.kubernetes.io/job-completion-index"
+
+
+def test_lesser_pods_make_room_on_the_node_of_the_map() -> None:
+    engine = an_engine(a_node("node1", gpus=0), a_node("b", gpus=0))
+    low = [a_pod(f"low-{name}", uid=name, cpu=60_000, node=name) for name in ("node1", "b")]
+    see(engine, *low, mapped("checker-0", limits={"cpu": "10"}, priority=9))
+    evictions = [made for made in decide(engine) if isinstance(made, Evict)]
+    assert [(made.node, [v.uid for v in made.victims]) for made in evictions] == [
+        ("node1", ["node1"])
+    ]
+    engine.handle(PodGone(low[0]), now=30.0)
+    assert binds(engine, 30.0) == {"checker-0": ("node1", "0,1")}
 
 
 # -- pods that are alike -------------------------------------------------------------------------

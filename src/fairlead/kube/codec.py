@@ -332,10 +332,12 @@ def _request_parts(meta: Meta, spec: _PodSpec) -> RequestParts:
 
 
 def _identity(meta: Meta, *, bound: bool) -> dialects.Identity | None:
+    if not dialects.tells_pods_apart(meta.annotations or {}):
+        return None
     owners = (owner for owner in meta.owner_references or () if owner.controller)
     owner = next(((owner.kind, owner.name) for owner in owners), ("", ""))
     labels, annotations = meta.labels or {}, meta.annotations or {}
-    return dialects.identity(meta.namespace, meta.name, owner, labels, annotations, bound=bound)
+    return dialects.identity(meta.namespace, meta.name, owner, labels, annotations, bound)
 
 
 def _as_one(containers: Sequence[_Container]) -> int:

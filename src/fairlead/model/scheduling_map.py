@@ -21,6 +21,7 @@ gives them the first free one (`Seat.index` is None until then).
 """
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -36,6 +37,7 @@ TEMPLATE_HASH = "pod-template-hash"
 #: Every card of the node.
 ALL = "all"
 _HIDDEN = frozenset({"-1", "none", "void", "NoDevFiles"})
+_NODE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?", re.ASCII)
 _MOST_LINES = 4096
 _LONGEST_VALUE = 1024
 #: Kinds whose pods are alike: any index will do.
@@ -75,12 +77,15 @@ class SchedulingMap:
         if found is None:
             why = f" ({self.faults[0]})" if self.faults else ""
             raise MapError(f"{MAP} has no line for index {index}; add {index}=<node>:<GPUs>{why}")
-        if not found.node:
-            raise MapError(f"{MAP} names no node for index {index}; write {index}=<node>:<GPUs>")
+        if not _NODE.fullmatch(found.node):
+            raise MapError(
+                f"{MAP} names {found.node[:40]!r} for index {index}, which is no node; write "
+                f"{index}=<node>:<GPUs>, with the node's name or its label {NODE_LABEL}"
+            )
         if not found.value.isprintable() or len(found.value) > _LONGEST_VALUE:
             raise MapError(
                 f"{MAP} has GPUs for index {index} that cannot be passed on; write at most "
-                f"{_LONGEST_VALUE} printable characters, such as {index}={found.node[:63]}:0,1"
+                f"{_LONGEST_VALUE} printable characters, such as {index}={found.node}:0,1"
             )
         return found
 

@@ -77,7 +77,7 @@ def _elsewhere(seat: Seat, *, found: bool) -> str:
         )
     if found:
         return SchedulingMap.refusal
-    name = seat.line.node[:63]
+    name = seat.line.node
     return (
         f"node(s) were not {name}, where the scheduling map puts index {seat.index}; "
         f"correct the map, or label one with {NODE_LABEL}={name}"

@@ -21,11 +21,10 @@ from fairlead.kube.dialects.kai import Kai
 from fairlead.kube.dialects.merging import merged
 from fairlead.kube.dialects.nvidia import Nvidia
 from fairlead.kube.dialects.ours import Ours
-from fairlead.kube.dialects.scheduling_map import TELLING_ANNOTATIONS, TELLING_LABELS, Mapped
+from fairlead.kube.dialects.scheduling_map import Mapped, identity, tells_pods_apart
 from fairlead.kube.dialects.volcano import Volcano
 from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import PLAIN, CardUse, GpuAsk, Grant, Inventory
-from fairlead.model.scheduling_map import MAP
 
 __all__ = [
     "DIALECTS",
@@ -42,6 +41,7 @@ __all__ = [
     "read_grant",
     "read_inventory",
     "tell",
+    "tells_pods_apart",
     "words",
 ]
 
@@ -64,23 +64,6 @@ def words(annotations: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """The annotations of a pod that say what it asks of GPUs."""
     found = [key for key in annotations if key in _WORDS or kai.is_word(key)]
     return tuple((key, annotations[key]) for key in sorted(found))
-
-
-def identity(
-    namespace: str,
-    name: str,
-    owner: tuple[str, str],
-    labels: Mapping[str, str],
-    annotations: Mapping[str, str],
-    *,
-    bound: bool,
-) -> Identity | None:
-    """Which pod it is; None for the many that are served whoever they are."""
-    if MAP not in annotations:
-        return None
-    told = tuple((key, labels[key]) for key in TELLING_LABELS if key in labels)
-    said = tuple((key, annotations[key]) for key in TELLING_ANNOTATIONS if key in annotations)
-    return Identity(namespace, name, owner, told, said, bound)
 
 
 def read_ask(asking: Asking) -> GpuAsk | None:

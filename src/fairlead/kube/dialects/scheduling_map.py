@@ -28,8 +28,27 @@ from fairlead.model.scheduling_map import (
 
 INDEX = PREFIX + "map-index"
 #: Labels and annotations that tell an index or whose pod it is.
-TELLING_LABELS = (POD_INDEX, JOB_INDEX, TEMPLATE_HASH)
-TELLING_ANNOTATIONS = (JOB_INDEX, INDEX, VISIBLE)
+_TELLING_LABELS = (POD_INDEX, JOB_INDEX, TEMPLATE_HASH)
+_TELLING_ANNOTATIONS = (JOB_INDEX, INDEX, VISIBLE)
+
+
+def tells_pods_apart(annotations: Mapping[str, str]) -> bool:
+    """Whether it matters which pod it is that asks so."""
+    return MAP in annotations
+
+
+def identity(
+    namespace: str,
+    name: str,
+    owner: tuple[str, str],
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str],
+    bound: bool,
+) -> Identity:
+    """Which pod it is, as far as its place in a map is concerned."""
+    told = tuple((key, labels[key]) for key in _TELLING_LABELS if key in labels)
+    said = tuple((key, annotations[key]) for key in _TELLING_ANNOTATIONS if key in annotations)
+    return Identity(namespace, name, owner, told, said, bound)
 
 
 class Mapped(Silent):
