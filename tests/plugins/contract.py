@@ -16,7 +16,8 @@ from fairlead.model.gpus import Card, GpuAsk, Inventory
 from fairlead.model.nodes import Image, Node
 from fairlead.model.pods import HostPort, NodeTerm, PodRequest, PreferredTerm, Toleration
 from fairlead.model.prices import Prices, Shape
-from fairlead.model.scheduling_map import Line, Seat
+from fairlead.model.scheduling_map import Line
+from fairlead.model.seats import Seat
 from fairlead.model.selectors import Requirement, SpreadRule
 from fairlead.model.storage import Claim, CsiNode, StorageClass, Volume
 from fairlead.model.volumes import ClaimUse, CsiVolume, Disk, PodVolumes

@@ -18,7 +18,7 @@ from fairlead.model.gpus import WHOLE, GpuAsk
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import HostPort, PodRequest, Taint
 from fairlead.model.quantities import CPU
-from fairlead.model.scheduling_map import Seat
+from fairlead.model.seats import Seat
 from fairlead.model.selectors import PodTerm
 from fairlead.model.volumes import PodVolumes
 

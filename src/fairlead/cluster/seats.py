@@ -7,7 +7,8 @@ from enum import Enum, auto
 from fairlead.cluster.devices import Devices
 from fairlead.model.gpus import CardUse
 from fairlead.model.pods import PodRequest
-from fairlead.model.scheduling_map import ALL, Line, Member, Seat
+from fairlead.model.scheduling_map import ALL, Line
+from fairlead.model.seats import Member, Seat
 
 
 class Seats:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fairlead.model.scheduling_map import Member, Seat
+from fairlead.model.seats import Member, Seat
 
 #: All of a card's compute, in thousandths.
 WHOLE = 1000

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from fairlead.cluster.devices import Devices
 from fairlead.cluster.seats import uses_of
 from fairlead.model.gpus import CardUse, GpuAsk, Grant, Inventory
-from fairlead.model.scheduling_map import Seat
+from fairlead.model.seats import Seat
 from fairlead.placement.links import best_set
 from fairlead.placement.mig import slice_place
 

@@ -11,7 +11,8 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.seats import Obstacle, Trouble
 from fairlead.model.pods import PodRequest
-from fairlead.model.scheduling_map import NODE_LABEL, Line, Seat
+from fairlead.model.scheduling_map import NODE_LABEL, Line
+from fairlead.model.seats import Seat
 from fairlead.plugins.api import Reason
 
 

@@ -15,16 +15,8 @@ from fairlead.kube.dialects.api import Asking, Bound, Identity, Silent, Telling
 from fairlead.kube.dialects.nvidia import Nvidia
 from fairlead.kube.dialects.ours import PREFIX, VISIBLE
 from fairlead.model.gpus import CardUse, GpuAsk, Grant
-from fairlead.model.scheduling_map import (
-    JOB_INDEX,
-    MAP,
-    POD_INDEX,
-    TEMPLATE_HASH,
-    Line,
-    Seat,
-    seat_of,
-    workload_of,
-)
+from fairlead.model.scheduling_map import JOB_INDEX, MAP, POD_INDEX, Line
+from fairlead.model.seats import TEMPLATE_HASH, Seat, seat_of, workload_of
 
 INDEX = PREFIX + "map-index"
 #: Labels and annotations that tell an index or whose pod it is.

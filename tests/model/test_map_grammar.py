@@ -12,13 +12,11 @@ from fairlead.model.scheduling_map import (
     POD_INDEX,
     Line,
     MapError,
-    Seat,
     index_of,
     literal_for,
     parse,
-    seat_of,
-    workload_of,
 )
+from fairlead.model.seats import Seat, seat_of, workload_of
 
 CHECKER = """
 0=node1:0,1
@@ -87,7 +85,7 @@ def test_what_is_written_is_read(
         f"{space}{index}{space}={space}{node}{space}:{space}{','.join(map(str, cards))}{space}"
         for index, (node, cards) in wanted.items()
     )
-    assert not parse(text).faults
+    assert not parse(text).fault
     for index, (node, cards) in wanted.items():
         line = parse(text).line(index)
         assert (line.node, line.value) == (node, ",".join(map(str, cards)))
