@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,13 @@ SESSIONS: Mapping[str, Mapping[str, dict[str, Any]]] = {
     "examples/03-own-score": {"gpu-a": gpus(4), "gpu-b": gpus(8, labels=H100)},
     "examples/04-two-profiles": LARGE_AND_SMALL,
     "examples/05-from-kube-scheduler": LARGE_AND_SMALL,
+    "examples/06-scheduling-map": {
+        f"gpu-{letter}": gpus(4, labels={"gpu-node-name": f"node{number}"})
+        for number, letter in enumerate("abcd", start=1)
+    },
 }
+#: Controllers of Kubernetes that a session needs.
+CONTROLLERS = {"examples/06-scheduling-map": ("statefulset-controller",)}
 
 
 def commands(readme: Path) -> Iterator[tuple[str, str]]:
@@ -93,6 +100,11 @@ def _in_words_of(plane: ControlPlane, shown: str) -> str:
     return shown
 
 
+def controllers(plane: ControlPlane, start: str) -> AbstractContextManager[Any]:
+    wanted = CONTROLLERS.get(start)
+    return plane.start_controller_manager(wanted) if wanted else nullcontext()
+
+
 @pytest.mark.parametrize("start", SESSIONS)
 def test_a_session_goes_as_it_is_told(
     start: str, control_plane: ControlPlane, create_nodes: Any
@@ -105,12 +117,13 @@ def test_a_session_goes_as_it_is_told(
     options = [str(folder / word) if (folder / word).is_file() else word for word in run.split()]
     terminal = Terminal(control_plane, folder)
     try:
-        with fairlead(control_plane, *options[2:]) as program:
+        with controllers(control_plane, start), fairlead(control_plane, *options[2:]) as program:
             eventually(lambda: program.get("/readyz")[0] == 200)
             for command, shown in rest:
                 told = _in_words_of(control_plane, shown)
                 assert terminal.type(command) == told, f"$ {command}"
     finally:
+        terminal.type("kubectl delete statefulsets --all")
         terminal.type("kubectl delete pods --all --force --grace-period=0")
 
 

@@ -16,6 +16,8 @@ from fairlead.model.gpus import Card, GpuAsk, Inventory
 from fairlead.model.nodes import Image, Node
 from fairlead.model.pods import HostPort, NodeTerm, PodRequest, PreferredTerm, Toleration
 from fairlead.model.prices import Prices, Shape
+from fairlead.model.scheduling_map import Line
+from fairlead.model.seats import Seat
 from fairlead.model.selectors import Requirement, SpreadRule
 from fairlead.model.storage import Claim, CsiNode, StorageClass, Volume
 from fairlead.model.volumes import ClaimUse, CsiVolume, Disk, PodVolumes
@@ -44,6 +46,8 @@ REQUESTS = (
     a_request(features=("F",)),
     a_request(volumes=PodVolumes((ClaimUse("default/bound"), ClaimUse("default/waiting")))),
     a_request(volumes=PodVolumes((ClaimUse("default/alone"),), (Disk("gce/shared"),))),
+    a_request(asks=GpuAsk(0, seat=Seat("ns/x", (Line(0, "n3", "1"),), 0))),
+    a_request(asks=GpuAsk(0, seat=Seat("ns/x", (Line(0, "n3", "1"),)))),
 )
 IN_ZONE_A = (NodeTerm((Requirement("zone", "In", ("a",)),)),)
 CSI = CsiVolume("csi", "disk-1")

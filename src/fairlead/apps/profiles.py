@@ -21,6 +21,7 @@ from fairlead.plugins.node_affinity import NodeAffinity
 from fairlead.plugins.node_resources_fit import NodeResourcesFit
 from fairlead.plugins.pod_topology_spread import PodTopologySpread
 from fairlead.plugins.registry import FILTERS
+from fairlead.plugins.scheduling_map import SchedulingMap
 from fairlead.plugins.spread import Spread
 from fairlead.plugins.taint_toleration import TaintToleration
 from fairlead.plugins.volume_binding import VolumeBinding
@@ -69,7 +70,7 @@ def built_in(name: str) -> Profile:
         raise ConfigError(f"there is no profile {name!r}; choose one of {', '.join(NAMES)}")
     if name == KUBE:
         # Whoever comes from kube-scheduler gets its rules and no others; cards are only counted.
-        filters = tuple(kind() for kind in FILTERS if kind is not GpuFit)
+        filters = tuple(kind() for kind in FILTERS if kind not in (GpuFit, SchedulingMap))
     else:
         filters = tuple(_filter(kind) for kind in FILTERS)
     return Profile(name, filters, scores, cards=_CARDS.get(name, CardPolicy.PACK))

@@ -27,6 +27,7 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.nominations import Nominations
 from fairlead.cluster.price_tables import PriceTables
 from fairlead.cluster.priority_sums import AmountsByRow, PrioritySums, Share
+from fairlead.cluster.seats import Seats
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.budgets import Budget
 from fairlead.model.gpus import CardUse, GpuAsk, Grant
@@ -86,6 +87,7 @@ class Cluster:
         self.holdings: dict[str, Holding] = {}
         self.nominations = Nominations(self.columns, self.row_of)
         self.budgets: dict[str, Budget] = {}
+        self.seats = Seats()
         self._evictable = PrioritySums(self.columns, lt)
         self._on_node: dict[str, set[str]] = {}
         self._free_rows: list[int] = []
@@ -293,6 +295,8 @@ class Cluster:
         held = self.holdings.pop(uid, None)
         if held is None:
             return NOTHING
+        if held.grant and held.grant.member:
+            self.seats.leave(uid, held.grant.member)
         neighbours = self._on_node[held.node]
         neighbours.discard(uid)
         if not neighbours:
@@ -350,6 +354,8 @@ class Cluster:
 
     def _hold(self, held: Holding) -> None:
         self.holdings[held.pod.uid] = held
+        if held.grant and held.grant.member:
+            self.seats.take(held.pod.uid, held.grant.member)
         self._on_node.setdefault(held.node, set()).add(held.pod.uid)
         row = self.row_of.get(held.node)
         if row is not None:
@@ -386,7 +392,7 @@ def _holds_the_same(held: Holding, pod: Pod) -> bool:
 
 def _somebodys_choice(ask: GpuAsk | None) -> Grant | None:
     """What a pod holds that asked for cards and was not told which."""
-    if ask is None or ask.profile or not ask.whole:
+    if ask is None or ask.profile or ask.seat or not ask.whole:
         return None
     return Grant((CardUse(""),) * ask.cards)
 

@@ -44,12 +44,12 @@ class Demand:
 
 
 def shape_of(request: PodRequest, card_mib: int = 0) -> Shape | None:
-    """None for a pod that asks for MIG slices, which have no price."""
+    """None for a pod that asks for MIG slices, which have no price, or whose map has chosen."""
     cpu, memory = request.amount(CPU), request.amount(MEMORY)
     ask = request.gpus or _counted(request)
     if ask is None:
         return Shape(cpu, memory)
-    if ask.profile:
+    if ask.profile or ask.seat:
         return None
     return Shape(cpu, memory, ask.cards, _milli(ask, card_mib), ask.models)
 

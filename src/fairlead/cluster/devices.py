@@ -11,6 +11,7 @@ Labels may tell what kind of cards a row has, but not which (an inventory that i
 cards have a model and links, but they are not `there`: they are counted, never given one by one.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -101,6 +102,8 @@ class Devices:
         #: How many more slices of a profile fit, by geometry and by the slices in use.
         self._room: dict[tuple[int, str], PerNode] = {}
         self._grants: dict[int, dict[str, Grant]] = {}
+        #: Pods of one workload that have the same card by their map, by slot: it is taken once.
+        self._sharing: dict[int, Counter[tuple[int, str]]] = {}
 
     # -- nodes -------------------------------------------------------------------------------
 
@@ -211,6 +214,7 @@ class Devices:
         self._wiring[row] = -1
         self.inventories.pop(row, None)
         self._slot_of.pop(row, None)
+        self._sharing.pop(row, None)
 
     def _bits(self, dialects: Iterable[str]) -> int:
         codes = self._dialect_code
@@ -236,6 +240,10 @@ class Devices:
             self.kinds[row, kind_of(grant)] -= 1
             self._charge(row, grant, -1)
 
+    def grants(self, row: int) -> Iterable[Grant]:
+        """What each pod on the row holds."""
+        return self._grants.get(row, {}).values()
+
     def _charge(self, row: int, grant: Grant, sign: int) -> None:
         slot_of = self._slot_of.get(row, {})
         if grant.pending:
@@ -257,12 +265,20 @@ class Devices:
                 self._cut(row, slot, use, grant, sign)
                 self._measure(row, slot)
                 continue
+            if grant.member and self._shares(row, slot, grant.member.workload, sign):
+                continue
             whole_mib = int(self.memory[row, slot])
             self.memory_told[row, slot] += sign * use.memory_mib * told
             self.wholes[row, slot] += sign * use.whole
             self.milli_free[row, slot] -= sign * (WHOLE if use.whole else use.milli)
             self.memory_free[row, slot] -= sign * (whole_mib if use.whole else use.memory_mib)
             self._measure(row, slot)
+
+    def _shares(self, row: int, slot: int, workload: str, sign: int) -> bool:
+        """Whether others of the workload have the card before this one comes, or still."""
+        counts = self._sharing.setdefault(row, Counter())
+        counts[slot, workload] += sign
+        return counts[slot, workload] > (1 if sign > 0 else 0)
 
     def _measure(self, row: int, slot: int) -> None:
         """What follows from all the other columns, so that nobody needs to combine them again."""

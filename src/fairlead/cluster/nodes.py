@@ -10,6 +10,7 @@ from fairlead.cluster.columns import Columns
 from fairlead.cluster.devices import CardMask, Cards, Devices
 from fairlead.cluster.pod_index import PodQuery
 from fairlead.cluster.price_tables import PriceTables, Table
+from fairlead.cluster.seats import Obstacle, obstacle
 from fairlead.cluster.storage import Storage
 from fairlead.cluster.wishes import Wish, Wishes
 from fairlead.model.behaviour import Behaviour
@@ -17,6 +18,7 @@ from fairlead.model.gpus import WHOLE, GpuAsk
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Amounts, HostPort, PodRequest, Taint
 from fairlead.model.quantities import CPU
+from fairlead.model.seats import Seat
 from fairlead.model.selectors import PodTerm
 from fairlead.model.volumes import PodVolumes
 
@@ -194,6 +196,12 @@ class Nodes:
     def enough_cards(self, ask: GpuAsk) -> NodeMask:
         """True where the ask can be served, and where cards are not known one by one."""
         return self._columns.devices.enough(ask, self._pick)
+
+    def obstacle(self, seat: Seat, position: int) -> Obstacle | None:
+        """What keeps a scheduling map from the cards that it names on the node at this position."""
+        row = self._pick.start + position if isinstance(self._pick, slice) else self._pick[position]
+        counted = int(self.allocatable(GPU)[position])
+        return obstacle(seat, self._columns.devices, int(row), counted)
 
     def card_room(self) -> Cards:
         """Thousandths of each card that are free; unlisted cards are free or not as a whole."""

@@ -324,10 +324,20 @@ def _request_parts(meta: Meta, spec: _PodSpec) -> RequestParts:
         overhead=bytes(spec.overhead),
         pod_level=bytes(spec.resources),
         gpu_words=dialects.words(meta.annotations or {}),
+        identity=_identity(meta, bound=bool(spec.node_name)),
         # A request that makes no sense is refused, but whoever has its cards has them.
         bound=bool(spec.node_name),
         as_one=_as_one(spec.containers or ()),
     )
+
+
+def _identity(meta: Meta, *, bound: bool) -> dialects.Identity | None:
+    if not dialects.tells_pods_apart(meta.annotations or {}):
+        return None
+    owners = (owner for owner in meta.owner_references or () if owner.controller)
+    owner = next(((owner.kind, owner.name) for owner in owners), ("", ""))
+    labels, annotations = meta.labels or {}, meta.annotations or {}
+    return dialects.identity(meta.namespace, meta.name, owner, labels, annotations, bound)
 
 
 def _as_one(containers: Sequence[_Container]) -> int:

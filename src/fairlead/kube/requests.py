@@ -55,6 +55,8 @@ class RequestParts:
     namespace: str = ""
     #: Annotations that say something about GPUs.
     gpu_words: tuple[tuple[str, str], ...] = ()
+    #: Which pod it is, if that matters to how it asks for GPUs.
+    identity: dialects.Identity | None = None
     #: It is on a node already, so somebody understood it.
     bound: bool = False
     #: How many GPUs work as one, if it says so.
@@ -179,7 +181,7 @@ def _asking(parts: RequestParts, needs: resources.Needs) -> dialects.Asking:
         dialects.Part(part.name, need.requests)
         for part, need in zip(parts.containers, needs.containers, strict=True)
     ]
-    return dialects.Asking([*init, *running], dict(parts.gpu_words))
+    return dialects.Asking([*init, *running], dict(parts.gpu_words), parts.identity)
 
 
 def _gpus(asking: dialects.Asking, *, bound: bool) -> GpuAsk | None:

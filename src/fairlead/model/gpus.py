@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from fairlead.model.seats import Member, Seat
+
 #: All of a card's compute, in thousandths.
 WHOLE = 1000
 #: The dialect of `nvidia.com/gpu`, which every node with GPUs understands.
@@ -99,6 +101,8 @@ class GpuAsk:
     containers: tuple[tuple[int, ...], ...] = ()
     #: The names of those containers, for dialects that tell them by name.
     names: tuple[str, ...] = ()
+    #: A scheduling map has chosen the node and the cards already.
+    seat: Seat | None = None
 
     @property
     def particular(self) -> bool:
@@ -135,3 +139,5 @@ class Grant:
     containers: tuple[tuple[int, ...], ...] = ()
     #: The device plugin has not taken note of it yet.
     pending: bool = False
+    #: Who has it, where a scheduling map lets several pods have the same card.
+    member: Member | None = None

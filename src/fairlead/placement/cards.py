@@ -7,7 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fairlead.cluster.devices import Devices
+from fairlead.cluster.seats import uses_of
 from fairlead.model.gpus import CardUse, GpuAsk, Grant, Inventory
+from fairlead.model.seats import Seat
 from fairlead.placement.links import best_set
 from fairlead.placement.mig import slice_place
 
@@ -26,6 +28,8 @@ Liking = CardPolicy | npt.NDArray[np.float64]
 def choose(ask: GpuAsk, devices: Devices, row: int, liking: Liking) -> Grant | None:
     """The cards, or None if the node cannot serve the ask after all."""
     uses: list[CardUse] | None
+    if ask.seat is not None:
+        return _seated(ask, ask.seat, devices, row)
     inventory = devices.inventories.get(row)
     if inventory is None or not inventory.named:
         return _counted(ask)
@@ -39,6 +43,15 @@ def choose(ask: GpuAsk, devices: Devices, row: int, liking: Liking) -> Grant | N
         return None
     pending = ask.dialect in inventory.one_at_a_time
     return Grant(tuple(uses), ask.dialect, ask.containers, pending)
+
+
+def _seated(ask: GpuAsk, seat: Seat, devices: Devices, row: int) -> Grant | None:
+    """The cards that the map names, and those that the pod asks for beyond them."""
+    if seat.line is None:
+        return None
+    uses = uses_of(seat.line, devices, row)
+    uses += [CardUse("")] * (ask.cards - len(uses))
+    return Grant(tuple(uses), ask.dialect, member=seat.member)
 
 
 def _counted(ask: GpuAsk) -> Grant | None:

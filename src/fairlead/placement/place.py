@@ -37,7 +37,7 @@ class Placement:
 
     def view(self, pod: Pod) -> View:
         """The answers shared by all pods that ask for the same."""
-        return self._views.of(self.request(pod))
+        return self._views.of(self._cluster.seats.settled(self.request(pod)))
 
     def request(self, pod: Pod) -> PodRequest:
         """What the rules see of the pod; pods with equal requests get equal answers."""
@@ -89,7 +89,7 @@ class Placement:
 
     def _placed(self, view: View, row: int, score: float) -> Placed:
         node, ask = self._cluster.node_at(row).name, view.request.gpus
-        if ask is None or not self.profile.grants_cards:
+        if ask is None or not self.profile.chooses_cards_of(ask):
             return Placed(node, score)
         liking = self.profile.cards if ask.whole else self._liking(view, row)
         grant = choose(ask, self._cluster.columns.devices, row, liking)

@@ -6,6 +6,7 @@ from functools import reduce
 from operator import or_
 
 from fairlead.cluster.aspects import Aspect
+from fairlead.model.gpus import GpuAsk
 from fairlead.model.pods import Side
 from fairlead.placement.cards import CardPolicy
 from fairlead.plugins.api import (
@@ -23,6 +24,7 @@ from fairlead.plugins.api import (
     sides_of,
 )
 from fairlead.plugins.gpu_fit import GpuFit
+from fairlead.plugins.scheduling_map import SchedulingMap
 
 _MORE_THAN_AMOUNTS = Aspect.PORTS | Aspect.PODS | Aspect.VOLUMES | Aspect.DEVICES
 ABOUT_PODS = Aspect.USAGE | _MORE_THAN_AMOUNTS
@@ -59,10 +61,14 @@ class Profile:
 
     #: Does it choose cards, or only count them?
     grants_cards: bool = field(init=False)
+    #: Does it send pods where their scheduling map says?
+    follows_maps: bool = field(init=False)
 
     def __post_init__(self) -> None:
         grants = any(isinstance(rule, GpuFit) for rule in self.filters)
         object.__setattr__(self, "grants_cards", grants)
+        follows = any(isinstance(rule, SchedulingMap) for rule in self.filters)
+        object.__setattr__(self, "follows_maps", follows)
         sides = [sides_of(rule, as_filter=True) for rule in self.filters]
         sides += [sides_of(score) for score, _ in self.scores]
         sides += [sides_of(self.picker)] if self.picker else []
@@ -89,6 +95,9 @@ class Profile:
         object.__setattr__(self, "narrowing", narrowing)
         object.__setattr__(self, "rates", rates)
         object.__setattr__(self, "ranks", ranks)
+
+    def chooses_cards_of(self, ask: GpuAsk) -> bool:
+        return self.grants_cards if ask.seat is None else self.follows_maps
 
     @property
     def card_chooser(self) -> ChoosesCards | None:

@@ -48,12 +48,14 @@ class Gaps:
 
 
 def asked_cards(request: PodRequest) -> GpuAsk | None:
-    """What the pod asks of cards, be it only as a count; None without GPUs, or for slices."""
+    """What the pod asks of cards, be it only as a count; None without GPUs, for slices, or where
+    a map has chosen the cards already.
+    """
     ask = request.gpus
     if ask is None:
         count = request.amount(GPU)
         return GpuAsk(count) if count else None
-    return None if ask.profile else ask
+    return None if ask.profile or ask.seat else ask
 
 
 def gaps(request: PodRequest, nodes: Nodes) -> Gaps | None:

@@ -34,10 +34,10 @@ class GpuFit:
     curable: ClassVar[bool] = True
 
     def concerns(self, request: PodRequest) -> bool:
-        return request.gpus is not None
+        return request.gpus is not None and request.gpus.seat is None
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
-        if request.gpus is None:
+        if request.gpus is None or request.gpus.seat is not None:  # the map has chosen
             return nodes.all()
         return nodes.enough_cards(request.gpus)
 

@@ -27,14 +27,15 @@ from fairlead.plugins.node_trusted import NodeTrusted
 from fairlead.plugins.node_unschedulable import NodeUnschedulable
 from fairlead.plugins.node_volume_limits import NodeVolumeLimits
 from fairlead.plugins.pod_topology_spread import PodTopologySpread
+from fairlead.plugins.scheduling_map import SchedulingMap
 from fairlead.plugins.spread import Spread
 from fairlead.plugins.taint_toleration import TaintToleration
 from fairlead.plugins.volume_binding import VolumeBinding
 from fairlead.plugins.volume_restrictions import VolumeRestrictions
 from fairlead.plugins.volume_zone import VolumeZone
 
-# The order is kube-scheduler's: a node counts under the first rule that refuses it. Our own rule
-# comes last, so that its words come after those that users know.
+# The order is kube-scheduler's: a node counts under the first rule that refuses it. Our own rules
+# come last, so that their words come after those that users know.
 FILTERS: tuple[type[Filter], ...] = (
     NodeUnschedulable,
     NodeName,
@@ -49,6 +50,7 @@ FILTERS: tuple[type[Filter], ...] = (
     PodTopologySpread,
     InterPodAffinity,
     NodeDeclaredFeatures,
+    SchedulingMap,
     GpuFit,
     NodeTrusted,
 )

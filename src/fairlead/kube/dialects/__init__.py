@@ -5,13 +5,23 @@ from dataclasses import replace
 
 from fairlead.kube.dialects import discovery, kai
 from fairlead.kube.dialects.alnair import Alnair
-from fairlead.kube.dialects.api import MOST_CARDS, Asking, Bound, Dialect, Offering, Part, Telling
+from fairlead.kube.dialects.api import (
+    MOST_CARDS,
+    Asking,
+    Bound,
+    Dialect,
+    Identity,
+    Offering,
+    Part,
+    Telling,
+)
 from fairlead.kube.dialects.gpushare import Gpushare
 from fairlead.kube.dialects.hami import Hami
 from fairlead.kube.dialects.kai import Kai
 from fairlead.kube.dialects.merging import merged
 from fairlead.kube.dialects.nvidia import Nvidia
 from fairlead.kube.dialects.ours import Ours
+from fairlead.kube.dialects.scheduling_map import Mapped, identity, tells_pods_apart
 from fairlead.kube.dialects.volcano import Volcano
 from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import PLAIN, CardUse, GpuAsk, Grant, Inventory
@@ -20,25 +30,30 @@ __all__ = [
     "DIALECTS",
     "RESOURCES",
     "Asking",
+    "Identity",
     "Offering",
     "Part",
     "Telling",
+    "identity",
     "lock",
     "read_ask",
     "read_ask_of_bound",
     "read_grant",
     "read_inventory",
     "tell",
+    "tells_pods_apart",
     "words",
 ]
 
-_OURS, _PLAIN, _HAMI = Ours(), Nvidia(), Hami()
+_OURS, _PLAIN, _HAMI, _MAPPED = Ours(), Nvidia(), Hami(), Mapped()
 #: In the order in which they are believed: a device plugin that says what it took comes first,
 #: then we, who know most about a card; those who know cards by their index only come last.
 DIALECTS: tuple[Dialect, ...] = (
-    Alnair(), _OURS, _HAMI, Volcano(), Kai(), Gpushare(), _PLAIN,
+    Alnair(), _OURS, _MAPPED, _HAMI, Volcano(), Kai(), Gpushare(), _PLAIN,
 )  # fmt: skip
 _BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
+#: Those that may ask for `nvidia.com/gpu` as well.
+_BESIDE_PLAIN = (_HAMI.name, _MAPPED.name, PLAIN)
 
 _WORDS = frozenset(word for dialect in DIALECTS for word in dialect.words)
 #: Resources that belong to a dialect and that no node lists.
@@ -60,7 +75,7 @@ def read_ask(asking: Asking) -> GpuAsk | None:
     plain = _PLAIN.ask(asking)
     if not asks:
         return plain
-    if plain is not None and asks[0].dialect not in (_HAMI.name, PLAIN):
+    if plain is not None and asks[0].dialect not in _BESIDE_PLAIN:
         raise FairleadError(
             f"it asks for nvidia.com resources and in the way of {asks[0].dialect} as well; "
             "keep one of them"

@@ -18,6 +18,7 @@ from fairlead.model.gpus import Card, GpuAsk, Grant, Inventory
 from fairlead.model.pods import Pod
 
 Amounts = Mapping[str, int]
+Texts = tuple[tuple[str, str], ...]
 T = TypeVar("T")
 
 #: The dialect of KAI, which our own agent serves as well.
@@ -39,11 +40,26 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Identity:
+    """Which pod it is, for dialects that serve each pod differently."""
+
+    namespace: str
+    name: str
+    #: Kind and name of its controller; empty without one.
+    owner: tuple[str, str]
+    labels: Texts
+    annotations: Texts
+    bound: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Asking:
     """What a pod says: its containers in order, init containers first, and its annotations."""
 
     parts: Sequence[Part] = ()
     annotations: Mapping[str, str] = field(default_factory=dict)
+    #: None unless it has a scheduling map.
+    identity: Identity | None = None
 
 
 @dataclass(frozen=True, slots=True)

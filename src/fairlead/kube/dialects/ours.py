@@ -105,7 +105,10 @@ class Ours(Silent):
         uses = found.devices
         if not 0 < len(uses) <= MOST_CARDS or any(use.start + use.slices > 8 for use in uses):
             return None
-        return Grant(tuple(_use(u) for u in uses), found.dialect, bound.ask.containers)
+        seat = bound.ask.seat
+        member = seat.member if seat else None
+        uses_had = tuple(_use(use) for use in uses)
+        return Grant(uses_had, found.dialect, bound.ask.containers, member=member)
 
     def tell(self, telling: Telling) -> Mapping[str, str]:
         """What every pod with cards is told, whatever its dialect."""

@@ -1,0 +1,139 @@
+"""Scheduling maps against the ledger: which indices are taken, and what is in the way of a seat."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from fairlead.cluster.devices import Devices
+from fairlead.model.gpus import CardUse
+from fairlead.model.pods import PodRequest
+from fairlead.model.scheduling_map import ALL, Line
+from fairlead.model.seats import Member, Seat
+
+
+class Seats:
+    """The indices of each workload that pods have, wherever they are."""
+
+    def __init__(self) -> None:
+        self._taken: dict[str, dict[str, int]] = {}
+
+    def take(self, uid: str, member: Member) -> None:
+        self._taken.setdefault(member.workload, {})[uid] = member.index
+
+    def leave(self, uid: str, member: Member) -> None:
+        taken = self._taken.get(member.workload, {})
+        taken.pop(uid, None)
+        if not taken:
+            self._taken.pop(member.workload, None)
+
+    def settled(self, request: PodRequest) -> PodRequest:
+        """The request with the first free index of its map; as it is if it has one, or none is."""
+        ask = request.gpus
+        if ask is None or ask.seat is None or ask.seat.index is not None:
+            return request
+        taken = set(self._taken.get(ask.seat.workload, {}).values())
+        free = (line.index for line in ask.seat.lines if line.index not in taken)
+        index = next(free, None)
+        if index is None:
+            return request
+        return replace(request, gpus=replace(ask, seat=ask.seat.at(index)))
+
+
+class Trouble(Enum):
+    ABSENT = auto()  #: there is no such card
+    BROKEN = auto()  #: there is, but not in order
+    TAKEN = auto()  #: somebody else's
+    UNDECLARED = auto()  #: a pod of the same workload has it, and the map does not give it to both
+    SAME_INDEX = auto()  #: another pod with the same index has it, mostly one that is about to go
+    DOUBTFUL = auto()  #: pods hold cards of which nobody says which, and too few are left
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    trouble: Trouble
+    device: str
+    #: How many cards the node has; 0 where nobody says.
+    cards: int
+    holder: Member | None = None
+
+
+def cards_of(line: Line, devices: Devices, row: int) -> dict[str, str]:
+    """The cards that the line names: the ledger's name of each, and the map's.
+
+    Cards that the row does not list have no other name than the map's.
+    """
+    cards = devices.cards(row) if devices.known[row] else ()
+    if cards and ALL in line.devices:
+        return {card.uuid: str(card.index) for card in cards}
+    found: dict[str, str] = {}
+    for name in line.devices:
+        found.setdefault(_identity(name, devices, row), name)
+    return found
+
+
+def uses_of(line: Line, devices: Devices, row: int) -> list[CardUse]:
+    """What the line takes of the row's cards: all of each."""
+    cards = devices.cards(row) if devices.known[row] else ()
+    memory_mib = {card.uuid: card.memory_mib for card in cards}
+    names = cards_of(line, devices, row)
+    return [CardUse(name, memory_mib=memory_mib.get(name, 0)) for name in names]
+
+
+def obstacle(seat: Seat, devices: Devices, row: int, counted: int) -> Obstacle | None:
+    """What keeps the seat from its cards on the row, which counts so many GPUs; the first thing."""
+    if seat.line is None:
+        return None
+    total = len(devices.cards(row)) if devices.known[row] else counted
+    wanted = cards_of(seat.line, devices, row)
+    for name, said in wanted.items():
+        if trouble := _absent(name, devices, row, counted):
+            return Obstacle(trouble, said, total)
+    holders = [*_holders(devices, row)]
+    for name, member in holders:
+        met = name in wanted or (name and ALL in (name, *wanted))
+        if met and (trouble := _rivalry(name, member, seat, devices, row)):
+            return Obstacle(trouble, wanted.get(name, name), total, member)
+    named = {name for name, _ in holders if name}
+    unnamed = sum(not name for name, _ in holders)
+    if total and unnamed and unnamed + len(named.union(wanted)) > total:
+        return Obstacle(Trouble.DOUBTFUL, seat.line.value, total)
+    return None
+
+
+def _identity(name: str, devices: Devices, row: int) -> str:
+    """The uuid of the card that is meant by index, uuid, or the beginning of its uuid."""
+    cards = devices.cards(row) if devices.known[row] else ()
+    for card in cards:
+        if name in (card.uuid, str(card.index)):
+            return card.uuid
+    alike = [card.uuid for card in cards if len(name) > 4 and card.uuid.startswith(name)]
+    return alike[0] if len(alike) == 1 else name
+
+
+def _absent(name: str, devices: Devices, row: int, counted: int) -> Trouble | None:
+    if not devices.known[row]:
+        beyond = counted and name.isascii() and name.isdigit() and int(name[:9]) >= counted
+        return Trouble.ABSENT if beyond else None
+    for slot, card in enumerate(devices.cards(row)):
+        if card.uuid == name:
+            return None if devices.there[row, slot] else Trouble.BROKEN
+    return Trouble.ABSENT
+
+
+def _holders(devices: Devices, row: int) -> Iterator[tuple[str, Member | None]]:
+    """Each card that a pod has, and which pod of a map that is; unnamed where nobody says which."""
+    for grant in devices.grants(row):
+        for use in grant.uses:
+            yield _identity(use.uuid, devices, row), grant.member
+
+
+def _rivalry(
+    name: str, member: Member | None, seat: Seat, devices: Devices, row: int
+) -> Trouble | None:
+    if member is None or member.workload != seat.workload:
+        return Trouble.TAKEN
+    if member.index == seat.index:
+        return Trouble.SAME_INDEX
+    theirs = seat.line_of(member.index)
+    declared = theirs is not None and name in cards_of(theirs, devices, row)
+    return None if declared else Trouble.UNDECLARED

@@ -1,0 +1,125 @@
+"""A pod with a scheduling map goes where its map says, and gets the GPUs that it says."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fairlead.cluster.arrays import NodeMask
+from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.nodes import Nodes
+from fairlead.cluster.seats import Obstacle, Trouble
+from fairlead.model.pods import PodRequest
+from fairlead.model.scheduling_map import NODE_LABEL, Line
+from fairlead.model.seats import Seat
+from fairlead.plugins.api import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulingMap:
+    """It looks around: a real name counts only where no node has the label."""
+
+    name: ClassVar[str] = "SchedulingMap"
+    #: Taints and usage do not change its answer. But when the node at last comes, or gets its
+    #: label, it may not be ready, or full, and the pod must not miss the end of that.
+    reads: ClassVar[Aspect] = (
+        Aspect.LABELS | Aspect.DEVICES | Aspect.ALLOCATABLE | Aspect.TAINTS | Aspect.USAGE
+    )
+    refusal: ClassVar[str] = "node(s) were not the one that the scheduling map names"
+    curable: ClassVar[bool] = False
+
+    def concerns(self, request: PodRequest) -> bool:
+        return _seat(request) is not None
+
+    def applies(self, request: PodRequest, nodes: Nodes) -> bool:
+        return _seat(request) is not None
+
+    def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
+        seat = _seat(request)
+        if seat is None:
+            return nodes.all()
+        meant = _meant(seat.line, nodes)
+        for position in np.flatnonzero(meant):
+            meant[position] = nodes.obstacle(seat, int(position)) is None
+        return meant
+
+    def reasons(self, request: PodRequest, nodes: Nodes) -> Iterable[Reason]:
+        seat = _seat(request)
+        if seat is None:
+            return
+        meant = _meant(seat.line, nodes)
+        yield Reason(_elsewhere(seat, found=bool(meant.any())), ~meant, nodes.none())
+        for position in np.flatnonzero(meant):
+            found = nodes.obstacle(seat, int(position))
+            if found is not None:
+                where = nodes.none()
+                where[position] = True
+                yield Reason(_told(found, seat), where, nodes.none())
+
+
+def _seat(request: PodRequest) -> Seat | None:
+    return None if request.gpus is None else request.gpus.seat
+
+
+def _meant(line: Line | None, nodes: Nodes) -> NodeMask:
+    """The nodes with the label; without any, the node of that name."""
+    if line is None:
+        return nodes.none()
+    labelled = nodes.label_in(NODE_LABEL, (line.node,)) & nodes.present()
+    return labelled if labelled.any() else nodes.named((line.node,))
+
+
+def _elsewhere(seat: Seat, *, found: bool) -> str:
+    if seat.line is None:
+        return (
+            f"node(s) had no index of the scheduling map left, all {len(seat.lines)} are taken; "
+            "add lines to it or scale down"
+        )
+    if found:
+        return SchedulingMap.refusal
+    name = seat.line.node
+    return (
+        f"node(s) were not {name}, where the scheduling map puts index {seat.index}; "
+        f"correct the map, or label one with {NODE_LABEL}={name}"
+    )
+
+
+def _told(found: Obstacle, seat: Seat) -> str:
+    device = f"GPU {found.device[:63]}"
+    what = f"node(s) could not give {device} to index {seat.index} of the scheduling map"
+    match found.trouble:
+        case Trouble.ABSENT:
+            have = "there is no such GPU" if not found.cards else f"there are {_range(found.cards)}"
+            return f"{what}, {have}; correct the map"
+        case Trouble.BROKEN:
+            return f"{what}, it is not in order; repair it or choose another"
+        case Trouble.TAKEN:
+            return f"{what}, it is taken by {_whom(found, seat)}; choose another or end that pod"
+        case Trouble.UNDECLARED:
+            index = found.holder.index if found.holder else ""
+            return (
+                f"{what}, index {index} has it and sharing is not declared; give it to both in the "
+                "map, or end that pod"
+            )
+        case Trouble.SAME_INDEX:
+            return f"{what}, another pod with this index has it; wait until it ends, or end it"
+        case Trouble.DOUBTFUL:
+            return (
+                f"{what}, other pods have GPUs of which nobody says which, and too few are left; "
+                "end one of them or choose another node"
+            )
+
+
+def _range(cards: int) -> str:
+    return f"{cards}, 0 to {cards - 1}" if cards > 1 else "1, 0"
+
+
+def _whom(found: Obstacle, seat: Seat) -> str:
+    """Names only what the pod's own users may see."""
+    namespace = seat.workload.partition("/")[0]
+    holder = found.holder
+    if holder is None or holder.workload.partition("/")[0] != namespace:
+        return "someone else"
+    kind, _, name = holder.workload.partition("/")[2].partition("/")
+    return f"someone else, index {holder.index} of {f'{kind} {name}' if name else 'another map'}"
