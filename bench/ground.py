@@ -65,20 +65,22 @@ async def for_all(kubeconfig: str, work: Callable, count: int, at_once: int = 32
 
 
 @contextmanager
-def bind_times(kubeconfig: str) -> Iterator[list[float]]:
-    """When each pod was seen bound."""
-    with _watched(
-        kubeconfig, "/api/v1/pods", {"fieldSelector": "spec.nodeName!="}, _ADDED
-    ) as times:
+def bind_times(kubeconfig: str, namespace: str = "") -> Iterator[list[float]]:
+    """When each pod, or each in the namespace, was seen bound."""
+    bound = {"fieldSelector": "spec.nodeName!="}
+    with _watched(kubeconfig, _pods(namespace), bound, _ADDED) as times:
         yield times
 
 
 @contextmanager
 def first_change(kubeconfig: str, namespace: str = "") -> Iterator[list[float]]:
     """When a pod, or one in the namespace, was first seen changed, bound or deleted."""
-    path = f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
-    with _watched(kubeconfig, path, {}, b"", enough=1) as times:
+    with _watched(kubeconfig, _pods(namespace), {}, b"", enough=1) as times:
         yield times
+
+
+def _pods(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
 
 
 @contextmanager
