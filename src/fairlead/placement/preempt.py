@@ -85,13 +85,13 @@ class Preemption:
         """The rows where the pod would fit by what is taken, if everybody less important left."""
         if not len(rows):
             return rows
-        less = -self._cluster.evictable(self._pod.priority)
+        left_taken = self._cluster.columns.requested - self._cluster.evictable(self._pod.priority)
         if self._promised:
-            less += self._promised.amounts
+            left_taken[:, self._promised.rows] += self._promised.amounts
         request = self._view.request
         nodes = Nodes(self._cluster.columns, rows)
         left = nodes.all()
-        with self._cluster.taking_more(less):
+        with self._cluster.taking(left_taken):
             for index, rule in enumerate(self._profile.filters):
                 if self._hypothesis.needs_draft_for(index):
                     break  # from here on only playing it through can tell
