@@ -16,15 +16,13 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
 from fairlead.sim.controlplane import ControlPlane, Process
-from ground import FAIRLEAD, ROOT, assets, bind_times, for_all, say, settle
+from ground import ROOT, api_cpu_s, assets, bind_times, for_all, say, settle, start_scheduler
 
 SIDES = {"kube-scheduler": "default-scheduler", "fairlead": "gpu-scheduler"}
 
@@ -81,16 +79,16 @@ def _drain(plane: ControlPlane, side: str, pods: int) -> Drain:
     admin = str(plane.kubeconfig_for())
     asyncio.run(_create_pods(admin, SIDES[side], pods))
     settle(plane.process("kube-apiserver"))
-    api_before = _api_cpu_s(plane)
+    api_before = api_cpu_s(plane)
     with bind_times(admin) as times:
         started = time.monotonic()
-        with _start(plane, side) as process:
+        with start_scheduler(plane, side) as process:
             starting_cpu_s = _cpu_at_first_bind(times, process)
             _wait_for_binds(times, pods, process)
             events = _wait_for_events(plane, pods)
             settle(process)
             cpu_s, rss = process.cpu_seconds(), process.peak_rss_bytes()
-        api_cpu_s = _api_cpu_s(plane) - api_before
+        api_s = api_cpu_s(plane) - api_before
     drain = Drain(
         side,
         pods_per_s=round((pods - 1) / (times[-1] - times[0]), 1),
@@ -98,27 +96,12 @@ def _drain(plane: ControlPlane, side: str, pods: int) -> Drain:
         busy_cpu_ms_per_pod=round((cpu_s - starting_cpu_s) / pods * 1000, 3),
         peak_rss_mib=round(rss / 2**20, 1),
         first_bind_s=round(times[0] - started, 2),
-        api_cpu_ms_per_pod=round(api_cpu_s / pods * 1000, 2),
+        api_cpu_ms_per_pod=round(api_s / pods * 1000, 2),
         events=events,
     )
     say("  ".join(f"{key}={value}" for key, value in asdict(drain).items()))
     asyncio.run(_delete_pods(admin))
     return drain
-
-
-@contextmanager
-def _start(plane: ControlPlane, side: str) -> Iterator[Process]:
-    if side == "kube-scheduler":
-        config = {"clientConnection": {"qps": 5000, "burst": 5000}}
-        with plane.start_kube_scheduler(config) as process:
-            yield process
-        return
-    command = [
-        FAIRLEAD, "run", "--port", "0",
-        "--kubeconfig", str(plane.kubeconfig_for("system:kube-scheduler")),
-    ]  # fmt: skip
-    with Process("fairlead", command, plane.logs / "fairlead.log") as process:
-        yield process
 
 
 async def _create_pods(kubeconfig: str, scheduler: str, pods: int) -> None:
@@ -186,10 +169,6 @@ def _wait_for_events(plane: ControlPlane, pods: int) -> int:
         if now > written:
             written, since = now, time.monotonic()
     return written
-
-
-def _api_cpu_s(plane: ControlPlane) -> float:
-    return sum(plane.process(name).cpu_seconds() for name in ("kube-apiserver", "etcd"))
 
 
 def _report(drains: list[Drain], options: argparse.Namespace) -> dict:

@@ -6,14 +6,16 @@ Rows with "cards" have every card listed and gaps priced: pods with one whole ca
 of the openb trace. "rebuild" is a start with pods bound already: seconds until all are booked.
 In the mixed shape, of 200 kinds of pods, a sixth each has nothing special, required affinity to its
 own kind by zone, anti-affinity by node, hard and soft spreading over zones, and node affinity.
-`--profile FILE` writes what cProfile saw of it, for `python -m pstats FILE`.
+In "preemption" four pods fill every node, and each pod must evict three of them: from its refusal
+to its bind it is counted as one decision, with what the API server would tell of it meanwhile.
+`--profile FILE` writes what cProfile saw of these two, for `python -m pstats FILE`.
 """
 
 import argparse
 import cProfile
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -21,8 +23,16 @@ from pathlib import Path
 from card_pods import eight_cards, one_card_pods, openb_pods, openb_prices
 from fairlead.apps.profiles import built_in
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import Decide, NodeSeen, PodSeen, PricesComputed
-from fairlead.engine.instructions import Bind
+from fairlead.engine.events import (
+    BindDone,
+    Decide,
+    EvictionEnded,
+    NodeSeen,
+    PodGone,
+    PodSeen,
+    PricesComputed,
+)
+from fairlead.engine.instructions import Bind, Evict, Instruction
 from fairlead.kube.codec import decode_pod
 from fairlead.model.gpus import WHOLE, CardUse, Grant
 from fairlead.model.nodes import GPU, Node
@@ -30,6 +40,10 @@ from fairlead.model.pods import Pod, PodRequest
 from pods import HOST, ZONE, Body, apart, in_zones, near, plain, spread
 
 SCHEDULER = "gpu-scheduler"
+#: The profile that is kube-scheduler's defaults, and the nodes of bench/shapes.py.
+DEFAULT = "default-scheduler"
+SMALL = (("cpu", 4000), ("memory", 32 << 30), ("pods", 110))
+LOW, HIGH = plain(cpu="900m"), plain(cpu="3")
 ALLOCATABLE = (("cpu", 128_000), ("memory", 1 << 40), (GPU, 8), ("pods", 110))
 
 
@@ -83,9 +97,9 @@ def mixed_pods(pods: int, shapes: int) -> list[Pod]:
     return [_named(kinds[number % shapes], number) for number in range(pods)]
 
 
-def _named(kind: Body, number: int) -> Pod:
+def _named(kind: Body, number: int | str, **more: object) -> Pod:
     name = {"namespace": "bench", "name": f"p{number}", "uid": f"uid-{number}"}
-    spec = kind["spec"] | {"schedulerName": SCHEDULER}
+    spec = kind["spec"] | {"schedulerName": SCHEDULER} | more
     body = {"metadata": kind["metadata"] | name, "spec": spec}
     return decode_pod(json.dumps(body).encode())
 
@@ -112,6 +126,58 @@ def measure(
         "decisions_per_s": round(len(pods) / wall),
         "cpu_us_per_decision": round(cpu / len(pods) * 1e6, 1),
     }
+
+
+def preempt(nodes: int, pods: int, profile: cProfile.Profile | None) -> dict[str, float | str]:
+    """All are refused at first; then the victims go, one preemptor's after the other's."""
+    engine = a_full_cluster(nodes)
+    for number in range(pods):
+        engine.handle(PodSeen(_named(HIGH, number, priority=10)), now=0.0)
+    cpu, wall = time.process_time(), time.perf_counter()
+    with profile or nullcontext():
+        evictions = [made for made in _decided(engine, now=1.0) if isinstance(made, Evict)]
+        bound = sum(_carry_out(engine, evict) for evict in evictions)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    assert bound == len(evictions) == pods, f"{bound} of {pods} pods were placed"
+    return {
+        "nodes": nodes,
+        "shapes": "preemption",
+        "pods": pods,
+        "decisions_per_s": round(pods / wall),
+        "cpu_us_per_decision": round(cpu / pods * 1e6, 1),
+    }
+
+
+def a_full_cluster(nodes: int) -> Engine:
+    engine = Engine({SCHEDULER: built_in(DEFAULT)})
+    for number in range(4 * nodes):
+        name = f"node-{number % nodes:05d}"
+        if number < nodes:
+            node = Node(name, allocatable=SMALL, labels={HOST: name, ZONE: f"z{number % 3}"})
+            engine.handle(NodeSeen(node), now=0.0)
+        low = _named(LOW, f"low-{number}")
+        bound = replace(low, node=name, usage=low.request.resources)
+        engine.handle(PodSeen(bound), now=0.0)
+    return engine
+
+
+def _decided(engine: Engine, now: float) -> Iterator[Instruction]:
+    while made := engine.handle(Decide(), now=now):
+        yield from made
+
+
+def _carry_out(engine: Engine, evict: Evict) -> bool:
+    """Does as the API server does, and tells whether the pod is bound after it."""
+    engine.handle(PodSeen(replace(evict.pod, nominated=evict.node)), now=2.0)
+    for victim in evict.victims:
+        engine.handle(PodSeen(replace(victim, evicted=True)), now=2.0)
+        engine.handle(PodGone(victim), now=2.0)
+    engine.handle(EvictionEnded(evict.pod.uid), now=2.0)
+    binds = [made for made in _decided(engine, now=2.0) if isinstance(made, Bind)]
+    for bind in binds:
+        engine.handle(BindDone(bind.pod.uid), now=2.0)
+        engine.handle(PodSeen(replace(bind.pod, node=bind.node)), now=2.0)
+    return [bind.pod.uid for bind in binds] == [evict.pod.uid]
 
 
 def rebuild(nodes: int, pods: int) -> dict[str, float | str]:
@@ -156,6 +222,9 @@ def main() -> None:
         for nodes in options.nodes:
             rows.append(measure(nodes, pods, kind, profile if "mixed" in kind else None))
             print("  ".join(f"{key}={value}" for key, value in rows[-1].items()), flush=True)
+    for nodes in options.nodes if options.preempt else ():
+        rows.append(preempt(nodes, options.preempt, profile))
+        print("  ".join(f"{key}={value}" for key, value in rows[-1].items()), flush=True)
     if options.cards:
         rows.append(rebuild(options.nodes[0], 50_000))
         print("  ".join(f"{key}={value}" for key, value in rows[-1].items()), flush=True)
@@ -174,8 +243,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--pods", type=int, default=20000)
     parser.add_argument("--shapes", type=int, nargs="*", default=[1, 200])
     parser.add_argument("--mixed", type=int, default=200, help="kinds of mixed pods; 0 for none")
+    parser.add_argument("--preempt", type=int, default=1000, help="pods that evict; 0 for none")
     parser.add_argument("--no-cards", dest="cards", action="store_false", help="no cards listed")
-    parser.add_argument("--profile", type=Path, help="write what cProfile saw of the mixed shape")
+    parser.add_argument("--profile", type=Path, help="write what cProfile saw")
     parser.add_argument("--out", type=Path)
     return parser.parse_args()
 

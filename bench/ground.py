@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import re
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
-from fairlead.sim.controlplane import Process
+from fairlead.sim.controlplane import ControlPlane, Process
 
 ROOT = Path(__file__).parents[1]
 _ADDED = b'{"type":"ADDED"'
@@ -33,6 +34,24 @@ def assets(*options: str) -> Path:
     )
 
 
+@contextmanager
+def start_scheduler(plane: ControlPlane, side: str, *options: str) -> Iterator[Process]:
+    """A fresh kube-scheduler, which may send 5,000 requests a second, or Fairlead with options."""
+    if side == "kube-scheduler":
+        config = {"clientConnection": {"qps": 5000, "burst": 5000}}
+        with plane.start_kube_scheduler(config) as process:
+            yield process
+        return
+    access = ("--kubeconfig", str(plane.kubeconfig_for("system:kube-scheduler")))
+    command = [FAIRLEAD, "run", "--port", "0", *access, *options]
+    with Process("fairlead", command, plane.logs / "fairlead.log") as process:
+        yield process
+
+
+def api_cpu_s(plane: ControlPlane) -> float:
+    return sum(plane.process(name).cpu_seconds() for name in ("kube-apiserver", "etcd"))
+
+
 async def for_all(kubeconfig: str, work: Callable, count: int, at_once: int = 32) -> None:
     client = Client(load_access(kubeconfig))
     numbers = iter(range(count))
@@ -46,8 +65,29 @@ async def for_all(kubeconfig: str, work: Callable, count: int, at_once: int = 32
 
 
 @contextmanager
-def bind_times(kubeconfig: str) -> Iterator[list[float]]:
-    """When each pod was seen bound, by a watch of our own in a thread."""
+def bind_times(kubeconfig: str, namespace: str = "") -> Iterator[list[float]]:
+    """When each pod, or each in the namespace, was seen bound."""
+    bound = {"fieldSelector": "spec.nodeName!="}
+    with _watched(kubeconfig, _pods(namespace), bound, _ADDED) as times:
+        yield times
+
+
+@contextmanager
+def first_change(kubeconfig: str, namespace: str = "") -> Iterator[list[float]]:
+    """When a pod, or one in the namespace, was first seen changed, bound or deleted."""
+    with _watched(kubeconfig, _pods(namespace), {}, b"", enough=1) as times:
+        yield times
+
+
+def _pods(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
+
+
+@contextmanager
+def _watched(
+    kubeconfig: str, path: str, params: dict, start: bytes, enough: float = math.inf
+) -> Iterator[list[float]]:
+    """When lines with this start came, by a watch of our own in a thread."""
     times: list[float] = []
     loop = asyncio.new_event_loop()
 
@@ -56,13 +96,14 @@ def bind_times(kubeconfig: str) -> Iterator[list[float]]:
         try:
             newest = await client.request("GET", "/api/v1/pods", params={"limit": "1"})
             version = json.loads(newest.body)["metadata"]["resourceVersion"]
-            params = {"watch": "true", "fieldSelector": "spec.nodeName!="}
-            while True:  # a server that finds us slow hangs up; go on from where it did
-                at = params | {"resourceVersion": version}
-                async with client.watch("/api/v1/pods", at) as stream:
-                    while (lines := await stream.lines()) is not None:
+            while (
+                len(times) < enough
+            ):  # a server that finds us slow hangs up; go on from where it did
+                at = params | {"watch": "true", "resourceVersion": version}
+                async with client.watch(path, at) as stream:
+                    while len(times) < enough and (lines := await stream.lines()) is not None:
                         now = time.monotonic()
-                        times.extend(now for line in lines if line.startswith(_ADDED))
+                        times.extend(now for line in lines if line.startswith(start))
                         version = _VERSION.search(lines[-1])[1].decode() if lines else version
         except asyncio.CancelledError:
             pass

@@ -3,12 +3,17 @@
     python bench/shapes.py                          all shapes, 5,000 nodes: under half an hour
     python bench/shapes.py --quick                  500 nodes, 300 pods: to try it out
     python bench/shapes.py --shape affinity mixed   only these
+    python bench/shapes.py --stream                 pods come while the scheduler runs
 
-As scheduler_perf does: the scheduler runs and has seen the pods that are there before; then the
-measured pods are created as fast as they go in. Pods a second are counted from the first create
-to the last bind. CPU is what the scheduler's process used from the first create until it was quiet
-again, events included. Memory is the peak of the process. `created_per_s` is how fast the pods
-came in: a scheduler that is nearly as fast was waiting for them, and could do more.
+All pods are there before the scheduler starts, so that it never waits for pods to be created. Pods
+a second are counted from the first change that it makes (a bind, a condition, an eviction) to the
+last bind, CPU from that change until it is quiet again, events included. `busy_share` is the CPU
+it used in that time over the time: what is missing to 1 it waited, for the API server or for a
+core. `api_cpu_ms_per_pod` is what API server and etcd used. Memory is the peak of the process.
+
+With --stream it is as in scheduler_perf: the scheduler runs and has seen the pods that are there
+before; then the measured pods are created as fast as they go in, and the clock runs from the first
+create. `created_per_s` is how fast they came in: a scheduler that is nearly as fast was waiting.
 
 kube-scheduler may send 5,000 requests a second, as in scheduler_perf (its default is 50). Fairlead
 runs as users run it. Who goes first changes from shape to shape.
@@ -19,15 +24,24 @@ import asyncio
 import json
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from fairlead.apps.profiles import NAMES
 from fairlead.kube.http.client import Client
 from fairlead.sim.controlplane import ControlPlane, Process
-from ground import FAIRLEAD, ROOT, assets, bind_times, for_all, say, settle
+from ground import (
+    ROOT,
+    api_cpu_s,
+    assets,
+    bind_times,
+    first_change,
+    for_all,
+    say,
+    settle,
+    start_scheduler,
+)
 from pods import BASE, HIGH_PRIORITY, MEASURED, SHAPES, ZONE, ZONES, Body, Shape, plain
 from shapes_report import SIDES, Run, beside, keep_report, print_report
 
@@ -36,7 +50,9 @@ SCHEDULER = "default-scheduler"
 PROFILE = SCHEDULER if SCHEDULER in NAMES else "gpu-scheduler"
 #: As upstream's node template.
 NODE = {"cpu": "4", "memory": "32Gi", "pods": "110"}
-PATIENCE_S = 30.0
+#: kube-scheduler evicts for every pod before it binds the first: that may take minutes.
+PATIENCE_S = 180.0
+FAIRLEAD_OPTIONS = ("--scheduler-name", SCHEDULER, "--profile", PROFILE)
 
 
 def main() -> None:
@@ -63,6 +79,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="500 nodes, 300 pods")
     parser.add_argument("--nodes", type=int)
     parser.add_argument("--pods", type=int, help="measured pods of every shape")
+    parser.add_argument("--stream", action="store_true", help="pods come while it runs")
     parser.add_argument("--out", type=Path, help="bench/results/shapes.json, or -quick.json")
     options = parser.parse_args()
     options.nodes = options.nodes or (500 if options.quick else 5000)
@@ -97,49 +114,72 @@ def _compare(
         if not runs or shape.base_is_used_up:
             say(f"{name}: creating {len(base)} pods that are there before")
             _create(plane, base)
-        runs[side] = _run(plane, side, measured)
+        run = _run_stream if options.stream else _run_backlog
+        runs[side] = run(plane, side, shape, measured)
         say(f"{name}: {side}: " + "  ".join(f"{k}={v}" for k, v in asdict(runs[side]).items()))
         used_up = base if shape.base_is_used_up or len(runs) == len(sides) else []
         _delete(plane, [*measured, _warm_up(), *used_up])
     return beside(runs, len(measured))
 
 
-def _run(plane: ControlPlane, side: str, measured: Sequence[Body]) -> Run:
+def _run_backlog(plane: ControlPlane, side: str, shape: Shape, measured: Sequence[Body]) -> Run:
+    """All pods are there before the scheduler is."""
+    admin = str(plane.kubeconfig_for())
+    _create(plane, measured)
+    settle(plane.process("kube-apiserver"))
+    # Pods that fit nowhere are refused before any other is tried: they do not start the clock.
+    watched = first_change(admin, "" if shape.base_bound else MEASURED)
+    with (
+        watched as began,
+        bind_times(admin, MEASURED) as times,
+        start_scheduler(plane, side, *FAIRLEAD_OPTIONS) as process,
+    ):
+        _wait_for_sign(began, process)
+        meter = Meter(plane, process)
+        _wait_for_binds(times, len(measured), process)
+        return meter.read(times, began[0], len(measured))
+
+
+def _run_stream(plane: ControlPlane, side: str, _: Shape, measured: Sequence[Body]) -> Run:
+    """The scheduler is there, and then they come."""
     admin = str(plane.kubeconfig_for())
     _create(plane, [_warm_up()])
-    with _start(plane, side) as process:
+    with start_scheduler(plane, side, *FAIRLEAD_OPTIONS) as process:
         _wait_for_warm_up(plane, process)
         settle(process)
-        with bind_times(admin) as times:
-            cpu_s, started = process.cpu_seconds(), time.monotonic()
+        with bind_times(admin, MEASURED) as times:
+            meter, began = Meter(plane, process), time.monotonic()
             _create(plane, measured)
             created = time.monotonic()
             _wait_for_binds(times, len(measured), process)
-        settle(process)
-        cpu_s, rss = process.cpu_seconds() - cpu_s, process.peak_rss_bytes()
-    bound = len(times)
-    return Run(
-        bound,
-        pods_per_s=round(bound / (times[-1] - started), 1) if bound else 0.0,
-        cpu_ms_per_pod=round(cpu_s / len(measured) * 1000, 3),
-        peak_rss_mib=round(rss / 2**20, 1),
-        created_per_s=round(len(measured) / (created - started), 1),
-    )
+            run = meter.read(times, began, len(measured))
+    return replace(run, created_per_s=round(len(measured) / (created - began), 1))
 
 
-@contextmanager
-def _start(plane: ControlPlane, side: str) -> Iterator[Process]:
-    if side == "kube-scheduler":
-        config = {"clientConnection": {"qps": 5000, "burst": 5000}}
-        with plane.start_kube_scheduler(config) as process:
-            yield process
-        return
-    command = [
-        FAIRLEAD, "run", "--port", "0", "--scheduler-name", SCHEDULER, "--profile", PROFILE,
-        "--kubeconfig", str(plane.kubeconfig_for("system:kube-scheduler")),
-    ]  # fmt: skip
-    with Process("fairlead", command, plane.logs / "fairlead.log") as process:
-        yield process
+class Meter:
+    """What the scheduler and the API server use from now on."""
+
+    def __init__(self, plane: ControlPlane, process: Process) -> None:
+        self._plane, self._process = plane, process
+        self._cpu_s, self._api_cpu_s = process.cpu_seconds(), api_cpu_s(plane)
+
+    def read(self, bind_times: Sequence[float], began: float, pods: int) -> Run:
+        """Call it when the last pod is bound: it waits until the scheduler is quiet."""
+        bound, busy_s = len(bind_times), self._used()
+        took_s = bind_times[-1] - began if bound else 0.0
+        settle(self._process)
+        api_s = api_cpu_s(self._plane) - self._api_cpu_s
+        return Run(
+            bound,
+            pods_per_s=round(bound / took_s, 1) if took_s else 0.0,
+            cpu_ms_per_pod=round(self._used() / pods * 1000, 3),
+            peak_rss_mib=round(self._process.peak_rss_bytes() / 2**20, 1),
+            busy_share=round(busy_s / took_s, 2) if took_s else 0.0,
+            api_cpu_ms_per_pod=round(api_s / pods * 1000, 3),
+        )
+
+    def _used(self) -> float:
+        return self._process.cpu_seconds() - self._cpu_s
 
 
 # -- pods ----------------------------------------------------------------------------------------
@@ -208,6 +248,14 @@ def _wait_for_warm_up(plane: ControlPlane, process: Process, within_s: float = 6
         time.sleep(0.2)
 
 
+def _wait_for_sign(began: list[float], process: Process, within_s: float = 600) -> None:
+    deadline = time.monotonic() + within_s
+    while not began:
+        if not process.alive or time.monotonic() > deadline:
+            raise process.died("touching a first pod")
+        time.sleep(0.005)
+
+
 def _wait_for_binds(times: list[float], pods: int, process: Process) -> None:
     """Until all are bound, or none was for a while: the report says how many were."""
     seen, since = 0, time.monotonic()
@@ -222,6 +270,7 @@ def _wait_for_binds(times: list[float], pods: int, process: Process) -> None:
 def _head(options: argparse.Namespace) -> dict:
     words = ["python bench/shapes.py", f"--nodes {options.nodes}"]
     words += [f"--pods {options.pods}"] if options.pods else []
+    words += ["--stream"] if options.stream else []
     if options.shape != list(SHAPES):
         words += ["--shape", *(f"'{name}'" for name in options.shape)]
     return {

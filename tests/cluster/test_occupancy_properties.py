@@ -68,11 +68,11 @@ class Occupancy(RuleBasedStateMachine):
         nominations = self.cluster.nominations
         pods = self.cluster.columns.resource_index["pods"]
         for name, row in self.cluster.row_of.items():
-            for priority in (-1, 0, 2):
-                asking = a_pod(priority=priority)
-                amounts = nominations.amounts_against(asking)
-                count = 0 if amounts is None else amounts[pods, row]
-                assert count == len(nominations.against(asking, name))
+            strangers = [a_pod(priority=priority) for priority in (-1, 0, 2)]
+            for asking in (*strangers, *nominations.on(name)):
+                rows, amounts = nominations.amounts_against(asking) or ((), ())
+                counts = dict(zip(rows, amounts[pods], strict=True)) if len(rows) else {}
+                assert counts.get(row, 0) == len(nominations.against(asking, name))
 
     @invariant()
     def every_row_has_its_node(self) -> None:

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import lt
 
+from fairlead.cluster.arrays import Rows
 from fairlead.cluster.aspects import EVERYTHING, NOTHING, Aspect
 from fairlead.cluster.changes import ANYWHERE, ChangeLog
 from fairlead.cluster.columns import Columns
@@ -170,13 +171,24 @@ class Cluster:
         return Draft(self, row)
 
     @contextmanager
-    def taking_more(self, amounts: AmountsByRow) -> Iterator[None]:
-        """As if this much more were taken, on every row at once."""
-        self.columns.requested += amounts
+    def taking(self, requested: AmountsByRow) -> Iterator[None]:
+        """As if this much were taken, on all rows."""
+        kept, self.columns.requested = self.columns.requested, requested
         try:
             yield
         finally:
-            self.columns.requested -= amounts
+            self.columns.requested = kept
+
+    @contextmanager
+    def taking_more(self, rows: Rows, amounts: AmountsByRow) -> Iterator[None]:
+        """As if this much more were taken on these rows; `amounts` has a column for each."""
+        requested = self.columns.requested
+        kept = requested[:, rows]
+        requested[:, rows] = kept + amounts
+        try:
+            yield
+        finally:
+            requested[:, rows] = kept
 
     def charge(self, row: int, held: Holding, sign: int) -> None:
         """Puts the pod on the row or takes it away, and tells nobody."""

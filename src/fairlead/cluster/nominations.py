@@ -7,9 +7,13 @@ must leave room for it.
 from collections.abc import Iterator
 from operator import ge
 
+import numpy as np
+
+from fairlead.cluster.arrays import Rows
 from fairlead.cluster.columns import Columns
 from fairlead.cluster.priority_sums import AmountsByRow, PrioritySums, Share
 from fairlead.model.pods import Pod
+from fairlead.model.quantities import PODS
 
 
 class Nominations:
@@ -39,17 +43,20 @@ class Nominations:
         promised = self._on.get(node, {}).values()
         return [p for p in promised if p.priority >= pod.priority and p.uid != pod.uid]
 
-    def amounts_against(self, pod: Pod) -> AmountsByRow | None:
-        """What is promised to others whose promise this pod must respect, by resource and row."""
+    def amounts_against(self, pod: Pod) -> tuple[Rows, AmountsByRow] | None:
+        """Rows with promises to others that this pod must respect, and how much of everything."""
         if not self._node_of or self._node_of.keys() == {pod.uid}:
             return None
         table = self._sums.of(pod.priority, self._shares)
+        counted = self._columns.resource_index[PODS]
+        rows = np.flatnonzero(table[counted, : self._columns.size])
+        amounts = table[:, rows]
         own_row = self._row_of.get(self.node_of(pod.uid))
-        if own_row is None:
-            return table
-        table = table.copy()
-        table[:, own_row] -= self._columns.vector(pod.request.resources)
-        return table
+        if own_row is not None:
+            amounts[:, rows == own_row] -= self._columns.vector(pod.request.resources)[:, None]
+            others = amounts[counted] > 0
+            rows, amounts = rows[others], amounts[:, others]
+        return rows, amounts
 
     def put(self, pod: Pod, node: str) -> None:
         self.drop(pod.uid)

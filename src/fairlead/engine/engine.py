@@ -284,7 +284,9 @@ class Engine:
             return
         if problem:  # who denies it once may well do so again
             self.queue.postpone(entry, "ForceActivate")
-        elif self._has_hope(entry.pod, _NEW_GROUND):  # its node may have gone meanwhile
+        elif self.cluster.nominations.node_of(uid) in self.cluster.row_of:
+            return  # that the victims go is seen by itself
+        elif self._has_hope(entry.pod, _NEW_GROUND):
             self.queue.wake(entry, "ForceActivate", now=now)
 
     # -- waking ------------------------------------------------------------------------------

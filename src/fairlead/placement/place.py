@@ -58,7 +58,14 @@ class Placement:
     def fits(self, pod: Pod) -> bool:
         """Would it be placed now?"""
         view = self.view(pod)
-        return not view.veto and bool((self._totals(view, pod) > REFUSED).any())
+        left = view.left
+        if view.veto or not left.any():
+            return False
+        promised = promised_against(pod, self._cluster)
+        if promised is None:
+            return True
+        refused = blocked(promised, pod, view, self.profile, self._cluster)
+        return refused is None or bool((left & ~refused).any())
 
     def volume_plan(self, pod: Pod, node: str) -> VolumePlan | None:
         """What must be done about the pod's volumes before it can be bound to the node."""
@@ -164,8 +171,9 @@ class Placement:
         outcome: Outcome | None = view.answers.get(key)
         if outcome is None:
             search = Preemption(pod, view, self.profile, self._cluster, promised)
-            outcome = view.answers[key] = search.search(found.curable)
+            outcome = search.search(found.curable)
         if outcome.eviction is None:
+            view.answers[key] = outcome  # else who is evicted may change with a budget or a start
             return self._told(found, outcome.told(len(self._cluster)), nomination="")
         return self._told(found, None, outcome, nomination=outcome.eviction.node)
 

@@ -23,7 +23,7 @@ from fairlead.model.quantities import PODS
 from fairlead.placement.hypothesis import NOBODY, Hypothesis
 from fairlead.placement.profile import Profile
 from fairlead.placement.promises import Promised
-from fairlead.placement.verdicts import Eviction, unavailable
+from fairlead.placement.verdicts import Eviction, Played, unavailable
 from fairlead.placement.views import View
 from fairlead.plugins.api import reasons_of
 
@@ -85,13 +85,13 @@ class Preemption:
         """The rows where the pod would fit by what is taken, if everybody less important left."""
         if not len(rows):
             return rows
-        less = -self._cluster.evictable(self._pod.priority)
+        left_taken = self._cluster.columns.requested - self._cluster.evictable(self._pod.priority)
         if self._promised:
-            less += self._promised.amounts
+            left_taken[:, self._promised.rows] += self._promised.amounts
         request = self._view.request
         nodes = Nodes(self._cluster.columns, rows)
         left = nodes.all()
-        with self._cluster.taking_more(less):
+        with self._cluster.taking(left_taken):
             for index, rule in enumerate(self._profile.filters):
                 if self._hypothesis.needs_draft_for(index):
                     break  # from here on only playing it through can tell
@@ -100,8 +100,9 @@ class Preemption:
                 refused = left & ~rule.allows(request, nodes)
                 if refused.any():
                     left &= ~refused
-                    for reason in reasons_of(rule, request, nodes):
-                        outcome.counts[reason.text] += int((reason.where & refused).sum())
+                    there = Nodes(self._cluster.columns, rows[refused])
+                    for reason in reasons_of(rule, request, there):
+                        outcome.counts[reason.text] += int(reason.where.sum())
         return rows[left]
 
     def _promising(self, rows: Rows) -> Rows:
@@ -129,25 +130,34 @@ class Preemption:
 
     def _play(self, row: int, outcome: Outcome) -> Eviction | None:
         """Who would have to leave this node; None, and why, if that would not help."""
-        node = self._cluster.node_at(row).name
-        lesser = [
-            h for h in self._cluster.held_on(node) if h.pod.priority < self._pod.priority
-        ]  # fmt: skip
+        cluster = self._cluster
+        node = cluster.node_at(row).name
+        lesser = [h for h in cluster.held_on(node) if h.pod.priority < self._pod.priority]
         lesser.sort(key=lambda held: _importance(held.pod))
+        violating = _violating(lesser, cluster.budgets.values(), cluster.behaviour)
+        promised = cluster.nominations.against(self._pod, node)
+        cast = [held.pod for held in lesser], violating, promised
+        played = self._view.played.get(row)
+        if played is None or played.cast != cast or self._hypothesis.needs_draft:
+            played = Played(cast, *self._play_through(row, node, lesser, violating))
+            self._view.played[row] = played
+        outcome.counts.update(played.against)
+        return played.eviction
+
+    def _play_through(
+        self, row: int, node: str, lesser: Sequence[Holding], violating: set[str]
+    ) -> tuple[Eviction | None, list[str]]:
         with self._cluster.draft(row) as draft:
             for held in lesser:
                 draft.take(held)
             refuser = self._hypothesis.refuser(row, draft)
             if refuser != NOBODY:
-                texts, _ = self._hypothesis.reasons(refuser, row)
-                outcome.counts.update(texts)
-                return None
-            return self._reprieve(row, node, lesser, draft)
+                return None, self._hypothesis.reasons(refuser, row)[0]
+            return self._reprieve(row, node, lesser, violating, draft), []
 
     def _reprieve(
-        self, row: int, node: str, lesser: Sequence[Holding], draft: Draft
+        self, row: int, node: str, lesser: Sequence[Holding], violating: set[str], draft: Draft
     ) -> Eviction | None:
-        violating = _violating(lesser, self._cluster.budgets.values(), self._cluster.behaviour)
         victims: list[Pod] = []
         violations = 0
         # Those whose budget is used up are the first to be let back in.

@@ -16,7 +16,6 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.priority_sums import AmountsByRow
 from fairlead.model.pods import Pod
-from fairlead.model.quantities import PODS
 from fairlead.placement.hypothesis import NOBODY, Hypothesis
 from fairlead.placement.profile import Profile
 from fairlead.placement.views import View
@@ -24,7 +23,7 @@ from fairlead.placement.views import View
 
 @dataclass(frozen=True, slots=True)
 class Promised:
-    """Rows with promises to others, and what is promised there."""
+    """Rows with promises to others, and what is promised there: a column for each of them."""
 
     rows: Rows
     amounts: AmountsByRow
@@ -32,12 +31,8 @@ class Promised:
 
 def promised_against(pod: Pod, cluster: Cluster) -> Promised | None:
     """What this pod must leave room for; mostly nothing."""
-    amounts = cluster.nominations.amounts_against(pod)
-    if amounts is None:
-        return None
-    counts = amounts[cluster.columns.resource_index[PODS], : cluster.columns.size]
-    rows = np.flatnonzero(counts)
-    return Promised(rows, amounts) if len(rows) else None
+    found = cluster.nominations.amounts_against(pod)
+    return Promised(*found) if found is not None and len(found[0]) else None
 
 
 def allowed_beside(
@@ -49,7 +44,7 @@ def allowed_beside(
     """
     allowed: NodeMask = view.allowed[:, rows]
     nodes = Nodes(cluster.columns, rows)
-    with cluster.taking_more(promised.amounts):
+    with cluster.taking_more(promised.rows, promised.amounts):
         for index, rule in enumerate(profile.filters):
             if rule.reads & Aspect.USAGE and index not in profile.around:
                 allowed[index] = rule.allows(view.request, nodes)

@@ -87,7 +87,7 @@ def _count_beside(
         return
     allowed = view.allowed.copy()
     allowed[:, promised.rows] = allowed_beside(promised, promised.rows, view, profile, cluster)
-    with cluster.taking_more(promised.amounts):
+    with cluster.taking_more(promised.rows, promised.amounts):
         found.count(allowed, rows, filters, request, nodes)
     found.count(view.allowed, rows & allowed.all(axis=0), filters, request, nodes)
 

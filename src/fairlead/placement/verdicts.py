@@ -35,6 +35,20 @@ class Eviction:
         )
 
 
+#: Who could have to leave, whose budget is used up, and who is expected there.
+Cast = tuple[list[Pod], set[str], list[Pod]]
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What came out when leaving a node was played through; true for this cast only."""
+
+    cast: Cast
+    eviction: Eviction | None
+    #: What stood against it.
+    against: list[str]
+
+
 @dataclass(frozen=True, slots=True)
 class Refused:
     """No node fits. Counts are nodes under each reason of the first rule that refused them."""

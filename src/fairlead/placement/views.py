@@ -24,6 +24,7 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.model.errors import PluginFault
 from fairlead.model.pods import PodRequest
 from fairlead.placement.profile import Profile
+from fairlead.placement.verdicts import Played
 from fairlead.plugins.api import Filter, LooksAround, Opinion, concerns
 
 REFUSED = -np.inf
@@ -73,6 +74,8 @@ class View:
         #: What was answered to pods like this one, by whatever else it depended on; void as soon
         #: as anything changes.
         self.answers: dict[Hashable, Any] = {}
+        #: How evictions for pods like this one were played through, by row; void when it changes.
+        self.played: dict[int, Played] = {}
 
     def refresh(self) -> None:
         log = self._cluster.changes
@@ -80,6 +83,7 @@ class View:
             return
         self.answers.clear()
         changed = log.since(self._mark)
+        self._forget_played(changed)
         if changed is None:
             self._start_over()
             aspects = int(EVERYTHING)
@@ -118,6 +122,13 @@ class View:
         self.total = np.full(rows, REFUSED)
         self._left = np.zeros(rows, dtype=np.bool_)
         self._update(slice(0, rows), EVERYTHING)
+
+    def _forget_played(self, changed: dict[int, Bits] | None) -> None:
+        if changed is None or ANYWHERE in changed:
+            self.played.clear()
+        elif self.played:
+            for row in changed:
+                self.played.pop(row, None)
 
     def _follow(self, changed: dict[int, Bits]) -> None:
         anywhere = changed.pop(ANYWHERE, 0)

@@ -67,7 +67,9 @@ class Evictor:
     """Takes evictions without blocking, and calls `report` once for each when it is over.
 
     `evicted(victim, evict)` is called for every pod that was told to leave. The last victim goes
-    after the others: as long as one is left, the node is not yet worth another look.
+    after the others: as long as one is left, the node is not yet worth another look. Up to
+    `max_in_flight` writes are under way at once, however many victims an eviction has, so that
+    binds find a connection.
     """
 
     def __init__(
@@ -77,13 +79,14 @@ class Evictor:
         evicted: Callable[[Pod, Evict], None],
         *,
         now_ns: Callable[[], int],
-        workers: int = 8,
+        max_in_flight: int = 32,
     ) -> None:
         self._client = client
         self._report = report
         self._evicted = evicted
         self._now_ns = now_ns
-        self._workers = workers
+        self._max_in_flight = max_in_flight
+        self._slots = asyncio.Semaphore(max_in_flight)
         self._queue: asyncio.Queue[Evict] = asyncio.Queue()
         self.stats = EvictorStats()
 
@@ -94,7 +97,7 @@ class Evictor:
     async def run(self) -> None:
         """Evicts until cancelled. What is not done by then is decided anew after a restart."""
         async with asyncio.TaskGroup() as tasks:
-            for number in range(self._workers):
+            for number in range(self._max_in_flight):
                 tasks.create_task(self._work(), name=f"evictor-{number}")
 
     async def _work(self) -> None:
@@ -155,6 +158,7 @@ class Evictor:
 
     async def _send(self, method: str, path: str, body: bytes) -> Reply:
         kind = STRATEGIC_MERGE if method == "PATCH" else "application/json"
-        return await self._client.request(
-            method, path, body=body, content_type=kind, timeout_s=TIMEOUT_S
-        )
+        async with self._slots:
+            return await self._client.request(
+                method, path, body=body, content_type=kind, timeout_s=TIMEOUT_S
+            )

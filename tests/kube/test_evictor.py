@@ -1,0 +1,58 @@
+"""The evictor's writes: how many at once, and the last victim after the others."""
+
+import asyncio
+
+from fairlead.engine.events import EvictionEnded
+from fairlead.engine.instructions import Evict
+from fairlead.kube.http.reply import Reply
+from fairlead.kube.writes.evictor import Evictor
+from scripted import Request, Scripted, a_pod, status, until
+
+
+async def ends_of(transport: Scripted, *evictions: Evict, max_in_flight: int = 32) -> list[str]:
+    """What was reported wrong of each eviction, when all are over."""
+    ended: list[EvictionEnded] = []
+    evictor = Evictor(
+        transport, ended.append, lambda *_: None, now_ns=lambda: 0, max_in_flight=max_in_flight
+    )
+    running = asyncio.create_task(evictor.run())
+    for evict in evictions:
+        evictor.submit(evict)
+    await until(lambda: len(ended) == len(evictions))
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    return [end.problem for end in ended]
+
+
+def an_eviction(name: str, victims: int) -> Evict:
+    return Evict(a_pod(name), "n1", tuple(a_pod(f"{name}-{n}") for n in range(victims)))
+
+
+async def fine(_: Request) -> Reply:
+    return await asyncio.sleep(0.001, status(200, ""))
+
+
+async def test_never_more_writes_under_way_than_allowed_however_many_victims() -> None:
+    transport = Scripted(fine)
+    evictions = [an_eviction("many", 20), an_eviction("few", 2), an_eviction("one", 1)]
+    assert await ends_of(transport, *evictions, max_in_flight=4) == ["", "", ""]
+    assert transport.most_under_way == 4
+    assert sum(request.method == "DELETE" for request in transport.requests) == 23
+
+
+async def test_the_last_victim_goes_when_the_others_have_gone() -> None:
+    transport = Scripted(fine)
+    await ends_of(transport, an_eviction("p", 3))
+    told = [(request.method, request.path.split("/")[6]) for request in transport.requests]
+    assert told[-2:] == [("PATCH", "p-2"), ("DELETE", "p-2")]
+    assert set(told[:-2]) == {(m, p) for m in ("PATCH", "DELETE") for p in ("p-0", "p-1")}
+
+
+async def test_the_last_victim_stays_when_another_cannot_go() -> None:
+    async def denies_one(request: Request) -> Reply:
+        return status(403, "no") if "p-0" in request.path else await fine(request)
+
+    transport = Scripted(denies_one)
+    (problem,) = await ends_of(transport, an_eviction("p", 3))
+    assert problem == "ns/p-0 cannot be evicted: no"
+    assert not any("p-2" in request.path for request in transport.requests)
