@@ -24,7 +24,12 @@ POLICY = ROOT / "deploy" / "policies" / "assignments.yaml"
 JSON_PATCH = "application/json-patch+json"
 SCHEDULER = service_account("fairlead-system", "fairlead")
 PODS = "/api/v1/namespaces/default/pods"
-OURS = ("fairlead.dev/gpus", "fairlead.dev/assignment", "fairlead.dev/epoch")
+OURS = (
+    "fairlead.dev/gpus",
+    "fairlead.dev/assignment",
+    "fairlead.dev/epoch",
+    "fairlead.dev/map-index",
+)
 KAI = "nvidia.com/container.main.gpus.devices"
 WRITERS = "forgers"
 

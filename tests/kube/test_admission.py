@@ -133,19 +133,28 @@ def test_for_a_share_the_container_runtime_is_told_as_well() -> None:
     assert injected(pod) == [both[::-1], both]
 
 
-def test_a_value_that_is_known_already_is_put_in_as_it_is() -> None:
-    desk = Desk(DESK.schedulers, literal=lambda pod: f"{pod.annotations['gpu-scheduling-map']},1")
+MAP = "0=n1:GPU-a\n1=n2:0,1\n2=n3:"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("checker-0", "GPU-a"), ("checker-1", "0,1"), ("checker-2", "")],
+)
+def test_what_a_map_says_is_put_in_as_it_is(name: str, value: str) -> None:
     runtime = {"name": RUNTIME, "value": "all"}
-    pod = a_pod([OURS, runtime], None, gpu_scheduling_map="0")
+    pod = a_pod([OURS, runtime], None, gpu_scheduling_map=MAP)
+    pod["metadata"]["name"] = name
 
-    literal = {"name": CUDA, "value": "0,1"}
-    assert injected(pod, desk) == [[literal, runtime], [literal]]
+    literal = {"name": CUDA, "value": value} if value else {"name": CUDA}
+    assert injected(pod) == [[literal, runtime], [literal]]
 
 
-def test_an_empty_value_that_is_known_hides_every_card() -> None:
-    pod = a_pod([{"name": CUDA, "value": "0"}])
-
-    assert injected(pod, Desk(DESK.schedulers, literal=lambda _: "")) == [[{"name": CUDA}]]
+def test_what_a_map_does_not_tell_yet_is_looked_up_later() -> None:
+    pod = a_pod(None, gpu_scheduling_map=MAP)
+    for name, owner in (("checker-7", "StatefulSet"), ("web-6b7f-24678", "ReplicaSet")):
+        reference = {"apiVersion": "apps/v1", "kind": owner, "name": "o", "controller": True}
+        pod["metadata"] |= {"name": name, "ownerReferences": [reference]}
+        assert injected(pod) == [[OURS]]
 
 
 def test_with_a_map_the_author_decides_what_the_container_runtime_shows() -> None:

@@ -13,7 +13,6 @@ from fairlead.model.scheduling_map import (
     Line,
     MapError,
     index_of,
-    literal_for,
     parse,
 )
 from fairlead.model.seats import Seat, seat_of, workload_of
@@ -173,15 +172,6 @@ def test_an_index_of_a_billion_digits_ends_the_map() -> None:
 )
 def test_the_index_of_a_pod(labels, annotations, name: str, kind: str, index: int | None) -> None:
     assert index_of(labels, annotations, name, kind) == index
-
-
-def test_the_literal_value() -> None:
-    annotations = {MAP: CHECKER}
-    assert literal_for({}, annotations, "checker-2", "StatefulSet") == "0,1,2"
-    assert literal_for({}, annotations, "checker-9", "StatefulSet") is None
-    assert literal_for({}, annotations, "", "ReplicaSet") is None
-    assert literal_for({}, {}, "checker-2", "StatefulSet") is None
-    assert literal_for({}, {MAP: "0=a:"}, "x-0", "") == ""
 
 
 def test_who_follows_a_map_together() -> None:

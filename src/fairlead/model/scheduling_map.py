@@ -12,7 +12,6 @@ The scheduler and admission read it with the same code:
     parse(text)                                            the map; it never raises
     parse(text).line(index)                                its line, or MapError with what to write
     index_of(labels, annotations, name, owner_kind)        the pod's index, None if it has none
-    literal_for(labels, annotations, name, owner_kind)     what CUDA_VISIBLE_DEVICES gets, or None
 
 An index comes from the label `apps.kubernetes.io/pod-index`, else from the annotation or label
 `batch.kubernetes.io/job-completion-index`, else from the last part of the name, unless the kind of
@@ -143,19 +142,6 @@ def index_of(
             return index
     _, dash, last = name.rpartition("-")
     return _number(last) if dash and owner_kind not in _RANDOM_NAMES else None
-
-
-def literal_for(
-    labels: Mapping[str, str], annotations: Mapping[str, str], name: str, owner_kind: str
-) -> str | None:
-    """What CUDA_VISIBLE_DEVICES gets; None without a map, an index, or a line for it."""
-    text, index = annotations.get(MAP), index_of(labels, annotations, name, owner_kind)
-    if text is None or index is None:
-        return None
-    try:
-        return parse(text).line(index).value
-    except MapError:
-        return None
 
 
 def _number(text: str) -> int | None:

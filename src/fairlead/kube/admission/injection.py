@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import msgspec
 from msgspec import Raw
 
-from fairlead.kube.admission.literals import MAP
 from fairlead.kube.admission.review import Operation
 from fairlead.kube.dialects.ours import MEMORY, SHARE, VISIBLE
+from fairlead.model.scheduling_map import MAP
 
 CUDA, RUNTIME = "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"
 #: Values of the second that show no card to anybody.

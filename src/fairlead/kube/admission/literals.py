@@ -2,9 +2,11 @@
 
 from fairlead.model.pods import Pod
 
-MAP = "gpu-scheduling-map"
-
 
 def literal_for(pod: Pod) -> str | None:
-    """What CUDA_VISIBLE_DEVICES gets by the pod's scheduling map; None if it is not known yet."""
-    return None
+    """What CUDA_VISIBLE_DEVICES gets by the pod's scheduling map.
+
+    None if it has none, or gets its index from the scheduler.
+    """
+    seat = pod.request.gpus.seat if pod.request.gpus else None
+    return seat.line.value if seat and seat.line else None

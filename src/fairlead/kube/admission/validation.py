@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 
 from fairlead.kube.dialects.ours import ASSIGNMENT, PREFIX, VISIBLE
+from fairlead.kube.dialects.scheduling_map import INDEX
 from fairlead.model.pods import Pod
 
 #: Which cards a pod has, and who says so: written with the bind, and by nobody else.
-ANSWERS = (VISIBLE, ASSIGNMENT, PREFIX + "epoch")
+ANSWERS = (VISIBLE, ASSIGNMENT, PREFIX + "epoch", INDEX)
 
 
 def problem_with(pod: Pod) -> str:
