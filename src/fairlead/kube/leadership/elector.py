@@ -22,6 +22,8 @@ log = structlog.get_logger(__name__)
 #: Standbys do not all ask at the same moment.
 _JITTER = 0.1
 _RELEASE_TRIES = 3
+#: A candidate that has just read everything begins soon.
+_UNFIT_PAUSE_S = 0.1
 
 
 class LeadershipLost(FairleadError):
@@ -108,12 +110,10 @@ class Elector:
     # -- standing by -------------------------------------------------------------------------
 
     async def _win(self) -> None:
-        while not await self._took():
-            await self._sleep(self._pause_s())
+        while not (self._fit() and await self._took()):
+            await self._sleep(self._pause_s() if self._fit() else _UNFIT_PAUSE_S)
 
     async def _took(self) -> bool:
-        if not self._fit():
-            return False
         known = self.holder
         try:
             await self._look()
