@@ -2,12 +2,18 @@
 
 from collections.abc import Callable, Mapping
 
+import structlog
+
 from fairlead.kube.errors import Unreachable
 from fairlead.kube.http.reply import Reply
 from fairlead.kube.http.transport import Transport
 
+log = structlog.get_logger(__name__)
+
 #: The annotation of a Binding that says in which epoch it was decided (deploy/policies/epoch.yaml).
 EPOCH = "fairlead.dev/epoch"
+#: What the refusals of that policy have in their text.
+_POLICY = b"'fairlead-epoch'"
 
 
 class Fenced:
@@ -19,6 +25,7 @@ class Fenced:
     def __init__(self, client: Transport, leads: Callable[[], bool]) -> None:
         self._client = client
         self._leads = leads
+        self._has_complained = False
 
     async def request(
         self,
@@ -32,6 +39,15 @@ class Fenced:
     ) -> Reply:
         if method != "GET" and not self._leads():
             raise Unreachable("not sent: this process does not lead any more")
-        return await self._client.request(
+        reply = await self._client.request(
             method, path, body=body, params=params, content_type=content_type, timeout_s=timeout_s
         )
+        if reply.status in (403, 422) and _POLICY in reply.body:
+            self._complain(reply)
+        return reply
+
+    def _complain(self, reply: Reply) -> None:
+        """Once: the events of the pods tell the rest."""
+        if self._leads() and not self._has_complained:
+            self._has_complained = True
+            log.error("the epoch policy refuses us", reason=reply.message)
