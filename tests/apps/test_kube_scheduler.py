@@ -10,9 +10,13 @@ import pytest
 import yaml
 
 from fairlead.apps import kube_scheduler
+from fairlead.apps.electing import Electing
 from fairlead.apps.findings import Translation
 from fairlead.apps.run import Options, plan
 from fairlead.cluster.aspects import Aspect
+from fairlead.kube.access.credentials import Static
+from fairlead.kube.access.kubeconfig import Access
+from fairlead.kube.leadership.election import Terms
 from fairlead.model.errors import ConfigError
 from fairlead.plugins.registry import FILTERS, SCORES, Registry
 
@@ -457,7 +461,6 @@ def test_a_file_of_another_form_is_refused_as_a_whole(text: str, says: str) -> N
             "percentageOfNodesToScore: ignored: Fairlead looks at all",
         ),
         ("podMaxBackoffSeconds: 60", "podMaxBackoffSeconds: ignored: a pod that was refused"),
-        ("leaderElection: {leaderElect: true}", "leaderElection: ignored: Fairlead has no leader"),
         ("clientConnection: {qps: 5}", "clientConnection.qps: ignored: the API server sets"),
         ("enableProfiling: false", "enableProfiling: ignored"),
         (disabled("score", "NodeAfinity"), "disabled[0]: there is no plugin 'NodeAfinity'; did"),
@@ -482,7 +485,7 @@ def test_what_does_no_harm_is_a_note(text: str, says: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["parallelism: 16", "leaderElection: {leaderElect: false}", "podInitialBackoffSeconds: 1"],
+    ["parallelism: 16", "leaderElection: {leaderElect: true}", "podInitialBackoffSeconds: 1"],
 )
 def test_a_default_is_not_worth_a_note(text: str) -> None:
     assert told(read(text).notes) == told(read("").notes)
@@ -495,6 +498,14 @@ def planned(tmp_path: Path, text: str, **options: Any) -> Any:
     file = tmp_path / "scheduler.yaml"
     file.write_text(yaml.safe_dump(HEAD) + text)
     return plan(Options(config=file, **options))
+
+
+def test_leader_election_is_taken_over(tmp_path: Path) -> None:
+    text = "leaderElection: {leaderElect: true, leaseDuration: 30s, resourceName: mine}"
+    told_by_option = Electing(retry_period="3s")
+    found = planned(tmp_path, text, electing=told_by_option).electing
+    terms = found.terms(Access("http://x", None, Static({})))
+    assert terms == Terms("mine", "kube-system", lease_s=30, renew_s=10, retry_s=3)
 
 
 def test_run_serves_the_names_of_the_file(tmp_path: Path) -> None:

@@ -55,8 +55,12 @@ def fairlead(
     env: Mapping[str, str] | None = None,
     kubeconfig: Path | None = None,
     name: str = "fairlead",
+    ends_with: int = 0,
 ) -> Iterator[Running]:
-    """Runs until the block ends, then must stop cleanly within ten seconds."""
+    """Runs until the block ends, then must stop cleanly within ten seconds.
+
+    `ends_with` is the status of one that is to end otherwise, such as -9 if the block kills it.
+    """
     log = plane.logs / f"{name}-{time.monotonic_ns()}.log"
     access = kubeconfig or plane.kubeconfig_for("system:kube-scheduler")
     command = [str(FAIRLEAD), "run", "--port", "0", "--kubeconfig", str(access), *options]
@@ -72,7 +76,7 @@ def fairlead(
         eventually(lambda: process.poll() is not None or '"started"' in log.read_text())
         process.terminate()
         status = process.wait(10)
-    assert status == 0, f"fairlead ended with {status}: {log.read_text()[-2000:]}"
+    assert status == ends_with, f"fairlead ended with {status}: {log.read_text()[-2000:]}"
 
 
 def eventually(holds: Callable[[], Any], timeout_s: float = 20.0, what: str = "") -> Any:

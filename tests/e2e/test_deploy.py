@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from fairlead.kube.leadership.election import Terms
 from fairlead.sim.controlplane import ControlPlane, service_account
 from fairleads import Pods, eventually, fairlead
 from storages import SELECTED_NODE, Storage, uses
@@ -26,6 +27,8 @@ NAMESPACE = "fairlead-system"
 IDENTITY = service_account(NAMESPACE, "fairlead")
 GPU = "nvidia.com/gpu"
 HERE = ("--address=127.0.0.1", "--port=0")  # said last, so it counts
+#: What a pod does without being told.
+AS_IN_A_POD = ("--leader-elect", f"--leader-elect-resource-namespace={NAMESPACE}")
 
 Object = dict[str, Any]
 
@@ -48,9 +51,10 @@ def kubectl(plane: ControlPlane, command: str) -> str:
     return done.stdout
 
 
-def may(plane: ControlPlane, verb: str, resource: str) -> bool:
+def may(plane: ControlPlane, verb: str, resource: str, **more: str) -> bool:
     """Does the API server know yet that the ServiceAccount may do this?"""
-    review = {"user": IDENTITY, "resourceAttributes": {"verb": verb, "resource": resource}}
+    asked = {"verb": verb, "resource": resource, **more}
+    review = {"user": IDENTITY, "resourceAttributes": asked}
     body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": review}
     path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
     _, answer = plane.api("POST", path, body)
@@ -60,6 +64,8 @@ def may(plane: ControlPlane, verb: str, resource: str) -> bool:
 def install(plane: ControlPlane) -> str:
     said = kubectl(plane, f"apply -f {DEPLOYMENT}")
     eventually(lambda: may(plane, "watch", "pods"))
+    lease = {"group": "coordination.k8s.io", "namespace": NAMESPACE, "name": "fairlead"}
+    eventually(lambda: may(plane, "get", "leases", **lease))
     return said
 
 
@@ -92,7 +98,7 @@ def test_pods(control_plane: ControlPlane) -> Iterator[Callable[[Path], None]]:
 def test_one_command_installs_everything_and_may_be_repeated(installed: ControlPlane) -> None:
     again = kubectl(installed, f"apply -f {DEPLOYMENT}").splitlines()
 
-    assert len(again) == len(documents(DEPLOYMENT)) == 6
+    assert len(again) == len(documents(DEPLOYMENT)) == 8
     assert all(line.endswith(" unchanged") for line in again), again
 
 
@@ -146,11 +152,14 @@ def test_the_static_pod_can_log_in_on_a_read_only_file_system() -> None:
     assert volumes[mounts["/tmp"]["name"]]["emptyDir"]["medium"] == "Memory"
 
 
-def test_a_second_scheduler_never_runs_beside_the_first() -> None:
+def test_of_the_two_replicas_one_is_elected() -> None:
     spec = the("Deployment")["spec"]
+    (container,) = spec["template"]["spec"]["containers"]
+    (lease,) = [rule for rule in the("Role")["rules"] if "resourceNames" in rule]
 
-    assert spec["replicas"] == 1
-    assert spec["strategy"] == {"type": "Recreate"}
+    assert spec["replicas"] == 2
+    assert "--no-leader-elect" not in container["args"]
+    assert lease["resourceNames"] == [Terms().name]
 
 
 # -- the manifests at work -----------------------------------------------------------------------
@@ -166,7 +175,8 @@ def test_it_schedules_with_the_rights_that_it_ships(
     access = installed.kubeconfig_for(IDENTITY)
     pods = Pods(installed, "default")
 
-    with fairlead(installed, *container["args"][1:], *HERE, kubeconfig=access) as program:
+    options = (*container["args"][1:], *HERE, *AS_IN_A_POD)
+    with fairlead(installed, *options, kubeconfig=access) as program:
         pods.wait_bound("gpu-test", "toy-test-1", "toy-test-2")
         why = pods.wait_refused("gpu-test-too-large")["message"]
         for probe in ("livenessProbe", "readinessProbe"):
@@ -247,7 +257,7 @@ def test_it_has_the_rights_that_it_uses_and_no_others(
     pods, slow = Pods(plane, "default"), Pods(plane, "slow")
     access = plane.kubeconfig_for(IDENTITY)
 
-    with _slow_to_bind_in(plane, "slow"), fairlead(plane, kubeconfig=access):
+    with _slow_to_bind_in(plane, "slow"), fairlead(plane, *AS_IN_A_POD, kubeconfig=access):
         kubectl(plane, f"apply -f {DEPLOY / 'test-pods.yaml'}")
         kubectl(plane, f"apply -n slow -f {DEPLOY / 'toyscheduler' / 'test-pods.yaml'}")
         pods.wait_bound("gpu-test")
@@ -263,9 +273,9 @@ def test_it_has_the_rights_that_it_uses_and_no_others(
     refused = [e for e in asked if e["responseStatus"].get("code") in (401, 403)]
     assert refused == []
     used = {_permission_of(entry) for entry in asked}
-    granted = set(_granted(the("ClusterRole")))
-    assert used - granted == set(), "used, though not granted by the ClusterRole"
-    assert granted - used == set(), "granted by the ClusterRole, but never used"
+    granted = {*_granted(the("ClusterRole")), *_granted(the("Role"))}
+    assert used - granted == set(), "used, though not granted"
+    assert granted - used == set(), "granted, but never used"
 
 
 def _evict_somebody(plane: ControlPlane, pods: Pods) -> None:

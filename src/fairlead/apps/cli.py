@@ -9,6 +9,7 @@ import typer
 
 from fairlead import __version__
 from fairlead.apps import logs
+from fairlead.apps.electing import Electing
 from fairlead.apps.run import Options
 from fairlead.apps.run import run as run_scheduler
 from fairlead.model.errors import FairleadError
@@ -68,10 +69,39 @@ def run(
         typer.Option(min=0, max=65535, help="Port for them; 0 takes a free one (default: 8080)."),
     ] = None,
     log_level: LogLevel = "info",
+    leader_elect: Annotated[
+        bool | None,
+        typer.Option(help="Decide only while holding a Lease (default: in a pod, yes)."),
+    ] = None,
+    leader_elect_lease_duration: Annotated[
+        str, typer.Option(help="How long others leave a silent leader alone (default: 15s).")
+    ] = "",
+    leader_elect_renew_deadline: Annotated[
+        str, typer.Option(help="How long to lead on without a renewal (default: 10s).")
+    ] = "",
+    leader_elect_retry_period: Annotated[
+        str, typer.Option(help="How often to renew, or to look (default: 2s).")
+    ] = "",
+    leader_elect_resource_name: Annotated[
+        str, typer.Option(help="Name of the Lease (default: fairlead).")
+    ] = "",
+    leader_elect_resource_namespace: Annotated[
+        str, typer.Option(help="Its namespace (default: that of the pod, else kube-system).")
+    ] = "",
 ) -> None:
     """Schedule pods until told to stop."""
     logs.set_up(log_level)
-    run_scheduler(Options(kubeconfig, context, scheduler_name, profile, config, address, port))
+    electing = Electing(
+        leader_elect,
+        leader_elect_lease_duration,
+        leader_elect_renew_deadline,
+        leader_elect_retry_period,
+        leader_elect_resource_name,
+        leader_elect_resource_namespace,
+    )
+    run_scheduler(
+        Options(kubeconfig, context, scheduler_name, profile, config, address, port, electing)
+    )
 
 
 @app.command()

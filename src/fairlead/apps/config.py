@@ -12,12 +12,14 @@ profiles:
     picker: ./my_picker.py:Coin      # and this one has the last word
 """
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from fairlead.apps import plugin_files, profiles, typed_yaml
+from fairlead.apps.electing import Electing
 from fairlead.model.errors import ConfigError
 from fairlead.placement.cards import CardPolicy
 from fairlead.placement.profile import Profile
@@ -54,6 +56,21 @@ class ProfileConfig(_Strict):
     preempts: bool = True
 
 
+class ElectionConfig(_Strict):
+    """As in a KubeSchedulerConfiguration."""
+
+    leader_elect: bool | None = None
+    lease_duration: str = ""
+    renew_deadline: str = ""
+    retry_period: str = ""
+    resource_lock: Literal["leases"] = "leases"
+    resource_name: str = ""
+    resource_namespace: str = ""
+
+    def electing(self) -> Electing:
+        return Electing(**{field.name: getattr(self, field.name) for field in fields(Electing)})
+
+
 class Config(_Strict):
     api_version: Literal["fairlead.dev/v1alpha1"] = "fairlead.dev/v1alpha1"
     kind: Literal["SchedulerConfiguration"] = "SchedulerConfiguration"
@@ -61,9 +78,10 @@ class Config(_Strict):
     address: str | None = None
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] | None = None
     max_binds_in_flight: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 64
+    leader_election: ElectionConfig = msgspec.field(default_factory=ElectionConfig)
 
 
-_STRUCTS = (Config, ProfileConfig, ScoreConfig, PluginConfig)
+_STRUCTS = (Config, ElectionConfig, ProfileConfig, ScoreConfig, PluginConfig)
 _KEYS = {key for struct in _STRUCTS for key in struct.__struct_encode_fields__}
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fairlead.apps.electing import Electing
 from fairlead.placement.profile import Profile
 
 
@@ -26,3 +27,4 @@ class Translation:
     profiles: Mapping[str, Profile]
     problems: list[Finding] = field(default_factory=list)
     notes: list[Finding] = field(default_factory=list)
+    electing: Electing = field(default_factory=Electing)

@@ -10,15 +10,22 @@ from fairlead.model.errors import ConfigError
 SERVICE = "gpu-scheduler"
 
 
-def make_app(registry: CollectorRegistry, unready_because: Callable[[], str]) -> web.Application:
-    """Live as long as the event loop turns; ready while pods are being scheduled."""
+def make_app(
+    registry: CollectorRegistry,
+    unready_because: Callable[[], str],
+    standing: Callable[[], str] = str,
+) -> web.Application:
+    """Live as long as the event loop turns; ready while pods are being scheduled.
+
+    A standby is ready, too, or a rolling update would wait for it for ever; `standing` says so.
+    """
 
     async def live(_: web.Request) -> web.Response:
         return web.Response(text="ok")
 
     async def ready(_: web.Request) -> web.Response:
         why = unready_because()
-        return web.Response(text=why or "ok", status=503 if why else 200)
+        return web.Response(text=why or standing() or "ok", status=503 if why else 200)
 
     async def health_json(_: web.Request) -> web.Response:
         return web.json_response({"status": "healthy", "service": SERVICE})
@@ -26,8 +33,9 @@ def make_app(registry: CollectorRegistry, unready_because: Callable[[], str]) ->
     async def ready_json(_: web.Request) -> web.Response:
         why = unready_because()
         said = {"status": "not ready" if why else "ready", "service": SERVICE}
+        reason = why or standing()
         return web.json_response(
-            said | ({"reason": why} if why else {}), status=503 if why else 200
+            said | ({"reason": reason} if reason else {}), status=503 if why else 200
         )
 
     async def metrics(_: web.Request) -> web.Response:

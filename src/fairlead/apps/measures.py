@@ -7,6 +7,7 @@ from prometheus_client import Counter, Histogram
 
 from fairlead.engine import events, instructions
 from fairlead.engine.engine import UNSCHEDULABLE, Engine
+from fairlead.kube.leadership.elector import Elector
 from fairlead.kube.writes.binder import Binder
 from fairlead.kube.writes.recorder import Recorder
 from fairlead.model.gpus import WHOLE
@@ -69,6 +70,14 @@ class Measures:
         seconds = time.monotonic() - bound.first_queued_s
         self._metrics.pod_attempts.observe(bound.attempts)
         _histogram(self._metrics.pod_seconds, attempts).observe(seconds)
+
+    def watch_leader(self, elector: Elector) -> None:
+        self._metrics.watch_gauge(
+            "leader_election_master_status",
+            "Whether this process leads, by name of the lease.",
+            ("name",),
+            lambda: {(elector.terms.name,): float(elector.leads())},
+        )
 
     def _expose(self) -> None:
         gauge, counter = self._metrics.watch_gauge, self._metrics.watch_counter

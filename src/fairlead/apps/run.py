@@ -4,7 +4,7 @@ import asyncio
 import gc
 import signal
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import structlog
 from fairlead import __version__
 from fairlead.apps import config as configs
 from fairlead.apps import health, plugin_files, profiles
+from fairlead.apps.electing import Electing
 from fairlead.apps.findings import Finding, Translation
 from fairlead.apps.scheduler import Scheduler
 from fairlead.kube.access.kubeconfig import load_access
@@ -38,6 +39,7 @@ class Options:
     config: Path | None = None
     address: str | None = None
     port: int | None = None
+    electing: Electing = field(default_factory=Electing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class Plan:
     address: str
     port: int
     max_binds_in_flight: int
+    electing: Electing
     #: What the file says without effect.
     notes: Sequence[Finding] = ()
 
@@ -68,6 +71,7 @@ def plan(options: Options) -> Plan:
         address=options.address or config.address or DEFAULT_ADDRESS,
         port=next(p for p in (options.port, config.port, DEFAULT_PORT) if p is not None),
         max_binds_in_flight=config.max_binds_in_flight,
+        electing=options.electing.over(config.leader_election.electing()),
     )
 
 
@@ -85,6 +89,7 @@ def _plan_moved(options: Options, moved: Translation) -> Plan:
         address=options.address or DEFAULT_ADDRESS,
         port=DEFAULT_PORT if options.port is None else options.port,
         max_binds_in_flight=configs.Config().max_binds_in_flight,
+        electing=options.electing.over(moved.electing),
         notes=moved.notes,
     )
 
@@ -132,6 +137,7 @@ def run(options: Options) -> None:
 
 async def _run(options: Options, prepared: Plan) -> None:
     access = load_access(options.kubeconfig, options.context)
+    terms = prepared.electing.terms(access)
     client = Client(access, user_agent=f"fairlead/{__version__}")
     metrics = Metrics()
     scheduler = Scheduler(
@@ -139,8 +145,11 @@ async def _run(options: Options, prepared: Plan) -> None:
         prepared.profiles,
         metrics=metrics,
         max_binds_in_flight=prepared.max_binds_in_flight,
+        terms=terms,
     )
-    app = health.make_app(metrics.registry, scheduler.unready_because)
+    app = health.make_app(
+        metrics.registry, scheduler.unready_because, lambda: scheduler.standing
+    )  # fmt: skip
     try:
         runner, port = await health.serve(app, prepared.address, prepared.port)
         log.info(
@@ -148,6 +157,7 @@ async def _run(options: Options, prepared: Plan) -> None:
             version=__version__,
             server=access.server,
             schedulers=sorted(prepared.profiles),
+            lease=f"{terms.namespace}/{terms.name}" if terms else "none",
             health=f"http://{prepared.address}:{port}",
         )
         try:

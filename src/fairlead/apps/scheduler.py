@@ -18,7 +18,11 @@ from fairlead.kube.budgets import decode_budget
 from fairlead.kube.codec import Namespace, decode_namespace, decode_node, decode_pod
 from fairlead.kube.errors import ApiError
 from fairlead.kube.http.client import Client
+from fairlead.kube.http.transport import Transport
 from fairlead.kube.kin import KINDS, Selecting, decoder_of
+from fairlead.kube.leadership.election import Terms
+from fairlead.kube.leadership.elector import Elector, LeadershipLost
+from fairlead.kube.leadership.fence import EPOCH, Fenced
 from fairlead.kube.mirror.changes import Change, Deleted, Synced, Undecodable, Upserted, Vanished
 from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.mirror.wire import Refusal
@@ -44,6 +48,10 @@ UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 _SLICE_S = 0.005
 _STOP_GRACE_S = 5.0
 _VERIFY_EVERY_S = 300.0
+# The loop shows a sign of life at least this often, and who shows none for long cannot lead.
+_IDLE_S = 1.0
+_STUCK_S = 5.0
+_CATCH_UP_AGAIN_S = 0.5
 
 
 class Scheduler:
@@ -57,16 +65,22 @@ class Scheduler:
         metrics: Metrics,
         max_binds_in_flight: int = 64,
         verify_every_s: float = _VERIFY_EVERY_S,
+        terms: Terms | None = None,
         on_instruction: Callable[[instructions.Instruction], None] = lambda _: None,
     ) -> None:
+        """With `terms` it stands by until it is elected on them; without, it decides at once."""
         self._client = client
         self._verify_every_s = verify_every_s
         self._on_instruction = on_instruction
         self.engine = Engine(profiles)
-        self._binder = Binder(client, self._feed, max_in_flight=max_binds_in_flight)
-        self._recorder = Recorder(client)
+        self._elector = Elector(client, terms, fit=self._fit_to_lead) if terms else None
+        #: Whether our cache is good enough to decide by: nobody before us knew more.
+        self._has_taken_over = self._elector is None
+        writer: Transport = Fenced(client, self._elector.leads) if self._elector else client
+        self._binder = Binder(writer, self._feed, max_in_flight=max_binds_in_flight)
+        self._recorder = Recorder(writer)
         self._evictor = Evictor(
-            client, self._feed, self._recorder.preempted, now_ns=time.time_ns
+            writer, self._feed, self._recorder.preempted, now_ns=time.time_ns
         )  # fmt: skip
         self._nodes = Reflector(client, "/api/v1/nodes", decode_node, self._on_node)
         self._pods = Reflector(
@@ -83,7 +97,7 @@ class Scheduler:
             for path, decode in STORAGE_KINDS.items()
         }
         self._volume_binder = VolumeBinder(
-            client,
+            writer,
             self._feed,
             cast(Mapping[str, Claim], self._storage[CLAIMS].objects),
             cast(Mapping[str, Volume], self._storage[VOLUMES].objects),
@@ -101,6 +115,8 @@ class Scheduler:
         self._decided_at_s = time.monotonic()
         self._pricing = Pricing(self.engine, self._feed)
         self._measures = Measures(metrics, self.engine, self._binder, self._recorder)
+        if self._elector:
+            self._measures.watch_leader(self._elector)
 
     def _kin(
         self, client: Client, profiles: Mapping[str, Profile]
@@ -125,18 +141,26 @@ class Scheduler:
         working: tuple[Reflector[Any] | Binder | Evictor | Recorder | Pricing, ...]
         working = (*self._reflectors, self._binder, self._evictor, self._recorder, self._pricing)
         parts += [asyncio.create_task(part.run(), name=type(part).__name__) for part in working]
+        if self._elector:
+            parts.append(asyncio.create_task(self._elector.run(), name="elector"))
+            parts.append(asyncio.create_task(self._take_over(self._elector), name="take over"))
+        grace_s = _STOP_GRACE_S
         try:
             ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
             for task in ended:
                 task.result()
+        except LeadershipLost:
+            grace_s = 0.0  # another decides now
+            raise
         finally:
             deciding.cancel()
             await self._volume_binder.stop()
-            await self._binder.stop(_STOP_GRACE_S)
-            await self._recorder.stop(_STOP_GRACE_S)
+            await self._binder.stop(grace_s)
+            await self._recorder.stop(grace_s)
             for task in parts:
                 task.cancel()
             await asyncio.gather(*parts, return_exceptions=True)
+            await self._hand_over()
 
     def unready_because(self) -> str:
         """Why pods are not being scheduled right now; empty when they are."""
@@ -149,6 +173,42 @@ class Scheduler:
             if reflector.problem:
                 return f"no word from the API server on {reflector.path}: {reflector.problem}"
         return ""
+
+    @property
+    def standing(self) -> str:
+        """What to say about us beside that we are well; empty when we decide."""
+        if self._has_taken_over or self._elector is None:
+            return ""
+        leader = self._elector.holder
+        if leader == self._elector.identity:
+            return "standby: elected, and catching up"
+        return f"standby: {leader or 'nobody'} leads"
+
+    def _fit_to_lead(self) -> bool:
+        ticking = time.monotonic() - self._decided_at_s < _STUCK_S
+        return ticking and all(self._synced.values())
+
+    async def _take_over(self, elector: Elector) -> None:
+        """Decides once we know at least what could be read after we had won."""
+        await elector.elected.wait()
+        await asyncio.gather(*(self._catch_up(reflector) for reflector in self._reflectors))
+        log.info("taken over", epoch=elector.epoch)
+        self._has_taken_over = True
+        self._awake.set()
+        await asyncio.Event().wait()
+
+    async def _catch_up(self, reflector: Reflector[Any]) -> None:
+        while True:
+            try:
+                return await reflector.catch_up()
+            except (ApiError, Refusal) as error:
+                log.warning("cannot catch up yet", path=reflector.path, error=str(error))
+                await asyncio.sleep(_CATCH_UP_AGAIN_S)
+
+    async def _hand_over(self) -> None:
+        """Not while a bind of ours may still be carried out: the next would not know of it."""
+        if self._elector and self._binder.is_settled:
+            await self._elector.release()
 
     async def _verify_forever(self) -> None:
         """A watch that lost an event looks healthy: only a fresh list finds it out."""
@@ -276,6 +336,8 @@ class Scheduler:
     # -- instructions out --------------------------------------------------------------------
 
     def _perform(self, instruction: instructions.Instruction) -> None:
+        if not self._has_taken_over:
+            return  # news that the leader tells
         self._on_instruction(instruction)
         match instruction:
             case instructions.BindVolumes(pod, node):
@@ -303,21 +365,24 @@ class Scheduler:
                 assert_never(instruction)
 
     def _told(self, bind: instructions.Bind) -> instructions.Bind:
-        """The bind with what the device plugin on its node must know."""
+        """The bind with what the device plugin on its node must know, and who decided it."""
+        if self._elector:
+            bind = replace(bind, annotations={EPOCH: self._elector.epoch})
         if bind.grant is None:
             return bind
         node = self.engine.cluster.node_named(bind.node)
         telling = dialects.Telling(
             bind.pod, bind.node, bind.grant, node.gpus if node else None, time.time_ns()
         )
-        return replace(bind, annotations=dialects.tell(telling), lock=dialects.lock(telling))
+        annotations = {**bind.annotations, **dialects.tell(telling)}
+        return replace(bind, annotations=annotations, lock=dialects.lock(telling))
 
     # -- deciding ----------------------------------------------------------------------------
 
     async def _decide_forever(self) -> None:
         while True:
             self._awake.clear()
-            if all(self._synced.values()):
+            if self._has_taken_over and all(self._synced.values()):
                 await self._decide_while_there_is_work()
             self._decided_at_s = time.monotonic()
             await self._sleep()
@@ -346,7 +411,9 @@ class Scheduler:
 
     async def _sleep(self) -> None:
         due = self.engine.wake_at_s()
-        wait_s = 5.0 if due is None else min(5.0, max(0.0, due - time.monotonic()))
+        wait_s = _IDLE_S
+        if due is not None and self._has_taken_over:
+            wait_s = min(_IDLE_S, max(0.0, due - time.monotonic()))
         try:
             async with asyncio.timeout(wait_s):
                 await self._awake.wait()

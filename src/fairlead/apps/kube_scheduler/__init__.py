@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.apps import typed_yaml
+from fairlead.apps.electing import Electing
 from fairlead.apps.findings import Finding, Translation
 from fairlead.apps.kube_scheduler import args as plugin_args
 from fairlead.apps.kube_scheduler import format as formats
@@ -47,7 +48,20 @@ def translate(text: str, registry: Registry) -> Translation | None:
         name: _profile(name, profile, f"profiles[{place}]", registry, translation)
         for place, (name, profile) in enumerate(zip(names, profiles, strict=True))
     }
-    return Translation(made, translation.problems, translation.notes)
+    electing = _electing(config.leader_election)
+    return Translation(made, translation.problems, translation.notes, electing)
+
+
+def _electing(given: formats.LeaderElection) -> Electing:
+    """Without a name of its own, we leave kube-scheduler's lease to kube-scheduler."""
+    return Electing(
+        given.leader_elect,
+        given.lease_duration,
+        given.renew_deadline,
+        given.retry_period,
+        given.resource_name,
+        given.resource_namespace,
+    )
 
 
 def _is_meant_for_kube_scheduler(found: Any) -> bool:

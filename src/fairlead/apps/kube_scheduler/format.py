@@ -99,7 +99,8 @@ class Extender(Strict):
 
 
 class LeaderElection(Strict):
-    leader_elect: bool = True
+    #: Said by nobody, it is true to kube-scheduler; to us it is true in a pod.
+    leader_elect: bool | None = None
     lease_duration: str = "15s"
     renew_deadline: str = "10s"
     retry_period: str = "2s"

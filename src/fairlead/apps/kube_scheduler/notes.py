@@ -19,7 +19,6 @@ _HARMLESS: Mapping[str, str] = {
     "enableContentionProfiling": _PROFILING,
     "delayCacheUntilActive": "ignored: Fairlead reads the cluster as soon as it starts",
 }
-_ELECTION = "ignored: Fairlead has no leader election yet; run one replica"
 _CONNECTION: Mapping[str, str] = {
     "kubeconfig": "ignored: say it with --kubeconfig, or leave Fairlead to find it as kubectl does",
     "qps": "ignored: the API server sets the pace",
@@ -44,8 +43,6 @@ def ignored(config: Configuration, found: Mapping[str, Any]) -> Iterator[Finding
     pairs = zip(config.__struct_fields__, config.__struct_encode_fields__, strict=True)
     changed = {key for name, key in pairs if getattr(config, name) != getattr(defaults, name)}
     yield from (Finding(key, text) for key, text in _HARMLESS.items() if key in changed)
-    if "leaderElection" in found and config.leader_election.leader_elect:
-        yield Finding("leaderElection", _ELECTION)
     for key in found.get("clientConnection", {}):
         yield Finding(f"clientConnection.{key}", _CONNECTION[key])
     for place, profile in enumerate(config.profiles):

@@ -1,24 +1,11 @@
 """Which values kube-scheduler would refuse to start with. Plugins' arguments: validation_args."""
 
-import re
 from collections.abc import Iterator, Sequence
 
+from fairlead.apps.durations import seconds
 from fairlead.apps.findings import Finding
 from fairlead.apps.kube_scheduler.format import Configuration, Extender, LeaderElection, Profile
 from fairlead.sim.apiserver.names import label_name_problems
-
-_UNITS_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h)", re.ASCII)
-_DURATION = re.compile(rf"([-+]?)((?:{_PART.pattern})+|0)", re.ASCII)
-
-
-def seconds(text: str) -> float | None:
-    """How long a Go duration such as 1m30s is; None if it is none."""
-    found = _DURATION.fullmatch(text)
-    if found is None:
-        return None
-    total = sum(float(number) * _UNITS_S[unit] for number, unit in _PART.findall(found[2]))
-    return -total if found[1] == "-" else total
 
 
 def out_of_range(key: str, value: int, least: int, most: int | None = None) -> Iterator[Finding]:
@@ -47,6 +34,7 @@ def _percentage(key: str, value: int | None) -> Iterator[Finding]:
 
 
 def _leader_election(election: LeaderElection) -> Iterator[Finding]:
+    elects = election.leader_elect is not False
     written = {
         "leaseDuration": election.lease_duration,
         "renewDeadline": election.renew_deadline,
@@ -54,10 +42,10 @@ def _leader_election(election: LeaderElection) -> Iterator[Finding]:
     }
     lengths_s = {key: seconds(text) for key, text in written.items()}
     for key, length_s in lengths_s.items():
-        if length_s is None or (election.leader_elect and length_s < 0):
+        if length_s is None or (elects and length_s < 0):
             text = f"{written[key]!r} is no length of time; write for example 15s"
             yield Finding(f"leaderElection.{key}", text)
-    if not election.leader_elect:
+    if not elects:
         return
     if (lengths_s["leaseDuration"] or 15.0) <= (lengths_s["renewDeadline"] or 10.0):
         yield Finding("leaderElection.leaseDuration", "must be longer than renewDeadline")

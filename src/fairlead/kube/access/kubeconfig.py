@@ -35,6 +35,8 @@ class Access:
     proxy: str | None = None
     #: The name the server's certificate must carry, if not the one in `server`.
     server_hostname: str | None = None
+    #: Whether this is the access of the pod that we run in.
+    in_pod: bool = False
 
 
 def load_access(
@@ -74,6 +76,7 @@ def _in_cluster(env: Mapping[str, str], folder: Path) -> Access:
         ssl_context=context,
         credentials=Renewing(token, RenewedFiles(context, authority, None)),
         namespace=_namespace_of(folder),
+        in_pod=True,
     )
 
 

@@ -8,8 +8,9 @@ class OutOfStep(Exception):
 class Position:
     """From which revision to watch, or how new a sync must be at least.
 
-    Revisions are opaque but for one purpose: a server that was restored from a backup gives
-    smaller ones than before, and nothing else would show it.
+    Revisions are opaque but for two purposes: a server that was restored from a backup gives
+    smaller ones than before, and a list that is newer than our watch must be waited for. Nothing
+    else would show either.
     """
 
     __slots__ = ("_number", "resume", "since")
@@ -39,6 +40,10 @@ class Position:
     def is_ahead_of(self, version: str) -> bool:
         """Whether we have seen a later revision than the newest one there is."""
         return 0 <= _number(version) < self._number
+
+    def has_reached(self, version: str) -> bool:
+        """Whether everything up to this revision has come; revisions are compared as numbers."""
+        return self.resume is not None and 0 <= _number(version) <= self._number
 
     def sync_from_here(self) -> None:
         """The server cannot continue from here, but it can list what is not older."""

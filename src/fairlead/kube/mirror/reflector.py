@@ -148,6 +148,26 @@ class Reflector(Generic[T]):
             self.resync(f"{len(wrong)} objects differ from a list, among them {wrong[:5]}")
         return wrong
 
+    async def catch_up(self, *, look_every_s: float = 0.05, patience_s: float = 5.0) -> None:
+        """Returns when everything that stood there at the time of this call has been told.
+
+        Bookmarks come once a minute, so the revision alone would keep us waiting where nothing
+        happens: what a list shows and we hold has been told, too. A watch that does not get there
+        is begun anew. Raises ApiError, or Refusal, when there is no list to be had.
+        """
+        version, listed = await listing.identities(
+            self._client, self.path, self._selectors, page_size=self._page_size
+        )
+        waited_s = 0.0
+        while not self._position.has_reached(version):
+            if not mismatches(self._feed.mirror, listed, version, ()):
+                return
+            if waited_s >= patience_s:
+                self.resync(f"it is behind revision {version}")
+                waited_s = 0.0
+            await self._sleep(look_every_s)
+            waited_s += look_every_s
+
     # Connections, and what becomes of them
 
     async def _attempt(self) -> float | None:

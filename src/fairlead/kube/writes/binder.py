@@ -74,12 +74,18 @@ class Binder:
         self._workers: list[asyncio.Task[None]] = []
         self._open = 0
         self._stopping = False
+        self._unsettled = 0
         self.stats = BinderStats()
 
     @property
     def free_slots(self) -> int:
         """How many more binds would be sent at once instead of waiting."""
         return max(0, self._max_in_flight - self._open)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is certain of every bind that was sent what became of it."""
+        return not self._unsettled
 
     def submit(self, bind: Bind) -> None:
         """Takes the bind; returns at once. Its outcome is reported later, never from here."""
@@ -125,6 +131,7 @@ class Binder:
             try:
                 outcome = await self._settle(bind)
             except asyncio.CancelledError:
+                self._unsettled += 1
                 log.warning("bind left unsettled", pod=bind.pod.key, node=bind.node)
                 raise
             self._finish(outcome)

@@ -1,0 +1,66 @@
+"""Whether to be elected before deciding, and on which terms: options, file and defaults."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from fairlead.apps.durations import seconds
+from fairlead.kube.access.kubeconfig import Access
+from fairlead.kube.leadership.election import Terms
+from fairlead.kube.writes.annotations import is_subdomain
+from fairlead.model.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Electing:
+    """What somebody said about it; None or empty where they said nothing."""
+
+    leader_elect: bool | None = None
+    lease_duration: str = ""
+    renew_deadline: str = ""
+    retry_period: str = ""
+    resource_name: str = ""
+    resource_namespace: str = ""
+
+    def over(self, other: "Electing") -> "Electing":
+        """This where it says something, else the other."""
+        said = {field.name: getattr(self, field.name) for field in fields(self)}
+        return Electing(
+            **{name: getattr(other, name) if v in (None, "") else v for name, v in said.items()}
+        )
+
+    def terms(self, access: Access) -> Terms | None:
+        """The terms; None: decide without an election.
+
+        In a pod there may be several of us, so one is elected unless somebody says otherwise. A
+        program that somebody starts by hand needs no Lease, nor the right to write one.
+        """
+        elects = access.in_pod if self.leader_elect is None else self.leader_elect
+        if not elects:
+            return None
+        usual = Terms()
+        terms = Terms(
+            name=self.resource_name or usual.name,
+            namespace=self.resource_namespace
+            or (access.namespace if access.in_pod else usual.namespace),
+            lease_s=_length_s("leaseDuration", self.lease_duration, usual.lease_s),
+            renew_s=_length_s("renewDeadline", self.renew_deadline, usual.renew_s),
+            retry_s=_length_s("retryPeriod", self.retry_period, usual.retry_s),
+        )
+        _refuse_odd_names({"resourceName": terms.name, "resourceNamespace": terms.namespace})
+        problem = terms.problem()
+        if problem:
+            raise ConfigError(f"leader election: {problem}")
+        return terms
+
+
+def _length_s(key: str, text: str, usual_s: float) -> float:
+    length_s = seconds(text) if text else usual_s
+    if length_s is None:
+        raise ConfigError(f"leader election: {key} {text!r} is no length of time; write 15s, say")
+    return length_s
+
+
+def _refuse_odd_names(names: Mapping[str, str]) -> None:
+    for key, name in names.items():
+        if not is_subdomain(name):
+            raise ConfigError(f"leader election: {key} {name!r} is no name; write fairlead, say")

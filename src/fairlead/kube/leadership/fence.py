@@ -1,0 +1,53 @@
+"""Writes that only a leader may send."""
+
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from fairlead.kube.errors import Unreachable
+from fairlead.kube.http.reply import Reply
+from fairlead.kube.http.transport import Transport
+
+log = structlog.get_logger(__name__)
+
+#: The annotation of a Binding that says in which epoch it was decided (deploy/policies/epoch.yaml).
+EPOCH = "fairlead.dev/epoch"
+#: What the refusals of that policy have in their text.
+_POLICY = b"'fairlead-epoch'"
+
+
+class Fenced:
+    """A transport that asks before each write whether we still lead, and otherwise sends nothing.
+
+    What was sent just before may still arrive late: that is for the epoch to stop.
+    """
+
+    def __init__(self, client: Transport, leads: Callable[[], bool]) -> None:
+        self._client = client
+        self._leads = leads
+        self._has_complained = False
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes | None = None,
+        params: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+        timeout_s: float = 30.0,
+    ) -> Reply:
+        if method != "GET" and not self._leads():
+            raise Unreachable("not sent: this process does not lead any more")
+        reply = await self._client.request(
+            method, path, body=body, params=params, content_type=content_type, timeout_s=timeout_s
+        )
+        if reply.status in (403, 422) and _POLICY in reply.body:
+            self._complain(reply)
+        return reply
+
+    def _complain(self, reply: Reply) -> None:
+        """Once: the events of the pods tell the rest."""
+        if self._leads() and not self._has_complained:
+            self._has_complained = True
+            log.error("the epoch policy refuses us", reason=reply.message)

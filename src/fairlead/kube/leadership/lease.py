@@ -1,0 +1,105 @@
+"""The Lease object, read and written as client-go does, so that its electors could share it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from fairlead.kube.errors import ApiError, ReplyLost
+from fairlead.kube.http.reply import UNREADABLE, Reply
+from fairlead.kube.http.transport import Transport
+from fairlead.kube.leadership.election import Record, Terms
+
+_HINTS = {
+    403: "; grant this user create, get and update on leases there",
+    404: "; is its namespace there?",
+}
+
+
+class LeaseProblem(ApiError):
+    """The Lease cannot be read or written just now."""
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class _Lease(msgspec.Struct):
+    metadata: dict[str, Any]
+    spec: _Spec | None = None
+
+
+_leases = msgspec.json.Decoder(_Lease)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A Lease as the server has it. Whoever writes it back keeps labels and the rest."""
+
+    metadata: dict[str, Any]
+    record: Record
+
+
+class LeaseClient:
+    """Reads and writes one Lease. Everything raises ApiError when there is no answer."""
+
+    def __init__(self, client: Transport, terms: Terms) -> None:
+        self._client = client
+        self._name, self._namespace = terms.name, terms.namespace
+        self._folder = f"/apis/coordination.k8s.io/v1/namespaces/{terms.namespace}/leases"
+        self._timeout_s = terms.renew_s / 2
+
+    async def read(self) -> Seen | None:
+        """The Lease, or None when there is none."""
+        reply = await self._request("GET", f"{self._folder}/{self._name}")
+        if reply.status == 404:
+            return None
+        return self._read(reply)
+
+    async def write(self, record: Record, over: Seen | None) -> Seen | None:
+        """Writes over what was seen, or makes the Lease; None if somebody else was faster."""
+        meta: dict[str, Any] = {"name": self._name, "namespace": self._namespace}
+        if over is None:
+            reply = await self._request("POST", self._folder, _encoded(meta, record))
+        else:
+            path = f"{self._folder}/{self._name}"
+            reply = await self._request("PUT", path, _encoded(over.metadata, record))
+        if reply.status == 409 or (over is not None and reply.status == 404):
+            return None
+        return self._read(reply)
+
+    async def _request(self, method: str, path: str, body: bytes | None = None) -> Reply:
+        return await self._client.request(method, path, body=body, timeout_s=self._timeout_s)
+
+    def _read(self, reply: Reply) -> Seen:
+        if reply.status >= 300:
+            raise LeaseProblem(
+                f"lease {self._namespace}/{self._name}: {reply.status} {reply.message}"
+                f"{_HINTS.get(reply.status, '')}"
+            )
+        try:
+            lease = _leases.decode(reply.body)
+        except UNREADABLE as error:
+            raise ReplyLost(f"the lease cannot be read: {error}") from error
+        return Seen(lease.metadata, _record(lease.spec or _Spec()))
+
+
+def _record(spec: _Spec) -> Record:
+    return Record(
+        spec.holder_identity or "",
+        spec.lease_duration_seconds or 0,
+        spec.acquire_time or "",
+        spec.renew_time or "",
+        spec.lease_transitions or 0,
+    )
+
+
+def _encoded(metadata: dict[str, Any], record: Record) -> bytes:
+    spec = _Spec(record.holder, record.lease_s, record.acquired, record.renewed, record.transitions)
+    return msgspec.json.encode({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec,
+    })  # fmt: skip

@@ -1,0 +1,175 @@
+"""Several Fairleads of which one leads, with leases short enough for a test."""
+
+import json
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fairlead.sim.controlplane import ControlPlane
+from fairleads import Running, eventually, fairlead
+
+POLICY = Path(__file__).parents[2] / "deploy" / "policies" / "epoch.yaml"
+EPOCH = "fairlead.dev/epoch"
+_SHORT = {"lease-duration": "3s", "renew-deadline": "2s", "retry-period": "0.3s"}
+
+
+class Lease:
+    """A Lease of a test's own, as the API server has it."""
+
+    def __init__(self, plane: ControlPlane, namespace: str, name: str = "fairlead") -> None:
+        self.plane = plane
+        self.namespace, self.name = namespace, name
+        self.path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
+
+    def options(self, **durations: str) -> list[str]:
+        """What makes a `fairlead run` a candidate for it."""
+        said = {**_SHORT, "resource-name": self.name, "resource-namespace": self.namespace}
+        said |= {key.replace("_", "-"): value for key, value in durations.items()}
+        return ["--leader-elect", *(f"--leader-elect-{key}={text}" for key, text in said.items())]
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        status, found = self.plane.api("GET", self.path)
+        return dict(found["spec"]) if status == 200 else {}
+
+    @property
+    def holder(self) -> str:
+        return str(self.spec.get("holderIdentity", ""))
+
+    @property
+    def epoch(self) -> str:
+        spec = self.spec
+        return f"{spec['leaseTransitions']}/{spec['holderIdentity']}"
+
+    def allow(self, user: str) -> None:
+        """Lets this user be a candidate."""
+        group = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{self.namespace}"
+        meta = {"metadata": {"name": "candidate"}}
+        rule = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["*"]}
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "candidate"}
+        subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}
+        assert self.plane.api("POST", f"{group}/roles", {**meta, "rules": [rule]})[0] == 201
+        binding = {**meta, "roleRef": role, "subjects": [subject]}
+        assert self.plane.api("POST", f"{group}/rolebindings", binding)[0] == 201
+
+    def edit(self, **spec: Any) -> None:
+        merge = "application/merge-patch+json"
+        status, said = self.plane.api("PATCH", self.path, {"spec": spec}, content_type=merge)
+        assert status == 200, said
+
+
+@contextmanager
+def candidate(lease: Lease, **how: Any) -> Iterator[Running]:
+    """A Fairlead that leads or stands by."""
+    options = how.pop("options", ())
+    access = how.pop("kubeconfig", None) or lease.plane.kubeconfig_for()
+    durations = how.pop("durations", {})
+    with fairlead(
+        lease.plane, *lease.options(**durations), *options, kubeconfig=access, **how
+    ) as process:
+        try:
+            yield process
+        finally:
+            if process.process.poll() is None:
+                # One that the test was to kill may hang or sleep for good if the test fails before.
+                killed = how.get("ends_with") == -signal.SIGKILL
+                process.process.send_signal(signal.SIGKILL if killed else signal.SIGCONT)
+
+
+@contextmanager
+def pair(
+    lease: Lease, first: dict[str, Any], second: dict[str, Any]
+) -> Iterator[tuple[Running, Running]]:
+    """A leader, and a standby; what is said of each are options of `candidate`."""
+    with candidate(lease, **first) as leader:
+        wait_leading(leader)
+        with candidate(lease, **second) as standby:
+            wait_standing_by(standby)
+            yield leader, standby
+
+
+def said(process: Running, event: str) -> list[dict[str, Any]]:
+    return [record for record in process.records if record["event"] == event]
+
+
+def wait_leading(process: Running, timeout_s: float = 20.0) -> str:
+    """The epoch in which it decides."""
+    (taken,) = eventually(lambda: said(process, "taken over"), timeout_s, "it leads")
+    return str(taken["epoch"])
+
+
+def wait_standing_by(process: Running) -> None:
+    """It has read everything, and knows who leads."""
+    eventually(lambda: said(process, "standing by"), what="it stands by")
+
+
+@contextmanager
+def epoch_policy(lease: Lease) -> Iterator[None]:
+    """The policy as it is shipped, for this Lease; after the block it only looks on.
+
+    It is never deleted: its API server would never again look at a Lease (kubernetes#130887).
+    """
+    policy, binding = yaml.safe_load_all(POLICY.read_text())
+    binding["spec"]["paramRef"] |= {"name": lease.name, "namespace": lease.namespace}
+    _put(lease.plane, "validatingadmissionpolicies", policy)
+    _put(lease.plane, "validatingadmissionpolicybindings", binding)
+    try:
+        eventually(lambda: _is_refused(lease), what="the policy works")
+        yield
+    finally:
+        binding["spec"]["validationActions"] = ["Audit"]
+        binding["spec"]["paramRef"]["parameterNotFoundAction"] = "Allow"
+        _put(lease.plane, "validatingadmissionpolicybindings", binding)
+        eventually(lambda: not _is_refused(lease), what="the policy looks on")
+
+
+def _put(plane: ControlPlane, kind: str, body: dict[str, Any]) -> None:
+    path = f"/apis/admissionregistration.k8s.io/v1/{kind}"
+    status, answer = plane.api("POST", path, body)
+    if status == 409:
+        merge, path = "application/merge-patch+json", f"{path}/{body['metadata']['name']}"
+        status, answer = plane.api("PATCH", path, body, content_type=merge)
+    assert status in (200, 201), answer
+
+
+def bind(lease: Lease, pod: str, node: str, **annotations: str) -> tuple[int, Any]:
+    """A bind that we send ourselves."""
+    path = f"/api/v1/namespaces/{lease.namespace}/pods/{pod}/binding"
+    meta = {"name": pod, "annotations": {key: text for key, text in annotations.items() if text}}
+    return lease.plane.api(
+        "POST", path, {"metadata": meta, "target": {"kind": "Node", "name": node}}
+    )
+
+
+def _is_refused(lease: Lease) -> bool:
+    """By 403, or by 422 as long as there is no Lease."""
+    return bind(lease, "nobody", "nowhere", **{EPOCH: "none"})[0] in (403, 422)
+
+
+def inventory(node: str, cards: int) -> dict[str, str]:
+    """Annotations of a node that say which cards it has."""
+    listed = [
+        {"uuid": f"GPU-{node}-{index}", "index": index, "model": "H100", "memoryMiB": 81559}
+        for index in range(cards)
+    ]
+    return {"fairlead.dev/inventory": json.dumps({"cards": listed})}
+
+
+def sold(plane: ControlPlane) -> Counter[str]:
+    """How often each card was given away whole, from what the API server says and nothing else."""
+    _, found = plane.api("GET", "/api/v1/pods")
+    cards: Counter[str] = Counter()
+    for pod in found["items"]:
+        given = pod["metadata"].get("annotations", {}).get("fairlead.dev/assignment")
+        if given and pod["spec"].get("nodeName"):
+            cards.update(device["u"] for device in json.loads(given)["devices"])
+    return cards
+
+
+def sold_twice(plane: ControlPlane) -> list[str]:
+    return [card for card, times in sold(plane).items() if times > 1]
