@@ -204,7 +204,7 @@ def test_cards_that_are_listed_at_last_know_their_pods() -> None:
     assert not enough(cluster, share(500)), "and the names are gone with the list"
 
 
-# -- what others left behind, or made up ------------------------------------------------------------
+# -- what others left behind, or made up ----------------------------------------------------------
 
 
 def cut(count: int) -> Inventory:

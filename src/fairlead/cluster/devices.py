@@ -310,8 +310,9 @@ class Devices:
 
     def _only_cut(self, pick: RowPick) -> CardMask:
         """Cards of which nobody has a part from before they were cut."""
-        unshared: CardMask = self.milli_free[pick] == WHOLE
-        return unshared & (self.memory_free[pick] == self.memory[pick])
+        only: CardMask = self.milli_free[pick] == WHOLE
+        only &= self.memory_free[pick] == self.memory[pick]
+        return only
 
     def _predicted(self, ask: GpuAsk, pick: RowPick) -> CardMask:
         """Cards that the device plugin would not overrule, where it has the last word."""
@@ -433,9 +434,9 @@ class Devices:
         found: CardMask = named[pick]
         return found
 
-    def room_for(self, profile: str, pick: RowPick) -> Cards:
-        """How many more slices of this profile each card has room for."""
-        geometry, used = self.geometry[pick], self.slices_used[pick]
+    def room_for(self, profile: str, pick: RowPick, *, emptied: bool = False) -> Cards:
+        """How many more slices of this profile each card has room for; or had, without anybody."""
+        geometry, used = self.geometry[pick], self.slices_used[pick] * (not emptied)
         room = np.zeros_like(used)
         for kinds, code in self._geometry_code.items():
             table = self._room.get((code, profile))

@@ -61,10 +61,8 @@ def _kept_free(
     name: str, row: int, placement: Placement, cluster: Cluster, asking: Hypothesis
 ) -> NodeAnswer:
     """It would do, but room there is promised to others."""
-    promised = asking.promised_to(row)
     with cluster.draft(row) as draft:
-        for held in promised:
-            draft.add(held)
+        promised = asking.expect(row, draft)
         first = asking.first(row)
         texts = asking.reasons(first, row)[0]
     others = ", ".join(sorted(held.pod.key for held in promised))

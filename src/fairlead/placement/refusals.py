@@ -96,8 +96,7 @@ def _count_row(
     found: Tally, row: int, hypothesis: Hypothesis, filters: tuple[Filter, ...], cluster: Cluster
 ) -> None:
     with cluster.draft(row) as draft:
-        for held in hypothesis.promised_to(row):
-            draft.add(held)
+        hypothesis.expect(row, draft)
         index = hypothesis.first(row)
         if index != NOBODY:
             texts, curable = hypothesis.reasons(index, row)

@@ -68,11 +68,15 @@ def _missing(ask: GpuAsk, cards: CardRows) -> Iterable[tuple[str, NodeMask, bool
     # Only where there is room: on a full node somebody may have to leave.
     yield BUSY, cards.busy(ask) & cards.hold_enough(ask), False
     if ask.profile:
+        uncut = np.where(wanted, cards.room_for(ask.profile, emptied=True), 0)
+        yield NO_SLICE, uncut.sum(axis=1) < ask.cards, False
         yield NO_SLICE, cards.all(), True
         return
     if ask.whole:
         yield from _missing_of_whole(ask, cards, wanted)
         return
+    large = wanted & (cards.memory() >= cards.memory_asked(ask))
+    yield NO_MEMORY, large.sum(axis=1) < ask.cards, False
     open_to_all = wanted & (cards.wholes() == 0)
     share = open_to_all & (cards.milli_free() >= ask.milli)
     yield NO_SHARE, share.sum(axis=1) < ask.cards, True
