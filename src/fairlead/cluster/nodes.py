@@ -51,6 +51,10 @@ class Nodes:
     def none(self) -> NodeMask:
         return np.zeros(self._size, dtype=np.bool_)
 
+    def only(self, mask: NodeMask) -> "Nodes":
+        """Of all nodes those where the mask is true."""
+        return Nodes(self._columns, np.flatnonzero(mask))
+
     @property
     def storage(self) -> Storage:
         """Claims, volumes and the like; they belong to no node."""

@@ -12,7 +12,14 @@ from fairlead.model.pods import Pod
 from fairlead.placement.cards import choose
 from fairlead.placement.profile import Profile
 from fairlead.placement.views import View
-from fairlead.plugins.api import Reason, TellsDetail, concerns, reasons_of
+from fairlead.plugins.api import (
+    CardAnswer,
+    Reason,
+    TellsCards,
+    TellsDetail,
+    concerns,
+    reasons_of,
+)
 
 NOBODY = -1
 
@@ -113,6 +120,18 @@ class Hypothesis:
         rule = self._profile.filters[index]
         node = Nodes(self._cluster.columns, slice(row, row + 1))
         return rule.detail(self._view.request, node) if isinstance(rule, TellsDetail) else ""
+
+    def cards(self, index: int, row: int) -> tuple[CardAnswer, ...]:
+        """The same card by card, where the rule looks at cards."""
+        rule = self._profile.filters[index]
+        node = Nodes(self._cluster.columns, slice(row, row + 1))
+        return rule.cards(self._view.request, node) if isinstance(rule, TellsCards) else ()
+
+    def nearest(self, index: int, row: int) -> str:
+        """How near the row came, where the rule looks at cards."""
+        rule = self._profile.filters[index]
+        node = Nodes(self._cluster.columns, slice(row, row + 1))
+        return rule.nearest(self._view.request, node) if isinstance(rule, TellsCards) else ""
 
     def _seen_by(self, index: int, row: int) -> tuple[Nodes, int]:
         if index in self._profile.around:

@@ -193,6 +193,7 @@ class Placement:
             no_eviction=no_eviction,
             eviction=outcome.eviction if outcome else None,
             nomination=nomination,
+            nearest=found.nearest,
             behaviour=self._cluster.behaviour,
         )
 

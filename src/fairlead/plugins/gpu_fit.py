@@ -12,7 +12,8 @@ from fairlead.cluster.devices import CardMask
 from fairlead.cluster.nodes import CardRows, Nodes
 from fairlead.model.gpus import WHOLE, GpuAsk
 from fairlead.model.pods import PodRequest
-from fairlead.plugins.api import Reason
+from fairlead.plugins.api import CardAnswer, Reason
+from fairlead.plugins.gpu_words import card_answers, nearest
 
 NO_DIALECT = "node(s) cannot serve this kind of GPU request"
 BUSY = "node(s) were still handing GPUs to another pod"
@@ -58,6 +59,12 @@ class GpuFit:
         if not node.cards.known()[0]:
             return _told_of_kinds(request.gpus, node)
         return _told(request.gpus, node.cards)
+
+    def cards(self, request: PodRequest, node: Nodes) -> tuple[CardAnswer, ...]:
+        return card_answers(request.gpus, node) if request.gpus else ()
+
+    def nearest(self, request: PodRequest, nodes: Nodes) -> str:
+        return nearest(request.gpus, nodes.cards) if request.gpus else ""
 
 
 def _missing(ask: GpuAsk, cards: CardRows) -> Iterable[tuple[str, NodeMask, bool]]:
@@ -129,11 +136,15 @@ def _told(ask: GpuAsk, cards: CardRows) -> str:
         room = int(cards.room_for(ask.profile)[0][wanted].sum())
         return f"asked {ask.cards} {ask.profile}, room for {room} on {total} cards"
     if ask.whole:
-        free = int((wanted & (cards.users()[0] == 0)).sum()) - int(cards.elsewhere()[0])
+        free = int(cards.usable(ask)[0].sum()) - int(cards.elsewhere()[0])
         if ask.linked and free >= ask.cards:
             return f"asked {ask.cards} cards joined by NVLink, {_largest_ring(ask, cards, free)}"
-        return f"asked {ask.cards} cards, {max(free, 0)} of {total} free"
+        return f"asked {_cards(ask)}, {max(free, 0)} of {total} free"
     return _told_of_shares(ask, cards, wanted)
+
+
+def _cards(ask: GpuAsk) -> str:
+    return f"{ask.cards} card{'s' * (ask.cards > 1)}"
 
 
 def _largest_ring(ask: GpuAsk, cards: CardRows, free: int) -> str:
@@ -157,5 +168,7 @@ def _told_of_shares(ask: GpuAsk, cards: CardRows, wanted: NodeMask) -> str:
     if need_mib > most_mib:
         told.append(f"asked {need_mib} MiB on one card, at most {max(most_mib, 0)} are free")
     return (
-        "; ".join(told) or f"no {ask.cards} cards have the share, the memory and a place for a pod"
+        "; ".join(told)
+        or f"of {_cards(ask)} with the share, the memory and a place for a pod, "
+        f"{int(cards.usable(ask)[0].sum())} found"
     )
