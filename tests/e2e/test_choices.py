@@ -1,6 +1,7 @@
 """Scenes in which one node is best: kube-scheduler and the profile made after it must agree."""
 
 import itertools
+import re
 import subprocess
 from dataclasses import dataclass, field
 from typing import Any
@@ -304,7 +305,7 @@ def test_both_choose_the_best_node(arena, scene: Scene) -> None:
             arena.api("DELETE", f"/api/v1/nodes/{name}")
 
 
-def test_explain_knows_what_pods_belong_with(arena) -> None:
+def test_explain_and_compare_know_what_pods_belong_with(arena) -> None:
     scene = SCENES["away from others of the same service"]
     namespace = "choices-explained"
     assert arena.api("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})[0] == 201
@@ -322,6 +323,9 @@ def test_explain_knows_what_pods_belong_with(arena) -> None:
         words = [str(FAIRLEAD), "explain", f"{namespace}/asks", *options, *access]
         told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
         assert "it would go to node c" in told
+        compare = [str(FAIRLEAD), "compare", "--live", "--profile", "default-scheduler", *access]
+        told = subprocess.run(compare, capture_output=True, text=True, check=True).stdout
+        assert re.search(rf"{namespace}/asks +default-scheduler +c ", told), told
     finally:
         arena.delete_namespace(namespace)
         for name in scene.nodes:

@@ -103,9 +103,11 @@ def fractions_node() -> Node:
     return a_node(labels=labels, conditions=["gpu-fractioning.nvidia.com/Ready"])
 
 
+def our_list(*cards: Json) -> str:
+    """What our agent writes; cards differ from a plain one as given."""
+    plain = {"uuid": A, "index": 0, "model": "H100", "memoryMib": 16384}
+    return json.dumps({"version": 1, "cards": [{**plain, **card} for card in cards]})
+
+
 def our_node() -> Node:
-    cards = [
-        {"uuid": uuid, "index": index, "model": "H100", "memoryMiB": 16384}
-        for index, uuid in enumerate((A, B))
-    ]
-    return a_node({"fairlead.dev/inventory": json.dumps({"cards": cards})})
+    return a_node({"fairlead.dev/inventory": our_list({}, {"uuid": B, "index": 1})})

@@ -22,6 +22,7 @@ from dialect_objects import (
     gpushare_node,
     hami_node,
     lock_of,
+    our_list,
     our_node,
     pod_json,
     problem_of,
@@ -201,9 +202,8 @@ def test_the_others_list_theirs() -> None:
 
 
 def test_several_lists_of_one_node_are_one_book() -> None:
-    ours = {"cards": [{"uuid": B, "index": 0, "memoryMiB": 81000, "model": "H100"},
-                      {"uuid": A, "index": 1, "memoryMiB": 81000, "model": "H100"}],
-            "links": [[0, 5], [7, 0]]}  # fmt: skip
+    card = {"memoryMib": 81000, "model": "H100", "links": ["X", "PIX"]}
+    ours = {"cards": [{**card, "uuid": B, "index": 0}, {**card, "uuid": A, "index": 1}]}
     hami = [{**HAMI_CARDS[0], "health": False}, HAMI_CARDS[1]]
     node = a_node({
         "fairlead.dev/inventory": json.dumps(ours),
@@ -230,7 +230,19 @@ def test_several_lists_of_one_node_are_one_book() -> None:
         {"volcano.sh/node-vgpu-register": f"{A},1:"},
         {"ai.centaurus.io/physical-gpu-uuids": f"{A},{B}", "ai.centaurus.io/vitual-gpu-count": "7"},
         {"ai.centaurus.io/physical-gpu-uuids": A, "ai.centaurus.io/vitual-gpu-count": "-7"},
-        {"fairlead.dev/inventory": "null"},
+    ] + [
+        {"fairlead.dev/inventory": bad}
+        for bad in (
+            "null", "[]", '{"cards": [{"index": 0}]}', '{"cards": NaN}',
+            '{"cards": [], "version": 2}', our_list({}, {"index": 1}),
+            our_list({"memoryMib": -1}), our_list({"memoryMib": 1e30}),
+            our_list({"memoryMib": "NaN"}),
+            our_list({"uuid": "0"}), our_list({"links": ["X", "NV18"]}),
+            our_list({"slices": [{"name": "1g.5gb", "size": 9, "starts": [0]}]}),
+            our_list({"slices": [{"name": "1g.5gb", "size": 2, "starts": [7]}]}),
+            our_list({"slices": [{"name": "1g.5gb", "size": 2, "starts": []}]}),
+            our_list(*({"uuid": f"GPU-{n}"} for n in range(65))),
+        )
     ],
 )  # fmt: skip
 def test_a_malformed_list_leaves_the_node_with_its_count(annotations: Json) -> None:

@@ -88,8 +88,9 @@ def test_cards_that_are_all_cut() -> None:
     assert not some.cards[0].mig
 
 
-def listed(order: str, **more: object) -> dict[str, object]:
-    cards = [{"uuid": f"GPU-{n}", "index": int(n), "model": "Tesla V100-SXM2-32GB"} for n in order]
+def listed(order: str, links: str = "", **more: object) -> dict[str, object]:
+    card = {"model": "Tesla V100-SXM2-32GB", "links": links.split()}
+    cards = [{"uuid": f"GPU-{n}", "index": int(n), **card} for n in order]
     return {"cards": cards, **more}
 
 
@@ -102,9 +103,9 @@ def test_a_list_of_cards_says_more_and_labels_add_what_it_leaves_out() -> None:
     assert [card.uuid for card in found.cards][:2] == ["GPU-1", "GPU-0"]
     assert found.links[0][2] == mesh[1][2], "by index, not by position"
     assert found.links[1][3] == mesh[0][3]
-    own = read(H100, listed("01", links=[[0, 7], [7, 0]], clique="own"))
+    own = read(H100, listed("01", links="NV2 PHB", clique="own"))
     assert own is not None
-    assert (own.links, own.clique) == (((0, 7), (7, 0)), "own")
+    assert (own.links, own.clique) == (((50, 12), (50, 12)), "own")
     gap = read(H100, listed("0123457"))
     assert gap is not None
     assert not gap.links, "a card is missing, so nobody knows which"

@@ -77,3 +77,11 @@ def test_typical_pods_are_the_most_frequent_ones() -> None:
     assert [shape.milli for shape, _ in found] == [100, 200]
     assert sum(share for _, share in found) == pytest.approx(1)
     assert prices.ENOUGH_PODS == 100
+
+
+def test_pressure_is_on_the_cards_that_a_wish_means() -> None:
+    """Pods say H100, drivers say more."""
+    pods = ((part(1000), 300), (part(1000, models=frozenset({"h100"})), 100))
+    found = compute(Basis(pods, (("NVIDIA A100-SXM4-80GB", 90), ("NVIDIA H100 80GB HBM3", 10))))
+    assert found is not None
+    assert found.pressure == (("NVIDIA H100 80GB HBM3", pytest.approx(2.5)),)

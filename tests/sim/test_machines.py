@@ -5,9 +5,10 @@ import json
 import pytest
 
 from fairlead.kube.codec import decode_node
+from fairlead.model.machines import has_nvlink, links_of
 from fairlead.model.nodes import GPU
 from fairlead.sim import machines
-from fairlead.sim.machines import INVENTORY, SHAPES, inventory, read_inventory, write_inventory
+from fairlead.sim.machines import SHAPES, inventory, read_inventory, write_inventory
 from fairlead.sim.machines.nodes import node_object
 
 NOW = "2030-01-01T00:00:00Z"
@@ -93,8 +94,18 @@ def test_the_scheduler_reads_the_node(machine):
     assert dict(node.allocatable)[GPU] == machine.shape.cards
     assert node.labels["nvidia.com/gpu.count"] == str(machine.shape.cards)
     assert " " not in node.labels["nvidia.com/gpu.product"]
-    assert len(read_inventory(node.annotations[INVENTORY]).cards) == machine.shape.cards
     assert not node.taints
+
+
+@pytest.mark.parametrize("machine", machines.machines(6), ids=lambda machine: machine.name)
+def test_the_scheduler_knows_its_cards(machine):
+    gpus = decode_node(json.dumps(node_object(machine, NOW)).encode()).gpus
+    assert [card.uuid for card in gpus.cards] == [card.uuid for card in inventory(machine).cards]
+    assert {card.memory_mib for card in gpus.cards} == {machine.shape.card.memory_mib}
+    assert [card.numa for card in gpus.cards] == list(machine.shape.numa)
+    joined = machine.shape.fabric != "pcie"
+    assert has_nvlink(gpus.links) == joined
+    assert not joined or gpus.links == links_of(machine.shape.card.model, machine.shape.cards)
 
 
 def test_a_thousand_nodes_have_addresses_of_their_own():

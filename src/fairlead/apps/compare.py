@@ -14,17 +14,15 @@ from typing import Any, TextIO
 import msgspec
 import yaml
 
-from fairlead.apps import profiles, typed_yaml
-from fairlead.apps.explain import cards_told, list_all
+from fairlead.apps import live_cluster, profiles, typed_yaml
+from fairlead.apps.explain import cards_told
 from fairlead.apps.run import Options
-from fairlead.apps.scheduler import UNFINISHED
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import NodeSeen, PodSeen, PricesComputed
+from fairlead.engine.events import Event, NodeSeen, PodSeen, PricesComputed
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.codec import decode_node, decode_pod
 from fairlead.kube.http.client import Client
 from fairlead.model.errors import ConfigError, FairleadError
-from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
 from fairlead.model.prices import Prices
 from fairlead.placement.place import Placement
@@ -34,15 +32,23 @@ from fairlead.placement.verdicts import Placed
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Nodes, pods that are there, and pods that are to be placed."""
+    """What is known of a cluster, pods that are to be placed among it."""
 
-    nodes: tuple[Node, ...]
-    pods: tuple[Pod, ...]
+    events: tuple[Event, ...]
 
     @property
     def waiting(self) -> list[Pod]:
-        found = (p for p in self.pods if not (p.node or p.finished or p.gates or p.deleting))
-        return sorted(found, key=lambda pod: -pod.priority)
+        found = (event.pod for event in self.events if isinstance(event, PodSeen))
+        return sorted(filter(_waits, found), key=lambda pod: -pod.priority)
+
+    @property
+    def others(self) -> list[Event]:
+        """Everything but the pods that wait."""
+        return [e for e in self.events if not (isinstance(e, PodSeen) and _waits(e.pod))]
+
+
+def _waits(pod: Pod) -> bool:
+    return not (pod.node or pod.finished or pod.gates or pod.deleting)
 
 
 def read_scene(path: Path | None) -> Scene:
@@ -54,31 +60,29 @@ def read_scene(path: Path | None) -> Scene:
 
 def parse_scene(text: str) -> Scene:
     """Nodes and pods from YAML documents, or from a List such as kubectl prints."""
-    nodes, pods = [], []
+    nodes: list[Event] = []
+    pods: list[Event] = []
     for body in _objects(text):
         kind, raw = body.get("kind"), msgspec.Raw(msgspec.json.encode(body))
         try:
             if kind == "Node":
-                nodes.append(decode_node(raw))
+                nodes.append(NodeSeen(decode_node(raw)))
             elif kind == "Pod":
-                pods.append(_with_uid(decode_pod(raw)))
+                pods.append(PodSeen(_with_uid(decode_pod(raw))))
         except (FairleadError, msgspec.MsgspecError) as error:
             name = (body.get("metadata") or {}).get("name", "without a name")
             raise ConfigError(f"{kind} {name}: {error}") from error
     if not nodes or not pods:
         raise ConfigError("there must be at least one Node and one Pod in it")
-    return Scene(tuple(nodes), tuple(pods))
+    return Scene((*nodes, *pods))
 
 
 async def live_scene(options: Options) -> Scene:
     client = Client(load_access(options.kubeconfig, options.context))
     try:
-        nodes = [node async for node in list_all(client, "/api/v1/nodes", decode_node, {})]
-        selector = {"fieldSelector": UNFINISHED}
-        pods = [pod async for pod in list_all(client, "/api/v1/pods", decode_pod, selector)]
+        return Scene(tuple([event async for event in live_cluster.events(client)]))
     finally:
         await client.close()
-    return Scene(tuple(nodes), tuple(pods))
 
 
 def compare(scene: Scene, names: Sequence[str] | None = None) -> dict[str, Any]:
@@ -123,11 +127,8 @@ def _with_uid(pod: Pod) -> Pod:
 
 def _cluster_of(scene: Scene) -> Engine:
     engine = Engine({})
-    for node in scene.nodes:
-        engine.handle(NodeSeen(node), now=0.0)
-    for pod in scene.pods:
-        if pod.node:
-            engine.handle(PodSeen(pod), now=0.0)
+    for event in scene.others:
+        engine.handle(event, now=0.0)
     return engine
 
 

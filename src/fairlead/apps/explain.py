@@ -1,35 +1,16 @@
 """`fairlead explain`: why a pod is not placed, from the live cluster, node by node."""
 
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
 from dataclasses import asdict
-from functools import partial
-from typing import Any, TextIO, TypeVar
+from typing import Any, TextIO
 
-import msgspec
-
+from fairlead.apps import live_cluster
 from fairlead.apps.run import Options, plan
-from fairlead.apps.scheduler import UNFINISHED
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import (
-    BudgetSeen,
-    KinSeen,
-    NamespaceSeen,
-    NodeSeen,
-    PodSeen,
-    PricesComputed,
-    ServerKnown,
-    StorageSeen,
-)
+from fairlead.engine.events import PricesComputed
 from fairlead.kube.access.kubeconfig import load_access
-from fairlead.kube.budgets import decode_budget
-from fairlead.kube.codec import decode_namespace, decode_node, decode_pod
+from fairlead.kube.codec import decode_pod
 from fairlead.kube.http.client import Client
-from fairlead.kube.kin import KINDS, decoder_of
-from fairlead.kube.storage_codec import STORAGE_KINDS
-from fairlead.kube.version import ask_version
-from fairlead.model.behaviour import behaviour_of
 from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import WHOLE, Grant
 from fairlead.model.pods import Pod, Side
@@ -39,24 +20,9 @@ from fairlead.placement.place import Placement
 from fairlead.placement.prices import compute
 from fairlead.placement.verdicts import Placed, Refused
 
-T = TypeVar("T")
-_PAGE = "500"
-
 
 class NotExplained(FairleadError):
     """There is nothing to explain; the text says why."""
-
-
-class _ListMeta(msgspec.Struct):
-    next_page: str = msgspec.field(default="", name="continue")
-
-
-class _List(msgspec.Struct):
-    items: list[msgspec.Raw] = msgspec.field(default_factory=list)
-    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
-
-
-_lists = msgspec.json.Decoder(_List)
 
 
 async def explain_pod(options: Options, namespace: str, name: str) -> dict[str, Any]:
@@ -73,21 +39,8 @@ async def explain_pod(options: Options, namespace: str, name: str) -> dict[str, 
                 f"{', '.join(sorted(profiles))}; name it with --scheduler-name"
             )
         engine = Engine(profiles)
-        engine.handle(ServerKnown(behaviour_of(*await ask_version(client))), now=0.0)
-        async for node in list_all(client, "/api/v1/nodes", decode_node, {}):
-            engine.handle(NodeSeen(node), now=0.0)
-        async for namespaced in list_all(client, "/api/v1/namespaces", decode_namespace, {}):
-            engine.handle(NamespaceSeen(namespaced.name, namespaced.labels), now=0.0)
-        if profile.sides & Side.KIN:
-            await _load_kin(client, engine)
-        for path, decode_storage in STORAGE_KINDS.items():
-            async for told in list_all(client, path, decode_storage, {}):
-                engine.handle(StorageSeen(told), now=0.0)
-        selector = {"fieldSelector": UNFINISHED}
-        decode = partial(decode_pod, behaviour=engine.cluster.behaviour)
-        async for other in list_all(client, "/api/v1/pods", decode, selector):
-            engine.handle(PodSeen(other), now=0.0)
-        await _load_budgets(client, engine)
+        async for event in live_cluster.events(client, kin=bool(profile.sides & Side.KIN)):
+            engine.handle(event, now=0.0)
         if pod.node or pod.finished or pod.gates or pod.problem or pod.deleting:
             return _settled(pod)
         prices = compute(engine.basis())
@@ -99,21 +52,6 @@ async def explain_pod(options: Options, namespace: str, name: str) -> dict[str, 
         await client.close()
 
 
-async def _load_budgets(client: Client, engine: Engine) -> None:
-    """They only tell whom eviction would spare; who may not list them is told without."""
-    path = "/apis/policy/v1/poddisruptionbudgets"
-    with suppress(NotExplained):
-        async for budget in list_all(client, path, decode_budget, {}):
-            engine.handle(BudgetSeen(budget), now=0.0)
-
-
-async def _load_kin(client: Client, engine: Engine) -> None:
-    """What tells which pods belong together."""
-    for kind, (path, _) in KINDS.items():
-        async for seen in list_all(client, path, decoder_of(kind), {}):
-            engine.handle(KinSeen(kind, seen.namespace, seen.name, seen.selector), now=0.0)
-
-
 async def _get_pod(client: Client, namespace: str, name: str) -> Pod:
     reply = await client.request("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
     if reply.status == 404:
@@ -121,22 +59,6 @@ async def _get_pod(client: Client, namespace: str, name: str) -> Pod:
     if reply.status != 200:
         raise NotExplained(f"the API server refused to show the pod: {reply.message}")
     return decode_pod(reply.body)
-
-
-async def list_all(
-    client: Client, path: str, decode: Callable[[msgspec.Raw], T], params: dict[str, str]
-) -> AsyncIterator[T]:
-    page = {"limit": _PAGE, **params}
-    while True:
-        reply = await client.request("GET", path, params=page)
-        if reply.status != 200:
-            raise NotExplained(f"the API server refused to list {path}: {reply.message}")
-        found = _lists.decode(reply.body)
-        for item in found.items:
-            yield decode(item)
-        if not found.metadata.next_page:
-            return
-        page = {"limit": _PAGE, **params, "continue": found.metadata.next_page}
 
 
 def _settled(pod: Pod) -> dict[str, Any]:

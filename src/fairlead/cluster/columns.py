@@ -25,6 +25,9 @@ Vector = npt.NDArray[np.int64]  # (resources,)
 #: Of one node; what is beyond is counted, but not told apart.
 _MOST_CARDS = 64
 
+#: Less than any node has free, however far it shrank under its pods.
+_ANYTHING = np.iinfo(np.int64).min
+
 
 class Columns:
     """Plain storage. `Cluster` keeps it consistent; `Nodes` is how rules read it."""
@@ -53,6 +56,7 @@ class Columns:
         self.ports: dict[tuple[str, int], dict[int, list[HostPort]]] = {}
         self._labels: dict[str, LabelColumn] = {}
         self._vectors: dict[Amounts, Vector] = {}
+        self._needs: dict[Amounts, Vector] = {}
         self._taint_set_of: dict[tuple[Taint, ...], int] = {(): 0}
 
     def new_row(self) -> int:
@@ -106,6 +110,7 @@ class Columns:
             if index == len(self.allocatable):
                 self._grow_resources()
             self._vectors.clear()
+            self._needs.clear()
         return index
 
     def vector(self, amounts: Amounts) -> Vector:
@@ -121,6 +126,22 @@ class Columns:
                 self._vectors.clear()
             self._vectors[amounts] = vector
         return vector
+
+    def needs(self, amounts: Amounts) -> Vector | None:
+        """What must be free, a place for the pod included; None if nobody has any of some."""
+        needs = self._needs.get(amounts)
+        if needs is None:
+            if any(need > 0 and name not in self.resource_index for name, need in amounts):
+                return None
+            needs = np.full(len(self.allocatable), _ANYTHING, dtype=np.int64)
+            for name, need in amounts:
+                if name in self.resource_index:
+                    needs[self.resource_index[name]] = need
+            needs[self.resource_index[PODS]] = 1
+            if len(self._needs) >= 4096:
+                self._needs.clear()
+            self._needs[amounts] = needs
+        return needs
 
     def _intern_taints(self, taints: tuple[Taint, ...]) -> int:
         found = self._taint_set_of.get(taints)

@@ -29,7 +29,7 @@ from fairlead.model.gpus import (
     Links,
     MigProfile,
 )
-from fairlead.model.machines import is_model
+from fairlead.model.machines import is_any_of
 
 Cards = npt.NDArray[np.int64]  # (rows, slots) an amount of something
 CardMask = npt.NDArray[np.bool_]  # (rows, slots)
@@ -88,6 +88,9 @@ class Devices:
         self._first_fit: PerNode = np.zeros(rows, dtype=np.int64)
         self._pending: PerNode = np.zeros(rows, dtype=np.int64)
         self._dialect_code: dict[str, int] = {}
+        #: Dialects that were ever served in one of these ways, on any row.
+        self._ever_one_at_a_time: set[str] = set()
+        self._ever_first_fit: set[str] = set()
         #: What joins the cards of a row, as a number; -1 where nobody says.
         self._wiring: PerNode = np.full(rows, -1, dtype=np.int64)
         self._wiring_code: dict[Links, int] = {}
@@ -154,6 +157,11 @@ class Devices:
         """How many rows have their cards known one by one."""
         return len(self._slot_of)
 
+    @property
+    def slots(self) -> int:
+        """Cards that a row has place for."""
+        return self._slots
+
     def cards(self, row: int) -> Sequence[Card]:
         inventory = self.inventories.get(row)
         return inventory.cards if inventory else ()
@@ -165,6 +173,8 @@ class Devices:
         self._dialects[row] = self._bits(inventory.dialects)
         self._one_at_a_time[row] = self._bits(inventory.one_at_a_time)
         self._first_fit[row] = self._bits(inventory.first_fit)
+        self._ever_one_at_a_time |= inventory.one_at_a_time
+        self._ever_first_fit |= inventory.first_fit
         if inventory.links:
             codes = self._wiring_code
             self._wiring[row] = codes.setdefault(inventory.links, len(codes))
@@ -228,8 +238,11 @@ class Devices:
 
     def _charge(self, row: int, grant: Grant, sign: int) -> None:
         slot_of = self._slot_of.get(row, {})
-        self._pending[row] += sign * grant.pending
-        told = bool(self._spoken(grant.dialect, self._first_fit[row : row + 1])[0])
+        if grant.pending:
+            self._pending[row] += sign
+        told = grant.dialect in self._ever_first_fit and bool(
+            self._spoken(grant.dialect, self._first_fit[row : row + 1])[0]
+        )
         for use in grant.uses:
             slot = slot_of.get(use.uuid)
             if slot is None:
@@ -302,7 +315,7 @@ class Devices:
             fits = self.shared[pick] & (self.milli_free[pick] >= ask.milli)
             if ask.memory_mib or ask.memory_milli:
                 fits &= self.memory_free[pick] >= self.memory_asked(ask, pick)
-        if not ask.profile:
+        if ask.dialect in self._ever_first_fit and not ask.profile:
             fits &= self._predicted(ask, pick)
         if ask.particular:
             fits &= self.wanted(ask, pick)
@@ -349,7 +362,9 @@ class Devices:
 
     def enough(self, ask: GpuAsk, pick: RowPick) -> NodeMask:
         """Rows that could serve the whole ask; cards that are not known are not counted here."""
-        found: NodeMask = self.hold_enough(ask, pick) & ~self.busy(ask, pick)
+        found: NodeMask = self.hold_enough(ask, pick)
+        if ask.dialect in self._ever_one_at_a_time:
+            found &= ~self.busy(ask, pick)
         if ask.dialect == PLAIN:
             found = np.where(self.known[pick], found, self.of_kind(ask, pick))
         else:
@@ -388,7 +403,7 @@ class Devices:
             room: npt.NDArray[np.bool_] = slices >= ask.cards
             return room
         held = self.elsewhere[pick]
-        if not held.any():
+        if not (self.in_doubt and held.any()):
             plenty: npt.NDArray[np.bool_] = usable.sum(axis=1) >= ask.cards
             return plenty
         unused = self.unused[pick]
@@ -404,9 +419,7 @@ class Devices:
         wanted: CardMask = np.ones_like(self.there[pick])
         if ask.models:
             codes = [
-                code
-                for model, code in self._model_code.items()
-                if any(is_model(model, wish) for wish in ask.models)
+                code for model, code in self._model_code.items() if is_any_of(model, ask.models)
             ]
             wanted &= np.isin(self.model[pick], codes)
         if ask.like:

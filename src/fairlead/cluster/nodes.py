@@ -15,7 +15,7 @@ from fairlead.cluster.wishes import Wish, Wishes
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.gpus import WHOLE, GpuAsk
 from fairlead.model.nodes import GPU, Node
-from fairlead.model.pods import HostPort, PodRequest, Taint
+from fairlead.model.pods import Amounts, HostPort, PodRequest, Taint
 from fairlead.model.quantities import CPU
 from fairlead.model.selectors import PodTerm
 from fairlead.model.volumes import PodVolumes
@@ -86,6 +86,16 @@ class Nodes:
             index, self._pick
         ]  # fmt: skip
         return free
+
+    def have_room(self, amounts: Amounts) -> NodeMask:
+        """Where that much of each resource is free, and one more pod may come."""
+        needs = self._columns.needs(amounts)
+        if needs is None:
+            return self.none()
+        columns, pick = self._columns, self._pick
+        free = columns.allocatable[:, pick] - columns.requested[:, pick]
+        enough: NodeMask = np.all(free >= needs[:, None], axis=0)
+        return enough
 
     def scored_requested(self, which: int) -> PerNode:
         """Cpu (0) or memory (1) taken, with kube-scheduler's defaults for unstated requests."""

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from fairlead.cluster.devices import Cards
 from fairlead.model.gpus import WHOLE
+from fairlead.model.machines import is_any_of
 from fairlead.model.prices import STEP, Prices
 
 Table = npt.NDArray[np.float64]
@@ -94,5 +95,5 @@ class PriceTables:
         if not models:
             return np.ones(self._models + 1, dtype=np.bool_)
         found = np.zeros(self._models + 1, dtype=np.bool_)
-        found[[self._codes[model] for model in models if model in self._codes]] = True
+        found[[code for product, code in self._codes.items() if is_any_of(product, models)]] = True
         return found

@@ -84,6 +84,11 @@ def is_model(product: str, wanted: str) -> bool:
     return bool(wish) and set(wish) <= set(words)
 
 
+def is_any_of(product: str, wanted: frozenset[str]) -> bool:
+    """Whether a card of this product will do for somebody who wants any of these."""
+    return any(is_model(product, wish) for wish in wanted)
+
+
 def product_of(machine: str) -> str:
     """What is in a machine of a cloud, as the driver spells it; empty if we do not know it."""
     return _SOLD.get(machine, "")

@@ -50,8 +50,8 @@ def _counted(ask: GpuAsk) -> Grant | None:
 
 
 def _usable(ask: GpuAsk, devices: Devices, row: int) -> list[int]:
-    usable = devices.usable(ask, slice(row, row + 1))[0]
-    return [slot for slot in range(len(devices.cards(row))) if usable[slot]]
+    usable: list[int] = devices.usable(ask, slice(row, row + 1))[0].nonzero()[0].tolist()
+    return usable
 
 
 def _whole(
@@ -63,11 +63,19 @@ def _whole(
     # In a ring of all, or of each group.
     as_one = ask.cards if ask.linked else ask.together
     chosen = best_set(slots, ask.cards, inventory, as_one)
-    asked_mib = devices.memory_asked(ask, slice(row, row + 1))[0]
+    asked_mib = _asked_mib(ask, devices, row)
     return [
-        CardUse(card.uuid, memory_mib=int(asked_mib[slot]) or card.memory_mib)
+        CardUse(card.uuid, memory_mib=asked_mib[slot] or card.memory_mib)
         for slot, card in ((slot, inventory.cards[slot]) for slot in chosen)
     ]
+
+
+def _asked_mib(ask: GpuAsk, devices: Devices, row: int) -> list[int]:
+    """What a part of the ask takes of each card."""
+    if not (ask.memory_mib or ask.memory_milli):
+        return [0] * devices.slots
+    asked: list[int] = devices.memory_asked(ask, slice(row, row + 1))[0].tolist()
+    return asked
 
 
 def _shares(
@@ -77,9 +85,9 @@ def _shares(
     slots = _leaving_cards_for_others(slots, ask, devices, row)
     if len(slots) < ask.cards:
         return None
-    asked_mib = devices.memory_asked(ask, slice(row, row + 1))[0]
+    asked_mib = _asked_mib(ask, devices, row)
     return [
-        CardUse(inventory.cards[slot].uuid, False, ask.milli, int(asked_mib[slot]))
+        CardUse(inventory.cards[slot].uuid, False, ask.milli, asked_mib[slot])
         for slot in sorted(slots[: ask.cards])
     ]
 

@@ -11,6 +11,7 @@ from collections import Counter
 import numpy as np
 
 from fairlead.model.gpus import WHOLE
+from fairlead.model.machines import is_any_of
 from fairlead.model.prices import STEP, Basis, Prices, Shape
 from fairlead.placement.packing import MARKS, Sizes, Values, gap_values
 
@@ -80,9 +81,9 @@ def _pressure(
             demand[shape.models] += shape.total_milli * count
     pressure = dict.fromkeys(cards, 0.0)
     for models, milli in demand.items():
-        serving = sum(cards.get(model, 0) for model in models)
-        for model in models & cards.keys():
-            pressure[model] += milli * scale / max(serving, 1)
+        serving = [model for model in cards if is_any_of(model, models)]
+        for model in serving:
+            pressure[model] += milli * scale / max(sum(cards[m] for m in serving), 1)
     return tuple(sorted((model, found) for model, found in pressure.items() if found))
 
 

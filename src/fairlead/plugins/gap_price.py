@@ -15,7 +15,7 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.devices import Cards
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.price_tables import PriceTables, Table
-from fairlead.model.gpus import WHOLE
+from fairlead.model.gpus import WHOLE, GpuAsk
 from fairlead.model.pods import PodRequest
 from fairlead.model.quantities import CPU, MEMORY
 from fairlead.plugins.api import HIGHEST_SCORE, CardScores
@@ -25,6 +25,7 @@ from fairlead.plugins.gpu_best_fit import GpuBestFit
 _GAP, _RESERVE, _MODEL = 10.0, 1000.0, 1.5
 #: A loss of this much halves the score.
 _HALF = 10_000.0
+_DIGITS = 1e6
 #: A pod without GPUs that has the choice stays off nodes with cards.
 _ON_CARDS = 1.0
 
@@ -42,7 +43,10 @@ class GapPrice:
         tables = nodes.prices()
         if tables is None:
             return GpuBestFit().rate(request, nodes)
-        worth, ask = _Worth(tables, request, nodes), asked_cards(request)
+        ask = asked_cards(request)
+        if len(nodes) == 1 and not tables.presses and (ask is None or ask.whole):
+            return np.array([_score_one(_loss_of_one(tables, ask, request, nodes))])
+        worth = _Worth(tables, request, nodes)
         if ask is None:
             return _score(worth.before() - worth.after_nothing())
         if ask.whole:
@@ -105,6 +109,28 @@ class _Worth:
         return worth
 
 
+def _loss_of_one(
+    tables: PriceTables, ask: GpuAsk | None, request: PodRequest, node: Nodes
+) -> float:  # fmt: skip
+    """The same for whole cards of a single node, in plain numbers: after each placement one node
+    is asked about again, and arrays of one cost ten times as much.
+    """
+    highest = max(float(tables.value[WHOLE]), 1e-9)
+    (free,), (full,) = (each.tolist() for each in node.free_cards())
+    total = float(tables.value[node.card_room()[0]].sum())
+    per_cpu, per_memory = _per_card(tables)
+    cpu, memory = int(node.free(CPU)[0]), int(node.free(MEMORY)[0])
+    before = max(min(cpu * per_cpu, memory * per_memory), 0.0)
+    cpu, memory = cpu - request.amount(CPU), memory - request.amount(MEMORY)
+    after = max(min(cpu * per_cpu, memory * per_memory), 0.0)
+    cards = ask.cards if ask else 0
+    left = total - cards * highest
+    gap: float = _GAP * (total - left)
+    reserve = _RESERVE * (min(total / highest, before) - min(left / highest, after))
+    blocks = float(tables.block_value[full] - tables.block_value[max(full - cards, 0)])
+    return gap + reserve + blocks + (_ON_CARDS if ask is None and free > 0 else 0.0)
+
+
 def _pressure(tables: PriceTables, nodes: Nodes) -> Table:
     found: Table = _MODEL * tables.pressure()[nodes.cards.model()]
     return found
@@ -114,9 +140,7 @@ def _cards_served(
     tables: PriceTables, request: PodRequest, nodes: Nodes
 ) -> tuple[Table, Table]:  # fmt: skip
     """For how many cards cpu and memory suffice, without the pod and with it."""
-    prices = tables.prices
-    per_cpu = 1 / max(prices.cpu_milli_per_card, 1.0)
-    per_memory = 1 / max(prices.memory_bytes_per_card, 1.0)
+    per_cpu, per_memory = _per_card(tables)
     cpu, memory = nodes.free(CPU) * per_cpu, nodes.free(MEMORY) * per_memory
     after = np.minimum(
         cpu - request.amount(CPU) * per_cpu, memory - request.amount(MEMORY) * per_memory
@@ -124,12 +148,26 @@ def _cards_served(
     return np.maximum(np.minimum(cpu, memory), 0.0), np.maximum(after, 0.0)
 
 
+def _per_card(tables: PriceTables) -> tuple[float, float]:
+    """Cards that one unit of cpu, and of memory, is enough for."""
+    prices = tables.prices
+    per_memory = 1 / max(prices.memory_bytes_per_card, 1.0)
+    return 1 / max(prices.cpu_milli_per_card, 1.0), per_memory
+
+
 def _loss_by_card(found: Gaps, worth: _Worth) -> Table:
     loss = worth.before()[:, None] - worth.after_share(found)
     return np.where(found.usable, loss, np.inf)
 
 
+def _score_one(loss: float) -> float:
+    """What `_score` says, to the last digit."""
+    return HIGHEST_SCORE * _HALF / (_HALF + max(round(loss * _DIGITS) / _DIGITS, 0.0))
+
+
 def _score(loss: Table) -> NodeScores:
     """Rounded, so that equal losses stay equal however they were added up."""
-    scores: NodeScores = HIGHEST_SCORE * _HALF / (_HALF + np.maximum(np.round(loss, 6), 0.0))
+    scores: NodeScores = (
+        HIGHEST_SCORE * _HALF / (_HALF + np.maximum(np.rint(loss * _DIGITS) / _DIGITS, 0.0))
+    )
     return scores

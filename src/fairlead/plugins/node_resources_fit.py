@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 from fairlead.cluster.arrays import NodeMask
@@ -25,25 +26,22 @@ class NodeResourcesFit:
     curable: ClassVar[bool] = True
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
-        allowed: NodeMask = nodes.free(PODS) >= _ONE_POD
-        for resource, need in self._asked(request):
-            allowed &= nodes.free(resource) >= need
-        return allowed
+        return nodes.have_room(_asked(self, request))
 
     def reasons(self, request: PodRequest, nodes: Nodes) -> Iterable[Reason]:
         """One reason for each resource that is short, as kube-scheduler counts them."""
         # A node where one request exceeds all there is cannot be helped by evicting anyone.
         hopeless = nodes.none()
-        for resource, need in self._asked(request):
+        for resource, need in _asked(self, request):
             hopeless |= nodes.allocatable(resource) < need
         crowded: NodeMask = nodes.free(PODS) < _ONE_POD
         yield Reason("Too many pods", crowded, crowded & ~hopeless)
-        for resource, need in self._asked(request):
+        for resource, need in _asked(self, request):
             short: NodeMask = nodes.free(resource) < need
             yield Reason(f"Insufficient {resource}", short, short & ~hopeless)
 
     def detail(self, request: PodRequest, node: Nodes) -> str:
-        asked = [*self._asked(request), (PODS, _ONE_POD)]
+        asked = [*_asked(self, request), (PODS, _ONE_POD)]
         return "; ".join(
             f"asked {shown(resource, need)} {resource}, {shown(resource, max(0, free))} of "
             f"{shown(resource, int(node.allocatable(resource)[0]))} free"
@@ -51,13 +49,13 @@ class NodeResourcesFit:
             if (free := int(node.free(resource)[0])) < need
         )
 
-    def _asked(self, request: PodRequest) -> Amounts:
-        if not (self.ignored_resources or self.ignored_resource_groups):
-            return request.resources
-        return tuple(asked for asked in request.resources if not self._ignores(asked[0]))
-
-    def _ignores(self, resource: str) -> bool:
+    def ignores(self, resource: str) -> bool:
         group = resource.partition("/")[0]
         return is_extended(resource) and (
             resource in self.ignored_resources or group in self.ignored_resource_groups
         )
+
+
+@lru_cache(maxsize=4096)
+def _asked(rule: NodeResourcesFit, request: PodRequest) -> Amounts:
+    return tuple(asked for asked in request.resources if not rule.ignores(asked[0]))

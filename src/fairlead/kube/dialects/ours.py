@@ -17,8 +17,8 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import Meta
 
+from fairlead.kube.dialects import inventory
 from fairlead.kube.dialects.api import (
-    KAI,
     MOST_CARDS,
     MOST_MIB,
     Asking,
@@ -26,12 +26,11 @@ from fairlead.kube.dialects.api import (
     Offering,
     Silent,
     Telling,
-    checked,
     decoded,
 )
 from fairlead.kube.dialects.nvidia import Nvidia
 from fairlead.model.errors import FairleadError, QuantityError
-from fairlead.model.gpus import PLAIN, WHOLE, Card, CardUse, GpuAsk, Grant, Inventory, MigProfile
+from fairlead.model.gpus import PLAIN, WHOLE, CardUse, GpuAsk, Grant, Inventory
 from fairlead.model.quantities import amount
 
 PREFIX = "fairlead.dev/"
@@ -39,29 +38,6 @@ SHARE, MEMORY = PREFIX + "gpu-share", PREFIX + "gpu-memory"
 COUNT, MODEL = PREFIX + "gpu-count", PREFIX + "gpu-model"
 LINKS = PREFIX + "gpu-links"
 VISIBLE, ASSIGNMENT = PREFIX + "gpus", PREFIX + "assignment"
-INVENTORY = PREFIX + "inventory"
-
-
-class _Profile(msgspec.Struct):
-    name: str
-    slices: int
-    starts: list[int]
-
-
-class _Card(msgspec.Struct, rename="camel"):
-    uuid: str
-    index: int
-    model: str = ""
-    memory_mib: int = msgspec.field(default=0, name="memoryMiB")
-    numa: int = -1
-    healthy: bool = True
-    mig: list[_Profile] = msgspec.field(default_factory=list)
-
-
-class _Inventory(msgspec.Struct):
-    cards: list[_Card]
-    links: list[list[int]] = msgspec.field(default_factory=list)
-    clique: str = ""
 
 
 class _Use(msgspec.Struct, omit_defaults=True):
@@ -81,13 +57,12 @@ class _Assignment(msgspec.Struct, omit_defaults=True):
     dialect: str = PLAIN
 
 
-_inventories = msgspec.json.Decoder(_Inventory)
 _assignments = msgspec.json.Decoder(_Assignment)
 _encode = msgspec.json.Encoder().encode
 
 
 class Ours(Silent):
-    name: ClassVar[str] = "fairlead"
+    name: ClassVar[str] = inventory.OURS
     words: ClassVar[tuple[str, ...]] = (SHARE, MEMORY, COUNT, MODEL, LINKS)
 
     def ask(self, asking: Asking) -> GpuAsk | None:
@@ -116,10 +91,8 @@ class Ours(Silent):
         )
 
     def inventory(self, offering: Offering) -> Inventory | None:
-        raw = offering.annotations.get(INVENTORY)
-        if raw is None:
-            return None
-        return _checked(decoded(_inventories, raw, INVENTORY))
+        raw = offering.annotations.get(inventory.KEY)
+        return None if raw is None else inventory.read(raw)
 
     def grant(self, bound: Bound) -> Grant | None:
         raw = bound.annotations.get(ASSIGNMENT)
@@ -224,22 +197,3 @@ def _models(text: str) -> frozenset[str]:
     if not models:
         raise FairleadError(f"{MODEL} is empty; write a model such as H100, or several with |")
     return models
-
-
-def _checked(found: _Inventory) -> Inventory:
-    """The agent writes this, but a node's annotations can be edited by others."""
-    cards = checked([_card(card) for card in found.cards], INVENTORY)
-    links = tuple(tuple(row) for row in found.links)
-    if links and {len(links), *map(len, links)} != {len(cards)}:
-        raise FairleadError(f"{INVENTORY} has links that do not fit its {len(cards)} cards")
-    return Inventory(cards, links, found.clique, frozenset({Ours.name, KAI}))
-
-
-def _card(card: _Card) -> Card:
-    mig = tuple(MigProfile(p.name, p.slices, tuple(p.starts)) for p in card.mig)
-    if not all(0 < p.slices <= 8 and p.starts and all(0 <= s <= 8 - p.slices for s in p.starts)
-               for p in mig):  # fmt: skip
-        raise FairleadError(f"{INVENTORY} has a MIG profile that fits on no card")
-    return Card(
-        card.uuid, card.index, card.model, card.memory_mib, card.numa, card.healthy, mig=mig
-    )

@@ -1,23 +1,10 @@
 """GPU machines as they are sold, and the inventory that each reports.
 
-The inventory is the node annotation `fairlead.dev/inventory`: compact JSON, the same that the node
-agent writes on a real machine.
-
-    {"version": 1,
-     "fabric": "nvswitch",            # or "nvlink" (card to card) or "pcie"
-     "cards": [
-       {"index": 0,                   # as nvidia-smi counts
-        "uuid": "GPU-6a0c…",          # what CUDA_VISIBLE_DEVICES takes
-        "model": "NVIDIA H200",       # as NVML spells it
-        "memoryMib": 143771,          # in all, as NVML says
-        "numa": 0,
-        "links": ["X", "NV18", …],    # one for each card in order of index, as `nvidia-smi topo -m`
-        "mig": true,                  # can be cut up; left out where it cannot
-        "health": "lost"}]}           # fell off the bus; left out while the card is well
+The inventory is the node annotation `fairlead.dev/inventory`, the same that the node agent writes
+on a real machine (`kube/dialects/inventory.py` says what is in it, and reads it).
 
 Links are X (itself), NVn (n bonded NVLinks), PIX, PXB, PHB, NODE or SYS. With "nvswitch" every card
 reaches every other at the full rate at once; with "nvlink" only what the matrix says is there.
-Readers skip keys that they do not know.
 """
 
 import itertools

@@ -1,0 +1,92 @@
+"""A cluster as it is now, listed once, as the events that a scheduler would have seen.
+
+For commands that look and do not touch: `fairlead explain` and `fairlead compare --live`.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+
+from fairlead.apps.scheduler import UNFINISHED
+from fairlead.engine.events import (
+    BudgetSeen,
+    Event,
+    KinSeen,
+    NamespaceSeen,
+    NodeSeen,
+    PodSeen,
+    ServerKnown,
+    StorageSeen,
+)
+from fairlead.kube.budgets import decode_budget
+from fairlead.kube.codec import decode_namespace, decode_node, decode_pod
+from fairlead.kube.http.client import Client
+from fairlead.kube.kin import KINDS, decoder_of
+from fairlead.kube.storage_codec import STORAGE_KINDS
+from fairlead.kube.version import ask_version
+from fairlead.model.behaviour import behaviour_of
+from fairlead.model.errors import FairleadError
+
+T = TypeVar("T")
+_PAGE = "500"
+
+
+class NotListed(FairleadError):
+    """The API server did not list something; the text says why."""
+
+
+class _ListMeta(msgspec.Struct):
+    next_page: str = msgspec.field(default="", name="continue")
+
+
+class _List(msgspec.Struct):
+    items: list[msgspec.Raw] = msgspec.field(default_factory=list)
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+
+
+_lists = msgspec.json.Decoder(_List)
+
+
+async def events(client: Client, *, kin: bool = True) -> AsyncIterator[Event]:
+    """Pods come after all that they may depend on. `kin`: also who belongs together."""
+    behaviour = behaviour_of(*await ask_version(client))
+    yield ServerKnown(behaviour)
+    async for node in _list(client, "/api/v1/nodes", decode_node):
+        yield NodeSeen(node)
+    async for namespace in _list(client, "/api/v1/namespaces", decode_namespace):
+        yield NamespaceSeen(namespace.name, namespace.labels)
+    for kind, (path, _) in KINDS.items() if kin else ():
+        async for seen in _list(client, path, decoder_of(kind)):
+            yield KinSeen(kind, seen.namespace, seen.name, seen.selector)
+    for path, decode_storage in STORAGE_KINDS.items():
+        async for told in _list(client, path, decode_storage):
+            yield StorageSeen(told)
+    decode = partial(decode_pod, behaviour=behaviour)
+    async for pod in _list(client, "/api/v1/pods", decode, {"fieldSelector": UNFINISHED}):
+        yield PodSeen(pod)
+    # Budgets only tell whom eviction would spare; who may not list them is told without.
+    with suppress(NotListed):
+        async for budget in _list(client, "/apis/policy/v1/poddisruptionbudgets", decode_budget):
+            yield BudgetSeen(budget)
+
+
+async def _list(
+    client: Client,
+    path: str,
+    decode: Callable[[msgspec.Raw], T],
+    params: dict[str, str] | None = None,
+) -> AsyncIterator[T]:
+    page = {"limit": _PAGE, **(params or {})}
+    while True:
+        reply = await client.request("GET", path, params=page)
+        if reply.status != 200:
+            raise NotListed(f"the API server refused to list {path}: {reply.message}")
+        found = _lists.decode(reply.body)
+        for item in found.items:
+            yield decode(item)
+        if not found.metadata.next_page:
+            return
+        page["continue"] = found.metadata.next_page

@@ -1,0 +1,113 @@
+"""The node annotation `fairlead.dev/inventory`: the cards of a node as its agent lists them.
+
+    {"version": 1,
+     "fabric": "nvswitch",            # or "nvlink" (card to card) or "pcie"
+     "clique": "1a2b….0",             # nodes with the same one share an NVLink domain
+     "cards": [
+       {"index": 0,                   # as nvidia-smi counts
+        "uuid": "GPU-6a0c…",          # what CUDA_VISIBLE_DEVICES takes
+        "model": "NVIDIA H200",       # as NVML spells it
+        "memoryMib": 143771,          # in all, as NVML says
+        "numa": 0,
+        "links": ["X", "NV18", …],    # to each card in turn, as `nvidia-smi topo -m` says
+        "mig": true,                  # can be cut up; left out where it cannot
+        "slices": [                   # MIG is on: how it can be cut, and where
+          {"name": "1g.18gb", "size": 1, "starts": [0, 1, 2, 3, 4, 5, 6]}, …],
+        "health": "lost"}]}           # what is wrong with it; left out while the card is well
+
+Readers skip keys that they do not know. A version that they do not know they do not read.
+"""
+
+import msgspec
+
+from fairlead.kube.dialects.api import KAI, checked, decoded
+from fairlead.model.errors import FairleadError
+from fairlead.model.gpus import Card, Inventory, Links, MigProfile
+from fairlead.model.machines import link_gbps
+
+KEY = "fairlead.dev/inventory"
+VERSION = 1
+WELL = "ok"
+OURS = "fairlead"
+#: Memory slices of a card that is cut.
+_SLICES = 8
+_SELF = "X"
+
+
+class Slice(msgspec.Struct):
+    """One way to cut a card: its length in memory slices, and where it may start."""
+
+    name: str
+    size: int
+    starts: list[int]
+
+
+class CardEntry(msgspec.Struct, rename="camel", omit_defaults=True):
+    """One card of an inventory."""
+
+    index: int
+    uuid: str
+    model: str = ""
+    memory_mib: int = 0
+    numa: int = -1
+    links: list[str] = []
+    mig: bool = False
+    slices: list[Slice] = []
+    health: str = WELL
+
+
+class Listing(msgspec.Struct, omit_defaults=True):
+    """All of the annotation."""
+
+    cards: list[CardEntry]
+    fabric: str = ""
+    clique: str = ""
+    version: int = VERSION
+
+
+_listings = msgspec.json.Decoder(Listing)
+
+
+def read(text: str) -> Inventory:
+    """Raises FairleadError: the agent writes this, but a node's annotations can be edited."""
+    found = decoded(_listings, text, KEY)
+    if found.version != VERSION:
+        raise FairleadError(
+            f"{KEY} has version {found.version} and this Fairlead reads {VERSION}; "
+            "install the same version of both"
+        )
+    cards = checked([_card(entry) for entry in found.cards], KEY)
+    return Inventory(cards, _links(found.cards), found.clique, frozenset({OURS, KAI}))
+
+
+def _card(entry: CardEntry) -> Card:
+    mig = tuple(MigProfile(cut.name, cut.size, tuple(cut.starts)) for cut in entry.slices)
+    if not all(map(_fits, mig)):
+        raise FairleadError(f"{KEY} has a MIG profile that fits on no card")
+    return Card(
+        entry.uuid,
+        entry.index,
+        entry.model,
+        entry.memory_mib,
+        entry.numa,
+        entry.health == WELL,
+        mig=mig,
+    )
+
+
+def _fits(cut: MigProfile) -> bool:
+    if not 0 < cut.slices <= _SLICES or not cut.starts:
+        return False
+    return all(0 <= start <= _SLICES - cut.slices for start in cut.starts)
+
+
+def _links(entries: list[CardEntry]) -> Links:
+    """Empty where no card says anything."""
+    if not any(entry.links for entry in entries):
+        return ()
+    if {len(entry.links) for entry in entries} != {len(entries)}:
+        raise FairleadError(f"{KEY} has links that do not fit its {len(entries)} cards")
+    return tuple(
+        tuple(0 if path == _SELF else link_gbps(path, entry.model) for path in entry.links)
+        for entry in entries
+    )
