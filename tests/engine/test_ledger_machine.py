@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 
 from builders import SCHEDULER, a_node, a_pod
 from fairlead.apps.profiles import built_in
+from fairlead.cluster.checking import misplaced, wrong_nodes
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import (
@@ -356,6 +357,8 @@ class Ledger(RuleBasedStateMachine):
     def the_ledger_is_what_the_auditor_finds(self) -> None:
         for name in self.cluster.row_of:
             assert told(self.cluster, name) == audited(self.cluster, name)
+        assert wrong_nodes(self.cluster, self.cluster.row_of) == []
+        assert list(misplaced(self.cluster, self.known)) == []
 
     @invariant()
     def everybody_who_is_somewhere_is_in_the_ledger(self) -> None:

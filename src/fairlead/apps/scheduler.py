@@ -11,17 +11,16 @@ import structlog
 
 from fairlead.apps.measures import Measures
 from fairlead.apps.pricing import Pricing
+from fairlead.apps.verification import EVERY_S, Verification
 from fairlead.engine import events, instructions
 from fairlead.engine.engine import Engine
 from fairlead.kube import dialects
 from fairlead.kube.budgets import decode_budget
 from fairlead.kube.codec import Namespace, decode_namespace, decode_node, decode_pod
-from fairlead.kube.errors import ApiError
 from fairlead.kube.http.client import Client
 from fairlead.kube.kin import KINDS, Selecting, decoder_of
 from fairlead.kube.mirror.changes import Change, Deleted, Synced, Undecodable, Upserted, Vanished
 from fairlead.kube.mirror.reflector import Reflector
-from fairlead.kube.mirror.wire import Refusal
 from fairlead.kube.storage_codec import CLAIMS, STORAGE_KINDS, VOLUMES
 from fairlead.kube.version import learn_behaviour
 from fairlead.kube.writes.binder import Binder
@@ -43,7 +42,8 @@ UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 # How long to decide before looking at the network again.
 _SLICE_S = 0.005
 _STOP_GRACE_S = 5.0
-_VERIFY_EVERY_S = 300.0
+
+_Part = Reflector[Any] | Binder | Evictor | Recorder | Pricing | Verification
 
 
 class Scheduler:
@@ -56,11 +56,10 @@ class Scheduler:
         *,
         metrics: Metrics,
         max_binds_in_flight: int = 64,
-        verify_every_s: float = _VERIFY_EVERY_S,
+        verify_every_s: float = EVERY_S,
         on_instruction: Callable[[instructions.Instruction], None] = lambda _: None,
     ) -> None:
         self._client = client
-        self._verify_every_s = verify_every_s
         self._on_instruction = on_instruction
         self.engine = Engine(profiles)
         self._binder = Binder(client, self._feed, max_in_flight=max_binds_in_flight)
@@ -101,6 +100,9 @@ class Scheduler:
         self._decided_at_s = time.monotonic()
         self._pricing = Pricing(self.engine, self._feed)
         self._measures = Measures(metrics, self.engine, self._binder, self._recorder)
+        self._verification = Verification(
+            self.engine, self._reflectors, self._pods, self._feed, metrics, verify_every_s
+        )
 
     def _kin(
         self, client: Client, profiles: Mapping[str, Profile]
@@ -121,9 +123,15 @@ class Scheduler:
         """
         self._feed(events.ServerKnown(await learn_behaviour(self._client)))
         deciding = asyncio.create_task(self._decide_forever(), name="decide")
-        parts = [deciding, asyncio.create_task(self._verify_forever(), name="verify")]
-        working: tuple[Reflector[Any] | Binder | Evictor | Recorder | Pricing, ...]
-        working = (*self._reflectors, self._binder, self._evictor, self._recorder, self._pricing)
+        parts = [deciding]
+        working: tuple[_Part, ...] = (
+            *self._reflectors,
+            self._binder,
+            self._evictor,
+            self._recorder,
+            self._pricing,
+            self._verification,
+        )
         parts += [asyncio.create_task(part.run(), name=type(part).__name__) for part in working]
         try:
             ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
@@ -149,19 +157,6 @@ class Scheduler:
             if reflector.problem:
                 return f"no word from the API server on {reflector.path}: {reflector.problem}"
         return ""
-
-    async def _verify_forever(self) -> None:
-        """A watch that lost an event looks healthy: only a fresh list finds it out."""
-        while True:
-            await asyncio.sleep(self._verify_every_s)
-            for reflector in self._reflectors:
-                try:
-                    wrong = await reflector.verify()
-                except (ApiError, Refusal) as error:
-                    log.warning("cannot verify", path=reflector.path, error=str(error))
-                    continue
-                if wrong:
-                    log.error("the cache had drifted", path=reflector.path, objects=len(wrong))
 
     # -- events in ---------------------------------------------------------------------------
 

@@ -162,6 +162,10 @@ class Devices:
         """Cards that a row has place for."""
         return self._slots
 
+    def pending(self, row: int) -> int:
+        """Pods that the row's device plugin has not taken note of yet."""
+        return int(self._pending[row])
+
     def cards(self, row: int) -> Sequence[Card]:
         inventory = self.inventories.get(row)
         return inventory.cards if inventory else ()
