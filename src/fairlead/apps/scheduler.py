@@ -61,6 +61,7 @@ class Scheduler:
     ) -> None:
         self._client = client
         self._on_instruction = on_instruction
+        self.metrics = metrics
         self.engine = Engine(profiles)
         self._binder = Binder(client, self._feed, max_in_flight=max_binds_in_flight)
         self._recorder = Recorder(client)
