@@ -4,6 +4,7 @@ Through the real API server, which lets all of this pass.
 """
 
 import json
+import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from fairlead.sim.controlplane import ControlPlane
-from fairleads import Pods, Running, eventually, fairlead
+from fairleads import FAIRLEAD, Pods, Running, eventually, fairlead
 
 pytestmark = pytest.mark.server
 
@@ -141,6 +142,30 @@ def test_two_nodes_that_list_the_same_card_have_one_each(
     left = next(name for name, node in pods.nodes().items() if not node)
     assert "The largest free share of a GPU is 0, asked 1." in pods.wait_refused(left)["message"]
     assert sorted(filter(None, pods.nodes().values())) == ["twin-a", "twin-b"]
+
+
+def test_explain_tells_card_by_card(
+    control_plane: ControlPlane, create_nodes, pods, running: Running
+) -> None:
+    create_nodes(["told"], annotations={INVENTORY: listed(cards("GPU-0", "GPU-1"))})
+    for name, share in (("most", "0.7"), ("much", "0.6")):
+        ask(pods, name, {SHARE: share})
+        pods.wait_bound(name)
+    ask(pods, "waits", {SHARE: "0.5"})
+    nearest = "The largest free share of a GPU is 0.4, asked 0.5."
+    assert nearest in pods.wait_refused("waits")["message"]
+    assert nearest in eventually(lambda: pods.events("waits", "FailedScheduling"))[0]["note"]
+    access = control_plane.kubeconfig_for()
+    command = [str(FAIRLEAD), "explain", f"{pods.namespace}/waits", "--kubeconfig", str(access)]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "asked 0.5 of a card, the largest free share is 0.4\n" in text
+    assert "  GPU-0: 0.3 of it free\n" in text
+    assert "  GPU-1: 0.4 of it free\n" in text
+    data = subprocess.run([*command, "-o", "json"], capture_output=True, check=True).stdout
+    (node,) = json.loads(data)["nodes"]
+    assert [(card["uuid"], card["free_share"]) for card in node["cards"]] == [
+        ("GPU-0", 0.3), ("GPU-1", 0.4),
+    ]  # fmt: skip
 
 
 def test_forged_assignments_cost_their_node_what_the_pod_asks_for(

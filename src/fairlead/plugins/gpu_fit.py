@@ -165,7 +165,8 @@ def _told_of_shares(ask: GpuAsk, cards: CardRows, wanted: NodeMask) -> str:
     if ask.milli > largest:
         told.append(f"asked {ask.milli / WHOLE:g} of a card, the largest free share is "
                     f"{max(largest, 0) / WHOLE:g}")  # fmt: skip
-    if need_mib > most_mib:
+    # Who asks for a share gets the memory with it, and has been told.
+    if need_mib > most_mib and not (told and ask.memory_milli):
         told.append(f"asked {need_mib} MiB on one card, at most {max(most_mib, 0)} are free")
     return (
         "; ".join(told)

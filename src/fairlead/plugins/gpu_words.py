@@ -57,7 +57,8 @@ def _of_shares(ask: GpuAsk, cards: CardRows, shared: np.ndarray) -> str:
     if ask.milli > share:
         told.append(f"The largest free share of a GPU is {share / WHOLE:g}, "
                     f"asked {ask.milli / WHOLE:g}.")  # fmt: skip
-    if int(asked_mib.min()) > mib:
+    # Who asks for a share gets the memory with it, and has been told.
+    if int(asked_mib.min()) > mib and not (told and ask.memory_milli):
         told.append(f"At most {mib} MiB are free on one GPU, asked {int(asked_mib.min())}.")
     return " ".join(told)
 
