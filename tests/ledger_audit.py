@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fairlead.cluster.cluster import Cluster, Holding
-from fairlead.model.gpus import Card, CardUse, Grant, Inventory
+from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory
 
 
 @dataclass
@@ -162,3 +162,33 @@ def told(cluster: Cluster, name: str) -> dict[str, object]:
             for slot in range(used)
         ],
     }
+
+
+def could_serve(ask: GpuAsk, inventory: Inventory | None, grants: Iterable[Grant]) -> bool:
+    """Whether the cards would do for a pod if these were the others on the node.
+
+    Nothing is said against cards that are only counted, slices, and dialects whose plugin picks.
+    """
+    if not inventory or not inventory.named or ask.profile or ask.dialect in inventory.first_fit:
+        return True
+    found = books(inventory, grants)
+    wanted = [a for a in found.accounts if not ask.models or a.card.model in ask.models]
+    unused = [a for a in found.accounts if _is_unused(a)]
+    fresh = sum(_is_unused(a) and _has_room(a, ask) for a in wanted)
+    fresh = min(fresh, max(0, len(unused) - found.unknown))
+    beside = 0 if ask.whole else sum(bool(a.uses) and _has_room(a, ask) for a in wanted)
+    return fresh + beside >= ask.cards
+
+
+def _is_unused(account: Account) -> bool:
+    return account.card.healthy and not account.uses and not account.card.mig
+
+
+def _has_room(account: Account, ask: GpuAsk) -> bool:
+    card = account.card
+    mib = ask.memory_mib + card.memory_mib * ask.memory_milli // 1000
+    if not card.healthy or card.mig or account.wholes or account.slices:
+        return False
+    if 0 < card.sharers <= len(account.uses) or account.memory_free < 0:
+        return False
+    return account.milli_free >= (0 if ask.whole else ask.milli) and account.memory_free >= mib

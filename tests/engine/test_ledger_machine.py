@@ -10,7 +10,7 @@ import os
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -40,7 +40,7 @@ from fairlead.engine.events import (
 from fairlead.engine.instructions import AnnounceFailure, Bind, Evict
 from fairlead.model.gpus import PLAIN, Card, CardUse, GpuAsk, Grant, Inventory, MigProfile
 from fairlead.model.pods import Pod
-from ledger_audit import audited, books_of, told
+from ledger_audit import audited, books_of, could_serve, told
 
 CARDS = 4
 DIALECTS = ("fairlead", "hami", "volcano", "gpushare", "kai", "alnair")
@@ -151,6 +151,7 @@ class Ledger(RuleBasedStateMachine):
                 self.under_way[made.pod.uid] = made.node, made.grant
                 self.check_sale(made)
             elif isinstance(made, Evict):
+                self.check_eviction(made)
                 self.victims.append((made.pod.uid, [victim.uid for victim in made.victims]))
             elif isinstance(made, AnnounceFailure):
                 assert "plugin failed" not in made.message, made.message
@@ -168,6 +169,16 @@ class Ledger(RuleBasedStateMachine):
         opened = any(len(a.uses) == 1 and not a.card.mig for a in accounts)
         left = sum(a.card.healthy and not a.uses and not a.card.mig for a in found.accounts)
         assert not opened or left >= found.unknown, "a card that somebody may hold already"
+
+    def check_eviction(self, evict: Evict) -> None:
+        """With those gone who have to go, the cards are enough."""
+        node, ask = self.cluster.node_named(evict.node), evict.pod.request.gpus
+        assert node is not None
+        assert ask is not None
+        assert all(victim.priority < evict.pod.priority for victim in evict.victims)
+        gone = {victim.uid for victim in evict.victims}
+        stay = [h for h in self.cluster.held_on(evict.node) if h.pod.uid not in gone]
+        assert could_serve(ask, node.gpus, [h.grant for h in stay if h.grant])
 
     # -- nodes -------------------------------------------------------------------------------
 
@@ -385,9 +396,10 @@ def image(cluster: Cluster) -> dict[str, object]:
 
 
 Ledger.TestCase.settings = settings(
-    max_examples=int(os.environ.get("LEDGER_EXAMPLES", "100")),
+    max_examples=int(os.environ.get("LEDGER_EXAMPLES", "80")),
     stateful_step_count=40,
     deadline=None,
+    phases=[phase for phase in Phase if phase is not Phase.explain],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 TestLedger = Ledger.TestCase
