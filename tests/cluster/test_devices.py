@@ -204,6 +204,65 @@ def test_cards_that_are_listed_at_last_know_their_pods() -> None:
     assert not enough(cluster, share(500)), "and the names are gone with the list"
 
 
+# -- what others left behind, or made up ----------------------------------------------------------
+
+
+def cut(count: int) -> Inventory:
+    return cards(count, mig=(ONE, TWO, THREE))
+
+
+def test_a_card_that_is_cut_does_not_stand_in_for_one_that_somebody_holds() -> None:
+    """Who was given a whole card by a device plugin has no card that is cut into slices."""
+    whole, slices = cards(1).cards, (Card("GPU-9", 9, "A100", 80_000, mig=(ONE,)),)
+    cluster = cluster_of(Inventory(whole + slices, dialects=frozenset({"fairlead"})))
+    cluster.confirm(a_pod("b", uid="b", node="n1", request_gpus=GpuAsk(1)))
+    assert not enough(cluster, share(100))
+    assert not enough(cluster, GpuAsk(1))
+    assert enough(cluster, GpuAsk(1, False, 0, profile="1g.10gb"))
+
+
+def test_cards_of_the_wanted_kind_beside_others_that_somebody_holds() -> None:
+    """Two of four may be anybody's, and two are left for us: the filter and the choice agree."""
+    others = tuple(Card(f"GPU-t{n}", 8 + n, "T4", 16_000) for n in range(2))
+    cluster = cluster_of(Inventory(cards(2).cards + others))
+    cluster.confirm(a_pod("b", uid="b", node="n1", request_gpus=GpuAsk(2)))
+    ask = GpuAsk(2, models=frozenset({"H100"}))
+    assert enough(cluster, ask)
+    assert choose(ask, cluster.columns.devices, 0, CardPolicy.PACK) is not None
+
+
+@pytest.mark.parametrize("left", [CardUse("GPU-0"), CardUse("GPU-0", False, 100)])
+def test_a_card_is_not_cut_under_somebody_who_is_on_it(left: CardUse) -> None:
+    cluster = cluster_of(cards(1))
+    give(cluster, "a", left)
+    cluster.put_node(a_node("n1", gpus=0, gpus_listed=cut(1)))
+    assert not enough(cluster, GpuAsk(1, False, 0, profile="1g.10gb"))
+    cluster.remove("a")
+    assert enough(cluster, GpuAsk(1, False, 0, profile="1g.10gb"))
+
+
+def test_slices_on_a_card_that_is_no_longer_cut_keep_it() -> None:
+    cluster = cluster_of(cut(1))
+    give(cluster, "a", CardUse("GPU-0", False, 0, 0, "1g.10gb", 6, 1))
+    cluster.put_node(a_node("n1", gpus=0, gpus_listed=cards(1)))
+    assert not enough(cluster, share(100))
+    assert not enough(cluster, GpuAsk(1))
+
+
+@pytest.mark.parametrize("name", ["GPU-0", "0"])
+def test_slices_stay_taken_when_a_neighbour_goes(name: str) -> None:
+    """Whichever way the neighbour names the card, and even if both were given the same."""
+    cluster = cluster_of(cut(1))
+    both = Grant((CardUse("GPU-0", False, 0, 0, "3g.40gb", 0, 4),))
+    for uid in ("a", "b"):
+        cluster.confirm(a_pod(uid, uid=uid, node="n1", grant=both))
+    give(cluster, "c", CardUse(name, False, 0, 0, "3g.40gb", 4, 4))
+    cluster.remove("a")
+    assert cluster.columns.devices.slices_used[0, 0] == 0b1111_1111
+    cluster.remove("b")
+    assert cluster.columns.devices.slices_used[0, 0] == 0b1111_0000
+
+
 # -- links -----------------------------------------------------------------------------------------
 
 

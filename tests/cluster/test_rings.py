@@ -65,5 +65,10 @@ def test_large_machines_that_are_joined_in_part_promise_nothing() -> None:
     assert not joined(links, np.ones((1, 20), dtype=np.bool_), 2)[0]
 
 
+def test_a_machine_with_fewer_cards_than_asked_for() -> None:
+    assert not joined(((0,),), np.ones((1, 8), dtype=np.bool_), 2)[0]
+    assert not joined(CUBE_MESH, np.ones((1, 8), dtype=np.bool_), 9)[0]
+
+
 def test_a_link_is_as_good_as_its_worse_direction() -> None:
     assert Rings(((0, 50), (25, 0))).bottleneck.tolist() == [0, 0, 0, 25]

@@ -71,8 +71,39 @@ def check_plugin(plugin: Plugin) -> None:
         dice = random.Random(seed)
         nodes = [random_node(dice, f"n{number}") for number in range(dice.randint(1, 12))]
         pods = [random_pod(dice, number) for number in range(30)]
+        scene = Scene(nodes, pods, dice)
         for request in REQUESTS:
-            _check_one(plugin, request, nodes, pods, dice)
+            _check_one(plugin, request, scene, dice)
+
+
+class Scene:
+    """One cluster and its variations, each built once and shared by all requests."""
+
+    def __init__(self, nodes, pods, dice) -> None:
+        self.nodes = nodes
+        self._pods = pods
+        self.cluster = a_cluster(nodes, pods)
+        self.shuffled = dice.sample(nodes, len(nodes))
+        self._built: dict[object, Cluster] = {}
+
+    def in_another_order(self) -> Nodes:
+        return self._made("order", lambda: a_cluster(self.shuffled, self._pods))
+
+    def changed(self, aspect: Aspect) -> Nodes:
+        """Every node is another in this respect."""
+        change = _CHANGES[aspect]
+        return self._made(aspect, lambda: a_cluster([change(n) for n in self.nodes], self._pods))
+
+    def without_storage(self) -> Nodes:
+        return self._made("storage", lambda: a_cluster(self.nodes, self._pods, storage=()))
+
+    def without_pods(self) -> Nodes:
+        return self._made("pods", lambda: a_cluster(self.nodes, []))
+
+    def _made(self, what, make) -> Nodes:
+        if what not in self._built:
+            self._built[what] = make()
+        return self._built[what].nodes
 
 
 #: Gaps of more than half a card are worth something, and somebody insists on an H100.
@@ -87,25 +118,25 @@ PRICES = Prices(
 )
 
 
-def _check_one(plugin: Plugin, request: PodRequest, nodes, pods, dice) -> None:
+def _check_one(plugin: Plugin, request: PodRequest, scene: Scene, dice) -> None:
     for kind in (Filter, Score, Rank, Picker):
         if isinstance(plugin, kind):
-            _check_as(kind, plugin, request, nodes, pods, dice)
+            _check_as(kind, plugin, request, scene, dice)
 
 
-def _check_as(kind, plugin: Plugin, request: PodRequest, nodes, pods, dice) -> None:
+def _check_as(kind, plugin: Plugin, request: PodRequest, scene: Scene, dice) -> None:
     def answer(of: Nodes):
         return _ASK[kind](plugin, request, of)
 
-    cluster = a_cluster(nodes, pods)
+    cluster = scene.cluster
     before = _fingerprint(cluster)
     whole = answer(cluster.nodes)
-    _check_form(kind, plugin, whole, len(nodes))
+    _check_form(kind, plugin, whole, len(scene.nodes))
     if kind in (Filter, Score) and not (kind is Filter and isinstance(plugin, LooksAround)):
         _check_rows_stand_alone(plugin, answer, cluster, whole, dice)
     if kind is not Picker:
-        _check_order_does_not_matter(plugin, answer, nodes, pods, whole, dice)
-        _check_reads(plugin, answer, nodes, pods, whole)
+        _check_order_does_not_matter(plugin, answer, scene, whole)
+        _check_reads(plugin, answer, scene, whole)
     if kind is Filter:
         _check_reasons(plugin, request, cluster, whole)
     assert _fingerprint(cluster) == before, f"{plugin.name} changed the cluster"
@@ -152,37 +183,38 @@ def _check_rows_stand_alone(plugin, answer, cluster, whole, dice) -> None:
     assert (one == whole[row]).all(), f"{plugin.name} looks at other nodes than its own"
 
 
-def _check_order_does_not_matter(plugin, answer, nodes, pods, whole, dice) -> None:
-    shuffled = list(nodes)
-    dice.shuffle(shuffled)
-    again = answer(a_cluster(shuffled, pods).nodes)
-    told = dict(zip([node.name for node in nodes], whole.tolist(), strict=True))
-    assert again.tolist() == [told[node.name] for node in shuffled], f"{plugin.name} minds order"
+def _check_order_does_not_matter(plugin, answer, scene: Scene, whole) -> None:
+    again = answer(scene.in_another_order())
+    told = dict(zip([node.name for node in scene.nodes], whole.tolist(), strict=True))
+    expected = [told[node.name] for node in scene.shuffled]
+    assert again.tolist() == expected, f"{plugin.name} minds order"
 
 
-def _check_reads(plugin, answer, nodes, pods, whole) -> None:
+_CHANGES = {
+    Aspect.LABELS: lambda n: _with(n, labels={"zone": "b", "rank": "1"}),
+    Aspect.ANNOTATIONS: lambda n: _with(n, annotations={"note": "x"}),
+    Aspect.TAINTS: lambda n: _with(n, taints=(a_taint("other"),), unschedulable=True),
+    Aspect.ALLOCATABLE: lambda n: a_node(
+        n.name, gpus=2, gpus_listed=n.gpus,
+        **{key: getattr(n, key) for key in _KEPT if key not in ("allocatable", "gpus")},
+    ),
+    Aspect.IMAGES: lambda n: _with(n, images=(Image(("y:2",), 500 << 20),)),
+    Aspect.FEATURES: lambda n: _with(n, features=("F", "G")),
+    Aspect.DEVICES: lambda n: _with(n, gpus=None),
+}  # fmt: skip
+
+
+def _check_reads(plugin, answer, scene: Scene, whole) -> None:
     """What it does not declare to read does not change its mind."""
-    changes = {
-        Aspect.LABELS: lambda n: _with(n, labels={"zone": "b", "rank": "1"}),
-        Aspect.ANNOTATIONS: lambda n: _with(n, annotations={"note": "x"}),
-        Aspect.TAINTS: lambda n: _with(n, taints=(a_taint("other"),), unschedulable=True),
-        Aspect.ALLOCATABLE: lambda n: a_node(
-            n.name, gpus=2, gpus_listed=n.gpus,
-            **{key: getattr(n, key) for key in _KEPT if key not in ("allocatable", "gpus")},
-        ),
-        Aspect.IMAGES: lambda n: _with(n, images=(Image(("y:2",), 500 << 20),)),
-        Aspect.FEATURES: lambda n: _with(n, features=("F", "G")),
-        Aspect.DEVICES: lambda n: _with(n, gpus=None),
-    }  # fmt: skip
-    for aspect, change in changes.items():
+    for aspect in _CHANGES:
         if not plugin.reads & aspect:
-            again = answer(a_cluster([change(n) for n in nodes], pods).nodes)
+            again = answer(scene.changed(aspect))
             assert (again == whole).all(), f"{plugin.name} reads {aspect.name} and must say so"
     if not plugin.reads & Aspect.VOLUMES:
-        again = answer(a_cluster(nodes, pods, storage=()).nodes)
+        again = answer(scene.without_storage())
         assert (again == whole).all(), f"{plugin.name} reads VOLUMES and must say so"
     if not plugin.reads & (Aspect.USAGE | Aspect.PORTS | Aspect.PODS | Aspect.VOLUMES):
-        again = answer(a_cluster(nodes, []).nodes)
+        again = answer(scene.without_pods())
         assert (again == whole).all(), f"{plugin.name} reads USAGE, PORTS or PODS and must say so"
 
 

@@ -128,7 +128,8 @@ def show(answer: dict[str, Any], output: str, out: TextIO) -> None:
 
 
 def _columns(nodes: list[dict[str, Any]]) -> list[str]:
-    rows = [("NODE", "ANSWER", "BECAUSE"), *(_row(node) for node in nodes)]
+    answers = (row for node in nodes for row in (_row(node), *_card_rows(node)))
+    rows = [("NODE", "ANSWER", "BECAUSE"), *answers]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     if not nodes:
         return []
@@ -140,3 +141,10 @@ def _row(node: dict[str, Any]) -> tuple[str, str, str]:
         because = node["detail"] or "; ".join(node["reasons"])
         return node["node"], f"refused by {node['rule']}", because
     return node["node"], "fits", f"score {node['score']:.1f}"
+
+
+def _card_rows(node: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Card by card, unless all have the same to say: then it has been said."""
+    if len({card["missing"] for card in node["cards"]}) < 2:
+        return []
+    return [("", "", f"{card['uuid']}: {card['missing'] or 'free'}") for card in node["cards"]]

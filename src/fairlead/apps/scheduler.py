@@ -11,6 +11,7 @@ import structlog
 
 from fairlead.apps.measures import Measures
 from fairlead.apps.pricing import Pricing
+from fairlead.apps.verification import EVERY_S, Verification
 from fairlead.engine import events, instructions
 from fairlead.engine.engine import Engine
 from fairlead.kube import dialects
@@ -47,11 +48,12 @@ UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 # How long to decide before looking at the network again.
 _SLICE_S = 0.005
 _STOP_GRACE_S = 5.0
-_VERIFY_EVERY_S = 300.0
 # The loop shows a sign of life at least this often, and who shows none for long cannot lead.
 _IDLE_S = 1.0
 _STUCK_S = 5.0
 _CATCH_UP_AGAIN_S = 0.5
+
+_Part = Reflector[Any] | Binder | Evictor | Recorder | Pricing | Verification
 
 
 class Scheduler:
@@ -64,14 +66,14 @@ class Scheduler:
         *,
         metrics: Metrics,
         max_binds_in_flight: int = 64,
-        verify_every_s: float = _VERIFY_EVERY_S,
+        verify_every_s: float = EVERY_S,
         terms: Terms | None = None,
         on_instruction: Callable[[instructions.Instruction], None] = lambda _: None,
     ) -> None:
         """With `terms` it stands by until it is elected on them; without, it decides at once."""
         self._client = client
-        self._verify_every_s = verify_every_s
         self._on_instruction = on_instruction
+        self.metrics = metrics
         self.engine = Engine(profiles)
         self._elector = Elector(client, terms, fit=self._fit_to_lead) if terms else None
         #: Whether our cache is good enough to decide by: nobody before us knew more.
@@ -117,6 +119,9 @@ class Scheduler:
         self._measures = Measures(metrics, self.engine, self._binder, self._recorder)
         if self._elector:
             self._measures.watch_leader(self._elector)
+        self._verification = Verification(
+            self.engine, self._reflectors, self._pods, self._feed, metrics, verify_every_s
+        )
 
     def _kin(
         self, client: Client, profiles: Mapping[str, Profile]
@@ -137,9 +142,15 @@ class Scheduler:
         """
         self._feed(events.ServerKnown(await learn_behaviour(self._client)))
         deciding = asyncio.create_task(self._decide_forever(), name="decide")
-        parts = [deciding, asyncio.create_task(self._verify_forever(), name="verify")]
-        working: tuple[Reflector[Any] | Binder | Evictor | Recorder | Pricing, ...]
-        working = (*self._reflectors, self._binder, self._evictor, self._recorder, self._pricing)
+        parts = [deciding]
+        working: tuple[_Part, ...] = (
+            *self._reflectors,
+            self._binder,
+            self._evictor,
+            self._recorder,
+            self._pricing,
+            self._verification,
+        )
         parts += [asyncio.create_task(part.run(), name=type(part).__name__) for part in working]
         if self._elector:
             parts.append(asyncio.create_task(self._elector.run(), name="elector"))
@@ -209,19 +220,6 @@ class Scheduler:
         """Not while a bind of ours may still be carried out: the next would not know of it."""
         if self._elector and self._binder.is_settled:
             await self._elector.release()
-
-    async def _verify_forever(self) -> None:
-        """A watch that lost an event looks healthy: only a fresh list finds it out."""
-        while True:
-            await asyncio.sleep(self._verify_every_s)
-            for reflector in self._reflectors:
-                try:
-                    wrong = await reflector.verify()
-                except (ApiError, Refusal) as error:
-                    log.warning("cannot verify", path=reflector.path, error=str(error))
-                    continue
-                if wrong:
-                    log.error("the cache had drifted", path=reflector.path, objects=len(wrong))
 
     # -- events in ---------------------------------------------------------------------------
 

@@ -165,6 +165,10 @@ class Devices:
         """Cards that a row has place for."""
         return self._slots
 
+    def pending(self, row: int) -> int:
+        """Pods that the row's device plugin has not taken note of yet."""
+        return int(self._pending[row])
+
     def cards(self, row: int) -> Sequence[Card]:
         inventory = self.inventories.get(row)
         return inventory.cards if inventory else ()
@@ -262,7 +266,7 @@ class Devices:
                 continue
             self.users[row, slot] += sign
             if use.slices:
-                self._cut(row, slot, use, grant, sign)
+                self._cut(row, slot, use, sign)
                 self._measure(row, slot)
                 continue
             if grant.member and self._shares(row, slot, grant.member.workload, sign):
@@ -296,21 +300,24 @@ class Devices:
         self.full[row] += (after == WHOLE) - (before == WHOLE)
 
     def _closed(self, row: int, slot: int) -> bool:
-        """Nobody else may come: taken whole, overdrawn, or as many pods as are allowed."""
+        """Nobody else may come: taken whole, overdrawn, or as many pods as are allowed.
+
+        Slices that are left from when it was cut, or that somebody made up, close it as well.
+        """
         most = int(self.sharers[row, slot])
-        crowded = 0 < most <= int(self.users[row, slot])
+        crowded = 0 < most <= int(self.users[row, slot]) or bool(self.slices_used[row, slot])
         return crowded or bool(self.wholes[row, slot]) or int(self.memory_free[row, slot]) < 0
 
-    def _cut(self, row: int, slot: int, use: CardUse, grant: Grant, sign: int) -> None:
+    def _cut(self, row: int, slot: int, use: CardUse, sign: int) -> None:
         if sign > 0:
             self.slices_used[row, slot] |= use.mask
             return
         # Bits cannot be counted down: look at who is left.
-        uuid = use.uuid
+        slot_of = self._slot_of[row]
         left = 0
-        for other in self._grants.get(row, {}).values():
-            for theirs in other.uses if other is not grant else ():
-                left |= theirs.mask if theirs.uuid == uuid else 0
+        for other in self._grants[row].values():
+            for theirs in other.uses:
+                left |= theirs.mask if slot_of.get(theirs.uuid) == slot else 0
         self.slices_used[row, slot] = left
 
     # -- asking ------------------------------------------------------------------------------
@@ -319,6 +326,7 @@ class Devices:
         """Cards that could serve one part of the ask, alone and as things are."""
         if ask.profile:
             fits: CardMask = self.there[pick] & (self.room_for(ask.profile, pick) > 0)
+            fits &= self._only_cut(pick)
         elif ask.whole:
             fits = self.unused[pick] & True
             if ask.memory_mib or ask.memory_milli:
@@ -332,6 +340,12 @@ class Devices:
         if ask.particular:
             fits &= self.wanted(ask, pick)
         return fits
+
+    def _only_cut(self, pick: RowPick) -> CardMask:
+        """Cards of which nobody has a part from before they were cut."""
+        only: CardMask = self.milli_free[pick] == WHOLE
+        only &= self.memory_free[pick] == self.memory[pick]
+        return only
 
     def _predicted(self, ask: GpuAsk, pick: RowPick) -> CardMask:
         """Cards that the device plugin would not overrule, where it has the last word."""
@@ -412,11 +426,11 @@ class Devices:
         if not (self.in_doubt and held.any()):
             plenty: npt.NDArray[np.bool_] = usable.sum(axis=1) >= ask.cards
             return plenty
-        idle = self.idle[pick]
-        # Some of the idle cards are held by pods that we do not know the cards of.
-        spare = idle.sum(axis=1) - held
-        shared = (usable & ~idle).sum(axis=1)
-        fresh = np.clip(np.minimum((usable & idle).sum(axis=1), spare), 0, None)
+        unused = self.unused[pick]
+        # Some of the unused cards are held by pods that we do not know the cards of.
+        spare = unused.sum(axis=1) - held
+        shared = (usable & ~unused).sum(axis=1)
+        fresh = np.clip(np.minimum((usable & unused).sum(axis=1), spare), 0, None)
         found: npt.NDArray[np.bool_] = shared + fresh >= ask.cards
         return found
 
@@ -453,9 +467,9 @@ class Devices:
         found: CardMask = named[pick]
         return found
 
-    def room_for(self, profile: str, pick: RowPick) -> Cards:
-        """How many more slices of this profile each card has room for."""
-        geometry, used = self.geometry[pick], self.slices_used[pick]
+    def room_for(self, profile: str, pick: RowPick, *, emptied: bool = False) -> Cards:
+        """How many more slices of this profile each card has room for; or had, without anybody."""
+        geometry, used = self.geometry[pick], self.slices_used[pick] * (not emptied)
         room = np.zeros_like(used)
         for kinds, code in self._geometry_code.items():
             table = self._room.get((code, profile))

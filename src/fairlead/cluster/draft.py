@@ -14,6 +14,8 @@ class Draft:
         self._cluster = cluster
         self._row = row
         self._done: list[tuple[Holding, int]] = []
+        #: Pods of the node that are not there for the time being, by uid.
+        self.away: set[str] = set()
 
     def add(self, held: "Holding") -> None:
         """The pod is there too."""
@@ -39,4 +41,5 @@ class Draft:
             self._apply(held, -sign)
 
     def _apply(self, held: "Holding", sign: int) -> None:
+        (self.away.discard if sign > 0 else self.away.add)(held.pod.uid)
         self._cluster.charge(self._row, held, sign)

@@ -53,6 +53,10 @@ class Nodes:
     def none(self) -> NodeMask:
         return np.zeros(self._size, dtype=np.bool_)
 
+    def only(self, mask: NodeMask) -> "Nodes":
+        """Of all nodes those where the mask is true."""
+        return Nodes(self._columns, np.flatnonzero(mask))
+
     @property
     def storage(self) -> Storage:
         """Claims, volumes and the like; they belong to no node."""
@@ -371,9 +375,9 @@ class CardRows:
         """MiB that a part of the ask would take of each card."""
         return self._devices.memory_asked(ask, self._pick)
 
-    def room_for(self, profile: str) -> Cards:
-        """MIG slices of the profile that each card has room for."""
-        return self._devices.room_for(profile, self._pick)
+    def room_for(self, profile: str, *, emptied: bool = False) -> Cards:
+        """MIG slices of the profile that each card has room for; or had, if nobody were there."""
+        return self._devices.room_for(profile, self._pick, emptied=emptied)
 
     def usable(self, ask: GpuAsk) -> CardMask:
         """Cards that could serve one part of the ask."""

@@ -90,6 +90,8 @@ def even(links: Links) -> bool:
 def joined(links: Links, usable: npt.NDArray[np.bool_], count: int) -> NodeMask:
     """Rows (of such machines) where NVLink joins `count` of the usable cards in a ring."""
     enough: NodeMask = usable.sum(axis=1) >= count
+    if count > len(links):
+        return np.zeros_like(enough)
     if count < 2 or even(links):
         return enough if count < 2 or links[0][1] >= NVLINK_GBPS else np.zeros_like(enough)
     if len(links) > MOST_CARDS:

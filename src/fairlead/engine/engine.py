@@ -41,7 +41,7 @@ _NEW_GROUND = (
 )  # fmt: skip
 
 # What a promise keeps from others.
-_PROMISED = Aspect.USAGE | Aspect.PODS | Aspect.PORTS
+_PROMISED = Aspect.USAGE | Aspect.PODS | Aspect.PORTS | Aspect.DEVICES
 
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"

@@ -71,7 +71,7 @@ def _whole(
     ask: GpuAsk, devices: Devices, row: int, inventory: Inventory
 ) -> list[CardUse] | None:  # fmt: skip
     slots = _usable(ask, devices, row)
-    if len(slots) - int(devices.elsewhere[row]) < ask.cards:
+    if min(len(slots), _spare(devices, row)) < ask.cards:
         return None
     # In a ring of all, or of each group.
     as_one = ask.cards if ask.linked else ask.together
@@ -121,7 +121,7 @@ def _leaving_cards_for_others(
 ) -> list[int]:
     """Idle cards that pods hold whose cards we do not know are not ours to give."""
     users = devices.users[row]
-    spare = int(devices.idle[row].sum()) - int(devices.elsewhere[row])
+    spare = _spare(devices, row)
     left = []
     for slot in slots:
         if users[slot]:
@@ -130,6 +130,11 @@ def _leaving_cards_for_others(
             left.append(slot)
             spare -= 1
     return left
+
+
+def _spare(devices: Devices, row: int) -> int:
+    """Unused cards beyond those that pods hold whose cards we do not know."""
+    return int(devices.unused[row].sum()) - int(devices.elsewhere[row])
 
 
 def _slices(ask: GpuAsk, devices: Devices, row: int) -> list[CardUse] | None:

@@ -8,6 +8,7 @@ from fairlead.placement.hypothesis import NOBODY, Hypothesis
 from fairlead.placement.place import Placement
 from fairlead.placement.verdicts import Verdict
 from fairlead.placement.views import REFUSED
+from fairlead.plugins.api import CardAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,8 @@ class NodeAnswer:
     reasons: tuple[str, ...] = ()
     detail: str = ""
     score: float | None = None
+    #: Card by card, if it was refused for its cards and they are known one by one.
+    cards: tuple[CardAnswer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,11 @@ def _refusal(
         return _kept_free(name, row, placement, cluster, asking)
     rule = placement.profile.filters[first]
     return NodeAnswer(
-        name, rule.name, tuple(asking.reasons(first, row)[0]), asking.detail(first, row)
+        name,
+        rule.name,
+        tuple(asking.reasons(first, row)[0]),
+        asking.detail(first, row),
+        cards=asking.cards(first, row),
     )
 
 
@@ -61,12 +68,13 @@ def _kept_free(
     name: str, row: int, placement: Placement, cluster: Cluster, asking: Hypothesis
 ) -> NodeAnswer:
     """It would do, but room there is promised to others."""
-    promised = asking.promised_to(row)
     with cluster.draft(row) as draft:
-        for held in promised:
-            draft.add(held)
+        promised = asking.expect(row, draft)
         first = asking.first(row)
         texts = asking.reasons(first, row)[0]
+        cards = asking.cards(first, row)
     others = ", ".join(sorted(held.pod.key for held in promised))
     rule = placement.profile.filters[first]
-    return NodeAnswer(name, rule.name, tuple(texts), f"room there is kept for {others}")
+    return NodeAnswer(
+        name, rule.name, tuple(texts), f"room there is kept for {others}", cards=cards
+    )

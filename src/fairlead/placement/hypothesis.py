@@ -7,10 +7,19 @@ are asked again; what the others said is in the view. Rules are named by their p
 from fairlead.cluster.cluster import Cluster, Holding
 from fairlead.cluster.draft import Draft
 from fairlead.cluster.nodes import Nodes
+from fairlead.model.gpus import Grant
 from fairlead.model.pods import Pod
+from fairlead.placement.cards import choose
 from fairlead.placement.profile import Profile
 from fairlead.placement.views import View
-from fairlead.plugins.api import Reason, TellsDetail, concerns, reasons_of
+from fairlead.plugins.api import (
+    CardAnswer,
+    Reason,
+    TellsCards,
+    TellsDetail,
+    concerns,
+    reasons_of,
+)
 
 NOBODY = -1
 
@@ -46,9 +55,7 @@ class Hypothesis:
 
     def refuser(self, row: int, draft: Draft) -> int:
         """The first rule that refuses the row with the pods promised to it there, or without."""
-        promised = self.promised_to(row)
-        for held in promised:
-            draft.add(held)
+        promised = self.expect(row, draft)
         refuser = self.first(row)
         for held in promised:
             draft.take(held)
@@ -67,11 +74,35 @@ class Hypothesis:
                 return index
         return NOBODY
 
-    def promised_to(self, row: int) -> list[Holding]:
-        """Pods that are expected there and that this one must leave room for."""
+    def expect(self, row: int, draft: Draft) -> list[Holding]:
+        """Puts those there who are expected and whom this pod must leave room for."""
         node = self._cluster.node_at(row).name
         promised = self._cluster.nominations.against(self._pod, node)
-        return [Holding.of(pod, node, assumed=True) for pod in promised]
+        expected = []
+        for pod in sorted(promised, key=lambda pod: -pod.priority):
+            grant = self._foreseen(pod, row, draft)
+            expected.append(Holding.of(pod, node, assumed=True, grant=grant))
+            draft.add(expected[-1])
+        return expected
+
+    def _foreseen(self, pod: Pod, row: int, draft: Draft) -> Grant | None:
+        """The cards that a pod will get there: free ones, or those of pods that make room."""
+        ask = pod.request.gpus
+        if ask is None or not self._profile.grants_cards:
+            return None
+        node = self._cluster.node_at(row).name
+        lesser = [h for h in self._cluster.held_on(node) if h.pod.priority < pod.priority]
+        lesser = [h for h in lesser if h.grant and h.pod.uid not in draft.away]
+        leaving = [h for h in lesser if h.pod.deleting]
+        for gone in ([], leaving, lesser):
+            for held in gone:
+                draft.take(held)
+            grant = choose(ask, self._cluster.columns.devices, row, self._profile.cards)
+            for held in gone:
+                draft.add(held)
+            if grant is not None:
+                return grant
+        return None
 
     def reasons(self, index: int, row: int) -> tuple[list[str], bool]:
         """What the rule says against the row, and whether evicting somebody could help."""
@@ -89,6 +120,18 @@ class Hypothesis:
         rule = self._profile.filters[index]
         node = Nodes(self._cluster.columns, slice(row, row + 1))
         return rule.detail(self._view.request, node) if isinstance(rule, TellsDetail) else ""
+
+    def cards(self, index: int, row: int) -> tuple[CardAnswer, ...]:
+        """The same card by card, where the rule looks at cards."""
+        rule = self._profile.filters[index]
+        node = Nodes(self._cluster.columns, slice(row, row + 1))
+        return rule.cards(self._view.request, node) if isinstance(rule, TellsCards) else ()
+
+    def nearest(self, index: int, row: int) -> str:
+        """How near the row came, where the rule looks at cards."""
+        rule = self._profile.filters[index]
+        node = Nodes(self._cluster.columns, slice(row, row + 1))
+        return rule.nearest(self._view.request, node) if isinstance(rule, TellsCards) else ""
 
     def _seen_by(self, index: int, row: int) -> tuple[Nodes, int]:
         if index in self._profile.around:

@@ -11,6 +11,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.volume_outlook import out_of_reach
 from fairlead.model.errors import PluginFault
+from fairlead.model.gpus import GpuAsk, Grant
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.model.storage import VolumePlan
 from fairlead.placement.cards import Liking, choose
@@ -48,12 +49,12 @@ class Placement:
         view = self.view(pod)
         row = NOWHERE if view.veto else self._promised_row(view, pod)
         if row != NOWHERE:
-            return self._placed(view, row, float(view.total[row]))
+            return self._placed(view, row, float(view.total[row]), pod)
         totals = self._totals(view, pod)
         row = NOWHERE if view.veto else self._best(view, totals)
         if row == NOWHERE:
             return self._refused(view, pod)
-        return self._placed(view, row, float(totals[row]))
+        return self._placed(view, row, float(totals[row]), pod)
 
     def fits(self, pod: Pod) -> bool:
         """Would it be placed now?"""
@@ -94,15 +95,23 @@ class Placement:
         """Each node's total for this very pod, `REFUSED` where it cannot go."""
         return self._totals(self.view(pod), pod)
 
-    def _placed(self, view: View, row: int, score: float) -> Placed:
+    def _placed(self, view: View, row: int, score: float, pod: Pod) -> Placed:
         node, ask = self._cluster.node_at(row).name, view.request.gpus
         if ask is None or not self.profile.chooses_cards_of(ask):
             return Placed(node, score)
-        liking = self.profile.cards if ask.whole else self._liking(view, row)
-        grant = choose(ask, self._cluster.columns.devices, row, liking)
+        if self._cluster.nominations.against(pod, node):
+            with self._cluster.draft(row) as draft:  # not the cards that others wait for
+                Hypothesis(pod, view, self.profile, self._cluster).expect(row, draft)
+                grant = self._chosen(view, ask, row)
+        else:
+            grant = self._chosen(view, ask, row)
         if grant is None:
             raise PluginFault(f"{node} passed every filter, but has no cards for {ask}")
         return Placed(node, score, grant)
+
+    def _chosen(self, view: View, ask: GpuAsk, row: int) -> Grant | None:
+        liking = self.profile.cards if ask.whole else self._liking(view, row)
+        return choose(ask, self._cluster.columns.devices, row, liking)
 
     def _liking(self, view: View, row: int) -> Liking:
         """How shares find their card on the node."""
@@ -192,6 +201,7 @@ class Placement:
             no_eviction=no_eviction,
             eviction=outcome.eviction if outcome else None,
             nomination=nomination,
+            nearest=found.nearest,
             behaviour=self._cluster.behaviour,
         )
 

@@ -15,7 +15,7 @@ from fairlead.placement.hypothesis import NOBODY, Hypothesis
 from fairlead.placement.profile import Profile
 from fairlead.placement.promises import Promised, allowed_beside
 from fairlead.placement.views import View
-from fairlead.plugins.api import Filter, Narrows, reasons_of
+from fairlead.plugins.api import Filter, Narrows, TellsCards, reasons_of
 
 
 @dataclass(slots=True)
@@ -26,6 +26,8 @@ class Tally:
     counts: Counter[str] = field(default_factory=Counter)
     refusers: dict[str, None] = field(default_factory=dict)
     woken_by: Aspect = Aspect.PRESENCE
+    #: How near any of the nodes came, where a rule can tell.
+    nearest: str = ""
 
     def blame(self, rule: Filter) -> None:
         self.refusers[rule.name] = None
@@ -43,6 +45,8 @@ class Tally:
             if not first.any():
                 continue
             self.blame(rule)
+            if isinstance(rule, TellsCards):
+                self.nearest = rule.nearest(request, nodes.only(first))
             for reason in reasons_of(rule, request, nodes):
                 self.counts[reason.text] += int(np.count_nonzero(reason.where & first))
                 self.curable |= reason.curable & first
@@ -96,8 +100,7 @@ def _count_row(
     found: Tally, row: int, hypothesis: Hypothesis, filters: tuple[Filter, ...], cluster: Cluster
 ) -> None:
     with cluster.draft(row) as draft:
-        for held in hypothesis.promised_to(row):
-            draft.add(held)
+        hypothesis.expect(row, draft)
         index = hypothesis.first(row)
         if index != NOBODY:
             texts, curable = hypothesis.reasons(index, row)
@@ -106,6 +109,7 @@ def _count_row(
         texts, curable = hypothesis.reasons(index, row) if index != NOBODY else ([], False)
     if index != NOBODY:
         found.blame(filters[index])
+        found.nearest = found.nearest or hypothesis.nearest(index, row)
         found.counts.update(texts)
         found.curable[row] = curable
 

@@ -66,12 +66,14 @@ class Refused:
     eviction: Eviction | None = None
     #: The node that the pod is nominated for from now on; None: as before.
     nomination: str | None = None
+    #: How near any node came, where a rule of ours can tell.
+    nearest: str = ""
     #: Whose words to use.
     behaviour: Behaviour = KUBERNETES_1_36
 
     @property
     def message(self) -> str:
-        """kube-scheduler's words, to the byte."""
+        """kube-scheduler's words, to the byte, and between them what we know of cards."""
         if not self.nodes:
             return "no nodes available to schedule pods"
         if self.veto:
@@ -79,7 +81,7 @@ class Refused:
             return f"0/{self.nodes} nodes are available: {self.veto}. not found"
         said = unavailable(self.nodes, dict(self.reasons))
         told = ", ".join(self._attempts())
-        return f"{said} {told}" if told else said
+        return " ".join(filter(None, (said, self.nearest, told)))
 
     def _attempts(self) -> Iterator[str]:
         """What was tried to make room, in the order in which kube-scheduler tries it."""

@@ -120,6 +120,36 @@ class TellsDetail(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class CardAnswer:
+    """What one card has to say to a pod, for `fairlead explain`."""
+
+    uuid: str
+    index: int
+    model: str
+    memory_mib: int
+    #: Of its compute, 0 to 1.
+    free_share: float
+    free_mib: int
+    #: Pods on it.
+    pods: int
+    #: Why it cannot serve the pod; empty if it could.
+    missing: str = ""
+
+
+@runtime_checkable
+class TellsCards(Protocol):
+    """A filter that can tell card by card, and for the event how near any node came."""
+
+    def cards(self, request: PodRequest, node: Nodes) -> tuple[CardAnswer, ...]:
+        """The cards of the single node given."""
+        ...
+
+    def nearest(self, request: PodRequest, nodes: Nodes) -> str:
+        """One sentence about the nodes given, all of which it refused; or nothing."""
+        ...
+
+
 @runtime_checkable
 class Score(Protocol):
     """Ranks nodes. The profile, not the plugin, decides how much a score weighs."""

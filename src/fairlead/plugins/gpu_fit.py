@@ -12,7 +12,8 @@ from fairlead.cluster.devices import CardMask
 from fairlead.cluster.nodes import CardRows, Nodes
 from fairlead.model.gpus import WHOLE, GpuAsk
 from fairlead.model.pods import PodRequest
-from fairlead.plugins.api import Reason
+from fairlead.plugins.api import CardAnswer, Reason
+from fairlead.plugins.gpu_words import card_answers, nearest
 
 NO_DIALECT = "node(s) cannot serve this kind of GPU request"
 BUSY = "node(s) were still handing GPUs to another pod"
@@ -59,6 +60,12 @@ class GpuFit:
             return _told_of_kinds(request.gpus, node)
         return _told(request.gpus, node.cards)
 
+    def cards(self, request: PodRequest, node: Nodes) -> tuple[CardAnswer, ...]:
+        return card_answers(request.gpus, node) if request.gpus else ()
+
+    def nearest(self, request: PodRequest, nodes: Nodes) -> str:
+        return nearest(request.gpus, nodes.cards) if request.gpus else ""
+
 
 def _missing(ask: GpuAsk, cards: CardRows) -> Iterable[tuple[str, NodeMask, bool]]:
     yield NO_DIALECT, ~cards.serve(ask), False
@@ -68,11 +75,15 @@ def _missing(ask: GpuAsk, cards: CardRows) -> Iterable[tuple[str, NodeMask, bool
     # Only where there is room: on a full node somebody may have to leave.
     yield BUSY, cards.busy(ask) & cards.hold_enough(ask), False
     if ask.profile:
+        uncut = np.where(wanted, cards.room_for(ask.profile, emptied=True), 0)
+        yield NO_SLICE, uncut.sum(axis=1) < ask.cards, False
         yield NO_SLICE, cards.all(), True
         return
     if ask.whole:
         yield from _missing_of_whole(ask, cards, wanted)
         return
+    large = wanted & (cards.memory() >= cards.memory_asked(ask))
+    yield NO_MEMORY, large.sum(axis=1) < ask.cards, False
     open_to_all = wanted & (cards.wholes() == 0)
     share = open_to_all & (cards.milli_free() >= ask.milli)
     yield NO_SHARE, share.sum(axis=1) < ask.cards, True
@@ -125,11 +136,15 @@ def _told(ask: GpuAsk, cards: CardRows) -> str:
         room = int(cards.room_for(ask.profile)[0][wanted].sum())
         return f"asked {ask.cards} {ask.profile}, room for {room} on {total} cards"
     if ask.whole:
-        free = int((wanted & (cards.users()[0] == 0)).sum()) - int(cards.elsewhere()[0])
+        free = int(cards.usable(ask)[0].sum()) - int(cards.elsewhere()[0])
         if ask.linked and free >= ask.cards:
             return f"asked {ask.cards} cards joined by NVLink, {_largest_ring(ask, cards, free)}"
-        return f"asked {ask.cards} cards, {max(free, 0)} of {total} free"
+        return f"asked {_cards(ask)}, {max(free, 0)} of {total} free"
     return _told_of_shares(ask, cards, wanted)
+
+
+def _cards(ask: GpuAsk) -> str:
+    return f"{ask.cards} card{'s' * (ask.cards > 1)}"
 
 
 def _largest_ring(ask: GpuAsk, cards: CardRows, free: int) -> str:
@@ -150,8 +165,11 @@ def _told_of_shares(ask: GpuAsk, cards: CardRows, wanted: NodeMask) -> str:
     if ask.milli > largest:
         told.append(f"asked {ask.milli / WHOLE:g} of a card, the largest free share is "
                     f"{max(largest, 0) / WHOLE:g}")  # fmt: skip
-    if need_mib > most_mib:
+    # Who asks for a share gets the memory with it, and has been told.
+    if need_mib > most_mib and not (told and ask.memory_milli):
         told.append(f"asked {need_mib} MiB on one card, at most {max(most_mib, 0)} are free")
     return (
-        "; ".join(told) or f"no {ask.cards} cards have the share, the memory and a place for a pod"
+        "; ".join(told)
+        or f"of {_cards(ask)} with the share, the memory and a place for a pod, "
+        f"{int(cards.usable(ask)[0].sum())} found"
     )

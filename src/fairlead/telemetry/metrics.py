@@ -58,6 +58,12 @@ class Metrics:
             "Attempts to make room by evicting others.",
             registry=self.registry,
         )
+        self.mismatches = Counter(
+            "fairlead_cache_mismatches",
+            "What the continuous check found to be wrong, and put right.",
+            ("what",),
+            registry=self.registry,
+        )
         self.preemption_victims = Histogram(
             "scheduler_preemption_victims",
             "Pods chosen to be evicted.",

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from fairlead import __version__
 from fairlead.apps import run as running
-from fairlead.apps.kube_scheduler.validation import seconds
+from fairlead.apps.durations import seconds
 from fairlead.apps.webhook.listening import listening
 from fairlead.apps.webhook.server import Limits, make_app
 from fairlead.kube.access.kubeconfig import load_access

@@ -1,0 +1,109 @@
+"""The continuous check: our copy against fresh lists, and the books against the copy.
+
+A watch that lost an event looks perfectly healthy, and a sum that is wrong once stays wrong. So
+every minute all objects are listed anew, and everything that is booked is added up again, a few
+nodes at a time so that decisions go on meanwhile. What is found to be wrong is put right, counted
+and logged.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import structlog
+
+from fairlead.cluster.checking import misplaced, wrong_nodes
+from fairlead.engine import events
+from fairlead.engine.engine import Engine
+from fairlead.kube.errors import ApiError
+from fairlead.kube.mirror.reflector import Reflector
+from fairlead.kube.mirror.wire import Refusal
+from fairlead.model.pods import Pod
+from fairlead.telemetry.metrics import Metrics
+
+log = structlog.get_logger(__name__)
+
+EVERY_S = 60.0
+# Nodes that are added up in one go: two milliseconds.
+_NODES = 32
+# Of how many of them the log tells.
+_NAMED = 5
+
+
+class Verification:
+    """Runs beside the scheduler, in the same event loop."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        reflectors: Sequence[Reflector[Any]],
+        pods: Reflector[Pod],
+        feed: Callable[[events.Event], None],
+        metrics: Metrics,
+        every_s: float = EVERY_S,
+    ) -> None:
+        self._engine = engine
+        self._reflectors = reflectors
+        self._pods = pods
+        self._feed = feed
+        self._mismatches = metrics.mismatches
+        self._every_s = every_s
+        #: Seconds of CPU that the last look at the books took.
+        self.booked_s = 0.0
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(self._every_s)
+            await asyncio.gather(*(self._compare(reflector) for reflector in self._reflectors))
+            await self.look_at_books()
+
+    async def _compare(self, reflector: Reflector[Any]) -> None:
+        try:
+            wrong = await reflector.verify()
+        except (ApiError, Refusal) as error:
+            log.warning("cannot verify", path=reflector.path, error=str(error))
+            return
+        if wrong:
+            self._mismatches.labels("objects").inc(len(wrong))
+            log.error("the cache had drifted", path=reflector.path, objects=len(wrong))
+
+    async def look_at_books(self) -> None:
+        """Every pod is booked where it is, and every node's columns are what its pods add up to."""
+        started = time.thread_time()
+        self._look_at_pods()
+        self.booked_s = time.thread_time() - started
+        names = sorted(self._engine.cluster.row_of)
+        for first in range(0, len(names), _NODES):
+            await asyncio.sleep(0)
+            started = time.thread_time()
+            self._look_at_nodes(names[first : first + _NODES])
+            self.booked_s += time.thread_time() - started
+
+    def _look_at_pods(self) -> None:
+        if not self._pods.synced:
+            return
+        bound = {
+            pod.uid: pod for pod in self._pods.objects.values() if pod.node and not pod.finished
+        }
+        wrong = list(misplaced(self._engine.cluster, bound))
+        for uid, pod in wrong:
+            gone = self._engine.cluster.holdings.get(uid)
+            if pod is not None:
+                self._feed(events.PodSeen(pod))
+            elif gone is not None:
+                self._feed(events.PodGone(gone.pod))
+        if wrong:
+            self._mismatches.labels("pods").inc(len(wrong))
+            log.error("pods were booked wrongly", pods=len(wrong), first=wrong[0][0])
+
+    def _look_at_nodes(self, names: Sequence[str]) -> None:
+        wrong = wrong_nodes(self._engine.cluster, names)
+        for name in wrong:
+            node = self._engine.cluster.node_named(name)
+            if node is not None:  # as if it went and came back: all that is on it is booked anew
+                self._feed(events.NodeGone(name))
+                self._feed(events.NodeSeen(node))
+        if wrong:
+            self._mismatches.labels("ledger").inc(len(wrong))
+            log.error("the ledger was wrong", nodes=len(wrong), first=wrong[:_NAMED])

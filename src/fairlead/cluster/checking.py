@@ -1,0 +1,99 @@
+"""Is what the columns say of a node the sum of what its pods hold? Added up again, and simply.
+
+Columns are kept by adding and taking away, so a mistake would stay for ever. This shares no
+arithmetic with them, and is cheap enough to be done all the time.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+
+from fairlead.cluster.cluster import Cluster, Holding
+from fairlead.cluster.devices import Devices
+from fairlead.model.gpus import WHOLE, Card, CardUse, Grant
+from fairlead.model.pods import Pod
+
+
+def wrong_nodes(cluster: Cluster, names: Iterable[str]) -> list[str]:
+    """Those of the nodes whose columns are not what their pods add up to."""
+    found = []
+    for name in names:
+        row = cluster.row_of.get(name)
+        if row is not None and not _right(cluster, name, row):
+            found.append(name)
+    return found
+
+
+def misplaced(cluster: Cluster, bound: Mapping[str, Pod]) -> Iterator[tuple[str, Pod | None]]:
+    """Pods (by uid) that are not booked as they are: where they should be, or None if gone."""
+    for uid, pod in bound.items():
+        held = cluster.holdings.get(uid)
+        if held is None or (held.pod is not pod and _differs(held, pod)):
+            yield uid, pod
+    for uid, held in cluster.holdings.items():
+        if uid not in bound and not held.assumed:
+            yield uid, None
+
+
+def _differs(held: Holding, pod: Pod) -> bool:
+    should = Holding.of(pod, pod.node, assumed=False)
+    return (held.node, held.grant, held.amounts) != (should.node, should.grant, should.amounts)
+
+
+def _right(cluster: Cluster, name: str, row: int) -> bool:
+    columns, holdings = cluster.columns, cluster.held_on(name)
+    taken = np.zeros(len(columns.requested), dtype=np.int64)
+    for held in holdings:
+        vector = columns.vector(held.amounts)
+        if len(vector) > len(taken):  # a resource that nobody had asked for before
+            return _right(cluster, name, row)
+        taken += vector
+    if (columns.requested[:, row] != taken).any():
+        return False
+    node = cluster.node_at(row)
+    named = node.gpus is not None and node.gpus.named
+    cards = node.gpus.cards if node.gpus and named else ()
+    return _cards_right(columns.devices, row, cards, [h.grant for h in holdings if h.grant])
+
+
+def _cards_right(devices: Devices, row: int, cards: tuple[Card, ...], grants: list[Grant]) -> bool:
+    slot_of = {str(card.index): slot for slot, card in enumerate(cards)}
+    slot_of |= {card.uuid: slot for slot, card in enumerate(cards)}
+    on: list[list[CardUse]] = [[] for _ in cards]
+    unknown = 0
+    for grant in grants:
+        for use in grant.uses:
+            slot = slot_of.get(use.uuid)
+            if slot is None:
+                unknown += 1
+            else:
+                on[slot].append(use)
+    told = zip(
+        devices.users[row].tolist(),
+        devices.wholes[row].tolist(),
+        devices.milli_free[row].tolist(),
+        devices.memory_free[row].tolist(),
+        devices.slices_used[row].tolist(),
+        strict=True,
+    )
+    found = [_account(card, uses) for card, uses in zip(cards, on, strict=True)]
+    nothing = [(0, 0, 0, 0, 0)] * (devices.slots - len(found))
+    pending = sum(grant.pending for grant in grants)
+    return (
+        list(told) == found + nothing
+        and int(devices.elsewhere[row]) == unknown
+        and devices.pending(row) == pending
+    )
+
+
+def _account(card: Card, uses: list[CardUse]) -> tuple[int, int, int, int, int]:
+    """Pods on the card, those who have it whole, what is free, and which slices are not."""
+    milli, mib, wholes, slices = WHOLE, card.memory_mib, 0, 0
+    for use in uses:
+        if use.slices:
+            slices |= use.mask
+        elif use.whole:
+            wholes, milli, mib = wholes + 1, milli - WHOLE, mib - card.memory_mib
+        else:
+            milli, mib = milli - use.milli, mib - use.memory_mib
+    return len(uses), wholes, milli, mib, slices

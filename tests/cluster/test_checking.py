@@ -1,0 +1,71 @@
+"""What is booked wrongly is found out, whatever it is."""
+
+from dataclasses import replace
+
+import pytest
+
+from builders import a_node, a_pod
+from fairlead.cluster.checking import misplaced, wrong_nodes
+from fairlead.cluster.cluster import Cluster
+from fairlead.model.gpus import Card, CardUse, Grant, Inventory, MigProfile
+from fairlead.model.pods import Pod
+
+CUT = (MigProfile("1g.10gb", 1, tuple(range(7))),)
+GPUS = Inventory((Card("GPU-0", 0, "H100", 8000), Card("GPU-1", 1, "H100", 8000, mig=CUT)))
+
+
+def given(uid: str, *uses: CardUse, node: str = "n1", **more) -> Pod:
+    return a_pod(uid, uid=uid, node=node, grant=Grant(uses, **more), cpu=100)
+
+
+def a_cluster() -> Cluster:
+    cluster = Cluster()
+    for name in ("n1", "n2"):
+        cluster.put_node(a_node(name, gpus_listed=GPUS))
+    cluster.confirm(given("a", CardUse("GPU-0", False, 300, 1000), CardUse("GPU-lost")))
+    cluster.confirm(given("b", CardUse("1", False, 0, 0, "1g.10gb", 3, 1), pending=True))
+    cluster.confirm(a_pod("c", uid="c", cpu=5, resources={"example.com/new": 1}, node="n1"))
+    return cluster
+
+
+COLUMNS = ("users", "wholes", "milli_free", "memory_free", "slices_used")
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+@pytest.mark.parametrize("slot", [0, 5])
+def test_a_wrong_number_about_a_card(column: str, slot: int) -> None:
+    cluster = a_cluster()
+    assert wrong_nodes(cluster, ["n1", "n2", "gone"]) == []
+    getattr(cluster.columns.devices, column)[1, slot] += 1
+    assert wrong_nodes(cluster, ["n1", "n2", "gone"]) == ["n2"]
+
+
+@pytest.mark.parametrize("column", ["elsewhere", "_pending"])
+def test_a_wrong_number_about_the_cards_of_a_node(column: str) -> None:
+    cluster = a_cluster()
+    getattr(cluster.columns.devices, column)[0] -= 1
+    assert wrong_nodes(cluster, cluster.row_of) == ["n1"]
+
+
+def test_a_wrong_amount() -> None:
+    cluster = a_cluster()
+    cluster.columns.requested[0, 0] += 1
+    assert wrong_nodes(cluster, cluster.row_of) == ["n1"]
+
+
+def test_pods_that_are_not_booked_as_they_are() -> None:
+    cluster = a_cluster()
+    bound = {held.pod.uid: held.pod for held in cluster.holdings.values()}
+    assert list(misplaced(cluster, bound)) == []
+    moved, swapped = replace(bound["a"], node="n2"), given("b", CardUse("GPU-1"))
+    missing = given("d", CardUse("GPU-1"))
+    told = {"a": moved, "b": swapped, "d": missing}
+    assert dict(misplaced(cluster, told)) == {"a": moved, "b": swapped, "d": missing, "c": None}
+
+
+def test_a_pod_on_its_way_is_not_missed_by_the_api_server() -> None:
+    cluster = Cluster()
+    cluster.put_node(a_node("n1", gpus_listed=GPUS))
+    cluster.assume(a_pod("e", uid="e"), "n1", Grant((CardUse("GPU-0"),)))
+    assert list(misplaced(cluster, {})) == []
+    assert wrong_nodes(cluster, ["n1"]) == []

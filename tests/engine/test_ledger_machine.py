@@ -1,0 +1,405 @@
+"""Whatever happens to cards and pods, and in whatever order, the ledger is right and sells nothing
+twice.
+
+The machine plays an API server with nodes whose cards come, go, move and change, and with pods of
+every kind. After each step the ledger is compared with an auditor who adds everything up again.
+`LEDGER_EXAMPLES=2000` looks longer.
+"""
+
+import os
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+
+from builders import SCHEDULER, a_node, a_pod
+from fairlead.apps.profiles import built_in
+from fairlead.cluster.checking import misplaced, wrong_nodes
+from fairlead.cluster.cluster import Cluster
+from fairlead.engine.engine import Engine
+from fairlead.engine.events import (
+    BindDone,
+    BindFailed,
+    BindProblem,
+    Decide,
+    Event,
+    EvictionEnded,
+    NodeGone,
+    NodeSeen,
+    PodGone,
+    PodSeen,
+)
+from fairlead.engine.instructions import AnnounceFailure, Bind, Evict
+from fairlead.model.gpus import PLAIN, Card, CardUse, GpuAsk, Grant, Inventory, MigProfile
+from fairlead.model.pods import Pod
+from ledger_audit import audited, books_of, could_serve, told
+
+CARDS = 4
+DIALECTS = ("fairlead", "hami", "volcano", "gpushare", "kai", "alnair")
+A100 = (
+    MigProfile("1g.10gb", 1, (0, 1, 2, 3, 4, 5, 6)),
+    MigProfile("2g.20gb", 2, (0, 2, 4)),
+    MigProfile("3g.40gb", 4, (0, 4)),
+)
+NAMES = ("n1", "n2", "n3")
+NODES = st.sampled_from(NAMES)
+MIB = st.sampled_from([0, 1000, 4000, 8000, 20_000])
+MILLI = st.sampled_from([0, 1, 300, 500, 700, 1000])
+
+
+@st.composite
+def cards(draw, node: str) -> tuple[Card, ...]:
+    """Some of the node's cards, in any order: an index says where a card is today."""
+    by_index = draw(st.integers(0, 5)) == 5
+    slots = draw(st.permutations(range(CARDS)))[: draw(st.sampled_from([4, 4, 4, 3, 2, 0]))]
+    return tuple(
+        Card(
+            uuid=str(index) if by_index else f"GPU-{node}-{slot}",
+            index=index,
+            model=draw(st.sampled_from(["A100", "T4"])),
+            memory_mib=draw(st.sampled_from([16_000, 8000, 0])),
+            healthy=draw(st.integers(0, 9)) < 9,
+            sharers=draw(st.sampled_from([0, 0, 2])),
+            mig=draw(st.sampled_from([(), (), (), A100])),
+        )
+        for index, slot in enumerate(slots)
+    )
+
+
+@st.composite
+def inventories(draw, node: str) -> Inventory | None:
+    kind = draw(st.sampled_from(["listed"] * 5 + ["counted", "none"]))
+    if kind == "none":
+        return None
+    found = draw(cards(node))
+    spoken = frozenset(draw(st.sampled_from([DIALECTS, DIALECTS, DIALECTS[:2], DIALECTS[2:]])))
+    joined = draw(st.booleans())
+    links = tuple(tuple(0 if a == b else 50 for b in found) for a in found) if joined else ()
+    return Inventory(
+        found,
+        links,
+        dialects=spoken,
+        one_at_a_time=spoken & {"hami", "volcano"},
+        first_fit=spoken & {"alnair"},
+        named=kind == "listed",
+    )
+
+
+@st.composite
+def asks(draw) -> GpuAsk:
+    kind = draw(st.sampled_from(["share", "share", "whole", "slice", "whole of theirs", "linked"]))
+    count = draw(st.sampled_from([1, 1, 1, 2, 3]))
+    if kind == "slice":
+        return GpuAsk(count, False, 0, profile=draw(st.sampled_from(A100)).name)
+    models = frozenset(draw(st.sampled_from([(), (), (), ("A100",)])))
+    if kind == "share":
+        milli, mib = draw(MILLI), draw(MIB)
+        by_share = milli if not mib else 0
+        dialect = draw(st.sampled_from(DIALECTS))
+        return GpuAsk(count, False, milli, mib, by_share, models=models, dialect=dialect)
+    dialect = PLAIN if kind != "whole of theirs" else draw(st.sampled_from(DIALECTS))
+    return GpuAsk(count, models=models, dialect=dialect, linked=kind == "linked")
+
+
+@st.composite
+def claims(draw) -> Grant:
+    """What a pod says that it has: of cards here, elsewhere, nowhere, true or forged."""
+    named = [f"GPU-{node}-{slot}" for node in NAMES for slot in range(CARDS)]
+    names = st.sampled_from([*named, *named, "", "0", "3", "17", "GPU-nobody-knows"])
+
+    def use() -> CardUse:
+        kind = draw(st.sampled_from(["whole", "share", "slice"]))
+        if kind == "slice":
+            slices = draw(st.integers(1, 8))
+            start = draw(st.integers(0, 8 - slices))
+            return CardUse(draw(names), draw(st.booleans()), 0, 0, "1g.10gb", start, slices)
+        mib = draw(MIB)
+        return CardUse(draw(names), kind == "whole", draw(MILLI), mib)
+
+    uses = tuple(use() for _ in range(draw(st.integers(1, 3))))
+    return Grant(uses, draw(st.sampled_from([PLAIN, *DIALECTS])), pending=draw(st.booleans()))
+
+
+class Ledger(RuleBasedStateMachine):
+    """What is bound here is the truth, and the engine hears of it sooner or later."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.engine = Engine({SCHEDULER: built_in(SCHEDULER)})
+        self.now = 0.0
+        self.pods: dict[str, Pod] = {}  # all that are not over, as the API server has them
+        self.under_way: dict[str, tuple[str, Grant | None]] = {}
+        self.known: dict[str, Pod] = {}  # bound, as the watch has told
+        self.victims: list[tuple[str, list[str]]] = []
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.engine.cluster
+
+    def tell(self, event: Event) -> None:
+        self.now += 0.5
+        for made in self.engine.handle(event, now=self.now):
+            if isinstance(made, Bind):
+                self.under_way[made.pod.uid] = made.node, made.grant
+                self.check_sale(made)
+            elif isinstance(made, Evict):
+                self.check_eviction(made)
+                self.victims.append((made.pod.uid, [victim.uid for victim in made.victims]))
+            elif isinstance(made, AnnounceFailure):
+                assert "plugin failed" not in made.message, made.message
+
+    def check_sale(self, bind: Bind) -> None:
+        """Nothing that we sell is sold beyond what there is, whatever others did before."""
+        found = books_of(self.cluster, bind.node)
+        bought = {use.uuid for use in bind.grant.uses} if bind.grant else set()
+        accounts = [a for a in found.accounts if a.card.uuid in bought]
+        assert len(accounts) == len(bought - {""}), "cards that are not there"
+        assert not any(account.complaint() for account in accounts), (
+            accounts, [account.complaint() for account in accounts]
+        )  # fmt: skip
+        assert all(account.card.healthy for account in accounts)
+        opened = any(len(a.uses) == 1 and not a.card.mig for a in accounts)
+        left = sum(a.card.healthy and not a.uses and not a.card.mig for a in found.accounts)
+        assert not opened or left >= found.unknown, "a card that somebody may hold already"
+
+    def check_eviction(self, evict: Evict) -> None:
+        """With those gone who have to go, the cards are enough."""
+        node, ask = self.cluster.node_named(evict.node), evict.pod.request.gpus
+        assert node is not None
+        assert ask is not None
+        assert all(victim.priority < evict.pod.priority for victim in evict.victims)
+        gone = {victim.uid for victim in evict.victims}
+        stay = [h for h in self.cluster.held_on(evict.node) if h.pod.uid not in gone]
+        assert could_serve(ask, node.gpus, [h.grant for h in stay if h.grant])
+
+    # -- nodes -------------------------------------------------------------------------------
+
+    @initialize(data=st.data())
+    def a_cluster_is_there(self, data) -> None:
+        for node in NAMES[:2]:
+            self.node_comes_or_changes(node, data)
+
+    @rule(node=NODES, data=st.data())
+    def node_comes_or_changes(self, node: str, data) -> None:
+        gpus = data.draw(inventories(node))
+        self.tell(NodeSeen(a_node(node, gpus=CARDS, gpus_listed=gpus)))
+
+    @rule(node=NODES, comes_back=st.sampled_from([True, True, False]))
+    def node_goes(self, node: str, comes_back: bool) -> None:
+        was = self.cluster.node_named(node)
+        self.tell(NodeGone(node))
+        if was is not None and comes_back:
+            self.tell(NodeSeen(was))
+
+    @precondition(lambda self: len(self.cluster))
+    @rule(data=st.data(), what=st.sampled_from(["lost", "moved", "mended", "cut", "dearer"]))
+    def a_card_changes(self, data, what: str) -> None:
+        name = data.draw(st.sampled_from(sorted(self.cluster.row_of)))
+        node = self.cluster.node_named(name)
+        if node is None or node.gpus is None or not node.gpus.cards:
+            return
+        first, *others = node.gpus.cards
+        others = [replace(card, index=card.index - 1) for card in others]
+        changed = {
+            "lost": others,
+            "moved": [*others, replace(first, index=len(others))],
+            "mended": [replace(first, healthy=not first.healthy), *node.gpus.cards[1:]],
+            "cut": [replace(first, mig=() if first.mig else A100), *node.gpus.cards[1:]],
+            "dearer": [replace(first, memory_mib=24_000), *node.gpus.cards[1:]],
+        }[what]
+        gpus = replace(node.gpus, cards=tuple(changed), links=())
+        self.tell(NodeSeen(replace(node, gpus=gpus)))
+
+    # -- pods --------------------------------------------------------------------------------
+
+    @rule(wishes=st.lists(st.tuples(asks(), st.integers(0, 2)), min_size=1, max_size=4))
+    def pods_are_created(self, wishes: list[tuple[GpuAsk, int]]) -> None:
+        for ask, priority in wishes:
+            self.pod_is_created(ask, priority)
+        self.decide(times=len(wishes))
+
+    def pod_is_created(self, ask: GpuAsk, priority: int) -> None:
+        uid = f"u{len(self.pods)}-{self.now}"
+        counted = ask.cards if ask.dialect == PLAIN and ask.whole else 0
+        pod = a_pod(uid, uid=uid, gpus=counted, request_gpus=ask, priority=priority)
+        self.pods[uid] = pod
+        self.tell(PodSeen(pod))
+
+    @rule(times=st.integers(1, 4))
+    def decide(self, times: int) -> None:
+        for _ in range(times):
+            self.tell(Decide())
+
+    @precondition(lambda self: self.under_way)
+    @rule(data=st.data(), seen_first=st.booleans())
+    def bind_arrives(self, data, seen_first: bool) -> None:
+        uid = data.draw(st.sampled_from(sorted(self.under_way)))
+        node, grant = self.under_way.pop(uid)
+        pod = self.pods.get(uid)
+        if pod is None or pod.node:
+            problem = BindProblem.GONE if pod is None else BindProblem.TAKEN
+            self.tell(BindFailed(uid, problem, ""))
+            return
+        self.pods[uid] = replace(pod, node=node, grant=grant)
+        if seen_first:
+            self.watch_tells(uid)
+            self.tell(BindDone(uid))
+        else:
+            self.under_way[uid] = node, grant  # as far as anybody has told us
+            self.tell(BindDone(uid))
+
+    @precondition(lambda self: self.under_way)
+    @rule(data=st.data())
+    def bind_is_denied(self, data) -> None:
+        uid = data.draw(st.sampled_from(sorted(self.under_way)))
+        if uid in self.pods and self.pods[uid].node:
+            return  # its reply has come already, or somebody else was faster
+        del self.under_way[uid]
+        self.tell(BindFailed(uid, BindProblem.DENIED, "no"))
+
+    @rule(node=NODES, ask=asks(), grant=st.none() | claims())
+    def another_scheduler_binds(self, node: str, ask: GpuAsk, grant: Grant | None) -> None:
+        uid = f"x{len(self.pods)}-{self.now}"
+        self.pods[uid] = a_pod(
+            uid, uid=uid, request_gpus=ask, grant=grant, node=node, scheduler="other"
+        )  # fmt: skip
+        self.watch_tells(uid)
+
+    @precondition(lambda self: self.pods)
+    @rule(data=st.data(), node=NODES, grant=claims())
+    def another_scheduler_binds_ours(self, data, node: str, grant: Grant) -> None:
+        uid = data.draw(st.sampled_from(sorted(self.pods)))
+        if not self.pods[uid].node:
+            self.pods[uid] = replace(self.pods[uid], node=node, grant=grant)
+            self.watch_tells(uid)
+
+    @precondition(lambda self: self.pods)
+    @rule(data=st.data(), grant=st.none() | claims(), deleting=st.booleans())
+    def a_bound_pod_changes(self, data, grant: Grant | None, deleting: bool) -> None:
+        """Resized, its annotations edited, answered by its device plugin, or leaving."""
+        uid = data.draw(st.sampled_from(sorted(self.pods)))
+        pod = self.pods[uid]
+        if pod.node:
+            self.pods[uid] = replace(pod, grant=pod.grant if deleting else grant, deleting=deleting)
+            self.watch_tells(uid)
+
+    @precondition(lambda self: self.pods)
+    @rule(data=st.data())
+    def a_device_plugin_answers(self, data) -> None:
+        uid = data.draw(st.sampled_from(sorted(self.pods)))
+        pod = self.pods[uid]
+        if pod.node and pod.grant:
+            self.pods[uid] = replace(pod, grant=replace(pod.grant, pending=False))
+            self.watch_tells(uid)
+
+    def watch_tells(self, uid: str) -> None:
+        self.known[uid] = self.pods[uid]
+        self.under_way.pop(uid, None)
+        self.tell(PodSeen(self.pods[uid]))
+
+    @precondition(lambda self: any(pod.node for pod in self.pods.values()))
+    @rule(data=st.data())
+    def watch_catches_up(self, data) -> None:
+        bound = sorted(uid for uid, pod in self.pods.items() if pod.node)
+        self.watch_tells(data.draw(st.sampled_from(bound)))
+
+    @precondition(lambda self: self.pods)
+    @rule(data=st.data(), finishes=st.booleans())
+    def pod_ends(self, data, finishes: bool) -> None:
+        self.end(data.draw(st.sampled_from(sorted(self.pods))), finishes=finishes)
+
+    def end(self, uid: str, *, finishes: bool = False) -> None:
+        pod = self.pods.pop(uid, None)
+        if pod is None:
+            return
+        self.known.pop(uid, None)
+        self.under_way.pop(uid, None)
+        finished = finishes and bool(pod.node)
+        self.tell(PodSeen(replace(pod, finished=True)) if finished else PodGone(pod))
+
+    @precondition(lambda self: self.victims)
+    @rule(fails=st.booleans())
+    def victims_leave(self, fails: bool) -> None:
+        uid, victims = self.victims.pop(0)
+        for victim in [] if fails else victims:
+            self.end(victim)
+        self.tell(EvictionEnded(uid, "the server is away" if fails else ""))
+
+    # -- what must hold ----------------------------------------------------------------------
+
+    @precondition(lambda self: len(self.cluster) and self.cluster.holdings)
+    @rule(data=st.data())
+    def a_draft_leaves_no_trace(self, data) -> None:
+        name = data.draw(st.sampled_from(sorted(self.cluster.row_of)))
+        before = image(self.cluster)
+        here = sorted(held.pod.uid for held in self.cluster.held_on(name))
+        others = sorted(set(self.cluster.holdings) - set(here))
+        leaving = data.draw(st.permutations(here))[: data.draw(st.integers(0, len(here)))]
+        with self.cluster.draft(self.cluster.row_of[name]) as draft:
+            for uid in leaving:
+                draft.take(self.cluster.holdings[uid])
+            for uid in others[:2]:
+                draft.add(replace(self.cluster.holdings[uid], node=name))
+            for uid in leaving[:1]:
+                draft.add(self.cluster.holdings[uid])
+        assert image(self.cluster) == before
+
+    @precondition(lambda self: len(self.cluster))
+    @rule(data=st.data())
+    def a_fresh_ledger_says_the_same(self, data) -> None:
+        nodes = [NodeSeen(self.cluster.node_at(row)) for row in self.cluster.row_of.values()]
+        held = list(self.cluster.holdings.values())
+        pods = [PodSeen(replace(h.pod, node=h.node, grant=h.grant)) for h in held]
+        fresh = Engine({SCHEDULER: built_in(SCHEDULER)})
+        for event in data.draw(st.permutations([*nodes, *pods])):
+            fresh.handle(event, now=0.0)
+        for name in self.cluster.row_of:
+            assert told(fresh.cluster, name) == told(self.cluster, name)
+
+    @invariant()
+    def the_ledger_is_what_the_auditor_finds(self) -> None:
+        for name in self.cluster.row_of:
+            assert told(self.cluster, name) == audited(self.cluster, name)
+        assert wrong_nodes(self.cluster, self.cluster.row_of) == []
+        assert list(misplaced(self.cluster, self.known)) == []
+
+    @invariant()
+    def everybody_who_is_somewhere_is_in_the_ledger(self) -> None:
+        held = {uid: (h.node, h.grant) for uid, h in self.cluster.holdings.items()}
+        assert {uid: pod.node for uid, pod in self.known.items()} | {
+            uid: node for uid, (node, _) in self.under_way.items()
+        } == {uid: node for uid, (node, _) in held.items()}
+        for uid, pod in self.known.items():
+            assert pod.grant is None or held[uid][1] == pod.grant
+
+
+def image(cluster: Cluster) -> dict[str, object]:
+    """Every column as its bytes, and what else the ledger remembers."""
+    columns, devices = cluster.columns, cluster.columns.devices
+    found: dict[str, object] = {
+        f"{type(owner).__name__}.{name}": value.tobytes()
+        for owner in (columns, devices)
+        for name, value in vars(owner).items()
+        if isinstance(value, np.ndarray)
+    }
+    found["grants"] = {row: dict(held) for row, held in devices._grants.items() if held}
+    found["in doubt"] = set(devices.in_doubt)
+    return found
+
+
+Ledger.TestCase.settings = settings(
+    max_examples=int(os.environ.get("LEDGER_EXAMPLES", "80")),
+    stateful_step_count=40,
+    deadline=None,
+    phases=[phase for phase in Phase if phase is not Phase.explain],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+TestLedger = Ledger.TestCase

@@ -1,0 +1,194 @@
+"""The auditor of the device ledger: everything again, slowly, from nodes and holdings alone.
+
+It shares no arithmetic with the ledger, so that the two cannot be wrong in the same way.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from fairlead.cluster.cluster import Cluster, Holding
+from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory
+
+
+@dataclass
+class Account:
+    """One card, and every use of it by the pods on its node, each with its dialect."""
+
+    card: Card
+    uses: list[tuple[CardUse, str]] = field(default_factory=list)
+
+    @property
+    def plain(self) -> list[CardUse]:
+        return [use for use, _ in self.uses if not use.slices]
+
+    @property
+    def slices(self) -> list[int]:
+        """Every memory slice in use, as often as it was given."""
+        return [n for use, _ in self.uses if use.slices
+                for n in range(use.start, use.start + use.slices)]  # fmt: skip
+
+    @property
+    def wholes(self) -> int:
+        return sum(use.whole for use in self.plain)
+
+    @property
+    def milli_free(self) -> int:
+        return 1000 - sum(1000 if use.whole else use.milli for use in self.plain)
+
+    @property
+    def memory_free(self) -> int:
+        all_of_it = self.card.memory_mib
+        return all_of_it - sum(all_of_it if use.whole else use.memory_mib for use in self.plain)
+
+    def memory_told(self, first_fit: Iterable[str]) -> int:
+        spoken = set(first_fit)
+        return sum(use.memory_mib for use, dialect in self.uses
+                   if dialect in spoken and not use.slices)  # fmt: skip
+
+    def complaint(self) -> str:
+        """What is wrong with how the card was sold, or nothing."""
+        busy = [use for use in self.plain if use.whole or use.milli or use.memory_mib]
+        if self.wholes and len(self.uses) > 1:
+            return "somebody has it whole, and others have it too"
+        if self.milli_free < 0 or self.memory_free < 0:
+            return f"{self.milli_free} thousandths and {self.memory_free} MiB are left"
+        if len(self.slices) != len(set(self.slices)):
+            return "slices overlap"
+        if self.slices and busy:
+            return "it is cut, and somebody has a part that is no slice"
+        if 0 < self.card.sharers < len(self.plain):
+            return f"more than {self.card.sharers} pods"
+        return ""
+
+
+@dataclass
+class Books:
+    """The cards of one node, and how many cards are held of which nobody knows which."""
+
+    accounts: list[Account]
+    unknown: int
+    pending: int
+
+
+def books(inventory: Inventory | None, grants: Iterable[Grant]) -> Books:
+    """What the node's books must say if these are the pods on it."""
+    cards = inventory.cards if inventory and inventory.named else ()
+    accounts = [Account(card) for card in cards]
+    by_name = {str(account.card.index): account for account in accounts}
+    by_name |= {account.card.uuid: account for account in accounts}
+    unknown = pending = 0
+    for grant in grants:
+        pending += grant.pending
+        for use in grant.uses:
+            if use.uuid in by_name:
+                by_name[use.uuid].uses.append((use, grant.dialect))
+            else:
+                unknown += 1
+    return Books(accounts, unknown, pending)
+
+
+def books_of(cluster: Cluster, name: str) -> Books:
+    node = cluster.node_named(name)
+    assert node is not None
+    return books(node.gpus, grants_of(cluster.holdings.values(), name))
+
+
+def grants_of(holdings: Iterable[Holding], name: str) -> list[Grant]:
+    return [held.grant for held in holdings if held.node == name and held.grant]
+
+
+def audited(cluster: Cluster, name: str) -> dict[str, object]:
+    """What the ledger must say about the node, in the words of `told`."""
+    node = cluster.node_named(name)
+    assert node is not None
+    gpus = node.gpus if node.gpus and node.gpus.cards else None
+    found = books_of(cluster, name)
+    first_fit = gpus.first_fit if gpus else ()
+    by_kind: dict[int, int] = {}
+    for grant in grants_of(cluster.holdings.values(), name):
+        whole = bool(grant.uses) and grant.uses[0].whole
+        kind = min(len(grant.uses), 16) if whole else 0
+        by_kind[kind] = by_kind.get(kind, 0) + 1
+    return {
+        "known": bool(gpus and gpus.named),
+        "elsewhere": found.unknown,
+        "pending": found.pending,
+        "kinds": by_kind,
+        "cards": [
+            {
+                "there": account.card.healthy,
+                "model": account.card.model,
+                "memory": account.card.memory_mib,
+                "milli_free": account.milli_free,
+                "memory_free": account.memory_free,
+                "users": len(account.uses),
+                "wholes": account.wholes,
+                "slices": sorted(set(account.slices)),
+                "sharers": account.card.sharers,
+                "memory_told": account.memory_told(first_fit),
+                "idle": account.card.healthy and not account.uses,
+            }
+            for account in found.accounts
+        ],
+    }
+
+
+def told(cluster: Cluster, name: str) -> dict[str, object]:
+    """What the ledger says about the node, in words that do not depend on order of arrival."""
+    devices, row = cluster.columns.devices, cluster.row_of[name]
+    models = {code: model for model, code in devices.codes.items()}
+    used = int(devices.known[row]) * len(devices.cards(row))
+    assert not devices.there[row, used:].any()
+    assert not devices.users[row, used:].any()
+    return {
+        "known": bool(devices.known[row]),
+        "elsewhere": int(devices.elsewhere[row]),
+        "pending": int(devices._pending[row]),
+        "kinds": {kind: int(n) for kind, n in enumerate(devices.kinds[row]) if n},
+        "cards": [
+            {
+                "there": bool(devices.there[row, slot]),
+                "model": models[int(devices.model[row, slot])],
+                "memory": int(devices.memory[row, slot]),
+                "milli_free": int(devices.milli_free[row, slot]),
+                "memory_free": int(devices.memory_free[row, slot]),
+                "users": int(devices.users[row, slot]),
+                "wholes": int(devices.wholes[row, slot]),
+                "slices": [n for n in range(64) if int(devices.slices_used[row, slot]) >> n & 1],
+                "sharers": int(devices.sharers[row, slot]),
+                "memory_told": int(devices.memory_told[row, slot]),
+                "idle": bool(devices.idle[row, slot]),
+            }
+            for slot in range(used)
+        ],
+    }
+
+
+def could_serve(ask: GpuAsk, inventory: Inventory | None, grants: Iterable[Grant]) -> bool:
+    """Whether the cards would do for a pod if these were the others on the node.
+
+    Nothing is said against cards that are only counted, slices, and dialects whose plugin picks.
+    """
+    if not inventory or not inventory.named or ask.profile or ask.dialect in inventory.first_fit:
+        return True
+    found = books(inventory, grants)
+    wanted = [a for a in found.accounts if not ask.models or a.card.model in ask.models]
+    unused = [a for a in found.accounts if _is_unused(a)]
+    fresh = sum(_is_unused(a) and _has_room(a, ask) for a in wanted)
+    fresh = min(fresh, max(0, len(unused) - found.unknown))
+    beside = 0 if ask.whole else sum(bool(a.uses) and _has_room(a, ask) for a in wanted)
+    return fresh + beside >= ask.cards
+
+
+def _is_unused(account: Account) -> bool:
+    return account.card.healthy and not account.uses and not account.card.mig
+
+
+def _has_room(account: Account, ask: GpuAsk) -> bool:
+    card = account.card
+    mib = ask.memory_mib + card.memory_mib * ask.memory_milli // 1000
+    if not card.healthy or card.mig or account.wholes or account.slices:
+        return False
+    if 0 < card.sharers <= len(account.uses) or account.memory_free < 0:
+        return False
+    return account.milli_free >= (0 if ask.whole else ask.milli) and account.memory_free >= mib

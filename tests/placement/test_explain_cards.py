@@ -1,0 +1,144 @@
+"""A pod that waits for cards is told what was missing: in the event, by node, and card by card."""
+
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from builders import SCHEDULER, a_node, a_pod, a_taint
+from fairlead.apps.profiles import built_in
+from fairlead.cluster.cluster import Cluster
+from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory, MigProfile
+from fairlead.model.machines import all_joined
+from fairlead.placement.explain import Explanation, explain
+from fairlead.placement.place import Placement
+
+MIG = (MigProfile("1g.10gb", 1, tuple(range(7))), MigProfile("3g.40gb", 4, (0, 4)))
+WHOLE = CardUse("")
+
+
+def part(milli: int, mib: int = 0) -> CardUse:
+    return CardUse("", False, milli, mib)
+
+
+def cut(start: int, slices: int) -> CardUse:
+    return CardUse("", False, 0, 0, "1g.10gb", start, slices)
+
+
+def a_card(number: int, **more: Any) -> Card:
+    return Card(f"GPU-{number}", number, **{"model": "H100", "memory_mib": 8000, **more})
+
+
+def asked(ask: GpuAsk, *cards: Card, used: dict[int, list[CardUse]], **more: Any) -> Explanation:
+    """One node with these cards, pods on some, and a pod that asks."""
+    cluster = Cluster()
+    gpus = Inventory(cards, dialects=frozenset({"fairlead"}), **more)
+    cluster.put_node(a_node("n1", gpus=len(cards), gpus_listed=gpus))
+    far = Inventory((Card("GPU-far", 0, "H100", 90_000),), dialects=frozenset({"fairlead"}))
+    cluster.put_node(a_node("kept", gpus=0, gpus_listed=far, taints=(a_taint(),)))
+    for number, uses in used.items():
+        for at, use in enumerate(uses):
+            held = CardUse(f"GPU-{number}", use.whole, use.milli, use.memory_mib, use.profile,
+                           use.start, use.slices)  # fmt: skip
+            pod = a_pod(f"p{number}-{at}", node="n1", grant=Grant((held,), "fairlead"), priority=9)
+            cluster.confirm(pod)
+    pod = a_pod("asks", request_gpus=ask)
+    return explain(Placement(built_in(SCHEDULER), cluster), cluster, pod)
+
+
+def share(milli: int, mib: int = 0, cards: int = 1) -> GpuAsk:
+    return GpuAsk(cards, False, milli, mib, dialect="fairlead")
+
+
+CASES = {
+    "whole cards": (
+        asked(GpuAsk(3), *map(a_card, range(4)), used={0: [WHOLE], 1: [part(300), part(200)]}),
+        "Of 3 GPUs asked for at most 2 are free on one node.",
+        "asked 3 cards, 2 of 4 free",
+        ["taken whole", "shared by 2 pods", "", ""],
+    ),
+    "a share": (
+        asked(share(500), *map(a_card, range(3)),
+              used={0: [part(700)], 1: [WHOLE], 2: [part(900)]}),
+        "The largest free share of a GPU is 0.3, asked 0.5.",
+        "asked 0.5 of a card, the largest free share is 0.3",
+        ["0.3 of it free", "taken whole", "0.1 of it free"],
+    ),
+    "memory": (
+        asked(share(0, 6144), *map(a_card, range(2)),
+              used={0: [part(0, 3000)], 1: [part(0, 4000)]}),
+        "At most 5000 MiB are free on one GPU, asked 6144.",
+        "asked 6144 MiB on one card, at most 5000 are free",
+        ["5000 of 8000 MiB free", "4000 of 8000 MiB free"],
+    ),
+    "more memory than a card has": (
+        asked(share(0, 9000), a_card(0), used={}),
+        "At most 8000 MiB are free on one GPU, asked 9000.",
+        "asked 9000 MiB on one card, at most 8000 are free",
+        ["8000 MiB in all"],
+    ),
+    "the share on one card, the memory on another": (
+        asked(share(500, 5000), *map(a_card, range(2)),
+              used={0: [part(600, 0)], 1: [part(0, 4000)]}),
+        "",
+        "of 1 card with the share, the memory and a place for a pod, 0 found",
+        ["0.4 of it free", "4000 of 8000 MiB free"],
+    ),
+    "a place for another pod": (
+        asked(share(100), a_card(0, sharers=2), used={0: [part(100), part(100)]}),
+        "",
+        "of 1 card with the share, the memory and a place for a pod, 0 found",
+        ["2 pods on it, no more are allowed"],
+    ),
+    "a slice": (
+        asked(GpuAsk(1, False, 0, profile="3g.40gb"), a_card(0, mig=MIG), a_card(1),
+              a_card(2, mig=MIG[:1]), used={0: [cut(1, 1), cut(6, 1)]}),
+        "No node has room for more than 0 3g.40gb, asked 1.",
+        "asked 1 3g.40gb, room for 0 on 3 cards",
+        ["no place for a 3g.40gb, slices 1, 6 are in use", "not cut into MIG slices",
+         "cannot be cut into 3g.40gb"],
+    ),
+    "cards that are not cut, in order, and of a kind": (
+        asked(GpuAsk(2, models=frozenset({"H100"})), a_card(0, mig=MIG), a_card(1, healthy=False),
+              a_card(2, model="T4"), a_card(3), used={}),
+        "Of 2 GPUs asked for at most 1 are free on one node.",
+        "asked 2 cards, 1 of 3 free",
+        ["cut into MIG slices", "out of order", "not of the wanted kind", ""],
+    ),
+    "cards joined by NVLink": (
+        asked(GpuAsk(2, linked=True), *map(a_card, range(2)), used={},
+              links=((0, 10), (10, 0))),
+        "",
+        "asked 2 cards joined by NVLink, no two of 2 free are",
+        ["", ""],
+    ),
+    "enough of those that NVLink joins": (
+        asked(GpuAsk(2, linked=True), *map(a_card, range(2)), used={0: [WHOLE]},
+              links=all_joined(2)),
+        "Of 2 GPUs asked for at most 1 are free on one node.",
+        "asked 2 cards, 1 of 2 free",
+        ["taken whole", ""],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_was_missing(case: str) -> None:
+    found, event, detail, missing = CASES[case]
+    answer = next(node for node in found.nodes if node.node == "n1")
+    assert answer.rule == "GpuFit"
+    assert answer.detail == detail
+    assert [card.missing for card in answer.cards] == missing
+    said = found.verdict.message
+    before, after = ". ", " no new claims"
+    told = said[said.index(before) + len(before) - 1 : said.index(after)].strip()
+    assert told == event, "the tainted node is empty, but it is not one of those that are too full"
+
+
+def test_a_card_as_data() -> None:
+    found, *_ = CASES["a share"]
+    answer = next(node for node in found.nodes if node.node == "n1")
+    assert asdict(answer)["cards"][0] == {
+        "uuid": "GPU-0", "index": 0, "model": "H100", "memory_mib": 8000, "free_share": 0.3,
+        "free_mib": 8000, "pods": 1, "missing": "0.3 of it free",
+    }  # fmt: skip
