@@ -97,7 +97,7 @@ def _watched(
         try:
             newest = await client.request("GET", "/api/v1/pods", params={"limit": "1"})
             version = json.loads(newest.body)["metadata"]["resourceVersion"]
-            # A server that finds us slow hangs up, and so do we when nothing comes: go on from there.
+            # A slow watcher is hung up on, and a silent server by us: go on from there.
             while len(times) < enough:
                 at = params | {"watch": "true", "resourceVersion": version}
                 with suppress(Stalled):
