@@ -112,15 +112,16 @@ def _clear(answer: Callable[[bytes], Answer]) -> Callable[[bytes], Answer]:
         except BadReview as error:
             raise _Refused(400, "bad", str(error)) from error
         except Exception as error:
-            # A mistake of ours: the pod is not created, and the next question is another one.
-            log.error(
-                "review not answered", error=repr(error), trace=traceback.format_exc(limit=-3)
-            )
-            raise _Refused(
-                500, "failed", "Fairlead failed at this pod; its log says how"
-            ) from error
+            raise _stumbled(error) from error
 
     return answered
+
+
+def _stumbled(error: Exception) -> _Refused:
+    """A mistake of ours: the pod is not created, and the next question is another one."""
+    trace = "".join(traceback.format_exception(error, limit=-3))
+    log.error("review not answered", error=repr(error), trace=trace)
+    return _Refused(500, "failed", "Fairlead failed at this pod; its log says how")
 
 
 async def _read(request: web.Request, limits: Limits) -> bytes:
