@@ -14,6 +14,7 @@ from fairlead.kube.codec import decode_pod
 from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
+from fairlead.model.scheduling_map import literal_for
 
 CHECKER = "0=node1:0,1\n1=node2:2\n2=node3:0,1,2\n3=node4:3\n4=node4:3"
 WORDS = {0: "0,1", 1: "2", 2: "0,1,2", 3: "3", 4: "3"}
@@ -90,9 +91,10 @@ def failure(engine: Engine, pod: Pod, now: float = 1.0) -> str:
 def test_every_pod_goes_where_its_map_says() -> None:
     engine = an_engine(*four())
     see(engine, *(mapped(f"checker-{n}") for n in range(5)))
-    assert binds(engine) == {
-        f"checker-{n}": (f"real-{min(n + 1, 4)}", WORDS[n]) for n in range(5)
-    }  # fmt: skip
+    made = binds(engine)
+    assert made == {f"checker-{n}": (f"real-{min(n + 1, 4)}", WORDS[n]) for n in range(5)}
+    for name, (_, value) in made.items():  # admission says the same
+        assert literal_for({}, {"gpu-scheduling-map": CHECKER}, name, "StatefulSet") == value
 
 
 def test_a_real_name_will_do_unless_a_label_says_otherwise() -> None:
