@@ -10,11 +10,11 @@ from fairlead.engine.engine import Engine
 from fairlead.engine.events import BindDone, NodeGone, NodeSeen, PodGone
 from fairlead.engine.instructions import AnnounceFailure, Bind, Evict
 from fairlead.kube import dialects
+from fairlead.kube.admission.literals import literal_for
 from fairlead.kube.codec import decode_pod
 from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
-from fairlead.model.scheduling_map import literal_for
 
 CHECKER = "0=node1:0,1\n1=node2:2\n2=node3:0,1,2\n3=node4:3\n4=node4:3"
 WORDS = {0: "0,1", 1: "2", 2: "0,1,2", 3: "3", 4: "3"}
@@ -94,7 +94,7 @@ def test_every_pod_goes_where_its_map_says() -> None:
     made = binds(engine)
     assert made == {f"checker-{n}": (f"real-{min(n + 1, 4)}", WORDS[n]) for n in range(5)}
     for name, (_, value) in made.items():  # admission says the same
-        assert literal_for({}, {"gpu-scheduling-map": CHECKER}, name, "StatefulSet") == value
+        assert literal_for(mapped(name)) == value
 
 
 def test_a_real_name_will_do_unless_a_label_says_otherwise() -> None:
