@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from fairlead.cluster.arrays import Codes, NodeMask, PerNode, RowPick
+from fairlead.cluster.arrays import Codes, NodeMask, NodeScores, PerNode, RowPick
 from fairlead.cluster.columns import Columns
 from fairlead.cluster.devices import CardMask, Cards, Devices
 from fairlead.cluster.pod_index import PodQuery
@@ -370,6 +370,10 @@ class CardRows:
     def joined(self, ask: GpuAsk, among: CardMask | None = None) -> NodeMask:
         """Nodes where NVLink joins enough of the usable cards, or of these."""
         return self._devices.joined(ask, self._pick, among=among)
+
+    def ring_quality(self, ask: GpuAsk) -> NodeScores:
+        """The best ring that a node could give now, as a share of the best that it ever could."""
+        return self._devices.ring_quality(ask, self._pick)
 
     def memory_asked(self, ask: GpuAsk) -> Cards:
         """MiB that a part of the ask would take of each card."""
