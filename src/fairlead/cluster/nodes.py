@@ -115,12 +115,11 @@ class Nodes:
         return _sealed(self._columns.distrusted[self._pick])
 
     def named(self, names: Iterable[str]) -> NodeMask:
-        wanted = frozenset(names)
-        return np.fromiter(
-            (node is not None and node.name in wanted for node in self.objects()),
-            dtype=np.bool_,
-            count=self._size,
-        )
+        row_of = self._columns.row_of
+        found = np.zeros(self._columns.size, dtype=np.bool_)
+        found[[row_of[name] for name in names if name in row_of]] = True
+        named: NodeMask = found[self._pick]
+        return named
 
     def has_label(self, key: str) -> NodeMask:
         return self._columns.label(key).exists(self._pick)
