@@ -1,0 +1,79 @@
+"""A real kube-scheduler that has `fairlead extender` as its extender, and what is sold by both."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from fairlead.kube.codec import decode_node, decode_pod
+from fairlead.sim.controlplane import ControlPlane
+from fairleads import Running, eventually, fairlead
+from ledger_audit import books
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "07-extender" / "kube-scheduler.yaml"
+SCHEDULER = "asks-fairlead"
+
+
+def entry(url: str, **changes: Any) -> dict[str, Any]:
+    """The example's extender, found at this URL; what is changed to None is left out."""
+    (found,) = yaml.safe_load(EXAMPLE.read_text())["extenders"]
+    said = {**found, "urlPrefix": url, **changes}
+    return {key: value for key, value in said.items() if value is not None}
+
+
+@contextmanager
+def kube_scheduler(plane: ControlPlane, url: str, **changes: Any) -> Iterator[None]:
+    """The real one, serving `SCHEDULER`, with the example's configuration."""
+    config = {
+        "profiles": [{"schedulerName": SCHEDULER}],
+        "extenders": [entry(url, **changes)],
+        "podInitialBackoffSeconds": 1,
+        "podMaxBackoffSeconds": 2,
+    }
+    with plane.start_kube_scheduler(config, name=f"kube-scheduler-{SCHEDULER}"):
+        yield
+
+
+@contextmanager
+def extender(plane: ControlPlane, *options: str, ready: bool = True) -> Iterator[Running]:
+    with fairlead(plane, *options, program="extender", name="extender") as process:
+        if ready:
+            eventually(lambda: process.get("/readyz") == (200, "ok"), what="the extender is ready")
+        yield process
+
+
+@contextmanager
+def advised(plane: ControlPlane, **changes: Any) -> Iterator[Running]:
+    """Both of them, over plain HTTP."""
+    with extender(plane) as process, kube_scheduler(plane, process.url, **changes):
+        yield process
+
+
+def inventory(node: str, cards: int, memory_mib: int = 16_000) -> dict[str, str]:
+    listed = [
+        {"uuid": f"GPU-{node}-{n}", "index": n, "model": "H100", "memoryMib": memory_mib}
+        for n in range(cards)
+    ]
+    return {"fairlead.dev/inventory": json.dumps({"version": 1, "cards": listed})}
+
+
+def complaints(plane: ControlPlane) -> list[str]:
+    """What is wrong with how cards were sold, from what the API server says and nothing else."""
+    pods = [
+        decode_pod(msgspec.json.encode(each))
+        for each in plane.api("GET", "/api/v1/pods")[1]["items"]
+        if each["spec"].get("nodeName")
+    ]
+    found = []
+    for each in plane.api("GET", "/api/v1/nodes")[1]["items"]:
+        node = decode_node(msgspec.json.encode(each))
+        grants = [pod.grant for pod in pods if pod.node == node.name and pod.grant]
+        told = books(node.gpus, grants)
+        found += [f"{a.card.uuid}: {a.complaint()}" for a in told.accounts if a.complaint()]
+        if told.accounts and told.unknown:
+            found.append(f"{node.name}: {told.unknown} cards of which nobody knows which")
+    return found
