@@ -1,10 +1,13 @@
 """A real kube-scheduler that has `fairlead extender` as its extender, and what is sold by both."""
 
 import json
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import msgspec
 import yaml
@@ -47,10 +50,43 @@ def extender(plane: ControlPlane, *options: str, ready: bool = True) -> Iterator
 
 
 @contextmanager
-def advised(plane: ControlPlane, **changes: Any) -> Iterator[Running]:
+def advised(plane: ControlPlane, *options: str, **changes: Any) -> Iterator[Running]:
     """Both of them, over plain HTTP."""
-    with extender(plane) as process, kube_scheduler(plane, process.url, **changes):
+    with extender(plane, *options) as process, kube_scheduler(plane, process.url, **changes):
         yield process
+
+
+class Asking:
+    """Questions by hand, as anybody could send them."""
+
+    def __init__(self, url: str, context: ssl.SSLContext | None = None) -> None:
+        self._url, self._context = url, context
+
+    def post(self, verb: str, body: bytes) -> tuple[int, str]:
+        return self._sent(
+            Request(f"{self._url}/{verb}", body, {"Content-Type": "application/json"})
+        )
+
+    def get(self, path: str) -> tuple[int, str]:
+        return self._sent(Request(self._url + path))
+
+    def ask(self, verb: str, question: dict[str, Any]) -> dict[str, Any]:
+        status, said = self.post(verb, json.dumps(question).encode())
+        assert status == 200, said
+        answer: dict[str, Any] = json.loads(said)
+        return answer
+
+    def bind(self, pod: dict[str, Any], node: str) -> dict[str, Any]:
+        meta = pod["metadata"]
+        names = {"PodName": meta["name"], "PodNamespace": meta["namespace"]}
+        return self.ask("bind", {**names, "PodUID": meta["uid"], "Node": node})
+
+    def _sent(self, request: Request) -> tuple[int, str]:
+        try:
+            with urlopen(request, timeout=10, context=self._context) as reply:
+                return reply.status, reply.read().decode()
+        except HTTPError as refused:
+            return refused.code, refused.read().decode()
 
 
 def inventory(node: str, cards: int, memory_mib: int = 16_000) -> dict[str, str]:
