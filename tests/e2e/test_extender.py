@@ -272,3 +272,18 @@ def test_before_it_knows_the_cluster_it_asks_for_patience(
         status, said = Asking(process.url).post("filter", b"{}")
         assert status == 503
         assert said.startswith("Fairlead cannot answer yet: not synced yet: nodes, pods")
+
+
+def test_of_two_only_one_answers(control_plane: ControlPlane, namespace: str) -> None:
+    """Each has a book of cards of its own, and what one gives away the other learns too late."""
+    elects = ("--leader-elect", "--leader-elect-resource-namespace", namespace)
+    admin = ("--kubeconfig", str(control_plane.kubeconfig_for()))
+    with (
+        extender(control_plane, *elects, *admin) as leader,
+        extender(control_plane, *elects, *admin, ready=False) as standby,
+    ):
+        eventually(lambda: "standby: " in standby.get("/readyz")[1])
+        assert leader.get("/readyz") == (200, "ok")
+        assert Asking(leader.url).post("filter", b"{}")[0] == 400
+        status, said = Asking(standby.url).post("filter", b"{}")
+        assert (status, said[:36]) == (503, "Fairlead cannot answer yet: standby:")

@@ -1,6 +1,7 @@
 """The extender without its server: it watches like a scheduler, and acts only when it is told."""
 
 import asyncio
+from urllib.parse import quote
 
 import structlog
 
@@ -86,7 +87,8 @@ class Extender:
         return pod
 
     async def _read_pod(self, asked: BindAsked) -> Pod | str:
-        path = f"/api/v1/namespaces/{asked.namespace}/pods/{asked.name}"
+        namespace, name = quote(asked.namespace, safe=""), quote(asked.name, safe="")
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}"
         try:
             reply = await self._client.request("GET", path, timeout_s=self._patience_s)
             if reply.status != 200:

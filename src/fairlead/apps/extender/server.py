@@ -15,6 +15,8 @@ from fairlead.telemetry.extender import ExtenderMetrics
 #: Nodes in full are large, and there may be thousands of them; few questions come at a time.
 LIMITS = Limits(body_bytes=64 * 2**20, answer_s=4.0, in_hand=4, waiting=128)
 
+VERBS = ("filter", "prioritize", "preempt", "bind")
+
 A = TypeVar("A")
 Answer = Callable[[web.Request], Awaitable[bytes]]
 
@@ -38,12 +40,9 @@ class Server:
 
     def routes(self) -> list[web.RouteDef]:
         desk = self._extender.desk
-        return [
-            self._route("filter", self._at_once(desk.filter)),
-            self._route("prioritize", self._at_once(desk.prioritize)),
-            self._route("preempt", self._at_once(desk.preempt)),
-            self._route("bind", self._bind),
-        ]
+        at_once = map(self._at_once, (desk.filter, desk.prioritize, desk.preempt))
+        answers = zip(VERBS, (*at_once, self._bind), strict=True)
+        return [self._route(verb, answer) for verb, answer in answers]
 
     def _route(self, verb: str, answer: Answer) -> web.RouteDef:
         async def handle(request: web.Request) -> web.Response:
