@@ -6,15 +6,18 @@ from pathlib import Path
 
 import pytest
 import typer
+from prometheus_client import CollectorRegistry
 
 from contract import check_plugin
 from fairlead.apps import cli, config, health, plugin_files, profiles
+from fairlead.apps.extender.server import VERBS
 from fairlead.apps.webhook.server import make_app
 from fairlead.cluster.aspects import Aspect
 from fairlead.kube.admission.desk import Desk
 from fairlead.model.behaviour import Behaviour
 from fairlead.plugins.registry import FILTERS, SCORES, Registry
 from fairlead.telemetry.admission import AdmissionMetrics
+from fairlead.telemetry.extender import ExtenderMetrics
 from fairlead.telemetry.metrics import Metrics
 
 ROOT = Path(__file__).parents[1]
@@ -113,11 +116,17 @@ def test_every_variable_is_described(variable: str) -> None:
     assert f"`{variable}`" in text("configuration.md")
 
 
+def _extender_registry() -> CollectorRegistry:
+    registry = CollectorRegistry()
+    ExtenderMetrics(registry)
+    return registry
+
+
 def _metrics() -> list[str]:
     counted = {
         f.name + ("_total" if f.type == "counter" else "")
-        for metrics in (Metrics(), AdmissionMetrics())
-        for f in metrics.registry.collect()
+        for registry in (_extender_registry(), Metrics().registry, AdmissionMetrics().registry)
+        for f in registry.collect()
     }
     looked_up = SOURCE / "apps" / "measures.py"
     gauges = in_source(r'gauge\(\s*"(\w+)"', looked_up)
@@ -153,6 +162,9 @@ def _refusals() -> list[str]:
         "node(s) could not give",
         "node(s) had no index of the scheduling map left",
         "Insufficient nvidia.com/gpu",
+        "node(s) were not known to Fairlead yet",
+        "node(s) had their free GPUs promised to others",
+        "where the pod is being bound",
         "node(s) were passed over by <picker>",
         "no nodes available to schedule pods",
         "No preemption victims found for incoming pod",
@@ -189,7 +201,8 @@ def test_every_refusal_that_is_explained_exists(refusal: str) -> None:
 def test_every_route_is_described() -> None:
     desk = Desk(frozenset())
     apps = health.make_app(Metrics().registry, str), make_app(desk, AdmissionMetrics(), str)
-    for route in {resource.canonical for app in apps for resource in app.router.resources()}:
+    routes = {resource.canonical for app in apps for resource in app.router.resources()}
+    for route in {*routes, *(f"/{verb}" for verb in VERBS)}:
         assert f"`{route}`" in text("operations.md")
 
 
@@ -199,6 +212,7 @@ def test_every_route_is_described() -> None:
         r'log\.(?:info|warning|error)\(\s*"([^"]+)"',
         *(SOURCE / "apps").glob("[rs]*.py"),
         *(SOURCE / "apps" / "webhook").glob("*.py"),
+        *(SOURCE / "apps" / "extender").glob("*.py"),
         *(SOURCE / "kube").glob("*.py"),
     ),
 )

@@ -105,18 +105,30 @@ class Placement:
         return self._totals(self.view(pod), pod)
 
     def _placed(self, view: View, row: int, score: float, pod: Pod) -> Placed:
-        node, ask = self._cluster.node_at(row).name, view.request.gpus
-        if ask is None or not self.profile.chooses_cards_of(ask):
+        node = self._cluster.node_at(row).name
+        if not self.asked_cards(view):
             return Placed(node, score)
-        if self._cluster.nominations.against(pod, node):
-            with self._cluster.draft(row) as draft:  # not the cards that others wait for
-                Hypothesis(pod, view, self.profile, self._cluster).expect(row, draft)
-                grant = self._chosen(view, ask, row)
-        else:
-            grant = self._chosen(view, ask, row)
+        grant = self.grant(view, row, pod)
         if grant is None:
+            ask = view.request.gpus
             raise PluginFault(f"{node} passed every filter, but has no cards for {ask}")
         return Placed(node, score, grant)
+
+    def asked_cards(self, view: View) -> GpuAsk | None:
+        """What the request asks of cards, if it is for this profile to choose them."""
+        ask = view.request.gpus
+        return ask if ask is not None and self.profile.chooses_cards_of(ask) else None
+
+    def grant(self, view: View, row: int, pod: Pod) -> Grant | None:
+        """The cards that the pod would get there; none if it asks for none, or there are none."""
+        ask = self.asked_cards(view)
+        if ask is None:
+            return None
+        if not self._cluster.nominations.against(pod, self._cluster.node_at(row).name):
+            return self._chosen(view, ask, row)
+        with self._cluster.draft(row) as draft:  # not the cards that others wait for
+            Hypothesis(pod, view, self.profile, self._cluster).expect(row, draft)
+            return self._chosen(view, ask, row)
 
     def _chosen(self, view: View, ask: GpuAsk, row: int) -> Grant | None:
         liking = self.profile.cards if ask.whole else self._liking(view, row)
