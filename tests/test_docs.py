@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import typer
+import yaml
 
 from contract import check_plugin
 from fairlead.apps import cli, config, health, plugin_files, profiles
@@ -20,11 +21,9 @@ from fairlead.telemetry.metrics import Metrics
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 SOURCE = ROOT / "src" / "fairlead"
-PAGES = sorted(
-    page
-    for folder in (ROOT, DOCS, DOCS / "adr", *ROOT.glob("deploy/**/"), *ROOT.glob("examples/**/"))
-    for page in folder.glob("*.md")
-)
+ROOMS = ("docs", "deploy", "examples")
+PAGES = sorted([*ROOT.glob("*.md"), *(p for room in ROOMS for p in ROOT.glob(f"{room}/**/*.md"))])
+MANIFESTS = sorted(ROOT.glob("examples/migrate/*/*.yaml"))
 
 
 def text(name: str) -> str:
@@ -224,6 +223,37 @@ def _links() -> list[tuple[Path, str]]:
 def test_every_link_leads_somewhere(link: tuple[Path, str]) -> None:
     page, target = link
     assert (page.parent / target.partition("#")[0]).exists()
+
+
+@pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda path: "/".join(path.parts[-2:]))
+def test_a_page_about_moving_over_quotes_its_manifests(manifest: Path) -> None:
+    page = text(f"migrate/{manifest.parent.name}.md")
+
+    assert manifest.read_text() in blocks(page, "yaml")
+    assert f"(../../{manifest.relative_to(ROOT)})" in page
+
+
+@pytest.mark.parametrize("test", sorted(set(re.findall(r"`(test_\w+::test_\w+)`", text("security.md")))))
+def test_every_test_that_is_called_as_a_witness_exists(test: str) -> None:
+    file, _, name = test.partition("::")
+    (found,) = (ROOT / "tests").glob(f"**/{file}.py")
+    assert re.search(rf"^(async )?def {name}\(", found.read_text(), flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("part", "manifest"), [("scheduler", "as-deployment.yaml"), ("webhook", "webhook.yaml")]
+)
+def test_the_rights_of_each_part_are_those_of_its_manifest(part: str, manifest: str) -> None:
+    section = text("security.md").partition(f"### The {part}\n")[2].partition("\n#")[0]
+    told: dict[str, set[str]] = {}
+    for what, verbs in re.findall(r"^\| (`.+?) \| ([a-z, ]+?) \|", section, flags=re.MULTILINE):
+        told |= {name: set(verbs.split(", ")) for name in re.findall(r"`(.+?)`", what)}
+    granted: dict[str, set[str]] = {}
+    for found in yaml.safe_load_all((ROOT / "deploy" / manifest).read_text()):
+        for rule in found.get("rules", ()):
+            for name in (*rule.get("resources", ()), *rule.get("nonResourceURLs", ())):
+                granted.setdefault(name, set()).update(rule["verbs"])
+    assert told == granted
 
 
 def test_the_two_commands_exist() -> None:
