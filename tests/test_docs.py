@@ -233,7 +233,9 @@ def test_a_page_about_moving_over_quotes_its_manifests(manifest: Path) -> None:
     assert f"(../../{manifest.relative_to(ROOT)})" in page
 
 
-@pytest.mark.parametrize("test", sorted(set(re.findall(r"`(test_\w+::test_\w+)`", text("security.md")))))
+@pytest.mark.parametrize(
+    "test", sorted(set(re.findall(r"`(test_\w+::test_\w+)`", text("security.md"))))
+)
 def test_every_test_that_is_called_as_a_witness_exists(test: str) -> None:
     file, _, name = test.partition("::")
     (found,) = (ROOT / "tests").glob(f"**/{file}.py")
@@ -289,6 +291,12 @@ def test_the_example_of_a_filter_keeps_the_contract(tmp_path: Path) -> None:
     (tmp_path / "spares.py").write_text(blocks(text("plugins.md"), "python")[0])
 
     check_plugin(plugin_files.make(Registry(), "spares.py:KeepsSpares", {}, tmp_path))
+
+
+@pytest.mark.parametrize("folder", ["", "migrate/"])
+def test_every_page_is_listed(folder: str) -> None:
+    for page in DOCS.glob(f"{folder}*.md"):
+        assert page.name == "README.md" or f"({page.name})" in text(f"{folder}README.md")
 
 
 HEADINGS = ("Context", "Decision", "Alternatives rejected", "What would change our mind")
