@@ -23,6 +23,7 @@ from fairlead.kube.admission.desk import Desk
 from fairlead.kube.admission.keeper import KeepingError
 from fairlead.kube.admission.tls import Shown
 from fairlead.model.errors import ConfigError
+from fairlead.model.pods import Pod
 from fairlead.telemetry.admission import AdmissionMetrics
 
 SUBJECT = Subject(("127.0.0.1",), dt.timedelta(hours=1))
@@ -57,13 +58,16 @@ class Serving:
 
 
 @asynccontextmanager
-async def serving(limits: Limits | None = None, why: str = "") -> AsyncIterator[Serving]:
+async def serving(
+    limits: Limits | None = None, why: str = "", desk: Desk | None = None
+) -> AsyncIterator[Serving]:
     limits = limits or Limits()
     pair, authority = make(SUBJECT, dt.datetime.now(dt.UTC))
     shown = Shown()
     shown.show(pair)
     tls = ssl.create_default_context(cadata=authority.decode())
-    app = make_app(Desk(frozenset({"gpu-scheduler"})), AdmissionMetrics(), lambda: why, limits)
+    desk = desk or Desk(frozenset({"gpu-scheduler"}))
+    app = make_app(desk, AdmissionMetrics(), lambda: why, limits)
     connector = aiohttp.TCPConnector(ssl=tls)
     async with (
         listening(app, shown.context, "127.0.0.1", 0, limits) as port,
@@ -196,6 +200,19 @@ async def _half_a_request(
     writer.write(f"{head}Content-Length: 1000\r\n\r\n".encode() + b'{"half":')
     await writer.drain()
     return reader, writer
+
+
+async def test_a_mistake_of_ours_concerns_one_pod_only() -> None:
+    def stumble(pod: Pod) -> str | None:
+        if pod.name == "odd":
+            raise ZeroDivisionError
+        return None
+
+    odd = REVIEW.replace(b'"metadata": {}', b'"metadata": {"name": "odd"}')
+    async with serving(desk=Desk(frozenset({"gpu-scheduler"}), stumble)) as server:
+        status, text = await server.post("/mutate", odd)
+        assert (status, text) == (500, "Fairlead failed at this pod; its log says how\n")
+        assert (await server.post("/mutate", REVIEW))[0] == 200
 
 
 async def test_a_thousand_at_once_are_all_answered() -> None:

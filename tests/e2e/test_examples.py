@@ -1,5 +1,6 @@
 """The sessions in examples/ happen as they are told: each is typed in, and its output compared."""
 
+import json
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -24,6 +25,10 @@ H100 = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
 KEPT = {"key": "dedicated", "value": "team-x", "effect": "NoSchedule"}
 LARGE_AND_SMALL = {"gpu-a": gpus(8), "gpu-b": gpus(4)}
 
+CARD = {"model": "NVIDIA A10", "memoryMib": 23028}
+TWO_CARDS = [{"index": n, "uuid": f"GPU-a{n}", **CARD} for n in range(2)]
+TWO_A10 = {"fairlead.dev/inventory": json.dumps({"version": 1, "cards": TWO_CARDS})}
+
 #: The nodes that each session was recorded on, by the folder that it starts in.
 SESSIONS: Mapping[str, Mapping[str, dict[str, Any]]] = {
     ".": {
@@ -41,6 +46,7 @@ SESSIONS: Mapping[str, Mapping[str, dict[str, Any]]] = {
         f"gpu-{letter}": gpus(4, labels={"gpu-node-name": f"node{number}"})
         for number, letter in enumerate("abcd", start=1)
     },
+    "examples/07-parts-of-a-gpu": {"gpu-a": gpus(2, annotations=TWO_A10)},
 }
 #: Controllers of Kubernetes that a session needs.
 CONTROLLERS = {"examples/06-scheduling-map": ("statefulset-controller",)}

@@ -415,6 +415,17 @@ class Devices:
                 found[listed] = rings.joined(links, usable[listed], ask.cards)
         return found
 
+    def ring_quality(self, ask: GpuAsk, pick: RowPick) -> npt.NDArray[np.float64]:
+        """The best ring that each row could give now, as a share of the best that it ever could."""
+        wiring, known = self._wiring[pick], self.known[pick]
+        found = np.ones(len(known))
+        usable = self.usable(ask, pick)
+        for links, code in self._wiring_code.items():
+            rows = (wiring == code) & known
+            if rows.any():
+                found[rows] = rings.quality(links, usable[rows], ask.together)
+        return found
+
     def hold_enough(self, ask: GpuAsk, pick: RowPick) -> NodeMask:
         """Rows with the cards for the whole ask, whoever may be told of it."""
         usable = self.usable(ask, pick)

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from fairlead.cluster.arrays import Codes, NodeMask, PerNode, RowPick
+from fairlead.cluster.arrays import Codes, NodeMask, NodeScores, PerNode, RowPick
 from fairlead.cluster.columns import Columns
 from fairlead.cluster.devices import CardMask, Cards, Devices
 from fairlead.cluster.pod_index import PodQuery
@@ -115,12 +115,11 @@ class Nodes:
         return _sealed(self._columns.distrusted[self._pick])
 
     def named(self, names: Iterable[str]) -> NodeMask:
-        wanted = frozenset(names)
-        return np.fromiter(
-            (node is not None and node.name in wanted for node in self.objects()),
-            dtype=np.bool_,
-            count=self._size,
-        )
+        row_of = self._columns.row_of
+        found = np.zeros(self._columns.size, dtype=np.bool_)
+        found[[row_of[name] for name in names if name in row_of]] = True
+        named: NodeMask = found[self._pick]
+        return named
 
     def has_label(self, key: str) -> NodeMask:
         return self._columns.label(key).exists(self._pick)
@@ -370,6 +369,10 @@ class CardRows:
     def joined(self, ask: GpuAsk, among: CardMask | None = None) -> NodeMask:
         """Nodes where NVLink joins enough of the usable cards, or of these."""
         return self._devices.joined(ask, self._pick, among=among)
+
+    def ring_quality(self, ask: GpuAsk) -> NodeScores:
+        """The best ring that a node could give now, as a share of the best that it ever could."""
+        return self._devices.ring_quality(ask, self._pick)
 
     def memory_asked(self, ask: GpuAsk) -> Cards:
         """MiB that a part of the ask would take of each card."""

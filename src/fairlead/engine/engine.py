@@ -303,6 +303,9 @@ class Engine:
             for entry in self.queue.waiting(freed):
                 if self._has_hope(entry.pod, freed):
                     self.queue.wake(entry, _cause(freed), now=now)
+                else:  # perhaps for another reason than before
+                    placement = self._placements[entry.pod.scheduler]
+                    self.queue.await_also(entry, placement.refused_by(entry.pod))
             self._woken_mark = self.cluster.changes.mark
         if now - self._flushed_s >= FLUSH_EVERY_S:
             self._flushed_s = now

@@ -18,6 +18,7 @@ from fairlead.plugins.api import (
     TellsCards,
     TellsDetail,
     concerns,
+    nearest_of,
     reasons_of,
 )
 
@@ -129,9 +130,8 @@ class Hypothesis:
 
     def nearest(self, index: int, row: int) -> str:
         """How near the row came, where the rule looks at cards."""
-        rule = self._profile.filters[index]
         node = Nodes(self._cluster.columns, slice(row, row + 1))
-        return rule.nearest(self._view.request, node) if isinstance(rule, TellsCards) else ""
+        return nearest_of(self._profile.filters[index], self._view.request, node)
 
     def _seen_by(self, index: int, row: int) -> tuple[Nodes, int]:
         if index in self._profile.around:

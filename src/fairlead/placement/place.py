@@ -6,7 +6,7 @@ from operator import or_
 import numpy as np
 
 from fairlead.cluster.arrays import NodeScores
-from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.aspects import EVERYTHING, Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.volume_outlook import out_of_reach
@@ -67,6 +67,15 @@ class Placement:
             return True
         refused = blocked(promised, pod, view, self.profile, self._cluster)
         return refused is None or bool((left & ~refused).any())
+
+    def refused_by(self, pod: Pod) -> Aspect:
+        """What would have to change for the pod to fit: all that its refusers read, or more."""
+        view, profile = self.view(pod), self.profile
+        if profile.picker:
+            return EVERYTHING
+        refusing = np.flatnonzero(~view.allowed.all(axis=1))
+        rules = (*profile.vetoing, *profile.narrowing, *(profile.filters[i] for i in refusing))
+        return reduce(or_, (rule.reads for rule in rules), Aspect.PRESENCE)
 
     def volume_plan(self, pod: Pod, node: str) -> VolumePlan | None:
         """What must be done about the pod's volumes before it can be bound to the node."""

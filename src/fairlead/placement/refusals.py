@@ -15,7 +15,7 @@ from fairlead.placement.hypothesis import NOBODY, Hypothesis
 from fairlead.placement.profile import Profile
 from fairlead.placement.promises import Promised, allowed_beside
 from fairlead.placement.views import View
-from fairlead.plugins.api import Filter, Narrows, TellsCards, reasons_of
+from fairlead.plugins.api import Filter, Narrows, nearest_of, reasons_of
 
 
 @dataclass(slots=True)
@@ -45,8 +45,7 @@ class Tally:
             if not first.any():
                 continue
             self.blame(rule)
-            if isinstance(rule, TellsCards):
-                self.nearest = rule.nearest(request, nodes.only(first))
+            self.nearest = self.nearest or nearest_of(rule, request, nodes.only(first))
             for reason in reasons_of(rule, request, nodes):
                 self.counts[reason.text] += int(np.count_nonzero(reason.where & first))
                 self.curable |= reason.curable & first

@@ -237,3 +237,9 @@ def reasons_of(rule: Filter, request: PodRequest, nodes: Nodes) -> Iterable[Reas
         return told(request, nodes)
     refused = ~rule.allows(request, nodes)
     return [Reason(rule.refusal, refused, refused if rule.curable else nodes.none())]
+
+
+def nearest_of(rule: Filter, request: PodRequest, refused: Nodes) -> str:
+    """How near the nodes came that it refused, where it can tell."""
+    told: Callable[[PodRequest, Nodes], str] | None = getattr(rule, "nearest", None)
+    return "" if told is None else told(request, refused)

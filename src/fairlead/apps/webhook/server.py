@@ -5,16 +5,20 @@ network, and beyond that number they are turned away.
 """
 
 import asyncio
+import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+import structlog
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from fairlead.kube.admission.desk import Answer, Desk
 from fairlead.kube.admission.review import BadReview
 from fairlead.telemetry.admission import AdmissionMetrics
+
+log = structlog.get_logger(__name__)
 
 JSON = "application/json"
 
@@ -107,8 +111,17 @@ def _clear(answer: Callable[[bytes], Answer]) -> Callable[[bytes], Answer]:
             return answer(body)
         except BadReview as error:
             raise _Refused(400, "bad", str(error)) from error
+        except Exception as error:
+            raise _stumbled(error) from error
 
     return answered
+
+
+def _stumbled(error: Exception) -> _Refused:
+    """A mistake of ours: the pod is not created, and the next question is another one."""
+    trace = "".join(traceback.format_exception(error, limit=-3))
+    log.error("review not answered", error=repr(error), trace=trace)
+    return _Refused(500, "failed", "Fairlead failed at this pod; its log says how")
 
 
 async def _read(request: web.Request, limits: Limits) -> bytes:
@@ -118,6 +131,8 @@ async def _read(request: web.Request, limits: Limits) -> bytes:
         raise _Refused(415, "bad", "send the review as it is, without a Content-Encoding")
     try:
         return await request.read()
+    except OSError as error:  # whoever asked has gone, and hears no answer
+        raise _Refused(400, "bad", str(error)) from error
     except web.HTTPRequestEntityTooLarge:
         mib = limits.body_bytes // 2**20
         raise _Refused(413, "large", f"the body is longer than {mib} MiB") from None
