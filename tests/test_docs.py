@@ -233,6 +233,22 @@ def test_a_page_about_moving_over_quotes_its_manifests(manifest: Path) -> None:
     assert f"(../../{manifest.relative_to(ROOT)})" in page
 
 
+def _anchored() -> list[tuple[Path, str, str]]:
+    return [
+        (page, file, anchor)
+        for page in PAGES
+        for file, anchor in re.findall(r"\]\(([^)\s:#]*)#([^)\s]+)\)", page.read_text())
+    ]
+
+
+@pytest.mark.parametrize("link", _anchored(), ids=lambda link: "#".join([link[0].stem, link[2]]))
+def test_every_link_finds_its_heading(link: tuple[Path, str, str]) -> None:
+    page, file, anchor = link
+    target = (page.parent / file) if file else page
+    headings = re.findall(r"^#+ (.+)$", target.read_text(), flags=re.MULTILINE)
+    assert anchor in {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
 @pytest.mark.parametrize(
     "test", sorted(set(re.findall(r"`(test_\w+::test_\w+)`", text("security.md"))))
 )
