@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import typer
+import yaml
 from prometheus_client import CollectorRegistry
 
 from contract import check_plugin
@@ -23,11 +24,9 @@ from fairlead.telemetry.metrics import Metrics
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 SOURCE = ROOT / "src" / "fairlead"
-PAGES = sorted(
-    page
-    for folder in (ROOT, DOCS, DOCS / "adr", *ROOT.glob("deploy/**/"), *ROOT.glob("examples/**/"))
-    for page in folder.glob("*.md")
-)
+ROOMS = ("docs", "deploy", "examples")
+PAGES = sorted([*ROOT.glob("*.md"), *(p for room in ROOMS for p in ROOT.glob(f"{room}/**/*.md"))])
+MANIFESTS = sorted(ROOT.glob("examples/migrate/*/*.yaml"))
 
 
 def text(name: str) -> str:
@@ -240,6 +239,55 @@ def test_every_link_leads_somewhere(link: tuple[Path, str]) -> None:
     assert (page.parent / target.partition("#")[0]).exists()
 
 
+@pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda path: "/".join(path.parts[-2:]))
+def test_a_page_about_moving_over_quotes_its_manifests(manifest: Path) -> None:
+    page = text(f"migrate/{manifest.parent.name}.md")
+
+    assert manifest.read_text() in blocks(page, "yaml")
+    assert f"(../../{manifest.relative_to(ROOT)})" in page
+
+
+def _anchored() -> list[tuple[Path, str, str]]:
+    return [
+        (page, file, anchor)
+        for page in PAGES
+        for file, anchor in re.findall(r"\]\(([^)\s:#]*)#([^)\s]+)\)", page.read_text())
+    ]
+
+
+@pytest.mark.parametrize("link", _anchored(), ids=lambda link: "#".join([link[0].stem, link[2]]))
+def test_every_link_finds_its_heading(link: tuple[Path, str, str]) -> None:
+    page, file, anchor = link
+    target = (page.parent / file) if file else page
+    headings = re.findall(r"^#+ (.+)$", target.read_text(), flags=re.MULTILINE)
+    assert anchor in {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+@pytest.mark.parametrize(
+    "test", sorted(set(re.findall(r"`(test_\w+::test_\w+)`", text("security.md"))))
+)
+def test_every_test_that_is_called_as_a_witness_exists(test: str) -> None:
+    file, _, name = test.partition("::")
+    (found,) = (ROOT / "tests").glob(f"**/{file}.py")
+    assert re.search(rf"^(async )?def {name}\(", found.read_text(), flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("part", "manifest"), [("scheduler", "as-deployment.yaml"), ("webhook", "webhook.yaml")]
+)
+def test_the_rights_of_each_part_are_those_of_its_manifest(part: str, manifest: str) -> None:
+    section = text("security.md").partition(f"### The {part}\n")[2].partition("\n#")[0]
+    told: dict[str, set[str]] = {}
+    for what, verbs in re.findall(r"^\| (`.+?) \| ([a-z, ]+?) \|", section, flags=re.MULTILINE):
+        told |= {name: set(verbs.split(", ")) for name in re.findall(r"`(.+?)`", what)}
+    granted: dict[str, set[str]] = {}
+    for found in yaml.safe_load_all((ROOT / "deploy" / manifest).read_text()):
+        for rule in found.get("rules", ()):
+            for name in (*rule.get("resources", ()), *rule.get("nonResourceURLs", ())):
+                granted.setdefault(name, set()).update(rule["verbs"])
+    assert told == granted
+
+
 def test_the_two_commands_exist() -> None:
     readme = (ROOT / "README.md").read_text()
     (section,) = re.findall(r"^## Two commands\n(.*?)^## ", readme, flags=re.DOTALL | re.MULTILINE)
@@ -273,6 +321,12 @@ def test_the_example_of_a_filter_keeps_the_contract(tmp_path: Path) -> None:
     (tmp_path / "spares.py").write_text(blocks(text("plugins.md"), "python")[0])
 
     check_plugin(plugin_files.make(Registry(), "spares.py:KeepsSpares", {}, tmp_path))
+
+
+@pytest.mark.parametrize("folder", ["", "migrate/"])
+def test_every_page_is_listed(folder: str) -> None:
+    for page in DOCS.glob(f"{folder}*.md"):
+        assert page.name == "README.md" or f"({page.name})" in text(f"{folder}README.md")
 
 
 HEADINGS = ("Context", "Decision", "Alternatives rejected", "What would change our mind")
