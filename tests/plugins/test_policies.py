@@ -184,4 +184,4 @@ def test_several_cards_go_where_a_good_ring_is_free() -> None:
     asked = a_request(asks=GpuAsk(2, together=2))
     assert GpuLinks().rate(asked, cluster.nodes).tolist() == [20.0, 50.0, 100.0]
     alone = a_request(asks=GpuAsk(2, together=1))
-    assert GpuLinks().rate(alone, cluster.nodes).tolist() == [100.0] * 3
+    assert GpuLinks().rate(alone, cluster.nodes).tolist() == [0.0] * 3

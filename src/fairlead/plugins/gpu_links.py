@@ -15,7 +15,8 @@ from fairlead.plugins.api import HIGHEST_SCORE
 @dataclass(frozen=True, slots=True)
 class GpuLinks:
     """By what a machine loses, not by what it is: one with PCIe alone has nothing to lose, so pods
-    that do not say that they need NVLink are not drawn to the machines that have it.
+    that do not say that they need NVLink are not drawn to the machines that have it. It has
+    nothing to say about cards that work alone.
     """
 
     name: ClassVar[str] = "GpuLinks"
@@ -24,6 +25,6 @@ class GpuLinks:
     def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
         ask = request.gpus
         if ask is None or not ask.whole or ask.together < 2:
-            return np.full(len(nodes), HIGHEST_SCORE)
+            return np.zeros(len(nodes))
         scores: NodeScores = HIGHEST_SCORE * nodes.cards.ring_quality(ask)
         return scores
