@@ -16,6 +16,7 @@ from extenders import SCHEDULER, Asking, advised, complaints, extender, inventor
 from fairlead.sim.controlplane import ControlPlane
 from fairlead.sim.controlplane.certificates import Authority
 from fairlead.sim.controlplane.client import trusting
+from fairlead.sim.controlplane.commands import free_port
 from fairleads import Pods, eventually
 
 pytestmark = pytest.mark.server
@@ -91,13 +92,32 @@ def test_shares_fill_every_card_and_none_is_sold_twice(
         share(pods, "late", "0.5")
         said = "0/2 nodes are available: 2 node(s) had no GPU with a large enough free share."
         assert pods.wait_refused("late")["message"].startswith(said)
-        (event,) = eventually(lambda: pods.events("late", "FailedScheduling"))
+        event, *_ = eventually(lambda: pods.events("late", "FailedScheduling"))
         assert event["note"].startswith(said)
         assert event["reportingController"] == SCHEDULER
 
         pods.delete("p3")
         pods.wait_bound("late")
         assert complaints(control_plane) == []
+
+
+def test_a_crash_in_the_middle_loses_nothing_and_sells_nothing_twice(
+    control_plane: ControlPlane, create_nodes: Callable[..., Any], pods: Pods
+) -> None:
+    for node in ("c1", "c2"):
+        create_nodes([node], annotations=inventory(node, 3))
+    everybody = [f"p{n}" for n in range(12)]
+    port = str(free_port())
+    with kube_scheduler(control_plane, f"http://127.0.0.1:{port}", managedResources=None):
+        with extender(control_plane, "--port", port, ends_with=-9) as process:
+            for name in everybody:
+                share(pods, name, "0.5")
+            eventually(lambda: any(pods.nodes().values()), what="the first is bound")
+            process.process.kill()
+        with extender(control_plane, "--port", port):
+            pods.wait_bound(*everybody, timeout_s=60)
+            assert set(Counter(cards_of(pods, *everybody)).values()) == {2}
+            assert complaints(control_plane) == []
 
 
 def test_parts_in_the_words_of_hami_reach_its_device_plugin(
