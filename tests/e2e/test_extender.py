@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import ssl
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ import yaml
 from device_plugins import Cluster, Hami, Kubelet
 from extenders import SCHEDULER, Asking, advised, complaints, extender, inventory, kube_scheduler
 from fairlead.sim.controlplane import ControlPlane
-from fairlead.sim.controlplane.certificates import Authority
+from fairlead.sim.controlplane.certificates import Authority, KeyPair
 from fairlead.sim.controlplane.client import trusting
 from fairlead.sim.controlplane.commands import free_port
 from fairleads import Pods, eventually
@@ -207,8 +208,7 @@ def test_tls_and_who_may_ask(
     create_nodes(["t"], annotations=inventory("t", 1), allocatable={"nvidia.com/gpu": "1"})
     authority = Authority(tmp_path / "ca")
     serving, client = authority.server("extender"), authority.client("kube-scheduler")
-    shutil.copy(serving.certificate, tmp_path / "tls.crt")
-    shutil.copy(serving.key, tmp_path / "tls.key")
+    show(serving, tmp_path)
     secured = ("--cert-dir", str(tmp_path), "--client-ca", str(authority.certificate))
     with extender(control_plane, *secured, ready=False) as process:
         trusted = Asking(process.url, trusting(authority.certificate, client))
@@ -225,6 +225,17 @@ def test_tls_and_who_may_ask(
             ask(pods, "p", {"nvidia.com/gpu": 1})
             pods.wait_bound("p")
             assert cards_of(pods, "p") == ["GPU-t-0"]
+        renewed = authority.server("renewed")
+        show(renewed, tmp_path)
+        there = "127.0.0.1", int(process.url.rpartition(":")[2])
+        wanted = renewed.certificate.read_text().strip()
+        eventually(lambda: ssl.get_server_certificate(there).strip() == wanted)
+        assert trusted.post("filter", b"{}")[0] == 400
+
+
+def show(pair: KeyPair, folder: Path) -> None:
+    shutil.copy(pair.certificate, folder / "tls.crt")
+    shutil.copy(pair.key, folder / "tls.key")
 
 
 # -- asked by hand -------------------------------------------------------------------------------
