@@ -4,11 +4,21 @@ import datetime as dt
 from pathlib import Path
 
 import pytest
+import yaml
 
 from fairlead.apps import extender
 from fairlead.apps.extender import Options
 from fairlead.kube.admission.certificates import Subject, make
+from fairlead.kube.dialects import RESOURCES
 from fairlead.model.errors import ConfigError
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "07-extender" / "kube-scheduler.yaml"
+
+
+def test_the_example_keeps_kube_scheduler_from_waiting_for_what_no_node_lists() -> None:
+    (entry,) = yaml.safe_load(EXAMPLE.read_text())["extenders"]
+    ignored = {r["name"] for r in entry["managedResources"] if r.get("ignoredByScheduler")}
+    assert ignored == set(RESOURCES)
 
 
 @pytest.mark.parametrize(

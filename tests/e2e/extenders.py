@@ -42,8 +42,12 @@ def kube_scheduler(plane: ControlPlane, url: str, **changes: Any) -> Iterator[No
 
 
 @contextmanager
-def extender(plane: ControlPlane, *options: str, ready: bool = True) -> Iterator[Running]:
-    with fairlead(plane, *options, program="extender", name="extender") as process:
+def extender(
+    plane: ControlPlane, *options: str, ready: bool = True, ends_with: int = 0
+) -> Iterator[Running]:
+    with fairlead(
+        plane, *options, program="extender", name="extender", ends_with=ends_with
+    ) as process:
         if ready:
             eventually(lambda: process.get("/readyz") == (200, "ok"), what="the extender is ready")
         yield process

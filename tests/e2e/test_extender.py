@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import ssl
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,8 +15,9 @@ import yaml
 from device_plugins import Cluster, Hami, Kubelet
 from extenders import SCHEDULER, Asking, advised, complaints, extender, inventory, kube_scheduler
 from fairlead.sim.controlplane import ControlPlane
-from fairlead.sim.controlplane.certificates import Authority
+from fairlead.sim.controlplane.certificates import Authority, KeyPair
 from fairlead.sim.controlplane.client import trusting
+from fairlead.sim.controlplane.commands import free_port
 from fairleads import Pods, eventually
 
 pytestmark = pytest.mark.server
@@ -91,13 +93,32 @@ def test_shares_fill_every_card_and_none_is_sold_twice(
         share(pods, "late", "0.5")
         said = "0/2 nodes are available: 2 node(s) had no GPU with a large enough free share."
         assert pods.wait_refused("late")["message"].startswith(said)
-        (event,) = eventually(lambda: pods.events("late", "FailedScheduling"))
+        event, *_ = eventually(lambda: pods.events("late", "FailedScheduling"))
         assert event["note"].startswith(said)
         assert event["reportingController"] == SCHEDULER
 
         pods.delete("p3")
         pods.wait_bound("late")
         assert complaints(control_plane) == []
+
+
+def test_a_crash_in_the_middle_loses_nothing_and_sells_nothing_twice(
+    control_plane: ControlPlane, create_nodes: Callable[..., Any], pods: Pods
+) -> None:
+    for node in ("c1", "c2"):
+        create_nodes([node], annotations=inventory(node, 3))
+    everybody = [f"p{n}" for n in range(12)]
+    port = str(free_port())
+    with kube_scheduler(control_plane, f"http://127.0.0.1:{port}", managedResources=None):
+        with extender(control_plane, "--port", port, ends_with=-9) as process:
+            for name in everybody:
+                share(pods, name, "0.5")
+            eventually(lambda: any(pods.nodes().values()), what="the first is bound")
+            process.process.kill()
+        with extender(control_plane, "--port", port):
+            pods.wait_bound(*everybody, timeout_s=60)
+            assert set(Counter(cards_of(pods, *everybody)).values()) == {2}
+            assert complaints(control_plane) == []
 
 
 def test_parts_in_the_words_of_hami_reach_its_device_plugin(
@@ -187,8 +208,7 @@ def test_tls_and_who_may_ask(
     create_nodes(["t"], annotations=inventory("t", 1), allocatable={"nvidia.com/gpu": "1"})
     authority = Authority(tmp_path / "ca")
     serving, client = authority.server("extender"), authority.client("kube-scheduler")
-    shutil.copy(serving.certificate, tmp_path / "tls.crt")
-    shutil.copy(serving.key, tmp_path / "tls.key")
+    show(serving, tmp_path)
     secured = ("--cert-dir", str(tmp_path), "--client-ca", str(authority.certificate))
     with extender(control_plane, *secured, ready=False) as process:
         trusted = Asking(process.url, trusting(authority.certificate, client))
@@ -205,6 +225,17 @@ def test_tls_and_who_may_ask(
             ask(pods, "p", {"nvidia.com/gpu": 1})
             pods.wait_bound("p")
             assert cards_of(pods, "p") == ["GPU-t-0"]
+        renewed = authority.server("renewed")
+        show(renewed, tmp_path)
+        there = "127.0.0.1", int(process.url.rpartition(":")[2])
+        wanted = renewed.certificate.read_text().strip()
+        eventually(lambda: ssl.get_server_certificate(there).strip() == wanted)
+        assert trusted.post("filter", b"{}")[0] == 400
+
+
+def show(pair: KeyPair, folder: Path) -> None:
+    shutil.copy(pair.certificate, folder / "tls.crt")
+    shutil.copy(pair.key, folder / "tls.key")
 
 
 # -- asked by hand -------------------------------------------------------------------------------
