@@ -12,7 +12,7 @@ from fairlead.kube.admission.certificates import Subject, make
 from fairlead.kube.dialects import RESOURCES
 from fairlead.model.errors import ConfigError
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "07-extender" / "kube-scheduler.yaml"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "08-extender" / "kube-scheduler.yaml"
 
 
 def test_the_example_keeps_kube_scheduler_from_waiting_for_what_no_node_lists() -> None:

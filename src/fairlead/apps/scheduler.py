@@ -2,48 +2,37 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
-from typing import Any, assert_never, cast
+from typing import Any, assert_never
 
 import structlog
 
 from fairlead.apps.measures import Measures
 from fairlead.apps.pricing import Pricing
 from fairlead.apps.verification import EVERY_S, Verification
+from fairlead.apps.watches import Watches
 from fairlead.engine import events, instructions
 from fairlead.engine.engine import Engine
 from fairlead.kube import dialects
-from fairlead.kube.budgets import decode_budget
-from fairlead.kube.codec import Namespace, decode_namespace, decode_node, decode_pod
 from fairlead.kube.errors import ApiError
 from fairlead.kube.http.client import Client
 from fairlead.kube.http.transport import Transport
-from fairlead.kube.kin import KINDS, Selecting, decoder_of
 from fairlead.kube.leadership.election import Terms
 from fairlead.kube.leadership.elector import Elector, LeadershipLost
 from fairlead.kube.leadership.fence import EPOCH, Fenced
-from fairlead.kube.mirror.changes import Change, Deleted, Synced, Undecodable, Upserted, Vanished
 from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.mirror.wire import Refusal
-from fairlead.kube.storage_codec import CLAIMS, STORAGE_KINDS, VOLUMES
 from fairlead.kube.version import learn_behaviour
 from fairlead.kube.writes.binder import Binder
 from fairlead.kube.writes.evictor import Evictor
 from fairlead.kube.writes.recorder import Recorder
 from fairlead.kube.writes.volume_binder import VolumeBinder
-from fairlead.model.budgets import Budget
-from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod, Side
-from fairlead.model.storage import Claim, StorageObject, Volume
 from fairlead.placement.profile import Profile
 from fairlead.telemetry.metrics import Metrics
 
 log = structlog.get_logger(__name__)
-
-# Terminal pods hold nothing: the server need not send them, and tells us when one becomes so.
-UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 
 # How long to decide before looking at the network again.
 _SLICE_S = 0.005
@@ -78,6 +67,7 @@ class Scheduler:
         self._on_instruction = on_instruction
         self.metrics = metrics
         self.engine = Engine(profiles, advises)
+        served = (*profiles.values(), *([advises] if advises else ()))
         self._elector = Elector(client, terms, fit=self._fit_to_lead) if terms else None
         #: Whether our cache is good enough to decide by: nobody before us knew more.
         self._has_taken_over = self._elector is None
@@ -87,51 +77,28 @@ class Scheduler:
         self._evictor = Evictor(
             writer, self._feed, self._recorder.preempted, now_ns=time.time_ns
         )  # fmt: skip
-        self._nodes = Reflector(client, "/api/v1/nodes", decode_node, self._on_node)
-        self._pods = Reflector(
-            client, "/api/v1/pods", self._decode_pod, self._on_pod, field_selector=UNFINISHED
+        self._awake = asyncio.Event()
+        self._watches = Watches(
+            client,
+            self.engine,
+            self._feed,
+            self._awake.set,
+            with_kin=any(profile.sides & Side.KIN for profile in served),
         )
-        self._namespaces = Reflector(
-            client, "/api/v1/namespaces", decode_namespace, self._on_namespace
-        )
-        self._budgets = Reflector(
-            client, "/apis/policy/v1/poddisruptionbudgets", decode_budget, self._on_budget
-        )
-        self._storage = {
-            path: Reflector(client, path, decode, partial(self._on_storage, _last_part(path)))
-            for path, decode in STORAGE_KINDS.items()
-        }
         self._volume_binder = VolumeBinder(
             writer,
             self._feed,
-            cast(Mapping[str, Claim], self._storage[CLAIMS].objects),
-            cast(Mapping[str, Volume], self._storage[VOLUMES].objects),
+            self._watches.claims,
+            self._watches.volumes,
         )
-        self._reflectors: tuple[Reflector[Any], ...] = (
-            self._nodes,
-            self._pods,
-            self._namespaces,
-            self._budgets,
-            *self._storage.values(),
-            *self._kin(client, (*profiles.values(), *([advises] if advises else []))),
-        )
-        self._awake = asyncio.Event()
-        self._synced = {_last_part(each.path): False for each in self._reflectors}
         self._decided_at_s = time.monotonic()
         self._pricing = Pricing(self.engine, self._feed)
         self._measures = Measures(metrics, self.engine, self._binder, self._recorder)
         if self._elector:
             self._measures.watch_leader(self._elector)
         self._verification = Verification(
-            self.engine, self._reflectors, self._pods, self._feed, metrics, verify_every_s
+            self.engine, self._watches.all, self._watches.pods, self._feed, metrics, verify_every_s
         )
-
-    def _kin(self, client: Client, profiles: Iterable[Profile]) -> Iterator[Reflector[Selecting]]:
-        """What tells which pods belong together, if a profile wants to know."""
-        if any(profile.sides & Side.KIN for profile in profiles):
-            for kind, (path, _) in KINDS.items():
-                deliver = partial(self._on_kin, path.rpartition("/")[2])
-                yield Reflector(client, path, decoder_of(kind), deliver)
 
     # -- life --------------------------------------------------------------------------------
 
@@ -145,7 +112,7 @@ class Scheduler:
         deciding = asyncio.create_task(self._decide_forever(), name="decide")
         parts = [deciding]
         working: tuple[_Part, ...] = (
-            *self._reflectors,
+            *self._watches.all,
             self._binder,
             self._evictor,
             self._recorder,
@@ -180,16 +147,15 @@ class Scheduler:
 
     def pod(self, key: str) -> Pod | None:
         """The pod of that "namespace/name" as the API server last showed it."""
-        return self._pods.objects.get(key)
+        return self._watches.pods.objects.get(key)
 
     def unready_because(self) -> str:
         """Why pods are not being scheduled right now; empty when they are."""
-        missing = [name for name, synced in self._synced.items() if not synced]
-        if missing:
-            return f"not synced yet: {', '.join(missing)}"
+        if self._watches.unsynced:
+            return f"not synced yet: {', '.join(self._watches.unsynced)}"
         if time.monotonic() - self._decided_at_s > 15.0:
             return "the scheduling loop has stopped"
-        for reflector in self._reflectors:
+        for reflector in self._watches.all:
             if reflector.problem:
                 return f"no word from the API server on {reflector.path}: {reflector.problem}"
         return ""
@@ -206,12 +172,12 @@ class Scheduler:
 
     def _fit_to_lead(self) -> bool:
         ticking = time.monotonic() - self._decided_at_s < _STUCK_S
-        return ticking and all(self._synced.values())
+        return ticking and not self._watches.unsynced
 
     async def _take_over(self, elector: Elector) -> None:
         """Decides once we know at least what could be read after we had won."""
         await elector.elected.wait()
-        await asyncio.gather(*(self._catch_up(reflector) for reflector in self._reflectors))
+        await asyncio.gather(*(self._catch_up(reflector) for reflector in self._watches.all))
         log.info("taken over", epoch=elector.epoch)
         self._has_taken_over = True
         self._awake.set()
@@ -230,107 +196,7 @@ class Scheduler:
         if self._elector and self._binder.is_settled:
             await self._elector.release()
 
-    # -- events in ---------------------------------------------------------------------------
-
-    def _decode_pod(self, raw: bytes) -> Pod:
-        return decode_pod(raw, self.engine.cluster.behaviour)
-
-    def _on_node(self, change: Change[Node]) -> None:
-        match change:
-            case Upserted(node):
-                self._complain_of_cards(node)
-                self._feed(events.NodeSeen(node))
-            case Deleted(node):
-                self._feed(events.NodeGone(node.name))
-            case Synced():
-                self._sync("nodes")
-            case Undecodable():
-                log.error("node cannot be read", node=change.key, error=change.error)
-                if change.key:
-                    self._feed(events.NodeDistrusted(change.key, f"node/{change.key}"))
-            case Vanished(key):
-                self._feed(events.TrustRestored(f"node/{key}"))
-
-    def _complain_of_cards(self, node: Node) -> None:
-        """Once, not with every heartbeat."""
-        before = self.engine.cluster.node_named(node.name)
-        if node.gpu_problem and (before is None or before.gpu_problem != node.gpu_problem):
-            log.warning("GPUs cannot be told apart", node=node.name, error=node.gpu_problem)
-
-    def _on_pod(self, change: Change[Pod]) -> None:
-        match change:
-            case Upserted(pod):
-                self._feed(events.PodSeen(pod))
-            case Deleted(pod):
-                self._feed(events.PodGone(pod))
-                self._volume_binder.abandon(pod.uid)
-            case Synced():
-                self._sync("pods")
-            case Undecodable():
-                log.error("pod cannot be read", pod=change.key, error=change.error)
-                self._distrust_node_of(change)
-            case Vanished(key):
-                self._feed(events.TrustRestored(key))
-
-    def _on_namespace(self, change: Change[Namespace]) -> None:
-        match change:
-            case Upserted(namespace):
-                self._feed(events.NamespaceSeen(namespace.name, namespace.labels))
-            case Deleted(namespace):
-                self._feed(events.NamespaceSeen(namespace.name, None))
-            case Synced():
-                self._sync("namespaces")
-            case Undecodable() | Vanished():
-                log.error("namespace cannot be read", namespace=change.key)
-
-    def _on_budget(self, change: Change[Budget]) -> None:
-        match change:
-            case Upserted(budget):
-                self._feed(events.BudgetSeen(budget))
-            case Deleted(budget):
-                self._feed(events.BudgetGone(budget.key))
-            case Synced():
-                self._sync("poddisruptionbudgets")
-            case Undecodable() | Vanished():
-                log.error("disruption budget cannot be read", budget=change.key)
-
-    def _on_kin(self, what: str, change: Change[Selecting]) -> None:
-        match change:
-            case Upserted(seen):
-                event = events.KinSeen(seen.kind, seen.namespace, seen.name, seen.selector)
-                self._feed(event)
-            case Deleted(gone):
-                self._feed(events.KinSeen(gone.kind, gone.namespace, gone.name, None))
-            case Synced():
-                self._sync(what)
-            case Undecodable() | Vanished():
-                log.error("selector cannot be read", what=what, key=change.key)
-
-    def _on_storage(self, what: str, change: Change[StorageObject]) -> None:
-        match change:
-            case Upserted(told):
-                self._feed(events.StorageSeen(told))
-            case Deleted(gone):
-                self._feed(events.StorageGone(gone))
-            case Synced():
-                self._sync(what)
-            case Undecodable():
-                log.error("storage cannot be read", what=what, key=change.key, error=change.error)
-            case Vanished():
-                pass
-        self._volume_binder.look()
-
-    def _distrust_node_of(self, change: Undecodable) -> None:
-        spec = (change.object or {}).get("spec")
-        node = spec.get("nodeName") if isinstance(spec, dict) else None
-        if isinstance(node, str) and node and change.key:
-            self._feed(events.NodeDistrusted(node, change.key))
-
-    def _sync(self, what: str) -> None:
-        if not self._synced[what]:
-            self._synced[what] = True
-            log.info("synced", what=what, nodes=len(self.engine.cluster))
-        self._awake.set()
+    # -- events in, instructions out ---------------------------------------------------------
 
     def _feed(self, event: events.Event) -> None:
         """Hands the engine what happened, and does what it asks for."""
@@ -338,10 +204,12 @@ class Scheduler:
             self._measures.bind_ended(event)
         for instruction in self.engine.handle(event, now=time.monotonic()):
             self._perform(instruction)
+        if isinstance(event, events.PodGone):
+            self._volume_binder.abandon(event.pod.uid)
+        elif isinstance(event, events.StorageSeen | events.StorageGone):
+            self._volume_binder.look()
         self._on_event(event)
         self._awake.set()
-
-    # -- instructions out --------------------------------------------------------------------
 
     def _perform(self, instruction: instructions.Instruction) -> None:
         if not self._has_taken_over:
@@ -392,7 +260,7 @@ class Scheduler:
     async def _decide_forever(self) -> None:
         while True:
             self._awake.clear()
-            if self._has_taken_over and all(self._synced.values()):
+            if self._has_taken_over and not self._watches.unsynced:
                 await self._decide_while_there_is_work()
             self._decided_at_s = time.monotonic()
             await self._sleep()
@@ -429,7 +297,3 @@ class Scheduler:
                 await self._awake.wait()
         except TimeoutError:
             return
-
-
-def _last_part(path: str) -> str:
-    return path.rpartition("/")[2]

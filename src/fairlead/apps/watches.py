@@ -1,0 +1,179 @@
+"""What a scheduler watches, and what it tells the engine of it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, cast
+
+import structlog
+
+from fairlead.engine import events
+from fairlead.engine.engine import Engine
+from fairlead.kube.budgets import decode_budget
+from fairlead.kube.codec import Namespace, decode_namespace, decode_node, decode_pod
+from fairlead.kube.http.client import Client
+from fairlead.kube.kin import KINDS, Selecting, decoder_of
+from fairlead.kube.mirror.changes import Change, Deleted, Synced, Undecodable, Upserted, Vanished
+from fairlead.kube.mirror.reflector import Reflector
+from fairlead.kube.storage_codec import CLAIMS, STORAGE_KINDS, VOLUMES
+from fairlead.model.budgets import Budget
+from fairlead.model.nodes import Node
+from fairlead.model.pods import Pod
+from fairlead.model.storage import Claim, StorageObject, Volume
+
+log = structlog.get_logger(__name__)
+
+# Terminal pods hold nothing: the server need not send them, and tells us when one becomes so.
+UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
+
+
+class Watches:
+    """A reflector for each kind of object. What they see is fed to the engine as events."""
+
+    def __init__(
+        self,
+        client: Client,
+        engine: Engine,
+        feed: Callable[[events.Event], None],
+        woken: Callable[[], None],
+        *,
+        with_kin: bool,
+    ) -> None:
+        """`with_kin`: also what tells which pods belong together."""
+        self._engine = engine
+        self._feed = feed
+        self._woken = woken
+        self.pods = Reflector(
+            client, "/api/v1/pods", self._decode_pod, self._on_pod, field_selector=UNFINISHED
+        )
+        self._storage = {
+            path: Reflector(client, path, decode, partial(self._on_storage, _last_part(path)))
+            for path, decode in STORAGE_KINDS.items()
+        }
+        self.all: tuple[Reflector[Any], ...] = (
+            Reflector(client, "/api/v1/nodes", decode_node, self._on_node),
+            self.pods,
+            Reflector(client, "/api/v1/namespaces", decode_namespace, self._on_namespace),
+            Reflector(
+                client, "/apis/policy/v1/poddisruptionbudgets", decode_budget, self._on_budget
+            ),
+            *self._storage.values(),
+            *(self._kin(client) if with_kin else ()),
+        )
+        #: Kinds of which we have not been told everything yet.
+        self.unsynced = [_last_part(each.path) for each in self.all]
+
+    @property
+    def claims(self) -> Mapping[str, Claim]:
+        return cast(Mapping[str, Claim], self._storage[CLAIMS].objects)
+
+    @property
+    def volumes(self) -> Mapping[str, Volume]:
+        return cast(Mapping[str, Volume], self._storage[VOLUMES].objects)
+
+    def _kin(self, client: Client) -> Iterator[Reflector[Selecting]]:
+        for kind, (path, _) in KINDS.items():
+            yield Reflector(client, path, decoder_of(kind), partial(self._on_kin, _last_part(path)))
+
+    # -- what they see -----------------------------------------------------------------------
+
+    def _decode_pod(self, raw: bytes) -> Pod:
+        return decode_pod(raw, self._engine.cluster.behaviour)
+
+    def _on_node(self, change: Change[Node]) -> None:
+        match change:
+            case Upserted(node):
+                self._complain_of_cards(node)
+                self._feed(events.NodeSeen(node))
+            case Deleted(node):
+                self._feed(events.NodeGone(node.name))
+            case Synced():
+                self._sync("nodes")
+            case Undecodable():
+                log.error("node cannot be read", node=change.key, error=change.error)
+                if change.key:
+                    self._feed(events.NodeDistrusted(change.key, f"node/{change.key}"))
+            case Vanished(key):
+                self._feed(events.TrustRestored(f"node/{key}"))
+
+    def _complain_of_cards(self, node: Node) -> None:
+        """Once, not with every heartbeat."""
+        before = self._engine.cluster.node_named(node.name)
+        if node.gpu_problem and (before is None or before.gpu_problem != node.gpu_problem):
+            log.warning("GPUs cannot be told apart", node=node.name, error=node.gpu_problem)
+
+    def _on_pod(self, change: Change[Pod]) -> None:
+        match change:
+            case Upserted(pod):
+                self._feed(events.PodSeen(pod))
+            case Deleted(pod):
+                self._feed(events.PodGone(pod))
+            case Synced():
+                self._sync("pods")
+            case Undecodable():
+                log.error("pod cannot be read", pod=change.key, error=change.error)
+                self._distrust_node_of(change)
+            case Vanished(key):
+                self._feed(events.TrustRestored(key))
+
+    def _on_namespace(self, change: Change[Namespace]) -> None:
+        match change:
+            case Upserted(namespace):
+                self._feed(events.NamespaceSeen(namespace.name, namespace.labels))
+            case Deleted(namespace):
+                self._feed(events.NamespaceSeen(namespace.name, None))
+            case Synced():
+                self._sync("namespaces")
+            case Undecodable() | Vanished():
+                log.error("namespace cannot be read", namespace=change.key)
+
+    def _on_budget(self, change: Change[Budget]) -> None:
+        match change:
+            case Upserted(budget):
+                self._feed(events.BudgetSeen(budget))
+            case Deleted(budget):
+                self._feed(events.BudgetGone(budget.key))
+            case Synced():
+                self._sync("poddisruptionbudgets")
+            case Undecodable() | Vanished():
+                log.error("disruption budget cannot be read", budget=change.key)
+
+    def _on_kin(self, what: str, change: Change[Selecting]) -> None:
+        match change:
+            case Upserted(seen):
+                event = events.KinSeen(seen.kind, seen.namespace, seen.name, seen.selector)
+                self._feed(event)
+            case Deleted(gone):
+                self._feed(events.KinSeen(gone.kind, gone.namespace, gone.name, None))
+            case Synced():
+                self._sync(what)
+            case Undecodable() | Vanished():
+                log.error("selector cannot be read", what=what, key=change.key)
+
+    def _on_storage(self, what: str, change: Change[StorageObject]) -> None:
+        match change:
+            case Upserted(told):
+                self._feed(events.StorageSeen(told))
+            case Deleted(gone):
+                self._feed(events.StorageGone(gone))
+            case Synced():
+                self._sync(what)
+            case Undecodable():
+                log.error("storage cannot be read", what=what, key=change.key, error=change.error)
+            case Vanished():
+                pass
+
+    def _distrust_node_of(self, change: Undecodable) -> None:
+        spec = (change.object or {}).get("spec")
+        node = spec.get("nodeName") if isinstance(spec, dict) else None
+        if isinstance(node, str) and node and change.key:
+            self._feed(events.NodeDistrusted(node, change.key))
+
+    def _sync(self, what: str) -> None:
+        if what in self.unsynced:
+            self.unsynced.remove(what)
+            log.info("synced", what=what, nodes=len(self._engine.cluster))
+        self._woken()
+
+
+def _last_part(path: str) -> str:
+    return path.rpartition("/")[2]
