@@ -5,15 +5,12 @@ import signal
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-import yaml
-
+import manifests
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import Running, eventually, fairlead
 
-POLICY = Path(__file__).parents[2] / "deploy" / "policies" / "epoch.yaml"
 EPOCH = "fairlead.dev/epoch"
 _SHORT = {"lease-duration": "3s", "renew-deadline": "2s", "retry-period": "0.3s"}
 
@@ -114,7 +111,7 @@ def epoch_policy(lease: Lease) -> Iterator[None]:
 
     It is never deleted: its API server would never again look at a Lease (kubernetes#130887).
     """
-    policy, binding = yaml.safe_load_all(POLICY.read_text())
+    policy, binding = manifests.policy("fairlead-epoch")
     binding["spec"]["paramRef"] |= {"name": lease.name, "namespace": lease.namespace}
     _put(lease.plane, "validatingadmissionpolicies", policy)
     _put(lease.plane, "validatingadmissionpolicybindings", binding)

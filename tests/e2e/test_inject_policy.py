@@ -1,4 +1,4 @@
-"""deploy/policies/inject.yaml gives every pod what the webhook gives it."""
+"""deploy/inject-policy.yaml gives every pod what the webhook gives it."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import eventually
+from manifests import INJECT, policy
 from test_assignments_policy import policy_objects
-from webhooks import ROOT, configured, environment, free_port, pod, selecting, webhook
+from webhooks import configured, environment, free_port, pod, selecting, webhook
 
-POLICY = ROOT / "deploy" / "policies" / "inject.yaml"
+POLICY = policy("fairlead-inject", INJECT)
 BY_WEBHOOK, BY_POLICY, BY_BOTH, BY_NOBODY = "by-webhook", "by-policy", "by-both", "by-nobody"
 LATER = {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.annotations['fairlead.dev/gpus']"}}
 
