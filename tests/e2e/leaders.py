@@ -5,6 +5,7 @@ import signal
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import PurePosixPath
 from typing import Any
 
 import manifests
@@ -42,6 +43,13 @@ class Lease:
     def epoch(self) -> str:
         spec = self.spec
         return f"{spec['leaseTransitions']}/{spec['holderIdentity']}"
+
+    def create(self) -> None:
+        """Empty, as it is installed, unless it is there; a missing one refuses nobody."""
+        status, said = self.plane.api(
+            "POST", str(PurePosixPath(self.path).parent), {"metadata": {"name": self.name}}
+        )
+        assert status in (201, 409), said
 
     def allow(self, user: str) -> None:
         """Lets this user be a candidate."""
@@ -113,6 +121,7 @@ def epoch_policy(lease: Lease) -> Iterator[None]:
     """
     policy, binding = manifests.policy("fairlead-epoch")
     binding["spec"]["paramRef"] |= {"name": lease.name, "namespace": lease.namespace}
+    lease.create()
     _put(lease.plane, "validatingadmissionpolicies", policy)
     _put(lease.plane, "validatingadmissionpolicybindings", binding)
     try:
@@ -120,7 +129,6 @@ def epoch_policy(lease: Lease) -> Iterator[None]:
         yield
     finally:
         binding["spec"]["validationActions"] = ["Audit"]
-        binding["spec"]["paramRef"]["parameterNotFoundAction"] = "Allow"
         _put(lease.plane, "validatingadmissionpolicybindings", binding)
         eventually(lambda: not _is_refused(lease), what="the policy looks on")
 
