@@ -11,9 +11,8 @@ import yaml
 
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import Running, eventually, fairlead
-from manifests import CHART, NAMESPACE, SCHEDULER, kubectl
-from test_deploy import AS_IN_A_POD, HERE, may
-from webhooks import Webhook, webhook
+from manifests import AS_IN_A_POD, CHART, HERE, NAMESPACE, SCHEDULER, kubectl, may
+from webhooks import Webhook, injects, webhook
 
 Object = dict[str, Any]
 Values = Mapping[str, Any]
@@ -114,7 +113,7 @@ class Release:
         self._ask_at(port)
         try:
             with webhook(self.plane, port, *options) as program:
-                eventually(lambda: all(self.trusts(kind) for kind in _CONFIGURATIONS))
+                eventually(lambda: injects(self.plane, "default"), what="the webhook is asked")
                 yield program
         finally:
             self._ask_at(None)

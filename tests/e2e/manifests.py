@@ -19,6 +19,9 @@ NAMESPACE = "fairlead-system"
 SCHEDULER = service_account(NAMESPACE, "fairlead")
 WEBHOOK = service_account(NAMESPACE, "fairlead-webhook")
 COMPONENT = "app.kubernetes.io/component"
+HERE = ("--address=127.0.0.1", "--port=0")  # said last, so it counts
+#: What a pod does without being told.
+AS_IN_A_POD = ("--leader-elect", f"--leader-elect-resource-namespace={NAMESPACE}")
 
 Object = dict[str, Any]
 
@@ -53,3 +56,13 @@ def kubectl(plane: ControlPlane, command: str) -> str:
 def apply(plane: ControlPlane, component: str) -> str:
     """Apply one component of deploy/fairlead.yaml, as docs/install.md says."""
     return kubectl(plane, f"apply -f {FAIRLEAD} -l {COMPONENT}={component}")
+
+
+def may(plane: ControlPlane, verb: str, resource: str, **more: str) -> bool:
+    """Does the API server know yet that the ServiceAccount may do this?"""
+    asked = {"verb": verb, "resource": resource, **more}
+    review = {"user": SCHEDULER, "resourceAttributes": asked}
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": review}
+    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    _, answer = plane.api("POST", path, body)
+    return bool(answer["status"]["allowed"])

@@ -14,7 +14,7 @@ from fairlead.sim.controlplane import ControlPlane
 from fairleads import Pods, eventually
 from leaders import Lease, inventory
 from manifests import CHART, DEPLOY, NAMESPACE, SCHEDULER, WEBHOOK, kubectl
-from webhooks import environment, free_port
+from webhooks import environment, free_port, injects
 
 Start = Callable[..., ControlPlane]
 INJECTED = {
@@ -23,11 +23,6 @@ INJECTED = {
         "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.annotations['fairlead.dev/gpus']"}
     },
 }
-
-
-@pytest.fixture
-def charts(helm: Path, tmp_path: Path) -> Helm:
-    return Helm(helm, tmp_path)
 
 
 def test_helm_has_nothing_to_complain_about(charts: Helm) -> None:
@@ -136,7 +131,7 @@ def test_upgrade_and_uninstall_lose_no_assignment_and_leave_nothing_behind(
 ) -> None:
     plane, port = new_control_plane(), free_port()
     pods, release = Pods(plane, "default"), Release(charts, plane)
-    plane.create_nodes(["n"], annotations=inventory("n", 2), allocatable={GPU: "2"})
+    plane.create_nodes(["n"], annotations=inventory("n", 3), allocatable={GPU: "3"})
     before = _everything(plane)
     release.install()
 
@@ -157,7 +152,13 @@ def test_upgrade_and_uninstall_lose_no_assignment_and_leave_nothing_behind(
     }  # fmt: skip
     assert _assignment(pods, "first") == first
     assert _assignment(pods, "second") == second
-    assert first["fairlead.dev/gpus"] != second["fairlead.dev/gpus"]
+
+    release.install({"webhook": {"enabled": False}, "policies": {"inject": True}})
+    eventually(lambda: injects(plane, "default"), what="the policy works")
+    with release.scheduler():
+        third = _placed(pods, "third")
+    assert environment(pods.get("third")) == [[INJECTED]]
+    assert len({one["fairlead.dev/gpus"] for one in (first, second, third)}) == 3
 
 
 def _placed(pods: Pods, name: str) -> dict[str, str]:

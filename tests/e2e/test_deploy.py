@@ -11,7 +11,9 @@ from fairlead.kube.leadership.election import Terms
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import Pods, eventually, fairlead
 from manifests import (
+    AS_IN_A_POD,
     DEPLOY,
+    HERE,
     NAMESPACE,
     SCHEDULER,
     STATIC_POD,
@@ -19,23 +21,11 @@ from manifests import (
     apply,
     documents,
     kubectl,
+    may,
     the,
 )
 
 GPU = "nvidia.com/gpu"
-HERE = ("--address=127.0.0.1", "--port=0")  # said last, so it counts
-#: What a pod does without being told.
-AS_IN_A_POD = ("--leader-elect", f"--leader-elect-resource-namespace={NAMESPACE}")
-
-
-def may(plane: ControlPlane, verb: str, resource: str, **more: str) -> bool:
-    """Does the API server know yet that the ServiceAccount may do this?"""
-    asked = {"verb": verb, "resource": resource, **more}
-    review = {"user": SCHEDULER, "resourceAttributes": asked}
-    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": review}
-    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-    _, answer = plane.api("POST", path, body)
-    return bool(answer["status"]["allowed"])
 
 
 def install(plane: ControlPlane) -> str:

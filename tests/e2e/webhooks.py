@@ -149,3 +149,10 @@ def environment(found: dict[str, Any]) -> list[list[dict[str, Any]]]:
     """The variables of every container, init containers first."""
     spec = found["spec"]
     return [one.get("env", []) for one in (*spec.get("initContainers", ()), *spec["containers"])]
+
+
+def injects(plane: ControlPlane, namespace: str) -> bool:
+    """Whether a pod that is created there now gets its variable."""
+    path = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
+    status, answer = plane.api("POST", path, pod("probe"))
+    return status == 201 and environment(answer) != [[]]
