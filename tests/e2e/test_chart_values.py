@@ -1,11 +1,7 @@
 """Every value of the chart does what values.yaml says, and no other is taken."""
 
 import json
-import re
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +19,7 @@ from chart_tables import (
     WEBHOOK,
 )
 from charts import Helm, Object
-from manifests import CHART, COMPONENT, ROOT
+from manifests import CHART
 
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
@@ -268,49 +264,3 @@ def test_values_of_the_scheduler_that_maps_came_from_are_taken(charts: Helm) -> 
     scheduler = found["Deployment/gpu-scheduler-fairlead"]
     assert at(scheduler, "spec.replicas") == 1
     assert {"name": "SCHEDULER_NAME", "value": "gpu-scheduler"} in at(scheduler, f"{CONTAINER}.env")
-
-
-# -- monitoring ------------------------------------------------------------------------------------
-
-
-def _metrics(text: str) -> set[str]:
-    named = set(re.findall(r"\b(?:scheduler|fairlead|leader_election)_[a-z_]+", text))
-    return {re.sub(r"_(bucket|sum|count)$", "", one) for one in named}
-
-
-def test_alerts_and_board_name_metrics_that_exist(charts: Helm) -> None:
-    values = {
-        "prometheusRule": {"enabled": True, "labels": {"release": "us"}, "waitSeconds": 77},
-        "grafanaDashboard": {"enabled": True, "labels": {"mine": "yes"}},
-    }
-    found = by_name(charts.rendered(values))
-    rule = found["PrometheusRule/fairlead"]
-    (group,) = rule["spec"]["groups"]
-    alerts = " ".join(one["expr"] for one in group["rules"])
-    (board,) = found["ConfigMap/fairlead-dashboard"]["data"].values()
-    panels = json.loads(board)["panels"]
-    drawn = " ".join(target["expr"] for panel in panels for target in panel["targets"])
-    page = (ROOT / "docs" / "metrics.md").read_text()
-
-    assert len(_metrics(alerts)) > 5
-    assert len(_metrics(drawn)) > 5
-    for metric in _metrics(alerts) | _metrics(drawn):
-        assert f"| `{metric}` |" in page
-    assert "> 77" in alerts
-    assert rule["metadata"]["labels"]["release"] == "us"
-    assert found["ConfigMap/fairlead-dashboard"]["metadata"]["labels"]["mine"] == "yes"
-
-
-# -- what is rendered from it ----------------------------------------------------------------------
-
-
-def test_the_plain_manifests_are_up_to_date(helm: Path) -> None:
-    script = [sys.executable, str(ROOT / "scripts" / "manifests.py"), str(helm), "--check"]
-    done = subprocess.run(script, capture_output=True, text=True, check=False)
-
-    assert done.returncode == 0, done.stderr
-
-
-def test_every_object_names_its_component(charts: Helm) -> None:
-    for one in charts.rendered():
-        assert one["metadata"]["labels"][COMPONENT] in ("scheduler", "webhook", "policy")
