@@ -36,10 +36,11 @@ class Helm:
         env = {f"HELM_{kind}_HOME": str(self._folder) for kind in ("CACHE", "CONFIG", "DATA")}
         return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
 
-    def rendered(self, values: Values | None = None, release: str = "fairlead") -> list[Object]:
-        done = self.run(
-            "template", release, str(CHART), "--namespace", NAMESPACE, values=values or {}
-        )
+    def rendered(
+        self, values: Values | None = None, release: str = "fairlead", namespace: str = NAMESPACE
+    ) -> list[Object]:
+        command = ("template", release, str(CHART), "--namespace", namespace)
+        done = self.run(*command, values=values or {})
         assert done.returncode == 0, done.stderr
         return [one for one in yaml.safe_load_all(done.stdout) if one]
 

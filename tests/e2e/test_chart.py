@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from audits import Audited, granted
 from charts import Helm, Release
@@ -121,6 +122,25 @@ def test_its_pods_are_admitted_where_pod_security_is_restricted(
         assert control_plane.api("POST", path, laxer)[0] == 403, "nothing is enforced"
     finally:
         control_plane.delete_namespace("guarded")
+
+
+def test_the_api_server_takes_all_that_can_be_switched_on(
+    charts: Helm, control_plane: ControlPlane, namespace: str, tmp_path: Path
+) -> None:
+    peers = [{"ipBlock": {"cidr": "10.0.0.1/32"}}]
+    values = {
+        "config": {"port": 8080}, "files": {"p.py": "x"}, "env": {"A": "b"}, "logLevel": "debug",
+        "rbac": {"defaultSpreading": True}, "policies": {"inject": True},
+        "webhook": {"caBundle": "YQ=="}, "grafanaDashboard": {"enabled": True},
+        "networkPolicy": {"schedulerFrom": peers, "egress": [{"to": peers}]},
+    }  # fmt: skip
+    rendered = tmp_path / "all.yaml"
+    rendered.write_text(yaml.safe_dump_all(charts.rendered(values, namespace=namespace)))
+
+    said = kubectl(control_plane, f"apply --dry-run=server -f {rendered}").splitlines()
+
+    assert len(said) == len(charts.rendered(values))
+    assert all(line.endswith(" created (server dry run)") for line in said), said
 
 
 # -- a life ----------------------------------------------------------------------------------------

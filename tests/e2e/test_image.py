@@ -3,8 +3,10 @@
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -109,3 +111,27 @@ def test_the_locked_packages_install_as_wheels_with_their_hashes(tmp_path: Path)
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_image_gets_the_program_that_it_starts(tmp_path: Path) -> None:
+    """The wheel is built as in the image, from what is copied there, and looked into."""
+    for source in copied():
+        if (ROOT / source).is_dir():
+            shutil.copytree(ROOT / source, tmp_path / source)
+        else:
+            shutil.copy(ROOT / source, tmp_path)
+    (line,) = [rest for _, rest in stages()[0] if rest.startswith("pip wheel ")]
+    words = shlex.split(line.partition("&&")[0])
+    command = [sys.executable, "-m", *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+    (wheel,) = (tmp_path / words[words.index("--wheel-dir") + 1]).glob("*.whl")
+    with zipfile.ZipFile(wheel) as built:
+        names = set(built.namelist())
+        (entry_points,) = [one for one in names if one.endswith("/entry_points.txt")]
+        program = Path(json.loads(dict(stages()[-1])["ENTRYPOINT"])[0]).name
+        assert f"{program} = fairlead.apps.entry:main" in built.read(entry_points).decode()
+    shipped = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src").rglob("*.yaml")}
+    assert "fairlead/apps/entry.py" in names
+    assert shipped - names == set(), "data files that the program reads"
