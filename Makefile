@@ -36,12 +36,13 @@ format: setup ## put the code in shape
 	@$(VENV)/ruff format .
 	@$(VENV)/ruff check --fix .
 
-bench: setup ## engine, drain and shapes beside kube-scheduler, restart, embedded server, cards (BENCH=large)
+bench: setup ## engine, drain and shapes beside kube-scheduler, restart, failover, embedded server, cards (BENCH=large)
 	@$(VENV)/python controlplane/build.py
 	@$(VENV)/python bench/engine.py --out bench/results/engine.json
 	@$(VENV)/python bench/drain.py
 	@$(VENV)/python bench/shapes.py $(if $(filter large,$(BENCH)),,--quick)
 	@$(VENV)/python bench/restart.py
+	@$(VENV)/python bench/failover.py
 	@$(VENV)/python bench/embedded_server.py
 	@$(VENV)/python bench/links.py
 	@$(VENV)/python bench/mig.py

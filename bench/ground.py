@@ -9,10 +9,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fairlead.kube.access.kubeconfig import load_access
+from fairlead.kube.errors import Stalled
 from fairlead.kube.http.client import Client
 from fairlead.sim.controlplane import ControlPlane, Process
 
@@ -96,15 +97,15 @@ def _watched(
         try:
             newest = await client.request("GET", "/api/v1/pods", params={"limit": "1"})
             version = json.loads(newest.body)["metadata"]["resourceVersion"]
-            while (
-                len(times) < enough
-            ):  # a server that finds us slow hangs up; go on from where it did
+            # A slow watcher is hung up on, and a silent server by us: go on from there.
+            while len(times) < enough:
                 at = params | {"watch": "true", "resourceVersion": version}
-                async with client.watch(path, at) as stream:
-                    while len(times) < enough and (lines := await stream.lines()) is not None:
-                        now = time.monotonic()
-                        times.extend(now for line in lines if line.startswith(start))
-                        version = _VERSION.search(lines[-1])[1].decode() if lines else version
+                with suppress(Stalled):
+                    async with client.watch(path, at) as stream:
+                        while len(times) < enough and (lines := await stream.lines()) is not None:
+                            now = time.monotonic()
+                            times.extend(now for line in lines if line.startswith(start))
+                            version = _VERSION.search(lines[-1])[1].decode() if lines else version
         except asyncio.CancelledError:
             pass
         finally:

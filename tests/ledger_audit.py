@@ -143,7 +143,7 @@ def told(cluster: Cluster, name: str) -> dict[str, object]:
     return {
         "known": bool(devices.known[row]),
         "elsewhere": int(devices.elsewhere[row]),
-        "pending": int(devices._pending[row]),
+        "pending": int(devices.pending[row]),
         "kinds": {kind: int(n) for kind, n in enumerate(devices.kinds[row]) if n},
         "cards": [
             {

@@ -6,25 +6,27 @@ from pathlib import Path
 
 import pytest
 import typer
+from prometheus_client import CollectorRegistry
 
 from contract import check_plugin
 from fairlead.apps import cli, config, health, plugin_files, profiles
+from fairlead.apps.extender.server import VERBS
 from fairlead.apps.webhook.server import make_app
 from fairlead.cluster.aspects import Aspect
 from fairlead.kube.admission.desk import Desk
 from fairlead.model.behaviour import Behaviour
 from fairlead.plugins.registry import FILTERS, SCORES, Registry
 from fairlead.telemetry.admission import AdmissionMetrics
+from fairlead.telemetry.extender import ExtenderMetrics
 from fairlead.telemetry.metrics import Metrics
+from manifests import documents
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 SOURCE = ROOT / "src" / "fairlead"
-PAGES = sorted(
-    page
-    for folder in (ROOT, DOCS, DOCS / "adr", *ROOT.glob("deploy/**/"), *ROOT.glob("examples/**/"))
-    for page in folder.glob("*.md")
-)
+ROOMS = ("docs", "deploy", "examples")
+PAGES = sorted([*ROOT.glob("*.md"), *(p for room in ROOMS for p in ROOT.glob(f"{room}/**/*.md"))])
+MANIFESTS = sorted(ROOT.glob("examples/migrate/*/*.yaml"))
 
 
 def text(name: str) -> str:
@@ -113,11 +115,17 @@ def test_every_variable_is_described(variable: str) -> None:
     assert f"`{variable}`" in text("configuration.md")
 
 
+def _extender_registry() -> CollectorRegistry:
+    registry = CollectorRegistry()
+    ExtenderMetrics(registry)
+    return registry
+
+
 def _metrics() -> list[str]:
     counted = {
         f.name + ("_total" if f.type == "counter" else "")
-        for metrics in (Metrics(), AdmissionMetrics())
-        for f in metrics.registry.collect()
+        for registry in (_extender_registry(), Metrics().registry, AdmissionMetrics().registry)
+        for f in registry.collect()
     }
     looked_up = SOURCE / "apps" / "measures.py"
     gauges = in_source(r'gauge\(\s*"(\w+)"', looked_up)
@@ -153,6 +161,9 @@ def _refusals() -> list[str]:
         "node(s) could not give",
         "node(s) had no index of the scheduling map left",
         "Insufficient nvidia.com/gpu",
+        "node(s) were not known to Fairlead yet",
+        "node(s) had their free GPUs promised to others",
+        "where the pod is being bound",
         "node(s) were passed over by <picker>",
         "no nodes available to schedule pods",
         "No preemption victims found for incoming pod",
@@ -189,7 +200,8 @@ def test_every_refusal_that_is_explained_exists(refusal: str) -> None:
 def test_every_route_is_described() -> None:
     desk = Desk(frozenset())
     apps = health.make_app(Metrics().registry, str), make_app(desk, AdmissionMetrics(), str)
-    for route in {resource.canonical for app in apps for resource in app.router.resources()}:
+    routes = {resource.canonical for app in apps for resource in app.router.resources()}
+    for route in {*routes, *(f"/{verb}" for verb in VERBS)}:
         assert f"`{route}`" in text("operations.md")
 
 
@@ -199,6 +211,7 @@ def test_every_route_is_described() -> None:
         r'log\.(?:info|warning|error)\(\s*"([^"]+)"',
         *(SOURCE / "apps").glob("[rs]*.py"),
         *(SOURCE / "apps" / "webhook").glob("*.py"),
+        *(SOURCE / "apps" / "extender").glob("*.py"),
         *(SOURCE / "kube").glob("*.py"),
     ),
 )
@@ -224,6 +237,53 @@ def _links() -> list[tuple[Path, str]]:
 def test_every_link_leads_somewhere(link: tuple[Path, str]) -> None:
     page, target = link
     assert (page.parent / target.partition("#")[0]).exists()
+
+
+@pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda path: "/".join(path.parts[-2:]))
+def test_a_page_about_moving_over_quotes_its_manifests(manifest: Path) -> None:
+    page = text(f"migrate/{manifest.parent.name}.md")
+
+    assert manifest.read_text() in blocks(page, "yaml")
+    assert f"(../../{manifest.relative_to(ROOT)})" in page
+
+
+def _anchored() -> list[tuple[Path, str, str]]:
+    return [
+        (page, file, anchor)
+        for page in PAGES
+        for file, anchor in re.findall(r"\]\(([^)\s:#]*)#([^)\s]+)\)", page.read_text())
+    ]
+
+
+@pytest.mark.parametrize("link", _anchored(), ids=lambda link: "#".join([link[0].stem, link[2]]))
+def test_every_link_finds_its_heading(link: tuple[Path, str, str]) -> None:
+    page, file, anchor = link
+    target = (page.parent / file) if file else page
+    headings = re.findall(r"^#+ (.+)$", target.read_text(), flags=re.MULTILINE)
+    assert anchor in {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+@pytest.mark.parametrize(
+    "test", sorted(set(re.findall(r"`(test_\w+::test_\w+)`", text("security.md"))))
+)
+def test_every_test_that_is_called_as_a_witness_exists(test: str) -> None:
+    file, _, name = test.partition("::")
+    (found,) = (ROOT / "tests").glob(f"**/{file}.py")
+    assert re.search(rf"^(async )?def {name}\(", found.read_text(), flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("part", ["scheduler", "webhook"])
+def test_the_rights_of_each_part_are_those_of_its_manifest(part: str) -> None:
+    section = text("security.md").partition(f"### The {part}\n")[2].partition("\n#")[0]
+    told: dict[str, set[str]] = {}
+    for what, verbs in re.findall(r"^\| (`.+?) \| ([a-z, ]+?) \|", section, flags=re.MULTILINE):
+        told |= {name: set(verbs.split(", ")) for name in re.findall(r"`(.+?)`", what)}
+    granted: dict[str, set[str]] = {}
+    for found in documents(component=part):
+        for rule in found.get("rules", ()) if found["kind"].endswith("Role") else ():
+            for name in (*rule.get("resources", ()), *rule.get("nonResourceURLs", ())):
+                granted.setdefault(name, set()).update(rule["verbs"])
+    assert told == granted
 
 
 def test_the_two_commands_exist() -> None:
@@ -259,6 +319,12 @@ def test_the_example_of_a_filter_keeps_the_contract(tmp_path: Path) -> None:
     (tmp_path / "spares.py").write_text(blocks(text("plugins.md"), "python")[0])
 
     check_plugin(plugin_files.make(Registry(), "spares.py:KeepsSpares", {}, tmp_path))
+
+
+@pytest.mark.parametrize("folder", ["", "migrate/"])
+def test_every_page_is_listed(folder: str) -> None:
+    for page in DOCS.glob(f"{folder}*.md"):
+        assert page.name == "README.md" or f"({page.name})" in text(f"{folder}README.md")
 
 
 HEADINGS = ("Context", "Decision", "Alternatives rejected", "What would change our mind")

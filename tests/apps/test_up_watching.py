@@ -4,6 +4,7 @@ from builders import a_node, a_pod, a_taint, an_engine, decide, see
 from fairlead.apps.up.watching import Watching
 from fairlead.engine.events import BindDone, NodeSeen, PodGone, PodSeen
 from fairlead.engine.instructions import Bind
+from fairlead.model.gpus import Card, CardUse, Grant, Inventory
 from fairlead.model.nodes import GPU
 from fairlead.sim.workload import SAMPLE, Seen
 
@@ -149,3 +150,15 @@ def test_a_node_that_shrinks_seats_nobody_twice():
     scene.engine.handle(NodeSeen(a_node("n1", gpus=2)), now=1.0)
     assert scene.cards() == ["n1 AA"]
     assert GPU in dict(scene.engine.cluster.node_at(0).allocatable)
+
+
+def test_listed_cards_show_who_is_on_which_and_who_shares():
+    cards = tuple(Card(f"GPU-{n}", n, healthy=n != 3) for n in range(4))
+    listed = Inventory(cards, dialects=frozenset({"fairlead"}))
+    scene = Scene(a_node("n1", gpus=4, gpus_listed=listed))
+    half = CardUse("GPU-2", whole=False, milli=500)
+    whole, shared = Grant((CardUse("GPU-1"),)), Grant((half,), "fairlead")
+    see(scene.engine, a_pod("a", node="n1", grant=whole), a_pod("b", node="n1", grant=shared))
+    assert scene.cards() == ["n1 .ABx"]
+    see(scene.engine, a_pod("c", node="n1", grant=shared))
+    assert scene.cards() == ["n1 .A+x"]

@@ -16,8 +16,9 @@ import pytest
 
 from fairlead.apps import run as running
 from fairlead.apps import webhook as webhooks
+from fairlead.apps.door import Limits
 from fairlead.apps.webhook.listening import listening
-from fairlead.apps.webhook.server import Limits, make_app
+from fairlead.apps.webhook.server import make_app
 from fairlead.kube.admission.certificates import Pair, Subject, make
 from fairlead.kube.admission.desk import Desk
 from fairlead.kube.admission.keeper import KeepingError

@@ -40,7 +40,7 @@ def test_a_wrong_number_about_a_card(column: str, slot: int) -> None:
     assert wrong_nodes(cluster, ["n1", "n2", "gone"]) == ["n2"]
 
 
-@pytest.mark.parametrize("column", ["elsewhere", "_pending"])
+@pytest.mark.parametrize("column", ["elsewhere", "pending"])
 def test_a_wrong_number_about_the_cards_of_a_node(column: str) -> None:
     cluster = a_cluster()
     getattr(cluster.columns.devices, column)[0] -= 1

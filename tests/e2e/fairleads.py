@@ -56,6 +56,7 @@ def fairlead(
     kubeconfig: Path | None = None,
     name: str = "fairlead",
     ends_with: int = 0,
+    program: str = "run",
 ) -> Iterator[Running]:
     """Runs until the block ends, then must stop cleanly within ten seconds.
 
@@ -63,7 +64,7 @@ def fairlead(
     """
     log = plane.logs / f"{name}-{time.monotonic_ns()}.log"
     access = kubeconfig or plane.kubeconfig_for("system:kube-scheduler")
-    command = [str(FAIRLEAD), "run", "--port", "0", "--kubeconfig", str(access), *options]
+    command = [str(FAIRLEAD), program, "--port", "0", "--kubeconfig", str(access), *options]
     with log.open("wb") as out:
         process = subprocess.Popen(
             command, stderr=out, stdout=out, env={**os.environ, **(env or {})}

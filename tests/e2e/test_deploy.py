@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import manifests
 from fairlead.kube.leadership.election import Terms
+from fairlead.kube.leadership.fence import EPOCH
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import Pods, eventually, fairlead
 from manifests import (
@@ -129,6 +131,16 @@ def test_of_the_two_replicas_one_is_elected() -> None:
     assert spec["replicas"] == 2
     assert "--no-leader-elect" not in container["args"]
     assert lease["resourceNames"] == [Terms().name]
+
+
+def test_the_epoch_policy_is_about_this_lease_and_this_user() -> None:
+    policy, binding = manifests.policy("fairlead-epoch")
+    lease = binding["spec"]["paramRef"]
+    (condition,) = policy["spec"]["matchConditions"]
+
+    assert (lease["namespace"], lease["name"]) == (NAMESPACE, Terms().name)
+    assert f"'{SCHEDULER}'" in condition["expression"]
+    assert f"'{EPOCH}'" in condition["expression"]
 
 
 # -- the manifests at work -----------------------------------------------------------------------

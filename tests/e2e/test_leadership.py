@@ -412,3 +412,22 @@ def test_the_policy_refuses_every_epoch_but_the_present(lease: Lease, pods: Pods
         assert bind(lease, "theirs", "n")[0] == 201, "other schedulers are let alone"
     pods.create("late", scheduler="nobody")
     assert bind(lease, "late", "n", **{EPOCH: epoch})[0] == 403, "it was released"
+
+
+def test_our_own_user_binds_nothing_without_an_epoch(
+    lease: Lease, pods: Pods, policy, tmp_path: Path
+) -> None:
+    """Such as one that was told not to be elected."""
+    with candidate(lease) as process:
+        wait_leading(process)
+        pods.create("p", scheduler="nobody")
+        body = {
+            "apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"},
+            "target": {"kind": "Node", "name": "n"},
+        }  # fmt: skip
+        file = tmp_path / "binding.json"
+        file.write_text(json.dumps(body))
+        us = ("--as=system:serviceaccount:fairlead-system:fairlead", "--as-group=system:masters")
+        with pytest.raises(subprocess.CalledProcessError) as refused:
+            _kubectl(lease, *us, "create", "--raw", f"{pods.path}/p/binding", "-f", str(file))
+        assert "this bind was decided in epoch none" in refused.value.stderr

@@ -67,8 +67,13 @@ def configured(plane: ControlPlane, port: int, *namespaces: str) -> Iterator[Non
                 route = hook["clientConfig"].pop("service")["path"]
                 hook["clientConfig"]["url"] = f"https://127.0.0.1:{port}{route}"
                 hook["namespaceSelector"] = selecting(namespaces)
-            status, answer = plane.api("POST", _KINDS[found["kind"]], found)
-            assert status in (201, 409), answer
+            # The API server may still think of an earlier namespace of that name, which is going.
+            eventually(
+                lambda found=found: (
+                    plane.api("POST", _KINDS[found["kind"]], found)[0] in (201, 409)
+                ),
+                what=f"there is a {found['kind']}",
+            )
             made.append(f"{_KINDS[found['kind']]}/{found['metadata']['name']}")
         yield
     finally:

@@ -10,6 +10,7 @@ from fairlead.engine.engine import Engine
 from fairlead.engine.events import BindDone, NodeGone, NodeSeen, PodGone
 from fairlead.engine.instructions import AnnounceFailure, Bind, Evict
 from fairlead.kube import dialects
+from fairlead.kube.admission.literals import literal_for
 from fairlead.kube.codec import decode_pod
 from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory
 from fairlead.model.nodes import Node
@@ -90,9 +91,10 @@ def failure(engine: Engine, pod: Pod, now: float = 1.0) -> str:
 def test_every_pod_goes_where_its_map_says() -> None:
     engine = an_engine(*four())
     see(engine, *(mapped(f"checker-{n}") for n in range(5)))
-    assert binds(engine) == {
-        f"checker-{n}": (f"real-{min(n + 1, 4)}", WORDS[n]) for n in range(5)
-    }  # fmt: skip
+    made = binds(engine)
+    assert made == {f"checker-{n}": (f"real-{min(n + 1, 4)}", WORDS[n]) for n in range(5)}
+    for name, (_, value) in made.items():  # admission says the same
+        assert literal_for(mapped(name)) == value
 
 
 def test_a_real_name_will_do_unless_a_label_says_otherwise() -> None:

@@ -2,12 +2,28 @@
 
 from dataclasses import replace
 
-from builders import a_node, a_pod, an_engine, decide, near, see, selects
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from builders import (
+    SCHEDULER,
+    a_node,
+    a_pod,
+    a_taint,
+    an_engine,
+    decide,
+    near,
+    see,
+    selects,
+)
+from fairlead.apps.profiles import built_in
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import EvictionEnded, NodeGone, NodeSeen, PodGone
+from fairlead.engine.events import Event, EvictionEnded, NodeGone, NodeSeen, PodGone, PodSeen
 from fairlead.engine.instructions import Bind, Evict
-from fairlead.model.pods import HostPort
+from fairlead.model.pods import HostPort, Pod, Toleration
 from fairlead.model.selectors import SpreadRule
+from fairlead.placement.place import Placement
+from fairlead.queue.entries import Pool
 
 EVEN = SpreadRule("zone", 1, selects(app="web"))
 
@@ -104,3 +120,63 @@ def test_a_denied_eviction_is_tried_again_in_good_time() -> None:
     assert evicted(engine, 10.2) == []
     assert engine.wake_at_s() == 12.0
     assert evicted(engine, 12.0) == ["low"]
+
+
+ZONE_A = (("zone", "a"),)
+
+
+def test_a_node_that_comes_before_it_is_ready_is_not_forgotten() -> None:
+    """First the selector refuses, then the taint: the pod waits for the end of both."""
+    engine = an_engine(a_node("n1"))
+    first, second = (a_pod(name, node_selector=ZONE_A) for name in ("first", "second"))
+    see(engine, first, second)
+    assert bound(engine) == set()
+    not_ready = a_node("n2", labels={"zone": "a"}, taints=(a_taint("not-ready"),))
+    engine.handle(NodeSeen(not_ready), now=1.0)
+    assert bound(engine) == set()
+    engine.handle(PodGone(first), now=1.0)  # the next in line keeps watch
+    engine.handle(NodeSeen(replace(not_ready, taints=())), now=2.0)
+    assert bound(engine, now=2.0) == {"second"}
+
+
+nodes = st.builds(
+    lambda n, zone, tainted, gpus: NodeSeen(
+        a_node(f"n{n}", gpus=gpus, labels={"zone": zone},
+               taints=(a_taint("k"),) if tainted else ())
+    ),
+    st.integers(0, 2), st.sampled_from("ab"), st.booleans(), st.integers(0, 2),
+)  # fmt: skip
+pods = st.builds(
+    lambda n, zone, tolerant, gpus, node: PodSeen(
+        a_pod(f"p{n}", gpus=gpus, node=node, node_selector=(("zone", zone),) if zone else (),
+              tolerations=(Toleration(operator="Exists"),) if tolerant else ())
+    ),
+    st.integers(0, 9), st.sampled_from(["", "a", "b"]), st.booleans(), st.integers(0, 2),
+    st.sampled_from(["", "", "n0"]),
+)  # fmt: skip
+gone = st.integers(0, 9).map(lambda n: PodGone(a_pod(f"p{n}")))
+lost = st.integers(0, 2).map(lambda n: NodeGone(f"n{n}"))
+
+
+@settings(max_examples=400)
+@given(st.lists(nodes | pods | gone | lost, min_size=3, max_size=12))
+def test_nobody_waits_for_what_is_there(happenings: list[Event]) -> None:
+    engine = an_engine()
+    placement = Placement(built_in(SCHEDULER), engine.cluster)
+    seen: dict[str, Pod] = {}
+    for now, event in enumerate(happenings, start=1):
+        if isinstance(event, PodSeen) and event.pod.uid in seen:
+            continue  # a pod's spec stays as it is
+        if isinstance(event, PodGone) and event.pod.uid not in seen:
+            continue
+        engine.handle(event, now=float(now))
+        if isinstance(event, PodSeen):
+            seen[event.pod.uid] = event.pod
+        elif isinstance(event, PodGone):
+            del seen[event.pod.uid]
+        for bind in [step for step in decide(engine, now=float(now)) if isinstance(step, Bind)]:
+            seen[bind.pod.uid] = replace(bind.pod, node=bind.node)
+            see(engine, seen[bind.pod.uid], now=float(now))
+        waiting = [uid for uid in seen if (entry := engine.queue.get(uid)) and
+                   entry.pool is Pool.WAITING and placement.fits(entry.pod)]  # fmt: skip
+        assert not waiting, f"after {event}"

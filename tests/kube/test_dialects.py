@@ -29,6 +29,7 @@ from dialect_objects import (
     told,
     volcano_node,
 )
+from fairlead.cluster.card_rows import CardRows
 from fairlead.cluster.cluster import Holding
 from fairlead.cluster.devices import Devices
 from fairlead.kube.codec import decode_pod
@@ -588,7 +589,7 @@ def test_whatever_is_written_is_taken_calmly(
     assert all((one == other).all() for one, other in zip(before, after, strict=True))
     pending = a_pod(asked, annotations=said)
     ask = pending.request.gpus
-    if ask is not None and node.gpus is not None and devices.enough(ask, slice(0, 1))[0]:
+    if ask is not None and node.gpus is not None and CardRows(devices, slice(0, 1)).enough(ask)[0]:
         grant = choose(ask, devices, 0, CardPolicy.PACK)
         assert grant is not None
         told(pending, grant, node)
@@ -607,7 +608,7 @@ def test_memory_beyond_every_card_is_refused_like_any_other(asked: Json) -> None
     for node in (hami_node(), volcano_node(), gpushare_node(), alnair_node()):
         devices = Devices(1)
         devices.put(0, node.gpus)
-        assert not devices.enough(ask, slice(0, 1))[0]
+        assert not CardRows(devices, slice(0, 1)).enough(ask)[0]
 
 
 @pytest.mark.parametrize("depth", ["[" * 100_000, '{"devices":[{"x":' + "[" * 100_000])

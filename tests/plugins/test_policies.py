@@ -8,6 +8,7 @@ from contract import PRICES
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import WHOLE, Card, CardUse, GpuAsk, Grant, Inventory
+from fairlead.model.machines import links_of
 from fairlead.model.pods import PodRequest
 from fairlead.placement.place import Placement
 from fairlead.placement.profile import Profile
@@ -19,6 +20,7 @@ from fairlead.plugins.gap_price import GapPrice
 from fairlead.plugins.gpu_aware import GpuAware
 from fairlead.plugins.gpu_best_fit import GpuBestFit
 from fairlead.plugins.gpu_clustering import GpuClustering
+from fairlead.plugins.gpu_links import GpuLinks
 from fairlead.plugins.gpu_packing import GpuPacking
 from fairlead.plugins.registry import FILTERS
 from fairlead.plugins.spread import Spread
@@ -167,3 +169,19 @@ def test_cards_that_somebody_else_chose_are_not_thought_free() -> None:
     cluster = cluster_of(a=("T4", [1000, 1000, 400]))
     cluster.confirm(a_pod("theirs", node="a", request_gpus=GpuAsk(1)))
     assert cluster.nodes.card_room()[0].tolist()[:3] == [1000, 0, 400]
+
+
+def test_several_cards_go_where_a_good_ring_is_free() -> None:
+    """On a DGX-1V cards 0 and 3 have two links, 0 and 1 have one, 0 and 5 none."""
+    links = links_of("Tesla V100-SXM2-32GB", 8)
+    free = {"far": (0, 5), "near": (0, 1), "best": (0, 3)}
+    cluster = Cluster()
+    for name, left in free.items():
+        cards = tuple(
+            Card(f"GPU-{name}-{n}", n, "V100", 32768, healthy=n in left) for n in range(8)
+        )
+        cluster.put_node(a_node(name, gpus=8, gpus_listed=Inventory(cards, links)))
+    asked = a_request(asks=GpuAsk(2, together=2))
+    assert GpuLinks().rate(asked, cluster.nodes).tolist() == [20.0, 50.0, 100.0]
+    alone = a_request(asks=GpuAsk(2, together=1))
+    assert GpuLinks().rate(alone, cluster.nodes).tolist() == [0.0] * 3

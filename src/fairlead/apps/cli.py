@@ -153,6 +153,49 @@ def webhook(
 
 
 @app.command()
+def extender(
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    profile: Annotated[str, typer.Option(help="Built-in profile to answer by.")] = "gpu-scheduler",
+    address: Annotated[str, typer.Option(help="Where to serve.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to serve on; 0 takes a free one.")
+    ] = 8888,
+    cert_dir: Annotated[
+        Path | None, typer.Option(help="Folder with tls.crt and tls.key; else plain HTTP.")
+    ] = None,
+    client_ca: Annotated[
+        Path | None, typer.Option(help="Answer only who shows a certificate of these CAs (PEM).")
+    ] = None,
+    leader_elect: Annotated[
+        bool | None,
+        typer.Option(help="Answer only while holding a Lease (default: in a pod, yes)."),
+    ] = None,
+    leader_elect_resource_name: Annotated[
+        str, typer.Option(help="Name of the Lease (default: fairlead).")
+    ] = "",
+    leader_elect_resource_namespace: Annotated[
+        str, typer.Option(help="Its namespace (default: that of the pod, else kube-system).")
+    ] = "",
+    log_level: LogLevel = "info",
+) -> None:
+    """Answer a kube-scheduler that has us as its extender: filter, prioritize, preempt, bind."""
+    from fairlead.apps import extender as extending
+
+    logs.set_up(log_level)
+    electing = Electing(
+        leader_elect,
+        resource_name=leader_elect_resource_name,
+        resource_namespace=leader_elect_resource_namespace,
+    )
+    extending.run(
+        extending.Options(
+            kubeconfig, context, profile, address, port, cert_dir, client_ca, electing
+        )
+    )
+
+
+@app.command()
 def explain(
     pod: Annotated[str, typer.Argument(metavar="[NAMESPACE/]POD")],
     kubeconfig: Kubeconfig = None,

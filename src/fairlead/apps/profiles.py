@@ -14,6 +14,7 @@ from fairlead.plugins.gap_price import GapPrice
 from fairlead.plugins.gpu_aware import GpuAware
 from fairlead.plugins.gpu_best_fit import GpuBestFit
 from fairlead.plugins.gpu_fit import GpuFit
+from fairlead.plugins.gpu_links import GpuLinks
 from fairlead.plugins.gpu_packing import GpuPacking
 from fairlead.plugins.image_locality import ImageLocality
 from fairlead.plugins.inter_pod_affinity import InterPodAffinity
@@ -32,7 +33,7 @@ _TUTORIAL = {"cpu": 10, "memory": 10, GPU: 20}
 
 _SCORES: Mapping[str, tuple[tuple[Opinion, float], ...]] = {
     # Names that other systems' users already have in their pods come first.
-    "gpu-scheduler": ((GapPrice(), 1.0),),
+    "gpu-scheduler": ((GapPrice(), 1.0), (GpuLinks(), 0.1)),
     "toyscheduler": ((GpuBestFit(), 1.0),),
     "alnair-cost-saving": ((GpuPacking(), 1.0),),
     "alnair-high-performance": ((Spread(), 1.0),),

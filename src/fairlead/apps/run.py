@@ -128,11 +128,18 @@ def run(options: Options) -> None:
     prepared = plan(options)
     for note in prepared.notes:
         log.info("configuration note", key=note.key, note=note.text)
-    # Pods and nodes live long and make no cycles: looking through all of them for garbage, every
-    # few hundred new objects, would cost more than scheduling them.
+    spare_the_collector()
+    run_in_fast_loop(lambda: _run(options, prepared))
+
+
+def spare_the_collector() -> None:
+    """Pods and nodes live long and make no cycles.
+
+    Looking through all of them for garbage, every few hundred new objects, would cost more than
+    scheduling them.
+    """
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
-    run_in_fast_loop(lambda: _run(options, prepared))
 
 
 async def _run(options: Options, prepared: Plan) -> None:

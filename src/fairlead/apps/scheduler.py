@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, assert_never, cast
@@ -68,13 +68,16 @@ class Scheduler:
         max_binds_in_flight: int = 64,
         verify_every_s: float = EVERY_S,
         terms: Terms | None = None,
+        advises: Profile | None = None,
+        on_event: Callable[[events.Event], None] = lambda _: None,
         on_instruction: Callable[[instructions.Instruction], None] = lambda _: None,
     ) -> None:
         """With `terms` it stands by until it is elected on them; without, it decides at once."""
         self._client = client
+        self._on_event = on_event
         self._on_instruction = on_instruction
         self.metrics = metrics
-        self.engine = Engine(profiles)
+        self.engine = Engine(profiles, advises)
         self._elector = Elector(client, terms, fit=self._fit_to_lead) if terms else None
         #: Whether our cache is good enough to decide by: nobody before us knew more.
         self._has_taken_over = self._elector is None
@@ -110,7 +113,7 @@ class Scheduler:
             self._namespaces,
             self._budgets,
             *self._storage.values(),
-            *self._kin(client, profiles),
+            *self._kin(client, (*profiles.values(), *([advises] if advises else []))),
         )
         self._awake = asyncio.Event()
         self._synced = {_last_part(each.path): False for each in self._reflectors}
@@ -123,11 +126,9 @@ class Scheduler:
             self.engine, self._reflectors, self._pods, self._feed, metrics, verify_every_s
         )
 
-    def _kin(
-        self, client: Client, profiles: Mapping[str, Profile]
-    ) -> Iterator[Reflector[Selecting]]:
+    def _kin(self, client: Client, profiles: Iterable[Profile]) -> Iterator[Reflector[Selecting]]:
         """What tells which pods belong together, if a profile wants to know."""
-        if any(profile.sides & Side.KIN for profile in profiles.values()):
+        if any(profile.sides & Side.KIN for profile in profiles):
             for kind, (path, _) in KINDS.items():
                 deliver = partial(self._on_kin, path.rpartition("/")[2])
                 yield Reflector(client, path, decoder_of(kind), deliver)
@@ -172,6 +173,14 @@ class Scheduler:
                 task.cancel()
             await asyncio.gather(*parts, return_exceptions=True)
             await self._hand_over()
+
+    def choose(self, pod: Pod, node: str) -> None:
+        """Another scheduler, whom we advise, chose a node: binds the pod there, or declines."""
+        self._feed(events.NodeChosen(pod, node))
+
+    def pod(self, key: str) -> Pod | None:
+        """The pod of that "namespace/name" as the API server last showed it."""
+        return self._pods.objects.get(key)
 
     def unready_because(self) -> str:
         """Why pods are not being scheduled right now; empty when they are."""
@@ -329,6 +338,7 @@ class Scheduler:
             self._measures.bind_ended(event)
         for instruction in self.engine.handle(event, now=time.monotonic()):
             self._perform(instruction)
+        self._on_event(event)
         self._awake.set()
 
     # -- instructions out --------------------------------------------------------------------
@@ -356,6 +366,8 @@ class Scheduler:
                 log.info("evicting", pod=pod.key, node=node, victims=names)
             case instructions.ClearNomination(pod):
                 self._recorder.unnominated(pod)
+            case instructions.Decline(pod, message):
+                log.info("declined", pod=pod.key, message=message)
             case instructions.AnnounceFailure(pod, reason, message):
                 self._recorder.failed(instruction)
                 log.info("not scheduled", pod=pod.key, reason=reason, message=message)

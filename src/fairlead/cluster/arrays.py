@@ -1,5 +1,7 @@
 """Names for the arrays that rules read and answer with; row *i* is always the same node."""
 
+from typing import TypeVar
+
 import numpy as np
 import numpy.typing as npt
 
@@ -9,3 +11,11 @@ PerNode = npt.NDArray[np.int64]  # (rows,) an amount of something
 Codes = npt.NDArray[np.int32]  # (rows,) a value as a small number, -1 for none
 Rows = npt.NDArray[np.intp]  # (some,) row numbers
 RowPick = slice | Rows
+
+A = TypeVar("A", NodeMask, PerNode)
+
+
+def sealed(array: A) -> A:
+    """A stray write in a rule must raise, not change the cluster."""
+    array.flags.writeable = False
+    return array

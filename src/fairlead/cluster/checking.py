@@ -82,7 +82,7 @@ def _cards_right(devices: Devices, row: int, cards: tuple[Card, ...], grants: li
     return (
         list(told) == found + nothing
         and int(devices.elsewhere[row]) == unknown
-        and devices.pending(row) == pending
+        and devices.pending[row] == pending
     )
 
 

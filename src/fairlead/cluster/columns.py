@@ -37,7 +37,9 @@ class Columns:
         self.behaviour = KUBERNETES_1_36
         self._capacity = 64
         self.pods = PodIndex(self._capacity)
-        self.storage = Storage({} if row_of is None else row_of)
+        #: Rows by the names of their nodes.
+        self.row_of = {} if row_of is None else row_of
+        self.storage = Storage(self.row_of)
         self.devices = Devices(self._capacity)
         #: What free parts of cards are worth, once enough pods were seen.
         self.prices: PriceTables | None = None

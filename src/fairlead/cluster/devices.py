@@ -17,20 +17,16 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from fairlead.cluster import rings
-from fairlead.cluster.arrays import NodeMask, PerNode, RowPick
+from fairlead.cluster.arrays import NodeMask, PerNode
 from fairlead.model.gpus import (
-    PLAIN,
     WHOLE,
     Card,
     CardUse,
-    GpuAsk,
     Grant,
     Inventory,
     Links,
     MigProfile,
 )
-from fairlead.model.machines import is_any_of
 
 Cards = npt.NDArray[np.int64]  # (rows, slots) an amount of something
 CardMask = npt.NDArray[np.bool_]  # (rows, slots)
@@ -43,7 +39,7 @@ _FILLERS = {
     "wholes": 0, "geometry": -1, "slices_used": 0, "sharers": 0, "memory_told": 0, "room": 0,
     "idle": False, "unused": False, "shared": False,
 }  # fmt: skip
-_ROW_BITS = ("_dialects", "_one_at_a_time", "_first_fit", "_pending")
+_ROW_BITS = ("dialects", "one_at_a_time", "first_fit", "pending")
 
 
 class Devices:
@@ -83,24 +79,22 @@ class Devices:
         #: Rows whose cards are known one by one.
         self.known = np.zeros(rows, dtype=np.bool_)
         #: Dialects that a row is told in, as bits.
-        self._dialects: PerNode = np.zeros(rows, dtype=np.int64)
+        self.dialects: PerNode = np.zeros(rows, dtype=np.int64)
         #: Dialects that are served one pod at a time, and by first fit; and pods under way.
-        self._one_at_a_time: PerNode = np.zeros(rows, dtype=np.int64)
-        self._first_fit: PerNode = np.zeros(rows, dtype=np.int64)
-        self._pending: PerNode = np.zeros(rows, dtype=np.int64)
+        self.one_at_a_time: PerNode = np.zeros(rows, dtype=np.int64)
+        self.first_fit: PerNode = np.zeros(rows, dtype=np.int64)
+        self.pending: PerNode = np.zeros(rows, dtype=np.int64)
         self._dialect_code: dict[str, int] = {}
         #: Dialects that were ever served in one of these ways, on any row.
-        self._ever_one_at_a_time: set[str] = set()
-        self._ever_first_fit: set[str] = set()
+        self.ever_one_at_a_time: set[str] = set()
+        self.ever_first_fit: set[str] = set()
         #: What joins the cards of a row, as a number; -1 where nobody says.
-        self._wiring: PerNode = np.full(rows, -1, dtype=np.int64)
-        self._wiring_code: dict[Links, int] = {}
+        self.wiring: PerNode = np.full(rows, -1, dtype=np.int64)
+        self.wirings: dict[Links, int] = {}
         self.inventories: dict[int, Inventory] = {}
         self._slot_of: dict[int, dict[str, int]] = {}
         self._model_code: dict[str, int] = {}
-        self._geometry_code: dict[tuple[MigProfile, ...], int] = {}
-        #: How many more slices of a profile fit, by geometry and by the slices in use.
-        self._room: dict[tuple[int, str], PerNode] = {}
+        self.geometries: dict[tuple[MigProfile, ...], int] = {}
         self._grants: dict[int, dict[str, Grant]] = {}
         #: Pods of one workload that have the same card by their map, by slot: it is taken once.
         self._sharing: dict[int, Counter[tuple[int, str]]] = {}
@@ -139,7 +133,7 @@ class Devices:
         for name in _ROW_BITS:
             more = np.zeros(extra, dtype=np.int64)
             setattr(self, name, np.concatenate([getattr(self, name), more]))
-        self._wiring = np.concatenate([self._wiring, np.full(extra, -1, dtype=np.int64)])
+        self.wiring = np.concatenate([self.wiring, np.full(extra, -1, dtype=np.int64)])
 
     def make_slots(self, cards: int) -> None:
         """Nodes with this many cards can be told about, listed or not."""
@@ -165,10 +159,6 @@ class Devices:
         """Cards that a row has place for."""
         return self._slots
 
-    def pending(self, row: int) -> int:
-        """Pods that the row's device plugin has not taken note of yet."""
-        return int(self._pending[row])
-
     def cards(self, row: int) -> Sequence[Card]:
         inventory = self.inventories.get(row)
         return inventory.cards if inventory else ()
@@ -177,14 +167,14 @@ class Devices:
         self.make_slots(len(inventory.cards))
         self.inventories[row] = inventory
         self.known[row] = inventory.named
-        self._dialects[row] = self._bits(inventory.dialects)
-        self._one_at_a_time[row] = self._bits(inventory.one_at_a_time)
-        self._first_fit[row] = self._bits(inventory.first_fit)
-        self._ever_one_at_a_time |= inventory.one_at_a_time
-        self._ever_first_fit |= inventory.first_fit
+        self.dialects[row] = self._bits(inventory.dialects)
+        self.one_at_a_time[row] = self._bits(inventory.one_at_a_time)
+        self.first_fit[row] = self._bits(inventory.first_fit)
+        self.ever_one_at_a_time |= inventory.one_at_a_time
+        self.ever_first_fit |= inventory.first_fit
         if inventory.links:
-            codes = self._wiring_code
-            self._wiring[row] = codes.setdefault(inventory.links, len(codes))
+            codes = self.wirings
+            self.wiring[row] = codes.setdefault(inventory.links, len(codes))
         for slot, card in enumerate(inventory.cards):
             code = self._model_code.setdefault(card.model, len(self._model_code))
             self.model[row, slot] = code
@@ -203,7 +193,7 @@ class Devices:
             self.milli_free[row, slot] = WHOLE
             self.sharers[row, slot] = card.sharers
             if card.mig:
-                codes = self._geometry_code
+                codes = self.geometries
                 self.geometry[row, slot] = codes.setdefault(card.mig, len(codes))
             self._measure(row, slot)
 
@@ -215,7 +205,7 @@ class Devices:
         self.known[row] = False
         for name in _ROW_BITS:
             getattr(self, name)[row] = 0
-        self._wiring[row] = -1
+        self.wiring[row] = -1
         self.inventories.pop(row, None)
         self._slot_of.pop(row, None)
         self._sharing.pop(row, None)
@@ -251,9 +241,9 @@ class Devices:
     def _charge(self, row: int, grant: Grant, sign: int) -> None:
         slot_of = self._slot_of.get(row, {})
         if grant.pending:
-            self._pending[row] += sign
-        told = grant.dialect in self._ever_first_fit and bool(
-            self._spoken(grant.dialect, self._first_fit[row : row + 1])[0]
+            self.pending[row] += sign
+        told = grant.dialect in self.ever_first_fit and bool(
+            self.spoken(grant.dialect, self.first_fit[row : row + 1])[0]
         )
         for use in grant.uses:
             slot = slot_of.get(use.uuid)
@@ -320,180 +310,15 @@ class Devices:
                 left |= theirs.mask if slot_of.get(theirs.uuid) == slot else 0
         self.slices_used[row, slot] = left
 
-    # -- asking ------------------------------------------------------------------------------
-
-    def usable(self, ask: GpuAsk, pick: RowPick) -> CardMask:
-        """Cards that could serve one part of the ask, alone and as things are."""
-        if ask.profile:
-            fits: CardMask = self.there[pick] & (self.room_for(ask.profile, pick) > 0)
-            fits &= self._only_cut(pick)
-        elif ask.whole:
-            fits = self.unused[pick] & True
-            if ask.memory_mib or ask.memory_milli:
-                fits &= self.memory[pick] >= self.memory_asked(ask, pick)
-        else:
-            fits = self.shared[pick] & (self.milli_free[pick] >= ask.milli)
-            if ask.memory_mib or ask.memory_milli:
-                fits &= self.memory_free[pick] >= self.memory_asked(ask, pick)
-        if ask.dialect in self._ever_first_fit and not ask.profile:
-            fits &= self._predicted(ask, pick)
-        if ask.particular:
-            fits &= self.wanted(ask, pick)
-        return fits
-
-    def _only_cut(self, pick: RowPick) -> CardMask:
-        """Cards of which nobody has a part from before they were cut."""
-        only: CardMask = self.milli_free[pick] == WHOLE
-        only &= self.memory_free[pick] == self.memory[pick]
-        return only
-
-    def _predicted(self, ask: GpuAsk, pick: RowPick) -> CardMask:
-        """Cards that the device plugin would not overrule, where it has the last word."""
-        steered = self._spoken(ask.dialect, self._first_fit[pick])
-        if not steered.any():
-            return np.ones_like(self.there[pick])
-        enough = self.memory[pick] - self.memory_told[pick] >= self.memory_asked(ask, pick)
-        enough &= self.memory[pick] > 0
-        first: CardMask = enough & (np.cumsum(enough, axis=1) == 1)
-        return first | ~steered[:, None]
-
-    def memory_asked(self, ask: GpuAsk, pick: RowPick) -> Cards:
-        """MiB that a part of the ask would take of each card."""
-        asked: Cards = ask.memory_mib + self.memory[pick] * ask.memory_milli // WHOLE
-        return asked
-
-    def serve(self, ask: GpuAsk, pick: RowPick) -> npt.NDArray[np.bool_]:
-        """Rows whose device plugin understands the ask; whole cards are understood everywhere."""
-        if ask.dialect == PLAIN:
-            return np.ones_like(self.known[pick])
-        return self._spoken(ask.dialect, self._dialects[pick])
-
-    def busy(self, ask: GpuAsk, pick: RowPick) -> npt.NDArray[np.bool_]:
-        """Rows whose device plugin is still at another pod and must not be confused."""
-        pending: npt.NDArray[np.bool_] = self._pending[pick] > 0
-        return pending & self._spoken(ask.dialect, self._one_at_a_time[pick])
-
-    def _spoken(self, dialect: str, bits: PerNode) -> npt.NDArray[np.bool_]:
+    def spoken(self, dialect: str, bits: PerNode) -> NodeMask:
+        """Where the dialect is among those that the bits stand for."""
         code = self._dialect_code.get(dialect)
         if code is None:
             return np.zeros(len(bits), dtype=np.bool_)
-        found: npt.NDArray[np.bool_] = (bits >> code) & 1 == 1
+        found: NodeMask = (bits >> code) & 1 == 1
         return found
-
-    def enough(self, ask: GpuAsk, pick: RowPick) -> NodeMask:
-        """Rows that could serve the whole ask; cards that are not known are not counted here."""
-        found: NodeMask = self.hold_enough(ask, pick)
-        if ask.dialect in self._ever_one_at_a_time:
-            found &= ~self.busy(ask, pick)
-        if ask.dialect == PLAIN:
-            found = np.where(self.known[pick], found, self.of_kind(ask, pick))
-        else:
-            found &= self.serve(ask, pick)
-        return found & self.joined(ask, pick) if ask.linked else found
-
-    def of_kind(self, ask: GpuAsk, pick: RowPick) -> NodeMask:
-        """Rows whose cards are of the kind asked for, as far as anybody says which kind it is."""
-        if not ask.particular:
-            return np.ones_like(self.known[pick])
-        of_kind: PerNode = (self.wanted(ask, pick) & (self.model[pick] >= 0)).sum(axis=1)
-        return of_kind > 0
-
-    def joined(self, ask: GpuAsk, pick: RowPick, *, among: CardMask | None = None) -> NodeMask:
-        """Rows where NVLink joins as many of the usable cards (or of these) as are asked for.
-
-        Where somebody else chooses the cards, any that many of them have to be joined.
-        """
-        usable = self.usable(ask, pick) if among is None else among
-        wiring, known = self._wiring[pick], self.known[pick]
-        found: NodeMask = np.zeros_like(known)
-        for links, code in self._wiring_code.items():
-            counted = (wiring == code) & ~known
-            listed = (wiring == code) & known
-            if counted.any():
-                found[counted] = rings.always_joined(links, ask.cards)
-            if listed.any():
-                found[listed] = rings.joined(links, usable[listed], ask.cards)
-        return found
-
-    def hold_enough(self, ask: GpuAsk, pick: RowPick) -> NodeMask:
-        """Rows with the cards for the whole ask, whoever may be told of it."""
-        usable = self.usable(ask, pick)
-        if ask.profile:
-            slices = np.where(usable, self.room_for(ask.profile, pick), 0).sum(axis=1)
-            room: npt.NDArray[np.bool_] = slices >= ask.cards
-            return room
-        held = self.elsewhere[pick]
-        if not (self.in_doubt and held.any()):
-            plenty: npt.NDArray[np.bool_] = usable.sum(axis=1) >= ask.cards
-            return plenty
-        unused = self.unused[pick]
-        # Some of the unused cards are held by pods that we do not know the cards of.
-        spare = unused.sum(axis=1) - held
-        shared = (usable & ~unused).sum(axis=1)
-        fresh = np.clip(np.minimum((usable & unused).sum(axis=1), spare), 0, None)
-        found: npt.NDArray[np.bool_] = shared + fresh >= ask.cards
-        return found
-
-    def wanted(self, ask: GpuAsk, pick: RowPick) -> CardMask:
-        """Cards of the kind that is asked for."""
-        wanted: CardMask = np.ones_like(self.there[pick])
-        if ask.models:
-            codes = [
-                code for model, code in self._model_code.items() if is_any_of(model, ask.models)
-            ]
-            wanted &= np.isin(self.model[pick], codes)
-        if ask.like:
-            wanted &= np.isin(self.model[pick], self._named_like(ask.like))
-        if ask.unlike:
-            wanted &= ~np.isin(self.model[pick], self._named_like(ask.unlike))
-        if ask.only or ask.never:
-            wanted &= self._by_name(ask, pick)
-        return wanted
-
-    def _named_like(self, parts: tuple[str, ...]) -> list[int]:
-        return [
-            code
-            for model, code in self._model_code.items()
-            if any(part.upper() in model.upper() for part in parts)
-        ]
-
-    def _by_name(self, ask: GpuAsk, pick: RowPick) -> CardMask:
-        """For the few who name cards: looked up card by card."""
-        named = np.zeros((self._rows, self._slots), dtype=np.bool_)
-        for row, inventory in self.inventories.items():
-            for slot, card in enumerate(inventory.cards):
-                wanted = not ask.only or card.uuid in ask.only
-                named[row, slot] = wanted and card.uuid not in ask.never
-        found: CardMask = named[pick]
-        return found
-
-    def room_for(self, profile: str, pick: RowPick, *, emptied: bool = False) -> Cards:
-        """How many more slices of this profile each card has room for; or had, without anybody."""
-        geometry, used = self.geometry[pick], self.slices_used[pick] * (not emptied)
-        room = np.zeros_like(used)
-        for kinds, code in self._geometry_code.items():
-            table = self._room.get((code, profile))
-            if table is None:
-                table = self._room[code, profile] = _room_by_use(kinds, profile)
-            room = np.where(geometry == code, table[used], room)
-        return room
 
 
 def kind_of(grant: Grant) -> int:
     """0 for shares and slices, else how many whole cards."""
     return min(len(grant.uses), KINDS - 1) if grant.uses and grant.uses[0].whole else 0
-
-
-def _room_by_use(kinds: tuple[MigProfile, ...], profile: str) -> PerNode:
-    """For each set of slices in use, how many more of the profile fit."""
-    room = np.zeros(256, dtype=np.int64)
-    for kind in kinds:
-        if kind.name != profile:
-            continue
-        for used in range(256):
-            taken = used
-            for mask in kind.masks():
-                if not taken & mask:
-                    taken |= mask
-                    room[used] += 1
-    return room

@@ -1,13 +1,13 @@
 """The nodes as a rule sees them: read-only columns over all rows, or over a few of them."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
 
 import numpy as np
 
-from fairlead.cluster.arrays import Codes, NodeMask, PerNode, RowPick
+from fairlead.cluster.arrays import Codes, NodeMask, PerNode, RowPick, sealed
+from fairlead.cluster.card_rows import CardRows
 from fairlead.cluster.columns import Columns
-from fairlead.cluster.devices import CardMask, Cards, Devices
+from fairlead.cluster.devices import Cards
 from fairlead.cluster.pod_index import PodQuery
 from fairlead.cluster.price_tables import PriceTables, Table
 from fairlead.cluster.seats import Obstacle, obstacle
@@ -21,8 +21,6 @@ from fairlead.model.quantities import CPU
 from fairlead.model.seats import Seat
 from fairlead.model.selectors import PodTerm
 from fairlead.model.volumes import PodVolumes
-
-A = TypeVar("A", NodeMask, PerNode)
 
 
 class Nodes:
@@ -101,26 +99,25 @@ class Nodes:
 
     def scored_requested(self, which: int) -> PerNode:
         """Cpu (0) or memory (1) taken, with kube-scheduler's defaults for unstated requests."""
-        return _sealed(self._columns.scored[which, self._pick])
+        return sealed(self._columns.scored[which, self._pick])
 
     # -- what kind of node -------------------------------------------------------------------
 
     def present(self) -> NodeMask:
-        return _sealed(self._columns.present[self._pick])
+        return sealed(self._columns.present[self._pick])
 
     def cordoned(self) -> NodeMask:
-        return _sealed(self._columns.cordoned[self._pick])
+        return sealed(self._columns.cordoned[self._pick])
 
     def distrusted(self) -> NodeMask:
-        return _sealed(self._columns.distrusted[self._pick])
+        return sealed(self._columns.distrusted[self._pick])
 
     def named(self, names: Iterable[str]) -> NodeMask:
-        wanted = frozenset(names)
-        return np.fromiter(
-            (node is not None and node.name in wanted for node in self.objects()),
-            dtype=np.bool_,
-            count=self._size,
-        )
+        row_of = self._columns.row_of
+        found = np.zeros(self._columns.size, dtype=np.bool_)
+        found[[row_of[name] for name in names if name in row_of]] = True
+        named: NodeMask = found[self._pick]
+        return named
 
     def has_label(self, key: str) -> NodeMask:
         return self._columns.label(key).exists(self._pick)
@@ -199,7 +196,7 @@ class Nodes:
 
     def enough_cards(self, ask: GpuAsk) -> NodeMask:
         """True where the ask can be served, and where cards are not known one by one."""
-        return self._columns.devices.enough(ask, self._pick)
+        return self.cards.enough(ask)
 
     def obstacle(self, seat: Seat, position: int) -> Obstacle | None:
         """What keeps a scheduling map from the cards that it names on the node at this position."""
@@ -251,7 +248,7 @@ class Nodes:
         return fragments
 
     @property
-    def cards(self) -> "CardRows":
+    def cards(self) -> CardRows:
         """The cards of each node: arrays of (node, slot)."""
         return CardRows(self._columns.devices, self._pick)
 
@@ -259,14 +256,14 @@ class Nodes:
 
     def pods_meant(self, query: PodQuery) -> PerNode:
         """How many pods the query means on each node."""
-        return _sealed(self._columns.pods.count(query)[self._pick])
+        return sealed(self._columns.pods.count(query)[self._pick])
 
     def minding(self, request: PodRequest) -> list[tuple[str, PerNode]]:
         """Topology keys under which pods want to be apart from this one, and their whereabouts."""
         if not self._columns.pods.keys_asked:
             return []
         found = self._columns.pods.minding(request.namespace, dict(request.labels))
-        return [(term.topology_key, _sealed(holders[self._pick])) for term, holders in found]
+        return [(term.topology_key, sealed(holders[self._pick])) for term, holders in found]
 
     def wishes_about(self, request: PodRequest) -> tuple[Wish, ...]:
         """Topology keys under which pods would like to be near this one, or apart; by row."""
@@ -287,101 +284,7 @@ class Nodes:
         index = self._columns.resource_index.get(resource)
         if index is None:
             return np.zeros(self._size, dtype=np.int64)
-        return _sealed(table[index, self._pick])
-
-
-class CardRows:
-    """The cards as a rule sees them, read-only. A slot without a card is not `there`."""
-
-    __slots__ = ("_devices", "_pick")
-
-    def __init__(self, devices: Devices, pick: RowPick) -> None:
-        self._devices = devices
-        self._pick = pick
-
-    def there(self) -> CardMask:
-        """Cards in order."""
-        return _sealed(self._devices.there[self._pick])
-
-    def known(self) -> NodeMask:
-        """Nodes whose cards are known one by one."""
-        return _sealed(self._devices.known[self._pick])
-
-    def milli_free(self) -> Cards:
-        return _sealed(self._devices.milli_free[self._pick])
-
-    def memory(self) -> Cards:
-        return _sealed(self._devices.memory[self._pick])
-
-    def memory_free(self) -> Cards:
-        return _sealed(self._devices.memory_free[self._pick])
-
-    def users(self) -> Cards:
-        """Pods on each card."""
-        return _sealed(self._devices.users[self._pick])
-
-    def wholes(self) -> Cards:
-        """Pods that have the card to themselves: 0 or 1, unless it was given twice."""
-        return _sealed(self._devices.wholes[self._pick])
-
-    def slices_used(self) -> Cards:
-        """MIG memory slices in use, as bits."""
-        return _sealed(self._devices.slices_used[self._pick])
-
-    def model(self) -> Cards:
-        """The model of each card as a number; `codes` tells which."""
-        return _sealed(self._devices.model[self._pick])
-
-    def codes(self) -> Mapping[str, int]:
-        """Numbers of all models by name."""
-        return self._devices.codes
-
-    def all(self) -> NodeMask:
-        return np.ones(len(self._devices.known[self._pick]), dtype=np.bool_)
-
-    def elsewhere(self) -> PerNode:
-        """Cards held by pods whose cards are not known."""
-        return _sealed(self._devices.elsewhere[self._pick])
-
-    def kinds(self) -> Cards:
-        """(nodes, kinds) pods by what they hold: shares first, then 1, 2, 3… whole cards."""
-        return _sealed(self._devices.kinds[self._pick])
-
-    def serve(self, ask: GpuAsk) -> NodeMask:
-        """Nodes whose device plugin understands the ask."""
-        return self._devices.serve(ask, self._pick)
-
-    def busy(self, ask: GpuAsk) -> NodeMask:
-        """Nodes whose device plugin is still at another pod."""
-        return self._devices.busy(ask, self._pick)
-
-    def hold_enough(self, ask: GpuAsk) -> NodeMask:
-        """Nodes with the cards for the whole ask."""
-        return self._devices.hold_enough(ask, self._pick)
-
-    def wanted(self, ask: GpuAsk) -> CardMask:
-        """Cards of the kind asked for."""
-        return self._devices.wanted(ask, self._pick)
-
-    def of_kind(self, ask: GpuAsk) -> NodeMask:
-        """Nodes with cards of the kind asked for, even if only counted; all if any kind will do."""
-        return self._devices.of_kind(ask, self._pick)
-
-    def joined(self, ask: GpuAsk, among: CardMask | None = None) -> NodeMask:
-        """Nodes where NVLink joins enough of the usable cards, or of these."""
-        return self._devices.joined(ask, self._pick, among=among)
-
-    def memory_asked(self, ask: GpuAsk) -> Cards:
-        """MiB that a part of the ask would take of each card."""
-        return self._devices.memory_asked(ask, self._pick)
-
-    def room_for(self, profile: str, *, emptied: bool = False) -> Cards:
-        """MIG slices of the profile that each card has room for; or had, if nobody were there."""
-        return self._devices.room_for(profile, self._pick, emptied=emptied)
-
-    def usable(self, ask: GpuAsk) -> CardMask:
-        """Cards that could serve one part of the ask."""
-        return self._devices.usable(ask, self._pick)
+        return sealed(table[index, self._pick])
 
 
 def _without_last(room: Cards, held: PerNode) -> Cards:
@@ -389,9 +292,3 @@ def _without_last(room: Cards, held: PerNode) -> Cards:
     idle = room == WHOLE
     from_the_end = np.cumsum(idle[:, ::-1], axis=1)[:, ::-1]
     return np.where(idle & (from_the_end <= held[:, None]), 0, room)
-
-
-def _sealed(array: A) -> A:
-    """A stray write in a rule must raise, not change the cluster."""
-    array.flags.writeable = False
-    return array

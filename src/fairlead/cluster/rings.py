@@ -34,17 +34,22 @@ class Rings:
         self.total: PerSet = _totals(gbps, self.sets)
         #: GB/s of the slowest link of its best ring; 0 for less than two cards.
         self.bottleneck: PerSet = self._bottlenecks(gbps)
-        self._joined: dict[int, NodeMask] = {}
+        self._best: dict[int, PerSet] = {}
+
+    def best(self, count: int) -> PerSet:
+        """For each set, the slowest link of the best ring of some `count` of its cards."""
+        if count not in self._best:
+            found: PerSet = np.where(self.size == count, self.bottleneck, 0)
+            for card in range(self.cards):
+                halves = found.reshape(-1, 2, 1 << card)
+                np.maximum(halves[:, 1], halves[:, 0], out=halves[:, 1])
+            self._best[count] = found
+        return self._best[count]
 
     def joined(self, count: int) -> NodeMask:
         """For each set, whether some `count` of its cards make a ring of NVLinks."""
-        if count not in self._joined:
-            found = (self.size == count) & (self.bottleneck >= NVLINK_GBPS)
-            for card in range(self.cards):
-                halves = found.reshape(-1, 2, 1 << card)
-                halves[:, 1] |= halves[:, 0]
-            self._joined[count] = found
-        return self._joined[count]
+        found: NodeMask = self.best(count) >= NVLINK_GBPS
+        return found
 
     def always_joined(self, count: int) -> bool:
         """Whether any `count` of its cards make a ring of NVLinks."""
@@ -98,6 +103,18 @@ def joined(links: Links, usable: npt.NDArray[np.bool_], count: int) -> NodeMask:
         return np.zeros_like(enough)
     bits = usable[:, : len(links)] @ (1 << np.arange(len(links)))
     found: NodeMask = rings_of(links).joined(count)[bits]
+    return found
+
+
+def quality(
+    links: Links, usable: npt.NDArray[np.bool_], count: int
+) -> npt.NDArray[np.float64]:  # fmt: skip
+    """The best ring of `count` usable cards, as a share of the best that such a machine has."""
+    if count < 2 or even(links) or len(links) > MOST_CARDS:
+        return np.ones(len(usable))
+    bits = usable[:, : len(links)] @ (1 << np.arange(len(links)))
+    best = rings_of(links).best(count)
+    found: npt.NDArray[np.float64] = best[bits] / max(int(best[-1]), 1)
     return found
 
 

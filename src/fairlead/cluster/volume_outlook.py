@@ -38,23 +38,22 @@ class VolumeOutlook:
         return self.far | self.lost | self.unbindable | self.cramped
 
     def plan(self, row: int) -> VolumePlan:
-        """What is to be done for the node at this position."""
-        return VolumePlan(
-            tuple(
-                (claim, self.free.volume(int(choice[row])))
-                for claim, choice in self.chosen
-                if choice[row] != NONE
-            ),
-            (*self.sent, *(claim for claim, choice in self.chosen if choice[row] == NONE)),
-        )
+        """What is to be done for the node at this position, once for each claim."""
+        chosen = {claim: int(choice[row]) for claim, choice in reversed(self.chosen)}
+        bound = {claim: number for claim, number in chosen.items() if number != NONE}
+        made = dict.fromkeys((*self.sent, *(claim for claim in chosen if claim not in bound)))
+        matched = tuple((claim, self.free.volume(number)) for claim, number in bound.items())
+        return VolumePlan(matched[::-1], tuple(made))
 
 
 def sorted_out(volumes: PodVolumes, storage: Storage) -> tuple[list[Claim], list[Claim]]:
-    """The claims that are bound, and those that wait for this pod; others are in neither."""
+    """The claims that are bound, and those that wait for this pod; others are in neither.
+
+    A pod may name a claim twice. kube-scheduler then looks for two volumes, and so do we.
+    """
     claims = [found for use in volumes.claims if (found := storage.claims.get(use.key))]
-    unique = list({claim.key: claim for claim in claims}.values())
-    bound = [claim for claim in unique if claim.bound]
-    return bound, [claim for claim in unique if not claim.bound and storage.waits(claim)]
+    bound = [claim for claim in claims if claim.bound]
+    return bound, [claim for claim in claims if not claim.bound and storage.waits(claim)]
 
 
 def look(volumes: PodVolumes, nodes: Nodes) -> VolumeOutlook:

@@ -12,12 +12,14 @@ from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.demand import Demand
 from fairlead.engine import events
+from fairlead.engine.adviser import Adviser
 from fairlead.engine.instructions import (
     AnnounceFailure,
     AnnounceScheduled,
     Bind,
     BindVolumes,
     ClearNomination,
+    Decline,
     Evict,
     Instruction,
 )
@@ -52,7 +54,8 @@ _VOLUMES_FAILED = 'running PreBind plugin "VolumeBinding"'  # kube-scheduler's w
 class Engine:
     """One scheduler for one cluster, serving every scheduler name that has a profile."""
 
-    def __init__(self, profiles: Mapping[str, Profile]) -> None:
+    def __init__(self, profiles: Mapping[str, Profile], advises: Profile | None = None) -> None:
+        """`advises` is what other schedulers are advised by, on pods that no profile serves."""
         self.cluster = Cluster()
         self.queue = SchedulingQueue()
         #: What pods ask for, those of other schedulers included if they ask for GPUs.
@@ -60,6 +63,7 @@ class Engine:
         self._placements = {
             name: Placement(profile, self.cluster) for name, profile in profiles.items()
         }
+        self.adviser = Adviser(Placement(advises, self.cluster), self.cluster) if advises else None
         #: Pods whose bind is under way, by uid.
         self._binding: dict[str, Entry] = {}
         #: Pods for which others are being evicted just now, by uid.
@@ -82,6 +86,8 @@ class Engine:
                 return self._see_pod(pod, now)
             case events.BindDone(uid):
                 return self._bind_done(uid)
+            case events.NodeChosen(pod, node):
+                return self._take(pod, node)
             case events.ServerKnown(behaviour):
                 self.cluster.behaviour = behaviour
             case events.PodGone(pod):
@@ -146,7 +152,17 @@ class Engine:
             self._binding[pod.uid].pod = pod
         elif pod.scheduler in self._placements:
             return self._see_pending(pod, now)
+        elif self.adviser and pod.uid not in self.cluster.holdings:
+            self._see_advised(pod)
         return []
+
+    def _see_advised(self, pod: Pod) -> None:
+        """What another scheduler promised to a pod is not for those whom it asks about next."""
+        promised = self.cluster.behaviour.honours_nomination(pod.nominated, gated=bool(pod.gates))
+        if promised and not pod.deleting:
+            self.cluster.nominations.put(pod, pod.nominated)
+        else:
+            self._forget_nomination(pod.uid)
 
     def _see_bound(self, pod: Pod) -> None:
         if pod.uid not in self._binding and self._leave_queue(pod.uid) is None:
@@ -244,6 +260,19 @@ class Engine:
         self.cluster.assume_volumes(plan, verdict.node)
         return [BindVolumes(pod, verdict.node, plan)]
 
+    def _take(self, pod: Pod, node: str) -> list[Instruction]:
+        """Holds cards from now on, so that nobody else is given them while the bind is written."""
+        held = self.cluster.holdings.get(pod.uid)
+        if held is not None:
+            return [Decline(pod, f"{pod.key} is on {held.node}, or on its way there")]
+        assert self.adviser is not None
+        grant = self.adviser.grant(pod, node)
+        if isinstance(grant, str):
+            return [Decline(pod, f"{node} will not do for {pod.key} any more: {grant}")]
+        self._settle_nomination(pod.uid, node)
+        self.cluster.assume(pod, node, grant)
+        return [Bind(pod, node, grant=grant)]
+
     def _refuse(self, entry: Entry, refused: Refused, now: float) -> list[Instruction]:
         pod = entry.pod
         self.queue.park(entry, self._group(pod), woken_by=refused.woken_by, now=now)
@@ -303,6 +332,9 @@ class Engine:
             for entry in self.queue.waiting(freed):
                 if self._has_hope(entry.pod, freed):
                     self.queue.wake(entry, _cause(freed), now=now)
+                else:  # perhaps for another reason than before
+                    placement = self._placements[entry.pod.scheduler]
+                    self.queue.await_also(entry, placement.refused_by(entry.pod))
             self._woken_mark = self.cluster.changes.mark
         if now - self._flushed_s >= FLUSH_EVERY_S:
             self._flushed_s = now

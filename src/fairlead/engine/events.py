@@ -98,6 +98,14 @@ class Decide:
     """Try to place the next pod, if one is due."""
 
 
+@dataclass(frozen=True, slots=True)
+class NodeChosen:
+    """Another scheduler, whom we advise, chose this node for the pod: give it cards there."""
+
+    pod: Pod
+    node: str
+
+
 class BindProblem(Enum):
     """Why a bind did not happen. Every one is certain: an unanswered bind is settled first."""
 
@@ -179,6 +187,7 @@ Event = (
     | StorageSeen
     | StorageGone
     | Decide
+    | NodeChosen
     | VolumesReady
     | VolumesFailed
     | BindDone

@@ -75,4 +75,14 @@ class ClearNomination:
     pod: Pod
 
 
-Instruction = BindVolumes | Bind | AnnounceScheduled | AnnounceFailure | Evict | ClearNomination
+@dataclass(frozen=True, slots=True)
+class Decline:
+    """The node that another scheduler chose for the pod will not do; tell it so."""
+
+    pod: Pod
+    message: str
+
+
+Instruction = (
+    BindVolumes | Bind | AnnounceScheduled | AnnounceFailure | Evict | ClearNomination | Decline
+)

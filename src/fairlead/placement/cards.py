@@ -6,6 +6,7 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
+from fairlead.cluster.card_rows import CardRows
 from fairlead.cluster.devices import Devices
 from fairlead.cluster.seats import uses_of
 from fairlead.model.gpus import CardUse, GpuAsk, Grant, Inventory
@@ -62,8 +63,12 @@ def _counted(ask: GpuAsk) -> Grant | None:
     return Grant((use,) * ask.cards, ask.dialect, ask.containers)
 
 
+def _one(devices: Devices, row: int) -> CardRows:
+    return CardRows(devices, slice(row, row + 1))
+
+
 def _usable(ask: GpuAsk, devices: Devices, row: int) -> list[int]:
-    usable: list[int] = devices.usable(ask, slice(row, row + 1))[0].nonzero()[0].tolist()
+    usable: list[int] = _one(devices, row).usable(ask)[0].nonzero()[0].tolist()
     return usable
 
 
@@ -87,7 +92,7 @@ def _asked_mib(ask: GpuAsk, devices: Devices, row: int) -> list[int]:
     """What a part of the ask takes of each card."""
     if not (ask.memory_mib or ask.memory_milli):
         return [0] * devices.slots
-    asked: list[int] = devices.memory_asked(ask, slice(row, row + 1))[0].tolist()
+    asked: list[int] = _one(devices, row).memory_asked(ask)[0].tolist()
     return asked
 
 

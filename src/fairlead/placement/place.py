@@ -6,7 +6,7 @@ from operator import or_
 import numpy as np
 
 from fairlead.cluster.arrays import NodeScores
-from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.aspects import EVERYTHING, Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.volume_outlook import out_of_reach
@@ -68,6 +68,15 @@ class Placement:
         refused = blocked(promised, pod, view, self.profile, self._cluster)
         return refused is None or bool((left & ~refused).any())
 
+    def refused_by(self, pod: Pod) -> Aspect:
+        """What would have to change for the pod to fit: all that its refusers read, or more."""
+        view, profile = self.view(pod), self.profile
+        if profile.picker:
+            return EVERYTHING
+        refusing = np.flatnonzero(~view.allowed.all(axis=1))
+        rules = (*profile.vetoing, *profile.narrowing, *(profile.filters[i] for i in refusing))
+        return reduce(or_, (rule.reads for rule in rules), Aspect.PRESENCE)
+
     def volume_plan(self, pod: Pod, node: str) -> VolumePlan | None:
         """What must be done about the pod's volumes before it can be bound to the node."""
         if pod.request.volumes is None:
@@ -96,18 +105,30 @@ class Placement:
         return self._totals(self.view(pod), pod)
 
     def _placed(self, view: View, row: int, score: float, pod: Pod) -> Placed:
-        node, ask = self._cluster.node_at(row).name, view.request.gpus
-        if ask is None or not self.profile.chooses_cards_of(ask):
+        node = self._cluster.node_at(row).name
+        if not self.asked_cards(view):
             return Placed(node, score)
-        if self._cluster.nominations.against(pod, node):
-            with self._cluster.draft(row) as draft:  # not the cards that others wait for
-                Hypothesis(pod, view, self.profile, self._cluster).expect(row, draft)
-                grant = self._chosen(view, ask, row)
-        else:
-            grant = self._chosen(view, ask, row)
+        grant = self.grant(view, row, pod)
         if grant is None:
+            ask = view.request.gpus
             raise PluginFault(f"{node} passed every filter, but has no cards for {ask}")
         return Placed(node, score, grant)
+
+    def asked_cards(self, view: View) -> GpuAsk | None:
+        """What the request asks of cards, if it is for this profile to choose them."""
+        ask = view.request.gpus
+        return ask if ask is not None and self.profile.chooses_cards_of(ask) else None
+
+    def grant(self, view: View, row: int, pod: Pod) -> Grant | None:
+        """The cards that the pod would get there; none if it asks for none, or there are none."""
+        ask = self.asked_cards(view)
+        if ask is None:
+            return None
+        if not self._cluster.nominations.against(pod, self._cluster.node_at(row).name):
+            return self._chosen(view, ask, row)
+        with self._cluster.draft(row) as draft:  # not the cards that others wait for
+            Hypothesis(pod, view, self.profile, self._cluster).expect(row, draft)
+            return self._chosen(view, ask, row)
 
     def _chosen(self, view: View, ask: GpuAsk, row: int) -> Grant | None:
         liking = self.profile.cards if ask.whole else self._liking(view, row)

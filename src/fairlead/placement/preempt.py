@@ -75,6 +75,26 @@ class Preemption:
         outcome.eviction = self._best(self._promising(possible), outcome)
         return outcome
 
+    def on(self, row: int, first: frozenset[str]) -> Eviction | None:
+        """Who would have to leave this node: some of the first (uids) if that will do."""
+        node, cluster = self._cluster.node_at(row).name, self._cluster
+        lesser = self._lesser(node)
+        violating = _violating(lesser, cluster.budgets.values(), cluster.behaviour)
+        some = [held for held in lesser if held.pod.uid in first]
+        for leaving in (some, lesser):
+            found, against = self._play_through(row, node, leaving, violating)
+            if found is None and not against and some:
+                # By what we see nobody need go; who asks may see more.
+                pods = tuple(held.pod for held in some)
+                return Eviction(node, pods, sum(pod.uid in violating for pod in pods))
+            if found is not None:
+                return found
+        return None
+
+    def _lesser(self, node: str) -> list[Holding]:
+        lesser = [h for h in self._cluster.held_on(node) if h.pod.priority < self._pod.priority]
+        return sorted(lesser, key=lambda held: _importance(held.pod))
+
     def _has_victims(self) -> NodeMask:
         pods = self._cluster.columns.resource_index[PODS]
         evictable = self._cluster.evictable(self._pod.priority)
@@ -132,8 +152,7 @@ class Preemption:
         """Who would have to leave this node; None, and why, if that would not help."""
         cluster = self._cluster
         node = cluster.node_at(row).name
-        lesser = [h for h in cluster.held_on(node) if h.pod.priority < self._pod.priority]
-        lesser.sort(key=lambda held: _importance(held.pod))
+        lesser = self._lesser(node)
         violating = _violating(lesser, cluster.budgets.values(), cluster.behaviour)
         promised = cluster.nominations.against(self._pod, node)
         cast = [held.pod for held in lesser], violating, promised

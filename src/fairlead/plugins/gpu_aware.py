@@ -7,8 +7,9 @@ import numpy as np
 
 from fairlead.cluster.arrays import NodeScores
 from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.card_rows import CardRows
 from fairlead.cluster.devices import CardMask
-from fairlead.cluster.nodes import CardRows, Nodes
+from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import WHOLE
 from fairlead.model.pods import PodRequest
 from fairlead.plugins.api import HIGHEST_SCORE, CardScores

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fairlead.cluster.nodes import CardRows, Nodes
+from fairlead.cluster.card_rows import CardRows
+from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import WHOLE, Card, GpuAsk
 from fairlead.plugins.api import CardAnswer
 

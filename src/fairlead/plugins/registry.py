@@ -15,6 +15,7 @@ from fairlead.plugins.gpu_aware import GpuAware
 from fairlead.plugins.gpu_best_fit import GpuBestFit
 from fairlead.plugins.gpu_clustering import GpuClustering
 from fairlead.plugins.gpu_fit import GpuFit
+from fairlead.plugins.gpu_links import GpuLinks
 from fairlead.plugins.gpu_packing import GpuPacking
 from fairlead.plugins.image_locality import ImageLocality
 from fairlead.plugins.inter_pod_affinity import InterPodAffinity
@@ -62,6 +63,7 @@ SCORES: tuple[type[Opinion], ...] = (
     GpuAware,
     GpuBestFit,
     GpuClustering,
+    GpuLinks,
     GpuPacking,
     LeastAllocated,
     MostAllocated,

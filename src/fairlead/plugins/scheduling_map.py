@@ -21,11 +21,7 @@ class SchedulingMap:
     """It looks around: a real name counts only where no node has the label."""
 
     name: ClassVar[str] = "SchedulingMap"
-    #: Taints and usage do not change its answer. But when the node at last comes, or gets its
-    #: label, it may not be ready, or full, and the pod must not miss the end of that.
-    reads: ClassVar[Aspect] = (
-        Aspect.LABELS | Aspect.DEVICES | Aspect.ALLOCATABLE | Aspect.TAINTS | Aspect.USAGE
-    )
+    reads: ClassVar[Aspect] = Aspect.LABELS | Aspect.DEVICES | Aspect.ALLOCATABLE
     refusal: ClassVar[str] = "node(s) were not the one that the scheduling map names"
     curable: ClassVar[bool] = False
 

@@ -142,8 +142,13 @@ class SchedulingQueue:
 
     def waiting(self, changed: Aspect) -> list[Entry]:
         """The first pod of each group that waits for any of these changes."""
-        first = (next(iter(entries.values())) for entries in self._waiting.values())
+        first = map(_first, self._waiting.values())
         return [entry for entry in first if entry.woken_by & changed]
+
+    def await_also(self, entry: Entry, changes: Aspect) -> None:
+        """The first of a group waits on, for these as well."""
+        entry.woken_by |= changes
+        self.awaited |= changes
 
     def regroup(self, group_of: Callable[[Pod], Group]) -> None:
         """Pods that were alike may be no longer, and the other way round."""
@@ -151,12 +156,14 @@ class SchedulingQueue:
         self._waiting.clear()
         for entry in entries:
             entry.group = group_of(entry.pod)
-            self._waiting.setdefault(entry.group, {})[entry.pod.uid] = entry
+            together = self._waiting.setdefault(entry.group, {})
+            together[entry.pod.uid] = entry
+            _first(together).woken_by |= entry.woken_by
 
     def next_like(self, group: Group) -> Entry | None:
         """The first pod that waits in the group."""
         entries = self._waiting.get(group)
-        return next(iter(entries.values())) if entries else None
+        return _first(entries) if entries else None
 
     def wake(self, entry: Entry, cause: str, *, now: float) -> None:
         """A waiting pod may try again. When it succeeds it is time to look at the next like it."""
@@ -213,13 +220,19 @@ class SchedulingQueue:
         if entry.group is not None:
             together = self._waiting[entry.group]
             del together[entry.pod.uid]
-            if not together:
+            if together:
+                _first(together).woken_by |= entry.woken_by  # it keeps watch for all of them
+            else:
                 del self._waiting[entry.group]
             entry.group = None
         if entry.pool is not Pool.NONE:
             self._counts[entry.pool] -= 1
         entry.pool = Pool.NONE
         entry.ticket = -1
+
+
+def _first(together: dict[str, Entry]) -> Entry:
+    return next(iter(together.values()))
 
 
 def _asks_anew(old: Pod, new: Pod) -> bool:

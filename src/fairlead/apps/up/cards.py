@@ -4,8 +4,8 @@ import zlib
 from collections import Counter, deque
 from collections.abc import Callable
 
-from fairlead.apps.up.view import FREE, LOST, NodeRow
-from fairlead.cluster.cluster import Cluster
+from fairlead.apps.up.view import FREE, LOST, SHARED, NodeRow
+from fairlead.cluster.cluster import Cluster, Holding
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Pod
 from fairlead.sim.kubelets.cards import CardReading
@@ -25,40 +25,56 @@ class Picture:
 
     def mark(self, pod: Pod) -> str:
         """The letter of the pod's work; a blank for work without cards."""
-        return self._letters.of(_work_of(pod)) if _cards(pod) else " "
+        return (
+            self._letters.of(_work_of(pod)) if pod.request.gpus or pod.request.amount(GPU) else " "
+        )
 
     def rows(self, cluster: Cluster, readings: Readings | None) -> tuple[NodeRow, ...]:
         """Every node in order of name."""
-        on_node: dict[str, dict[str, Pod]] = {name: {} for name in cluster.row_of}
+        on_node: dict[str, list[Holding]] = {name: [] for name in cluster.row_of}
         works = set()
-        for uid, held in cluster.holdings.items():
-            if held.node in on_node and _cards(held.pod):
-                on_node[held.node][uid] = held.pod
+        for held in cluster.holdings.values():
+            if held.node in on_node and _uuids(held):
+                on_node[held.node].append(held)
                 works.add(_work_of(held.pod))
         self._letters.keep(works)
         return tuple(
-            self._row(cluster.node_at(cluster.row_of[name]), pods, readings)
-            for name, pods in sorted(on_node.items())
+            self._row(cluster.node_at(cluster.row_of[name]), held, readings)
+            for name, held in sorted(on_node.items())
         )
 
-    def _row(self, node: Node, pods: dict[str, Pod], readings: Readings | None) -> NodeRow:
-        usable = allocatable_cards(node)
-        total = max(usable, _counted_cards(node))
-        seats = self._seats.of(node.name, {uid: _cards(pod) for uid, pod in pods.items()}, total)
-        marks = [FREE] * total
-        for seat, uid in seats.items():
-            marks[seat] = self._letters.of(_work_of(pods[uid]))
-        for seat in _last_free(marks, total - usable):
-            marks[seat] = LOST
+    def _row(self, node: Node, held: list[Holding], readings: Readings | None) -> NodeRow:
         cards = readings(node.name) if readings else []
         return NodeRow(
             name=node.name,
             model=_short_model(node),
-            cards="".join(marks),
+            cards="".join(self._marks(node, held)),
             state=_state(node),
             utilisation_percent=_mean([card.utilisation_percent for card in cards]),
             power_w=sum(card.power_w for card in cards) if cards else None,
         )
+
+    def _marks(self, node: Node, held: list[Holding]) -> list[str]:
+        cards = node.gpus.cards if node.gpus and node.gpus.named else ()
+        usable = allocatable_cards(node)
+        marks = [FREE] * max(usable, _counted_cards(node), len(cards))
+        by_name = {name: n for n, card in enumerate(cards) for name in (card.uuid, str(card.index))}
+        unnamed: dict[str, int] = {}
+        for holding in held:
+            letter = self._letters.of(_work_of(holding.pod))
+            for uuid in _uuids(holding):
+                seat = by_name.get(uuid)
+                if seat is None:
+                    unnamed[holding.pod.uid] = unnamed.get(holding.pod.uid, 0) + 1
+                else:
+                    marks[seat] = letter if marks[seat] in (FREE, letter) else SHARED
+        pods = {holding.pod.uid: holding.pod for holding in held}
+        for seat, uid in self._seats.of(node.name, unnamed, marks).items():
+            marks[seat] = self._letters.of(_work_of(pods[uid]))
+        lost = [n for n, card in enumerate(cards) if not card.healthy]
+        for seat in lost or _last_free(marks, len(marks) - usable):
+            marks[seat] = LOST
+        return marks
 
 
 class _Letters:
@@ -81,32 +97,35 @@ class _Letters:
 
 
 class _Seats:
-    """Keeps every pod on the same cells while it lives, so that the picture does not jump.
-
-    The engine counts cards and does not name them yet; these are seats, not devices.
+    """Pods of which nobody says on which cards they are keep the same cells while they live, so
+    that the picture does not jump.
     """
 
     def __init__(self) -> None:
         self._taken: dict[str, dict[int, str]] = {}
 
-    def of(self, node: str, wanted: dict[str, int], total: int) -> dict[int, str]:
+    def of(self, node: str, wanted: dict[str, int], marks: list[str]) -> dict[int, str]:
         old = self._taken.get(node, {})
-        seats = {seat: uid for seat, uid in old.items() if uid in wanted and seat < total}
+        open_seats = [seat for seat, mark in enumerate(marks) if mark == FREE]
+        seats = {seat: uid for seat, uid in old.items() if uid in wanted and seat in open_seats}
         seated = Counter(seats.values())
         for uid, cards in wanted.items():
-            free = (seat for seat in range(total) if seat not in seats)
+            free = (seat for seat in open_seats if seat not in seats)
             for seat in [s for s, _ in zip(free, range(cards - seated[uid]), strict=False)]:
                 seats[seat] = uid
         self._taken[node] = seats
         return seats
 
 
+def _uuids(held: Holding) -> list[str]:
+    """One for each card that it has, empty where nobody says which."""
+    if held.grant:
+        return [use.uuid for use in held.grant.uses]
+    return [""] * held.pod.request.amount(GPU)
+
+
 def _work_of(pod: Pod) -> str:
     return pod.labels.get(SAMPLE) or pod.key
-
-
-def _cards(pod: Pod) -> int:
-    return dict(pod.request.resources).get(GPU, 0)
 
 
 def allocatable_cards(node: Node) -> int:

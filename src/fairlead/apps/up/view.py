@@ -1,7 +1,8 @@
 """The live view of `fairlead up`: one small frozen state in, one screenful out.
 
 Every card is a cell. Work has a letter and a colour of its own, so the picture reads without
-colour too: `.` is free, a letter is taken by the work of that letter, `x` has fallen off.
+colour too: `.` is free, a letter is taken by the work of that letter, `+` is shared by several,
+`x` has fallen off.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-FREE, LOST = ".", "x"
+FREE, LOST, SHARED = ".", "x", "+"
 
 _COLOURS = (
     "dodger_blue1", "dark_orange", "green3", "medium_orchid", "gold1", "turquoise2",
@@ -196,6 +197,8 @@ def _cell(mark: str) -> tuple[str, str]:
         return f" {mark} ", "grey50"
     if mark == LOST:
         return f" {mark} ", "bold red"
+    if mark == SHARED:
+        return f" {mark} ", "bold black on grey70"
     return f" {mark} ", f"bold black on {colour(mark)}"
 
 

@@ -12,9 +12,10 @@ from aiohttp import web
 
 from fairlead import __version__
 from fairlead.apps import run as running
+from fairlead.apps.door import Limits
 from fairlead.apps.durations import seconds
 from fairlead.apps.webhook.listening import listening
-from fairlead.apps.webhook.server import Limits, make_app
+from fairlead.apps.webhook.server import make_app
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.admission.certificates import Pair, Subject
 from fairlead.kube.admission.desk import Desk

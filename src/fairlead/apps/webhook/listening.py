@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from fairlead.apps.webhook.server import Limits
+from fairlead.apps.door import Limits
 from fairlead.model.errors import ConfigError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -21,9 +21,9 @@ _REST_S = 1.0
 
 @asynccontextmanager
 async def listening(
-    app: web.Application, context: ssl.SSLContext, address: str, port: int, limits: Limits
+    app: web.Application, context: ssl.SSLContext | None, address: str, port: int, limits: Limits
 ) -> AsyncIterator[int]:
-    """Serves inside the block; gives the port, chosen if 0 was asked for."""
+    """Serves inside the block, over TLS if there is a context; gives the port, chosen if 0."""
     guard = Guard(limits.head_s)
     app.middlewares.append(guard.seen)
     # A body that unpacks itself could be any length.
@@ -39,8 +39,8 @@ async def listening(
     assert runner.server is not None
     try:
         server = await asyncio.get_running_loop().create_server(
-            guard.watched(runner.server), address, port, ssl=context,
-            ssl_handshake_timeout=limits.head_s, backlog=512,
+            guard.watched(runner.server), address, port, ssl=context, backlog=512,
+            ssl_handshake_timeout=limits.head_s if context else None,
         )  # fmt: skip
     except OSError as error:
         await runner.cleanup()

@@ -55,7 +55,7 @@ def read_pair(folder: Path) -> Pair:
     except OSError as error:
         raise ConfigError(
             f"cannot read {error.filename}: {error.strerror}; --cert-dir must hold tls.crt and "
-            "tls.key (leave it out, and Fairlead makes certificates itself)"
+            "tls.key, or be left out"
         ) from error
 
 

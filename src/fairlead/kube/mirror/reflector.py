@@ -151,17 +151,35 @@ class Reflector(Generic[T]):
     async def catch_up(self, *, look_every_s: float = 0.05, patience_s: float = 5.0) -> None:
         """Returns when everything that stood there at the time of this call has been told.
 
-        Bookmarks come once a minute, so the revision alone would keep us waiting where nothing
-        happens: what a list shows and we hold has been told, too. A watch that does not get there
-        is begun anew. Raises ApiError, or Refusal, when there is no list to be had.
+        Where something happens, the watch soon shows a later revision. Where nothing does, the next
+        bookmark is a minute away: there, what a list shows and we hold has been told, too. A watch
+        that gets nowhere is begun anew. Raises ApiError, or Refusal, when there is no list.
         """
+        version = await listing.newest_version(self._client, self.path, self._selectors)
+        ways = [
+            asyncio.create_task(self._until_reached(version, look_every_s)),
+            asyncio.create_task(self._until_equal(look_every_s, patience_s)),
+        ]
+        try:
+            ended, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            for way in ended:
+                way.result()
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+
+    async def _until_reached(self, version: str, look_every_s: float) -> None:
+        while not self._position.has_reached(version):
+            await self._sleep(look_every_s)
+
+    async def _until_equal(self, look_every_s: float, patience_s: float) -> None:
+        await self._sleep(4 * look_every_s)  # the list is dear: perhaps it is not needed
         version, listed = await listing.identities(
             self._client, self.path, self._selectors, page_size=self._page_size
         )
         waited_s = 0.0
-        while not self._position.has_reached(version):
-            if not mismatches(self._feed.mirror, listed, version, ()):
-                return
+        while mismatches(self._feed.mirror, listed, version, ()):
             if waited_s >= patience_s:
                 self.resync(f"it is behind revision {version}")
                 waited_s = 0.0

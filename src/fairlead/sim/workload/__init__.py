@@ -31,8 +31,9 @@ class Stream(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=
 
     name: Name
     kind: Kind = "Pod"
-    #: Cards of each pod, and pods of each piece of work.
+    #: Cards of each pod, or a part of one card in their place; and pods of each piece of work.
     gpus: Annotated[int, msgspec.Meta(ge=0, le=64)] = 1
+    share: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
     replicas: Annotated[int, msgspec.Meta(ge=1, le=512)] = 1
     #: A fixed pace. Without one, work comes as the load needs it, as often as `weight` says.
     every: str | None = None
@@ -63,9 +64,9 @@ class Stream(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=
         return seconds(low), seconds(high or low)
 
     @property
-    def cards(self) -> int:
+    def cards(self) -> float:
         """Of one piece of work, all its pods together."""
-        return self.gpus * self.replicas
+        return (self.share or self.gpus) * self.replicas
 
 
 class Workload(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
@@ -200,17 +201,17 @@ class Crowd:
             budget -= stream.cards
         return made
 
-    def _asked(self, now: float, seen: Mapping[str, Seen]) -> int:
+    def _asked(self, now: float, seen: Mapping[str, Seen]) -> float:
         """Cards that work holds or waits for. Work that comes at a fixed pace may wait in vain."""
-        total = 0
+        total = 0.0
         for name, piece in self.pieces.items():
-            found = seen.get(name, _NOTHING)
+            found, each = seen.get(name, _NOTHING), piece.stream.cards / piece.stream.replicas
             if piece.stream.every is not None:
-                total += found.bound * piece.stream.gpus
+                total += found.bound * each
             elif now - piece.created_s < _ON_ITS_WAY_S:
                 total += piece.stream.cards
             else:
-                total += (found.bound + found.waiting) * piece.stream.gpus
+                total += (found.bound + found.waiting) * each
         return total
 
     def _create(self, stream: Stream, now: float) -> Create:

@@ -9,6 +9,7 @@ from fairlead.sim.workload.durations import text_of
 
 Object = dict[str, Any]
 
+_SHARE = "fairlead.dev/gpu-share"
 _IMAGE = "registry.k8s.io/pause:3.10"
 
 
@@ -77,12 +78,15 @@ def _job(stream: Stream, metadata: Object, template: Object) -> Object:
 
 
 def _template(stream: Stream, labels: dict[str, str], run_for: str | None) -> Object:
-    metadata: Object = {"labels": labels}
-    if run_for:
-        metadata["annotations"] = {RUN_FOR: run_for}
+    annotations = {RUN_FOR: run_for} if run_for else {}
     amounts = {"cpu": stream.cpu, "memory": stream.memory}
-    if stream.gpus:
+    if stream.share is not None:
+        annotations[_SHARE] = f"{stream.share:g}"
+    elif stream.gpus:
         amounts[GPU] = str(stream.gpus)
+    metadata: Object = {"labels": labels}
+    if annotations:
+        metadata["annotations"] = annotations
     spec: Object = {
         "schedulerName": stream.scheduler_name,
         "restartPolicy": "Always" if stream.kind == "StatefulSet" else "Never",

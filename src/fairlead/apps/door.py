@@ -1,0 +1,104 @@
+"""What every server of ours has: a door that lets in only so many, and routes for health.
+
+Only so many requests are read and answered at a time. Others wait, with their bodies left in the
+network, and beyond that number they are turned away.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+JSON = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    #: The API server's own limit of an object is 3 MiB, and a review holds up to two of them.
+    body_bytes: int = 7 * 2**20
+    #: For waiting, reading and answering together.
+    answer_s: float = 2.0
+    #: Read and answered at once, which bounds the memory they take.
+    in_hand: int = 8
+    waiting: int = 512
+    #: From the connection to the end of the first request's head.
+    head_s: float = 5.0
+
+
+class Refusal(Exception):
+    """An answer that is no answer: an HTTP status, one word for the metrics, and a sentence."""
+
+    def __init__(self, status: int, outcome: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.outcome = outcome
+
+
+class Door:
+    """Lets in as many as there is room for."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._room = asyncio.Semaphore(limits.in_hand)
+        self._inside = 0
+
+    @asynccontextmanager
+    async def entered(self) -> AsyncIterator[None]:
+        """Waits for room. Refused if too many wait, or if it all took too long."""
+        if self._inside >= self._limits.in_hand + self._limits.waiting:
+            raise Refusal(429, "crowded", "too many requests at once; try again")
+        self._inside += 1
+        try:
+            async with asyncio.timeout(self._limits.answer_s), self._room:
+                yield
+        except TimeoutError:
+            seconds = self._limits.answer_s
+            raise Refusal(503, "late", f"not read and answered within {seconds:g} s") from None
+        finally:
+            self._inside -= 1
+
+
+def refusal(refused: Refusal) -> web.Response:
+    # What was not read is left behind with the connection.
+    headers = {} if refused.outcome == "bad" else {"Connection": "close"}
+    return web.Response(text=f"{refused}\n", status=refused.status, headers=headers)
+
+
+async def read(request: web.Request, limits: Limits) -> bytes:
+    """The body; Refusal if it is no JSON, or too much of it."""
+    if request.content_type != JSON:
+        raise Refusal(415, "bad", f"send {JSON}, and not {request.content_type[:80]!r}")
+    if request.headers.get("Content-Encoding", "identity") != "identity":
+        raise Refusal(415, "bad", "send it as it is, without a Content-Encoding")
+    try:
+        return await request.read()
+    except OSError as error:  # whoever asked has gone, and hears no answer
+        raise Refusal(400, "bad", str(error)) from error
+    except web.HTTPRequestEntityTooLarge:
+        mib = limits.body_bytes // 2**20
+        raise Refusal(413, "large", f"the body is longer than {mib} MiB") from None
+
+
+def health(registry: CollectorRegistry, unready_because: Callable[[], str]) -> list[web.RouteDef]:
+    """Live as long as the event loop turns; ready while there is nothing against it."""
+
+    async def live(_: web.Request) -> web.Response:
+        return web.Response(text="ok")
+
+    async def ready(_: web.Request) -> web.Response:
+        why = unready_because()
+        return web.Response(text=why or "ok", status=503 if why else 200)
+
+    async def measured(_: web.Request) -> web.Response:
+        body = generate_latest(registry)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    return [
+        web.get("/healthz", live),
+        web.get("/livez", live),
+        web.get("/readyz", ready),
+        web.get("/metrics", measured),
+    ]

@@ -1,0 +1,113 @@
+"""The extender without its server: it watches like a scheduler, and acts only when it is told."""
+
+import asyncio
+from urllib.parse import quote
+
+import structlog
+
+from fairlead.apps.scheduler import Scheduler
+from fairlead.engine import events, instructions
+from fairlead.kube.codec import decode_pod
+from fairlead.kube.errors import ApiError
+from fairlead.kube.extender.desk import Desk
+from fairlead.kube.extender.wire import BindAsked
+from fairlead.kube.http.client import Client
+from fairlead.kube.http.reply import UNREADABLE
+from fairlead.kube.leadership.election import Terms
+from fairlead.model.errors import FairleadError
+from fairlead.model.pods import Pod
+from fairlead.placement.profile import Profile
+from fairlead.telemetry.metrics import Metrics
+
+log = structlog.get_logger(__name__)
+
+#: kube-scheduler's usual patience is 5 s; it should hear from us, and not run out of it.
+_PATIENCE_S = 4.0
+
+
+class Extender:
+    """Serves no scheduler name, so nothing is decided but what kube-scheduler asks for."""
+
+    def __init__(
+        self,
+        client: Client,
+        profile: Profile,
+        *,
+        metrics: Metrics,
+        terms: Terms | None = None,
+        patience_s: float = _PATIENCE_S,
+    ) -> None:
+        self._client = client
+        self._patience_s = patience_s
+        self._scheduler = Scheduler(
+            client, {}, metrics=metrics, terms=terms, advises=profile,
+            on_event=self._on_event, on_instruction=self._on_instruction,
+        )  # fmt: skip
+        self.desk = Desk(self._scheduler.engine)
+        #: What will have become of binds under way, by uid: a sentence, empty if all is well.
+        self._outcomes: dict[str, asyncio.Future[str]] = {}
+
+    async def run(self) -> None:
+        await self._scheduler.run()
+
+    def unready_because(self) -> str:
+        """Why questions cannot be answered right now; empty when they can."""
+        return self._scheduler.unready_because() or self._scheduler.standing
+
+    async def bind(self, asked: BindAsked) -> str:
+        """Writes node and cards in one Binding. Returns what went wrong; nothing if it is bound."""
+        pod = await self._pod(asked)
+        if isinstance(pod, str):
+            return pod
+        outcome = self._outcomes.get(pod.uid)
+        held = self._scheduler.engine.cluster.holdings.get(pod.uid)
+        if held is not None and held.node == asked.node and outcome is None:
+            return ""  # our last answer was lost
+        if held is None and outcome is None:
+            outcome = self._outcomes[pod.uid] = asyncio.get_running_loop().create_future()
+            self._scheduler.choose(pod, asked.node)
+        if outcome is None or (held is not None and held.node != asked.node):
+            return f"{pod.key} is on {held.node if held else 'a node'}, or on its way there"
+        return await self._awaited(outcome, pod)
+
+    async def _awaited(self, outcome: asyncio.Future[str], pod: Pod) -> str:
+        done, _ = await asyncio.wait([outcome], timeout=self._patience_s)
+        if done:
+            return outcome.result()
+        return f"it is not certain yet whether {pod.key} is bound; its cards are kept until it is"
+
+    async def _pod(self, asked: BindAsked) -> Pod | str:
+        """The pod, read from the API server if our watch has not told of it; else what is wrong."""
+        seen = self._scheduler.pod(asked.key)
+        if seen is not None and seen.uid == asked.uid:
+            return seen
+        pod = await self._read_pod(asked)
+        if isinstance(pod, Pod) and pod.uid != asked.uid:
+            return f"{asked.key} is another pod now: its uid is {pod.uid}, and not {asked.uid}"
+        return pod
+
+    async def _read_pod(self, asked: BindAsked) -> Pod | str:
+        namespace, name = quote(asked.namespace, safe=""), quote(asked.name, safe="")
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}"
+        try:
+            reply = await self._client.request("GET", path, timeout_s=self._patience_s)
+            if reply.status != 200:
+                return f"{asked.key} cannot be read: {reply.message}"
+            return decode_pod(reply.body, self._scheduler.engine.cluster.behaviour)
+        except (ApiError, FairleadError, *UNREADABLE) as error:
+            return f"{asked.key} cannot be read: {error}"
+
+    def _on_event(self, event: events.Event) -> None:
+        if isinstance(event, events.BindDone):
+            self._settle(event.uid, "")
+        elif isinstance(event, events.BindFailed):
+            self._settle(event.uid, event.message)
+
+    def _on_instruction(self, instruction: instructions.Instruction) -> None:
+        if isinstance(instruction, instructions.Decline):
+            self._settle(instruction.pod.uid, instruction.message)
+
+    def _settle(self, uid: str, problem: str) -> None:
+        outcome = self._outcomes.pop(uid, None)
+        if outcome is not None:
+            outcome.set_result(problem)

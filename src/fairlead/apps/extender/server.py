@@ -1,0 +1,97 @@
+"""The extender over HTTP: kube-scheduler's four verbs, health and metrics, and limits."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+
+from fairlead.apps.door import JSON, Door, Limits, Refusal, health, read, refusal
+from fairlead.apps.extender.extender import Extender
+from fairlead.kube.extender import wire
+from fairlead.kube.extender.wire import BadQuestion
+from fairlead.telemetry.extender import ExtenderMetrics
+
+#: Nodes in full are large, and there may be thousands of them; few questions come at a time.
+LIMITS = Limits(body_bytes=64 * 2**20, answer_s=4.0, in_hand=4, waiting=128)
+
+VERBS = ("filter", "prioritize", "preempt", "bind")
+
+A = TypeVar("A")
+Answer = Callable[[web.Request], Awaitable[bytes]]
+
+
+class Server:
+    """Answers while the cache is synced; before that, who asks is told to come again."""
+
+    def __init__(
+        self,
+        extender: Extender,
+        metrics: ExtenderMetrics,
+        *,
+        needs_certificate: bool = False,
+        limits: Limits = LIMITS,
+    ) -> None:
+        self._extender = extender
+        self._metrics = metrics
+        self._needs_certificate = needs_certificate
+        self._limits = limits
+        self._door = Door(limits)
+
+    def routes(self) -> list[web.RouteDef]:
+        desk = self._extender.desk
+        at_once = map(self._at_once, (desk.filter, desk.prioritize, desk.preempt))
+        answers = zip(VERBS, (*at_once, self._bind), strict=True)
+        return [self._route(verb, answer) for verb, answer in answers]
+
+    def _route(self, verb: str, answer: Answer) -> web.RouteDef:
+        async def handle(request: web.Request) -> web.Response:
+            with self._metrics.answer_seconds.labels(verb).time():
+                try:
+                    self._check(request)
+                    body = await answer(request)
+                except Refusal as refused:
+                    self._metrics.answers.labels(verb, refused.outcome).inc()
+                    return refusal(refused)
+                self._metrics.answers.labels(verb, "answered").inc()
+                return web.Response(body=body, content_type=JSON)
+
+        return web.post(f"/{verb}", handle)
+
+    def _check(self, request: web.Request) -> None:
+        transport = request.transport
+        if self._needs_certificate and not (transport and transport.get_extra_info("peercert")):
+            raise Refusal(403, "stranger", "show a certificate that --client-ca vouches for")
+        why = self._extender.unready_because()
+        if why:
+            raise Refusal(503, "unready", f"Fairlead cannot answer yet: {why}; ask again")
+
+    def _at_once(self, answer: Callable[[bytes], bytes]) -> Answer:
+        async def answered(request: web.Request) -> bytes:
+            async with self._door.entered():
+                return _clear(answer, await read(request, self._limits))
+
+        return answered
+
+    async def _bind(self, request: web.Request) -> bytes:
+        async with self._door.entered():
+            asked = _clear(wire.read_bind, await read(request, self._limits))
+        # Outside: others need not wait while the API server thinks about it.
+        return wire.told_bind(await self._extender.bind(asked))
+
+
+def _clear(answer: Callable[[bytes], A], body: bytes) -> A:
+    try:
+        return answer(body)
+    except BadQuestion as error:
+        raise Refusal(
+            400, "bad", f"{error}; is this kube-scheduler's extender protocol?"
+        ) from error
+
+
+def make_app(
+    server: Server, registry: CollectorRegistry, unready_because: Callable[[], str]
+) -> web.Application:
+    app = web.Application(client_max_size=LIMITS.body_bytes)
+    app.add_routes([*server.routes(), *health(registry, unready_because)])
+    return app

@@ -1,0 +1,261 @@
+"""The cards of some nodes: as columns of (node, slot), and what they could do for a pod.
+
+Nothing here changes anything; `cluster/devices.py` keeps the book.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import numpy as np
+
+from fairlead.cluster import rings
+from fairlead.cluster.arrays import NodeMask, NodeScores, PerNode, RowPick, sealed
+from fairlead.cluster.devices import CardMask, Cards, Devices
+from fairlead.model.gpus import PLAIN, WHOLE, GpuAsk, MigProfile
+from fairlead.model.machines import is_any_of
+
+
+class CardRows:
+    """The cards as a rule sees them, read-only. A slot without a card is not `there`."""
+
+    __slots__ = ("_devices", "_pick")
+
+    def __init__(self, devices: Devices, pick: RowPick) -> None:
+        self._devices = devices
+        self._pick = pick
+
+    def there(self) -> CardMask:
+        """Cards in order."""
+        return sealed(self._devices.there[self._pick])
+
+    def known(self) -> NodeMask:
+        """Nodes whose cards are known one by one."""
+        return sealed(self._devices.known[self._pick])
+
+    def milli_free(self) -> Cards:
+        return sealed(self._devices.milli_free[self._pick])
+
+    def memory(self) -> Cards:
+        return sealed(self._devices.memory[self._pick])
+
+    def memory_free(self) -> Cards:
+        return sealed(self._devices.memory_free[self._pick])
+
+    def users(self) -> Cards:
+        """Pods on each card."""
+        return sealed(self._devices.users[self._pick])
+
+    def wholes(self) -> Cards:
+        """Pods that have the card to themselves: 0 or 1, unless it was given twice."""
+        return sealed(self._devices.wholes[self._pick])
+
+    def slices_used(self) -> Cards:
+        """MIG memory slices in use, as bits."""
+        return sealed(self._devices.slices_used[self._pick])
+
+    def model(self) -> Cards:
+        """The model of each card as a number; `codes` tells which."""
+        return sealed(self._devices.model[self._pick])
+
+    def codes(self) -> Mapping[str, int]:
+        """Numbers of all models by name."""
+        return self._devices.codes
+
+    def all(self) -> NodeMask:
+        return np.ones(len(self._devices.known[self._pick]), dtype=np.bool_)
+
+    def elsewhere(self) -> PerNode:
+        """Cards held by pods whose cards are not known."""
+        return sealed(self._devices.elsewhere[self._pick])
+
+    def kinds(self) -> Cards:
+        """(nodes, kinds) pods by what they hold: shares first, then 1, 2, 3… whole cards."""
+        return sealed(self._devices.kinds[self._pick])
+
+    # -- what they could do ------------------------------------------------------------------
+
+    def usable(self, ask: GpuAsk) -> CardMask:
+        """Cards that could serve one part of the ask, alone and as things are."""
+        book, pick = self._devices, self._pick
+        if ask.profile:
+            fits: CardMask = book.there[pick] & (self.room_for(ask.profile) > 0)
+            fits &= self._only_cut()
+        elif ask.whole:
+            fits = book.unused[pick] & True
+            if ask.memory_mib or ask.memory_milli:
+                fits &= book.memory[pick] >= self.memory_asked(ask)
+        else:
+            fits = book.shared[pick] & (book.milli_free[pick] >= ask.milli)
+            if ask.memory_mib or ask.memory_milli:
+                fits &= book.memory_free[pick] >= self.memory_asked(ask)
+        if ask.dialect in book.ever_first_fit and not ask.profile:
+            fits &= self._predicted(ask)
+        if ask.particular:
+            fits &= self.wanted(ask)
+        return fits
+
+    def _only_cut(self) -> CardMask:
+        """Cards of which nobody has a part from before they were cut."""
+        book, pick = self._devices, self._pick
+        only: CardMask = book.milli_free[pick] == WHOLE
+        only &= book.memory_free[pick] == book.memory[pick]
+        return only
+
+    def _predicted(self, ask: GpuAsk) -> CardMask:
+        """Cards that the device plugin would not overrule, where it has the last word."""
+        book, pick = self._devices, self._pick
+        steered = book.spoken(ask.dialect, book.first_fit[pick])
+        if not steered.any():
+            return np.ones_like(book.there[pick])
+        enough = book.memory[pick] - book.memory_told[pick] >= self.memory_asked(ask)
+        enough &= book.memory[pick] > 0
+        first: CardMask = enough & (np.cumsum(enough, axis=1) == 1)
+        return first | ~steered[:, None]
+
+    def memory_asked(self, ask: GpuAsk) -> Cards:
+        """MiB that a part of the ask would take of each card."""
+        book, pick = self._devices, self._pick
+        asked: Cards = ask.memory_mib + book.memory[pick] * ask.memory_milli // WHOLE
+        return asked
+
+    def serve(self, ask: GpuAsk) -> NodeMask:
+        """Nodes whose device plugin understands the ask; whole cards are understood everywhere."""
+        book, pick = self._devices, self._pick
+        if ask.dialect == PLAIN:
+            return np.ones_like(book.known[pick])
+        return book.spoken(ask.dialect, book.dialects[pick])
+
+    def busy(self, ask: GpuAsk) -> NodeMask:
+        """Nodes whose device plugin is still at another pod and must not be confused."""
+        book, pick = self._devices, self._pick
+        pending: NodeMask = book.pending[pick] > 0
+        return pending & book.spoken(ask.dialect, book.one_at_a_time[pick])
+
+    def enough(self, ask: GpuAsk) -> NodeMask:
+        """Nodes that could serve the whole ask; cards that are not known are not counted here."""
+        book, pick = self._devices, self._pick
+        found: NodeMask = self.hold_enough(ask)
+        if ask.dialect in book.ever_one_at_a_time:
+            found &= ~self.busy(ask)
+        if ask.dialect == PLAIN:
+            found = np.where(book.known[pick], found, self.of_kind(ask))
+        else:
+            found &= self.serve(ask)
+        return found & self.joined(ask) if ask.linked else found
+
+    def of_kind(self, ask: GpuAsk) -> NodeMask:
+        """Nodes whose cards are of the kind asked for, as far as anybody says which kind it is."""
+        book, pick = self._devices, self._pick
+        if not ask.particular:
+            return np.ones_like(book.known[pick])
+        of_kind: PerNode = (self.wanted(ask) & (book.model[pick] >= 0)).sum(axis=1)
+        return of_kind > 0
+
+    def joined(self, ask: GpuAsk, *, among: CardMask | None = None) -> NodeMask:
+        """Nodes where NVLink joins as many of the usable cards (or of these) as are asked for.
+
+        Where somebody else chooses the cards, any that many of them have to be joined.
+        """
+        book, pick = self._devices, self._pick
+        usable = self.usable(ask) if among is None else among
+        wiring, known = book.wiring[pick], book.known[pick]
+        found: NodeMask = np.zeros_like(known)
+        for links, code in book.wirings.items():
+            counted = (wiring == code) & ~known
+            listed = (wiring == code) & known
+            if counted.any():
+                found[counted] = rings.always_joined(links, ask.cards)
+            if listed.any():
+                found[listed] = rings.joined(links, usable[listed], ask.cards)
+        return found
+
+    def ring_quality(self, ask: GpuAsk) -> NodeScores:
+        """The best ring that a node could give now, as a share of the best that it ever could."""
+        book, pick = self._devices, self._pick
+        wiring, known = book.wiring[pick], book.known[pick]
+        found = np.ones(len(known))
+        usable = self.usable(ask)
+        for links, code in book.wirings.items():
+            rows = (wiring == code) & known
+            if rows.any():
+                found[rows] = rings.quality(links, usable[rows], ask.together)
+        return found
+
+    def hold_enough(self, ask: GpuAsk) -> NodeMask:
+        """Nodes with the cards for the whole ask, whoever may be told of it."""
+        book, pick = self._devices, self._pick
+        usable = self.usable(ask)
+        if ask.profile:
+            slices = np.where(usable, self.room_for(ask.profile), 0).sum(axis=1)
+            room: NodeMask = slices >= ask.cards
+            return room
+        held = book.elsewhere[pick]
+        if not (book.in_doubt and held.any()):
+            plenty: NodeMask = usable.sum(axis=1) >= ask.cards
+            return plenty
+        unused = book.unused[pick]
+        # Some of the unused cards are held by pods that we do not know the cards of.
+        spare = unused.sum(axis=1) - held
+        shared = (usable & ~unused).sum(axis=1)
+        fresh = np.clip(np.minimum((usable & unused).sum(axis=1), spare), 0, None)
+        found: NodeMask = shared + fresh >= ask.cards
+        return found
+
+    def wanted(self, ask: GpuAsk) -> CardMask:
+        """Cards of the kind that is asked for."""
+        book, pick = self._devices, self._pick
+        wanted: CardMask = np.ones_like(book.there[pick])
+        if ask.models:
+            codes = [code for model, code in book.codes.items() if is_any_of(model, ask.models)]
+            wanted &= np.isin(book.model[pick], codes)
+        if ask.like:
+            wanted &= np.isin(book.model[pick], self._named_like(ask.like))
+        if ask.unlike:
+            wanted &= ~np.isin(book.model[pick], self._named_like(ask.unlike))
+        if ask.only or ask.never:
+            wanted &= self._by_name(ask)
+        return wanted
+
+    def _named_like(self, parts: tuple[str, ...]) -> list[int]:
+        return [
+            code
+            for model, code in self._devices.codes.items()
+            if any(part.upper() in model.upper() for part in parts)
+        ]
+
+    def _by_name(self, ask: GpuAsk) -> CardMask:
+        """For the few who name cards: looked up card by card."""
+        book, pick = self._devices, self._pick
+        named = np.zeros_like(book.there)
+        for row, inventory in book.inventories.items():
+            for slot, card in enumerate(inventory.cards):
+                wanted = not ask.only or card.uuid in ask.only
+                named[row, slot] = wanted and card.uuid not in ask.never
+        found: CardMask = named[pick]
+        return found
+
+    def room_for(self, profile: str, *, emptied: bool = False) -> Cards:
+        """How many more slices of this profile each card has room for; or had, without anybody."""
+        book, pick = self._devices, self._pick
+        geometry = book.geometry[pick]
+        used = book.slices_used[pick] * (not emptied)
+        room = np.zeros_like(used)
+        for kinds, code in book.geometries.items():
+            room = np.where(geometry == code, _room_by_use(kinds, profile)[used], room)
+        return room
+
+
+@lru_cache(maxsize=4096)
+def _room_by_use(kinds: tuple[MigProfile, ...], profile: str) -> PerNode:
+    """For each set of slices in use, how many more of the profile fit."""
+    room = np.zeros(256, dtype=np.int64)
+    for kind in kinds:
+        if kind.name != profile:
+            continue
+        for used in range(256):
+            taken = used
+            for mask in kind.masks():
+                if not taken & mask:
+                    taken |= mask
+                    room[used] += 1
+    return room

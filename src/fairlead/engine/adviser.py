@@ -1,0 +1,148 @@
+"""Another scheduler's questions, answered from the same cluster by the same rules.
+
+It chooses among the nodes and does all the rest; what it cannot know is which cards are taken. So
+pods without GPUs are none of our business: whatever it says of them is right.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fairlead.cluster.arrays import NodeMask
+from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.cluster import Cluster
+from fairlead.model.gpus import Grant
+from fairlead.model.pods import Pod, PodRequest
+from fairlead.placement.hypothesis import Hypothesis
+from fairlead.placement.place import Placement
+from fairlead.placement.preempt import Preemption
+from fairlead.placement.promises import promised_against
+from fairlead.placement.sifting import sift
+from fairlead.placement.verdicts import Eviction
+from fairlead.placement.views import REFUSED
+
+#: The best node's score. Only the best get it: whoever follows us goes where we would have gone.
+BEST = 10
+
+UNKNOWN = "node(s) were not known to Fairlead yet"
+KEPT = "node(s) had their free GPUs promised to others"
+
+# What may have changed since the nodes were sifted; the rest is the other scheduler's business.
+_AT_BIND = Aspect.USAGE | Aspect.DEVICES | Aspect.TRUST
+
+
+@dataclass(slots=True)
+class Advice:
+    """The nodes that will do, in the order asked, and what the others have against the pod."""
+
+    passed: list[str] = field(default_factory=list)
+    #: Where evicting somebody could help, and where not.
+    refused: dict[str, str] = field(default_factory=dict)
+    hopeless: dict[str, str] = field(default_factory=dict)
+
+
+class Adviser:
+    """One profile for all pods, whatever scheduler they name. It looks, and changes nothing."""
+
+    def __init__(self, placement: Placement, cluster: Cluster) -> None:
+        self._placement = placement
+        self._cluster = cluster
+
+    @staticmethod
+    def concerns(pod: Pod) -> bool:
+        """Does it ask for GPUs, or in words that make no sense, which others would overlook?"""
+        not_understood = bool(pod.problem) and pod.request == PodRequest()
+        return pod.request.gpus is not None or not_understood
+
+    def sift(self, pod: Pod, nodes: Sequence[str]) -> Advice:
+        """Which of the nodes will do."""
+        if not self.concerns(pod):
+            return Advice(list(nodes))
+        veto = pod.problem or self._placement.view(pod).veto
+        if veto:
+            return Advice(hopeless=dict.fromkeys(nodes, veto))
+        held = self._cluster.holdings.get(pod.uid)
+        if held is not None:
+            return _only(held.node, nodes)
+        return self._sift(pod, nodes)
+
+    def _sift(self, pod: Pod, nodes: Sequence[str]) -> Advice:
+        row_of, advice = self._cluster.row_of, Advice()
+        found = sift(self._placement, self._cluster, pod, self._rows(nodes))
+        for node in nodes:
+            row = row_of.get(node)
+            if row is None:
+                advice.hopeless[node] = UNKNOWN
+            elif found.left[row]:
+                advice.passed.append(node)
+            else:
+                said = advice.refused if found.curable[row] else advice.hopeless
+                said[node] = found.texts.get(row) or KEPT
+        return advice
+
+    def _rows(self, nodes: Sequence[str]) -> NodeMask:
+        rows = self._cluster.nodes.none()
+        row_of = self._cluster.row_of
+        rows[[row_of[node] for node in nodes if node in row_of]] = True
+        return rows
+
+    def rate(self, pod: Pod, nodes: Sequence[str]) -> list[int]:
+        """0 to `BEST` for each node; all the same if there is nothing to choose between them."""
+        if not self.concerns(pod) or pod.problem:
+            return [0] * len(nodes)
+        totals = self._placement.totals(pod)
+        row_of = self._cluster.row_of
+        rated = np.array([totals[row_of[n]] if n in row_of else REFUSED for n in nodes])
+        fits = rated > REFUSED
+        if not fits.any():
+            return [0] * len(nodes)
+        worst, best = rated[fits].min(), rated[fits].max()
+        # Rounded down, so that nobody but the best reaches the top.
+        share = np.where(fits, rated - worst, 0.0) / ((best - worst) or 1.0)
+        scores: list[int] = np.floor(BEST * share).astype(int).tolist()
+        return scores
+
+    def evict(self, pod: Pod, offered: Mapping[str, Sequence[str]]) -> dict[str, Eviction]:
+        """Whom to evict on each node, given whom (uids) the other scheduler would evict there.
+
+        No more of those than must go; if they do not hold the right cards, those who do. A node
+        where nobody's going would help is left out.
+        """
+        if pod.problem:
+            return {}
+        view = self._placement.view(pod)
+        promised = promised_against(pod, self._cluster)
+        search = Preemption(pod, view, self._placement.profile, self._cluster, promised)
+        found = {}
+        for node, uids in offered.items():
+            row = self._cluster.row_of.get(node)
+            eviction = search.on(row, frozenset(uids)) if row is not None else None
+            if eviction is not None:
+                found[node] = eviction
+        return found
+
+    def grant(self, pod: Pod, node: str) -> Grant | str | None:
+        """The cards that the pod gets there, if it asks for any; a sentence if it cannot go."""
+        if not self.concerns(pod):
+            return None
+        row = self._cluster.row_of.get(node)
+        if pod.problem or row is None:
+            return pod.problem or UNKNOWN
+        view = self._placement.view(pod)
+        for index, rule in enumerate(self._placement.profile.filters):
+            if rule.reads & _AT_BIND and not view.allowed[index, row]:
+                asking = Hypothesis(pod, view, self._placement.profile, self._cluster)
+                return ", ".join(asking.reasons(index, row)[0])
+        asked = self._placement.asked_cards(view)
+        grant = self._placement.grant(view, row, pod) if asked else None
+        return KEPT if asked and grant is None else grant
+
+
+def _only(chosen: str, nodes: Sequence[str]) -> Advice:
+    """Its bind is under way, or done and not yet seen by who asks."""
+    others = [node for node in nodes if node != chosen]
+    return Advice(
+        [node for node in nodes if node == chosen],
+        hopeless=dict.fromkeys(others, f"node(s) were not {chosen}, where the pod is being bound"),
+    )

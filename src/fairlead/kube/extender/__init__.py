@@ -1,0 +1,1 @@
+"""The extender protocol of kube-scheduler: its questions, and our answers."""

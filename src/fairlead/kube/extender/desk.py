@@ -1,0 +1,51 @@
+"""Three of the four questions, answered at once. The fourth, bind, needs the API server."""
+
+from dataclasses import dataclass
+
+from fairlead.engine.adviser import Adviser
+from fairlead.engine.engine import Engine
+from fairlead.kube.codec import decode_pod
+from fairlead.kube.extender import wire
+from fairlead.kube.extender.wire import BadQuestion, Victims
+from fairlead.kube.http.reply import UNREADABLE
+from fairlead.model.errors import FairleadError
+from fairlead.model.pods import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Answers from what the engine knows now. Raises BadQuestion if there is nothing to answer."""
+
+    engine: Engine
+
+    def filter(self, body: bytes) -> bytes:
+        asked = wire.read_nodes(body)
+        return wire.told_nodes(asked, self._adviser.sift(self._pod(asked.pod), asked.names))
+
+    def prioritize(self, body: bytes) -> bytes:
+        asked = wire.read_nodes(body)
+        scores = self._adviser.rate(self._pod(asked.pod), asked.names)
+        return wire.told_scores(asked.names, scores)
+
+    def preempt(self, body: bytes) -> bytes:
+        asked = wire.read_victims(body)
+        pod = self._pod(asked.pod)
+        if not self._adviser.concerns(pod):
+            return wire.told_victims(asked.offered)
+        offered = {node: victims.uids for node, victims in asked.offered.items()}
+        found = self._adviser.evict(pod, offered)
+        return wire.told_victims({
+            node: Victims(tuple(pod.uid for pod in eviction.victims), eviction.violations)
+            for node, eviction in found.items()
+        })  # fmt: skip
+
+    @property
+    def _adviser(self) -> Adviser:
+        assert self.engine.adviser is not None
+        return self.engine.adviser
+
+    def _pod(self, raw: bytes) -> Pod:
+        try:
+            return decode_pod(raw, self.engine.cluster.behaviour)
+        except (*UNREADABLE, FairleadError) as error:
+            raise BadQuestion(f"Pod is no pod: {error}") from error

@@ -1,0 +1,45 @@
+"""What cannot work is said before anything is served."""
+
+import datetime as dt
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fairlead.apps import extender
+from fairlead.apps.extender import Options
+from fairlead.kube.admission.certificates import Subject, make
+from fairlead.kube.dialects import RESOURCES
+from fairlead.model.errors import ConfigError
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "07-extender" / "kube-scheduler.yaml"
+
+
+def test_the_example_keeps_kube_scheduler_from_waiting_for_what_no_node_lists() -> None:
+    (entry,) = yaml.safe_load(EXAMPLE.read_text())["extenders"]
+    ignored = {r["name"] for r in entry["managedResources"] if r.get("ignoredByScheduler")}
+    assert ignored == set(RESOURCES)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (Options(profile="default-scheduler"), "only counts cards; choose another"),
+        (Options(profile="nonesuch"), "there is no profile 'nonesuch'; choose one of"),
+        (Options(client_ca=Path("ca.crt")), "--client-ca needs TLS; give --cert-dir as well"),
+        (Options(cert_dir=Path("nowhere")), "--cert-dir must hold tls.crt and tls.key"),
+    ],
+)
+def test_options_that_cannot_work(options: Options, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        extender.run(options)
+
+
+def test_a_client_ca_that_is_none(tmp_path: Path) -> None:
+    pair, _ = make(Subject(("localhost",), dt.timedelta(hours=1)), dt.datetime.now(dt.UTC))
+    (tmp_path / "tls.crt").write_bytes(pair.certificate)
+    (tmp_path / "tls.key").write_bytes(pair.key)
+    nonsense = tmp_path / "ca.crt"
+    nonsense.write_text("nonsense")
+    with pytest.raises(ConfigError, match="give a PEM file of CAs"):
+        extender.run(Options(cert_dir=tmp_path, client_ca=nonsense))
