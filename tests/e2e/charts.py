@@ -33,8 +33,8 @@ class Helm:
             said.write_text(yaml.safe_dump(dict(values)))
             command += ["--values", str(said)]
         # Nothing of whoever runs the tests, and nothing of his left behind.
-        env = {f"HELM_{kind}_HOME": str(self._folder) for kind in ("CACHE", "CONFIG", "DATA")}
-        return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+        home = {"HOME": str(self._folder)}
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=home)
 
     def rendered(
         self, values: Values | None = None, release: str = "fairlead", namespace: str = NAMESPACE
