@@ -1,6 +1,6 @@
 # Everything a developer does here, by name. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help setup control-plane run test test-1.37 fast check format bench bench-openb lock clean
+.PHONY: help setup control-plane run test test-1.37 fast check format bench bench-openb lock manifests clean
 VENV := .venv/bin
 
 help: ## list the commands
@@ -54,6 +54,9 @@ bench-openb: setup ## how many GPUs each policy allocates on the openb traces (D
 lock: ## renew the lock files from pyproject.toml (needs uv)
 	@uv pip compile --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 -q pyproject.toml -o requirements.lock
 	@uv pip compile --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 -q --extra dev pyproject.toml -o requirements-dev.lock
+
+manifests: setup ## render the plain manifests in deploy/ from the chart
+	@$(VENV)/python scripts/manifests.py "$$($(VENV)/python controlplane/build.py helm | tail -n 1)/helm"
 
 clean: ## remove what the commands above made in this directory
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info src/*.egg-info

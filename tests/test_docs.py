@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import typer
-import yaml
 from prometheus_client import CollectorRegistry
 
 from contract import check_plugin
@@ -20,6 +19,7 @@ from fairlead.plugins.registry import FILTERS, SCORES, Registry
 from fairlead.telemetry.admission import AdmissionMetrics
 from fairlead.telemetry.extender import ExtenderMetrics
 from fairlead.telemetry.metrics import Metrics
+from manifests import documents
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -272,17 +272,15 @@ def test_every_test_that_is_called_as_a_witness_exists(test: str) -> None:
     assert re.search(rf"^(async )?def {name}\(", found.read_text(), flags=re.MULTILINE)
 
 
-@pytest.mark.parametrize(
-    ("part", "manifest"), [("scheduler", "as-deployment.yaml"), ("webhook", "webhook.yaml")]
-)
-def test_the_rights_of_each_part_are_those_of_its_manifest(part: str, manifest: str) -> None:
+@pytest.mark.parametrize("part", ["scheduler", "webhook"])
+def test_the_rights_of_each_part_are_those_of_its_manifest(part: str) -> None:
     section = text("security.md").partition(f"### The {part}\n")[2].partition("\n#")[0]
     told: dict[str, set[str]] = {}
     for what, verbs in re.findall(r"^\| (`.+?) \| ([a-z, ]+?) \|", section, flags=re.MULTILINE):
         told |= {name: set(verbs.split(", ")) for name in re.findall(r"`(.+?)`", what)}
     granted: dict[str, set[str]] = {}
-    for found in yaml.safe_load_all((ROOT / "deploy" / manifest).read_text()):
-        for rule in found.get("rules", ()):
+    for found in documents(component=part):
+        for rule in found.get("rules", ()) if found["kind"].endswith("Role") else ():
             for name in (*rule.get("resources", ()), *rule.get("nonResourceURLs", ())):
                 granted.setdefault(name, set()).update(rule["verbs"])
     assert told == granted

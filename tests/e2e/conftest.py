@@ -6,10 +6,12 @@ All three go after the test. They follow `control_plane`, whatever a test module
 import itertools
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from charts import Helm
 from fairlead.sim.controlplane import ControlPlane, Process
 
 _numbers = itertools.count()
@@ -46,3 +48,8 @@ def kwok(control_plane: ControlPlane) -> Iterator[Process]:
     """KWOK on the shared control plane for the time of one test."""
     with control_plane.start_kwok() as process:
         yield process
+
+
+@pytest.fixture
+def charts(helm: Path, tmp_path: Path) -> Helm:
+    return Helm(helm, tmp_path)

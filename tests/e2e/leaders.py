@@ -5,15 +5,13 @@ import signal
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import Any
 
-import yaml
-
+import manifests
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import Running, eventually, fairlead
 
-POLICY = Path(__file__).parents[2] / "deploy" / "policies" / "epoch.yaml"
 EPOCH = "fairlead.dev/epoch"
 _SHORT = {"lease-duration": "3s", "renew-deadline": "2s", "retry-period": "0.3s"}
 
@@ -45,6 +43,13 @@ class Lease:
     def epoch(self) -> str:
         spec = self.spec
         return f"{spec['leaseTransitions']}/{spec['holderIdentity']}"
+
+    def create(self) -> None:
+        """Empty, as it is installed, unless it is there; a missing one refuses nobody."""
+        status, said = self.plane.api(
+            "POST", str(PurePosixPath(self.path).parent), {"metadata": {"name": self.name}}
+        )
+        assert status in (201, 409), said
 
     def allow(self, user: str) -> None:
         """Lets this user be a candidate."""
@@ -114,8 +119,9 @@ def epoch_policy(lease: Lease) -> Iterator[None]:
 
     It is never deleted: its API server would never again look at a Lease (kubernetes#130887).
     """
-    policy, binding = yaml.safe_load_all(POLICY.read_text())
+    policy, binding = manifests.policy("fairlead-epoch")
     binding["spec"]["paramRef"] |= {"name": lease.name, "namespace": lease.namespace}
+    lease.create()
     _put(lease.plane, "validatingadmissionpolicies", policy)
     _put(lease.plane, "validatingadmissionpolicybindings", binding)
     try:
@@ -123,7 +129,6 @@ def epoch_policy(lease: Lease) -> Iterator[None]:
         yield
     finally:
         binding["spec"]["validationActions"] = ["Audit"]
-        binding["spec"]["paramRef"]["parameterNotFoundAction"] = "Allow"
         _put(lease.plane, "validatingadmissionpolicybindings", binding)
         eventually(lambda: not _is_refused(lease), what="the policy looks on")
 

@@ -1,12 +1,10 @@
-"""Nobody but the scheduler says which cards a pod has: deploy/policies/assignments.yaml."""
+"""Nobody but the scheduler says which cards a pod has: the policy in deploy/fairlead.yaml."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from fairlead.sim.controlplane import ADMIN, ControlPlane, service_account
 from fairlead.sim.controlplane.client import (
@@ -17,10 +15,10 @@ from fairlead.sim.controlplane.client import (
     Client,
 )
 from fairleads import Pods, eventually, fairlead
-from test_deploy import install, kubectl
-from webhooks import ROOT
+from manifests import kubectl, policy
+from test_deploy import install
 
-POLICY = ROOT / "deploy" / "policies" / "assignments.yaml"
+POLICY = policy("fairlead-assignments")
 JSON_PATCH = "application/json-patch+json"
 SCHEDULER = service_account("fairlead-system", "fairlead")
 PODS = "/api/v1/namespaces/default/pods"
@@ -36,7 +34,7 @@ WRITERS = "forgers"
 Way = Callable[[Client, str, str], Answer]
 
 
-def policy_objects(path: Path) -> list[tuple[str, dict[str, Any]]]:
+def policy_objects(found: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
     root = "/apis/admissionregistration.k8s.io/v1"
     kinds = {
         "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
@@ -44,7 +42,6 @@ def policy_objects(path: Path) -> list[tuple[str, dict[str, Any]]]:
         "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
         "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
     }
-    found = list(yaml.safe_load_all(path.read_text()))
     return [(f"{root}/{kinds[one['kind']]}", one) for one in found]
 
 

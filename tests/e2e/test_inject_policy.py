@@ -1,4 +1,4 @@
-"""deploy/policies/inject.yaml gives every pod what the webhook gives it."""
+"""deploy/inject-policy.yaml gives every pod what the webhook gives it."""
 
 import copy
 from collections.abc import Iterator
@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import eventually
+from manifests import INJECT, policy
 from test_assignments_policy import policy_objects
-from webhooks import ROOT, configured, environment, free_port, pod, selecting, webhook
+from webhooks import configured, environment, free_port, injects, pod, selecting, webhook
 
-POLICY = ROOT / "deploy" / "policies" / "inject.yaml"
+POLICY = policy("fairlead-inject", INJECT)
 BY_WEBHOOK, BY_POLICY, BY_BOTH, BY_NOBODY = "by-webhook", "by-policy", "by-both", "by-nobody"
 LATER = {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.annotations['fairlead.dev/gpus']"}}
 
@@ -43,19 +44,13 @@ def injecting(real_plane: ControlPlane) -> Iterator[ControlPlane]:
     try:
         with configured(plane, port, BY_WEBHOOK, BY_BOTH), webhook(plane, port):
             for name in namespaces[:3]:
-                eventually(lambda name=name: _injects(plane, name), what=f"injection {name}")
+                eventually(lambda name=name: injects(plane, name), what=f"injection {name}")
             yield plane
     finally:
         for path, body in policy_objects(POLICY):
             plane.api("DELETE", f"{path}/{body['metadata']['name']}")
         for name in namespaces:
             plane.delete_namespace(name)
-
-
-def _injects(plane: ControlPlane, namespace: str) -> bool:
-    path = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
-    status, answer = plane.api("POST", path, pod("probe"))
-    return status == 201 and environment(answer) != [[]]
 
 
 values = st.sampled_from(["", "0", "0,1", "all", "none", "void", "GPU-1"])

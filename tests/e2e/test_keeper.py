@@ -96,5 +96,5 @@ async def test_a_bundle_that_was_not_there_in_time_puts_the_change_off(
 async def test_without_the_secret_it_says_what_to_do(client: Client) -> None:
     keeper = Keeper(client, Places(NAMESPACE, "none", "fairlead"), SUBJECT)
 
-    with pytest.raises(KeepingError, match=r"apply deploy/webhook\.yaml"):
+    with pytest.raises(KeepingError, match=r"apply deploy/fairlead\.yaml"):
         await keeper.turn(START)

@@ -21,7 +21,7 @@ PAGES = ROOT / "docs" / "migrate"
 CONTROLLERS = (
     "statefulset-controller", "replicaset-controller", "deployment-controller",
 )  # fmt: skip
-INJECTING = "kubectl apply -f deploy/policies/inject.yaml"
+INJECTING = "kubectl apply -f deploy/inject-policy.yaml"
 
 
 class OtherAlnair(Alnair):
@@ -169,6 +169,6 @@ def test_a_page_tells_what_happens(
                     eventually(lambda: injecting(control_plane))
             told(control_plane)
     finally:
-        terminal.type("kubectl delete --ignore-not-found -f deploy/policies/inject.yaml")
+        terminal.type("kubectl delete --ignore-not-found -f deploy/inject-policy.yaml")
         terminal.type("kubectl delete statefulsets,deployments --all --cascade=background")
         terminal.type("kubectl delete replicasets,pods --all --force --grace-period=0")

@@ -13,15 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from fairlead.sim.controlplane import ControlPlane, service_account
+from fairlead.sim.controlplane import ControlPlane
 from fairleads import FAIRLEAD, eventually
+from manifests import NAMESPACE, documents
+from manifests import WEBHOOK as IDENTITY
 
-ROOT = Path(__file__).parents[2]
-WEBHOOK = ROOT / "deploy" / "webhook.yaml"
-NAMESPACE = "fairlead-system"
-IDENTITY = service_account(NAMESPACE, "fairlead-webhook")
 #: What the configurations of the webhook need, and its pods do not.
 _KINDS = {
     "ServiceAccount": f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts",
@@ -57,14 +53,14 @@ def selecting(namespaces: Sequence[str]) -> dict[str, Any]:
 
 @contextmanager
 def configured(plane: ControlPlane, port: int, *namespaces: str) -> Iterator[None]:
-    """deploy/webhook.yaml without its pods: the API server asks on this port of the machine.
+    """The webhook without its pods: the API server asks on this port of the machine.
 
     About pods in these namespaces only, if any are named.
     """
     plane.api("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     made = []
     try:
-        for found in yaml.safe_load_all(WEBHOOK.read_text()):
+        for found in documents(component="webhook"):
             if found["kind"] not in _KINDS:
                 continue
             for hook in found.get("webhooks", ()):
@@ -158,3 +154,10 @@ def environment(found: dict[str, Any]) -> list[list[dict[str, Any]]]:
     """The variables of every container, init containers first."""
     spec = found["spec"]
     return [one.get("env", []) for one in (*spec.get("initContainers", ()), *spec["containers"])]
+
+
+def injects(plane: ControlPlane, namespace: str) -> bool:
+    """Whether a pod that is created there now gets its variable."""
+    path = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
+    status, answer = plane.api("POST", path, pod("probe"))
+    return status == 201 and environment(answer) != [[]]

@@ -284,6 +284,6 @@ def test_nothing_that_is_sent_breaks_it(body: bytes) -> None:
 
 
 def test_the_policy_knows_the_same_names() -> None:
-    text = (Path(__file__).parents[2] / "deploy/policies/inject.yaml").read_text()
+    text = (Path(__file__).parents[2] / "deploy/inject-policy.yaml").read_text()
     assert f"['{CUDA}', '{RUNTIME}']" in text
     assert f"[{', '.join(repr(one) for one in injection.HARMLESS)}]" in text

@@ -20,7 +20,8 @@ from fairlead.kube.dialects import alnair, kai
 from fairlead.model.gpus import CardUse, Grant
 from fairlead.model.nodes import Node
 
-POLICY = Path(__file__).parents[2] / "deploy" / "policies" / "assignments.yaml"
+CHART = Path(__file__).parents[2] / "deploy" / "helm" / "fairlead"
+POLICY = CHART / "templates" / "policy-assignments.yaml"
 KAI_KEY = "nvidia.com/container.c0.gpus.devices"
 
 

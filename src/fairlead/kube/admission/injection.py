@@ -5,7 +5,7 @@ is written with the bind; kubelet looks it up when the container starts. Until t
 without cards, it is empty, which hides every card.
 
 What the author of the pod wrote under that name is replaced, however it was written: nothing that
-a user writes grants a card. `deploy/policies/inject.yaml` says the same in CEL, and a test holds
+a user writes grants a card. `deploy/inject-policy.yaml` says the same in CEL, and a test holds
 the two together.
 """
 

@@ -78,7 +78,7 @@ class Keeper:
         if reply.status == 404:
             raise KeepingError(
                 f"there is no Secret {self._places.namespace}/{self._places.secret} to keep "
-                "certificates in; apply deploy/webhook.yaml, or name another with --cert-store"
+                "certificates in; apply deploy/fairlead.yaml, or name another with --cert-store"
             )
         return _object(reply, "read")
 

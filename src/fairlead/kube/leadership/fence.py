@@ -10,7 +10,7 @@ from fairlead.kube.http.transport import Transport
 
 log = structlog.get_logger(__name__)
 
-#: The annotation of a Binding that says in which epoch it was decided (deploy/policies/epoch.yaml).
+#: The annotation of a Binding that says in which epoch it was decided (the policy fairlead-epoch).
 EPOCH = "fairlead.dev/epoch"
 #: What the refusals of that policy have in their text.
 _POLICY = b"'fairlead-epoch'"

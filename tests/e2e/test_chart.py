@@ -1,0 +1,210 @@
+"""The chart on a real API server: installed, at work with its own rights, and gone again."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from audits import Audited, granted
+from charts import Helm, Release
+from duties import GPU, evict_somebody, have_volumes_bound, lock_a_node, slow_to_bind_in
+from fairlead.sim.controlplane import ControlPlane
+from fairleads import Pods, eventually
+from leaders import Lease, inventory
+from manifests import CHART, DEPLOY, NAMESPACE, SCHEDULER, WEBHOOK, kubectl
+from webhooks import environment, free_port, injects
+
+Start = Callable[..., ControlPlane]
+INJECTED = {
+    "name": "CUDA_VISIBLE_DEVICES",
+    "valueFrom": {
+        "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.annotations['fairlead.dev/gpus']"}
+    },
+}
+
+
+def test_helm_has_nothing_to_complain_about(charts: Helm) -> None:
+    done = charts.run("lint", "--strict", str(CHART))
+
+    assert done.returncode == 0, done.stdout
+
+
+# -- rights ----------------------------------------------------------------------------------------
+
+
+def test_it_has_the_rights_that_it_uses_and_no_others(
+    charts: Helm, new_control_plane: Start, tmp_path: Path
+) -> None:
+    audited, port = Audited(new_control_plane, tmp_path), free_port()
+    plane, release = audited.plane, Release(charts, audited.plane)
+    release.install()
+    plane.create_nodes(2, allocatable={GPU: "4"})
+
+    with slow_to_bind_in(plane, "slow"), release.webhook(port), release.scheduler():
+        _give_it_everything_to_do(plane)
+
+    for user, name in ((SCHEDULER, "fairlead"), (WEBHOOK, "fairlead-webhook")):
+        rights = granted(release.get("clusterrole", name), release.get("role", name))
+        assert audited.refused(user) == []
+        assert audited.used(user) - rights == set(), "used, though not granted"
+        assert rights - audited.used(user) == set(), "granted, but never used"
+
+
+def _give_it_everything_to_do(plane: ControlPlane) -> None:
+    pods, slow = Pods(plane, "default"), Pods(plane, "slow")
+    kubectl(plane, f"apply -f {DEPLOY / 'test-pods.yaml'}")
+    kubectl(plane, f"apply -n slow -f {DEPLOY / 'toyscheduler' / 'test-pods.yaml'}")
+    pods.wait_bound("gpu-test")
+    assert environment(pods.get("gpu-test")) == [[INJECTED]]
+    pods.wait_refused("gpu-test-too-large")
+    kubectl(plane, "label pod gpu-test-too-large try=again")
+    eventually(lambda: pods.events("gpu-test-too-large")[0].get("series"))
+    have_volumes_bound(plane, pods)
+    eventually(lambda: slow.events("toy-test-1"), 40)
+    evict_somebody(plane, pods)
+    lock_a_node(plane, pods)
+    lease = Lease(plane, NAMESPACE)
+    assert plane.api("DELETE", lease.path)[0] == 200
+    eventually(lambda: lease.spec, what="its leader made the Lease again")
+
+
+def test_default_spreading_needs_only_the_rights_that_its_value_adds(
+    charts: Helm, new_control_plane: Start, tmp_path: Path
+) -> None:
+    audited = Audited(new_control_plane, tmp_path)
+    plane, release = audited.plane, Release(charts, audited.plane)
+    profile = {"schedulerName": "like-default", "profile": "default-scheduler"}
+    config = {"apiVersion": "fairlead.dev/v1alpha1", "profiles": [profile]}
+    release.install({
+        "rbac": {"defaultSpreading": True}, "config": config, "webhook": {"enabled": False},
+    })  # fmt: skip
+    plane.create_nodes(1)
+    pods = Pods(plane, "default")
+
+    with release.scheduler():
+        pods.create("p", scheduler="like-default")
+        pods.wait_bound("p")
+        eventually(lambda: pods.events("p"))
+
+    more = granted(release.get("clusterrole", "fairlead-default-spreading"))
+    always = granted(release.get("clusterrole"), release.get("role"))
+    assert audited.refused(SCHEDULER) == []
+    assert audited.used(SCHEDULER) - always == more
+
+
+# -- pods ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("deployment", ["fairlead", "fairlead-webhook"])
+@pytest.mark.parametrize("configured", [False, True], ids=["plain", "configured"])
+def test_its_pods_are_admitted_where_pod_security_is_restricted(
+    charts: Helm, control_plane: ControlPlane, deployment: str, configured: bool
+) -> None:
+    values = {"config": {"port": 8080}, "env": {"A": "b"}, "webhook": {"caBundle": "YQ=="}}
+    found = charts.rendered(values if configured else {})
+    (template,) = [
+        one["spec"]["template"]
+        for one in found
+        if one["kind"] == "Deployment" and one["metadata"]["name"] == deployment
+    ]
+    pod = {**template, "metadata": {**template["metadata"], "name": "p"}}
+    enforced = {"pod-security.kubernetes.io/enforce": "restricted"}
+    namespace = {"metadata": {"name": "guarded", "labels": enforced}}
+    assert control_plane.api("POST", "/api/v1/namespaces", namespace)[0] == 201
+    path = "/api/v1/namespaces/guarded/pods?dryRun=All"
+    try:
+        assert control_plane.api("POST", path, pod)[0] == 201
+        laxer = json.loads(json.dumps(pod))
+        del laxer["spec"]["containers"][0]["securityContext"]["capabilities"]
+        assert control_plane.api("POST", path, laxer)[0] == 403, "nothing is enforced"
+    finally:
+        control_plane.delete_namespace("guarded")
+
+
+def test_the_api_server_takes_all_that_can_be_switched_on(
+    charts: Helm, control_plane: ControlPlane, namespace: str, tmp_path: Path
+) -> None:
+    peers = [{"ipBlock": {"cidr": "10.0.0.1/32"}}]
+    values = {
+        "config": {"port": 8080}, "files": {"p.py": "x"}, "env": {"A": "b"}, "logLevel": "debug",
+        "rbac": {"defaultSpreading": True}, "policies": {"inject": True},
+        "webhook": {"caBundle": "YQ=="}, "grafanaDashboard": {"enabled": True},
+        "networkPolicy": {"schedulerFrom": peers, "egress": [{"to": peers}]},
+    }  # fmt: skip
+    rendered = tmp_path / "all.yaml"
+    rendered.write_text(yaml.safe_dump_all(charts.rendered(values, namespace=namespace)))
+
+    said = kubectl(control_plane, f"apply --dry-run=server -f {rendered}").splitlines()
+
+    assert len(said) == len(charts.rendered(values))
+    assert all(line.endswith(" created (server dry run)") for line in said), said
+
+
+# -- a life ----------------------------------------------------------------------------------------
+
+
+def test_upgrade_and_uninstall_lose_no_assignment_and_leave_nothing_behind(
+    charts: Helm, new_control_plane: Start
+) -> None:
+    plane, port = new_control_plane(), free_port()
+    pods, release = Pods(plane, "default"), Release(charts, plane)
+    plane.create_nodes(["n"], annotations=inventory("n", 3), allocatable={GPU: "3"})
+    before = _everything(plane)
+    release.install()
+
+    with release.webhook(port), release.scheduler():
+        first = _placed(pods, "first")
+        kept = _kept(release)
+    release.upgrade({"replicaCount": 3, "logLevel": "debug"})
+    assert release.get("deployment")["spec"]["replicas"] == 3
+    assert _kept(release) == kept, "an upgrade leaves alone what the programs wrote"
+
+    with release.scheduler():
+        with release.webhook(port):
+            second = _placed(pods, "second")
+        release.uninstall()
+
+    assert _everything(plane) - before == {
+        f"namespace/{NAMESPACE}", "pod/first", "pod/second",
+    }  # fmt: skip
+    assert _assignment(pods, "first") == first
+    assert _assignment(pods, "second") == second
+
+    release.install({"webhook": {"enabled": False}, "policies": {"inject": True}})
+    eventually(lambda: injects(plane, "default"), what="the policy works")
+    with release.scheduler():
+        third = _placed(pods, "third")
+    assert environment(pods.get("third")) == [[INJECTED]]
+    assert len({one["fairlead.dev/gpus"] for one in (first, second, third)}) == 3
+
+
+def _placed(pods: Pods, name: str) -> dict[str, str]:
+    pods.create(name, gpus=1)
+    pods.wait_bound(name)
+    return _assignment(pods, name)
+
+
+def _assignment(pods: Pods, name: str) -> dict[str, str]:
+    annotations = pods.get(name)["metadata"]["annotations"]
+    found = {key: value for key, value in annotations.items() if key.startswith("fairlead.dev/")}
+    assert found["fairlead.dev/gpus"]
+    return found
+
+
+def _kept(release: Release) -> list[Any]:
+    """What the programs themselves wrote into objects of the chart."""
+    bundles = [release.trusts(f"{kind}webhookconfiguration") for kind in ("mutating", "validating")]
+    secret = release.get("secret", "fairlead-webhook-tls")["data"]
+    transitions = release.get("lease")["spec"]["leaseTransitions"]
+    assert all(bundles)
+    return [*bundles, secret, transitions]
+
+
+def _everything(plane: ControlPlane) -> set[str]:
+    """Every object in the cluster but events, which go by themselves."""
+    kinds = kubectl(plane, "api-resources --verbs=list -o name").split()
+    wanted = ",".join(kind for kind in kinds if not kind.startswith("events"))
+    return set(kubectl(plane, f"get {wanted} -A -o name").split())

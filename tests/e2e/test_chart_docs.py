@@ -1,0 +1,99 @@
+"""What is said about the chart, drawn from it and rendered from it fits it."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from charts import Helm
+from fairleads import FAIRLEAD
+from manifests import CHART, COMPONENT, ROOT
+from test_chart_values import VALUES, at, by_name
+
+PAGE = (ROOT / "docs" / "install.md").read_text()
+COMMANDS = re.findall(r"^helm (?:install|upgrade) .*", PAGE.replace("\\\n", ""), re.MULTILINE)
+
+
+def test_the_configuration_in_the_docs_can_be_served(charts: Helm, tmp_path: Path) -> None:
+    (block,) = re.findall(r"^```yaml\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
+    data = by_name(charts.rendered(yaml.safe_load(block)))["ConfigMap/fairlead"]["data"]
+    for name, content in data.items():
+        (tmp_path / name).write_text(content)
+
+    command = [str(FAIRLEAD), "check-config", str(tmp_path / "fairlead.yaml")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Best" in done.stdout
+
+
+def test_the_commands_in_the_docs_are_found() -> None:
+    assert len(COMMANDS) == 3
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_commands_in_the_docs_are_taken(charts: Helm, command: str) -> None:
+    of_releases = ("--install", "--reuse-values")
+    words = [word for word in shlex.split(command)[2:] if word not in of_releases]
+    words[words.index("deploy/helm/fairlead")] = str(CHART)
+
+    done = charts.run("template", *words)
+
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("value", re.findall(r"^\| (`[a-z][^|]*`) \| ", PAGE, re.MULTILINE))
+def test_the_values_in_the_docs_exist(value: str) -> None:
+    for one in re.findall(r"`([\w.]+)`", value):
+        at(VALUES, one)
+
+
+# -- monitoring ------------------------------------------------------------------------------------
+
+
+def _metrics(text: str) -> set[str]:
+    named = set(re.findall(r"\b(?:scheduler|fairlead|leader_election)_[a-z_]+", text))
+    return {re.sub(r"_(bucket|sum|count)$", "", one) for one in named}
+
+
+def test_alerts_and_board_name_metrics_that_exist(charts: Helm) -> None:
+    values = {
+        "prometheusRule": {"enabled": True, "labels": {"release": "us"}, "waitSeconds": 77},
+        "grafanaDashboard": {"enabled": True, "labels": {"mine": "yes"}},
+    }
+    found = by_name(charts.rendered(values))
+    rule = found["PrometheusRule/fairlead"]
+    (group,) = rule["spec"]["groups"]
+    alerts = " ".join(one["expr"] for one in group["rules"])
+    (board,) = found["ConfigMap/fairlead-dashboard"]["data"].values()
+    panels = json.loads(board)["panels"]
+    drawn = " ".join(target["expr"] for panel in panels for target in panel["targets"])
+    page = (ROOT / "docs" / "metrics.md").read_text()
+
+    assert len(_metrics(alerts)) > 5
+    assert len(_metrics(drawn)) > 5
+    for metric in _metrics(alerts) | _metrics(drawn):
+        assert f"| `{metric}` |" in page
+    assert "> 77" in alerts
+    assert rule["metadata"]["labels"]["release"] == "us"
+    assert found["ConfigMap/fairlead-dashboard"]["metadata"]["labels"]["mine"] == "yes"
+
+
+# -- what is rendered from it ----------------------------------------------------------------------
+
+
+def test_the_plain_manifests_are_up_to_date(helm: Path) -> None:
+    script = [sys.executable, str(ROOT / "scripts" / "manifests.py"), str(helm), "--check"]
+    done = subprocess.run(script, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_object_names_its_component(charts: Helm) -> None:
+    for one in charts.rendered():
+        assert one["metadata"]["labels"][COMPONENT] in ("scheduler", "webhook", "policy")

@@ -1,0 +1,266 @@
+"""Every value of the chart does what values.yaml says, and no other is taken."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from chart_tables import (
+    ASSIGNMENTS,
+    CONFIGURATIONS,
+    CONTAINER,
+    POD,
+    SCHEDULER,
+    SHOWN,
+    SWITCHED,
+    TOLD_APART,
+    WEBHOOK,
+)
+from charts import Helm, Object
+from manifests import CHART
+
+VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
+SCHEMA = json.loads((CHART / "values.schema.json").read_text())
+
+
+def said(path: str, value: Any) -> dict[str, Any]:
+    """`a.b` with a value, as nested values."""
+    for key in reversed(path.split(".")):
+        value = {key: value}
+    return dict(value)
+
+
+def at(found: Any, path: str) -> Any:
+    for key in path.split("."):
+        found = found[int(key)] if isinstance(found, list) else found[key]
+    return found
+
+
+def by_name(found: list[Object]) -> dict[str, Object]:
+    return {f"{one['kind']}/{one['metadata']['name']}": one for one in found}
+
+
+def leaves(values: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    for key, value in values.items():
+        described = SCHEMA
+        for step in f"{prefix}{key}".split("."):
+            described = described["properties"][step]
+        if described.get("properties") and "additionalProperties" in described:
+            yield from leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}"
+
+
+def test_every_value_is_tried_out() -> None:
+    tried = {value for value, *_ in SHOWN} | set(SWITCHED) | TOLD_APART
+
+    assert set(leaves(VALUES)) - tried == set()
+
+
+def test_everything_in_the_schema_has_its_default_and_its_comment() -> None:
+    assert set(SCHEMA["properties"]) - {"global"} == set(VALUES)
+
+
+@pytest.mark.parametrize("one", SHOWN, ids=lambda one: one[0])
+def test_a_value_shows_where_it_should(charts: Helm, one: tuple[str, Any, str, str, Any]) -> None:
+    value, told, name, path, expected = one
+    by_default = by_name(charts.rendered()).get(name)
+
+    assert at(by_name(charts.rendered(said(value, told)))[name], path) == expected
+    with pytest.raises((KeyError, IndexError, AssertionError)):
+        assert at(by_default or {}, path) == expected
+
+
+@pytest.mark.parametrize("value", SWITCHED)
+def test_a_switch_takes_its_objects_away(charts: Helm, value: str) -> None:
+    on, off = by_name(charts.rendered()), by_name(charts.rendered(said(value, False)))
+
+    assert SWITCHED[value] <= set(on)
+    assert SWITCHED[value] & set(off) == set()
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({"replicas": 3}, "additional properties 'replicas' not allowed"),
+        ({"webhook": {"failure": "Fail"}}, "at '/webhook': additional properties 'failure'"),
+        ({"webhook": {"failurePolicy": "fail"}}, "at '/webhook/failurePolicy': value must be one"),
+        ({"replicaCount": "two"}, "at '/replicaCount': got string, want integer"),
+        ({"scheduler": {"name": "it's"}}, "at '/scheduler/name'"),
+        ({"autoscaling": {"enabled": True}}, "leave it false and set replicaCount"),
+        (
+            {"config": {"leaderElection": {"leaderElect": False}}},
+            "set policies.epoch to false as well",
+        ),
+        ({"files": {"p.py": "x"}}, "say in config which plugin comes from which file"),
+        (
+            {"webhook": {"caBundle": "YQ==", "certManager": {"enabled": True}}},
+            "leave one of them out",
+        ),
+    ],
+    ids=str,
+)
+def test_what_makes_no_sense_is_refused(
+    charts: Helm, values: dict[str, Any], complaint: str
+) -> None:
+    assert complaint in charts.complaint(values)
+
+
+def test_on_older_clusters_the_policy_cannot_inject(charts: Helm) -> None:
+    command = ("template", "x", str(CHART), "--kube-version", "1.35.0")
+
+    assert charts.run(*command).returncode == 0
+    done = charts.run(*command, values={"policies": {"inject": True}})
+    assert "use webhook.enabled here" in done.stderr
+
+
+def _conditions(found: dict[str, Object]) -> set[str]:
+    hooks = [found[name]["webhooks"][0] for name in CONFIGURATIONS]
+    policy = found["MutatingAdmissionPolicy/fairlead-inject"]["spec"]
+    return {one["matchConditions"][0]["expression"] for one in (*hooks, policy)}
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        ({}, "['gpu-scheduler', 'toyscheduler']"),
+        ({"scheduler": {"name": "mine"}}, "['mine']"),
+        ({"config": {"profiles": [{"schedulerName": "a"}, {"schedulerName": "b"}]}}, "['a', 'b']"),
+        ({"config": {"profiles": [{}]}}, "['default-scheduler']"),  # as kube-scheduler has it
+    ],
+)  # fmt: skip
+def test_api_servers_ask_about_the_names_that_are_served(
+    charts: Helm, values: dict[str, Any], names: str
+) -> None:
+    found = by_name(charts.rendered({**values, "policies": {"inject": True}}))
+
+    (expression,) = _conditions(found)
+    assert expression.endswith(f"object.spec.schedulerName in {names}")
+
+
+def test_configuration_and_files_reach_both_programs(charts: Helm) -> None:
+    config = {"profiles": [{"schedulerName": "a", "picker": "./p.py:P"}]}
+    found = by_name(charts.rendered({"config": config, "files": {"p.py": "class P: ..."}}))
+
+    data = found["ConfigMap/fairlead"]["data"]
+    assert yaml.safe_load(data["fairlead.yaml"]) == config
+    assert data["p.py"].strip() == "class P: ..."
+    sums = set()
+    for name in (SCHEDULER, WEBHOOK):
+        (container,) = at(found[name], f"{POD}.containers")
+        assert "--config=/etc/fairlead/fairlead.yaml" in container["args"]
+        assert "/etc/fairlead" in {mount["mountPath"] for mount in container["volumeMounts"]}
+        sums.add(at(found[name], "spec.template.metadata.annotations")["checksum/config"])
+    changed = by_name(charts.rendered({"config": config, "files": {"p.py": "class P: pass"}}))
+    annotations = at(changed[SCHEDULER], "spec.template.metadata.annotations")
+    assert annotations["checksum/config"] not in sums, "a change must start new pods"
+
+
+@pytest.mark.parametrize(
+    ("release", "values", "name"),
+    [
+        ("fairlead", {}, "fairlead"),
+        ("my-fairlead", {}, "my-fairlead"),
+        ("gpus", {}, "gpus-fairlead"),
+        ("gpus", {"nameOverride": "cards"}, "gpus-cards"),
+        ("gpus", {"fullnameOverride": "cards"}, "cards"),
+    ],
+)
+def test_all_names_hang_together(
+    charts: Helm, release: str, values: dict[str, Any], name: str
+) -> None:
+    found = by_name(charts.rendered(values, release))
+    scheduler, webhook = found[f"Deployment/{name}"], found[f"Deployment/{name}-webhook"]
+
+    assert f"--leader-elect-resource-name={name}" in at(scheduler, f"{CONTAINER}.args")
+    assert f"Lease/{name}" in found
+    assert {
+        f"--service={name}-webhook", f"--configuration={name}", f"--cert-store={name}-webhook-tls",
+    } <= set(at(webhook, f"{CONTAINER}.args"))  # fmt: skip
+    assert {f"Service/{name}-webhook", f"Secret/{name}-webhook-tls"} <= set(found)
+    hook = found[f"MutatingWebhookConfiguration/{name}"]["webhooks"][0]
+    assert hook["clientConfig"]["service"]["name"] == f"{name}-webhook"
+    binding = found[f"ValidatingAdmissionPolicyBinding/{name}-epoch"]["spec"]
+    assert binding["paramRef"]["name"] == name
+    assert all(name in one["metadata"]["name"] for one in found.values())
+
+
+def test_policies_and_rights_go_by_the_service_account(charts: Helm) -> None:
+    values = {
+        "serviceAccount": {"create": False, "name": "theirs"},
+        "webhook": {"serviceAccount": {"name": "hook"}},
+        "policies": {
+            "schedulers": ["system:kube-scheduler"], "devicePluginNamespaces": ["plugins"],
+            "creatorNamespaces": [],
+        },
+    }  # fmt: skip
+    found = by_name(charts.rendered(values))
+
+    assert at(found[SCHEDULER], f"{POD}.serviceAccountName") == "theirs"
+    assert at(found[WEBHOOK], f"{POD}.serviceAccountName") == "hook"
+    for kind, role in (("ClusterRoleBinding", "fairlead"), ("RoleBinding", "fairlead")):
+        assert at(found[f"{kind}/{role}"], "subjects.0.name") == "theirs"
+        assert at(found[f"{kind}/{role}-webhook"], "subjects.0.name") == "hook"
+    variables = {one["name"]: one["expression"] for one in found[ASSIGNMENTS]["spec"]["variables"]}
+    ours = "system:serviceaccount:fairlead-system:theirs"
+    assert variables["schedulers"] == f"['{ours}', 'system:kube-scheduler']"
+    assert variables["creatorGroups"] == "[]"
+    assert variables["pluginGroups"].endswith(": ['system:serviceaccounts:plugins'])")
+    epoch = found["ValidatingAdmissionPolicy/fairlead-epoch"]["spec"]
+    assert ours in epoch["matchConditions"][0]["expression"]
+
+
+def test_certificates_of_others_need_no_rights(charts: Helm) -> None:
+    manager = {"enabled": True, "issuerRef": {"kind": "ClusterIssuer", "name": "us"}}
+    by_manager = by_name(charts.rendered({"webhook": {"certManager": manager}}))
+    by_hand = by_name(charts.rendered({"webhook": {"caBundle": "YQ=="}}))
+
+    for found in (by_manager, by_hand):
+        assert "--cert-dir=/certs" in at(found[WEBHOOK], f"{CONTAINER}.args")
+        mounted = {one["name"]: one for one in at(found[WEBHOOK], f"{POD}.volumes")}
+        assert mounted["certificates"]["secret"]["secretName"] == "fairlead-webhook-tls"
+        assert {"Role/fairlead-webhook", "ClusterRole/fairlead-webhook"} & set(found) == set()
+        assert "Secret/fairlead-webhook-tls" not in found
+    certificate = by_manager["Certificate/fairlead-webhook"]["spec"]
+    assert certificate["secretName"] == "fairlead-webhook-tls"
+    assert certificate["dnsNames"][0] == "fairlead-webhook.fairlead-system.svc"
+    assert certificate["issuerRef"] == manager["issuerRef"]
+    for name in CONFIGURATIONS:
+        annotations = by_manager[name]["metadata"]["annotations"]
+        assert annotations["cert-manager.io/inject-ca-from"] == "fairlead-system/fairlead-webhook"
+    own = by_name(charts.rendered({"webhook": {"certManager": {"enabled": True}}}))
+    assert own["Certificate/fairlead-webhook"]["spec"]["issuerRef"]["kind"] == "Issuer"
+    assert own["Issuer/fairlead-webhook"]["spec"] == {"selfSigned": {}}
+
+
+def test_values_of_the_scheduler_that_maps_came_from_are_taken(charts: Helm) -> None:
+    theirs = {
+        "replicaCount": 1,
+        "image": {"repository": "gpu-scheduler", "pullPolicy": "IfNotPresent", "tag": "latest"},
+        "imagePullSecrets": [],
+        "nameOverride": "",
+        "fullnameOverride": "",
+        "scheduler": {"name": "gpu-scheduler"},
+        "webhook": {"enabled": True, "caBundle": ""},
+        "serviceAccount": {"create": True, "annotations": {}, "name": ""},
+        "podAnnotations": {},
+        "podSecurityContext": {"runAsNonRoot": True, "runAsUser": 1000},
+        "securityContext": {"readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}},
+        "service": {"type": "ClusterIP", "port": 8080},
+        "resources": {"limits": {"cpu": "500m", "memory": "512Mi"}},
+        "nodeSelector": {"node-role.kubernetes.io/control-plane": ""},
+        "tolerations": [{"operator": "Exists"}],
+        "env": {},
+        "volumes": [],
+        "livenessProbe": {},
+        "readinessProbe": {},
+        "priorityClassName": "",
+        "autoscaling": {"enabled": False, "minReplicas": 1, "maxReplicas": 3},
+    }
+    found = by_name(charts.rendered(theirs, "gpu-scheduler"))
+
+    scheduler = found["Deployment/gpu-scheduler-fairlead"]
+    assert at(scheduler, "spec.replicas") == 1
+    assert {"name": "SCHEDULER_NAME", "value": "gpu-scheduler"} in at(scheduler, f"{CONTAINER}.env")
