@@ -1,13 +1,14 @@
-"""Certificates come, change and go without one failed request, on a real API server."""
+"""Certificates and replicas come and go without one failed request, on a real API server."""
 
 import base64
 import datetime as dt
 import itertools
+import re
 import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,17 @@ from fairlead.kube.admission.certificates import Subject, make
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import eventually
 from test_webhook import TRIED, asks
-from webhooks import CONFIGURATIONS, SECRET, configured, environment, free_port, pod, webhook
+from webhooks import (
+    CONFIGURATIONS,
+    SECRET,
+    Balancer,
+    Webhook,
+    configured,
+    environment,
+    free_port,
+    pod,
+    webhook,
+)
 
 LIFE = "9s"
 
@@ -89,6 +100,29 @@ def test_they_rotate_without_one_failed_request(control_plane: ControlPlane) -> 
         for running in (first, second):
             assert not [one for one in running.records if one["level"] != "info"]
             assert running.get("/readyz") == (200, "ok")
+
+
+def test_replicas_come_and_go_without_one_failed_request(control_plane: ControlPlane) -> None:
+    first, second = free_port(), free_port()
+    with (
+        Balancer(first) as service,
+        configured(control_plane, service.port),
+        ExitStack() as leaving,
+    ):
+        leaving.enter_context(webhook(control_plane, first))
+        asks(control_plane)
+        with webhook(control_plane, second) as staying, creating(control_plane) as failed:
+            # As a Service does when a pod is told to end. Connections that are there stay.
+            service.ports[:] = [second]
+            leaving.close()
+            eventually(lambda: injected(staying) > 20, what="the second is asked")
+        assert {answer.get("message") for answer in failed} == set()
+
+
+def injected(running: Webhook) -> float:
+    found = re.search(r'answers_total{outcome="injected",route="mutate"} (\S+)',
+                      running.get("/metrics")[1])  # fmt: skip
+    return float(found[1]) if found else 0.0
 
 
 def test_a_spoilt_secret_and_a_spoilt_bundle_are_mended(control_plane: ControlPlane) -> None:

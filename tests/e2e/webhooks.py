@@ -5,13 +5,15 @@ import os
 import socket
 import ssl
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import FAIRLEAD, eventually
@@ -80,6 +82,60 @@ def configured(plane: ControlPlane, port: int, *namespaces: str) -> Iterator[Non
         for path in reversed(made):
             plane.api("DELETE", path)
         plane.delete_namespace(NAMESPACE)
+
+
+class Balancer:
+    """Stands for the Service: new connections go to the replicas in turn, to none that leaves."""
+
+    def __init__(self, *ports: int) -> None:
+        self.ports = list(ports)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self._ends: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
+
+    def __enter__(self) -> Self:
+        self._start(self._accept)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for end in (self._listener, *self._ends):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+        for thread in self._threads:
+            thread.join(10)
+
+    def _start(self, work: Callable[..., None], *given: object) -> None:
+        thread = threading.Thread(target=work, args=given)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        for turn in count():
+            try:
+                caller, _ = self._listener.accept()
+            except OSError:
+                return  # we are done
+            self._ends.append(caller)
+            with suppress(OSError):
+                self._join(caller, self.ports[turn % len(self.ports)])
+                continue
+            caller.close()
+
+    def _join(self, caller: socket.socket, port: int) -> None:
+        replica = socket.create_connection(("127.0.0.1", port))
+        self._ends.append(replica)
+        self._start(_pass_on, caller, replica)
+        self._start(_pass_on, replica, caller)
+
+
+def _pass_on(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(65536):
+            target.sendall(data)
+    with suppress(OSError):
+        target.shutdown(socket.SHUT_WR)
 
 
 class Webhook:

@@ -11,7 +11,10 @@ from fairlead.apps.door import Limits
 from fairlead.model.errors import ConfigError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-#: Requests under way when we are told to stop.
+#: After we are told to stop we answer on for so long, and close each connection that is used: who
+#: asked is to come back on another one, to another of us, and never to one that is closing.
+_FAREWELL_S = 1.0
+#: Requests under way after that.
 _GRACE_S = 3.0
 #: Longer than API servers keep an idle connection: they must not meet one that is closing.
 _IDLE_S = 120.0
@@ -51,21 +54,30 @@ async def listening(
     try:
         yield int(server.sockets[0].getsockname()[1])
     finally:
+        guard.is_leaving = True
+        await asyncio.sleep(_FAREWELL_S)
         server.close()
         await runner.cleanup()
 
 
 class Guard:
-    """Hangs up on who connects and then sends no whole head, for which aiohttp would wait."""
+    """Hangs up on who connects and then sends no whole head, for which aiohttp would wait.
+
+    And on everybody, after an answer, when we are leaving.
+    """
 
     def __init__(self, head_s: float) -> None:
         self._head_s = head_s
+        self.is_leaving = False
         self._silent: dict[web.RequestHandler, asyncio.TimerHandle] = {}
 
     @web.middleware
     async def seen(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         self._leave(request.protocol)
-        return await handler(request)
+        answer = await handler(request)
+        if self.is_leaving:
+            answer.force_close()
+        return answer
 
     def watched(self, make: Callable[[], web.RequestHandler]) -> Callable[[], web.RequestHandler]:
         def made() -> web.RequestHandler:
