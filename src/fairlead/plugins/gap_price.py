@@ -22,7 +22,7 @@ from fairlead.plugins.api import HIGHEST_SCORE, CardScores
 from fairlead.plugins.gaps import Gaps, asked_cards, gaps, shares
 from fairlead.plugins.gpu_best_fit import GpuBestFit
 
-_GAP, _RESERVE, _MODEL = 10.0, 1000.0, 1.5
+_GAP, _RESERVE = 10.0, 1000.0
 #: A loss of this much halves the score.
 _HALF = 10_000.0
 _DIGITS = 1e6
@@ -132,7 +132,7 @@ def _loss_of_one(
 
 
 def _pressure(tables: PriceTables, nodes: Nodes) -> Table:
-    found: Table = _MODEL * tables.pressure()[nodes.cards.model()]
+    found: Table = tables.pressure()[nodes.cards.model()]
     return found
 
 
