@@ -252,8 +252,8 @@ class Engine:
         self._binding[pod.uid] = entry
         if self.queue.awaited:
             following = self.queue.next_like(self._group(pod))
-            if following is not None and self._would_fit(following.pod):
-                self.queue.wake(following, "AssignedPodDelete", now=now)
+            if following is not None:
+                self._wake_or_wait(following, self._would_fit(following.pod), now)
         if plan is None:
             return [Bind(pod, verdict.node, grant=verdict.grant)]
         self._plans[pod.uid] = plan
@@ -330,15 +330,21 @@ class Engine:
             if self.cluster.nominations:
                 self._wake_nominated(_cause(freed), now)
             for entry in self.queue.waiting(freed):
-                if self._has_hope(entry.pod, freed):
-                    self.queue.wake(entry, _cause(freed), now=now)
-                else:  # perhaps for another reason than before
-                    placement = self._placements[entry.pod.scheduler]
-                    self.queue.await_also(entry, placement.refused_by(entry.pod))
+                hope = self._has_hope(entry.pod, freed)
+                self._wake_or_wait(entry, hope, now, _cause(freed))
             self._woken_mark = self.cluster.changes.mark
         if now - self._flushed_s >= FLUSH_EVERY_S:
             self._flushed_s = now
             self.queue.flush(now=now)
+
+    def _wake_or_wait(
+        self, entry: Entry, hope: bool, now: float, cause: str = "AssignedPodDelete"
+    ) -> None:
+        if hope:
+            self.queue.wake(entry, cause, now=now)
+        else:  # perhaps for another reason than before
+            placement = self._placements[entry.pod.scheduler]
+            self.queue.await_also(entry, placement.refused_by(entry.pod))
 
     def _wake_nominated(self, cause: str, now: float) -> None:
         """Pods whose promised node changed: they wait for just that."""

@@ -130,7 +130,9 @@ class SchedulingQueue:
         entry.group = group
         _set_back(entry, entry.refusals, now)
         self._enter(entry, Pool.WAITING, _FAILED)
-        self._waiting.setdefault(group, {})[entry.pod.uid] = entry
+        together = self._waiting.setdefault(group, {})
+        together[entry.pod.uid] = entry
+        _first(together).woken_by |= woken_by  # it keeps watch for all of them
 
     def retry(self, entry: Entry, *, now: float) -> None:
         """It failed for no verdict's sake: try again after a while."""
@@ -221,7 +223,7 @@ class SchedulingQueue:
             together = self._waiting[entry.group]
             del together[entry.pod.uid]
             if together:
-                _first(together).woken_by |= entry.woken_by  # it keeps watch for all of them
+                _first(together).woken_by |= entry.woken_by
             else:
                 del self._waiting[entry.group]
             entry.group = None
