@@ -177,7 +177,10 @@ class Ledger(RuleBasedStateMachine):
         assert ask is not None
         assert all(victim.priority < evict.pod.priority for victim in evict.victims)
         gone = {victim.uid for victim in evict.victims}
-        stay = [h for h in self.cluster.held_on(evict.node) if h.pod.uid not in gone]
+        held = self.cluster.held_on(evict.node)
+        # Lesser pods that leave already need not be told to.
+        gone |= {h.pod.uid for h in held if h.pod.deleting and h.pod.priority < evict.pod.priority}
+        stay = [h for h in held if h.pod.uid not in gone]
         assert could_serve(ask, node.gpus, [h.grant for h in stay if h.grant])
 
     # -- nodes -------------------------------------------------------------------------------
