@@ -163,7 +163,7 @@ class Ours:
 
     def take(self, number: int, job: Job) -> Cards | None:
         ask = GpuAsk(job.cards, together=job.cards if job.sensitive else 1)
-        if not self._cluster.nodes.enough_cards(ask)[0]:
+        if not self._cluster.nodes.cards.enough(ask)[0]:
             return None
         start = time.thread_time()
         grant = choose(ask, self._cluster.columns.devices, 0, CardPolicy.PACK)

@@ -167,7 +167,7 @@ class Ours:
 
     def take(self, number: int, profile: MigProfile) -> bool:
         ask = GpuAsk(1, whole=False, milli=0, profile=profile.name)
-        if not self._cluster.nodes.enough_cards(ask)[0]:
+        if not self._cluster.nodes.cards.enough(ask)[0]:
             return False
         grant = choose(ask, self._cluster.columns.devices, 0, CardPolicy.PACK)
         assert grant is not None, "enough cards, and none to choose"

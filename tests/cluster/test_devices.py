@@ -31,7 +31,7 @@ def share(milli: int = 500, mib: int = 0, count: int = 1, **more) -> GpuAsk:
 
 
 def enough(cluster: Cluster, ask: GpuAsk) -> bool:
-    return bool(cluster.nodes.enough_cards(ask)[0])
+    return bool(cluster.nodes.cards.enough(ask)[0])
 
 
 def give(cluster: Cluster, uid: str, *uses: CardUse) -> None:

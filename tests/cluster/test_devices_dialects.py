@@ -36,7 +36,7 @@ def part(mib: int = 1000, milli: int = 0, dialect: str = "hami", **more) -> GpuA
 
 
 def enough(cluster: Cluster, ask: GpuAsk) -> bool:
-    return bool(cluster.nodes.enough_cards(ask)[0])
+    return bool(cluster.nodes.cards.enough(ask)[0])
 
 
 def card_for(cluster: Cluster, ask: GpuAsk) -> str:

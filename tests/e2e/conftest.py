@@ -13,6 +13,7 @@ import pytest
 
 from charts import Helm
 from fairlead.sim.controlplane import ControlPlane, Process
+from fairleads import Pods, Running, fairlead
 
 _numbers = itertools.count()
 
@@ -26,6 +27,19 @@ def namespace(control_plane: ControlPlane, request: pytest.FixtureRequest) -> It
     assert status == 201, answer
     yield name
     control_plane.delete_namespace(name)
+
+
+@pytest.fixture
+def pods(control_plane: ControlPlane, namespace: str) -> Pods:
+    """Pods in the fresh namespace."""
+    return Pods(control_plane, namespace)
+
+
+@pytest.fixture
+def running(control_plane: ControlPlane) -> Iterator[Running]:
+    """`fairlead run` with an administrator's rights, for the time of one test."""
+    with fairlead(control_plane, kubeconfig=control_plane.kubeconfig_for()) as process:
+        yield process
 
 
 @pytest.fixture

@@ -6,13 +6,12 @@ Through the real API server, which lets all of this pass.
 import json
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from fairlead.sim.controlplane import ControlPlane
-from fairleads import FAIRLEAD, Pods, Running, eventually, fairlead
+from fairleads import FAIRLEAD, Pods, Running, eventually
 
 pytestmark = pytest.mark.server
 
@@ -73,17 +72,6 @@ FORGED = {
     "overlong": [{"u": "x" * 3000}],
     "crowd": [{"u": f"GPU-{n}"} for n in range(1000)],
 }
-
-
-@pytest.fixture
-def pods(control_plane: ControlPlane, namespace: str) -> Pods:
-    return Pods(control_plane, namespace)
-
-
-@pytest.fixture
-def running(control_plane: ControlPlane) -> Iterator[Running]:
-    with fairlead(control_plane, kubeconfig=control_plane.kubeconfig_for()) as process:
-        yield process
 
 
 def ask(pods: Pods, name: str, annotations: dict[str, str], **more: Any) -> None:

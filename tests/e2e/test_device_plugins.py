@@ -2,14 +2,14 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from device_plugins import Alnair, Cluster, Gpushare, Hami, Kubelet, Plugin, Volcano
 from fairlead.sim.controlplane import ControlPlane
-from fairleads import Pods, Running, eventually, fairlead
+from fairleads import Pods, Running, eventually
 
 pytestmark = pytest.mark.server
 
@@ -50,17 +50,6 @@ HALF = {
     "gpushare": (Gpushare, GPUSHARE_NODE, {"aliyun.com/gpu-mem": 6}),
     "alnair": (Alnair, ALNAIR_NODE, {"alnair/vgpu-memory": 6, "alnair/vgpu-compute": 20}),
 }  # fmt: skip
-
-
-@pytest.fixture
-def pods(control_plane: ControlPlane, namespace: str) -> Pods:
-    return Pods(control_plane, namespace)
-
-
-@pytest.fixture
-def running(control_plane: ControlPlane) -> Iterator[Running]:
-    with fairlead(control_plane, kubeconfig=control_plane.kubeconfig_for()) as process:
-        yield process
 
 
 @pytest.fixture

@@ -31,11 +31,6 @@ HAMI = json.dumps([
 
 
 @pytest.fixture
-def pods(control_plane: ControlPlane, namespace: str) -> Pods:
-    return Pods(control_plane, namespace)
-
-
-@pytest.fixture
 def priorities(control_plane: ControlPlane) -> Iterator[None]:
     path = "/apis/scheduling.k8s.io/v1/priorityclasses"
     values = {"ext-low": 1, "ext-middle": 2, "ext-high": 3}

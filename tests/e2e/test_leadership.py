@@ -43,11 +43,6 @@ def control_plane(assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 @pytest.fixture
-def pods(control_plane: ControlPlane, namespace: str) -> Pods:
-    return Pods(control_plane, namespace)
-
-
-@pytest.fixture
 def lease(control_plane: ControlPlane, namespace: str) -> Lease:
     return Lease(control_plane, namespace)
 

@@ -90,7 +90,7 @@ def test_slices_never_overlap_and_are_always_legal(steps) -> None:
             continue
         profile, count = step
         ask = GpuAsk(count, whole=False, milli=0, profile=profile)
-        fits = bool(cluster.nodes.enough_cards(ask)[0])
+        fits = bool(cluster.nodes.cards.enough(ask)[0])
         grant = choose(ask, cluster.columns.devices, 0, CardPolicy.PACK) if fits else None
         assert (grant is not None) == fits, "the filter and the choice agree"
         if grant:

@@ -41,6 +41,10 @@ ConfigFile = Annotated[
     Path | None,
     typer.Option("--config", help="Configuration file (YAML), ours or kube-scheduler's."),
 ]
+LeaseName = Annotated[str, typer.Option(help="Name of the Lease (default: fairlead).")]
+LeaseNamespace = Annotated[
+    str, typer.Option(help="Its namespace (default: that of the pod, else kube-system).")
+]
 LogLevel = Annotated[str, typer.Option(envvar="LOG_LEVEL", help="debug, info, warning or error.")]
 Output = Annotated[str, typer.Option("--output", "-o", help="text or json.")]
 
@@ -82,12 +86,8 @@ def run(
     leader_elect_retry_period: Annotated[
         str, typer.Option(help="How often to renew, or to look (default: 2s).")
     ] = "",
-    leader_elect_resource_name: Annotated[
-        str, typer.Option(help="Name of the Lease (default: fairlead).")
-    ] = "",
-    leader_elect_resource_namespace: Annotated[
-        str, typer.Option(help="Its namespace (default: that of the pod, else kube-system).")
-    ] = "",
+    leader_elect_resource_name: LeaseName = "",
+    leader_elect_resource_namespace: LeaseNamespace = "",
 ) -> None:
     """Schedule pods until told to stop."""
     logs.set_up(log_level)
@@ -171,12 +171,8 @@ def extender(
         bool | None,
         typer.Option(help="Answer only while holding a Lease (default: in a pod, yes)."),
     ] = None,
-    leader_elect_resource_name: Annotated[
-        str, typer.Option(help="Name of the Lease (default: fairlead).")
-    ] = "",
-    leader_elect_resource_namespace: Annotated[
-        str, typer.Option(help="Its namespace (default: that of the pod, else kube-system).")
-    ] = "",
+    leader_elect_resource_name: LeaseName = "",
+    leader_elect_resource_namespace: LeaseNamespace = "",
     log_level: LogLevel = "info",
 ) -> None:
     """Answer a kube-scheduler that has us as its extender: filter, prioritize, preempt, bind."""

@@ -14,7 +14,7 @@ from fairlead.cluster.seats import Obstacle, obstacle
 from fairlead.cluster.storage import Storage
 from fairlead.cluster.wishes import Wish, Wishes
 from fairlead.model.behaviour import Behaviour
-from fairlead.model.gpus import WHOLE, GpuAsk
+from fairlead.model.gpus import WHOLE
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Amounts, HostPort, PodRequest, Taint
 from fairlead.model.quantities import CPU
@@ -193,10 +193,6 @@ class Nodes:
         return self._columns.label(key).code_of
 
     # -- cards -------------------------------------------------------------------------------
-
-    def enough_cards(self, ask: GpuAsk) -> NodeMask:
-        """True where the ask can be served, and where cards are not known one by one."""
-        return self.cards.enough(ask)
 
     def obstacle(self, seat: Seat, position: int) -> Obstacle | None:
         """What keeps a scheduling map from the cards that it names on the node at this position."""

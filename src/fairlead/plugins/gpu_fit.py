@@ -41,7 +41,7 @@ class GpuFit:
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
         if request.gpus is None or request.gpus.seat is not None:  # the map has chosen
             return nodes.all()
-        return nodes.enough_cards(request.gpus)
+        return nodes.cards.enough(request.gpus)
 
     def reasons(self, request: PodRequest, nodes: Nodes) -> Iterable[Reason]:
         """One for each node: the first thing that is missing."""

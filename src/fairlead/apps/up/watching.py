@@ -9,7 +9,6 @@ from fairlead.apps.up.cards import Picture, Readings, allocatable_cards
 from fairlead.apps.up.view import Decision, Screen
 from fairlead.engine import instructions
 from fairlead.engine.engine import Engine
-from fairlead.model.nodes import GPU
 from fairlead.model.pods import Pod
 from fairlead.queue.entries import Pool
 from fairlead.sim.workload import SAMPLE, Seen
@@ -123,10 +122,9 @@ class Watching:
         return sum(allocatable_cards(cluster.node_at(row)) for row in cluster.row_of.values())
 
     def sample(self) -> int:
-        """How many cards are taken now; remembered for the mean."""
+        """How many cards have somebody on them now; remembered for the mean."""
         assert self._engine is not None
-        held = self._engine.cluster.holdings.values()
-        used = sum(dict(each.amounts).get(GPU, 0) for each in held)
+        used = sum(row.used for row in self._picture.rows(self._engine.cluster, None))
         self._samples.append(used)
         return used
 
