@@ -9,9 +9,10 @@ asked about all nodes again.
 
 from collections import OrderedDict
 from collections.abc import Hashable
+from dataclasses import dataclass
 from functools import reduce
 from math import isfinite
-from operator import or_
+from operator import add, or_
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,7 +26,7 @@ from fairlead.model.errors import PluginFault
 from fairlead.model.pods import PodRequest
 from fairlead.placement.profile import Profile
 from fairlead.placement.verdicts import Played
-from fairlead.plugins.api import Filter, LooksAround, Opinion, concerns
+from fairlead.plugins.api import Filter, LooksAround, Opinion, Rank, Score, concerns
 
 REFUSED = -np.inf
 _PRESENCE = int(Aspect.PRESENCE)
@@ -34,6 +35,14 @@ A = TypeVar("A", NodeMask, NodeScores)
 
 # Beyond this many changed rows one call for all of them is cheaper than a call for each.
 _FEW = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Readers:
+    """Rules and scores by their place, and how much a score counts."""
+
+    filters: list[tuple[int, Filter]]
+    rates: list[tuple[int, Score, float]]
 
 
 class View:
@@ -61,12 +70,14 @@ class View:
         self._ranks = [(i, int(s.reads) | _PRESENCE, s) for i, s in profile.ranks.items()]
         for score in profile.rates.values():
             self._row_reads |= int(score.reads)
-        self._weights = np.array([weight for _, weight in profile.scores], dtype=np.float64)
+        self._weights = [weight for _, weight in profile.scores]
+        #: Who is asked again when these aspects of a row change.
+        self._readers: dict[Bits, _Readers] = {}
         self._mark = (-1, 0)
         #: Rules that look around and that had something to say when last asked.
         self._speaking: set[int]
         self.allowed: NodeMask  # (filters, rows)
-        self._scores: NodeScores  # (scores, rows)
+        self._scores: NodeScores  # (scores, rows), each times its weight
         self.total: NodeScores  # (rows,) with `REFUSED` where any filter refuses
         self._left: NodeMask  # (rows,) that the ranks were last asked about
         #: Why no node will do, whatever the filters say of each; mostly nothing.
@@ -110,8 +121,8 @@ class View:
         nodes = self._cluster.nodes
         for index, _, rank in self._ranks:
             if left.any() and rank.cares(self.request, nodes):
-                scores[index] = _checked(rank, rank.rank(self.request, nodes, left), nodes)
-        totals: NodeScores = np.where(left, self._weights @ scores, REFUSED)
+                scores[index] = self._ranked(index, rank, nodes, left)
+        totals: NodeScores = np.where(left, scores.sum(axis=0), REFUSED)
         return totals
 
     def _start_over(self) -> None:
@@ -170,7 +181,7 @@ class View:
             if not (others or changed & reads):
                 continue
             if rank.cares(self.request, nodes):
-                self._scores[index] = _checked(rank, rank.rank(self.request, nodes, left), nodes)
+                self._scores[index] = self._ranked(index, rank, nodes, left)
                 stale = True
             elif self._scores[index].any():
                 self._scores[index] = 0.0
@@ -184,32 +195,44 @@ class View:
         said = (rule.veto(self.request, nodes) for rule in self._profile.vetoing)
         self.veto = next(filter(None, said), "")
 
+    def _ranked(self, index: int, rank: Rank, nodes: Nodes, left: NodeMask) -> NodeScores:
+        return self._weights[index] * _checked(rank, rank.rank(self.request, nodes, left), nodes)
+
     def _update(self, pick: RowPick, aspects: Bits) -> None:
         nodes = Nodes(self._cluster.columns, pick)
-        profile, request = self._profile, self.request
-        for index, reads in enumerate(self._filter_reads):
-            if aspects & reads:
-                rule = profile.filters[index]
-                self.allowed[index, pick] = _checked(rule, rule.allows(request, nodes), nodes)
-        for index, reads, score in self._rates:
-            if aspects & reads:
-                self._scores[index, pick] = _checked(score, score.rate(request, nodes), nodes)
+        request, readers = self.request, self._reading(aspects)
+        for index, rule in readers.filters:
+            self.allowed[index, pick] = _checked(rule, rule.allows(request, nodes), nodes)
+        for index, score, weight in readers.rates:
+            answer = _checked(score, score.rate(request, nodes), nodes)
+            self._scores[index, pick] = weight * answer
         self._sum_up(pick, nodes)
 
+    def _reading(self, aspects: Bits) -> "_Readers":
+        found = self._readers.get(aspects)
+        if found is None:
+            rules, reads = self._profile.filters, self._filter_reads
+            filters = [(i, rules[i]) for i in range(len(rules)) if aspects & reads[i]]
+            rates = [(i, s, self._weights[i]) for i, reads, s in self._rates if aspects & reads]
+            found = self._readers[aspects] = _Readers(filters, rates)
+        return found
+
     def _sum_up(self, pick: RowPick, nodes: Nodes) -> None:
-        passed = self.allowed[:, pick].all(axis=0) & nodes.present()
-        total = self._weights @ self._scores[:, pick]
         if len(nodes) == 1:
-            self._sum_up_one(pick, bool(passed[0]), float(total[0]))
+            self._sum_up_one(pick, nodes)
             return
+        passed = self.allowed[:, pick].all(axis=0) & nodes.present()
+        total = self._scores[:, pick].sum(axis=0)
         if not np.isfinite(total).all():
             raise self._no_number()
         self.total[pick] = np.where(passed, total, REFUSED)
 
-    def _sum_up_one(self, pick: RowPick, passed: bool, total: float) -> None:
-        """The same for the most frequent case, at half the cost."""
+    def _sum_up_one(self, pick: RowPick, node: Nodes) -> None:
+        """The same for the most frequent case, in plain numbers and in the same order."""
+        total: float = reduce(add, self._scores[:, pick].ravel().tolist(), 0.0)
         if not isfinite(total):
             raise self._no_number()
+        passed = node.present()[0] and all(self.allowed[:, pick].ravel().tolist())
         self.total[pick] = total if passed else REFUSED
 
     def _no_number(self) -> PluginFault:
@@ -219,7 +242,7 @@ class View:
 
 def _checked(plugin: Filter | Opinion, answer: A, nodes: Nodes) -> A:
     """A single number would quietly be taken for every node."""
-    if np.shape(answer) != (len(nodes),):
+    if np.asarray(answer).shape != (len(nodes),):
         raise PluginFault(f"{plugin.name} must give one answer for each of {len(nodes)} nodes")
     return answer
 
