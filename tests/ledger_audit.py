@@ -112,6 +112,8 @@ def audited(cluster: Cluster, name: str) -> dict[str, object]:
     return {
         "known": bool(gpus and gpus.named),
         "elsewhere": found.unknown,
+        "spare": sum(a.card.healthy and not (a.uses or a.card.mig) for a in found.accounts)
+        - found.unknown,
         "pending": found.pending,
         "kinds": by_kind,
         "cards": [
@@ -143,6 +145,7 @@ def told(cluster: Cluster, name: str) -> dict[str, object]:
     return {
         "known": bool(devices.known[row]),
         "elsewhere": int(devices.elsewhere[row]),
+        "spare": int(devices.spare[row]),
         "pending": int(devices.pending[row]),
         "kinds": {kind: int(n) for kind, n in enumerate(devices.kinds[row]) if n},
         "cards": [

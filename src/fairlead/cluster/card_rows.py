@@ -81,12 +81,12 @@ class CardRows:
             fits: CardMask = book.there[pick] & (self.room_for(ask.profile) > 0)
             fits &= self._only_cut()
         elif ask.whole:
-            fits = book.unused[pick] & True
-            if ask.memory_mib or ask.memory_milli:
+            fits = book.unused[pick].copy()
+            if ask.by_memory:
                 fits &= book.memory[pick] >= self.memory_asked(ask)
         else:
             fits = book.shared[pick] & (book.milli_free[pick] >= ask.milli)
-            if ask.memory_mib or ask.memory_milli:
+            if ask.by_memory:
                 fits &= book.memory_free[pick] >= self.memory_asked(ask)
         if ask.dialect in book.ever_first_fit and not ask.profile:
             fits &= self._predicted(ask)
@@ -184,6 +184,9 @@ class CardRows:
     def hold_enough(self, ask: GpuAsk) -> NodeMask:
         """Nodes with the cards for the whole ask, whoever may be told of it."""
         book, pick = self._devices, self._pick
+        if self._all_alike(ask):
+            spare: NodeMask = book.spare[pick] >= ask.cards
+            return spare
         usable = self.usable(ask)
         if ask.profile:
             slices = np.where(usable, self.room_for(ask.profile), 0).sum(axis=1)
@@ -195,11 +198,16 @@ class CardRows:
             return plenty
         unused = book.unused[pick]
         # Some of the unused cards are held by pods that we do not know the cards of.
-        spare = unused.sum(axis=1) - held
         shared = (usable & ~unused).sum(axis=1)
-        fresh = np.clip(np.minimum((usable & unused).sum(axis=1), spare), 0, None)
+        fresh = np.clip(np.minimum((usable & unused).sum(axis=1), book.spare[pick]), 0, None)
         found: NodeMask = shared + fresh >= ask.cards
         return found
+
+    def _all_alike(self, ask: GpuAsk) -> bool:
+        """Will any card do that nobody uses?"""
+        if not ask.whole or ask.profile or ask.by_memory or ask.particular:
+            return False
+        return ask.dialect not in self._devices.ever_first_fit
 
     def wanted(self, ask: GpuAsk) -> CardMask:
         """Cards of the kind that is asked for."""

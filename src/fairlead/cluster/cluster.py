@@ -16,6 +16,7 @@ outcome, or the pod's own end, may free what it holds.
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from operator import lt
 
 from fairlead.cluster.arrays import Rows
@@ -40,7 +41,15 @@ from fairlead.model.volumes import PodVolumes
 
 # Plain numbers: flags are slow, and this is asked for every placement.
 _IMAGES, _WISHES, _KIN = int(Side.IMAGES), int(Side.WISHES), int(Side.KIN)
-_TAKEN = Aspect.USAGE | Aspect.PODS
+
+
+@cache
+def _touched(ports: bool, volumes: bool, cards: bool) -> Aspect:
+    """Remembered, since flags are slow to put together."""
+    found = Aspect.USAGE | Aspect.PODS
+    for held, aspect in ((ports, Aspect.PORTS), (volumes, Aspect.VOLUMES), (cards, Aspect.DEVICES)):
+        found |= aspect if held else NOTHING
+    return found
 
 
 @dataclass(slots=True)
@@ -54,16 +63,12 @@ class Holding:
     ports: tuple[HostPort, ...]
     assumed: bool
     grant: Grant | None = None
-    #: What of its node changes when it comes or goes.
-    touches: Aspect = _TAKEN
 
-    def __post_init__(self) -> None:
-        if self.ports:
-            self.touches |= Aspect.PORTS
-        if self.pod.request.volumes is not None:
-            self.touches |= Aspect.VOLUMES
-        if self.grant is not None:
-            self.touches |= Aspect.DEVICES
+    @property
+    def touches(self) -> Aspect:
+        """What of its node changes when it comes or goes."""
+        volumes = self.pod.request.volumes
+        return _touched(bool(self.ports), volumes is not None, self.grant is not None)
 
     @classmethod
     def of(

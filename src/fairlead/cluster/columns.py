@@ -21,12 +21,11 @@ from fairlead.model.pods import Amounts, HostPort, Taint
 from fairlead.model.quantities import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 
 Vector = npt.NDArray[np.int64]  # (resources,)
+#: Places of resources in the columns, and how much of each is needed.
+Needs = tuple[tuple[int, int], ...]
 
 #: Of one node; what is beyond is counted, but not told apart.
 _MOST_CARDS = 64
-
-#: Less than any node has free, however far it shrank under its pods.
-_ANYTHING = np.iinfo(np.int64).min
 
 
 class Columns:
@@ -58,7 +57,7 @@ class Columns:
         self.ports: dict[tuple[str, int], dict[int, list[HostPort]]] = {}
         self._labels: dict[str, LabelColumn] = {}
         self._vectors: dict[Amounts, Vector] = {}
-        self._needs: dict[Amounts, Vector] = {}
+        self._needs: dict[Amounts, Needs] = {}
         self._taint_set_of: dict[tuple[Taint, ...], int] = {(): 0}
 
     def new_row(self) -> int:
@@ -129,17 +128,15 @@ class Columns:
             self._vectors[amounts] = vector
         return vector
 
-    def needs(self, amounts: Amounts) -> Vector | None:
+    def needs(self, amounts: Amounts) -> Needs | None:
         """What must be free, a place for the pod included; None if nobody has any of some."""
         needs = self._needs.get(amounts)
         if needs is None:
             if any(need > 0 and name not in self.resource_index for name, need in amounts):
                 return None
-            needs = np.full(len(self.allocatable), _ANYTHING, dtype=np.int64)
-            for name, need in amounts:
-                if name in self.resource_index:
-                    needs[self.resource_index[name]] = need
-            needs[self.resource_index[PODS]] = 1
+            index = self.resource_index
+            found = {index[name]: need for name, need in amounts if name in index}
+            needs = tuple((found | {index[PODS]: 1}).items())
             if len(self._needs) >= 4096:
                 self._needs.clear()
             self._needs[amounts] = needs

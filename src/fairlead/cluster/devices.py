@@ -72,8 +72,9 @@ class Devices:
         self.full: PerNode = np.zeros(rows, dtype=np.int64)
         #: Pods with shares of cards (0), and with so many whole ones, by row.
         self.kinds: Cards = np.zeros((rows, KINDS), dtype=np.int64)
-        #: Cards that pods hold and somebody else chose.
+        #: Cards that pods hold and somebody else chose; and unused cards beyond those.
         self.elsewhere: PerNode = np.zeros(rows, dtype=np.int64)
+        self.spare: PerNode = np.zeros(rows, dtype=np.int64)
         #: Rows where there are some.
         self.in_doubt: set[int] = set()
         #: Rows whose cards are known one by one.
@@ -126,7 +127,7 @@ class Devices:
             more = np.full((extra, self._slots), filler, dtype=old.dtype)
             setattr(self, name, np.concatenate([old, more]))
         self.kinds = np.concatenate([self.kinds, np.zeros((extra, KINDS), dtype=np.int64)])
-        for name in ("elsewhere", "free_milli", "full"):
+        for name in ("elsewhere", "spare", "free_milli", "full"):
             tail = np.zeros(extra, dtype=np.int64)
             setattr(self, name, np.concatenate([getattr(self, name), tail]))
         self.known = np.concatenate([self.known, np.zeros(extra, dtype=np.bool_)])
@@ -200,7 +201,7 @@ class Devices:
     def _blank(self, row: int) -> None:
         for name, filler in _FILLERS.items():
             getattr(self, name)[row] = filler
-        self.elsewhere[row] = self.free_milli[row] = self.full[row] = 0
+        self.elsewhere[row] = self.spare[row] = self.free_milli[row] = self.full[row] = 0
         self.in_doubt.discard(row)
         self.known[row] = False
         for name in _ROW_BITS:
@@ -248,25 +249,36 @@ class Devices:
         for use in grant.uses:
             slot = slot_of.get(use.uuid)
             if slot is None:
-                self.elsewhere[row] += sign
-                if slot_of and self.elsewhere[row]:
-                    self.in_doubt.add(row)
-                else:
-                    self.in_doubt.discard(row)
+                self._miss(row, sign)
                 continue
             self.users[row, slot] += sign
             if use.slices:
                 self._cut(row, slot, use, sign)
-                self._measure(row, slot)
+            elif grant.member and self._shares(row, slot, grant.member.workload, sign):
                 continue
-            if grant.member and self._shares(row, slot, grant.member.workload, sign):
-                continue
-            whole_mib = int(self.memory[row, slot])
-            self.memory_told[row, slot] += sign * use.memory_mib * told
-            self.wholes[row, slot] += sign * use.whole
-            self.milli_free[row, slot] -= sign * (WHOLE if use.whole else use.milli)
-            self.memory_free[row, slot] -= sign * (whole_mib if use.whole else use.memory_mib)
+            else:
+                self._take(row, slot, use, sign)
+                if told:
+                    self.memory_told[row, slot] += sign * use.memory_mib
             self._measure(row, slot)
+
+    def _miss(self, row: int, sign: int) -> None:
+        """A card that the row does not have is one of those that it has, nobody knows which."""
+        self.elsewhere[row] += sign
+        self.spare[row] -= sign
+        if row in self._slot_of and self.elsewhere[row]:
+            self.in_doubt.add(row)
+        else:
+            self.in_doubt.discard(row)
+
+    def _take(self, row: int, slot: int, use: CardUse, sign: int) -> None:
+        if use.whole:
+            self.wholes[row, slot] += sign
+            self.milli_free[row, slot] -= sign * WHOLE
+            self.memory_free[row, slot] -= sign * self.memory.item(row, slot)
+        else:
+            self.milli_free[row, slot] -= sign * use.milli
+            self.memory_free[row, slot] -= sign * use.memory_mib
 
     def _shares(self, row: int, slot: int, workload: str, sign: int) -> bool:
         """Whether others of the workload have the card before this one comes, or still."""
@@ -276,27 +288,30 @@ class Devices:
 
     def _measure(self, row: int, slot: int) -> None:
         """What follows from all the other columns, so that nobody needs to combine them again."""
-        free, mib = int(self.milli_free[row, slot]), int(self.memory[row, slot])
+        at = row, slot
+        free, mib = self.milli_free.item(at), self.memory.item(at)
         if mib:
-            free = min(free, WHOLE * int(self.memory_free[row, slot]) // mib)
-        idle = bool(self.there[row, slot]) and not self.users[row, slot]
-        uncut = bool(self.there[row, slot]) and self.geometry[row, slot] < 0
-        self.idle[row, slot] = idle
-        self.unused[row, slot] = idle and uncut
-        self.shared[row, slot] = shared = uncut and not self._closed(row, slot)
-        before, after = int(self.room[row, slot]), max(free, 0) if shared else 0
-        self.room[row, slot] = after
+            free = min(free, WHOLE * self.memory_free.item(at) // mib)
+        there = self.there.item(at)
+        idle = there and not self.users.item(at)
+        uncut = there and self.geometry.item(at) < 0
+        shared = uncut and not self._closed(row, slot)
+        before, after = self.room.item(at), max(free, 0) if shared else 0
+        self.spare[row] += (idle and uncut) - self.unused.item(at)
         self.free_milli[row] += after - before
         self.full[row] += (after == WHOLE) - (before == WHOLE)
+        self.idle[at], self.unused[at] = idle, idle and uncut
+        self.shared[at], self.room[at] = shared, after
 
     def _closed(self, row: int, slot: int) -> bool:
         """Nobody else may come: taken whole, overdrawn, or as many pods as are allowed.
 
         Slices that are left from when it was cut, or that somebody made up, close it as well.
         """
-        most = int(self.sharers[row, slot])
-        crowded = 0 < most <= int(self.users[row, slot]) or bool(self.slices_used[row, slot])
-        return crowded or bool(self.wholes[row, slot]) or int(self.memory_free[row, slot]) < 0
+        at = row, slot
+        if self.wholes.item(at) or self.slices_used.item(at) or self.memory_free.item(at) < 0:
+            return True
+        return 0 < self.sharers.item(at) <= self.users.item(at)
 
     def _cut(self, row: int, slot: int, use: CardUse, sign: int) -> None:
         if sign > 0:
@@ -315,7 +330,7 @@ class Devices:
         code = self._dialect_code.get(dialect)
         if code is None:
             return np.zeros(len(bits), dtype=np.bool_)
-        found: NodeMask = (bits >> code) & 1 == 1
+        found: NodeMask = bits & (1 << code) > 0
         return found
 
 

@@ -41,6 +41,11 @@ class Nodes:
         return self._size
 
     @property
+    def _row(self) -> int:
+        """Of a single node."""
+        return self._pick.start if isinstance(self._pick, slice) else int(self._pick[0])
+
+    @property
     def behaviour(self) -> Behaviour:
         """What kube-scheduler of the cluster's version does where others do otherwise."""
         return self._columns.behaviour
@@ -87,14 +92,28 @@ class Nodes:
         ]  # fmt: skip
         return free
 
+    def free_here(self, resource: str) -> int:
+        """Of a single node, as a plain number."""
+        columns, row = self._columns, self._row
+        index = columns.resource_index.get(resource)
+        if index is None:
+            return 0
+        free: int = columns.allocatable.item(index, row) - columns.requested.item(index, row)
+        return free
+
     def have_room(self, amounts: Amounts) -> NodeMask:
         """Where that much of each resource is free, and one more pod may come."""
         needs = self._columns.needs(amounts)
         if needs is None:
             return self.none()
-        columns, pick = self._columns, self._pick
-        free = columns.allocatable[:, pick] - columns.requested[:, pick]
-        enough: NodeMask = np.all(free >= needs[:, None], axis=0)
+        offered, taken, pick = self._columns.allocatable, self._columns.requested, self._pick
+        if self._size == 1:  # plain numbers: after each placement one node is asked about again
+            row = self._row
+            free = (offered.item(at, row) - taken.item(at, row) >= need for at, need in needs)
+            return np.array([all(free)])
+        enough = self.all()
+        for at, need in needs:
+            enough &= offered[at, pick] - taken[at, pick] >= need
         return enough
 
     def scored_requested(self, which: int) -> PerNode:

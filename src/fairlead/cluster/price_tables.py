@@ -30,6 +30,14 @@ class PriceTables:
         self.block_value: Table = np.zeros(_MOST + 1)
         for cards, share in prices.blocks:
             self.block_value += share * WHOLE * cards * (np.arange(_MOST + 1) // cards)
+        #: The same two as plain numbers.
+        self.values: list[float] = self.value.tolist()
+        self.block_values: list[float] = self.block_value.tolist()
+        #: The value of a whole card.
+        self.highest = max(self.values[WHOLE], 1e-9)
+        #: Cards that a unit of cpu, and one of memory, is enough for.
+        self.cards_per_milli = 1 / max(prices.cpu_milli_per_card, 1.0)
+        self.cards_per_byte = 1 / max(prices.memory_bytes_per_card, 1.0)
         self._models = -1
         self._cpus = np.array(sorted({shape.cpu_milli for shape, _ in prices.typical}))
         self._pressure: Table

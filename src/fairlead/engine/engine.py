@@ -248,9 +248,9 @@ class Engine:
         pod = entry.pod
         self._settle_nomination(pod.uid, verdict.node)
         self.cluster.assume(pod, verdict.node, verdict.grant)
-        self._freed |= self.queue.awaited & Aspect.PODS  # somebody may want to be near it
         self._binding[pod.uid] = entry
         if self.queue.awaited:
+            self._freed |= self.queue.awaited & Aspect.PODS  # somebody may want to be near it
             following = self.queue.next_like(self._group(pod))
             if following is not None:
                 self._wake_or_wait(following, self._would_fit(following.pod), now)

@@ -109,6 +109,11 @@ class GpuAsk:
         """Not any card will do."""
         return bool(self.models or self.like or self.unlike or self.only or self.never)
 
+    @property
+    def by_memory(self) -> bool:
+        """It matters how much memory a card has, or has left."""
+        return bool(self.memory_mib or self.memory_milli)
+
 
 @dataclass(frozen=True, slots=True)
 class CardUse:

@@ -143,7 +143,10 @@ class PodRequest:
 
     def amount(self, resource: str) -> int:
         """How much of one resource is asked for."""
-        return next((amount for name, amount in self.resources if name == resource), 0)
+        for name, amount in self.resources:
+            if name == resource:
+                return amount
+        return 0
 
     @property
     def own_keys(self) -> frozenset[str]:

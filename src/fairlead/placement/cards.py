@@ -1,10 +1,7 @@
 """Which cards of the chosen node the pod gets."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
-
-import numpy as np
-import numpy.typing as npt
 
 from fairlead.cluster.card_rows import CardRows
 from fairlead.cluster.devices import Devices
@@ -23,7 +20,7 @@ class CardPolicy(StrEnum):
 
 
 #: A policy, or each card's rating: the more, the better.
-Liking = CardPolicy | npt.NDArray[np.float64]
+Liking = CardPolicy | Sequence[float]
 
 
 def choose(ask: GpuAsk, devices: Devices, row: int, liking: Liking) -> Grant | None:
@@ -68,15 +65,15 @@ def _one(devices: Devices, row: int) -> CardRows:
 
 
 def _usable(ask: GpuAsk, devices: Devices, row: int) -> list[int]:
-    usable: list[int] = _one(devices, row).usable(ask)[0].nonzero()[0].tolist()
-    return usable
+    usable = _one(devices, row).usable(ask)[0].tolist()
+    return [slot for slot, will_do in enumerate(usable) if will_do]
 
 
 def _whole(
     ask: GpuAsk, devices: Devices, row: int, inventory: Inventory
 ) -> list[CardUse] | None:  # fmt: skip
     slots = _usable(ask, devices, row)
-    if min(len(slots), _spare(devices, row)) < ask.cards:
+    if min(len(slots), devices.spare.item(row)) < ask.cards:
         return None
     # In a ring of all, or of each group.
     as_one = ask.cards if ask.linked else ask.together
@@ -90,7 +87,7 @@ def _whole(
 
 def _asked_mib(ask: GpuAsk, devices: Devices, row: int) -> list[int]:
     """What a part of the ask takes of each card."""
-    if not (ask.memory_mib or ask.memory_milli):
+    if not ask.by_memory:
         return [0] * devices.slots
     asked: list[int] = _one(devices, row).memory_asked(ask)[0].tolist()
     return asked
@@ -115,8 +112,8 @@ def _by_preference(
 ) -> list[int]:  # fmt: skip
     if not isinstance(liking, CardPolicy):
         return sorted(slots, key=lambda slot: (-liking[slot], slot))
-    free = devices.milli_free[row]
-    memory = devices.memory_free[row]
+    free = devices.milli_free[row].tolist()
+    memory = devices.memory_free[row].tolist()
     sign = 1 if liking is CardPolicy.PACK else -1
     return sorted(slots, key=lambda slot: (sign * free[slot], sign * memory[slot], slot))
 
@@ -125,8 +122,8 @@ def _leaving_cards_for_others(
     slots: list[int], ask: GpuAsk, devices: Devices, row: int
 ) -> list[int]:
     """Idle cards that pods hold whose cards we do not know are not ours to give."""
-    users = devices.users[row]
-    spare = _spare(devices, row)
+    users = devices.users[row].tolist()
+    spare = devices.spare.item(row)
     left = []
     for slot in slots:
         if users[slot]:
@@ -135,11 +132,6 @@ def _leaving_cards_for_others(
             left.append(slot)
             spare -= 1
     return left
-
-
-def _spare(devices: Devices, row: int) -> int:
-    """Unused cards beyond those that pods hold whose cards we do not know."""
-    return int(devices.unused[row].sum()) - int(devices.elsewhere[row])
 
 
 def _slices(ask: GpuAsk, devices: Devices, row: int) -> list[CardUse] | None:

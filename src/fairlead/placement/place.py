@@ -140,7 +140,8 @@ class Placement:
             return self.profile.cards
         node = Nodes(self._cluster.columns, slice(row, row + 1))
         rated: CardScores = self._chooser.rate_cards(view.request, node)
-        return np.asarray(rated[0])
+        liking: list[float] = np.asarray(rated[0]).tolist()
+        return liking
 
     # -- choosing ----------------------------------------------------------------------------
 

@@ -75,13 +75,14 @@ def gaps(request: PodRequest, nodes: Nodes) -> Gaps | None:
 def shares(ask: GpuAsk, nodes: Nodes) -> Gaps:
     """The same for an ask of parts of cards."""
     room, usable = nodes.card_room(), nodes.cards.usable(ask)
-    return Gaps(room, usable, _part(ask, nodes), ask.cards, shares=True)
+    return Gaps(room, usable, parts(ask, nodes), ask.cards, shares=True)
 
 
-def _part(ask: GpuAsk, nodes: Nodes) -> Cards:
+def parts(ask: GpuAsk, nodes: Nodes) -> Cards:
+    """Thousandths that a part of the ask would take of each card."""
     cards = nodes.cards
     memory = cards.memory()
-    if not ask.memory_mib and not ask.memory_milli:
+    if not ask.by_memory:
         return np.full_like(memory, ask.milli)
     by_memory = -(-WHOLE * cards.memory_asked(ask) // np.maximum(memory, 1))
     return np.clip(np.where(memory > 0, by_memory, 0), ask.milli, WHOLE)
