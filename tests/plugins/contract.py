@@ -21,7 +21,16 @@ from fairlead.model.seats import Seat
 from fairlead.model.selectors import Requirement, SpreadRule
 from fairlead.model.storage import Claim, CsiNode, StorageClass, Volume
 from fairlead.model.volumes import ClaimUse, CsiVolume, Disk, PodVolumes
-from fairlead.plugins.api import Filter, LooksAround, Picker, Plugin, Rank, Score, reasons_of
+from fairlead.plugins.api import (
+    Filter,
+    LooksAround,
+    Picker,
+    Plugin,
+    Rank,
+    Score,
+    concerns,
+    reasons_of,
+)
 
 REQUESTS = (
     a_request(),
@@ -132,6 +141,9 @@ def _check_as(kind, plugin: Plugin, request: PodRequest, scene: Scene, dice) -> 
     before = _fingerprint(cluster)
     whole = answer(cluster.nodes)
     _check_form(kind, plugin, whole, len(scene.nodes))
+    if kind in (Filter, Score) and not concerns(plugin, request):
+        unmoved = whole.all() if kind is Filter else not whole.any()
+        assert unmoved, f"{plugin.name} has something to say, and must be concerned"
     if kind in (Filter, Score) and not (kind is Filter and isinstance(plugin, LooksAround)):
         _check_rows_stand_alone(plugin, answer, cluster, whole, dice)
     if kind is not Picker:

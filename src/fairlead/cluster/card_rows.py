@@ -5,6 +5,7 @@ Nothing here changes anything; `cluster/devices.py` keeps the book.
 
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import TypeGuard
 
 import numpy as np
 
@@ -13,6 +14,11 @@ from fairlead.cluster.arrays import NodeMask, NodeScores, PerNode, RowPick, seal
 from fairlead.cluster.devices import CardMask, Cards, Devices
 from fairlead.model.gpus import PLAIN, WHOLE, GpuAsk, MigProfile
 from fairlead.model.machines import is_any_of
+
+
+def _is_one(pick: RowPick) -> TypeGuard[slice]:
+    """After each placement one node is asked about again; plain numbers are faster then."""
+    return isinstance(pick, slice) and pick.stop - pick.start == 1
 
 
 class CardRows:
@@ -134,6 +140,8 @@ class CardRows:
     def enough(self, ask: GpuAsk) -> NodeMask:
         """Nodes that could serve the whole ask; cards that are not known are not counted here."""
         book, pick = self._devices, self._pick
+        if _is_one(pick) and self._all_alike(ask) and not ask.linked:
+            return np.array([book.can_spare(pick.start, ask.cards, ask.dialect)])
         found: NodeMask = self.hold_enough(ask)
         if ask.dialect in book.ever_one_at_a_time:
             found &= ~self.busy(ask)

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from fairlead.cluster.arrays import NodeMask, PerNode
 from fairlead.model.gpus import (
+    PLAIN,
     WHOLE,
     Card,
     CardUse,
@@ -39,6 +40,8 @@ _FILLERS = {
     "wholes": 0, "geometry": -1, "slices_used": 0, "sharers": 0, "memory_told": 0, "room": 0,
     "idle": False, "unused": False, "shared": False,
 }  # fmt: skip
+#: A bit that no dialect has.
+_NO_DIALECT = 63
 _ROW_BITS = ("dialects", "one_at_a_time", "first_fit", "pending")
 
 
@@ -324,6 +327,16 @@ class Devices:
             for theirs in other.uses:
                 left |= theirs.mask if slot_of.get(theirs.uuid) == slot else 0
         self.slices_used[row, slot] = left
+
+    def can_spare(self, row: int, cards: int, dialect: str) -> bool:
+        """Does the row have so many unused cards to give to a pod that asks in this dialect?"""
+        if dialect == PLAIN and not self.known.item(row):
+            return True
+        bit = 1 << self._dialect_code.get(dialect, _NO_DIALECT)
+        if self.pending.item(row) and self.one_at_a_time.item(row) & bit:
+            return False
+        served = dialect == PLAIN or self.dialects.item(row) & bit > 0
+        return served and self.spare.item(row) >= cards
 
     def spoken(self, dialect: str, bits: PerNode) -> NodeMask:
         """Where the dialect is among those that the bits stand for."""

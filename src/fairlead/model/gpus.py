@@ -1,6 +1,6 @@
 """GPUs one by one: the cards of a node, what a pod asks of them, and what it was given."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fairlead.model.seats import Member, Seat
 
@@ -68,6 +68,11 @@ class Inventory:
     first_fit: frozenset[str] = frozenset()
     #: False where labels tell what kind of cards there are, but not which: they are only counted.
     named: bool = True
+    #: The NUMA node of each card; looked at for every placement.
+    numa: tuple[int, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "numa", tuple(card.numa for card in self.cards))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ possible are broken between the cards that go and those that stay, so that the n
 good ring, too. Then one NUMA node is better than two, and low numbers better than high ones.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -20,23 +20,15 @@ def best_set(
     slots: Sequence[int], count: int, inventory: Inventory, together: int = 1
 ) -> Slots:  # fmt: skip
     """`count` of the slots. Groups of `together` cards, which work as one, follow each other."""
-    numa = tuple(card.numa for card in inventory.cards)
-    free = tuple(slots)
+    free, numa = tuple(slots), inventory.numa
+    if together <= 1:
+        return _group(inventory.links, numa, free, count, False)
     chosen: Slots = ()
-    for size, as_one in _groups(count, together):
-        group = _group(inventory.links, numa, free, size, as_one)
+    for before in range(0, count, together):
+        group = _group(inventory.links, numa, free, min(count - before, together), True)
         free = tuple(slot for slot in free if slot not in group)
         chosen = (*chosen, *group)
     return chosen
-
-
-def _groups(count: int, together: int) -> Iterator[tuple[int, bool]]:
-    if together <= 1:
-        yield count, False
-        return
-    while count > 0:
-        yield min(count, together), True
-        count -= together
 
 
 # At most 256 sets of free cards on a machine of eight, and few ways of wiring.

@@ -66,9 +66,13 @@ class View:
         self._row_reads = reduce(or_, self._filter_reads, 0)
         self._veto_reads = reduce(or_, (int(rule.reads) for rule in profile.vetoing), 0)
         #: Scores by row, and scores that compare, with their place and what they read.
-        self._rates = [(i, int(s.reads) | _PRESENCE, s) for i, s in profile.rates.items()]
+        self._rates = [
+            (i, int(s.reads) | _PRESENCE, s)
+            for i, s in profile.rates.items()
+            if concerns(s, request)
+        ]
         self._ranks = [(i, int(s.reads) | _PRESENCE, s) for i, s in profile.ranks.items()]
-        for score in profile.rates.values():
+        for _, _, score in self._rates:
             self._row_reads |= int(score.reads)
         self._weights = [weight for _, weight in profile.scores]
         #: Who is asked again when these aspects of a row change.
@@ -219,7 +223,7 @@ class View:
 
     def _sum_up(self, pick: RowPick, nodes: Nodes) -> None:
         if len(nodes) == 1:
-            self._sum_up_one(pick, nodes)
+            self._sum_up_one(pick)
             return
         passed = self.allowed[:, pick].all(axis=0) & nodes.present()
         total = self._scores[:, pick].sum(axis=0)
@@ -227,12 +231,13 @@ class View:
             raise self._no_number()
         self.total[pick] = np.where(passed, total, REFUSED)
 
-    def _sum_up_one(self, pick: RowPick, node: Nodes) -> None:
+    def _sum_up_one(self, pick: RowPick) -> None:
         """The same for the most frequent case, in plain numbers and in the same order."""
         total: float = reduce(add, self._scores[:, pick].ravel().tolist(), 0.0)
         if not isfinite(total):
             raise self._no_number()
-        passed = node.present()[0] and all(self.allowed[:, pick].ravel().tolist())
+        present = self._cluster.columns.present[pick].item()
+        passed = present and all(self.allowed[:, pick].ravel().tolist())
         self.total[pick] = total if passed else REFUSED
 
     def _no_number(self) -> PluginFault:

@@ -68,10 +68,10 @@ class LooksAround(Filter, Protocol):
 
 @runtime_checkable
 class Concerns(Protocol):
-    """A filter that has nothing to say about some requests, whatever the nodes."""
+    """A filter or score that has nothing to say about some requests, whatever the nodes."""
 
     def concerns(self, request: PodRequest) -> bool:
-        """False when it allows every node."""
+        """False when it allows every node, or rates it 0."""
         ...
 
 
@@ -224,7 +224,7 @@ def sides_of(plugin: Plugin, *, as_filter: bool = False) -> Side:
     return Side(getattr(plugin, "filter_sides", sides) if as_filter else sides)
 
 
-def concerns(rule: Filter, request: PodRequest) -> bool:
+def concerns(rule: Filter | Score, request: PodRequest) -> bool:
     # Asked for every pod and rule, and `isinstance` of a protocol takes its time.
     told = getattr(rule, "concerns", None)
     return told is None or bool(told(request))

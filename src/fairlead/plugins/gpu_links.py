@@ -22,9 +22,13 @@ class GpuLinks:
     name: ClassVar[str] = "GpuLinks"
     reads: ClassVar[Aspect] = Aspect.DEVICES
 
+    def concerns(self, request: PodRequest) -> bool:
+        ask = request.gpus
+        return ask is not None and ask.whole and ask.together > 1
+
     def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
         ask = request.gpus
-        if ask is None or not ask.whole or ask.together < 2:
+        if ask is None or not self.concerns(request):
             return np.zeros(len(nodes))
         scores: NodeScores = HIGHEST_SCORE * nodes.cards.ring_quality(ask)
         return scores
