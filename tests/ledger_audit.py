@@ -170,9 +170,12 @@ def told(cluster: Cluster, name: str) -> dict[str, object]:
 def could_serve(ask: GpuAsk, inventory: Inventory | None, grants: Iterable[Grant]) -> bool:
     """Whether the cards would do for a pod if these were the others on the node.
 
-    Nothing is said against cards that are only counted, slices, and dialects whose plugin picks.
+    Nothing is said against cards that are only counted (a list without any card tells of none),
+    slices, and dialects whose plugin picks.
     """
-    if not inventory or not inventory.named or ask.profile or ask.dialect in inventory.first_fit:
+    if not inventory or not inventory.cards or not inventory.named:
+        return True
+    if ask.profile or ask.dialect in inventory.first_fit:
         return True
     found = books(inventory, grants)
     wanted = [a for a in found.accounts if not ask.models or a.card.model in ask.models]

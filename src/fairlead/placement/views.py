@@ -34,7 +34,7 @@ _PRESENCE = int(Aspect.PRESENCE)
 A = TypeVar("A", NodeMask, NodeScores)
 
 # Beyond this many changed rows one call for all of them is cheaper than a call for each.
-_FEW = 4
+_FEW = 3
 
 
 @dataclass(frozen=True, slots=True)
