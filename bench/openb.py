@@ -96,8 +96,8 @@ def _filling_up(job: Job) -> tuple[float, float, int, tuple[float, ...]]:
 
 
 def _curve(arrived: np.ndarray, allocated: np.ndarray, capacity: int) -> list[float]:
-    """The mean of percent allocated for each whole percent arrived."""
-    percent = (100 * arrived / capacity).astype(int)
+    """The mean of percent allocated for each percent arrived, rounded as in the artifact."""
+    percent = np.rint(100 * arrived / capacity).astype(int)
     count = np.bincount(percent)
     total = np.bincount(percent, weights=100 * allocated / capacity)
     with_gaps = np.where(count > 0, total / np.maximum(count, 1), np.nan)
