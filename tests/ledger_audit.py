@@ -112,8 +112,7 @@ def audited(cluster: Cluster, name: str) -> dict[str, object]:
     return {
         "known": bool(gpus and gpus.named),
         "elsewhere": found.unknown,
-        "spare": sum(a.card.healthy and not (a.uses or a.card.mig) for a in found.accounts)
-        - found.unknown,
+        "spare": sum(map(_is_unused, found.accounts)) - found.unknown,
         "pending": found.pending,
         "kinds": by_kind,
         "cards": [
@@ -128,7 +127,7 @@ def audited(cluster: Cluster, name: str) -> dict[str, object]:
                 "slices": sorted(set(account.slices)),
                 "sharers": account.card.sharers,
                 "memory_told": account.memory_told(first_fit),
-                "idle": account.card.healthy and not account.uses,
+                "unused": _is_unused(account),
             }
             for account in found.accounts
         ],
@@ -160,7 +159,7 @@ def told(cluster: Cluster, name: str) -> dict[str, object]:
                 "slices": [n for n in range(64) if int(devices.slices_used[row, slot]) >> n & 1],
                 "sharers": int(devices.sharers[row, slot]),
                 "memory_told": int(devices.memory_told[row, slot]),
-                "idle": bool(devices.idle[row, slot]),
+                "unused": bool(devices.unused[row, slot]),
             }
             for slot in range(used)
         ],

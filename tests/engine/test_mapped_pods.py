@@ -137,7 +137,7 @@ def test_a_card_that_two_indices_share_is_taken_once() -> None:
         engine.handle(PodGone(mapped(name)), now=2.0)
         assert devices.wholes[0, 3] == wholes
     assert devices.milli_free[0, 3] == 1000
-    assert devices.idle[0, 3]
+    assert devices.unused[0, 3]
 
 
 def test_a_shared_card_stays_shared_when_the_list_of_cards_changes() -> None:

@@ -38,7 +38,7 @@ KINDS = 17
 _FILLERS = {
     "there": False, "model": -1, "memory": 0, "milli_free": 0, "memory_free": 0, "users": 0,
     "wholes": 0, "geometry": -1, "slices_used": 0, "sharers": 0, "memory_told": 0, "room": 0,
-    "idle": False, "unused": False, "shared": False,
+    "unused": False, "shared": False,
 }  # fmt: skip
 #: A bit that no dialect has.
 _NO_DIALECT = 63
@@ -63,9 +63,8 @@ class Devices:
         self.slices_used: Cards = np.zeros(shape, dtype=np.int64)  # as bits
         self.sharers: Cards = np.zeros(shape, dtype=np.int64)  # pods at once; 0: any number
         self.memory_told: Cards = np.zeros(shape, dtype=np.int64)  # as a first-fit plugin counts
-        #: Cards in order that nobody uses; of these, those that are not cut into slices; and those
-        #: that shares may go to.
-        self.idle: CardMask = np.zeros(shape, dtype=np.bool_)
+        #: Cards in order that are not cut into slices: those that nobody uses, and those that
+        #: shares may go to.
         self.unused: CardMask = np.zeros(shape, dtype=np.bool_)
         self.shared: CardMask = np.zeros(shape, dtype=np.bool_)
         #: Thousandths that are free, of compute or of memory, whichever is less.
@@ -295,16 +294,14 @@ class Devices:
         free, mib = self.milli_free.item(at), self.memory.item(at)
         if mib:
             free = min(free, WHOLE * self.memory_free.item(at) // mib)
-        there = self.there.item(at)
-        idle = there and not self.users.item(at)
-        uncut = there and self.geometry.item(at) < 0
+        uncut = self.there.item(at) and self.geometry.item(at) < 0
+        unused = uncut and not self.users.item(at)
         shared = uncut and not self._closed(row, slot)
         before, after = self.room.item(at), max(free, 0) if shared else 0
-        self.spare[row] += (idle and uncut) - self.unused.item(at)
+        self.spare[row] += unused - self.unused.item(at)
         self.free_milli[row] += after - before
         self.full[row] += (after == WHOLE) - (before == WHOLE)
-        self.idle[at], self.unused[at] = idle, idle and uncut
-        self.shared[at], self.room[at] = shared, after
+        self.unused[at], self.shared[at], self.room[at] = unused, shared, after
 
     def _closed(self, row: int, slot: int) -> bool:
         """Nobody else may come: taken whole, overdrawn, or as many pods as are allowed.
