@@ -85,19 +85,19 @@ class CardRows:
         book, pick = self._devices, self._pick
         if ask.profile:
             fits: CardMask = book.there[pick] & (self.room_for(ask.profile) > 0)
-            fits &= self._only_cut()
+            fits = fits & self._only_cut()
         elif ask.whole:
-            fits = book.unused[pick].copy()
+            fits = sealed(book.unused[pick])
             if ask.by_memory:
-                fits &= book.memory[pick] >= self.memory_asked(ask)
+                fits = fits & (book.memory[pick] >= self.memory_asked(ask))
         else:
             fits = book.shared[pick] & (book.milli_free[pick] >= ask.milli)
             if ask.by_memory:
-                fits &= book.memory_free[pick] >= self.memory_asked(ask)
+                fits = fits & (book.memory_free[pick] >= self.memory_asked(ask))
         if ask.dialect in book.ever_first_fit and not ask.profile:
-            fits &= self._predicted(ask)
+            fits = fits & self._predicted(ask)
         if ask.particular:
-            fits &= self.wanted(ask)
+            fits = fits & self.wanted(ask)
         return fits
 
     def _only_cut(self) -> CardMask:

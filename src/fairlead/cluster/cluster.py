@@ -380,8 +380,9 @@ class Cluster:
 
     def _occupy(self, row: int, held: Holding, sign: int) -> None:
         self.charge(row, held, sign)
-        vector = self.columns.vector(held.amounts)
-        self._evictable.follow(row, held.pod.priority, vector, sign)
+        if self._evictable:
+            vector = self.columns.vector(held.amounts)
+            self._evictable.follow(row, held.pod.priority, vector, sign)
         self.changes.add(row, held.touches)
 
     def _occupy_ports(self, row: int, ports: tuple[HostPort, ...], sign: int) -> None:

@@ -28,6 +28,10 @@ class PrioritySums:
         self._counts = counts
         self._tables: OrderedDict[int, AmountsByRow] = OrderedDict()
 
+    def __bool__(self) -> bool:
+        """Did anybody ask yet?"""
+        return bool(self._tables)
+
     def of(self, priority: int, shares: Callable[[], Iterable[Share]]) -> AmountsByRow:
         """The table for a priority; `shares` tells of all pods, should it have to be made."""
         table = self._tables.get(priority)

@@ -79,9 +79,10 @@ def _whole(
     as_one = ask.cards if ask.linked else ask.together
     chosen = best_set(slots, ask.cards, inventory, as_one)
     asked_mib = _asked_mib(ask, devices, row)
+    cards = inventory.cards
     return [
-        CardUse(card.uuid, memory_mib=asked_mib[slot] or card.memory_mib)
-        for slot, card in ((slot, inventory.cards[slot]) for slot in chosen)
+        CardUse(cards[slot].uuid, memory_mib=asked_mib[slot] or cards[slot].memory_mib)
+        for slot in chosen
     ]
 
 
