@@ -1,0 +1,158 @@
+"""Who of the pods that wait may try again, and what is promised to whom meanwhile."""
+
+from collections.abc import Collection, Mapping
+
+from fairlead.cluster.aspects import NOTHING, Aspect
+from fairlead.cluster.cluster import Cluster
+from fairlead.model.pods import Pod
+from fairlead.placement.place import Placement
+from fairlead.queue.entries import Entry, Group, Pool
+from fairlead.queue.queue import SchedulingQueue
+
+FLUSH_EVERY_S = 30.0
+
+# Changes of a node after which a refused pod may find somebody to evict there.
+NEW_GROUND = (
+    Aspect.PRESENCE | Aspect.ALLOCATABLE | Aspect.LABELS | Aspect.TAINTS | Aspect.TRUST
+)  # fmt: skip
+
+# What a promise keeps from others.
+_PROMISED = Aspect.USAGE | Aspect.PODS | Aspect.PORTS | Aspect.DEVICES
+
+
+class Waking:
+    """Told of all that became better for somebody; looks at those who wait when asked to."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        queue: SchedulingQueue,
+        placements: Mapping[str, Placement],
+        evicting: Collection[str],
+    ) -> None:
+        """`evicting` are the pods for which others are being evicted just now, by uid."""
+        self._cluster = cluster
+        self._queue = queue
+        self._placements = placements
+        self._evicting = evicting
+        #: What became better for somebody since waiting pods were last looked at.
+        self.freed = NOTHING
+        self._woken_mark = cluster.changes.mark
+        #: The labels by which waiting pods are told apart.
+        self._keys_asked = cluster.columns.pods.keys_asked
+        self._flushed_s = 0.0
+
+    def due_s(self) -> float | None:
+        """When to look again at the latest, if nothing happens before."""
+        due = self._queue.next_due_s()
+        if not self._queue.counts()[Pool.WAITING]:
+            return due
+        flush = self._flushed_s + FLUSH_EVERY_S
+        return flush if due is None else min(due, flush)
+
+    # -- promises ----------------------------------------------------------------------------
+
+    def see_promise(self, pod: Pod) -> None:
+        """Anybody may nominate a pod. What we promised stands until its status has shown it."""
+        if self._cluster.behaviour.honours_nomination(pod.nominated, gated=bool(pod.gates)):
+            self._cluster.nominations.put(pod, pod.nominated)
+            return
+        known = self._queue.get(pod.uid)
+        if known is not None and known.pod.nominated:
+            self.forget_promise(pod.uid)
+
+    def forget_promise(self, uid: str) -> None:
+        if self._cluster.nominations.drop(uid) is not None:
+            self.freed |= _PROMISED
+
+    def settle_promise(self, uid: str, node: str) -> None:
+        """It has a node: what was promised elsewhere is for others."""
+        if self._cluster.nominations.node_of(uid) not in ("", node):
+            self.freed |= _PROMISED
+        self._cluster.nominations.drop(uid)
+
+    def renounce(self, uid: str, now: float) -> None:
+        """Its place went to a more important pod: it may look for another at once."""
+        self._cluster.nominations.drop(uid)
+        entry = self._queue.get(uid)
+        if entry is not None and entry.pool is Pool.WAITING:
+            self._queue.wake(entry, "UnschedulablePodUpdate", now=now)
+
+    # -- waking ------------------------------------------------------------------------------
+
+    def wake(self, now: float) -> None:
+        """Lets waiting pods try again: those that would now find a node, and the very patient."""
+        if self._keys_asked is not self._cluster.columns.pods.keys_asked:
+            self._keys_asked = self._cluster.columns.pods.keys_asked
+            self._queue.regroup(self.group)
+        if self.freed:
+            freed, self.freed = self.freed, NOTHING
+            if self._cluster.nominations:
+                self._wake_nominated(_cause(freed), now)
+            for entry in self._queue.waiting(freed):
+                hope = self.has_hope(entry.pod, freed)
+                self.wake_or_wait(entry, hope, now, _cause(freed))
+            self._woken_mark = self._cluster.changes.mark
+        if now - self._flushed_s >= FLUSH_EVERY_S:
+            self._flushed_s = now
+            self._queue.flush(now=now)
+
+    def wake_or_wait(
+        self, entry: Entry, hope: bool, now: float, cause: str = "AssignedPodDelete"
+    ) -> None:
+        if hope:
+            self._queue.wake(entry, cause, now=now)
+        else:  # perhaps for another reason than before
+            placement = self._placements[entry.pod.scheduler]
+            self._queue.await_also(entry, placement.refused_by(entry.pod))
+
+    def _wake_nominated(self, cause: str, now: float) -> None:
+        """Pods whose promised node changed: they wait for just that."""
+        changed = self._cluster.changes.since(self._woken_mark)
+        rows = self._cluster.row_of.values() if changed is None else changed
+        for row in rows:
+            node = self._cluster.columns.nodes[row] if row >= 0 else None
+            for pod in self._cluster.nominations.on(node.name) if node else ():
+                entry = self._queue.get(pod.uid)
+                if entry and entry.pool is Pool.WAITING and self.would_fit(entry.pod):
+                    self._queue.wake(entry, cause, now=now)
+
+    def has_hope(self, pod: Pod, freed: Aspect) -> bool:
+        if self.would_fit(pod):
+            return True
+        return bool(freed & NEW_GROUND) and self.might_make_room(pod)
+
+    def would_fit(self, pod: Pod) -> bool:
+        try:
+            return self._placements[pod.scheduler].fits(pod)
+        except Exception:  # let the attempt itself fail, where it is reported
+            return True
+
+    def might_make_room(self, pod: Pod) -> bool:
+        promised = self._cluster.nominations.node_of(pod.uid)
+        if pod.uid in self._evicting or promised in self._cluster.row_of:
+            return False  # it has done so already
+        try:
+            return self._placements[pod.scheduler].could_make_room(pod)
+        except Exception:  # let the attempt itself fail, where it is reported
+            return True
+
+    def group(self, pod: Pod) -> Group:
+        return pod.scheduler, self._placements[pod.scheduler].request(pod), pod.priority
+
+
+_CAUSES = {
+    Aspect.USAGE: "AssignedPodDelete",
+    Aspect.PODS: "AssignedPodAdd",
+    Aspect.PRESENCE: "NodeAdd",
+    Aspect.ALLOCATABLE: "NodeUpdateNodeAllocatable",
+    Aspect.TAINTS: "NodeUpdateNodeTaint",
+    Aspect.LABELS: "NodeUpdateNodeLabel",
+    Aspect.ANNOTATIONS: "NodeUpdateNodeAnnotation",
+    Aspect.VOLUMES: "PersistentVolumeClaimUpdate",
+}
+
+
+def _cause(freed: Aspect) -> str:
+    """kube-scheduler's name for what happened; the first when several things did."""
+    return next((name for aspect, name in _CAUSES.items() if aspect & freed), "WildCardEvent")
