@@ -64,6 +64,13 @@ def test_what_pods_bring_along() -> None:
     assert found.blocks == ((8, 0.5),)
 
 
+def test_pods_without_gpus_make_it_less_likely_that_the_next_one_needs_cards() -> None:
+    found = compute(basis((part(810), 300), (Shape(9000, 0, 8, 1000), 100), (Shape(1000), 600)))
+    assert found is not None
+    assert found.blocks == ((8, 0.1),)
+    assert found.values[99] == pytest.approx(810 * (1 + ETA * 0.3))
+
+
 def test_a_scarce_model_is_under_pressure() -> None:
     pods = ((part(1000), 300), (part(1000, models=frozenset({"G3"})), 100))
     found = compute(Basis(pods, (("G2", 90), ("G3", 10))))

@@ -42,7 +42,7 @@ class Prices:
     #: What GPU pods bring along for each card they ask for.
     cpu_milli_per_card: float
     memory_bytes_per_card: float
-    #: The share of GPU pods that want 2, 4 or 8 cards at once.
+    #: The share of pods that want 2, 4 or 8 cards at once.
     blocks: tuple[tuple[int, float], ...]
     #: How short each model is for those who insist on it.
     pressure: tuple[tuple[str, float], ...]

@@ -35,10 +35,10 @@ def compute(basis: Basis) -> Prices | None:
     cards_asked = sum(shape.total_milli * count for shape, count in with_cards) / WHOLE
     return Prices(
         pods=pods,
-        values=tuple(_values(with_cards, capacity).tolist()),
+        values=tuple(_values(with_cards, pods, capacity).tolist()),
         cpu_milli_per_card=sum(s.cpu_milli * n for s, n in with_cards) / cards_asked,
         memory_bytes_per_card=sum(s.memory_bytes * n for s, n in with_cards) / cards_asked,
-        blocks=_blocks(with_cards),
+        blocks=_blocks(with_cards, pods),
         pressure=_pressure(with_cards, dict(basis.cards)),
         typical=typical(basis.pods),
     )
@@ -64,9 +64,8 @@ def _by_frequency(item: tuple[Shape, int]) -> tuple[int, int, int, int, list[str
     return -count, -shape.cpu_milli, -shape.milli, -shape.cards, sorted(shape.models)
 
 
-def _blocks(pods: list[tuple[Shape, int]]) -> tuple[tuple[int, float], ...]:
-    total = sum(count for _, count in pods)
-    shares = ((n, sum(c for shape, c in pods if shape.cards == n) / total) for n in _BLOCKS)
+def _blocks(pods: list[tuple[Shape, int]], seen: int) -> tuple[tuple[int, float], ...]:
+    shares = ((n, sum(c for shape, c in pods if shape.cards == n) / seen) for n in _BLOCKS)
     return tuple((cards, share) for cards, share in shares if share)
 
 
@@ -90,24 +89,28 @@ def _pressure(
 # -- the price of a gap --------------------------------------------------------------------------
 
 
-def _values(pods: list[tuple[Shape, int]], capacity: int) -> Values:
-    sizes, cards = _by_size(pods)
+def _values(pods: list[tuple[Shape, int]], seen: int, capacity: int) -> Values:
+    sizes, asking, cards = _by_size(pods)
     drawn = _demands(sizes, cards, capacity)
     packed = np.mean([gap_values(sizes, demand, capacity) for demand in drawn], axis=0)
     free = np.arange(MARKS + 1)
-    parts = cards / cards.sum()
+    parts = asking / seen  # that the next pod is one of these; it may be one without GPUs
     chance = np.sum(parts[:, None] * (free // sizes[:, None]) * sizes[:, None], axis=0) * STEP
     values: Values = STEP * packed + ETA * chance
     return values
 
 
-def _by_size(pods: list[tuple[Shape, int]]) -> tuple[Sizes, Values]:
-    """Sizes in hundredths of a card, rounded up, and how many cards are asked for in each."""
-    counted: Counter[int] = Counter()
+def _by_size(pods: list[tuple[Shape, int]]) -> tuple[Sizes, Values, Values]:
+    """Sizes in hundredths of a card, rounded up; how many pods ask for each, and how many cards."""
+    asking: Counter[int] = Counter()
+    cards: Counter[int] = Counter()
     for shape, count in pods:
-        counted[min(max(-(-shape.milli // STEP), 1), MARKS)] += shape.cards * count
-    sizes = sorted(counted)
-    return np.array(sizes), np.array([float(counted[size]) for size in sizes])
+        size = min(max(-(-shape.milli // STEP), 1), MARKS)
+        asking[size] += count
+        cards[size] += shape.cards * count
+    sizes = sorted(asking)
+    pods_by_size = np.array([float(asking[size]) for size in sizes])
+    return np.array(sizes), pods_by_size, np.array([float(cards[size]) for size in sizes])
 
 
 def _demands(sizes: Sizes, cards: Values, capacity: int) -> Values:
