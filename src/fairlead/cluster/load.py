@@ -41,7 +41,7 @@ class Load:
         for name, filler in _FILLERS.items():
             setattr(self, name, np.full((rows, slots), filler))
         #: When it was last brought up to date.
-        self.now_s = -math.inf
+        self.now_s = 0.0
         #: Rows that were told something new since.
         self._touched: set[int] = set()
 
@@ -165,7 +165,7 @@ class LoadRows:
     def age_s(self) -> CardShares:
         """How old what was read last is; endless where nothing was."""
         age: CardShares = self._load.now_s - self._load.heard_s[self._pick]
-        return np.where(np.isnan(age), math.inf, age)
+        return age
 
     def memory_used(self) -> CardShares:
         """MiB in use, as last read; NaN where nobody says."""

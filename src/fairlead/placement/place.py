@@ -116,8 +116,7 @@ class Placement:
 
     def asked_cards(self, view: View) -> GpuAsk | None:
         """What the request asks of cards, if it is for this profile to choose them."""
-        ask = view.request.gpus
-        return ask if ask is not None and self.profile.chooses_cards_of(ask) else None
+        return self.profile.chosen_cards(view.request.gpus)
 
     def grant(self, view: View, row: int, pod: Pod) -> Grant | None:
         """The cards that the pod would get there; none if it asks for none, or there are none."""

@@ -32,6 +32,7 @@ from fairlead.plugins.node_unschedulable import NodeUnschedulable
 from fairlead.plugins.node_volume_limits import NodeVolumeLimits
 from fairlead.plugins.pod_topology_spread import PodTopologySpread
 from fairlead.plugins.quiet_neighbours import QuietNeighbours
+from fairlead.plugins.room_first import RoomFirst
 from fairlead.plugins.scheduling_map import SchedulingMap
 from fairlead.plugins.spread import Spread
 from fairlead.plugins.taint_toleration import TaintToleration
@@ -73,6 +74,7 @@ SCORES: tuple[type[Opinion], ...] = (
     LowUtilisation,
     MemoryRoom,
     QuietNeighbours,
+    RoomFirst,
     LeastAllocated,
     MostAllocated,
     RequestedToCapacityRatio,
