@@ -6,7 +6,7 @@ from builders import SCHEDULER, a_node, a_pod, decide, see
 from fairlead.apps.profiles import NAMES, built_in
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import NodeSeen, ReadingsTaken
-from fairlead.engine.instructions import AnnounceFailure, Bind
+from fairlead.engine.instructions import AnnounceFailure, Bind, Decided
 from fairlead.model.gpus import Card, GpuAsk, Inventory
 from fairlead.model.loads import PodLoad
 from fairlead.model.readings import CardReading, NodeReadings
@@ -99,3 +99,39 @@ def test_readings_never_make_a_pod_wait(name) -> None:
         engine = an_engine(profile=built_in(name), nodes=("n1",))
         measure(engine, 1.0, n1=[busy, busy])
         assert placed(engine, a_pod("p", gpus=2, request_gpus=GpuAsk(2)), 2.0).node == "n1"
+
+
+def test_the_record_of_a_decision_has_what_counted_before_it() -> None:
+    engine = an_engine(LowUtilisation(), QuietNeighbours())
+    measure(engine, 1.0, n1=[0.1, 0.9], n2=[0.5, 0.5])
+    assert not [made for made in _all(engine, a_pod("a", request_gpus=HALF), 2.0) if noted(made)]
+    engine.keeps_records = True
+    engine.handle(ReadingsTaken(), now=7.0)
+    bind, decided = _all(engine, a_pod("b", request_gpus=HALF), 8.0)
+    assert isinstance(bind, Bind)
+    record = decided.record
+    assert (decided.pod.name, decided.node) == ("b", "n1")
+    assert record.scores == pytest.approx({"LowUtilisation": 90.0, "QuietNeighbours": 95.0})
+    assert record.score == pytest.approx(sum(record.scores.values()))
+    (card,) = record.cards
+    assert (card.uuid, card.utilisation, card.reading_age_s) == ("GPU-n1-0", 0.1, 6.0)
+    assert card.free_share == 0.5, "as it was before the pod came"
+
+
+def test_weights_count_in_the_record() -> None:
+    filters = tuple(kind() for kind in FILTERS)
+    heavy = Profile("heavy", filters, ((LowUtilisation(), 3.0), (QuietNeighbours(), 0.5)))
+    engine = an_engine(profile=heavy)
+    engine.keeps_records = True
+    _, decided = _all(engine, a_pod("a", request_gpus=HALF), 2.0)
+    assert decided.record.scores == pytest.approx({"LowUtilisation": 150, "QuietNeighbours": 37.5})
+    assert decided.record.score == pytest.approx(187.5)
+
+
+def _all(engine: Engine, pod, now: float) -> list:
+    see(engine, pod, now=now)
+    return decide(engine, now=now)
+
+
+def noted(made: object) -> bool:
+    return isinstance(made, Decided)

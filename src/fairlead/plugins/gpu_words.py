@@ -15,18 +15,23 @@ from fairlead.plugins.api import CardAnswer
 def card_answers(ask: GpuAsk, node: Nodes) -> tuple[CardAnswer, ...]:
     """About each card of the single node given; none where cards are only counted."""
     cards = _listed(node)
-    usable = node.cards.usable(ask)[0]
+    usable, free = node.cards.usable(ask)[0], node.cards.milli_free()[0]
+    free_mib, users = node.cards.memory_free()[0], node.cards.users()[0]
+    used_mib, ages_s = node.load.memory_used()[0], node.load.age_s()[0]
+    utilisation = node.load.utilisation()[0]
     return tuple(
         CardAnswer(
             uuid=card.uuid,
             index=card.index,
             model=card.model,
             memory_mib=card.memory_mib,
-            free_share=max(0, int(node.cards.milli_free()[0, slot])) / WHOLE,
-            free_mib=max(0, int(node.cards.memory_free()[0, slot])),
-            pods=int(node.cards.users()[0, slot]),
+            free_share=max(0, int(free[slot])) / WHOLE,
+            free_mib=max(0, int(free_mib[slot])),
+            pods=int(users[slot]),
             missing="" if usable[slot] else _missing(ask, node, slot, card),
-            **_readings(node, slot),
+            utilisation=_told(utilisation[slot], 2),
+            memory_used_mib=_told(used_mib[slot]),
+            reading_age_s=_told(ages_s[slot], 1),
         )
         for slot, card in enumerate(cards)
     )
@@ -85,14 +90,6 @@ def too_busy(ask: GpuAsk, node: Nodes, among: CardMask) -> str:
         return " while nothing was measured for a minute"
     quietest = float(node.load.busiest()[0][fresh].min())
     return f" while {quietest:.0%} busy, overcommitted below {ask.overcommit.high_water:.0%}"
-
-
-def _readings(node: Nodes, slot: int) -> dict[str, float | None]:
-    return {
-        "utilisation": _told(node.load.utilisation()[0, slot], 3),
-        "memory_used_mib": _told(node.load.memory_used()[0, slot]),
-        "reading_age_s": _told(node.load.age_s()[0, slot], 1),
-    }
 
 
 def _told(value: float, digits: int = 0) -> float | None:
