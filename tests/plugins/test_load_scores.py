@@ -6,13 +6,17 @@ from builders import a_node, a_pod, a_request
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.load import STALE_S
+from fairlead.model.errors import ConfigError
 from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory
 from fairlead.model.loads import PodLoad
+from fairlead.model.machines import all_joined
 from fairlead.model.readings import CardReading, NodeReadings
 from fairlead.plugins.fill_quiet_cards import FillQuietCards
+from fairlead.plugins.gpu_aware import GpuAware
 from fairlead.plugins.low_utilisation import LowUtilisation
 from fairlead.plugins.memory_room import MemoryRoom
 from fairlead.plugins.quiet_neighbours import QuietNeighbours
+from fairlead.plugins.utilsched import UtilSched
 
 MIB = 80_000
 SHARE = GpuAsk(1, False, 200, memory_mib=10_000, dialect="fairlead")
@@ -138,3 +142,83 @@ def test_every_change_that_a_score_sees_is_told() -> None:
     assert measure(cluster, 10.0, n1=[CardReading(0.5)]) == Aspect(0)
     measure(cluster, 11.0, n1=[CardReading(0.5, memory_used_mib=500.0)])
     assert cluster.put_readings((), 11.0 + STALE_S) == Aspect.LOAD
+
+
+def test_the_tutorials_points_go_by_real_memory_and_utilisation() -> None:
+    cluster = a_cluster(
+        n1=[CardReading(0.0, memory_used_mib=0.0)],
+        n2=[CardReading(1.0, memory_used_mib=0.0)],
+        n3=[CardReading(0.0, memory_used_mib=40_000.0)],
+        n4=[None],
+    )
+    whole, most = GpuAsk(1), 120.0
+    points = [50 + 30 + 30, 50 + 0 + 30, 25 + 30 + 30, 50 + 15 + 30]
+    expected = [round(100 * found / most, 1) for found in points]
+    assert rated(GpuAware(), cluster, whole) == expected
+    sketch = GpuAware(free_points=0.0, idle_points=10.0, favoured_points=0.0, joined_points=5.0)
+    assert rated(sketch, cluster, whole) == [66.7, 0.0, 66.7, 33.3]
+
+
+def a_fleet(**models: str) -> Cluster:
+    cluster = Cluster()
+    for name, model in models.items():
+        cards = tuple(Card(f"{name}-{i}", i, model, MIB) for i in range(2))
+        cluster.put_node(a_node(name, gpus=2, gpus_listed=Inventory(cards)))
+    return cluster
+
+
+def test_utilsched_likes_strong_models_and_takes_unknown_ones_to_be_middling() -> None:
+    cluster = a_fleet(n1="Tesla K80", n2="Tesla V100-SXM2-16GB", n3="Brand New 9000",
+                      n4="NVIDIA A100-SXM4-80GB", n5="NVIDIA H100 80GB HBM3")  # fmt: skip
+    found = rated(UtilSched(), cluster, GpuAsk(1))
+    assert found == sorted(found)
+    assert len(set(found)) == len(found)
+
+
+def test_utilsched_likes_what_is_idle_and_has_room_for_what_will_come() -> None:
+    score, whole = UtilSched(), GpuAsk(1)
+    busy, quiet = [CardReading(0.9)] * 2, [CardReading(0.1)] * 2
+    cluster = a_cluster(n1=busy, n2=quiet, n3=[None, None])
+    in_order = rated(score, cluster, whole)
+    assert in_order[0] < in_order[2] < in_order[1]
+    copying = a_cluster(n1=[CardReading(0.5, 0.9)] * 2, n2=[CardReading(0.5, 0.1)] * 2)
+    assert rated(score, copying, whole)[0] < rated(score, copying, whole)[1]
+    full = a_cluster(n1=[used(70_000)] * 2, n2=[used(0)] * 2)
+    assert rated(score, full, whole)[0] < rated(score, full, whole)[1]
+    light, heavy = (rated(score, cluster, whole, PodLoad(b))[1] for b in (0.1, 0.9))
+    assert light > heavy
+
+
+def test_utilsched_by_hand() -> None:
+    cluster = a_cluster(n1=[CardReading(0.2, 0.1, 8000.0)] * 2)
+    found = rated(UtilSched(), cluster, GpuAsk(1), PodLoad(0.4, memory_mib=16_000.0))
+    node = (2 / 8 + 0.5 + 0.8) / 3
+    actual = (0.8 + 0.9 + 1 + 1) / 4
+    expected = ((1 - 0.2 - 0.4 * 0.5 / 0.8) + (1 - 0.1 - 0.2)) / 2
+    assert found == [round(100 * (5 * node + 10 * actual + 3 * expected) / 18, 1)]
+
+
+def test_utilsched_counts_free_cards_and_nvlink() -> None:
+    cluster = Cluster()
+    for name, links in (("n1", ()), ("n2", all_joined(4))):
+        cards = tuple(Card(f"{name}-{i}", i, "H100", MIB) for i in range(4))
+        cluster.put_node(a_node(name, gpus=4, gpus_listed=Inventory(cards, links)))
+    plain, joined = rated(UtilSched(), cluster, GpuAsk(2, together=2))
+    assert joined - plain == pytest.approx(100 * 5 / 3 / 18, abs=0.1)
+    cluster.confirm(a_pod("p", node="n1", grant=Grant((CardUse("n1-0"),))))
+    fewer, more = rated(UtilSched(), cluster, GpuAsk(1))
+    assert fewer < more
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: GpuAware(free_points=-1.0),
+        lambda: UtilSched(node_weight=0.0, actual_weight=0.0, expected_weight=0.0),
+        lambda: QuietNeighbours(hot=0.0),
+        lambda: FillQuietCards(level=1.5),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(make) -> None:
+    with pytest.raises(ConfigError, match="write"):
+        make()

@@ -27,6 +27,7 @@ from fairlead.plugins.room_first import RoomFirst
 from fairlead.plugins.scheduling_map import SchedulingMap
 from fairlead.plugins.spread import Spread
 from fairlead.plugins.taint_toleration import TaintToleration
+from fairlead.plugins.utilsched import UtilSched
 from fairlead.plugins.volume_binding import VolumeBinding
 
 _GPU_FIRST = {GPU: 10, "cpu": 1, "memory": 1}
@@ -41,6 +42,7 @@ _SCORES: Mapping[str, tuple[tuple[Opinion, float], ...]] = {
     "alnair-high-performance": ((Spread(), 1.0),),
     "simple-custom-scheduler": ((LeastAllocated(_TUTORIAL), 1.0),),
     "gpu-aware-scheduler": ((GpuAware(), 1.0),),
+    "utilsched": ((UtilSched(), 300.0),),
     "binpack": ((MostAllocated(_GPU_FIRST), 1.0),),
     "least-allocated": ((LeastAllocated(), 1.0),),
     "spread": ((Spread(), 1.0),),

@@ -11,7 +11,7 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.model.loads import UNKNOWN, expected_busy
 from fairlead.model.pods import PodRequest, Side
 from fairlead.plugins.api import HIGHEST_SCORE, CardScores
-from fairlead.plugins.measured import READS, of_best_cards
+from fairlead.plugins.measured import READS, of_best_cards, share
 
 _HALF = HIGHEST_SCORE / 2
 
@@ -28,6 +28,9 @@ class FillQuietCards:
     name: ClassVar[str] = "FillQuietCards"
     reads: ClassVar[Aspect] = READS
     sides: ClassVar[Side] = Side.LOAD
+
+    def __post_init__(self) -> None:
+        share(self, "level")
 
     def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
         if request.gpus is None or request.gpus.whole:

@@ -1,11 +1,14 @@
 """What scores that go by readings have in common: which cards the pod could get, and the best."""
 
+import math
+
 import numpy as np
 
 from fairlead.cluster.arrays import NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.devices import CardMask
 from fairlead.cluster.nodes import Nodes
+from fairlead.model.errors import ConfigError
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import PodRequest
 from fairlead.plugins.api import CardScores
@@ -36,3 +39,18 @@ def could_get(found: Gaps, nodes: Nodes) -> CardMask:
     counted = (slots < nodes.allocatable(GPU)[:, None]) & some_free
     could: CardMask = np.where(known, found.usable, counted)
     return could
+
+
+def positive(plugin: object, *names: str) -> None:
+    """Refuses options below nothing, and all of them at nothing."""
+    values = [getattr(plugin, name) for name in names]
+    if not (all(0 <= value < math.inf for value in values) and any(values)):
+        options = ", ".join(names)
+        raise ConfigError(f"write zero or more for each of {options}, and not zero for all of them")
+
+
+def share(plugin: object, name: str) -> None:
+    """Refuses an option that is no share of the time."""
+    value = getattr(plugin, name)
+    if not 0 < value <= 1:
+        raise ConfigError(f"{name} is {value}; write a share of the time above 0 and up to 1")

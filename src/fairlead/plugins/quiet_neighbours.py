@@ -11,7 +11,7 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.model.loads import UNKNOWN, expected_busy
 from fairlead.model.pods import PodRequest, Side
 from fairlead.plugins.api import HIGHEST_SCORE, CardScores
-from fairlead.plugins.measured import READS, of_best_cards
+from fairlead.plugins.measured import READS, of_best_cards, share
 
 #: Who keeps a card busy for less than this share of the time disturbs nobody.
 _LIGHT = 0.1
@@ -32,6 +32,9 @@ class QuietNeighbours:
     name: ClassVar[str] = "QuietNeighbours"
     reads: ClassVar[Aspect] = READS
     sides: ClassVar[Side] = Side.LOAD
+
+    def __post_init__(self) -> None:
+        share(self, "hot")
 
     def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
         return of_best_cards(self.rate_cards(request, nodes), request, nodes)

@@ -36,6 +36,7 @@ from fairlead.plugins.room_first import RoomFirst
 from fairlead.plugins.scheduling_map import SchedulingMap
 from fairlead.plugins.spread import Spread
 from fairlead.plugins.taint_toleration import TaintToleration
+from fairlead.plugins.utilsched import UtilSched
 from fairlead.plugins.volume_binding import VolumeBinding
 from fairlead.plugins.volume_restrictions import VolumeRestrictions
 from fairlead.plugins.volume_zone import VolumeZone
@@ -80,6 +81,7 @@ SCORES: tuple[type[Opinion], ...] = (
     RequestedToCapacityRatio,
     NodeResourcesBalancedAllocation,
     Spread,
+    UtilSched,
     TaintToleration,
     NodeAffinity,
     PodTopologySpread,
