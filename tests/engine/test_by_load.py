@@ -4,6 +4,7 @@ import pytest
 
 from builders import SCHEDULER, a_node, a_pod, decide, see
 from fairlead.apps.profiles import NAMES, built_in
+from fairlead.cluster.aspects import Aspect
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import NodeSeen, ReadingsTaken
 from fairlead.engine.instructions import AnnounceFailure, Bind, Decided
@@ -91,6 +92,10 @@ def play(name: str, *, readings: bool) -> list[object]:
 @pytest.mark.parametrize("name", NAMES)
 def test_without_readings_every_profile_decides_as_if_there_were_no_telemetry(name) -> None:
     assert play(name, readings=True) == play(name, readings=False)
+
+
+def test_no_rule_goes_by_readings() -> None:
+    assert not [kind.name for kind in FILTERS if kind.reads & Aspect.LOAD]
 
 
 @pytest.mark.parametrize("name", NAMES)

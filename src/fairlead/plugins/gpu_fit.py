@@ -78,8 +78,8 @@ class GpuFit:
 class Overcommitting(GpuFit):
     """The same, but shares may add up to more than a card while it is measured to be quiet."""
 
-    limit: float = 1.5
-    high_water: float = 0.8
+    limit: float
+    high_water: float
     reads: ClassVar[Aspect] = Aspect.DEVICES | Aspect.LOAD
 
     def understood(self, ask: GpuAsk) -> GpuAsk:
