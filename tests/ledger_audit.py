@@ -45,12 +45,15 @@ class Account:
         return sum(use.memory_mib for use, dialect in self.uses
                    if dialect in spoken and not use.slices)  # fmt: skip
 
-    def complaint(self) -> str:
-        """What is wrong with how the card was sold, or nothing."""
+    def complaint(self, limit_milli: int = 1000) -> str:
+        """What is wrong with how the card was sold, or nothing.
+
+        Shares of compute may add up to the limit; memory never to more than there is.
+        """
         busy = [use for use in self.plain if use.whole or use.milli or use.memory_mib]
         if self.wholes and len(self.uses) > 1:
             return "somebody has it whole, and others have it too"
-        if self.milli_free < 0 or self.memory_free < 0:
+        if self.milli_free < 1000 - limit_milli or self.memory_free < 0:
             return f"{self.milli_free} thousandths and {self.memory_free} MiB are left"
         if len(self.slices) != len(set(self.slices)):
             return "slices overlap"
@@ -166,7 +169,9 @@ def told(cluster: Cluster, name: str) -> dict[str, object]:
     }
 
 
-def could_serve(ask: GpuAsk, inventory: Inventory | None, grants: Iterable[Grant]) -> bool:
+def could_serve(
+    ask: GpuAsk, inventory: Inventory | None, grants: Iterable[Grant], limit_milli: int = 1000
+) -> bool:
     """Whether the cards would do for a pod if these were the others on the node.
 
     Nothing is said against cards that are only counted (a list without any card tells of none),
@@ -179,9 +184,10 @@ def could_serve(ask: GpuAsk, inventory: Inventory | None, grants: Iterable[Grant
     found = books(inventory, grants)
     wanted = [a for a in found.accounts if not ask.models or a.card.model in ask.models]
     unused = [a for a in found.accounts if _is_unused(a)]
-    fresh = sum(_is_unused(a) and _has_room(a, ask) for a in wanted)
+    fresh = sum(_is_unused(a) and _has_room(a, ask, limit_milli) for a in wanted)
     fresh = min(fresh, max(0, len(unused) - found.unknown))
-    beside = 0 if ask.whole else sum(bool(a.uses) and _has_room(a, ask) for a in wanted)
+    joined = [a for a in wanted if a.uses and _has_room(a, ask, limit_milli)]
+    beside = 0 if ask.whole else len(joined)
     return fresh + beside >= ask.cards
 
 
@@ -189,11 +195,12 @@ def _is_unused(account: Account) -> bool:
     return account.card.healthy and not account.uses and not account.card.mig
 
 
-def _has_room(account: Account, ask: GpuAsk) -> bool:
+def _has_room(account: Account, ask: GpuAsk, limit_milli: int) -> bool:
     card = account.card
     mib = ask.memory_mib + card.memory_mib * ask.memory_milli // 1000
     if not card.healthy or card.mig or account.wholes or account.slices:
         return False
     if 0 < card.sharers <= len(account.uses) or account.memory_free < 0:
         return False
-    return account.milli_free >= (0 if ask.whole else ask.milli) and account.memory_free >= mib
+    free = account.milli_free + (0 if ask.whole else limit_milli - 1000)
+    return free >= (0 if ask.whole else ask.milli) and account.memory_free >= mib

@@ -98,6 +98,15 @@ c.yaml: fine; `fairlead run --config c.yaml` serves it
     )
 
 
+def test_how_far_a_profile_overcommits_is_told(check) -> None:
+    status, out = check(
+        "profiles: [{schedulerName: mine, profile: spread, overcommit: {limit: 2}}]"
+    )
+    assert status == 0
+    assert "GpuFit(limit=2.0, high_water=0.8)" in out
+    assert "scores: Spread × 1, RoomFirst × 2" in out
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -21,9 +21,10 @@ from hypothesis.stateful import (
 )
 
 from builders import SCHEDULER, a_node, a_pod
-from fairlead.apps.profiles import built_in
+from fairlead.apps.profiles import built_in, overcommitted
 from fairlead.cluster.checking import misplaced, wrong_nodes
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.load import FRESH_S
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import (
     BindDone,
@@ -36,10 +37,13 @@ from fairlead.engine.events import (
     NodeSeen,
     PodGone,
     PodSeen,
+    ReadingsTaken,
 )
 from fairlead.engine.instructions import AnnounceFailure, Bind, Evict
-from fairlead.model.gpus import PLAIN, Card, CardUse, GpuAsk, Grant, Inventory, MigProfile
+from fairlead.model.gpus import PLAIN, WHOLE, Card, CardUse, GpuAsk, Grant, Inventory, MigProfile
 from fairlead.model.pods import Pod
+from fairlead.model.readings import CardReading, NodeReadings
+from fairlead.placement.profile import Profile
 from ledger_audit import audited, books_of, could_serve, told
 
 CARDS = 4
@@ -133,12 +137,19 @@ class Ledger(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.engine = Engine({SCHEDULER: built_in(SCHEDULER)})
+        self.engine = Engine({SCHEDULER: self.profile()})
         self.now = 0.0
         self.pods: dict[str, Pod] = {}  # all that are not over, as the API server has them
         self.under_way: dict[str, tuple[str, Grant | None]] = {}
         self.known: dict[str, Pod] = {}  # bound, as the watch has told
         self.victims: list[tuple[str, list[str]]] = []
+
+    def profile(self) -> Profile:
+        return built_in(SCHEDULER)
+
+    def limit_milli(self, node: str, card: Card) -> int:
+        """What shares of the card's compute may add up to just now."""
+        return WHOLE
 
     @property
     def cluster(self) -> Cluster:
@@ -162,9 +173,8 @@ class Ledger(RuleBasedStateMachine):
         bought = {use.uuid for use in bind.grant.uses} if bind.grant else set()
         accounts = [a for a in found.accounts if a.card.uuid in bought]
         assert len(accounts) == len(bought - {""}), "cards that are not there"
-        assert not any(account.complaint() for account in accounts), (
-            accounts, [account.complaint() for account in accounts]
-        )  # fmt: skip
+        complaints = [a.complaint(self.limit_milli(bind.node, a.card)) for a in accounts]
+        assert not any(complaints), (accounts, complaints)
         assert all(account.card.healthy for account in accounts)
         opened = any(len(a.uses) == 1 and not a.card.mig for a in accounts)
         left = sum(a.card.healthy and not a.uses and not a.card.mig for a in found.accounts)
@@ -181,7 +191,9 @@ class Ledger(RuleBasedStateMachine):
         # Lesser pods that leave already need not be told to.
         gone |= {h.pod.uid for h in held if h.pod.deleting and h.pod.priority < evict.pod.priority}
         stay = [h for h in held if h.pod.uid not in gone]
-        assert could_serve(ask, node.gpus, [h.grant for h in stay if h.grant])
+        cards = node.gpus.cards if node.gpus else ()
+        most = max((self.limit_milli(evict.node, card) for card in cards), default=WHOLE)
+        assert could_serve(ask, node.gpus, [h.grant for h in stay if h.grant], most)
 
     # -- nodes -------------------------------------------------------------------------------
 
@@ -361,7 +373,7 @@ class Ledger(RuleBasedStateMachine):
         nodes = [NodeSeen(self.cluster.node_at(row)) for row in self.cluster.row_of.values()]
         held = list(self.cluster.holdings.values())
         pods = [PodSeen(replace(h.pod, node=h.node, grant=h.grant)) for h in held]
-        fresh = Engine({SCHEDULER: built_in(SCHEDULER)})
+        fresh = Engine({SCHEDULER: self.profile()})
         for event in data.draw(st.permutations([*nodes, *pods])):
             fresh.handle(event, now=0.0)
         for name in self.cluster.row_of:
@@ -384,6 +396,63 @@ class Ledger(RuleBasedStateMachine):
             assert pod.grant is None or held[uid][1] == pod.grant
 
 
+HIGH_WATER = 0.8
+
+
+class Overcommitted(Ledger):
+    """The same with a profile that overcommits cards while they are measured to be quiet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: When each card was last read, and what was seen, by node and where it was.
+        self.read: dict[tuple[str, str], tuple[float, float]] = {}
+
+    def profile(self) -> Profile:
+        return overcommitted(built_in(SCHEDULER), 1.5, HIGH_WATER)
+
+    def limit_milli(self, node: str, card: Card) -> int:
+        read = [self.read.get((node, name)) for name in (card.uuid, str(card.index))]
+        taken_s, busy = max(filter(None, read), default=(-1000.0, 1.0))
+        return 1500 if self.now - taken_s <= FRESH_S and busy < HIGH_WATER else WHOLE
+
+    @rule(node=NODES, busy=st.lists(st.sampled_from([0.0, 0.2, 0.7, 0.9, 1.0]), max_size=CARDS))
+    def cards_are_read(self, node: str, busy: list[float]) -> None:
+        found = self.cluster.node_named(node)
+        listed = found.gpus.cards if found and found.gpus else ()
+        by_uuid = {card.index: card.uuid for card in listed}
+        names = [by_uuid.get(index, str(index)) for index in range(len(busy))]
+        taken_s = self.now + 0.5
+        cards = {name: CardReading(share) for name, share in zip(names, busy, strict=True)}
+        self.tell(ReadingsTaken((NodeReadings(node, taken_s, cards),)))
+        self.read |= {
+            (node, name): (taken_s, share) for name, share in zip(names, busy, strict=True)
+        }
+
+    @rule(
+        busy=st.lists(st.sampled_from([0.0, 0.7, 0.9]), min_size=2, max_size=2),
+        milli=st.sampled_from([300, 400, 600, 700]),
+        pods=st.integers(4, 8),
+        wait_s=st.sampled_from([0.0, 61.0]),
+    )
+    def a_crowd_comes(self, busy: list[float], milli: int, pods: int, wait_s: float) -> None:
+        """To the one node that is left, and with little memory, so that compute is short."""
+        for name in sorted(self.cluster.row_of):
+            self.node_goes(name, comes_back=False)
+        found = tuple(Card(f"GPU-n1-{slot}", slot, "A100", 16_000) for slot in range(2))
+        gpus = Inventory(found, dialects=frozenset(DIALECTS))
+        self.tell(NodeSeen(a_node("n1", gpus=CARDS, gpus_listed=gpus)))
+        self.cards_are_read("n1", busy)
+        self.time_passes(wait_s)
+        for _ in range(pods):
+            self.pod_is_created(GpuAsk(1, False, milli, 1000, dialect="fairlead"), 1)
+        self.decide(times=2 * pods)
+
+    @rule(seconds=st.sampled_from([20.0, 61.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+        self.tell(ReadingsTaken())
+
+
 def image(cluster: Cluster) -> dict[str, object]:
     """Every column as its bytes, and what else the ledger remembers."""
     columns, devices = cluster.columns, cluster.columns.devices
@@ -399,7 +468,7 @@ def image(cluster: Cluster) -> dict[str, object]:
 
 
 _HUNT = os.environ.get("LEDGER_EXAMPLES")
-Ledger.TestCase.settings = settings(
+_SETTINGS = settings(
     max_examples=int(_HUNT or "80"),
     stateful_step_count=40,
     deadline=None,
@@ -409,4 +478,7 @@ Ledger.TestCase.settings = settings(
 )
 if not _HUNT:  # a hunt is for somebody who follows up what it finds; the suite tries the same anew
     seed(1)(Ledger)
+    seed(1)(Overcommitted)
+Ledger.TestCase.settings = Overcommitted.TestCase.settings = _SETTINGS
 TestLedger = Ledger.TestCase
+TestOvercommitted = Overcommitted.TestCase

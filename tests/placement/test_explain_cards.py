@@ -1,17 +1,22 @@
 """A pod that waits for cards is told what was missing: in the event, by node, and card by card."""
 
+import io
 from dataclasses import asdict
 from typing import Any
 
 import pytest
 
 from builders import SCHEDULER, a_node, a_pod, a_taint
+from fairlead.apps.explain import show
 from fairlead.apps.profiles import built_in
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory, MigProfile
 from fairlead.model.machines import all_joined
+from fairlead.model.readings import CardReading, NodeReadings
 from fairlead.placement.explain import Explanation, explain
 from fairlead.placement.place import Placement
+from fairlead.placement.profile import Profile
+from fairlead.plugins.low_utilisation import LowUtilisation
 
 MIG = (MigProfile("1g.10gb", 1, tuple(range(7))), MigProfile("3g.40gb", 4, (0, 4)))
 WHOLE = CardUse("")
@@ -140,5 +145,35 @@ def test_a_card_as_data() -> None:
     answer = next(node for node in found.nodes if node.node == "n1")
     assert asdict(answer)["cards"][0] == {
         "uuid": "GPU-0", "index": 0, "model": "H100", "memory_mib": 8000, "free_share": 0.3,
-        "free_mib": 8000, "pods": 1, "missing": "0.3 of it free",
+        "free_mib": 8000, "pods": 1, "missing": "0.3 of it free", "utilisation": None,
+        "memory_used_mib": None, "reading_age_s": None,
     }  # fmt: skip
+
+
+def measured(profile: Profile) -> Explanation:
+    cluster = Cluster()
+    gpus = Inventory((a_card(0), a_card(1)), dialects=frozenset({"fairlead"}))
+    cluster.put_node(a_node("n1", gpus=2, gpus_listed=gpus))
+    cards = {"GPU-0": CardReading(0.374, memory_used_mib=5000.0)}
+    cluster.put_readings([NodeReadings("n1", 3.0, cards)], 8.0)
+    pod = a_pod("asks", request_gpus=share(500))
+    return explain(Placement(profile, cluster), cluster, pod)
+
+
+def test_where_a_score_goes_by_readings_cards_that_would_do_tell_theirs() -> None:
+    by_load = Profile("x", built_in(SCHEDULER).filters, ((LowUtilisation(), 1.0),))
+    found = measured(by_load)
+    (node,) = found.nodes
+    told = [(c.missing, c.utilisation, c.memory_used_mib, c.reading_age_s) for c in node.cards]
+    assert told == [("", 0.37, 5000.0, 5.0), ("", None, None, None)]
+    text = io.StringIO()
+    show({"pod": "p", "message": "", "requests": {}, "nodes": [asdict(node)]}, "text", text)
+    assert [line.strip() for line in text.getvalue().splitlines()[3:]] == [
+        "GPU-0: free, 37% busy, 5000 MiB in use, 5 s ago",
+        "GPU-1: free",
+    ]
+
+
+def test_where_none_does_nodes_that_would_do_have_their_score_alone() -> None:
+    found = measured(built_in(SCHEDULER))
+    assert [node.cards for node in found.nodes] == [()]

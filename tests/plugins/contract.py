@@ -13,6 +13,7 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import Card, GpuAsk, Inventory
+from fairlead.model.loads import PodLoad
 from fairlead.model.nodes import Image, Node
 from fairlead.model.pods import HostPort, NodeTerm, PodRequest, PreferredTerm, Toleration
 from fairlead.model.prices import Prices, Shape
@@ -56,6 +57,7 @@ REQUESTS = (
     a_request(features=("F",)),
     a_request(volumes=PodVolumes((ClaimUse("default/bound"), ClaimUse("default/waiting")))),
     a_request(volumes=PodVolumes((ClaimUse("default/alone"),), (Disk("gce/shared"),))),
+    a_request(asks=GpuAsk(1, False, 200, dialect="fairlead"), load=PodLoad(0.7, cyclic=True)),
     a_request(asks=GpuAsk(0, seat=Seat("ns/x", (Line(0, "n3", "1"),), 0))),
     a_request(asks=GpuAsk(0, seat=Seat("ns/x", (Line(0, "n3", "1"),)))),
 )

@@ -46,6 +46,11 @@ class ScoreConfig(_Strict):
     options: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
+class OvercommitConfig(_Strict):
+    limit: Annotated[float, msgspec.Meta(gt=1, le=10)] = 1.5
+    high_water: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.8
+
+
 class ProfileConfig(_Strict):
     scheduler_name: Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
     profile: str = "gpu-scheduler"
@@ -54,6 +59,7 @@ class ProfileConfig(_Strict):
     picker: str | PluginConfig | None = None
     cards: CardPolicy | None = None
     preempts: bool = True
+    overcommit: OvercommitConfig | None = None
 
 
 class ElectionConfig(_Strict):
@@ -81,7 +87,7 @@ class Config(_Strict):
     leader_election: ElectionConfig = msgspec.field(default_factory=ElectionConfig)
 
 
-_STRUCTS = (Config, ElectionConfig, ProfileConfig, ScoreConfig, PluginConfig)
+_STRUCTS = (Config, ElectionConfig, ProfileConfig, ScoreConfig, PluginConfig, OvercommitConfig)
 _KEYS = {key for struct in _STRUCTS for key in struct.__struct_encode_fields__}
 
 
@@ -151,4 +157,6 @@ def _build(wanted: ProfileConfig, registry: Registry, base: Path) -> Profile:
         scores = tuple(score(item) for item in wanted.scores)
     picker = plugin_files.as_picker(*make(wanted.picker)) if wanted.picker else None
     cards = wanted.cards or start.cards
-    return Profile(wanted.profile, filters, scores, picker, cards, wanted.preempts)
+    built = Profile(wanted.profile, filters, scores, picker, cards, wanted.preempts)
+    beyond = wanted.overcommit
+    return profiles.overcommitted(built, beyond.limit, beyond.high_water) if beyond else built

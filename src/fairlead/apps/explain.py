@@ -1,13 +1,16 @@
 """`fairlead explain`: why a pod is not placed, from the live cluster, node by node."""
 
 import json
+import time
+from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict
 from typing import Any, TextIO
 
 from fairlead.apps import live_cluster
 from fairlead.apps.run import Options, plan
+from fairlead.cluster.cluster import Cluster
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import PricesComputed
+from fairlead.engine.events import PricesComputed, ReadingsTaken
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.codec import decode_pod
 from fairlead.kube.http.client import Client
@@ -15,6 +18,7 @@ from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import WHOLE, Grant
 from fairlead.model.pods import Pod, Side
 from fairlead.model.quantities import shown
+from fairlead.model.readings import NodeReadings
 from fairlead.placement.explain import Explanation, explain
 from fairlead.placement.place import Placement
 from fairlead.placement.prices import compute
@@ -25,7 +29,13 @@ class NotExplained(FairleadError):
     """There is nothing to explain; the text says why."""
 
 
-async def explain_pod(options: Options, namespace: str, name: str) -> dict[str, Any]:
+#: What the cards of a cluster are doing, from whoever tells: taken on this process's own clock.
+Telling = Callable[[Cluster], AsyncIterator[NodeReadings]]
+
+
+async def explain_pod(
+    options: Options, namespace: str, name: str, telling: Telling | None = None
+) -> dict[str, Any]:
     """The explanation as plain data: what `-o json` prints."""
     access = load_access(options.kubeconfig, options.context)
     client = Client(access)
@@ -46,6 +56,9 @@ async def explain_pod(options: Options, namespace: str, name: str) -> dict[str, 
         prices = compute(engine.basis())
         if prices is not None:
             engine.handle(PricesComputed(prices), now=0.0)
+        if telling is not None:
+            readings = tuple([told async for told in telling(engine.cluster)])
+            engine.handle(ReadingsTaken(readings), now=time.monotonic())
         placement = Placement(profile, engine.cluster)
         return _told(pod, profile.name, explain(placement, engine.cluster, pod))
     finally:
@@ -145,6 +158,20 @@ def _row(node: dict[str, Any]) -> tuple[str, str, str]:
 
 def _card_rows(node: dict[str, Any]) -> list[tuple[str, str, str]]:
     """Card by card, unless all have the same to say: then it has been said."""
-    if len({card["missing"] for card in node["cards"]}) < 2:
+    told = [_card_told(card) for card in node["cards"]]
+    if len(set(told)) < 2 and all(card["reading_age_s"] is None for card in node["cards"]):
         return []
-    return [("", "", f"{card['uuid']}: {card['missing'] or 'free'}") for card in node["cards"]]
+    uuids = (card["uuid"] for card in node["cards"])
+    return [("", "", f"{uuid}: {text}") for uuid, text in zip(uuids, told, strict=True)]
+
+
+def _card_told(card: dict[str, Any]) -> str:
+    """What it lacks, what it is doing, and how long ago somebody saw that."""
+    told = [card["missing"] or "free"]
+    if card["utilisation"] is not None:
+        told.append(f"{card['utilisation']:.0%} busy")
+    if card["memory_used_mib"] is not None:
+        told.append(f"{card['memory_used_mib']:.0f} MiB in use")
+    if len(told) > 1:
+        told.append(f"{card['reading_age_s']:.0f} s ago")
+    return ", ".join(told)

@@ -1,6 +1,7 @@
 """The profiles that Fairlead brings along. Any of them can serve any scheduler name."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from fairlead.kube.dialects import RESOURCES
 from fairlead.model.errors import ConfigError
@@ -13,7 +14,7 @@ from fairlead.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from fairlead.plugins.gap_price import GapPrice
 from fairlead.plugins.gpu_aware import GpuAware
 from fairlead.plugins.gpu_best_fit import GpuBestFit
-from fairlead.plugins.gpu_fit import GpuFit
+from fairlead.plugins.gpu_fit import GpuFit, Overcommitting
 from fairlead.plugins.gpu_links import GpuLinks
 from fairlead.plugins.gpu_packing import GpuPacking
 from fairlead.plugins.image_locality import ImageLocality
@@ -22,9 +23,11 @@ from fairlead.plugins.node_affinity import NodeAffinity
 from fairlead.plugins.node_resources_fit import NodeResourcesFit
 from fairlead.plugins.pod_topology_spread import PodTopologySpread
 from fairlead.plugins.registry import FILTERS
+from fairlead.plugins.room_first import RoomFirst
 from fairlead.plugins.scheduling_map import SchedulingMap
 from fairlead.plugins.spread import Spread
 from fairlead.plugins.taint_toleration import TaintToleration
+from fairlead.plugins.utilsched import UtilSched
 from fairlead.plugins.volume_binding import VolumeBinding
 
 _GPU_FIRST = {GPU: 10, "cpu": 1, "memory": 1}
@@ -39,6 +42,7 @@ _SCORES: Mapping[str, tuple[tuple[Opinion, float], ...]] = {
     "alnair-high-performance": ((Spread(), 1.0),),
     "simple-custom-scheduler": ((LeastAllocated(_TUTORIAL), 1.0),),
     "gpu-aware-scheduler": ((GpuAware(), 1.0),),
+    "utilsched": ((UtilSched(), 300.0),),
     "binpack": ((MostAllocated(_GPU_FIRST), 1.0),),
     "least-allocated": ((LeastAllocated(), 1.0),),
     "spread": ((Spread(), 1.0),),
@@ -82,3 +86,17 @@ def _filter(kind: type[Filter]) -> Filter:
     if kind is NodeResourcesFit:
         return NodeResourcesFit(ignored_resources=RESOURCES)
     return kind()
+
+
+def overcommitted(profile: Profile, limit: float, high_water: float) -> Profile:
+    """The same, but shares may add up to `limit` cards on one that is measured to be quiet.
+
+    That is for pods that would have to wait otherwise: room by the book outweighs all scores.
+    """
+    rule = Overcommitting(limit, high_water)
+    if profile.gpu_fit is None:
+        raise ConfigError("overcommit needs the filter GpuFit; add it, or leave overcommit out")
+    filters = tuple(rule if each is profile.gpu_fit else each for each in profile.filters)
+    outweighing = 1.0 + sum(weight for _, weight in profile.scores)
+    scores = (*profile.scores, (RoomFirst(), outweighing))
+    return replace(profile, filters=filters, scores=scores)

@@ -1,9 +1,10 @@
 """The scheduler as a running program: watches feed the engine, its instructions become writes."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, assert_never
 
 import structlog
@@ -67,6 +68,7 @@ class Scheduler:
         self._on_instruction = on_instruction
         self.metrics = metrics
         self.engine = Engine(profiles, advises)
+        self.engine.keeps_records = log.is_enabled_for(logging.DEBUG)
         served = (*profiles.values(), *([advises] if advises else ()))
         self._elector = Elector(client, terms, fit=self._fit_to_lead) if terms else None
         #: Whether our cache is good enough to decide by: nobody before us knew more.
@@ -223,6 +225,10 @@ class Scheduler:
                 self._measures.bind_started(pod)
                 self._binder.submit(self._told(instruction))
                 log.debug("binding", pod=pod.key, node=node)
+            case instructions.Decided(pod, node, record):
+                cards = [asdict(card) for card in record.cards]
+                scores = {name: round(added, 2) for name, added in record.scores.items()}
+                log.debug("decided", pod=pod.key, node=node, scores=scores, cards=cards)
             case instructions.AnnounceScheduled(pod, node):
                 self._recorder.scheduled(instruction)
                 self._measures.pod_scheduled(instruction)

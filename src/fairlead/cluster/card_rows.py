@@ -12,7 +12,7 @@ import numpy as np
 from fairlead.cluster import rings
 from fairlead.cluster.arrays import NodeMask, NodeScores, PerNode, RowPick, sealed
 from fairlead.cluster.devices import CardMask, Cards, Devices
-from fairlead.model.gpus import PLAIN, WHOLE, GpuAsk, MigProfile
+from fairlead.model.gpus import PLAIN, WHOLE, GpuAsk, MigProfile, Overcommit
 from fairlead.model.machines import is_any_of
 
 
@@ -91,7 +91,7 @@ class CardRows:
             if ask.by_memory:
                 fits = fits & (book.memory[pick] >= self.memory_asked(ask))
         else:
-            fits = book.shared[pick] & (book.milli_free[pick] >= ask.milli)
+            fits = book.shared[pick] & (self.milli_open(ask) >= ask.milli)
             if ask.by_memory:
                 fits = fits & (book.memory_free[pick] >= self.memory_asked(ask))
         if ask.dialect in book.ever_first_fit and not ask.profile:
@@ -99,6 +99,20 @@ class CardRows:
         if ask.particular:
             fits = fits & self.wanted(ask)
         return fits
+
+    def milli_open(self, ask: GpuAsk, *, if_quiet: bool = False) -> Cards:
+        """Thousandths of each card that such an ask may have; or could, if all were quiet."""
+        free: Cards = self._devices.milli_free[self._pick]
+        if ask.overcommit is None:
+            return free
+        beyond: Cards = free + (ask.overcommit.limit_milli - WHOLE)
+        return beyond if if_quiet else np.where(self.quiet(ask.overcommit), beyond, free)
+
+    def quiet(self, overcommit: Overcommit) -> CardMask:
+        """Cards that were measured just now to have room beyond what is booked."""
+        load, pick = self._devices.load, self._pick
+        quiet: CardMask = load.busiest[pick] < overcommit.high_water
+        return quiet & (load.fresh[pick] > 0)
 
     def _only_cut(self) -> CardMask:
         """Cards of which nobody has a part from before they were cut."""

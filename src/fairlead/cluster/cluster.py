@@ -42,7 +42,8 @@ from fairlead.model.storage import StorageObject, VolumePlan
 from fairlead.model.volumes import PodVolumes
 
 # Plain numbers: flags are slow, and this is asked for every placement.
-_IMAGES, _WISHES, _KIN = int(Side.IMAGES), int(Side.WISHES), int(Side.KIN)
+_IMAGES, _WISHES = int(Side.IMAGES), int(Side.WISHES)
+_KIN, _LOAD = int(Side.KIN), int(Side.LOAD)
 
 
 @cache
@@ -135,7 +136,8 @@ class Cluster:
         seen = pods.keys_asked | pods.keys_wished if sides & _WISHES else pods.keys_asked
         spreads = pod.request.spread or pod.request.soft_spread
         kin = self.kin.of(pod) if sides & _KIN and not spreads else None
-        return pod.request_with(marks, seen, images=bool(sides & _IMAGES), kin=kin)
+        images, load = bool(sides & _IMAGES), bool(sides & _LOAD)
+        return pod.request_with(marks, seen, images=images, kin=kin, load=load)
 
     def pods_on(self, node: str) -> list[Pod]:
         return [held.pod for held in self.held_on(node)]

@@ -12,7 +12,6 @@ import numpy.typing as npt
 from fairlead.cluster.devices import Devices
 from fairlead.cluster.images import ImageIndex
 from fairlead.cluster.labels import LabelColumn
-from fairlead.cluster.load import Load
 from fairlead.cluster.pod_index import PodIndex
 from fairlead.cluster.price_tables import PriceTables
 from fairlead.cluster.storage import Storage
@@ -41,7 +40,7 @@ class Columns:
         self.row_of = {} if row_of is None else row_of
         self.storage = Storage(self.row_of)
         self.devices = Devices(self._capacity)
-        self.load = Load(self._capacity, self.devices.slots)
+        self.load = self.devices.load
         #: What free parts of cards are worth, once enough pods were seen.
         self.prices: PriceTables | None = None
         self.resource_index = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2, PODS: 3}

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairlead.cluster.arrays import NodeMask, PerNode
+from fairlead.cluster.load import Load
 from fairlead.model.gpus import (
     PLAIN,
     WHOLE,
@@ -51,6 +52,8 @@ class Devices:
     def __init__(self, rows: int) -> None:
         self._rows = rows
         self._slots = 8
+        #: What the same cards are really doing.
+        self.load = Load(rows, self._slots)
         shape = (rows, self._slots)
         self.there: CardMask = np.zeros(shape, dtype=np.bool_)  # a card that is in order
         self.model: Cards = np.full(shape, -1, dtype=np.int64)

@@ -11,25 +11,26 @@ import numpy as np
 import numpy.typing as npt
 
 from fairlead.cluster.arrays import RowPick, sealed
+from fairlead.model.loads import MIDDLING
 from fairlead.model.readings import CardReading
 
 CardShares = npt.NDArray[np.float64]  # (rows, slots) 0 to 1
+NodeCards = npt.NDArray[np.bool_]  # (rows, slots)
 
 #: A reading counts in full for so long, then less and less, and at last for nothing.
 FRESH_S = 60.0
 STALE_S = 300.0
-#: How busy a card is taken to be of which nobody knows anything.
-MIDDLING = 0.5
 
 #: Sums over readings forget half of what they knew in this time.
 _HALF_LIFE_S = 60.0
 #: Differences below this are noise, and nobody is asked again for them.
 _STEP = 0.05
+_STEP_MIB = 100.0
 
 _FILLERS = {
     "heard_s": -math.inf, "memory_busy": math.nan, "memory_used": math.nan, "power": math.nan,
     "cyclic": 0.0, "taken_s": -math.inf, "mean": 0.0, "peak": 0.0,
-    "busy": MIDDLING, "busiest": MIDDLING, "trust": 0.0,
+    "busy": MIDDLING, "busiest": MIDDLING, "trust": 0.0, "fresh": 0.0,
 }  # fmt: skip
 
 
@@ -39,6 +40,10 @@ class Load:
     def __init__(self, rows: int, slots: int) -> None:
         for name, filler in _FILLERS.items():
             setattr(self, name, np.full((rows, slots), filler))
+        #: When it was last brought up to date.
+        self.now_s = 0.0
+        #: Rows that were told something new since.
+        self._touched: set[int] = set()
 
     #: When anybody told anything, and what; NaN where nobody did.
     heard_s: CardShares
@@ -54,6 +59,8 @@ class Load:
     busy: CardShares
     busiest: CardShares
     trust: CardShares
+    #: 1 where utilisation was read just now.
+    fresh: CardShares
 
     def fit(self, rows: int, slots: int) -> None:
         """As large as the book of cards."""
@@ -74,13 +81,20 @@ class Load:
         if taken_s <= self.heard_s[row, slot]:
             return
         self.heard_s[row, slot] = taken_s
-        self.memory_busy[row, slot] = _share(reading.memory_busy)
-        self.memory_used[row, slot] = _amount(reading.memory_used_mib)
         self.power[row, slot] = _amount(reading.power_w)
-        self.cyclic[row, slot] = bool(reading.cyclic)
+        self._note("memory_busy", row, slot, _stepped(_share(reading.memory_busy), _STEP))
+        self._note("memory_used", row, slot, _stepped(_amount(reading.memory_used_mib), _STEP_MIB))
+        self._note("cyclic", row, slot, float(bool(reading.cyclic)))
         now = _share(reading.utilisation)
         if not math.isnan(now):
             self._average(row, slot, now, taken_s)
+
+    def _note(self, name: str, row: int, slot: int, value: float) -> None:
+        column: CardShares = getattr(self, name)
+        before = column.item(row, slot)
+        if value != before and not (math.isnan(value) and math.isnan(before)):
+            column[row, slot] = value
+            self._touched.add(row)
 
     def _average(self, row: int, slot: int, now: float, taken_s: float) -> None:
         kept = 0.5 ** ((taken_s - self.taken_s[row, slot]) / _HALF_LIFE_S)
@@ -91,17 +105,27 @@ class Load:
 
     def renew(self, now_s: float) -> list[int]:
         """Brings what rules see up to date, and tells the rows where it differs from before."""
+        self.now_s = now_s
         self.trust = trust = _trust(now_s - self.taken_s)
         self._forget(now_s - self.heard_s >= STALE_S)
         changed = np.zeros(len(trust), dtype=np.bool_)
-        for name, measured in (("busy", self.mean), ("busiest", self.peak)):
-            told = np.round((MIDDLING + trust * (measured - MIDDLING)) / _STEP) * _STEP
+        changed[list(self._touched)] = True
+        self._touched.clear()
+        for name, told in (
+            ("busy", _faded(self.mean, trust)),
+            ("busiest", _faded(self.peak, trust)),
+            ("fresh", (trust >= 1.0).astype(np.float64)),
+        ):
             changed |= (told != getattr(self, name)).any(axis=1)
             setattr(self, name, told)
         rows: list[int] = changed.nonzero()[0].tolist()
         return rows
 
-    def _forget(self, stale: npt.NDArray[np.bool_]) -> None:
+    def _forget(self, stale: NodeCards) -> None:
+        known: NodeCards = ~np.isnan(self.memory_busy) | ~np.isnan(self.memory_used)
+        known |= self.cyclic > 0
+        gone: npt.NDArray[np.bool_] = np.any(known & stale, axis=1)
+        self._touched.update(np.flatnonzero(gone).tolist())
         for name in ("memory_busy", "memory_used", "power", "cyclic"):
             getattr(self, name)[stale] = _FILLERS[name]
 
@@ -127,6 +151,22 @@ class LoadRows:
         """How far to go by that: 1 for what was read just now, 0 for what nobody knows."""
         return sealed(self._load.trust[self._pick])
 
+    def fresh(self) -> NodeCards:
+        """Where utilisation was read within the last minute."""
+        fresh: NodeCards = self._load.fresh[self._pick] > 0
+        return fresh
+
+    def utilisation(self) -> CardShares:
+        """As measured, on the whole; NaN where nobody measured, however long ago."""
+        load, pick = self._load, self._pick
+        found: CardShares = np.where(np.isinf(load.taken_s[pick]), math.nan, load.mean[pick])
+        return found
+
+    def age_s(self) -> CardShares:
+        """How old what was read last is; endless where nothing was."""
+        age: CardShares = self._load.now_s - self._load.heard_s[self._pick]
+        return age
+
     def memory_used(self) -> CardShares:
         """MiB in use, as last read; NaN where nobody says."""
         return sealed(self._load.memory_used[self._pick])
@@ -151,6 +191,16 @@ def slot_of(card: str, known: Mapping[str, int], slots: int) -> int | None:
 def _trust(age_s: CardShares) -> CardShares:
     trust: CardShares = np.clip((STALE_S - age_s) / (STALE_S - FRESH_S), 0.0, 1.0)
     return trust
+
+
+def _faded(measured: CardShares, trust: CardShares) -> CardShares:
+    """What was measured, as far as it can be trusted, in steps."""
+    told: CardShares = np.round((MIDDLING + trust * (measured - MIDDLING)) / _STEP) * _STEP
+    return told
+
+
+def _stepped(value: float, step: float) -> float:
+    return value if math.isnan(value) else round(value / step) * step
 
 
 def _share(value: float | None) -> float:

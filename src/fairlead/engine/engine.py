@@ -19,6 +19,7 @@ from fairlead.engine.instructions import (
     Bind,
     BindVolumes,
     ClearNomination,
+    Decided,
     Decline,
     Evict,
     Instruction,
@@ -62,6 +63,8 @@ class Engine:
         #: What is being done about the volumes of some of them.
         self._plans: dict[str, VolumePlan] = {}
         self._waking = Waking(self.cluster, self.queue, self._placements, self._evicting)
+        #: Is anybody interested in why pods went where they went?
+        self.keeps_records = False
 
     def handle(self, event: events.Event, *, now: float) -> list[Instruction]:
         """Takes in one event. `now` never goes backwards."""
@@ -205,8 +208,14 @@ class Engine:
             return [AnnounceFailure(pod, SCHEDULER_ERROR, f"a plugin failed: {error!r}")]
         if isinstance(verdict, Placed):
             plan = placement.volume_plan(pod, verdict.node)
-            return self._assume(entry, verdict, plan, now)
+            noted = self._noted(placement, pod, verdict)
+            return [*self._assume(entry, verdict, plan, now), *noted]
         return self._refuse(entry, verdict, now)
+
+    def _noted(self, placement: Placement, pod: Pod, verdict: Placed) -> list[Decided]:
+        if not self.keeps_records:
+            return []
+        return [Decided(pod, verdict.node, placement.record(pod, verdict))]
 
     def _assume(
         self, entry: Entry, verdict: Placed, plan: VolumePlan | None, now: float

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from fairlead.model.gpus import Grant
 from fairlead.model.pods import Pod
 from fairlead.model.storage import VolumePlan
+from fairlead.placement.verdicts import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,15 @@ class BindVolumes:
     pod: Pod
     node: str
     plan: VolumePlan
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """Note why the pod goes where it goes. Comes after its bind, and only if records are kept."""
+
+    pod: Pod
+    node: str
+    record: Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,5 +94,12 @@ class Decline:
 
 
 Instruction = (
-    BindVolumes | Bind | AnnounceScheduled | AnnounceFailure | Evict | ClearNomination | Decline
+    BindVolumes
+    | Bind
+    | Decided
+    | AnnounceScheduled
+    | AnnounceFailure
+    | Evict
+    | ClearNomination
+    | Decline
 )

@@ -14,6 +14,7 @@ from msgspec import Raw
 
 from fairlead.kube import dialects
 from fairlead.kube.kin import OWNERS
+from fairlead.kube.pod_loads import read_load
 from fairlead.kube.pod_volumes import PodVolume, read_volumes
 from fairlead.kube.requests import (
     ContainerParts,
@@ -25,6 +26,7 @@ from fairlead.kube.usage import ContainerReport, StatusParts, read_usage
 from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
 from fairlead.model.errors import FairleadError, QuantityError
 from fairlead.model.gpus import Grant
+from fairlead.model.loads import PodLoad
 from fairlead.model.nodes import Image, Node
 from fairlead.model.pods import Amounts, Pod, PodRequest, Taint
 from fairlead.model.quantities import amount
@@ -193,6 +195,7 @@ def decode_pod(raw: bytes | Raw, behaviour: Behaviour = KUBERNETES_1_36) -> Pod:
     wire = _pods.decode(raw)
     meta, spec, status = wire.metadata, wire.spec, wire.status
     request, usage, scored, problem = _understand(wire, behaviour)
+    load, odd = _load(meta) if meta.annotations and not spec.node_name else (None, "")
     containers = (*(spec.init_containers or ()), *(spec.containers or ()))
     mounted = (volume.image.reference for volume in spec.volumes or () if volume.image)
     images = _images_of((*(c.image for c in containers), *mounted))
@@ -221,9 +224,17 @@ def decode_pod(raw: bytes | Raw, behaviour: Behaviour = KUBERNETES_1_36) -> Pod:
         images=images,
         containers=len(images if behaviour.counts_image_volumes else containers),
         grant=_grant(meta, request, status) if spec.node_name else None,
-        problem=problem,
+        load=load,
+        problem=problem or odd,
         condition=_unscheduled(status.conditions or ()),
     )
+
+
+def _load(meta: Meta) -> tuple[PodLoad | None, str]:
+    try:
+        return read_load(meta.annotations or {}), ""
+    except FairleadError as error:
+        return None, f"the pod cannot be understood: {error}"
 
 
 def _grant(meta: Meta, request: PodRequest, status: _PodStatus) -> Grant | None:

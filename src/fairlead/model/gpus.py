@@ -76,6 +76,19 @@ class Inventory:
 
 
 @dataclass(frozen=True, slots=True)
+class Overcommit:
+    """How far shares of one card's compute may add up to more than it, and while it is how busy.
+
+    Memory is never given twice: a program that finds none does not wait, it fails.
+    """
+
+    #: Thousandths of the card.
+    limit_milli: int
+    #: At its busiest it must have been below this share of the time.
+    high_water: float
+
+
+@dataclass(frozen=True, slots=True)
 class GpuAsk:
     """What a pod asks of cards: `cards` of them, and this much of each."""
 
@@ -106,6 +119,8 @@ class GpuAsk:
     containers: tuple[tuple[int, ...], ...] = ()
     #: The names of those containers, for dialects that tell them by name.
     names: tuple[str, ...] = ()
+    #: Its share may go beyond what a quiet card has.
+    overcommit: Overcommit | None = None
     #: A scheduling map has chosen the node and the cards already.
     seat: Seat | None = None
 

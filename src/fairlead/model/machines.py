@@ -36,6 +36,16 @@ _CUBE_MESH: Mapping[tuple[int, int], int] = {
     (0, 4): 2, (1, 5): 2, (2, 6): 1, (3, 7): 1,
 }  # fmt: skip
 
+#: How strong a card is beside others, in tenths: by generation and size, for comparing only.
+_TENTHS: Mapping[str, float] = {
+    "K80": 1, "M60": 1, "P4": 1, "A2": 2, "A16": 2, "P40": 2, "P100": 2, "TITAN": 2,
+    "T4": 3, "T4G": 3, "V100": 4, "A10": 4, "A10G": 4, "L4": 4,
+    "A30": 5, "A40": 5, "A6000": 5, "H20": 5, "L20": 5, "L40": 5,
+    "A100": 6, "A800": 6, "L40S": 6, "H100": 8, "H800": 8, "H200": 8.5, "GH200": 8.5,
+    "B200": 10, "B300": 10, "GB200": 10, "GB300": 10,
+}  # fmt: skip
+_MIDDLING_TENTHS = 5
+
 #: Machines of clouds, with two sockets and half of the cards on each, and what is in them.
 _SOLD: Mapping[str, str] = {
     "p3.16xlarge": "Tesla V100-SXM2-16GB",
@@ -87,6 +97,13 @@ def is_model(product: str, wanted: str) -> bool:
 def is_any_of(product: str, wanted: frozenset[str]) -> bool:
     """Whether a card of this product will do for somebody who wants any of these."""
     return any(is_model(product, wish) for wish in wanted)
+
+
+@lru_cache(maxsize=4096)
+def strength_of(product: str) -> float:
+    """How strong such a card is, 0 to 1; one that we do not know is in the middle."""
+    found = (_TENTHS[word] for word in words_of(product) if word in _TENTHS)
+    return next(found, _MIDDLING_TENTHS) / 10
 
 
 def product_of(machine: str) -> str:

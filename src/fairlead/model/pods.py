@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntFlag, StrEnum, auto
 
 from fairlead.model.gpus import GpuAsk, Grant
+from fairlead.model.loads import PodLoad
 from fairlead.model.selectors import LabelSelector, PodTerm, Requirement, SpreadRule
 from fairlead.model.volumes import PodVolumes
 
@@ -84,6 +85,7 @@ class Side(IntFlag):
     IMAGES = auto()  #: the images it runs
     WISHES = auto()  #: labels that others' preferred terms ask about
     KIN = auto()  #: the pods that it belongs with, by Services and its owner
+    LOAD = auto()  #: what it will do with its cards
 
 
 @dataclass(frozen=True, eq=True)
@@ -120,6 +122,8 @@ class PodRequest:
     containers: int = 0
     #: The pods that it belongs with, if it says nothing itself about how to spread.
     kin: LabelSelector | None = None
+    #: What it says it will do with its cards.
+    load: PodLoad | None = None
     #: None for the many pods without a volume that matters.
     volumes: PodVolumes | None = None
     #: Whom others see: namespace, and the labels that somebody's selector asks about.
@@ -135,7 +139,8 @@ class PodRequest:
             self.resources, self.scored, self.node_name, self.node_selector, self.node_terms,
             self.tolerations, self.host_ports, self.gpus, self.near, self.apart, self.spread,
             self.preferred, self.soft_spread, self.wishes, self.features, self.images,
-            self.containers, self.kin, self.volumes, self.namespace, self.labels, self.marks,
+            self.containers, self.kin, self.load, self.volumes, self.namespace, self.labels,
+            self.marks,
         )))  # fmt: skip
 
     def __hash__(self) -> int:
@@ -202,6 +207,7 @@ class Pod:
     #: As in the request; kept apart, since few profiles look at them.
     images: tuple[str, ...] = ()
     containers: int = 0
+    load: PodLoad | None = None
     #: Reason and message of its PodScheduled=False condition, so that it is not written twice.
     condition: tuple[str, str] = ("", "")
 
@@ -221,6 +227,7 @@ class Pod:
         *,
         images: bool = False,
         kin: LabelSelector | None = None,
+        load: bool = False,
     ) -> PodRequest:
         """The request, with what plugins read of the pod and what others' selectors see of it.
 
@@ -229,7 +236,7 @@ class Pod:
         """
         request = self.request
         seen = seen_by | request.own_keys | (kin.keys if kin else frozenset())
-        if not (marks or seen or images):
+        if not (marks or seen or images or (load and self.load)):
             return request
         found = ((key, self.annotations.get(key, self.labels.get(key))) for key in marks)
         return replace(
@@ -237,6 +244,7 @@ class Pod:
             images=self.images if images else (),
             containers=self.containers if images else 0,
             kin=kin,
+            load=self.load if load else None,
             namespace=self.namespace if seen or marks else "",
             labels=tuple(sorted((k, v) for k, v in self.labels.items() if k in seen)),
             marks=tuple((key, value) for key, value in found if value is not None),

@@ -99,6 +99,8 @@ def _shares(
 ) -> list[CardUse] | None:
     slots = _by_preference(_usable(ask, devices, row), devices, row, liking)
     slots = _leaving_cards_for_others(slots, ask, devices, row)
+    if ask.overcommit:  # no card is given twice while there is room on another
+        slots.sort(key=lambda slot: devices.milli_free.item(row, slot) < ask.milli)
     if len(slots) < ask.cards:
         return None
     asked_mib = _asked_mib(ask, devices, row)

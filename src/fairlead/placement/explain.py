@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 
+from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.nodes import Nodes
 from fairlead.model.pods import Pod
 from fairlead.placement.hypothesis import NOBODY, Hypothesis
 from fairlead.placement.place import Placement
 from fairlead.placement.verdicts import Verdict
-from fairlead.placement.views import REFUSED
+from fairlead.placement.views import REFUSED, View
 from fairlead.plugins.api import CardAnswer
 
 
@@ -20,7 +22,8 @@ class NodeAnswer:
     reasons: tuple[str, ...] = ()
     detail: str = ""
     score: float | None = None
-    #: Card by card, if it was refused for its cards and they are known one by one.
+    #: Card by card, if they are known one by one and it was refused for them, or a score of the
+    #: profile goes by what they are doing.
     cards: tuple[CardAnswer, ...] = ()
 
 
@@ -39,13 +42,23 @@ def explain(placement: Placement, cluster: Cluster, pod: Pod) -> Explanation:
     totals = placement.totals(pod)
     asking = Hypothesis(pod, view, placement.profile, cluster)
     answers = [
-        NodeAnswer(name, score=float(totals[row]))
+        NodeAnswer(name, score=float(totals[row]), cards=_measured(row, placement, view, cluster))
         if totals[row] > REFUSED
         else _refusal(name, row, placement, cluster, asking)
         for name, row in cluster.row_of.items()
     ]
     answers.sort(key=lambda answer: (-(answer.score or REFUSED), answer.rule, answer.node))
     return Explanation(verdict, tuple(answers))
+
+
+def _measured(
+    row: int, placement: Placement, view: View, cluster: Cluster
+) -> tuple[CardAnswer, ...]:  # fmt: skip
+    """The cards of a node that would do, if what they are doing had a part in its score."""
+    profile = placement.profile
+    if profile.gpu_fit is None or not any(s.reads & Aspect.LOAD for s, _ in profile.scores):
+        return ()
+    return profile.gpu_fit.cards(view.request, Nodes(cluster.columns, slice(row, row + 1)))
 
 
 def _refusal(

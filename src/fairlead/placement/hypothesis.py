@@ -88,8 +88,8 @@ class Hypothesis:
 
     def _foreseen(self, pod: Pod, row: int, draft: Draft) -> Grant | None:
         """The cards that a pod will get there: free ones, or those of pods that make room."""
-        ask = pod.request.gpus
-        if ask is None or not self._profile.grants_cards:
+        ask = self._profile.chosen_cards(pod.request.gpus) if self._profile.gpu_fit else None
+        if ask is None:
             return None
         node = self._cluster.node_at(row).name
         lesser = [h for h in self._cluster.held_on(node) if h.pod.priority < pod.priority]

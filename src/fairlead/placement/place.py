@@ -20,7 +20,7 @@ from fairlead.placement.preempt import Outcome, Preemption, ineligible
 from fairlead.placement.profile import Profile
 from fairlead.placement.promises import Promised, blocked, promised_against
 from fairlead.placement.refusals import Tally, tally
-from fairlead.placement.verdicts import Placed, Refused, Verdict
+from fairlead.placement.verdicts import Placed, Record, Refused, Verdict
 from fairlead.placement.views import REFUSED, View, Views
 from fairlead.plugins.api import CardScores, Picker, Plans
 
@@ -55,6 +55,18 @@ class Placement:
         if row == NOWHERE:
             return self._refused(view, pod)
         return self._placed(view, row, float(totals[row]), pod)
+
+    def record(self, pod: Pod, placed: Placed) -> Record:
+        """What counted, before the pod is there and has changed it."""
+        view, node = self.view(pod), self._one(placed.node)
+        fit, uses = self.profile.gpu_fit, placed.grant.uses if placed.grant else ()
+        given = {use.uuid for use in uses}
+        cards = fit.cards(view.request, node) if fit and given else ()
+        return Record(
+            placed.score,
+            view.added(self._cluster.row_of[placed.node]),
+            tuple(card for card in cards if card.uuid in given),
+        )
 
     def fits(self, pod: Pod) -> bool:
         """Would it be placed now?"""
@@ -116,8 +128,7 @@ class Placement:
 
     def asked_cards(self, view: View) -> GpuAsk | None:
         """What the request asks of cards, if it is for this profile to choose them."""
-        ask = view.request.gpus
-        return ask if ask is not None and self.profile.chooses_cards_of(ask) else None
+        return self.profile.chosen_cards(view.request.gpus)
 
     def grant(self, view: View, row: int, pod: Pod) -> Grant | None:
         """The cards that the pod would get there; none if it asks for none, or there are none."""

@@ -59,14 +59,14 @@ class Profile:
     #: Sides of the pod that some plugin looks at, as a plain number.
     sides: int = field(init=False)
 
-    #: Does it choose cards, or only count them?
-    grants_cards: bool = field(init=False)
+    #: The rule about single cards; without it they are only counted.
+    gpu_fit: GpuFit | None = field(init=False)
     #: Does it send pods where their scheduling map says?
     follows_maps: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        grants = any(isinstance(rule, GpuFit) for rule in self.filters)
-        object.__setattr__(self, "grants_cards", grants)
+        fits = (rule for rule in self.filters if isinstance(rule, GpuFit))
+        object.__setattr__(self, "gpu_fit", next(fits, None))
         follows = any(isinstance(rule, SchedulingMap) for rule in self.filters)
         object.__setattr__(self, "follows_maps", follows)
         sides = [sides_of(rule, as_filter=True) for rule in self.filters]
@@ -96,8 +96,16 @@ class Profile:
         object.__setattr__(self, "rates", rates)
         object.__setattr__(self, "ranks", ranks)
 
-    def chooses_cards_of(self, ask: GpuAsk) -> bool:
-        return self.grants_cards if ask.seat is None else self.follows_maps
+    @property
+    def grants_cards(self) -> bool:
+        """Does it choose cards, or only count them?"""
+        return self.gpu_fit is not None
+
+    def chosen_cards(self, ask: GpuAsk | None) -> GpuAsk | None:
+        """The ask as far as this profile goes with it; None where it does not choose cards."""
+        if ask is None or ask.seat is not None:
+            return ask if self.follows_maps else None
+        return self.gpu_fit.understood(ask) if self.gpu_fit else None
 
     @property
     def card_chooser(self) -> ChoosesCards | None:

@@ -1,12 +1,13 @@
 """The answer to "where does this pod go?": a place, or a refusal that says why."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from fairlead.cluster.aspects import Aspect
 from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
 from fairlead.model.gpus import Grant
 from fairlead.model.pods import Pod
+from fairlead.plugins.api import CardAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,17 @@ class Placed:
     score: float
     #: Which cards, if the pod asks for any.
     grant: Grant | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Why a pod was placed where it was, in numbers."""
+
+    score: float
+    #: What each score of the profile added to that.
+    scores: Mapping[str, float]
+    #: The cards that it gets, as they were before, and what they were doing.
+    cards: tuple[CardAnswer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,6 +118,12 @@ class View:
         """The nodes that every filter allows."""
         return self.total > REFUSED
 
+    def added(self, row: int) -> dict[str, float]:
+        """What each score adds to the total of the row."""
+        found = self._weights * self._scores[:, row]
+        names = (score.name for score, _ in self._profile.scores)
+        return dict(zip(names, found.tolist(), strict=True))
+
     def without(self, refused: NodeMask) -> NodeScores:
         """The totals if these nodes were refused as well: scores that compare may shift."""
         left = self.left & ~refused

@@ -135,6 +135,10 @@ class CardAnswer:
     pods: int
     #: Why it cannot serve the pod; empty if it could.
     missing: str = ""
+    #: What was measured (utilisation 0 to 1) and how long ago; None where nobody did.
+    utilisation: float | None = None
+    memory_used_mib: float | None = None
+    reading_age_s: float | None = None
 
 
 @runtime_checkable

@@ -13,42 +13,53 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import WHOLE
 from fairlead.model.pods import PodRequest
 from fairlead.plugins.api import HIGHEST_SCORE, CardScores
-from fairlead.plugins.gaps import card_count, gaps
-
-_FREE, _IDLE, _FAVOURED, _JOINED = 50.0, 30.0, 30.0, 10.0
-_MOST = _FREE + _IDLE + _FAVOURED + _JOINED
+from fairlead.plugins.gaps import asked_cards, card_count
+from fairlead.plugins.measured import READS, of_best_cards, positive
 
 
 @dataclass(frozen=True, slots=True)
 class GpuAware:
-    """Points of the best cards that the pod would get. Nobody knows yet how busy a card is, so
-    all of them get the points of an idle one. Pods without GPUs stay off nodes with cards.
+    """Points of the best cards that the pod would get. A card of which nobody knows how busy it is
+    gets half of what an idle one gets. Pods without GPUs stay off nodes with cards.
     """
 
     #: Part of the name of the models that are liked better.
     favoured: str = "H100"
     #: Node label that says "true" where cards are joined by NVLink.
     nvlink_label: str = "gpu.nvlink"
+    #: Points for a card with all of its memory free, an idle one, a favoured and a joined one.
+    free_points: float = 50.0
+    idle_points: float = 30.0
+    favoured_points: float = 30.0
+    joined_points: float = 10.0
     name: ClassVar[str] = "GpuAware"
-    reads: ClassVar[Aspect] = (
-        Aspect.USAGE | Aspect.ALLOCATABLE | Aspect.DEVICES | Aspect.LABELS
-    )  # fmt: skip
+    reads: ClassVar[Aspect] = READS | Aspect.LABELS
+
+    def __post_init__(self) -> None:
+        positive(self, "free_points", "idle_points", "favoured_points", "joined_points")
 
     def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
-        found = gaps(request, nodes)
-        if found is None:
+        if asked_cards(request) is None:
             return np.where(card_count(nodes) > 0, 0.0, HIGHEST_SCORE)
-        points = np.where(found.usable, self.rate_cards(request, nodes), 0.0)
-        best = -np.sort(-points, axis=1)[:, : found.cards]
-        scores: NodeScores = best.sum(axis=1) / found.cards * HIGHEST_SCORE / _MOST
-        return scores
+        most = self.free_points + self.idle_points + self.favoured_points + self.joined_points
+        points = self.rate_cards(request, nodes)
+        return of_best_cards(points, request, nodes) * (HIGHEST_SCORE / most)
 
     def rate_cards(self, request: PodRequest, nodes: Nodes) -> CardScores:
         favoured = _models_with(self.favoured, nodes.cards)
         joined = nodes.label_in(self.nvlink_label, ("true",))
-        free = nodes.card_room() * (_FREE / WHOLE)
-        points: CardScores = free + _IDLE + _FAVOURED * favoured + _JOINED * joined[:, None]
+        points: CardScores = self.free_points * _free(nodes)
+        points += self.idle_points * (1.0 - nodes.load.busy())
+        points += self.favoured_points * favoured + self.joined_points * joined[:, None]
         return points
+
+
+def _free(nodes: Nodes) -> CardScores:
+    """The share that is free by the book, or the memory that is not in use, whichever is less."""
+    memory = nodes.cards.memory()
+    in_use = np.where(memory > 0, nodes.load.memory_used() / np.maximum(memory, 1), np.nan)
+    free: CardScores = np.fmin(nodes.card_room() / WHOLE, np.clip(1.0 - in_use, 0.0, 1.0))
+    return free
 
 
 def _models_with(part: str, cards: CardRows) -> CardMask:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -11,10 +12,10 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.card_rows import CardRows
 from fairlead.cluster.devices import CardMask
 from fairlead.cluster.nodes import Nodes
-from fairlead.model.gpus import WHOLE, GpuAsk
+from fairlead.model.gpus import WHOLE, GpuAsk, Overcommit
 from fairlead.model.pods import PodRequest
 from fairlead.plugins.api import CardAnswer, Reason
-from fairlead.plugins.gpu_words import card_answers, nearest
+from fairlead.plugins.gpu_words import card_answers, nearest, too_busy
 
 NO_DIALECT = "node(s) cannot serve this kind of GPU request"
 BUSY = "node(s) were still handing GPUs to another pod"
@@ -23,6 +24,7 @@ NO_SLICE = "node(s) had no room for the MIG slices"
 NO_LINKS = "node(s) had no free set of GPUs joined by NVLink"
 TOO_FEW = "node(s) had too few free GPUs"
 NO_SHARE = "node(s) had no GPU with a large enough free share"
+TOO_BUSY = "node(s) had no GPU quiet enough to be overcommitted"
 NO_MEMORY = "node(s) had no GPU with enough free memory"
 
 
@@ -35,20 +37,24 @@ class GpuFit:
     refusal: ClassVar[str] = "node(s) had no fitting GPU"
     curable: ClassVar[bool] = True
 
+    def understood(self, ask: GpuAsk) -> GpuAsk:
+        """The ask as this rule goes by it."""
+        return ask
+
     def concerns(self, request: PodRequest) -> bool:
         return request.gpus is not None and request.gpus.seat is None
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
         if request.gpus is None or request.gpus.seat is not None:  # the map has chosen
             return nodes.all()
-        return nodes.cards.enough(request.gpus)
+        return nodes.cards.enough(self.understood(request.gpus))
 
     def reasons(self, request: PodRequest, nodes: Nodes) -> Iterable[Reason]:
         """One for each node: the first thing that is missing."""
         if request.gpus is None:
             return
         left = ~self.allows(request, nodes)
-        for text, refused, curable in _missing(request.gpus, nodes.cards):
+        for text, refused, curable in _missing(self.understood(request.gpus), nodes.cards):
             where = left & refused
             left = left & ~refused
             yield Reason(text, where, where if curable else nodes.none())
@@ -59,13 +65,30 @@ class GpuFit:
             return ""
         if not node.cards.known()[0]:
             return _told_of_kinds(request.gpus, node)
-        return _told(request.gpus, node.cards)
+        return _told(self.understood(request.gpus), node)
 
     def cards(self, request: PodRequest, node: Nodes) -> tuple[CardAnswer, ...]:
-        return card_answers(request.gpus, node) if request.gpus else ()
+        return card_answers(self.understood(request.gpus), node) if request.gpus else ()
 
     def nearest(self, request: PodRequest, nodes: Nodes) -> str:
-        return nearest(request.gpus, nodes.cards) if request.gpus else ""
+        return nearest(self.understood(request.gpus), nodes.cards) if request.gpus else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Overcommitting(GpuFit):
+    """The same, but shares may add up to more than a card while it is measured to be quiet."""
+
+    limit: float
+    high_water: float
+    reads: ClassVar[Aspect] = Aspect.DEVICES | Aspect.LOAD
+
+    def understood(self, ask: GpuAsk) -> GpuAsk:
+        return ask if ask.whole or ask.profile else _beyond(ask, self.limit, self.high_water)
+
+
+@lru_cache(maxsize=4096)
+def _beyond(ask: GpuAsk, limit: float, high_water: float) -> GpuAsk:
+    return replace(ask, overcommit=Overcommit(round(limit * WHOLE), high_water))
 
 
 def _missing(ask: GpuAsk, cards: CardRows) -> Iterable[tuple[str, NodeMask, bool]]:
@@ -86,8 +109,11 @@ def _missing(ask: GpuAsk, cards: CardRows) -> Iterable[tuple[str, NodeMask, bool
     large = wanted & (cards.memory() >= cards.memory_asked(ask))
     yield NO_MEMORY, large.sum(axis=1) < ask.cards, False
     open_to_all = wanted & (cards.wholes() == 0)
-    share = open_to_all & (cards.milli_free() >= ask.milli)
-    yield NO_SHARE, share.sum(axis=1) < ask.cards, True
+    share = open_to_all & (cards.milli_open(ask) >= ask.milli)
+    if_quiet = open_to_all & (cards.milli_open(ask, if_quiet=True) >= ask.milli)
+    too_few = share.sum(axis=1) < ask.cards
+    yield TOO_BUSY, too_few & (if_quiet.sum(axis=1) >= ask.cards), True
+    yield NO_SHARE, too_few, True
     memory = open_to_all & (cards.memory_free() >= cards.memory_asked(ask))
     yield NO_MEMORY, memory.sum(axis=1) < ask.cards, True
 
@@ -122,8 +148,9 @@ def _not_understood(ask: GpuAsk) -> str:
     return f"its device plugin does not understand requests of {ask.dialect}"
 
 
-def _told(ask: GpuAsk, cards: CardRows) -> str:
+def _told(ask: GpuAsk, node: Nodes) -> str:
     """About a single node, in numbers."""
+    cards = node.cards
     there = cards.there()[0]
     total = int(there.sum())
     if not cards.serve(ask)[0]:
@@ -141,7 +168,7 @@ def _told(ask: GpuAsk, cards: CardRows) -> str:
         if ask.linked and free >= ask.cards:
             return f"asked {ask.cards} cards joined by NVLink, {_largest_ring(ask, cards, free)}"
         return f"asked {_cards(ask)}, {max(free, 0)} of {total} free"
-    return _told_of_shares(ask, cards, wanted)
+    return _told_of_shares(ask, node, wanted)
 
 
 def _cards(ask: GpuAsk) -> str:
@@ -155,17 +182,18 @@ def _largest_ring(ask: GpuAsk, cards: CardRows, free: int) -> str:
     return f"of {free} free ones at most {largest} are" if largest else f"no two of {free} free are"
 
 
-def _told_of_shares(ask: GpuAsk, cards: CardRows, wanted: NodeMask) -> str:
+def _told_of_shares(ask: GpuAsk, node: Nodes, wanted: NodeMask) -> str:
+    cards = node.cards
     shared = wanted & (cards.wholes()[0] == 0)
     if not shared.any():
         return f"all {int(wanted.sum())} cards are taken whole"
-    largest = int(cards.milli_free()[0][shared].max())
+    largest = int(cards.milli_open(ask)[0][shared].max())
     most_mib = int(cards.memory_free()[0][shared].max())
     need_mib = int(np.max(cards.memory_asked(ask)[0][shared]))
     told = []
     if ask.milli > largest:
         told.append(f"asked {ask.milli / WHOLE:g} of a card, the largest free share is "
-                    f"{max(largest, 0) / WHOLE:g}")  # fmt: skip
+                    f"{max(largest, 0) / WHOLE:g}{too_busy(ask, node, shared)}")  # fmt: skip
     # Who asks for a share gets the memory with it, and has been told.
     if need_mib > most_mib and not (told and ask.memory_milli):
         told.append(f"asked {need_mib} MiB on one card, at most {max(most_mib, 0)} are free")

@@ -1,10 +1,12 @@
 """What was missing of GPUs, in words: card by card, and how near any node came."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from fairlead.cluster.card_rows import CardRows
+from fairlead.cluster.devices import CardMask
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import WHOLE, Card, GpuAsk
 from fairlead.plugins.api import CardAnswer
@@ -13,17 +15,23 @@ from fairlead.plugins.api import CardAnswer
 def card_answers(ask: GpuAsk, node: Nodes) -> tuple[CardAnswer, ...]:
     """About each card of the single node given; none where cards are only counted."""
     cards = _listed(node)
-    usable = node.cards.usable(ask)[0]
+    usable, free = node.cards.usable(ask)[0], node.cards.milli_free()[0]
+    free_mib, users = node.cards.memory_free()[0], node.cards.users()[0]
+    used_mib, ages_s = node.load.memory_used()[0], node.load.age_s()[0]
+    utilisation = node.load.utilisation()[0]
     return tuple(
         CardAnswer(
             uuid=card.uuid,
             index=card.index,
             model=card.model,
             memory_mib=card.memory_mib,
-            free_share=max(0, int(node.cards.milli_free()[0, slot])) / WHOLE,
-            free_mib=max(0, int(node.cards.memory_free()[0, slot])),
-            pods=int(node.cards.users()[0, slot]),
-            missing="" if usable[slot] else _missing(ask, node.cards, slot, card),
+            free_share=max(0, int(free[slot])) / WHOLE,
+            free_mib=max(0, int(free_mib[slot])),
+            pods=int(users[slot]),
+            missing="" if usable[slot] else _missing(ask, node, slot, card),
+            utilisation=_told(utilisation[slot], 2),
+            memory_used_mib=_told(used_mib[slot]),
+            reading_age_s=_told(ages_s[slot], 1),
         )
         for slot, card in enumerate(cards)
     )
@@ -52,7 +60,7 @@ def _of_whole(ask: GpuAsk, most: int) -> str:
 def _of_shares(ask: GpuAsk, cards: CardRows, shared: np.ndarray) -> str:
     if not shared.any():
         return "All GPUs are taken whole."
-    share = max(0, int(cards.milli_free()[shared].max()))
+    share = max(0, int(cards.milli_open(ask)[shared].max()))
     mib, asked_mib = max(0, int(cards.memory_free()[shared].max())), cards.memory_asked(ask)[shared]
     told = []
     if ask.milli > share:
@@ -69,8 +77,28 @@ def _listed(node: Nodes) -> Sequence[Card]:
     return found.gpus.cards if found and found.gpus and found.gpus.named else ()
 
 
-def _missing(ask: GpuAsk, cards: CardRows, slot: int, card: Card) -> str:
+def too_busy(ask: GpuAsk, node: Nodes, among: CardMask) -> str:
+    """What keeps the quietest of these cards (of a single node) from being overcommitted."""
+    if ask.overcommit is None:
+        return ""
+    could = among & (node.cards.milli_open(ask, if_quiet=True)[0] >= ask.milli)
+    could &= node.cards.milli_open(ask)[0] < ask.milli
+    if not could.any():
+        return ""
+    fresh = could & node.load.fresh()[0]
+    if not fresh.any():
+        return " while nothing was measured for a minute"
+    quietest = float(node.load.busiest()[0][fresh].min())
+    return f" while {quietest:.0%} busy, overcommitted below {ask.overcommit.high_water:.0%}"
+
+
+def _told(value: float, digits: int = 0) -> float | None:
+    return round(float(value), digits) if math.isfinite(value) else None
+
+
+def _missing(ask: GpuAsk, node: Nodes, slot: int, card: Card) -> str:
     """The first thing that keeps the card from serving a part of the ask."""
+    cards = node.cards
     if not card.healthy:
         return "out of order"
     if not cards.wanted(ask)[0, slot]:
@@ -81,7 +109,7 @@ def _missing(ask: GpuAsk, cards: CardRows, slot: int, card: Card) -> str:
         return "taken whole"
     if card.mig:
         return "cut into MIG slices"
-    return _missing_part(ask, cards, slot, card)
+    return _missing_part(ask, node, slot, card)
 
 
 def _missing_slice(ask: GpuAsk, cards: CardRows, slot: int, card: Card) -> str:
@@ -97,10 +125,11 @@ def _in_use(cards: CardRows, slot: int) -> str:
     return ", ".join(str(place) for place in range(8) if used >> place & 1) or "of others"
 
 
-def _missing_part(ask: GpuAsk, cards: CardRows, slot: int, card: Card) -> str:
+def _missing_part(ask: GpuAsk, node: Nodes, slot: int, card: Card) -> str:
+    cards = node.cards
     pods, free_mib = int(cards.users()[0, slot]), int(cards.memory_free()[0, slot])
     asked_mib = int(cards.memory_asked(ask)[0, slot])
-    free = int(cards.milli_free()[0, slot])
+    free = int(cards.milli_open(ask)[0, slot])
     if asked_mib > card.memory_mib:
         return f"{card.memory_mib} MiB in all"
     if ask.whole and pods:
@@ -108,7 +137,8 @@ def _missing_part(ask: GpuAsk, cards: CardRows, slot: int, card: Card) -> str:
     if 0 < card.sharers <= pods:
         return f"{pods} pods on it, no more are allowed"
     if free < ask.milli:
-        return f"{max(0, free) / WHOLE:g} of it free"
+        this = np.arange(cards.there().shape[1]) == slot
+        return f"{max(0, free) / WHOLE:g} of it free{too_busy(ask, node, this)}"
     if free_mib < asked_mib:
         return f"{max(0, free_mib)} of {card.memory_mib} MiB free"
     return "its device plugin would take another card first"

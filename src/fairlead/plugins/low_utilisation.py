@@ -3,14 +3,12 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from fairlead.cluster.arrays import NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.pods import PodRequest
 from fairlead.plugins.api import HIGHEST_SCORE, CardScores
-from fairlead.plugins.gaps import gaps
+from fairlead.plugins.measured import READS, of_best_cards
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,16 +16,10 @@ class LowUtilisation:
     """The quietest cards that the pod would get; it likes all nodes alike for pods without GPUs."""
 
     name: ClassVar[str] = "LowUtilisation"
-    reads: ClassVar[Aspect] = Aspect.LOAD | Aspect.DEVICES | Aspect.USAGE | Aspect.ALLOCATABLE
+    reads: ClassVar[Aspect] = READS
 
     def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
-        found = gaps(request, nodes)
-        if found is None:
-            return np.zeros(len(nodes))
-        points = np.where(found.usable, self.rate_cards(request, nodes), 0.0)
-        best = -np.sort(-points, axis=1)[:, : found.cards]
-        scores: NodeScores = best.sum(axis=1) / found.cards
-        return scores
+        return of_best_cards(self.rate_cards(request, nodes), request, nodes)
 
     def rate_cards(self, request: PodRequest, nodes: Nodes) -> CardScores:
         quiet: CardScores = HIGHEST_SCORE * (1.0 - nodes.load.busy())

@@ -9,6 +9,7 @@ from fairlead.plugins.api import Filter, Opinion, Plugin
 from fairlead.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from fairlead.plugins.best_fit import BestFit
 from fairlead.plugins.dot_product import DotProduct
+from fairlead.plugins.fill_quiet_cards import FillQuietCards
 from fairlead.plugins.fragmentation_gradient import FragmentationGradient
 from fairlead.plugins.gap_price import GapPrice
 from fairlead.plugins.gpu_aware import GpuAware
@@ -20,6 +21,7 @@ from fairlead.plugins.gpu_packing import GpuPacking
 from fairlead.plugins.image_locality import ImageLocality
 from fairlead.plugins.inter_pod_affinity import InterPodAffinity
 from fairlead.plugins.low_utilisation import LowUtilisation
+from fairlead.plugins.memory_room import MemoryRoom
 from fairlead.plugins.node_affinity import NodeAffinity
 from fairlead.plugins.node_declared_features import NodeDeclaredFeatures
 from fairlead.plugins.node_name import NodeName
@@ -29,9 +31,12 @@ from fairlead.plugins.node_trusted import NodeTrusted
 from fairlead.plugins.node_unschedulable import NodeUnschedulable
 from fairlead.plugins.node_volume_limits import NodeVolumeLimits
 from fairlead.plugins.pod_topology_spread import PodTopologySpread
+from fairlead.plugins.quiet_neighbours import QuietNeighbours
+from fairlead.plugins.room_first import RoomFirst
 from fairlead.plugins.scheduling_map import SchedulingMap
 from fairlead.plugins.spread import Spread
 from fairlead.plugins.taint_toleration import TaintToleration
+from fairlead.plugins.utilsched import UtilSched
 from fairlead.plugins.volume_binding import VolumeBinding
 from fairlead.plugins.volume_restrictions import VolumeRestrictions
 from fairlead.plugins.volume_zone import VolumeZone
@@ -59,19 +64,24 @@ FILTERS: tuple[type[Filter], ...] = (
 SCORES: tuple[type[Opinion], ...] = (
     BestFit,
     DotProduct,
+    FillQuietCards,
     FragmentationGradient,
     GapPrice,
     GpuAware,
     GpuBestFit,
     GpuClustering,
     GpuLinks,
-    LowUtilisation,
     GpuPacking,
+    LowUtilisation,
+    MemoryRoom,
+    QuietNeighbours,
+    RoomFirst,
     LeastAllocated,
     MostAllocated,
     RequestedToCapacityRatio,
     NodeResourcesBalancedAllocation,
     Spread,
+    UtilSched,
     TaintToleration,
     NodeAffinity,
     PodTopologySpread,

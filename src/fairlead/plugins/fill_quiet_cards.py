@@ -1,0 +1,46 @@
+"""Use up what is begun, by what was measured: shares go where there is really room left."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fairlead.cluster.arrays import NodeScores
+from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.nodes import Nodes
+from fairlead.model.loads import UNKNOWN, expected_busy
+from fairlead.model.pods import PodRequest, Side
+from fairlead.plugins.api import HIGHEST_SCORE, CardScores
+from fairlead.plugins.measured import READS, of_best_cards, share
+
+_HALF = HIGHEST_SCORE / 2
+
+
+@dataclass(frozen=True, slots=True)
+class FillQuietCards:
+    """The busiest card that stays below the level with the pod on it; then cards that nobody uses;
+    then those that would be too busy, the least busy first. Whole cards are not begun by anybody,
+    so it likes all nodes alike for them.
+    """
+
+    #: Share of the time up to which cards are filled.
+    level: float = 0.8
+    name: ClassVar[str] = "FillQuietCards"
+    reads: ClassVar[Aspect] = READS
+    sides: ClassVar[Side] = Side.LOAD
+
+    def __post_init__(self) -> None:
+        share(self, "level")
+
+    def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
+        if request.gpus is None or request.gpus.whole:
+            return np.zeros(len(nodes))
+        return of_best_cards(self.rate_cards(request, nodes), request, nodes)
+
+    def rate_cards(self, request: PodRequest, nodes: Nodes) -> CardScores:
+        with_it = nodes.load.busiest() + expected_busy(request.load or UNKNOWN)
+        filled = _HALF + _HALF * np.minimum(with_it / self.level, 1.0)
+        too_busy = _HALF / 2 * (1.0 - np.minimum(with_it - self.level, 1.0))
+        begun = np.where(with_it <= self.level, filled, too_busy)
+        points: CardScores = np.where(nodes.cards.users() > 0, begun, _HALF)
+        return points

@@ -1,0 +1,53 @@
+"""Memory that is really free, whatever was booked."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fairlead.cluster.arrays import NodeScores
+from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.nodes import Nodes
+from fairlead.model.loads import UNKNOWN
+from fairlead.model.pods import PodRequest, Side
+from fairlead.plugins.api import HIGHEST_SCORE, CardScores
+from fairlead.plugins.gaps import asked_cards
+from fairlead.plugins.measured import READS, of_best_cards
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRoom:
+    """What would be left of a card's memory: of what is not booked, or of what is not in use,
+    whichever is less. Where nobody measures, the book alone counts; where nobody says how much
+    memory cards have, all are alike.
+    """
+
+    #: Likes the least that is left rather than the most, but no card that is short of it.
+    packs: bool = False
+    name: ClassVar[str] = "MemoryRoom"
+    reads: ClassVar[Aspect] = READS
+    sides: ClassVar[Side] = Side.LOAD
+
+    def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
+        return of_best_cards(self.rate_cards(request, nodes), request, nodes)
+
+    def rate_cards(self, request: PodRequest, nodes: Nodes) -> CardScores:
+        cards = nodes.cards
+        total = np.maximum(cards.memory(), 1)
+        not_in_use = cards.memory() - nodes.load.memory_used()
+        free = np.fmin(cards.memory_free(), not_in_use)
+        left = np.clip((free - _asked_mib(request, nodes)) / total, -1.0, 1.0)
+        liked = np.where(left < 0, 0.0, 1.0 - left) if self.packs else (1.0 + left) / 2
+        points: CardScores = HIGHEST_SCORE * liked
+        return points
+
+
+def _asked_mib(request: PodRequest, nodes: Nodes) -> CardScores:
+    """What the pod takes of each card: what it asks for, or what it says it will need."""
+    ask, memory = asked_cards(request), nodes.cards.memory()
+    if ask is None:
+        return np.zeros_like(memory, dtype=np.float64)
+    if ask.whole:
+        expected = (request.load or UNKNOWN).memory_mib or 0.0
+        return np.full_like(memory, expected, dtype=np.float64)
+    return nodes.cards.memory_asked(ask).astype(np.float64)

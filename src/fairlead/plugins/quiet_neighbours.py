@@ -1,0 +1,53 @@
+"""Two busy pods on one card slow each other down: how often would both want it?"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fairlead.cluster.arrays import NodeScores
+from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.nodes import Nodes
+from fairlead.model.loads import UNKNOWN, expected_busy
+from fairlead.model.pods import PodRequest, Side
+from fairlead.plugins.api import HIGHEST_SCORE, CardScores
+from fairlead.plugins.measured import READS, of_best_cards, share
+
+#: Who keeps a card busy for less than this share of the time disturbs nobody.
+_LIGHT = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class QuietNeighbours:
+    """The share of the time in which only one of them wants the card.
+
+    Bursts fall into the gaps of others, so what a card does on the whole counts. Two rhythms drift
+    until their busy stretches meet, so between them what it does at its busiest counts. A hot card
+    is for light pods only. A card that is free in the book and busy all the same is used by
+    somebody whom nobody gave it to.
+    """
+
+    #: A card that is busy for this share of the time, at its busiest, is hot.
+    hot: float = 0.9
+    name: ClassVar[str] = "QuietNeighbours"
+    reads: ClassVar[Aspect] = READS
+    sides: ClassVar[Side] = Side.LOAD
+
+    def __post_init__(self) -> None:
+        share(self, "hot")
+
+    def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
+        return of_best_cards(self.rate_cards(request, nodes), request, nodes)
+
+    def rate_cards(self, request: PodRequest, nodes: Nodes) -> CardScores:
+        load = request.load or UNKNOWN
+        ours, theirs = expected_busy(load), nodes.load
+        in_step = (theirs.cyclic() > 0) & bool(load.cyclic)
+        wanted = np.where(in_step, theirs.busiest(), theirs.busy())
+        # Who waits for memory waits, whatever else the card has to spare.
+        wanted = np.fmax(wanted, theirs.memory_busy())
+        points: CardScores = HIGHEST_SCORE * (1.0 - ours * wanted)
+        if ours >= _LIGHT:
+            hot = np.fmax(theirs.busiest(), theirs.memory_busy()) >= self.hot
+            points[hot] = 0.0
+        return points

@@ -1,0 +1,108 @@
+"""What Alnair's UtilSched was designed to do: what there is, what it is doing, what will come.
+
+score = node · Δ + actual · mean of Ψ + expected · mean of Γ          each from 0 to 1
+
+Δ   the mean of: free cards (8 are plenty), NVLink between them, the strength of their model
+Ψ   of each card the pod would get, the mean of: compute idle, memory idle, cpu free, RAM free
+Γ   of each such card, the mean of: compute and memory that would be left with the pod on it,
+    where the same work takes less of a stronger card's time
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fairlead.cluster.arrays import NodeScores
+from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.nodes import Nodes
+from fairlead.model.gpus import WHOLE
+from fairlead.model.loads import MIDDLING, UNKNOWN, expected_busy
+from fairlead.model.machines import strength_of
+from fairlead.model.pods import PodRequest, Side
+from fairlead.plugins.api import HIGHEST_SCORE, CardScores
+from fairlead.plugins.gaps import asked_cards, card_count
+from fairlead.plugins.measured import READS, of_best_cards, positive
+
+_PLENTY = 8
+
+
+@dataclass(frozen=True, slots=True)
+class UtilSched:
+    """Pods without GPUs stay off nodes with cards."""
+
+    node_weight: float = 5.0
+    actual_weight: float = 10.0
+    expected_weight: float = 3.0
+    name: ClassVar[str] = "UtilSched"
+    reads: ClassVar[Aspect] = READS
+    sides: ClassVar[Side] = Side.LOAD
+
+    def __post_init__(self) -> None:
+        positive(self, "node_weight", "actual_weight", "expected_weight")
+
+    def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
+        if asked_cards(request) is None:
+            return np.where(card_count(nodes) > 0, 0.0, HIGHEST_SCORE)
+        all_weights = self.node_weight + self.actual_weight + self.expected_weight
+        of_cards = of_best_cards(self.rate_cards(request, nodes), request, nodes)
+        of_node = self.node_weight / 3 * (_free_cards(nodes) + _joined(request, nodes))
+        scores: NodeScores = (of_node + of_cards) * (HIGHEST_SCORE / all_weights)
+        return scores
+
+    def rate_cards(self, request: PodRequest, nodes: Nodes) -> CardScores:
+        strength = _strength(nodes)
+        points: CardScores = self.node_weight / 3 * strength
+        points = points + self.actual_weight * _actual(nodes)
+        return points + self.expected_weight * _expected(request, nodes, strength)
+
+
+def _free_cards(nodes: Nodes) -> NodeScores:
+    free: NodeScores = np.clip(nodes.free_cards()[0] / (_PLENTY * WHOLE), 0.0, 1.0)
+    return free
+
+
+def _joined(request: PodRequest, nodes: Nodes) -> NodeScores:
+    """Whether NVLink joins what the pod would get; all alike for a single card."""
+    ask = asked_cards(request)
+    if ask is None or not ask.whole or ask.cards < 2:
+        return np.full(len(nodes), MIDDLING)
+    return nodes.cards.joined(ask).astype(np.float64)
+
+
+def _strength(nodes: Nodes) -> CardScores:
+    cards = nodes.cards
+    # A card of which nobody knows the model has the number -1: the last one.
+    known = [strength_of(model) for model in cards.codes()]
+    strength: CardScores = np.array([*known, MIDDLING])[cards.model()]
+    return strength
+
+
+def _actual(nodes: Nodes) -> CardScores:
+    load = nodes.load
+    memory_busy = np.nan_to_num(load.memory_busy(), nan=MIDDLING)
+    of_host = _free_share("cpu", nodes) + _free_share("memory", nodes)
+    idle: CardScores = (2.0 - load.busy() - memory_busy + of_host[:, None]) / 4
+    return idle
+
+
+def _free_share(resource: str, nodes: Nodes) -> NodeScores:
+    """As pods asked for it: nobody measures hosts."""
+    total = np.maximum(nodes.allocatable(resource), 1)
+    free: NodeScores = np.clip(nodes.free(resource) / total, 0.0, 1.0)
+    return free
+
+
+def _expected(request: PodRequest, nodes: Nodes, strength: CardScores) -> CardScores:
+    load, ask = request.load or UNKNOWN, asked_cards(request)
+    if ask is None:
+        return np.zeros_like(strength)
+    takes = expected_busy(load) * MIDDLING / strength
+    compute = np.clip(1.0 - nodes.load.busiest() - takes, 0.0, 1.0)
+    memory = nodes.cards.memory()
+    needs_mib = nodes.cards.memory_asked(ask) if load.memory_mib is None else load.memory_mib
+    used = np.nan_to_num(nodes.load.memory_used(), nan=0.0)
+    taken = (np.fmax(used, memory - nodes.cards.memory_free()) + needs_mib) / np.maximum(memory, 1)
+    room = np.where(memory > 0, np.clip(1.0 - taken, 0.0, 1.0), MIDDLING)
+    left: CardScores = (compute + room) / 2
+    return left
