@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from fairlead import __version__
 from fairlead.apps import logs
+from fairlead.apps.durations import seconds
 from fairlead.apps.electing import Electing
 from fairlead.apps.run import Options
 from fairlead.apps.run import run as run_scheduler
@@ -238,6 +240,52 @@ def compare(
     chosen = Options(kubeconfig, context)
     scene = asyncio.run(comparing.live_scene(chosen)) if live else comparing.read_scene(workload)
     comparing.show(comparing.compare(scene, profile), output, sys.stdout)
+
+
+@app.command()
+def top(
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    config: ConfigFile = None,
+    scheduler: Annotated[
+        str,
+        typer.Option(
+            envvar="FAIRLEAD_SCHEDULER",
+            help="A running scheduler to ask: a URL, or NAMESPACE/SERVICE[:PORT] in the cluster.",
+        ),
+    ] = "",
+    by: Annotated[
+        str, typer.Option(help="Rows: pods, cards, nodes, namespaces or owners.")
+    ] = "pods",
+    sort: Annotated[
+        str, typer.Option(help="By name, used, booked, wasted, idle, memory or power.")
+    ] = "",
+    node: Annotated[str, typer.Option(help="Only this node.")] = "",
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Only pods of this namespace.")
+    ] = "",
+    once: Annotated[bool, typer.Option("--once", help="One picture, then end.")] = False,
+    every: Annotated[str, typer.Option(help="How often to look anew.")] = "5s",
+    output: Output = "text",
+) -> None:
+    """Show what GPUs are doing, who has them, and what would have been enough."""
+    from fairlead.apps import top as topping
+    from fairlead.apps.top.choosing import Wish
+
+    _refuse_other_outputs(output)
+    every_s = seconds(every)
+    if every_s is None or every_s < 1:
+        raise typer.BadParameter("write a time of at least 1s, such as 5s", param_hint="--every")
+    options = topping.Options(
+        Options(kubeconfig, context, config=config),
+        Wish(by, sort, node, namespace),
+        scheduler,
+        output,
+        once,
+        every_s,
+    )
+    with suppress(KeyboardInterrupt):
+        asyncio.run(topping.top(options))
 
 
 @app.command("check-config")

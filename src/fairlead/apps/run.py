@@ -155,8 +155,11 @@ async def _run(options: Options, prepared: Plan) -> None:
         terms=terms,
     )
     app = health.make_app(
-        metrics.registry, scheduler.unready_because, lambda: scheduler.standing
-    )  # fmt: skip
+        metrics.registry,
+        scheduler.unready_because,
+        lambda: scheduler.standing,
+        scheduler.usage.encoded,
+    )
     try:
         runner, port = await health.serve(app, prepared.address, prepared.port)
         log.info(

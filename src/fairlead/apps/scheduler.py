@@ -2,14 +2,16 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, assert_never
 
 import structlog
 
+from fairlead.apps.gpu_measures import expose
 from fairlead.apps.measures import Measures
 from fairlead.apps.pricing import Pricing
+from fairlead.apps.usage import Usage
 from fairlead.apps.verification import EVERY_S, Verification
 from fairlead.apps.watches import Watches
 from fairlead.engine import events, instructions
@@ -29,6 +31,7 @@ from fairlead.kube.writes.evictor import Evictor
 from fairlead.kube.writes.recorder import Recorder
 from fairlead.kube.writes.volume_binder import VolumeBinder
 from fairlead.model.pods import Pod, Side
+from fairlead.model.readings import NodeReadings
 from fairlead.placement.profile import Profile
 from fairlead.telemetry.metrics import Metrics
 
@@ -42,7 +45,7 @@ _IDLE_S = 1.0
 _STUCK_S = 5.0
 _CATCH_UP_AGAIN_S = 0.5
 
-_Part = Reflector[Any] | Binder | Evictor | Recorder | Pricing | Verification
+_Part = Reflector[Any] | Binder | Evictor | Recorder | Pricing | Verification | Usage
 
 
 class Scheduler:
@@ -93,7 +96,9 @@ class Scheduler:
         )
         self._decided_at_s = time.monotonic()
         self._pricing = Pricing(self.engine, self._feed)
+        self.usage = Usage(self.engine.cluster)
         self._measures = Measures(metrics, self.engine, self._binder, self._recorder)
+        expose(metrics, self.usage)
         if self._elector:
             self._measures.watch_leader(self._elector)
         self._verification = Verification(
@@ -118,6 +123,7 @@ class Scheduler:
             self._recorder,
             self._pricing,
             self._verification,
+            self.usage,
         )
         parts += [asyncio.create_task(part.run(), name=type(part).__name__) for part in working]
         if self._elector:
@@ -148,6 +154,10 @@ class Scheduler:
     def pod(self, key: str) -> Pod | None:
         """The pod of that "namespace/name" as the API server last showed it."""
         return self._watches.pods.objects.get(key)
+
+    def take_readings(self, readings: Iterable[NodeReadings]) -> None:
+        """What somebody measured; with nothing, old readings fade."""
+        self._feed(events.ReadingsTaken(tuple(readings)))
 
     def unready_because(self) -> str:
         """Why pods are not being scheduled right now; empty when they are."""
@@ -208,6 +218,7 @@ class Scheduler:
             self._volume_binder.abandon(event.pod.uid)
         elif isinstance(event, events.StorageSeen | events.StorageGone):
             self._volume_binder.look()
+        self.usage.note(event)
         self._on_event(event)
         self._awake.set()
 

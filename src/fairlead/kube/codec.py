@@ -218,6 +218,7 @@ def decode_pod(raw: bytes | Raw, behaviour: Behaviour = KUBERNETES_1_36) -> Pod:
         usage=usage,
         usage_scored=scored,
         owner=None if spec.node_name else _owner(meta),
+        controller=_controller(meta) if spec.node_name and request.gpus else "",
         images=images,
         containers=len(images if behaviour.counts_image_volumes else containers),
         grant=_grant(meta, request, status) if spec.node_name else None,
@@ -274,6 +275,11 @@ def _owner(meta: Meta) -> tuple[str, str] | None:
             known = (owner.api_version, owner.kind) in OWNERS
             return (owner.kind, owner.name) if known else None
     return None
+
+
+def _controller(meta: Meta) -> str:
+    owners = (owner for owner in meta.owner_references or () if owner.controller)
+    return next((f"{owner.kind}/{owner.name}" for owner in owners), "")
 
 
 def _understand(
