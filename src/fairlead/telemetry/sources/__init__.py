@@ -1,0 +1,22 @@
+"""Where readings come from, behind one interface (`api.Source`)."""
+
+from fairlead.telemetry.sources import agent, dcgm
+from fairlead.telemetry.sources.api import (
+    NodeAddresses,
+    Source,
+    SourceFault,
+    SourcePlan,
+    Tally,
+)
+from fairlead.telemetry.sources.scrape import Scrape
+
+__all__ = ["KINDS", "NodeAddresses", "Source", "SourceFault", "SourcePlan", "Tally", "make"]
+
+#: Kinds of sources, and where they are asked unless somebody says otherwise.
+KINDS = {"agent": agent.DEFAULT_URL, "dcgm": dcgm.DEFAULT_URL}
+_DIALECTS = {"agent": agent.AGENT, "dcgm": dcgm.DCGM}
+
+
+def make(plan: SourcePlan) -> Source:
+    """The source of that plan, ready to be asked inside an event loop."""
+    return Scrape(plan, _DIALECTS[plan.kind])
