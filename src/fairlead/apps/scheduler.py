@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, assert_never
 
@@ -10,6 +10,7 @@ import structlog
 
 from fairlead.apps.measures import Measures
 from fairlead.apps.pricing import Pricing
+from fairlead.apps.readings import Readings
 from fairlead.apps.verification import EVERY_S, Verification
 from fairlead.apps.watches import Watches
 from fairlead.engine import events, instructions
@@ -31,6 +32,7 @@ from fairlead.kube.writes.volume_binder import VolumeBinder
 from fairlead.model.pods import Pod, Side
 from fairlead.placement.profile import Profile
 from fairlead.telemetry.metrics import Metrics
+from fairlead.telemetry.sources import SourcePlan
 
 log = structlog.get_logger(__name__)
 
@@ -42,7 +44,7 @@ _IDLE_S = 1.0
 _STUCK_S = 5.0
 _CATCH_UP_AGAIN_S = 0.5
 
-_Part = Reflector[Any] | Binder | Evictor | Recorder | Pricing | Verification
+_Part = Reflector[Any] | Binder | Evictor | Recorder | Pricing | Verification | Readings
 
 
 class Scheduler:
@@ -58,10 +60,14 @@ class Scheduler:
         verify_every_s: float = EVERY_S,
         terms: Terms | None = None,
         advises: Profile | None = None,
+        sources: Sequence[SourcePlan] = (),
         on_event: Callable[[events.Event], None] = lambda _: None,
         on_instruction: Callable[[instructions.Instruction], None] = lambda _: None,
     ) -> None:
-        """With `terms` it stands by until it is elected on them; without, it decides at once."""
+        """With `terms` it stands by until it is elected on them; without, it decides at once.
+
+        `sources` tell what cards do, a standby as well: it decides by that from the first pod on.
+        """
         self._client = client
         self._on_event = on_event
         self._on_instruction = on_instruction
@@ -96,6 +102,9 @@ class Scheduler:
         self._measures = Measures(metrics, self.engine, self._binder, self._recorder)
         if self._elector:
             self._measures.watch_leader(self._elector)
+        self._readings = Readings(sources, self.engine, self._feed) if sources else None
+        if self._readings:
+            self._measures.watch_readings(self._readings)
         self._verification = Verification(
             self.engine, self._watches.all, self._watches.pods, self._feed, metrics, verify_every_s
         )
@@ -118,6 +127,7 @@ class Scheduler:
             self._recorder,
             self._pricing,
             self._verification,
+            *([self._readings] if self._readings else ()),
         )
         parts += [asyncio.create_task(part.run(), name=type(part).__name__) for part in working]
         if self._elector:
