@@ -16,6 +16,7 @@ from fairlead.model.gpus import Card, GpuAsk, Inventory
 from fairlead.model.nodes import Image, Node
 from fairlead.model.pods import HostPort, NodeTerm, PodRequest, PreferredTerm, Toleration
 from fairlead.model.prices import Prices, Shape
+from fairlead.model.readings import CardReading, NodeReadings
 from fairlead.model.scheduling_map import Line
 from fairlead.model.seats import Seat
 from fairlead.model.selectors import Requirement, SpreadRule
@@ -99,6 +100,9 @@ class Scene:
 
     def without_pods(self) -> Nodes:
         return self._made("pods", lambda: a_cluster(self.nodes, []))
+
+    def with_nothing_measured(self) -> Nodes:
+        return self._made("load", lambda: a_cluster(self.nodes, self._pods, measured=False))
 
     def _made(self, what, make) -> Nodes:
         if what not in self._built:
@@ -213,6 +217,9 @@ def _check_reads(plugin, answer, scene: Scene, whole) -> None:
     if not plugin.reads & Aspect.VOLUMES:
         again = answer(scene.without_storage())
         assert (again == whole).all(), f"{plugin.name} reads VOLUMES and must say so"
+    if not plugin.reads & Aspect.LOAD:
+        again = answer(scene.with_nothing_measured())
+        assert (again == whole).all(), f"{plugin.name} reads LOAD and must say so"
     if not plugin.reads & (Aspect.USAGE | Aspect.PORTS | Aspect.PODS | Aspect.VOLUMES):
         again = answer(scene.without_pods())
         assert (again == whole).all(), f"{plugin.name} reads USAGE, PORTS or PODS and must say so"
@@ -226,7 +233,7 @@ def _check_reasons(plugin, request, cluster, allowed) -> None:
     assert (explained == ~allowed).all(), f"{plugin.name} must explain exactly what it refuses"
 
 
-def a_cluster(nodes, pods, storage=STORAGE) -> Cluster:
+def a_cluster(nodes, pods, storage=STORAGE, *, measured=True) -> Cluster:
     cluster = Cluster()
     for told in storage:
         cluster.put_storage(told)
@@ -236,7 +243,19 @@ def a_cluster(nodes, pods, storage=STORAGE) -> Cluster:
         cluster.confirm(pod)
     if len(nodes) % 2:
         cluster.put_prices(PRICES)
+    if measured:
+        cluster.put_readings([_readings(node.name) for node in nodes], now_s=100.0)
     return cluster
+
+
+def _readings(node: str) -> NodeReadings:
+    """Every other card, busy by its place and that of its node."""
+    number = int(node[1:])
+    cards = {
+        str(index): CardReading((number + index) % 11 / 10, 0.1, 1000.0 * index, cyclic=index == 2)
+        for index in range(number % 2, 8, 2)
+    }
+    return NodeReadings(node, 90.0, cards)
 
 
 def random_node(dice: random.Random, name: str) -> Node:

@@ -12,7 +12,7 @@ Codes = npt.NDArray[np.int32]  # (rows,) a value as a small number, -1 for none
 Rows = npt.NDArray[np.intp]  # (some,) row numbers
 RowPick = slice | Rows
 
-A = TypeVar("A", NodeMask, PerNode)
+A = TypeVar("A", NodeMask, PerNode, NodeScores)
 
 
 def sealed(array: A) -> A:

@@ -23,6 +23,7 @@ class Aspect(IntFlag):
     IMAGES = auto()  #: container images it has already
     FEATURES = auto()  #: what its kubelet declares to be able to do
     VOLUMES = auto()  #: claims, volumes, storage classes and what else storage is made of
+    LOAD = auto()  #: what its cards are really doing
     PRICES = auto()  #: what gaps are worth; of no node
 
 

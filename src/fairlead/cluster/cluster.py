@@ -13,7 +13,7 @@ Assumed holdings never expire. A bind whose reply was lost may still have happen
 outcome, or the pod's own end, may free what it holds.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import lt
@@ -24,6 +24,7 @@ from fairlead.cluster.changes import ANYWHERE, ChangeLog
 from fairlead.cluster.columns import Columns
 from fairlead.cluster.draft import Draft
 from fairlead.cluster.kin import Kin
+from fairlead.cluster.load import slot_of
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.nominations import Nominations
 from fairlead.cluster.price_tables import PriceTables
@@ -35,6 +36,7 @@ from fairlead.model.gpus import CardUse, GpuAsk, Grant
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Amounts, HostPort, Pod, PodRequest, Side
 from fairlead.model.prices import Prices
+from fairlead.model.readings import NodeReadings
 from fairlead.model.storage import StorageObject, VolumePlan
 from fairlead.model.volumes import PodVolumes
 
@@ -159,6 +161,23 @@ class Cluster:
         """What gaps are worth from now on."""
         self.columns.prices = PriceTables(prices, self.columns.devices.codes)
         self.changes.add(ANYWHERE, Aspect.PRICES)
+
+    def put_readings(self, readings: Iterable[NodeReadings], now_s: float) -> Aspect:
+        """What cards are doing; nodes and cards that nobody knows are passed over."""
+        devices, load = self.columns.devices, self.columns.load
+        for told in readings:
+            row = self.row_of.get(told.node)
+            if row is None:
+                continue
+            known = devices.slots_of(row)
+            for card, reading in told.cards.items():
+                slot = slot_of(card, known, devices.slots)
+                if slot is not None:
+                    load.put(row, slot, reading, told.taken_s)
+        changed = load.renew(now_s)
+        for row in changed:
+            self.changes.add(row, Aspect.LOAD)
+        return Aspect.LOAD if changed else NOTHING
 
     # -- what if -----------------------------------------------------------------------------
 

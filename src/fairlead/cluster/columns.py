@@ -12,6 +12,7 @@ import numpy.typing as npt
 from fairlead.cluster.devices import Devices
 from fairlead.cluster.images import ImageIndex
 from fairlead.cluster.labels import LabelColumn
+from fairlead.cluster.load import Load
 from fairlead.cluster.pod_index import PodIndex
 from fairlead.cluster.price_tables import PriceTables
 from fairlead.cluster.storage import Storage
@@ -41,6 +42,7 @@ class Columns:
         self.row_of = {} if row_of is None else row_of
         self.storage = Storage(self.row_of)
         self.devices = Devices(self._capacity)
+        self.load = Load(self._capacity, self.devices.slots)
         #: What free parts of cards are worth, once enough pods were seen.
         self.prices: PriceTables | None = None
         self.resource_index = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2, PODS: 3}
@@ -81,7 +83,9 @@ class Columns:
         for key, column in self._labels.items():
             column.put(row, node.labels.get(key))
         self.devices.make_slots(min(dict(node.allocatable).get(GPU, 0), _MOST_CARDS))
-        self.devices.put(row, node.gpus)
+        if self.devices.put(row, node.gpus):
+            self.load.clear_row(row)  # slots may stand for other cards now
+        self.load.fit(self._capacity, self.devices.slots)
 
     def clear_row(self, row: int) -> None:
         self.images.put(row, None)
@@ -91,6 +95,7 @@ class Columns:
         self.requested[:, row] = 0
         self.scored[:, row] = 0
         self.devices.clear_row(row)
+        self.load.clear_row(row)
         for column in self._labels.values():
             column.put(row, None)
         for rows in self.ports.values():
@@ -163,6 +168,7 @@ class Columns:
             column.grow(self._capacity)
         self.pods.grow(self._capacity)
         self.devices.grow(self._capacity)
+        self.load.fit(self._capacity, self.devices.slots)
 
     def _grow_resources(self) -> None:
         for name in ("allocatable", "requested"):

@@ -159,6 +159,10 @@ class Devices:
         """Cards that a row has place for."""
         return self._slots
 
+    def slots_of(self, row: int) -> Mapping[str, int]:
+        """Where each card of a row is, by uuid and by index as text; empty if nobody lists them."""
+        return self._slot_of.get(row, {})
+
     def cards(self, row: int) -> Sequence[Card]:
         inventory = self.inventories.get(row)
         return inventory.cards if inventory else ()

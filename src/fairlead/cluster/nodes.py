@@ -8,6 +8,7 @@ from fairlead.cluster.arrays import Codes, NodeMask, PerNode, RowPick, sealed
 from fairlead.cluster.card_rows import CardRows
 from fairlead.cluster.columns import Columns
 from fairlead.cluster.devices import Cards
+from fairlead.cluster.load import LoadRows
 from fairlead.cluster.pod_index import PodQuery
 from fairlead.cluster.price_tables import PriceTables, Table
 from fairlead.cluster.seats import Obstacle, obstacle
@@ -247,6 +248,11 @@ class Nodes:
     def cards(self) -> CardRows:
         """The cards of each node: arrays of (node, slot)."""
         return CardRows(self._columns.devices, self._pick)
+
+    @property
+    def load(self) -> LoadRows:
+        """What the cards of each node are really doing: arrays of (node, slot)."""
+        return LoadRows(self._columns.load, self._pick)
 
     # -- who is there ------------------------------------------------------------------------
 

@@ -122,6 +122,8 @@ class Engine:
                 self._eviction_ended(uid, problem, now)
             case events.PricesComputed(prices):
                 self.cluster.put_prices(prices)
+            case events.ReadingsTaken(readings):
+                self._freed |= self.cluster.put_readings(readings, now)
             case _:
                 assert_never(event)
         return []

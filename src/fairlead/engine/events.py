@@ -9,6 +9,7 @@ from fairlead.model.budgets import Budget
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
 from fairlead.model.prices import Prices
+from fairlead.model.readings import NodeReadings
 from fairlead.model.selectors import LabelSelector
 from fairlead.model.storage import StorageObject
 
@@ -174,6 +175,15 @@ class PricesComputed:
     prices: Prices
 
 
+@dataclass(frozen=True, slots=True)
+class ReadingsTaken:
+    """What cards are doing. Comes every few seconds, if only to say that nobody told anything:
+    old readings fade.
+    """
+
+    readings: tuple[NodeReadings, ...] = ()
+
+
 Event = (
     ServerKnown
     | NodeSeen
@@ -196,4 +206,5 @@ Event = (
     | BudgetGone
     | EvictionEnded
     | PricesComputed
+    | ReadingsTaken
 )

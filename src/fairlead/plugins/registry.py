@@ -19,6 +19,7 @@ from fairlead.plugins.gpu_links import GpuLinks
 from fairlead.plugins.gpu_packing import GpuPacking
 from fairlead.plugins.image_locality import ImageLocality
 from fairlead.plugins.inter_pod_affinity import InterPodAffinity
+from fairlead.plugins.low_utilisation import LowUtilisation
 from fairlead.plugins.node_affinity import NodeAffinity
 from fairlead.plugins.node_declared_features import NodeDeclaredFeatures
 from fairlead.plugins.node_name import NodeName
@@ -64,6 +65,7 @@ SCORES: tuple[type[Opinion], ...] = (
     GpuBestFit,
     GpuClustering,
     GpuLinks,
+    LowUtilisation,
     GpuPacking,
     LeastAllocated,
     MostAllocated,

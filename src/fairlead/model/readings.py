@@ -1,0 +1,34 @@
+"""What cards are doing, as somebody measured it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class CardReading:
+    """None where the source does not say. Shares are from 0 to 1."""
+
+    #: Share of the time in which something ran on it.
+    utilisation: float | None = None
+    #: Share of the time in which its memory was read or written.
+    memory_busy: float | None = None
+    memory_used_mib: float | None = None
+    power_w: float | None = None
+    temperature_c: float | None = None
+    nvlink_bytes_s: float | None = None
+    #: Whether its load rises and falls in a rhythm, as that of training does.
+    cyclic: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReadings:
+    """The cards of one node at one time."""
+
+    node: str
+    #: By the engine's clock.
+    taken_s: float
+    #: By uuid, or by index as text where the source knows no better.
+    cards: Mapping[str, CardReading]
+    #: What single pods ("namespace/name") take of their cards, all of them together.
+    pods: Mapping[str, CardReading] = field(default_factory=dict)
+    source: str = ""
