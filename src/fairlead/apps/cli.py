@@ -1,6 +1,7 @@
 """The command `fairlead`."""
 
 import asyncio
+import socket
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -189,6 +190,32 @@ def extender(
             kubeconfig, context, profile, address, port, cert_dir, client_ca, electing
         )
     )
+
+
+@app.command()
+def agent(
+    node: Annotated[
+        str, typer.Option(envvar="NODE_NAME", help="Name of the node that this is.")
+    ] = "",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Print what would be published, and end.")
+    ] = False,
+    output: Output = "text",
+    nvml: Annotated[
+        str, typer.Option(help="Python module that stands in for nvidia-ml-py, for trials.")
+    ] = "pynvml",
+    log_level: LogLevel = "info",
+) -> None:
+    """List the cards of this node and what they are doing, until told to stop."""
+    from fairlead.apps import agent as agents
+
+    _refuse_other_outputs(output)
+    logs.set_up(log_level)
+    options = agents.Options(node or socket.gethostname(), kubeconfig, context, nvml=nvml)
+    if once:
+        agents.show(agents.once(options), output, sys.stdout)
 
 
 @app.command()

@@ -3,6 +3,8 @@
     {"version": 1,
      "fabric": "nvswitch",            # or "nvlink" (card to card) or "pcie"
      "clique": "1a2b….0",             # nodes with the same one share an NVLink domain
+     "driver": "580.159.04", "cuda": "13.0", "toolkit": "1.17.8",   # versions, where known
+     "plugin": true,                  # a device plugin hands out the cards, and picks them itself
      "cards": [
        {"index": 0,                   # as nvidia-smi counts
         "uuid": "GPU-6a0c…",          # what CUDA_VISIBLE_DEVICES takes
@@ -62,6 +64,10 @@ class Listing(msgspec.Struct, omit_defaults=True):
     cards: list[CardEntry]
     fabric: str = ""
     clique: str = ""
+    driver: str = ""
+    cuda: str = ""
+    toolkit: str = ""
+    plugin: bool = False
     version: int = VERSION
 
 
@@ -69,7 +75,11 @@ _listings = msgspec.json.Decoder(Listing)
 
 
 def read(text: str) -> Inventory:
-    """Raises FairleadError: the agent writes this, but a node's annotations can be edited."""
+    """Raises FairleadError: the agent writes this, but a node's annotations can be edited.
+
+    Where a device plugin picks the cards they are only counted: what we named would not be what a
+    pod gets.
+    """
     found = decoded(_listings, text, KEY)
     if found.version != VERSION:
         raise FairleadError(
@@ -77,7 +87,16 @@ def read(text: str) -> Inventory:
             "install the same version of both"
         )
     cards = checked([_card(entry) for entry in found.cards], KEY)
-    return Inventory(cards, _links(found.cards), found.clique, frozenset({OURS, KAI}))
+    links = _links(found.cards)
+    if found.plugin:
+        return Inventory(cards, links, found.clique, named=False)
+    return Inventory(cards, links, found.clique, frozenset({OURS, KAI}))
+
+
+def write(listing: Listing) -> str:
+    """The same list always gives the same text; the version is always in it."""
+    text = msgspec.json.encode(listing).decode()
+    return f'{{"version":{VERSION},{text[1:]}'
 
 
 def _card(entry: CardEntry) -> Card:
