@@ -64,6 +64,8 @@ class Card:
     sharers: int = 0
     #: Slices that it can be cut into; empty unless MIG is on.
     mig: tuple[MigProfile, ...] = ()
+    #: Memory slices of a card that its agent cuts where it is told; 0: the cut is somebody else's.
+    slots: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@
         "mig": true,                  # can be cut up; left out where it cannot
         "slices": [                   # MIG is on: how it can be cut, and where
           {"name": "1g.18gb", "size": 1, "starts": [0, 1, 2, 3, 4, 5, 6]}, …],
+        "cut": "free", "slots": 8,    # the agent cuts it where it is told; memory slices in all
         "health": "lost"}]}           # what is wrong with it; left out while the card is well
 
 Readers skip keys that they do not know. A version that they do not know they do not read.
@@ -31,8 +32,11 @@ KEY = "fairlead.dev/inventory"
 VERSION = 1
 WELL = "ok"
 OURS = "fairlead"
-#: Memory slices of a card that is cut.
+#: Memory slices of a card that is cut, at most, and the numbers of them that there are.
 _SLICES = 8
+_SLOTS = frozenset({4, 8})
+#: The cut of a card that belongs to the agent.
+FREE = "free"
 _SELF = "X"
 
 
@@ -55,6 +59,8 @@ class CardEntry(msgspec.Struct, rename="camel", omit_defaults=True):
     links: list[str] = []
     mig: bool = False
     slices: list[Slice] = []
+    cut: str = ""
+    slots: int = 0
     health: str = WELL
 
 
@@ -103,6 +109,8 @@ def _card(entry: CardEntry) -> Card:
     mig = tuple(MigProfile(cut.name, cut.size, tuple(cut.starts)) for cut in entry.slices)
     if not all(map(_fits, mig)):
         raise FairleadError(f"{KEY} has a MIG profile that fits on no card")
+    if entry.cut == FREE and entry.slots not in _SLOTS:
+        raise FairleadError(f"{KEY} has a card to be cut into {entry.slots} slots; write 4 or 8")
     return Card(
         entry.uuid,
         entry.index,
@@ -111,6 +119,7 @@ def _card(entry: CardEntry) -> Card:
         entry.numa,
         entry.health == WELL,
         mig=mig,
+        slots=entry.slots if entry.cut == FREE else 0,
     )
 
 
