@@ -109,13 +109,15 @@ def _cards(report: Report) -> Iterator[tuple[Family, Rows]]:
         _gauge("fairlead_gpu_memory_busy_ratio", "The same for its memory.", _CARD),
         [(name, each.memory_busy) for name, each in shown],
     )
+    held = [(name, part.memory_used_bytes, part.memory_total_bytes) for name, part in parts]
+    held += [(name, each.memory_used_bytes, each.memory_total_bytes) for name, each in shown]
     yield (
         _gauge("fairlead_gpu_memory_used_bytes", "Memory in use, of a card or slice.", _CARD),
-        [(name, each.memory_used_bytes) for name, each in (*shown, *parts)],
+        [(name, used) for name, used, _ in held],
     )
     yield (
         _gauge("fairlead_gpu_memory_total_bytes", "Memory that there is.", _CARD),
-        [(name, each.memory_total_bytes) for name, each in (*shown, *parts)],
+        [(name, total) for name, _, total in held],
     )
     yield (
         _gauge("fairlead_gpu_power_watts", "Power that the card draws.", _CARD),

@@ -123,9 +123,7 @@ class Watchman:
         return None if allowed else Kind.UNASSIGNED
 
     def _news(self, late: list[Stranger], now_s: float) -> list[Stranger]:
-        self._reported = {
-            key: at for key, at in self._reported.items() if key in self._since
-        }
+        self._reported = {key: at for key, at in self._reported.items() if key in self._since}
         news = [
             each
             for each in late
@@ -142,9 +140,7 @@ class Watchman:
         """
         held: dict[str, str] = {}
         for each in found if self._withhold else ():
-            counts = each.kind is Kind.LEFT_BEHIND or (
-                each.kind is Kind.OF_NO_POD and each in late
-            )
+            counts = each.kind is Kind.LEFT_BEHIND or (each.kind is Kind.OF_NO_POD and each in late)
             if counts:
                 held.setdefault(each.sighting.card, f"not empty: {each.words}")
         return held
