@@ -180,7 +180,7 @@ class Agent:
         )
         note = (
             f"{stranger.words} uses {mib} MiB of GPU {seen.gpu} ({seen.card}) on node "
-            f"{self._settings.node}, which it was not given"
+            f"{self._settings.node}; {stranger.advice}"
         )
         about = (
             Regarding(tenant.namespace, tenant.name, tenant.uid, tenant.version)

@@ -66,12 +66,19 @@ class Stranger:
 
     sighting: Sighting
     kind: Kind
+    #: Its pod, if that is still there.
     tenant: Tenant | None = None
 
     @property
     def words(self) -> str:
         owner, process = self.sighting.owner, self.sighting.process
         return f"process {process.pid} ({owner.command}) {self.kind.value}"
+
+    @property
+    def advice(self) -> str:
+        if self.kind is Kind.UNASSIGNED:
+            return "have it use the cards in CUDA_VISIBLE_DEVICES, or ask for more of them"
+        return "end it, and the card can be given to others"
 
 
 @dataclass(frozen=True, slots=True)
