@@ -3,7 +3,7 @@
 import msgspec
 
 
-class System(msgspec.Struct, frozen=True):
+class System(msgspec.Struct, frozen=True, rename="camel"):
     """The driver, and how many cards it sees now."""
 
     count: int
@@ -12,7 +12,7 @@ class System(msgspec.Struct, frozen=True):
     cuda: str = ""
 
 
-class Cut(msgspec.Struct, frozen=True):
+class Cut(msgspec.Struct, frozen=True, rename="camel"):
     """One MIG profile: its length in memory slices, and where it may start."""
 
     name: str
@@ -20,7 +20,7 @@ class Cut(msgspec.Struct, frozen=True):
     starts: tuple[int, ...]
 
 
-class CardFacts(msgspec.Struct, frozen=True):
+class CardFacts(msgspec.Struct, frozen=True, rename="camel"):
     """One card, as far as it does not change from moment to moment."""
 
     index: int
@@ -43,7 +43,7 @@ class CardFacts(msgspec.Struct, frozen=True):
     trouble: str = ""
 
 
-class Process(msgspec.Struct, frozen=True):
+class Process(msgspec.Struct, frozen=True, rename="camel"):
     """One process on a card, or on a slice of it."""
 
     pid: int
@@ -54,7 +54,7 @@ class Process(msgspec.Struct, frozen=True):
     instance: int | None = None
 
 
-class SliceSample(msgspec.Struct, frozen=True):
+class SliceSample(msgspec.Struct, frozen=True, rename="camel"):
     """One MIG device: where it is, and how full."""
 
     uuid: str
@@ -64,7 +64,7 @@ class SliceSample(msgspec.Struct, frozen=True):
     memory_total_bytes: int | None = None
 
 
-class CardSample(msgspec.Struct, frozen=True):
+class CardSample(msgspec.Struct, frozen=True, rename="camel"):
     """One card at one moment; None for what NVML does not tell."""
 
     uuid: str
@@ -80,7 +80,7 @@ class CardSample(msgspec.Struct, frozen=True):
     processes: tuple[Process, ...] = ()
 
 
-class Xid(msgspec.Struct, frozen=True):
+class Xid(msgspec.Struct, frozen=True, rename="camel"):
     """The driver reported an error of this number."""
 
     uuid: str
