@@ -3,11 +3,14 @@
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from fairlead.kube.dialects.inventory import WELL, CardEntry, Listing, Slice
-from fairlead.telemetry.nvml.facts import CardFacts
+from msgspec.structs import replace
+
+from fairlead.apps.agent.partitioning import CardCut
+from fairlead.kube.dialects.inventory import FREE, WELL, CardEntry, Listing, Slice
+from fairlead.telemetry.nvml.facts import CardFacts, Cut
 from fairlead.telemetry.nvml.links import FAR, SELF, fabric, nvlink_word
 from fairlead.telemetry.nvml.survey import Survey
 
@@ -22,12 +25,19 @@ def listing(
     plugin: bool = False,
     toolkit: str = "",
     withheld: Mapping[str, str] | None = None,
+    cuts: Mapping[str, CardCut] | None = None,
     sysfs: Path = SYSFS,
 ) -> Listing:
-    """`withheld` says of cards why nobody should get them, though nothing is wrong with them."""
-    reasons = withheld or {}
+    """`withheld` says of cards why nobody should get them, though nothing is wrong with them.
+
+    `cuts` are the cards that the agent cuts, and what is to be had of them.
+    """
+    reasons, ours = withheld or {}, cuts or {}
     return Listing(
-        cards=[_entry(card, survey, reasons.get(card.uuid, ""), sysfs) for card in survey.cards],
+        cards=[
+            _cut(_entry(card, survey, reasons.get(card.uuid, ""), sysfs), ours.get(card.uuid))
+            for card in survey.cards
+        ],
         fabric=fabric(survey.cards),
         clique=next((card.clique for card in survey.cards if card.clique), ""),
         driver=survey.system.driver,
@@ -46,9 +56,26 @@ def _entry(card: CardFacts, survey: Survey, withheld: str, sysfs: Path) -> CardE
         numa=card.numa if card.numa >= 0 else numa_of(card.pci, sysfs),
         links=_links(card, survey) if len(survey.cards) > 1 else [],
         mig=card.mig,
-        slices=[Slice(cut.name, cut.size, list(cut.starts)) for cut in card.cuts],
+        slices=_slices(card.cuts),
         health=card.trouble or withheld or WELL,
     )
+
+
+def _cut(entry: CardEntry, cut: CardCut | None) -> CardEntry:
+    if cut is None:
+        return entry
+    return replace(
+        entry,
+        slices=_slices(cut.cuts),
+        cut=FREE if cut.slots else "",
+        slots=cut.slots,
+        health=cut.health if entry.health == WELL and cut.health else entry.health,
+        note=cut.note,
+    )
+
+
+def _slices(cuts: Iterable[Cut]) -> list[Slice]:
+    return [Slice(cut.name, cut.size, list(cut.starts)) for cut in cuts]
 
 
 def _links(card: CardFacts, survey: Survey) -> list[str]:

@@ -16,6 +16,7 @@
         "slices": [                   # MIG is on: how it can be cut, and where
           {"name": "1g.18gb", "size": 1, "starts": [0, 1, 2, 3, 4, 5, 6]}, …],
         "cut": "free", "slots": 8,    # the agent cuts it where it is told; memory slices in all
+        "note": "…",                  # what its operator should know; nobody acts on it
         "health": "lost"}]}           # what is wrong with it; left out while the card is well
 
 Readers skip keys that they do not know. A version that they do not know they do not read.
@@ -61,6 +62,7 @@ class CardEntry(msgspec.Struct, rename="camel", omit_defaults=True):
     slices: list[Slice] = []
     cut: str = ""
     slots: int = 0
+    note: str = ""
     health: str = WELL
 
 

@@ -48,7 +48,7 @@ def describe(library: Library, index: int) -> CardFacts:
         pci=pci_address(maybe(library, "nvmlDeviceGetPciInfo", handle)),
         mig=mode is not None,
         mig_on=mig_on,
-        cuts=_cuts(library, handle) if mig_on else (),
+        cuts=cuts_of(library, handle) if mig_on else (),
         nvlinks=_nvlinks(library, handle),
         clique=_clique(library, handle),
         trouble=_trouble(library, handle),
@@ -70,7 +70,7 @@ def _numa(library: Library, handle: Any) -> int:
     return near.bit_length() - 1 if near and near & (near - 1) == 0 else -1
 
 
-def _cuts(library: Library, handle: Any) -> tuple[Cut, ...]:
+def cuts_of(library: Library, handle: Any) -> tuple[Cut, ...]:
     """Slices with media engines and the like (`+me`) are left out.
 
     There is but one of them on a card, which their places do not tell.

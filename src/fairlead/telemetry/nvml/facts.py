@@ -43,6 +43,30 @@ class CardFacts(msgspec.Struct, frozen=True, rename="camel"):
     trouble: str = ""
 
 
+class Instance(msgspec.Struct, frozen=True):
+    """One GPU instance, its compute instances, and who is on it."""
+
+    id: int
+    profile: str
+    start: int
+    size: int
+    computes: tuple[int, ...] = ()
+    pids: tuple[int, ...] = ()
+
+
+class Partition(msgspec.Struct, frozen=True):
+    """How a card is cut now."""
+
+    uuid: str
+    on: bool = False
+    #: It will be on after the next reset.
+    pending: bool = False
+    cuts: tuple[Cut, ...] = ()
+    instances: tuple[Instance, ...] = ()
+    #: All processes on the card.
+    pids: tuple[int, ...] = ()
+
+
 class Process(msgspec.Struct, frozen=True, rename="camel"):
     """One process on a card, or on a slice of it."""
 

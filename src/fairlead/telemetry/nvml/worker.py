@@ -12,15 +12,19 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, BinaryIO
 
 import msgspec
 
-from fairlead.telemetry.nvml import cards, links
+from fairlead.telemetry.nvml import cards, cutting, links
 from fairlead.telemetry.nvml.asking import LIBRARY_NOT_FOUND, Library
 from fairlead.telemetry.nvml.facts import CardFacts, CardSample, System, Xid
 from fairlead.telemetry.nvml.samples import Sampler
 from fairlead.telemetry.nvml.xids import XidWatch
+
+#: How a card is cut, and the steps that cut it.
+CUTTING = (cutting.partition, cutting.switch, cutting.make, cutting.complete, cutting.drop)
 
 
 class Question(msgspec.Struct):
@@ -49,6 +53,7 @@ class Desk:
             "paths": self._paths,
             "sample": self._sample,
             "xids": self._seen_xids,
+            **{step.__name__: partial(step, library) for step in CUTTING},
         }
 
     def answer(self, question: Question) -> Answer:
