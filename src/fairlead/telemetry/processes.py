@@ -8,7 +8,7 @@ PROC = Path("/proc")
 #: kubepods/burstable/pod<uid>/…, kubepods-pod<uid with underscores>.slice/…, and whatever lies
 #: around them. Static pods go by a hash of their manifest.
 _POD = re.compile(
-    r"[/-]pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?(?:/|$)"
+    r"[/-]pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?(?:[/:]|$)"
 )
 _LONGEST = 1 << 16
 

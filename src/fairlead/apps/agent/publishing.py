@@ -50,9 +50,15 @@ class Publisher:
     """
 
     def __init__(
-        self, client: Transport, node: str, current: Callable[["Publisher"], Listing | None]
+        self,
+        client: Transport,
+        node: str,
+        current: Callable[["Publisher"], Listing | None],
+        *,
+        look_s: float = LOOK_S,
     ) -> None:
         """`current` may say None: nothing is known yet, and nothing is written."""
+        self._look_s = look_s
         self._client = client
         self._path = f"/api/v1/nodes/{node}"
         self._current = current
@@ -81,7 +87,7 @@ class Publisher:
                 await asyncio.sleep(pause_s(failures, longest_s=_LONGEST_PAUSE_S, first_s=0.1))
                 continue
             try:
-                async with asyncio.timeout(spread(LOOK_S)):
+                async with asyncio.timeout(spread(self._look_s)):
                     await self._changed.wait()
             except TimeoutError:
                 pass

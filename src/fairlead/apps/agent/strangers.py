@@ -101,7 +101,7 @@ class Watchman:
         self._withhold = withhold
         self._trusted = trusted
         self._since: dict[tuple[int, str], float] = {}
-        self._reported: dict[tuple[int, str], float] = {}
+        self._told: dict[tuple[int, str], float] = {}
 
     def judge(
         self, sightings: Iterable[Sighting], tenants: Mapping[str, Tenant], now_s: float
@@ -130,13 +130,10 @@ class Watchman:
         return None if allowed else Kind.UNASSIGNED
 
     def _news(self, late: list[Stranger], now_s: float) -> list[Stranger]:
-        self._reported = {key: at for key, at in self._reported.items() if key in self._since}
-        news = [
-            each
-            for each in late
-            if now_s - self._reported.get(_key(each), float("-inf")) >= REPEAT_S
-        ]
-        self._reported |= {_key(each): now_s for each in news}
+        """Who goes and comes back within the hour is no news."""
+        told = self._told = {key: at for key, at in self._told.items() if now_s - at < REPEAT_S}
+        news = [each for each in late if _key(each) not in told]
+        told |= {_key(each): now_s for each in news}
         return news
 
     def _held(self, found: list[Stranger], late: list[Stranger]) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """What cards say about themselves: who they are, what they hold, what they are doing."""
 
+import time
 from typing import Any
 
 import pynvml
@@ -24,7 +25,6 @@ _FIXED = {
     "nvmlDeviceGetSupportedEventTypes": 65_439,
 }
 _SERIAL = "0000000000000"
-_TIMESTAMP_US = 1_794_752_624_000_000
 
 
 def _fixed(value: int) -> Any:
@@ -280,9 +280,10 @@ def process_utilization(session: Session, handle: Any, since_us: int) -> list[An
     card = _uncut(session.card(handle))
     found = []
     for one in card.processes:
-        if one.busy and since_us < _TIMESTAMP_US:
+        now_us = time.time_ns() // 1000
+        if one.busy and since_us < now_us:
             sample = pynvml.c_nvmlProcessUtilizationSample_t()
-            sample.pid, sample.timeStamp = one.pid, _TIMESTAMP_US
+            sample.pid, sample.timeStamp = one.pid, now_us
             sample.smUtil, sample.memUtil = one.busy, one.memory_busy
             found.append(sample)
     if not found:

@@ -5,7 +5,7 @@ from typing import Any
 #: nvidia-ml-py, or whatever has its function names and its NVMLError.
 Library = Any
 
-TIMEOUT, LIBRARY_NOT_FOUND, LOST, RESET_REQUIRED = 10, 12, 15, 16
+NOT_FOUND, TIMEOUT, LIBRARY_NOT_FOUND, LOST, RESET_REQUIRED = 6, 10, 12, 15, 16
 #: Not of one card: the driver has gone, or another one has come. Only a new process helps.
 #: Uninitialized, Driver Not Loaded, Library Not Found, version mismatch, Unknown Error.
 OF_THE_DRIVER = frozenset({1, 9, LIBRARY_NOT_FOUND, 18, 999})
@@ -23,9 +23,14 @@ def maybe(library: Library, name: str, *args: Any) -> Any:
     try:
         return function(*args)
     except library.NVMLError as error:
-        if error.value in _NO_ANSWER:
-            return None
-        raise
+        no_answer(error)
+        return None
+
+
+def no_answer(error: Any) -> None:
+    """Raises what means more than that there is none."""
+    if error.value not in _NO_ANSWER:
+        raise error
 
 
 def text(value: Any) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from fairlead.telemetry.nvml.asking import Library, maybe, text
+from fairlead.telemetry.nvml.asking import NOT_FOUND, Library, maybe, no_answer, text
 from fairlead.telemetry.nvml.facts import CardSample, Process, SliceSample
 
 _KIB = 1 << 10
@@ -52,14 +52,19 @@ class Sampler:
         used = self._use_by_process(uuid, handle)
         found: dict[int, Process] = {}
         for name in _LISTS:
-            for process in maybe(self._library, name, handle) or ():
-                found.setdefault(process.pid, _process(process, used.get(process.pid)))
+            for each in maybe(self._library, name, handle) or ():
+                busy = None if used is None else used.get(each.pid, 0.0)
+                found.setdefault(each.pid, _process(each, busy))
         yield from found.values()
 
-    def _use_by_process(self, uuid: str, handle: Any) -> dict[int, float]:
-        """The latest reading of each process since the last time."""
+    def _use_by_process(self, uuid: str, handle: Any) -> dict[int, float] | None:
+        """The latest reading of each process since the last time; None where NVML takes none."""
         since = self._seen_us.get(uuid, 0)
-        read = maybe(self._library, "nvmlDeviceGetProcessUtilization", handle, since) or ()
+        try:
+            read = self._library.nvmlDeviceGetProcessUtilization(handle, since)
+        except self._library.NVMLError as error:
+            no_answer(error)
+            return {} if error.value == NOT_FOUND else None  # not found: nothing ran
         latest = sorted((each for each in read if each.pid), key=lambda each: int(each.timeStamp))
         if latest:
             self._seen_us[uuid] = int(latest[-1].timeStamp)
