@@ -25,6 +25,7 @@ from card_pods import eight_cards
 from fairlead.apps.fast_loop import run_in_fast_loop
 from fairlead.apps.profiles import built_in
 from fairlead.apps.readings import Readings
+from fairlead.apps.run import spare_the_collector
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import BindDone, Decide, NodeSeen, PodGone, PodSeen
 from fairlead.engine.instructions import Bind
@@ -180,6 +181,7 @@ def children_cpu_s() -> float:
 
 async def measure(nodes: int, kind: str, port: int, takes: int) -> dict[str, float | str]:
     engine = an_engine(nodes)
+    spare_the_collector()  # as `fairlead run` does
     fed_s = longest_feed_s = 0.0
 
     def feed(event: object) -> None:

@@ -22,6 +22,7 @@ _MOST_KNOWN = 1_000_000
 _LABEL = re.compile(
     rb'\s*([a-zA-Z_:][\w:.]*|"(?:[^"\\]|\\.)*")\s*=\s*"((?:[^"\\]|\\.)*)"\s*(,|$)', re.ASCII
 )
+_AFTER_NAME = re.compile(rb'((?:[^"}]|"(?:[^"\\]|\\.)*")*)\} ?([^ }]+)(.*)')
 _ESCAPE = re.compile(r'\\([\\"n])')
 
 
@@ -34,7 +35,18 @@ class Scanner:
 
     def scan(self, text: bytes, end: int) -> list[Found]:
         """In the lines before `end`; the text starts with a line feed."""
-        return self._line.findall(text, 0, end)
+        found: list[Found] = self._line.findall(text, 0, end)
+        # Labels were taken to end at the last brace of the line, which is quick and seldom wrong.
+        if any(b"} " in line[1] for line in found):
+            return [_exactly(line) if b"} " in line[1] else line for line in found]
+        return found
+
+
+def _exactly(line: Found) -> Found:
+    """A line with a brace in a label, or with an exemplar after its value."""
+    name, block, value, rest = line
+    found = _AFTER_NAME.fullmatch(block + b"} " + value + rest)
+    return (name, found[1], found[2], found[3]) if found else line
 
 
 class Pieces:

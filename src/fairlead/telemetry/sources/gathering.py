@@ -160,7 +160,7 @@ class Gathering:
         values = self._values(told, whose, block, tally, at_s)
         if AGE in values:
             there.age_s = values.pop(AGE)[0]
-        if whose.pod and self._pods:
+        if whose.pod and values and self._pods:
             parts = {name: value for name, (value, _) in values.items()}
             there.pods.setdefault(whose.pod, []).append(parts)
         if whose.card:

@@ -103,6 +103,7 @@ def _shares(lines: Sequence[Line], cards: list[str], pods: list[str]) -> Shares 
     """Which lines add up to what; None where lines contradict each other."""
     shares: Shares = {}
     pod_parts: Shares = {}
+    whole: set[tuple[int, int]] = set()
     for (whose, field), chosen in _best(lines).items():
         for line in chosen:
             found = lines[line]
@@ -111,8 +112,10 @@ def _shares(lines: Sequence[Line], cards: list[str], pods: list[str]) -> Shares 
             if whose.card and not meaning.of_pod:
                 number = cards.index(whose.card), field
                 weight = 1.0 if whose.part == 1.0 or FIELDS[field] in SUMS else whose.part
-                if number in shares and whose.part == 1.0 and not meaning.adds:
+                if number in shares and not meaning.adds and (whose.part == 1.0 or number in whole):
                     return None
+                if whose.part == 1.0:
+                    whole.add(number)
                 shares.setdefault(number, []).append((line, weight))
             if whose.pod:
                 number = len(cards) + pods.index(whose.pod), field
