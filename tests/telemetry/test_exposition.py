@@ -13,6 +13,7 @@ from fairlead.telemetry.sources.exposition import (
     Found,
     Pieces,
     Scanner,
+    exactly,
     parse_labels,
     timestamp_s,
 )
@@ -102,7 +103,8 @@ def test_times_are_milliseconds_or_in_openmetrics_seconds() -> None:
 
 
 def test_an_exemplar_is_no_part_of_the_value() -> None:
-    ((_, block, value, rest),) = found(b'load{a="1"} 3 1700000000.5 # {id="x"} 0.67\n')[0]
+    (line,) = found(b'load{a="1"} 3 1700000000.5 # {id="x"} 0.67\n')[0]
+    _, block, value, rest = exactly(line)
     assert (parse_labels(block), value, timestamp_s(rest)) == ({"a": "1"}, b"3", 1_700_000_000.5)
 
 

@@ -111,6 +111,12 @@ def test_a_counter_is_read_as_a_rate_from_the_second_time_on() -> None:
     assert anew.cards == {}
 
 
+def test_an_exemplar_is_no_part_of_the_value() -> None:
+    text = b'DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-0"} 50 # {id="x"} 0.67\n'
+    (found,) = gathered(DCGM, text, Tally())
+    assert found.cards["GPU-0"].utilisation == pytest.approx(0.5)
+
+
 # -- whose it is -----------------------------------------------------------------------------------
 
 

@@ -35,15 +35,11 @@ class Scanner:
 
     def scan(self, text: bytes, end: int) -> list[Found]:
         """In the lines before `end`; the text starts with a line feed."""
-        found: list[Found] = self._line.findall(text, 0, end)
-        # Labels were taken to end at the last brace of the line, which is quick and seldom wrong.
-        if any(b"} " in line[1] for line in found):
-            return [_exactly(line) if b"} " in line[1] else line for line in found]
-        return found
+        return self._line.findall(text, 0, end)
 
 
-def _exactly(line: Found) -> Found:
-    """A line with a brace in a label, or with an exemplar after its value."""
+def exactly(line: Found) -> Found:
+    """A line with an exemplar after its value, whose labels were taken to end at the last brace."""
     name, block, value, rest = line
     found = _AFTER_NAME.fullmatch(block + b"} " + value + rest)
     return (name, found[1], found[2], found[3]) if found else line

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from fairlead.model.readings import CardReading, NodeReadings
 from fairlead.telemetry.sources.api import NodeAddresses, Tally, taken_s
-from fairlead.telemetry.sources.exposition import Found, timestamp_s
+from fairlead.telemetry.sources.exposition import Found, exactly, timestamp_s
 from fairlead.telemetry.sources.layout import Layout, Line, Shape, layout_of
 from fairlead.telemetry.sources.meanings import AGE, SUMS, Dialect, Meaning, Whose
 
@@ -108,7 +108,8 @@ class Gathering:
 
     def _sort(self) -> None:
         blocks = self._blocks
-        for name, block, value, rest in self._found:
+        for line in self._found:
+            name, block, value, rest = exactly(line) if b"} " in line[1] else line
             told = blocks.get(block)
             if told is None:
                 told = blocks[block] = {}
