@@ -12,7 +12,9 @@ from msgspec.structs import replace
 
 from fairlead.apps.agent.listing import listing
 from fairlead.apps.agent.observing import sightings, stranger_uses, uses
+from fairlead.apps.agent.partitioning import Partitioner
 from fairlead.apps.agent.publishing import Publisher
+from fairlead.apps.agent.slicing import Slicing
 from fairlead.apps.agent.strangers import Stranger, Verdict, Watchman
 from fairlead.apps.agent.tenants import tenants
 from fairlead.kube.codec import decode_pod
@@ -53,7 +55,14 @@ class Settings:
 class Agent:
     """One machine. `run` it in a task; cancel the task to stop."""
 
-    def __init__(self, nvml: Nvml, client: Client, settings: Settings, watchman: Watchman) -> None:
+    def __init__(
+        self,
+        nvml: Nvml,
+        client: Client,
+        settings: Settings,
+        watchman: Watchman,
+        partitioner: Partitioner | None = None,
+    ) -> None:
         self._settings = settings
         self._watchman = watchman
         self._surveyor = Surveyor(nvml, time.monotonic)
@@ -61,12 +70,20 @@ class Agent:
             client,
             "/api/v1/pods",
             decode_pod,
-            _ignore,
+            self._pod_changed,
             field_selector=f"spec.nodeName={settings.node}",
         )
         self._publisher = Publisher(client, settings.node, self._wanted)
         self._events = EventWriter(
             client, hostname=socket.gethostname(), now_ns=time.time_ns, limit=256, workers=1
+        )
+        self._slicing = partitioner and Slicing(
+            partitioner,
+            self._pods,
+            self._events,
+            cards=lambda: self._survey.cards if self._survey else (),
+            changed=self._publisher.look_again,
+            pause_s=settings.pause_s,
         )
         self.metrics = AgentMetrics(settings.node, time.monotonic, restarts=lambda: nvml.starts)
         self._survey: Survey | None = None
@@ -84,7 +101,7 @@ class Agent:
             return f"the cards cannot be read ({self._failures} tries): {self._failure}"
         if self._survey is None:
             return f"the cards have not been read yet{self._failure and ': ' + self._failure}"
-        return self._publisher.problem
+        return self._publisher.problem or (self._slicing.problem if self._slicing else "")
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -92,6 +109,13 @@ class Agent:
             tasks.create_task(self._publisher.run())
             tasks.create_task(self._events.run())
             tasks.create_task(self._look_for_ever())
+            if self._slicing:
+                tasks.create_task(self._slicing.run())
+
+    def _pod_changed(self, _change: Change[Pod]) -> None:
+        """The mirror is looked at when it is needed; slices are needed at once."""
+        if self._slicing:
+            self._slicing.wake()
 
     async def stop(self) -> None:
         await self._events.stop(_GRACE_S)
@@ -191,6 +215,8 @@ class Agent:
 
     def _wanted(self, publisher: Publisher) -> Listing | None:
         """What the node should say; None while nothing is known."""
+        if self._slicing and self._slicing.cuts is None and self._failures < _TRIES:
+            return None
         if self._survey is not None:
             plugin = self._settings.plugin
             found = listing(
@@ -198,6 +224,7 @@ class Agent:
                 plugin=publisher.plugin if plugin is None else plugin,
                 toolkit=self._settings.toolkit,
                 withheld=self._verdict.withheld,
+                cuts=self._slicing.cuts if self._slicing else None,
             )
             return _all_sick(found) if self._failures >= _TRIES else found
         # We may have been restarted when the driver had gone: what an earlier agent wrote is old.
@@ -206,7 +233,3 @@ class Agent:
 
 def _all_sick(found: Listing) -> Listing:
     return replace(found, cards=[replace(card, health=_UNREADABLE) for card in found.cards])
-
-
-def _ignore(_change: Change[Pod]) -> None:
-    """The mirror is looked at when it is needed."""
