@@ -180,18 +180,22 @@ async def stranger(surveyor: Surveyor, uuid: str, pid: int) -> None:
     check("whose command is known", owner_of(pid), owner_of(pid))
 
 
+def gone_astray(uuid: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(HERE / "bad_kernel.py")],
+        env=ENV | {"CUDA_VISIBLE_DEVICES": uuid},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
 async def xid(uuid: str) -> None:
     """An error that a program caused is told, and says nothing against the card."""
     async with asking() as surveyor:
         await surveyor.xids()
-        ran = subprocess.run(
-            [sys.executable, str(HERE / "bad_kernel.py")],
-            env=ENV | {"CUDA_VISIBLE_DEVICES": uuid},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        ran = gone_astray(uuid)
         check("a kernel goes astray", ran.stdout.strip() == "700", ran.stdout or ran.stderr)
         await asyncio.sleep(1)
         seen = await surveyor.xids()
