@@ -36,6 +36,7 @@ def judged(
     *sightings: Sighting, pods: tuple[Pod, ...] = (), at: tuple[float, ...] = (0, 60)
 ) -> Verdict:
     watchman = Watchman(grace_s=GRACE_S, trusted=frozenset({"kube-system"}))
+    watchman.judge((), {}, 0)
     residents = tenants(pods, CARDS)
     return [watchman.judge(sightings, residents, now) for now in at][-1]
 
@@ -112,6 +113,21 @@ def test_a_process_of_no_pod_gets_its_grace() -> None:
     verdict = judged(seen(7), at=(0, GRACE_S))
     assert kinds(verdict) == [Kind.OF_NO_POD]
     assert list(verdict.withheld) == ["GPU-a"]
+
+
+def test_who_was_there_before_the_agent_has_had_his_grace() -> None:
+    """Else a restart of the agent would give away a card that is not empty."""
+    watchman = Watchman(grace_s=GRACE_S)
+    assert list(watchman.judge([seen(7)], {}, 0).withheld) == ["GPU-a"]
+    assert list(watchman.judge([seen(7), seen(8, B)], {}, 5).withheld) == ["GPU-a"]
+
+
+def test_the_same_process_is_named_in_whatever_order_they_come() -> None:
+    watchman = Watchman(grace_s=0)
+    texts = [
+        watchman.judge(each, {}, 0).withheld for each in ([seen(7), seen(8)], [seen(8), seen(7)])
+    ]
+    assert texts == [{"GPU-a": "not empty: process 7 (python) of no pod"}] * 2
 
 
 def test_who_only_reports_withholds_nothing() -> None:

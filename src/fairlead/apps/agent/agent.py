@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import socket
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from fairlead.apps.agent.observing import sightings, stranger_uses, uses
 from fairlead.apps.agent.partitioning import Partitioner
 from fairlead.apps.agent.publishing import Publisher
 from fairlead.apps.agent.slicing import Slicing
-from fairlead.apps.agent.strangers import Stranger, Verdict, Watchman
+from fairlead.apps.agent.strangers import NOT_EMPTY, Stranger, Verdict, Watchman
 from fairlead.apps.agent.tenants import tenants
 from fairlead.kube.codec import decode_pod
 from fairlead.kube.dialects.inventory import Listing
@@ -29,6 +30,7 @@ from fairlead.telemetry.agent import AgentMetrics, Report
 from fairlead.telemetry.nvml.facts import CardFacts, CardSample
 from fairlead.telemetry.nvml.process import Nvml, NvmlError, Silence
 from fairlead.telemetry.nvml.survey import Survey, Surveyor
+from fairlead.telemetry.processes import sees_the_host
 
 log = structlog.get_logger(__name__)
 
@@ -87,7 +89,7 @@ class Agent:
         )
         self.metrics = AgentMetrics(settings.node, time.monotonic, restarts=lambda: nvml.starts)
         self._survey: Survey | None = None
-        self._verdict = Verdict()
+        self._verdict: Verdict | None = None
         self._looks = 0
         self._failures = 0
         self._failure = ""
@@ -157,7 +159,8 @@ class Agent:
         xids = await self._surveyor.xids()
         for xid in xids:
             log.warning("driver reported an error", card=xid.uuid, xid=xid.number)
-        if troubles or xids:
+        well = {card.uuid for card in self._survey.cards if not card.trouble}
+        if xids or troubles.keys() & well:
             self._survey = await self._surveyor.survey()
         self._tell(self._survey, samples)
 
@@ -165,7 +168,8 @@ class Agent:
 
     def _tell(self, survey: Survey, samples: dict[str, CardSample]) -> None:
         residents = tenants(self._pods.objects.values(), survey.cards)
-        seen = list(sightings(survey.cards, samples, self._settings.proc))
+        proc = self._settings.proc
+        seen = list(sightings(survey.cards, samples, proc)) if sees_the_host(proc) else []
         self._complain_if_blind(samples, {each.process.pid for each in seen})
         if self._pods.synced and not self._pods.problem:
             self._verdict = self._watchman.judge(seen, residents, time.monotonic())
@@ -177,7 +181,7 @@ class Agent:
             frozenset(card.uuid for card in survey.cards if self._health(card)),
             tuple(samples.values()),
             tuple(uses(seen, residents, samples)),
-            tuple(stranger_uses(self._verdict.strangers)),
+            tuple(stranger_uses(self._verdict.strangers if self._verdict else ())),
         )
 
     def _complain_if_blind(self, samples: dict[str, CardSample], seen: set[int]) -> None:
@@ -189,7 +193,15 @@ class Agent:
         self._unseen = listed - seen
 
     def _health(self, card: CardFacts) -> str:
-        return card.trouble or self._verdict.withheld.get(card.uuid, "")
+        return card.trouble or self._withheld().get(card.uuid, "")
+
+    def _withheld(self) -> Mapping[str, str]:
+        """Before the pods are known, what an agent before us withheld."""
+        if self._verdict is not None:
+            return self._verdict.withheld
+        found = self._publisher.found
+        listed = found.cards if found else ()
+        return {card.uuid: card.health for card in listed if card.health.startswith(NOT_EMPTY)}
 
     def _report(self, stranger: Stranger) -> None:
         seen, tenant = stranger.sighting, stranger.tenant
@@ -223,7 +235,7 @@ class Agent:
                 self._survey,
                 plugin=publisher.plugin if plugin is None else plugin,
                 toolkit=self._settings.toolkit,
-                withheld=self._verdict.withheld,
+                withheld=self._withheld(),
                 cuts=self._slicing.cuts if self._slicing else None,
             )
             return _all_sick(found) if self._failures >= _TRIES else found
