@@ -218,6 +218,7 @@ def raw_destroy(card: Card, instance: int) -> None:
 
 
 async def others(card: Card) -> None:
+    await card.settle(SMALL)
     theirs = Place("1g.35gb", 6, 2)
     card.ask("make", card.uuid, theirs.profile, theirs.start, theirs.size)
     wanted = Place("1g.18gb", 6, 1)
