@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import a_pod
@@ -182,6 +182,7 @@ def test_what_the_scheduler_wrote_with_the_bind_is_what_counts() -> None:
     assert kinds(judged(seen(1, A, "u"), pods=(pod,))) == [Kind.UNASSIGNED]
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sets(st.integers(1, 4)), st.integers(0, 2000))))
 def test_whatever_comes_and_goes_nothing_is_reported_twice_in_an_hour(
     turns: list[tuple[set[int], int]],
