@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import a_pod
@@ -142,6 +142,12 @@ def test_the_server_of_mps_is_nobodys_and_no_stranger() -> None:
     assert kinds(judged(in_a_pod)) == [Kind.LEFT_BEHIND]
 
 
+def test_an_x_server_keeps_nobody_from_the_card() -> None:
+    assert judged(seen(7, draws=True)) == Verdict()
+    in_a_pod = seen(7, pod="6a0c2f1e-1111-4222-8333-0123456789ab", draws=True)
+    assert kinds(judged(in_a_pod)) == [Kind.LEFT_BEHIND]
+
+
 def test_a_stranger_is_news_once_and_again_after_an_hour() -> None:
     watchman = Watchman(grace_s=0)
     times = (0.0, 5.0, REPEAT_S - 1, REPEAT_S, REPEAT_S + 5)
@@ -182,6 +188,7 @@ def test_what_the_scheduler_wrote_with_the_bind_is_what_counts() -> None:
     assert kinds(judged(seen(1, A, "u"), pods=(pod,))) == [Kind.UNASSIGNED]
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sets(st.integers(1, 4)), st.integers(0, 2000))))
 def test_whatever_comes_and_goes_nothing_is_reported_twice_in_an_hour(
     turns: list[tuple[set[int], int]],

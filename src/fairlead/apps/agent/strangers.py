@@ -125,7 +125,8 @@ class Watchman:
     def _kind(self, seen: Sighting, tenants: Mapping[str, Tenant]) -> Kind | None:
         owner = seen.owner
         if not owner.pod_uid:
-            return None if owner.command in _SERVERS else Kind.OF_NO_POD
+            belongs = owner.command in _SERVERS or seen.process.draws
+            return None if belongs else Kind.OF_NO_POD
         tenant = tenants.get(owner.pod_uid)
         if tenant is None or tenant.over:
             return Kind.LEFT_BEHIND
