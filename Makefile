@@ -16,11 +16,11 @@ run: setup ## a whole simulated GPU cluster with a live view (ARGS="--nodes 30" 
 	@$(VENV)/fairlead up $(ARGS)
 
 test: setup ## all tests, on a real kube-apiserver and etcd
-	@$(VENV)/python controlplane/build.py --with helm
+	@$(VENV)/python controlplane/build.py --with helm,prometheus
 	@$(VENV)/python -m pytest
 
 test-1.37: setup ## the tests that need a kube-apiserver, on one of Kubernetes 1.37
-	@$(VENV)/python controlplane/build.py --kubernetes 1.37 --with helm
+	@$(VENV)/python controlplane/build.py --kubernetes 1.37 --with helm,prometheus
 	@FAIRLEAD_KUBERNETES=1.37 $(VENV)/python -m pytest -m server
 
 fast: setup ## the tests that start no server and no program (under a minute)
@@ -52,7 +52,7 @@ bench-openb: setup ## how many GPUs each policy allocates on the openb traces (D
 	@$(VENV)/python bench/openb.py $(or $(DATA),../shared/data/openb) $(if $(OUT),--out $(OUT)) $(ARGS)
 
 lock: ## renew the lock files from pyproject.toml (needs uv)
-	@uv pip compile --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 -q pyproject.toml -o requirements.lock
+	@uv pip compile --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 -q --extra agent pyproject.toml -o requirements.lock
 	@uv pip compile --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 -q --extra dev pyproject.toml -o requirements-dev.lock
 
 manifests: setup ## render the plain manifests in deploy/ from the chart

@@ -1,7 +1,9 @@
 """The command `fairlead`."""
 
 import asyncio
+import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +11,7 @@ import typer
 
 from fairlead import __version__
 from fairlead.apps import logs
+from fairlead.apps.durations import seconds
 from fairlead.apps.electing import Electing
 from fairlead.apps.run import Options
 from fairlead.apps.run import run as run_scheduler
@@ -192,6 +195,65 @@ def extender(
 
 
 @app.command()
+def agent(
+    node: Annotated[
+        str,
+        typer.Option(envvar="NODE_NAME", help="The node that this is (default: the host's name)."),
+    ] = "",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Print what would be published, and end.")
+    ] = False,
+    output: Output = "text",
+    address: Annotated[str, typer.Option(help="Where to serve health and metrics.")] = "0.0.0.0",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port for them; 0 takes a free one.")
+    ] = 9402,
+    interval: Annotated[str, typer.Option(help="How often to look at the cards.")] = "5s",
+    strangers: Annotated[
+        str, typer.Option(help="What to do about processes of no pod: report or withhold.")
+    ] = "withhold",
+    stranger_after: Annotated[
+        str, typer.Option(help="How long a process may be where it should not be.")
+    ] = "30s",
+    trusted_namespaces: Annotated[
+        str, typer.Option(help="Namespaces whose pods may be on any card.")
+    ] = "kube-system,gpu-operator",
+    device_plugin: Annotated[
+        bool | None,
+        typer.Option(help="A device plugin picks the cards (default: if the node lists GPUs)."),
+    ] = None,
+    proc: Annotated[Path, typer.Option(help="Where the processes of the machine are.")] = Path(
+        "/proc"
+    ),
+    nvml: Annotated[
+        str, typer.Option(help="Python module that stands in for nvidia-ml-py, for trials.")
+    ] = "pynvml",
+    mig: Annotated[
+        str, typer.Option(help="Cards to cut by MIG where pods need it: all, none, or uuids.")
+    ] = "none",
+    state: Annotated[
+        Path | None, typer.Option(help="Folder for the list of the slices that were cut.")
+    ] = None,
+    log_level: LogLevel = "info",
+) -> None:
+    """List the cards of this node and what they are doing, until told to stop."""
+    from fairlead.apps import agent as agents
+
+    _refuse_other_outputs(output)
+    logs.set_up(log_level)
+    options = agents.Options(
+        node or socket.gethostname(), kubeconfig, context, address, port, interval, strangers,
+        stranger_after, trusted_namespaces, device_plugin, nvml, proc, mig, state,
+    )  # fmt: skip
+    if once:
+        agents.show(agents.once(options), output, sys.stdout)
+    else:
+        agents.run(options)
+
+
+@app.command()
 def explain(
     pod: Annotated[str, typer.Argument(metavar="[NAMESPACE/]POD")],
     kubeconfig: Kubeconfig = None,
@@ -238,6 +300,57 @@ def compare(
     chosen = Options(kubeconfig, context)
     scene = asyncio.run(comparing.live_scene(chosen)) if live else comparing.read_scene(workload)
     comparing.show(comparing.compare(scene, profile), output, sys.stdout)
+
+
+@app.command()
+def top(
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    config: ConfigFile = None,
+    scheduler: Annotated[
+        str,
+        typer.Option(
+            envvar="FAIRLEAD_SCHEDULER",
+            help="A running scheduler to ask: a URL, or NAMESPACE/SERVICE[:PORT] in the cluster.",
+        ),
+    ] = "",
+    prometheus: Annotated[
+        str, typer.Option(metavar="URL", help="A Prometheus server to ask about the past.")
+    ] = "",
+    since: Annotated[str, typer.Option(help="How far back, with --prometheus.")] = "24h",
+    by: Annotated[
+        str, typer.Option(help="Rows: pods, cards, nodes, namespaces or owners.")
+    ] = "pods",
+    sort: Annotated[
+        str, typer.Option(help="By name, used, booked, wasted, idle, memory or power.")
+    ] = "",
+    node: Annotated[str, typer.Option(help="Only this node.")] = "",
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Only pods of this namespace.")
+    ] = "",
+    once: Annotated[bool, typer.Option("--once", help="One picture, then end.")] = False,
+    every: Annotated[str, typer.Option(help="How often to look anew.")] = "5s",
+    output: Output = "text",
+) -> None:
+    """Show what GPUs are doing, who has them, and what would have been enough."""
+    from fairlead.apps import top as topping
+    from fairlead.apps.top.choosing import Wish
+
+    _refuse_other_outputs(output)
+    every_s = _at_least("--every", every, 1.0)
+    since_s = _at_least("--since", since, 60.0)
+    options = topping.Options(
+        Options(kubeconfig, context, config=config),
+        Wish(by, sort, node, namespace),
+        scheduler,
+        output,
+        once,
+        every_s,
+        prometheus,
+        since_s,
+    )
+    with suppress(KeyboardInterrupt):
+        asyncio.run(topping.top(options))
 
 
 @app.command("check-config")
@@ -293,6 +406,13 @@ def up(
         nodes, workload, speed, kubeconfig_out, port, headless, lasts, real, state
     )
     raise typer.Exit(upping.up(options))
+
+
+def _at_least(option: str, text: str, least_s: float) -> float:
+    found = seconds(text)
+    if found is None or found < least_s:
+        raise typer.BadParameter(f"write a time of at least {least_s:g}s", param_hint=option)
+    return found
 
 
 def _refuse_other_outputs(output: str) -> None:

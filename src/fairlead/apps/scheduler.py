@@ -3,14 +3,17 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, assert_never
 
 import structlog
 
+from fairlead.apps.gpu_measures import expose
 from fairlead.apps.measures import Measures
 from fairlead.apps.pricing import Pricing
+from fairlead.apps.readings import Readings
+from fairlead.apps.usage import Usage
 from fairlead.apps.verification import EVERY_S, Verification
 from fairlead.apps.watches import Watches
 from fairlead.engine import events, instructions
@@ -30,8 +33,10 @@ from fairlead.kube.writes.evictor import Evictor
 from fairlead.kube.writes.recorder import Recorder
 from fairlead.kube.writes.volume_binder import VolumeBinder
 from fairlead.model.pods import Pod, Side
+from fairlead.model.readings import NodeReadings
 from fairlead.placement.profile import Profile
 from fairlead.telemetry.metrics import Metrics
+from fairlead.telemetry.sources import SourcePlan
 
 log = structlog.get_logger(__name__)
 
@@ -43,7 +48,7 @@ _IDLE_S = 1.0
 _STUCK_S = 5.0
 _CATCH_UP_AGAIN_S = 0.5
 
-_Part = Reflector[Any] | Binder | Evictor | Recorder | Pricing | Verification
+_Part = Reflector[Any] | Binder | Evictor | Recorder | Pricing | Verification | Usage | Readings
 
 
 class Scheduler:
@@ -59,10 +64,14 @@ class Scheduler:
         verify_every_s: float = EVERY_S,
         terms: Terms | None = None,
         advises: Profile | None = None,
+        sources: Sequence[SourcePlan] = (),
         on_event: Callable[[events.Event], None] = lambda _: None,
         on_instruction: Callable[[instructions.Instruction], None] = lambda _: None,
     ) -> None:
-        """With `terms` it stands by until it is elected on them; without, it decides at once."""
+        """With `terms` it stands by until it is elected on them; without, it decides at once.
+
+        `sources` tell what cards do, a standby as well: it decides by that from the first pod on.
+        """
         self._client = client
         self._on_event = on_event
         self._on_instruction = on_instruction
@@ -95,9 +104,14 @@ class Scheduler:
         )
         self._decided_at_s = time.monotonic()
         self._pricing = Pricing(self.engine, self._feed)
+        self.usage = Usage(self.engine.cluster)
         self._measures = Measures(metrics, self.engine, self._binder, self._recorder)
+        expose(metrics, self.usage)
         if self._elector:
             self._measures.watch_leader(self._elector)
+        self._readings = Readings(sources, self.engine, self._feed) if sources else None
+        if self._readings:
+            self._measures.watch_readings(self._readings)
         self._verification = Verification(
             self.engine, self._watches.all, self._watches.pods, self._feed, metrics, verify_every_s
         )
@@ -120,6 +134,8 @@ class Scheduler:
             self._recorder,
             self._pricing,
             self._verification,
+            self.usage,
+            *([self._readings] if self._readings else ()),
         )
         parts += [asyncio.create_task(part.run(), name=type(part).__name__) for part in working]
         if self._elector:
@@ -150,6 +166,10 @@ class Scheduler:
     def pod(self, key: str) -> Pod | None:
         """The pod of that "namespace/name" as the API server last showed it."""
         return self._watches.pods.objects.get(key)
+
+    def take_readings(self, readings: Iterable[NodeReadings]) -> None:
+        """What somebody measured; with nothing, old readings fade."""
+        self._feed(events.ReadingsTaken(tuple(readings)))
 
     def unready_because(self) -> str:
         """Why pods are not being scheduled right now; empty when they are."""
@@ -210,6 +230,7 @@ class Scheduler:
             self._volume_binder.abandon(event.pod.uid)
         elif isinstance(event, events.StorageSeen | events.StorageGone):
             self._volume_binder.look()
+        self.usage.note(event)
         self._on_event(event)
         self._awake.set()
 

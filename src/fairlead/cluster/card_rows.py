@@ -85,7 +85,7 @@ class CardRows:
         book, pick = self._devices, self._pick
         if ask.profile:
             fits: CardMask = book.there[pick] & (self.room_for(ask.profile) > 0)
-            fits = fits & self._only_cut()
+            fits = fits & self._only_cut() & self.cut_for(ask)
         elif ask.whole:
             fits = sealed(book.unused[pick])
             if ask.by_memory:
@@ -113,6 +113,11 @@ class CardRows:
         load, pick = self._devices.load, self._pick
         quiet: CardMask = load.busiest[pick] < overcommit.high_water
         return quiet & (load.fresh[pick] > 0)
+
+    def cut_for(self, ask: GpuAsk) -> CardMask:
+        """Cards cut by who is told of the ask: a device plugin serves only what it found there."""
+        freely = self._devices.cut_freely[self._pick]
+        return ~freely if ask.dialect == PLAIN else freely
 
     def _only_cut(self) -> CardMask:
         """Cards of which nobody has a part from before they were cut."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from fairlead.cluster.arrays import RowPick, sealed
+from fairlead.cluster.arrays import RowPick, Rows, sealed
 from fairlead.model.loads import MIDDLING
 from fairlead.model.readings import CardReading
 
@@ -103,31 +103,37 @@ class Load:
         self.mean[row, slot] = now + kept * (mean - now) if kept else now
         self.peak[row, slot] = max(now, now + kept * (peak - now)) if kept else now
 
-    def renew(self, now_s: float) -> list[int]:
-        """Brings what rules see up to date, and tells the rows where it differs from before."""
+    def renew(self, now_s: float, rows: Rows) -> list[int]:
+        """Brings what rules see of these rows up to date, and tells those where it differs."""
         self.now_s = now_s
-        self.trust = trust = _trust(now_s - self.taken_s)
-        self._forget(now_s - self.heard_s >= STALE_S)
-        changed = np.zeros(len(trust), dtype=np.bool_)
-        changed[list(self._touched)] = True
-        self._touched.clear()
+        trust = _trust(now_s - self.taken_s[rows])
+        self.trust[rows] = trust
+        self._forget(rows, now_s - self.heard_s[rows] >= STALE_S)
+        changed = np.isin(rows, list(self._touched))
+        self._touched.difference_update(rows.tolist())
         for name, told in (
-            ("busy", _faded(self.mean, trust)),
-            ("busiest", _faded(self.peak, trust)),
+            ("busy", _faded(self.mean[rows], trust)),
+            ("busiest", _faded(self.peak[rows], trust)),
             ("fresh", (trust >= 1.0).astype(np.float64)),
         ):
-            changed |= (told != getattr(self, name)).any(axis=1)
-            setattr(self, name, told)
-        rows: list[int] = changed.nonzero()[0].tolist()
-        return rows
+            seen: CardShares = getattr(self, name)
+            changed |= (told != seen[rows]).any(axis=1)
+            seen[rows] = told
+        found: list[int] = rows[changed].tolist()
+        return found
 
-    def _forget(self, stale: NodeCards) -> None:
-        known: NodeCards = ~np.isnan(self.memory_busy) | ~np.isnan(self.memory_used)
-        known |= self.cyclic > 0
-        gone: npt.NDArray[np.bool_] = np.any(known & stale, axis=1)
-        self._touched.update(np.flatnonzero(gone).tolist())
+    def measured_rows(self) -> Rows:
+        """Those of which anybody ever told anything."""
+        return np.flatnonzero(np.isfinite(self.heard_s).any(axis=1))
+
+    def _forget(self, rows: Rows, stale: NodeCards) -> None:
+        """Slots of these rows."""
+        known: NodeCards = ~np.isnan(self.memory_busy[rows]) | ~np.isnan(self.memory_used[rows])
+        known |= self.cyclic[rows] > 0
+        self._touched.update(rows[(known & stale).any(axis=1)].tolist())
+        row, slot = stale.nonzero()
         for name in ("memory_busy", "memory_used", "power", "cyclic"):
-            getattr(self, name)[stale] = _FILLERS[name]
+            getattr(self, name)[rows[row], slot] = _FILLERS[name]
 
 
 class LoadRows:
@@ -180,12 +186,12 @@ class LoadRows:
         return sealed(self._load.cyclic[self._pick])
 
 
-def slot_of(card: str, known: Mapping[str, int], slots: int) -> int | None:
+def slot_of(card: str, index: int | None, known: Mapping[str, int], slots: int) -> int | None:
     """By uuid or index; where nobody lists the cards of a node, its index is its slot."""
-    found = known.get(card)
-    if found is None and not known and card.isdecimal() and int(card) < slots:
-        return int(card)
-    return found
+    if known:
+        return known.get(card)
+    place = int(card) if card.isdecimal() else index
+    return place if place is not None and 0 <= place < slots else None
 
 
 def _trust(age_s: CardShares) -> CardShares:

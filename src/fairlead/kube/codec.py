@@ -136,7 +136,13 @@ class _NodeSpec(msgspec.Struct, rename="camel", gc=False):
     taints: list[_Taint] | None = None
 
 
+class _Address(msgspec.Struct, gc=False):
+    type: str = ""
+    address: str = ""
+
+
 class _NodeStatus(msgspec.Struct, rename="camel", gc=False):
+    addresses: list[_Address] | None = None
     allocatable: Raw = Raw()
     images: list[Raw] | None = None
     declared_features: list[str] | None = None
@@ -221,6 +227,7 @@ def decode_pod(raw: bytes | Raw, behaviour: Behaviour = KUBERNETES_1_36) -> Pod:
         usage=usage,
         usage_scored=scored,
         owner=None if spec.node_name else _owner(meta),
+        controller=_controller(meta) if spec.node_name and request.gpus else "",
         images=images,
         containers=len(images if behaviour.counts_image_volumes else containers),
         grant=_grant(meta, request, status) if spec.node_name else None,
@@ -262,7 +269,12 @@ def decode_node(raw: bytes | Raw) -> Node:
         features=tuple(wire.status.declared_features or ()),
         gpus=gpus,
         gpu_problem=problem,
+        address=_internal_address(wire.status.addresses or ()),
     )
+
+
+def _internal_address(addresses: Sequence[_Address]) -> str:
+    return next((each.address for each in addresses if each.type == "InternalIP"), "")
 
 
 def _offering(wire: _Node, allocatable: Amounts) -> dialects.Offering:
@@ -285,6 +297,11 @@ def _owner(meta: Meta) -> tuple[str, str] | None:
             known = (owner.api_version, owner.kind) in OWNERS
             return (owner.kind, owner.name) if known else None
     return None
+
+
+def _controller(meta: Meta) -> str:
+    owners = (owner for owner in meta.owner_references or () if owner.controller)
+    return next((f"{owner.kind}/{owner.name}" for owner in owners), "")
 
 
 def _understand(

@@ -204,6 +204,8 @@ class Pod:
     evicted: bool = False
     #: Kind and name of the controller that made it, if that says which pods belong together.
     owner: tuple[str, str] | None = None
+    #: The controller that made it, as "Kind/name"; told of bound pods with cards, for reports.
+    controller: str = ""
     #: As in the request; kept apart, since few profiles look at them.
     images: tuple[str, ...] = ()
     containers: int = 0

@@ -120,7 +120,7 @@ class View:
 
     def added(self, row: int) -> dict[str, float]:
         """What each score adds to the total of the row."""
-        found = self._weights * self._scores[:, row]
+        found = self._scores[:, row]
         names = (score.name for score, _ in self._profile.scores)
         return dict(zip(names, found.tolist(), strict=True))
 

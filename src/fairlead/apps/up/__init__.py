@@ -12,26 +12,33 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from aiohttp import web
+
 from fairlead import __version__
+from fairlead.apps import health
 from fairlead.apps import run as running
+from fairlead.apps.fast_loop import run_in_fast_loop
 from fairlead.apps.scheduler import Scheduler
 from fairlead.apps.up import logs as up_logs
 from fairlead.apps.up import report as up_report
 from fairlead.apps.up import workload as up_workload
 from fairlead.apps.up.cluster import Ground, embedded, real
 from fairlead.apps.up.crowd import Users
-from fairlead.apps.up.kubeconfig import kubeconfig_place
+from fairlead.apps.up.kubeconfig import kubeconfig_place, tell_scheduler
 from fairlead.apps.up.watching import Watching
 from fairlead.engine.engine import Engine
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
 from fairlead.model.errors import ConfigError
+from fairlead.sim.kubelets import Kubelets
 from fairlead.sim.machines import DEFAULT_MACHINES, Machine, machines
 from fairlead.sim.workload import Crowd, Workload
 from fairlead.sim.workload.durations import DurationError, seconds
 from fairlead.telemetry.metrics import Metrics
 
 _SETTLE_S = 2.0
+_MEASURE_EVERY_S = 2.0
+_ENOUGH_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +115,9 @@ def _first(errors: ExceptionGroup[Exception]) -> Exception:
 def _run(plan: Plan, watching: Watching, kubeconfig: Path, stack: ExitStack) -> None:
     if plan.options.real:
         ground = stack.enter_context(real(plan.machines, kubeconfig))
-        running.run_in_fast_loop(lambda: _work(plan, watching, ground))
+        run_in_fast_loop(lambda: _work(plan, watching, ground))
     else:
-        running.run_in_fast_loop(lambda: _work_embedded(plan, watching, kubeconfig))
+        run_in_fast_loop(lambda: _work_embedded(plan, watching, kubeconfig))
 
 
 async def _work_embedded(plan: Plan, watching: Watching, kubeconfig: Path) -> None:
@@ -128,6 +135,9 @@ async def _work(plan: Plan, watching: Watching, ground: Ground) -> None:
         profiles = running.plan(running.Options()).profiles
         scheduler = Scheduler(client, profiles, metrics=Metrics(), on_instruction=watching.note)
         watching.follow(scheduler.engine)
+        # Pods live for seconds here, and not for days.
+        scheduler.usage.every_s, scheduler.usage.enough_s = _MEASURE_EVERY_S, _ENOUGH_S
+        served = await _serve(scheduler, ground)
         # KWOK knows no speed: there the pods are told to end sooner.
         pod_speed = 1.0 if ground.kubelets else plan.options.speed
         users = Users(client, Crowd(plan.workload, plan.options.speed), watching, pod_speed)
@@ -139,6 +149,7 @@ async def _work(plan: Plan, watching: Watching, ground: Ground) -> None:
                     scheduler.run(),
                     up_report.show(watching, ground, live=plan.live),
                     *([ground.kubelets.run()] if ground.kubelets else []),
+                    *([_measure(scheduler, ground.kubelets)] if ground.kubelets else []),
                 )
             ]
             await _until_asked(plan.lasts_s)
@@ -146,8 +157,26 @@ async def _work(plan: Plan, watching: Watching, ground: Ground) -> None:
             await _settle(scheduler.engine)
             for each in others:
                 each.cancel()
+        await served.cleanup()
     finally:
         await client.close()
+
+
+async def _serve(scheduler: Scheduler, ground: Ground) -> web.AppRunner:
+    """Health, metrics and usage as `fairlead run` has them, on a port that the kubeconfig names."""
+    app = health.make_app(
+        scheduler.metrics.registry, scheduler.unready_because, usage=scheduler.usage.pieces
+    )
+    runner, port = await health.serve(app, running.DEFAULT_ADDRESS, 0)
+    tell_scheduler(ground.kubeconfig, f"http://{running.DEFAULT_ADDRESS}:{port}")
+    return runner
+
+
+async def _measure(scheduler: Scheduler, kubelets: Kubelets) -> None:
+    """Tells the scheduler what the simulated cards do, as agents would."""
+    while True:
+        scheduler.take_readings(kubelets.node_readings())
+        await asyncio.sleep(_MEASURE_EVERY_S)
 
 
 async def _until_asked(lasts_s: float | None) -> None:

@@ -5,6 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import yaml
+
+from fairlead.kube.access.kubeconfig import SCHEDULER_EXTENSION
 from fairlead.model.errors import ConfigError
 
 #: The first words of every kubeconfig that we wrote, followed by our process id.
@@ -42,6 +45,15 @@ def write(path: Path, text: str) -> None:
         raise ConfigError(
             f"cannot write the kubeconfig {path}: {error.strerror}; choose another --kubeconfig-out"
         ) from error
+
+
+def tell_scheduler(path: Path, url: str) -> None:
+    """Adds where the scheduler serves, so that `fairlead top` finds it by this file alone."""
+    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for entry in document["clusters"]:
+        told = {"name": SCHEDULER_EXTENSION, "extension": {"url": url}}
+        entry["cluster"]["extensions"] = [told]
+    write(path, yaml.safe_dump(document, sort_keys=False))
 
 
 def _default() -> Path:

@@ -17,11 +17,13 @@ from fairlead.kube.access.kubeconfig_files import Cluster, Exec, Login
 from fairlead.kube.access.tls import Pair, Pem, RenewedFiles, client_context
 from fairlead.kube.errors import KubeconfigError
 
-__all__ = ["SERVICE_ACCOUNT", "Access", "load_access"]
+__all__ = ["SCHEDULER_EXTENSION", "SERVICE_ACCOUNT", "Access", "load_access"]
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 #: Where a plugin's own settings for a cluster stand among the cluster's extensions.
 _EXEC_EXTENSION = "client.authentication.k8s.io/exec"
+#: Where the scheduler of a cluster serves, as `fairlead up` writes it.
+SCHEDULER_EXTENSION = "fairlead.dev/scheduler"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class Access:
     server_hostname: str | None = None
     #: Whether this is the access of the pod that we run in.
     in_pod: bool = False
+    #: Where our scheduler of that cluster serves; empty where nobody says.
+    scheduler: str = ""
 
 
 def load_access(
@@ -112,7 +116,14 @@ def _from_login(login: Login, env: Mapping[str, str]) -> Access:
         namespace=login.namespace,
         proxy=cluster.proxy_url or None,
         server_hostname=cluster.tls_server_name or None,
+        scheduler=_scheduler(cluster),
     )
+
+
+def _scheduler(cluster: Cluster) -> str:
+    told = files.extension(cluster, SCHEDULER_EXTENSION)
+    url = told.get("url") if isinstance(told, dict) else None
+    return url if isinstance(url, str) else ""
 
 
 def _refuse_unsupported(login: Login) -> None:

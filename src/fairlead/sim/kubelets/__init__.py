@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 from itertools import islice
 
+from fairlead.model.readings import NodeReadings
 from fairlead.sim.apiserver.api import Api
 from fairlead.sim.apiserver.call import Call
 from fairlead.sim.apiserver.clock import now_text
@@ -23,6 +24,7 @@ from fairlead.sim.kubelets import nodes
 from fairlead.sim.kubelets.agenda import Agenda, Key, Step
 from fairlead.sim.kubelets.cards import CardReading
 from fairlead.sim.kubelets.hosts import Hosts
+from fairlead.sim.kubelets.telling import told
 from fairlead.sim.kubelets.work import RUN_FOR, PodWork, Tally
 from fairlead.sim.machines import Machine
 from fairlead.sim.machines.nodes import node_object
@@ -122,6 +124,15 @@ class Kubelets:
         """What NVML would say on that node now, card by card; nothing for an unknown node."""
         host = self._hosts.get(node)
         return host.cards.readings(self._clock()) if host else []
+
+    def node_readings(self) -> list[NodeReadings]:
+        """The same of every node, as an agent would tell the scheduler."""
+        now = self._clock()
+        return [
+            told(name, host.cards.readings(now), now)
+            for name, host in self._hosts.items()
+            if not host.down
+        ]
 
     def lose_card(self, node: str, index: int) -> None:
         """The card falls off the bus: no longer allocatable, and whoever ran on it fails."""

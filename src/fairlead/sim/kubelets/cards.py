@@ -1,9 +1,8 @@
 """Which pod has which cards, and what the cards report while it runs."""
 
-import math
 import zlib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -12,6 +11,8 @@ from fairlead.sim.machines import CARDS, INVENTORY, CardEntry, read_inventory
 _UNKNOWN_IDLE_W, _UNKNOWN_FULL_W = 30, 300
 #: What the driver takes on a card that nobody uses.
 _DRIVER_MIB = 4
+#: Parts of names that tell what a pod is up to.
+_IDLERS, _SERVERS = ("notebook", "debug"), ("serve", "infer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,24 +26,31 @@ class CardReading:
     memory_used_mib: int
     memory_total_mib: int
     power_w: int
-    #: Whose work runs there; empty when nobody's does.
-    pod: str = ""
+    #: Whose work runs there, with the percent and MiB of each.
+    pods: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     lost: bool = False
+
+    @property
+    def pod(self) -> str:
+        """The one who was there first; empty when nobody is."""
+        return next(iter(self.pods), "")
 
 
 class NodeCards:
-    """The cards of one node. Whole cards only: a card has one pod or none."""
+    """The cards of one node: each whole for one pod, or for some who share it."""
 
     def __init__(self, entries: Iterable[CardEntry]) -> None:
         self.entries = list(entries)
-        self._holder: dict[int, tuple[str, float]] = {}  # index → pod, since
+        #: By index: pods, and since when.
+        self._holders: dict[int, dict[str, float]] = {}
+        self._sharing: set[str] = set()
 
     @property
     def free(self) -> list[int]:
         return [
             each.index
             for each in self.entries
-            if each.health == "ok" and each.index not in self._holder
+            if each.health == "ok" and each.index not in self._holders
         ]
 
     def take(self, pod: str, count: int, wanted: Iterable[str], now: float) -> bool:
@@ -53,46 +61,72 @@ class NodeCards:
         named = set(wanted)
         free.sort(key=lambda index: (self.entries[index].uuid not in named, index))
         for index in free[:count]:
-            self._holder[index] = pod, now
+            self._holders[index] = {pod: now}
         return True
 
+    def share(self, pod: str, wanted: Iterable[str], now: float) -> None:
+        """The pod joins whoever is on the cards that are named."""
+        named = set(wanted)
+        self._sharing.add(pod)
+        for entry in self.entries:
+            if entry.uuid and entry.uuid in named:
+                self._holders.setdefault(entry.index, {})[pod] = now
+
     def has(self, pod: str) -> bool:
-        return any(holder[0] == pod for holder in self._holder.values())
+        return any(pod in holders for holders in self._holders.values())
 
     def give_back(self, pod: str) -> None:
-        for index in [i for i, holder in self._holder.items() if holder[0] == pod]:
-            del self._holder[index]
+        self._sharing.discard(pod)
+        for index in [i for i, holders in self._holders.items() if pod in holders]:
+            del self._holders[index][pod]
+            if not self._holders[index]:
+                del self._holders[index]
 
     def lose(self, lost: frozenset[int]) -> set[str]:
         """Exactly these cards are lost from now on; returns the pods that ran on them."""
         for entry in self.entries:
             entry.health = "lost" if entry.index in lost else "ok"
-        return {self._holder[index][0] for index in lost if index in self._holder}
+        return {pod for index in lost for pod in self._holders.get(index, ())}
 
     def readings(self, now: float) -> list[CardReading]:
         return [self._reading(entry, now) for entry in self.entries]
 
     def _reading(self, entry: CardEntry, now: float) -> CardReading:
-        card = CARDS.get(entry.model)
+        card, total = CARDS.get(entry.model), entry.memory_mib
         idle_w = card.idle_w if card else _UNKNOWN_IDLE_W
         full_w = card.full_w if card else _UNKNOWN_FULL_W
-        total = entry.memory_mib
         if entry.health != "ok":
             return CardReading(entry.index, entry.uuid, entry.model, 0, 0, total, 0, lost=True)
-        pod, since = self._holder.get(entry.index, ("", now))
-        busy = busyness(pod, now - since) if pod else 0.0
-        used = _DRIVER_MIB + int((total - _DRIVER_MIB) * memory_share(pod)) if pod else _DRIVER_MIB
-        power = round(idle_w + (full_w - idle_w) * busy)
+        holders = self._holders.get(entry.index, {})
+        pods = {pod: self._work(pod, now - since, total) for pod, since in holders.items()}
+        percent = min(100, sum(busy for busy, _ in pods.values()))
+        used = min(total, _DRIVER_MIB + sum(mib for _, mib in pods.values()))
+        power = round(idle_w + (full_w - idle_w) * percent / 100)
         return CardReading(
-            entry.index, entry.uuid, entry.model, round(busy * 100), used, total, power, pod
-        )
+            entry.index, entry.uuid, entry.model, percent, used, total, power, pods
+        )  # fmt: skip
+
+    def _work(self, pod: str, age_s: float, total_mib: int) -> tuple[int, int]:
+        """Percent and MiB; who shares keeps to less."""
+        part = 0.35 if pod in self._sharing else 1.0
+        mib = int((total_mib - _DRIVER_MIB) * memory_share(pod) * part)
+        return round(100 * part * busyness(pod, age_s)), mib
 
 
 def busyness(pod: str, age_s: float) -> float:
-    """Between 0 and 1: a pod warms up, then breathes around a level of its own."""
-    level = 0.55 + 0.4 * lot(pod, "level")
-    breath = 0.05 * math.sin(age_s / 3.0 + 6.28 * lot(pod, "phase"))
-    return max(0.0, min(1.0, (level + breath) * min(1.0, age_s / 2.0)))
+    """Between 0 and 1, and always the same for one pod at one age.
+
+    What kind of work it is, its name tells: notebooks are idle but for a moment now and then,
+    whoever serves has bursts, and everything else trains, step by step.
+    """
+    phase = lot(pod, "phase")
+    if any(word in pod for word in _IDLERS):
+        return 0.4 if (age_s / 20.0 + phase) % 1.0 < 0.1 else 0.0
+    if any(word in pod for word in _SERVERS):
+        return 0.05 + 0.9 * lot(f"{pod}@{int(age_s / 2.0)}", "burst") ** 3
+    level = 0.75 + 0.24 * lot(pod, "level")
+    step = (age_s / 8.0 + phase) % 1.0
+    return min(1.0, age_s / 2.0) * (level if step < 0.8 else 0.6 * level)
 
 
 def memory_share(pod: str) -> float:

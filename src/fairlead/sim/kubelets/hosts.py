@@ -1,6 +1,6 @@
 """The node side of the simulated kubelets: registration, heartbeat, failures."""
 
-from collections.abc import Callable
+from collections.abc import Callable, ItemsView
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -42,6 +42,9 @@ class Hosts:
 
     def get(self, name: str) -> Host | None:
         return self._known.get(name)
+
+    def items(self) -> ItemsView[str, Host]:
+        return self._known.items()
 
     def on_change(self, change: Change) -> None:
         """Plans only: somebody's write is still under way."""

@@ -162,8 +162,11 @@ class PodWork:
 
     def _take_cards(self, host: Host, entry: Entry) -> bool:
         pod = entry.object()
-        chosen = (pod["metadata"].get("annotations") or {}).get(CHOSEN_CARDS, "")
-        return host.cards.take(entry.key, _cards_asked(pod), chosen.split(","), self._clock())
+        chosen = (pod["metadata"].get("annotations") or {}).get(CHOSEN_CARDS, "").split(",")
+        asked = _cards_asked(pod)
+        if not asked:
+            host.cards.share(entry.key, chosen, self._clock())
+        return host.cards.take(entry.key, asked, chosen, self._clock())
 
     def _remove(self, entry: Entry) -> None:
         pod = entry.object()

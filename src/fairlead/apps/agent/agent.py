@@ -1,0 +1,247 @@
+"""Looks at the cards every few seconds, and tells whoever should know."""
+
+import asyncio
+import dataclasses
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+from msgspec.structs import replace
+
+from fairlead.apps.agent.listing import listing
+from fairlead.apps.agent.observing import sightings, stranger_uses, uses
+from fairlead.apps.agent.partitioning import Partitioner
+from fairlead.apps.agent.publishing import Publisher
+from fairlead.apps.agent.slicing import Slicing
+from fairlead.apps.agent.strangers import NOT_EMPTY, Stranger, Verdict, Watchman
+from fairlead.apps.agent.tenants import tenants
+from fairlead.kube.codec import decode_pod
+from fairlead.kube.dialects.inventory import Listing
+from fairlead.kube.http.client import Client
+from fairlead.kube.mirror.changes import Change
+from fairlead.kube.mirror.reflector import Reflector
+from fairlead.kube.writes.event_writer import EventWriter
+from fairlead.kube.writes.notes import Regarding, regarding_node
+from fairlead.model.pods import Pod
+from fairlead.telemetry.agent import AgentMetrics, Report
+from fairlead.telemetry.nvml.facts import CardFacts, CardSample
+from fairlead.telemetry.nvml.process import Nvml, NvmlError, Silence
+from fairlead.telemetry.nvml.survey import Survey, Surveyor
+from fairlead.telemetry.processes import sees_the_host
+
+log = structlog.get_logger(__name__)
+
+REASON = "UnassignedGPUProcess"
+#: Looks between two surveys, if nothing happens.
+_SURVEY_EVERY = 3
+#: Looks that may fail before every card is called sick.
+_TRIES = 3
+_GRACE_S = 2.0
+_UNREADABLE = "the cards cannot be read; the agent's /readyz says why"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    node: str
+    #: Between two looks.
+    pause_s: float = 5.0
+    proc: Path = Path("/proc")
+    toolkit: str = ""
+    #: None: as the node's capacity says.
+    plugin: bool | None = None
+
+
+class Agent:
+    """One machine. `run` it in a task; cancel the task to stop."""
+
+    def __init__(
+        self,
+        nvml: Nvml,
+        client: Client,
+        settings: Settings,
+        watchman: Watchman,
+        partitioner: Partitioner | None = None,
+    ) -> None:
+        self._settings = settings
+        self._watchman = watchman
+        self._surveyor = Surveyor(nvml, time.monotonic)
+        self._pods: Reflector[Pod] = Reflector(
+            client,
+            "/api/v1/pods",
+            decode_pod,
+            self._pod_changed,
+            field_selector=f"spec.nodeName={settings.node}",
+        )
+        self._publisher = Publisher(client, settings.node, self._wanted)
+        self._events = EventWriter(
+            client, hostname=socket.gethostname(), now_ns=time.time_ns, limit=256, workers=1
+        )
+        self._slicing = partitioner and Slicing(
+            partitioner,
+            self._pods,
+            self._events,
+            cards=lambda: self._survey.cards if self._survey else (),
+            changed=self._publisher.look_again,
+            pause_s=settings.pause_s,
+        )
+        self.metrics = AgentMetrics(settings.node, time.monotonic, restarts=lambda: nvml.starts)
+        self._survey: Survey | None = None
+        self._verdict: Verdict | None = None
+        self._looks = 0
+        self._failures = 0
+        self._failure = ""
+        #: Processes on cards that /proc did not show at the last look.
+        self._unseen: set[int] = set()
+        self._blind = False
+
+    def unready_because(self) -> str:
+        """A sentence while the list of cards is not what it should be; empty if it is."""
+        if self._failures >= _TRIES:
+            return f"the cards cannot be read ({self._failures} tries): {self._failure}"
+        if self._survey is None:
+            return f"the cards have not been read yet{self._failure and ': ' + self._failure}"
+        return self._publisher.problem or (self._slicing.problem if self._slicing else "")
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._pods.run())
+            tasks.create_task(self._publisher.run())
+            tasks.create_task(self._events.run())
+            tasks.create_task(self._look_for_ever())
+            if self._slicing:
+                tasks.create_task(self._slicing.run())
+
+    def _pod_changed(self, _change: Change[Pod]) -> None:
+        """The mirror is looked at when it is needed; slices are needed at once."""
+        if self._slicing:
+            self._slicing.wake()
+
+    async def stop(self) -> None:
+        await self._events.stop(_GRACE_S)
+
+    async def _look_for_ever(self) -> None:
+        while True:
+            began_s = time.monotonic()
+            await self.look()
+            await asyncio.sleep(max(0.0, began_s + self._settings.pause_s - time.monotonic()))
+
+    async def look(self) -> None:
+        """Once. A driver that is away or hangs is waited for; nothing is forgotten meanwhile."""
+        before = self._wanted(self._publisher)
+        try:
+            await self._look()
+        except (NvmlError, Silence) as error:
+            self._fail(str(error))
+        else:
+            self._failures, self._failure = 0, ""
+        if self._wanted(self._publisher) != before:
+            self._publisher.look_again()
+
+    def _fail(self, why: str) -> None:
+        self._failures += 1
+        self._looks = 0
+        if why != self._failure:
+            log.warning("cards cannot be read; trying on", error=why)
+        self._failure = why
+        report = self.metrics.report
+        if report is not None and self._failures >= _TRIES:
+            sick = frozenset(card.uuid for card in report.cards)
+            self.metrics.report = dataclasses.replace(report, sick=sick)
+
+    async def _look(self) -> None:
+        if self._survey is None or self._looks % _SURVEY_EVERY == 0:
+            self._survey = await self._surveyor.survey()
+        self._looks += 1
+        samples, troubles = await self._surveyor.sample()
+        xids = await self._surveyor.xids()
+        for xid in xids:
+            log.warning("driver reported an error", card=xid.uuid, xid=xid.number)
+        well = {card.uuid for card in self._survey.cards if not card.trouble}
+        if xids or troubles.keys() & well:
+            self._survey = await self._surveyor.survey()
+        self._tell(self._survey, samples)
+
+    # -- what it tells ---------------------------------------------------------------------------
+
+    def _tell(self, survey: Survey, samples: dict[str, CardSample]) -> None:
+        residents = tenants(self._pods.objects.values(), survey.cards)
+        proc = self._settings.proc
+        seen = list(sightings(survey.cards, samples, proc)) if sees_the_host(proc) else []
+        self._complain_if_blind(samples, {each.process.pid for each in seen})
+        if self._pods.synced and not self._pods.problem:
+            self._verdict = self._watchman.judge(seen, residents, time.monotonic())
+            for stranger in self._verdict.news:
+                self._report(stranger)
+        self.metrics.report = Report(
+            time.monotonic(),
+            survey.cards,
+            frozenset(card.uuid for card in survey.cards if self._health(card)),
+            tuple(samples.values()),
+            tuple(uses(seen, residents, samples)),
+            tuple(stranger_uses(self._verdict.strangers if self._verdict else ())),
+        )
+
+    def _complain_if_blind(self, samples: dict[str, CardSample], seen: set[int]) -> None:
+        """Once, and only of a process that is still there after a while: others have ended."""
+        listed = {process.pid for sample in samples.values() for process in sample.processes}
+        if not self._blind and self._unseen & listed - seen:
+            self._blind = True
+            log.warning("processes cannot be told apart; run with hostPID, or give --proc")
+        self._unseen = listed - seen
+
+    def _health(self, card: CardFacts) -> str:
+        return card.trouble or self._withheld().get(card.uuid, "")
+
+    def _withheld(self) -> Mapping[str, str]:
+        """Before the pods are known, what an agent before us withheld."""
+        if self._verdict is not None:
+            return self._verdict.withheld
+        found = self._publisher.found
+        listed = found.cards if found else ()
+        return {card.uuid: card.health for card in listed if card.health.startswith(NOT_EMPTY)}
+
+    def _report(self, stranger: Stranger) -> None:
+        seen, tenant = stranger.sighting, stranger.tenant
+        mib = (seen.process.memory_bytes or 0) >> 20
+        log.warning(
+            "process on a card that it was not given",
+            card=seen.card,
+            pid=seen.process.pid,
+            command=seen.owner.command,
+            pod=f"{tenant.namespace}/{tenant.name}" if tenant else "",
+            mib=mib,
+        )
+        note = (
+            f"{stranger.words} uses {mib} MiB of GPU {seen.gpu} ({seen.card}) on node "
+            f"{self._settings.node}; {stranger.advice}"
+        )
+        about = (
+            Regarding(tenant.namespace, tenant.name, tenant.uid, tenant.version)
+            if tenant
+            else regarding_node(self._settings.node)
+        )
+        self._events.warn(about, REASON, "Watching", note)
+
+    def _wanted(self, publisher: Publisher) -> Listing | None:
+        """What the node should say; None while nothing is known."""
+        if self._slicing and self._slicing.cuts is None and self._failures < _TRIES:
+            return None
+        if self._survey is not None:
+            plugin = self._settings.plugin
+            found = listing(
+                self._survey,
+                plugin=publisher.plugin if plugin is None else plugin,
+                toolkit=self._settings.toolkit,
+                withheld=self._withheld(),
+                cuts=self._slicing.cuts if self._slicing else None,
+            )
+            return _all_sick(found) if self._failures >= _TRIES else found
+        # We may have been restarted when the driver had gone: what an earlier agent wrote is old.
+        return _all_sick(publisher.found) if publisher.found and self._failures >= _TRIES else None
+
+
+def _all_sick(found: Listing) -> Listing:
+    return replace(found, cards=[replace(card, health=_UNREADABLE) for card in found.cards])

@@ -1,0 +1,140 @@
+"""What the cluster's GPUs are given to, and how much of that is at work, looked up when asked.
+
+By model and by namespace: cards one by one are the agent's to tell, and pods `fairlead top`'s.
+"""
+
+from collections.abc import Callable, Mapping
+
+from fairlead.apps.usage import Held, Usage
+from fairlead.telemetry import allocation
+from fairlead.telemetry.allocation import STATES, ModelSums
+from fairlead.telemetry.metrics import Metrics, Reading
+
+#: All that one scrape asks for is counted once.
+_SAME_SCRAPE_S = 1.0
+
+
+def expose(metrics: Metrics, usage: Usage) -> None:
+    """Adds them to what is served."""
+    gpus = _Gpus(usage)
+    gauge, counter = metrics.watch_gauge, metrics.watch_counter
+    gauge(
+        "fairlead_gpu_cards",
+        "GPUs there are, by what became of them.",
+        ("model", "state"),
+        gpus.cards,
+    )
+    gauge(
+        "fairlead_gpu_allocated_cards",
+        "GPUs that pods have, in cards, parts counted.",
+        ("model",),
+        gpus.by_model(lambda sums: sums.allocated),
+    )
+    gauge(
+        "fairlead_gpu_measured_cards",
+        "Of those, what there are readings of.",
+        ("model",),
+        gpus.by_model(lambda sums: sums.measured),
+    )
+    gauge(
+        "fairlead_gpu_used_cards",
+        "Of those, how much is at work.",
+        ("model",),
+        gpus.by_model(lambda sums: sums.used),
+    )
+    gauge(
+        "fairlead_gpu_wasted_cards",
+        "GPUs that pods have and do not use, in cards.",
+        ("model",),
+        gpus.by_model(lambda sums: sums.wasted),
+    )
+    gauge(
+        "fairlead_gpu_readings",
+        "GPUs by how well it is known what they do.",
+        ("state",),
+        gpus.readings,
+    )
+    gauge(
+        "fairlead_gpu_readings_age_seconds",
+        "Seconds since the latest reading of any GPU.",
+        (),
+        gpus.age,
+    )
+    _expose_holders(gauge, counter, gpus)
+
+
+_Watch = Callable[[str, str, tuple[str, ...], Callable[[], Reading]], None]
+
+
+def _expose_holders(gauge: _Watch, counter: _Watch, gpus: "_Gpus") -> None:
+    labels = ("pod_namespace", "scheduler")
+    gauge(
+        "fairlead_gpu_held_cards",
+        "GPUs that pods have, in cards, by whose they are.",
+        labels,
+        gpus.by_holder(lambda held: held.held),
+    )
+    gauge(
+        "fairlead_gpu_held_measured_cards",
+        "Of those, what there are readings of.",
+        labels,
+        gpus.by_holder(lambda held: held.measured),
+    )
+    gauge(
+        "fairlead_gpu_held_used_cards",
+        "Of those, how much is at work.",
+        labels,
+        gpus.by_holder(lambda held: held.used),
+    )
+    counter(
+        "fairlead_gpu_held_card_seconds",
+        "Card seconds that pods had.",
+        labels,
+        gpus.by_holder(lambda held: held.held_s),
+    )
+    counter(
+        "fairlead_gpu_wasted_card_seconds",
+        "Card seconds that pods had and did not use.",
+        labels,
+        gpus.by_holder(lambda held: held.wasted_s),
+    )
+    counter(
+        "fairlead_gpu_idle_card_seconds",
+        "Card seconds that pods had while they used none of them.",
+        labels,
+        gpus.by_holder(lambda held: held.idle_s),
+    )
+
+
+class _Gpus:
+    def __init__(self, usage: Usage) -> None:
+        self._usage = usage
+        self._counted: tuple[float, Mapping[str, ModelSums]] | None = None
+
+    def cards(self) -> Reading:
+        return {
+            (model, state): count
+            for model, sums in self._models().items()
+            for state, count in zip(STATES, sums.cards, strict=True)
+        }
+
+    def by_model(self, amount: Callable[[ModelSums], float]) -> Callable[[], Reading]:
+        return lambda: {(model,): amount(sums) for model, sums in self._models().items()}
+
+    def by_holder(self, amount: Callable[[Held], float]) -> Callable[[], Reading]:
+        """As of the last look at all pods."""
+        return lambda: {name: amount(held) for name, held in self._usage.sums.items()}
+
+    def readings(self) -> Reading:
+        counts, _ = allocation.freshness(self._usage.cluster, self._usage.clock())
+        return {(state,): count for state, count in counts.items()}
+
+    def age(self) -> Reading:
+        _, age_s = allocation.freshness(self._usage.cluster, self._usage.clock())
+        return {} if age_s is None else {(): age_s}
+
+    def _models(self) -> Mapping[str, ModelSums]:
+        now_s = self._usage.clock()
+        if self._counted is None or now_s - self._counted[0] > _SAME_SCRAPE_S:
+            self._counted = now_s, allocation.by_model(self._usage.cluster, now_s)
+        return self._counted[1]

@@ -1,0 +1,101 @@
+"""`fairlead top`: what the cards are doing, who has them, and what would have been enough.
+
+Live on a terminal; one picture with `--once`; plain text where the output is no terminal.
+"""
+
+import asyncio
+import json
+import sys
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+import msgspec
+from rich.console import Console, Group
+from rich.live import Live
+
+from fairlead.apps.run import Options as RunOptions
+from fairlead.apps.run import plan
+from fairlead.apps.top.asking import Asking, asking
+from fairlead.apps.top.choosing import Wish, choose, narrowed
+from fairlead.apps.top.history import FromPrometheus
+from fairlead.apps.top.looking import FromSources
+from fairlead.apps.top.view import render
+from fairlead.kube.access.kubeconfig import load_access
+from fairlead.kube.http.client import Client
+from fairlead.telemetry.report import Report, total
+from fairlead.telemetry.sources import make
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line said."""
+
+    run: RunOptions
+    wish: Wish
+    scheduler: str = ""
+    output: str = "text"
+    once: bool = False
+    every_s: float = 5.0
+    prometheus: str = ""
+    since_s: float = 86400.0
+
+
+async def top(options: Options) -> None:
+    """Until Ctrl-C if it is live; else one picture."""
+    access = load_access(options.run.kubeconfig, options.run.context)
+    client = Client(access, user_agent="fairlead-top")
+    source = _source(options, client, access.scheduler)
+    try:
+        if options.output == "json":
+            _write_json(await source.report(), options.wish, sys.stdout)
+        elif options.once or not sys.stdout.isatty():
+            show(await source.report(), options.wish, Console())
+        else:
+            await _show_live(source, options)
+    finally:
+        await client.close()
+
+
+def _source(options: Options, client: Client, told: str) -> Asking:
+    """What the user named; else the scheduler that the kubeconfig names; else a look of our own."""
+    if options.prometheus:
+        return FromPrometheus(client, options.prometheus, options.since_s)
+    where = options.scheduler or ("" if options.run.config else told)
+    if where:
+        return asking(client, where)
+    return FromSources(client, [make(each) for each in plan(options.run).sources])
+
+
+def show(report: Report, wish: Wish, console: Console) -> None:
+    """One picture: as wide as the terminal, or as wide as it takes."""
+    seen = narrowed(report, wish)
+    width = console.width if console.is_terminal else None
+    for line in render(seen, choose(seen, wish), width, None):
+        if console.is_terminal:
+            console.print(line, no_wrap=True, crop=False)
+        else:
+            console.file.write(line.plain.rstrip() + "\n")
+
+
+async def _show_live(source: Asking, options: Options) -> None:
+    console = Console()
+    with Live(console=console, screen=True, auto_refresh=False) as view:
+        while True:
+            seen = narrowed(await source.report(), options.wish)
+            lines = render(seen, choose(seen, options.wish), *console.size)
+            view.update(Group(*lines), refresh=True)
+            await asyncio.sleep(options.every_s)
+
+
+def as_data(report: Report, wish: Wish) -> dict[str, Any]:
+    """What `-o json` prints: sums over all that the filters let through, and the rows."""
+    seen = narrowed(report, wish)
+    chosen = choose(seen, wish)
+    rows: list[Any] = msgspec.to_builtins(list(chosen.rows))
+    totals: dict[str, Any] = msgspec.to_builtins(total(seen.pods))
+    totals |= {"name": "total", "cards": len(seen.cards)}
+    return {"sinceS": round(seen.since_s, 1), "notes": seen.notes, "total": totals, wish.by: rows}
+
+
+def _write_json(report: Report, wish: Wish, out: TextIO) -> None:
+    out.write(json.dumps(as_data(report, wish), indent=2) + "\n")

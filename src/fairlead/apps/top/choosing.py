@@ -1,0 +1,131 @@
+"""Which rows, and in which order."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fairlead.model.errors import ConfigError
+from fairlead.telemetry.report import (
+    CardRow,
+    PodRow,
+    Report,
+    SumRow,
+    by_namespace,
+    by_node,
+    by_owner,
+)
+
+Key = Callable[[Any], Any]
+
+_CARD_KEYS: dict[str, Key] = {
+    "name": lambda card: (card.node, card.index),
+    "used": lambda card: _down(card.utilisation),
+    "booked": lambda card: _down(card.booked),
+    "wasted": lambda card: _down(None if card.utilisation is None else _waste(card)),
+    "memory": lambda card: _down(card.memory_used_mib),
+    "power": lambda card: _down(card.power_w),
+}
+_POD_KEYS: dict[str, Key] = {
+    "name": lambda pod: (pod.namespace, pod.name),
+    "used": lambda pod: _down(pod.mean),
+    "booked": lambda pod: _down(pod.held),
+    "wasted": lambda pod: _down(pod.wasted_hours),
+    "idle": lambda pod: _down(pod.idle_hours),
+    "memory": lambda pod: _down(pod.memory_peak_mib),
+}
+_SUM_KEYS: dict[str, Key] = {
+    "name": lambda row: row.name,
+    "used": lambda row: _down(row.utilisation),
+    "booked": lambda row: _down(row.held),
+    "wasted": lambda row: _down(row.wasted_hours),
+    "idle": lambda row: _down(row.idle_hours),
+}
+#: What each view can be sorted by; the first is what it is sorted by unless told otherwise.
+SORTS: dict[str, tuple[str, dict[str, Key]]] = {
+    "pods": ("wasted", _POD_KEYS),
+    "cards": ("name", _CARD_KEYS),
+    "nodes": ("name", _SUM_KEYS),
+    "namespaces": ("wasted", _SUM_KEYS),
+    "owners": ("wasted", _SUM_KEYS),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a user wants to see."""
+
+    by: str = "pods"
+    sort: str = ""
+    node: str = ""
+    namespace: str = ""
+
+    def __post_init__(self) -> None:
+        if self.by not in SORTS:
+            raise ConfigError(f"--by {self.by}: choose one of {', '.join(SORTS)}")
+        keys = SORTS[self.by][1]
+        if self.sort and self.sort not in keys:
+            raise ConfigError(f"--sort {self.sort}: {self.by} go by {', '.join(keys)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Rows of one kind; the other kinds are empty."""
+
+    by: str
+    cards: Sequence[CardRow] = ()
+    pods: Sequence[PodRow] = ()
+    sums: Sequence[SumRow] = ()
+
+    @property
+    def rows(self) -> Sequence[CardRow | PodRow | SumRow]:
+        return self.cards or self.pods or self.sums
+
+
+def narrowed(report: Report, wish: Wish) -> Report:
+    """Only what the filters let through."""
+    pods = [
+        pod
+        for pod in report.pods
+        if wish.node in ("", pod.node) and wish.namespace in ("", pod.namespace)
+    ]
+    cards = [
+        card
+        for card in report.cards
+        if wish.node in ("", card.node)
+        and (not wish.namespace or any(_is_in(h.pod, wish.namespace) for h in card.holders))
+    ]
+    return Report(report.since_s, cards, pods, report.notes)
+
+
+def choose(report: Report, wish: Wish) -> Chosen:
+    """Sorted, of a report that is narrowed already; equal ones by name."""
+    usual, keys = SORTS[wish.by]
+    order, named = keys[wish.sort or usual], keys["name"]
+
+    def ordered(rows: Sequence[Any]) -> list[Any]:
+        return sorted(rows, key=lambda row: (order(row), named(row)))
+
+    match wish.by:
+        case "cards":
+            return Chosen("cards", cards=ordered(report.cards))
+        case "pods":
+            return Chosen("pods", pods=ordered(report.pods))
+        case "nodes":
+            return Chosen("nodes", sums=ordered(by_node(report.pods, report.cards)))
+        case "namespaces":
+            return Chosen("namespaces", sums=ordered(by_namespace(report.pods)))
+        case _:
+            return Chosen("owners", sums=ordered(by_owner(report.pods)))
+
+
+def _down(value: float | None) -> tuple[bool, float]:
+    """The largest first, the unknown last."""
+    return value is None, -(value or 0.0)
+
+
+def _waste(card: CardRow) -> float:
+    return max(0.0, card.booked - (card.utilisation or 0.0))
+
+
+def _is_in(pod: str, namespace: str) -> bool:
+    return pod.startswith(f"{namespace}/")

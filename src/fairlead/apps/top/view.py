@@ -1,0 +1,214 @@
+"""The picture of `fairlead top`: a head with sums, and one table."""
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from fairlead.apps.top.choosing import Chosen
+from fairlead.apps.top.table import Column, lines
+from fairlead.telemetry.report import HOUR_S, CardRow, PodRow, Report, SumRow, total
+from fairlead.telemetry.rightsizing import span
+
+_GIB = 1024
+_UNKNOWN = "-"
+_BAR = 8
+#: Wide enough for advice beside the figures; else it has a line of its own.
+WIDE = 150
+_ADVICE = ("idle", "fewer-cards", "smaller")
+
+
+def render(report: Report, chosen: Chosen, width: int | None, height: int | None) -> list[Text]:
+    """Lines of at most that width, at most so many; None: whatever it takes."""
+    top = [*_head(report), Text()]
+    room = None if height is None else height - len(top)
+    body = _table(chosen, width)
+    if room is not None and len(body) > room:
+        left = len(body) - room + 1
+        body = [*body[: room - 1], Text(f"… {left} more lines; make the window taller", "dim")]
+    for line in top:
+        if width is not None:
+            line.truncate(width, overflow="ellipsis")
+    return [*top, *body]
+
+
+def _head(report: Report) -> list[Text]:
+    held = total(report.pods)
+    cards = len(report.cards)
+    measured = sum(card.utilisation is not None for card in report.cards)
+    now = f"GPUs {cards}   given away {held.held:.1f}"
+    if held.measured:
+        now += f"   of these at work {held.used:.1f} ({percent(held.utilisation)})"
+    over = (
+        f"in {span(report.since_s)}, GPU time held {_time(held.held_hours)}, "
+        f"used {_time(held.used_hours)}, wasted {_time(held.wasted_hours)}, "
+        f"of that all idle {_time(held.idle_hours)}"
+    )
+    notes = [Text(note, "yellow") for note in report.notes]
+    return [Text(now, "bold"), Text(over), *_missing(cards, measured), *notes]
+
+
+def _missing(cards: int, measured: int) -> list[Text]:
+    """What cannot be said, and what to do about it."""
+    if measured == cards:
+        return []
+    if not measured:
+        return [
+            Text(
+                "no readings: ask a scheduler that has telemetry (--scheduler), "
+                "a Prometheus (--prometheus), or sources of your own (--config)",
+                "yellow",
+            )
+        ]
+    return [Text(f"no readings of {cards - measured} of the cards", "yellow")]
+
+
+def _table(chosen: Chosen, width: int | None) -> list[Text]:
+    if not chosen.rows:
+        return [
+            Text("nothing to show: nobody holds a GPU here, or nobody whom the filters let through")
+        ]
+    if chosen.by == "cards":
+        return lines(_card_columns(chosen.cards), width)
+    if chosen.by != "pods":
+        return lines(_sum_columns(chosen.by, chosen.sums), width)
+    if width is None or width >= WIDE:
+        return lines(_pod_columns(chosen.pods, advice=True), width)
+    return _with_advice(lines(_pod_columns(chosen.pods, advice=False), width), chosen.pods, width)
+
+
+def _with_advice(found: list[Text], pods: Sequence[PodRow], width: int) -> list[Text]:
+    """Below each pod that has any."""
+    woven = found[:1]
+    for line, pod in zip(found[1:], pods, strict=True):
+        woven.append(line)
+        if pod.advice.kind in _ADVICE:
+            woven.append(Text(f"  ↳ {pod.advice.text}", "cyan"))
+            woven[-1].truncate(width, overflow="ellipsis")
+    return woven
+
+
+# -- columns ---------------------------------------------------------------------------------------
+
+
+def _card_columns(cards: Sequence[CardRow]) -> list[Column]:
+    return [
+        Column("CARD", [f"{card.node}/{card.index}" for card in cards]),
+        Column("MODEL", [_model(card.model) for card in cards], leaves=5),
+        Column("STATE", [_state(card.state) for card in cards], leaves=7),
+        Column("BOOKED", [_booked(card) for card in cards], right=True),
+        Column("USED", [_used(card) for card in cards]),
+        Column("MEMORY", [_memory(card.memory_used_mib, card.memory_mib) for card in cards]),
+        Column("BOOKED", [_gib(card.memory_booked_mib) for card in cards], right=True, leaves=6),
+        Column("POWER", [_watts(card.power_w) for card in cards], right=True, leaves=4),
+        Column("HELD BY", [_holders(card) for card in cards]),
+    ]
+
+
+def _pod_columns(pods: Sequence[PodRow], *, advice: bool) -> list[Column]:
+    columns = [
+        Column("POD", [f"{pod.namespace}/{pod.name}" for pod in pods]),
+        Column("NODE", [pod.node for pod in pods], leaves=4),
+        Column("ASKED", [pod.asked for pod in pods], right=True),
+        Column("NOW", [_guess(pod, pod.utilisation) for pod in pods], right=True, leaves=3),
+        Column("MEAN", [_guess(pod, pod.mean) for pod in pods], right=True),
+        Column("HIGH", [_high(pod.high) for pod in pods], right=True, leaves=2),
+        Column("MEMORY", [_memory(pod.memory_peak_mib, pod.memory_mib) for pod in pods], leaves=1),
+        Column("IDLE FOR", [_span(pod.idle_for_s) for pod in pods], right=True),
+        Column("IDLE", [_time(pod.idle_hours) for pod in pods], right=True, leaves=5),
+        Column("WASTED", [_time(pod.wasted_hours) for pod in pods], right=True),
+    ]
+    if advice:
+        columns.append(Column("ADVICE", [_advice(pod) for pod in pods]))
+    return columns
+
+
+def _sum_columns(by: str, sums: Sequence[SumRow]) -> list[Column]:
+    columns = [
+        Column(by[:-1].upper(), [row.name for row in sums]),
+        Column("PODS", [str(row.pods) for row in sums], right=True),
+        Column("GPUS", [f"{row.held:.1f}" for row in sums], right=True),
+        Column("AT WORK", [_level(row.utilisation) for row in sums]),
+        Column("HELD", [_time(row.held_hours) for row in sums], right=True, leaves=1),
+        Column("USED", [_time(row.used_hours) for row in sums], right=True, leaves=2),
+        Column("IDLE", [_time(row.idle_hours) for row in sums], right=True, leaves=3),
+        Column("WASTED", [_time(row.wasted_hours) for row in sums], right=True),
+    ]
+    if by == "nodes":
+        columns.insert(2, Column("CARDS", [str(row.cards or 0) for row in sums], right=True))
+    return columns
+
+
+# -- cells -----------------------------------------------------------------------------------------
+
+
+def percent(share: float | None) -> str:
+    return _UNKNOWN if share is None else f"{share:.0%}"
+
+
+def _high(share: float | None) -> str:
+    return _UNKNOWN if share is None else f"≤{share:.0%}"
+
+
+def _time(hours: float) -> str:
+    """GPU time, in the unit that reads well."""
+    return f"{hours:.1f} h" if 1 <= hours < 10 else span(HOUR_S * hours)
+
+
+def _guess(pod: PodRow, share: float | None) -> str:
+    return ("~" if pod.guessed and share is not None else "") + percent(share)
+
+
+def _level(share: float | None) -> Text:
+    """A bar with its figure; the colour says whether that is much."""
+    if share is None:
+        return Text(_UNKNOWN, "dim")
+    full = round(min(1.0, share) * _BAR)
+    colour = "green3" if share >= 0.5 else "gold1" if share >= 0.05 else "grey50"
+    return Text.assemble(("█" * full, colour), ("░" * (_BAR - full), "grey50"), f" {share:4.0%}")
+
+
+def _used(card: CardRow) -> Text:
+    return Text("lost", "red") if card.state == "lost" else _level(card.utilisation)
+
+
+def _booked(card: CardRow) -> str:
+    return _UNKNOWN if card.state == "counted" else percent(card.booked)
+
+
+def _state(state: str) -> Text:
+    return Text(state, "red" if state == "lost" else "")
+
+
+def _memory(used_mib: float | None, of_mib: int) -> str:
+    used = _UNKNOWN if used_mib is None else f"{used_mib / _GIB:.0f}"
+    return f"{used}/{of_mib / _GIB:.0f} GiB" if of_mib else f"{used} GiB"
+
+
+def _gib(mib: float) -> str:
+    return f"{mib / _GIB:.0f} GiB" if mib else _UNKNOWN
+
+
+def _watts(power_w: float | None) -> str:
+    return _UNKNOWN if power_w is None else f"{power_w:.0f} W"
+
+
+def _span(seconds: float | None) -> str:
+    return "" if seconds is None else span(seconds)
+
+
+def _holders(card: CardRow) -> str:
+    """Pods by name, and how much of it each has unless that is all."""
+    return ", ".join(
+        holder.pod if holder.part == "whole" else f"{holder.pod} ({holder.part})"
+        for holder in card.holders
+    )
+
+
+def _advice(pod: PodRow) -> Text:
+    return Text(pod.advice.text, "cyan" if pod.advice.kind in _ADVICE else "dim")
+
+
+def _model(product: str) -> str:
+    """The part that people say: H100, A100, L40S."""
+    words = product.replace("NVIDIA", "").replace("-", " ").split()
+    return next((word for word in words if any(c.isdigit() for c in word)), product)

@@ -1,0 +1,147 @@
+"""Adds up what pods do with their cards while the scheduler works, and tells it to who asks.
+
+Going through all pods takes longer than a decision may wait. So it is done a few pods at a time.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TypeVar
+
+import msgspec
+
+from fairlead.cluster.cluster import Cluster, Holding
+from fairlead.engine import events
+from fairlead.model.pods import Pod
+from fairlead.telemetry import reporting
+from fairlead.telemetry.latest import Latest, Told
+from fairlead.telemetry.report import Report
+from fairlead.telemetry.rightsizing import ENOUGH_S
+from fairlead.telemetry.sampling import sample
+from fairlead.telemetry.usage import UsageBook
+
+EVERY_S = 10.0
+#: For each pod, which takes about 12 µs.
+_REST_S = 0.0006
+#: Pods or cards between two looks at the network.
+_SLICE = 100
+
+T = TypeVar("T")
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(slots=True)
+class Held:
+    """What the pods of one namespace and scheduler have in cards, and since we began in seconds."""
+
+    held: float = 0.0
+    measured: float = 0.0
+    used: float = 0.0
+    wasted: float = 0.0
+    held_s: float = 0.0
+    wasted_s: float = 0.0
+    idle_s: float = 0.0
+
+    def start_anew(self) -> "Held":
+        """What is had now is counted again; what was added up stays."""
+        return Held(held_s=self.held_s, wasted_s=self.wasted_s, idle_s=self.idle_s)
+
+
+@dataclass(slots=True)
+class Usage:
+    """Holds the book. `run` keeps it while a scheduler runs."""
+
+    cluster: Cluster
+    clock: Callable[[], float] = time.monotonic
+    #: How often to look, and for how long before advice is given.
+    every_s: float = EVERY_S
+    enough_s: float = ENOUGH_S
+    latest: Latest = field(default_factory=Latest)
+    book: UsageBook = field(default_factory=UsageBook)
+    #: By namespace and scheduler, as of the last look.
+    sums: dict[tuple[str, str], Held] = field(default_factory=dict)
+    since_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.since_s = self.clock()
+
+    def note(self, event: events.Event) -> None:
+        if isinstance(event, events.ReadingsTaken):
+            self.latest.note(event.readings)
+
+    async def run(self) -> None:
+        """Looks less often where there is more to look at: it is worth a fiftieth of the time."""
+        while True:
+            await asyncio.sleep(max(self.every_s, _REST_S * len(self.book.uses)))
+            await self.look()
+
+    async def look(self, there: Callable[[Pod], bool] = lambda _: True) -> None:
+        """At every pod that holds cards and was there, a few at a time."""
+        sums = {name: held.start_anew() for name, held in self.sums.items()}
+        uids, told = set(), dict[str, Told]()
+        async for held in _unhurried(list(self.cluster.holdings.values())):
+            if held.grant and held.node in self.cluster.row_of and there(held.pod):
+                uids.add(held.pod.uid)
+                if held.node not in told:
+                    told[held.node] = self.latest.on(held.node, self.clock())
+                total = sums.setdefault((held.pod.namespace, held.pod.scheduler), Held())
+                self._add(held, told[held.node], total)
+        async for uid in _unhurried(list(self.book.uses)):
+            if uid not in uids:
+                del self.book.uses[uid]
+        self.sums = sums
+
+    def _add(self, held: Holding, told: Told, total: Held) -> None:
+        now_s, before = self.clock(), self.book.uses.get(held.pod.uid)
+        was = (before.held_s, before.wasted_s, before.idle_s) if before else (0.0, 0.0, 0.0)
+        seen = sample(held, self.cluster, told)
+        use = self.book.add(held.pod.uid, seen, now_s)
+        total.held += seen.held
+        total.measured += seen.measured
+        total.used += seen.used
+        total.wasted += max(0.0, seen.measured - seen.used)
+        total.held_s += use.held_s - was[0]
+        total.wasted_s += use.wasted_s - was[1]
+        total.idle_s += use.idle_s - was[2]
+
+    async def report(self) -> Report:
+        now_s = self.clock()
+        cards = reporting.card_rows(self.cluster, self.latest, now_s)
+        pods = reporting.pod_rows(self.cluster, self.book, now_s, self.enough_s)
+        return Report(
+            since_s=now_s - self.since_s,
+            cards=[row async for row in _unhurried(cards)],
+            pods=[row async for row in _unhurried(pods)],
+        )
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """The same as JSON, bit by bit: that of a large cluster is long."""
+        now_s = self.clock()
+        yield b'{"sinceS":%f,"cards":[' % (now_s - self.since_s)
+        async for piece in _encoded(reporting.card_rows(self.cluster, self.latest, now_s)):
+            yield piece
+        yield b'],"pods":['
+        async for piece in _encoded(
+            reporting.pod_rows(self.cluster, self.book, now_s, self.enough_s)
+        ):
+            yield piece
+        yield b"]}"
+
+
+async def _encoded(rows: Iterator[msgspec.Struct]) -> AsyncIterator[bytes]:
+    comma = b""
+    while piece := b",".join(map(_encode, islice(rows, _SLICE))):
+        yield comma + piece
+        comma = b","
+        await asyncio.sleep(0)
+
+
+async def _unhurried(rows: Iterable[T]) -> AsyncIterator[T]:
+    """All of them, with time for others now and then."""
+    source: Iterator[T] = iter(rows)
+    while slice_ := list(islice(source, _SLICE)):
+        for row in slice_:
+            yield row
+        await asyncio.sleep(0)

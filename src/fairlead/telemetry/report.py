@@ -1,0 +1,145 @@
+"""What `fairlead top` shows, as plain values: cards, pods, and sums over them."""
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from fairlead.telemetry.rightsizing import Advice
+
+HOUR_S = 3600.0
+
+
+class _Row(msgspec.Struct, frozen=True, rename="camel"):
+    pass
+
+
+class Holder(_Row, frozen=True):
+    """A pod on a card, and what it has of it: `whole`, `0.5`, `16 GiB`, `1g.18gb`."""
+
+    pod: str
+    part: str
+
+
+class CardRow(_Row, frozen=True):
+    """One card. None where nobody measures it, or not just now."""
+
+    node: str
+    index: int
+    uuid: str
+    model: str
+    #: free, whole, shared, sliced or lost.
+    state: str
+    #: Share of it that pods have, and of that what is at work.
+    booked: float
+    utilisation: float | None
+    memory_mib: int
+    memory_booked_mib: int
+    memory_used_mib: float | None
+    power_w: float | None
+    reading_age_s: float | None
+    holders: list[Holder]
+
+
+class PodRow(_Row, frozen=True):
+    """One pod with cards. Hours are of cards: two cards for an hour are two."""
+
+    namespace: str
+    name: str
+    owner: str
+    scheduler: str
+    node: str
+    #: What it asked for in words, how many cards that is in all, and how much memory of each.
+    asked: str
+    held: float
+    memory_mib: int
+    #: Of what it holds: on the whole, for 19/20 of the time at most, and now.
+    mean: float | None
+    high: float | None
+    utilisation: float | None
+    memory_used_mib: float | None
+    memory_peak_mib: float | None
+    #: Told from a card that it shares with others.
+    guessed: bool
+    watched_s: float
+    idle_for_s: float | None
+    held_hours: float
+    used_hours: float
+    idle_hours: float
+    wasted_hours: float
+    advice: Advice
+
+
+class SumRow(_Row, frozen=True):
+    """Several pods, or the cards of a node, as one."""
+
+    name: str
+    pods: int
+    #: Cards there are, where that can be said; held, measured, and at work now.
+    cards: int | None
+    held: float
+    measured: float
+    used: float
+    held_hours: float
+    used_hours: float
+    idle_hours: float
+    wasted_hours: float
+
+    @property
+    def utilisation(self) -> float | None:
+        return self.used / self.measured if self.measured else None
+
+
+class Report(_Row, frozen=True):
+    """All of it at one time. `since_s`: for how long somebody has added up."""
+
+    since_s: float
+    cards: list[CardRow]
+    pods: list[PodRow]
+    #: What could not be had, in words.
+    notes: list[str] = []
+
+
+def by_namespace(pods: Iterable[PodRow]) -> list[SumRow]:
+    return _summed(pods, lambda pod: pod.namespace)
+
+
+def by_owner(pods: Iterable[PodRow]) -> list[SumRow]:
+    return _summed(pods, lambda pod: f"{pod.namespace}/{pod.owner or pod.name}")
+
+
+def by_node(pods: Iterable[PodRow], cards: Iterable[CardRow]) -> list[SumRow]:
+    """Every node that has cards, whether anybody is there or not."""
+    counts: dict[str, int] = {}
+    for card in cards:
+        counts[card.node] = counts.get(card.node, 0) + 1
+    found = {row.name: row for row in _summed(pods, lambda pod: pod.node)}
+    nobody = {name: _sum(name, []) for name in counts.keys() - found.keys()}
+    rows = (found | nobody).items()
+    return [msgspec.structs.replace(row, cards=counts.get(name)) for name, row in rows]
+
+
+def total(pods: list[PodRow]) -> SumRow:
+    return _sum("", pods)
+
+
+def _summed(pods: Iterable[PodRow], name_of: Callable[[PodRow], str]) -> list[SumRow]:
+    groups: dict[str, list[PodRow]] = {}
+    for pod in pods:
+        groups.setdefault(name_of(pod), []).append(pod)
+    return [_sum(name, group) for name, group in groups.items()]
+
+
+def _sum(name: str, pods: list[PodRow]) -> SumRow:
+    measured = [pod for pod in pods if pod.utilisation is not None]
+    return SumRow(
+        name=name,
+        pods=len(pods),
+        cards=None,
+        held=sum(pod.held for pod in pods),
+        measured=sum(pod.held for pod in measured),
+        used=sum(pod.held * (pod.utilisation or 0.0) for pod in measured),
+        held_hours=sum(pod.held_hours for pod in pods),
+        used_hours=sum(pod.used_hours for pod in pods),
+        idle_hours=sum(pod.idle_hours for pod in pods),
+        wasted_hours=sum(pod.wasted_hours for pod in pods),
+    )

@@ -1,0 +1,139 @@
+"""Rows of the report, one after another, so that whoever makes them can do other things between."""
+
+from collections.abc import Iterator, Sequence
+
+from fairlead.cluster.cluster import Cluster, Holding
+from fairlead.model.gpus import WHOLE, Card, CardUse
+from fairlead.model.nodes import GPU, Node
+from fairlead.telemetry.allocation import STATES, booked, states
+from fairlead.telemetry.latest import Latest, Told
+from fairlead.telemetry.report import HOUR_S, CardRow, Holder, PodRow
+from fairlead.telemetry.rightsizing import advise
+from fairlead.telemetry.sampling import having
+from fairlead.telemetry.usage import UsageBook, Use
+
+_GIB = 1024
+
+
+def card_rows(cluster: Cluster, latest: Latest, now_s: float) -> Iterator[CardRow]:
+    """Every card of every node, by name of the node and index."""
+    share, state = booked(cluster.columns.devices), states(cluster.columns.devices)
+    for name in sorted(cluster.row_of):
+        row = cluster.row_of.get(name)
+        if row is None or row >= len(share):  # it went, or came, while somebody else was served
+            continue
+        told, node = latest.on(name, now_s), cluster.node_at(row)
+        if not cluster.columns.devices.known[row]:
+            yield from _counted(node, told, now_s)
+            continue
+        holders = _holders(cluster, name)
+        for slot, card in enumerate(cluster.columns.devices.cards(row)[: share.shape[1]]):
+            free = int(cluster.columns.devices.memory_free[row, slot])
+            yield _card(
+                name, card, STATES[state[row, slot]], float(share[row, slot]), told, now_s,
+                holders.get(slot, []), card.memory_mib - free,
+            )  # fmt: skip
+
+
+def _counted(node: Node, told: Told, now_s: float) -> Iterator[CardRow]:
+    """Where nobody lists the cards, those that somebody measures; or so many without a name."""
+    measured = sorted({name for word in told.words for name in word.cards})
+    count = dict(node.allocatable).get(GPU, 0)
+    model = node.gpus.cards[0].model if node.gpus and node.gpus.cards else ""
+    for index, name in enumerate(measured or [str(n) for n in range(count)]):
+        card = Card(name, int(name) if name.isdecimal() else index, model)
+        yield _card(node.name, card, "counted", 0.0, told, now_s, [], 0)
+
+
+def _card(
+    node: str,
+    card: Card,
+    state: str,
+    share: float,
+    told: Told,
+    now_s: float,
+    holders: list[Holder],
+    memory_booked_mib: int,
+) -> CardRow:
+    reading, taken_s = told.card(card.uuid, card.index), told.taken_s(card.uuid, card.index)
+    return CardRow(
+        node=node,
+        index=card.index,
+        uuid=card.uuid,
+        model=card.model,
+        state=state,
+        booked=share,
+        utilisation=reading.utilisation if reading else None,
+        memory_mib=card.memory_mib,
+        memory_booked_mib=memory_booked_mib,
+        memory_used_mib=reading.memory_used_mib if reading else None,
+        power_w=reading.power_w if reading else None,
+        reading_age_s=None if taken_s is None else max(0.0, now_s - taken_s),
+        holders=holders,
+    )
+
+
+def _holders(cluster: Cluster, node: str) -> dict[int, list[Holder]]:
+    """Who is on each card, by slot."""
+    slots = cluster.columns.devices.slots_of(cluster.row_of[node])
+    found: dict[int, list[Holder]] = {}
+    for held in cluster.held_on(node):
+        for use in held.grant.uses if held.grant else ():
+            slot = slots.get(use.uuid)
+            if slot is not None:
+                found.setdefault(slot, []).append(Holder(held.pod.key, part_told(use)))
+    return found
+
+
+def pod_rows(cluster: Cluster, book: UsageBook, now_s: float, enough_s: float) -> Iterator[PodRow]:
+    """Every pod that holds cards and was looked at; advice for those watched for long enough."""
+    for uid, held in list(cluster.holdings.items()):
+        use = book.uses.get(uid)
+        if use is not None and held.grant is not None:
+            yield _pod(held, cluster, use, now_s, enough_s)
+
+
+def _pod(held: Holding, cluster: Cluster, use: Use, now_s: float, enough_s: float) -> PodRow:
+    assert held.grant is not None
+    pod, last = held.pod, use.latest
+    has = having(held, cluster)
+    memory = has.card_memory_mib if has.whole else has.memory_mib
+    idle_for_s = None if use.idle_since_s is None else now_s - use.idle_since_s
+    return PodRow(
+        namespace=pod.namespace,
+        name=pod.name,
+        owner=pod.controller,
+        scheduler=pod.scheduler,
+        node=held.node,
+        asked=_asked(held.grant.uses),
+        held=last.held,
+        memory_mib=memory,
+        mean=use.mean,
+        high=use.level_for(0.95),
+        utilisation=last.used / last.measured if last.measured else None,
+        memory_used_mib=last.memory_mib,
+        memory_peak_mib=use.memory_peak_mib,
+        guessed=last.guessed,
+        watched_s=use.watched_s,
+        idle_for_s=idle_for_s,
+        held_hours=use.held_s / HOUR_S,
+        used_hours=use.used_s / HOUR_S,
+        idle_hours=use.idle_s / HOUR_S,
+        wasted_hours=use.wasted_s / HOUR_S,
+        advice=advise(use, has, enough_s),
+    )
+
+
+def part_told(use: CardUse) -> str:
+    """`whole`, `0.5`, `16 GiB`, `1g.18gb`."""
+    if use.whole:
+        return "whole"
+    if use.profile:
+        return use.profile
+    return f"{use.milli / WHOLE:g}" if use.milli else f"{use.memory_mib / _GIB:.3g} GiB"
+
+
+def _asked(uses: Sequence[CardUse]) -> str:
+    if uses[0].whole:
+        return f"{len(uses)}"
+    return part_told(uses[0]) + (f" ×{len(uses)}" if len(uses) > 1 else "")

@@ -1,0 +1,95 @@
+"""What every source of readings promises, and what it may be told.
+
+A source knows nothing of the scheduler: it is given the nodes that there are, and yields what their
+cards do. Whoever runs it decides how often, and whether it is worth listening to (`guard`).
+"""
+
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from fairlead.model.errors import FairleadError
+from fairlead.model.readings import NodeReadings
+
+#: The nodes there are: their addresses by name, "" where a node tells none.
+NodeAddresses = Mapping[str, str]
+
+#: Beyond these a card is not a card: the largest of 2026 has 0.3 TiB and 1.4 kW.
+MOST_MEMORY_MIB = 16 * 2**20
+MOST_POWER_W = 10_000.0
+MOST_CELSIUS = 200.0
+#: One second of every lane of the fastest link that anybody announced, many times over.
+MOST_NVLINK_BYTES_S = 1e14
+
+
+class SourceFault(FairleadError):
+    """A source gave nothing that can be used. Its text says why, for the log."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of one take. Whoever takes counts here while it yields."""
+
+    #: Addresses asked, and those of them that gave nothing.
+    asked: int = 0
+    failed: int = 0
+    #: Values that were believed, and those that were not, by why.
+    believed: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+    #: The last thing that went wrong, in words.
+    problem: str = ""
+
+    def fail(self, problem: str, why: str = "unreachable") -> None:
+        self.failed += 1
+        self.rejected[why] += 1
+        self.problem = problem
+
+
+class Source(Protocol):
+    @property
+    def name(self) -> str:
+        """What metrics and logs call it."""
+        ...
+
+    def take(self, nodes: NodeAddresses, tally: Tally) -> AsyncIterator[NodeReadings]:
+        """What cards do now, each node as soon as it is known.
+
+        Raises SourceFault if nobody can be asked; what a single node does wrong is in the tally.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePlan:
+    """One source as it was configured."""
+
+    kind: str
+    name: str
+    #: With `{address}` or `{node}` in it, each node is asked; else this one address is.
+    url: str = ""
+    every_s: float = 15.0
+    timeout_s: float = 5.0
+    #: Nodes asked at the same time.
+    at_once: int = 64
+    #: PromQL by reading, for a Prometheus server.
+    queries: Mapping[str, str] = field(default_factory=dict)
+    #: Whether to tell what single pods take, too; the engine does not ask.
+    pods: bool = True
+    token_file: str = ""
+    ca_file: str = ""
+
+    @property
+    def per_node(self) -> bool:
+        return "{address}" in self.url or "{node}" in self.url
+
+
+def taken_s(sample_s: float | None = None) -> float:
+    """A time since 1970, or now, by the engine's clock; what is to come counts as now.
+
+    That clock is the machine's monotonic one, which all processes of a machine share.
+    """
+    if sample_s is None:
+        return time.monotonic()
+    return time.monotonic() - max(0.0, time.time() - sample_s)

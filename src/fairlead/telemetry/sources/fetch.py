@@ -1,0 +1,253 @@
+"""One GET or POST, piece by piece, with limits: what an exporter sends is not to be trusted.
+
+Thousands of nodes are asked every few seconds, so this does only what that needs, on a C parser:
+kept-alive connections, no redirects, no cookies, no proxy. Pieces go to whoever reads them as
+they come, so a long answer is never held in memory.
+"""
+
+import asyncio
+import ssl
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import httptools
+
+from fairlead.telemetry.sources.api import SourceFault
+
+Sink = Callable[[bytes], None]
+
+_PIECE = 256 * 2**10
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    timeout_s: float
+    #: Of the answer, unpacked.
+    most_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to ask; made once, asked often."""
+
+    host: str
+    port: int
+    head: bytes
+    tls: ssl.SSLContext | None = None
+
+    @classmethod
+    def of(cls, url: str, *, ca_file: str = "") -> "Address":
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise SourceFault(f"{url!r} is no address of a server; write http://… or https://…")
+        try:
+            port = parts.port or (443 if parts.scheme == "https" else 80)
+        except ValueError as error:
+            raise SourceFault(f"{url!r}: {error}") from error
+        target = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._")
+        query = f"?{quote(parts.query, safe='/%:@!$&()*+,;=~-._?')}" if parts.query else ""
+        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        head = f"{target}{query} HTTP/1.1\r\nHost: {host}:{port}\r\n".encode()
+        tls = (
+            ssl.create_default_context(cafile=ca_file or None)
+            if port and parts.scheme == "https"
+            else None
+        )
+        return cls(parts.hostname, port, head, tls)
+
+
+def token(path: str) -> Mapping[str, str]:
+    """The header that carries the token in a file, read anew: it is replaced while we run."""
+    if not path:
+        return {}
+    try:
+        said = Path(path).read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceFault(f"the token in {path} cannot be read: {error}") from error
+    if not said.isprintable():
+        raise SourceFault(f"the token in {path} is no token")
+    return {"Authorization": f"Bearer {said}"}
+
+
+class Lines:
+    """Connections that are kept for the next time.
+
+    A server that hung up meanwhile is called again: nothing that we ask changes anything.
+    """
+
+    def __init__(self) -> None:
+        self._idle: dict[tuple[str, int], list[_Line]] = {}
+
+    async def fetch(
+        self,
+        address: Address,
+        sink: Sink,
+        limits: Limits,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+    ) -> None:
+        """The body of a 200 goes to `sink`, in pieces. Raises SourceFault for anything else.
+
+        A sink that raises ends it; so does the limit of time, whatever the server does.
+        """
+        request = _request(address, headers or {}, body)
+        idle = self._idle.setdefault((address.host, address.port), [])
+        while idle:
+            line = idle.pop()
+            if not line.usable:
+                continue
+            try:
+                await line.ask(request, sink, limits)
+            except _HungUp:
+                continue
+            break
+        else:
+            line = await _call(address, limits.timeout_s)
+            await line.ask(request, sink, limits)
+        if line.usable:
+            idle.append(line)
+
+    def hang_up(self) -> None:
+        for line in (line for idle in self._idle.values() for line in idle):
+            line.hang_up()
+        self._idle.clear()
+
+
+class _HungUp(SourceFault):
+    """The server closed the connection before it said anything."""
+
+
+async def _call(address: Address, timeout_s: float) -> "_Line":
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(timeout_s):
+            _, line = await loop.create_connection(
+                _Line, address.host, address.port, ssl=address.tls
+            )
+    except TimeoutError:
+        raise SourceFault(f"cannot connect within {timeout_s:g} s") from None
+    except OSError as error:
+        raise SourceFault(f"cannot connect: {error.strerror or error}") from error
+    return line
+
+
+def _request(address: Address, headers: Mapping[str, str], body: bytes | None) -> bytes:
+    lines = [b"POST " if body is not None else b"GET ", address.head]
+    lines += [f"{name}: {text}\r\n".encode("latin-1") for name, text in headers.items()]
+    if body is not None:
+        lines.append(b"Content-Length: %d\r\n" % len(body))
+    # Unpacking costs us more than a network inside a cluster does.
+    lines.append(b"User-Agent: fairlead\r\nAccept-Encoding: identity\r\n\r\n")
+    return b"".join(lines) + (body or b"")
+
+
+class _Line(asyncio.Protocol):
+    """One connection, one question at a time."""
+
+    def __init__(self) -> None:
+        self.usable = False
+        self._transport: asyncio.Transport | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self._answer: asyncio.Future[None] | None = None
+        self._unpacker: zlib._Decompress | None = None
+        self._silent = True
+
+    async def ask(self, request: bytes, sink: Sink, limits: Limits) -> None:
+        assert self._transport is not None
+        loop = asyncio.get_running_loop()
+        self._answer = loop.create_future()
+        self._silent, self._unpacker = True, None
+        self._sink, self._left, self._most = sink, limits.most_bytes, limits.most_bytes
+        late = f"no complete answer within {limits.timeout_s:g} s"
+        timer = loop.call_later(limits.timeout_s, self._fail, SourceFault(late))
+        self._transport.write(request)
+        try:
+            await self._answer
+        except BaseException:
+            self.hang_up()
+            raise
+        finally:
+            timer.cancel()
+            del self._sink
+
+    def hang_up(self) -> None:
+        self.usable = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    # -- called by the event loop ------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment]
+        self.usable = True
+
+    def data_received(self, data: bytes) -> None:
+        self._silent = False
+        if self._answer is None or self._answer.done():
+            self.hang_up()  # it speaks without being asked
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserCallbackError as error:
+            self._fail(_cause(error))
+        except httptools.HttpParserError as error:
+            self._fail(SourceFault(f"the answer is not HTTP: {error}"))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.usable = False
+        closed = "the connection was closed in the middle of the answer"
+        self._fail(_HungUp("it hung up") if self._silent else SourceFault(closed))
+
+    # -- called by the parser ----------------------------------------------------------------
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if name.lower() != b"content-encoding" or value in (b"", b"identity"):
+            return
+        if value.lower() not in (b"gzip", b"x-gzip", b"deflate"):
+            raise SourceFault(f"the answer is packed as {value!r}, which nobody asked for")
+        self._unpacker = zlib.decompressobj(wbits=47)  # finds out which of them
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if 300 <= status < 400:
+            raise SourceFault(f"it redirects (HTTP {status}); configure where it leads to")
+        if status != 200:
+            raise SourceFault(f"it answers HTTP {status}")
+
+    def on_body(self, body: bytes) -> None:
+        if self._unpacker is None:
+            self._give(body)
+            return
+        while body:
+            try:
+                self._give(self._unpacker.decompress(body, _PIECE))
+            except zlib.error as error:
+                raise SourceFault(f"the answer cannot be unpacked: {error}") from error
+            body = self._unpacker.unconsumed_tail
+
+    def on_message_complete(self) -> None:
+        if self._unpacker is not None and not self._unpacker.eof:
+            raise SourceFault("the packed answer ends in the middle")
+        self.usable = self.usable and self._parser.should_keep_alive()
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(None)
+
+    def _give(self, piece: bytes) -> None:
+        self._left -= len(piece)
+        if self._left < 0:
+            raise SourceFault(f"the answer is longer than {self._most} bytes")
+        self._sink(piece)
+
+    def _fail(self, fault: SourceFault) -> None:
+        self.usable = False
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(fault)
+
+
+def _cause(error: BaseException) -> SourceFault:
+    """What one of our own methods raised inside the parser."""
+    found = error.__cause__ or error.__context__
+    return found if isinstance(found, SourceFault) else SourceFault(f"it cannot be read: {found}")

@@ -1,0 +1,302 @@
+"""From series with labels to readings of nodes: what a series means, whose it is, what to believe.
+
+A label block names one card (and perhaps one slice of it, and the pod on it), so what an answer
+says is collected by block first and understood by card then.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from fairlead.model.readings import CardReading, NodeReadings
+from fairlead.telemetry.sources.api import NodeAddresses, Tally, taken_s
+from fairlead.telemetry.sources.exposition import Found, exactly, timestamp_s
+from fairlead.telemetry.sources.layout import Layout, Line, Shape, layout_of
+from fairlead.telemetry.sources.meanings import AGE, SUMS, Dialect, Meaning, Whose
+
+#: Rounding may push a share a little above all of it; more than this is no rounding.
+_SLACK = 1.02
+#: What is older than this advises nobody (`cluster.load`).
+_OLD_S = 300.0
+
+
+Values = dict[str, tuple[float, Meaning]]
+
+
+@dataclass(slots=True)
+class _Card:
+    index: int | None = None
+    whole: dict[str, float] = field(default_factory=dict)
+    sliced: dict[str, float] = field(default_factory=dict)
+
+    def reading(self) -> CardReading:
+        return _reading({**self.sliced, **self.whole}, self.index)
+
+
+@dataclass(slots=True)
+class _Node:
+    taken_s: float
+    age_s: float = 0.0
+    cards: dict[str, _Card] = field(default_factory=dict)
+    pods: dict[str, list[dict[str, float]]] = field(default_factory=dict)
+
+
+class Gathering:
+    """One answer. `asked` is the node that gave it, or None if it speaks for all nodes."""
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        memory: "Memory",
+        nodes: "NodeNames",
+        asked: str | None,
+        *,
+        pods: bool = True,
+    ) -> None:
+        self._meaning = {name.encode(): meaning for name, meaning in dialect.series.items()}
+        self._memory = memory
+        self._book = dialect.book
+        self._nodes = nodes
+        self._asked = asked
+        self._pods = pods
+        self._found: list[Found] = []
+        self._blocks: dict[bytes, dict[bytes, bytes]] = {}
+        self._times: dict[bytes, float] = {}
+        self._twice = 0
+
+    def put(self, found: list[Found]) -> None:
+        self._found = self._found + found if self._found else found
+
+    def readings(self, source: str, tally: Tally, now_s: float) -> Iterator[NodeReadings]:
+        """What can be believed of it; the rest is counted by why not."""
+        if self._asked is None or not self._found:
+            return self._read_lines(source, tally, now_s)
+        names, blocks, texts, rests = zip(*self._found, strict=True)
+        layout = None if any(rests) else self._layout(names, blocks)
+        told = layout.readings(texts, now_s, source) if layout else None
+        if told is None:
+            return self._read_lines(source, tally, now_s)
+        tally.believed += len(texts)
+        return iter((told,))
+
+    def _layout(self, names: tuple[bytes, ...], blocks: tuple[bytes, ...]) -> Layout | None:
+        assert self._asked is not None
+        known = self._memory.layouts.get(self._asked)
+        if known is not None and known[0] == names and known[1] == blocks:
+            return known[2]
+        # The same bytes stand in every line of a card, and are kept once.
+        kept = {block: block for block in blocks}
+        layout = self._new_layout(names, blocks)
+        known = names, tuple(kept[block] for block in blocks), layout
+        self._memory.layouts[self._asked] = known
+        return layout
+
+    def _new_layout(self, names: Sequence[bytes], blocks: Sequence[bytes]) -> Layout | None:
+        assert self._asked is not None
+        if len(set(zip(names, blocks, strict=True))) < len(names):
+            return None
+        lines: list[Line] = []
+        for name, block in zip(names, blocks, strict=True):
+            whose, meaning = self._book.of(block), self._meaning[name]
+            if whose is None or self._nodes.of(whose.node, self._asked) is None:
+                return None
+            if (whose.part < 1.0 and not meaning.of_slices) or (meaning.of_pod and not self._pods):
+                lines.append(None)
+            else:
+                lines.append((whose if self._pods else replace(whose, pod=""), meaning))
+        return layout_of(self._asked, lines, self._memory.shapes)
+
+    def _sort(self) -> None:
+        blocks = self._blocks
+        for line in self._found:
+            name, block, value, rest = exactly(line) if b"} " in line[1] else line
+            told = blocks.get(block)
+            if told is None:
+                told = blocks[block] = {}
+            if name in told:
+                self._twice += 1
+                continue
+            told[name] = value
+            if rest:
+                at_s = timestamp_s(rest)
+                if at_s is not None:
+                    self._times[block] = at_s
+
+    def _read_lines(self, source: str, tally: Tally, now_s: float) -> Iterator[NodeReadings]:
+        self._sort()
+        if self._twice:
+            tally.rejected["twice"] += self._twice
+        gathered: dict[str, _Node] = {}
+        for block, told in self._blocks.items():
+            whose = self._book.of(block)
+            if whose is None:
+                tally.rejected["labels"] += len(told)
+                continue
+            node = self._nodes.of(whose.node, self._asked)
+            if node is None:
+                tally.rejected["another node" if self._asked else "unknown node"] += len(told)
+                continue
+            self._gather(gathered, node, whose, block, told, tally, now_s)
+        for name, found in gathered.items():
+            yield _told(name, found, source)
+
+    def _gather(
+        self,
+        gathered: dict[str, _Node],
+        node: str,
+        whose: Whose,
+        block: bytes,
+        told: dict[bytes, bytes],
+        tally: Tally,
+        now_s: float,
+    ) -> None:
+        at_s = now_s if block not in self._times else taken_s(self._times[block])
+        if now_s - at_s >= _OLD_S:
+            tally.rejected["old"] += len(told)
+            return
+        there = gathered.get(node)
+        if there is None:
+            there = gathered[node] = _Node(at_s)
+        there.taken_s = min(there.taken_s, at_s)
+        values = self._values(told, whose, block, tally, at_s)
+        if AGE in values:
+            there.age_s = values.pop(AGE)[0]
+        if whose.pod and values and self._pods:
+            parts = {name: value for name, (value, _) in values.items()}
+            there.pods.setdefault(whose.pod, []).append(parts)
+        if whose.card:
+            _add(there.cards.setdefault(whose.card, _Card(whose.index)), whose.part, values, tally)
+
+    def _values(
+        self, told: dict[bytes, bytes], whose: Whose, block: bytes, tally: Tally, at_s: float
+    ) -> Values:
+        """By reading: what the best series for it says, in our unit."""
+        values: Values = {}
+        for name, text in told.items():
+            meaning = self._meaning[name]
+            if whose.part < 1.0 and not meaning.of_slices:
+                continue
+            value = believed(text, meaning, tally)
+            if value is not None and meaning.grows:
+                value = self._memory.rate((name, block), value, at_s)
+            if value is None:
+                continue
+            before = values.get(meaning.reading)
+            if before is None or meaning.rank > before[1].rank:
+                values[meaning.reading] = value, meaning
+            elif meaning.adds and meaning.rank == before[1].rank:
+                values[meaning.reading] = value + before[0], meaning
+        return values
+
+
+class Memory:
+    """What a source keeps from one take to the next: how nodes speak, and what counters said."""
+
+    def __init__(self) -> None:
+        self.layouts: dict[str, tuple[tuple[bytes, ...], tuple[bytes, ...], Layout | None]] = {}
+        self.shapes: dict[object, Shape] = {}
+        self._counters: dict[tuple[bytes, bytes], tuple[float, float]] = {}
+
+    def rate(self, counter: tuple[bytes, bytes], value: float, at_s: float) -> float | None:
+        """By how much it grew a second; None at first, and when it began anew."""
+        before = self._counters.get(counter)
+        if len(self._counters) >= _MOST_COUNTERS:
+            self._counters.clear()
+        self._counters[counter] = value, at_s
+        if before is None or value < before[0] or at_s <= before[1]:
+            return None
+        return (value - before[0]) / (at_s - before[1])
+
+
+_MOST_COUNTERS = 1_000_000
+
+
+class NodeNames:
+    """Finds the node that a label means: by name, by address, by the first part of either."""
+
+    def __init__(self, nodes: NodeAddresses) -> None:
+        self._names = {address: name for name, address in nodes.items() if address}
+        self._names |= {name.partition(".")[0]: name for name in nodes}
+        self._names |= {name: name for name in nodes}
+
+    def find(self, said: str) -> str | None:
+        found = self._names.get(said)
+        if found is None and said:
+            host = said.rpartition(":")[0] if said.count(":") == 1 else said
+            found = self._names.get(host) or self._names.get(host.partition(".")[0])
+        return found
+
+    def of(self, said: str, asked: str | None) -> str | None:
+        """Who was asked by an address of its own can speak for itself alone.
+
+        A label that names no node is the name of the exporter's pod, as older ones have it.
+        """
+        if asked is None:
+            return self.find(said)
+        if not said or said == asked:
+            return asked
+        return asked if self.find(said) in (None, asked) else None
+
+
+def believed(text: bytes, meaning: Meaning, tally: Tally) -> float | None:
+    """The value in our unit, if a card can have it."""
+    try:
+        value = float(text) * meaning.scale
+    except ValueError:
+        tally.rejected["not a number"] += 1
+        return None
+    most = meaning.most
+    if 0.0 <= value <= most:
+        tally.believed += 1
+        return value
+    if most < value <= most * _SLACK:
+        tally.believed += 1
+        return most
+    tally.rejected[_why_not(value)] += 1
+    return None
+
+
+def _why_not(value: float) -> str:
+    if math.isnan(value):
+        return "not a number"
+    return "negative" if value < 0 else "too much"
+
+
+def _add(card: _Card, part: float, values: Values, tally: Tally) -> None:
+    """Slices add up to their card; of a whole card the first word counts."""
+    for name, (value, meaning) in values.items():
+        if meaning.of_pod:
+            continue
+        if part < 1.0:
+            weight = 1.0 if name in SUMS else part
+            card.sliced[name] = card.sliced.get(name, 0.0) + weight * value
+        elif name not in card.whole:
+            card.whole[name] = value
+        elif meaning.adds:
+            card.whole[name] = min(card.whole[name] + value, meaning.most)
+        else:
+            tally.rejected["twice"] += 1
+
+
+def _told(name: str, found: _Node, source: str) -> NodeReadings:
+    cards = {key: card.reading() for key, card in found.cards.items() if card.whole or card.sliced}
+    pods = {pod: _together(parts) for pod, parts in found.pods.items()}
+    return NodeReadings(name, found.taken_s - found.age_s, cards, pods, source)
+
+
+def _together(parts: Iterable[Mapping[str, float]]) -> CardReading:
+    """Several cards of one pod: amounts add up, shares are the mean."""
+    lists: dict[str, list[float]] = {}
+    for part in parts:
+        for name, value in part.items():
+            lists.setdefault(name, []).append(value)
+    return _reading(
+        {
+            name: sum(values) if name in SUMS else sum(values) / len(values)
+            for name, values in lists.items()
+        }
+    )
+
+
+def _reading(values: Mapping[str, float], index: int | None = None) -> CardReading:
+    return CardReading(**values, index=index)  # type: ignore[arg-type]  # none says `cyclic`

@@ -1,0 +1,106 @@
+"""Exporters that are asked over HTTP: one on each node, or one for all of them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+from fairlead.model.readings import NodeReadings
+from fairlead.telemetry.sources.api import NodeAddresses, SourceFault, SourcePlan, Tally, taken_s
+from fairlead.telemetry.sources.exposition import Pieces, Scanner
+from fairlead.telemetry.sources.fetch import Address, Limits, Lines, token
+from fairlead.telemetry.sources.gathering import Gathering, Memory, NodeNames
+from fairlead.telemetry.sources.meanings import Dialect
+
+#: A node with 16 cards cut into slices tells less than 2 MiB; a million series are some 300 MiB.
+MOST_BYTES_OF_A_NODE = 16 * 2**20
+MOST_BYTES = 2**30
+
+
+class Scrape:
+    """A source that reads text from exporters of one dialect."""
+
+    def __init__(self, plan: SourcePlan, dialect: Dialect) -> None:
+        self._plan = plan
+        self._dialect = dialect
+        self._scanner = Scanner(dialect.series)
+        self._memory = Memory()
+        self._lines = Lines()
+        self._addresses: dict[str, Address] = {}
+        most = MOST_BYTES_OF_A_NODE if plan.per_node else MOST_BYTES
+        self._limits = Limits(plan.timeout_s, most)
+
+    @property
+    def name(self) -> str:
+        return self._plan.name
+
+    async def take(self, nodes: NodeAddresses, tally: Tally) -> AsyncIterator[NodeReadings]:
+        names = NodeNames(nodes)
+        if not self._plan.per_node:
+            tally.asked += 1
+            for told in await self._ask(self._plan.url, None, names, tally):
+                yield told
+            return
+        async for told in self._take_from_each(nodes, names, tally):
+            yield told
+
+    async def _take_from_each(
+        self, nodes: NodeAddresses, names: NodeNames, tally: Tally
+    ) -> AsyncIterator[NodeReadings]:
+        """So many askers at once, each with a node at a time."""
+        answers: asyncio.Queue[list[NodeReadings] | None] = asyncio.Queue()
+        waiting = self._urls(nodes, tally)
+
+        async def ask() -> None:
+            for name, url in waiting:
+                tally.asked += 1
+                try:
+                    answers.put_nowait(await self._ask(url, name, names, tally))
+                except SourceFault as fault:
+                    tally.fail(f"{name}: {fault}")
+            answers.put_nowait(None)
+
+        askers = [asyncio.create_task(ask()) for _ in range(self._plan.at_once)]
+        try:
+            async for told in _until_all_ended(answers, len(askers)):
+                yield told
+        finally:
+            for asker in askers:
+                asker.cancel()
+            await asyncio.gather(*askers, return_exceptions=True)
+
+    def _urls(self, nodes: NodeAddresses, tally: Tally) -> Iterator[tuple[str, str]]:
+        for name, address in nodes.items():
+            if not address and "{address}" in self._plan.url:
+                tally.rejected["no address"] += 1
+                continue
+            host = f"[{address}]" if ":" in address else address
+            yield name, self._plan.url.replace("{address}", host).replace("{node}", name)
+
+    async def _ask(
+        self, url: str, node: str | None, names: NodeNames, tally: Tally
+    ) -> list[NodeReadings]:
+        gathering = Gathering(self._dialect, self._memory, names, node, pods=self._plan.pods)
+        pieces = Pieces(self._scanner, gathering.put)
+        now_s = taken_s()
+        headers = token(self._plan.token_file)
+        await self._lines.fetch(self._address(url), pieces.put, self._limits, headers)
+        pieces.end()
+        if pieces.broken:
+            tally.rejected["half a line"] += pieces.broken
+        return list(gathering.readings(self.name, tally, now_s))
+
+    def _address(self, url: str) -> Address:
+        found = self._addresses.get(url)
+        if found is None:
+            found = self._addresses[url] = Address.of(url, ca_file=self._plan.ca_file)
+        return found
+
+
+async def _until_all_ended(
+    answers: asyncio.Queue[list[NodeReadings] | None], askers: int
+) -> AsyncIterator[NodeReadings]:
+    while askers:
+        told = await answers.get()
+        if told is None:
+            askers -= 1
+        for each in told or ():
+            yield each

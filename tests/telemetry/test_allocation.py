@@ -1,0 +1,213 @@
+"""What is given away and what is at work, by model, by pod and by card."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from builders import a_node, a_pod
+from fairlead.apps.usage import Usage
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.load import STALE_S
+from fairlead.engine.events import ReadingsTaken
+from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory
+from fairlead.model.machines import geometry_of
+from fairlead.model.readings import CardReading, NodeReadings
+from fairlead.telemetry.allocation import STATES, by_model, freshness
+from fairlead.telemetry.report import Report, by_namespace, by_node, by_owner, total
+
+MIB = 80_000
+
+
+def listed(*names: str, model: str = "H100", **more) -> Inventory:
+    return Inventory(
+        tuple(Card(f"GPU-{n}", i, model, MIB, **more) for i, n in enumerate(names))
+    )  # fmt: skip
+
+
+def holding(name: str, node: str, *uses: CardUse, **more):
+    ask = GpuAsk(len(uses), whole=uses[0].whole)
+    return a_pod(name, request_gpus=ask, node=node, grant=Grant(uses), **more)
+
+
+class Scene:
+    """A cluster, its book, and a clock of its own."""
+
+    def __init__(self, **inventories: Inventory | None) -> None:
+        self.now_s = 0.0
+        self.cluster = Cluster()
+        for name, cards in inventories.items():
+            count = len(cards.cards) if cards else 4
+            self.cluster.put_node(a_node(name, gpus=count, gpus_listed=cards))
+        self.usage = Usage(self.cluster, clock=lambda: self.now_s)
+
+    def hold(self, *pods) -> "Scene":
+        for pod in pods:
+            self.cluster.confirm(pod)
+        return self
+
+    def tell(self, node: str, pods=None, **cards: float | CardReading) -> None:
+        told = {
+            f"GPU-{name}": CardReading(busy) if isinstance(busy, float) else busy
+            for name, busy in cards.items()
+        }
+        readings = NodeReadings(node, self.now_s, told, pods or {}, "test")
+        self.cluster.put_readings([readings], self.now_s)
+        self.usage.note(ReadingsTaken((readings,)))
+
+    def look(self, after_s: float = 0.0) -> Report:
+        self.now_s += after_s
+        asyncio.run(self.usage.look())
+        return asyncio.run(self.usage.report())
+
+
+def states_of(cluster: Cluster, model: str) -> dict[str, int]:
+    counts = dict(zip(STATES, by_model(cluster, 0.0)[model].cards, strict=True))
+    return {state: count for state, count in counts.items() if count}
+
+
+def test_cards_are_counted_by_what_became_of_them():
+    scene = Scene(n1=listed("a", "b", "c"), n2=listed("d", healthy=False), n3=None)
+    scene.hold(
+        holding("p", "n1", CardUse("GPU-a")),
+        holding("q", "n1", CardUse("GPU-b", whole=False, milli=250, memory_mib=40_000)),
+        a_pod("r", gpus=3, node="n3"),
+    )
+    assert states_of(scene.cluster, "H100") == {"whole": 1, "shared": 1, "free": 1, "lost": 1}
+    assert states_of(scene.cluster, "") == {"whole": 3, "free": 1}
+    sums = by_model(scene.cluster, 0.0)
+    # Half of the memory is more than a quarter of the compute.
+    assert sums["H100"].allocated == pytest.approx(1.5)
+    assert sums[""].allocated == 3
+
+
+def test_slices_count_by_their_length():
+    mig = geometry_of("NVIDIA H100", 81_559)
+    scene = Scene(n1=listed("a", "b", mig=mig))
+    scene.hold(holding("p", "n1", CardUse("GPU-a", False, 0, 0, "3g.40gb", start=4, slices=4)))
+    assert states_of(scene.cluster, "H100") == {"sliced": 1, "free": 1}
+    assert by_model(scene.cluster, 0.0)["H100"].allocated == pytest.approx(0.5)
+
+
+def test_only_what_is_measured_is_used_or_wasted():
+    scene = Scene(n1=listed("a", "b", "c"))
+    scene.hold(holding("p", "n1", CardUse("GPU-a")), holding("q", "n1", CardUse("GPU-b")))
+    scene.tell("n1", a=0.25, c=0.9)
+    sums = by_model(scene.cluster, 1.0)["H100"]
+    assert (sums.allocated, sums.measured) == (2, 1)
+    assert (sums.used, sums.wasted) == (pytest.approx(0.25), pytest.approx(0.75))
+    assert by_model(scene.cluster, STALE_S)["H100"].measured == 0
+
+
+def test_cards_are_counted_by_how_well_they_are_known():
+    scene = Scene(n1=listed("a", "b", "c"))
+    assert freshness(scene.cluster, 0.0) == ({"fresh": 0, "old": 0, "none": 3}, None)
+    scene.tell("n1", a=0.5)
+    scene.now_s = STALE_S
+    scene.tell("n1", b=0.5)
+    assert freshness(scene.cluster, STALE_S + 5) == ({"fresh": 1, "old": 1, "none": 1}, 5.0)
+
+
+# -- pods ------------------------------------------------------------------------------------------
+
+
+def test_a_pod_with_whole_cards_is_what_its_cards_do():
+    scene = Scene(n1=listed("a", "b"))
+    scene.hold(holding("p", "n1", CardUse("GPU-a"), CardUse("GPU-b")))
+    scene.look()
+    scene.tell("n1", a=CardReading(0.5, memory_used_mib=100), b=CardReading(0.0, power_w=70))
+    [pod] = scene.look(60).pods
+    assert (pod.asked, pod.held, pod.utilisation) == ("2", 2, 0.25)
+    assert (pod.memory_used_mib, pod.memory_mib) == (100, MIB)
+    assert pod.used_hours == pytest.approx(0.5 / 60)
+    assert pod.wasted_hours == pytest.approx(1.5 / 60)
+    assert (pod.idle_for_s, pod.guessed) == (None, False)
+
+
+def test_who_shares_a_card_is_guessed_at_unless_it_is_measured_or_alone():
+    half = CardUse("GPU-a", whole=False, milli=500, memory_mib=1000)
+    quarter = CardUse("GPU-a", whole=False, milli=250, memory_mib=1000)
+    scene = Scene(n1=listed("a"))
+    scene.hold(holding("p", "n1", half))
+    scene.look()
+    scene.tell("n1", a=0.4)
+    [alone] = scene.look(10).pods
+    assert (alone.utilisation, alone.guessed) == (pytest.approx(0.8), False)
+    scene.hold(holding("q", "n1", quarter))
+    scene.look()
+    pods = {pod.name: pod for pod in scene.look(10).pods}
+    assert (pods["p"].guessed, pods["q"].guessed) == (True, True)
+    assert pods["p"].utilisation == pytest.approx(pods["q"].utilisation)
+    own = {"default/p": CardReading(0.1, memory_used_mib=900)}
+    scene.tell("n1", own, a=0.4)
+    pods = {pod.name: pod for pod in scene.look(10).pods}
+    assert (pods["p"].guessed, pods["p"].utilisation) == (False, pytest.approx(0.2))
+    assert (pods["p"].memory_used_mib, pods["q"].guessed) == (900, True)
+
+
+def test_cards_that_somebody_else_chose_are_measured_by_pod_or_not_at_all():
+    scene = Scene(n1=None)
+    scene.hold(a_pod("p", gpus=2, request_gpus=GpuAsk(2), node="n1"))
+    [pod] = scene.look().pods
+    assert (pod.held, pod.utilisation, pod.advice.kind) == (2, None, "unmeasured")
+    scene.tell("n1", {"default/p": CardReading(0.5)})
+    [pod] = scene.look(10).pods
+    assert (pod.held, pod.utilisation) == (2, 0.5)
+
+
+def test_old_readings_tell_nothing_of_a_pod():
+    scene = Scene(n1=listed("a"))
+    scene.hold(holding("p", "n1", CardUse("GPU-a")))
+    scene.tell("n1", a=0.5)
+    scene.look()
+    [pod] = scene.look(STALE_S).pods
+    [card] = scene.look().cards
+    assert (pod.utilisation, card.utilisation, card.reading_age_s) == (None, None, None)
+
+
+def test_sums_agree_with_pods_and_go_on_when_pods_are_gone():
+    scene = Scene(n1=listed("a", "b"), n2=listed("c"))
+    first = holding("p", "n1", CardUse("GPU-a"), controller="Job/sweep")
+    scene.hold(first, holding("q", "n1", CardUse("GPU-b"), controller="Job/sweep"))
+    scene.look()
+    scene.tell("n1", a=0.0, b=1.0)
+    report = scene.look(60)
+    assert [(row.name, row.pods) for row in by_owner(report.pods)] == [("default/Job/sweep", 2)]
+    assert {row.name: (row.cards, row.held) for row in by_node(report.pods, report.cards)} == {
+        "n1": (2, 2.0),
+        "n2": (1, 0),
+    }
+    [namespace] = by_namespace(report.pods)
+    assert namespace.utilisation == total(report.pods).utilisation == 0.5
+    assert namespace.wasted_hours == namespace.idle_hours == pytest.approx(1 / 60)
+    scene.cluster.remove(first.uid)
+    scene.look()
+    [held] = scene.usage.sums.values()
+    assert (held.held, held.used, held.wasted) == (1, 1, 0)
+    assert (held.held_s, held.wasted_s, held.idle_s) == (120, 60, 60)
+
+
+def test_cards_show_who_holds_what_of_them():
+    scene = Scene(n1=listed("a", "b"), n2=None)
+    scene.hold(
+        holding("p", "n1", CardUse("GPU-a", whole=False, milli=500)),
+        holding("q", "n1", CardUse("GPU-a", whole=False, milli=0, memory_mib=16 * 1024)),
+    )
+    scene.tell("n1", a=CardReading(0.5, power_w=300.0))
+    cards = scene.look(3).cards
+    told = [(holder.pod, holder.part) for holder in cards[0].holders]
+    assert sorted(told) == [("default/p", "0.5"), ("default/q", "16 GiB")]
+    assert (cards[0].power_w, cards[0].reading_age_s, cards[1].utilisation) == (300.0, 3.0, None)
+    assert [card.state for card in cards] == ["shared", "free", *["counted"] * 4]
+
+
+def test_what_is_served_is_the_report():
+    scene = Scene(n1=listed("a"))
+    scene.hold(holding("p", "n1", CardUse("GPU-a")))
+    scene.tell("n1", a=0.5)
+    report = scene.look(60)
+
+    async def served() -> bytes:
+        return b"".join([piece async for piece in scene.usage.pieces()])
+
+    assert msgspec.json.decode(asyncio.run(served()), type=Report) == report
