@@ -101,10 +101,14 @@ def create(session: Session, handle: Any, profile_id: int, placement: Any) -> An
     profile, place = _profile(card, profile_id), refer(placement)
     if place.start not in profile.starts or place.size != profile.size:
         raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
-    if card.instances and profile.size == _slots(card):
-        raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
     if _overlaps(card, place.start, place.size) or _made(card, profile) >= profile.instances:
-        raise refuse(pynvml.NVML_ERROR_INSUFFICIENT_RESOURCES)
+        # A real card says so where half of it, or all of it, is asked for.
+        large = profile.size * 2 >= _slots(card)
+        raise refuse(
+            pynvml.NVML_ERROR_INVALID_ARGUMENT
+            if large
+            else pynvml.NVML_ERROR_INSUFFICIENT_RESOURCES
+        )
     number = instance_id(place.start, place.size, _slots(card))
     made = Instance(number, profile.id, place.start, place.size, session.machine.serial())
     card.instances.append(made)
