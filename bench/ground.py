@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -37,13 +37,27 @@ def assets(*options: str) -> Path:
 
 @contextmanager
 def start_scheduler(plane: ControlPlane, side: str, *options: str) -> Iterator[Process]:
-    """A fresh kube-scheduler, which may send 5,000 requests a second, or Fairlead with options."""
+    """A fresh kube-scheduler, which may send 5,000 requests a second, or Fairlead with options.
+
+    Any other side is the client that only writes.
+    """
     if side == "kube-scheduler":
         config = {"clientConnection": {"qps": 5000, "burst": 5000}}
         with plane.start_kube_scheduler(config) as process:
             yield process
         return
-    access = ("--kubeconfig", str(plane.kubeconfig_for("system:kube-scheduler")))
+    kubeconfig = str(plane.kubeconfig_for("system:kube-scheduler"))
+    if side != "fairlead":
+        command = [
+            sys.executable,
+            str(ROOT / "bench" / "bare_client.py"),
+            kubeconfig,
+            "bench-measured",
+        ]
+        with Process("bare-client", command, plane.logs / "bare-client.log") as process:
+            yield process
+        return
+    access = ("--kubeconfig", kubeconfig)
     command = [FAIRLEAD, "run", "--port", "0", *access, *options]
     with Process("fairlead", command, plane.logs / "fairlead.log") as process:
         yield process
@@ -80,6 +94,34 @@ def first_change(kubeconfig: str, namespace: str = "") -> Iterator[list[float]]:
         yield times
 
 
+@contextmanager
+def event_times(kubeconfig: str, namespace: str = "") -> Iterator[list[tuple[float, int]]]:
+    """When there were more Events than before, or more in the namespace, and how many by then.
+
+    They are counted ten times a second: a watch would have the server encode each of them.
+    """
+    where = f"namespaces/{namespace}/" if namespace else ""
+    path = f"/apis/events.k8s.io/v1/{where}events"
+    counts: list[tuple[float, int]] = []
+
+    async def count(client: Client) -> None:
+        most = await _count(client, path)
+        while True:
+            await asyncio.sleep(0.1)
+            if (now := await _count(client, path)) > most:
+                most = now
+                counts.append((time.monotonic(), now))
+
+    with _in_thread(kubeconfig, count):
+        yield counts
+
+
+async def _count(client: Client, path: str) -> int:
+    reply = await client.request("GET", path, params={"limit": "1"})
+    found = json.loads(reply.body)
+    return len(found["items"]) + found["metadata"].get("remainingItemCount", 0)
+
+
 def _pods(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
 
@@ -90,33 +132,41 @@ def _watched(
 ) -> Iterator[list[float]]:
     """When lines with this start came, by a watch of our own in a thread."""
     times: list[float] = []
+
+    async def watch(client: Client) -> None:
+        newest = await client.request("GET", "/api/v1/pods", params={"limit": "1"})
+        version = json.loads(newest.body)["metadata"]["resourceVersion"]
+        # A slow watcher is hung up on, and a silent server by us: go on from there.
+        while len(times) < enough:
+            at = params | {"watch": "true", "resourceVersion": version}
+            with suppress(Stalled):
+                async with client.watch(path, at) as stream:
+                    while len(times) < enough and (lines := await stream.lines()) is not None:
+                        now = time.monotonic()
+                        times.extend(now for line in lines if line.startswith(start))
+                        version = _VERSION.search(lines[-1])[1].decode() if lines else version
+
+    with _in_thread(kubeconfig, watch):
+        yield times
+
+
+@contextmanager
+def _in_thread(kubeconfig: str, work: Callable[[Client], Awaitable[None]]) -> Iterator[None]:
+    """Has the work done beside us, from a second before until we leave."""
     loop = asyncio.new_event_loop()
 
-    async def watch() -> None:
+    async def worked() -> None:
         client = Client(load_access(kubeconfig))
-        try:
-            newest = await client.request("GET", "/api/v1/pods", params={"limit": "1"})
-            version = json.loads(newest.body)["metadata"]["resourceVersion"]
-            # A slow watcher is hung up on, and a silent server by us: go on from there.
-            while len(times) < enough:
-                at = params | {"watch": "true", "resourceVersion": version}
-                with suppress(Stalled):
-                    async with client.watch(path, at) as stream:
-                        while len(times) < enough and (lines := await stream.lines()) is not None:
-                            now = time.monotonic()
-                            times.extend(now for line in lines if line.startswith(start))
-                            version = _VERSION.search(lines[-1])[1].decode() if lines else version
-        except asyncio.CancelledError:
-            pass
-        finally:
-            await client.close()
+        with suppress(asyncio.CancelledError):
+            await work(client)
+        await client.close()
 
-    task = loop.create_task(watch())
+    task = loop.create_task(worked())
     thread = threading.Thread(target=lambda: loop.run_until_complete(task))
     thread.start()
     time.sleep(1.0)
     try:
-        yield times
+        yield
     finally:
         loop.call_soon_threadsafe(task.cancel)
         thread.join()

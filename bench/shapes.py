@@ -4,12 +4,16 @@
     python bench/shapes.py --quick                  500 nodes, 300 pods: to try it out
     python bench/shapes.py --shape affinity mixed   only these
     python bench/shapes.py --stream                 pods come while the scheduler runs
+    python bench/shapes.py --rounds 3               each side three times, in turn; medians
+    python bench/shapes.py --floor                  also a client that only writes
 
 All pods are there before the scheduler starts, so that it never waits for pods to be created. Pods
 a second are counted from the first change that it makes (a bind, a condition, an eviction) to the
 last bind, CPU from that change until it is quiet again, events included. `busy_share` is the CPU
 it used in that time over the time: what is missing to 1 it waited, for the API server or for a
-core. `api_cpu_ms_per_pod` is what API server and etcd used. Memory is the peak of the process.
+core. `told_per_s` are pods a second until the last event is written, which both schedulers do
+later than the bind. `api_cpu_ms_per_pod` and `etcd_cpu_ms_per_pod` are what those two used. Memory
+is the peak of the process.
 
 With --stream it is as in scheduler_perf: the scheduler runs and has seen the pods that are there
 before; then the measured pods are created as fast as they go in, and the clock runs from the first
@@ -33,9 +37,9 @@ from fairlead.kube.http.client import Client
 from fairlead.sim.controlplane import ControlPlane, Process
 from ground import (
     ROOT,
-    api_cpu_s,
     assets,
     bind_times,
+    event_times,
     first_change,
     for_all,
     say,
@@ -43,7 +47,7 @@ from ground import (
     start_scheduler,
 )
 from pods import BASE, HIGH_PRIORITY, MEASURED, SHAPES, ZONE, ZONES, Body, Shape, plain
-from shapes_report import SIDES, Run, beside, keep_report, print_report
+from shapes_report import FLOOR, SIDES, Run, beside, keep_report, print_report
 
 SCHEDULER = "default-scheduler"
 #: The profile that decides as kube-scheduler does, where this Fairlead has it.
@@ -64,8 +68,8 @@ def main() -> None:
     ):
         _furnish(plane, options.nodes)
         for number, name in enumerate(options.shape):
-            sides = SIDES if number % 2 == 0 else SIDES[::-1]
-            report["shapes"][name] = _compare(plane, name, sides, options)
+            sides = (*SIDES, FLOOR) if options.floor else SIDES
+            report["shapes"][name] = _compare(plane, name, sides[:: (1, -1)[number % 2]], options)
             keep_report(report, options.out)
     print_report(report)
     say(f"kept in {options.out}")
@@ -79,6 +83,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="500 nodes, 300 pods")
     parser.add_argument("--nodes", type=int)
     parser.add_argument("--pods", type=int, help="measured pods of every shape")
+    parser.add_argument("--rounds", type=int, default=1, help="of each side; medians are kept")
+    parser.add_argument("--floor", action="store_true", help="also a client that only writes")
     parser.add_argument("--stream", action="store_true", help="pods come while it runs")
     parser.add_argument("--out", type=Path, help="bench/results/shapes.json, or -quick.json")
     options = parser.parse_args()
@@ -109,15 +115,16 @@ def _compare(
         _pod(shape.measured, MEASURED, f"measured-{n:05d}")
         for n in range(options.pods or shape.pods)
     ]
-    runs: dict[str, Run] = {}
-    for side in sides:
-        if not runs or shape.base_is_used_up:
+    runs: dict[str, list[Run]] = {side: [] for side in sides}
+    order = [side for number in range(options.rounds) for side in sides[:: (1, -1)[number % 2]]]
+    for number, side in enumerate(order):
+        if not number or shape.base_is_used_up:
             say(f"{name}: creating {len(base)} pods that are there before")
             _create(plane, base)
         run = _run_stream if options.stream else _run_backlog
-        runs[side] = run(plane, side, shape, measured)
-        say(f"{name}: {side}: " + "  ".join(f"{k}={v}" for k, v in asdict(runs[side]).items()))
-        used_up = base if shape.base_is_used_up or len(runs) == len(sides) else []
+        runs[side].append(run(plane, side, shape, measured))
+        say(f"{name}: {side}: " + "  ".join(f"{k}={v}" for k, v in asdict(runs[side][-1]).items()))
+        used_up = base if shape.base_is_used_up or number + 1 == len(order) else []
         _delete(plane, [*measured, _warm_up(), *used_up])
     return beside(runs, len(measured))
 
@@ -128,16 +135,17 @@ def _run_backlog(plane: ControlPlane, side: str, shape: Shape, measured: Sequenc
     _create(plane, measured)
     settle(plane.process("kube-apiserver"))
     # Pods that fit nowhere are refused before any other is tried: they do not start the clock.
-    watched = first_change(admin, "" if shape.base_bound else MEASURED)
+    where = "" if shape.base_bound else MEASURED
     with (
-        watched as began,
+        first_change(admin, where) as began,
         bind_times(admin, MEASURED) as times,
+        event_times(admin, where) as told,
         start_scheduler(plane, side, *FAIRLEAD_OPTIONS) as process,
     ):
         _wait_for_sign(began, process)
         meter = Meter(plane, process)
         _wait_for_binds(times, len(measured), process)
-        return meter.read(times, began[0], len(measured))
+        return meter.read(times, told, began[0], len(measured))
 
 
 def _run_stream(plane: ControlPlane, side: str, _: Shape, measured: Sequence[Body]) -> Run:
@@ -147,12 +155,12 @@ def _run_stream(plane: ControlPlane, side: str, _: Shape, measured: Sequence[Bod
     with start_scheduler(plane, side, *FAIRLEAD_OPTIONS) as process:
         _wait_for_warm_up(plane, process)
         settle(process)
-        with bind_times(admin, MEASURED) as times:
+        with bind_times(admin, MEASURED) as times, event_times(admin, MEASURED) as told:
             meter, began = Meter(plane, process), time.monotonic()
             _create(plane, measured)
             created = time.monotonic()
             _wait_for_binds(times, len(measured), process)
-            run = meter.read(times, began, len(measured))
+            run = meter.read(times, told, began, len(measured))
     return replace(run, created_per_s=round(len(measured) / (created - began), 1))
 
 
@@ -161,25 +169,37 @@ class Meter:
 
     def __init__(self, plane: ControlPlane, process: Process) -> None:
         self._plane, self._process = plane, process
-        self._cpu_s, self._api_cpu_s = process.cpu_seconds(), api_cpu_s(plane)
+        self._before = self._now()
 
-    def read(self, bind_times: Sequence[float], began: float, pods: int) -> Run:
+    def read(
+        self, bound: Sequence[float], told: Sequence[tuple[float, int]], began: float, pods: int
+    ) -> Run:
         """Call it when the last pod is bound: it waits until the scheduler is quiet."""
-        bound, busy_s = len(bind_times), self._used()
-        took_s = bind_times[-1] - began if bound else 0.0
+        busy_s = self._used()[0]
+        took_s = bound[-1] - began if bound else 0.0
         settle(self._process)
-        api_s = api_cpu_s(self._plane) - self._api_cpu_s
+        used_s = self._used()
         return Run(
-            bound,
-            pods_per_s=round(bound / took_s, 1) if took_s else 0.0,
-            cpu_ms_per_pod=round(self._used() / pods * 1000, 3),
+            len(bound),
+            _rate(len(bound), took_s),
+            _rate(len(bound), told[-1][0] - began if told else 0.0),
+            cpu_ms_per_pod=round(used_s[0] / pods * 1000, 3),
             peak_rss_mib=round(self._process.peak_rss_bytes() / 2**20, 1),
             busy_share=round(busy_s / took_s, 2) if took_s else 0.0,
-            api_cpu_ms_per_pod=round(api_s / pods * 1000, 3),
+            api_cpu_ms_per_pod=round(used_s[1] / pods * 1000, 3),
+            etcd_cpu_ms_per_pod=round(used_s[2] / pods * 1000, 3),
         )
 
-    def _used(self) -> float:
-        return self._process.cpu_seconds() - self._cpu_s
+    def _used(self) -> list[float]:
+        return [now - before for now, before in zip(self._now(), self._before, strict=True)]
+
+    def _now(self) -> list[float]:
+        beside = (self._plane.process(name) for name in ("kube-apiserver", "etcd"))
+        return [process.cpu_seconds() for process in (self._process, *beside)]
+
+
+def _rate(count: int, took_s: float) -> float:
+    return round(count / took_s, 1) if took_s > 0 else 0.0
 
 
 # -- pods ----------------------------------------------------------------------------------------
@@ -270,7 +290,8 @@ def _wait_for_binds(times: list[float], pods: int, process: Process) -> None:
 def _head(options: argparse.Namespace) -> dict:
     words = ["python bench/shapes.py", f"--nodes {options.nodes}"]
     words += [f"--pods {options.pods}"] if options.pods else []
-    words += ["--stream"] if options.stream else []
+    words += [f"--rounds {options.rounds}"] if options.rounds > 1 else []
+    words += [f"--{word}" for word in ("stream", "floor") if getattr(options, word)]
     if options.shape != list(SHAPES):
         words += ["--shape", *(f"'{name}'" for name in options.shape)]
     return {

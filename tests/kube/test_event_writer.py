@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled
 from fairlead.kube.errors import ReplyLost, Unreachable
 from fairlead.kube.writes import notes
-from fairlead.kube.writes.event_writer import TRIES, EventWriter
+from fairlead.kube.writes.event_writer import LATEST_S, LOOK_S, TRIES, EventWriter
 from fairlead.kube.writes.spam import NS_PER_S
 from fairlead.model.pods import Pod
 from scripted import Scripted, a_pod, in_turn, status, until
@@ -35,8 +35,9 @@ class Clock:
 async def writing(
     transport: Scripted, clock: Clock | None = None, **options: Any
 ) -> AsyncIterator[EventWriter]:
-    defaults = {"hostname": "host", "limit": 100, "workers": 2, "longest_pause_s": 0.001}
-    writer = EventWriter(transport, now_ns=clock or Clock(), **{**defaults, **options})
+    defaults = {"hostname": "host", "limit": 100, "workers": 2, "notice_workers": 2}
+    more = {"longest_pause_s": 0.001, **options}
+    writer = EventWriter(transport, now_ns=clock or Clock(), **{**defaults, **more})
     running = asyncio.create_task(writer.run())
     yield writer
     await writer.stop(grace_s=2)
@@ -213,3 +214,80 @@ async def test_refused_event_is_not_sent_again() -> None:
         writer.failed(failure())
         await until(lambda: writer.tally.rejected)
     assert len(transport.requests) == 1
+
+
+# Giving way
+
+
+class Rush:
+    """Pods wait to be bound until it is over."""
+
+    def __init__(self) -> None:
+        self.on = True
+
+    def __call__(self) -> bool:
+        return self.on
+
+
+def bound(name: str = "p") -> AnnounceScheduled:
+    return AnnounceScheduled(a_pod(name), "n1", 1, 0.0)
+
+
+def told(transport: Scripted) -> list[str]:
+    return [request.body["reason"] for request in transport.requests]
+
+
+async def _looked_around() -> None:
+    await asyncio.sleep(2 * LOOK_S)
+
+
+async def test_notice_of_a_bind_waits_until_no_pods_do() -> None:
+    transport, rush = Scripted(), Rush()
+    async with writing(transport, pods_wait=rush) as writer:
+        writer.scheduled(bound())
+        await _looked_around()
+        assert not transport.requests
+        rush.on = False
+        await until(lambda: transport.requests)
+    assert told(transport) == ["Scheduled"]
+
+
+async def test_why_a_pod_waits_is_told_while_notices_give_way() -> None:
+    transport = Scripted()
+    async with writing(transport, pods_wait=Rush()) as writer:
+        for number in range(40):
+            writer.scheduled(bound(f"p{number}"))
+        writer.failed(failure())
+        await until(lambda: transport.requests)
+        assert told(transport) == ["FailedScheduling"]
+
+
+async def test_notice_is_only_so_late_however_long_the_rush() -> None:
+    transport, clock = Scripted(), Clock()
+    async with writing(transport, clock, pods_wait=Rush()) as writer:
+        writer.scheduled(bound("early"))
+        clock.pass_s(LATEST_S)
+        writer.scheduled(bound("late"))
+        await until(lambda: transport.requests)
+        await _looked_around()
+        assert [r.body["regarding"]["name"] for r in transport.requests] == ["early"]
+
+
+async def test_clock_that_is_set_back_keeps_no_notice() -> None:
+    transport, clock = Scripted(), Clock()
+    async with writing(transport, clock, pods_wait=Rush()) as writer:
+        writer.scheduled(bound())
+        clock.pass_s(-3600)
+        await until(lambda: transport.requests)
+
+
+async def test_notices_stop_giving_way_before_one_is_dropped() -> None:
+    transport = Scripted()
+    async with writing(transport, limit=100, pods_wait=Rush()) as writer:
+        for number in range(90):
+            writer.scheduled(bound(f"p{number}"))
+        await until(lambda: len(transport.requests) >= 40)
+        await _looked_around()
+        assert len(transport.requests) < 90
+    assert len(transport.requests) == 90, "leaving, it tells the rest"
+    assert not writer.tally.dropped

@@ -32,6 +32,7 @@ from oracle.kinds import BY_NAME, KINDS
 #: They would change what a case says, or need controllers that are not there.
 _NO_ADMISSION = (
     "ServiceAccount", "TaintNodesByCondition", "Priority", "StorageObjectInUseProtection",
+    "RuntimeClass",
 )  # fmt: skip
 _ANSWER_S = 10.0
 _PATIENCE_S = 0.5

@@ -101,6 +101,9 @@ NODE: Branches = {
     ),
     "fit: sidecar": lambda s: any("restartPolicy" in c for c in s.spec.get("initContainers", ())),
     "fit: for the pod as a whole": lambda s: "resources" in s.spec,
+    "fit: overhead": lambda s: "overhead" in s.spec,
+    "usage: overhead": lambda s: any("overhead" in pod["spec"] for pod in s.bound),
+    "usage: none of a gated pod": lambda s: len(s.bound) < len(s.case.of_kind("Pod")),
     "usage: a finished pod": lambda s: _phases(s) & {"Succeeded", "Failed"},
     "usage: a pod that leaves": lambda s: any(leaving(pod) for pod in s.bound),
     "usage: a pod of a node that is gone": lambda s: any(

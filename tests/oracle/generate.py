@@ -5,6 +5,7 @@ from collections.abc import Collection
 from oracle.case import Case
 from oracle.draws import Draw
 from oracle.some_budgets import budgets
+from oracle.some_extras import gated_pods, keep_from_evicting, weigh_down
 from oracle.some_nodes import CALM, namespaces, nodes
 from oracle.some_owners import adopt, owners
 from oracle.some_pods import bound_pods, probe, subjects
@@ -48,5 +49,10 @@ def generate(seed: int, features: Collection[str] = FEATURES, *, calm: bool = Fa
         part_claims(bound, more)
     if "preemption" in features:
         more += budgets(draw, bound)
+        keep_from_evicting(probes, bound)
+    extras = Draw(f"extras of {seed}")
+    weigh_down(extras, (*bound, *probes))
     name = f"calm-seed-{seed}" if calm else f"seed-{seed}"
-    return Case(name, [*namespaces(draw), *more, *bound, *cluster], probes, wanted)
+    return Case(
+        name, [*namespaces(draw), *more, *bound, *gated_pods(extras), *cluster], probes, wanted
+    )

@@ -35,7 +35,7 @@ class Seen:
 
     @property
     def bound(self) -> list[Object]:
-        return self.case.of_kind("Pod")
+        return [pod for pod in self.case.of_kind("Pod") if "nodeName" in pod["spec"]]
 
     @property
     def placed(self) -> bool:

@@ -122,6 +122,22 @@ def test_the_choice(nodes, asks, expected) -> None:
     assert evicted(cluster_of(**nodes), **asks) == expected
 
 
+def test_nobody_goes_in_vain_for_a_leaving_pod_that_no_domain_counts() -> None:
+    """kube-scheduler takes it off the count all the same, and finds room where there is none."""
+    mine = {"labels": {"app": "me"}}
+    cluster = cluster_of(
+        a=[
+            p("stays", 20, **mine),
+            p("also", 20, **mine),
+            p("leaves", deleting=True, **mine),
+            p("x"),
+        ],
+        b=[p("high", 20, gpus=4)],
+    )
+    rule = SpreadRule("zone", 1, selects(app="me"))
+    assert refused(cluster, gpus=1, spread=(rule,)).eviction is None
+
+
 def budget(allowed: int, **labels: str) -> Budget:
     return Budget("default", "b", selector=selects(**labels), allowed=allowed)
 

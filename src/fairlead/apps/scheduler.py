@@ -84,7 +84,7 @@ class Scheduler:
         self._has_taken_over = self._elector is None
         writer: Transport = Fenced(client, self._elector.leads) if self._elector else client
         self._binder = Binder(writer, self._feed, max_in_flight=max_binds_in_flight)
-        self._recorder = Recorder(writer)
+        self._recorder = Recorder(writer, pods_wait=self.engine.queue.has_active)
         self._evictor = Evictor(
             writer, self._feed, self._recorder.preempted, now_ns=time.time_ns
         )  # fmt: skip

@@ -73,6 +73,10 @@ class SchedulingQueue:
     def counts(self) -> dict[Pool, int]:
         return dict(self._counts)
 
+    def has_active(self) -> bool:
+        """Whether a pod could be tried right now."""
+        return self._counts[Pool.ACTIVE] > 0
+
     def next_due_s(self) -> float | None:
         """When `pop` could have more to give without anything else happening."""
         heads = (heap.head() for heap in (self._backoff, self._error_backoff))

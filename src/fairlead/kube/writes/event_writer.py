@@ -26,6 +26,9 @@ TIMEOUT_S = 10.0
 UNREACHABLE_PAUSE_S = 0.5
 LONGEST_RETRY_AFTER_S = 60.0
 REVIEW_S = 60.0
+#: How long a notice of a bind gives way to other binds, and how often it looks.
+LATEST_S = 5.0
+LOOK_S = 0.05
 
 _encode = msgspec.json.Encoder().encode
 
@@ -46,7 +49,11 @@ class _Story:
 
 
 class EventWriter:
-    """Writes events when the API server has time for them. Nothing waits for it."""
+    """Writes events when the API server has time for them. Nothing waits for it.
+
+    Why a pod waits is told at once. That it was bound is told when no others wait to be
+    bound, as `pods_wait` says, or `LATEST_S` later, or when half as many events wait as may.
+    """
 
     def __init__(
         self,
@@ -56,6 +63,8 @@ class EventWriter:
         now_ns: Callable[[], int],
         limit: int,
         workers: int,
+        notice_workers: int,
+        pods_wait: Callable[[], bool] = lambda: False,
         longest_pause_s: float = 10.0,
     ) -> None:
         self._client = client
@@ -63,7 +72,11 @@ class EventWriter:
         self._hostname = hostname
         self._now_ns = now_ns
         self.tally = Tally()
-        self._outbox = Outbox(self._deliver, self.tally, limit=limit, workers=workers)
+        self._pods_wait = pods_wait
+        self._limit = limit
+        self._explanations = Outbox(self._deliver, self.tally, limit=limit, workers=workers)
+        #: That pods were bound.
+        self._notices = Outbox(self._give_way, self.tally, limit=limit, workers=notice_workers)
         self._spam = SpamFilter(limit=limit)
         #: Refusals that may be repeated, by pod and words.
         self._stories: Recent[tuple[str, str], _Story] = Recent(limit)
@@ -72,12 +85,12 @@ class EventWriter:
     def scheduled(self, announce: AnnounceScheduled) -> None:
         now_ns = self._unique_ns()
         event = notes.scheduled_event(announce.pod, announce.node, self._hostname, now_ns)
-        self._outbox.put(event.metadata.name, _Story(event, now_ns))
+        self._notices.put(event.metadata.name, _Story(event, now_ns))
 
     def preempted(self, victim: Pod, evict: Evict) -> None:
         now_ns = self._unique_ns()
         event = notes.preempted_event(victim, evict.pod, evict.node, self._hostname, now_ns)
-        self._outbox.put(event.metadata.name, _Story(event, now_ns))
+        self._explanations.put(event.metadata.name, _Story(event, now_ns))
 
     def warn(self, about: notes.Regarding, reason: str, action: str, note: str) -> None:
         """Each one is an event of its own: whoever calls takes care not to repeat himself."""
@@ -99,14 +112,14 @@ class EventWriter:
             event = notes.failed_event(announce.pod, note, self._hostname, now_ns)
             story = _Story(event, now_ns)
             self._stories.put((announce.pod.uid, note), story)
-            self._outbox.put(event.metadata.name, story)
+            self._explanations.put(event.metadata.name, story)
         else:
             self.tally.filtered += 1
 
     async def run(self) -> None:
         review = asyncio.create_task(self._review_for_ever())
         try:
-            await self._outbox.run()
+            await asyncio.gather(self._explanations.run(), self._notices.run())
         finally:
             review.cancel()
             await asyncio.gather(review, return_exceptions=True)
@@ -114,7 +127,8 @@ class EventWriter:
     async def stop(self, grace_s: float) -> None:
         for story in self._stories.values():
             self._write_count(story)
-        await self._outbox.stop(grace_s)
+        self._pods_wait = lambda: False
+        await asyncio.gather(self._explanations.stop(grace_s), self._notices.stop(grace_s))
 
     def review(self) -> None:
         """Ends the series that nothing was added to, and keeps the others from expiring.
@@ -127,7 +141,7 @@ class EventWriter:
                 self._write_count(story)
                 self._stories.drop(key)
             elif story.count > 1 and now_ns - story.written_ns >= SERIES_RENEWED_NS:
-                self._outbox.put(story.event.metadata.name, story)
+                self._explanations.put(story.event.metadata.name, story)
 
     async def _review_for_ever(self) -> None:
         while True:
@@ -139,13 +153,22 @@ class EventWriter:
         story.count += 1
         story.last_ns = now_ns
         if story.count == 2:
-            self._outbox.put(story.event.metadata.name, story)
+            self._explanations.put(story.event.metadata.name, story)
         else:
             self.tally.skipped += 1
 
     def _write_count(self, story: _Story) -> None:
         if story.count > 1 and story.count > story.written_count:
-            self._outbox.put(story.event.metadata.name, story)
+            self._explanations.put(story.event.metadata.name, story)
+
+    async def _give_way(self, story: _Story, tries: int) -> float | None:
+        while self._pods_wait() and self._may_be_later(story):
+            await asyncio.sleep(LOOK_S)
+        return await self._deliver(story, tries)
+
+    def _may_be_later(self, story: _Story) -> bool:
+        waited_ns = abs(self._now_ns() - story.last_ns)  # also after the clock was set back
+        return waited_ns < LATEST_S * NS_PER_S and len(self._notices) < self._limit // 2
 
     async def _deliver(self, story: _Story, tries: int) -> float | None:
         if tries >= TRIES:

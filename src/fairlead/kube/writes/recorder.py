@@ -28,9 +28,10 @@ class Recorder:
     """Writes what kube-scheduler would write, in its words, whenever there is time.
 
     `scheduled` and `failed` return at once and never raise. Few workers write, so that binds keep
-    the API server and the CPU to themselves: in a burst events lag behind the binds, by seconds if
-    need be, and when more than `limit` wait the oldest are dropped. Conditions have workers of
-    their own, so that no event delays them. Nothing waits for any of this.
+    the API server and the CPU to themselves: while `pods_wait` to be bound, the events of those
+    that are lag behind by seconds, and when more than `limit` wait the oldest are dropped. Why pods
+    wait is told by workers of its own, and so are conditions, so that nothing delays them. Nothing
+    waits for any of this.
     """
 
     def __init__(
@@ -41,7 +42,9 @@ class Recorder:
         now_ns: Callable[[], int] = time.time_ns,
         limit: int = 10_000,
         event_workers: int = 4,
+        notice_workers: int = 16,
         condition_workers: int = 4,
+        pods_wait: Callable[[], bool] = lambda: False,
     ) -> None:
         self._events = EventWriter(
             client,
@@ -49,6 +52,8 @@ class Recorder:
             now_ns=now_ns,
             limit=limit,
             workers=event_workers,
+            notice_workers=notice_workers,
+            pods_wait=pods_wait,
         )
         self._conditions = ConditionWriter(
             client, now_ns=now_ns, limit=limit, workers=condition_workers
