@@ -63,7 +63,7 @@ class EventWriter:
         now_ns: Callable[[], int],
         limit: int,
         workers: int,
-        notice_workers: int,
+        notice_workers: int = 1,
         pods_wait: Callable[[], bool] = lambda: False,
         longest_pause_s: float = 10.0,
     ) -> None:
@@ -98,7 +98,7 @@ class EventWriter:
         reporter = ("fairlead-agent", f"fairlead-agent-{self._hostname}")
         event = notes.warning(about, reason, action, note, reporter, now_ns)
         if self._spam.allows(about.uid, now_ns):
-            self._outbox.put(event.metadata.name, _Story(event, now_ns))
+            self._explanations.put(event.metadata.name, _Story(event, now_ns))
         else:
             self.tally.filtered += 1
 
