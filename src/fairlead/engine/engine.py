@@ -208,14 +208,10 @@ class Engine:
             return [AnnounceFailure(pod, SCHEDULER_ERROR, f"a plugin failed: {error!r}")]
         if isinstance(verdict, Placed):
             plan = placement.volume_plan(pod, verdict.node)
-            noted = self._noted(placement, pod, verdict)
-            return [*self._assume(entry, verdict, plan, now), *noted]
+            record = placement.record(pod, verdict) if self.keeps_records else None
+            made = self._assume(entry, verdict, plan, now)
+            return [*made, Decided(pod, verdict.node, record)] if record else made
         return self._refuse(entry, verdict, now)
-
-    def _noted(self, placement: Placement, pod: Pod, verdict: Placed) -> list[Decided]:
-        if not self.keeps_records:
-            return []
-        return [Decided(pod, verdict.node, placement.record(pod, verdict))]
 
     def _assume(
         self, entry: Entry, verdict: Placed, plan: VolumePlan | None, now: float
