@@ -102,7 +102,9 @@ class Machine:
         assert self.plane.api("PATCH", path, body, content_type=merge)[0] == 200
 
     def listed(self) -> dict[str, Any]:
-        return json.loads(self.read()["metadata"].get("annotations", {}).get(KEY, "{}"))
+        """Empty where there is no list, or none that can be read."""
+        text = self.read()["metadata"].get("annotations", {}).get(KEY, "")
+        return json.loads(text) if text.startswith("{") else {}
 
     def health(self) -> list[str]:
         return [card.get("health", "ok") for card in self.listed().get("cards", ())]
