@@ -20,7 +20,7 @@ from fairlead.telemetry.admission import AdmissionMetrics
 from fairlead.telemetry.agent import AgentMetrics
 from fairlead.telemetry.extender import ExtenderMetrics
 from fairlead.telemetry.metrics import Metrics
-from manifests import documents
+from manifests import DEPLOY, documents
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -279,14 +279,17 @@ def test_every_test_that_is_called_as_a_witness_exists(test: str) -> None:
     assert re.search(rf"^(async )?def {name}\(", found.read_text(), flags=re.MULTILINE)
 
 
-@pytest.mark.parametrize("part", ["scheduler", "webhook"])
-def test_the_rights_of_each_part_are_those_of_its_manifest(part: str) -> None:
+@pytest.mark.parametrize(
+    ("part", "manifest"),
+    [("scheduler", "fairlead.yaml"), ("webhook", "fairlead.yaml"), ("agent", "agent.yaml")],
+)
+def test_the_rights_of_each_part_are_those_of_its_manifest(part: str, manifest: str) -> None:
     section = text("security.md").partition(f"### The {part}\n")[2].partition("\n#")[0]
     told: dict[str, set[str]] = {}
     for what, verbs in re.findall(r"^\| (`.+?) \| ([a-z, ]+?) \|", section, flags=re.MULTILINE):
         told |= {name: set(verbs.split(", ")) for name in re.findall(r"`(.+?)`", what)}
     granted: dict[str, set[str]] = {}
-    for found in documents(component=part):
+    for found in documents(DEPLOY / manifest, component=part):
         for rule in found.get("rules", ()) if found["kind"].endswith("Role") else ():
             for name in (*rule.get("resources", ()), *rule.get("nonResourceURLs", ())):
                 granted.setdefault(name, set()).update(rule["verbs"])

@@ -5,6 +5,7 @@ Only the card is imagined, and it answers as a real one did (`tests/sim/test_nvm
 
 import json
 import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from fairlead.sim.controlplane import ControlPlane
 from fairlead.sim.nvml import Process
 from fairlead.sim.nvml.machine import Instance
-from fairleads import Pods, Running, eventually, fairlead
+from fairleads import FAIRLEAD, Pods, Running, eventually, fairlead
 from test_agent import Machine, machine, rights  # noqa: F401 — fixtures
 
 pytestmark = pytest.mark.server
@@ -162,7 +163,15 @@ def test_a_card_in_use_waits_and_one_that_is_given_back_is_whole_again(cut: Cut)
             assert not driver.cards[0].mig
 
 
-def test_without_a_folder_for_its_list_it_does_not_start(cut: Cut) -> None:
-    with cut.machine.agent("--mig", "all", ends_with=1) as agent:
-        agent.process.wait(20)
-    assert "--state DIR" in agent.log.read_text()
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [(("--mig", "all"), "--state DIR"), (("--mig", "0,1"), "write all, none, or uuids")],
+)
+def test_what_makes_no_sense_is_refused_at_the_start(
+    options: tuple[str, ...], sentence: str
+) -> None:
+    command = [str(FAIRLEAD), "agent", "--node", "n", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 1
+    assert sentence in done.stderr
