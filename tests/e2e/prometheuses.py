@@ -1,7 +1,6 @@
 """A real Prometheus server on loopback, for as long as a test needs it."""
 
 import json
-import socket
 import time
 import urllib.error
 import urllib.parse
@@ -14,8 +13,10 @@ from typing import Any, Self
 
 import yaml
 
+from exporters import Exporter
 from fairlead.sim.controlplane import Process
 from fairlead.sim.controlplane.process import wait_until
+from webhooks import free_port
 
 _START_TIMEOUT_S = 30.0
 
@@ -30,7 +31,7 @@ class Prometheus:
         """Serves until the block ends; what `folder/data` holds already is served, too."""
         file = folder / "prometheus.yaml"
         file.write_text(yaml.safe_dump({"global": {"evaluation_interval": "1s"}, **config}))
-        port = _free_port()
+        port = free_port()
         command = [
             str(program), f"--config.file={file}", f"--storage.tsdb.path={folder / 'data'}",
             "--storage.tsdb.retention.time=10y", f"--web.listen-address=127.0.0.1:{port}",
@@ -58,7 +59,11 @@ class Prometheus:
         return self.get(f"/api/v1/query?{asked}")
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+@contextmanager
+def scraping(program: Path, exporter: Exporter, folder: Path) -> Iterator[str]:
+    """The address of one that scrapes the exporter every second."""
+    job = {"job_name": "dcgm", "static_configs": [{"targets": [f"127.0.0.1:{exporter.port}"]}]}
+    timing = {"scrape_interval": "1s", "scrape_timeout": "1s"}
+    config = {"global": timing, "scrape_configs": [job]}
+    with Prometheus.start(program, folder, config) as server:
+        yield server.url
