@@ -67,7 +67,7 @@ _Watch = Callable[[str, str, tuple[str, ...], Callable[[], Reading]], None]
 
 
 def _expose_holders(gauge: _Watch, counter: _Watch, gpus: "_Gpus") -> None:
-    labels = ("namespace", "scheduler")
+    labels = ("pod_namespace", "scheduler")
     gauge(
         "fairlead_gpu_held_cards",
         "GPUs that pods have, in cards, by whose they are.",
