@@ -20,6 +20,7 @@ import msgspec
 
 from fairlead.apps import plugin_files, profiles, typed_yaml
 from fairlead.apps.electing import Electing
+from fairlead.apps.telemetry_config import SourceConfig, TelemetryConfig
 from fairlead.model.errors import ConfigError
 from fairlead.placement.cards import CardPolicy
 from fairlead.placement.profile import Profile
@@ -79,9 +80,12 @@ class Config(_Strict):
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] | None = None
     max_binds_in_flight: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 64
     leader_election: ElectionConfig = msgspec.field(default_factory=ElectionConfig)
+    telemetry: TelemetryConfig = msgspec.field(default_factory=TelemetryConfig)
 
 
-_STRUCTS = (Config, ElectionConfig, ProfileConfig, ScoreConfig, PluginConfig)
+_STRUCTS = (
+    Config, ElectionConfig, ProfileConfig, ScoreConfig, PluginConfig, TelemetryConfig, SourceConfig,
+)  # fmt: skip
 _KEYS = {key for struct in _STRUCTS for key in struct.__struct_encode_fields__}
 
 

@@ -5,6 +5,7 @@ from functools import lru_cache
 
 from prometheus_client import Counter, Histogram
 
+from fairlead.apps.readings import Readings
 from fairlead.engine import events, instructions
 from fairlead.engine.engine import UNSCHEDULABLE, Engine
 from fairlead.kube.leadership.elector import Elector
@@ -77,6 +78,34 @@ class Measures:
             "Whether this process leads, by name of the lease.",
             ("name",),
             lambda: {(elector.terms.name,): float(elector.leads())},
+        )
+
+    def watch_readings(self, readings: Readings) -> None:
+        """By source: what it tells, what of it is not believed, and whether it is listened to."""
+        gauge, counter = self._metrics.watch_gauge, self._metrics.watch_counter
+        gauge(
+            "fairlead_telemetry_age_seconds",
+            "Seconds since the source was last read with success.",
+            ("source",),
+            lambda: {(name,): age for name in readings.last if (age := readings.age_s(name))},
+        )
+        gauge(
+            "fairlead_telemetry_cut_off",
+            "Whether the source is left alone for a while because it fails or lies.",
+            ("source",),
+            lambda: {(name,): float(last.cut_off) for name, last in readings.last.items()},
+        )
+        counter(
+            "fairlead_telemetry_readings",
+            "Readings of cards taken.",
+            ("source",),
+            lambda: {(name,): count for name, count in readings.cards.items()},
+        )
+        counter(
+            "fairlead_telemetry_rejected",
+            "What a source said and was not believed, by why.",
+            ("source", "why"),
+            lambda: {labels: float(count) for labels, count in readings.rejected.items()},
         )
 
     def _expose(self) -> None:

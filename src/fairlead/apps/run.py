@@ -2,8 +2,9 @@
 
 import asyncio
 import gc
+import os
 import signal
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,16 @@ from fairlead import __version__
 from fairlead.apps import config as configs
 from fairlead.apps import health, plugin_files, profiles
 from fairlead.apps.electing import Electing
+from fairlead.apps.fast_loop import run_in_fast_loop
 from fairlead.apps.findings import Finding, Translation
 from fairlead.apps.scheduler import Scheduler
+from fairlead.apps.telemetry_config import endpoint_plan
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
 from fairlead.model.errors import ConfigError
 from fairlead.placement.profile import Profile
 from fairlead.telemetry.metrics import Metrics
+from fairlead.telemetry.sources import SourcePlan
 
 log = structlog.get_logger(__name__)
 
@@ -51,6 +55,8 @@ class Plan:
     port: int
     max_binds_in_flight: int
     electing: Electing
+    #: Whom to ask what cards do.
+    sources: Sequence[SourcePlan] = ()
     #: What the file says without effect.
     notes: Sequence[Finding] = ()
 
@@ -72,7 +78,15 @@ def plan(options: Options) -> Plan:
         port=next(p for p in (options.port, config.port, DEFAULT_PORT) if p is not None),
         max_binds_in_flight=config.max_binds_in_flight,
         electing=options.electing.over(config.leader_election.electing()),
+        sources=config.telemetry.plans() or _endpoint(served),
     )
+
+
+def _endpoint(served: list[configs.ProfileConfig]) -> list[SourcePlan]:
+    """The tutorial's scheduler is told by a variable where its metrics are."""
+    endpoint = os.environ.get("DCGM_ENDPOINT")
+    wanted = any(profile.profile == "gpu-aware-scheduler" for profile in served)
+    return [endpoint_plan(endpoint)] if endpoint and wanted else []
 
 
 def _plan_moved(options: Options, moved: Translation) -> Plan:
@@ -153,6 +167,7 @@ async def _run(options: Options, prepared: Plan) -> None:
         metrics=metrics,
         max_binds_in_flight=prepared.max_binds_in_flight,
         terms=terms,
+        sources=prepared.sources,
     )
     app = health.make_app(
         metrics.registry,
@@ -189,12 +204,3 @@ async def until_signalled(work: Coroutine[Any, Any, None]) -> None:
     except asyncio.CancelledError:
         if not task.cancelled():
             raise
-
-
-def run_in_fast_loop(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    try:
-        import uvloop
-    except ImportError:
-        asyncio.run(main())
-    else:
-        uvloop.run(main())

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, assert_never
 
@@ -11,6 +11,7 @@ import structlog
 from fairlead.apps.gpu_measures import expose
 from fairlead.apps.measures import Measures
 from fairlead.apps.pricing import Pricing
+from fairlead.apps.readings import Readings
 from fairlead.apps.usage import Usage
 from fairlead.apps.verification import EVERY_S, Verification
 from fairlead.apps.watches import Watches
@@ -34,6 +35,7 @@ from fairlead.model.pods import Pod, Side
 from fairlead.model.readings import NodeReadings
 from fairlead.placement.profile import Profile
 from fairlead.telemetry.metrics import Metrics
+from fairlead.telemetry.sources import SourcePlan
 
 log = structlog.get_logger(__name__)
 
@@ -45,7 +47,7 @@ _IDLE_S = 1.0
 _STUCK_S = 5.0
 _CATCH_UP_AGAIN_S = 0.5
 
-_Part = Reflector[Any] | Binder | Evictor | Recorder | Pricing | Verification | Usage
+_Part = Reflector[Any] | Binder | Evictor | Recorder | Pricing | Verification | Usage | Readings
 
 
 class Scheduler:
@@ -61,10 +63,14 @@ class Scheduler:
         verify_every_s: float = EVERY_S,
         terms: Terms | None = None,
         advises: Profile | None = None,
+        sources: Sequence[SourcePlan] = (),
         on_event: Callable[[events.Event], None] = lambda _: None,
         on_instruction: Callable[[instructions.Instruction], None] = lambda _: None,
     ) -> None:
-        """With `terms` it stands by until it is elected on them; without, it decides at once."""
+        """With `terms` it stands by until it is elected on them; without, it decides at once.
+
+        `sources` tell what cards do, a standby as well: it decides by that from the first pod on.
+        """
         self._client = client
         self._on_event = on_event
         self._on_instruction = on_instruction
@@ -101,6 +107,9 @@ class Scheduler:
         expose(metrics, self.usage)
         if self._elector:
             self._measures.watch_leader(self._elector)
+        self._readings = Readings(sources, self.engine, self._feed) if sources else None
+        if self._readings:
+            self._measures.watch_readings(self._readings)
         self._verification = Verification(
             self.engine, self._watches.all, self._watches.pods, self._feed, metrics, verify_every_s
         )
@@ -124,6 +133,7 @@ class Scheduler:
             self._pricing,
             self._verification,
             self.usage,
+            *([self._readings] if self._readings else ()),
         )
         parts += [asyncio.create_task(part.run(), name=type(part).__name__) for part in working]
         if self._elector:

@@ -171,7 +171,7 @@ class Cluster:
                 continue
             known = devices.slots_of(row)
             for card, reading in told.cards.items():
-                slot = slot_of(card, known, devices.slots)
+                slot = slot_of(card, reading.index, known, devices.slots)
                 if slot is not None:
                     load.put(row, slot, reading, told.taken_s)
         changed = load.renew(now_s)

@@ -140,12 +140,12 @@ class LoadRows:
         return sealed(self._load.cyclic[self._pick])
 
 
-def slot_of(card: str, known: Mapping[str, int], slots: int) -> int | None:
+def slot_of(card: str, index: int | None, known: Mapping[str, int], slots: int) -> int | None:
     """By uuid or index; where nobody lists the cards of a node, its index is its slot."""
-    found = known.get(card)
-    if found is None and not known and card.isdecimal() and int(card) < slots:
-        return int(card)
-    return found
+    if known:
+        return known.get(card)
+    place = int(card) if card.isdecimal() else index
+    return place if place is not None and 0 <= place < slots else None
 
 
 def _trust(age_s: CardShares) -> CardShares:

@@ -134,7 +134,13 @@ class _NodeSpec(msgspec.Struct, rename="camel", gc=False):
     taints: list[_Taint] | None = None
 
 
+class _Address(msgspec.Struct, gc=False):
+    type: str = ""
+    address: str = ""
+
+
 class _NodeStatus(msgspec.Struct, rename="camel", gc=False):
+    addresses: list[_Address] | None = None
     allocatable: Raw = Raw()
     images: list[Raw] | None = None
     declared_features: list[str] | None = None
@@ -252,7 +258,12 @@ def decode_node(raw: bytes | Raw) -> Node:
         features=tuple(wire.status.declared_features or ()),
         gpus=gpus,
         gpu_problem=problem,
+        address=_internal_address(wire.status.addresses or ()),
     )
+
+
+def _internal_address(addresses: Sequence[_Address]) -> str:
+    return next((each.address for each in addresses if each.type == "InternalIP"), "")
 
 
 def _offering(wire: _Node, allocatable: Amounts) -> dialects.Offering:

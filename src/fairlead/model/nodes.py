@@ -35,6 +35,8 @@ class Node:
     gpus: Inventory | None = None
     #: Why what it says of its cards was not understood; its GPUs are counted then, no more.
     gpu_problem: str = ""
+    #: Where its exporters are asked; "" where it tells no InternalIP.
+    address: str = ""
 
     @property
     def key(self) -> str:

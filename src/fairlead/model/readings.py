@@ -18,6 +18,8 @@ class CardReading:
     nvlink_bytes_s: float | None = None
     #: Whether its load rises and falls in a rhythm, as that of training does.
     cyclic: bool | None = None
+    #: Its place among the cards of its node, for nodes that do not list theirs.
+    index: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

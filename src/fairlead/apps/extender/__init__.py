@@ -14,6 +14,7 @@ from fairlead.apps import run as running
 from fairlead.apps.electing import Electing
 from fairlead.apps.extender.extender import Extender
 from fairlead.apps.extender.server import LIMITS, Server, make_app
+from fairlead.apps.fast_loop import run_in_fast_loop
 from fairlead.apps.webhook.listening import listening
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.admission.tls import Shown, read_pair
@@ -48,7 +49,7 @@ def run(options: Options) -> None:
         raise ConfigError(f"profile {options.profile!r} only counts cards; choose another")
     shown = _shown(options)
     running.spare_the_collector()
-    running.run_in_fast_loop(lambda: _run(options, profile, shown))
+    run_in_fast_loop(lambda: _run(options, profile, shown))
 
 
 def _shown(options: Options) -> Shown | None:

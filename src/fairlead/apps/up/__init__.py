@@ -17,6 +17,7 @@ from aiohttp import web
 from fairlead import __version__
 from fairlead.apps import health
 from fairlead.apps import run as running
+from fairlead.apps.fast_loop import run_in_fast_loop
 from fairlead.apps.scheduler import Scheduler
 from fairlead.apps.up import logs as up_logs
 from fairlead.apps.up import report as up_report
@@ -114,9 +115,9 @@ def _first(errors: ExceptionGroup[Exception]) -> Exception:
 def _run(plan: Plan, watching: Watching, kubeconfig: Path, stack: ExitStack) -> None:
     if plan.options.real:
         ground = stack.enter_context(real(plan.machines, kubeconfig))
-        running.run_in_fast_loop(lambda: _work(plan, watching, ground))
+        run_in_fast_loop(lambda: _work(plan, watching, ground))
     else:
-        running.run_in_fast_loop(lambda: _work_embedded(plan, watching, kubeconfig))
+        run_in_fast_loop(lambda: _work_embedded(plan, watching, kubeconfig))
 
 
 async def _work_embedded(plan: Plan, watching: Watching, kubeconfig: Path) -> None:

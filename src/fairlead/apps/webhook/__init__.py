@@ -14,6 +14,7 @@ from fairlead import __version__
 from fairlead.apps import run as running
 from fairlead.apps.door import Limits
 from fairlead.apps.durations import seconds
+from fairlead.apps.fast_loop import run_in_fast_loop
 from fairlead.apps.webhook.listening import listening
 from fairlead.apps.webhook.server import make_app
 from fairlead.kube.access.kubeconfig import load_access
@@ -62,7 +63,7 @@ def run(options: Options) -> None:
     schedulers = frozenset(running.plan(options.plan).profiles)
     # What is here now stays: it need not be looked through for garbage between two answers.
     gc.freeze()
-    running.run_in_fast_loop(lambda: _run(options, schedulers, dt.timedelta(seconds=life_s)))
+    run_in_fast_loop(lambda: _run(options, schedulers, dt.timedelta(seconds=life_s)))
 
 
 async def _run(options: Options, schedulers: frozenset[str], life: dt.timedelta) -> None:

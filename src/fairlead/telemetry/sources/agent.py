@@ -4,7 +4,7 @@ import math
 
 from fairlead.telemetry.sources import api
 from fairlead.telemetry.sources.exposition import Labels
-from fairlead.telemetry.sources.gathering import AGE, Dialect, Meaning, Whose
+from fairlead.telemetry.sources.gathering import AGE, Dialect, Meaning, Whose, index_of
 
 _MIB = 2.0**-20
 _LONGEST_S = 1e9
@@ -31,7 +31,8 @@ def whose(labels: Labels) -> Whose | None:
     card = labels.get("uuid") or labels.get("gpu", "")
     card = "" if card.startswith("MIG-") else card
     pod, namespace = labels.get("pod", ""), labels.get("namespace", "")
-    return Whose(card, labels.get("node", ""), f"{namespace}/{pod}" if pod else "")
+    owner = f"{namespace}/{pod}" if pod else ""
+    return Whose(card, labels.get("node", ""), owner, index=index_of(labels.get("gpu", "")))
 
 
 AGENT = Dialect(SERIES, whose)

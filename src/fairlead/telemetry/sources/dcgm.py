@@ -4,7 +4,7 @@ import re
 
 from fairlead.telemetry.sources import api
 from fairlead.telemetry.sources.exposition import Labels
-from fairlead.telemetry.sources.gathering import Dialect, Meaning, Whose
+from fairlead.telemetry.sources.gathering import Dialect, Meaning, Whose, index_of
 
 #: A slice has so many sevenths of the engines: the 3 of "3g.40gb".
 _SLICE = re.compile(r"(\d+)(?:c\.\d+)?g\.")
@@ -37,7 +37,9 @@ def whose(labels: Labels) -> Whose | None:
     card = labels.get("UUID") or labels.get("uuid") or labels.get("gpu", "")
     if not card:
         return None
-    return Whose(card, _node(labels), pod_of(labels), _part(labels))
+    return Whose(
+        card, _node(labels), pod_of(labels), _part(labels), index_of(labels.get("gpu", ""))
+    )
 
 
 def pod_of(labels: Labels) -> str:

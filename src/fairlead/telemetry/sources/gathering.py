@@ -52,6 +52,7 @@ class Whose:
     pod: str = ""
     #: How much of the card it is about: less than 1 for a slice.
     part: float = 1.0
+    index: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +65,12 @@ class Dialect:
 
 @dataclass(slots=True)
 class _Card:
+    index: int | None = None
     whole: dict[str, float] = field(default_factory=dict)
     sliced: dict[str, float] = field(default_factory=dict)
 
     def reading(self) -> CardReading:
-        return _reading({**self.sliced, **self.whole})
+        return _reading({**self.sliced, **self.whole}, self.index)
 
 
 @dataclass(slots=True)
@@ -151,7 +153,7 @@ class Gathering:
             parts = {name: value for name, (value, _) in values.items()}
             there.pods.setdefault(whose.pod, []).append(parts)
         if whose.card:
-            _add(there.cards.setdefault(whose.card, _Card()), whose.part, values, tally)
+            _add(there.cards.setdefault(whose.card, _Card(whose.index)), whose.part, values, tally)
 
     def _values(
         self, told: dict[bytes, bytes], whose: Whose, block: bytes, tally: Tally, at_s: float
@@ -286,5 +288,13 @@ def _together(parts: Iterable[Mapping[str, float]]) -> CardReading:
     )
 
 
-def _reading(values: Mapping[str, float]) -> CardReading:
-    return CardReading(**values)  # type: ignore[arg-type]  # of no series that says `cyclic`
+def _reading(values: Mapping[str, float], index: int | None = None) -> CardReading:
+    return CardReading(**values, index=index)  # type: ignore[arg-type]  # none says `cyclic`
+
+
+def index_of(text: str) -> int | None:
+    """What a label such as gpu="3" says."""
+    return int(text) if text.isdecimal() and len(text) < _INDEX_DIGITS else None
+
+
+_INDEX_DIGITS = 5

@@ -1,0 +1,123 @@
+"""Keeps the engine told of what cards do: starts the reader, and feeds its news in small parts."""
+
+import asyncio
+import sys
+import time
+from asyncio.subprocess import PIPE, Process
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import msgspec
+import structlog
+
+from fairlead.apps.reader import Orders, frame, framed
+from fairlead.engine.engine import Engine
+from fairlead.engine.events import Event, ReadingsTaken
+from fairlead.model.nodes import GPU, Node
+from fairlead.telemetry.sources.api import SourcePlan
+from fairlead.telemetry.sources.running import Batch, News, Status
+
+log = structlog.get_logger(__name__)
+
+#: How often old readings fade a little, and the reader is told of new nodes.
+_EVERY_S = 5.0
+_RESTART_S = 5.0
+
+_News: TypeAlias = Batch | Status
+
+
+class Readings:
+    """Runs beside the scheduler. Whatever becomes of the sources, it goes on."""
+
+    def __init__(
+        self, plans: Sequence[SourcePlan], engine: Engine, feed: Callable[[Event], None]
+    ) -> None:
+        self._plans = tuple(plans)
+        self._engine = engine
+        self._feed = feed
+        self._sent: dict[str, str] | None = None
+        #: By source: how its last take ended, and counts since the start.
+        self.last: dict[str, Status] = {}
+        self.cards: Counter[str] = Counter()
+        self.rejected: Counter[tuple[str, str]] = Counter()
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._fade())
+            group.create_task(self._read())
+
+    def age_s(self, source: str) -> float | None:
+        """Since the last take that was worth it; None before the first."""
+        last = self.last.get(source)
+        return time.monotonic() - last.succeeded_s if last and last.succeeded_s else None
+
+    async def _fade(self) -> None:
+        while True:
+            await asyncio.sleep(_EVERY_S)
+            self._feed(ReadingsTaken())
+
+    # -- the reader --------------------------------------------------------------------------
+
+    async def _read(self) -> None:
+        """A reader that ends is started again: what was read fades meanwhile."""
+        command = (sys.executable, "-m", "fairlead.apps.reader")
+        while True:
+            process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
+            self._sent = None
+            ordering = asyncio.create_task(self._order(process))
+            try:
+                await self._listen(process)
+            finally:
+                ordering.cancel()
+                if process.returncode is None:
+                    process.kill()
+                await process.wait()
+            log.warning("telemetry reader ended", status=process.returncode)
+            await asyncio.sleep(_RESTART_S)
+
+    async def _order(self, process: Process) -> None:
+        assert process.stdin is not None
+        while True:
+            nodes = self._nodes()
+            if nodes != self._sent:
+                self._sent = nodes
+                process.stdin.write(framed(Orders(self._plans, nodes)))
+            await asyncio.sleep(_EVERY_S if nodes else _FIRST_LOOK_S)
+
+    def _nodes(self) -> dict[str, str]:
+        there = self._engine.cluster.columns.nodes
+        return {node.name: node.address for node in there if node is not None and _has_cards(node)}
+
+    async def _listen(self, process: Process) -> None:
+        assert process.stdout is not None
+        decoder = msgspec.msgpack.Decoder(_News)
+        while (message := await frame(process.stdout)) is not None:
+            self._hear(decoder.decode(message))
+            await asyncio.sleep(0)  # decisions between any two
+
+    def _hear(self, news: News) -> None:
+        match news:
+            case Batch(readings):
+                self._feed(ReadingsTaken(readings))
+            case Status():
+                self._note(news)
+
+    def _note(self, status: Status) -> None:
+        before = self.last.get(status.source)
+        was_cut_off = before is not None and before.cut_off
+        self.last[status.source] = status
+        self.cards[status.source] += status.cards
+        for why, count in status.rejected.items():
+            self.rejected[status.source, why] += count
+        if status.cut_off and not was_cut_off:
+            log.warning("telemetry source cut off", source=status.source, error=status.problem)
+        elif was_cut_off and not status.cut_off:
+            log.info("telemetry source is back", source=status.source, cards=status.cards)
+
+
+def _has_cards(node: Node) -> bool:
+    return node.gpus is not None or any(name == GPU for name, _ in node.allocatable)
+
+
+_FIRST_LOOK_S = 0.2

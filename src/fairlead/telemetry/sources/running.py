@@ -1,0 +1,111 @@
+"""One source at work: asked again and again, guarded, and its news passed on in small parts."""
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import msgspec
+
+from fairlead.model.readings import NodeReadings
+from fairlead.telemetry.sources.api import NodeAddresses, Source, SourceFault, SourcePlan, Tally
+from fairlead.telemetry.sources.guard import Guard, lie
+
+#: The engine takes so many cards in a millisecond or two.
+MOST_CARDS = 256
+_JITTER = 0.1
+
+
+class Batch(msgspec.Struct, tag="batch", array_like=True, frozen=True):
+    """Some of what a take gave."""
+
+    readings: tuple[NodeReadings, ...]
+
+
+class Status(msgspec.Struct, tag="status", array_like=True, frozen=True):
+    """How a take ended. Counts are of that take alone."""
+
+    source: str
+    #: By the engine's clock, when the last take that was worth it ended; 0 before the first.
+    succeeded_s: float
+    cards: int
+    rejected: Mapping[str, int]
+    problem: str
+    cut_off: bool
+
+
+News: TypeAlias = Batch | Status
+
+
+class Running:
+    def __init__(
+        self,
+        source: Source,
+        plan: SourcePlan,
+        nodes: Callable[[], NodeAddresses],
+        tell: Callable[[News], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._source = source
+        self._plan = plan
+        self._nodes = nodes
+        self._tell = tell
+        self._clock = clock
+        self._guard = Guard(plan.every_s)
+        self._succeeded_s = 0.0
+
+    async def run(self) -> None:
+        """Asks until cancelled, the first time soon."""
+        while True:
+            if self._nodes():
+                await self.once()
+                await asyncio.sleep(self._guard.wait_s() * random.uniform(1 - _JITTER, 1 + _JITTER))
+            else:
+                await asyncio.sleep(_NOBODY_YET_S)
+
+    async def once(self) -> None:
+        tally, cards, fault = Tally(), 0, ""
+        try:
+            # Whatever the source does about its own limits: no take outlasts two turns.
+            async with asyncio.timeout(2 * self._plan.every_s + self._plan.timeout_s):
+                cards = await self._pass_on(tally)
+        except SourceFault as error:
+            fault = str(error)
+        except TimeoutError:
+            fault = f"it took longer than {2 * self._plan.every_s + self._plan.timeout_s:g} s"
+        self._guard.taken(tally, fault)
+        if not self._guard.problem:
+            self._succeeded_s = self._clock()
+        self._tell(
+            Status(
+                self._plan.name,
+                self._succeeded_s,
+                cards,
+                dict(tally.rejected),
+                self._guard.problem,
+                self._guard.cut_off,
+            )
+        )
+
+    async def _pass_on(self, tally: Tally) -> int:
+        """How many cards were told of. What lies is not passed on from there."""
+        cards, waiting, size = 0, [], 0
+        async for told in self._source.take(self._nodes(), tally):
+            waiting.append(told)
+            size += len(told.cards)
+            if size < MOST_CARDS:
+                continue
+            self._pass(waiting, tally)
+            cards, waiting, size = cards + size, [], 0
+            await asyncio.sleep(0)
+        self._pass(waiting, tally)
+        return cards + size
+
+    def _pass(self, waiting: list[NodeReadings], tally: Tally) -> None:
+        if problem := lie(tally):
+            raise SourceFault(problem)
+        if waiting:
+            self._tell(Batch(tuple(waiting)))
+
+
+_NOBODY_YET_S = 0.2
