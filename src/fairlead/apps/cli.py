@@ -254,6 +254,10 @@ def top(
             help="A running scheduler to ask: a URL, or NAMESPACE/SERVICE[:PORT] in the cluster.",
         ),
     ] = "",
+    prometheus: Annotated[
+        str, typer.Option(metavar="URL", help="A Prometheus server to ask about the past.")
+    ] = "",
+    since: Annotated[str, typer.Option(help="How far back, with --prometheus.")] = "24h",
     by: Annotated[
         str, typer.Option(help="Rows: pods, cards, nodes, namespaces or owners.")
     ] = "pods",
@@ -273,9 +277,8 @@ def top(
     from fairlead.apps.top.choosing import Wish
 
     _refuse_other_outputs(output)
-    every_s = seconds(every)
-    if every_s is None or every_s < 1:
-        raise typer.BadParameter("write a time of at least 1s, such as 5s", param_hint="--every")
+    every_s = _at_least("--every", every, 1.0)
+    since_s = _at_least("--since", since, 60.0)
     options = topping.Options(
         Options(kubeconfig, context, config=config),
         Wish(by, sort, node, namespace),
@@ -283,6 +286,8 @@ def top(
         output,
         once,
         every_s,
+        prometheus,
+        since_s,
     )
     with suppress(KeyboardInterrupt):
         asyncio.run(topping.top(options))
@@ -341,6 +346,13 @@ def up(
         nodes, workload, speed, kubeconfig_out, port, headless, lasts, real, state
     )
     raise typer.Exit(upping.up(options))
+
+
+def _at_least(option: str, text: str, least_s: float) -> float:
+    found = seconds(text)
+    if found is None or found < least_s:
+        raise typer.BadParameter(f"write a time of at least {least_s:g}s", param_hint=option)
+    return found
 
 
 def _refuse_other_outputs(output: str) -> None:

@@ -14,6 +14,7 @@ import msgspec
 
 from fairlead.cluster.cluster import Cluster, Holding
 from fairlead.engine import events
+from fairlead.model.pods import Pod
 from fairlead.telemetry import reporting
 from fairlead.telemetry.latest import Latest
 from fairlead.telemetry.report import Report
@@ -73,12 +74,12 @@ class Usage:
             await asyncio.sleep(self.every_s)
             await self.look()
 
-    async def look(self) -> None:
-        """At every pod that holds cards, a few at a time."""
+    async def look(self, there: Callable[[Pod], bool] = lambda _: True) -> None:
+        """At every pod that holds cards and was there, a few at a time."""
         sums = {name: held.start_anew() for name, held in self.sums.items()}
         uids = set()
         async for held in _unhurried(list(self.cluster.holdings.values())):
-            if held.grant is not None and held.grant.uses and held.node in self.cluster.row_of:
+            if held.grant and held.node in self.cluster.row_of and there(held.pod):
                 uids.add(held.pod.uid)
                 self._add(held, sums.setdefault((held.pod.namespace, held.pod.scheduler), Held()))
         self.book.keep(uids)

@@ -95,6 +95,8 @@ class Report(_Row, frozen=True):
     since_s: float
     cards: list[CardRow]
     pods: list[PodRow]
+    #: What could not be had, in words.
+    notes: list[str] = []
 
 
 def by_namespace(pods: Iterable[PodRow]) -> list[SumRow]:

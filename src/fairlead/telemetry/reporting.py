@@ -90,7 +90,7 @@ def pod_rows(cluster: Cluster, book: UsageBook, now_s: float, enough_s: float) -
     """Every pod that holds cards and was looked at; advice for those watched for long enough."""
     for uid, held in list(cluster.holdings.items()):
         use = book.uses.get(uid)
-        if use is not None and held.grant is not None and held.grant.uses:
+        if use is not None and held.grant is not None:
             yield _pod(held, cluster, use, now_s, enough_s)
 
 

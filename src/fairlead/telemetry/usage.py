@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 #: Less than this share of the time is no work: somebody looked, or a driver was polite.
 IDLE = 0.05
-#: A longer silence than this between two looks tells nothing of what happened meanwhile.
+#: A longer silence than this between two looks tells nothing of what happened meanwhile, unless
+#: somebody knows better.
 LONGEST_GAP_S = 120.0
 _BINS = 20
 
@@ -40,6 +41,7 @@ class Use:
     """One pod over time. Times of cards are in card seconds: two cards for 5 s are 10."""
 
     last_s: float
+    longest_gap_s: float = LONGEST_GAP_S
     #: Time that somebody measured it.
     watched_s: float = 0.0
     held_s: float = 0.0
@@ -63,7 +65,7 @@ class Use:
             return
         self.last_s, self.latest = now_s, sample
         self.held_s += sample.held * passed_s
-        counted_s = passed_s if passed_s <= LONGEST_GAP_S else 0.0
+        counted_s = passed_s if passed_s <= self.longest_gap_s else 0.0
         if sample.memory_mib is not None:
             self.memory_peak_mib = max(self.memory_peak_mib or 0.0, sample.memory_mib)
         if sample.measured:
@@ -107,13 +109,14 @@ class Use:
 class UsageBook:
     """The use of every pod that is there, by uid."""
 
-    def __init__(self) -> None:
+    def __init__(self, longest_gap_s: float = LONGEST_GAP_S) -> None:
         self.uses: dict[str, Use] = {}
+        self._longest_gap_s = longest_gap_s
 
     def add(self, uid: str, sample: Sample, now_s: float) -> Use:
         use = self.uses.get(uid)
         if use is None:
-            use = self.uses[uid] = Use(now_s)
+            use = self.uses[uid] = Use(now_s, self._longest_gap_s)
         use.add(sample, now_s)
         return use
 

@@ -14,13 +14,16 @@ from rich.console import Console, Group
 from rich.live import Live
 
 from fairlead.apps.run import Options as RunOptions
+from fairlead.apps.run import plan
 from fairlead.apps.top.asking import Asking, asking
 from fairlead.apps.top.choosing import Wish, choose, narrowed
-from fairlead.apps.top.looking import FromCluster
+from fairlead.apps.top.history import FromPrometheus
+from fairlead.apps.top.looking import FromSources
 from fairlead.apps.top.view import render
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
 from fairlead.telemetry.report import Report, total
+from fairlead.telemetry.sources import make
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +36,15 @@ class Options:
     output: str = "text"
     once: bool = False
     every_s: float = 5.0
+    prometheus: str = ""
+    since_s: float = 86400.0
 
 
 async def top(options: Options) -> None:
     """Until Ctrl-C if it is live; else one picture."""
     access = load_access(options.run.kubeconfig, options.run.context)
     client = Client(access, user_agent="fairlead-top")
-    where = options.scheduler or access.scheduler
-    source: Asking = asking(client, where) if where else FromCluster(client)
+    source = _source(options, client, access.scheduler)
     try:
         if options.output == "json":
             _write_json(await source.report(), options.wish, sys.stdout)
@@ -50,6 +54,16 @@ async def top(options: Options) -> None:
             await _show_live(source, options)
     finally:
         await client.close()
+
+
+def _source(options: Options, client: Client, told: str) -> Asking:
+    """What the user named; else the scheduler that the kubeconfig names; else a look of our own."""
+    if options.prometheus:
+        return FromPrometheus(client, options.prometheus, options.since_s)
+    where = options.scheduler or ("" if options.run.config else told)
+    if where:
+        return asking(client, where)
+    return FromSources(client, [make(each) for each in plan(options.run).sources])
 
 
 def show(report: Report, wish: Wish, console: Console) -> None:
@@ -80,7 +94,7 @@ def as_data(report: Report, wish: Wish) -> dict[str, Any]:
     rows: list[Any] = msgspec.to_builtins(list(chosen.rows))
     totals: dict[str, Any] = msgspec.to_builtins(total(seen.pods))
     totals |= {"name": "total", "cards": len(seen.cards)}
-    return {"sinceS": round(seen.since_s, 1), "total": totals, wish.by: rows}
+    return {"sinceS": round(seen.since_s, 1), "notes": seen.notes, "total": totals, wish.by: rows}
 
 
 def _write_json(report: Report, wish: Wish, out: TextIO) -> None:

@@ -94,7 +94,7 @@ def narrowed(report: Report, wish: Wish) -> Report:
         if wish.node in ("", card.node)
         and (not wish.namespace or any(_is_in(h.pod, wish.namespace) for h in card.holders))
     ]
-    return Report(report.since_s, cards, pods)
+    return Report(report.since_s, cards, pods, report.notes)
 
 
 def choose(report: Report, wish: Wish) -> Chosen:

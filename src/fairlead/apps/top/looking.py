@@ -1,48 +1,67 @@
 """A report of our own: pods and nodes as the API server lists them, readings from elsewhere."""
 
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Sequence
 
 from fairlead.apps import live_cluster
 from fairlead.apps.usage import Usage
+from fairlead.cluster.cluster import Cluster
 from fairlead.engine.engine import Engine
 from fairlead.kube.http.client import Client
 from fairlead.model.readings import NodeReadings
 from fairlead.telemetry.report import Report
+from fairlead.telemetry.sources import Source, SourceFault, Tally
 
 #: Pods and nodes are listed anew this often, readings are taken for every picture.
 _LIST_EVERY_S = 30.0
 
-#: Given when, by our clock.
-Take = Callable[[], AsyncIterator[Iterable[NodeReadings]]]
 
+class Listing:
+    """The cluster as it was listed last."""
 
-class FromCluster:
-    """Looks by itself, and adds up from one look to the next."""
-
-    def __init__(self, client: Client, take: Take | None = None) -> None:
+    def __init__(self, client: Client) -> None:
         self._client = client
-        self._take = take
         self._listed_s = float("-inf")
-        self._usage: Usage | None = None
+        self._cluster = Cluster()
 
-    async def report(self) -> Report:
-        usage = await self._listed()
-        if self._take is not None:
-            async for readings in self._take():
-                usage.latest.note(readings)
-        await usage.look()
-        return await usage.report()
-
-    async def _listed(self) -> Usage:
-        """The book goes on when the cluster is listed anew: pods keep their uids."""
+    async def cluster(self) -> Cluster:
         now_s = time.monotonic()
-        if self._usage is None or now_s - self._listed_s > _LIST_EVERY_S:
+        if now_s - self._listed_s > _LIST_EVERY_S:
             engine = Engine({})
             async for event in live_cluster.events(self._client, kin=False):
                 engine.handle(event, now=0.0)
-            self._listed_s = now_s
-            if self._usage is None:
-                self._usage = Usage(engine.cluster)
-            self._usage.cluster = engine.cluster
-        return self._usage
+            self._listed_s, self._cluster = now_s, engine.cluster
+        return self._cluster
+
+
+class FromSources:
+    """Asks the sources of a configuration, and adds up from one look to the next."""
+
+    def __init__(self, client: Client, sources: Sequence[Source]) -> None:
+        self._listing = Listing(client)
+        self._sources = sources
+        self._usage: Usage | None = None
+
+    async def report(self) -> Report:
+        cluster = await self._listing.cluster()
+        if self._usage is None:
+            self._usage = Usage(cluster)
+        # The book goes on when the cluster is listed anew: pods keep their uids.
+        self._usage.cluster = cluster
+        notes = [note for source in self._sources if (note := await self._take(source, cluster))]
+        await self._usage.look()
+        report = await self._usage.report()
+        return Report(report.since_s, report.cards, report.pods, notes)
+
+    async def _take(self, source: Source, cluster: Cluster) -> str:
+        """What went wrong, if anything did."""
+        assert self._usage is not None
+        nodes = {name: cluster.node_at(row).address for name, row in cluster.row_of.items()}
+        tally, taken = Tally(), list[NodeReadings]()
+        try:
+            async for readings in source.take(nodes, tally):
+                taken.append(readings)
+        except SourceFault as fault:
+            return f"{source.name}: {fault}"
+        self._usage.latest.note(taken)
+        return f"{source.name}: {tally.problem}" if tally.problem else ""

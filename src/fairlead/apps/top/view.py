@@ -43,7 +43,8 @@ def _head(report: Report) -> list[Text]:
         f"used {_time(held.used_hours)}, wasted {_time(held.wasted_hours)}, "
         f"of that all idle {_time(held.idle_hours)}"
     )
-    return [Text(now, "bold"), Text(over), *_missing(cards, measured)]
+    notes = [Text(note, "yellow") for note in report.notes]
+    return [Text(now, "bold"), Text(over), *_missing(cards, measured), *notes]
 
 
 def _missing(cards: int, measured: int) -> list[Text]:
