@@ -16,11 +16,11 @@ run: setup ## a whole simulated GPU cluster with a live view (ARGS="--nodes 30" 
 	@$(VENV)/fairlead up $(ARGS)
 
 test: setup ## all tests, on a real kube-apiserver and etcd
-	@$(VENV)/python controlplane/build.py --with helm
+	@$(VENV)/python controlplane/build.py --with helm,prometheus
 	@$(VENV)/python -m pytest
 
 test-1.37: setup ## the tests that need a kube-apiserver, on one of Kubernetes 1.37
-	@$(VENV)/python controlplane/build.py --kubernetes 1.37 --with helm
+	@$(VENV)/python controlplane/build.py --kubernetes 1.37 --with helm,prometheus
 	@FAIRLEAD_KUBERNETES=1.37 $(VENV)/python -m pytest -m server
 
 fast: setup ## the tests that start no server and no program (under a minute)

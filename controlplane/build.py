@@ -3,6 +3,7 @@
 
     python3 controlplane/build.py                   # what the tests need
     python3 controlplane/build.py --with helm       # and helm
+    python3 controlplane/build.py --with prometheus # and prometheus, from Debian's packages
     python3 controlplane/build.py kubectl etcd      # only these
 
 The last line on the standard output is the folder that holds the programs. They are built into
@@ -20,14 +21,17 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
 from failures import BuildError, explain
+from packages import PACKAGES, programs, unpack
 from parts import DEFAULT_PARTS, HERE, PARTS, Source, source
 from progress import run, say
 from toolchain import find_go
+
+_NAMES = (*PARTS, *PACKAGES)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,14 +55,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def provide(names: Sequence[str], kubernetes: str | None, cache: Path) -> Path:
     """A folder with every program asked for; builds those that no one has built yet."""
     assets = _assets()
-    sources = [source(name, kubernetes) for name in names]
+    sources = [source(name, kubernetes) for name in names if name in PARTS]
     targets = {src: _target(src, cache, assets) for src in sources}
-    if not _all_built(targets):
+    packed = {name: programs(name, cache, assets) for name in names if name in PACKAGES}
+    missing = [name for name, found in packed.items() if not _all_there(found.values())]
+    if missing or not _all_there(targets.values()):
         with _only_builder(cache):
             _build_missing(targets, cache)
-    if {target.parent for target in targets.values()} == {assets}:
+            unpack(missing, cache)
+    found = {src.part.name: target for src, target in targets.items()}
+    for each in packed.values():
+        found |= each
+    if assets and {target.parent for target in found.values()} == {assets}:
         return assets
-    return _gather(targets, _links_folder(kubernetes, cache, assets))
+    return _gather(found, _links_folder(kubernetes, cache, assets))
 
 
 def cache_folder() -> Path:
@@ -72,14 +82,14 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"one of {', '.join(PARTS)}")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"one of {', '.join(_NAMES)}")
     parser.add_argument("--with", dest="extra", default="", help="more parts, comma-separated")
     parser.add_argument("--kubernetes", metavar="X.Y", help="use controlplane/kubernetes-X.Y")
     options = parser.parse_args(arguments)
     for name in _wanted(options):
-        if name not in PARTS:
-            parser.error(f"there is no part {name!r}; the parts are {', '.join(PARTS)}")
-        if not source(name, options.kubernetes).folder.is_dir():
+        if name not in _NAMES:
+            parser.error(f"there is no part {name!r}; the parts are {', '.join(_NAMES)}")
+        if name in PARTS and not source(name, options.kubernetes).folder.is_dir():
             known = ", ".join(sorted(path.name for path in HERE.glob("kubernetes*")))
             parser.error(f"there is no kubernetes-{options.kubernetes} here; there is {known}")
     return options
@@ -105,8 +115,8 @@ def _target(src: Source, cache: Path, assets: Path | None) -> Path:
     return cache / src.key / src.part.name
 
 
-def _all_built(targets: dict[Source, Path]) -> bool:
-    return all(target.is_file() for target in targets.values())
+def _all_there(targets: Iterable[Path]) -> bool:
+    return all(target.is_file() for target in targets)
 
 
 @contextlib.contextmanager
@@ -162,10 +172,10 @@ def _build(src: Source, go: Path, target: Path, partial: Path, label: str) -> No
     output.replace(target)
 
 
-def _gather(targets: dict[Source, Path], folder: Path) -> Path:
+def _gather(found: dict[str, Path], folder: Path) -> Path:
     """One folder of links to programs that are kept by version."""
-    for src, target in targets.items():
-        _link(folder / src.part.name, target)
+    for name, target in found.items():
+        _link(folder / name, target)
     return folder
 
 

@@ -67,7 +67,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if needy and not session.config.option.collectonly:
         wanted = {name for item in needy for name in getattr(item, "fixturenames", ())}
         with _shown(session.config):
-            session.config.stash[SCRATCH].assets = _build(["helm"] if "helm" in wanted else [])
+            extra = [part for part in ("helm", "prometheus") if part in wanted]
+            session.config.stash[SCRATCH].assets = _build(extra)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -96,6 +97,12 @@ def assets(pytestconfig: pytest.Config) -> Path:
 def helm(assets: Path) -> Path:
     """The helm program."""
     return assets / "helm"
+
+
+@pytest.fixture(scope="session")
+def prometheus(assets: Path) -> Path:
+    """The program of a Prometheus server; `promtool` lies beside it."""
+    return assets / "prometheus"
 
 
 @pytest.fixture(scope="session")
