@@ -52,7 +52,7 @@ bench-openb: setup ## how many GPUs each policy allocates on the openb traces (D
 	@$(VENV)/python bench/openb.py $(or $(DATA),../shared/data/openb) $(if $(OUT),--out $(OUT)) $(ARGS)
 
 lock: ## renew the lock files from pyproject.toml (needs uv)
-	@uv pip compile --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 -q pyproject.toml -o requirements.lock
+	@uv pip compile --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 -q --extra agent pyproject.toml -o requirements.lock
 	@uv pip compile --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 -q --extra dev pyproject.toml -o requirements-dev.lock
 
 manifests: setup ## render the plain manifests in deploy/ from the chart

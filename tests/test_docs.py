@@ -17,6 +17,7 @@ from fairlead.kube.admission.desk import Desk
 from fairlead.model.behaviour import Behaviour
 from fairlead.plugins.registry import FILTERS, SCORES, Registry
 from fairlead.telemetry.admission import AdmissionMetrics
+from fairlead.telemetry.agent import AgentMetrics
 from fairlead.telemetry.extender import ExtenderMetrics
 from fairlead.telemetry.metrics import Metrics
 from manifests import documents
@@ -124,7 +125,12 @@ def _extender_registry() -> CollectorRegistry:
 def _metrics() -> list[str]:
     counted = {
         f.name + ("_total" if f.type == "counter" else "")
-        for registry in (_extender_registry(), Metrics().registry, AdmissionMetrics().registry)
+        for registry in (
+            _extender_registry(),
+            Metrics().registry,
+            AdmissionMetrics().registry,
+            AgentMetrics("n", float).registry,
+        )
         for f in registry.collect()
     }
     looked_up = SOURCE / "apps" / "measures.py"
@@ -212,6 +218,7 @@ def test_every_route_is_described() -> None:
         *(SOURCE / "apps").glob("[rs]*.py"),
         *(SOURCE / "apps" / "webhook").glob("*.py"),
         *(SOURCE / "apps" / "extender").glob("*.py"),
+        *(SOURCE / "apps" / "agent").glob("*.py"),
         *(SOURCE / "kube").glob("*.py"),
     ),
 )

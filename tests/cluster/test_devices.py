@@ -4,7 +4,7 @@ import pytest
 
 from builders import a_node, a_pod
 from fairlead.cluster.cluster import Cluster
-from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory, Links, MigProfile
+from fairlead.model.gpus import PLAIN, Card, CardUse, GpuAsk, Grant, Inventory, Links, MigProfile
 from fairlead.model.machines import all_joined, links_of
 from fairlead.placement.cards import CardPolicy, choose
 
@@ -117,7 +117,7 @@ def test_a_node_that_comes_back_knows_its_pods() -> None:
 
 
 def test_slices_have_places() -> None:
-    cluster = cluster_of(cards(1, mig=(ONE, TWO, THREE)))
+    cluster = cluster_of(cards(1, mig=(ONE, TWO, THREE), slots=8))
     ask = GpuAsk(1, False, 0, profile="3g.40gb", dialect="fairlead")
     give(cluster, "a", CardUse("GPU-0", False, 0, 0, "1g.10gb", 1, 1))
     assert enough(cluster, ask)
@@ -128,6 +128,15 @@ def test_slices_have_places() -> None:
     cluster.remove("a")
     assert enough(cluster, ask)
     assert not enough(cluster, share(100)), "a card that is cut has no shares"
+
+
+def test_slices_are_cut_by_who_is_told_of_them() -> None:
+    ours, plain = (GpuAsk(1, False, 0, profile="1g.10gb", dialect=d) for d in ("fairlead", PLAIN))
+    freely, fixed = (cluster_of(cards(1, mig=(ONE,), slots=slots)) for slots in (8, 0))
+    assert enough(freely, ours)
+    assert not enough(freely, plain), "no device plugin serves what the agent cuts"
+    assert enough(fixed, plain)
+    assert not enough(fixed, ours), "the agent does not cut what is not its own"
 
 
 @pytest.mark.parametrize("dialect", ["hami", "alnair"])

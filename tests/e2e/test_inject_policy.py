@@ -86,12 +86,13 @@ def containers(draw: st.DrawFn, least: int, prefix: str) -> list[Json]:
 
 
 SHARE, MEMORY = {"fairlead.dev/gpu-share": "0.5"}, {"fairlead.dev/gpu-memory": "4Gi"}
+SLICE = {"fairlead.dev/gpu-slice": "1g.18gb"}
 MAP = {"gpu-scheduling-map": "0=node1:0,1"}
 
 
 @st.composite
 def pods(draw: st.DrawFn) -> Json:
-    words = draw(st.sampled_from([{}, SHARE, MEMORY, SHARE | MEMORY, MAP, {"note": "x"}]))
+    words = draw(st.sampled_from([{}, SHARE, MEMORY, SLICE, SHARE | MEMORY, MAP, {"note": "x"}]))
     named = "some-0" if words == MAP else draw(st.sampled_from(["", "some", "some-0"]))
     scheduler = draw(st.sampled_from(["gpu-scheduler", "toyscheduler", "default-scheduler"]))
     body = pod(named, scheduler=scheduler, annotations=words)

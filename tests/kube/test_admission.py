@@ -126,9 +126,10 @@ def test_what_is_in_place_is_left_alone() -> None:
     assert steps(DESK, a_pod([A, OURS], [OURS], init=1)) == []
 
 
-def test_for_a_share_the_container_runtime_is_told_as_well() -> None:
+@pytest.mark.parametrize("word", ["gpu_share", "gpu_memory", "gpu_slice"])
+def test_for_a_part_the_container_runtime_is_told_as_well(word: str) -> None:
     both = [OURS, {"name": RUNTIME, "valueFrom": LATER}]
-    pod = a_pod([{"name": RUNTIME, "value": "all"}], None, **{"fairlead.dev__gpu_share": "0.5"})
+    pod = a_pod([{"name": RUNTIME, "value": "all"}], None, **{f"fairlead.dev__{word}": "0.5"})
 
     assert injected(pod) == [both[::-1], both]
 

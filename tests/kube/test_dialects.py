@@ -92,6 +92,10 @@ def parts(dialect: str, cards: int = 1, **more: Any) -> GpuAsk:
          parts("kai", memory_mib=1024, containers=((0,),), names=("a",))),
         ([{}], {"fairlead.dev/gpu-share": "0.25"},
          parts("fairlead", milli=250, memory_milli=250)),
+        ([{}], {"fairlead.dev/gpu-slice": "1g.18gb"}, parts("fairlead", profile="1g.18gb")),
+        ([{}], {"fairlead.dev/gpu-slice": "3g.71gb", "fairlead.dev/gpu-count": "2",
+                "fairlead.dev/gpu-model": "H200"},
+         parts("fairlead", 2, profile="3g.71gb", models=frozenset({"H200"}))),
     ],
 )  # fmt: skip
 def test_what_a_pod_asks_for(containers: list[Json], annotations: Json, ask: GpuAsk) -> None:
@@ -146,6 +150,10 @@ def test_cards_are_counted_by_container_as_kubernetes_counts(
         ([{}], {"nvidia.com/container.c0.gpu-compute.mode": "sm-sharing"}, "time-slicing only"),
         ([{GPU: 1}], {"gpu-fraction": "0.5"}, "keep one of them"),
         ([{GPU: 1, MEM: 1}], {"gpu-fraction": "0.5"}, "(hami and kai)"),
+        ([{}], {"fairlead.dev/gpu-slice": "half"}, "write a MIG profile such as 1g.18gb"),
+        ([{}], {"fairlead.dev/gpu-slice": "1g.18gb", "fairlead.dev/gpu-share": "0.5"},
+         "for a MIG slice and for a share"),
+        ([{GPU: 1}], {"fairlead.dev/gpu-slice": "1g.18gb"}, "ask for one of them"),
         *(
             ([{}], {key: bad}, f"{key} is {bad!r}; write a share")
             for key in ("gpu-fraction", "fairlead.dev/gpu-share")
@@ -242,6 +250,7 @@ def test_several_lists_of_one_node_are_one_book() -> None:
             our_list({"slices": [{"name": "1g.5gb", "size": 9, "starts": [0]}]}),
             our_list({"slices": [{"name": "1g.5gb", "size": 2, "starts": [7]}]}),
             our_list({"slices": [{"name": "1g.5gb", "size": 2, "starts": []}]}),
+            our_list({"cut": "free", "slots": 7}), our_list({"cut": "free"}),
             our_list(*({"uuid": f"GPU-{n}"} for n in range(65))),
         )
     ],
@@ -343,6 +352,39 @@ def test_what_the_other_device_plugins_are_told(
     assert {key: words[key] for key in words if not key.startswith("fairlead.dev/")} == expected
 
 
+H200_CUTS = [
+    {"name": "1g.18gb", "size": 1, "starts": [0, 1, 2, 3, 4, 5, 6]},
+    {"name": "3g.71gb", "size": 4, "starts": [0, 4]},
+]
+
+
+def cut_node(**more: Any) -> Node:
+    listed = our_list({"slices": H200_CUTS, "cut": "free", "slots": 8, **more})
+    return a_node({"fairlead.dev/inventory": listed})
+
+
+@pytest.mark.parametrize(
+    ("profile", "count", "names"),
+    [("1g.18gb", "2", ["7", "8"]), ("3g.71gb", "1", ["2"]), ("3g.71gb", "2", ["2", "1"])],
+)
+def test_a_slice_has_a_name_before_it_exists(profile: str, count: str, names: list[str]) -> None:
+    """GPU instances as an H200 numbers them, by their place."""
+    said = {"fairlead.dev/gpu-slice": profile, "fairlead.dev/gpu-count": count}
+    pod, node = a_pod({}, annotations=said), cut_node()
+    words = told(pod, chosen(pod.request.gpus, node), node)
+    uuid = node.gpus.cards[0].uuid if node.gpus else ""
+    assert words["fairlead.dev/gpus"] == ",".join(f"MIG-{uuid}/{name}/0" for name in names)
+    assert '"p":' in words["fairlead.dev/assignment"]
+
+
+def test_where_the_cut_is_fixed_nothing_is_named() -> None:
+    node = cut_node(cut="")
+    pod = a_pod({"nvidia.com/mig-1g.18gb": 1})
+    words = told(pod, chosen(pod.request.gpus, node), node)
+    assert node.gpus
+    assert words["fairlead.dev/gpus"] == node.gpus.cards[0].uuid
+
+
 def chosen(ask: GpuAsk | None, node: Node) -> Grant:
     devices = Devices(1)
     devices.put(0, node.gpus)
@@ -383,6 +425,11 @@ SCENES = st.one_of(
     st.tuples(
         st.just(({},)), st.builds(lambda p: {"fairlead.dev/gpu-share": f"{p / 100}"}, percent),
         st.just(our_node())),
+    st.tuples(
+        st.just(({},)),
+        st.builds(lambda n, p: {"fairlead.dev/gpu-slice": p, "fairlead.dev/gpu-count": str(n)},
+                  count, st.sampled_from(["1g.18gb", "3g.71gb"])),
+        st.just(cut_node())),
 )  # fmt: skip
 
 

@@ -98,6 +98,12 @@ CASES = {
         ["no place for a 3g.40gb, slices 1, 6 are in use", "not cut into MIG slices",
          "cannot be cut into 3g.40gb"],
     ),
+    "a slice that somebody else cuts": (
+        asked(GpuAsk(1, False, 0, profile="3g.40gb"), a_card(0, mig=MIG, slots=8), used={}),
+        "No node has room for more than 0 3g.40gb, asked 1.",
+        "asked 1 3g.40gb, room for 0 on 1 cards",
+        ["cut by the agent, which serves fairlead.dev/gpu-slice"],
+    ),
     "cards that are not cut, in order, and of a kind": (
         asked(GpuAsk(2, models=frozenset({"H100"})), a_card(0, mig=MIG), a_card(1, healthy=False),
               a_card(2, model="T4"), a_card(3), used={}),

@@ -1,6 +1,7 @@
 """The command `fairlead`."""
 
 import asyncio
+import socket
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -191,6 +192,59 @@ def extender(
             kubeconfig, context, profile, address, port, cert_dir, client_ca, electing
         )
     )
+
+
+@app.command()
+def agent(
+    node: Annotated[
+        str,
+        typer.Option(envvar="NODE_NAME", help="The node that this is (default: the host's name)."),
+    ] = "",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Print what would be published, and end.")
+    ] = False,
+    output: Output = "text",
+    address: Annotated[str, typer.Option(help="Where to serve health and metrics.")] = "0.0.0.0",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port for them; 0 takes a free one.")
+    ] = 9402,
+    interval: Annotated[str, typer.Option(help="How often to look at the cards.")] = "5s",
+    strangers: Annotated[
+        str, typer.Option(help="What to do about processes of no pod: report or withhold.")
+    ] = "withhold",
+    stranger_after: Annotated[
+        str, typer.Option(help="How long a process may be where it should not be.")
+    ] = "30s",
+    trusted_namespaces: Annotated[
+        str, typer.Option(help="Namespaces whose pods may be on any card.")
+    ] = "kube-system,gpu-operator",
+    device_plugin: Annotated[
+        bool | None,
+        typer.Option(help="A device plugin picks the cards (default: if the node lists GPUs)."),
+    ] = None,
+    proc: Annotated[Path, typer.Option(help="Where the processes of the machine are.")] = Path(
+        "/proc"
+    ),
+    nvml: Annotated[
+        str, typer.Option(help="Python module that stands in for nvidia-ml-py, for trials.")
+    ] = "pynvml",
+    log_level: LogLevel = "info",
+) -> None:
+    """List the cards of this node and what they are doing, until told to stop."""
+    from fairlead.apps import agent as agents
+
+    _refuse_other_outputs(output)
+    logs.set_up(log_level)
+    options = agents.Options(
+        node or socket.gethostname(), kubeconfig, context, address, port, interval, strangers,
+        stranger_after, trusted_namespaces, device_plugin, nvml, proc,
+    )  # fmt: skip
+    if once:
+        agents.show(agents.once(options), output, sys.stdout)
+    else:
+        agents.run(options)
 
 
 @app.command()

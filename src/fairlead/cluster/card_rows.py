@@ -79,7 +79,7 @@ class CardRows:
         book, pick = self._devices, self._pick
         if ask.profile:
             fits: CardMask = book.there[pick] & (self.room_for(ask.profile) > 0)
-            fits &= self._only_cut()
+            fits &= self._only_cut() & self.cut_for(ask)
         elif ask.whole:
             fits = book.unused[pick] & True
             if ask.memory_mib or ask.memory_milli:
@@ -93,6 +93,11 @@ class CardRows:
         if ask.particular:
             fits &= self.wanted(ask)
         return fits
+
+    def cut_for(self, ask: GpuAsk) -> CardMask:
+        """Cards cut by who is told of the ask: a device plugin serves only what it found there."""
+        freely = self._devices.cut_freely[self._pick]
+        return ~freely if ask.dialect == PLAIN else freely
 
     def _only_cut(self) -> CardMask:
         """Cards of which nobody has a part from before they were cut."""

@@ -37,7 +37,7 @@ KINDS = 17
 _FILLERS = {
     "there": False, "model": -1, "memory": 0, "milli_free": 0, "memory_free": 0, "users": 0,
     "wholes": 0, "geometry": -1, "slices_used": 0, "sharers": 0, "memory_told": 0, "room": 0,
-    "idle": False, "unused": False, "shared": False,
+    "idle": False, "unused": False, "shared": False, "cut_freely": False,
 }  # fmt: skip
 _ROW_BITS = ("dialects", "one_at_a_time", "first_fit", "pending")
 
@@ -57,6 +57,8 @@ class Devices:
         self.users: Cards = np.zeros(shape, dtype=np.int64)
         self.wholes: Cards = np.zeros(shape, dtype=np.int64)
         self.geometry: Cards = np.full(shape, -1, dtype=np.int64)  # how MIG cuts it; -1: not
+        #: Its agent cuts it where we say; else somebody has cut it, and serves what is there.
+        self.cut_freely: CardMask = np.zeros(shape, dtype=np.bool_)
         self.slices_used: Cards = np.zeros(shape, dtype=np.int64)  # as bits
         self.sharers: Cards = np.zeros(shape, dtype=np.int64)  # pods at once; 0: any number
         self.memory_told: Cards = np.zeros(shape, dtype=np.int64)  # as a first-fit plugin counts
@@ -196,6 +198,7 @@ class Devices:
             self.memory_free[row, slot] = card.memory_mib
             self.milli_free[row, slot] = WHOLE
             self.sharers[row, slot] = card.sharers
+            self.cut_freely[row, slot] = bool(card.slots)
             if card.mig:
                 codes = self.geometries
                 self.geometry[row, slot] = codes.setdefault(card.mig, len(codes))

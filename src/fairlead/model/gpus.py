@@ -15,6 +15,21 @@ NVLINK_GBPS = 18
 Links = tuple[tuple[int, ...], ...]
 
 
+def instance_id(start: int, slices: int, slots: int) -> int:
+    """The GPU instance that the driver makes at a place of a card with so many memory slices.
+
+    Places are numbered like the nodes of a binary tree: the whole card is 0, its halves are 1 and
+    2, its quarters 3 to 6, its eighths 7 to 13. On an H200 this holds in whatever order they are
+    made, so that a slice has a name before it exists.
+    """
+    return slots // slices - 1 + start // slices
+
+
+def slice_name(uuid: str, instance: int) -> str:
+    """What CUDA_VISIBLE_DEVICES takes for the first compute instance of a GPU instance."""
+    return f"MIG-{uuid}/{instance}/0"
+
+
 @dataclass(frozen=True, slots=True)
 class MigProfile:
     """One way to cut a slice from a card: how long it is, and where it may start."""
@@ -49,6 +64,8 @@ class Card:
     sharers: int = 0
     #: Slices that it can be cut into; empty unless MIG is on.
     mig: tuple[MigProfile, ...] = ()
+    #: Memory slices of a card that its agent cuts where it is told; 0: the cut is somebody else's.
+    slots: int = 0
 
 
 @dataclass(frozen=True, slots=True)

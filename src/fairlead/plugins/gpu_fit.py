@@ -76,7 +76,8 @@ def _missing(ask: GpuAsk, cards: CardRows) -> Iterable[tuple[str, NodeMask, bool
     # Only where there is room: on a full node somebody may have to leave.
     yield BUSY, cards.busy(ask) & cards.hold_enough(ask), False
     if ask.profile:
-        uncut = np.where(wanted, cards.room_for(ask.profile, emptied=True), 0)
+        served = wanted & cards.cut_for(ask)
+        uncut = np.where(served, cards.room_for(ask.profile, emptied=True), 0)
         yield NO_SLICE, uncut.sum(axis=1) < ask.cards, False
         yield NO_SLICE, cards.all(), True
         return
@@ -134,7 +135,8 @@ def _told(ask: GpuAsk, cards: CardRows) -> str:
     if not wanted.any():
         return f"asked {_kinds(ask)}, none of {total} is"
     if ask.profile:
-        room = int(cards.room_for(ask.profile)[0][wanted].sum())
+        served = wanted & cards.cut_for(ask)[0]
+        room = int(cards.room_for(ask.profile)[0][served].sum())
         return f"asked {ask.cards} {ask.profile}, room for {room} on {total} cards"
     if ask.whole:
         free = int(cards.usable(ask)[0].sum()) - int(cards.elsewhere()[0])

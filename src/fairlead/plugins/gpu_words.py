@@ -36,7 +36,8 @@ def nearest(ask: GpuAsk, cards: CardRows) -> str:
     if not wanted.any():
         return ""
     if ask.profile:
-        room = int(np.where(wanted, cards.room_for(ask.profile), 0).sum(axis=1).max())
+        served = wanted & cards.cut_for(ask)
+        room = int(np.where(served, cards.room_for(ask.profile), 0).sum(axis=1).max())
         return f"No node has room for more than {room} {ask.profile}, asked {ask.cards}."
     if ask.whole:
         free = (cards.usable(ask) & wanted).sum(axis=1) - cards.elsewhere()
@@ -87,6 +88,12 @@ def _missing(ask: GpuAsk, cards: CardRows, slot: int, card: Card) -> str:
 def _missing_slice(ask: GpuAsk, cards: CardRows, slot: int, card: Card) -> str:
     if not card.mig:
         return "not cut into MIG slices"
+    if not cards.cut_for(ask)[0, slot]:
+        return (
+            "cut by the agent, which serves fairlead.dev/gpu-slice"
+            if card.slots
+            else ("cut by somebody else, whose device plugin serves nvidia.com/mig-…")
+        )
     if cards.room_for(ask.profile, emptied=True)[0, slot] == 0:
         return f"cannot be cut into {ask.profile}"
     return f"no place for a {ask.profile}, slices {_in_use(cards, slot)} are in use"

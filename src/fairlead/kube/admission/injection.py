@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead.kube.admission.review import Operation
-from fairlead.kube.dialects.ours import MEMORY, SHARE, VISIBLE
+from fairlead.kube.dialects.ours import MEMORY, SHARE, SLICE, VISIBLE
 from fairlead.model.scheduling_map import MAP
 
 CUDA, RUNTIME = "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"
@@ -100,8 +100,8 @@ def _wanted(annotations: dict[str, str], literal: str | None) -> Wanted:
     if literal is not None:
         return Wanted((Variable(CUDA, literal),), keeps_runtime=True)
     names = [CUDA]
-    if SHARE in annotations or MEMORY in annotations:
-        # No device plugin is called for a share, so nobody else tells the container runtime.
+    if not annotations.keys().isdisjoint((SHARE, MEMORY, SLICE)):
+        # No device plugin is called for these, so nobody else tells the container runtime.
         names.append(RUNTIME)
     variables = tuple(Variable(name, value_from=_CHOSEN_LATER) for name in names)
     return Wanted(variables, keeps_runtime=MAP in annotations)

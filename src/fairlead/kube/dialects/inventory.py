@@ -3,6 +3,8 @@
     {"version": 1,
      "fabric": "nvswitch",            # or "nvlink" (card to card) or "pcie"
      "clique": "1a2b….0",             # nodes with the same one share an NVLink domain
+     "driver": "580.159.04", "cuda": "13.0", "toolkit": "1.17.8",   # versions, where known
+     "plugin": true,                  # a device plugin hands out the cards, and picks them itself
      "cards": [
        {"index": 0,                   # as nvidia-smi counts
         "uuid": "GPU-6a0c…",          # what CUDA_VISIBLE_DEVICES takes
@@ -13,6 +15,8 @@
         "mig": true,                  # can be cut up; left out where it cannot
         "slices": [                   # MIG is on: how it can be cut, and where
           {"name": "1g.18gb", "size": 1, "starts": [0, 1, 2, 3, 4, 5, 6]}, …],
+        "cut": "free", "slots": 8,    # the agent cuts it where it is told; memory slices in all
+        "note": "…",                  # what its operator should know; nobody acts on it
         "health": "lost"}]}           # what is wrong with it; left out while the card is well
 
 Readers skip keys that they do not know. A version that they do not know they do not read.
@@ -29,8 +33,11 @@ KEY = "fairlead.dev/inventory"
 VERSION = 1
 WELL = "ok"
 OURS = "fairlead"
-#: Memory slices of a card that is cut.
+#: Memory slices of a card that is cut, at most, and the numbers of them that there are.
 _SLICES = 8
+_SLOTS = frozenset({4, 8})
+#: The cut of a card that belongs to the agent.
+FREE = "free"
 _SELF = "X"
 
 
@@ -53,6 +60,9 @@ class CardEntry(msgspec.Struct, rename="camel", omit_defaults=True):
     links: list[str] = []
     mig: bool = False
     slices: list[Slice] = []
+    cut: str = ""
+    slots: int = 0
+    note: str = ""
     health: str = WELL
 
 
@@ -62,6 +72,10 @@ class Listing(msgspec.Struct, omit_defaults=True):
     cards: list[CardEntry]
     fabric: str = ""
     clique: str = ""
+    driver: str = ""
+    cuda: str = ""
+    toolkit: str = ""
+    plugin: bool = False
     version: int = VERSION
 
 
@@ -69,7 +83,11 @@ _listings = msgspec.json.Decoder(Listing)
 
 
 def read(text: str) -> Inventory:
-    """Raises FairleadError: the agent writes this, but a node's annotations can be edited."""
+    """Raises FairleadError: the agent writes this, but a node's annotations can be edited.
+
+    Where a device plugin picks the cards they are only counted: what we named would not be what a
+    pod gets.
+    """
     found = decoded(_listings, text, KEY)
     if found.version != VERSION:
         raise FairleadError(
@@ -77,13 +95,24 @@ def read(text: str) -> Inventory:
             "install the same version of both"
         )
     cards = checked([_card(entry) for entry in found.cards], KEY)
-    return Inventory(cards, _links(found.cards), found.clique, frozenset({OURS, KAI}))
+    links = _links(found.cards)
+    if found.plugin:
+        return Inventory(cards, links, found.clique, named=False)
+    return Inventory(cards, links, found.clique, frozenset({OURS, KAI}))
+
+
+def write(listing: Listing) -> str:
+    """The same list always gives the same text; the version is always in it."""
+    text = msgspec.json.encode(listing).decode()
+    return f'{{"version":{VERSION},{text[1:]}'
 
 
 def _card(entry: CardEntry) -> Card:
     mig = tuple(MigProfile(cut.name, cut.size, tuple(cut.starts)) for cut in entry.slices)
     if not all(map(_fits, mig)):
         raise FairleadError(f"{KEY} has a MIG profile that fits on no card")
+    if entry.cut == FREE and entry.slots not in _SLOTS:
+        raise FairleadError(f"{KEY} has a card to be cut into {entry.slots} slots; write 4 or 8")
     return Card(
         entry.uuid,
         entry.index,
@@ -92,6 +121,7 @@ def _card(entry: CardEntry) -> Card:
         entry.numa,
         entry.health == WELL,
         mig=mig,
+        slots=entry.slots if entry.cut == FREE else 0,
     )
 
 

@@ -20,6 +20,7 @@ def merged(found: Sequence[Inventory]) -> Inventory | None:
         dialects=first.dialects.union(*(other.dialects for other in others)),
         one_at_a_time=first.one_at_a_time.union(*(other.one_at_a_time for other in others)),
         first_fit=first.first_fit.union(*(other.first_fit for other in others)),
+        named=any(inventory.named for inventory in listed),
     )
     return _in_order(both)
 

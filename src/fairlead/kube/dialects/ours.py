@@ -2,7 +2,8 @@
 
     fairlead.dev/gpu-share: "0.5"        # of one card's compute, and of its memory unless said
     fairlead.dev/gpu-memory: 4Gi         # of one card
-    fairlead.dev/gpu-count: "2"          # cards, each with that much
+    fairlead.dev/gpu-slice: 1g.18gb      # or a MIG slice, which the agent cuts for it
+    fairlead.dev/gpu-count: "2"          # cards, each with that much, or slices
     fairlead.dev/gpu-model: H100|H200    # any of these
     fairlead.dev/gpu-links: nvlink       # only whole cards that NVLink joins
 
@@ -10,6 +11,7 @@ The answer is `fairlead.dev/gpus` (what CUDA_VISIBLE_DEVICES gets) and `fairlead
 """
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, ClassVar
@@ -30,13 +32,23 @@ from fairlead.kube.dialects.api import (
 )
 from fairlead.kube.dialects.nvidia import Nvidia
 from fairlead.model.errors import FairleadError, QuantityError
-from fairlead.model.gpus import PLAIN, WHOLE, CardUse, GpuAsk, Grant, Inventory
+from fairlead.model.gpus import (
+    PLAIN,
+    WHOLE,
+    CardUse,
+    GpuAsk,
+    Grant,
+    Inventory,
+    instance_id,
+    slice_name,
+)
 from fairlead.model.quantities import amount
 
 PREFIX = "fairlead.dev/"
 SHARE, MEMORY = PREFIX + "gpu-share", PREFIX + "gpu-memory"
 COUNT, MODEL = PREFIX + "gpu-count", PREFIX + "gpu-model"
-LINKS = PREFIX + "gpu-links"
+LINKS, SLICE = PREFIX + "gpu-links", PREFIX + "gpu-slice"
+_PROFILE = re.compile(r"\d{1,2}g\.\d{1,4}gb")
 VISIBLE, ASSIGNMENT = PREFIX + "gpus", PREFIX + "assignment"
 
 
@@ -63,7 +75,7 @@ _encode = msgspec.json.Encoder().encode
 
 class Ours(Silent):
     name: ClassVar[str] = inventory.OURS
-    words: ClassVar[tuple[str, ...]] = (SHARE, MEMORY, COUNT, MODEL, LINKS)
+    words: ClassVar[tuple[str, ...]] = (SHARE, MEMORY, SLICE, COUNT, MODEL, LINKS)
 
     def ask(self, asking: Asking) -> GpuAsk | None:
         said = asking.annotations
@@ -72,7 +84,7 @@ class Ours(Silent):
             return None
         models = _models(said[MODEL]) if MODEL in said else frozenset()
         plain = Nvidia().ask(asking)
-        if share is None and memory is None:
+        if share is None and memory is None and SLICE not in said:
             return _with_models(plain, models, said, linked=_linked(said, plain))
         _linked(said, None)
         if plain is not None:
@@ -80,8 +92,11 @@ class Ours(Silent):
                 "it asks for a part of a GPU by annotation and for nvidia.com resources as well; "
                 "ask for one of them"
             )
+        cards = _count(said.get(COUNT, "1"))
+        if SLICE in said:
+            return _slices(said, cards, models)
         return GpuAsk(
-            cards=_count(said.get(COUNT, "1")),
+            cards,
             whole=False,
             milli=0 if share is None else thousandths(SHARE, share),
             memory_mib=0 if memory is None else _mib(memory),
@@ -118,23 +133,48 @@ class Ours(Silent):
             for u in grant.uses
         ]
         return {
-            VISIBLE: _visible(grant),
+            VISIBLE: _visible(grant, telling.inventory),
             ASSIGNMENT: _encode(_Assignment(uses, grant.dialect)).decode(),
         }
 
 
-def _visible(grant: Grant) -> str:
-    """Cards by uuid; those that somebody else chose are the first ones that the pod sees."""
-    uuids = list(dict.fromkeys(use.uuid for use in grant.uses))
-    if all(uuids):
-        return ",".join(uuids)
-    return ",".join(str(number) for number in range(len(grant.uses)))
+def _visible(grant: Grant, inventory: Inventory | None) -> str:
+    """Cards by uuid; those that somebody else chose are the first ones that the pod sees.
+
+    A slice that the agent cuts has a name before it exists. The card's own uuid would show a
+    process the first slice there is, whoever's it was.
+    """
+    if not all(use.uuid for use in grant.uses):
+        return ",".join(str(number) for number in range(len(grant.uses)))
+    slots = {card.uuid: card.slots for card in inventory.cards} if inventory else {}
+    return ",".join(dict.fromkeys(_name(use, slots.get(use.uuid, 0)) for use in grant.uses))
+
+
+def _name(use: CardUse, slots: int) -> str:
+    if not (use.slices and slots):
+        return use.uuid
+    return slice_name(use.uuid, instance_id(use.start, use.slices, slots))
 
 
 def _use(use: _Use) -> CardUse:
     return CardUse(
         use.uuid, use.whole, use.milli, use.memory_mib, use.profile, use.start, use.slices
     )
+
+
+def _slices(said: Mapping[str, str], cards: int, models: frozenset[str]) -> GpuAsk:
+    profile = said[SLICE]
+    if SHARE in said or MEMORY in said:
+        raise FairleadError(
+            "it asks for a MIG slice and for a share of a card as well; "
+            f"leave out {SLICE}, or {SHARE} and {MEMORY}"
+        )
+    if not _PROFILE.fullmatch(profile):
+        raise FairleadError(
+            f"{SLICE} is {profile[:32]!r}; write a MIG profile such as 1g.18gb, "
+            "as `nvidia-smi mig -lgip` lists them"
+        )
+    return GpuAsk(cards, whole=False, milli=0, profile=profile, models=models, dialect=Ours.name)
 
 
 def _with_models(

@@ -79,6 +79,16 @@ class EventWriter:
         event = notes.preempted_event(victim, evict.pod, evict.node, self._hostname, now_ns)
         self._outbox.put(event.metadata.name, _Story(event, now_ns))
 
+    def warn(self, about: notes.Regarding, reason: str, action: str, note: str) -> None:
+        """Each one is an event of its own: whoever calls takes care not to repeat himself."""
+        now_ns = self._unique_ns()
+        reporter = ("fairlead-agent", f"fairlead-agent-{self._hostname}")
+        event = notes.warning(about, reason, action, note, reporter, now_ns)
+        if self._spam.allows(about.uid, now_ns):
+            self._outbox.put(event.metadata.name, _Story(event, now_ns))
+        else:
+            self.tally.filtered += 1
+
     def failed(self, announce: AnnounceFailure) -> None:
         now_ns = self._unique_ns()
         note = notes.shortened(announce.message)

@@ -13,6 +13,8 @@ from fairlead.model.pods import Pod
 LONGEST_NOTE_BYTES = 1024
 LONGEST_INSTANCE = 128
 _CUT = " ..."
+#: Where events about things without a namespace go.
+_NAMESPACE_OF_NODES = "default"
 
 
 class _Meta(msgspec.Struct):
@@ -20,13 +22,18 @@ class _Meta(msgspec.Struct):
     namespace: str
 
 
-class _Regarding(msgspec.Struct, rename="camel"):
+class Regarding(msgspec.Struct, rename="camel"):
     namespace: str
     name: str
     uid: str
     resource_version: str
     kind: str = "Pod"
     api_version: str = "v1"
+
+
+def regarding_node(name: str) -> Regarding:
+    """As kubelets do it, and `kubectl describe node` looks for it: the name is the uid."""
+    return Regarding("", name, name, "", kind="Node")
 
 
 class Series(msgspec.Struct, rename="camel"):
@@ -42,7 +49,7 @@ class SeriesPatch(msgspec.Struct):
 
 class Event(msgspec.Struct, rename="camel"):
     metadata: _Meta
-    regarding: _Regarding
+    regarding: Regarding
     type: str
     reason: str
     action: str
@@ -51,7 +58,7 @@ class Event(msgspec.Struct, rename="camel"):
     reporting_controller: str
     reporting_instance: str
     series: Series | msgspec.UnsetType = msgspec.UNSET
-    related: _Regarding | msgspec.UnsetType = msgspec.UNSET
+    related: Regarding | msgspec.UnsetType = msgspec.UNSET
     kind: str = "Event"
     api_version: str = "events.k8s.io/v1"
 
@@ -70,8 +77,26 @@ def preempted_event(victim: Pod, by: Pod, node: str, hostname: str, now_ns: int)
     event = _event(victim, ("Normal", "Preempted", "Preempting"), note, hostname, now_ns)
     event.reporting_controller = by.scheduler or "fairlead"
     event.reporting_instance = f"{event.reporting_controller}-{hostname}"[:LONGEST_INSTANCE]
-    event.related = _Regarding(by.namespace, by.name, by.uid, by.version)
+    event.related = Regarding(by.namespace, by.name, by.uid, by.version)
     return event
+
+
+def warning(
+    about: Regarding, reason: str, action: str, note: str, reporter: tuple[str, str], now_ns: int
+) -> Event:
+    """Something that whoever looks after the pod or node should know."""
+    controller, instance = reporter
+    return Event(
+        metadata=_Meta(_name(about.name, now_ns), about.namespace or _NAMESPACE_OF_NODES),
+        regarding=about,
+        type="Warning",
+        reason=reason,
+        action=action,
+        note=shortened(note),
+        event_time=micro_time(now_ns),
+        reporting_controller=controller,
+        reporting_instance=instance[:LONGEST_INSTANCE],
+    )
 
 
 def shortened(text: str) -> str:
@@ -102,7 +127,7 @@ def _event(
     controller = pod.scheduler or "fairlead"
     return Event(
         metadata=_Meta(_name(pod.name, now_ns), pod.namespace),
-        regarding=_Regarding(pod.namespace, pod.name, pod.uid, pod.version),
+        regarding=Regarding(pod.namespace, pod.name, pod.uid, pod.version),
         type=type_,
         reason=reason,
         action=action,

@@ -1,0 +1,149 @@
+"""`fairlead agent`: lists the cards of its node, and what they are doing."""
+
+import asyncio
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO
+
+import msgspec
+import structlog
+from aiohttp import web
+
+from fairlead import __version__
+from fairlead.apps import door, health
+from fairlead.apps import run as running
+from fairlead.apps.agent.agent import Agent, Settings
+from fairlead.apps.agent.listing import listing, toolkit_version
+from fairlead.apps.agent.strangers import Watchman
+from fairlead.apps.durations import seconds
+from fairlead.kube.access.kubeconfig import load_access
+from fairlead.kube.dialects import inventory
+from fairlead.kube.http.client import Client
+from fairlead.model.errors import ConfigError, FairleadError
+from fairlead.telemetry.nvml.facts import CardSample
+from fairlead.telemetry.nvml.process import DEFAULT_LIBRARY, Nvml
+from fairlead.telemetry.nvml.survey import Surveyor
+from fairlead.telemetry.processes import PROC
+
+log = structlog.get_logger(__name__)
+
+_SHORTEST_S, _LONGEST_S = 0.1, 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line said."""
+
+    node: str
+    kubeconfig: str | None = None
+    context: str | None = None
+    address: str = "0.0.0.0"
+    port: int = 9402
+    interval: str = "5s"
+    strangers: str = "withhold"
+    stranger_after: str = "30s"
+    trusted_namespaces: str = "kube-system,gpu-operator"
+    #: None: as the node's capacity says.
+    device_plugin: bool | None = None
+    nvml: str = DEFAULT_LIBRARY
+    proc: Path = PROC
+
+
+def run(options: Options) -> None:
+    """Serves and publishes until SIGINT or SIGTERM."""
+    settings, watchman = _settings(options), _watchman(options)
+    running.run_in_fast_loop(lambda: _run(options, settings, watchman))
+
+
+async def _run(options: Options, settings: Settings, watchman: Watchman) -> None:
+    client = Client(
+        load_access(options.kubeconfig, options.context),
+        user_agent=f"fairlead-agent/{__version__}",
+        max_connections=4,
+    )
+    nvml = Nvml(options.nvml)
+    settings = replace(settings, toolkit=await asyncio.to_thread(toolkit_version))
+    agent = Agent(nvml, client, settings, watchman)
+    app = web.Application(client_max_size=1024)
+    app.add_routes(door.health(agent.metrics.registry, agent.unready_because))
+    try:
+        runner, port = await health.serve(app, options.address, options.port)
+        health_at = f"http://{options.address}:{port}"
+        log.info("started", version=__version__, node=options.node, health=health_at)
+        try:
+            await running.until_signalled(agent.run())
+            await agent.stop()
+        finally:
+            await runner.cleanup()
+    finally:
+        await nvml.close()
+        await client.close()
+    log.info("stopped")
+
+
+def _settings(options: Options) -> Settings:
+    pause_s = seconds(options.interval)
+    if pause_s is None or not _SHORTEST_S <= pause_s <= _LONGEST_S:
+        raise ConfigError(
+            f"--interval is {options.interval!r}; write seconds or minutes such as 5s, at least "
+            f"{_SHORTEST_S:g}s and at most {_LONGEST_S:g}s"
+        )
+    return Settings(options.node, pause_s, options.proc, plugin=options.device_plugin)
+
+
+def _watchman(options: Options) -> Watchman:
+    grace_s = seconds(options.stranger_after)
+    if grace_s is None or grace_s < 0:
+        raise ConfigError(
+            f"--stranger-after is {options.stranger_after!r}; write seconds or minutes such as 30s"
+        )
+    if options.strangers not in ("report", "withhold"):
+        raise ConfigError(
+            f"--strangers is {options.strangers!r}; choose report, or withhold to keep others off "
+            "the card as well"
+        )
+    named = frozenset(filter(None, map(str.strip, options.trusted_namespaces.split(","))))
+    return Watchman(grace_s=grace_s, withhold=options.strangers == "withhold", trusted=named)
+
+
+class Look(msgspec.Struct, rename="camel", omit_defaults=True):
+    """All that one look at the machine tells."""
+
+    node: str
+    inventory: msgspec.Raw
+    readings: list[CardSample]
+
+
+def once(options: Options) -> Look:
+    """What would be published. No cluster is asked, so it says nothing about device plugins."""
+    return asyncio.run(_once(options))
+
+
+async def _once(options: Options) -> Look:
+    nvml = Nvml(options.nvml)
+    surveyor = Surveyor(nvml, time.monotonic)
+    try:
+        survey = await surveyor.survey()
+        samples, _ = await surveyor.sample()
+    finally:
+        await nvml.close()
+    if not survey.cards:
+        raise FairleadError("NVML sees no card on this machine; is this a GPU node?")
+    found = listing(survey, toolkit=await asyncio.to_thread(toolkit_version))
+    text = inventory.write(found).encode()
+    return Look(options.node, msgspec.Raw(text), list(samples.values()))
+
+
+def show(look: Look, output: str, stream: IO[str]) -> None:
+    if output == "json":
+        print(msgspec.json.format(msgspec.json.encode(look), indent=2).decode(), file=stream)
+        return
+    found = msgspec.json.decode(look.inventory, type=inventory.Listing)
+    used = {each.uuid: each for each in look.readings}
+    for card in found.cards:
+        print(card.index, card.uuid, card.model, f"{card.memory_mib} MiB", card.health, file=stream)
+        sample = used.get(card.uuid)
+        for process in sample.processes if sample else ():
+            mib = (process.memory_bytes or 0) >> 20
+            print(f"  process {process.pid}: {mib} MiB", file=stream)

@@ -1,0 +1,113 @@
+"""From what NVML tells to what the node's annotation says."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from fairlead.apps.agent.partitioning import CardCut
+from fairlead.kube.dialects.inventory import FREE, WELL, CardEntry, Listing, Slice
+from fairlead.telemetry.nvml.facts import CardFacts, Cut
+from fairlead.telemetry.nvml.links import FAR, SELF, fabric, nvlink_word
+from fairlead.telemetry.nvml.survey import Survey
+
+SYSFS = Path("/sys")
+_TOOLKIT = "nvidia-ctk"
+_TOOLKIT_LIMIT_S = 5.0
+
+
+def listing(
+    survey: Survey,
+    *,
+    plugin: bool = False,
+    toolkit: str = "",
+    withheld: Mapping[str, str] | None = None,
+    cuts: Mapping[str, CardCut] | None = None,
+    sysfs: Path = SYSFS,
+) -> Listing:
+    """`withheld` says of cards why nobody should get them, though nothing is wrong with them.
+
+    `cuts` are the cards that the agent cuts, and what is to be had of them.
+    """
+    reasons, ours = withheld or {}, cuts or {}
+    return Listing(
+        cards=[
+            _cut(_entry(card, survey, reasons.get(card.uuid, ""), sysfs), ours.get(card.uuid))
+            for card in survey.cards
+        ],
+        fabric=fabric(survey.cards),
+        clique=next((card.clique for card in survey.cards if card.clique), ""),
+        driver=survey.system.driver,
+        cuda=survey.system.cuda,
+        toolkit=toolkit,
+        plugin=plugin,
+    )
+
+
+def _entry(card: CardFacts, survey: Survey, withheld: str, sysfs: Path) -> CardEntry:
+    return CardEntry(
+        index=card.index,
+        uuid=card.uuid,
+        model=card.model,
+        memory_mib=card.memory_mib,
+        numa=card.numa if card.numa >= 0 else numa_of(card.pci, sysfs),
+        links=_links(card, survey) if len(survey.cards) > 1 else [],
+        mig=card.mig,
+        slices=_slices(card.cuts),
+        health=card.trouble or withheld or WELL,
+    )
+
+
+def _cut(entry: CardEntry, cut: CardCut | None) -> CardEntry:
+    if cut is None:
+        return entry
+    return replace(
+        entry,
+        slices=_slices(cut.cuts),
+        cut=FREE if cut.slots else "",
+        slots=cut.slots,
+        health=cut.health if entry.health == WELL and cut.health else entry.health,
+        note=cut.note,
+    )
+
+
+def _slices(cuts: Iterable[Cut]) -> list[Slice]:
+    return [Slice(cut.name, cut.size, list(cut.starts)) for cut in cuts]
+
+
+def _links(card: CardFacts, survey: Survey) -> list[str]:
+    paths = survey.paths.get(card.uuid, {})
+    return [
+        SELF if other.uuid == card.uuid else nvlink_word(card, other) or paths.get(other.uuid, FAR)
+        for other in survey.cards
+    ]
+
+
+def numa_of(pci: str, sysfs: Path = SYSFS) -> int:
+    """The kernel's word; -1 where it has none, as on machines with one node."""
+    try:
+        return int((sysfs / "bus/pci/devices" / pci / "numa_node").read_text())
+    except (OSError, ValueError):
+        return -1
+
+
+def toolkit_version() -> str:
+    """Of NVIDIA's container toolkit, if it can be seen from here; else empty."""
+    command = shutil.which(_TOOLKIT)
+    if command is None:
+        return ""
+    try:
+        said = subprocess.run(
+            [command, "--version"],
+            capture_output=True,
+            text=True,
+            timeout=_TOOLKIT_LIMIT_S,
+            check=False,
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    found = re.search(r"version (\d[\w.+-]{0,30})", said)
+    return found[1] if found else ""

@@ -1,0 +1,294 @@
+"""Cuts the cards that are the agent's own into what pods were given, and puts back the rest.
+
+A card is its own when the operator says so (`--mig`). Everything is worked out anew from what NVML
+finds, what pods hold and what the agent made before, so it may be killed at any moment: the next
+look goes on from what is there.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import structlog
+from msgspec.structs import replace
+
+from fairlead.apps.agent.made import CardState, Store
+from fairlead.model.errors import ConfigError
+from fairlead.model.pods import Pod
+from fairlead.telemetry.nvml.cutting import IN_USE
+from fairlead.telemetry.nvml.facts import CardFacts, Cut, Partition
+from fairlead.telemetry.nvml.partitions import (
+    Made,
+    Place,
+    Plan,
+    on_offer,
+    plan,
+    slots_of,
+    still_there,
+)
+from fairlead.telemetry.nvml.process import NvmlError
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+_NO_PERMISSION = 4
+_NOT_OURS = "not all of it can be given away: somebody else has cut slices out of it"
+_FULL = "somebody else has cut it up; remove those slices, or leave the card out of --mig"
+
+
+class Asker(Protocol):
+    async def ask(self, kind: type[T], what: str, *args: Any) -> T:
+        """Raises NvmlError or Silence."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """Which cards are the agent's own to cut."""
+
+    everything: bool = False
+    uuids: frozenset[str] = frozenset()
+
+    def has(self, uuid: str) -> bool:
+        return self.everything or uuid in self.uuids
+
+
+def owned(text: str) -> Owned:
+    """`all`, `none`, or uuids with commas."""
+    if text in ("all", "none"):
+        return Owned(everything=text == "all")
+    named = frozenset(filter(None, map(str.strip, text.split(","))))
+    if not named or not all(uuid.startswith("GPU-") for uuid in named):
+        raise ConfigError(f"--mig is {text[:80]!r}; write all, none, or uuids such as GPU-6a0c…")
+    return Owned(uuids=named)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What pods hold of a card: slices at their places, or something else."""
+
+    places: Mapping[Place, str] = field(default_factory=dict)
+    #: Some pod has it whole, or a share of it.
+    uncut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CardCut:
+    """What the inventory says about a card of ours."""
+
+    cuts: tuple[Cut, ...] = ()
+    slots: int = 0
+    #: Why nothing can be had of it; empty if something can.
+    health: str = ""
+    #: What else its operator should know.
+    note: str = ""
+    #: Why a pod does not get what it was given, by pod.
+    blocked: Mapping[str, str] = field(default_factory=dict)
+
+
+class Partitioner:
+    """One machine. Call `settle` whenever pods or cards may have changed."""
+
+    def __init__(self, nvml: Asker, mine: Owned, store: Store) -> None:
+        self._nvml = nvml
+        self._mine = mine
+        self._store = store
+        self._state = store.read()
+        #: Places that the driver numbers differently than their names say.
+        self._odd: dict[str, set[Place]] = {}
+
+    async def settle(
+        self, uuids: Sequence[str], held: Mapping[str, Held]
+    ) -> dict[str, CardCut]:  # fmt: skip
+        """Brings every card of ours to what pods hold of it, and says what is left to be had.
+
+        Raises NvmlError or Silence where the driver does not answer; what was done is done.
+        """
+        found = {}
+        for uuid in uuids:
+            if self._mine.has(uuid) or uuid in self._state:
+                cut = await self._settled(uuid, held.get(uuid, Held()))
+                if self._mine.has(uuid):
+                    found[uuid] = cut
+        return found
+
+    async def _settled(self, uuid: str, held: Held) -> CardCut:
+        """One card that is lost keeps no other from being cut."""
+        try:
+            return await self._settle(uuid, held)
+        except NvmlError as error:
+            if error.of_the_driver:
+                raise
+            return CardCut(health=str(error))
+
+    async def _settle(self, uuid: str, held: Held) -> CardCut:
+        card = await self._look(uuid)
+        if not card.on and self._mine.has(uuid):
+            problem = await self._switch_on(card, held)
+            if problem:
+                return CardCut(health=problem)
+            card = await self._look(uuid)
+        wanted = held.places.keys()
+        self._put(uuid, made=still_there(card, self._made(uuid)))
+        steps = plan(wanted, card, self._made(uuid))
+        blocked = steps.blocked | await self._carry_out(uuid, steps)
+        if steps.drop or steps.make or steps.complete:
+            card = await self._look(uuid)
+        if not self._mine.has(uuid):
+            await self._give_back(card, held)
+        return self._told(card, wanted, {held.places[place]: why for place, why in blocked.items()})
+
+    async def _look(self, uuid: str) -> Partition:
+        return await self._nvml.ask(Partition, "partition", uuid)
+
+    def _told(
+        self, card: Partition, wanted: AbstractSet[Place], blocked: Mapping[str, str]
+    ) -> CardCut:
+        odd = self._odd.get(card.uuid, set())
+        offer = on_offer(card, self._made(card.uuid), wanted, odd)
+        note = _NOT_OURS if offer != card.cuts else ""
+        return CardCut(offer, slots_of(card.cuts), "" if offer else _FULL, note, blocked)
+
+    # -- the mode ----------------------------------------------------------------------------------
+
+    async def _switch_on(self, card: Partition, held: Held) -> str:
+        """Empty if MIG is on now, else why it is not."""
+        if card.pending:
+            return "MIG waits for a reset of the card: nvidia-smi --gpu-reset"
+        if held.uncut or card.pids:
+            return "waits to be empty: MIG is switched on then"
+        self._put(card.uuid, switched=True)
+        try:
+            on = await self._nvml.ask(bool, "switch", card.uuid, True)
+        except NvmlError as error:
+            if error.of_the_driver:
+                raise
+            self._put(card.uuid, switched=False)
+            return f"MIG cannot be switched on: {error}{_hint(error)}"
+        log.info("MIG switched on", card=card.uuid)
+        return "" if on else "MIG waits for a reset of the card: nvidia-smi --gpu-reset"
+
+    async def _give_back(self, card: Partition, held: Held) -> None:
+        """The card is not ours any more: MIG goes off if we switched it on and nothing is left."""
+        if not self._state.get(card.uuid, CardState()).switched or held.places or card.instances:
+            return
+        if card.on:
+            try:
+                await self._nvml.ask(bool, "switch", card.uuid, False)
+            except NvmlError as error:
+                log.warning("MIG cannot be switched off", card=card.uuid, error=str(error))
+                return
+            log.info("MIG switched off", card=card.uuid)
+        self._put(card.uuid, switched=False)
+
+    # -- slices ------------------------------------------------------------------------------------
+
+    async def _carry_out(self, uuid: str, steps: Plan) -> dict[Place, str]:
+        """What could not be had after all."""
+        for made in steps.drop:
+            await self._drop(uuid, made)
+        blocked = {}
+        for made in steps.make:
+            problem = await self._make(uuid, made) or await self._complete(uuid, made)
+            if problem:
+                blocked[made.place] = problem
+        for made in steps.complete:
+            problem = await self._complete(uuid, made)
+            if problem:
+                blocked[made.place] = problem
+        return blocked
+
+    async def _make(self, uuid: str, made: Made) -> str:
+        place = made.place
+        self._put(uuid, made=self._made(uuid) | {made})
+        try:
+            number = await self._nvml.ask(int, "make", uuid, place.profile, place.start, place.size)
+        except NvmlError as error:
+            return self._give_up(uuid, made, error)
+        if number == made.id:
+            log.info("slice made", card=uuid, profile=place.profile, at=place.start)
+            return ""
+        # What the pod was told names another slice, or none: it must not be used.
+        self._odd.setdefault(uuid, set()).add(place)
+        wrong = replace(made, id=number)
+        self._put(uuid, made=self._made(uuid) - {made} | {wrong})
+        await self._drop(uuid, wrong)
+        return (
+            f"the driver made it GPU instance {number} and not {made.id}; Fairlead cannot name "
+            "slices at this place of this card, please report it"
+        )
+
+    async def _complete(self, uuid: str, made: Made) -> str:
+        try:
+            number = await self._nvml.ask(int, "complete", uuid, made.id)
+        except NvmlError as error:
+            if error.of_the_driver:
+                raise
+            return f"the slice cannot be completed: {error}"
+        return "" if number == 0 else f"its compute instance is {number} and not 0"
+
+    async def _drop(self, uuid: str, made: Made) -> None:
+        place = made.place
+        try:
+            await self._nvml.ask(bool, "drop", uuid, made.id, place.start, place.size)
+        except NvmlError as error:
+            if error.of_the_driver:
+                raise
+            if error.code != IN_USE:
+                log.warning("slice cannot be removed", card=uuid, error=str(error))
+            return
+        self._put(uuid, made=self._made(uuid) - {made})
+        log.info("slice removed", card=uuid, profile=place.profile, at=place.start)
+
+    def _give_up(self, uuid: str, made: Made, error: NvmlError) -> str:
+        """The driver refused, so it was not made. Where the driver went away nobody knows."""
+        if error.of_the_driver:
+            raise error
+        self._put(uuid, made=self._made(uuid) - {made})
+        return f"the driver does not make the slice: {error}{_hint(error)}"
+
+    # -- what we made ------------------------------------------------------------------------------
+
+    def _made(self, uuid: str) -> frozenset[Made]:
+        return self._state.get(uuid, CardState()).made
+
+    def _put(self, uuid: str, **changes: Any) -> None:
+        """On disk before anything is done about it."""
+        before = self._state.get(uuid, CardState())
+        after = replace(before, **changes)
+        if after == before:
+            return
+        state = {**self._state, uuid: after}
+        if after == CardState():
+            del state[uuid]
+        self._store.write(state)
+        self._state = state
+
+
+def _hint(error: NvmlError) -> str:
+    return "; run the agent as root" if error.code == _NO_PERMISSION else ""
+
+
+def held_by(pods: Iterable[Pod], cards: Iterable[CardFacts]) -> dict[str, Held]:
+    """What pods that have not ended hold of each card.
+
+    Where a pod may have any of them, all count as held.
+    """
+    listed = {name: card.uuid for card in cards for name in (str(card.index), card.uuid)}
+    places: dict[str, dict[Place, str]] = {uuid: {} for uuid in listed.values()}
+    uncut: set[str] = set()
+    for pod in pods:
+        if pod.finished:
+            continue
+        if pod.problem or (pod.grant is None and pod.request.gpus is not None):
+            uncut |= places.keys()
+        for use in pod.grant.uses if pod.grant else ():
+            uuid = listed.get(use.uuid)
+            if uuid is None:
+                uncut |= places.keys() if not use.uuid else set()
+            elif use.slices:
+                places[uuid][Place(use.profile, use.start, use.slices)] = pod.uid
+            else:
+                uncut.add(uuid)
+    return {uuid: Held(found, uuid in uncut) for uuid, found in places.items()}

@@ -1,0 +1,147 @@
+"""The node's annotation: written when it is not what it should be, and left alone else."""
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+import structlog
+
+from fairlead.kube.dialects import inventory
+from fairlead.kube.dialects.inventory import Listing
+from fairlead.kube.errors import ReplyLost, Unreachable
+from fairlead.kube.http.reply import UNREADABLE, Reply
+from fairlead.kube.http.transport import Transport
+from fairlead.kube.writes.nodelock import MERGE
+from fairlead.kube.writes.pauses import pause_s, spread
+from fairlead.model.errors import FairleadError
+from fairlead.model.nodes import GPU
+
+log = structlog.get_logger(__name__)
+
+#: How often the node is looked at, if nothing changes here: somebody may have edited it.
+LOOK_S = 60.0
+#: Kubernetes allows 256 KiB for all annotations of an object together.
+LARGEST_BYTES = 128 * 1024
+_LONGEST_PAUSE_S = 30.0
+_TIMEOUT_S = 10.0
+
+
+class _Meta(msgspec.Struct):
+    uid: str = ""
+    annotations: dict[str, str] | None = None
+
+
+class _Status(msgspec.Struct):
+    capacity: dict[str, str] | None = None
+
+
+class _Node(msgspec.Struct):
+    metadata: _Meta
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+_nodes = msgspec.json.Decoder(_Node)
+
+
+class Publisher:
+    """Keeps the annotation of one node equal to what `current` says.
+
+    A merge patch of that one annotation: whatever others write at the same time stays.
+    """
+
+    def __init__(
+        self,
+        client: Transport,
+        node: str,
+        current: Callable[["Publisher"], Listing | None],
+        *,
+        look_s: float = LOOK_S,
+    ) -> None:
+        """`current` may say None: nothing is known yet, and nothing is written."""
+        self._look_s = look_s
+        self._client = client
+        self._path = f"/api/v1/nodes/{node}"
+        self._current = current
+        self._changed = asyncio.Event()
+        #: A device plugin lists whole cards on this node.
+        self.plugin = False
+        #: What the node had when it was first looked at; None if nothing that could be read.
+        self.found: Listing | None = None
+        self.problem = "the node has not been looked at yet"
+        self.writes = 0
+
+    def look_again(self) -> None:
+        """Something has changed here: do not wait for the next look."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        failures = 0
+        while True:
+            self._changed.clear()
+            problem = await self._try()
+            if problem != self.problem and problem:
+                log.warning("inventory cannot be published; trying on", error=problem)
+            self.problem = problem
+            failures = failures + 1 if problem else 0
+            if failures:
+                await asyncio.sleep(pause_s(failures, longest_s=_LONGEST_PAUSE_S, first_s=0.1))
+                continue
+            try:
+                async with asyncio.timeout(spread(self._look_s)):
+                    await self._changed.wait()
+            except TimeoutError:
+                pass
+
+    async def _try(self) -> str:
+        """Empty, or the sentence on why the annotation is not what it should be."""
+        try:
+            return await self._put_right()
+        except (Unreachable, ReplyLost) as error:
+            return str(error)
+
+    async def _put_right(self) -> str:
+        reply = await self._client.request("GET", self._path, timeout_s=_TIMEOUT_S)
+        if reply.status != 200:
+            return _why(reply, "read")
+        node = _nodes.decode(reply.body)
+        there = (node.metadata.annotations or {}).get(inventory.KEY)
+        # Of a plugin that was removed, a 0 stays behind.
+        self.plugin = (node.status.capacity or {}).get(GPU, "0") != "0"
+        if self.found is None and there is not None:
+            self.found = _readable(there)
+        wanted = self._current(self)
+        if wanted is None:
+            return ""
+        text = inventory.write(wanted)
+        if text == there:
+            return ""
+        if len(text) > LARGEST_BYTES:
+            return f"the list of cards has {len(text)} bytes, and {LARGEST_BYTES} may be written"
+        return await self._write(text, len(wanted.cards))
+
+    async def _write(self, text: str, cards: int) -> str:
+        body = msgspec.json.encode({"metadata": {"annotations": {inventory.KEY: text}}})
+        reply = await self._client.request(
+            "PATCH", self._path, body=body, content_type=MERGE, timeout_s=_TIMEOUT_S
+        )
+        if reply.status >= 300:
+            return _why(reply, "annotated")
+        self.writes += 1
+        log.info("inventory published", cards=cards, bytes=len(text))
+        return ""
+
+
+def _readable(text: str) -> Listing | None:
+    try:
+        inventory.read(text)
+        return msgspec.json.decode(text, type=Listing)
+    except (FairleadError, *UNREADABLE):
+        return None
+
+
+def _why(reply: Reply, what: str) -> str:
+    hint = {
+        403: "; grant the agent get and patch of nodes",
+        404: "; does --node name a node of this cluster?",
+    }.get(reply.status, "")
+    return f"the node cannot be {what}: {reply.message}{hint}"

@@ -1,0 +1,363 @@
+"""MIG: how a card is cut, with the rules and refusals of a real driver."""
+
+from typing import Any
+from uuid import UUID, uuid5
+
+import pynvml
+
+from fairlead.model.gpus import instance_id
+from fairlead.sim.nvml.machine import Card, Compute, Instance
+from fairlead.sim.nvml.models import Profile
+from fairlead.sim.nvml.sessions import CALLS, Session, Slice, call, refer, refuse
+
+#: Profiles that the driver of the recording knows the numbers of.
+_NUMBERS = 17
+_COMPUTE_NUMBERS = 9
+#: Compute slices of each kind of compute instance, by its number, and the kind besides.
+_COMPUTE_SLICES = {0: 1, 1: 2, 2: 3, 3: 4, 4: 7}
+_SECOND_KIND = 7
+_UUIDS = UUID("5f3c1a42-7a0e-4d7b-9d7b-0c6a2a3c9b11")
+
+
+# -- the mode --------------------------------------------------------------------------------------
+
+
+@call("nvmlDeviceGetMigMode")
+def mode(session: Session, handle: Any) -> list[int]:
+    card = _cuttable(session.card(handle))
+    return [int(card.mig), int(card.mig_pending)]
+
+
+@call("nvmlDeviceSetMigMode")
+def set_mode(session: Session, handle: Any, wanted: int) -> int:
+    """It comes on under running programs without a word; it goes off only without slices."""
+    card = _cuttable(session.card(handle))
+    _allowed(session)
+    if card.instances and not wanted:
+        raise refuse(pynvml.NVML_ERROR_IN_USE)
+    card.mig_pending = bool(wanted)
+    if card.kind.resets and card.processes:
+        return int(pynvml.NVML_ERROR_IN_USE)  # the reset has to wait
+    card.mig = card.mig_pending
+    return 0
+
+
+@call("nvmlDeviceGetMaxMigDeviceCount")
+def most_devices(session: Session, handle: Any) -> int:
+    card = session.card(handle)
+    return max((one.instances for one in card.kind.profiles), default=0) if card.mig else 0
+
+
+# -- profiles --------------------------------------------------------------------------------------
+
+
+@call("nvmlDeviceGetGpuInstanceProfileInfo")
+def profile_info(session: Session, handle: Any, number: int, version: int = 2) -> Any:
+    card = _cuttable(session.card(handle))
+    if not 0 <= number < _NUMBERS:
+        raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+    found = next((one for one in card.kind.profiles if one.number == number), None)
+    if found is None:
+        raise refuse(pynvml.NVML_ERROR_NOT_SUPPORTED)
+    return _profile_info(found)
+
+
+def _profile_info(profile: Profile) -> Any:
+    answer = pynvml.c_nvmlGpuInstanceProfileInfo_v2_t()
+    answer.id, answer.name = profile.id, f"MIG {profile.name}".encode()
+    answer.sliceCount, answer.instanceCount = profile.compute, profile.instances
+    answer.multiprocessorCount, answer.memorySizeMB = profile.multiprocessors, profile.memory_mib
+    answer.copyEngineCount, answer.decoderCount = profile.copy_engines, profile.decoders
+    answer.jpegCount, answer.ofaCount = profile.jpegs, profile.ofas
+    return answer
+
+
+@call("nvmlDeviceGetGpuInstancePossiblePlacements")
+def placements(session: Session, handle: Any, profile_id: int, array: Any, count: Any) -> int:
+    card = _cut(session.card(handle))
+    profile = _profile(card, profile_id)
+    if array is not None:
+        for place, start in zip(refer(array), profile.starts, strict=False):
+            place.start, place.size = start, profile.size
+    refer(count).value = len(profile.starts)
+    return 0
+
+
+@call("nvmlDeviceGetGpuInstanceRemainingCapacity")
+def capacity(session: Session, handle: Any, profile_id: int) -> int:
+    card = _cut(session.card(handle))
+    profile = _profile(card, profile_id)
+    free = [start for start in profile.starts if not _overlaps(card, start, profile.size)]
+    return min(len(free), profile.instances - _made(card, profile))
+
+
+# -- GPU instances ---------------------------------------------------------------------------------
+
+
+@call("nvmlDeviceCreateGpuInstanceWithPlacement")
+def create(session: Session, handle: Any, profile_id: int, placement: Any) -> Any:
+    card = _cut(session.card(handle))
+    _allowed(session)
+    profile, place = _profile(card, profile_id), refer(placement)
+    if place.start not in profile.starts or place.size != profile.size:
+        raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+    if card.instances and profile.size == _slots(card):
+        raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+    if _overlaps(card, place.start, place.size) or _made(card, profile) >= profile.instances:
+        raise refuse(pynvml.NVML_ERROR_INSUFFICIENT_RESOURCES)
+    number = instance_id(place.start, place.size, _slots(card))
+    made = Instance(number, profile.id, place.start, place.size, session.machine.serial())
+    card.instances.append(made)
+    return session.gpu_instance(card, made)
+
+
+@call("nvmlDeviceCreateGpuInstance")
+def create_anywhere(session: Session, handle: Any, profile_id: int) -> Any:
+    card = _cut(session.card(handle))
+    profile = _profile(card, profile_id)
+    for start in profile.starts:
+        if not _overlaps(card, start, profile.size):
+            place = pynvml.c_nvmlGpuInstancePlacement_t()
+            place.start, place.size = start, profile.size
+            return create(session, handle, profile_id, place)
+    raise refuse(pynvml.NVML_ERROR_INSUFFICIENT_RESOURCES)
+
+
+@call("nvmlGpuInstanceDestroy")
+def destroy(session: Session, handle: Any) -> int:
+    card, instance = session.instance(handle)
+    _allowed(session)
+    if instance.computes:
+        raise refuse(pynvml.NVML_ERROR_IN_USE)
+    card.instances.remove(instance)
+    return 0
+
+
+@call("nvmlDeviceGetGpuInstances")
+def instances(session: Session, handle: Any, profile_id: int, array: Any, count: Any) -> int:
+    card = _cut(session.card(handle))
+    _profile(card, profile_id)
+    found = [one for one in card.instances if one.profile_id == profile_id]
+    for number, one in enumerate(found):
+        refer(array)[number] = session.gpu_instance(card, one)
+    refer(count).value = len(found)
+    return 0
+
+
+@call("nvmlDeviceGetGpuInstanceById")
+def instance_by_id(session: Session, handle: Any, wanted: int) -> Any:
+    card = _cut(session.card(handle))
+    for one in card.instances:
+        if one.id == wanted:
+            return session.gpu_instance(card, one)
+    raise refuse(pynvml.NVML_ERROR_NOT_FOUND)
+
+
+@call("nvmlGpuInstanceGetInfo")
+def instance_info(session: Session, handle: Any) -> Any:
+    card, found = session.instance(handle)
+    answer = pynvml.c_nvmlGpuInstanceInfo_t()
+    answer.device, answer.id = session.device(card), found.id
+    answer.profileId = found.profile_id
+    answer.placement.start, answer.placement.size = found.start, found.size
+    return answer
+
+
+# -- compute instances -----------------------------------------------------------------------------
+
+
+@call("nvmlGpuInstanceGetComputeInstanceProfileInfo")
+def compute_profile_info(
+    session: Session, handle: Any, number: int, _engine: int, version: int = 2
+) -> Any:
+    card, instance = session.instance(handle)
+    if not 0 <= number < _COMPUTE_NUMBERS:
+        raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+    profile = _profile(card, instance.profile_id)
+    slices, processors, instances_ = _compute_kind(profile, number)
+    answer = pynvml.c_nvmlComputeInstanceProfileInfo_v2_t()
+    answer.id, answer.sliceCount, answer.instanceCount = number, slices, instances_
+    answer.multiprocessorCount = processors
+    answer.sharedCopyEngineCount, answer.sharedDecoderCount = profile.copy_engines, profile.decoders
+    answer.sharedJpegCount, answer.sharedOfaCount = profile.jpegs, profile.ofas
+    part = "" if slices == profile.compute else f"{slices}c."
+    answer.name = f"MIG {part}{profile.name}".encode()
+    return answer
+
+
+def _compute_kind(profile: Profile, number: int) -> tuple[int, int, int]:
+    """Compute slices, multiprocessors and how many fit; not supported where it does not exist."""
+    if number == _SECOND_KIND and profile.second_kind != (0, 0):
+        processors, count = profile.second_kind
+        return 1, processors, count
+    slices = _COMPUTE_SLICES.get(number, 0)
+    if not 0 < slices <= profile.compute:
+        raise refuse(pynvml.NVML_ERROR_NOT_SUPPORTED)
+    whole = slices == profile.compute
+    processors = profile.multiprocessors if whole else 16 * slices
+    return slices, processors, profile.compute // slices
+
+
+@call("nvmlGpuInstanceCreateComputeInstance")
+def create_compute(session: Session, handle: Any, number: int) -> Any:
+    card, instance = session.instance(handle)
+    _allowed(session)
+    profile = _profile(card, instance.profile_id)
+    slices, _, _ = _compute_kind(profile, number)
+    taken = sum(_COMPUTE_SLICES.get(one.number, 1) for one in instance.computes)
+    if taken + slices > profile.compute:
+        raise refuse(pynvml.NVML_ERROR_INSUFFICIENT_RESOURCES)
+    ids = {one.id for one in instance.computes}
+    id_ = next(free for free in range(8) if free not in ids)
+    size = instance.size if slices == profile.compute else slices
+    made = Compute(id_, number, taken, size, _uuid(card, instance, id_), session.machine.serial())
+    instance.computes.append(made)
+    return session.compute_instance(card, made)
+
+
+def _uuid(card: Card, instance: Instance, id_: int) -> str:
+    """Not the place alone decides: whoever lies beside it changes the name."""
+    beside = sorted(one.id for one in card.instances if one is not instance)
+    return f"MIG-{uuid5(_UUIDS, f'{card.uuid}/{instance.id}/{id_}/{beside}')}"
+
+
+@call("nvmlComputeInstanceDestroy")
+def destroy_compute(session: Session, handle: Any) -> int:
+    card, instance, compute = session.compute(handle)
+    _allowed(session)
+    if any(one.compute_instance == compute.id for one in card.inside(instance)):
+        raise refuse(pynvml.NVML_ERROR_IN_USE)
+    instance.computes.remove(compute)
+    return 0
+
+
+@call("nvmlGpuInstanceGetComputeInstances")
+def computes(session: Session, handle: Any, number: int, array: Any, count: Any) -> int:
+    card, instance = session.instance(handle)
+    _compute_kind(_profile(card, instance.profile_id), number)
+    found = [one for one in instance.computes if one.number == number]
+    for position, one in enumerate(found):
+        refer(array)[position] = session.compute_instance(card, one)
+    refer(count).value = len(found)
+    return 0
+
+
+@call("nvmlGpuInstanceGetComputeInstanceById")
+def compute_by_id(session: Session, handle: Any, wanted: int) -> Any:
+    card, instance = session.instance(handle)
+    for one in instance.computes:
+        if one.id == wanted:
+            return session.compute_instance(card, one)
+    raise refuse(pynvml.NVML_ERROR_NOT_FOUND)
+
+
+@call("nvmlComputeInstanceGetInfo_v2")
+def compute_info(session: Session, handle: Any) -> Any:
+    card, instance, compute = session.compute(handle)
+    answer = pynvml.c_nvmlComputeInstanceInfo_t()
+    answer.device, answer.gpuInstance = session.device(card), session.gpu_instance(card, instance)
+    answer.id, answer.profileId = compute.id, compute.number
+    answer.placement.start, answer.placement.size = compute.start, compute.size
+    return answer
+
+
+CALLS["nvmlComputeInstanceGetInfo"] = compute_info
+
+
+# -- MIG devices -----------------------------------------------------------------------------------
+
+
+@call("nvmlDeviceGetMigDeviceHandleByIndex")
+def mig_device(session: Session, handle: Any, index: int) -> Any:
+    card = session.card(handle)
+    found = [
+        compute
+        for instance in sorted(card.instances, key=lambda one: one.id)
+        for compute in instance.computes
+    ]
+    if not 0 <= index < len(found):
+        raise refuse(pynvml.NVML_ERROR_NOT_FOUND)
+    return session.mig_device(card, found[index])
+
+
+@call("nvmlDeviceGetDeviceHandleFromMigDeviceHandle")
+def parent(session: Session, handle: Any) -> Any:
+    return session.device(_slice(session, handle).card)
+
+
+@call("nvmlDeviceIsMigDeviceHandle")
+def is_mig_device(session: Session, handle: Any) -> int:
+    return int(isinstance(session.target(handle), Slice))
+
+
+@call("nvmlDeviceGetGpuInstanceId")
+def gpu_instance_id(session: Session, handle: Any) -> int:
+    return _slice(session, handle).instance.id
+
+
+@call("nvmlDeviceGetComputeInstanceId")
+def compute_instance_id(session: Session, handle: Any) -> int:
+    return _slice(session, handle).compute.id
+
+
+@call("nvmlDeviceGetAttributes_v2")
+def attributes(session: Session, handle: Any) -> Any:
+    found = _slice(session, handle)
+    profile = _profile(found.card, found.instance.profile_id)
+    slices, processors, _ = _compute_kind(profile, found.compute.number)
+    answer = pynvml.c_nvmlDeviceAttributes()
+    answer.multiprocessorCount, answer.memorySizeMB = processors, profile.memory_mib
+    answer.sharedCopyEngineCount, answer.sharedDecoderCount = profile.copy_engines, profile.decoders
+    answer.sharedJpegCount, answer.sharedOfaCount = profile.jpegs, profile.ofas
+    answer.gpuInstanceSliceCount, answer.computeInstanceSliceCount = profile.compute, slices
+    return answer
+
+
+CALLS["nvmlDeviceGetAttributes"] = attributes
+
+
+# -- rules -----------------------------------------------------------------------------------------
+
+
+def _slice(session: Session, handle: Any) -> Slice:
+    found = session.target(handle)
+    if isinstance(found, Card):
+        raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+    return found
+
+
+def _cuttable(card: Card) -> Card:
+    if not card.kind.profiles:
+        raise refuse(pynvml.NVML_ERROR_NOT_SUPPORTED)
+    return card
+
+
+def _cut(card: Card) -> Card:
+    if not card.mig:
+        raise refuse(pynvml.NVML_ERROR_NOT_SUPPORTED)
+    return card
+
+
+def _profile(card: Card, profile_id: int) -> Profile:
+    found = card.profile(profile_id)
+    if found is None:
+        raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+    return found
+
+
+def _overlaps(card: Card, start: int, size: int) -> bool:
+    mask = ((1 << size) - 1) << start
+    return any(one.mask & mask for one in card.instances)
+
+
+def _made(card: Card, profile: Profile) -> int:
+    return sum(one.profile_id == profile.id for one in card.instances)
+
+
+def _slots(card: Card) -> int:
+    return max(one.size for one in card.kind.profiles)
+
+
+def _allowed(session: Session) -> None:
+    if not session.machine.root:
+        raise refuse(pynvml.NVML_ERROR_NO_PERMISSION)

@@ -1,0 +1,133 @@
+"""What one call sees: the machine, and the handles that its library has given out.
+
+Handles are pointers, as with the real library: they cannot be sent to another process, and one of
+something that is gone is an invalid argument.
+"""
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pynvml
+
+from fairlead.sim.nvml.machine import Card, Compute, Instance, Machine
+
+Answer = Callable[..., Any]
+#: Every function that is imitated, by its name in nvidia-ml-py.
+CALLS: dict[str, Answer] = {}
+
+_FIRST_ADDRESS = 0x1000
+
+
+def call(name: str) -> Callable[[Answer], Answer]:
+    def keep(answer: Answer) -> Answer:
+        CALLS[name] = answer
+        return answer
+
+    return keep
+
+
+def refuse(error: int) -> Exception:
+    return pynvml.NVMLError(error)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A MIG device: a compute instance of a card."""
+
+    card: Card
+    instance: Instance
+    compute: Compute
+
+
+@dataclass
+class Handles:
+    """What an address stands for: a kind and a key that lasts longer than a state."""
+
+    known: list[tuple[str, str, int]] = field(default_factory=list)
+    #: The cards of each set of events.
+    watched: dict[tuple[str, str, int], list[str]] = field(default_factory=dict)
+
+    def address(self, kind: str, uuid: str, serial: int = 0) -> int:
+        key = (kind, uuid, serial)
+        if key not in self.known:
+            self.known.append(key)
+        return _FIRST_ADDRESS + 16 * self.known.index(key)
+
+    def key(self, handle: Any) -> tuple[str, str, int]:
+        address = ctypes.cast(handle, ctypes.c_void_p).value or 0
+        number, rest = divmod(address - _FIRST_ADDRESS, 16)
+        if rest or not 0 <= number < len(self.known):
+            raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+        return self.known[number]
+
+
+@dataclass
+class Session:
+    machine: Machine
+    handles: Handles
+
+    def pointer(self, type_: Any, kind: str, uuid: str, serial: int = 0) -> Any:
+        return ctypes.cast(ctypes.c_void_p(self.handles.address(kind, uuid, serial)), type_)
+
+    def device(self, card: Card) -> Any:
+        return self.pointer(pynvml.c_nvmlDevice_t, "card", card.uuid)
+
+    def gpu_instance(self, card: Card, instance: Instance) -> Any:
+        return self.pointer(pynvml.c_nvmlGpuInstance_t, "gpu", card.uuid, instance.serial)
+
+    def compute_instance(self, card: Card, compute: Compute) -> Any:
+        return self.pointer(pynvml.c_nvmlComputeInstance_t, "compute", card.uuid, compute.serial)
+
+    def mig_device(self, card: Card, compute: Compute) -> Any:
+        return self.pointer(pynvml.c_nvmlDevice_t, "slice", card.uuid, compute.serial)
+
+    def target(self, handle: Any) -> Card | Slice:
+        """What a device handle means: a card, or a slice of one."""
+        kind, uuid, serial = self.handles.key(handle)
+        if kind == "card":
+            return self._card(uuid)
+        if kind != "slice":
+            raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+        return Slice(*self._compute(uuid, serial))
+
+    def card(self, handle: Any) -> Card:
+        """A card; what only cards have is not supported for a slice."""
+        found = self.target(handle)
+        if isinstance(found, Slice):
+            raise refuse(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        return found
+
+    def instance(self, handle: Any) -> tuple[Card, Instance]:
+        kind, uuid, serial = self.handles.key(handle)
+        card = self._card(uuid)
+        found = next((one for one in card.instances if one.serial == serial), None)
+        if kind != "gpu" or found is None:
+            raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+        return card, found
+
+    def compute(self, handle: Any) -> tuple[Card, Instance, Compute]:
+        kind, uuid, serial = self.handles.key(handle)
+        if kind != "compute":
+            raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+        return self._compute(uuid, serial)
+
+    def _card(self, uuid: str) -> Card:
+        found = next((card for card in self.machine.cards if card.uuid == uuid), None)
+        if found is None:
+            raise refuse(pynvml.NVML_ERROR_GPU_IS_LOST)
+        return found
+
+    def _compute(self, uuid: str, serial: int) -> tuple[Card, Instance, Compute]:
+        card = self._card(uuid)
+        for instance in card.instances:
+            for compute in instance.computes:
+                if compute.serial == serial:
+                    return card, instance, compute
+        raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+
+
+def refer(reference: Any) -> Any:
+    """What `byref(x)` refers to; arrays and structures may be given as they are."""
+    return getattr(reference, "_obj", reference)

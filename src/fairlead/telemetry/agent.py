@@ -1,0 +1,167 @@
+"""What a Prometheus server reads from a node's agent."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from fairlead.telemetry.nvml.facts import CardFacts, CardSample
+
+_CARD = ("node", "uuid", "gpu", "model")
+_POD = ("node", "uuid", "gpu", "namespace", "pod")
+_STRANGER = ("node", "uuid", "gpu", "pid")
+Family = GaugeMetricFamily | CounterMetricFamily
+#: Values by labels, after the node.
+Rows = Sequence[tuple[tuple[str, ...], float | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class PodUse:
+    """What one pod does on one card, or on one slice of it."""
+
+    uuid: str
+    gpu: str
+    namespace: str
+    pod: str
+    #: None where NVML does not tell.
+    utilization: float | None = None
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StrangerUse:
+    """A process on a card that no pod was given for it."""
+
+    uuid: str
+    gpu: str
+    pid: int
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The last complete look at a machine."""
+
+    taken_s: float
+    cards: tuple[CardFacts, ...] = ()
+    #: Cards that nobody should get now.
+    sick: frozenset[str] = frozenset()
+    samples: tuple[CardSample, ...] = ()
+    pods: tuple[PodUse, ...] = ()
+    strangers: tuple[StrangerUse, ...] = ()
+
+
+@dataclass(slots=True)
+class AgentMetrics:
+    """Shows the report that it was last given. What NVML does not tell is left out, never 0."""
+
+    node: str
+    clock: Callable[[], float]
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+    report: Report | None = None
+    #: Times that NVML had to be asked anew by a new process.
+    restarts: Callable[[], int] = int
+
+    def __post_init__(self) -> None:
+        self.registry.register(_Shown(self))
+
+
+class _Shown(Collector):
+    def __init__(self, metrics: AgentMetrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        metrics = self._metrics
+        report = metrics.report or Report(0.0)
+        for family, rows in (*_cards(report), *_pods(report)):
+            for labels, value in rows:
+                if value is not None:
+                    family.add_metric((metrics.node, *labels), value)
+            yield family
+        age = GaugeMetricFamily(
+            "fairlead_agent_reading_age_seconds", "How old the readings are.", labels=("node",)
+        )
+        if metrics.report is not None:
+            age.add_metric((metrics.node,), max(0.0, metrics.clock() - report.taken_s))
+        yield age
+        restarts = CounterMetricFamily(
+            "fairlead_agent_nvml_starts",
+            "Processes started to ask NVML; each after the first because one hung or failed.",
+            labels=("node",),
+        )
+        restarts.add_metric((metrics.node,), metrics.restarts())
+        yield restarts
+
+
+def _cards(report: Report) -> Iterator[tuple[Family, Rows]]:
+    names = {card.uuid: (card.uuid, str(card.index), card.model) for card in report.cards}
+    shown = [(names[each.uuid], each) for each in report.samples if each.uuid in names]
+    parts = [
+        ((part.uuid, name[1], part.name), part) for name, each in shown for part in each.slices
+    ]
+    yield (
+        _gauge("fairlead_gpu_utilization_ratio", "Part of the time that the card was busy.", _CARD),
+        [(name, each.utilization) for name, each in shown],
+    )
+    yield (
+        _gauge("fairlead_gpu_memory_busy_ratio", "The same for its memory.", _CARD),
+        [(name, each.memory_busy) for name, each in shown],
+    )
+    held = [(name, part.memory_used_bytes, part.memory_total_bytes) for name, part in parts]
+    held += [(name, each.memory_used_bytes, each.memory_total_bytes) for name, each in shown]
+    yield (
+        _gauge("fairlead_gpu_memory_used_bytes", "Memory in use, of a card or slice.", _CARD),
+        [(name, used) for name, used, _ in held],
+    )
+    yield (
+        _gauge("fairlead_gpu_memory_total_bytes", "Memory that there is.", _CARD),
+        [(name, total) for name, _, total in held],
+    )
+    yield (
+        _gauge("fairlead_gpu_power_watts", "Power that the card draws.", _CARD),
+        [(name, each.power_w) for name, each in shown],
+    )
+    yield (
+        _gauge("fairlead_gpu_temperature_celsius", "How hot the card is.", _CARD),
+        [(name, each.temperature_c) for name, each in shown],
+    )
+    yield (
+        _gauge("fairlead_gpu_healthy", "1, or 0 for a card that nobody should get.", _CARD),
+        [(name, float(uuid not in report.sick)) for uuid, name in names.items()],
+    )
+    yield (
+        CounterMetricFamily(
+            "fairlead_gpu_nvlink_bytes", "Bytes over NVLink.", labels=(*_CARD, "direction")
+        ),
+        [
+            ((*name, way), float(amount))
+            for name, each in shown
+            for way, amount in each.nvlink_bytes.items()
+        ],
+    )
+
+
+def _pods(report: Report) -> Iterator[tuple[Family, Rows]]:
+    named = [((use.uuid, use.gpu, use.namespace, use.pod), use) for use in report.pods]
+    yield (
+        _gauge("fairlead_gpu_pod_utilization_ratio", "A pod's part of a card's time.", _POD),
+        [(name, use.utilization) for name, use in named],
+    )
+    yield (
+        _gauge("fairlead_gpu_pod_memory_used_bytes", "A pod's memory on a card.", _POD),
+        [(name, use.memory_bytes) for name, use in named],
+    )
+    yield (
+        _gauge(
+            "fairlead_gpu_stranger_memory_used_bytes",
+            "Memory of a process that no pod was given the card for.",
+            _STRANGER,
+        ),
+        [((use.uuid, use.gpu, str(use.pid)), use.memory_bytes) for use in report.strangers],
+    )
+
+
+def _gauge(name: str, text: str, labels: tuple[str, ...]) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, text, labels=labels)

@@ -1,0 +1,5 @@
+"""What NVML tells of the cards, asked in a process of its own, with a time limit.
+
+Every function here takes the library as an object with the names of nvidia-ml-py (`pynvml`), so an
+imagined one or a recording can stand in.
+"""

@@ -1,0 +1,144 @@
+"""How a card is cut, and the steps that cut it: each is one question to the process that asks NVML.
+
+Killed between any two calls it leaves a GPU instance without a compute instance at worst, which
+the next look finds.
+"""
+
+import ctypes
+from collections.abc import Iterator
+from typing import Any
+
+from fairlead.telemetry.nvml.asking import Library, maybe, text
+from fairlead.telemetry.nvml.cards import cuts_of
+from fairlead.telemetry.nvml.facts import Instance, Partition
+
+IN_USE = 19
+_MOST_PROFILES = 18
+_MOST_COMPUTE = 8
+_MOST_INSTANCES = 16
+_OFF, _ON = 0, 1
+_SHARED_ENGINES = 0
+_LISTS = (
+    "nvmlDeviceGetComputeRunningProcesses",
+    "nvmlDeviceGetGraphicsRunningProcesses",
+    "nvmlDeviceGetMPSComputeRunningProcesses",
+)
+
+
+def partition(library: Library, uuid: str) -> Partition:
+    """How the card is cut now, by whomever, and who is on it. Raises NVMLError if it is lost."""
+    handle = library.nvmlDeviceGetHandleByUUID(uuid)
+    mode = maybe(library, "nvmlDeviceGetMigMode", handle) or (_OFF, _OFF)
+    on = mode[0] == _ON
+    pids = _pids(library, handle)
+    return Partition(
+        uuid,
+        on=on,
+        pending=mode[1] == _ON,
+        cuts=cuts_of(library, handle) if on else (),
+        instances=tuple(_instances(library, handle, pids)) if on else (),
+        pids=tuple(sorted({pid for found in pids.values() for pid in found})),
+    )
+
+
+def switch(library: Library, uuid: str, on: bool) -> bool:
+    """Whether MIG is on afterwards. NVML asks nobody who is on the card, so we look first."""
+    handle = library.nvmlDeviceGetHandleByUUID(uuid)
+    if _pids(library, handle):
+        raise library.NVMLError(IN_USE)
+    library.nvmlDeviceSetMigMode(handle, _ON if on else _OFF)
+    return bool(library.nvmlDeviceGetMigMode(handle)[0] == _ON)
+
+
+def make(library: Library, uuid: str, profile: str, start: int, size: int) -> int:
+    """Cuts out one place, and says which GPU instance it has become."""
+    handle = library.nvmlDeviceGetHandleByUUID(uuid)
+    numbers = {name: id_ for id_, name, _ in _profiles(library, handle)}
+    if profile not in numbers:
+        raise library.NVMLError(library.NVML_ERROR_NOT_SUPPORTED)
+    place = library.c_nvmlGpuInstancePlacement_t(start, size)
+    made = library.nvmlDeviceCreateGpuInstanceWithPlacement(
+        handle, numbers[profile], ctypes.byref(place)
+    )
+    return int(library.nvmlGpuInstanceGetInfo(made).id)
+
+
+def complete(library: Library, uuid: str, instance: int) -> int:
+    """Gives all of a GPU instance to one compute instance, and says which that is."""
+    handle = library.nvmlDeviceGetHandleByUUID(uuid)
+    found = library.nvmlDeviceGetGpuInstanceById(handle, instance)
+    profile = library.nvmlGpuInstanceGetInfo(found).profileId
+    slices = {id_: count for id_, _, count in _profiles(library, handle)}.get(profile)
+    for number in range(_MOST_COMPUTE):
+        info = maybe(
+            library, "nvmlGpuInstanceGetComputeInstanceProfileInfo", found, number, _SHARED_ENGINES
+        )
+        if info is not None and info.sliceCount == slices:
+            made = library.nvmlGpuInstanceCreateComputeInstance(found, info.id)
+            return int(library.nvmlComputeInstanceGetInfo_v2(made).id)
+    raise library.NVMLError(library.NVML_ERROR_NOT_SUPPORTED)
+
+
+def drop(library: Library, uuid: str, instance: int, start: int, size: int) -> bool:
+    """Destroys that GPU instance if it is still the one at that place and nobody is on it."""
+    handle = library.nvmlDeviceGetHandleByUUID(uuid)
+    found = library.nvmlDeviceGetGpuInstanceById(handle, instance)
+    place = library.nvmlGpuInstanceGetInfo(found).placement
+    if (place.start, place.size) != (start, size):
+        raise library.NVMLError(library.NVML_ERROR_NOT_FOUND)
+    if _pids(library, handle).get(instance):
+        raise library.NVMLError(IN_USE)
+    for compute in _computes(library, found):
+        library.nvmlComputeInstanceDestroy(compute)
+    library.nvmlGpuInstanceDestroy(found)
+    return True
+
+
+def _profiles(library: Library, handle: Any) -> Iterator[tuple[int, str, int]]:
+    """Id, name and compute slices of each profile."""
+    for number in range(_MOST_PROFILES):
+        info = maybe(library, "nvmlDeviceGetGpuInstanceProfileInfo", handle, number)
+        if info is not None:
+            yield int(info.id), text(info.name).removeprefix("MIG "), int(info.sliceCount)
+
+
+def _instances(
+    library: Library, handle: Any, pids: dict[int | None, set[int]]
+) -> Iterator[Instance]:
+    for profile, name, _ in _profiles(library, handle):
+        array = (library.c_nvmlGpuInstance_t * _MOST_INSTANCES)()
+        count = ctypes.c_uint(_MOST_INSTANCES)
+        maybe(
+            library, "nvmlDeviceGetGpuInstances", handle, profile, array, ctypes.byref(count)
+        )  # fmt: skip
+        for found in array[: count.value if count.value <= _MOST_INSTANCES else 0]:
+            info = maybe(library, "nvmlGpuInstanceGetInfo", found) if found else None
+            if info is not None:
+                yield Instance(
+                    int(info.id),
+                    name,
+                    int(info.placement.start),
+                    int(info.placement.size),
+                    tuple(number for number, _ in _numbered(library, found)),
+                    tuple(sorted(pids.get(int(info.id), ()))),
+                )
+
+
+def _numbered(library: Library, instance: Any) -> Iterator[tuple[int, Any]]:
+    for number in range(_MOST_COMPUTE):
+        found = maybe(library, "nvmlGpuInstanceGetComputeInstanceById", instance, number)
+        if found is not None:
+            yield number, found
+
+
+def _computes(library: Library, instance: Any) -> list[Any]:
+    return [found for _, found in _numbered(library, instance)]
+
+
+def _pids(library: Library, handle: Any) -> dict[int | None, set[int]]:
+    """Processes by the GPU instance that they are in."""
+    found: dict[int | None, set[int]] = {}
+    for name in _LISTS:
+        for process in maybe(library, name, handle) or ():
+            found.setdefault(getattr(process, "gpuInstanceId", None), set()).add(process.pid)
+    return found

@@ -1,0 +1,111 @@
+"""What crosses the pipe from the process that asks NVML: plain values."""
+
+import msgspec
+
+
+class System(msgspec.Struct, frozen=True, rename="camel"):
+    """The driver, and how many cards it sees now."""
+
+    count: int
+    driver: str = ""
+    #: As `nvidia-smi` says it: 13.0.
+    cuda: str = ""
+
+
+class Cut(msgspec.Struct, frozen=True, rename="camel"):
+    """One MIG profile: its length in memory slices, and where it may start."""
+
+    name: str
+    size: int
+    starts: tuple[int, ...]
+
+
+class CardFacts(msgspec.Struct, frozen=True, rename="camel"):
+    """One card, as far as it does not change from moment to moment."""
+
+    index: int
+    uuid: str
+    model: str = ""
+    memory_mib: int = 0
+    #: -1 where NVML does not tell.
+    numa: int = -1
+    #: PCI address as sysfs spells it.
+    pci: str = ""
+    #: It can be cut, it is, and how.
+    mig: bool = False
+    mig_on: bool = False
+    cuts: tuple[Cut, ...] = ()
+    #: Active NVLinks by the PCI address of the card at their other end; "" for switches.
+    nvlinks: dict[str, int] = {}
+    #: NVLink domain: cluster uuid and clique.
+    clique: str = ""
+    #: What is wrong with it, in words; empty while nothing is.
+    trouble: str = ""
+
+
+class Instance(msgspec.Struct, frozen=True):
+    """One GPU instance, its compute instances, and who is on it."""
+
+    id: int
+    profile: str
+    start: int
+    size: int
+    computes: tuple[int, ...] = ()
+    pids: tuple[int, ...] = ()
+
+
+class Partition(msgspec.Struct, frozen=True):
+    """How a card is cut now."""
+
+    uuid: str
+    on: bool = False
+    #: It will be on after the next reset.
+    pending: bool = False
+    cuts: tuple[Cut, ...] = ()
+    instances: tuple[Instance, ...] = ()
+    #: All processes on the card.
+    pids: tuple[int, ...] = ()
+
+
+class Process(msgspec.Struct, frozen=True, rename="camel"):
+    """One process on a card, or on a slice of it."""
+
+    pid: int
+    #: None where NVML does not tell.
+    memory_bytes: int | None = None
+    utilization: float | None = None
+    #: The GPU instance of a card that is cut.
+    instance: int | None = None
+
+
+class SliceSample(msgspec.Struct, frozen=True, rename="camel"):
+    """One MIG device: where it is, and how full."""
+
+    uuid: str
+    name: str
+    instance: int
+    memory_used_bytes: int | None = None
+    memory_total_bytes: int | None = None
+
+
+class CardSample(msgspec.Struct, frozen=True, rename="camel"):
+    """One card at one moment; None for what NVML does not tell."""
+
+    uuid: str
+    utilization: float | None = None
+    memory_busy: float | None = None
+    memory_used_bytes: int | None = None
+    memory_total_bytes: int | None = None
+    power_w: float | None = None
+    temperature_c: float | None = None
+    #: Since the driver started, by direction: tx, rx.
+    nvlink_bytes: dict[str, int] = {}
+    slices: tuple[SliceSample, ...] = ()
+    processes: tuple[Process, ...] = ()
+
+
+class Xid(msgspec.Struct, frozen=True, rename="camel"):
+    """The driver reported an error of this number."""
+
+    uuid: str
+    number: int

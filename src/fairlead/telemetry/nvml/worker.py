@@ -1,0 +1,127 @@
+"""The process that talks to NVML: a question a line on standard input, an answer a line back.
+
+    python -m fairlead.telemetry.nvml.worker pynvml
+    {"what": "card", "args": [0]}
+    {"value": {"index": 0, "uuid": "GPU-…", …}}
+
+It may hang, or be killed, at any moment; whoever asks starts another. `pynvml` may be any module
+with those function names, or `module:name` of an object with them.
+"""
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, BinaryIO
+
+import msgspec
+
+from fairlead.telemetry.nvml import cards, cutting, links
+from fairlead.telemetry.nvml.asking import LIBRARY_NOT_FOUND, Library
+from fairlead.telemetry.nvml.facts import CardFacts, CardSample, System, Xid
+from fairlead.telemetry.nvml.samples import Sampler
+from fairlead.telemetry.nvml.xids import XidWatch
+
+#: How a card is cut, and the steps that cut it.
+CUTTING = (cutting.partition, cutting.switch, cutting.make, cutting.complete, cutting.drop)
+
+
+class Question(msgspec.Struct):
+    what: str
+    args: list[Any] = []
+
+
+class Answer(msgspec.Struct, omit_defaults=True):
+    value: msgspec.Raw = msgspec.Raw(b"null")
+    #: NVML's number; 0: none.
+    error: int = 0
+    text: str = ""
+
+
+class Desk:
+    """Answers with plain values. NVML is initialised with the first question."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._ready = False
+        self._sampler = Sampler(library)
+        self._xids: XidWatch | None = None
+        self.questions: dict[str, Callable[..., Any]] = {
+            "system": self._system,
+            "card": self._card,
+            "paths": self._paths,
+            "sample": self._sample,
+            "xids": self._seen_xids,
+            **{step.__name__: partial(step, library) for step in CUTTING},
+        }
+
+    def answer(self, question: Question) -> Answer:
+        try:
+            if not self._ready:
+                self._library.nvmlInit()
+                self._ready = True
+            value = self.questions[question.what](*question.args)
+        except self._library.NVMLError as error:
+            return Answer(error=int(error.value), text=str(error))
+        return Answer(msgspec.Raw(msgspec.json.encode(value)))
+
+    def _system(self) -> System:
+        return cards.system(self._library)
+
+    def _card(self, index: int) -> CardFacts:
+        return cards.describe(self._library, index)
+
+    def _paths(self, uuids: Sequence[str]) -> links.Paths:
+        return links.bus_words(self._library, uuids)
+
+    def _sample(self, uuid: str) -> CardSample:
+        return self._sampler.sample(uuid)
+
+    def _seen_xids(self, uuids: Sequence[str]) -> list[Xid]:
+        if self._xids is None:
+            self._xids = XidWatch(self._library)
+        for uuid in uuids:
+            self._xids.register(uuid)
+        return self._xids.seen()
+
+
+class Missing:
+    """Stands for a library that is not installed, and says so."""
+
+    class NVMLError(Exception):  # noqa: D106
+        value = LIBRARY_NOT_FOUND
+
+    def __init__(self, why: ImportError) -> None:
+        self._why = why
+
+    def nvmlInit(self) -> None:  # noqa: N802
+        raise self.NVMLError(f"{self._why}; install fairlead[agent]")
+
+
+def load(name: str) -> Library:
+    module, _, attribute = name.partition(":")
+    try:
+        found = importlib.import_module(module)
+    except ImportError as error:
+        return Missing(error)
+    return getattr(found, attribute) if attribute else found
+
+
+def serve(desk: Desk, questions: BinaryIO, answers: BinaryIO) -> None:
+    """Until nobody asks any more."""
+    decoder, encoder = msgspec.json.Decoder(Question), msgspec.json.Encoder()
+    for line in questions:
+        answers.write(encoder.encode(desk.answer(decoder.decode(line))) + b"\n")
+        answers.flush()
+
+
+def main() -> None:
+    # A library that prints something must not answer for us.
+    with os.fdopen(os.dup(1), "wb") as answers:
+        os.dup2(2, 1)
+        serve(Desk(load(sys.argv[1])), sys.stdin.buffer, answers)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""Whose a process is: `/proc` names its command, and by its cgroup the pod that it runs in."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+#: kubepods/burstable/pod<uid>/…, kubepods-pod<uid with underscores>.slice/…, and whatever lies
+#: around them. Static pods go by a hash of their manifest.
+_POD = re.compile(
+    r"[/-]pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?(?:[/:]|$)"
+)
+_LONGEST = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The command as the kernel cuts it to 15 letters; the uid is empty outside of pods."""
+
+    command: str
+    pod_uid: str = ""
+
+
+def owner_of(pid: int, proc: Path = PROC) -> Owner | None:
+    """None for a process that cannot be seen from here, or has ended."""
+    folder = proc / str(pid)
+    try:
+        groups = _read(folder / "cgroup")
+        command = _read(folder / "comm").strip()
+    except OSError:
+        return None
+    return Owner("".join(c if c.isprintable() else "?" for c in command), pod_uid(groups))
+
+
+def pod_uid(groups: str) -> str:
+    """The uid in the lines of a `cgroup` file of version 1 or 2; empty if there is none.
+
+    The innermost one counts: a cluster may run inside a pod of another.
+    """
+    for line in groups.splitlines():
+        if found := _POD.findall(line.partition(":")[2].partition(":")[2]):
+            return str(found[-1]).replace("_", "-")
+    return ""
+
+
+def _read(path: Path) -> str:
+    with path.open("rb") as file:
+        return file.read(_LONGEST).decode(errors="replace")

@@ -1,0 +1,194 @@
+"""Who may be on a card, who not, and what becomes of the card."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders import a_pod
+from fairlead.apps.agent.strangers import REPEAT_S, Kind, Sighting, Tenant, Verdict, Watchman
+from fairlead.apps.agent.tenants import tenants
+from fairlead.kube.codec import decode_pod
+from fairlead.model.gpus import CardUse, GpuAsk, Grant
+from fairlead.model.pods import Pod
+from fairlead.telemetry.nvml.facts import CardFacts, Cut, Process
+from fairlead.telemetry.processes import Owner
+
+A, B = CardFacts(0, "GPU-a"), CardFacts(1, "GPU-b")
+CUT = CardFacts(2, "GPU-c", mig=True, mig_on=True, cuts=(Cut("7g.141gb", 8, (0,)),))
+CARDS = (A, B, CUT)
+GRACE_S = 30.0
+
+
+def seen(pid: int, card: CardFacts = A, pod: str = "", **more: object) -> Sighting:
+    owner = Owner(str(more.pop("command", "python")), pod)
+    return Sighting(card.uuid, str(card.index), Process(pid, 1 << 30, **more), owner)
+
+
+def given_cards(*uses: CardUse, **more: object) -> Pod:
+    ask, grant = (GpuAsk(len(uses)), Grant(uses)) if uses else (None, None)
+    return a_pod("p", node="n", request_gpus=ask, grant=grant, **more)
+
+
+def judged(
+    *sightings: Sighting, pods: tuple[Pod, ...] = (), at: tuple[float, ...] = (0, 60)
+) -> Verdict:
+    watchman = Watchman(grace_s=GRACE_S, trusted=frozenset({"kube-system"}))
+    residents = tenants(pods, CARDS)
+    return [watchman.judge(sightings, residents, now) for now in at][-1]
+
+
+def kinds(verdict: Verdict) -> list[Kind]:
+    return [stranger.kind for stranger in verdict.strangers]
+
+
+def test_a_pod_on_its_own_card_is_no_stranger() -> None:
+    pod = given_cards(CardUse("GPU-a"))
+    assert judged(seen(1, A, pod.uid), pods=(pod,)) == Verdict()
+
+
+def test_a_pod_on_another_card_is_reported_and_the_card_stays_free() -> None:
+    """Else whoever runs a program on somebody else's card could take that card away from him."""
+    pod = given_cards(CardUse("GPU-a"))
+    verdict = judged(seen(1, B, pod.uid), pods=(pod,))
+    assert kinds(verdict) == [Kind.UNASSIGNED]
+    assert verdict.strangers[0].tenant is not None
+    assert verdict.withheld == {}
+
+
+def test_a_pod_that_asked_for_no_gpu_belongs_on_none() -> None:
+    pod = given_cards()
+    assert kinds(judged(seen(1, A, pod.uid), pods=(pod,))) == [Kind.UNASSIGNED]
+
+
+def test_a_pod_whose_cards_the_device_plugin_chose_is_never_a_stranger() -> None:
+    counted = given_cards(CardUse(""))
+    unsaid = replace(given_cards(CardUse("")), grant=None)
+    for pod in (counted, unsaid):
+        assert judged(seen(1, B, pod.uid), pods=(pod,)) == Verdict()
+
+
+def test_a_card_that_is_named_by_its_index_is_found() -> None:
+    pod = given_cards(CardUse("1"))
+    assert kinds(judged(seen(1, B, pod.uid), pods=(pod,))) == []
+    assert kinds(judged(seen(1, A, pod.uid), pods=(pod,))) == [Kind.UNASSIGNED]
+
+
+def test_a_slice_is_for_its_pod_alone() -> None:
+    """A 3g at 4 is GPU instance 2."""
+    pod = given_cards(CardUse("GPU-c", False, 0, 0, "3g.71gb", 4, 4))
+    assert kinds(judged(seen(1, CUT, pod.uid, instance=2), pods=(pod,))) == []
+    assert kinds(judged(seen(1, CUT, pod.uid, instance=1), pods=(pod,))) == [Kind.UNASSIGNED]
+
+
+def test_a_pod_of_a_trusted_namespace_may_be_anywhere() -> None:
+    pod = replace(a_pod("monitor", node="n"), namespace="kube-system")
+    assert judged(seen(1, A, pod.uid), pods=(pod,)) == Verdict()
+
+
+def test_what_a_pod_left_behind_keeps_its_card_at_once() -> None:
+    """Its card is given away as soon as the pod is gone, so there is no time to lose."""
+    verdict = judged(seen(7, A, "6a0c2f1e-1111-4222-8333-0123456789ab"), at=(0,))
+    assert verdict.strangers == ()
+    assert verdict.withheld == {"GPU-a": "not empty: process 7 (python) of a pod that is gone"}
+
+
+def test_so_does_what_a_finished_pod_left_behind() -> None:
+    pod = given_cards(CardUse("GPU-a"), finished=True)
+    verdict = judged(seen(7, A, pod.uid), pods=(pod,))
+    assert kinds(verdict) == [Kind.LEFT_BEHIND]
+    assert "GPU-a" in verdict.withheld
+
+
+def test_a_pod_that_is_being_deleted_still_has_its_cards() -> None:
+    pod = given_cards(CardUse("GPU-a"), deleting=True)
+    assert judged(seen(7, A, pod.uid), pods=(pod,)) == Verdict()
+
+
+def test_a_process_of_no_pod_gets_its_grace() -> None:
+    assert judged(seen(7), at=(0, GRACE_S - 1)) == Verdict()
+    verdict = judged(seen(7), at=(0, GRACE_S))
+    assert kinds(verdict) == [Kind.OF_NO_POD]
+    assert list(verdict.withheld) == ["GPU-a"]
+
+
+def test_who_only_reports_withholds_nothing() -> None:
+    verdict = Watchman(grace_s=0, withhold=False).judge([seen(7)], {}, 0)
+    assert kinds(verdict) == [Kind.OF_NO_POD]
+    assert verdict.withheld == {}
+
+
+def test_the_server_of_mps_is_nobodys_and_no_stranger() -> None:
+    assert judged(seen(7, command="nvidia-cuda-mps")) == Verdict()
+    in_a_pod = seen(7, pod="6a0c2f1e-1111-4222-8333-0123456789ab", command="nvidia-cuda-mps")
+    assert kinds(judged(in_a_pod)) == [Kind.LEFT_BEHIND]
+
+
+def test_a_stranger_is_news_once_and_again_after_an_hour() -> None:
+    watchman = Watchman(grace_s=0)
+    times = (0.0, 5.0, REPEAT_S - 1, REPEAT_S, REPEAT_S + 5)
+    assert [len(watchman.judge([seen(7)], {}, now).news) for now in times] == [1, 0, 0, 1, 0]
+
+
+def test_who_comes_and_goes_all_the_time_is_not_news_each_time() -> None:
+    watchman = Watchman(grace_s=0)
+    watchman.judge([seen(7)], {}, 0)
+    assert watchman.judge([], {}, 5) == Verdict()
+    assert watchman.judge([seen(7)], {}, 10).news == ()
+    assert len(watchman.judge([seen(8)], {}, 10).news) == 1
+
+
+def test_a_static_pod_is_known_by_the_hash_of_its_manifest() -> None:
+    digest = "0123456789abcdef0123456789abcdef"
+    pod = given_cards(CardUse("GPU-a"), annotations={"kubernetes.io/config.hash": digest})
+    assert judged(seen(1, A, digest), pods=(pod,)) == Verdict()
+
+
+def test_what_the_scheduler_wrote_with_the_bind_is_what_counts() -> None:
+    """The real words, through the real codec."""
+    assignment = {"devices": [{"u": "GPU-b", "m": 500, "w": False}], "dialect": "fairlead"}
+    raw = {
+        "metadata": {
+            "name": "p",
+            "namespace": "d",
+            "uid": "u",
+            "annotations": {
+                "fairlead.dev/gpu-share": "0.5",
+                "fairlead.dev/assignment": json.dumps(assignment),
+            },
+        },
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "x"}]},
+    }
+    pod = decode_pod(json.dumps(raw).encode())
+    assert judged(seen(1, B, "u"), pods=(pod,)) == Verdict()
+    assert kinds(judged(seen(1, A, "u"), pods=(pod,))) == [Kind.UNASSIGNED]
+
+
+@given(st.lists(st.tuples(st.sets(st.integers(1, 4)), st.integers(0, 2000))))
+def test_whatever_comes_and_goes_nothing_is_reported_twice_in_an_hour(
+    turns: list[tuple[set[int], int]],
+) -> None:
+    watchman = Watchman(grace_s=10)
+    now, told = 0.0, {}
+    for pids, passed in turns:
+        now += passed
+        for stranger in watchman.judge([seen(pid) for pid in pids], {}, now).news:
+            pid = stranger.sighting.process.pid
+            assert now - told.get(pid, float("-inf")) >= REPEAT_S
+            told[pid] = now
+
+
+@pytest.mark.parametrize("given", [None, {}, {"GPU-a": None}, {"GPU-a": frozenset({3})}])
+def test_what_a_tenant_may_use(given: dict[str, frozenset[int] | None] | None) -> None:
+    tenant = Tenant("d", "p", "u", given=given)
+    allowed = [tenant.may_use("GPU-a", i) for i in (None, 3, 4)]
+    expected = {
+        str(None): [True] * 3,
+        str({}): [False] * 3,
+        str({"GPU-a": None}): [True] * 3,
+        str({"GPU-a": frozenset({3})}): [True, True, False],
+    }
+    assert allowed == expected[str(given)]
+    assert tenant.may_use("GPU-b", None) == (given is None)

@@ -1,0 +1,290 @@
+"""Whatever happens, in whatever order, slices end up as pods hold them, and others' are untouched.
+
+Pods come and go, programs start and end, an administrator cuts and uncuts, the driver restarts, and
+the agent is killed before or after any call. The machine is the imagined NVML; the code is the
+agent's own, down to the calls.
+"""
+
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from fairlead.apps.agent.made import State
+from fairlead.apps.agent.partitioning import CardCut, Held, Owned, Partitioner
+from fairlead.model.gpus import instance_id
+from fairlead.sim.nvml import FakeNvml, Process, machine_of
+from fairlead.sim.nvml.machine import Compute, Instance
+from fairlead.telemetry.nvml.partitions import Place, mask
+from fairlead.telemetry.nvml.process import NvmlError
+from fairlead.telemetry.nvml.worker import Desk, Question
+
+T = TypeVar("T")
+SLOTS = 8
+#: Calls that change something, of the driver and of the agent's own list; and any call at all.
+STEPS = [
+    "nvmlDeviceSetMigMode", "nvmlDeviceCreateGpuInstance", "nvmlGpuInstanceCreateCompute",
+    "nvmlComputeInstanceDestroy", "nvmlGpuInstanceDestroy", "write", "nvml",
+]  # fmt: skip
+
+
+class Killed(BaseException):
+    """The agent is no more."""
+
+
+class Direct:
+    """Asks the desk of the agent's worker, without the process around it."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def ask(self, kind: type[T], what: str, *args: Any) -> T:
+        answer = self._desk.answer(Question(what, list(args)))
+        if answer.error:
+            raise NvmlError(answer.error, answer.text)
+        return msgspec.json.decode(answer.value, type=kind)
+
+
+class Paper:
+    """A file that lasts; to write it may be the last thing the agent does."""
+
+    def __init__(self, witness: Any) -> None:
+        self.state: State = {}
+        self._witness = witness
+
+    def read(self) -> State:
+        return dict(self.state)
+
+    def write(self, state: State) -> None:
+        self._witness("write", False)
+        self.state = dict(state)
+        self._witness("write", True)
+
+
+def finish(work: Coroutine[Any, Any, T]) -> T:
+    """Nothing in it ever waits."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]
+    raise AssertionError("it waited")
+
+
+class Partitions(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.machine = machine_of(2)
+        #: When the agent dies: at how many more calls of this name, before or after the call.
+        self.death: tuple[int, str, bool] | None = None
+        self.paper = Paper(self.witness)
+        self.pods: dict[str, tuple[str, Place]] = {}
+        self.offers: dict[str, CardCut] = {}
+        self.others: dict[str, list[Instance]] = {card.uuid: [] for card in self.machine.cards}
+        self.blocked: dict[str, str] = {}
+        self.last_pod = 0
+        self.born()
+
+    def born(self) -> None:
+        self.nvml = FakeNvml(self.machine, self.witness)
+        self.agent = Partitioner(Direct(Desk(self.nvml)), Owned(everything=True), self.paper)
+
+    def witness(self, name: str, over: bool) -> None:
+        if self.death is None:
+            return
+        left, call, after = self.death
+        if name.startswith(call) and over == after:
+            self.death = (left - 1, call, after)
+            if left == 0:
+                raise Killed
+
+    # -- the agent ---------------------------------------------------------------------------------
+
+    def held(self) -> dict[str, Held]:
+        held: dict[str, dict[Place, str]] = {card.uuid: {} for card in self.machine.cards}
+        for uid, (uuid, place) in self.pods.items():
+            held[uuid][place] = uid
+        return {uuid: Held(places) for uuid, places in held.items()}
+
+    @rule()
+    def settles(self) -> None:
+        uuids = [card.uuid for card in self.machine.cards]
+        try:
+            self.offers = finish(self.agent.settle(uuids, self.held()))
+        except NvmlError as error:
+            if not error.of_the_driver:
+                raise
+            self.born()  # the driver restarted, so another process asks it
+            self.offers = finish(self.agent.settle(uuids, self.held()))
+        self.blocked = {u: why for cut in self.offers.values() for u, why in cut.blocked.items()}
+        self.as_it_should_be()
+
+    @rule(death=st.tuples(st.sampled_from([0, 0, 1, 2]), st.sampled_from(STEPS), st.booleans()))
+    def is_killed(self, death: tuple[int, str, bool]) -> None:
+        self.death = death
+        with suppress(Killed, NvmlError):
+            finish(self.agent.settle([card.uuid for card in self.machine.cards], self.held()))
+        self.death = None
+        self.born()
+
+    # -- pods and programs -------------------------------------------------------------------------
+
+    @precondition(lambda self: self.offers)
+    @rule(data=st.data())
+    def a_pod_is_bound(self, data: st.DataObject) -> None:
+        """Where the inventory offers a place that no other pod holds."""
+        free = [
+            (uuid, Place(cut.name, start, cut.size))
+            for uuid, card in self.offers.items()
+            for cut in card.cuts
+            for start in cut.starts
+            if not self.taken(uuid) & mask(start, cut.size)
+        ]
+        if free:
+            self.last_pod += 1
+            self.pods[f"pod-{self.last_pod}"] = data.draw(st.sampled_from(free))
+
+    def taken(self, uuid: str) -> int:
+        used = 0
+        for where, place in self.pods.values():
+            used |= place.mask if where == uuid else 0
+        return used
+
+    @precondition(lambda self: self.pods)
+    @rule(data=st.data(), leaves=st.booleans())
+    def a_pod_goes(self, data: st.DataObject, leaves: bool) -> None:
+        """Mostly with its programs."""
+        uuid, place = self.pods.pop(data.draw(st.sampled_from(sorted(self.pods))))
+        card = self.machine.card(uuid)
+        id_ = instance_id(place.start, place.size, SLOTS)
+        if leaves:
+            card.processes = [one for one in card.processes if one.gpu_instance != id_]
+
+    @precondition(lambda self: any(c.computes for d in self.machine.cards for c in d.instances))
+    @rule(data=st.data())
+    def a_program_starts(self, data: st.DataObject) -> None:
+        """In any slice that is complete: a pod's, or somebody else's."""
+        card, instance = data.draw(
+            st.sampled_from(
+                [(d, c) for d in self.machine.cards for c in d.instances if c.computes]
+            )
+        )  # fmt: skip
+        pid = 1 + max((one.pid for one in card.processes), default=0)
+        card.processes.append(Process(pid, 1, instance.id, 0))
+
+    @precondition(lambda self: any(card.processes for card in self.machine.cards))
+    @rule(data=st.data())
+    def a_program_ends(self, data: st.DataObject) -> None:
+        card = data.draw(st.sampled_from([one for one in self.machine.cards if one.processes]))
+        card.processes.remove(data.draw(st.sampled_from(card.processes)))
+
+    # -- an administrator, and the driver ----------------------------------------------------------
+
+    @rule(data=st.data())
+    def somebody_cuts(self, data: st.DataObject) -> None:
+        """Anywhere it is free, but where the agent died before it could cut that very slice."""
+        card = data.draw(st.sampled_from([one for one in self.machine.cards if one.mig] or [None]))
+        if card is None:
+            return
+        meant = {made.place for made in self.made(card.uuid)}
+        used = sum({one.mask for one in card.instances})
+        free = [
+            (kind, start)
+            for kind in card.kind.profiles
+            for start in kind.starts
+            if not used & mask(start, kind.size) and Place(kind.name, start, kind.size) not in meant
+        ]
+        if not free:
+            return
+        kind, start = data.draw(st.sampled_from(free))
+        id_ = instance_id(start, kind.size, SLOTS)
+        made = Instance(id_, kind.id, start, kind.size, self.machine.serial())
+        if data.draw(st.booleans()):
+            serial = self.machine.serial()
+            made.computes = [Compute(0, 0, 0, kind.size, f"MIG-{serial}", serial)]
+        card.instances.append(made)
+        self.others[card.uuid].append(made)
+
+    def made(self, uuid: str) -> Any:
+        return self.paper.state[uuid].made if uuid in self.paper.state else ()
+
+    @precondition(lambda self: any(self.others.values()))
+    @rule(data=st.data())
+    def somebody_uncuts(self, data: st.DataObject) -> None:
+        uuid = data.draw(st.sampled_from([one for one, made in self.others.items() if made]))
+        gone, card = self.others[uuid].pop(), self.machine.card(uuid)
+        card.processes = [one for one in card.processes if one.gpu_instance != gone.id]
+        card.instances.remove(gone)
+
+    @rule()
+    def the_driver_restarts(self) -> None:
+        self.machine.restart()
+        self.others = {uuid: [] for uuid in self.others}
+
+    # -- what must hold ----------------------------------------------------------------------------
+
+    @invariant()
+    def others_are_left_alone(self) -> None:
+        for uuid, made in self.others.items():
+            there = {one.serial for one in self.machine.card(uuid).instances}
+            assert {one.serial for one in made} <= there
+
+    @invariant()
+    def nobody_loses_the_slice_under_him(self) -> None:
+        for card in self.machine.cards:
+            ids = {one.id for one in card.instances if one.computes}
+            assert {one.gpu_instance for one in card.processes} <= ids
+
+    def as_it_should_be(self) -> None:
+        """After a look that nothing disturbed."""
+        for card in self.machine.cards:
+            theirs = {one.serial for one in self.others[card.uuid]}
+            ours = [one for one in card.instances if one.serial not in theirs]
+            busy = {one.gpu_instance for one in card.processes}
+            there = {
+                (one.start, one.size, one.id) for one in ours if one.id in busy or one.computes
+            }
+            assert len(there) == len(ours), "nothing is left half made"
+            wanted = {
+                (place.start, place.size, instance_id(place.start, place.size, SLOTS))
+                for uid, (uuid, place) in self.pods.items()
+                if uuid == card.uuid and uid not in self.blocked
+            }
+            assert wanted <= there
+            assert {id_ for _, _, id_ in there - wanted} <= busy, "what nobody holds is gone"
+            for cut in self.offers[card.uuid].cuts:
+                offered = [mask(start, cut.size) for start in cut.starts]
+                others = [one.mask for one in self.others[card.uuid]]
+                assert not any(one & other for one in offered for other in others)
+        for uid in self.blocked:
+            uuid, place = self.pods[uid]
+            others = [one.mask for one in self.machine.card(uuid).instances]
+            assert any(one & place.mask for one in others), "something lies there"
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("nth", range(3))
+def test_killed_at_a_step_it_goes_on_from_there(step: str, nth: int, after: bool) -> None:
+    """One slice to be dropped, two to be made: killed once, and then left in peace."""
+    scene = Partitions()
+    scene.settles()
+    first, _ = (card.uuid for card in scene.machine.cards)
+    scene.pods = {"old": (first, Place("3g.71gb", 0, 4))}
+    scene.settles()
+    scene.pods = {"a": (first, Place("2g.35gb", 0, 2)), "b": (first, Place("1g.18gb", 3, 1))}
+    scene.is_killed((nth, step, after))
+    scene.settles()
+    assert sorted(one.id for one in scene.machine.cards[0].instances) == [3, 10]
+    assert not scene.blocked
+
+
+TestPartitions = Partitions.TestCase
+TestPartitions.settings = settings(
+    max_examples=150, stateful_step_count=30, deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)  # fmt: skip

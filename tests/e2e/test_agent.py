@@ -1,0 +1,315 @@
+"""The agent as a process, on the imagined NVML, beside a real API server."""
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.apps.agent.publishing import Publisher
+from fairlead.kube.access.kubeconfig import load_access
+from fairlead.kube.dialects.inventory import CardEntry, Listing
+from fairlead.kube.http.client import Client
+from fairlead.sim.controlplane import ControlPlane
+from fairlead.sim.nvml import Fault, File, Process, machine_of
+from fairleads import Pods, Running, eventually, fairlead
+from scene import wait_for
+
+pytestmark = pytest.mark.server
+
+KEY = "fairlead.dev/inventory"
+WHO = "fairlead-agent-of-the-tests"
+CONTAINER = "5f" * 32
+#: All that the agent may do.
+RULES = [
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},
+    {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]},
+]
+
+
+@pytest.fixture
+def rights(control_plane: ControlPlane) -> Iterator[Path]:
+    """A kubeconfig of somebody who may do no more than he needs."""
+    group = "/apis/rbac.authorization.k8s.io/v1"
+    role = {"metadata": {"name": WHO}, "rules": RULES}
+    binding = {
+        "metadata": {"name": WHO},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": WHO},
+        "subjects": [{"kind": "User", "name": WHO, "apiGroup": "rbac.authorization.k8s.io"}],
+    }
+    control_plane.api("POST", f"{group}/clusterroles", role)
+    control_plane.api("POST", f"{group}/clusterrolebindings", binding)
+    yield control_plane.kubeconfig_for(WHO)
+    control_plane.api("DELETE", f"{group}/clusterrolebindings/{WHO}")
+    control_plane.api("DELETE", f"{group}/clusterroles/{WHO}")
+
+
+class Machine:
+    """A GPU machine: its driver, its processes, and the node that stands for it."""
+
+    def __init__(self, plane: ControlPlane, folder: Path, node: str, rights: Path) -> None:
+        self.plane, self.node, self._rights = plane, node, rights
+        self.proc = folder / "proc"
+        self.proc.mkdir()
+        self._file = folder / "machine.json"
+        self.driver = File(self._file, machine_of(2))
+        with self.driver.open() as machine:
+            self.uuids = [card.uuid for card in machine.cards]
+
+    @contextmanager
+    def agent(self, *options: str, node: str = "") -> Iterator[Running]:
+        with fairlead(
+            self.plane, "--node", node or self.node, "--address", "127.0.0.1", "--interval",
+            "200ms", "--stranger-after", "0s", "--proc", str(self.proc), "--nvml",
+            "fairlead.sim.nvml.shared:library", *options,
+            program="agent", kubeconfig=self._rights, env={"FAIRLEAD_NVML_FILE": str(self._file)},
+        ) as running:  # fmt: skip
+            yield running
+
+    def process(self, pid: int, card: int, pod_uid: str = "", busy: int = 0) -> None:
+        """A process on a card, in a pod or in none."""
+        folder = self.proc / str(pid)
+        folder.mkdir(exist_ok=True)
+        place = f"kubepods/pod{pod_uid}/{CONTAINER}" if pod_uid else "user.slice"
+        (folder / "cgroup").write_text(f"0::/{place}\n")
+        (folder / "comm").write_text("python\n")
+        with self.driver.open() as machine:
+            machine.cards[card].processes.append(Process(pid, 3 << 30, busy=busy))
+            machine.cards[card].busy = busy
+
+    def end(self, pid: int) -> None:
+        with self.driver.open() as machine:
+            for card in machine.cards:
+                card.processes = [one for one in card.processes if one.pid != pid]
+
+    def read(self) -> dict[str, Any]:
+        return self.plane.api("GET", f"/api/v1/nodes/{self.node}")[1]
+
+    def annotate(self, value: str | None) -> None:
+        body = {"metadata": {"annotations": {KEY: value, "others": "stay"}}}
+        path = f"/api/v1/nodes/{self.node}"
+        merge = "application/merge-patch+json"
+        assert self.plane.api("PATCH", path, body, content_type=merge)[0] == 200
+
+    def listed(self) -> dict[str, Any]:
+        return json.loads(self.read()["metadata"].get("annotations", {}).get(KEY, "{}"))
+
+    def health(self) -> list[str]:
+        return [card.get("health", "ok") for card in self.listed().get("cards", ())]
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        found = self.plane.api("GET", "/apis/events.k8s.io/v1/events")[1]["items"]
+        return [one for one in found if one["regarding"]["name"] == name]
+
+
+@pytest.fixture
+def machine(
+    control_plane: ControlPlane,
+    create_nodes: Callable[..., list[str]],
+    rights: Path,
+    tmp_path: Path,
+) -> Machine:
+    name = f"gpu-{uuid.uuid4().hex[:8]}"
+    create_nodes([name], allocatable={"cpu": "8", "pods": "110"})
+    return Machine(control_plane, tmp_path, name, rights)
+
+
+def a_bound_pod(machine: Machine, pods: Pods, name: str, card: int) -> dict[str, Any]:
+    """As the scheduler leaves it: half of a card."""
+    uses = [{"u": machine.uuids[card], "m": 500, "w": False}]
+    said = {
+        "fairlead.dev/gpu-share": "0.5",
+        "fairlead.dev/assignment": json.dumps({"devices": uses, "dialect": "fairlead"}),
+    }
+    return pods.create(name, metadata={"annotations": said}, nodeName=machine.node)
+
+
+def test_the_cards_are_listed_once_and_put_right_at_the_start(machine: Machine) -> None:
+    machine.annotate('{"version": 1, "cards": []}')
+
+    with machine.agent() as agent:
+        eventually(lambda: machine.health() == ["ok", "ok"])
+        assert [card["uuid"] for card in machine.listed()["cards"]] == machine.uuids
+        version = machine.read()["metadata"]["resourceVersion"]
+        machine.process(4711, 0, busy=77)
+        eventually(lambda: agent.metric("fairlead_gpu_utilization_ratio", gpu="0") == 0.77)
+        machine.end(4711)
+        assert agent.get("/readyz") == (200, "ok")
+        assert agent.get("/healthz") == (200, "ok")
+
+    # Nothing was written but the list, and the two changes for the process that came and went.
+    writes = [one for one in agent.records if one["event"] == "inventory published"]
+    assert 1 <= len(writes) <= 3
+    assert machine.read()["metadata"]["annotations"]["others"] == "stay"
+    assert version
+
+
+def test_nothing_is_written_while_nothing_changes(machine: Machine, pods: Pods) -> None:
+    pod = a_bound_pod(machine, pods, "train", 0)
+    with machine.agent() as agent:
+        eventually(lambda: machine.health() == ["ok", "ok"])
+        version = machine.read()["metadata"]["resourceVersion"]
+        for busy in (50, 60, 70):
+            machine.process(10 + busy, 0, pod["metadata"]["uid"], busy=busy)
+            eventually(
+                lambda: agent.metric("fairlead_gpu_utilization_ratio", gpu="0") == busy / 100  # noqa: B023
+            )
+
+        assert machine.read()["metadata"]["resourceVersion"] == version
+        assert agent.metric("fairlead_gpu_pod_memory_used_bytes", pod="train") == 3 * (3 << 30)
+        assert agent.metric("fairlead_gpu_pod_utilization_ratio", pod="train") == 1.0
+        assert "fairlead_gpu_stranger_memory_used_bytes{" not in agent.get("/metrics")[1]
+
+
+def test_a_process_that_a_pod_left_behind_keeps_its_card(machine: Machine, pods: Pods) -> None:
+    pod = a_bound_pod(machine, pods, "train", 1)
+    machine.process(4711, 1, pod["metadata"]["uid"])
+    with machine.agent() as agent:
+        eventually(lambda: machine.health() == ["ok", "ok"])
+        machine.plane.api("DELETE", f"{pods.path}/train", {"gracePeriodSeconds": 0})
+
+        eventually(lambda: "process 4711 (python) of a pod that is gone" in machine.health()[1])
+        assert machine.health()[0] == "ok"
+        (event,) = eventually(lambda: machine.events(machine.node))
+        assert event["reason"] == "UnassignedGPUProcess"
+        assert event["regarding"]["kind"] == "Node"
+        assert "uses 3072 MiB of GPU 1" in event["note"]
+        assert agent.metric("fairlead_gpu_healthy", gpu="1") == 0
+        used = agent.metric("fairlead_gpu_stranger_memory_used_bytes", gpu="1", pid="4711")
+        assert used == 3 << 30
+
+        machine.end(4711)
+        eventually(lambda: machine.health() == ["ok", "ok"])
+
+
+def test_a_pod_on_a_card_that_it_was_not_given_is_told_so(machine: Machine, pods: Pods) -> None:
+    pod = a_bound_pod(machine, pods, "train", 0)
+    machine.process(4711, 1, pod["metadata"]["uid"])
+    with machine.agent() as agent:
+        (event,) = eventually(lambda: machine.events("train"))
+        assert event["regarding"]["uid"] == pod["metadata"]["uid"]
+        assert "of a pod that was not given this card" in event["note"]
+        assert "CUDA_VISIBLE_DEVICES" in event["note"]
+        assert machine.health() == ["ok", "ok"]
+        assert agent.metric("fairlead_gpu_stranger_memory_used_bytes", pid="4711") == 3 << 30
+
+
+def test_a_driver_that_goes_away_is_waited_for(machine: Machine) -> None:
+    with machine.agent() as agent:
+        eventually(lambda: machine.health() == ["ok", "ok"])
+        with machine.driver.open() as driver:
+            driver.loaded = False
+
+        eventually(lambda: all("cannot be read" in text for text in machine.health()))
+        status, why = agent.get("/readyz")
+        assert status == 503
+        assert "Driver Not Loaded" in why
+        assert agent.get("/healthz") == (200, "ok")
+
+        with machine.driver.open() as driver:
+            driver.loaded = True
+            driver.restart()
+        eventually(lambda: machine.health() == ["ok", "ok"])
+        eventually(lambda: agent.get("/readyz") == (200, "ok"))
+
+
+def test_an_agent_that_starts_without_a_driver_calls_what_is_listed_sick(machine: Machine) -> None:
+    with machine.agent():
+        eventually(lambda: machine.health() == ["ok", "ok"])
+    with machine.driver.open() as driver:
+        driver.loaded = False
+
+    with machine.agent():
+        eventually(lambda: all("cannot be read" in text for text in machine.health()))
+        assert [card["uuid"] for card in machine.listed()["cards"]] == machine.uuids
+
+
+def test_a_lost_card_is_listed_as_lost_and_comes_back(machine: Machine) -> None:
+    with machine.agent():
+        eventually(lambda: machine.health() == ["ok", "ok"])
+        with machine.driver.open() as driver:
+            lost = driver.cards.pop(0)
+
+        eventually(lambda: [text[:4] for text in machine.health()] == ["ok", "lost"])
+        assert [card["uuid"] for card in machine.listed()["cards"]] == machine.uuids[::-1]
+
+        with machine.driver.open() as driver:
+            driver.cards.insert(0, lost)
+        eventually(lambda: machine.health() == ["ok", "ok"])
+
+
+def test_a_card_is_sick_after_an_xid(machine: Machine) -> None:
+    with machine.agent() as agent:
+        eventually(lambda: agent.metric("fairlead_gpu_healthy", gpu="1") == 1)
+        with machine.driver.open() as driver:
+            driver.cards[1].xids.append(79)
+
+        eventually(lambda: machine.health() == ["ok", "Xid 79: it fell off the bus"])
+        assert any(one["event"] == "driver reported an error" for one in agent.records)
+
+
+def test_a_call_that_hangs_costs_no_more_than_its_card(machine: Machine) -> None:
+    with machine.agent() as agent:
+        eventually(lambda: machine.health() == ["ok", "ok"])
+        with machine.driver.open() as driver:
+            driver.faults.append(Fault("nvmlDeviceGetPowerUsage", machine.uuids[0], hangs=True))
+
+        eventually(lambda: "does not answer" in machine.health()[0], timeout_s=40)
+        assert machine.health()[1] == "ok"
+        assert agent.metric("fairlead_agent_nvml_starts_total") == 2
+        age = agent.metric("fairlead_agent_reading_age_seconds")
+        assert age < 10
+
+
+def test_beside_a_device_plugin_it_says_so(machine: Machine) -> None:
+    body = {"status": {"capacity": {"nvidia.com/gpu": "2"}}}
+    path = f"/api/v1/nodes/{machine.node}/status"
+    merge = "application/merge-patch+json"
+    assert machine.plane.api("PATCH", path, body, content_type=merge)[0] == 200
+
+    with machine.agent():
+        eventually(lambda: machine.listed().get("plugin"))
+    with machine.agent("--no-device-plugin"):
+        eventually(lambda: machine.listed().get("cards") and not machine.listed().get("plugin"))
+
+
+def test_who_is_no_node_of_the_cluster_is_told_so(machine: Machine) -> None:
+    with machine.agent(node="nobody") as agent:
+        eventually(lambda: "does --node name a node of this cluster?" in agent.get("/readyz")[1])
+
+
+async def test_what_somebody_edits_is_put_right(machine: Machine, rights: Path) -> None:
+    client = Client(load_access(str(rights)))
+    wanted = Listing([CardEntry(0, "GPU-a")])
+    publisher = Publisher(client, machine.node, lambda _: wanted, look_s=0.05)
+    import asyncio
+
+    running = asyncio.create_task(publisher.run())
+    try:
+        for edit in ('{"version": 1, "cards": []}', "nonsense", None):
+            await wait_for(lambda: machine.listed().get("cards"))
+            machine.annotate(edit)
+            before = publisher.writes
+            await wait_for(lambda: publisher.writes > before)  # noqa: B023
+        await wait_for(
+            lambda: machine.listed() == {"version": 1, "cards": [{"index": 0, "uuid": "GPU-a"}]}
+        )
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await client.close()
+
+
+async def test_a_list_that_is_too_long_is_not_sent(machine: Machine, rights: Path) -> None:
+    client = Client(load_access(str(rights)))
+    long = Listing([CardEntry(0, "GPU-a", model="x" * 200_000)])
+    publisher = Publisher(client, machine.node, lambda _: long)
+    try:
+        assert "may be written" in await publisher._try()
+        assert machine.listed() == {}
+    finally:
+        await client.close()

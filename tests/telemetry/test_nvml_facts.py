@@ -1,0 +1,225 @@
+"""What is made of NVML's answers."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from desks import a_surveyor
+from fairlead.apps.agent.listing import listing
+from fairlead.kube.dialects import inventory
+from fairlead.sim.nvml import Card, FakeNvml, Machine, Process, machine_of
+from fairlead.sim.nvml.machine import SWITCH
+from fairlead.telemetry.nvml import cards, links
+from fairlead.telemetry.nvml.facts import CardFacts
+from fairlead.telemetry.nvml.samples import Sampler
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "h200"
+RECORDS: list[dict[str, Any]] = json.loads((FIXTURES / "nvml.json").read_text())
+
+
+def recorded(call: str, note: str = "idle, MIG off") -> Any:
+    return next(
+        record["value"]
+        for record in RECORDS
+        if record.get("call") == call and record.get("note") in (note, None) and "value" in record
+    )
+
+
+def library(machine: Machine) -> FakeNvml:
+    nvml = FakeNvml(machine)
+    nvml.nvmlInit()
+    return nvml
+
+
+def described(machine: Machine, index: int = 0) -> CardFacts:
+    return cards.describe(library(machine), index)
+
+
+def test_an_h200_is_listed_as_its_driver_described_it() -> None:
+    nvml = library(machine_of())
+    system, card = cards.system(nvml), cards.describe(nvml, 0)
+
+    assert system.driver == recorded("nvmlSystemGetDriverVersion")
+    assert system.cuda == "13.0"
+    assert card.model == recorded("nvmlDeviceGetName")
+    assert card.memory_mib == recorded("nvmlDeviceGetMemoryInfo")["total"] >> 20
+    assert card.numa == 0  # the affinity that was recorded has bit 0 set
+    assert card.pci == recorded("nvmlDeviceGetPciInfo")["busIdLegacy"]
+    assert (card.mig, card.mig_on, card.cuts, card.trouble) == (True, False, (), "")
+    assert card.clique == ""
+    assert card.nvlinks == {}
+
+
+def test_a_card_that_is_cut_lists_the_places_that_nvidia_smi_prints() -> None:
+    machine = machine_of()
+    machine.cards[0].mig = True
+
+    cuts = {cut.name: cut.starts for cut in described(machine).cuts}
+
+    named = {}
+    for line in (FIXTURES / "mig_lgip.txt").read_text().splitlines():
+        words = line.split()
+        if "MIG" in words and "+me" not in line:
+            named[int(words[4])] = words[3]
+    printed = {}
+    for line in (FIXTURES / "mig_lgipp.txt").read_text().splitlines():
+        number = int(line.split("ID")[1].split()[0])
+        starts = line.partition("{")[2].partition("}")[0].split(",")
+        if number in named:
+            printed[named[number]] = tuple(map(int, starts))
+    assert cuts == printed
+    assert len(cuts) == 6
+
+
+def test_cards_at_a_switch_are_joined_as_nvidia_smi_would_say() -> None:
+    machine = machine_of(8, wiring="switch")
+    nvml = library(machine)
+    found = [cards.describe(nvml, index) for index in range(8)]
+
+    assert links.fabric(found) == "nvswitch"
+    assert links.nvlink_word(found[0], found[7]) == "NV18"
+
+
+def test_a_link_that_is_down_is_not_counted() -> None:
+    machine = machine_of(2, wiring="switch")
+    machine.cards[0].links[3] = ""
+    nvml = library(machine)
+
+    word = links.nvlink_word(cards.describe(nvml, 0), cards.describe(nvml, 1))
+
+    assert word == "NV17"
+
+
+def test_cards_joined_pair_by_pair_say_how_often() -> None:
+    machine = machine_of(3)
+    one, two, _ = machine.cards
+    one.links, two.links = [two.uuid, two.uuid], [one.uuid, one.uuid]
+    nvml = library(machine)
+    found = [cards.describe(nvml, index) for index in range(3)]
+
+    assert links.fabric(found) == "nvlink"
+    assert links.nvlink_word(found[0], found[1]) == "NV2"
+    assert links.nvlink_word(found[0], found[2]) == ""
+
+
+async def test_what_the_bus_says_goes_where_there_is_no_nvlink() -> None:
+    machine = machine_of(3)
+    machine.paths = [["X", "PIX", "SYS"], ["PIX", "X", "NODE"], ["SYS", "NODE", "X"]]
+    surveyor, *_ = a_surveyor(machine)
+
+    listed = listing(await surveyor.survey())
+
+    assert [card.links for card in listed.cards] == machine.paths
+    assert listed.fabric == "pcie"
+
+
+def test_cards_of_an_nvlink_domain_name_it() -> None:
+    machine = machine_of(2, wiring="switch")
+    machine.cluster_uuid, machine.clique = "0123456789abcdef0123456789abcdef", 3
+
+    assert described(machine).clique == "01234567-89ab-cdef-0123-456789abcdef.3"
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ((1, 0, 0, 0), ""),
+        ((0, 1, 1, 0), "wait to be replaced"),
+        ((0, 1, 1, 1), "have the card replaced"),
+    ],
+)
+def test_rows_of_memory_that_failed_are_told(rows: tuple[int, int, int, int], words: str) -> None:
+    machine = machine_of()
+    machine.cards[0].remapped = rows
+
+    trouble = described(machine).trouble
+
+    assert words in trouble if words else not trouble
+
+
+def test_a_reading_under_load() -> None:
+    machine = machine_of()
+    card = machine.cards[0]
+    card.busy, card.memory_busy, card.power_mw, card.temperature_c = 99, 23, 688_853, 55
+    card.processes = [Process(455, 1_050_673_152, busy=85)]
+
+    sample = Sampler(library(machine)).sample(card.uuid)
+
+    assert (sample.utilization, sample.memory_busy) == (0.99, 0.23)
+    assert (sample.power_w, sample.temperature_c) == (688.853, 55)
+    assert sample.memory_total_bytes == recorded("nvmlDeviceGetMemoryInfo")["total"]
+    assert sample.nvlink_bytes == {}
+    (process,) = sample.processes
+    assert (process.pid, process.memory_bytes, process.utilization) == (455, 1_050_673_152, 0.85)
+    assert process.instance is None
+
+
+def test_an_idle_card_uses_no_memory_as_nvidia_smi_counts() -> None:
+    """What the driver keeps for itself is in the older answer, and in no board of anybody's."""
+    machine = machine_of()
+
+    assert Sampler(library(machine)).sample(machine.cards[0].uuid).memory_used_bytes == 0
+
+
+def test_what_nvml_does_not_tell_of_a_cut_card_is_left_out() -> None:
+    machine = machine_of()
+    machine.cards[0].mig = True
+
+    sample = Sampler(library(machine)).sample(machine.cards[0].uuid)
+
+    assert (sample.utilization, sample.memory_busy) == (None, None)
+    assert sample.power_w is not None
+
+
+def test_bytes_over_nvlink_are_told_by_direction() -> None:
+    machine = machine_of(2, wiring="switch")
+    machine.cards[0].link_kib = (3, 5)
+
+    sample = Sampler(library(machine)).sample(machine.cards[0].uuid)
+
+    assert sample.nvlink_bytes == {"tx": 3 << 10, "rx": 5 << 10}
+
+
+async def test_what_is_listed_is_read_back_as_it_was() -> None:
+    machine = machine_of(4, wiring="switch")
+    machine.cards[2].mig = True
+    machine.cards[3].remapped = (0, 1, 0, 1)
+    surveyor, *_ = a_surveyor(machine)
+
+    listed = listing(await surveyor.survey(), toolkit="1.17.8")
+    found = inventory.read(inventory.write(listed))
+
+    assert [card.uuid for card in found.cards] == [card.uuid for card in machine.cards]
+    assert [card.healthy for card in found.cards] == [True, True, True, False]
+    assert [len(card.mig) for card in found.cards] == [0, 0, 6, 0]
+    assert found.links[0][1] > 0
+    assert found.named
+
+
+async def test_beside_a_device_plugin_cards_are_counted_and_not_named() -> None:
+    surveyor, *_ = a_surveyor(machine_of(2))
+
+    found = inventory.read(inventory.write(listing(await surveyor.survey(), plugin=True)))
+
+    assert not found.named
+    assert [card.model for card in found.cards] == ["NVIDIA H200"] * 2
+
+
+def test_the_kernel_knows_the_numa_node_where_nvml_does_not(tmp_path: Path) -> None:
+    from fairlead.apps.agent.listing import numa_of
+
+    device = tmp_path / "bus/pci/devices/0000:1b:00.0"
+    device.mkdir(parents=True)
+    (device / "numa_node").write_text("1\n")
+
+    assert numa_of("0000:1b:00.0", tmp_path) == 1
+    assert numa_of("0000:1c:00.0", tmp_path) == -1
+
+
+def test_a_switch_is_not_mistaken_for_a_card() -> None:
+    card = Card("GPU-a", links=[SWITCH, SWITCH])
+    machine = Machine([card])
+
+    assert described(machine).nvlinks == {"": 2}

@@ -1,0 +1,115 @@
+"""Cards that are lost, sick, silent or back again."""
+
+import pytest
+
+from desks import a_surveyor
+from fairlead.sim.nvml import Fault, machine_of
+from fairlead.telemetry.nvml.process import NvmlError
+from fairlead.telemetry.nvml.survey import GONE
+from fairlead.telemetry.nvml.xids import SICK, words
+
+LOST, RESET_REQUIRED, UNINITIALIZED, NOT_LOADED = 15, 16, 1, 9
+
+
+async def test_a_lost_card_is_listed_as_lost_and_the_others_go_on() -> None:
+    machine = machine_of(3)
+    surveyor, *_ = a_surveyor(machine)
+    await surveyor.survey()
+    machine.faults.append(Fault(uuid=machine.cards[1].uuid, error=LOST))
+
+    survey = await surveyor.survey()
+    samples, troubles = await surveyor.sample()
+
+    assert ["lost" in card.trouble for card in survey.cards] == [False, True, False]
+    assert set(samples) == {machine.cards[0].uuid, machine.cards[2].uuid}
+    assert "lost" in troubles[machine.cards[1].uuid]
+
+
+async def test_a_card_that_fell_off_the_bus_is_kept_though_others_take_its_index() -> None:
+    machine = machine_of(3)
+    surveyor, *_ = a_surveyor(machine)
+    await surveyor.survey()
+    fallen = machine.cards.pop(1)
+
+    survey = await surveyor.survey()
+
+    assert [(card.uuid, card.index) for card in survey.cards] == [
+        (machine.cards[0].uuid, 0), (machine.cards[1].uuid, 1), (fallen.uuid, GONE),
+    ]  # fmt: skip
+    assert survey.cards[2].trouble.startswith("lost")
+
+    machine.cards.insert(1, fallen)
+    survey = await surveyor.survey()
+    assert [card.index for card in survey.cards] == [0, 1, 2]
+    assert not any(card.trouble for card in survey.cards)
+
+
+async def test_a_card_that_wants_a_reset_says_so() -> None:
+    machine = machine_of(2)
+    surveyor, *_ = a_surveyor(machine)
+    await surveyor.survey()
+    machine.faults.append(Fault(uuid=machine.cards[0].uuid, error=RESET_REQUIRED))
+
+    survey = await surveyor.survey()
+
+    assert "reset" in survey.cards[0].trouble
+
+
+@pytest.mark.parametrize("number", [48, 64, 74, 79, 95, 119, 120, 140])
+async def test_a_card_is_sick_after_an_xid_that_says_so(number: int) -> None:
+    machine = machine_of(2)
+    surveyor, *_ = a_surveyor(machine)
+    await surveyor.survey()
+    await surveyor.xids()
+    machine.cards[1].xids.append(number)
+
+    seen = await surveyor.xids()
+    survey = await surveyor.survey()
+
+    assert [(xid.uuid, xid.number) for xid in seen] == [(machine.cards[1].uuid, number)]
+    assert [card.trouble for card in survey.cards] == ["", f"Xid {number}: {SICK[number]}"]
+
+
+@pytest.mark.parametrize("number", [13, 31, 43, 45, 63, 94])
+async def test_what_a_program_did_or_the_card_dealt_with_is_no_sickness(number: int) -> None:
+    machine = machine_of()
+    surveyor, *_ = a_surveyor(machine)
+    await surveyor.survey()
+    await surveyor.xids()
+    machine.cards[0].xids.append(number)
+
+    assert [xid.number for xid in await surveyor.xids()] == [number]
+    assert not words(number)
+    assert not (await surveyor.survey()).cards[0].trouble
+
+
+async def test_after_a_restart_of_the_driver_a_new_process_goes_on_and_sickness_is_over() -> None:
+    machine = machine_of(2)
+    surveyor, desk, _ = a_surveyor(machine)
+    await surveyor.survey()
+    await surveyor.xids()
+    machine.cards[0].xids.append(79)
+    await surveyor.xids()
+    machine.restart()
+
+    with pytest.raises(NvmlError) as raised:
+        await surveyor.survey()
+    survey = await surveyor.survey()
+
+    assert raised.value.code == UNINITIALIZED
+    assert desk.starts == 2
+    assert not any(card.trouble for card in survey.cards)
+
+
+async def test_a_driver_that_is_not_loaded_is_waited_for() -> None:
+    machine = machine_of()
+    machine.loaded = False
+    surveyor, *_ = a_surveyor(machine)
+
+    for _ in range(2):
+        with pytest.raises(NvmlError) as raised:
+            await surveyor.survey()
+        assert raised.value.code == NOT_LOADED
+    machine.loaded = True
+
+    assert len((await surveyor.survey()).cards) == 1
