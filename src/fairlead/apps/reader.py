@@ -14,6 +14,7 @@ import msgspec
 
 from fairlead.apps.fast_loop import run_in_fast_loop
 from fairlead.telemetry import sources
+from fairlead.telemetry.sources.alnair import Annotations
 from fairlead.telemetry.sources.api import SourcePlan
 from fairlead.telemetry.sources.running import News, Running
 
@@ -25,6 +26,8 @@ class Orders(msgspec.Struct, array_like=True, frozen=True):
 
     sources: tuple[SourcePlan, ...]
     nodes: Mapping[str, str]
+    #: Annotations of nodes that have changed, of those that a source reads.
+    notes: Mapping[str, Mapping[str, str]]
 
 
 def framed(message: Orders | News) -> bytes:
@@ -41,26 +44,38 @@ async def frame(stream: asyncio.StreamReader) -> bytes | None:
         return None
 
 
-async def read_sources() -> None:
-    loop = asyncio.get_running_loop()
-    orders = asyncio.StreamReader()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin.buffer)
-    nodes: dict[str, str] = {}
-    tasks: list[asyncio.Task[None]] = []
-    decoder = msgspec.msgpack.Decoder(Orders)
-    while (order := await frame(orders)) is not None:
-        told = decoder.decode(order)
-        nodes.clear()
-        nodes.update(told.nodes)
-        if not tasks:
-            tasks = [asyncio.create_task(_running(plan, nodes).run()) for plan in told.sources]
-        for task in tasks:
+class Reader:
+    def __init__(self) -> None:
+        self._nodes: dict[str, str] = {}
+        self._annotations: list[Annotations] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def obey(self, orders: Orders) -> None:
+        self._nodes.clear()
+        self._nodes.update(orders.nodes)
+        if not self._tasks:
+            self._tasks = [asyncio.create_task(self._start(plan).run()) for plan in orders.sources]
+        for source in self._annotations:
+            for node, notes in orders.notes.items():
+                source.put(node, notes)
+        for task in self._tasks:
             if task.done():
                 task.result()  # a defect of ours: end, and let it be seen
 
+    def _start(self, plan: SourcePlan) -> Running:
+        source = sources.make(plan)
+        if isinstance(source, Annotations):
+            self._annotations.append(source)
+        return Running(source, plan, lambda: self._nodes, _tell, time.monotonic)
 
-def _running(plan: SourcePlan, nodes: Mapping[str, str]) -> Running:
-    return Running(sources.make(plan), plan, lambda: nodes, _tell, time.monotonic)
+
+async def read_sources() -> None:
+    loop = asyncio.get_running_loop()
+    stream = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), sys.stdin.buffer)
+    reader, decoder = Reader(), msgspec.msgpack.Decoder(Orders)
+    while (order := await frame(stream)) is not None:
+        reader.obey(decoder.decode(order))
 
 
 def _tell(news: News) -> None:

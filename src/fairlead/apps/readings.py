@@ -6,15 +6,14 @@ import time
 from asyncio.subprocess import PIPE, Process
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
 
 import msgspec
 import structlog
 
 from fairlead.apps.reader import Orders, frame, framed
+from fairlead.apps.survey import Survey
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import Event, ReadingsTaken
-from fairlead.model.nodes import GPU, Node
 from fairlead.telemetry.sources.api import SourcePlan
 from fairlead.telemetry.sources.running import Batch, News, Status
 
@@ -23,8 +22,6 @@ log = structlog.get_logger(__name__)
 #: How often old readings fade a little, and the reader is told of new nodes.
 _EVERY_S = 5.0
 _RESTART_S = 5.0
-
-_News: TypeAlias = Batch | Status
 
 
 class Readings:
@@ -36,7 +33,7 @@ class Readings:
         self._plans = tuple(plans)
         self._engine = engine
         self._feed = feed
-        self._sent: dict[str, str] | None = None
+        self._notes = any(plan.kind == "alnair" and not plan.url for plan in plans)
         #: By source: how its last take ended, and counts since the start.
         self.last: dict[str, Status] = {}
         self.cards: Counter[str] = Counter()
@@ -64,7 +61,6 @@ class Readings:
         command = (sys.executable, "-m", "fairlead.apps.reader")
         while True:
             process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
-            self._sent = None
             ordering = asyncio.create_task(self._order(process))
             try:
                 await self._listen(process)
@@ -78,20 +74,16 @@ class Readings:
 
     async def _order(self, process: Process) -> None:
         assert process.stdin is not None
+        survey = Survey(self._engine.cluster, notes=self._notes)
         while True:
-            nodes = self._nodes()
-            if nodes != self._sent:
-                self._sent = nodes
-                process.stdin.write(framed(Orders(self._plans, nodes)))
-            await asyncio.sleep(_EVERY_S if nodes else _FIRST_LOOK_S)
-
-    def _nodes(self) -> dict[str, str]:
-        there = self._engine.cluster.columns.nodes
-        return {node.name: node.address for node in there if node is not None and _has_cards(node)}
+            found = await survey.look()
+            if found is not None:
+                process.stdin.write(framed(Orders(self._plans, *found)))
+            await asyncio.sleep(_EVERY_S if found or survey.nodes else _FIRST_LOOK_S)
 
     async def _listen(self, process: Process) -> None:
         assert process.stdout is not None
-        decoder = msgspec.msgpack.Decoder(_News)
+        decoder = msgspec.msgpack.Decoder(Batch | Status)
         while (message := await frame(process.stdout)) is not None:
             self._hear(decoder.decode(message))
             await asyncio.sleep(0)  # decisions between any two
@@ -114,10 +106,6 @@ class Readings:
             log.warning("telemetry source cut off", source=status.source, error=status.problem)
         elif was_cut_off and not status.cut_off:
             log.info("telemetry source is back", source=status.source, cards=status.cards)
-
-
-def _has_cards(node: Node) -> bool:
-    return node.gpus is not None or any(name == GPU for name, _ in node.allocatable)
 
 
 _FIRST_LOOK_S = 0.2

@@ -12,15 +12,16 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from fairlead.apps import durations
+from fairlead.apps import durations, typed_yaml
 from fairlead.model.errors import ConfigError
 from fairlead.telemetry.sources import KINDS, SourcePlan
+from fairlead.telemetry.sources.prometheus import MEANINGS, TIME
 
 _SHORTEST_S = 1.0
 
 
 class SourceConfig(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    kind: Literal["agent", "dcgm"]
+    kind: Literal["agent", "dcgm", "prometheus", "alnair"]
     name: str = ""
     url: str = ""
     every: str = "15s"
@@ -28,10 +29,13 @@ class SourceConfig(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     at_once: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 64
     token_file: str = ""
     ca_file: str = ""
+    queries: dict[str, str] = msgspec.field(default_factory=dict)
 
     def plan(self) -> SourcePlan:
         url = self.url or KINDS[self.kind]
-        _check(url)
+        if url or self.kind == "prometheus":
+            _check(url)
+        _check_queries(self.kind, self.queries)
         return SourcePlan(
             kind=self.kind,
             name=self.name or self.kind,
@@ -41,6 +45,7 @@ class SourceConfig(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
             at_once=self.at_once,
             token_file=self.token_file,
             ca_file=self.ca_file,
+            queries=self.queries,
         )
 
 
@@ -74,6 +79,15 @@ def _check(url: str) -> None:
     parts = urlsplit(url.replace("{address}", "a").replace("{node}", "n"))
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"{url!r} is no address of a server; write http://… or https://…")
+
+
+def _check_queries(kind: str, queries: dict[str, str]) -> None:
+    if queries and kind != "prometheus":
+        raise ConfigError("queries are for kind prometheus; leave them out")
+    for name in queries:
+        if name not in (*MEANINGS, TIME):
+            hint = typed_yaml.hint(name, (*MEANINGS, TIME))
+            raise ConfigError(f"there is no reading {name!r} to query; {hint}")
 
 
 def _seconds(key: str, text: str, least_s: float) -> float:

@@ -64,11 +64,15 @@ def suggest(complaint: str, keys_at: Callable[[str], Iterable[str]]) -> str | No
     if unknown is None:
         return None
     path = unknown["path"] or ""
-    keys = sorted(keys_at(path))
-    near = get_close_matches(unknown["key"], keys, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"known keys are {', '.join(keys)}"
     place = f" at {path}" if path else ""
-    return f"unknown key {unknown['key']!r}{place}; {hint}"
+    return f"unknown key {unknown['key']!r}{place}; {hint(unknown['key'], keys_at(path))}"
+
+
+def hint(key: str, known: Iterable[str]) -> str:
+    """What may have been meant in place of an unknown key."""
+    keys = sorted(known)
+    near = get_close_matches(key, keys, n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else f"known keys are {', '.join(keys)}"
 
 
 class _NoAliases(yaml.SafeLoader):

@@ -3,7 +3,7 @@
 import math
 
 from fairlead.telemetry.sources import api
-from fairlead.telemetry.sources.exposition import Labels
+from fairlead.telemetry.sources.exposition import Labels, book_of
 from fairlead.telemetry.sources.gathering import AGE, Dialect, Meaning, Whose, index_of
 
 _MIB = 2.0**-20
@@ -35,5 +35,5 @@ def whose(labels: Labels) -> Whose | None:
     return Whose(card, labels.get("node", ""), owner, index=index_of(labels.get("gpu", "")))
 
 
-AGENT = Dialect(SERIES, whose)
+AGENT = Dialect(SERIES, book_of(whose))
 DEFAULT_URL = "http://{address}:9402/metrics"

@@ -3,12 +3,14 @@
 import re
 
 from fairlead.telemetry.sources import api
-from fairlead.telemetry.sources.exposition import Labels
+from fairlead.telemetry.sources.exposition import Labels, book_of
 from fairlead.telemetry.sources.gathering import Dialect, Meaning, Whose, index_of
 
 #: A slice has so many sevenths of the engines: the 3 of "3g.40gb".
 _SLICE = re.compile(r"(\d+)(?:c\.\d+)?g\.")
 _SEVENTHS = 7
+#: The exporter's own, and what a Prometheus calls the machine that it found it on.
+_NODE_LABELS = ("Hostname", "exported_node", "node", "kubernetes_node", "nodename", "instance")
 
 SERIES = {
     "DCGM_FI_DEV_GPU_UTIL": Meaning("utilisation", 0.01),
@@ -50,7 +52,7 @@ def pod_of(labels: Labels) -> str:
 
 
 def _node(labels: Labels) -> str:
-    return labels.get("Hostname") or labels.get("node") or labels.get("instance", "")
+    return next((labels[key] for key in _NODE_LABELS if labels.get(key)), "")
 
 
 def _part(labels: Labels) -> float:
@@ -60,5 +62,5 @@ def _part(labels: Labels) -> float:
     return min(int(found[1]), _SEVENTHS) / _SEVENTHS if found else 1 / _SEVENTHS
 
 
-DCGM = Dialect(SERIES, whose)
+DCGM = Dialect(SERIES, book_of(whose))
 DEFAULT_URL = "http://{address}:9400/metrics"

@@ -80,22 +80,30 @@ _ENOUGH = 64 * 2**10
 class Book(Generic[Known]):
     """What labels mean, by their bytes. Holds what was understood, and forgets all when full."""
 
-    def __init__(self, understand: Callable[[Labels], Known]) -> None:
+    def __init__(self, understand: Callable[[bytes], Known | None]) -> None:
         self._understand = understand
         self._known: dict[bytes, Known | None] = {}
 
     def of(self, block: bytes) -> Known | None:
-        """None if these are no labels."""
+        """None if they mean nothing."""
         try:
             return self._known[block]
         except KeyError:
             pass
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
-        labels = parse_labels(block)
-        known = None if labels is None else self._understand(labels)
-        self._known[block] = known
+        known = self._known[block] = self._understand(block)
         return known
+
+
+def book_of(whose: Callable[[Labels], Known | None]) -> Book[Known]:
+    """A book of the labels of a text."""
+
+    def understand(block: bytes) -> Known | None:
+        labels = parse_labels(block)
+        return None if labels is None else whose(labels)
+
+    return Book(understand)
 
 
 def parse_labels(block: bytes) -> Labels | None:

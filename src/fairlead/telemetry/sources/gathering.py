@@ -5,12 +5,12 @@ says is collected by block first and understood by card then.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from fairlead.model.readings import CardReading, NodeReadings
 from fairlead.telemetry.sources.api import NodeAddresses, Tally, taken_s
-from fairlead.telemetry.sources.exposition import Book, Found, Labels, timestamp_s
+from fairlead.telemetry.sources.exposition import Book, Found, timestamp_s
 
 #: Rounding may push a share a little above all of it; more than this is no rounding.
 _SLACK = 1.02
@@ -60,7 +60,8 @@ class Dialect:
     """How one kind of exporter speaks."""
 
     series: Mapping[str, Meaning]
-    whose: Callable[[Labels], Whose | None]
+    #: What its labels mean. Kept for as long as the program runs: cards seldom change.
+    book: Book[Whose]
 
 
 @dataclass(slots=True)
@@ -89,6 +90,7 @@ class Gathering:
     ) -> None:
         self._meaning = {name.encode(): meaning for name, meaning in dialect.series.items()}
         self._memory = memory
+        self._book = dialect.book
         self._nodes = nodes
         self._asked = asked
         self._blocks: dict[bytes, dict[bytes, bytes]] = {}
@@ -116,7 +118,7 @@ class Gathering:
             tally.rejected["twice"] += self._twice
         gathered: dict[str, _Node] = {}
         for block, told in self._blocks.items():
-            whose = self._memory.book.of(block)
+            whose = self._book.of(block)
             if whose is None:
                 tally.rejected["labels"] += len(told)
                 continue
@@ -178,10 +180,9 @@ class Gathering:
 
 
 class Memory:
-    """What a source keeps from one take to the next: what labels mean, and what counters said."""
+    """What a source keeps from one take to the next: what counters said."""
 
-    def __init__(self, dialect: Dialect) -> None:
-        self.book: Book[Whose | None] = Book(dialect.whose)
+    def __init__(self) -> None:
         self._counters: dict[tuple[bytes, bytes], tuple[float, float]] = {}
 
     def rate(self, counter: tuple[bytes, bytes], value: float, at_s: float) -> float | None:
@@ -260,7 +261,7 @@ def _add(card: _Card, part: float, values: Values, tally: Tally) -> None:
         elif name not in card.whole:
             card.whole[name] = value
         elif meaning.adds:
-            card.whole[name] += value
+            card.whole[name] = min(card.whole[name] + value, meaning.most)
         else:
             tally.rejected["twice"] += 1
 

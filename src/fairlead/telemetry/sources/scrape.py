@@ -21,7 +21,7 @@ class Scrape:
         self._plan = plan
         self._dialect = dialect
         self._scanner = Scanner(dialect.series)
-        self._memory = Memory(dialect)
+        self._memory = Memory()
         self._addresses: dict[str, Address] = {}
         most = MOST_BYTES_OF_A_NODE if plan.per_node else MOST_BYTES
         self._limits = Limits(plan.timeout_s, most)

@@ -1,0 +1,208 @@
+"""Alnair's profiler: annotations of nodes and pods, and the exporter of its later versions.
+
+Annotations are what Python prints of a dict, so they are read as a literal, within limits, and
+never evaluated. They come with the nodes that are watched anyway. Nothing in them says when they
+were written, and they are written on change only: one that changes on a node shows that its
+profiler lives, and vouches for the others there.
+"""
+
+import ast
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+from fairlead.model.readings import CardReading, NodeReadings
+from fairlead.telemetry.sources.api import MOST_MEMORY_MIB, NodeAddresses, Tally, taken_s
+from fairlead.telemetry.sources.exposition import Labels, book_of
+from fairlead.telemetry.sources.gathering import Dialect, Meaning, Whose, index_of
+
+PREFIX = "ai.centaurus.io/"
+_NOTES = PREFIX + "gpu-"
+LATER_PREFIX = "alnair.centaurusinfra.io/"
+
+_CARD = re.compile(rf"{re.escape(PREFIX)}gpu-(\d{{1,3}})", re.ASCII)
+_POD_CARD = re.compile(
+    rf"{re.escape(PREFIX)}.+-gpu-(\d{{1,3}})_(util|mem_mb|mem_bw_util)", re.ASCII
+)
+_AMOUNT = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]i?B)", re.ASCII)
+_MIB = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
+#: A card with a hundred processes is told in less; more is no annotation of a profiler.
+_LONGEST = 16 * 2**10
+_DEEPEST = 8
+_BRACKET = re.compile(r"[()\[\]{}]")
+#: A chain of signs is as deep as it is long.
+_SIGNS = re.compile(r"(?:[-+~]\s*){4}")
+#: An annotation that nobody touched for so long says nothing of now.
+LASTS_S = 600.0
+
+
+def card_reading(text: str) -> CardReading | None:
+    """What `ai.centaurus.io/gpu-<i>` says of its card; None if it cannot be read."""
+    told = _literal(text)
+    if not isinstance(told, dict):
+        return None
+    # Its fourth version renamed the second.
+    memory_busy = told.get("max_mem_bw_util", told.get("max_mem_util"))
+    cyclic = told.get("cyclic_pattern")
+    return CardReading(
+        utilisation=_percent(told.get("max_gpu_util")),
+        memory_busy=_percent(memory_busy),
+        memory_used_mib=_memory(told),
+        cyclic=cyclic if isinstance(cyclic, bool) else None,
+    )
+
+
+def node_cards(annotations: Mapping[str, str], tally: Tally) -> dict[str, CardReading]:
+    """By index, what a node's annotations say."""
+    cards: dict[str, CardReading] = {}
+    for key, text in annotations.items():
+        found = _CARD.fullmatch(key)
+        if found is None:
+            continue
+        reading = card_reading(text)
+        if reading is None:
+            tally.rejected["unreadable"] += 1
+            continue
+        tally.believed += 1
+        cards[str(int(found[1]))] = reading
+    return cards
+
+
+def static_of(annotations: Mapping[str, str]) -> Mapping[str, Any]:
+    """`gpu-static` of a node: count, model, mem_size and pcie_gen_width; empty if it has none."""
+    told = _literal(annotations.get(PREFIX + "gpu-static", ""))
+    return told if isinstance(told, dict) else {}
+
+
+def pod_reading(annotations: Mapping[str, str]) -> CardReading | None:
+    """What a pod takes of its cards, as the profiler noted it, in any of its versions."""
+    later = _later_pod(annotations)
+    if later is not None:
+        return later
+    told: dict[str, list[float]] = {}
+    for key, text in annotations.items():
+        found = _POD_CARD.fullmatch(key)
+        value = _number(text) if found else None
+        if found and value is not None:
+            told.setdefault(found[2], []).append(value)
+    if not told:
+        return None
+    return CardReading(
+        utilisation=_percent(_mean(told.get("util"))),
+        memory_busy=_percent(_mean(told.get("mem_bw_util"))),
+        memory_used_mib=sum(told["mem_mb"]) if "mem_mb" in told else None,
+    )
+
+
+def _later_pod(annotations: Mapping[str, str]) -> CardReading | None:
+    """`gpu_mem_util` of version 0.5 is how much memory is in use, in percent, and of which card
+    nobody says: it is left out.
+    """
+    text = annotations.get(LATER_PREFIX + "gpu_util")
+    return None if text is None else CardReading(utilisation=_percent(_number(text)))
+
+
+def notes(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Of a node's annotations, those that this is about."""
+    return {key: text for key, text in annotations.items() if key.startswith(_NOTES)}
+
+
+class Annotations:
+    """The annotations of the nodes that are watched, as a source. Whoever sees a node puts it."""
+
+    def __init__(self, name: str = "alnair", clock: Callable[[], float] = taken_s) -> None:
+        self.name = name
+        self._clock = clock
+        self._told: dict[str, tuple[Mapping[str, str], float]] = {}
+
+    def put(self, node: str, annotations: Mapping[str, str]) -> None:
+        cards = notes(annotations)
+        before = self._told.get(node)
+        if not cards:
+            self._told.pop(node, None)
+        elif before is None or before[0] != cards:
+            self._told[node] = cards, self._clock()
+
+    async def take(self, nodes: NodeAddresses, tally: Tally) -> AsyncIterator[NodeReadings]:
+        """A node whose profiler has been silent for long is left to fade."""
+        now_s = self._clock()
+        for node, (told, changed_s) in list(self._told.items()):
+            if node not in nodes:
+                del self._told[node]
+            elif now_s - changed_s < LASTS_S:
+                yield NodeReadings(node, now_s, node_cards(told, tally), source=self.name)
+
+
+# -- its exporter --------------------------------------------------------------------------------
+
+
+def whose(labels: Labels) -> Whose | None:
+    """Its series are about processes: those of one card add up."""
+    card = labels.get("gpu_uuid") or labels.get("gpu_idx", "")
+    return Whose(card, labels.get("nodeName", ""), index=index_of(labels.get("gpu_idx", "")))
+
+
+SERIES = {
+    "alnair_gpu_util": Meaning("utilisation", 0.01, adds=True),
+    "alnair_gpu_mem_util": Meaning("memory_busy", 0.01, adds=True),
+}
+ALNAIR = Dialect(SERIES, book_of(whose))
+DEFAULT_URL = "http://{address}:9876/metrics"
+
+
+# -- literals ------------------------------------------------------------------------------------
+
+
+def _literal(text: str) -> object:
+    """The literal that a text is; None if it is none, too long or too deep."""
+    if len(text) > _LONGEST or _SIGNS.search(text) or _depth(text) > _DEEPEST:
+        return None
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+        return None
+
+
+def _depth(text: str) -> int:
+    """At most so deep are brackets nested, those within strings among them: it is only a limit."""
+    deepest = depth = 0
+    for found in _BRACKET.finditer(text):
+        depth += 1 if found[0] in "([{" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _memory(told: Mapping[Any, Any]) -> float | None:
+    """By process where it is told, to the MiB; else rounded up to GiB."""
+    processes = told.get("pid-mem")
+    if isinstance(processes, list) and processes:
+        amounts = [
+            _mib(each[1]) for each in processes if isinstance(each, tuple) and len(each) == 2
+        ]
+        if len(amounts) == len(processes) and None not in amounts:
+            return min(sum(filter(None, amounts)), float(MOST_MEMORY_MIB))
+    return _mib(told.get("mem_used"))
+
+
+def _mib(text: object) -> float | None:
+    found = _AMOUNT.fullmatch(text.strip()) if isinstance(text, str) else None
+    return float(found[1]) * _MIB[found[2][0]] if found else None
+
+
+def _percent(value: object) -> float | None:
+    if isinstance(value, str):
+        value = _number(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value / 100 if 0 <= value <= 100 else None
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text[:32].rstrip("% "))
+    except ValueError:
+        return None
+
+
+def _mean(values: list[float] | None) -> float | None:
+    return sum(values) / len(values) if values else None

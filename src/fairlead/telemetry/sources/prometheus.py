@@ -1,0 +1,144 @@
+"""A Prometheus server that scrapes the exporters already: one query for each reading."""
+
+from collections.abc import AsyncIterator, Mapping
+from urllib.parse import urlencode
+
+import msgspec
+
+from fairlead.model.readings import NodeReadings
+from fairlead.telemetry.sources import api, dcgm
+from fairlead.telemetry.sources.api import NodeAddresses, SourceFault, SourcePlan, Tally, taken_s
+from fairlead.telemetry.sources.exposition import Book, Found
+from fairlead.telemetry.sources.fetch import Address, Limits, fetch, token
+from fairlead.telemetry.sources.gathering import (
+    Dialect,
+    Gathering,
+    Meaning,
+    Memory,
+    NodeNames,
+    Whose,
+)
+
+#: 40,000 cards with twenty labels each are some 20 MiB.
+_MOST_BYTES = 256 * 2**20
+#: The query that tells when the cards were measured; a value alone comes without its time.
+TIME = "time"
+
+#: What may be asked for, in our units.
+MEANINGS = {
+    "utilisation": Meaning("utilisation", of_slices=True),
+    "memoryBusy": Meaning("memory_busy", of_slices=True),
+    "memoryUsedMib": Meaning("memory_used_mib", 1.0, api.MOST_MEMORY_MIB, of_slices=True),
+    "powerW": Meaning("power_w", 1.0, api.MOST_POWER_W),
+    "temperatureC": Meaning("temperature_c", 1.0, api.MOST_CELSIUS),
+    "nvlinkBytesS": Meaning("nvlink_bytes_s", 1.0, api.MOST_NVLINK_BYTES_S),
+}
+
+#: Of slices, dcgm-exporter says that they are busy 0 % of the time, whatever they do.
+QUERIES: Mapping[str, str] = {
+    "utilisation": 'DCGM_FI_PROF_GR_ENGINE_ACTIVE or DCGM_FI_DEV_GPU_UTIL{GPU_I_ID=""} / 100',
+    "memoryBusy": 'DCGM_FI_DEV_MEM_COPY_UTIL{GPU_I_ID=""} / 100',
+    "memoryUsedMib": "DCGM_FI_DEV_FB_USED",
+    "powerW": "DCGM_FI_DEV_POWER_USAGE",
+    "temperatureC": "DCGM_FI_DEV_GPU_TEMP",
+    TIME: "timestamp(DCGM_FI_DEV_GPU_UTIL)",
+}
+
+
+class _Sample(msgspec.Struct):
+    metric: msgspec.Raw
+    value: tuple[float, str]
+
+
+class _Data(msgspec.Struct, rename="camel"):
+    result_type: str = ""
+    result: list[_Sample] = []
+
+
+class _Reply(msgspec.Struct):
+    status: str
+    data: _Data = msgspec.field(default_factory=_Data)
+    error: str = ""
+    warnings: list[str] = []
+
+
+_replies = msgspec.json.Decoder(_Reply)
+_labels = msgspec.json.Decoder(dict[str, str])
+
+
+def _whose(block: bytes) -> Whose | None:
+    try:
+        return dcgm.whose(_labels.decode(block))
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+class Prometheus:
+    """Asks one server for all nodes. A query that fails takes nothing from the others."""
+
+    def __init__(self, plan: SourcePlan) -> None:
+        self._plan = plan
+        self._queries = dict(plan.queries or QUERIES)
+        series = {name: meaning for name, meaning in MEANINGS.items() if name in self._queries}
+        self._dialect = Dialect(series, Book(_whose))
+        self._memory = Memory()
+        self._address = Address.of(
+            f"{plan.url.rstrip('/')}/api/v1/query", ca_file=plan.ca_file
+        )  # fmt: skip
+        self._limits = Limits(plan.timeout_s, _MOST_BYTES)
+
+    @property
+    def name(self) -> str:
+        return self._plan.name
+
+    async def take(self, nodes: NodeAddresses, tally: Tally) -> AsyncIterator[NodeReadings]:
+        now_s = taken_s()
+        gathering = Gathering(self._dialect, self._memory, NodeNames(nodes), None)
+        times = await self._times(tally)
+        for name in self._dialect.series:
+            samples = await self._ask(name, tally)
+            gathering.put([self._found(name, sample, times) for sample in samples])
+        for told in gathering.readings(self.name, tally, now_s):
+            yield told
+
+    async def _times(self, tally: Tally) -> dict[tuple[str, str], bytes]:
+        """By node and card: when it was measured, as a text would say it."""
+        if TIME not in self._queries:
+            return {}
+        found = {}
+        for sample in await self._ask(TIME, tally):
+            whose = self._dialect.book.of(bytes(sample.metric))
+            if whose is not None:
+                found[whose.node, whose.card] = sample.value[1].encode()
+        return found
+
+    def _found(self, name: str, sample: _Sample, times: Mapping[tuple[str, str], bytes]) -> Found:
+        block = bytes(sample.metric)
+        whose = self._dialect.book.of(block)
+        at = times.get((whose.node, whose.card), b"") if whose else b""
+        return name.encode(), block, sample.value[1].encode(), at
+
+    async def _ask(self, name: str, tally: Tally) -> list[_Sample]:
+        tally.asked += 1
+        try:
+            reply = await self._query(self._queries[name])
+        except SourceFault as fault:
+            tally.fail(f"query {name!r}: {fault}")
+            return []
+        tally.rejected["warning"] += len(reply.warnings)
+        if reply.status != "success" or reply.data.result_type != "vector":
+            said = reply.error or f"it gives a {reply.data.result_type}, not a vector"
+            tally.fail(f"query {name!r}: {said}; correct it in the configuration", "query")
+            return []
+        return reply.data.result
+
+    async def _query(self, expression: str) -> _Reply:
+        pieces: list[bytes] = []
+        headers = {"Content-Type": "application/x-www-form-urlencoded"}
+        headers |= token(self._plan.token_file)
+        body = urlencode({"query": expression, "timeout": f"{self._plan.timeout_s:g}s"}).encode()
+        await fetch(self._address, pieces.append, self._limits, headers, body)
+        try:
+            return _replies.decode(b"".join(pieces))
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise SourceFault(f"the answer is not Prometheus': {error}") from error
