@@ -133,9 +133,9 @@ def _metrics() -> list[str]:
         )
         for f in registry.collect()
     }
-    looked_up = SOURCE / "apps" / "measures.py"
-    gauges = in_source(r'gauge\(\s*"(\w+)"', looked_up)
-    counters = in_source(r'counter\(\s*"(\w+)"', looked_up)
+    looked_up = [SOURCE / "apps" / name for name in ("measures.py", "gpu_measures.py")]
+    gauges = in_source(r'gauge\(\s*"(\w+)"', *looked_up)
+    counters = in_source(r'counter\(\s*"(\w+)"', *looked_up)
     return sorted({*counted, *gauges, *(f"{name}_total" for name in counters)})
 
 

@@ -206,5 +206,8 @@ def test_what_is_served_is_the_report():
     scene.hold(holding("p", "n1", CardUse("GPU-a")))
     scene.tell("n1", a=0.5)
     report = scene.look(60)
-    served = asyncio.run(scene.usage.encoded())
-    assert msgspec.json.decode(served, type=Report) == report
+
+    async def served() -> bytes:
+        return b"".join([piece async for piece in scene.usage.pieces()])
+
+    assert msgspec.json.decode(asyncio.run(served()), type=Report) == report

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from fairlead.model.machines import geometry_of
 from fairlead.telemetry.rightsizing import ENOUGH_S, Having, advise, span
-from fairlead.telemetry.usage import IDLE, LONGEST_GAP_S, Sample, Use, UsageBook
+from fairlead.telemetry.usage import IDLE, LONGEST_GAP_S, Sample, Use
 
 H200_MIB = 143771
 shares = st.floats(0, 1, allow_nan=False)
@@ -73,14 +73,6 @@ def test_an_older_look_changes_nothing():
     use = watched(Sample(1, 1, 0.5))
     use.add(Sample(8, 8, 8), 10.0)
     assert (use.held_s, use.latest.held) == (60.0, 1)
-
-
-def test_the_book_forgets_who_is_gone():
-    book = UsageBook()
-    book.add("a", Sample(1), 0.0)
-    book.add("b", Sample(1), 0.0)
-    book.keep({"b", "c"})
-    assert list(book.uses) == ["b"]
 
 
 # -- advice ----------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Health and metrics over HTTP, under every name that probes of the replaced systems use."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -10,15 +10,15 @@ from fairlead.model.errors import ConfigError
 SERVICE = "gpu-scheduler"
 
 
-async def _nobody() -> bytes:
-    return b'{"sinceS":0,"cards":[],"pods":[]}'
+async def _nothing() -> AsyncIterator[bytes]:
+    yield b'{"sinceS":0,"cards":[],"pods":[]}'
 
 
 def make_app(
     registry: CollectorRegistry,
     unready_because: Callable[[], str],
     standing: Callable[[], str] = str,
-    usage: Callable[[], Awaitable[bytes]] = _nobody,
+    usage: Callable[[], AsyncIterator[bytes]] = _nothing,
 ) -> web.Application:
     """Live as long as the event loop turns; ready while pods are being scheduled.
 
@@ -49,8 +49,13 @@ def make_app(
         body = generate_latest(registry)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
-    async def used(_: web.Request) -> web.Response:
-        return web.Response(body=await usage(), content_type="application/json")
+    async def used(request: web.Request) -> web.StreamResponse:
+        reply = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await reply.prepare(request)
+        async for piece in usage():
+            await reply.write(piece)
+        await reply.write_eof()
+        return reply
 
     app = web.Application(client_max_size=1024)
     app.add_routes([

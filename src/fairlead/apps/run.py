@@ -173,7 +173,7 @@ async def _run(options: Options, prepared: Plan) -> None:
         metrics.registry,
         scheduler.unready_because,
         lambda: scheduler.standing,
-        scheduler.usage.encoded,
+        scheduler.usage.pieces,
     )
     try:
         runner, port = await health.serve(app, prepared.address, prepared.port)

@@ -31,13 +31,14 @@ class ModelSums:
 
 def booked(devices: Devices) -> CardShares:
     """The share of each card that somebody has: of compute, memory or slices, whichever is most."""
-    taken = 1.0 - devices.milli_free / WHOLE
-    memory = np.where(devices.memory > 0, 1.0 - devices.memory_free / devices.memory.clip(1), 0.0)
-    lengths = np.array([_length(kinds) for kinds in devices.geometries] or [8])
-    slices = np.bitwise_count(devices.slices_used) / lengths[devices.geometry]
-    share = np.maximum.reduce([taken, memory, slices]).clip(0.0, 1.0)
-    shares: CardShares = np.where(devices.known[:, None] & (devices.users > 0), share, 0.0)
-    return shares
+    taken: CardShares = 1.0 - devices.milli_free / WHOLE
+    np.maximum(taken, 1.0 - devices.memory_free / devices.memory.clip(1), out=taken)
+    if devices.geometries:
+        lengths = np.array([_length(kinds) for kinds in devices.geometries])
+        slices = np.bitwise_count(devices.slices_used) / lengths[devices.geometry]
+        np.maximum(taken, slices, out=taken)
+    taken *= devices.known[:, None] & (devices.users > 0)
+    return taken.clip(0.0, 1.0, out=taken)
 
 
 def states(devices: Devices) -> npt.NDArray[np.int64]:
@@ -55,26 +56,37 @@ def states(devices: Devices) -> npt.NDArray[np.int64]:
 def by_model(cluster: Cluster, now_s: float) -> Mapping[str, ModelSums]:
     """Every model that there is; cards that are only counted go by the model of their node."""
     devices, load = cluster.columns.devices, cluster.columns.load
-    names = {code: name for name, code in devices.codes.items()} | {-1: ""}
-    listed, share, state = _listed(devices), booked(devices), states(devices)
-    fresh = now_s - load.taken_s < STALE_S
+    share, mean = booked(devices), load.mean
+    measured = (now_s - load.taken_s < STALE_S) & (devices.users > 0)
+    # Slots without a card go to the end, which nobody reads.
+    code = np.where(_listed(devices), devices.model, len(devices.codes)).ravel()
+
+    def summed(amounts: CardShares) -> CardShares:
+        return np.bincount(code, amounts.ravel(), len(devices.codes) + 1)  # type: ignore[return-value]
+
+    by_state = np.bincount(code * len(STATES) + states(devices).ravel(), minlength=_most(devices))
+    amounts = [
+        summed(share),
+        summed(share * measured),
+        summed(mean * measured),
+        summed((share - mean).clip(0.0) * measured),
+    ]
     counted = _counted(cluster)
     found = {}
-    for code, name in names.items():
-        of_model = listed & (devices.model == code)
-        measured = of_model & fresh & (devices.users > 0)
-        free, taken = counted.get(code, (0, 0))
-        cards = [int((of_model & (state == n)).sum()) for n in range(len(STATES))]
-        cards[0], cards[1] = cards[0] + free, cards[1] + taken
-        if any(cards):
-            found[name] = ModelSums(
-                cards=tuple(cards),
-                allocated=float(share[of_model].sum()) + taken,
-                measured=float(share[measured].sum()),
-                used=float(load.mean[measured].sum()),
-                wasted=float((share - load.mean)[measured].clip(0.0).sum()),
-            )
-    return found
+    for name, number in devices.codes.items():
+        cards = by_state[number * len(STATES) : (number + 1) * len(STATES)].tolist()
+        allocated, *rest = (float(each[number]) for each in amounts)
+        free, taken = counted.pop(number, (0, 0))
+        found[name] = ModelSums(
+            (cards[0] + free, cards[1] + taken, *cards[2:]), allocated + taken, *rest
+        )
+    for free, taken in counted.values():  # of no model that anybody told
+        found[""] = ModelSums((free, taken, 0, 0, 0), taken, 0.0, 0.0, 0.0)
+    return {name: sums for name, sums in found.items() if any(sums.cards)}
+
+
+def _most(devices: Devices) -> int:
+    return (len(devices.codes) + 1) * len(STATES)
 
 
 def freshness(cluster: Cluster, now_s: float) -> tuple[Mapping[str, int], float | None]:

@@ -13,13 +13,22 @@ class Told:
 
     words: tuple[NodeReadings, ...] = ()
 
-    def card(self, *names: str) -> CardReading | None:
-        """By any of its names: uuid, or index as text."""
-        return next((w.cards[name] for w in self.words for name in names if name in w.cards), None)
+    def card(self, uuid: str, index: int) -> CardReading | None:
+        """By uuid, else by index for sources that know no better."""
+        found = self._find(uuid, index)
+        return found[1] if found else None
 
-    def taken_s(self, *names: str) -> float | None:
+    def taken_s(self, uuid: str, index: int) -> float | None:
         """When that was."""
-        return next((w.taken_s for w in self.words for name in names if name in w.cards), None)
+        found = self._find(uuid, index)
+        return found[0].taken_s if found else None
+
+    def _find(self, uuid: str, index: int) -> tuple[NodeReadings, CardReading] | None:
+        for word in self.words:
+            reading = word.cards.get(uuid) or word.cards.get(str(index))
+            if reading is not None:
+                return word, reading
+        return None
 
     def pod(self, key: str) -> CardReading | None:
         return next((word.pods[key] for word in self.words if key in word.pods), None)

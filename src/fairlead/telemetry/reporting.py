@@ -55,8 +55,7 @@ def _card(
     holders: list[Holder],
     memory_booked_mib: int,
 ) -> CardRow:
-    names = (card.uuid, str(card.index))
-    reading, taken_s = told.card(*names), told.taken_s(*names)
+    reading, taken_s = told.card(card.uuid, card.index), told.taken_s(card.uuid, card.index)
     return CardRow(
         node=node,
         index=card.index,

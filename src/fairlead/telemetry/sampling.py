@@ -19,7 +19,9 @@ def cards_of(held: Holding, cluster: Cluster) -> Sequence[Card]:
         return ()
     devices = cluster.columns.devices
     slots, cards = devices.slots_of(row), devices.cards(row)
-    places = (slots.get(use.uuid) for use in held.grant.uses)
+    if not slots:
+        return [_NO_CARD] * len(held.grant.uses)
+    places = [slots.get(use.uuid) for use in held.grant.uses]
     return [_NO_CARD if place is None else cards[place] for place in places]
 
 
@@ -34,12 +36,12 @@ def part_of(use: CardUse, card: Card) -> float:
 
 
 def sample(held: Holding, cluster: Cluster, told: Told) -> Sample:
-    """Own readings of the pod come first, then those of cards that it has for itself."""
+    """Cards that it has for itself tell it best, then readings of its own."""
     assert held.grant is not None
     uses, cards = held.grant.uses, cards_of(held, cluster)
-    parts = [part_of(use, card) for use, card in zip(uses, cards, strict=False)]
-    if all(use.whole for use in uses) and any(card.uuid for card in cards):
+    if uses[0].whole and any(card.uuid for card in cards):
         return _alone(cards, told)
+    parts = [part_of(use, card) for use, card in zip(uses, cards, strict=False)]
     own = told.pod(held.pod.key)
     memory = own.memory_used_mib if own else None
     if own is not None and own.utilisation is not None:
@@ -52,17 +54,18 @@ def sample(held: Holding, cluster: Cluster, told: Told) -> Sample:
 
 
 def _alone(cards: Sequence[Card], told: Told) -> Sample:
-    readings = [told.card(card.uuid, str(card.index)) if card.uuid else None for card in cards]
-    busy = [None if reading is None else reading.utilisation for reading in readings]
-    known = [level for level in busy if level is not None]
-    memory = [
-        reading.memory_used_mib
-        for reading in readings
-        if reading is not None and reading.memory_used_mib is not None
-    ]
-    at_work = sum(1 << n for n, level in enumerate(busy) if level is not None and level >= IDLE)
-    highest = max(memory, default=None)
-    return Sample(float(len(cards)), float(len(known)), sum(known), highest, at_work)
+    measured, used, busy, highest = 0, 0.0, 0, None
+    for bit, card in enumerate(cards):
+        reading = told.card(card.uuid, card.index) if card.uuid else None
+        if reading is None:
+            continue
+        level, memory = reading.utilisation, reading.memory_used_mib
+        if level is not None:
+            measured, used = measured + 1, used + level
+            busy |= (level >= IDLE) << bit
+        if memory is not None and (highest is None or memory > highest):
+            highest = memory
+    return Sample(float(len(cards)), float(measured), used, highest, busy)
 
 
 def _shared(
@@ -78,7 +81,7 @@ def _shared(
     slots = devices.slots_of(row)
     used, measured, busy, guessed = 0.0, 0.0, 0, False
     for bit, (card, part) in enumerate(zip(cards, parts, strict=False)):
-        reading = told.card(card.uuid, str(card.index)) if card.uuid else None
+        reading = told.card(card.uuid, card.index) if card.uuid else None
         if reading is None or reading.utilisation is None:
             continue
         slot = slots[card.uuid]

@@ -4,7 +4,6 @@ Plain values in and out, and no clock: `fairlead run` adds up as readings come, 
 so from the history that a Prometheus server kept.
 """
 
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 #: Less than this share of the time is no work: somebody looked, or a driver was polite.
@@ -119,8 +118,3 @@ class UsageBook:
             use = self.uses[uid] = Use(now_s, self._longest_gap_s)
         use.add(sample, now_s)
         return use
-
-    def keep(self, uids: AbstractSet[str]) -> None:
-        """Forgets all others."""
-        for uid in self.uses.keys() - uids:
-            del self.uses[uid]

@@ -17,6 +17,7 @@ from fairlead.apps.agent.agent import Agent, Settings
 from fairlead.apps.agent.listing import listing, toolkit_version
 from fairlead.apps.agent.strangers import Watchman
 from fairlead.apps.durations import seconds
+from fairlead.apps.fast_loop import run_in_fast_loop
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.dialects import inventory
 from fairlead.kube.http.client import Client
@@ -53,7 +54,7 @@ class Options:
 def run(options: Options) -> None:
     """Serves and publishes until SIGINT or SIGTERM."""
     settings, watchman = _settings(options), _watchman(options)
-    running.run_in_fast_loop(lambda: _run(options, settings, watchman))
+    run_in_fast_loop(lambda: _run(options, settings, watchman))
 
 
 async def _run(options: Options, settings: Settings, watchman: Watchman) -> None:

@@ -165,7 +165,7 @@ async def _work(plan: Plan, watching: Watching, ground: Ground) -> None:
 async def _serve(scheduler: Scheduler, ground: Ground) -> web.AppRunner:
     """Health, metrics and usage as `fairlead run` has them, on a port that the kubeconfig names."""
     app = health.make_app(
-        scheduler.metrics.registry, scheduler.unready_because, usage=scheduler.usage.encoded
+        scheduler.metrics.registry, scheduler.unready_because, usage=scheduler.usage.pieces
     )
     runner, port = await health.serve(app, running.DEFAULT_ADDRESS, 0)
     tell_scheduler(ground.kubeconfig, f"http://{running.DEFAULT_ADDRESS}:{port}")
