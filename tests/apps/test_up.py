@@ -245,6 +245,24 @@ def test_kubectl_sees_nodes_pods_and_why_one_waits(start, tmp_path):
 
 
 @pytest.mark.server
+def test_fairlead_top_finds_the_scheduler_by_the_kubeconfig(start, environment, tmp_path):
+    path = tmp_path / "kubeconfig"
+    start("--kubeconfig-out", path, "--for", "120s")
+
+    def measured():
+        done = subprocess.run(
+            [*COMMAND[:-1], "top", "-o", "json", "--by", "cards", "--kubeconfig", str(path)],
+            env=environment, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        told = json.loads(done.stdout) if done.returncode == 0 else {"total": {"used": 0}}
+        return told if told["total"]["used"] > 0 else None
+
+    cards = until(measured, 90.0)["cards"]
+    assert len(cards) == 80
+    assert all(card["utilisation"] is not None for card in cards)
+    assert any(card["holders"] and card["utilisation"] > 0.3 for card in cards)
+
+
 def test_it_runs_on_the_real_control_plane(up, tmp_path):
     cache = Path(find_programs()).parents[1]
     done = up("--headless", "--for", "12s", "--real", "--speed", "4", timeout=120,

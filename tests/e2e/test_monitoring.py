@@ -3,9 +3,6 @@
 import json
 import re
 import subprocess
-import time
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +11,8 @@ import pytest
 import yaml
 
 from charts import Helm, by_name
-from promql import grouped_by, series
 from prometheuses import Prometheus
+from promql import grouped_by, series
 
 ROOT = Path(__file__).parents[2]
 MONITORING = ROOT / "deploy" / "monitoring"

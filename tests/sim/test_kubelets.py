@@ -17,6 +17,7 @@ from fairlead.sim.apiserver.store import Store
 from fairlead.sim.apiserver.strategy import strategy_for
 from fairlead.sim.kubelets import RUN_FOR, Kubelets
 from fairlead.sim.kubelets.agenda import Agenda
+from fairlead.sim.kubelets.cards import busyness
 from fairlead.sim.kubelets.hosts import LEASE_EVERY_S
 from fairlead.sim.kubelets.work import CHOSEN_CARDS
 from fairlead.sim.machines import INVENTORY, machines
@@ -190,6 +191,34 @@ async def test_readings_follow_what_runs():
         assert 70 < card.power_w <= 700
         assert 1000 < card.memory_used_mib <= card.memory_total_mib
     assert world.kubelets.readings("no-such-node") == []
+
+
+async def test_pods_with_shares_work_side_by_side_on_the_card_that_was_chosen():
+    world = World()
+    await world.begin()
+    uuid = json.loads(world.node()["metadata"]["annotations"][INVENTORY])["cards"][3]["uuid"]
+    for name in ("serve-a", "train-b"):
+        await world.pod(name, gpus=0, **{CHOSEN_CARDS: uuid})
+    world.pass_s(10)
+    card = world.kubelets.readings("h100-01")[3]
+    assert set(card.pods) == {"default/serve-a", "default/train-b"}
+    assert card.utilisation_percent == sum(percent for percent, _ in card.pods.values())
+    assert world.busy_cards() == [3]
+    [told] = [told for told in world.kubelets.node_readings() if told.node == "h100-01"]
+    assert told.cards[uuid].utilisation == card.utilisation_percent / 100
+    assert told.pods["default/train-b"].utilisation == card.pods["default/train-b"][0] / 100
+
+
+async def test_what_a_pod_does_is_in_its_name():
+    def week(pod):
+        return [busyness(pod, age_s) for age_s in range(10, 600)]
+
+    idle, bursty, steady = week("ns/notebook-1"), week("ns/serve-1"), week("ns/train-1")
+    assert sum(busy == 0 for busy in idle) > 0.8 * len(idle)
+    assert max(idle) > 0.3
+    assert max(bursty) > 0.8 > 0.5 > sum(bursty) / len(bursty)
+    assert steady[:200] == pytest.approx(steady[8:208])  # a step takes eight seconds
+    assert min(steady) > 0.4
 
 
 async def test_a_card_that_falls_off_is_no_longer_allocatable_and_fails_its_pod():

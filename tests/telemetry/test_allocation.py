@@ -136,7 +136,7 @@ def test_who_shares_a_card_is_guessed_at_unless_it_is_measured_or_alone():
     scene.hold(holding("q", "n1", quarter))
     scene.look()
     pods = {pod.name: pod for pod in scene.look(10).pods}
-    assert pods["p"].guessed and pods["q"].guessed
+    assert (pods["p"].guessed, pods["q"].guessed) == (True, True)
     assert pods["p"].utilisation == pytest.approx(pods["q"].utilisation)
     own = {"default/p": CardReading(0.1, memory_used_mib=900)}
     scene.tell("n1", own, a=0.4)

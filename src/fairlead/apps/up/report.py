@@ -29,7 +29,8 @@ def announce(ground: Ground, machines: Sequence[Machine]) -> None:
             tries.append(f"annotate node {name} fairlead.dev/simulate-lost-cards=0")
     print(f"fairlead up: {len(machines)} nodes with {cards} GPUs on {kind} at {ground.server}")
     print(f"Try in another terminal:\n  export KUBECONFIG={shlex.quote(str(ground.kubeconfig))}")
-    print("\n".join(f"  {ground.kubectl} {each}" for each in tries), flush=True)
+    print("\n".join(f"  {ground.kubectl} {each}" for each in tries))
+    print("  fairlead top", flush=True)
 
 
 async def show(watching: Watching, ground: Ground, *, live: bool) -> None:
