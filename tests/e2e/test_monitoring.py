@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from charts import Helm, by_name
+from charts import Helm
 from prometheuses import Prometheus
 from promql import grouped_by, series
+from test_chart_values import by_name
 
 ROOT = Path(__file__).parents[2]
 MONITORING = ROOT / "deploy" / "monitoring"
@@ -40,7 +41,7 @@ def expressions() -> list[str]:
 def documented() -> dict[str, set[str]]:
     """Every metric in the docs, with the labels that are named there."""
     rows = re.findall(
-        r"^\| `(\w+)` \| (\w+) \| ([^|]*) \|",
+        r"^\| `(\w+)` \| (\w+) \|([^|]*)\|",
         (ROOT / "docs" / "metrics.md").read_text(),
         re.MULTILINE,
     )
