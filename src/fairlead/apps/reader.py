@@ -5,6 +5,8 @@ output, each as four bytes of length and a MessagePack. It ends when its input d
 """
 
 import asyncio
+import gc
+import resource
 import struct
 import sys
 import time
@@ -84,5 +86,14 @@ def _tell(news: News) -> None:
     sys.stdout.buffer.flush()
 
 
-if __name__ == "__main__":
+def main() -> None:
+    # What is known of cards stays and makes no cycles: looking through it would cost for nothing.
+    gc.set_threshold(50_000, 20, 100)
+    # A connection is kept to every node.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     run_in_fast_loop(read_sources)
+
+
+if __name__ == "__main__":
+    main()

@@ -13,10 +13,12 @@ Assumed holdings never expire. A bind whose reply was lost may still have happen
 outcome, or the pod's own end, may free what it holds.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import lt
+
+import numpy as np
 
 from fairlead.cluster.arrays import Rows
 from fairlead.cluster.aspects import EVERYTHING, NOTHING, Aspect
@@ -162,19 +164,25 @@ class Cluster:
         self.columns.prices = PriceTables(prices, self.columns.devices.codes)
         self.changes.add(ANYWHERE, Aspect.PRICES)
 
-    def put_readings(self, readings: Iterable[NodeReadings], now_s: float) -> Aspect:
-        """What cards are doing; nodes and cards that nobody knows are passed over."""
+    def put_readings(self, readings: Collection[NodeReadings], now_s: float) -> Aspect:
+        """What cards are doing; nodes and cards that nobody knows are passed over.
+
+        Without readings, those of all nodes fade; with some, only the nodes told of are looked at.
+        """
         devices, load = self.columns.devices, self.columns.load
+        touched: set[int] = set()
         for told in readings:
             row = self.row_of.get(told.node)
             if row is None:
                 continue
+            touched.add(row)
             known = devices.slots_of(row)
             for card, reading in told.cards.items():
                 slot = slot_of(card, reading.index, known, devices.slots)
                 if slot is not None:
                     load.put(row, slot, reading, told.taken_s)
-        changed = load.renew(now_s)
+        rows = np.array(sorted(touched), dtype=np.intp) if readings else load.measured_rows()
+        changed = load.renew(now_s, rows)
         for row in changed:
             self.changes.add(row, Aspect.LOAD)
         return Aspect.LOAD if changed else NOTHING

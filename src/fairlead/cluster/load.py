@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from fairlead.cluster.arrays import RowPick, sealed
+from fairlead.cluster.arrays import RowPick, Rows, sealed
 from fairlead.model.readings import CardReading
 
 CardShares = npt.NDArray[np.float64]  # (rows, slots) 0 to 1
@@ -89,21 +89,29 @@ class Load:
         self.mean[row, slot] = now + kept * (mean - now) if kept else now
         self.peak[row, slot] = max(now, now + kept * (peak - now)) if kept else now
 
-    def renew(self, now_s: float) -> list[int]:
-        """Brings what rules see up to date, and tells the rows where it differs from before."""
-        self.trust = trust = _trust(now_s - self.taken_s)
-        self._forget(now_s - self.heard_s >= STALE_S)
-        changed = np.zeros(len(trust), dtype=np.bool_)
+    def renew(self, now_s: float, rows: Rows) -> list[int]:
+        """Brings what rules see of these rows up to date, and tells those where it differs."""
+        trust = _trust(now_s - self.taken_s[rows])
+        self.trust[rows] = trust
+        self._forget(rows, now_s - self.heard_s[rows] >= STALE_S)
+        changed = np.zeros(len(rows), dtype=np.bool_)
         for name, measured in (("busy", self.mean), ("busiest", self.peak)):
-            told = np.round((MIDDLING + trust * (measured - MIDDLING)) / _STEP) * _STEP
-            changed |= (told != getattr(self, name)).any(axis=1)
-            setattr(self, name, told)
-        rows: list[int] = changed.nonzero()[0].tolist()
-        return rows
+            seen: CardShares = getattr(self, name)
+            told = np.rint((MIDDLING + trust * (measured[rows] - MIDDLING)) / _STEP) * _STEP
+            changed |= (told != seen[rows]).any(axis=1)
+            seen[rows] = told
+        found: list[int] = rows[changed].tolist()
+        return found
 
-    def _forget(self, stale: npt.NDArray[np.bool_]) -> None:
+    def measured_rows(self) -> Rows:
+        """Those of which anybody ever told anything."""
+        return np.flatnonzero(np.isfinite(self.heard_s).any(axis=1))
+
+    def _forget(self, rows: Rows, stale: npt.NDArray[np.bool_]) -> None:
+        """Slots of these rows."""
+        row, slot = stale.nonzero()
         for name in ("memory_busy", "memory_used", "power", "cyclic"):
-            getattr(self, name)[stale] = _FILLERS[name]
+            getattr(self, name)[rows[row], slot] = _FILLERS[name]
 
 
 class LoadRows:

@@ -4,7 +4,7 @@ import math
 
 from fairlead.telemetry.sources import api
 from fairlead.telemetry.sources.exposition import Labels, book_of
-from fairlead.telemetry.sources.gathering import AGE, Dialect, Meaning, Whose, index_of
+from fairlead.telemetry.sources.meanings import AGE, Dialect, Meaning, Whose, index_of
 
 _MIB = 2.0**-20
 _LONGEST_S = 1e9

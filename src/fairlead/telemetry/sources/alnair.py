@@ -14,7 +14,7 @@ from typing import Any
 from fairlead.model.readings import CardReading, NodeReadings
 from fairlead.telemetry.sources.api import MOST_MEMORY_MIB, NodeAddresses, Tally, taken_s
 from fairlead.telemetry.sources.exposition import Labels, book_of
-from fairlead.telemetry.sources.gathering import Dialect, Meaning, Whose, index_of
+from fairlead.telemetry.sources.meanings import Dialect, Meaning, Whose, index_of
 
 PREFIX = "ai.centaurus.io/"
 _NOTES = PREFIX + "gpu-"

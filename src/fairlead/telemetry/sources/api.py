@@ -75,6 +75,8 @@ class SourcePlan:
     at_once: int = 64
     #: PromQL by reading, for a Prometheus server.
     queries: Mapping[str, str] = field(default_factory=dict)
+    #: Whether to tell what single pods take, too; the engine does not ask.
+    pods: bool = True
     token_file: str = ""
     ca_file: str = ""
 

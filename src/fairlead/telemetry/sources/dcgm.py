@@ -4,7 +4,7 @@ import re
 
 from fairlead.telemetry.sources import api
 from fairlead.telemetry.sources.exposition import Labels, book_of
-from fairlead.telemetry.sources.gathering import Dialect, Meaning, Whose, index_of
+from fairlead.telemetry.sources.meanings import Dialect, Meaning, Whose, index_of
 
 #: A slice has so many sevenths of the engines: the 3 of "3g.40gb".
 _SLICE = re.compile(r"(\d+)(?:c\.\d+)?g\.")

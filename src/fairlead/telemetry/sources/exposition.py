@@ -22,6 +22,7 @@ _MOST_KNOWN = 1_000_000
 _LABEL = re.compile(
     rb'\s*([a-zA-Z_:][\w:.]*|"(?:[^"\\]|\\.)*")\s*=\s*"((?:[^"\\]|\\.)*)"\s*(,|$)', re.ASCII
 )
+_AFTER_NAME = re.compile(rb'((?:[^"}]|"(?:[^"\\]|\\.)*")*)\} ?([^ }]+)(.*)')
 _ESCAPE = re.compile(r'\\([\\"n])')
 
 
@@ -32,9 +33,16 @@ class Scanner:
         wanted = b"|".join(re.escape(name).encode() for name in sorted(names))
         self._line = re.compile(rb"\n(" + wanted + rb")\{([^\n]*)\} ?([^ \n}]+)([^\n}]*)(?=\n)")
 
-    def scan(self, whole_lines: bytes) -> list[Found]:
-        """`whole_lines` starts and ends with a line feed."""
-        return self._line.findall(whole_lines)
+    def scan(self, text: bytes, end: int) -> list[Found]:
+        """In the lines before `end`; the text starts with a line feed."""
+        return self._line.findall(text, 0, end)
+
+
+def exactly(line: Found) -> Found:
+    """A line with an exemplar after its value, whose labels were taken to end at the last brace."""
+    name, block, value, rest = line
+    found = _AFTER_NAME.fullmatch(block + b"} " + value + rest)
+    return (name, found[1], found[2], found[3]) if found else line
 
 
 class Pieces:
@@ -43,12 +51,14 @@ class Pieces:
     def __init__(self, scanner: Scanner, on_found: Callable[[list[Found]], None]) -> None:
         self._scanner = scanner
         self._on_found = on_found
-        self._rest: list[bytes] = [b"\n"]
-        self._waiting = 1
+        self._rest: list[bytes] = []
+        self._waiting = 0
         #: Lines that were cut short or far too long.
         self.broken = 0
 
     def put(self, piece: bytes) -> None:
+        if not self._waiting and not piece.startswith(b"#"):
+            piece = b"\n" + piece  # wanted lines follow a line feed; a comment is not wanted
         self._rest.append(piece)
         self._waiting += len(piece)
         if self._waiting >= _ENOUGH:
@@ -56,20 +66,20 @@ class Pieces:
 
     def end(self) -> None:
         self._scan()
-        if self._waiting > 1:
+        if self._waiting > 1:  # more than the line feed that ended the last line
             self.broken += 1
 
     def _scan(self) -> None:
-        text = b"".join(self._rest)
+        text = self._rest[0] if len(self._rest) == 1 else b"".join(self._rest)
         cut = text.rfind(b"\n")
         if cut > 0:
-            found = self._scanner.scan(text[: cut + 1])
+            found = self._scanner.scan(text, cut + 1)
             if found:
                 self._on_found(found)
         rest = text[cut:]
         if len(rest) > LONGEST_LINE:
             self.broken += 1
-            rest = b"\n"  # the rest of that line will match nothing that is wanted
+            rest = b"\n#"  # what is still to come of that line is no line of its own
         self._rest, self._waiting = [rest], len(rest)
 
 

@@ -1,7 +1,7 @@
 """One GET or POST, piece by piece, with limits: what an exporter sends is not to be trusted.
 
 Thousands of nodes are asked every few seconds, so this does only what that needs, on a C parser:
-one connection a request, no redirects, no cookies, no proxy. Pieces go to whoever reads them as
+kept-alive connections, no redirects, no cookies, no proxy. Pieces go to whoever reads them as
 they come, so a long answer is never held in memory.
 """
 
@@ -72,34 +72,66 @@ def token(path: str) -> Mapping[str, str]:
     return {"Authorization": f"Bearer {said}"}
 
 
-async def fetch(
-    address: Address,
-    sink: Sink,
-    limits: Limits,
-    headers: Mapping[str, str] | None = None,
-    body: bytes | None = None,
-) -> None:
-    """The body of a 200 goes to `sink`, in pieces. Raises SourceFault for anything else.
+class Lines:
+    """Connections that are kept for the next time.
 
-    A sink that raises ends it; so does the limit of time, whatever the server does.
+    A server that hung up meanwhile is called again: nothing that we ask changes anything.
     """
-    loop = asyncio.get_running_loop()
-    answer = _Answer(sink, limits.most_bytes, loop.create_future())
-    request = _request(address, headers or {}, body)
-    try:
-        async with asyncio.timeout(limits.timeout_s):
-            transport, _ = await loop.create_connection(
-                lambda: answer, address.host, address.port, ssl=address.tls
-            )
+
+    def __init__(self) -> None:
+        self._idle: dict[tuple[str, int], list[_Line]] = {}
+
+    async def fetch(
+        self,
+        address: Address,
+        sink: Sink,
+        limits: Limits,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+    ) -> None:
+        """The body of a 200 goes to `sink`, in pieces. Raises SourceFault for anything else.
+
+        A sink that raises ends it; so does the limit of time, whatever the server does.
+        """
+        request = _request(address, headers or {}, body)
+        idle = self._idle.setdefault((address.host, address.port), [])
+        while idle:
+            line = idle.pop()
+            if not line.usable:
+                continue
             try:
-                transport.write(request)
-                await answer.done
-            finally:
-                transport.abort()
+                await line.ask(request, sink, limits)
+            except _HungUp:
+                continue
+            break
+        else:
+            line = await _call(address, limits.timeout_s)
+            await line.ask(request, sink, limits)
+        if line.usable:
+            idle.append(line)
+
+    def hang_up(self) -> None:
+        for line in (line for idle in self._idle.values() for line in idle):
+            line.hang_up()
+        self._idle.clear()
+
+
+class _HungUp(SourceFault):
+    """The server closed the connection before it said anything."""
+
+
+async def _call(address: Address, timeout_s: float) -> "_Line":
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(timeout_s):
+            _, line = await loop.create_connection(
+                _Line, address.host, address.port, ssl=address.tls
+            )
     except TimeoutError:
-        raise SourceFault(f"no complete answer within {limits.timeout_s:g} s") from None
+        raise SourceFault(f"cannot connect within {timeout_s:g} s") from None
     except OSError as error:
         raise SourceFault(f"cannot connect: {error.strerror or error}") from error
+    return line
 
 
 def _request(address: Address, headers: Mapping[str, str], body: bytes | None) -> bytes:
@@ -108,37 +140,66 @@ def _request(address: Address, headers: Mapping[str, str], body: bytes | None) -
     if body is not None:
         lines.append(b"Content-Length: %d\r\n" % len(body))
     # Unpacking costs us more than a network inside a cluster does.
-    lines.append(b"User-Agent: fairlead\r\nAccept-Encoding: identity\r\nConnection: close\r\n\r\n")
+    lines.append(b"User-Agent: fairlead\r\nAccept-Encoding: identity\r\n\r\n")
     return b"".join(lines) + (body or b"")
 
 
-class _Answer(asyncio.Protocol):
-    def __init__(self, sink: Sink, most_bytes: int, done: asyncio.Future[None]) -> None:
-        self.done = done
-        self._sink = sink
-        self._left = most_bytes
-        self._most = most_bytes
-        self._unpacker: zlib._Decompress | None = None
+class _Line(asyncio.Protocol):
+    """One connection, one question at a time."""
+
+    def __init__(self) -> None:
+        self.usable = False
+        self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpResponseParser(self)
-        self._complete = False
-        self._to_the_end = True
+        self._answer: asyncio.Future[None] | None = None
+        self._unpacker: zlib._Decompress | None = None
+        self._silent = True
+
+    async def ask(self, request: bytes, sink: Sink, limits: Limits) -> None:
+        assert self._transport is not None
+        loop = asyncio.get_running_loop()
+        self._answer = loop.create_future()
+        self._silent, self._unpacker = True, None
+        self._sink, self._left, self._most = sink, limits.most_bytes, limits.most_bytes
+        late = f"no complete answer within {limits.timeout_s:g} s"
+        timer = loop.call_later(limits.timeout_s, self._fail, SourceFault(late))
+        self._transport.write(request)
+        try:
+            await self._answer
+        except BaseException:
+            self.hang_up()
+            raise
+        finally:
+            timer.cancel()
+            del self._sink
+
+    def hang_up(self) -> None:
+        self.usable = False
+        if self._transport is not None:
+            self._transport.abort()
 
     # -- called by the event loop ------------------------------------------------------------
 
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment]
+        self.usable = True
+
     def data_received(self, data: bytes) -> None:
-        if self.done.done():
+        self._silent = False
+        if self._answer is None or self._answer.done():
+            self.hang_up()  # it speaks without being asked
             return
         try:
             self._parser.feed_data(data)
-        except SourceFault as fault:
-            self._fail(str(fault))
         except httptools.HttpParserCallbackError as error:
-            self._fail(str(error.__context__ or error))
+            self._fail(_cause(error))
         except httptools.HttpParserError as error:
-            self._fail(f"the answer is not HTTP: {error}")
+            self._fail(SourceFault(f"the answer is not HTTP: {error}"))
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._fail("the connection was closed in the middle")
+        self.usable = False
+        closed = "the connection was closed in the middle of the answer"
+        self._fail(_HungUp("it hung up") if self._silent else SourceFault(closed))
 
     # -- called by the parser ----------------------------------------------------------------
 
@@ -170,8 +231,9 @@ class _Answer(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self._unpacker is not None and not self._unpacker.eof:
             raise SourceFault("the packed answer ends in the middle")
-        if not self.done.done():
-            self.done.set_result(None)
+        self.usable = self.usable and self._parser.should_keep_alive()
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(None)
 
     def _give(self, piece: bytes) -> None:
         self._left -= len(piece)
@@ -179,6 +241,13 @@ class _Answer(asyncio.Protocol):
             raise SourceFault(f"the answer is longer than {self._most} bytes")
         self._sink(piece)
 
-    def _fail(self, problem: str) -> None:
-        if not self.done.done():
-            self.done.set_exception(SourceFault(problem))
+    def _fail(self, fault: SourceFault) -> None:
+        self.usable = False
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(fault)
+
+
+def _cause(error: BaseException) -> SourceFault:
+    """What one of our own methods raised inside the parser."""
+    found = error.__cause__ or error.__context__
+    return found if isinstance(found, SourceFault) else SourceFault(f"it cannot be read: {found}")

@@ -5,12 +5,14 @@ says is collected by block first and understood by card then.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from fairlead.model.readings import CardReading, NodeReadings
 from fairlead.telemetry.sources.api import NodeAddresses, Tally, taken_s
-from fairlead.telemetry.sources.exposition import Book, Found, timestamp_s
+from fairlead.telemetry.sources.exposition import Found, exactly, timestamp_s
+from fairlead.telemetry.sources.layout import Layout, Line, Shape, layout_of
+from fairlead.telemetry.sources.meanings import AGE, SUMS, Dialect, Meaning, Whose
 
 #: Rounding may push a share a little above all of it; more than this is no rounding.
 _SLACK = 1.02
@@ -18,50 +20,7 @@ _SLACK = 1.02
 _OLD_S = 300.0
 
 
-@dataclass(frozen=True, slots=True)
-class Meaning:
-    """What a series says: `scale` turns its unit into ours, `most` is the largest there can be."""
-
-    reading: str
-    scale: float = 1.0
-    most: float = 1.0
-    #: Of two series for one reading, the one with the higher rank is believed.
-    rank: int = 0
-    #: Whether several series make up the reading together, such as what is sent and received.
-    adds: bool = False
-    #: Whether it means something for a slice of a card.
-    of_slices: bool = False
-    #: Whether it is about the pod alone, and says nothing of the card.
-    of_pod: bool = False
-    #: Whether it only grows, and the reading is how fast.
-    grows: bool = False
-
-
-#: How long ago what a node tells was measured, as a reading of its own.
-AGE = "age_s"
 Values = dict[str, tuple[float, Meaning]]
-
-
-@dataclass(frozen=True, slots=True)
-class Whose:
-    """What a label block names. `card` is a uuid or an index, "" if it is about no single card."""
-
-    card: str
-    node: str = ""
-    #: "namespace/name", where a pod has the card.
-    pod: str = ""
-    #: How much of the card it is about: less than 1 for a slice.
-    part: float = 1.0
-    index: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """How one kind of exporter speaks."""
-
-    series: Mapping[str, Meaning]
-    #: What its labels mean. Kept for as long as the program runs: cards seldom change.
-    book: Book[Whose]
 
 
 @dataclass(slots=True)
@@ -86,20 +45,71 @@ class Gathering:
     """One answer. `asked` is the node that gave it, or None if it speaks for all nodes."""
 
     def __init__(
-        self, dialect: Dialect, memory: "Memory", nodes: "NodeNames", asked: str | None
+        self,
+        dialect: Dialect,
+        memory: "Memory",
+        nodes: "NodeNames",
+        asked: str | None,
+        *,
+        pods: bool = True,
     ) -> None:
         self._meaning = {name.encode(): meaning for name, meaning in dialect.series.items()}
         self._memory = memory
         self._book = dialect.book
         self._nodes = nodes
         self._asked = asked
+        self._pods = pods
+        self._found: list[Found] = []
         self._blocks: dict[bytes, dict[bytes, bytes]] = {}
         self._times: dict[bytes, float] = {}
         self._twice = 0
 
     def put(self, found: list[Found]) -> None:
+        self._found = self._found + found if self._found else found
+
+    def readings(self, source: str, tally: Tally, now_s: float) -> Iterator[NodeReadings]:
+        """What can be believed of it; the rest is counted by why not."""
+        if self._asked is None or not self._found:
+            return self._read_lines(source, tally, now_s)
+        names, blocks, texts, rests = zip(*self._found, strict=True)
+        layout = None if any(rests) else self._layout(names, blocks)
+        told = layout.readings(texts, now_s, source) if layout else None
+        if told is None:
+            return self._read_lines(source, tally, now_s)
+        tally.believed += len(texts)
+        return iter((told,))
+
+    def _layout(self, names: tuple[bytes, ...], blocks: tuple[bytes, ...]) -> Layout | None:
+        assert self._asked is not None
+        known = self._memory.layouts.get(self._asked)
+        if known is not None and known[0] == names and known[1] == blocks:
+            return known[2]
+        # The same bytes stand in every line of a card, and are kept once.
+        kept = {block: block for block in blocks}
+        layout = self._new_layout(names, blocks)
+        known = names, tuple(kept[block] for block in blocks), layout
+        self._memory.layouts[self._asked] = known
+        return layout
+
+    def _new_layout(self, names: Sequence[bytes], blocks: Sequence[bytes]) -> Layout | None:
+        assert self._asked is not None
+        if len(set(zip(names, blocks, strict=True))) < len(names):
+            return None
+        lines: list[Line] = []
+        for name, block in zip(names, blocks, strict=True):
+            whose, meaning = self._book.of(block), self._meaning[name]
+            if whose is None or self._nodes.of(whose.node, self._asked) is None:
+                return None
+            if (whose.part < 1.0 and not meaning.of_slices) or (meaning.of_pod and not self._pods):
+                lines.append(None)
+            else:
+                lines.append((whose if self._pods else replace(whose, pod=""), meaning))
+        return layout_of(self._asked, lines, self._memory.shapes)
+
+    def _sort(self) -> None:
         blocks = self._blocks
-        for name, block, value, rest in found:
+        for line in self._found:
+            name, block, value, rest = exactly(line) if b"} " in line[1] else line
             told = blocks.get(block)
             if told is None:
                 told = blocks[block] = {}
@@ -112,8 +122,8 @@ class Gathering:
                 if at_s is not None:
                     self._times[block] = at_s
 
-    def readings(self, source: str, tally: Tally, now_s: float) -> Iterator[NodeReadings]:
-        """What can be believed of it; the rest is counted by why not."""
+    def _read_lines(self, source: str, tally: Tally, now_s: float) -> Iterator[NodeReadings]:
+        self._sort()
         if self._twice:
             tally.rejected["twice"] += self._twice
         gathered: dict[str, _Node] = {}
@@ -151,7 +161,7 @@ class Gathering:
         values = self._values(told, whose, block, tally, at_s)
         if AGE in values:
             there.age_s = values.pop(AGE)[0]
-        if whose.pod:
+        if whose.pod and values and self._pods:
             parts = {name: value for name, (value, _) in values.items()}
             there.pods.setdefault(whose.pod, []).append(parts)
         if whose.card:
@@ -180,9 +190,11 @@ class Gathering:
 
 
 class Memory:
-    """What a source keeps from one take to the next: what counters said."""
+    """What a source keeps from one take to the next: how nodes speak, and what counters said."""
 
     def __init__(self) -> None:
+        self.layouts: dict[str, tuple[tuple[bytes, ...], tuple[bytes, ...], Layout | None]] = {}
+        self.shapes: dict[object, Shape] = {}
         self._counters: dict[tuple[bytes, bytes], tuple[float, float]] = {}
 
     def rate(self, counter: tuple[bytes, bytes], value: float, at_s: float) -> float | None:
@@ -256,7 +268,7 @@ def _add(card: _Card, part: float, values: Values, tally: Tally) -> None:
         if meaning.of_pod:
             continue
         if part < 1.0:
-            weight = 1.0 if name in _SUMS else part
+            weight = 1.0 if name in SUMS else part
             card.sliced[name] = card.sliced.get(name, 0.0) + weight * value
         elif name not in card.whole:
             card.whole[name] = value
@@ -272,9 +284,6 @@ def _told(name: str, found: _Node, source: str) -> NodeReadings:
     return NodeReadings(name, found.taken_s - found.age_s, cards, pods, source)
 
 
-_SUMS = ("memory_used_mib", "power_w", "nvlink_bytes_s")
-
-
 def _together(parts: Iterable[Mapping[str, float]]) -> CardReading:
     """Several cards of one pod: amounts add up, shares are the mean."""
     lists: dict[str, list[float]] = {}
@@ -283,7 +292,7 @@ def _together(parts: Iterable[Mapping[str, float]]) -> CardReading:
             lists.setdefault(name, []).append(value)
     return _reading(
         {
-            name: sum(values) if name in _SUMS else sum(values) / len(values)
+            name: sum(values) if name in SUMS else sum(values) / len(values)
             for name, values in lists.items()
         }
     )
@@ -291,11 +300,3 @@ def _together(parts: Iterable[Mapping[str, float]]) -> CardReading:
 
 def _reading(values: Mapping[str, float], index: int | None = None) -> CardReading:
     return CardReading(**values, index=index)  # type: ignore[arg-type]  # none says `cyclic`
-
-
-def index_of(text: str) -> int | None:
-    """What a label such as gpu="3" says."""
-    return int(text) if text.isdecimal() and len(text) < _INDEX_DIGITS else None
-
-
-_INDEX_DIGITS = 5

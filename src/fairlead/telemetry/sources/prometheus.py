@@ -9,15 +9,9 @@ from fairlead.model.readings import NodeReadings
 from fairlead.telemetry.sources import api, dcgm
 from fairlead.telemetry.sources.api import NodeAddresses, SourceFault, SourcePlan, Tally, taken_s
 from fairlead.telemetry.sources.exposition import Book, Found
-from fairlead.telemetry.sources.fetch import Address, Limits, fetch, token
-from fairlead.telemetry.sources.gathering import (
-    Dialect,
-    Gathering,
-    Meaning,
-    Memory,
-    NodeNames,
-    Whose,
-)
+from fairlead.telemetry.sources.fetch import Address, Limits, Lines, token
+from fairlead.telemetry.sources.gathering import Gathering, Memory, NodeNames
+from fairlead.telemetry.sources.meanings import Dialect, Meaning, Whose
 
 #: 40,000 cards with twenty labels each are some 20 MiB.
 _MOST_BYTES = 256 * 2**20
@@ -82,6 +76,7 @@ class Prometheus:
         series = {name: meaning for name, meaning in MEANINGS.items() if name in self._queries}
         self._dialect = Dialect(series, Book(_whose))
         self._memory = Memory()
+        self._lines = Lines()
         self._address = Address.of(
             f"{plan.url.rstrip('/')}/api/v1/query", ca_file=plan.ca_file
         )  # fmt: skip
@@ -93,7 +88,9 @@ class Prometheus:
 
     async def take(self, nodes: NodeAddresses, tally: Tally) -> AsyncIterator[NodeReadings]:
         now_s = taken_s()
-        gathering = Gathering(self._dialect, self._memory, NodeNames(nodes), None)
+        gathering = Gathering(
+            self._dialect, self._memory, NodeNames(nodes), None, pods=self._plan.pods
+        )
         times = await self._times(tally)
         for name in self._dialect.series:
             samples = await self._ask(name, tally)
@@ -137,7 +134,7 @@ class Prometheus:
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
         headers |= token(self._plan.token_file)
         body = urlencode({"query": expression, "timeout": f"{self._plan.timeout_s:g}s"}).encode()
-        await fetch(self._address, pieces.append, self._limits, headers, body)
+        await self._lines.fetch(self._address, pieces.append, self._limits, headers, body)
         try:
             return _replies.decode(b"".join(pieces))
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:

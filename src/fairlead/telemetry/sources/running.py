@@ -8,6 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from fairlead.model.readings import NodeReadings
+from fairlead.telemetry.rhythm import Rhythm
 from fairlead.telemetry.sources.api import NodeAddresses, Source, SourceFault, SourcePlan, Tally
 from fairlead.telemetry.sources.guard import Guard, lie
 
@@ -52,6 +53,7 @@ class Running:
         self._tell = tell
         self._clock = clock
         self._guard = Guard(plan.every_s)
+        self._rhythm = Rhythm()
         self._succeeded_s = 0.0
 
     async def run(self) -> None:
@@ -76,6 +78,7 @@ class Running:
         self._guard.taken(tally, fault)
         if not self._guard.problem:
             self._succeeded_s = self._clock()
+            self._rhythm.look()
         self._tell(
             Status(
                 self._plan.name,
@@ -105,7 +108,7 @@ class Running:
         if problem := lie(tally):
             raise SourceFault(problem)
         if waiting:
-            self._tell(Batch(tuple(waiting)))
+            self._tell(Batch(tuple(self._rhythm.put(waiting))))
 
 
 _NOBODY_YET_S = 0.2

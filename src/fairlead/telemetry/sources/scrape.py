@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator, Iterator
 from fairlead.model.readings import NodeReadings
 from fairlead.telemetry.sources.api import NodeAddresses, SourceFault, SourcePlan, Tally, taken_s
 from fairlead.telemetry.sources.exposition import Pieces, Scanner
-from fairlead.telemetry.sources.fetch import Address, Limits, fetch, token
-from fairlead.telemetry.sources.gathering import Dialect, Gathering, Memory, NodeNames
+from fairlead.telemetry.sources.fetch import Address, Limits, Lines, token
+from fairlead.telemetry.sources.gathering import Gathering, Memory, NodeNames
+from fairlead.telemetry.sources.meanings import Dialect
 
 #: A node with 16 cards cut into slices tells less than 2 MiB; a million series are some 300 MiB.
 MOST_BYTES_OF_A_NODE = 16 * 2**20
@@ -22,6 +23,7 @@ class Scrape:
         self._dialect = dialect
         self._scanner = Scanner(dialect.series)
         self._memory = Memory()
+        self._lines = Lines()
         self._addresses: dict[str, Address] = {}
         most = MOST_BYTES_OF_A_NODE if plan.per_node else MOST_BYTES
         self._limits = Limits(plan.timeout_s, most)
@@ -76,11 +78,11 @@ class Scrape:
     async def _ask(
         self, url: str, node: str | None, names: NodeNames, tally: Tally
     ) -> list[NodeReadings]:
-        gathering = Gathering(self._dialect, self._memory, names, node)
+        gathering = Gathering(self._dialect, self._memory, names, node, pods=self._plan.pods)
         pieces = Pieces(self._scanner, gathering.put)
         now_s = taken_s()
         headers = token(self._plan.token_file)
-        await fetch(self._address(url), pieces.put, self._limits, headers)
+        await self._lines.fetch(self._address(url), pieces.put, self._limits, headers)
         pieces.end()
         if pieces.broken:
             tally.rejected["half a line"] += pieces.broken

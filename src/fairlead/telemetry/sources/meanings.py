@@ -1,0 +1,62 @@
+"""What series and their labels can mean: the words in which exporters are described."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fairlead.telemetry.sources.exposition import Book
+
+#: Readings that add up where a pod has several cards; of the others the mean counts.
+SUMS = ("memory_used_mib", "power_w", "nvlink_bytes_s")
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a series says: `scale` turns its unit into ours, `most` is the largest there can be."""
+
+    reading: str
+    scale: float = 1.0
+    most: float = 1.0
+    #: Of two series for one reading, the one with the higher rank is believed.
+    rank: int = 0
+    #: Whether several series make up the reading together, such as what is sent and received.
+    adds: bool = False
+    #: Whether it means something for a slice of a card.
+    of_slices: bool = False
+    #: Whether it is about the pod alone, and says nothing of the card.
+    of_pod: bool = False
+    #: Whether it only grows, and the reading is how fast.
+    grows: bool = False
+
+
+#: How long ago what a node tells was measured, as a reading of its own.
+AGE = "age_s"
+
+
+@dataclass(frozen=True, slots=True)
+class Whose:
+    """What a label block names. `card` is a uuid or an index, "" if it is about no single card."""
+
+    card: str
+    node: str = ""
+    #: "namespace/name", where a pod has the card.
+    pod: str = ""
+    #: How much of the card it is about: less than 1 for a slice.
+    part: float = 1.0
+    index: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How one kind of exporter speaks."""
+
+    series: Mapping[str, Meaning]
+    #: What its labels mean. Kept for as long as the program runs: cards seldom change.
+    book: Book[Whose]
+
+
+def index_of(text: str) -> int | None:
+    """What a label such as gpu="3" says."""
+    return int(text) if text.isdecimal() and len(text) < _INDEX_DIGITS else None
+
+
+_INDEX_DIGITS = 5
