@@ -52,6 +52,12 @@ MANIFESTS = (
         ("rbac.defaultSpreading=true",),
         "default-spreading.yaml",
     ),
+    Manifest(
+        "agent.yaml",
+        "The agent, for nodes with GPUs, beside deploy/fairlead.yaml: see docs/install.md.\n",
+        ("agent.enabled=true",),
+        "agent.yaml",
+    ),
     Manifest("static-pod.yaml", "", ("staticPod=true",), "static-pod.yaml"),
 )
 

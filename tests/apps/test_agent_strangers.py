@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import a_pod
@@ -36,6 +36,7 @@ def judged(
     *sightings: Sighting, pods: tuple[Pod, ...] = (), at: tuple[float, ...] = (0, 60)
 ) -> Verdict:
     watchman = Watchman(grace_s=GRACE_S, trusted=frozenset({"kube-system"}))
+    watchman.judge((), {}, 0)
     residents = tenants(pods, CARDS)
     return [watchman.judge(sightings, residents, now) for now in at][-1]
 
@@ -114,6 +115,21 @@ def test_a_process_of_no_pod_gets_its_grace() -> None:
     assert list(verdict.withheld) == ["GPU-a"]
 
 
+def test_who_was_there_before_the_agent_has_had_his_grace() -> None:
+    """Else a restart of the agent would give away a card that is not empty."""
+    watchman = Watchman(grace_s=GRACE_S)
+    assert list(watchman.judge([seen(7)], {}, 0).withheld) == ["GPU-a"]
+    assert list(watchman.judge([seen(7), seen(8, B)], {}, 5).withheld) == ["GPU-a"]
+
+
+def test_the_same_process_is_named_in_whatever_order_they_come() -> None:
+    watchman = Watchman(grace_s=0)
+    texts = [
+        watchman.judge(each, {}, 0).withheld for each in ([seen(7), seen(8)], [seen(8), seen(7)])
+    ]
+    assert texts == [{"GPU-a": "not empty: process 7 (python) of no pod"}] * 2
+
+
 def test_who_only_reports_withholds_nothing() -> None:
     verdict = Watchman(grace_s=0, withhold=False).judge([seen(7)], {}, 0)
     assert kinds(verdict) == [Kind.OF_NO_POD]
@@ -123,6 +139,12 @@ def test_who_only_reports_withholds_nothing() -> None:
 def test_the_server_of_mps_is_nobodys_and_no_stranger() -> None:
     assert judged(seen(7, command="nvidia-cuda-mps")) == Verdict()
     in_a_pod = seen(7, pod="6a0c2f1e-1111-4222-8333-0123456789ab", command="nvidia-cuda-mps")
+    assert kinds(judged(in_a_pod)) == [Kind.LEFT_BEHIND]
+
+
+def test_an_x_server_keeps_nobody_from_the_card() -> None:
+    assert judged(seen(7, draws=True)) == Verdict()
+    in_a_pod = seen(7, pod="6a0c2f1e-1111-4222-8333-0123456789ab", draws=True)
     assert kinds(judged(in_a_pod)) == [Kind.LEFT_BEHIND]
 
 
@@ -166,6 +188,7 @@ def test_what_the_scheduler_wrote_with_the_bind_is_what_counts() -> None:
     assert kinds(judged(seen(1, A, "u"), pods=(pod,))) == [Kind.UNASSIGNED]
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sets(st.integers(1, 4)), st.integers(0, 2000))))
 def test_whatever_comes_and_goes_nothing_is_reported_twice_in_an_hour(
     turns: list[tuple[set[int], int]],

@@ -149,6 +149,45 @@ SHOWN: list[tuple[str, Any, str, str, Any]] = [
         "1",
     ),
 ]
+AGENT = "DaemonSet/fairlead-agent"
+#: The same of the agent, which is there when it is switched on.
+SHOWN_OF_AGENT: list[tuple[str, Any, str, str, Any]] = [
+    ("agent.runtimeClassName", "gpu", AGENT, f"{POD}.runtimeClassName", "gpu"),
+    ("agent.interval", "9s", AGENT, f"{CONTAINER}.args.1", "--interval=9s"),
+    ("agent.strangers", "report", AGENT, f"{CONTAINER}.args.2", "--strangers=report"),
+    ("agent.hostPID", True, AGENT, f"{POD}.hostPID", True),
+    ("agent.mig.enabled", True, AGENT, f"{CONTAINER}.args.3", "--mig=all"),
+    ("agent.nodeSelector", {"a": "b"}, AGENT, f"{POD}.nodeSelector.a", "b"),
+    ("agent.tolerations", [{"key": "k"}], AGENT, f"{POD}.tolerations", [{"key": "k"}]),
+    ("agent.affinity", {"nodeAffinity": {}}, AGENT, f"{POD}.affinity", {"nodeAffinity": {}}),
+    (
+        "agent.serviceAccount.annotations",
+        {"a": "b"},
+        "ServiceAccount/fairlead-agent",
+        "metadata.annotations",
+        {"a": "b"},
+    ),
+    (
+        "agent.resources.limits",
+        {"memory": "1Gi"},
+        AGENT,
+        f"{CONTAINER}.resources.limits.memory",
+        "1Gi",
+    ),
+    ("agent.resources.requests", {"cpu": "1"}, AGENT, f"{CONTAINER}.resources.requests.cpu", "1"),
+    (
+        "networkPolicy.agentFrom",
+        [PEER],
+        "NetworkPolicy/fairlead-agent",
+        "spec.ingress.0.from",
+        [PEER],
+    ),
+]
+SWITCHED_OF_AGENT = {
+    "agent.enabled": {AGENT, "Service/fairlead-agent", "NetworkPolicy/fairlead-agent"},
+    "agent.serviceAccount.create": {"ServiceAccount/fairlead-agent"},
+    "policies.inventory": {"ValidatingAdmissionPolicy/fairlead-inventory"},
+}
 #: Switched off, these are gone.
 SWITCHED = {
     "webhook.enabled": {WEBHOOK, *CONFIGURATIONS, "NetworkPolicy/fairlead-webhook"},
@@ -166,5 +205,6 @@ TOLD_APART = {
     "nameOverride", "fullnameOverride", "config", "files", "serviceAccount.name", "autoscaling",
     "webhook.serviceAccount.name", "webhook.certManager.enabled", "webhook.certManager.issuerRef",
     "policies.schedulers", "policies.devicePluginNamespaces", "policies.creatorNamespaces",
+    "agent.mig.cards", "agent.mig.stateDir", "agent.serviceAccount.name",
     "prometheusRule.labels", "prometheusRule.waitSeconds", "grafanaDashboard.labels",
 }  # fmt: skip

@@ -61,12 +61,13 @@ class Machine:
             self.uuids = [card.uuid for card in machine.cards]
 
     @contextmanager
-    def agent(self, *options: str, node: str = "") -> Iterator[Running]:
+    def agent(self, *options: str, node: str = "", ends_with: int = 0) -> Iterator[Running]:
         with fairlead(
             self.plane, "--node", node or self.node, "--address", "127.0.0.1", "--interval",
             "200ms", "--stranger-after", "0s", "--proc", str(self.proc), "--nvml",
             "fairlead.sim.nvml.shared:library", *options,
             program="agent", kubeconfig=self._rights, env={"FAIRLEAD_NVML_FILE": str(self._file)},
+            ends_with=ends_with,
         ) as running:  # fmt: skip
             yield running
 
@@ -186,6 +187,20 @@ def test_a_process_that_a_pod_left_behind_keeps_its_card(machine: Machine, pods:
         eventually(lambda: machine.health() == ["ok", "ok"])
 
 
+def test_a_restart_of_the_agent_gives_no_card_away_that_is_not_empty(machine: Machine) -> None:
+    machine.process(4711, 0)
+    with machine.agent():
+        eventually(lambda: machine.health()[:1] == ["not empty: process 4711 (python) of no pod"])
+    version = machine.read()["metadata"]["resourceVersion"]
+
+    with machine.agent() as agent:
+        eventually(lambda: agent.metric("fairlead_gpu_stranger_memory_used_bytes", pid="4711"))
+        said = {one["event"] for one in agent.records}
+
+    assert "inventory published" not in said
+    assert machine.read()["metadata"]["resourceVersion"] == version
+
+
 def test_a_pod_on_a_card_that_it_was_not_given_is_told_so(machine: Machine, pods: Pods) -> None:
     pod = a_bound_pod(machine, pods, "train", 0)
     machine.process(4711, 1, pod["metadata"]["uid"])
@@ -194,7 +209,7 @@ def test_a_pod_on_a_card_that_it_was_not_given_is_told_so(machine: Machine, pods
         assert event["regarding"]["uid"] == pod["metadata"]["uid"]
         assert "of a pod that was not given this card" in event["note"]
         assert "CUDA_VISIBLE_DEVICES" in event["note"]
-        assert machine.health() == ["ok", "ok"]
+        eventually(lambda: machine.health() == ["ok", "ok"])
         assert agent.metric("fairlead_gpu_stranger_memory_used_bytes", pid="4711") == 3 << 30
 
 

@@ -14,7 +14,9 @@ from chart_tables import (
     POD,
     SCHEDULER,
     SHOWN,
+    SHOWN_OF_AGENT,
     SWITCHED,
+    SWITCHED_OF_AGENT,
     TOLD_APART,
     WEBHOOK,
 )
@@ -54,7 +56,8 @@ def leaves(values: dict[str, Any], prefix: str = "") -> Iterator[str]:
 
 
 def test_every_value_is_tried_out() -> None:
-    tried = {value for value, *_ in SHOWN} | set(SWITCHED) | TOLD_APART
+    tried = {value for value, *_ in SHOWN + SHOWN_OF_AGENT} | set(SWITCHED) | TOLD_APART
+    tried |= set(SWITCHED_OF_AGENT)
 
     assert set(leaves(VALUES)) - tried == set()
 
@@ -63,12 +66,23 @@ def test_everything_in_the_schema_has_its_default_and_its_comment() -> None:
     assert set(SCHEMA["properties"]) - {"global"} == set(VALUES)
 
 
-@pytest.mark.parametrize("one", SHOWN, ids=lambda one: one[0])
+#: Nothing of the agent is there unless it is switched on.
+WITH_AGENT = {"agent": {"enabled": True}}
+
+
+def both(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    keys = one.keys() | other.keys()
+    return {key: {**one.get(key, {}), **other.get(key, {})} for key in keys}
+
+
+@pytest.mark.parametrize("one", SHOWN + SHOWN_OF_AGENT, ids=lambda one: one[0])
 def test_a_value_shows_where_it_should(charts: Helm, one: tuple[str, Any, str, str, Any]) -> None:
     value, told, name, path, expected = one
-    by_default = by_name(charts.rendered()).get(name)
+    of_agent = one in SHOWN_OF_AGENT
+    by_default = by_name(charts.rendered(WITH_AGENT if of_agent else None)).get(name)
+    values = both(WITH_AGENT, said(value, told)) if of_agent else said(value, told)
 
-    assert at(by_name(charts.rendered(said(value, told)))[name], path) == expected
+    assert at(by_name(charts.rendered(values))[name], path) == expected
     with pytest.raises((KeyError, IndexError, AssertionError)):
         assert at(by_default or {}, path) == expected
 
@@ -81,9 +95,19 @@ def test_a_switch_takes_its_objects_away(charts: Helm, value: str) -> None:
     assert SWITCHED[value] & set(off) == set()
 
 
+@pytest.mark.parametrize("value", SWITCHED_OF_AGENT)
+def test_a_switch_of_the_agent_takes_its_objects_away(charts: Helm, value: str) -> None:
+    on = by_name(charts.rendered(WITH_AGENT))
+    off = by_name(charts.rendered(both(WITH_AGENT, said(value, False))))
+
+    assert SWITCHED_OF_AGENT[value] <= set(on)
+    assert SWITCHED_OF_AGENT[value] & set(off) == set()
+
+
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [
+        ({"agent": {"mig": {"cards": "0,1"}}}, "at '/agent/mig/cards'"),
         ({"replicas": 3}, "additional properties 'replicas' not allowed"),
         ({"webhook": {"failure": "Fail"}}, "at '/webhook': additional properties 'failure'"),
         ({"webhook": {"failurePolicy": "fail"}}, "at '/webhook/failurePolicy': value must be one"),

@@ -11,6 +11,7 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -179,6 +180,71 @@ async def stranger(surveyor: Surveyor, uuid: str, pid: int) -> None:
     check("whose command is known", owner_of(pid), owner_of(pid))
 
 
+def gone_astray(uuid: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(HERE / "bad_kernel.py")],
+        env=ENV | {"CUDA_VISIBLE_DEVICES": uuid},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+async def xid(uuid: str) -> None:
+    """An error that a program caused is told, and says nothing against the card."""
+    async with asking() as surveyor:
+        await surveyor.xids()
+        ran = gone_astray(uuid)
+        check("a kernel goes astray", ran.stdout.strip() == "700", ran.stdout or ran.stderr)
+        await asyncio.sleep(1)
+        seen = await surveyor.xids()
+        check("the driver reports it", (uuid, 31) in {(x.uuid, x.number) for x in seen}, seen)
+        trouble = (await surveyor.survey()).cards[0].trouble
+        check("and the card is well", not trouble, trouble or "ok")
+
+
+async def cost() -> None:
+    """How long a look takes; not judged."""
+    async with asking() as surveyor:
+        took: dict[str, list[float]] = {"survey": [], "sample": [], "xids": []}
+        for _ in range(10):
+            for name, times in took.items():
+                began = time.monotonic()
+                await getattr(surveyor, name)()
+                times.append(1000 * (time.monotonic() - began))
+        for name, times in took.items():
+            print(f"     {name}: {min(times):.1f} ms at best, {max(times):.1f} ms at worst")
+
+
+def as_nobody(found: dict) -> None:
+    """Unprivileged, the agent sees the same."""
+    if os.geteuid() != 0:
+        print("skip the unprivileged user: not run as root")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        # The checkout may be closed to others.
+        os.chmod(folder, 0o755)
+        for part in filter(None, ENV["PYTHONPATH"].split(os.pathsep)):
+            shutil.copytree(part, folder, dirs_exist_ok=True)
+        said = subprocess.run(
+            [*AGENT, "--once", "-o", "json"],
+            env=ENV | {"PYTHONPATH": folder, "HOME": folder},
+            cwd=folder,
+            user=65534,
+            group=65534,
+            extra_groups=[],
+            capture_output=True,
+            text=True,
+            timeout=90,
+            check=False,
+        )
+    check("nobody may ask as well", said.returncode == 0, said.stderr[-500:] or "no error")
+    if said.returncode == 0:
+        mine = json.loads(said.stdout)["inventory"]
+        check("and sees the same", mine == found["inventory"], mine["cards"][0]["uuid"])
+
+
 # -- hanging and dying -----------------------------------------------------------------------------
 
 
@@ -259,6 +325,9 @@ def main() -> int:
             lambda: against_topology(found),
             lambda: visible_devices(uuid),
             lambda: asyncio.run(load(uuid)),
+            lambda: asyncio.run(xid(uuid)),
+            lambda: asyncio.run(cost()),
+            lambda: as_nobody(found),
             lambda: asyncio.run(hang(Path(scratch))),
             lambda: program(Path(scratch), uuid),
         )

@@ -663,3 +663,32 @@ def test_deep_nesting_is_taken_calmly(depth: str) -> None:
     assert grant_of({GPU: 1}, annotations={"fairlead.dev/assignment": depth}) is None
     node = a_node({"fairlead.dev/inventory": depth, "hami.io/node-nvidia-register": depth})
     assert node.gpu_problem
+
+
+def a_plugins_list() -> dict[str, str]:
+    """What our agent writes where a device plugin hands out whole cards."""
+    listed = json.loads(our_list({}, {"uuid": B, "index": 1}))
+    return {"fairlead.dev/inventory": json.dumps({**listed, "plugin": True})}
+
+
+def test_where_a_device_plugin_picks_the_cards_they_are_counted_and_not_named() -> None:
+    node = a_node(a_plugins_list())
+    devices = Devices(1)
+    devices.put(0, node.gpus)
+    grant = choose(GpuAsk(2), devices, 0, CardPolicy.PACK)
+
+    assert node.gpus is not None
+    assert [card.model for card in node.gpus.cards] == ["H100", "H100"]
+    assert grant == Grant((CardUse(""), CardUse("")))
+    assert told(a_pod({GPU: 2}), grant, node)["fairlead.dev/gpus"] == "0,1"
+    assert choose(parts("fairlead", milli=500), devices, 0, CardPolicy.PACK) is None
+
+
+def test_unless_that_plugin_is_told_which_ones() -> None:
+    """HAMi's takes the cards that the decision names."""
+    hami = json.dumps(HAMI_CARDS)
+    node = a_node({**a_plugins_list(), "hami.io/node-nvidia-register": hami})
+
+    assert node.gpus is not None
+    assert node.gpus.named
+    assert "hami" in node.gpus.dialects

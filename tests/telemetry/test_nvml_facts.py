@@ -156,6 +156,17 @@ def test_a_reading_under_load() -> None:
     assert process.instance is None
 
 
+def test_who_only_draws_is_told_apart_from_who_computes() -> None:
+    machine = machine_of()
+    machine.cards[0].processes = [
+        Process(1, kind="graphics"), Process(2, kind="mps"), Process(3),
+    ]  # fmt: skip
+
+    found = Sampler(library(machine)).sample(machine.cards[0].uuid).processes
+
+    assert {each.pid: each.draws for each in found} == {1: True, 2: False, 3: False}
+
+
 def test_an_idle_card_uses_no_memory_as_nvidia_smi_counts() -> None:
     """What the driver keeps for itself is in the older answer, and in no board of anybody's."""
     machine = machine_of()

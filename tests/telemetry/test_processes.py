@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.telemetry.processes import Owner, owner_of, pod_uid
+from fairlead.telemetry.processes import Owner, owner_of, pod_uid, sees_the_host
 
 UID = "6a0c2f1e-1111-4222-8333-0123456789ab"
 SYSTEMD = UID.replace("-", "_")
@@ -82,3 +82,7 @@ def test_a_process_is_read_with_its_command(tmp_path: Path) -> None:
 
     assert owner_of(4711, tmp_path) == Owner("py?[31mthon", UID)
     assert owner_of(4712, tmp_path) is None
+
+
+def test_another_folder_is_believed_to_be_the_hosts(tmp_path: Path) -> None:
+    assert sees_the_host(tmp_path)

@@ -230,6 +230,12 @@ def agent(
     nvml: Annotated[
         str, typer.Option(help="Python module that stands in for nvidia-ml-py, for trials.")
     ] = "pynvml",
+    mig: Annotated[
+        str, typer.Option(help="Cards to cut by MIG where pods need it: all, none, or uuids.")
+    ] = "none",
+    state: Annotated[
+        Path | None, typer.Option(help="Folder for the list of the slices that were cut.")
+    ] = None,
     log_level: LogLevel = "info",
 ) -> None:
     """List the cards of this node and what they are doing, until told to stop."""
@@ -239,7 +245,7 @@ def agent(
     logs.set_up(log_level)
     options = agents.Options(
         node or socket.gethostname(), kubeconfig, context, address, port, interval, strangers,
-        stranger_after, trusted_namespaces, device_plugin, nvml, proc,
+        stranger_after, trusted_namespaces, device_plugin, nvml, proc, mig, state,
     )  # fmt: skip
     if once:
         agents.show(agents.once(options), output, sys.stdout)

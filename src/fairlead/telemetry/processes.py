@@ -11,6 +11,8 @@ _POD = re.compile(
     r"[/-]pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?(?:[/:]|$)"
 )
 _LONGEST = 1 << 16
+#: The kernel's own number of the first process namespace, the same on every machine.
+_HOST = "pid:[4026531836]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,18 @@ class Owner:
 
     command: str
     pod_uid: str = ""
+
+
+def sees_the_host(proc: Path) -> bool:
+    """Whether process ids there are those that the driver speaks of.
+
+    In a container with process ids of its own they are somebody else's, or nobody's. Who names
+    another folder is believed.
+    """
+    try:
+        return proc != PROC or str((proc / "self/ns/pid").readlink()) == _HOST
+    except OSError:
+        return True
 
 
 def owner_of(pid: int, proc: Path = PROC) -> Owner | None:

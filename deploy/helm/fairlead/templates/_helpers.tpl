@@ -30,6 +30,10 @@ app.kubernetes.io/version: {{ (index . 0).Chart.AppVersion | quote }}
 {{- default (printf "%s-webhook" (include "fairlead.fullname" .)) .Values.webhook.serviceAccount.name -}}
 {{- end }}
 
+{{- define "fairlead.agentServiceAccount" -}}
+{{- default (printf "%s-agent" (include "fairlead.fullname" .)) .Values.agent.serviceAccount.name -}}
+{{- end }}
+
 {{- define "fairlead.image" -}}
 {{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
 {{- end }}

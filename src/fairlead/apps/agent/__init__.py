@@ -15,6 +15,8 @@ from fairlead.apps import door, health
 from fairlead.apps import run as running
 from fairlead.apps.agent.agent import Agent, Settings
 from fairlead.apps.agent.listing import listing, toolkit_version
+from fairlead.apps.agent.made import StateFile
+from fairlead.apps.agent.partitioning import Owned, Partitioner, owned
 from fairlead.apps.agent.strangers import Watchman
 from fairlead.apps.durations import seconds
 from fairlead.apps.fast_loop import run_in_fast_loop
@@ -49,6 +51,9 @@ class Options:
     device_plugin: bool | None = None
     nvml: str = DEFAULT_LIBRARY
     proc: Path = PROC
+    mig: str = "none"
+    #: Where the list of slices that it made is kept.
+    state: Path | None = None
 
 
 def run(options: Options) -> None:
@@ -58,14 +63,15 @@ def run(options: Options) -> None:
 
 
 async def _run(options: Options, settings: Settings, watchman: Watchman) -> None:
+    nvml = Nvml(options.nvml)
+    partitioner = _partitioner(options, nvml)
     client = Client(
         load_access(options.kubeconfig, options.context),
         user_agent=f"fairlead-agent/{__version__}",
         max_connections=4,
     )
-    nvml = Nvml(options.nvml)
     settings = replace(settings, toolkit=await asyncio.to_thread(toolkit_version))
-    agent = Agent(nvml, client, settings, watchman)
+    agent = Agent(nvml, client, settings, watchman, partitioner)
     app = web.Application(client_max_size=1024)
     app.add_routes(door.health(agent.metrics.registry, agent.unready_because))
     try:
@@ -106,6 +112,19 @@ def _watchman(options: Options) -> Watchman:
         )
     named = frozenset(filter(None, map(str.strip, options.trusted_namespaces.split(","))))
     return Watchman(grace_s=grace_s, withhold=options.strangers == "withhold", trusted=named)
+
+
+def _partitioner(options: Options, nvml: Nvml) -> Partitioner | None:
+    """Also with `--mig none` where there is a list: what was made is then put back."""
+    mine = owned(options.mig)
+    if options.state is None:
+        if mine != Owned():
+            raise ConfigError(
+                f"--mig is {options.mig!r}, and nobody says where to keep the list of slices that "
+                "the agent makes; add --state DIR, a folder that outlives the agent"
+            )
+        return None
+    return Partitioner(nvml, mine, StateFile(options.state))
 
 
 class Look(msgspec.Struct, rename="camel", omit_defaults=True):

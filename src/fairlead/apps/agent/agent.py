@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import socket
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +13,10 @@ from msgspec.structs import replace
 
 from fairlead.apps.agent.listing import listing
 from fairlead.apps.agent.observing import sightings, stranger_uses, uses
+from fairlead.apps.agent.partitioning import Partitioner
 from fairlead.apps.agent.publishing import Publisher
-from fairlead.apps.agent.strangers import Stranger, Verdict, Watchman
+from fairlead.apps.agent.slicing import Slicing
+from fairlead.apps.agent.strangers import NOT_EMPTY, Stranger, Verdict, Watchman
 from fairlead.apps.agent.tenants import tenants
 from fairlead.kube.codec import decode_pod
 from fairlead.kube.dialects.inventory import Listing
@@ -27,6 +30,7 @@ from fairlead.telemetry.agent import AgentMetrics, Report
 from fairlead.telemetry.nvml.facts import CardFacts, CardSample
 from fairlead.telemetry.nvml.process import Nvml, NvmlError, Silence
 from fairlead.telemetry.nvml.survey import Survey, Surveyor
+from fairlead.telemetry.processes import sees_the_host
 
 log = structlog.get_logger(__name__)
 
@@ -53,7 +57,14 @@ class Settings:
 class Agent:
     """One machine. `run` it in a task; cancel the task to stop."""
 
-    def __init__(self, nvml: Nvml, client: Client, settings: Settings, watchman: Watchman) -> None:
+    def __init__(
+        self,
+        nvml: Nvml,
+        client: Client,
+        settings: Settings,
+        watchman: Watchman,
+        partitioner: Partitioner | None = None,
+    ) -> None:
         self._settings = settings
         self._watchman = watchman
         self._surveyor = Surveyor(nvml, time.monotonic)
@@ -61,16 +72,24 @@ class Agent:
             client,
             "/api/v1/pods",
             decode_pod,
-            _ignore,
+            self._pod_changed,
             field_selector=f"spec.nodeName={settings.node}",
         )
         self._publisher = Publisher(client, settings.node, self._wanted)
         self._events = EventWriter(
             client, hostname=socket.gethostname(), now_ns=time.time_ns, limit=256, workers=1
         )
+        self._slicing = partitioner and Slicing(
+            partitioner,
+            self._pods,
+            self._events,
+            cards=lambda: self._survey.cards if self._survey else (),
+            changed=self._publisher.look_again,
+            pause_s=settings.pause_s,
+        )
         self.metrics = AgentMetrics(settings.node, time.monotonic, restarts=lambda: nvml.starts)
         self._survey: Survey | None = None
-        self._verdict = Verdict()
+        self._verdict: Verdict | None = None
         self._looks = 0
         self._failures = 0
         self._failure = ""
@@ -84,7 +103,7 @@ class Agent:
             return f"the cards cannot be read ({self._failures} tries): {self._failure}"
         if self._survey is None:
             return f"the cards have not been read yet{self._failure and ': ' + self._failure}"
-        return self._publisher.problem
+        return self._publisher.problem or (self._slicing.problem if self._slicing else "")
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -92,6 +111,13 @@ class Agent:
             tasks.create_task(self._publisher.run())
             tasks.create_task(self._events.run())
             tasks.create_task(self._look_for_ever())
+            if self._slicing:
+                tasks.create_task(self._slicing.run())
+
+    def _pod_changed(self, _change: Change[Pod]) -> None:
+        """The mirror is looked at when it is needed; slices are needed at once."""
+        if self._slicing:
+            self._slicing.wake()
 
     async def stop(self) -> None:
         await self._events.stop(_GRACE_S)
@@ -133,7 +159,8 @@ class Agent:
         xids = await self._surveyor.xids()
         for xid in xids:
             log.warning("driver reported an error", card=xid.uuid, xid=xid.number)
-        if troubles or xids:
+        well = {card.uuid for card in self._survey.cards if not card.trouble}
+        if xids or troubles.keys() & well:
             self._survey = await self._surveyor.survey()
         self._tell(self._survey, samples)
 
@@ -141,7 +168,8 @@ class Agent:
 
     def _tell(self, survey: Survey, samples: dict[str, CardSample]) -> None:
         residents = tenants(self._pods.objects.values(), survey.cards)
-        seen = list(sightings(survey.cards, samples, self._settings.proc))
+        proc = self._settings.proc
+        seen = list(sightings(survey.cards, samples, proc)) if sees_the_host(proc) else []
         self._complain_if_blind(samples, {each.process.pid for each in seen})
         if self._pods.synced and not self._pods.problem:
             self._verdict = self._watchman.judge(seen, residents, time.monotonic())
@@ -153,7 +181,7 @@ class Agent:
             frozenset(card.uuid for card in survey.cards if self._health(card)),
             tuple(samples.values()),
             tuple(uses(seen, residents, samples)),
-            tuple(stranger_uses(self._verdict.strangers)),
+            tuple(stranger_uses(self._verdict.strangers if self._verdict else ())),
         )
 
     def _complain_if_blind(self, samples: dict[str, CardSample], seen: set[int]) -> None:
@@ -165,7 +193,15 @@ class Agent:
         self._unseen = listed - seen
 
     def _health(self, card: CardFacts) -> str:
-        return card.trouble or self._verdict.withheld.get(card.uuid, "")
+        return card.trouble or self._withheld().get(card.uuid, "")
+
+    def _withheld(self) -> Mapping[str, str]:
+        """Before the pods are known, what an agent before us withheld."""
+        if self._verdict is not None:
+            return self._verdict.withheld
+        found = self._publisher.found
+        listed = found.cards if found else ()
+        return {card.uuid: card.health for card in listed if card.health.startswith(NOT_EMPTY)}
 
     def _report(self, stranger: Stranger) -> None:
         seen, tenant = stranger.sighting, stranger.tenant
@@ -191,13 +227,16 @@ class Agent:
 
     def _wanted(self, publisher: Publisher) -> Listing | None:
         """What the node should say; None while nothing is known."""
+        if self._slicing and self._slicing.cuts is None and self._failures < _TRIES:
+            return None
         if self._survey is not None:
             plugin = self._settings.plugin
             found = listing(
                 self._survey,
                 plugin=publisher.plugin if plugin is None else plugin,
                 toolkit=self._settings.toolkit,
-                withheld=self._verdict.withheld,
+                withheld=self._withheld(),
+                cuts=self._slicing.cuts if self._slicing else None,
             )
             return _all_sick(found) if self._failures >= _TRIES else found
         # We may have been restarted when the driver had gone: what an earlier agent wrote is old.
@@ -206,7 +245,3 @@ class Agent:
 
 def _all_sick(found: Listing) -> Listing:
     return replace(found, cards=[replace(card, health=_UNREADABLE) for card in found.cards])
-
-
-def _ignore(_change: Change[Pod]) -> None:
-    """The mirror is looked at when it is needed."""

@@ -14,6 +14,8 @@ from fairlead.telemetry.processes import Owner
 
 #: A stranger that stays is reported again after this.
 REPEAT_S = 3600.0
+#: How the health of a withheld card begins.
+NOT_EMPTY = "not empty"
 #: MPS serves the pods of a card with one process that belongs to none of them.
 _SERVERS = frozenset({"nvidia-cuda-mps"})
 
@@ -100,7 +102,8 @@ class Watchman:
         self._grace_s = grace_s
         self._withhold = withhold
         self._trusted = trusted
-        self._since: dict[tuple[int, str], float] = {}
+        #: None before the first look.
+        self._since: dict[tuple[int, str], float] | None = None
         self._told: dict[tuple[int, str], float] = {}
 
     def judge(
@@ -112,15 +115,18 @@ class Watchman:
             for seen in sightings
             if (kind := self._kind(seen, tenants)) is not None
         ]
-        since = {_key(each): self._since.get(_key(each), now_s) for each in found}
-        self._since = since
+        # Whoever is there when we come was there before: a restart of ours frees no card.
+        start = float("-inf") if self._since is None else now_s
+        before = self._since or {}
+        since = self._since = {_key(each): before.get(_key(each), start) for each in found}
         late = [each for each in found if now_s - since[_key(each)] >= self._grace_s]
         return Verdict(tuple(late), tuple(self._news(late, now_s)), self._held(found, late))
 
     def _kind(self, seen: Sighting, tenants: Mapping[str, Tenant]) -> Kind | None:
         owner = seen.owner
         if not owner.pod_uid:
-            return None if owner.command in _SERVERS else Kind.OF_NO_POD
+            belongs = owner.command in _SERVERS or seen.process.draws
+            return None if belongs else Kind.OF_NO_POD
         tenant = tenants.get(owner.pod_uid)
         if tenant is None or tenant.over:
             return Kind.LEFT_BEHIND
@@ -143,10 +149,11 @@ class Watchman:
         where it should not be does not keep others from the card that was promised to them.
         """
         held: dict[str, str] = {}
-        for each in found if self._withhold else ():
+        # The same one is named each time, or the list would change with every look.
+        for each in sorted(found, key=_key) if self._withhold else ():
             counts = each.kind is Kind.LEFT_BEHIND or (each.kind is Kind.OF_NO_POD and each in late)
             if counts:
-                held.setdefault(each.sighting.card, f"not empty: {each.words}")
+                held.setdefault(each.sighting.card, f"{NOT_EMPTY}: {each.words}")
         return held
 
 

@@ -76,6 +76,8 @@ class Process(msgspec.Struct, frozen=True, rename="camel"):
     utilization: float | None = None
     #: The GPU instance of a card that is cut.
     instance: int | None = None
+    #: It only draws, as an X server does.
+    draws: bool = False
 
 
 class SliceSample(msgspec.Struct, frozen=True, rename="camel"):

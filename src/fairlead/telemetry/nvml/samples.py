@@ -12,11 +12,12 @@ _NO_INSTANCE = 0xFFFFFFFF
 #: NVLink payload in KiB, of all links together.
 _NVLINK_FIELDS = {"tx": 138, "rx": 139}
 _ALL_LINKS = 0xFFFFFFFF
-#: Compute, graphics and MPS clients: one process may be among several of them.
+#: One process may be on several lists; one that is only on the last only draws.
+_GRAPHICS = "nvmlDeviceGetGraphicsRunningProcesses"
 _LISTS = (
     "nvmlDeviceGetComputeRunningProcesses",
-    "nvmlDeviceGetGraphicsRunningProcesses",
     "nvmlDeviceGetMPSComputeRunningProcesses",
+    _GRAPHICS,
 )
 _MOST_SLICES = 8
 
@@ -54,7 +55,7 @@ class Sampler:
         for name in _LISTS:
             for each in maybe(self._library, name, handle) or ():
                 busy = None if used is None else used.get(each.pid, 0.0)
-                found.setdefault(each.pid, _process(each, busy))
+                found.setdefault(each.pid, _process(each, busy, draws=name == _GRAPHICS))
         yield from found.values()
 
     def _use_by_process(self, uuid: str, handle: Any) -> dict[int, float] | None:
@@ -71,13 +72,14 @@ class Sampler:
         return {each.pid: min(each.smUtil, 100) / 100 for each in latest}
 
 
-def _process(process: Any, utilization: float | None) -> Process:
+def _process(process: Any, utilization: float | None, *, draws: bool) -> Process:
     instance = getattr(process, "gpuInstanceId", None)
     return Process(
         process.pid,
         process.usedGpuMemory,
         utilization,
         None if instance == _NO_INSTANCE else instance,
+        draws,
     )
 
 

@@ -1,0 +1,72 @@
+"""`fairlead agent` without a cluster."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairlead.kube.dialects import inventory
+from fairlead.sim.nvml import File, Process, machine_of
+
+FAIRLEAD = Path(sys.executable).with_name("fairlead")
+pytestmark = pytest.mark.program
+
+
+def agent(file: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [str(FAIRLEAD), "agent", "--nvml", "fairlead.sim.nvml.shared:library", *options]
+    return subprocess.run(
+        command,
+        env={**os.environ, "FAIRLEAD_NVML_FILE": str(file), "NODE_NAME": "gpu-a"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_it_prints_what_it_would_publish(tmp_path: Path) -> None:
+    machine = machine_of(4, wiring="switch")
+    machine.cards[1].processes = [Process(4711, 3 << 30)]
+    File(tmp_path / "m", machine)
+
+    said = agent(tmp_path / "m", "--once", "-o", "json")
+    text = agent(tmp_path / "m", "--once").stdout
+
+    look = json.loads(said.stdout)
+    assert look["node"] == "gpu-a"
+    listed = inventory.read(json.dumps(look["inventory"]))
+    assert [card.uuid for card in listed.cards] == [card.uuid for card in machine.cards]
+    assert look["readings"][1]["processes"][0]["pid"] == 4711
+    assert f"1 {machine.cards[1].uuid} NVIDIA H200 143771 MiB ok\n  process 4711: 3072 MiB" in text
+
+
+def test_a_machine_without_a_driver_is_told_in_one_line(tmp_path: Path) -> None:
+    machine = machine_of()
+    machine.loaded = False
+    File(tmp_path / "m", machine)
+
+    said = agent(tmp_path / "m", "--once")
+
+    assert said.returncode == 1
+    assert said.stderr == "fairlead: NVML says Driver Not Loaded (9)\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--interval", "soon"), "--interval is 'soon'; write seconds"),
+        (("--interval", "1ms"), "at least 0.1s"),
+        (("--stranger-after", "-5s"), "--stranger-after is '-5s'"),
+        (("--strangers", "shoot"), "choose report, or withhold"),
+    ],
+)
+def test_options_that_make_no_sense(
+    tmp_path: Path, options: tuple[str, str], sentence: str
+) -> None:
+    said = agent(tmp_path / "m", *options)
+
+    assert said.returncode == 1
+    assert sentence in said.stderr

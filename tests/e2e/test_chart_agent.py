@@ -1,0 +1,250 @@
+"""The agent of the chart on a real API server: its rights, its policy, and its pods."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from audits import Audited, granted
+from charts import Helm, Release
+from fairlead.sim.controlplane import ControlPlane, service_account
+from fairlead.sim.controlplane.client import Client, trusting
+from fairlead.sim.controlplane.identities import write_kubeconfig
+from fairlead.sim.nvml import File, Process, machine_of
+from fairleads import eventually, fairlead
+from manifests import DEPLOY, NAMESPACE, kubectl
+from test_chart_values import at, by_name
+
+Start = Callable[..., ControlPlane]
+AGENT = service_account(NAMESPACE, "fairlead-agent")
+ACCOUNT = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/fairlead-agent"
+JSON, MERGE = "application/json", "application/merge-patch+json"
+KEY = "fairlead.dev/inventory"
+POD = "spec.template.spec"
+
+
+def token_on(plane: ControlPlane, node: str) -> str:
+    """As the kubelet of that node gets it for a pod of the DaemonSet."""
+    name = f"agent-{node}"
+    containers = [{"name": "agent", "image": "fairlead"}]
+    spec = {"nodeName": node, "serviceAccountName": "fairlead-agent", "containers": containers}
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods"
+    status, pod = plane.api("POST", path, {"metadata": {"name": name}, "spec": spec})
+    assert status == 201, pod
+    bound = {"kind": "Pod", "apiVersion": "v1", "name": name, "uid": pod["metadata"]["uid"]}
+    request = {
+        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+        "spec": {"boundObjectRef": bound},
+    }  # fmt: skip
+    status, answer = plane.api("POST", f"{ACCOUNT}/token", request)
+    assert status == 201, answer
+    return str(answer["status"]["token"])
+
+
+# -- rights ----------------------------------------------------------------------------------------
+
+
+def test_it_has_the_rights_that_it_uses_and_no_others(
+    charts: Helm, new_control_plane: Start, tmp_path: Path
+) -> None:
+    audited = Audited(new_control_plane, tmp_path)
+    plane, release = audited.plane, Release(charts, audited.plane)
+    release.install({"agent": {"enabled": True}})
+    plane.create_nodes(["gpu-1"])
+    access = write_kubeconfig(
+        tmp_path / "agent.kubeconfig", plane.url, plane.ca_file, token_on(plane, "gpu-1")
+    )
+    machine = File(tmp_path / "machine.json", machine_of())
+    with machine.open() as driver:
+        driver.cards[0].processes = [Process(4711, 1 << 30)]
+    stranger = tmp_path / "proc" / "4711"
+    stranger.mkdir(parents=True)
+    (stranger / "cgroup").write_text("0::/user.slice\n")
+    (stranger / "comm").write_text("python\n")
+    command = at(release.get("daemonset", "fairlead-agent"), f"{POD}.containers.0.args")
+
+    options = ("--address=127.0.0.1", "--stranger-after=0s", f"--proc={stranger.parent}",
+               "--nvml=fairlead.sim.nvml.shared:library")  # fmt: skip
+    env = {"NODE_NAME": "gpu-1", "FAIRLEAD_NVML_FILE": str(tmp_path / "machine.json")}
+    with fairlead(
+        plane, *command[1:], *options, program="agent", kubeconfig=access, env=env
+    ):  # fmt: skip
+        eventually(lambda: KEY in _node(plane, "gpu-1")["metadata"].get("annotations", {}))
+        eventually(lambda: plane.api("GET", "/apis/events.k8s.io/v1/events")[1]["items"])
+
+    rights = granted(release.get("clusterrole", "fairlead-agent"))
+    assert audited.refused(AGENT) == []
+    assert audited.used(AGENT) == rights
+
+
+def _node(plane: ControlPlane, name: str) -> dict[str, Any]:
+    return plane.api("GET", f"/api/v1/nodes/{name}")[1]
+
+
+# -- the policy ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def guarded(real_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """A cluster with the agent's objects, where agents have far more rights than they should."""
+    admin = {
+        "metadata": {"name": "careless"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
+                    "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": "fairlead-agent", "namespace": NAMESPACE}],
+    }  # fmt: skip
+    plane = real_plane
+    plane.api("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    kubectl(plane, f"apply -f {DEPLOY / 'agent.yaml'}")
+    bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+    plane.api("POST", bindings, admin)
+    plane.create_nodes(["gpu-1", "gpu-2"])
+    yield plane
+    kubectl(plane, f"delete -f {DEPLOY / 'agent.yaml'}")
+    plane.api("DELETE", f"{bindings}/careless")
+    for name in ("gpu-1", "gpu-2"):
+        plane.api("DELETE", f"/api/v1/nodes/{name}")
+    plane.delete_namespace(NAMESPACE)
+
+
+@pytest.fixture(scope="module")
+def agent(guarded: ControlPlane) -> Iterator[Client]:
+    """One that runs on gpu-1."""
+    port = int(guarded.url.rpartition(":")[2])
+    found = Client(port, trusting(guarded.ca_file), token=token_on(guarded, "gpu-1"))
+
+    def in_force() -> bool:
+        path = _path("gpu-2", "?dryRun=All")
+        return found.api("PATCH", path, _said(KEY), content_type=MERGE)[0] == 403
+
+    eventually(in_force, what="the policy is in force")
+    yield found
+    found.close()
+
+
+def _path(node: str, sub: str = "") -> str:
+    return f"/api/v1/nodes/{node}{sub}"
+
+
+def _said(key: str, value: str | None = "x") -> dict[str, Any]:
+    return {"metadata": {"annotations": {key: value}}}
+
+
+def test_it_may_say_what_cards_its_own_node_has(guarded: ControlPlane, agent: Client) -> None:
+    for value in ('{"version":1,"cards":[]}', "{}", None):
+        status, answer = agent.api(
+            "PATCH", _path("gpu-1"), _said(KEY, value), content_type=MERGE
+        )  # fmt: skip
+        assert status == 200, answer
+    assert agent.api("GET", _path("gpu-2"))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("verb", "path", "body", "complaint"),
+    [
+        ("PATCH", _path("gpu-2"), _said(KEY), "runs on, which is gpu-1, and not gpu-2"),
+        ("PATCH", _path("gpu-1"), _said("gpu-node-name"), "and not gpu-node-name"),
+        ("PATCH", _path("gpu-1"), {"metadata": {"labels": {"a": "b"}}}, "changes no labels"),
+        ("PATCH", _path("gpu-1"), {"metadata": {"finalizers": ["a/b"]}}, "changes no labels"),
+        ("PATCH", _path("gpu-1"), {"spec": {"unschedulable": True}}, "changes no labels"),
+        ("PATCH", _path("gpu-1"), {"spec": {"taints": []}}, None),
+        ("PATCH", _path("gpu-1", "/status"), _said(KEY), "does nothing else to them"),
+        ("PATCH", _path("gpu-1", "/status"), {"status": {"allocatable": {"cpu": "99"}}},
+         "does nothing else to them"),
+        ("DELETE", _path("gpu-1"), None, "does nothing else to them"),
+        ("POST", "/api/v1/nodes", {"metadata": {"name": "gpu-3"}}, "does nothing else to them"),
+    ],
+)  # fmt: skip
+def test_it_may_do_nothing_else_to_nodes_whatever_its_role_says(
+    guarded: ControlPlane, agent: Client, verb: str, path: str, body: Any, complaint: str | None
+) -> None:
+    before = _node(guarded, "gpu-1")["spec"], _node(guarded, "gpu-2")["metadata"].get("annotations")
+    status, answer = agent.api(verb, path, body, content_type=MERGE if verb == "PATCH" else JSON)
+
+    if complaint is None:  # nothing changes, so there is nothing to refuse
+        assert status == 200
+    else:
+        assert status == 403, answer
+        assert complaint in answer["message"]
+    after = _node(guarded, "gpu-1")["spec"], _node(guarded, "gpu-2")["metadata"].get("annotations")
+    assert after == before
+
+
+def test_a_token_that_does_not_say_where_is_not_enough(guarded: ControlPlane) -> None:
+    with guarded.connect(AGENT) as thief:
+        status, answer = thief.api("PATCH", _path("gpu-1"), _said(KEY), content_type=MERGE)
+
+    assert status == 403
+    assert "which is not in its token" in answer["message"]
+
+
+def test_others_are_not_concerned(guarded: ControlPlane, agent: Client) -> None:
+    said = {"metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}}}
+    assert guarded.api("PATCH", _path("gpu-1"), said, content_type=MERGE)[0] == 200
+
+
+# -- pods ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "level", "admitted"),
+    [
+        ({}, "restricted", True),
+        ({"hostPID": True}, "baseline", False),
+        ({"hostPID": True}, "privileged", True),
+        ({"mig": {"enabled": True}}, "baseline", False),
+        ({"mig": {"enabled": True}}, "privileged", True),
+    ],
+    ids=str,
+)
+def test_its_pods_are_as_restricted_as_can_be(
+    charts: Helm, control_plane: ControlPlane, values: dict[str, Any], level: str, admitted: bool
+) -> None:
+    found = by_name(charts.rendered({"agent": {"enabled": True, **values}}))
+    template = found["DaemonSet/fairlead-agent"]["spec"]["template"]
+    pod = json.loads(json.dumps(template))
+    pod["metadata"]["name"] = "p"
+    del pod["spec"]["serviceAccountName"]
+    del pod["spec"]["runtimeClassName"]
+    labels = {"pod-security.kubernetes.io/enforce": level}
+    namespace = {"metadata": {"name": "guarded", "labels": labels}}
+    assert control_plane.api("POST", "/api/v1/namespaces", namespace)[0] == 201
+    try:
+        path = "/api/v1/namespaces/guarded/pods?dryRun=All"
+        status, answer = control_plane.api("POST", path, pod)
+    finally:
+        control_plane.delete_namespace("guarded")
+    assert (status == 201) == admitted, answer
+
+
+def test_mig_brings_its_rights_and_its_folder(charts: Helm) -> None:
+    agent = {
+        "enabled": True, "serviceAccount": {"name": "a"},
+        "mig": {"enabled": True, "cards": "GPU-1,GPU-2", "stateDir": "/srv/x"},
+    }  # fmt: skip
+    found = by_name(charts.rendered({"agent": agent, "createNamespace": True}))
+    spec = found["DaemonSet/fairlead-agent"]["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    variables = {one["name"]: one.get("value") for one in container["env"]}
+
+    assert "--mig=GPU-1,GPU-2" in container["args"]
+    assert spec["volumes"][0]["hostPath"]["path"] == "/srv/x"
+    assert spec["serviceAccountName"] == "a"
+    assert found["ServiceAccount/a"]
+    assert variables["NVIDIA_MIG_CONFIG_DEVICES"] == "all"
+    assert spec["securityContext"]["runAsUser"] == 0
+    labels = found["Namespace/fairlead-system"]["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "privileged"
+    assert "serviceaccount:fairlead-system:a'" in json.dumps(
+        found["ValidatingAdmissionPolicy/fairlead-inventory"]
+    )
+
+
+def test_without_mig_it_has_nothing_of_all_this(charts: Helm) -> None:
+    found = by_name(charts.rendered({"agent": {"enabled": True}}))
+    text = json.dumps(found["DaemonSet/fairlead-agent"])
+
+    for word in ("hostPath", "hostPID", "SYS_ADMIN", "MIG", "--mig"):
+        assert word not in text
