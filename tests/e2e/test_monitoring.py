@@ -78,6 +78,7 @@ def test_every_alert_says_what_to_do_and_how_bad_it_is() -> None:
     for rule in rules():
         assert rule["labels"]["severity"] in ("critical", "warning", "info")
         assert len(rule["annotations"]["summary"]) > 20
+        assert f"| `{rule['alert']}` |" in (ROOT / "docs" / "metrics.md").read_text()
 
 
 @pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.stem)
