@@ -47,6 +47,7 @@ bench: setup ## engine, drain and shapes beside kube-scheduler, restart, failove
 	@$(VENV)/python bench/links.py
 	@$(VENV)/python bench/mig.py
 	@$(VENV)/python bench/admission.py
+	@$(VENV)/python bench/telemetry.py
 
 bench-openb: setup ## how many GPUs each policy allocates on the openb traces (DATA=folder OUT=file ARGS=…)
 	@$(VENV)/python bench/openb.py $(or $(DATA),../shared/data/openb) $(if $(OUT),--out $(OUT)) $(ARGS)

@@ -111,7 +111,7 @@ def test_every_option_of_a_command_is_described(option: tuple[str, str]) -> None
     assert f"`fairlead {command}" in page or command == "fairlead"
 
 
-@pytest.mark.parametrize("variable", ["KUBECONFIG", "SCHEDULER_NAME", "LOG_LEVEL"])
+@pytest.mark.parametrize("variable", ["KUBECONFIG", "SCHEDULER_NAME", "LOG_LEVEL", "DCGM_ENDPOINT"])
 def test_every_variable_is_described(variable: str) -> None:
     assert f"`{variable}`" in text("configuration.md")
 

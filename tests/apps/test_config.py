@@ -4,8 +4,10 @@ import pytest
 
 from fairlead.apps import config, plugin_files
 from fairlead.apps.run import Options, plan
+from fairlead.apps.telemetry_config import endpoint_plan
 from fairlead.model.errors import ConfigError
 from fairlead.plugins.registry import Registry
+from fairlead.telemetry.sources import SourcePlan
 
 
 def profiles(text: str, base: Path = Path()):
@@ -173,3 +175,58 @@ class TestWhatIsServed:
         text = "profiles: [{schedulerName: a, profile: spread}, {schedulerName: b}]"
         with pytest.raises(ConfigError, match=says):
             self.served(tmp_path, text, **options)
+
+
+# -- telemetry -----------------------------------------------------------------------------------
+
+
+def sources(*lines: str) -> list[SourcePlan]:
+    told = "".join(f"    {line}\n" for line in lines)
+    return config.parse(f"telemetry:\n  sources:\n{told}").telemetry.plans()
+
+
+def test_sources_have_defaults_that_work() -> None:
+    dcgm, agent, notes = sources("- kind: dcgm", "- kind: agent", "- kind: alnair")
+    assert dcgm == SourcePlan("dcgm", "dcgm", "http://{address}:9400/metrics")
+    assert (agent.url, agent.per_node) == ("http://{address}:9402/metrics", True)
+    assert notes.url == ""
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["- {kind: dcgm, evry: 5s}"], "did you mean 'every'?"),
+        (["- {kind: dcgn}"], "dcgn"),
+        (["- {kind: dcgm, every: 5}"], "every"),
+        (["- {kind: dcgm, every: 10ms}"], "(dcgm): every: '10ms' is no time of 1 s or more"),
+        (["- {kind: dcgm, url: 'file:///etc/passwd'}"], "write http://… or https://…"),
+        (["- {kind: prometheus}"], "write http://… or https://…"),
+        (["- kind: dcgm", "- kind: dcgm"], "two telemetry sources are called 'dcgm'"),
+        (["- {kind: dcgm, queries: {utilisation: x}}"], "queries are for kind prometheus"),
+        (
+            ["- {kind: prometheus, url: 'http://p', queries: {utilization: x}}"],
+            "there is no reading 'utilization' to query; did you mean 'utilisation'?",
+        ),
+    ],
+)  # fmt: skip
+def test_a_source_that_cannot_be_is_told(lines: list[str], said: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        sources(*lines)
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "url"),
+    [
+        ("http://dcgm-exporter.default.svc:9400", "http://dcgm-exporter.default.svc:9400/metrics"),
+        ("http://x:9400/", "http://x:9400/metrics"),
+        ("http://x:9400/other", "http://x:9400/other"),
+    ],
+)
+def test_the_variable_may_name_a_server_or_a_page(endpoint: str, url: str) -> None:
+    assert endpoint_plan(endpoint).url == url
+
+
+def test_a_variable_that_is_no_address_is_told() -> None:
+    with pytest.raises(ConfigError, match="DCGM_ENDPOINT"):
+        endpoint_plan("dcgm:9400")

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -20,6 +20,9 @@ class Exporter:
         self.status = 200
         self.headers: dict[str, str] = {}
         self.asked: list[str] = []
+        self.authorised: list[str] = []
+        #: What a POST of a body gets.
+        self.answer: Callable[[bytes], tuple[int, bytes]] = lambda _: (404, b"")
         #: Answers wait for it.
         self.may_answer = threading.Event()
         self.may_answer.set()
@@ -63,9 +66,16 @@ def exporting() -> Iterator[Exporter]:
 class _Handler(BaseHTTPRequestHandler):
     server: Any
 
+    def do_POST(self) -> None:
+        exporter: Exporter = self.server.exporter
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        exporter.status, exporter.text = exporter.answer(body)
+        self.do_GET()
+
     def do_GET(self) -> None:
         exporter: Exporter = self.server.exporter
         exporter.asked.append(self.path)
+        exporter.authorised.append(self.headers.get("Authorization", ""))
         exporter.may_answer.wait(60)
         try:
             self.send_response(exporter.status)

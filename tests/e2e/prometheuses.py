@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import yaml
 
+from exporters import Exporter
 from fairlead.sim.controlplane import Process
 from fairlead.sim.controlplane.process import wait_until
 
@@ -56,6 +57,16 @@ class Prometheus:
     def query(self, expression: str) -> Any:
         asked = urllib.parse.urlencode({"query": expression, "time": time.time()})
         return self.get(f"/api/v1/query?{asked}")
+
+
+@contextmanager
+def scraping(program: Path, exporter: Exporter, folder: Path) -> Iterator[str]:
+    """The address of one that scrapes the exporter every second."""
+    job = {"job_name": "dcgm", "static_configs": [{"targets": [f"127.0.0.1:{exporter.port}"]}]}
+    timing = {"scrape_interval": "1s", "scrape_timeout": "1s"}
+    config = {"global": timing, "scrape_configs": [job]}
+    with Prometheus.start(program, folder, config) as server:
+        yield server.url
 
 
 def _free_port() -> int:

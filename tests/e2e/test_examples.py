@@ -29,6 +29,12 @@ CARD = {"model": "NVIDIA A10", "memoryMib": 23028}
 TWO_CARDS = [{"index": n, "uuid": f"GPU-a{n}", **CARD} for n in range(2)]
 TWO_A10 = {"fairlead.dev/inventory": json.dumps({"version": 1, "cards": TWO_CARDS})}
 
+
+def profiled(*percent: int) -> dict[str, str]:
+    """As Alnair's profiler notes how busy cards are."""
+    return {f"ai.centaurus.io/gpu-{n}": f"{{'max_gpu_util': {p}}}" for n, p in enumerate(percent)}
+
+
 #: The nodes that each session was recorded on, by the folder that it starts in.
 SESSIONS: Mapping[str, Mapping[str, dict[str, Any]]] = {
     ".": {
@@ -47,7 +53,13 @@ SESSIONS: Mapping[str, Mapping[str, dict[str, Any]]] = {
         for number, letter in enumerate("abcd", start=1)
     },
     "examples/07-parts-of-a-gpu": {"gpu-a": gpus(2, annotations=TWO_A10)},
+    "examples/09-by-utilisation": {
+        "gpu-a": gpus(2, annotations=profiled(95, 90)),
+        "gpu-b": gpus(2, annotations=profiled(5, 0)),
+    },
 }
+#: Readings of cards that a session waits for.
+READINGS = {"examples/09-by-utilisation": ("alnair", 4)}
 #: Controllers of Kubernetes that a session needs.
 CONTROLLERS = {"examples/06-scheduling-map": ("statefulset-controller",)}
 
@@ -75,6 +87,9 @@ def test_a_session_goes_as_it_is_told(
     try:
         with controllers(control_plane, start), started as program:
             eventually(lambda: program.get("/readyz")[0] == 200)
+            source, cards = READINGS.get(start, ("", 0))
+            read = "fairlead_telemetry_readings_total"
+            eventually(lambda: program.metric(read, source=source) >= cards)
             for command, shown in rest:
                 told = in_words_of(control_plane, shown)
                 assert terminal.type(command) == told, f"$ {command}"

@@ -1,5 +1,7 @@
 """Pods go where cards are quiet: exporter, reader process, engine, API server, all of it."""
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ import yaml
 
 from exporters import Exporter, exporting
 from fairleads import Pods, Running, eventually, fairlead
+from prometheuses import scraping
 
 
 @pytest.fixture
@@ -62,3 +65,97 @@ def test_pods_follow_the_load(pods: Pods, exporter: Exporter, tmp_path: Path) ->
         eventually(lambda: readings(program) >= before + 8)
         pods.create("second", gpus=1)
         assert pods.wait_bound("second") == {"second": "quiet-a"}
+
+
+def test_a_source_that_fails_is_cut_off_with_one_line_and_pods_go_on(
+    pods: Pods, exporter: Exporter, tmp_path: Path
+) -> None:
+    exporter.status = 500
+    config = configured(tmp_path, kind="dcgm", url=exporter.url, every="1s")
+    with fairlead(pods.plane, "--config", config) as program:
+        eventually(lambda: program.metric("fairlead_telemetry_cut_off", source="dcgm") == 1)
+        pods.create("first", gpus=1)
+        pods.wait_bound("first")
+        asked = len(exporter.asked)
+        exporter.status = 200
+        exporter.show({"quiet-a": {0: 10, 1: 10}})
+        eventually(lambda: program.metric("fairlead_telemetry_cut_off", source="dcgm") == 0)
+        assert len(exporter.asked) <= asked + 3
+        assert program.metric("fairlead_telemetry_age_seconds", source="dcgm") < 20
+        said = [r for r in program.records if r["event"].startswith("telemetry source")]
+    assert [r["event"] for r in said] == ["telemetry source cut off", "telemetry source is back"]
+    assert said[0]["error"] == "it answers HTTP 500"
+
+
+def test_a_source_that_lies_changes_nothing(pods: Pods, exporter: Exporter, tmp_path: Path) -> None:
+    exporter.show(
+        {"quiet-a": dict.fromkeys(range(8), 10**6), "quiet-b": dict.fromkeys(range(8), -5)}
+    )
+    config = configured(tmp_path, kind="dcgm", url=exporter.url, every="1s")
+    with fairlead(pods.plane, "--config", config) as program:
+        eventually(lambda: program.metric("fairlead_telemetry_cut_off", source="dcgm") == 1)
+        rejected = "fairlead_telemetry_rejected_total"
+        assert program.metric(rejected, source="dcgm", why="too much") >= 8
+        assert program.metric(rejected, source="dcgm", why="negative") >= 8
+        pods.create("first", gpus=1)
+        pods.wait_bound("first")
+
+
+def test_a_reader_that_is_killed_is_started_again(
+    pods: Pods, exporter: Exporter, tmp_path: Path
+) -> None:
+    exporter.show({"quiet-a": {0: 95, 1: 95}, "quiet-b": {0: 5, 1: 5}})
+    config = configured(tmp_path, kind="dcgm", url=exporter.url, every="1s")
+    with fairlead(pods.plane, "--config", config) as program:
+        eventually(lambda: readings(program) >= 4)
+        children = Path(f"/proc/{program.process.pid}/task/{program.process.pid}/children")
+        (reader,) = children.read_text().split()
+        os.kill(int(reader), signal.SIGKILL)
+        eventually(lambda: any(r["event"] == "telemetry reader ended" for r in program.records))
+        before = readings(program)
+        eventually(lambda: readings(program) > before, 30)
+        pods.create("first", gpus=1)
+        assert pods.wait_bound("first") == {"first": "quiet-b"}
+
+
+def test_annotations_of_alnair_s_profiler_come_with_the_nodes(
+    control_plane: Any, create_nodes: Any, namespace: str, tmp_path: Path
+) -> None:
+    def noted(percent: int) -> dict[str, str]:
+        text = f"{{'mem_used': '1GB', 'cyclic_pattern': False, 'max_gpu_util': {percent}}}"
+        return {"ai.centaurus.io/gpu-0": text}
+
+    for name, percent in (("quiet-a", 90), ("quiet-b", 10)):
+        gpus = {"nvidia.com/gpu": "1"}
+        create_nodes([name], allocatable=gpus, annotations=noted(percent))
+    pods = Pods(control_plane, namespace)
+    with fairlead(
+        control_plane, "--config", configured(tmp_path, kind="alnair", every="1s")
+    ) as program:
+        eventually(lambda: readings(program, "alnair") >= 2)
+        pods.create("first", gpus=1)
+        assert pods.wait_bound("first") == {"first": "quiet-b"}
+
+
+def test_the_variable_of_the_tutorial_is_honoured_for_its_profile(
+    pods: Pods, exporter: Exporter
+) -> None:
+    exporter.show({"quiet-a": {0: 95, 1: 95}, "quiet-b": {0: 5, 1: 5}})
+    endpoint = {"DCGM_ENDPOINT": exporter.url.removesuffix("/metrics")}
+    with fairlead(pods.plane, "--profile", "gpu-aware-scheduler", env=endpoint) as program:
+        eventually(lambda: readings(program) >= 4)
+    assert set(exporter.asked) == {"/metrics"}
+
+
+@pytest.mark.parametrize("control_plane", ["real_plane"], indirect=True)
+def test_a_real_prometheus_that_scrapes_the_exporter(
+    pods: Pods, exporter: Exporter, prometheus: Path, tmp_path: Path
+) -> None:
+    exporter.show({"quiet-a": {0: 95, 1: 95}, "quiet-b": {0: 5, 1: 5}})
+    with scraping(prometheus, exporter, tmp_path) as url:
+        config = configured(tmp_path, kind="prometheus", url=url, every="1s")
+        with fairlead(pods.plane, "--config", config) as program:
+            eventually(lambda: readings(program, "prometheus") >= 4, 40)
+            pods.create("first", gpus=1)
+            assert pods.wait_bound("first") == {"first": "quiet-b"}
+            assert program.metric("fairlead_telemetry_cut_off", source="prometheus") == 0

@@ -351,3 +351,14 @@ async def test_a_million_series_at_one_address(exporter: Exporter) -> None:
     exporter.text = noise + dcgm_text({"gpu-a": {0: 50}})
     ((found,), tally) = await take(a_plan(exporter, timeout_s=60.0))
     assert (list(found.cards), tally.believed) == (["GPU-gpu-a-0"], 1)
+
+
+async def test_connections_are_kept_if_so_wanted_and_one_that_the_server_closed_is_made_anew(
+    exporter: Exporter,
+) -> None:
+    exporter.show({"gpu-a": {0: 50}})
+    source = make(a_plan(exporter, keeps=True))
+    for _ in range(3):  # the server hangs up after every answer without saying so
+        tally = Tally()
+        assert len([told async for told in source.take(NODES, tally)]) == 1
+    assert len(exporter.asked) == 3

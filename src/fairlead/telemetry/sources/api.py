@@ -77,6 +77,8 @@ class SourcePlan:
     queries: Mapping[str, str] = field(default_factory=dict)
     #: Whether to tell what single pods take, too; the engine does not ask.
     pods: bool = True
+    #: Whether to keep connections for the next take; for programs that ask until they end.
+    keeps: bool = False
     token_file: str = ""
     ca_file: str = ""
 

@@ -73,12 +73,13 @@ def token(path: str) -> Mapping[str, str]:
 
 
 class Lines:
-    """Connections that are kept for the next time.
+    """Connections, which are kept for the next time if so wanted.
 
     A server that hung up meanwhile is called again: nothing that we ask changes anything.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps: bool = False) -> None:
+        self._keeps = keeps
         self._idle: dict[tuple[str, int], list[_Line]] = {}
 
     async def fetch(
@@ -107,13 +108,10 @@ class Lines:
         else:
             line = await _call(address, limits.timeout_s)
             await line.ask(request, sink, limits)
-        if line.usable:
+        if line.usable and self._keeps:
             idle.append(line)
-
-    def hang_up(self) -> None:
-        for line in (line for idle in self._idle.values() for line in idle):
+        else:
             line.hang_up()
-        self._idle.clear()
 
 
 class _HungUp(SourceFault):

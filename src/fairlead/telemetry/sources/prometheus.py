@@ -76,7 +76,7 @@ class Prometheus:
         series = {name: meaning for name, meaning in MEANINGS.items() if name in self._queries}
         self._dialect = Dialect(series, Book(_whose))
         self._memory = Memory()
-        self._lines = Lines()
+        self._lines = Lines(keeps=plan.keeps)
         self._address = Address.of(
             f"{plan.url.rstrip('/')}/api/v1/query", ca_file=plan.ca_file
         )  # fmt: skip

@@ -23,7 +23,7 @@ class Scrape:
         self._dialect = dialect
         self._scanner = Scanner(dialect.series)
         self._memory = Memory()
-        self._lines = Lines()
+        self._lines = Lines(keeps=plan.keeps)
         self._addresses: dict[str, Address] = {}
         most = MOST_BYTES_OF_A_NODE if plan.per_node else MOST_BYTES
         self._limits = Limits(plan.timeout_s, most)
