@@ -285,6 +285,6 @@ def test_killed_at_a_step_it_goes_on_from_there(step: str, nth: int, after: bool
 
 TestPartitions = Partitions.TestCase
 TestPartitions.settings = settings(
-    max_examples=150, stateful_step_count=30, deadline=None,
+    max_examples=60, stateful_step_count=30, deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )  # fmt: skip

@@ -33,7 +33,7 @@ def test_the_configuration_in_the_docs_can_be_served(charts: Helm, tmp_path: Pat
 
 
 def test_the_commands_in_the_docs_are_found() -> None:
-    assert len(COMMANDS) == 3
+    assert len(COMMANDS) == 4
 
 
 @pytest.mark.parametrize("command", COMMANDS)

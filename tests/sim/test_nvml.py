@@ -14,6 +14,7 @@ import pytest
 
 from fairlead.sim.nvml import FakeNvml, Fault, File, Machine, Process, machine_of
 from fairlead.sim.nvml.machine import SWITCH
+from fairlead.telemetry.nvml.worker import Desk, Question
 
 H200 = Path(__file__).parents[1] / "fixtures" / "h200"
 #: Sensors and clocks, which differ from one moment to the next: only their kind is compared.
@@ -260,6 +261,38 @@ def test_a_second_slice_with_media_engines_is_refused(asked: list[int], answer: 
     with pytest.raises(pynvml.NVMLError) as refused:
         make(nvml, device, infos[asked[0]].id, *asked[1:])
     assert str(refused.value) == text
+
+
+def test_cut_at_random_it_answers_as_the_h200_did() -> None:
+    """What `tests/hardware/verify_h200_mig.py` asked a real card."""
+    machine, nvml, *_ = cut_h200()
+    machine.cards[0].uuid = uuid = "GPU-00000000-0000-0000-0000-000000000000"
+    desk = Desk(nvml)
+    for number, line in enumerate((H200 / "mig_replay.jsonl").read_text().splitlines()):
+        record = json.loads(line)
+        what, *args = record["ask"]
+        answer = desk.answer(Question(what, [uuid, *args]))
+        said = (json.loads(bytes(answer.value)), answer.error)
+        assert said == (record["value"], record["error"]), (number, what, args)
+
+
+def test_what_others_destroyed_is_remembered_until_it_begins_anew() -> None:
+    machine, nvml, device, infos = cut_h200()
+    instance = cut(nvml, device, infos, 0, 0)
+    with pytest.raises(pynvml.NVMLError_NotFound):
+        nvml.nvmlGpuInstanceGetComputeInstanceById(instance, 0)
+    nvml.nvmlGpuInstanceCreateComputeInstance(instance, 0)
+    nvml.nvmlGpuInstanceGetComputeInstanceById(instance, 0)
+    machine.cards[0].instances[0].computes.clear()
+    stale = nvml.nvmlGpuInstanceGetComputeInstanceById(instance, 0)
+    with pytest.raises(pynvml.NVMLError_InvalidArgument):
+        nvml.nvmlComputeInstanceDestroy(stale)
+    nvml.nvmlShutdown()
+    nvml.nvmlInit()
+    device = nvml.nvmlDeviceGetHandleByIndex(0)
+    instance = nvml.nvmlDeviceGetGpuInstanceById(device, 7)
+    with pytest.raises(pynvml.NVMLError_NotFound):
+        nvml.nvmlGpuInstanceGetComputeInstanceById(instance, 0)
 
 
 def test_nobody_may_read_but_not_cut() -> None:

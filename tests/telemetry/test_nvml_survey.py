@@ -44,6 +44,22 @@ async def test_a_card_that_fell_off_the_bus_is_kept_though_others_take_its_index
     assert not any(card.trouble for card in survey.cards)
 
 
+async def test_a_lost_card_does_not_keep_the_others_from_reporting_errors() -> None:
+    """NVML answers for the whole set that one of its cards is lost."""
+    machine = machine_of(2)
+    surveyor, desk, _ = a_surveyor(machine)
+    await surveyor.survey()
+    await surveyor.xids()
+    machine.cards.pop(0)
+    machine.cards[0].xids.append(79)
+
+    assert await surveyor.xids() == []
+    seen = await surveyor.xids()
+
+    assert [xid.number for xid in seen] == [79]
+    assert desk.starts == 1
+
+
 async def test_a_card_that_wants_a_reset_says_so() -> None:
     machine = machine_of(2)
     surveyor, *_ = a_surveyor(machine)

@@ -64,7 +64,8 @@ def run(options: Options) -> None:
 
 async def _run(options: Options, settings: Settings, watchman: Watchman) -> None:
     nvml = Nvml(options.nvml)
-    partitioner = _partitioner(options, nvml)
+    cutter = Nvml(options.nvml)
+    partitioner = _partitioner(options, cutter)
     client = Client(
         load_access(options.kubeconfig, options.context),
         user_agent=f"fairlead-agent/{__version__}",
@@ -85,6 +86,7 @@ async def _run(options: Options, settings: Settings, watchman: Watchman) -> None
             await runner.cleanup()
     finally:
         await nvml.close()
+        await cutter.close()
         await client.close()
     log.info("stopped")
 

@@ -101,8 +101,8 @@ def create(session: Session, handle: Any, profile_id: int, placement: Any) -> An
     profile, place = _profile(card, profile_id), refer(placement)
     if place.start not in profile.starts or place.size != profile.size:
         raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
-    if card.instances and profile.size == _slots(card):
-        raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+    if _overlaps(card, place.start, place.size, smaller_than=place.size):
+        raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)  # a part of the place is taken
     if _overlaps(card, place.start, place.size) or _made(card, profile) >= profile.instances:
         raise refuse(pynvml.NVML_ERROR_INSUFFICIENT_RESOURCES)
     number = instance_id(place.start, place.size, _slots(card))
@@ -130,6 +130,7 @@ def destroy(session: Session, handle: Any) -> int:
     if instance.computes:
         raise refuse(pynvml.NVML_ERROR_IN_USE)
     card.instances.remove(instance)
+    session.handles.forget(card.uuid, instance.id)
     return 0
 
 
@@ -228,6 +229,7 @@ def destroy_compute(session: Session, handle: Any) -> int:
     if any(one.compute_instance == compute.id for one in card.inside(instance)):
         raise refuse(pynvml.NVML_ERROR_IN_USE)
     instance.computes.remove(compute)
+    session.handles.forget(card.uuid, instance.id)
     return 0
 
 
@@ -245,10 +247,15 @@ def computes(session: Session, handle: Any, number: int, array: Any, count: Any)
 @call("nvmlGpuInstanceGetComputeInstanceById")
 def compute_by_id(session: Session, handle: Any, wanted: int) -> Any:
     card, instance = session.instance(handle)
+    remembered, key = session.handles.remembered, (card.uuid, instance.id, wanted)
     for one in instance.computes:
         if one.id == wanted:
-            return session.compute_instance(card, one)
-    raise refuse(pynvml.NVML_ERROR_NOT_FOUND)
+            remembered[key] = one.serial
+    if key not in remembered:
+        raise refuse(pynvml.NVML_ERROR_NOT_FOUND)
+    # Of one that another process has destroyed, the real library still shows a handle.
+    serial = remembered[key]
+    return session.pointer(pynvml.c_nvmlComputeInstance_t, "compute", card.uuid, serial)
 
 
 @call("nvmlComputeInstanceGetInfo_v2")
@@ -345,9 +352,9 @@ def _profile(card: Card, profile_id: int) -> Profile:
     return found
 
 
-def _overlaps(card: Card, start: int, size: int) -> bool:
+def _overlaps(card: Card, start: int, size: int, smaller_than: int = 99) -> bool:
     mask = ((1 << size) - 1) << start
-    return any(one.mask & mask for one in card.instances)
+    return any(one.mask & mask and one.size < smaller_than for one in card.instances)
 
 
 def _made(card: Card, profile: Profile) -> int:

@@ -315,7 +315,9 @@ def free(session: Session, events: Any) -> None:
 def poll(session: Session, events: Any) -> Any:
     """One event if there is one. NVML has no such call: `nvmlEventSetWait` is made of it."""
     for uuid in session.handles.watched.get(session.handles.key(events), []):
-        card = session.machine.card(uuid)
+        card = next((one for one in session.machine.cards if one.uuid == uuid), None)
+        if card is None:
+            raise refuse(pynvml.NVML_ERROR_GPU_IS_LOST)
         if card.xids:
             answer = pynvml.c_nvmlEventData_t()
             answer.device = session.device(card)

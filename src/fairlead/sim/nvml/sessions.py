@@ -49,6 +49,14 @@ class Handles:
     #: The cards of each set of events.
     watched: dict[tuple[str, str, int], list[str]] = field(default_factory=dict)
 
+    #: Compute instances that this program has seen, by card, GPU instance and number.
+    remembered: dict[tuple[str, int, int], int] = field(default_factory=dict)
+
+    def forget(self, uuid: str, instance: int) -> None:
+        """What a program destroys itself it does not remember."""
+        kept = {key: one for key, one in self.remembered.items() if key[:2] != (uuid, instance)}
+        self.remembered = kept
+
     def address(self, kind: str, uuid: str, serial: int = 0) -> int:
         key = (kind, uuid, serial)
         if key not in self.known:

@@ -2,6 +2,9 @@
 
 Killed between any two calls it leaves a GPU instance without a compute instance at worst, which
 the next look finds.
+
+NVML remembers instances that it has shown to a process, even when another process has destroyed
+them. So every look begins anew, and these questions need a process that asks nothing else.
 """
 
 import ctypes
@@ -13,6 +16,8 @@ from fairlead.telemetry.nvml.cards import cuts_of
 from fairlead.telemetry.nvml.facts import Instance, Partition
 
 IN_USE = 19
+#: Invalid Argument, Not Found.
+_GONE = frozenset({2, 6})
 _MOST_PROFILES = 18
 _MOST_COMPUTE = 8
 _MOST_INSTANCES = 16
@@ -27,6 +32,8 @@ _LISTS = (
 
 def partition(library: Library, uuid: str) -> Partition:
     """How the card is cut now, by whomever, and who is on it. Raises NVMLError if it is lost."""
+    library.nvmlShutdown()
+    library.nvmlInit()
     handle = library.nvmlDeviceGetHandleByUUID(uuid)
     mode = maybe(library, "nvmlDeviceGetMigMode", handle) or (_OFF, _OFF)
     on = mode[0] == _ON
@@ -88,10 +95,20 @@ def drop(library: Library, uuid: str, instance: int, start: int, size: int) -> b
         raise library.NVMLError(library.NVML_ERROR_NOT_FOUND)
     if _pids(library, handle).get(instance):
         raise library.NVMLError(IN_USE)
-    for compute in _computes(library, found):
-        library.nvmlComputeInstanceDestroy(compute)
+    for number in _computes(library, handle).get(instance, ()):
+        _destroy(library, found, number)
     library.nvmlGpuInstanceDestroy(found)
     return True
+
+
+def _destroy(library: Library, instance: Any, number: int) -> None:
+    """One that is not there after all is none to us: somebody else was faster."""
+    try:
+        compute = library.nvmlGpuInstanceGetComputeInstanceById(instance, number)
+        library.nvmlComputeInstanceDestroy(compute)
+    except library.NVMLError as error:
+        if error.value not in _GONE:
+            raise
 
 
 def _profiles(library: Library, handle: Any) -> Iterator[tuple[int, str, int]]:
@@ -105,6 +122,7 @@ def _profiles(library: Library, handle: Any) -> Iterator[tuple[int, str, int]]:
 def _instances(
     library: Library, handle: Any, pids: dict[int | None, set[int]]
 ) -> Iterator[Instance]:
+    computes = _computes(library, handle)
     for profile, name, _ in _profiles(library, handle):
         array = (library.c_nvmlGpuInstance_t * _MOST_INSTANCES)()
         count = ctypes.c_uint(_MOST_INSTANCES)
@@ -119,20 +137,25 @@ def _instances(
                     name,
                     int(info.placement.start),
                     int(info.placement.size),
-                    tuple(number for number, _ in _numbered(library, found)),
+                    tuple(sorted(computes.get(int(info.id), ()))),
                     tuple(sorted(pids.get(int(info.id), ()))),
                 )
 
 
-def _numbered(library: Library, instance: Any) -> Iterator[tuple[int, Any]]:
-    for number in range(_MOST_COMPUTE):
-        found = maybe(library, "nvmlGpuInstanceGetComputeInstanceById", instance, number)
-        if found is not None:
-            yield number, found
+def _computes(library: Library, handle: Any) -> dict[int, set[int]]:
+    """Compute instances of each GPU instance.
 
-
-def _computes(library: Library, instance: Any) -> list[Any]:
-    return [found for _, found in _numbered(library, instance)]
+    By the devices that programs see: to ask each GPU instance for each number takes seconds.
+    """
+    found: dict[int, set[int]] = {}
+    for index in range(maybe(library, "nvmlDeviceGetMaxMigDeviceCount", handle) or 0):
+        device = maybe(library, "nvmlDeviceGetMigDeviceHandleByIndex", handle, index)
+        if device is not None:
+            instance = int(library.nvmlDeviceGetGpuInstanceId(device))
+            found.setdefault(instance, set()).add(
+                int(library.nvmlDeviceGetComputeInstanceId(device))
+            )
+    return found
 
 
 def _pids(library: Library, handle: Any) -> dict[int | None, set[int]]:

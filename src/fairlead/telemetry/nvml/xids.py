@@ -85,6 +85,14 @@ class XidWatch:
         try:
             return self._library.nvmlEventSetWait_v2(self._set, 1)
         except self._library.NVMLError as error:
-            if error.value == TIMEOUT:
-                return None
-            raise
+            if error.value in OF_THE_DRIVER:
+                raise
+            if error.value != TIMEOUT:
+                self._begin_anew()
+            return None
+
+    def _begin_anew(self) -> None:
+        """One lost card spoils the whole set; whoever registers again is well."""
+        maybe(self._library, "nvmlEventSetFree", self._set)
+        self._set = self._library.nvmlEventSetCreate()
+        self._registered.clear()
