@@ -10,7 +10,7 @@ seconds and nothing else. Failures are wished for by annotation: see `kubelets_n
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from fairlead.model.readings import NodeReadings
@@ -125,14 +125,12 @@ class Kubelets:
         host = self._hosts.get(node)
         return host.cards.readings(self._clock()) if host else []
 
-    def node_readings(self) -> list[NodeReadings]:
-        """The same of every node, as an agent would tell the scheduler."""
-        now = self._clock()
-        return [
-            told(name, host.cards.readings(now), now)
-            for name, host in self._hosts.items()
-            if not host.down
-        ]
+    def node_readings(self) -> Iterator[NodeReadings]:
+        """The same of every node, one after another, as agents would tell the scheduler."""
+        for name, host in list(self._hosts.items()):
+            if not host.down:
+                now = self._clock()
+                yield told(name, host.cards.readings(now), now)
 
     def lose_card(self, node: str, index: int) -> None:
         """The card falls off the bus: no longer allocatable, and whoever ran on it fails."""

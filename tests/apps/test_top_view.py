@@ -1,0 +1,186 @@
+"""`fairlead top` as its readers see it: pictures that fit, rows in the order wished for."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from fairlead.apps.top import as_data, show
+from fairlead.apps.top.asking import NotAnswered, asking
+from fairlead.apps.top.choosing import SORTS, Wish, choose, narrowed
+from fairlead.apps.top.view import render
+from fairlead.model.errors import ConfigError
+from fairlead.telemetry.report import CardRow, Holder, PodRow, Report
+from fairlead.telemetry.rightsizing import Advice
+
+
+def card(node: str = "n1", index: int = 0, **more) -> CardRow:
+    known = {
+        "uuid": f"GPU-{node}-{index}", "model": "NVIDIA H100 80GB HBM3", "state": "whole",
+        "booked": 1.0, "utilisation": 0.5, "memory_mib": 81_559, "memory_booked_mib": 81_559,
+        "memory_used_mib": 40_000.0, "power_w": 350.0, "reading_age_s": 3.0,
+        "holders": [Holder("ml/train", "whole")],
+    }  # fmt: skip
+    return CardRow(node=node, index=index, **{**known, **more})
+
+
+def pod(name: str = "train", **more) -> PodRow:
+    known = {
+        "namespace": "ml", "owner": "Job/sweep", "scheduler": "gpu-scheduler", "node": "n1",
+        "asked": "1", "held": 1.0, "memory_mib": 81_559, "mean": 0.5, "high": 0.6,
+        "utilisation": 0.4, "memory_used_mib": 1000.0, "memory_peak_mib": 2000.0,
+        "guessed": False, "watched_s": 7200.0, "idle_for_s": None, "held_hours": 2.0,
+        "used_hours": 1.0, "idle_hours": 0.0, "wasted_hours": 1.0,
+        "advice": Advice("has what it needs", "right"),
+    }  # fmt: skip
+    return PodRow(name=name, **{**known, **more})
+
+
+UNKNOWN = {"utilisation": None, "memory_used_mib": None, "power_w": None, "reading_age_s": None}
+IDLE = pod(
+    "notebook", namespace="web", node="n2", mean=0.0, high=0.05, utilisation=0.0, idle_for_s=7100.0,
+    wasted_hours=2.0, idle_hours=2.0, used_hours=0.0,
+    advice=Advice("did nothing for 120 min: end it, or scale it down", "idle"),
+)  # fmt: skip
+GUESSED = pod("shared", guessed=True, asked="0.5", held=0.5, wasted_hours=0.1)
+REPORT = Report(
+    7200.0,
+    [
+        card(), card("n2", 1, holders=[Holder("web/notebook", "0.5")]), card("n2", 0, state="lost"),
+        card("n3", holders=[], state="free", booked=0.0, **UNKNOWN),
+    ],
+    [pod(), IDLE, GUESSED],
+)  # fmt: skip
+
+
+def picture(wish: Wish, width: int | None = None, height: int | None = None, report=REPORT) -> str:
+    seen = narrowed(report, wish)
+    return "\n".join(
+        line.plain.rstrip() for line in render(seen, choose(seen, wish), width, height)
+    )
+
+
+def names(wish: Wish) -> list[str]:
+    chosen = choose(narrowed(REPORT, wish), wish)
+    return [getattr(row, "name", "") or f"{row.node}/{row.index}" for row in chosen.rows]
+
+
+@pytest.mark.parametrize("by", SORTS)
+@pytest.mark.parametrize("width", [20, 80, 100, 140, 200])
+def test_no_line_is_wider_than_the_terminal(by, width):
+    assert max(map(len, picture(Wish(by), width).splitlines())) <= width
+
+
+@pytest.mark.parametrize("height", [6, 7, 8])
+def test_no_picture_is_taller_than_the_terminal(height):
+    lines = picture(Wish("cards"), 80, height).splitlines()
+    assert len(lines) == height
+    assert "more lines" in lines[-1]
+
+
+def test_a_pod_shows_what_it_has_and_what_it_did():
+    text = picture(Wish())
+    assert "GPUs 4   given away 2.5   of these at work 0.6 (24%)" in text
+    assert "no readings of 1 of the cards" in text
+    assert "GPU time held 6.0 h, used 2.0 h, wasted 3.1 h, of that all idle 2.0 h" in text
+    [line] = [line for line in text.splitlines() if "web/notebook" in line]
+    assert line.split() == [
+        "web/notebook", "n2", "1", "0%", "0%", "≤5%", "2/80", "GiB", "118", "min", "2.0", "h",
+        "2.0", "h", *IDLE.advice.text.split(),
+    ]  # fmt: skip
+    assert "~40%" in text
+
+
+def test_on_a_narrow_terminal_advice_has_a_line_of_its_own_where_there_is_any():
+    lines = picture(Wish(), 80).splitlines()
+    below = next(n for n, line in enumerate(lines) if line.startswith("web/notebook")) + 1
+    assert lines[below].strip() == f"↳ {IDLE.advice.text}"
+    assert sum("↳" in line for line in lines) == 1
+
+
+def test_cards_say_who_has_what_of_them_and_what_is_not_known():
+    text = picture(Wish("cards"))
+    lines = {line.split()[0]: line for line in text.splitlines() if "/" in line.split(" ")[0]}
+    assert lines["n1/0"].endswith("ml/train")
+    assert "████░░░░  50%" in lines["n1/0"]
+    assert "350 W" in lines["n1/0"]
+    assert lines["n2/1"].endswith("web/notebook (0.5)")
+    assert "lost" in lines["n2/0"]
+    assert lines["n3/0"].split() == [
+        "n3/0",
+        "H100",
+        "free",
+        "0%",
+        "-",
+        "-/80",
+        "GiB",
+        "80",
+        "GiB",
+        "-",
+    ]
+
+
+def test_without_any_readings_it_says_where_they_could_come_from():
+    blind = Report(5.0, [card(**UNKNOWN)], [])
+    assert "no readings: ask a scheduler that has telemetry (--scheduler)" in picture(
+        Wish("cards"), report=blind
+    )
+    assert "nothing to show" in picture(Wish("pods"), report=blind)
+
+
+def test_what_a_source_did_wrong_is_shown():
+    report = Report(5.0, [card()], [], ["dcgm: n1 does not answer"])
+    assert "dcgm: n1 does not answer" in picture(Wish("cards"), report=report)
+
+
+@pytest.mark.parametrize(
+    ("wish", "expected"),
+    [
+        (Wish(), ["notebook", "train", "shared"]),
+        (Wish(sort="name"), ["shared", "train", "notebook"]),
+        (Wish(sort="used"), ["shared", "train", "notebook"]),
+        (Wish(sort="idle"), ["notebook", "shared", "train"]),
+        (Wish(namespace="ml"), ["train", "shared"]),
+        (Wish(node="n2"), ["notebook"]),
+        (Wish("cards"), ["n1/0", "n2/0", "n2/1", "n3/0"]),
+        (Wish("cards", sort="power", node="n3"), ["n3/0"]),
+        (Wish("cards", namespace="web"), ["n2/1"]),
+        (Wish("cards", sort="wasted"), ["n1/0", "n2/0", "n2/1", "n3/0"]),
+        (Wish("nodes"), ["n1", "n2", "n3"]),
+        (Wish("namespaces"), ["web", "ml"]),
+        (Wish("owners"), ["web/Job/sweep", "ml/Job/sweep"]),
+    ],
+    ids=str,
+)
+def test_rows_are_those_wished_for_in_the_order_wished_for(wish, expected):
+    assert names(wish) == expected
+
+
+@pytest.mark.parametrize(
+    ("by", "sort", "words"),
+    [("pots", "", "choose one of pods, cards"), ("nodes", "power", "nodes go by name, used")],
+)
+def test_a_wish_that_cannot_be_is_refused_with_what_can(by, sort, words):
+    with pytest.raises(ConfigError, match=words):
+        Wish(by, sort)
+
+
+def test_data_has_the_rows_and_the_sums():
+    told = as_data(REPORT, Wish("namespaces", namespace="ml"))
+    assert set(told) == {"sinceS", "notes", "total", "namespaces"}
+    assert [row["name"] for row in told["namespaces"]] == ["ml"]
+    assert told["total"]["wastedHours"] == pytest.approx(1.1)
+    assert as_data(REPORT, Wish())["pods"][0]["advice"]["kind"] == "idle"
+
+
+def test_a_pipe_gets_plain_lines_as_wide_as_they_are():
+    out = io.StringIO()
+    show(REPORT, Wish(), Console(file=out, width=40))
+    assert "\x1b" not in out.getvalue()
+    assert "ADVICE" in out.getvalue()
+
+
+@pytest.mark.parametrize("where", ["somewhere", "a/b/c", "ftp://x", "a/b:c:d"])
+def test_a_scheduler_is_a_url_or_a_service(where):
+    with pytest.raises(NotAnswered, match="NAMESPACE/SERVICE"):
+        asking(None, where)
