@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-WIDTH, HEIGHT, LEFT, TOP, RIGHT = 760, 300, 50, 34, 200
+WIDTH, HEIGHT, LEFT, TOP, RIGHT = 760, 220, 50, 34, 240
 COLOURS = {
     "Random": "#b8bcc4", "DotProduct": "#8a8f98", "GpuClustering": "#c9913d",
     "GpuPacking": "#7a5c2e", "BestFit": "#4b9b6e", "FragmentationGradient": "#b0413e",
