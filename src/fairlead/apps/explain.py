@@ -2,13 +2,13 @@
 
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, TextIO
 
 from fairlead.apps import live_cluster
+from fairlead.apps.asking_once import take_once
 from fairlead.apps.run import Options, plan
-from fairlead.cluster.cluster import Cluster
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import PricesComputed, ReadingsTaken
 from fairlead.kube.access.kubeconfig import load_access
@@ -18,30 +18,25 @@ from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import WHOLE, Grant
 from fairlead.model.pods import Pod, Side
 from fairlead.model.quantities import shown
-from fairlead.model.readings import NodeReadings
 from fairlead.placement.explain import Explanation, explain
 from fairlead.placement.place import Placement
 from fairlead.placement.prices import compute
 from fairlead.placement.verdicts import Placed, Refused
+from fairlead.telemetry.sources import SourcePlan, make
 
 
 class NotExplained(FairleadError):
     """There is nothing to explain; the text says why."""
 
 
-#: What the cards of a cluster are doing, from whoever tells: taken on this process's own clock.
-Telling = Callable[[Cluster], AsyncIterator[NodeReadings]]
-
-
-async def explain_pod(
-    options: Options, namespace: str, name: str, telling: Telling | None = None
-) -> dict[str, Any]:
+async def explain_pod(options: Options, namespace: str, name: str) -> dict[str, Any]:
     """The explanation as plain data: what `-o json` prints."""
     access = load_access(options.kubeconfig, options.context)
     client = Client(access)
     try:
         pod = await _get_pod(client, namespace or access.namespace or "default", name)
-        profiles = plan(options).profiles
+        planned = plan(options)
+        profiles = planned.profiles
         profile = profiles.get(pod.scheduler)
         if profile is None:
             raise NotExplained(
@@ -56,13 +51,22 @@ async def explain_pod(
         prices = compute(engine.basis())
         if prices is not None:
             engine.handle(PricesComputed(prices), now=0.0)
-        if telling is not None:
-            readings = tuple([told async for told in telling(engine.cluster)])
-            engine.handle(ReadingsTaken(readings), now=time.monotonic())
+        silent = await _measure(engine, planned.sources)
         placement = Placement(profile, engine.cluster)
-        return _told(pod, profile.name, explain(placement, engine.cluster, pod))
+        told = _told(pod, profile.name, explain(placement, engine.cluster, pod))
+        return told | ({"telemetry": silent} if silent else {})
     finally:
         await client.close()
+
+
+async def _measure(engine: Engine, plans: Sequence[SourcePlan]) -> list[str]:
+    """Has the cluster know what its cards are doing; what sources could not tell, and why."""
+    problems: list[str] = []
+    for each in plans:
+        readings, problem = await take_once(make(each), engine.cluster)
+        engine.handle(ReadingsTaken(tuple(readings)), now=time.monotonic())
+        problems += [problem] if problem else []
+    return problems
 
 
 async def _get_pod(client: Client, namespace: str, name: str) -> Pod:
@@ -137,6 +141,7 @@ def show(answer: dict[str, Any], output: str, out: TextIO) -> None:
     asked = ", ".join(f"{shown(name, n)} {name}" for name, n in answer["requests"].items())
     if asked:
         out.write(f"asks for: {asked}\n")
+    out.writelines(f"no readings from {problem}\n" for problem in answer.get("telemetry", ()))
     out.writelines(line + "\n" for line in _columns(answer["nodes"]))
 
 

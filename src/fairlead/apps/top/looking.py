@@ -4,13 +4,13 @@ import time
 from collections.abc import Sequence
 
 from fairlead.apps import live_cluster
+from fairlead.apps.asking_once import take_once
 from fairlead.apps.usage import Usage
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine.engine import Engine
 from fairlead.kube.http.client import Client
-from fairlead.model.readings import NodeReadings
 from fairlead.telemetry.report import Report
-from fairlead.telemetry.sources import Source, SourceFault, Tally
+from fairlead.telemetry.sources import Source
 
 #: Pods and nodes are listed anew this often, readings are taken for every picture.
 _LIST_EVERY_S = 30.0
@@ -56,12 +56,6 @@ class FromSources:
     async def _take(self, source: Source, cluster: Cluster) -> str:
         """What went wrong, if anything did."""
         assert self._usage is not None
-        nodes = {name: cluster.node_at(row).address for name, row in cluster.row_of.items()}
-        tally, taken = Tally(), list[NodeReadings]()
-        try:
-            async for readings in source.take(nodes, tally):
-                taken.append(readings)
-        except SourceFault as fault:
-            return f"{source.name}: {fault}"
+        taken, problem = await take_once(source, cluster)
         self._usage.latest.note(taken)
-        return f"{source.name}: {tally.problem}" if tally.problem else ""
+        return problem
