@@ -1,7 +1,9 @@
 """Pods go where cards are quiet: exporter, reader process, engine, API server, all of it."""
 
+import json
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ import pytest
 import yaml
 
 from exporters import Exporter, exporting
-from fairleads import Pods, Running, eventually, fairlead
+from fairleads import FAIRLEAD, Pods, Running, eventually, fairlead
 from prometheuses import scraping
 
 
@@ -159,3 +161,26 @@ def test_a_real_prometheus_that_scrapes_the_exporter(
             pods.create("first", gpus=1)
             assert pods.wait_bound("first") == {"first": "quiet-b"}
             assert program.metric("fairlead_telemetry_cut_off", source="prometheus") == 0
+
+
+def test_explain_shows_what_cards_are_doing(
+    control_plane, create_nodes, pods: Pods, exporter: Exporter, tmp_path: Path
+) -> None:
+    cards = [{"index": 0, "uuid": "GPU-told-0", "model": "NVIDIA H200", "memoryMib": 1000}]
+    listed = json.dumps({"version": 1, "cards": cards})
+    noted = {"fairlead.dev/inventory": listed}
+    create_nodes(["told"], annotations=noted, allocatable={"nvidia.com/gpu": "1"})
+    exporter.show({"told": {0: 70}})
+    config = configured(tmp_path, kind="dcgm", url=exporter.url)
+    pods.create("waits", gpus=1)
+    explain = [
+        str(FAIRLEAD), "explain", f"{pods.namespace}/waits", "--config", config,
+        "--kubeconfig", str(control_plane.kubeconfig_for("system:kube-scheduler")),
+    ]  # fmt: skip
+    text = subprocess.run(explain, capture_output=True, text=True, check=True).stdout
+    assert "70% busy" in text
+
+    exporter.status = 500
+    text = subprocess.run(explain, capture_output=True, text=True, check=True).stdout
+    assert "no readings from dcgm: " in text
+    assert "70% busy" not in text
