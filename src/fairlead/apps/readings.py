@@ -59,19 +59,28 @@ class Readings:
 
     async def _read(self) -> None:
         """A reader that ends is started again: what was read fades meanwhile."""
-        command = (sys.executable, "-m", "fairlead.apps.reader")
         while True:
-            process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
-            ordering = asyncio.create_task(self._order(process))
             try:
-                await self._listen(process)
-            finally:
-                ordering.cancel()
-                if process.returncode is None:
-                    process.kill()
-                await process.wait()
-            log.warning("telemetry reader ended", status=process.returncode)
+                why = f"status {await self._read_once()}"
+            except (OSError, msgspec.MsgspecError) as error:
+                why = str(error)
+            log.warning("telemetry reader ended", error=why)
             await asyncio.sleep(_RESTART_S)
+
+    async def _read_once(self) -> int:
+        """The status of a reader that ended of its own."""
+        command = (sys.executable, "-m", "fairlead.apps.reader")
+        process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
+        ordering = asyncio.create_task(self._order(process))
+        try:
+            await self._listen(process)
+        finally:
+            ordering.cancel()
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+        assert process.returncode is not None
+        return process.returncode
 
     async def _order(self, process: Process) -> None:
         assert process.stdin is not None

@@ -12,8 +12,8 @@ from fairlead.telemetry.rhythm import Rhythm
 from fairlead.telemetry.sources.api import NodeAddresses, Source, SourceFault, SourcePlan, Tally
 from fairlead.telemetry.sources.guard import Guard, lie
 
-#: The engine takes so many cards in a millisecond or two.
-MOST_CARDS = 256
+#: The engine takes so many cards in a millisecond.
+MOST_CARDS = 128
 _JITTER = 0.1
 
 
