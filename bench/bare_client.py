@@ -40,8 +40,8 @@ async def main(kubeconfig: str, namespace: str) -> None:
         for raw in await _list(client, f"/api/v1/namespaces/{namespace}/pods")
     ]
     binds = [Bind(pod, node) for pod, node in zip(pods, names, strict=False) if not pod.node]
-    await _each(binds, lambda bind: _bind(client, bind))
-    await _each(binds, lambda bind: _tell(client, bind))
+    await each(binds, lambda bind: _bind(client, bind))
+    await each(binds, lambda bind: _tell(client, bind))
     await asyncio.Event().wait()
 
 
@@ -50,7 +50,8 @@ async def _list(client: Client, path: str) -> list[msgspec.Raw]:
     return msgspec.json.decode(reply.body, type=_Listed).items
 
 
-async def _each(items: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:
+async def each(items: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:
+    """Does the work for all of them, many at once."""
     rest = iter(items)
 
     async def worker() -> None:
