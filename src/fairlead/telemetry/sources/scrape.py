@@ -2,17 +2,20 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 
 from fairlead.model.readings import NodeReadings
 from fairlead.telemetry.sources.api import NodeAddresses, SourceFault, SourcePlan, Tally, taken_s
 from fairlead.telemetry.sources.exposition import Pieces, Scanner
 from fairlead.telemetry.sources.fetch import Address, Limits, Lines, token
 from fairlead.telemetry.sources.gathering import Gathering, Memory, NodeNames
-from fairlead.telemetry.sources.meanings import Dialect
+from fairlead.telemetry.sources.meanings import AGE, Dialect
 
 #: A node with 16 cards cut into slices tells less than 2 MiB; a million series are some 300 MiB.
 MOST_BYTES_OF_A_NODE = 16 * 2**20
 MOST_BYTES = 2**30
+#: Readings that the engine has columns for, and when they were taken.
+_OF_USE = frozenset({"utilisation", "memory_busy", "memory_used_mib", "power_w", AGE})
 
 
 class Scrape:
@@ -20,7 +23,7 @@ class Scrape:
 
     def __init__(self, plan: SourcePlan, dialect: Dialect) -> None:
         self._plan = plan
-        self._dialect = dialect
+        self._dialect = dialect = dialect if plan.pods else _of_cards(dialect)
         self._scanner = Scanner(dialect.series)
         self._memory = Memory()
         self._lines = Lines(keeps=plan.keeps)
@@ -93,6 +96,16 @@ class Scrape:
         if found is None:
             found = self._addresses[url] = Address.of(url, ca_file=self._plan.ca_file)
         return found
+
+
+def _of_cards(dialect: Dialect) -> Dialect:
+    """What the engine goes by, and nothing else: of thousands of nodes, every line counts."""
+    kept = {
+        name: meaning
+        for name, meaning in dialect.series.items()
+        if meaning.reading in _OF_USE and not meaning.of_pod
+    }
+    return replace(dialect, series=kept)
 
 
 async def _until_all_ended(
