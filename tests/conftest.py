@@ -21,9 +21,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from hypothesis import settings
 
 from embedded_plane import EmbeddedPlane
 from fairlead.sim.controlplane import ControlPlane
+
+# How long an example takes depends on who else uses the machine.
+settings.register_profile("fairlead", deadline=None)
+settings.load_profile("fairlead")
 
 BUILD = Path(__file__).parents[1] / "controlplane" / "build.py"
 #: Fixtures of tests that start our programs as a user does.

@@ -7,11 +7,12 @@ import pytest
 
 from builders import SCHEDULER, a_node, a_pod, an_engine, decide, see
 from fairlead.apps.profiles import built_in
-from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.cluster import Cluster, Holding
 from fairlead.engine.events import EvictionEnded, PodGone
 from fairlead.engine.instructions import Bind, Evict
 from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory, MigProfile
 from fairlead.model.pods import Pod
+from fairlead.placement.cards import CardPolicy, Occupied, choose
 from fairlead.placement.place import Placement
 from fairlead.placement.preempt import NOT_HELPFUL
 from fairlead.placement.verdicts import Placed, Refused
@@ -169,6 +170,18 @@ def test_two_promises_are_two_cards() -> None:
     assert isinstance(place(cluster, GpuAsk(2)), Refused)
     found = place(cluster, GpuAsk(1))
     assert isinstance(found, Placed)
+
+
+def test_a_card_that_only_expected_pods_would_use_is_as_idle_as_it_is() -> None:
+    """Somebody whose card nobody knows has the one idle card, whoever is expected there."""
+    unknown = held("unknown", Grant((CardUse(""),)))
+    cluster = cluster_of(listed(1), unknown)
+    devices, row = cluster.columns.devices, cluster.row_of["n1"]
+    now = Occupied.of(devices, row)
+    with cluster.draft(row) as draft:
+        draft.add(Holding.of(held("expected", on(0, 300)), "n1", assumed=False))
+        assert choose(share(300), devices, row, CardPolicy.PACK) is not None
+        assert choose(share(300), devices, row, CardPolicy.PACK, now) is None
 
 
 def test_a_promise_leaves_no_trace_in_the_ledger() -> None:

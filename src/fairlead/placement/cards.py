@@ -1,6 +1,7 @@
 """Which cards of the chosen node the pod gets."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from fairlead.cluster.card_rows import CardRows
@@ -23,8 +24,31 @@ class CardPolicy(StrEnum):
 Liking = CardPolicy | Sequence[float]
 
 
-def choose(ask: GpuAsk, devices: Devices, row: int, liking: Liking) -> Grant | None:
-    """The cards, or None if the node cannot serve the ask after all."""
+@dataclass(slots=True)
+class Occupied:
+    """Pods on each card of a node, and how many unused cards are anybody's to give."""
+
+    users: list[int]
+    spare: int
+
+    @classmethod
+    def of(cls, devices: Devices, row: int) -> "Occupied":
+        return cls(devices.users[row].tolist(), devices.spare.item(row))
+
+    def spares(self, slot: int) -> bool:
+        return bool(self.users[slot]) or self.spare > 0
+
+    def take(self, slot: int) -> None:
+        self.spare -= not self.users[slot]
+
+
+def choose(
+    ask: GpuAsk, devices: Devices, row: int, liking: Liking, now: Occupied | None = None
+) -> Grant | None:
+    """The cards, or None if the node cannot serve the ask after all.
+
+    `now` is how things are, where the book shows them with pods that are only expected.
+    """
     uses: list[CardUse] | None
     if ask.seat is not None:
         return _seated(ask, ask.seat, devices, row)
@@ -36,7 +60,7 @@ def choose(ask: GpuAsk, devices: Devices, row: int, liking: Liking) -> Grant | N
     elif ask.whole:
         uses = _whole(ask, devices, row, inventory)
     else:
-        uses = _shares(ask, devices, row, inventory, liking)
+        uses = _shares(ask, devices, row, inventory, liking, now)
     if uses is None:
         return None
     pending = ask.dialect in inventory.one_at_a_time
@@ -95,10 +119,16 @@ def _asked_mib(ask: GpuAsk, devices: Devices, row: int) -> list[int]:
 
 
 def _shares(
-    ask: GpuAsk, devices: Devices, row: int, inventory: Inventory, liking: Liking
+    ask: GpuAsk,
+    devices: Devices,
+    row: int,
+    inventory: Inventory,
+    liking: Liking,
+    now: Occupied | None,
 ) -> list[CardUse] | None:
     slots = _by_preference(_usable(ask, devices, row), devices, row, liking)
-    slots = _leaving_cards_for_others(slots, ask, devices, row)
+    states = [Occupied.of(devices, row)] + ([now] if now else [])
+    slots = _leaving_cards_for_others(slots, states)
     if ask.overcommit:  # no card is given twice while there is room on another
         slots.sort(key=lambda slot: devices.milli_free.item(row, slot) < ask.milli)
     if len(slots) < ask.cards:
@@ -121,19 +151,14 @@ def _by_preference(
     return sorted(slots, key=lambda slot: (sign * free[slot], sign * memory[slot], slot))
 
 
-def _leaving_cards_for_others(
-    slots: list[int], ask: GpuAsk, devices: Devices, row: int
-) -> list[int]:
+def _leaving_cards_for_others(slots: list[int], states: list[Occupied]) -> list[int]:
     """Idle cards that pods hold whose cards we do not know are not ours to give."""
-    users = devices.users[row].tolist()
-    spare = devices.spare.item(row)
     left = []
     for slot in slots:
-        if users[slot]:
+        if all(state.spares(slot) for state in states):
             left.append(slot)
-        elif spare > 0:
-            left.append(slot)
-            spare -= 1
+            for state in states:
+                state.take(slot)
     return left
 
 

@@ -14,7 +14,7 @@ from fairlead.model.errors import PluginFault
 from fairlead.model.gpus import GpuAsk, Grant
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.model.storage import VolumePlan
-from fairlead.placement.cards import Liking, choose
+from fairlead.placement.cards import Liking, Occupied, choose
 from fairlead.placement.hypothesis import NOBODY, Hypothesis
 from fairlead.placement.preempt import Outcome, Preemption, ineligible
 from fairlead.placement.profile import Profile
@@ -137,13 +137,16 @@ class Placement:
             return None
         if not self._cluster.nominations.against(pod, self._cluster.node_at(row).name):
             return self._chosen(view, ask, row)
+        now = Occupied.of(self._cluster.columns.devices, row)
         with self._cluster.draft(row) as draft:  # not the cards that others wait for
             Hypothesis(pod, view, self.profile, self._cluster).expect(row, draft)
-            return self._chosen(view, ask, row)
+            return self._chosen(view, ask, row, now)
 
-    def _chosen(self, view: View, ask: GpuAsk, row: int) -> Grant | None:
+    def _chosen(
+        self, view: View, ask: GpuAsk, row: int, now: Occupied | None = None
+    ) -> Grant | None:
         liking = self.profile.cards if ask.whole else self._liking(view, row)
-        return choose(ask, self._cluster.columns.devices, row, liking)
+        return choose(ask, self._cluster.columns.devices, row, liking, now)
 
     def _liking(self, view: View, row: int) -> Liking:
         """How shares find their card on the node."""
