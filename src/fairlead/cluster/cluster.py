@@ -27,7 +27,7 @@ from fairlead.cluster.changes import ANYWHERE, ChangeLog
 from fairlead.cluster.columns import Columns
 from fairlead.cluster.draft import Draft
 from fairlead.cluster.kin import Kin
-from fairlead.cluster.load import slot_of
+from fairlead.cluster.load import Place, slot_of
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.nominations import Nominations
 from fairlead.cluster.price_tables import PriceTables
@@ -39,7 +39,7 @@ from fairlead.model.gpus import CardUse, GpuAsk, Grant
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Amounts, HostPort, Pod, PodRequest, Side
 from fairlead.model.prices import Prices
-from fairlead.model.readings import NodeReadings
+from fairlead.model.readings import CardReading, NodeReadings
 from fairlead.model.storage import StorageObject, VolumePlan
 from fairlead.model.volumes import PodVolumes
 
@@ -177,18 +177,19 @@ class Cluster:
         Without readings, those of all nodes fade; with some, only the nodes told of are looked at.
         """
         devices, load = self.columns.devices, self.columns.load
-        touched: set[int] = set()
-        for told in readings:
+        found: dict[Place, tuple[CardReading, float]] = {}
+        for told in sorted(readings, key=lambda told: told.taken_s):
             row = self.row_of.get(told.node)
             if row is None:
                 continue
-            touched.add(row)
             known = devices.slots_of(row)
             for card, reading in told.cards.items():
                 slot = slot_of(card, reading.index, known, devices.slots)
                 if slot is not None:
-                    load.put(row, slot, reading, told.taken_s)
-        rows = np.array(sorted(touched), dtype=np.intp) if readings else load.measured_rows()
+                    found[row, slot] = reading, told.taken_s
+        load.put(found)
+        touched = sorted({row for row, _ in found})
+        rows = np.array(touched, dtype=np.intp) if readings else load.measured_rows()
         changed = load.renew(now_s, rows)
         for row in changed:
             self.changes.add(row, Aspect.LOAD)

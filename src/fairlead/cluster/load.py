@@ -16,6 +16,8 @@ from fairlead.model.readings import CardReading
 
 CardShares = npt.NDArray[np.float64]  # (rows, slots) 0 to 1
 NodeCards = npt.NDArray[np.bool_]  # (rows, slots)
+Floats = npt.NDArray[np.float64]  # (some,)
+Place = tuple[int, int]  # row and slot of a card
 
 #: A reading counts in full for so long, then less and less, and at last for nothing.
 FRESH_S = 60.0
@@ -76,32 +78,39 @@ class Load:
         for name, filler in _FILLERS.items():
             getattr(self, name)[row] = filler
 
-    def put(self, row: int, slot: int, reading: CardReading, taken_s: float) -> None:
-        """One that is older than what is known changes nothing."""
-        if taken_s <= self.heard_s[row, slot]:
+    def put(self, told: Mapping[Place, tuple[CardReading, float]]) -> None:
+        """Readings, and when they were taken. One older than what is known changes nothing."""
+        if not told:
             return
-        self.heard_s[row, slot] = taken_s
-        self.power[row, slot] = _amount(reading.power_w)
-        self._note("memory_busy", row, slot, _stepped(_share(reading.memory_busy), _STEP))
-        self._note("memory_used", row, slot, _stepped(_amount(reading.memory_used_mib), _STEP_MIB))
-        self._note("cyclic", row, slot, float(bool(reading.cyclic)))
-        now = _share(reading.utilisation)
-        if not math.isnan(now):
-            self._average(row, slot, now, taken_s)
+        rows, slots = np.array(list(told), dtype=np.intp).T
+        readings, times = zip(*told.values(), strict=True)
+        taken_s = np.array(times)
+        new = taken_s > self.heard_s[rows, slots]
+        where = rows[new], slots[new]
+        news = [reading for reading, is_new in zip(readings, new.tolist(), strict=True) if is_new]
+        self.heard_s[where] = taken_s[new]
+        self.power[where] = _amounts([reading.power_w for reading in news])
+        busy = _shares([reading.memory_busy for reading in news])
+        used = _amounts([reading.memory_used_mib for reading in news])
+        self._note("memory_busy", where, np.round(busy / _STEP) * _STEP)
+        self._note("memory_used", where, np.round(used / _STEP_MIB) * _STEP_MIB)
+        self._note("cyclic", where, np.array([bool(reading.cyclic) for reading in news], float))
+        self._average(where, _shares([reading.utilisation for reading in news]), taken_s[new])
 
-    def _note(self, name: str, row: int, slot: int, value: float) -> None:
+    def _note(self, name: str, where: tuple[Rows, Rows], values: Floats) -> None:
         column: CardShares = getattr(self, name)
-        before = column.item(row, slot)
-        if value != before and not (math.isnan(value) and math.isnan(before)):
-            column[row, slot] = value
-            self._touched.add(row)
+        before = column[where]
+        differs = (values != before) & ~(np.isnan(values) & np.isnan(before))
+        column[where] = values
+        self._touched.update(where[0][differs].tolist())
 
-    def _average(self, row: int, slot: int, now: float, taken_s: float) -> None:
-        kept = 0.5 ** ((taken_s - self.taken_s[row, slot]) / _HALF_LIFE_S)
-        self.taken_s[row, slot] = taken_s
-        mean, peak = self.mean[row, slot], self.peak[row, slot]
-        self.mean[row, slot] = now + kept * (mean - now) if kept else now
-        self.peak[row, slot] = max(now, now + kept * (peak - now)) if kept else now
+    def _average(self, where: tuple[Rows, Rows], values: Floats, taken_s: Floats) -> None:
+        told = ~np.isnan(values)
+        at, now = (where[0][told], where[1][told]), values[told]
+        kept = 0.5 ** ((taken_s[told] - self.taken_s[at]) / _HALF_LIFE_S)
+        self.taken_s[at] = taken_s[told]
+        self.mean[at] = now + kept * (self.mean[at] - now)
+        self.peak[at] = np.maximum(now, now + kept * (self.peak[at] - now))
 
     def renew(self, now_s: float, rows: Rows) -> list[int]:
         """Brings what rules see of these rows up to date, and tells those where it differs."""
@@ -205,13 +214,12 @@ def _faded(measured: CardShares, trust: CardShares) -> CardShares:
     return told
 
 
-def _stepped(value: float, step: float) -> float:
-    return value if math.isnan(value) else round(value / step) * step
+def _shares(values: list[float | None]) -> Floats:
+    """NaN for what is no share, or not told."""
+    found = np.array(values, dtype=np.float64)
+    return np.where((found >= 0.0) & (found <= 1.0), found, math.nan)
 
 
-def _share(value: float | None) -> float:
-    return value if value is not None and 0.0 <= value <= 1.0 else math.nan
-
-
-def _amount(value: float | None) -> float:
-    return value if value is not None and 0.0 <= value < math.inf else math.nan
+def _amounts(values: list[float | None]) -> Floats:
+    found = np.array(values, dtype=np.float64)
+    return np.where((found >= 0.0) & (found < math.inf), found, math.nan)

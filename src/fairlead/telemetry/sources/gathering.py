@@ -53,7 +53,7 @@ class Gathering:
         *,
         pods: bool = True,
     ) -> None:
-        self._meaning = {name.encode(): meaning for name, meaning in dialect.series.items()}
+        self._meaning = dialect.meanings
         self._memory = memory
         self._book = dialect.book
         self._nodes = nodes

@@ -68,7 +68,7 @@ class Layout:
         age_s = 0.0 if shape.age is None else float(values[shape.age])
         split = _WIDTH * len(self.cards)
         cards = {
-            key: CardReading(*told[at : at + _WIDTH], cyclic=None, index=index)  # type: ignore[misc]
+            key: CardReading(*told[at : at + _WIDTH], None, index)  # type: ignore[call-arg]
             for at, (key, index) in zip(range(0, split, _WIDTH), self.cards, strict=True)
         }
         pods = {

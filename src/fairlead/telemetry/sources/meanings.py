@@ -1,7 +1,7 @@
 """What series and their labels can mean: the words in which exporters are described."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fairlead.telemetry.sources.exposition import Book
 
@@ -52,6 +52,12 @@ class Dialect:
     series: Mapping[str, Meaning]
     #: What its labels mean. Kept for as long as the program runs: cards seldom change.
     book: Book[Whose]
+    #: The series by their names as they stand in a text.
+    meanings: Mapping[bytes, Meaning] = field(init=False)
+
+    def __post_init__(self) -> None:
+        meanings = {name.encode(): meaning for name, meaning in self.series.items()}
+        object.__setattr__(self, "meanings", meanings)
 
 
 def index_of(text: str) -> int | None:
