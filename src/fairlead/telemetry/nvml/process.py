@@ -9,7 +9,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from fairlead.model.errors import FairleadError
-from fairlead.telemetry.nvml.asking import OF_THE_DRIVER
+from fairlead.telemetry.nvml.asking import (
+    DRIVER_NOT_LOADED,
+    LIBRARY_NOT_FOUND,
+    NO_PERMISSION,
+    OF_THE_DRIVER,
+)
 from fairlead.telemetry.nvml.worker import Answer, Question
 
 T = TypeVar("T")
@@ -23,13 +28,19 @@ _START_S = 20.0
 _MOST_STUCK = 4
 _LONGEST_ANSWER = 1 << 22
 _answers = msgspec.json.Decoder(Answer)
+_WHAT_TO_DO = {
+    LIBRARY_NOT_FOUND: "; install NVIDIA's driver, or run under NVIDIA's container runtime",
+    DRIVER_NOT_LOADED: "; load NVIDIA's driver (nvidia-smi tells whether it is)",
+    NO_PERMISSION: "; it needs root, or in a pod the capability SYS_ADMIN",
+}
 
 
 class NvmlError(FairleadError):
     """NVML answered with an error; `code` is its number."""
 
     def __init__(self, code: int, text: str) -> None:
-        super().__init__(f"NVML says {text} ({code})")
+        what_to_do = _WHAT_TO_DO.get(code, "")
+        super().__init__(f"NVML says {text} ({code}){what_to_do}")
         self.code = code
 
     @property
