@@ -17,7 +17,7 @@ run: setup ## a whole simulated GPU cluster with a live view (ARGS="--nodes 30" 
 
 test: setup ## all tests, on a real kube-apiserver and etcd
 	@$(VENV)/python controlplane/build.py --with helm,prometheus
-	@$(VENV)/python -m pytest
+	@scripts/tests.sh
 
 test-1.37: setup ## the tests that need a kube-apiserver, on one of Kubernetes 1.37
 	@$(VENV)/python controlplane/build.py --kubernetes 1.37 --with helm,prometheus
