@@ -50,6 +50,8 @@ class Rhythm:
 
     def _begin(self) -> None:
         self._row: dict[tuple[str, str], int] = {}
+        #: Of a node whose cards are told of as they were the last time: which, and their rows.
+        self._rows_of: dict[str, tuple[tuple[str, ...], list[int]]] = {}
         self._windows: Windows = np.zeros((0, WINDOW), dtype=np.float32)
         self._seen = np.zeros(0, dtype=np.int64)
         self._cyclic = np.zeros(0, dtype=np.bool_)
@@ -57,17 +59,24 @@ class Rhythm:
 
     def put(self, batch: Sequence[NodeReadings]) -> list[NodeReadings]:
         """The same with `cyclic` set where there is a rhythm and the source says nothing of it."""
-        told = [
-            (node.node, key, card.utilisation)
-            for node in batch
-            for key, card in node.cards.items()
-            if card.utilisation is not None and card.cyclic is None
-        ]
-        rows = self._rows([(node, key) for node, key, _ in told])
-        self._windows[rows, self._seen[rows] % WINDOW] = [share for _, _, share in told]
+        if len(self._row) > _MOST_CARDS:
+            self._begin()  # most of them are long gone
+        found: list[int] = []
+        shares: list[float] = []
+        for node in batch:
+            told = [
+                (key, card.utilisation)
+                for key, card in node.cards.items()
+                if card.utilisation is not None and card.cyclic is None
+            ]
+            found += self._rows(node.node, tuple([key for key, _ in told]))
+            shares += [share for _, share in told]
+        self._fit()
+        rows = np.array(found, dtype=np.intp)
+        self._windows[rows, self._seen[rows] % WINDOW] = shares
         self._seen[rows] += 1
-        rhythmic = {told[at][:2] for at in np.flatnonzero(self._cyclic[rows]).tolist()}
-        return [_marked(node, rhythmic) for node in batch] if rhythmic else list(batch)
+        rhythmic = set(rows[self._cyclic[rows]].tolist())
+        return [self._marked(node, rhythmic) for node in batch] if rhythmic else list(batch)
 
     def look(self) -> None:
         """Looks at some cards anew. Call it after every take: their turn comes."""
@@ -78,22 +87,27 @@ class Rhythm:
         found = is_cyclic(np.take_along_axis(windows, in_order, axis=1))
         self._cyclic[some] = found & (seen >= WINDOW)
 
-    def _rows(self, cards: Sequence[tuple[str, str]]) -> npt.NDArray[np.intp]:
-        if len(self._row) > _MOST_CARDS:
-            self._begin()  # most of them are long gone
-        rows = [self._row.setdefault(card, len(self._row)) for card in cards]
+    def _rows(self, node: str, keys: tuple[str, ...]) -> list[int]:
+        known = self._rows_of.get(node)
+        if known is None or known[0] != keys:
+            rows = [self._row.setdefault((node, key), len(self._row)) for key in keys]
+            known = self._rows_of[node] = keys, rows
+        return known[1]
+
+    def _fit(self) -> None:
+        """Room for cards that are new."""
         missing = len(self._row) - len(self._seen)
         if missing > 0:
             more = max(missing, len(self._seen))
             self._windows = np.vstack([self._windows, np.zeros((more, WINDOW), np.float32)])
             self._seen = np.append(self._seen, np.zeros(more, np.int64))
             self._cyclic = np.append(self._cyclic, np.zeros(more, np.bool_))
-        return np.array(rows, dtype=np.intp)
 
-
-def _marked(told: NodeReadings, rhythmic: set[tuple[str, str]]) -> NodeReadings:
-    cards = {
-        key: replace(card, cyclic=True) if (told.node, key) in rhythmic else card
-        for key, card in told.cards.items()
-    }
-    return replace(told, cards=cards)
+    def _marked(self, told: NodeReadings, rhythmic: set[int]) -> NodeReadings:
+        cards = {
+            key: replace(card, cyclic=True)
+            if card.cyclic is None and self._row.get((told.node, key)) in rhythmic
+            else card
+            for key, card in told.cards.items()
+        }
+        return replace(told, cards=cards)
