@@ -22,6 +22,7 @@ from pathlib import Path
 
 from card_pods import eight_cards, one_card_pods, openb_pods, openb_prices
 from fairlead.apps.profiles import built_in
+from fairlead.apps.run import spare_the_collector
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import (
     BindDone,
@@ -209,6 +210,7 @@ def _grant(at: int, nodes: int) -> Grant:
 
 
 def main() -> None:
+    spare_the_collector()  # as `fairlead run` does
     options = _options()
     profile = cProfile.Profile() if options.profile else None
     kinds = {str(shapes): simple_pods(options.pods, shapes) for shapes in options.shapes}

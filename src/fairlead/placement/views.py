@@ -253,7 +253,8 @@ class View:
 
 def _checked(plugin: Filter | Opinion, answer: A, nodes: Nodes) -> A:
     """A single number would quietly be taken for every node."""
-    if np.asarray(answer).shape != (len(nodes),):
+    shape = answer.shape if isinstance(answer, np.ndarray) else np.asarray(answer).shape
+    if shape != (len(nodes),):
         raise PluginFault(f"{plugin.name} must give one answer for each of {len(nodes)} nodes")
     return answer
 
