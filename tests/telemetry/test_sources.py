@@ -4,7 +4,6 @@ import gzip
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,8 +59,8 @@ def test_dcgm(asked: str | None) -> None:
     found = told(DCGM, "dcgm.txt", asked)
     busy = CardReading(0.97, 0.41, 60987, 512.34, 61, 1000 * 1024_000)
     cards = {
-        f"{UUID}0": replace(busy, index=0),
-        f"{UUID}1": CardReading(0.0, 0.0, 3, 68.1, 33, 0.0, index=1),
+        f"{UUID}0": busy._replace(place=0),
+        f"{UUID}1": CardReading(0.0, 0.0, 3, 68.1, 33, 0.0, place=1),
     }
     expected = NodeReadings("gpu-a", 1000.0, cards, {"team-a/train-0": busy}, "test")
     assert comparable([found]) == comparable([expected])
@@ -79,7 +78,7 @@ def test_slices_add_up_to_their_card(asked: str | None) -> None:
 def test_the_agent_tells_how_old_its_readings_are(asked: str | None) -> None:
     found = told(AGENT, "agent.txt", asked)
     assert found.taken_s == 1000.0 - 7.5
-    assert found.cards == {"GPU-0": CardReading(0.97, 0.41, 60987, 512.3, 61, index=0)}
+    assert found.cards == {"GPU-0": CardReading(0.97, 0.41, 60987, 512.3, 61, place=0)}
     assert found.pods == {"team-a/train-0": CardReading(0.9, memory_used_mib=50000)}
 
 
@@ -160,7 +159,7 @@ def test_values_that_cannot_be(said: str, why: str) -> None:
     card = '{gpu="0",UUID="GPU-0"}'
     text = f"DCGM_FI_DEV_GPU_UTIL{card} {said}\nDCGM_FI_DEV_FB_USED{card} 7\n"
     (found,) = gathered(DCGM, text.encode(), tally)
-    assert found.cards["GPU-0"] == CardReading(memory_used_mib=7, index=0)
+    assert found.cards["GPU-0"] == CardReading(memory_used_mib=7, place=0)
     assert (tally.rejected, tally.believed) == ({why: 1}, 1)
 
 

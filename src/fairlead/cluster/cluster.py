@@ -184,7 +184,7 @@ class Cluster:
                 continue
             known = devices.slots_of(row)
             for card, reading in told.cards.items():
-                slot = slot_of(card, reading.index, known, devices.slots)
+                slot = slot_of(card, reading.place, known, devices.slots)
                 if slot is not None:
                     found[row, slot] = reading, told.taken_s
         load.put(found)

@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class CardReading:
-    """None where the source does not say. Shares are from 0 to 1."""
+class CardReading(NamedTuple):
+    """None where the source does not say. Shares are from 0 to 1.
+
+    A tuple, since thousands are made, sent and read at a time.
+    """
 
     #: Share of the time in which something ran on it.
     utilisation: float | None = None
@@ -19,7 +22,7 @@ class CardReading:
     #: Whether its load rises and falls in a rhythm, as that of training does.
     cyclic: bool | None = None
     #: Its place among the cards of its node, for nodes that do not list theirs.
-    index: int | None = None
+    place: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

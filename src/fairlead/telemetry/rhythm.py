@@ -105,7 +105,7 @@ class Rhythm:
 
     def _marked(self, told: NodeReadings, rhythmic: set[int]) -> NodeReadings:
         cards = {
-            key: replace(card, cyclic=True)
+            key: card._replace(cyclic=True)
             if card.cyclic is None and self._row.get((told.node, key)) in rhythmic
             else card
             for key, card in told.cards.items()

@@ -299,4 +299,4 @@ def _together(parts: Iterable[Mapping[str, float]]) -> CardReading:
 
 
 def _reading(values: Mapping[str, float], index: int | None = None) -> CardReading:
-    return CardReading(**values, index=index)  # type: ignore[arg-type]  # none says `cyclic`
+    return CardReading(**values, place=index)  # type: ignore[arg-type]  # none says `cyclic`
