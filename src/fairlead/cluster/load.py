@@ -32,7 +32,7 @@ _STEP_MIB = 100.0
 _FILLERS = {
     "heard_s": -math.inf, "memory_busy": math.nan, "memory_used": math.nan, "power": math.nan,
     "cyclic": 0.0, "taken_s": -math.inf, "mean": 0.0, "peak": 0.0,
-    "busy": MIDDLING, "busiest": MIDDLING, "trust": 0.0, "fresh": 0.0,
+    "busy": MIDDLING, "busiest": MIDDLING, "fresh": 0.0,
 }  # fmt: skip
 
 
@@ -57,10 +57,9 @@ class Load:
     taken_s: CardShares
     mean: CardShares
     peak: CardShares
-    #: The same as rules see it, and how far they may go by it.
+    #: The same as rules see it.
     busy: CardShares
     busiest: CardShares
-    trust: CardShares
     #: 1 where utilisation was read just now.
     fresh: CardShares
 
@@ -116,7 +115,6 @@ class Load:
         """Brings what rules see of these rows up to date, and tells those where it differs."""
         self.now_s = now_s
         trust = _trust(now_s - self.taken_s[rows])
-        self.trust[rows] = trust
         self._forget(rows, now_s - self.heard_s[rows] >= STALE_S)
         changed = np.isin(rows, list(self._touched))
         self._touched.difference_update(rows.tolist())
@@ -161,10 +159,6 @@ class LoadRows:
     def busiest(self) -> CardShares:
         """The same at its busiest."""
         return sealed(self._load.busiest[self._pick])
-
-    def trust(self) -> CardShares:
-        """How far to go by that: 1 for what was read just now, 0 for what nobody knows."""
-        return sealed(self._load.trust[self._pick])
 
     def fresh(self) -> NodeCards:
         """Where utilisation was read within the last minute."""
