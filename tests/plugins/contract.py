@@ -38,6 +38,7 @@ REQUESTS = (
     a_request(),
     a_request(gpus=1),
     a_request(gpus=3, cpu=2000, scored=(2000, 1 << 30)),
+    a_request(cpu=700, scored=(700, 5 << 30), resources={"memory": 5 << 30}),
     a_request(cpu=10**9),
     a_request(node_selector=(("zone", "a"),)),
     a_request(node_terms=(NodeTerm((Requirement("rank", "Gt", ("3",)),)),)),
@@ -276,9 +277,12 @@ def random_node(dice: random.Random, name: str) -> Node:
     labels = {"zone": dice.choice("ab"), "rank": str(dice.randint(0, 6))}
     gpus = dice.choice([0, 4, 8])
     cards = tuple(Card(f"GPU-{name}-{n}", n, dice.choice(["H100", "T4"])) for n in range(gpus))
+    # Small ones, and some that offer no cpu or memory at all: what a pod takes must show.
+    small = {"cpu": dice.choice([0, 3000, 8000]), "memory": dice.choice([0, 7, 16]) << 30}
     return a_node(
         name,
         gpus=gpus,
+        resources=small if dice.random() < 0.7 else {},
         gpus_listed=Inventory(cards, dialects=frozenset({"fairlead"})) if name < "n5" else None,
         labels=labels if dice.random() < 0.8 else {},
         taints=tuple(
