@@ -95,12 +95,16 @@ class Nodes:
 
     def free_here(self, resource: str) -> int:
         """Of a single node, as a plain number."""
+        taken, offered = self.amounts_here(resource)
+        return offered - taken
+
+    def amounts_here(self, resource: str) -> tuple[int, int]:
+        """What a single node's pods take, and what it offers, as plain numbers."""
         columns, row = self._columns, self._row
         index = columns.resource_index.get(resource)
         if index is None:
-            return 0
-        free: int = columns.allocatable.item(index, row) - columns.requested.item(index, row)
-        return free
+            return 0, 0
+        return columns.requested.item(index, row), columns.allocatable.item(index, row)
 
     def have_room(self, amounts: Amounts) -> NodeMask:
         """Where that much of each resource is free, and one more pod may come."""
@@ -120,6 +124,11 @@ class Nodes:
     def scored_requested(self, which: int) -> PerNode:
         """Cpu (0) or memory (1) taken, with kube-scheduler's defaults for unstated requests."""
         return sealed(self._columns.scored[which, self._pick])
+
+    def scored_here(self, which: int) -> int:
+        """The same of a single node, as a plain number."""
+        scored: int = self._columns.scored.item(which, self._row)
+        return scored
 
     # -- what kind of node -------------------------------------------------------------------
 

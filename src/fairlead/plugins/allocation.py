@@ -4,7 +4,7 @@
 user draws. Cpu and memory count with kube-scheduler's defaults for what pods do not state.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -50,6 +50,9 @@ class LeastAllocated:
         check_weights(self.resources)
 
     def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
+        if len(nodes) == 1:
+            here = _shares_here(self.resources, request, nodes)
+            return _mean_here((w, (there - used) * 100 // there) for w, used, there in here)
         total, counted = np.zeros((2, len(nodes)), dtype=np.int64)
         for weight, used, capacity in _shares(self.resources, request, nodes):
             total += weight * ((capacity - used) * 100 // np.maximum(capacity, 1))
@@ -68,6 +71,9 @@ class MostAllocated:
         check_weights(self.resources)
 
     def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
+        if len(nodes) == 1:
+            here = _shares_here(self.resources, request, nodes)
+            return _mean_here((w, used * 100 // there) for w, used, there in here)
         total, counted = np.zeros((2, len(nodes)), dtype=np.int64)
         for weight, used, capacity in _shares(self.resources, request, nodes):
             total += weight * (used * 100 // np.maximum(capacity, 1))
@@ -119,6 +125,22 @@ def _shares(
             yield weight, np.minimum(_used(resource, request, nodes), capacity), capacity
 
 
+def _shares_here(
+    weights: Mapping[str, int], request: PodRequest, nodes: Nodes
+) -> Iterator[tuple[int, int, int]]:
+    """The same of a single node in plain numbers: after each placement one is asked about again."""
+    for resource, weight in weights.items():
+        if counts_for(resource, request):
+            taken, capacity = nodes.amounts_here(resource)
+            if resource in _STATED_OR_NOT:
+                which = _STATED_OR_NOT.index(resource)
+                used = nodes.scored_here(which) + request.scored[which]
+            else:
+                used = taken + request.amount(resource)
+            if capacity > 0:
+                yield weight, min(used, capacity), capacity
+
+
 def _used(resource: str, request: PodRequest, nodes: Nodes) -> PerNode:
     if resource in _STATED_OR_NOT:
         which = _STATED_OR_NOT.index(resource)
@@ -129,6 +151,15 @@ def _used(resource: str, request: PodRequest, nodes: Nodes) -> PerNode:
 def _mean(total: PerNode, counted: PerNode) -> NodeScores:
     scores: NodeScores = (total // np.maximum(counted, 1)).astype(np.float64)
     return scores
+
+
+def _mean_here(scores: Iterable[tuple[int, int]]) -> NodeScores:
+    """The weighted mean of one node's scores."""
+    total = counted = 0
+    for weight, score in scores:
+        total += weight * score
+        counted += weight
+    return np.array([float(total // max(counted, 1))])
 
 
 def _check_shape(shape: tuple[ShapePoint, ...]) -> None:

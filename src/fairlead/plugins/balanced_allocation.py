@@ -29,12 +29,31 @@ class NodeResourcesBalancedAllocation:
         if not any(request.amount(resource) for resource in self.resources):
             return np.zeros(len(nodes))
         counted = [resource for resource in self.resources if counts_for(resource, request)]
+        if len(nodes) == 1 and len(counted) <= 2:
+            return _rated_here(counted, request, nodes)
         capacity = np.array([nodes.allocatable(resource) for resource in counted])
         before = np.array([nodes.requested(resource) for resource in counted])
         asked = np.array([[request.amount(resource)] for resource in counted])
         change = _evenness(before + asked, capacity) - _evenness(before, capacity)
         scores: NodeScores = (50 + (50 + change) // 2).astype(np.float64)
         return scores
+
+
+def _rated_here(counted: list[str], request: PodRequest, nodes: Nodes) -> NodeScores:
+    """The same of a single node in plain numbers: after each placement one is asked about again."""
+    before, after = [], []
+    for resource in counted:
+        used, capacity = nodes.amounts_here(resource)
+        if capacity > 0:
+            before.append(min(float(used) / float(capacity), 1.0))
+            after.append(min(float(used + request.amount(resource)) / float(capacity), 1.0))
+    change = _evenness_of_two(after) - _evenness_of_two(before)
+    return np.array([50.0 + (50 + change) // 2])
+
+
+def _evenness_of_two(shares: list[float]) -> int:
+    deviation = abs(shares[0] - shares[1]) / 2 if len(shares) == 2 else 0.0
+    return int((1.0 - deviation) * 100.0)
 
 
 def _evenness(used: PerNode, capacity: PerNode) -> PerNode:
