@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntFlag, StrEnum, auto
+from functools import lru_cache
 
 from fairlead.model.gpus import GpuAsk, Grant
 from fairlead.model.loads import PodLoad
@@ -241,13 +242,37 @@ class Pod:
         if not (marks or seen or images or (load and self.load)):
             return request
         found = ((key, self.annotations.get(key, self.labels.get(key))) for key in marks)
-        return replace(
+        return _dressed(
             request,
-            images=self.images if images else (),
-            containers=self.containers if images else 0,
-            kin=kin,
-            load=self.load if load else None,
-            namespace=self.namespace if seen or marks else "",
-            labels=tuple(sorted((k, v) for k, v in self.labels.items() if k in seen)),
-            marks=tuple((key, value) for key, value in found if value is not None),
+            self.images if images else (),
+            self.containers if images else 0,
+            kin,
+            self.load if load else None,
+            self.namespace if seen or marks else "",
+            tuple(sorted((k, v) for k, v in self.labels.items() if k in seen)),
+            tuple((key, value) for key, value in found if value is not None),
         )
+
+
+@lru_cache(maxsize=4096)
+def _dressed(
+    request: PodRequest,
+    images: tuple[str, ...],
+    containers: int,
+    kin: LabelSelector | None,
+    load: PodLoad | None,
+    namespace: str,
+    labels: tuple[tuple[str, str], ...],
+    marks: tuple[tuple[str, str], ...],
+) -> PodRequest:
+    """The request with more told; the same one again for pods that ask for the same."""
+    return replace(
+        request,
+        images=images,
+        containers=containers,
+        kin=kin,
+        load=load,
+        namespace=namespace,
+        labels=labels,
+        marks=marks,
+    )
