@@ -15,7 +15,7 @@ from pathlib import Path
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.errors import Stalled
 from fairlead.kube.http.client import Client
-from fairlead.sim.controlplane import ControlPlane, Process
+from fairlead.sim.controlplane import ControlPlane, Process, service_account
 
 ROOT = Path(__file__).parents[1]
 _ADDED = b'{"type":"ADDED"'
@@ -39,14 +39,15 @@ def assets(*options: str) -> Path:
 def start_scheduler(plane: ControlPlane, side: str, *options: str) -> Iterator[Process]:
     """A fresh kube-scheduler, which may send 5,000 requests a second, or Fairlead with options.
 
-    Any other side is the client that only writes.
+    Any other side is the client that only writes. All are the same ServiceAccount.
     """
+    identity = _service_account(plane)
     if side == "kube-scheduler":
         config = {"clientConnection": {"qps": 5000, "burst": 5000}}
-        with plane.start_kube_scheduler(config) as process:
+        with plane.start_kube_scheduler(config, identity=identity) as process:
             yield process
         return
-    kubeconfig = str(plane.kubeconfig_for("system:kube-scheduler"))
+    kubeconfig = str(plane.kubeconfig_for(identity))
     if side != "fairlead":
         command = [
             sys.executable,
@@ -61,6 +62,24 @@ def start_scheduler(plane: ControlPlane, side: str, *options: str) -> Iterator[P
     command = [FAIRLEAD, "run", "--port", "0", *access, *options]
     with Process("fairlead", command, plane.logs / "fairlead.log") as process:
         yield process
+
+
+def _service_account(plane: ControlPlane) -> str:
+    """One with a scheduler's rights. It has a token, as pods do: a token is looked up, whereas a
+    certificate is verified with each request, for 0.3 ms of the API server's time."""
+    subject = {"kind": "ServiceAccount", "namespace": "kube-system", "name": "bench-scheduler"}
+    group = "rbac.authorization.k8s.io"
+    for where, kind, name in (
+        ("", "ClusterRole", "system:kube-scheduler"),
+        ("", "ClusterRole", "system:volume-scheduler"),
+        ("namespaces/kube-system/", "Role", "extension-apiserver-authentication-reader"),
+    ):
+        path = f"/apis/{group}/v1/{where}{kind.lower().replace('role', 'rolebindings')}"
+        role = {"apiGroup": group, "kind": kind, "name": name}
+        body = {"metadata": {"name": f"bench:{name}"}, "roleRef": role, "subjects": [subject]}
+        status, said = plane.api("POST", path, body)
+        assert status in (201, 409), said
+    return service_account(subject["namespace"], subject["name"])
 
 
 def api_cpu_s(plane: ControlPlane) -> float:

@@ -189,9 +189,10 @@ class ControlPlane:
         *,
         flags: Sequence[str] = (),
         name: str = "kube-scheduler",
+        identity: str = "system:kube-scheduler",
     ) -> Process:
         """Start a kube-scheduler; `config` is merged into its KubeSchedulerConfiguration."""
-        kubeconfig = self.kubeconfig_for("system:kube-scheduler")
+        kubeconfig = self.kubeconfig_for(identity)
         path = self.directory / f"{name}.yaml"
         path.write_text(yaml.safe_dump(scheduler_config(kubeconfig, config or {})))
 
