@@ -503,6 +503,57 @@ async def test_no_more_connections_than_allowed_and_nobody_waits_for_ever() -> N
         await client.close()
 
 
+async def test_connections_are_opened_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+    connect, opening, opened = loop.create_connection, 0, 0
+
+    async def counted(*args: Any, **options: Any) -> Any:
+        nonlocal opening, opened
+        opening, opened = opening + 1, opened + 1
+        assert opening == 1
+        await asyncio.sleep(0.01)  # a handshake takes its time
+        made = await connect(*args, **options)
+        opening -= 1
+        return made
+
+    monkeypatch.setattr(loop, "create_connection", counted)
+    async with talking(echo, max_connections=64) as client:
+        replies = await asyncio.gather(*(client.request("GET", f"/{n}") for n in range(64)))
+    assert {reply.status for reply in replies} == {200}
+    assert opened < 64, "those that were answered serve the others"
+
+
+async def test_a_server_that_is_gone_refuses_all_who_wait_at_once() -> None:
+    async with serving(echo) as server:
+        pass
+    client = Client(Access(server, None, Static({})))
+    asked = (client.request("GET", f"/{n}", timeout_s=60) for n in range(20))
+    done = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 10)
+    assert all(isinstance(said, Unreachable) for said in done)
+    await client.close()
+
+
+async def test_who_waits_is_served_by_what_is_open_if_no_more_can_be_opened() -> None:
+    gate = asyncio.Event()
+
+    async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await reader.readuntil(b"\r\n\r\n"):
+            await gate.wait()
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+    server = await asyncio.start_server(slow, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    client = Client(Access(f"http://127.0.0.1:{port}", None, Static({})))
+    first = asyncio.create_task(client.request("GET", "/x"))
+    await asyncio.sleep(0.1)
+    server.close()  # listens no more; what is open stays open
+    others = [asyncio.create_task(client.request("GET", "/x")) for _ in range(3)]
+    await asyncio.sleep(0.1)
+    gate.set()
+    assert {reply.status for reply in await asyncio.gather(first, *others)} == {200}
+    await client.close()
+
+
 async def test_closing_ends_what_is_under_way_and_what_waits() -> None:
     async def never(request: web.Request) -> web.Response:
         await asyncio.sleep(60)

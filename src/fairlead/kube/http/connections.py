@@ -7,6 +7,7 @@ requests to an API server need; watches and proxies go through aiohttp (see `cli
 
 import asyncio
 import ssl
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -19,6 +20,9 @@ from fairlead.kube.http.reply import Reply, parse_retry_after
 
 #: kube-apiserver closes idle connections after 90 s; we go first, so as not to meet a closing one.
 _KEEP_ALIVE_S = 60.0
+#: Whoever waits may give up before; then the next one finds this attempt under way.
+_CONNECT_S = 10.0
+_CLOSED = "the client is closed; make a new one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,26 +140,33 @@ class Connection(asyncio.Protocol):
 
 
 class Connections:
-    """As many connections as are needed at once, up to a limit; those who find none wait."""
+    """Kept-alive connections, up to a limit; a request that finds none waits.
+
+    They are opened one after another. A handshake costs the server as much as a few requests, so of
+    a burst most are better served by connections that others have just finished with.
+    """
 
     def __init__(self, endpoint: Endpoint, limit: int) -> None:
         self._endpoint = endpoint
         self._limit = limit
-        #: One for each exchange under way, so that there are never more connections than that.
-        self._permits = asyncio.Semaphore(limit)
         self._idle: list[Connection] = []
+        #: Busy, idle and retired ones.
         self._open: set[Connection] = set()
         self._retired: set[Connection] = set()
+        #: Those who wait for a connection, the first comer first.
+        self._waiting: deque[asyncio.Future[Connection]] = deque()
+        self._opener: asyncio.Task[None] | None = None
         self._closed = False
 
     async def exchange(self, request: bytes, *, timeout_s: float, longest: int) -> Reply:
         """Sends the bytes and returns the reply; see `Client.request` for what it raises."""
-        await self._wait_for_permit(timeout_s / 2)
-        try:
-            connection = await self._connection(timeout_s / 2)
-            return await self._exchange(connection, request, timeout_s, longest)
-        finally:
-            self._permits.release()
+        if self._closed:
+            raise Unreachable(_CLOSED)
+        connection = self._take_idle() or await self._wait_for_one(timeout_s / 2)
+        if not connection.usable:  # lost between the moment it was handed to us and this one
+            self._put_back(connection, 0.0)
+            raise Unreachable("the connection was lost before the request went out")
+        return await self._exchange(connection, request, timeout_s, longest)
 
     def retire(self) -> None:
         """Use none of the present connections again: they were made with other credentials."""
@@ -167,19 +178,12 @@ class Connections:
     def close(self) -> None:
         """What is under way gets ReplyLost, what waits gets Unreachable."""
         self._closed = True
+        if self._opener is not None:
+            self._opener.cancel()
         for connection in list(self._open):
             self._drop(connection)
         self._idle.clear()
-
-    async def _wait_for_permit(self, timeout_s: float) -> None:
-        if not self._permits.locked():
-            await self._permits.acquire()
-            return
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._permits.acquire()
-        except TimeoutError:
-            raise Unreachable(f"all {self._limit} connections were busy") from None
+        self._refuse_all(_CLOSED)
 
     async def _exchange(
         self, connection: Connection, request: bytes, timeout_s: float, longest: int
@@ -196,16 +200,63 @@ class Connections:
             timer.cancel()
             self._put_back(connection, loop.time())
 
-    async def _connection(self, timeout_s: float) -> Connection:
-        if self._closed:
-            raise Unreachable("the client is closed; make a new one")
+    def _take_idle(self) -> Connection | None:
         now = asyncio.get_running_loop().time()
         while self._idle:
             connection = self._idle.pop()
             if connection.usable and now - connection.idle_since_s < _KEEP_ALIVE_S:
                 return connection
             self._drop(connection)
-        return await self._connect(timeout_s)
+        return None
+
+    async def _wait_for_one(self, timeout_s: float) -> Connection:
+        loop = asyncio.get_running_loop()
+        waiting: asyncio.Future[Connection] = loop.create_future()
+        self._waiting.append(waiting)
+        self._open_more()
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await waiting
+        except TimeoutError:
+            self._give_on(waiting)
+            raise Unreachable(self._why_none(timeout_s)) from None
+        except asyncio.CancelledError:
+            self._give_on(waiting)
+            raise
+
+    def _give_on(self, waiting: "asyncio.Future[Connection]") -> None:
+        """A connection that came in the very moment when nobody waited for it any more."""
+        if waiting.done() and not waiting.cancelled() and waiting.exception() is None:
+            self._put_back(waiting.result(), asyncio.get_running_loop().time())
+
+    def _why_none(self, timeout_s: float) -> str:
+        if self._open:
+            return f"all {len(self._open)} connections were busy"
+        return f"cannot connect to {self._endpoint.server}: nothing within {timeout_s:g} s"
+
+    def _open_more(self) -> None:
+        if self._opener is None and not self._closed:
+            self._opener = asyncio.create_task(self._open_while_needed())
+
+    async def _open_while_needed(self) -> None:
+        try:
+            while self._someone_waits() and len(self._open) < self._limit:
+                connection = await self._connect(_CONNECT_S)
+                self._put_back(connection, asyncio.get_running_loop().time())
+        except Unreachable as error:
+            if not self._open:  # else those that are open will serve all, in time
+                self._refuse_all(str(error))
+        finally:
+            self._opener = None
+
+    def _someone_waits(self) -> bool:
+        while self._waiting and self._waiting[0].done():
+            self._waiting.popleft()
+        return bool(self._waiting)
+
+    def _refuse_all(self, why: str) -> None:
+        while self._someone_waits():
+            self._waiting.popleft().set_exception(Unreachable(why))
 
     async def _connect(self, timeout_s: float) -> Connection:
         end = self._endpoint
@@ -230,11 +281,16 @@ class Connections:
         return connection
 
     def _put_back(self, connection: Connection, now: float) -> None:
-        if connection.usable and connection not in self._retired and not self._closed:
+        """To whoever has waited longest, or among the idle ones."""
+        if not connection.usable or connection in self._retired or self._closed:
+            self._drop(connection)
+            if self._someone_waits():
+                self._open_more()
+        elif self._someone_waits():
+            self._waiting.popleft().set_result(connection)
+        else:
             connection.idle_since_s = now
             self._idle.append(connection)
-        else:
-            self._drop(connection)
 
     def _drop(self, connection: Connection) -> None:
         self._open.discard(connection)
