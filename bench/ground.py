@@ -36,10 +36,13 @@ def assets(*options: str) -> Path:
 
 
 @contextmanager
-def start_scheduler(plane: ControlPlane, side: str, *options: str) -> Iterator[Process]:
+def start_scheduler(
+    plane: ControlPlane, side: str, *options: str, victims: int = 0
+) -> Iterator[Process]:
     """A fresh kube-scheduler, which may send 5,000 requests a second, or Fairlead with options.
 
-    Any other side is the client that only writes. All are the same ServiceAccount.
+    Any other side is the client that only writes, and evicts so many victims for each pod. All are
+    the same ServiceAccount.
     """
     identity = _service_account(plane)
     if side == "kube-scheduler":
@@ -54,6 +57,7 @@ def start_scheduler(plane: ControlPlane, side: str, *options: str) -> Iterator[P
             str(ROOT / "bench" / "bare_client.py"),
             kubeconfig,
             "bench-measured",
+            str(victims),
         ]
         with Process("bare-client", command, plane.logs / "bare-client.log") as process:
             yield process

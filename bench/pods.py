@@ -92,6 +92,8 @@ class Shape:
     base_bound: bool = True
     #: The scheduler changes them, so the next one gets new ones.
     base_is_used_up: bool = False
+    #: How many have to go for each measured pod.
+    victims: int = 0
 
 
 BASE, MEASURED = "bench-base", "bench-measured"
@@ -128,5 +130,5 @@ SHAPES = {
     "unschedulable": Shape(
         plain(), 1000, ((2, _TOO_LARGE),), base_bound=False, base_is_used_up=True
     ),
-    "preemption": Shape(_HIGH, 500, ((4, _LOW),), base_is_used_up=True),
+    "preemption": Shape(_HIGH, 500, ((4, _LOW),), base_is_used_up=True, victims=3),
 }

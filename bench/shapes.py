@@ -140,7 +140,7 @@ def _run_backlog(plane: ControlPlane, side: str, shape: Shape, measured: Sequenc
         first_change(admin, where) as began,
         bind_times(admin, MEASURED) as times,
         event_times(admin, where) as told,
-        start_scheduler(plane, side, *FAIRLEAD_OPTIONS) as process,
+        start_scheduler(plane, side, *FAIRLEAD_OPTIONS, victims=shape.victims) as process,
     ):
         _wait_for_sign(began, process)
         meter = Meter(plane, process)
