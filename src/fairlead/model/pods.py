@@ -254,7 +254,7 @@ class Pod:
         )
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)  # some requests are megabytes long
 def _dressed(
     request: PodRequest,
     images: tuple[str, ...],
