@@ -1,9 +1,14 @@
 """The same file for kube-scheduler, with one version of Kubernetes and with another."""
 
+import json
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from fairlead.apps import cli, kube_scheduler
@@ -54,6 +59,26 @@ def test_a_plain_file_makes_the_same_rules_in_the_order_of_the_version() -> None
     assert new.filters[2:] == old.filters[2:]
     assert new.scores == old.scores
     assert all(problems("", known) == [] for known in KNOWN)
+
+
+_NAMED = st.sampled_from([*catalogue_of(KUBERNETES_1_36).plugins, "*"]).map(lambda n: {"name": n})
+_SETS = st.fixed_dictionaries(
+    {}, optional={"enabled": st.lists(_NAMED, max_size=2), "disabled": st.lists(_NAMED, max_size=2)}
+)
+_POINTS = st.sampled_from(["multiPoint", "filter", "score", "preFilter", "postFilter"])
+
+
+@given(plugins=st.dictionaries(_POINTS, _SETS, max_size=2))
+@settings(max_examples=200, deadline=None)
+def test_versions_that_take_a_file_make_the_same_rules_of_it(plugins: dict[str, Any]) -> None:
+    text = yaml.safe_dump({"profiles": [{"plugins": json.loads(json.dumps(plugins))}]})
+    found = [read(text, known) for known in KNOWN]
+    taken = [each.profiles["default-scheduler"] for each in found if not each.problems]
+
+    for old, new in pairwise(taken):
+        assert sorted(map(repr, new.filters)) == sorted(map(repr, old.filters))
+        assert sorted(map(repr, new.scores)) == sorted(map(repr, old.scores))
+        assert new.preempts == old.preempts
 
 
 @pytest.mark.parametrize(
