@@ -19,9 +19,9 @@ test: setup ## all tests, on a real kube-apiserver and etcd
 	@$(VENV)/python controlplane/build.py --with helm,prometheus
 	@scripts/tests.sh
 
-test-1.37: setup ## the tests that need a kube-apiserver, on one of Kubernetes 1.37
+test-1.37: setup ## the tests that need a kube-apiserver, on one of Kubernetes 1.37 (ARGS="-k oracle")
 	@$(VENV)/python controlplane/build.py --kubernetes 1.37 --with helm,prometheus
-	@FAIRLEAD_KUBERNETES=1.37 $(VENV)/python -m pytest -m server
+	@FAIRLEAD_KUBERNETES=1.37 scripts/tests.sh -m server $(ARGS)
 
 fast: setup ## the tests that start no server and no program (under a minute)
 	@$(VENV)/python -m pytest -m "not server and not program" -q

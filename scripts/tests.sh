@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs all tests, in two halves at once: each has control planes of its own, and either waits for
 # them much of the time. The first half is shown as it runs, the other when both have ended.
+# Arguments go to pytest, such as -m server; a half of which they pick nothing is fine.
 set -u
 cd "$(dirname "$0")/.."
 
@@ -16,4 +17,8 @@ wait $half
 others=$?
 cat "$rest"
 echo "tests: tests/e2e ended with status $shown, all others with status $others"
-[ $shown = 0 ] && [ $others = 0 ]
+# pytest's 5 says that there was nothing to run.
+case $shown-$others in
+0-0 | 0-5 | 5-0) ;;
+*) exit 1 ;;
+esac

@@ -17,6 +17,7 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.kube.access.credentials import Static
 from fairlead.kube.access.kubeconfig import Access
 from fairlead.kube.leadership.election import Terms
+from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
 from fairlead.model.errors import ConfigError
 from fairlead.plugins.registry import FILTERS, SCORES, Registry
 
@@ -72,15 +73,19 @@ def all_plugins(without: Sequence[str] = ()) -> Registry:
         ),
         stand_in("RequestedToCapacityRatio", resources=(), shape=()),
         stand_in("NodeResourcesBalancedAllocation", resources=()),
+        stand_in("VolumeBinding", shape=()),
         *map(stand_in, ("ImageLocality", "VolumeRestrictions", "NodeVolumeLimits",
-                        "VolumeBinding", "VolumeZone", "NodeDeclaredFeatures")),
+                        "VolumeZone", "NodeDeclaredFeatures")),
     ]  # fmt: skip
     every = {**kinds, **{kind.name: kind for kind in agreed}}
     return Registry(kind for name, kind in every.items() if name not in without)
 
 
-def read(text: str, registry: Registry | None = None) -> Translation:
-    found = kube_scheduler.translate(yaml.safe_dump(HEAD) + text, registry or all_plugins())
+def read(
+    text: str, registry: Registry | None = None, behaviour: Behaviour = KUBERNETES_1_36
+) -> Translation:
+    whole = yaml.safe_dump(HEAD) + text
+    found = kube_scheduler.translate(whole, registry or all_plugins(), behaviour)
     assert found is not None
     return found
 
@@ -89,8 +94,10 @@ def told(findings: list[Any]) -> list[str]:
     return [str(finding) for finding in findings]
 
 
-def problems(text: str, registry: Registry | None = None) -> list[str]:
-    return told(read(text, registry).problems)
+def problems(
+    text: str, registry: Registry | None = None, behaviour: Behaviour = KUBERNETES_1_36
+) -> list[str]:
+    return told(read(text, registry, behaviour).problems)
 
 
 # -- what becomes of profiles --------------------------------------------------------------------
@@ -445,7 +452,7 @@ def test_these_are_honoured(text: str) -> None:
 )  # fmt: skip
 def test_a_file_of_another_form_is_refused_as_a_whole(text: str, says: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        kube_scheduler.translate(yaml.safe_dump({**HEAD, **yaml.safe_load(text)}), all_plugins())
+        read(yaml.safe_dump(yaml.safe_load(text)))
     assert says in str(caught.value)
 
 

@@ -33,7 +33,7 @@ class Turn:
 
     `kube` is what follows with kube-scheduler where that differs: Fairlead is lazier when it can
     see that an attempt would be in vain, and keener where kube-scheduler would let a pod wait for
-    five minutes though it could run.
+    five minutes though it could run. `kube_1_36` is what follows where only that version differs.
     """
 
     nodes: dict[str, Body]
@@ -42,10 +42,15 @@ class Turn:
     happens: Happening
     follows: str = BOUND
     kube: str = ""
+    kube_1_36: str = ""
     there: tuple[Body, ...] = ()
     namespaces: dict[str, str] = field(default_factory=dict)
     objects: tuple[tuple[str, Body], ...] = ()
 
+
+RED = {"a": node(taints="colour=red:NoSchedule")}
+LIKES_RED = [tolerates("colour=red:NoSchedule")]
+LIKES_CORDONS = [tolerates("node.kubernetes.io/unschedulable:NoSchedule", "Exists")]
 
 SHORT = "Insufficient cpu"
 SMALL = {"a": node(room="cpu=2 memory=2Gi")}
@@ -80,6 +85,14 @@ FIT = {
     ),
     "that node loses its taint": Turn(
         {**SMALL, "b": node(taints="x:NoSchedule")}, HUGE, SHORT, then.tainted("b")
+    ),
+    "a taint goes that it tolerates": Turn(
+        {"a": node(room="cpu=2", taints="colour=red:NoSchedule")},
+        pod("", "cpu=4", tolerations=LIKES_RED), SHORT, then.tainted("a"), QUIET, kube_1_36=TRIES,
+    ),
+    "a cordon is lifted that it tolerates": Turn(
+        {"a": node(room="cpu=2", cordoned=True)}, pod("", "cpu=4", tolerations=LIKES_CORDONS),
+        SHORT, then.cordoned("a", now=False), QUIET, kube_1_36=TRIES,
     ),
     "a node grows": Turn(SMALL, HUGE, SHORT, then.room_changed("a", "cpu=4")),
     "a node grows, but not enough": Turn(
@@ -128,6 +141,11 @@ NODE_AFFINITY = {
         {"a": node("disk=hdd", room="cpu=2")}, pod("", "cpu=4", nodeSelector=SSD), NO_MATCH,
         then.node_labelled("a", "disk=ssd"), QUIET, kube=TRIES,  # lazier
     ),
+    "a taint goes that it tolerates": Turn(
+        {"a": node("disk=hdd", taints="colour=red:NoSchedule")},
+        pod(nodeSelector=SSD, tolerations=LIKES_RED), NO_MATCH, then.tainted("a"), QUIET,
+        kube_1_36=TRIES,
+    ),
     "a node with the label comes": Turn(
         HDD, ON_SSD, NO_MATCH, then.node_comes("b", node("disk=ssd"))
     ),
@@ -145,8 +163,6 @@ NODE_AFFINITY = {
     ),
 }  # fmt: skip
 
-RED = {"a": node(taints="colour=red:NoSchedule")}
-LIKES_RED = [tolerates("colour=red:NoSchedule")]
 TAINTS = {
     "the taint goes": Turn(RED, pod(), TAINTED, then.tainted("a")),
     "the taint becomes one that is tolerated": Turn(
@@ -195,8 +211,7 @@ CORDON = {
     ),
     "the pod itself tolerates it now": Turn(
         SHUT, pod(), CORDONED,
-        then.own({"spec": {"tolerations": [
-            tolerates("node.kubernetes.io/unschedulable:NoSchedule", "Exists")]}}),
+        then.own({"spec": {"tolerations": LIKES_CORDONS}}),
     ),
     "a pod goes": Turn(SHUT, pod(), CORDONED, then.goes("there-0"), QUIET, there=(pod(on="a"),)),
 }  # fmt: skip
@@ -224,6 +239,10 @@ PORTS = {
             pod(on="a", **listens(port(80, "127.0.0.1"))),
             pod(on="a", **listens(port(80, "127.0.0.2"))),
         ),
+    ),
+    "a taint goes that it tolerates": Turn(
+        RED, pod(tolerations=LIKES_RED, **listens(port(80))), NO_PORT, then.tainted("a"), QUIET,
+        kube_1_36=TRIES, there=(WEB80,),
     ),
     "a node comes": Turn(
         ONE, pod(**listens(port(80))), NO_PORT, then.node_comes("b", node()), there=(WEB80,)
@@ -299,6 +318,14 @@ ANTI_AFFINITY = {
     "one of two whom it minds goes": Turn(
         Z1, NO_WEB, TOO_NEAR, then.goes("there-0"), QUIET, kube=TRIES,  # lazier
         there=(*THE_WEB, *THE_WEB),
+    ),
+    "whom it minds by one of two terms goes": Turn(
+        Z1, pod(affinity=apart(term("zone", "app=web"), term("zone", "tier=front"))), TOO_NEAR,
+        then.goes("there-0"), kube_1_36=QUIET, there=THE_WEB,
+    ),
+    "who minds it by one of two terms goes": Turn(
+        Z1, pod("app=web"), MINDED, then.goes("there-0"), kube_1_36=QUIET,
+        there=(pod(on="a", affinity=apart(term("zone", "app=web"), term("zone", "tier=front"))),),
     ),
     "somebody else goes": Turn(
         Z1, NO_WEB, TOO_NEAR, then.goes("there-1"), QUIET, there=(*THE_WEB, pod("app=db", on="a"))

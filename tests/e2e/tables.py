@@ -17,6 +17,7 @@ from typing import Any, Self, TypeAlias
 import pytest
 from _pytest.mark import ParameterSet
 
+from fairlead.model.behaviour import behaviour_of
 from fairlead.plugins.registry import Registry
 from fairlead.sim.controlplane import NO_SERVICE_ACCOUNT, ControlPlane
 from fairlead.sim.controlplane.client import JSON, MERGE_PATCH
@@ -192,6 +193,9 @@ class Stage:
         self._held: list[str] = []
         self._marked = 0
         self.nodes = 0
+        version = plane.api("GET", "/version")[1]
+        #: Of the kube-scheduler that belongs to the API server.
+        self.behaviour = behaviour_of(int(version["major"]), int(version["minor"]))
 
     def __enter__(self) -> Self:
         self._metrics = self._running.enter_context(self._start())

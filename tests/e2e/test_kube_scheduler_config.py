@@ -5,6 +5,7 @@ its log, writes the arguments with their defaults, and ends; it talks to no API 
 """
 
 import json
+import re
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,10 +19,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fairlead.apps import kube_scheduler, typed_yaml
+from fairlead.apps.findings import Translation
 from fairlead.apps.kube_scheduler import format as formats
 from fairlead.apps.kube_scheduler.args import KINDS
-from fairlead.apps.kube_scheduler.catalogue import PLUGINS
+from fairlead.apps.kube_scheduler.catalogue import Catalogue, catalogue_of
 from fairlead.apps.kube_scheduler.merging import merge
+from fairlead.model.behaviour import KNOWN, KUBERNETES_1_36, Behaviour, behaviour_of
 from fairlead.plugins.registry import Registry
 from fairleads import FAIRLEAD, eventually, fairlead
 
@@ -47,6 +50,19 @@ class Completed:
 class KubeScheduler:
     program: Path
     folder: Path
+    behaviour: Behaviour
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """Our table of its plugins."""
+        return catalogue_of(self.behaviour)
+
+    def translate(self, config: Mapping[str, Any]) -> Translation:
+        """What we make of the file where it would run."""
+        text = json.dumps(self.whole(config))
+        found = kube_scheduler.translate(text, Registry(), self.behaviour)
+        assert found is not None
+        return found
 
     def complete(self, config: Mapping[str, Any]) -> Completed:
         written, out = self.folder / "config.yaml", self.folder / "completed.yaml"
@@ -100,23 +116,26 @@ def _args(profile: Mapping[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def oracle(assets: Path, tmp_path_factory: pytest.TempPathFactory) -> KubeScheduler:
-    return KubeScheduler(assets / "kube-scheduler", tmp_path_factory.mktemp("config"))
+    program = assets / "kube-scheduler"
+    told = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+    major, minor = map(int, re.findall(r"\d+", told.stdout)[:2])
+    return KubeScheduler(program, tmp_path_factory.mktemp("config"), behaviour_of(major, minor))
 
 
-def ours(config: Mapping[str, Any]) -> Completed:
+def ours(config: Mapping[str, Any], catalogue: Catalogue) -> Completed:
     """The same from our own reading."""
     read = typed_yaml.shaped(formats.without_nulls(config), formats.Configuration, str)
     points, arguments = [], []
     for profile in read.profiles or [formats.Profile()]:
-        merged = merge(profile.plugins, "plugins")
+        merged = merge(profile.plugins, "plugins", catalogue)
         weights = merged.weights
         points.append({
             point: [(name, weights[name] if point == "score" else 0) for name in names]
             for point, names in merged.points.items()
         })  # fmt: skip
-        problems: list[Any] = []
-        found = kube_scheduler._arguments(profile, "profiles[0]", problems)
-        assert not problems
+        said = Translation({})
+        found = kube_scheduler._Reader(Registry(), catalogue, said).arguments(profile, "profiles")
+        assert not said.problems
         plain = {name: json.loads(msgspec.json.encode(a)) for name, a in found.items()}
         arguments.append({
             name: {k: v for k, v in a.items() if k not in ("apiVersion", "kind")}
@@ -217,7 +236,7 @@ def test_plugins_weights_and_arguments_are_those_of_kube_scheduler(
 ) -> None:
     theirs = oracle.complete(config)
 
-    found = ours(oracle.whole(config))
+    found = ours(oracle.whole(config), oracle.catalogue)
     assert theirs.error == ""
     assert found.points == theirs.points
     # It writes the arguments of plugins in use only.
@@ -412,7 +431,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "matchExpressions[0].values[0]",
     ),
     "a wait below zero": (args("VolumeBinding", bindTimeoutSeconds=-1), "bindTimeoutSeconds"),
-    "a shape without its gate": (args("VolumeBinding", shape=SHAPE), "args.shape"),
     "no time to bind": (args("DynamicResources", bindingTimeout="0s"), "bindingTimeout"),
     "an extender without weight": (extender(prioritizeVerb="p"), "extenders[0].weight"),
     "an extender of cpu": (
@@ -432,17 +450,53 @@ def test_what_kube_scheduler_refuses_is_refused_here_by_its_key(
 ) -> None:
     assert oracle.complete(config).error
 
-    found = kube_scheduler.translate(json.dumps(oracle.whole(config)), Registry())
+    found = oracle.translate(config)
 
-    assert found
     assert key in [problem.key[-len(key) :] for problem in found.problems]
 
 
+#: What kube-scheduler takes since 1.37, and the last part of the key that we name with 1.36.
+SINCE_1_37: dict[str, tuple[dict[str, Any], str]] = {
+    "a shape for storage": (args("VolumeBinding", shape=SHAPE), "args.shape"),
+    "a shape that is the default": (args("VolumeBinding", shape=[]), "args.shape"),
+    "nothing after a group": (
+        plugins(podGroupPostFilter={"disabled": ALL}),
+        "plugins.podGroupPostFilter",
+    ),
+    "a point that is empty": (plugins(podGroupPostFilter={}), "plugins.podGroupPostFilter"),
+    "a plugin at a point": (
+        plugins(permit={"enabled": on("DeferredPodScheduling")}),
+        "plugins.permit.enabled[0]",
+    ),
+    "a plugin everywhere": (
+        plugins(multiPoint={"enabled": on("DeferredPodScheduling")}),
+        "plugins.multiPoint.enabled[0]",
+    ),
+}
+
+
+@pytest.mark.parametrize(("config", "key"), SINCE_1_37.values(), ids=SINCE_1_37)
+def test_what_one_version_refuses_and_another_takes(
+    config: dict[str, Any], key: str, oracle: KubeScheduler
+) -> None:
+    refuses = oracle.behaviour is KUBERNETES_1_36
+
+    theirs = oracle.complete(config)
+    assert bool(theirs.error) == refuses
+    named = [problem.key[-len(key) :] for problem in oracle.translate(config).problems]
+    assert (key in named) == refuses
+    if not refuses:
+        found = ours(oracle.whole(config), oracle.catalogue)
+        assert (found.points, found.args) == (theirs.points, theirs.args)
+
+
+#: Those of all versions: what another one has is not known, either.
+PLUGINS = list(dict.fromkeys(name for known in KNOWN for name in catalogue_of(known).plugins))
 NAMES = st.sampled_from([*PLUGINS, "*", "Nobody"])
 ENABLED = st.lists(
     st.builds(
         lambda name, weight: {"name": name, "weight": weight},
-        st.sampled_from(list(PLUGINS)),
+        st.sampled_from(PLUGINS),
         st.integers(0, 5),
     ),
     max_size=3,
@@ -451,7 +505,18 @@ SETS = st.fixed_dictionaries(
     {}, optional={"enabled": ENABLED, "disabled": st.lists(NAMES.map(lambda n: {"name": n}))}
 )
 POINTS = st.dictionaries(
-    st.sampled_from(["multiPoint", "filter", "score", "postFilter", "preScore", "preFilter"]),
+    st.sampled_from(
+        [
+            "multiPoint",
+            "filter",
+            "score",
+            "postFilter",
+            "preScore",
+            "preFilter",
+            "permit",
+            "podGroupPostFilter",
+        ]
+    ),
     SETS,
     max_size=3,
 )
@@ -466,13 +531,12 @@ def test_any_mixture_is_merged_alike(points: dict[str, Any], oracle: KubeSchedul
     theirs = oracle.complete(config)
     whole = oracle.whole(config)
     read = typed_yaml.shaped(whole, formats.Configuration, str)
-    problems = merge(read.profiles[0].plugins, "profiles[0].plugins").problems
+    found = merge(read.profiles[0].plugins, "profiles[0].plugins", oracle.catalogue)
+    problems = found.problems
 
     assert bool(problems) == bool(theirs.error), (problems, theirs.error)
-    assert theirs.error or ours(whole).points == theirs.points
-    translated = kube_scheduler.translate(json.dumps(whole), Registry())
-    assert translated is not None
-    assert set(problems) <= set(translated.problems)
+    assert theirs.error or ours(whole, oracle.catalogue).points == theirs.points
+    assert set(problems) <= set(oracle.translate(config).problems)
 
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "05-from-kube-scheduler" / "scheduler.yaml"
@@ -497,3 +561,18 @@ def test_run_does_not_start_with_what_it_cannot_honour(embedded_plane: Any, tmp_
     assert done.returncode == 1
     assert done.stderr.startswith(f"fairlead: {file}: extenders[0]: ")
     assert done.stderr.count("\n") == 1
+
+
+def test_run_ends_where_the_server_is_older_than_the_file(
+    embedded_plane: Any, tmp_path: Path, oracle: KubeScheduler
+) -> None:
+    """The embedded server is a 1.36."""
+    file = tmp_path / "scheduler.yaml"
+    file.write_text(json.dumps(oracle.whole(args("VolumeBinding", shape=SHAPE))))
+
+    with fairlead(embedded_plane, "--config", str(file), ends_with=1) as program:
+        program.process.wait(30)
+
+    *_, said = program.log.read_text().splitlines()
+    assert said.startswith(f"fairlead: {file}: profiles[0].pluginConfig[0].args.shape: ")
+    assert said.endswith("leave it out (the API server is Kubernetes 1.36)")

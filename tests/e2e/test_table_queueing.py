@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from fairlead.model.behaviour import KUBERNETES_1_36
 from queueing_turns import BOUND, QUIET, TURNS, Turn
 from tables import KUBE, Stage, apart, node, pod, rows, soon, stage, term
 from volume_scenes import QUEUEING as ABOUT_VOLUMES
@@ -35,13 +36,18 @@ def test_a_refused_pod_tries_again_when_that_could_help(play: Stage, turn: Turn)
     play.mark()
     before = play.attempts()
     turn.happens(play)
-    follows = (KUBE and turn.kube) or turn.follows
+    follows = _by_kube(turn, play) if KUBE else turn.follows
     if follows == BOUND:
         play.wait_bound(path)
         return
     play.mark()
     assert (play.attempts() == before) is (follows == QUIET)
     assert not play.node_of(path)
+
+
+def _by_kube(turn: Turn, play: Stage) -> str:
+    old = play.behaviour is KUBERNETES_1_36
+    return (old and turn.kube_1_36) or turn.kube or turn.follows
 
 
 def test_all_that_are_alike_follow_each_other(play: Stage) -> None:

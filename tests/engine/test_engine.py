@@ -11,6 +11,7 @@ from fairlead.engine.events import (
     BindFailed,
     BindProblem,
     Decide,
+    EvictionEnded,
     NodeDistrusted,
     NodeGone,
     NodeSeen,
@@ -19,7 +20,7 @@ from fairlead.engine.events import (
     ServerKnown,
     TrustRestored,
 )
-from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled, Bind
+from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled, Bind, Evict
 from fairlead.model.behaviour import KNOWN, KUBERNETES_1_36, KUBERNETES_1_37, Behaviour
 from fairlead.placement.profile import Profile
 from fairlead.queue.entries import Pool
@@ -65,6 +66,22 @@ def test_whether_a_gated_pod_holds_room(known: Behaviour, expected: dict[str, st
     see(engine, a_pod("gated", gpus=2, priority=5, gates=("wait",), nominated="n1"))
     see(engine, a_pod("p", gpus=2))
     assert bound(decide(engine)) == expected
+
+
+@pytest.mark.parametrize("known", KNOWN, ids=lambda known: known.name)
+def test_whoever_evicts_a_pod_on_its_way_is_not_left_waiting(known: Behaviour) -> None:
+    """kube-scheduler 1.36 may leave it so; a victim of ours is deleted, bound already or not."""
+    engine = an_engine(a_node("n1", gpus=2))
+    engine.handle(ServerKnown(known), now=0.0)
+    victim, urgent = a_pod("v", uid="v", gpus=2), a_pod("urgent", uid="u", gpus=2, priority=5)
+    see(engine, victim)
+    assert bound(decide(engine)) == {"v": "n1"}  # and the reply is still to come
+    see(engine, urgent)
+    evictions = [step for step in decide(engine) if isinstance(step, Evict)]
+    assert evictions == [Evict(urgent, "n1", (victim,))]
+    engine.handle(EvictionEnded("u", ""), now=1.0)
+    engine.handle(PodGone(victim), now=1.0)
+    assert bound(decide(engine, now=20.0)) == {"urgent": "n1"}
 
 
 def test_pods_of_other_schedulers_are_not_placed_but_count_once_bound() -> None:

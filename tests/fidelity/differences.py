@@ -21,6 +21,8 @@ OTHER_VERSIONS: dict[str, dict[str, str]] = {
         "bind with 300 KiB of annotations is accepted and wedges the pod": (
             "the pod's wedged update lists the cause once, not three times"
         ),
+        "a CSI node": "it has a status, an empty one",
+        "a CSI driver": "preventPodSchedulingIfMissing is false by default",
         "a stateful set gets its defaults": "rollingUpdate.maxUnavailable is 1",
         "a stateful set's service stays": "the message names the one field that may not change",
     },

@@ -302,6 +302,15 @@ def test_wishes_are_read() -> None:
     assert found.spread == (SpreadRule("rack", 1, None),)
 
 
+def test_what_images_may_score_grows_with_image_volumes_since_1_37() -> None:
+    volumes = [{"name": "v", "image": {"reference": "vol"}}, {"name": "w", "emptyDir": {}}]
+    spec = {"containers": [{"name": "c", "image": "a"}], "volumes": volumes}
+    raw = json.dumps({"metadata": {"name": "p"}, "spec": spec}).encode()
+    found = [decode_pod(raw, known) for known in (KUBERNETES_1_36, KUBERNETES_1_37)]
+    assert [one.containers for one in found] == [1, 2]
+    assert found[0].images == found[1].images == ("a:latest", "vol:latest")
+
+
 def test_images_get_the_tag_that_nodes_know_them_by() -> None:
     images = ["a", "b:1", "host:5000/c", "host:5000/d:2", "e@sha256:0"]
     found = pod(

@@ -18,18 +18,14 @@ from fairlead.cluster.kin import Kin
 from fairlead.model.nodes import GPU, Image
 from fairlead.model.pods import NodeTerm, Pod, PreferredTerm, Side, Toleration
 from fairlead.model.selectors import LabelSelector, PodTerm, Requirement, SpreadRule
-from fairlead.plugins.allocation import (
-    LeastAllocated,
-    MostAllocated,
-    RequestedToCapacityRatio,
-    ShapePoint,
-)
+from fairlead.plugins.allocation import LeastAllocated, MostAllocated, RequestedToCapacityRatio
 from fairlead.plugins.api import Rank
 from fairlead.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from fairlead.plugins.image_locality import ImageLocality
 from fairlead.plugins.inter_pod_affinity import InterPodAffinity
 from fairlead.plugins.node_affinity import AddedAffinity, NodeAffinity
 from fairlead.plugins.pod_topology_spread import DefaultConstraint, PodTopologySpread
+from fairlead.plugins.shapes import ShapePoint
 from fairlead.plugins.taint_toleration import TaintToleration
 
 GIB, MIB = 1 << 30, 1 << 20

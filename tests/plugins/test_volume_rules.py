@@ -17,6 +17,7 @@ from fairlead.model.storage import (
 )
 from fairlead.model.volumes import ClaimUse, CsiVolume, Disk, PodVolumes
 from fairlead.plugins.node_volume_limits import NodeVolumeLimits
+from fairlead.plugins.shapes import ShapePoint
 from fairlead.plugins.volume_binding import VolumeBinding
 from fairlead.plugins.volume_restrictions import VolumeRestrictions
 from fairlead.plugins.volume_zone import VolumeZone
@@ -91,9 +92,9 @@ def test_from_1_37_on_a_driver_must_be_installed_if_it_says_so() -> None:
     assert reason.where.tolist() == reason.curable.tolist() == [False, True]
 
 
-def test_from_1_37_on_the_emptiest_storage_is_liked_most() -> None:
+def with_storages() -> Cluster:
+    """Nodes with more and less room for a claim of 10 bytes."""
     cluster = Cluster()
-    cluster.behaviour = KUBERNETES_1_37
     for name in ("roomy", "tight", "bound", "unknown"):
         cluster.put_node(a_node(name, labels={"host": name}))
     cluster.put_storage(StorageClass("s", waits=True, provisioner="csi"))
@@ -113,11 +114,35 @@ def test_from_1_37_on_the_emptiest_storage_is_liked_most() -> None:
         Volume("v", storage_class="s", capacity_bytes=40, phase="Available", node_terms=tied)
     )
     cluster.put_storage(Claim("default", "data", storage_class="s", size_bytes=10))
+    return cluster
+
+
+def test_from_1_37_on_the_emptiest_storage_is_liked_most() -> None:
+    cluster = with_storages()
     request = a_request(volumes=PodVolumes((ClaimUse("default/data"),)))
     rule = VolumeBinding()
 
+    assert not rule.cares(request, cluster.nodes)
+    assert rule.rank(request, cluster.nodes, cluster.nodes.all()).tolist() == [0, 0, 0, 0]
+    cluster.behaviour = KUBERNETES_1_37
     assert rule.cares(request, cluster.nodes)
     assert not rule.cares(a_request(), cluster.nodes)
     # Free afterwards: 90 of 100, 20 of 30 (66 %, 33 taken), 30 of 40, and no number at all.
     ranked = rule.rank(request, cluster.nodes, cluster.nodes.all())
     assert ranked.tolist() == [90, 67, 75, 0]
+
+
+def test_the_storage_that_becomes_as_full_as_wanted_is_liked_most() -> None:
+    cluster = with_storages()
+    cluster.behaviour = KUBERNETES_1_37
+    request = a_request(volumes=PodVolumes((ClaimUse("default/data"),)))
+    rule = VolumeBinding((ShapePoint(0, 0), ShapePoint(30, 10), ShapePoint(100, 0)))
+
+    # Taken: 10 of 100, 10 of 30 (33 %), 10 of 40 (25 %), and no number at all.
+    ranked = rule.rank(request, cluster.nodes, cluster.nodes.all())
+    assert ranked.tolist() == [33, 96, 83, 0]
+
+
+def test_a_shape_without_corners_is_none() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        VolumeBinding(())

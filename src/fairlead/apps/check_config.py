@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -12,6 +12,7 @@ from fairlead.apps import kube_scheduler, plugin_files
 from fairlead.apps.findings import Finding
 from fairlead.apps.kube_scheduler.format import KIND
 from fairlead.apps.run import Options, plan
+from fairlead.model.behaviour import KNOWN, Behaviour
 from fairlead.model.errors import ConfigError
 from fairlead.placement.profile import Profile
 from fairlead.plugins.api import Plugin
@@ -28,22 +29,33 @@ class Report:
     profiles: Sequence[dict[str, Any]] = ()
     problems: Sequence[Finding] = ()
     notes: Sequence[Finding] = ()
+    #: What would have to be mended to serve it on the other versions of Kubernetes.
+    refusals: Mapping[str, Sequence[Finding]] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
         return not self.problems
 
 
-def check(file: Path) -> Report:
+def check(file: Path, versions: Sequence[Behaviour] = KNOWN) -> Report:
+    """Fine is what can be served on any of these versions of Kubernetes."""
     try:
-        moved = kube_scheduler.read(file, plugin_files.installed())
+        moved = kube_scheduler.read(file, plugin_files.installed(), versions)
         if moved is None:
             profiles = plan(Options(config=file)).profiles
             return Report(str(file), "SchedulerConfiguration", _described(profiles))
     except ConfigError as error:
         text = str(error).removeprefix(f"{file}: ")
         return Report(str(file), "unreadable", problems=[Finding("", text)])
-    return Report(str(file), KIND, _described(moved.profiles), moved.problems, moved.notes)
+    refused = {} if moved.problems else moved.refused_with
+    return Report(
+        str(file),
+        KIND,
+        _described(moved.profiles),
+        moved.problems,
+        moved.notes,
+        {behaviour.name: problems for behaviour, problems in refused.items()},
+    )
 
 
 def _described(profiles: Mapping[str, Profile]) -> list[dict[str, Any]]:
@@ -95,13 +107,16 @@ def _lines(report: Report) -> Iterator[str]:
             yield f"  picker: {_named(profile['picker'])}"
         yield f"  preemption: {'yes' if profile['preempts'] else 'no'}"
     yield from (f"note: {note}" for note in report.notes)
+    for version, problems in report.refusals.items():
+        yield from (f"not on Kubernetes {version}: {problem}" for problem in problems)
     yield from (f"problem: {problem}" for problem in report.problems)
     yield f"{report.file}: {_verdict(report)}"
 
 
 def _verdict(report: Report) -> str:
     if report.ok:
-        return f"fine; `fairlead run --config {report.file}` serves it"
+        less = f", but not on Kubernetes {', '.join(report.refusals)}" if report.refusals else ""
+        return f"fine; `fairlead run --config {report.file}` serves it{less}"
     return f"{len(report.problems)} to mend before Fairlead can serve it"
 
 

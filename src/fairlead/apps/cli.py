@@ -15,6 +15,7 @@ from fairlead.apps.durations import seconds
 from fairlead.apps.electing import Electing
 from fairlead.apps.run import Options
 from fairlead.apps.run import run as run_scheduler
+from fairlead.model.behaviour import KNOWN, Behaviour
 from fairlead.model.errors import FairleadError
 
 app = typer.Typer(
@@ -353,9 +354,22 @@ def top(
         asyncio.run(topping.top(options))
 
 
+def _versions(wanted: str) -> tuple[Behaviour, ...]:
+    """The known version of that name; all of them if none is named."""
+    found = tuple(known for known in KNOWN if wanted in ("", known.name))
+    if not found:
+        names = ", ".join(known.name for known in KNOWN)
+        raise typer.BadParameter(f"choose one of {names}", param_hint="--kubernetes")
+    return found
+
+
 @app.command("check-config")
 def check_config(
     file: Annotated[Path, typer.Argument(metavar="FILE")],
+    kubernetes: Annotated[
+        str,
+        typer.Option(metavar="X.Y", help="The version of the API server (default: any we know)."),
+    ] = "",
     output: Output = "text",
 ) -> None:
     """Say what Fairlead makes of a configuration, ours or a KubeSchedulerConfiguration.
@@ -365,7 +379,7 @@ def check_config(
     from fairlead.apps import check_config as checking
 
     _refuse_other_outputs(output)
-    report = checking.check(file)
+    report = checking.check(file, _versions(kubernetes))
     checking.show(report, output, sys.stdout)
     raise typer.Exit(0 if report.ok else 1)
 

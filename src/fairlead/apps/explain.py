@@ -14,6 +14,7 @@ from fairlead.engine.events import PricesComputed, ReadingsTaken
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.codec import decode_pod
 from fairlead.kube.http.client import Client
+from fairlead.model.behaviour import Behaviour
 from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import WHOLE, Grant
 from fairlead.model.pods import Pod, Side
@@ -34,8 +35,10 @@ async def explain_pod(options: Options, namespace: str, name: str) -> dict[str, 
     access = load_access(options.kubeconfig, options.context)
     client = Client(access)
     try:
-        pod = await _get_pod(client, namespace or access.namespace or "default", name)
+        behaviour = await live_cluster.ask_behaviour(client)
+        pod = await _get_pod(client, behaviour, namespace or access.namespace or "default", name)
         planned = plan(options)
+        planned.meet(behaviour)
         profiles = planned.profiles
         profile = profiles.get(pod.scheduler)
         if profile is None:
@@ -44,7 +47,8 @@ async def explain_pod(options: Options, namespace: str, name: str) -> dict[str, 
                 f"{', '.join(sorted(profiles))}; name it with --scheduler-name"
             )
         engine = Engine(profiles)
-        async for event in live_cluster.events(client, kin=bool(profile.sides & Side.KIN)):
+        kin = bool(profile.sides & Side.KIN)
+        async for event in live_cluster.events(client, behaviour, kin=kin):
             engine.handle(event, now=0.0)
         if pod.node or pod.finished or pod.gates or pod.problem or pod.deleting:
             return _settled(pod)
@@ -69,13 +73,13 @@ async def _measure(engine: Engine, plans: Sequence[SourcePlan]) -> list[str]:
     return problems
 
 
-async def _get_pod(client: Client, namespace: str, name: str) -> Pod:
+async def _get_pod(client: Client, behaviour: Behaviour, namespace: str, name: str) -> Pod:
     reply = await client.request("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
     if reply.status == 404:
         raise NotExplained(f"there is no pod {namespace}/{name}; check the namespace and the name")
     if reply.status != 200:
         raise NotExplained(f"the API server refused to show the pod: {reply.message}")
-    return decode_pod(reply.body)
+    return decode_pod(reply.body, behaviour)
 
 
 def _settled(pod: Pod) -> dict[str, Any]:

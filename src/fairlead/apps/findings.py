@@ -1,9 +1,10 @@
 """What there is to say about a file: a key, and a sentence that tells what to do about it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fairlead.apps.electing import Electing
+from fairlead.model.behaviour import Behaviour
 from fairlead.placement.profile import Profile
 
 
@@ -28,3 +29,5 @@ class Translation:
     problems: list[Finding] = field(default_factory=list)
     notes: list[Finding] = field(default_factory=list)
     electing: Electing = field(default_factory=Electing)
+    #: Versions of Kubernetes where it cannot be used, each with what cannot be honoured there.
+    refused_with: Mapping[Behaviour, Sequence[Finding]] = field(default_factory=dict)

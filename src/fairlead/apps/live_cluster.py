@@ -27,7 +27,7 @@ from fairlead.kube.http.client import Client
 from fairlead.kube.kin import KINDS, decoder_of
 from fairlead.kube.storage_codec import STORAGE_KINDS
 from fairlead.kube.version import ask_version
-from fairlead.model.behaviour import behaviour_of
+from fairlead.model.behaviour import Behaviour, behaviour_of
 from fairlead.model.errors import FairleadError
 
 T = TypeVar("T")
@@ -50,9 +50,16 @@ class _List(msgspec.Struct):
 _lists = msgspec.json.Decoder(_List)
 
 
-async def events(client: Client, *, kin: bool = True) -> AsyncIterator[Event]:
+async def ask_behaviour(client: Client) -> Behaviour:
+    """That of the API server's version. Raises ApiError when it cannot be asked just now."""
+    return behaviour_of(*await ask_version(client))
+
+
+async def events(
+    client: Client, behaviour: Behaviour | None = None, *, kin: bool = True
+) -> AsyncIterator[Event]:
     """Pods come after all that they may depend on. `kin`: also who belongs together."""
-    behaviour = behaviour_of(*await ask_version(client))
+    behaviour = behaviour or await ask_behaviour(client)
     yield ServerKnown(behaviour)
     async for node in _list(client, "/api/v1/nodes", decode_node):
         yield NodeSeen(node)

@@ -21,6 +21,7 @@ from fairlead.apps.scheduler import Scheduler
 from fairlead.apps.telemetry_config import endpoint_plan
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
+from fairlead.model.behaviour import Behaviour
 from fairlead.model.errors import ConfigError
 from fairlead.placement.profile import Profile
 from fairlead.telemetry.metrics import Metrics
@@ -59,6 +60,14 @@ class Plan:
     sources: Sequence[SourcePlan] = ()
     #: What the file says without effect.
     notes: Sequence[Finding] = ()
+    #: Versions of Kubernetes that the file cannot be used with, and why.
+    refused_with: Mapping[Behaviour, str] = field(default_factory=dict)
+
+    def meet(self, behaviour: Behaviour) -> None:
+        """Raises ConfigError where the API server is of a version that the file is not for."""
+        if behaviour in self.refused_with:
+            why = self.refused_with[behaviour]
+            raise ConfigError(f"{why} (the API server is Kubernetes {behaviour.name})")
 
 
 def plan(options: Options) -> Plan:
@@ -92,9 +101,7 @@ def _endpoint(served: list[configs.ProfileConfig]) -> list[SourcePlan]:
 def _plan_moved(options: Options, moved: Translation) -> Plan:
     """What a KubeSchedulerConfiguration asks for, if all of it can be honoured."""
     if moved.problems:
-        more = len(moved.problems) - 1
-        rest = f" (and {more} more: `fairlead check-config {options.config}`)" if more else ""
-        raise ConfigError(f"{options.config}: {moved.problems[0]}{rest}")
+        raise ConfigError(_summary(options.config, moved.problems))
     if options.profile is not None:
         raise ConfigError(f"{options.config} has profiles of its own; leave out --profile")
     names = _named_by_file(options.scheduler_name, list(moved.profiles))
@@ -105,7 +112,17 @@ def _plan_moved(options: Options, moved: Translation) -> Plan:
         max_binds_in_flight=configs.Config().max_binds_in_flight,
         electing=options.electing.over(moved.electing),
         notes=moved.notes,
+        refused_with={
+            behaviour: _summary(options.config, problems)
+            for behaviour, problems in moved.refused_with.items()
+        },
     )
+
+
+def _summary(file: Path | None, problems: Sequence[Finding]) -> str:
+    more = len(problems) - 1
+    rest = f" (and {more} more: `fairlead check-config {file}`)" if more else ""
+    return f"{file}: {problems[0]}{rest}"
 
 
 def _served(options: Options, config: configs.Config) -> list[configs.ProfileConfig]:
@@ -168,6 +185,7 @@ async def _run(options: Options, prepared: Plan) -> None:
         max_binds_in_flight=prepared.max_binds_in_flight,
         terms=terms,
         sources=prepared.sources,
+        on_server=prepared.meet,
     )
     app = health.make_app(
         metrics.registry,

@@ -32,6 +32,7 @@ from fairlead.kube.writes.binder import Binder
 from fairlead.kube.writes.evictor import Evictor
 from fairlead.kube.writes.recorder import Recorder
 from fairlead.kube.writes.volume_binder import VolumeBinder
+from fairlead.model.behaviour import Behaviour
 from fairlead.model.pods import Pod, Side
 from fairlead.model.readings import NodeReadings
 from fairlead.placement.profile import Profile
@@ -65,14 +66,17 @@ class Scheduler:
         terms: Terms | None = None,
         advises: Profile | None = None,
         sources: Sequence[SourcePlan] = (),
+        on_server: Callable[[Behaviour], None] = lambda _: None,
         on_event: Callable[[events.Event], None] = lambda _: None,
         on_instruction: Callable[[instructions.Instruction], None] = lambda _: None,
     ) -> None:
         """With `terms` it stands by until it is elected on them; without, it decides at once.
 
         `sources` tell what cards do, a standby as well: it decides by that from the first pod on.
+        `on_server` is told what the API server is before anything else is asked of it.
         """
         self._client = client
+        self._on_server = on_server
         self._on_event = on_event
         self._on_instruction = on_instruction
         self.metrics = metrics
@@ -124,7 +128,9 @@ class Scheduler:
         A part that breaks takes the whole down, to be restarted: half a scheduler is worse than
         none.
         """
-        self._feed(events.ServerKnown(await learn_behaviour(self._client)))
+        behaviour = await learn_behaviour(self._client)
+        self._on_server(behaviour)
+        self._feed(events.ServerKnown(behaviour))
         deciding = asyncio.create_task(self._decide_forever(), name="decide")
         parts = [deciding]
         working: tuple[_Part, ...] = (

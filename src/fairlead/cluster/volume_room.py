@@ -19,17 +19,18 @@ from fairlead.model.storage import Claim
 Share = tuple[str, PerNode, PerNode]
 
 
-def free_percent(found: VolumeOutlook, nodes: Nodes) -> NodeScores:
-    """The mean over storage classes of what stays free; 0 where no class counts."""
+def worth(found: VolumeOutlook, nodes: Nodes, line: PerNode) -> NodeScores:
+    """The mean over storage classes of what `line` has for so many percent; 0 where none counts."""
     bound = nodes.none()
     for _, choice in found.chosen:
         bound |= choice != NONE
-    static, made = _free(_bound_shares(found), nodes), _free(_made_shares(found, nodes), nodes)
-    percent: NodeScores = np.where(bound, static, made)
-    return percent
+    static = _mean(_bound_shares(found), nodes, line)
+    made = _mean(_made_shares(found, nodes), nodes, line)
+    scores: NodeScores = np.where(bound, static, made)
+    return scores
 
 
-def _free(shares: Iterator[Share], nodes: Nodes) -> NodeScores:
+def _mean(shares: Iterator[Share], nodes: Nodes, line: PerNode) -> NodeScores:
     asked: dict[str, PerNode] = {}
     there: dict[str, PerNode] = {}
     for name, wanted, capacity in shares:
@@ -38,7 +39,7 @@ def _free(shares: Iterator[Share], nodes: Nodes) -> NodeScores:
     total, counted = np.zeros(len(nodes)), np.zeros(len(nodes))
     for name, wanted in asked.items():
         full = np.minimum(wanted * 100 // np.maximum(there[name], 1), 100)
-        total += np.where(wanted > 0, 100 - full, 0)
+        total += np.where(wanted > 0, line[full], 0)
         counted += wanted > 0
     mean: NodeScores = np.floor(total / np.maximum(counted, 1) + 0.5)
     return mean

@@ -15,9 +15,9 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.pods import PodRequest
 from fairlead.model.quantities import CPU, EPHEMERAL_STORAGE, MEMORY, is_scalar
+from fairlead.plugins.shapes import Shape, check_shape, fuller_is_better, line_of
 
 _STATED_OR_NOT = (CPU, MEMORY)
-_HIGHEST_IN_SHAPE = 10
 
 
 def cpu_and_memory() -> Mapping[str, int]:
@@ -82,32 +82,20 @@ class MostAllocated:
 
 
 @dataclass(frozen=True, slots=True)
-class ShapePoint:
-    """A corner of the line from how full a node is (in percent) to its score (0 to 10)."""
-
-    utilization: int
-    score: int
-
-
-def _fuller_is_better() -> tuple[ShapePoint, ...]:
-    return ShapePoint(0, 0), ShapePoint(100, _HIGHEST_IN_SHAPE)
-
-
-@dataclass(frozen=True, slots=True)
 class RequestedToCapacityRatio:
     #: Weight of each resource.
     resources: Mapping[str, int] = field(default_factory=cpu_and_memory)
-    shape: tuple[ShapePoint, ...] = field(default_factory=_fuller_is_better)
+    shape: Shape = field(default_factory=fuller_is_better)
     name: ClassVar[str] = "RequestedToCapacityRatio"
     reads: ClassVar[Aspect] = Aspect.USAGE | Aspect.ALLOCATABLE
 
     def __post_init__(self) -> None:
         check_weights(self.resources)
-        _check_shape(self.shape)
+        check_shape(self.shape)
 
     def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
         total, counted = np.zeros((2, len(nodes)), dtype=np.int64)
-        line = np.array([_on_line(self.shape, percent) for percent in range(101)], dtype=np.int64)
+        line = line_of(self.shape)
         for weight, used, capacity in _shares(self.resources, request, nodes):
             score = np.where(capacity > 0, line[used * 100 // np.maximum(capacity, 1)], 0)
             total += weight * score
@@ -160,24 +148,3 @@ def _mean_here(scores: Iterable[tuple[int, int]]) -> NodeScores:
         total += weight * score
         counted += weight
     return np.array([float(total // max(counted, 1))])
-
-
-def _check_shape(shape: tuple[ShapePoint, ...]) -> None:
-    at = [point.utilization for point in shape]
-    if not at or at != sorted(set(at)):
-        raise ValueError("shape: give points of rising utilization, at least one")
-    for point in shape:
-        if not (0 <= point.utilization <= 100 and 0 <= point.score <= _HIGHEST_IN_SHAPE):
-            raise ValueError("shape: utilization goes from 0 to 100, and score from 0 to 10")
-
-
-def _on_line(shape: tuple[ShapePoint, ...], percent: int) -> int:
-    """The score (0 to 100) of a node that is so full; between corners cut towards the first."""
-    scale = 100 // _HIGHEST_IN_SHAPE
-    before = shape[0]
-    for point in shape:
-        if percent <= point.utilization:
-            rise, run = scale * (point.score - before.score), point.utilization - before.utilization
-            return scale * before.score + int(rise * (percent - before.utilization) / max(run, 1))
-        before = point
-    return scale * before.score

@@ -1,7 +1,7 @@
 """Claims must be bound to volumes that the node can reach, or be bindable there."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -11,19 +11,25 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.storage import Storage
 from fairlead.cluster.volume_outlook import look
-from fairlead.cluster.volume_room import free_percent
+from fairlead.cluster.volume_room import worth
 from fairlead.model.pods import PodRequest
 from fairlead.model.storage import VolumePlan
 from fairlead.model.volumes import ClaimUse
 from fairlead.plugins.api import Reason
+from fairlead.plugins.shapes import Shape, check_shape, emptier_is_better, line_of
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeBinding:
+    #: What storage is worth that becomes so full; only the score asks.
+    shape: Shape = field(default_factory=emptier_is_better)
     name: ClassVar[str] = "VolumeBinding"
     reads: ClassVar[Aspect] = Aspect.VOLUMES | Aspect.LABELS
     refusal: ClassVar[str] = "node(s) didn't match PersistentVolume's node affinity"
     curable: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_shape(self.shape)
 
     def applies(self, request: PodRequest, nodes: Nodes) -> bool:
         return request.volumes is not None and bool(request.volumes.claims)
@@ -62,10 +68,10 @@ class VolumeBinding:
         return nodes.behaviour.scores_free_storage and self.applies(request, nodes)
 
     def rank(self, request: PodRequest, nodes: Nodes, left: NodeMask) -> NodeScores:
-        """kube-scheduler 1.37 likes nodes whose storage stays the emptiest; 1.36 does not ask."""
+        """kube-scheduler 1.37 likes nodes by how full their storage becomes; 1.36 does not ask."""
         if request.volumes is None or not nodes.behaviour.scores_free_storage:
             return np.zeros(len(nodes))
-        return free_percent(look(request.volumes, nodes), nodes)
+        return worth(look(request.volumes, nodes), nodes, line_of(self.shape))
 
     def plan(self, request: PodRequest, node: Nodes) -> VolumePlan | None:
         """What must be done about volumes before a pod is bound to the one node given."""

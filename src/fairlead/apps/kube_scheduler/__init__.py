@@ -5,9 +5,13 @@
                                         └────────────┴────────────┴─▶ problems and notes
 
 A problem is something that would put pods elsewhere than kube-scheduler does, or that it would not
-start with. A note is about what has no effect on that.
+start with. A note is about what has no effect on that. Both are a matter of its version; what is
+made of the file is not, so that profiles can be had before the API server is asked for its own.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +21,10 @@ from fairlead.apps.findings import Finding, Translation
 from fairlead.apps.kube_scheduler import args as plugin_args
 from fairlead.apps.kube_scheduler import format as formats
 from fairlead.apps.kube_scheduler import notes, validation, validation_args
-from fairlead.apps.kube_scheduler.catalogue import PLUGINS, unknown
+from fairlead.apps.kube_scheduler.catalogue import Catalogue, catalogue_of
 from fairlead.apps.kube_scheduler.merging import merge
 from fairlead.apps.kube_scheduler.translation import Translator
+from fairlead.model.behaviour import KNOWN, Behaviour
 from fairlead.model.errors import ConfigError
 from fairlead.placement.profile import Profile
 from fairlead.plugins.registry import Registry
@@ -27,12 +32,26 @@ from fairlead.plugins.registry import Registry
 DEFAULT_NAME = "default-scheduler"
 
 
-def read(path: Path, registry: Registry) -> Translation | None:
-    """What becomes of the file; None if it is no KubeSchedulerConfiguration."""
-    return typed_yaml.read(path, "configuration", lambda text: translate(text, registry))
+def read(
+    path: Path, registry: Registry, versions: Sequence[Behaviour] = KNOWN
+) -> Translation | None:
+    """What becomes of the file with the newest of these versions that it can be used with.
+
+    None if it is no KubeSchedulerConfiguration.
+    """
+    made = {
+        behaviour: typed_yaml.read(
+            path, "configuration", partial(translate, registry=registry, behaviour=behaviour)
+        )
+        for behaviour in reversed(versions)
+    }
+    refused = {known: found.problems for known, found in made.items() if found and found.problems}
+    best = made[next((known for known in made if known not in refused), versions[-1])]
+    return best and replace(best, refused_with=refused)
 
 
-def translate(text: str, registry: Registry) -> Translation | None:
+def translate(text: str, registry: Registry, behaviour: Behaviour) -> Translation | None:
+    """What becomes of the text where kube-scheduler is of that version."""
     found = formats.without_nulls(typed_yaml.load(text))
     if not _is_meant_for_kube_scheduler(found):
         return None
@@ -44,8 +63,9 @@ def translate(text: str, registry: Registry) -> Translation | None:
     profiles = config.profiles or [formats.Profile()]
     names = [profile.scheduler_name or DEFAULT_NAME for profile in profiles]
     translation.notes.extend(notes.clash(names))
+    reader = _Reader(registry, catalogue_of(behaviour), translation)
     made = {
-        name: _profile(name, profile, f"profiles[{place}]", registry, translation)
+        name: reader.profile(name, profile, f"profiles[{place}]")
         for place, (name, profile) in enumerate(zip(names, profiles, strict=True))
     }
     electing = _electing(config.leader_election)
@@ -82,55 +102,63 @@ def _reworded(complaint: str) -> str:
     return complaint
 
 
-def _profile(
-    name: str, profile: formats.Profile, key: str, registry: Registry, into: Translation
-) -> Profile:
-    arguments = _arguments(profile, key, into.problems)
-    translator = Translator(registry, arguments, key, into.problems, into.notes)
-    translator.note_args(
-        {given.name: f"{key}.pluginConfig[{n}].args"
-         for n, given in enumerate(profile.plugin_config) if given.name in PLUGINS}
-    )  # fmt: skip
-    found = merge(profile.plugins, f"{key}.plugins")
-    into.problems.extend(found.problems)
-    into.notes.extend(found.misses)
-    return translator.profile(name, found)
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads one profile after the other, and gathers what there is to say."""
 
+    registry: Registry
+    known: Catalogue
+    into: Translation
 
-def _arguments(
-    profile: formats.Profile, key: str, problems: list[Finding]
-) -> dict[str, plugin_args.Args]:
-    """The arguments of every plugin that takes some: those of the file, else the defaults."""
-    arguments = {name: kind() for name, kind in plugin_args.KINDS.items()}
-    seen: set[str] = set()
-    for number, given in enumerate(profile.plugin_config):
-        place = f"{key}.pluginConfig[{number}]"
-        if given.name in seen:
-            problems.append(Finding(place, f"{given.name} is configured twice; leave one"))
-        seen.add(given.name)
-        if given.name not in PLUGINS:
-            problems.append(Finding(f"{place}.name", unknown(given.name)))
-        elif given.name in plugin_args.KINDS:
-            _read_args(given, f"{place}.args", arguments, problems)
-    return arguments
+    def profile(self, name: str, profile: formats.Profile, key: str) -> Profile:
+        arguments = self.arguments(profile, key)
+        translator = Translator(
+            self.registry, self.known, arguments, key, self.into.problems, self.into.notes
+        )
+        translator.note_args(
+            {given.name: f"{key}.pluginConfig[{n}].args"
+             for n, given in enumerate(profile.plugin_config) if given.name in self.known.plugins}
+        )  # fmt: skip
+        found = merge(profile.plugins, f"{key}.plugins", self.known)
+        self.into.problems.extend(found.problems)
+        self.into.notes.extend(found.misses)
+        return translator.profile(name, found)
 
+    def arguments(self, profile: formats.Profile, key: str) -> dict[str, plugin_args.Args]:
+        """The arguments of every plugin that takes some: those of the file, else the defaults."""
+        behaviour = self.known.behaviour
+        arguments = {
+            name: plugin_args.completed(kind(), behaviour)
+            for name, kind in plugin_args.KINDS.items()
+        }
+        seen: set[str] = set()
+        for number, given in enumerate(profile.plugin_config):
+            place = f"{key}.pluginConfig[{number}]"
+            if given.name in seen:
+                self._refuse(place, f"{given.name} is configured twice; leave one")
+            seen.add(given.name)
+            if given.name not in self.known.plugins:
+                self._refuse(f"{place}.name", self.known.unknown(given.name))
+            elif given.name in plugin_args.KINDS and (found := self._args(given, f"{place}.args")):
+                arguments[given.name] = found
+        return arguments
 
-def _read_args(
-    given: formats.PluginConfig,
-    key: str,
-    arguments: dict[str, plugin_args.Args],
-    problems: list[Finding],
-) -> None:
-    def reworded(complaint: str) -> str:
-        better = typed_yaml.suggest(complaint, lambda at: plugin_args.keys_at(given.name, at))
-        return (better or complaint).replace("$", key)
+    def _args(self, given: formats.PluginConfig, key: str) -> plugin_args.Args | None:
+        """What is given there; None if it cannot be used."""
 
-    try:
-        found = typed_yaml.shaped(given.args, plugin_args.KINDS[given.name], reworded)
-    except ConfigError as error:
-        problems.append(Finding(key, str(error)))
-        return
-    complaints = list(validation_args.check(given.name, found, key))
-    problems.extend(complaints)
-    if not complaints:
-        arguments[given.name] = found
+        def reworded(complaint: str) -> str:
+            better = typed_yaml.suggest(complaint, lambda at: plugin_args.keys_at(given.name, at))
+            return (better or complaint).replace("$", key)
+
+        try:
+            found = typed_yaml.shaped(given.args, plugin_args.KINDS[given.name], reworded)
+        except ConfigError as error:
+            self._refuse(key, str(error))
+            return None
+        found = plugin_args.completed(found, self.known.behaviour)
+        complaints = list(validation_args.check(given.name, found, key, self.known.behaviour))
+        self.into.problems.extend(complaints)
+        return None if complaints else found
+
+    def _refuse(self, key: str, text: str) -> None:
+        self.into.problems.append(Finding(key, text))

@@ -1,11 +1,12 @@
 """The arguments of kube-scheduler's plugins (`pluginConfig`), typed, with its defaults."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from fairlead.apps.kube_scheduler.format import Int32, Strict, last_key
+from fairlead.model.behaviour import Behaviour
 
 
 class Args(Strict):
@@ -13,6 +14,9 @@ class Args(Strict):
 
     api_version: str | UnsetType = UNSET
     kind: str | UnsetType = UNSET
+
+
+A = TypeVar("A", bound=Args)
 
 
 class DefaultPreemption(Args):
@@ -124,6 +128,17 @@ class PodTopologySpread(Args):
 class VolumeBinding(Args):
     bind_timeout_seconds: int = 600
     shape: tuple[ShapePoint, ...] | UnsetType = UNSET
+
+
+def _emptier_is_better() -> tuple[ShapePoint, ...]:
+    return ShapePoint(0, 10), ShapePoint(100, 0)
+
+
+def completed(found: A, behaviour: Behaviour) -> A:
+    """With the defaults that kube-scheduler of only some versions has."""
+    if isinstance(found, VolumeBinding) and behaviour.scores_free_storage and not found.shape:
+        return msgspec.structs.replace(found, shape=_emptier_is_better())
+    return found
 
 
 KINDS: dict[str, type[Args]] = {

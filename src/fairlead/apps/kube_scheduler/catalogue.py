@@ -1,8 +1,13 @@
-"""kube-scheduler 1.36's plugins, and what each is to Fairlead: the one table to keep up to date."""
+"""kube-scheduler's plugins, and what each is to Fairlead: the one table to keep up to date.
 
-from collections.abc import Mapping
+1.36's is written out; that of each newer version says only what it has otherwise.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+
+from fairlead.model.behaviour import KUBERNETES_1_36, KUBERNETES_1_37, Behaviour
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +19,12 @@ class KubePlugin:
     on_by_default: bool = True
     #: Its preFilter refuses pods or nodes by itself, and not only prepares its filter.
     refuses_early: bool = False
+    #: Its filter says the same without its preFilter.
+    filters_alone: bool = False
+
+    def needs(self, point: str) -> bool:
+        """Does it work at this point, and would it fall short elsewhere without?"""
+        return point in self.points and not (self.filters_alone and point == "preFilter")
 
 
 def _at(points: str, weight: int = 0, **more: bool) -> KubePlugin:
@@ -21,7 +32,7 @@ def _at(points: str, weight: int = 0, **more: bool) -> KubePlugin:
 
 
 # In the order of the default profile, in which a node counts under the first rule that refuses it.
-PLUGINS: Mapping[str, KubePlugin] = {
+_PLUGINS_1_36: Mapping[str, KubePlugin] = {
     "SchedulingGates": _at("preEnqueue"),
     "PrioritySort": _at("queueSort"),
     "NodeUnschedulable": _at("filter"),
@@ -47,6 +58,79 @@ PLUGINS: Mapping[str, KubePlugin] = {
     "PodGroupPodsCount": _at("placementScore", on_by_default=False),
 }
 
+
+def _newer(
+    old: Mapping[str, KubePlugin], first: Sequence[str], changed: Mapping[str, KubePlugin]
+) -> Mapping[str, KubePlugin]:
+    """A later version's table: these come first, the others where they were, new ones last."""
+    found = {**old, **changed}
+    return {name: found[name] for name in (*first, *found)}
+
+
+_PLUGINS_1_37 = _newer(
+    _PLUGINS_1_36,
+    ("SchedulingGates", "PrioritySort", "NodeName", "NodeUnschedulable"),
+    {
+        "NodeName": _at("preFilter filter", filters_alone=True),
+        "NodeUnschedulable": _at("preFilter filter", filters_alone=True),
+        "TaintToleration": _at("preFilter filter preScore score", 3, filters_alone=True),
+        "DynamicResources": _at(
+            "preEnqueue preFilter filter postFilter podGroupPostFilter score reserve preBind", 2
+        ),
+        "DefaultPreemption": _at("preEnqueue postFilter podGroupPostFilter"),
+        # Inert without the gate InPlacePodVerticalScalingSchedulerPreemption.
+        "DeferredPodScheduling": _at("preFilter filter permit", on_by_default=False),
+    },
+)
+
+#: Extension points, as files spell them, that have come since.
+POINTS_SINCE: Mapping[str, Behaviour] = {"podGroupPostFilter": KUBERNETES_1_37}
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """The plugins that kube-scheduler of one version brings along."""
+
+    behaviour: Behaviour
+    plugins: Mapping[str, KubePlugin]
+
+    def has_point(self, point: str) -> bool:
+        return point not in POINTS_SINCE or POINTS_SINCE[point].version <= self.behaviour.version
+
+    def works_at(self, point: str, name: str) -> bool:
+        return name in self.plugins and point in self.plugins[name].points
+
+    def unknown(self, name: str) -> str:
+        """What to say about a plugin that this kube-scheduler does not bring along."""
+        for other in _CATALOGUES.values():
+            if name in other.plugins:
+                return self.belongs_to(name, other.behaviour)
+        near = get_close_matches(name, self.plugins, n=1, cutoff=0.75)
+        if near:
+            return f"there is no plugin {name!r}; did you mean {near[0]!r}?"
+        return (
+            f"{name!r} is none of kube-scheduler's own plugins; write its rules as a Fairlead "
+            "plugin (docs/plugins.md), or leave the pods that need it with kube-scheduler"
+        )
+
+    def belongs_to(self, name: str, other: Behaviour) -> str:
+        """What to say about something that only another version has."""
+        return (
+            f"kube-scheduler {other.name} has {name}, and {self.behaviour.name} has not; "
+            f"leave it out where Kubernetes is {self.behaviour.name}"
+        )
+
+
+_CATALOGUES: Mapping[Behaviour, Catalogue] = {
+    KUBERNETES_1_36: Catalogue(KUBERNETES_1_36, _PLUGINS_1_36),
+    KUBERNETES_1_37: Catalogue(KUBERNETES_1_37, _PLUGINS_1_37),
+}
+
+
+def catalogue_of(behaviour: Behaviour) -> Catalogue:
+    return _CATALOGUES[behaviour]
+
+
 #: Part of Fairlead itself; each with the extension point where kube-scheduler has it.
 BUILT_IN: Mapping[str, str] = {
     "SchedulingGates": "preEnqueue",
@@ -55,25 +139,8 @@ BUILT_IN: Mapping[str, str] = {
 }
 #: Groups of pods: kube-scheduler's alpha, which Fairlead does not know.
 OF_POD_GROUPS = frozenset({"GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount"})
-#: Their scores tell no two nodes apart in kube-scheduler 1.36, unless a pod has resource claims.
-MUTE_SCORES = frozenset({"VolumeBinding", "DynamicResources"})
 #: What has to stand together: a rule and what prepares it or carries it out.
 COMPANIONS: Mapping[str, tuple[str, ...]] = {
     "filter": ("preFilter", "reserve", "preBind"),
     "score": ("preScore",),
 }
-
-
-def works_at(point: str, name: str) -> bool:
-    return name in PLUGINS and point in PLUGINS[name].points
-
-
-def unknown(name: str) -> str:
-    """What to say about a plugin that kube-scheduler does not bring along."""
-    near = get_close_matches(name, PLUGINS, n=1, cutoff=0.75)
-    if near:
-        return f"there is no plugin {name!r}; did you mean {near[0]!r}?"
-    return (
-        f"{name!r} is none of kube-scheduler's own plugins; write its rules as a Fairlead plugin "
-        "(docs/plugins.md), or leave the pods that need it with kube-scheduler"
-    )

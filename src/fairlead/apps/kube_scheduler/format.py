@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 API_GROUP = "kubescheduler.config.k8s.io"
 API_VERSION = f"{API_GROUP}/v1"
@@ -45,6 +46,8 @@ class Plugins(Strict):
     post_bind: PluginSet = msgspec.field(default_factory=PluginSet)
     placement_generate: PluginSet = msgspec.field(default_factory=PluginSet)
     placement_score: PluginSet = msgspec.field(default_factory=PluginSet)
+    #: Since 1.37; before, even an empty one is an unknown key.
+    pod_group_post_filter: PluginSet | UnsetType = UNSET
     multi_point: PluginSet = msgspec.field(default_factory=PluginSet)
 
     def by_point(self) -> Iterator[tuple[str, PluginSet]]:
@@ -52,7 +55,7 @@ class Plugins(Strict):
         for attribute, key in zip(
             self.__struct_fields__, self.__struct_encode_fields__, strict=True
         ):
-            yield key, getattr(self, attribute)
+            yield key, getattr(self, attribute) or PluginSet()
 
 
 class PluginConfig(Strict):

@@ -91,10 +91,18 @@ def _terms(found: args.InterPodAffinity) -> Iterator[Option]:
 def _strategy(found: args.ScoringStrategy) -> Iterator[Option]:
     yield _resources(found.resources, "scoringStrategy.resources")
     if found.requested_to_capacity_ratio is not UNSET:
-        points = found.requested_to_capacity_ratio.shape
-        shape = [{"utilization": point.utilization, "score": point.score} for point in points]
-        key = "scoringStrategy.requestedToCapacityRatio.shape"
-        yield Option("shape", key, shape, matters=True)
+        shape = found.requested_to_capacity_ratio.shape
+        yield _shape(shape, "scoringStrategy.requestedToCapacityRatio.shape")
+
+
+def _shape(points: Sequence[args.ShapePoint], key: str) -> Option:
+    shape = [{"utilization": point.utilization, "score": point.score} for point in points]
+    return Option("shape", key, shape, matters=True)
+
+
+def _storage_shape(found: args.VolumeBinding) -> Iterator[Option]:
+    if not isinstance(found.shape, UnsetType):
+        yield _shape(found.shape, "shape")
 
 
 def _resources(resources: Sequence[args.Resource], key: str) -> Option:
@@ -119,5 +127,6 @@ _MAKERS: Mapping[str, Mapping[str, Callable[[Any], Iterator[Option]]]] = {
         "PodTopologySpread": _soft_constraints,
         "InterPodAffinity": _terms,
         "NodeResourcesBalancedAllocation": _balanced,
+        "VolumeBinding": _storage_shape,
     },
 }

@@ -9,14 +9,12 @@ from typing import TypeVar
 from fairlead.apps import plugin_files
 from fairlead.apps.findings import Finding
 from fairlead.apps.kube_scheduler import options
-from fairlead.apps.kube_scheduler.args import Args
+from fairlead.apps.kube_scheduler.args import Args, VolumeBinding
 from fairlead.apps.kube_scheduler.catalogue import (
     BUILT_IN,
     COMPANIONS,
-    MUTE_SCORES,
     OF_POD_GROUPS,
-    PLUGINS,
-    works_at,
+    Catalogue,
 )
 from fairlead.apps.kube_scheduler.merging import Merged
 from fairlead.model.errors import ConfigError
@@ -27,11 +25,12 @@ from fairlead.plugins.registry import Registry
 
 _LEAVE = "or leave the pods that need it with kube-scheduler"
 _CLAIMS = "pods with resource claims are refused for now; leave them with kube-scheduler"
+_BIND_S = 600
 #: Settings of plugins that do not change where pods go.
 _HARMLESS_ARGS: Mapping[str, str] = {
     "DefaultPreemption": "ignored: Fairlead looks at all nodes for somebody to evict",
     "DynamicResources": f"ignored: {_CLAIMS}",
-    "VolumeBinding": "ignored: Fairlead waits 600 s for volumes to be bound",
+    "VolumeBinding": f"bindTimeoutSeconds is ignored: Fairlead waits {_BIND_S} s for volumes",
 }
 
 T = TypeVar("T")
@@ -46,6 +45,7 @@ class Translator:
     """Turns the plugins of one profile, which stands at `key` in the file, into ours."""
 
     registry: Registry
+    known: Catalogue
     args: Mapping[str, Args]
     key: str
     problems: list[Finding] = field(default_factory=list)
@@ -53,8 +53,11 @@ class Translator:
 
     def profile(self, name: str, merged: Merged) -> Profile:
         """As much of it as Fairlead can do; `problems` says what is missing."""
-        self.problems += [*_always_there(merged, self.key), *_torn(merged, self.key)]
-        self.problems += _pod_groups(merged, self.key)
+        self.problems += [
+            *_always_there(merged, self.key),
+            *_torn(merged, self.key, self.known),
+            *_pod_groups(merged, self.key, self.known),
+        ]
         filters = self._made("filter", merged, plugin_files.as_filter)
         scores = self._made("score", merged, plugin_files.as_score)
         weighed = ((score, float(merged.weights[plugin])) for plugin, score in scores.items())
@@ -68,15 +71,22 @@ class Translator:
     def note_args(self, given: Mapping[str, str]) -> None:
         """Notes about arguments that the file gives; `given` says where, by plugin."""
         for plugin, key in given.items():
+            if self._waits_as_ever(plugin):
+                continue
             if plugin in _HARMLESS_ARGS:
                 self.notes.append(Finding(key, _HARMLESS_ARGS[plugin]))
             elif plugin not in self.args:
                 self.notes.append(Finding(key, f"ignored: {plugin} takes no arguments"))
 
+    def _waits_as_ever(self, plugin: str) -> bool:
+        """Do arguments for volumes leave the time for binding as it is?"""
+        found = self.args.get(plugin)
+        return isinstance(found, VolumeBinding) and found.bind_timeout_seconds == _BIND_S
+
     def _made(self, point: str, merged: Merged, accept: Callable[[Plugin, str], T]) -> dict[str, T]:
         """Ours by the names of theirs. Names that are wrong here have been complained about."""
         made: dict[str, T] = {}
-        for name in (n for n in merged.points[point] if works_at(point, n)):
+        for name in (n for n in merged.points[point] if self.known.works_at(point, n)):
             with suppress(_NotYet):
                 made[name] = self._one(name, point, accept)
                 continue
@@ -106,9 +116,10 @@ class Translator:
 
     def _missing(self, name: str, point: str) -> None:
         key = f"{self.key}.plugins.{point}"
-        if name == "DynamicResources" and point == "filter":
-            self.notes.append(Finding(key, f"{name}: {_CLAIMS}"))
-        elif point != "score" or name not in MUTE_SCORES:
+        if name == "DynamicResources":  # its score, too, is about claims
+            if point == "filter":
+                self.notes.append(Finding(key, f"{name}: {_CLAIMS}"))
+        else:
             where = "here" if point == "score" else "at multiPoint"
             text = f"{name} is not honoured yet; disable it {where} if you can do without, {_LEAVE}"
             self.problems.append(Finding(key, text))
@@ -125,13 +136,13 @@ def _always_there(merged: Merged, key: str) -> Iterator[Finding]:
         yield Finding(f"{key}.plugins.filter", text)
 
 
-def _torn(merged: Merged, key: str) -> Iterator[Finding]:
+def _torn(merged: Merged, key: str, known: Catalogue) -> Iterator[Finding]:
     """Plugins that are only partly on. Ours are rules as a whole."""
-    for name, plugin in PLUGINS.items():
+    for name, plugin in known.plugins.items():
         if name == "DynamicResources":
             continue
         for point, companions in COMPANIONS.items():
-            there = [c for c in companions if c in plugin.points]
+            there = [c for c in companions if plugin.needs(c)]
             on = [c for c in there if merged.has(name, c)]
             if merged.has(name, point) and on != there:
                 off = next(c for c in there if c not in on)
@@ -142,9 +153,9 @@ def _torn(merged: Merged, key: str) -> Iterator[Finding]:
                 yield Finding(f"{key}.plugins.{on[0]}", text)
 
 
-def _pod_groups(merged: Merged, key: str) -> Iterator[Finding]:
+def _pod_groups(merged: Merged, key: str, known: Catalogue) -> Iterator[Finding]:
     for name in sorted(OF_POD_GROUPS):
-        for point in sorted(PLUGINS[name].points):
+        for point in sorted(known.plugins[name].points):
             if merged.has(name, point):
                 text = f"{name} is not honoured: Fairlead knows no pod groups; disable it, {_LEAVE}"
                 yield Finding(f"{key}.plugins.{point}", text)

@@ -10,6 +10,7 @@ from fairlead.apps.durations import seconds
 from fairlead.apps.findings import Finding
 from fairlead.apps.kube_scheduler import args
 from fairlead.apps.kube_scheduler.validation import out_of_range
+from fairlead.model.behaviour import Behaviour
 from fairlead.sim.apiserver.names import label_name_problems, label_value_problems
 
 STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
@@ -17,11 +18,13 @@ _HIGHEST_SHAPE_SCORE = 10
 _INTEGER = re.compile(r"[-+]?\d+", re.ASCII)
 
 
-def check(plugin: str, found: args.Args, key: str) -> Iterator[Finding]:
-    """What is wrong with a plugin's arguments, which stand at `key`."""
+def check(plugin: str, found: args.Args, key: str, behaviour: Behaviour) -> Iterator[Finding]:
+    """What is wrong with a plugin's arguments, which stand at `key`, to that version."""
     if found.kind not in (UNSET, f"{plugin}Args"):
         yield Finding(f"{key}.kind", f"{found.kind!r} is not meant here; write {plugin}Args")
     yield from _CHECKS[plugin](found, key)
+    if isinstance(found, args.VolumeBinding) and not isinstance(found.shape, UnsetType):
+        yield from _storage_shape(found.shape, f"{key}.shape", behaviour)
 
 
 def _preemption(found: args.DefaultPreemption, key: str) -> Iterator[Finding]:
@@ -181,10 +184,17 @@ def _constraint(found: args.SpreadConstraint, key: str) -> Iterator[Finding]:
 
 
 def _volume_binding(found: args.VolumeBinding, key: str) -> Iterator[Finding]:
-    yield from out_of_range(f"{key}.bindTimeoutSeconds", found.bind_timeout_seconds, 0)
-    if found.shape is not UNSET:
-        text = "needs the feature gate StorageCapacityScoring, which is off; leave it out"
-        yield Finding(f"{key}.shape", text)
+    return out_of_range(f"{key}.bindTimeoutSeconds", found.bind_timeout_seconds, 0)
+
+
+def _storage_shape(
+    shape: Sequence[args.ShapePoint], key: str, behaviour: Behaviour
+) -> Iterator[Finding]:
+    if behaviour.scores_free_storage:
+        yield from _shape(shape, key)
+    else:
+        text = f"kube-scheduler {behaviour.name} does not score storage; leave it out"
+        yield Finding(key, text)
 
 
 _CHECKS: Mapping[str, Callable[[Any, str], Iterator[Finding]]] = {
