@@ -14,6 +14,7 @@ from msgspec import Raw
 
 from fairlead.kube import dialects
 from fairlead.kube.kin import OWNERS
+from fairlead.kube.limits import beyond_limits
 from fairlead.kube.pod_loads import read_load
 from fairlead.kube.pod_volumes import PodVolume, read_volumes
 from fairlead.kube.requests import (
@@ -189,8 +190,6 @@ _images = msgspec.json.Decoder(_Image)
 
 _FINISHED = ("Succeeded", "Failed")
 _NOTHING_TOLD = StatusParts(())
-# Each rule is looked at for every node. A pod with thousands would hold up all the others.
-_MOST_RULES = 256
 
 
 def decode_pod(raw: bytes | Raw, behaviour: Behaviour = KUBERNETES_1_36) -> Pod:
@@ -325,13 +324,9 @@ def _beyond_us(spec: _PodSpec, request: PodRequest) -> str:
     """What we cannot honour: better to wait with a reason than to be misplaced."""
     if spec.node_name:
         return ""
-    rules = sum(map(len, (request.near, request.apart, request.spread, request.wishes)))
-    rules += len(request.soft_spread) + len(request.preferred)
-    if rules > _MOST_RULES:
-        return f"the pod has {rules} rules about where it goes; Fairlead honours {_MOST_RULES}"
     if len(bytes(spec.resource_claims)) > len(b"null"):
         return "the pod asks for resource claims, which Fairlead cannot honour yet"
-    return ""
+    return beyond_limits(request)
 
 
 def _request_parts(meta: Meta, spec: _PodSpec) -> RequestParts:
