@@ -33,6 +33,12 @@ def test_equal_pods_share_one_request() -> None:
     assert pod().request is not pod({"nodeSelector": {"a": "b"}}).request
 
 
+def test_large_pods_are_not_remembered() -> None:
+    large = {"nodeSelector": {"a": "v" * 40_000}}
+    assert pod(large).request == pod(large).request
+    assert pod(large).request is not pod(large).request
+
+
 def test_what_decides_about_placing_is_read() -> None:
     found = pod({
         "schedulerName": "gpu-scheduler",

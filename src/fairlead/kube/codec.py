@@ -190,6 +190,8 @@ _images = msgspec.json.Decoder(_Image)
 
 _FINISHED = ("Succeeded", "Failed")
 _NOTHING_TOLD = StatusParts(())
+# Larger pods are rare, and understood each for itself: a few thousand of them would fill memory.
+_LARGE_BYTES = 1 << 15
 
 
 def decode_pod(raw: bytes | Raw, behaviour: Behaviour = KUBERNETES_1_36) -> Pod:
@@ -199,7 +201,7 @@ def decode_pod(raw: bytes | Raw, behaviour: Behaviour = KUBERNETES_1_36) -> Pod:
     """
     wire = _pods.decode(raw)
     meta, spec, status = wire.metadata, wire.spec, wire.status
-    request, usage, scored, problem = _understand(wire, behaviour)
+    request, usage, scored, problem = _understand(wire, behaviour, shared=len(raw) < _LARGE_BYTES)
     load, odd = _load(meta) if meta.annotations and not spec.node_name else (None, "")
     containers = (*(spec.init_containers or ()), *(spec.containers or ()))
     mounted = (volume.image.reference for volume in spec.volumes or () if volume.image)
@@ -304,16 +306,17 @@ def _controller(meta: Meta) -> str:
 
 
 def _understand(
-    wire: _Pod, behaviour: Behaviour
+    wire: _Pod, behaviour: Behaviour, *, shared: bool
 ) -> tuple[PodRequest, Amounts, tuple[int, int] | None, str]:
     spec = wire.spec
     parts = _request_parts(wire.metadata, spec)
     try:
-        request = _shared_request(parts)
+        request = _shared_request(parts) if shared else read_request(parts)
         told = _status_parts(wire.status) if spec.node_name else None
         if told or parts.pod_level:
             largest_total = behaviour.takes_largest_total
-            taken = _shared_usage(parts, told or _NOTHING_TOLD, largest_total)
+            usage = _shared_usage if shared else read_usage
+            taken = usage(parts, told or _NOTHING_TOLD, largest_total)
             return request, *taken, _beyond_us(spec, request)
     except (FairleadError, msgspec.DecodeError) as error:
         return PodRequest(), (), None, f"the pod cannot be understood: {error}"
@@ -432,7 +435,6 @@ def _resize_is_infeasible(status: _PodStatus) -> bool:
     )
 
 
-# The keys are bytes, so these hold what they hold: a few kilobytes an entry at most.
 _shared_request = lru_cache(maxsize=8192)(read_request)
 _shared_usage = lru_cache(maxsize=8192)(read_usage)
 
