@@ -11,6 +11,8 @@ start with. A note is about what has no effect on that.
 from pathlib import Path
 from typing import Any
 
+from msgspec import UnsetType, structs
+
 from fairlead.apps import typed_yaml
 from fairlead.apps.electing import Electing
 from fairlead.apps.findings import Finding, Translation
@@ -44,8 +46,16 @@ def translate(text: str, registry: Registry) -> Translation | None:
     profiles = config.profiles or [formats.Profile()]
     names = [profile.scheduler_name or DEFAULT_NAME for profile in profiles]
     translation.notes.extend(notes.clash(names))
+    left_to_extenders = tuple(
+        resource.name
+        for extender in config.extenders
+        for resource in extender.managed_resources
+        if resource.ignored_by_scheduler
+    )
     made = {
-        name: _profile(name, profile, f"profiles[{place}]", registry, translation)
+        name: _profile(
+            name, profile, f"profiles[{place}]", registry, translation, left_to_extenders
+        )
         for place, (name, profile) in enumerate(zip(names, profiles, strict=True))
     }
     electing = _electing(config.leader_election)
@@ -83,9 +93,15 @@ def _reworded(complaint: str) -> str:
 
 
 def _profile(
-    name: str, profile: formats.Profile, key: str, registry: Registry, into: Translation
+    name: str,
+    profile: formats.Profile,
+    key: str,
+    registry: Registry,
+    into: Translation,
+    left_to_extenders: tuple[str, ...],
 ) -> Profile:
     arguments = _arguments(profile, key, into.problems)
+    _ignore(arguments, left_to_extenders)
     translator = Translator(registry, arguments, key, into.problems, into.notes)
     translator.note_args(
         {given.name: f"{key}.pluginConfig[{n}].args"
@@ -113,6 +129,15 @@ def _arguments(
         elif given.name in plugin_args.KINDS:
             _read_args(given, f"{place}.args", arguments, problems)
     return arguments
+
+
+def _ignore(arguments: dict[str, plugin_args.Args], resources: tuple[str, ...]) -> None:
+    """An extender counts them, so that no node has to offer any."""
+    fit = arguments["NodeResourcesFit"]
+    if resources and isinstance(fit, plugin_args.NodeResourcesFit):
+        before = () if isinstance(fit.ignored_resources, UnsetType) else fit.ignored_resources
+        ignored = (*before, *resources)
+        arguments["NodeResourcesFit"] = structs.replace(fit, ignored_resources=ignored)
 
 
 def _read_args(
