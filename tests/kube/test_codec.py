@@ -422,6 +422,12 @@ def test_thousands_of_values_are_refused_for_a_pod_that_waits(
     assert pod(rule(range(9_999))).problem == ""
 
 
+def test_who_has_thousands_of_rules_has_no_say_in_who_joins_it() -> None:
+    reasonable, unreasonable = _apart(), _apart(namespaces=[f"n{n}" for n in MANY])
+    assert pod({**reasonable, "nodeName": "n"}).request.apart
+    assert not pod({**unreasonable, "nodeName": "n"}).request.apart
+
+
 def test_what_a_node_has_and_can_do() -> None:
     wire = {
         "metadata": {"name": "n"},

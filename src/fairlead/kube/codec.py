@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from fairlead.kube import dialects
 from fairlead.kube.kin import OWNERS
-from fairlead.kube.limits import beyond_limits
+from fairlead.kube.limits import beyond_limits, within_limits
 from fairlead.kube.pod_loads import read_load
 from fairlead.kube.pod_volumes import PodVolume, read_volumes
 from fairlead.kube.requests import (
@@ -312,6 +312,8 @@ def _understand(
     parts = _request_parts(wire.metadata, spec)
     try:
         request = _shared_request(parts) if shared else read_request(parts)
+        if spec.node_name:
+            request = within_limits(request)
         told = _status_parts(wire.status) if spec.node_name else None
         if told or parts.pod_level:
             largest_total = behaviour.takes_largest_total

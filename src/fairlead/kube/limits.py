@@ -5,6 +5,7 @@ pods have, so one pod could hold up all the others: the API server lets a megaby
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from fairlead.model.pods import PodRequest
 from fairlead.model.selectors import LabelSelector, PodTerm, Requirement
@@ -30,6 +31,16 @@ def beyond_limits(request: PodRequest) -> str:
             f"Fairlead honours {_MOST_VALUES}"
         )
     return ""
+
+
+def within_limits(request: PodRequest) -> PodRequest:
+    """The request of a pod that is somewhere already, without its say in who may join it there.
+
+    Unless that is within reason: it would be asked for every other pod.
+    """
+    if not (request.near or request.apart or request.wishes) or not beyond_limits(request):
+        return request
+    return replace(request, near=(), apart=(), wishes=())
 
 
 def _terms(request: PodRequest) -> Iterator[PodTerm]:
