@@ -162,6 +162,7 @@ def _refusals() -> list[str]:
         "pod affinity terms conflict",
         "node(s) didn't match scheduler-enforced node affinity",
         "rules about where it goes",
+        "values and namespaces",
         "Too many pods",
         "where the scheduling map puts index",
         "node(s) could not give",

@@ -14,6 +14,10 @@ def profiles(text: str, base: Path = Path()):
     return config.build_profiles(config.parse(text).profiles, Registry(), base / "c.yaml")
 
 
+def test_an_empty_document_does_no_harm() -> None:
+    assert config.parse("---\nport: 1\n---\n").port == 1
+
+
 def test_an_empty_file_is_a_configuration() -> None:
     assert config.parse("").profiles == []
 
@@ -49,9 +53,17 @@ def test_profiles_start_from_a_built_in_and_change_what_is_named() -> None:
         ("profiles: 3", "Expected `array`, got `int`"),
         ("port: 99999", "Expected `int` <= 65535"),
         ("port: '80'", "Expected `int | null`, got `str`"),
-        ("apiVersion: v2", "only one value is known here, not 'v2'"),
+        ("apiVersion: v2", "this is no configuration of a scheduler: apiVersion and kind must be"),
+        ("leaderElection: {resourceLock: x}", "only one value is known here, not 'x'"),
         ("a: [", "this is not YAML"),
-        ("a: &x [1]\nb: *x", "aliases are not used here"),
+        ("a: &x [1]\nb: *x", "aliases are not used here: write the value out"),
+        ("port: 1\nport: 2", "the key 'port' is there twice: leave one"),
+        ("profiles: [{schedulerName: a, schedulerName: b}]", "'schedulerName' is there twice"),
+        ("port: 1\n---\nport: 2", "the file has 2 documents; leave one"),
+        ("[" * 100_000, "this cannot be read as YAML: maximum recursion depth"),
+        (f"port: {'9' * 5000}", "this cannot be read as YAML: Exceeds the limit (4300 digits)"),
+        ("port: 2026-99-99", "this cannot be read as YAML: month must be in 1..12"),
+        ("{apiVersion: v1, kind: ConfigMap}", "of a ConfigMap, give the file that is in it"),
         ("a: !!python/object/apply:os.system ['true']", "this is not YAML"),
         ("- 1", "Expected `object`, got `array`"),
         ("profiles: [{schedulerName: x}, {schedulerName: x}]", "'x' has two profiles; leave one"),

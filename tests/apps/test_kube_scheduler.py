@@ -217,6 +217,17 @@ def test_arguments_become_options(
     assert {n: getattr(score, n) for n in options} == options
 
 
+def test_what_an_extender_counts_is_not_asked_of_nodes() -> None:
+    managed = "[{name: example.com/a, ignoredByScheduler: true}, {name: example.com/b}]"
+    extender = f"[{{urlPrefix: 'http://x', ignorable: true, managedResources: {managed}}}]"
+    fit = configured("NodeResourcesFit", "{ignoredResources: [example.com/c]}")
+
+    (profile,) = read(f"extenders: {extender}\n{fit}").profiles.values()
+
+    (rule,) = [rule for rule in profile.filters if rule.name == "NodeResourcesFit"]
+    assert set(rule.ignored_resources) == {"example.com/a", "example.com/c"}
+
+
 def test_the_plugins_that_there_are_take_every_argument() -> None:
     shape = [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]
     strategy = {

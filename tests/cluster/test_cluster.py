@@ -123,3 +123,33 @@ def test_trust_returns_only_when_every_cause_is_gone() -> None:
     assert cluster.nodes.distrusted()[0]
     cluster.trust("default/b")
     assert not cluster.nodes.distrusted()[0]
+
+
+def test_a_resource_that_no_node_offers_has_no_column() -> None:
+    cluster = drawn("n1 ....")
+    width = len(cluster.columns.requested)
+    made_up = tuple((f"example.com/{n}", 1) for n in range(5000))
+    cluster.confirm(a_pod(node="n1", uid="u", usage=made_up))
+    assert len(cluster.columns.requested) == width
+    assert not cluster.nodes.requested("example.com/7").any()
+
+
+def test_what_was_held_before_a_node_offered_it_is_counted_from_then_on() -> None:
+    cluster = drawn("n1 ....")
+    cluster.confirm(a_pod(node="n1", uid="u", usage=(("example.com/x", 3),)))
+    assert cluster.evictable(10).sum() == 1  # that it is a pod, and nothing else
+    cluster.put_node(a_node("n1", gpus=4, resources={"example.com/x": 5}))
+    assert cluster.nodes.free("example.com/x").tolist() == [2]
+    index = cluster.columns.resource_index["example.com/x"]
+    assert cluster.evictable(10)[index, 0] == 3
+    cluster.remove("u")
+    assert cluster.nodes.free("example.com/x").tolist() == [5]
+
+
+def test_columns_of_labels_do_not_pile_up() -> None:
+    cluster = Cluster()
+    cluster.put_node(a_node("n1", labels={"zone": "a"}))
+    for n in range(5000):
+        assert not cluster.nodes.has_label(f"key-{n}").any()
+    assert len(cluster.columns._labels) <= 1024
+    assert cluster.nodes.label_in("zone", ("a",)).tolist() == [True]

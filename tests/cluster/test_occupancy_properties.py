@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from builders import a_node, a_pod
-from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.cluster import Cluster, Holding
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import HostPort
 
@@ -55,13 +55,20 @@ class Occupancy(RuleBasedStateMachine):
         nodes = self.cluster.nodes
         for name, row in self.cluster.row_of.items():
             held = [h for h in self.cluster.holdings.values() if h.node == name]
-            assert nodes.requested(GPU)[row] == sum(dict(h.amounts).get(GPU, 0) for h in held)
+            assert nodes.requested(GPU)[row] == self.gpus(held)
             assert nodes.requested("pods")[row] == len(held)
             assert nodes.port_taken(HostPort(80))[row] == any(h.ports for h in held)
             for priority in (-1, 0, 2):
                 lesser = [h for h in held if h.pod.priority < priority]
-                pods = self.cluster.evictable(priority)[self.cluster.columns.resource_index["pods"]]
-                assert pods[row] == len(lesser)
+                index = self.cluster.columns.resource_index
+                evictable = self.cluster.evictable(priority)[:, row]
+                assert evictable[index["pods"]] == len(lesser)
+                assert GPU not in index or evictable[index[GPU]] == self.gpus(lesser)
+
+    def gpus(self, held: list[Holding]) -> int:
+        """What they hold of GPUs, if any node has offered some yet."""
+        offered = GPU in self.cluster.columns.resource_index
+        return sum(dict(h.amounts).get(GPU, 0) for h in held) if offered else 0
 
     @invariant()
     def promises_equal_nominations(self) -> None:

@@ -96,3 +96,29 @@ def test_room_for_more_rows_keeps_what_was_counted() -> None:
     index.grow(3)
     index.put(2, Pod("a", "q", "2"))
     assert np.array_equal(index.count(query), [1, 0, 1])
+
+
+def _apart_from(*values: str, namespaces: tuple[str, ...] = ("a",)) -> PodTerm:
+    return PodTerm("zone", LabelSelector((Requirement("app", "In", values),)), namespaces)
+
+
+def test_counts_do_not_pile_up() -> None:
+    index = PodIndex(ROWS)
+    index.put(0, Pod(namespace="a", name="p", uid="1", labels={"app": "0"}))
+    for n in range(2000):
+        index.count(PodQuery((_apart_from(str(n)),)))
+    assert len(index._counts) <= 1024
+    assert index.count(PodQuery((_apart_from("0"),))).tolist() == [1, 0]
+    index.put(1, Pod(namespace="a", name="q", uid="2", labels={"app": "0"}))
+    assert index.count(PodQuery((_apart_from("0"),))).tolist() == [1, 1]
+
+
+def test_a_term_that_names_thousands_is_kept_in_few_places() -> None:
+    many = tuple(map(str, range(5000)))
+    for term in (_apart_from(*many), _apart_from("7", namespaces=("a", *many))):
+        index = PodIndex(ROWS)
+        index.put(0, Pod("a", "holder", "1", request=PodRequest(apart=(term,))))
+        assert len(index._held._things) <= 64
+        assert [found for found, _ in index.minding("a", {"app": "7"})] == [term]
+        assert not index.minding("a", {"app": "x"})
+        assert not index.minding("elsewhere", {"app": "7"})

@@ -1,4 +1,5 @@
 import json
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 import pytest
@@ -30,6 +31,12 @@ def test_the_least_there_can_be() -> None:
 def test_equal_pods_share_one_request() -> None:
     assert pod().request is pod().request
     assert pod().request is not pod({"nodeSelector": {"a": "b"}}).request
+
+
+def test_large_pods_are_not_remembered() -> None:
+    large = {"nodeSelector": {"a": "v" * 40_000}}
+    assert pod(large).request == pod(large).request
+    assert pod(large).request is not pod(large).request
 
 
 def test_what_decides_about_placing_is_read() -> None:
@@ -366,15 +373,68 @@ def test_pod_level_requests_are_scored_once_the_pod_is_there() -> None:
     assert plain.request.scored == plain.held_scored == (100, 200 * mib)
 
 
-def test_thousands_of_rules_are_refused_for_a_pod_that_waits() -> None:
-    rules = [
-        {"maxSkew": 1, "topologyKey": f"key-{n}", "whenUnsatisfiable": "ScheduleAnyway"}
-        for n in range(10_000)
-    ]
-    waiting = pod({"topologySpreadConstraints": rules})
-    assert waiting.problem == ("the pod has 10000 rules about where it goes; Fairlead honours 256")
+MANY = range(10_001)
+NODE_RULE = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def _spread(many: Iterable[int]) -> dict[str, Any]:
+    rule = {"maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}
+    return {"topologySpreadConstraints": [{**rule, "topologyKey": f"key-{n}"} for n in many]}
+
+
+def _on_nodes(*terms: list[dict[str, Any]]) -> dict[str, Any]:
+    found = [{"matchExpressions": lines} for lines in terms]
+    return {"affinity": {"nodeAffinity": {NODE_RULE: {"nodeSelectorTerms": found}}}}
+
+
+def _apart(**term: Any) -> dict[str, Any]:
+    found = {"topologyKey": "zone", "labelSelector": {}, **term}
+    return {"affinity": {"podAntiAffinity": {NODE_RULE: [found]}}}
+
+
+def _named(many: Iterable[int]) -> dict[str, Any]:
+    return {"key": "k", "operator": "NotIn", "values": [f"v{n}" for n in many]}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        _spread(MANY),
+        _on_nodes([{"key": f"k{n}", "operator": "Exists"} for n in MANY]),
+        _on_nodes(*([{"key": f"k{n}", "operator": "Exists"}] for n in MANY)),
+        {"nodeSelector": {f"k{n}": "v" for n in MANY}},
+    ],
+    ids=["spread", "lines about nodes", "terms about nodes", "node selector"],
+)
+def test_thousands_of_rules_are_refused_for_a_pod_that_waits(spec: dict[str, Any]) -> None:
+    assert pod(spec).problem == "the pod has 10001 rules about where it goes; Fairlead honours 256"
     # its node stays trusted
-    assert pod({"topologySpreadConstraints": rules, "nodeName": "n"}).problem == ""
+    assert pod({**spec, "nodeName": "n"}).problem == ""
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        lambda many: _on_nodes([_named(many)]),
+        lambda many: _apart(labelSelector={"matchExpressions": [_named(many)]}),
+        lambda many: _apart(namespaces=[f"n{n}" for n in many]),
+    ],
+    ids=["nodes", "pods", "namespaces"],
+)
+def test_thousands_of_values_are_refused_for_a_pod_that_waits(
+    rule: Callable[[Iterable[int]], dict[str, Any]],
+) -> None:
+    problem = pod(rule(MANY)).problem
+    assert problem.startswith("the rules about where the pod goes name 1000")
+    assert problem.endswith(" values and namespaces; Fairlead honours 10000")
+    assert pod({**rule(MANY), "nodeName": "n"}).problem == ""
+    assert pod(rule(range(9_999))).problem == ""
+
+
+def test_who_has_thousands_of_rules_has_no_say_in_who_joins_it() -> None:
+    reasonable, unreasonable = _apart(), _apart(namespaces=[f"n{n}" for n in MANY])
+    assert pod({**reasonable, "nodeName": "n"}).request.apart
+    assert not pod({**unreasonable, "nodeName": "n"}).request.apart
 
 
 def test_what_a_node_has_and_can_do() -> None:

@@ -11,8 +11,6 @@ from fairlead.telemetry.sources.alnair import (
     Annotations,
     card_reading,
     node_cards,
-    pod_reading,
-    static_of,
 )
 
 V03 = (
@@ -78,23 +76,6 @@ def test_a_node_s_cards_are_told_apart_from_its_other_annotations() -> None:
     }
     assert list(node_cards(annotations, tally)) == ["0"]
     assert tally.rejected == {"unreadable": 1}
-    assert static_of(annotations)["model"] == "Tesla K80"
-    assert static_of({}) == {}
-
-
-def test_pods_of_all_versions() -> None:
-    early = {
-        "ai.centaurus.io/node-1-gpu-0_util": "80",
-        "ai.centaurus.io/node-1-gpu-1_util": "40",
-        "ai.centaurus.io/node-1-gpu-0_mem_mb": "1000",
-        "ai.centaurus.io/node-1-gpu-1_mem_mb": "500",
-        "ai.centaurus.io/node-1-gpu-0_mem_bw_util": "30",
-        "ai.centaurus.io/cpu_util": "99",
-    }
-    assert pod_reading(early) == CardReading(0.6, 0.3, 1500)
-    later = {"alnair.centaurusinfra.io/gpu_util": "75", "alnair.centaurusinfra.io/query_dt": "x"}
-    assert pod_reading(later) == CardReading(0.75)
-    assert pod_reading({"other": "1"}) is None
 
 
 async def test_a_profiler_that_fell_silent_is_left_to_fade() -> None:

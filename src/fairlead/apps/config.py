@@ -108,6 +108,12 @@ def parse(text: str) -> Config:
 
 
 def _reworded(complaint: str) -> str:
+    if "`$.apiVersion`" in complaint or "`$.kind`" in complaint:
+        return (
+            "this is no configuration of a scheduler: apiVersion and kind must be "
+            "fairlead.dev/v1alpha1 and SchedulerConfiguration, or those of a "
+            "KubeSchedulerConfiguration; of a ConfigMap, give the file that is in it"
+        )
     return typed_yaml.suggest(complaint, lambda _: _KEYS) or complaint.replace(
         "Invalid enum value", "only one value is known here, not"
     )

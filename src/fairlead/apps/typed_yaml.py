@@ -41,10 +41,14 @@ def load(text: str) -> Any:
     if len(text) > LARGEST_FILE:
         raise ConfigError("the file is larger than 1 MiB, and none of its kind needs to be")
     try:
-        found = yaml.load(text, Loader=_NoAliases)  # noqa: S506 - a SafeLoader, made stricter
+        found = [each for each in yaml.load_all(text, Loader=_Strict) if each is not None]
     except yaml.YAMLError as error:
         raise ConfigError(f"this is not YAML: {' '.join(str(error).split())}") from error
-    return {} if found is None else found
+    except (ValueError, RecursionError) as error:  # a date without a day, a million brackets
+        raise ConfigError(f"this cannot be read as YAML: {str(error).split(';')[0]}") from error
+    if len(found) > 1:
+        raise ConfigError(f"the file has {len(found)} documents; leave one")
+    return found[0] if found else {}
 
 
 def shaped(found: Any, kind: type[T], reword: Callable[[str], str]) -> T:
@@ -75,11 +79,25 @@ def hint(key: str, known: Iterable[str]) -> str:
     return f"did you mean {near[0]!r}?" if near else f"known keys are {', '.join(keys)}"
 
 
-class _NoAliases(yaml.SafeLoader):
-    """A few aliases of aliases make a file of a kilobyte grow beyond any memory."""
+class _Strict(yaml.SafeLoader):
+    """Without what would be misread.
+
+    A few aliases of aliases make a file of a kilobyte grow beyond any memory. Of two keys with one
+    name, the first would silently be lost.
+    """
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.MarkedYAMLError(problem="aliases are not used here", problem_mark=mark)
+            text = "aliases are not used here: write the value out"
+            raise yaml.MarkedYAMLError(problem=text, problem_mark=mark)
         return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                text = f"the key {key.value!r} is there twice: leave one"
+                raise yaml.MarkedYAMLError(problem=text, problem_mark=key.start_mark)
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)

@@ -44,10 +44,7 @@ def _right(cluster: Cluster, name: str, row: int) -> bool:
     columns, holdings = cluster.columns, cluster.held_on(name)
     taken = np.zeros(len(columns.requested), dtype=np.int64)
     for held in holdings:
-        vector = columns.vector(held.amounts)
-        if len(vector) > len(taken):  # a resource that nobody had asked for before
-            return _right(cluster, name, row)
-        taken += vector
+        taken += columns.vector(held.amounts)
     if (columns.requested[:, row] != taken).any():
         return False
     node = cluster.node_at(row)

@@ -256,6 +256,7 @@ class Cluster:
 
     def put_node(self, node: Node) -> Aspect:
         """Adds or updates a node; says what changed about it."""
+        self._learn_resources(node)
         row = self.row_of.get(node.name)
         if row is None:
             self._add_node(node)
@@ -267,6 +268,22 @@ class Cluster:
         else:
             self.columns.nodes[row] = node
         return aspects
+
+    def _learn_resources(self, node: Node) -> None:
+        """Pods may have held some of a resource for long before a node first offers it."""
+        columns = self.columns
+        new = {name for name, _ in node.allocatable if name not in columns.resource_index}
+        for name in sorted(new):
+            columns.add_resource(name)
+        if not new:
+            return
+        for held in self.holdings.values():
+            row = self.row_of.get(held.node)
+            for name, amount in held.amounts if row is not None else ():
+                if name in new:
+                    columns.requested[columns.resource_index[name], row] += amount
+        self._evictable.forget()
+        self.nominations.forget_sums()
 
     def remove_node(self, name: str) -> Aspect:
         """The node is gone. Says what that changed: pods are spread over the others now."""

@@ -26,6 +26,8 @@ Needs = tuple[tuple[int, int], ...]
 
 #: Of one node; what is beyond is counted, but not told apart.
 _MOST_CARDS = 64
+#: Keys with a column. Pods may ask about any number; who asks again gets a column again.
+_MOST_LABELS = 1024
 
 
 class Columns:
@@ -76,8 +78,7 @@ class Columns:
         self.taint_set[row] = self._intern_taints(node.taints)
         self.allocatable[:, row] = 0
         for name, amount in node.allocatable:
-            index = self.index_of(name)
-            self.allocatable[index, row] = max(0, amount)
+            self.allocatable[self.resource_index[name], row] = max(0, amount)
         for key, column in self._labels.items():
             column.put(row, node.labels.get(key))
         self.devices.make_slots(min(dict(node.allocatable).get(GPU, 0), _MOST_CARDS))
@@ -102,31 +103,34 @@ class Columns:
     def label(self, key: str) -> LabelColumn:
         column = self._labels.get(key)
         if column is None:
+            if len(self._labels) >= _MOST_LABELS:
+                del self._labels[next(iter(self._labels))]
             column = self._labels[key] = LabelColumn(self._capacity)
             for row, node in enumerate(self.nodes):
                 column.put(row, node.labels.get(key) if node else None)
         return column
 
-    def index_of(self, resource: str) -> int:
-        """The resource's place in the columns; a new resource gets a column of zeros."""
-        index = self.resource_index.get(resource)
-        if index is None:
-            index = self.resource_index[resource] = len(self.resource_index)
-            if index == len(self.allocatable):
-                self._grow_resources()
-            self._vectors.clear()
-            self._needs.clear()
-        return index
+    def add_resource(self, resource: str) -> None:
+        """A node offers what none did before. Whoever holds some of it is to be counted again."""
+        self.resource_index[resource] = len(self.resource_index)
+        if len(self.resource_index) > len(self.allocatable):
+            self._grow_resources()
+        self._vectors.clear()
+        self._needs.clear()
 
     def vector(self, amounts: Amounts) -> Vector:
-        """Amounts in column order, one pod counted."""
+        """Amounts in column order, one pod counted.
+
+        Without what no node offers: anybody can write names of resources into a pod.
+        """
         vector = self._vectors.get(amounts)
         if vector is None:
-            indices = [self.index_of(name) for name, _ in amounts]
+            index = self.resource_index
             vector = np.zeros(len(self.allocatable), dtype=np.int64)
-            for index, (_, amount) in zip(indices, amounts, strict=True):
-                vector[index] += amount
-            vector[self.resource_index[PODS]] = 1
+            for name, amount in amounts:
+                if name in index:
+                    vector[index[name]] += amount
+            vector[index[PODS]] = 1
             if len(self._vectors) >= 4096:
                 self._vectors.clear()
             self._vectors[amounts] = vector

@@ -85,6 +85,11 @@ class Nominations:
         self._sums.clear_row(row)
         self.version += 1
 
+    def forget_sums(self) -> None:
+        """There is a resource that promises were not counted in."""
+        self._sums.forget()
+        self.version += 1
+
     def _follow(self, pod: Pod, node: str, sign: int) -> None:
         self.version += 1
         row = self._row_of.get(node)

@@ -13,6 +13,7 @@ from fairlead.model.selectors import PodTerm
 T = TypeVar("T")
 #: A namespace and a label (key and value); None for any.
 _Hook = tuple[str | None, tuple[str, str] | None]
+_MOST_HOOKS = 64
 
 
 class PodHooks(Generic[T]):
@@ -46,6 +47,12 @@ def _hooks(term: PodTerm | None) -> set[_Hook]:
         return set()
     anywhere = term.namespace_selector is not None
     namespaces = (None,) if anywhere else term.namespaces
-    line = next((line for line in term.selector.lines if line.operator == "In"), None)
+    lines = [line for line in term.selector.lines if line.operator == "In"]
+    line = min(lines, key=lambda line: len(line.values), default=None)
     labels = (None,) if line is None else tuple((line.key, value) for value in line.values)
+    # Each hook is work for whoever keeps the term; one that names thousands is better compared.
+    if len(labels) > _MOST_HOOKS:
+        labels = (None,)
+    if len(namespaces) * len(labels) > _MOST_HOOKS:
+        namespaces = (None,)
     return set(product(namespaces, labels))

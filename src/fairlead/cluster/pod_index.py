@@ -15,6 +15,9 @@ from fairlead.cluster.wishes import Wishes
 from fairlead.model.pods import Pod
 from fairlead.model.selectors import LabelSelector, PodTerm
 
+#: Counts that are kept up to date; every job may ask about a label of its own.
+_MOST_COUNTS = 1024
+
 
 @dataclass(frozen=True, slots=True)
 class PodQuery:
@@ -60,6 +63,8 @@ class PodIndex:
         """Pods on each row that the query means."""
         counts = self._counts.get(query)
         if counts is None:
+            if len(self._counts) >= _MOST_COUNTS:
+                self._forget(next(iter(self._counts)))
             counts = self._counts[query] = np.zeros(self._rows, dtype=np.int64)
             self._asking.put(query, query.first_term)
             for row, pod in self.pods.values():
@@ -132,9 +137,12 @@ class PodIndex:
             self.wishes.forget()
             self.needs.forget()
             for query in [query for query in self._counts if query.asks_namespaces]:
-                del self._counts[query]
-                self._asking.drop(query, query.first_term)
+                self._forget(query)
         return changed
+
+    def _forget(self, query: PodQuery) -> None:
+        del self._counts[query]
+        self._asking.drop(query, query.first_term)
 
     def _tally(self, row: int, pod: Pod, step: int) -> None:
         for query in self._asking.may_mean(pod.namespace, pod.labels):

@@ -51,6 +51,10 @@ class PrioritySums:
             if self._counts(its, priority) and table.shape == self._columns.requested.shape:
                 table[:, row] += sign * vector
 
+    def forget(self) -> None:
+        """Every table is to be made anew."""
+        self._tables.clear()
+
     def clear_row(self, row: int) -> None:
         for table in self._tables.values():
             if row < table.shape[1]:

@@ -14,6 +14,7 @@ from msgspec import Raw
 
 from fairlead.kube import dialects
 from fairlead.kube.kin import OWNERS
+from fairlead.kube.limits import beyond_limits, within_limits
 from fairlead.kube.pod_loads import read_load
 from fairlead.kube.pod_volumes import PodVolume, read_volumes
 from fairlead.kube.requests import (
@@ -189,8 +190,8 @@ _images = msgspec.json.Decoder(_Image)
 
 _FINISHED = ("Succeeded", "Failed")
 _NOTHING_TOLD = StatusParts(())
-# Each rule is looked at for every node. A pod with thousands would hold up all the others.
-_MOST_RULES = 256
+# Larger pods are rare, and understood each for itself: a few thousand of them would fill memory.
+_LARGE_BYTES = 1 << 15
 
 
 def decode_pod(raw: bytes | Raw, behaviour: Behaviour = KUBERNETES_1_36) -> Pod:
@@ -200,7 +201,7 @@ def decode_pod(raw: bytes | Raw, behaviour: Behaviour = KUBERNETES_1_36) -> Pod:
     """
     wire = _pods.decode(raw)
     meta, spec, status = wire.metadata, wire.spec, wire.status
-    request, usage, scored, problem = _understand(wire, behaviour)
+    request, usage, scored, problem = _understand(wire, behaviour, shared=len(raw) < _LARGE_BYTES)
     load, odd = _load(meta) if meta.annotations and not spec.node_name else (None, "")
     containers = (*(spec.init_containers or ()), *(spec.containers or ()))
     mounted = (volume.image.reference for volume in spec.volumes or () if volume.image)
@@ -305,16 +306,19 @@ def _controller(meta: Meta) -> str:
 
 
 def _understand(
-    wire: _Pod, behaviour: Behaviour
+    wire: _Pod, behaviour: Behaviour, *, shared: bool
 ) -> tuple[PodRequest, Amounts, tuple[int, int] | None, str]:
     spec = wire.spec
     parts = _request_parts(wire.metadata, spec)
     try:
-        request = _shared_request(parts)
+        request = _shared_request(parts) if shared else read_request(parts)
+        if spec.node_name:
+            request = within_limits(request)
         told = _status_parts(wire.status) if spec.node_name else None
         if told or parts.pod_level:
             largest_total = behaviour.takes_largest_total
-            taken = _shared_usage(parts, told or _NOTHING_TOLD, largest_total)
+            usage = _shared_usage if shared else read_usage
+            taken = usage(parts, told or _NOTHING_TOLD, largest_total)
             return request, *taken, _beyond_us(spec, request)
     except (FairleadError, msgspec.DecodeError) as error:
         return PodRequest(), (), None, f"the pod cannot be understood: {error}"
@@ -325,13 +329,9 @@ def _beyond_us(spec: _PodSpec, request: PodRequest) -> str:
     """What we cannot honour: better to wait with a reason than to be misplaced."""
     if spec.node_name:
         return ""
-    rules = sum(map(len, (request.near, request.apart, request.spread, request.wishes)))
-    rules += len(request.soft_spread) + len(request.preferred)
-    if rules > _MOST_RULES:
-        return f"the pod has {rules} rules about where it goes; Fairlead honours {_MOST_RULES}"
     if len(bytes(spec.resource_claims)) > len(b"null"):
         return "the pod asks for resource claims, which Fairlead cannot honour yet"
-    return ""
+    return beyond_limits(request)
 
 
 def _request_parts(meta: Meta, spec: _PodSpec) -> RequestParts:
@@ -437,7 +437,6 @@ def _resize_is_infeasible(status: _PodStatus) -> bool:
     )
 
 
-# The keys are bytes, so these hold what they hold: a few kilobytes an entry at most.
 _shared_request = lru_cache(maxsize=8192)(read_request)
 _shared_usage = lru_cache(maxsize=8192)(read_usage)
 

@@ -208,7 +208,7 @@ class Placement:
             return self._told(found, None, nomination="")
         if not self.profile.preempts:
             return self._told(found, None)
-        row = self._cluster.row_of.get(self._cluster.nominations.node_of(pod.uid) or pod.nominated)
+        row = self._cluster.row_of.get(self._cluster.nominations.node_of(pod.uid))
         hopeless = row is not None and not found.curable[row]
         if why := ineligible(pod, self._cluster, hopeless=hopeless):
             return self._told(found, why)

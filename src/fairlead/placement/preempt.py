@@ -197,7 +197,7 @@ def ineligible(pod: Pod, cluster: Cluster, *, hopeless: bool) -> str:
     """
     if not pod.preempts:
         return NEVER
-    node = cluster.nominations.node_of(pod.uid) or pod.nominated
+    node = cluster.nominations.node_of(pod.uid)
     if node in cluster.row_of and not hopeless:
         leaving = (p for p in cluster.pods_on(node) if p.priority < pod.priority and p.evicted)
         if any(leaving):

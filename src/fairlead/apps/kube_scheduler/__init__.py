@@ -15,6 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec import UnsetType, structs
+
 from fairlead.apps import typed_yaml
 from fairlead.apps.electing import Electing
 from fairlead.apps.findings import Finding, Translation
@@ -63,7 +65,13 @@ def translate(text: str, registry: Registry, behaviour: Behaviour) -> Translatio
     profiles = config.profiles or [formats.Profile()]
     names = [profile.scheduler_name or DEFAULT_NAME for profile in profiles]
     translation.notes.extend(notes.clash(names))
-    reader = _Reader(registry, catalogue_of(behaviour), translation)
+    left_to_extenders = tuple(
+        resource.name
+        for extender in config.extenders
+        for resource in extender.managed_resources
+        if resource.ignored_by_scheduler
+    )
+    reader = _Reader(registry, catalogue_of(behaviour), translation, left_to_extenders)
     made = {
         name: reader.profile(name, profile, f"profiles[{place}]")
         for place, (name, profile) in enumerate(zip(names, profiles, strict=True))
@@ -109,9 +117,12 @@ class _Reader:
     registry: Registry
     known: Catalogue
     into: Translation
+    #: Resources that extenders count.
+    left_to_extenders: tuple[str, ...]
 
     def profile(self, name: str, profile: formats.Profile, key: str) -> Profile:
         arguments = self.arguments(profile, key)
+        _ignore(arguments, self.left_to_extenders)
         translator = Translator(
             self.registry, self.known, arguments, key, self.into.problems, self.into.notes
         )
@@ -162,3 +173,12 @@ class _Reader:
 
     def _refuse(self, key: str, text: str) -> None:
         self.into.problems.append(Finding(key, text))
+
+
+def _ignore(arguments: dict[str, plugin_args.Args], resources: tuple[str, ...]) -> None:
+    """An extender counts them, so that no node has to offer any."""
+    fit = arguments["NodeResourcesFit"]
+    if resources and isinstance(fit, plugin_args.NodeResourcesFit):
+        before = () if isinstance(fit.ignored_resources, UnsetType) else fit.ignored_resources
+        ignored = (*before, *resources)
+        arguments["NodeResourcesFit"] = structs.replace(fit, ignored_resources=ignored)

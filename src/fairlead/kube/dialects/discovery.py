@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
-from fairlead.kube.dialects.api import Offering
+from fairlead.kube.dialects.api import MOST_CARDS, Offering
 from fairlead.model import machines
 from fairlead.model.gpus import Card, Inventory, Links
 from fairlead.model.nodes import GPU
@@ -23,9 +23,6 @@ _MACHINE = "node.kubernetes.io/instance-type"
 _NVLINK = "gpu.nvlink"
 _MIG = "nvidia.com/mig-"
 
-#: More cards than this are a typing error.
-_MOST_CARDS = 64
-
 
 def counted(offering: Offering) -> Inventory | None:
     """The cards as far as labels tell; None where they tell nothing."""
@@ -33,7 +30,7 @@ def counted(offering: Offering) -> Inventory | None:
     machine = labels.get(_MACHINE, "")
     product = labels.get(_PRODUCT) or machines.product_of(machine)
     cards = _number(labels, _COUNT) or offering.allocatable.get(GPU, 0)
-    if not 0 < cards <= _MOST_CARDS or not (product or _all_joined(labels)):
+    if not 0 < cards <= MOST_CARDS or not (product or _all_joined(labels)):
         return None
     return _inventory(
         product, cards, _number(labels, _MEMORY), machine, labels.get(_CLIQUE, ""),

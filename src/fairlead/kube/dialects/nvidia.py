@@ -3,7 +3,14 @@
 import re
 from typing import ClassVar
 
-from fairlead.kube.dialects.api import Asking, Silent, most_at_once, seats, told_apart
+from fairlead.kube.dialects.api import (
+    MOST_CARDS,
+    Asking,
+    Silent,
+    most_at_once,
+    seats,
+    told_apart,
+)
 from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import PLAIN, GpuAsk
 from fairlead.model.nodes import GPU
@@ -12,7 +19,11 @@ _MIG = re.compile(r"nvidia\.com/mig-(?P<profile>\d+g\.\d+gb(?:\.me)?)")
 
 
 class Nvidia(Silent):
-    """Counts and labels name no single card: the device plugin picks, and is told nothing."""
+    """Counts and labels name no single card: the device plugin picks, and is told nothing.
+
+    A node may claim to have any number, and NodeResourcesFit counts them all. Cards are told apart
+    up to what a machine can have.
+    """
 
     name: ClassVar[str] = PLAIN
 
@@ -22,12 +33,12 @@ class Nvidia(Silent):
         if cards and slices:
             raise FairleadError("it asks for whole GPUs and for MIG slices; ask for one kind")
         if cards:
-            return GpuAsk(cards, containers=told_apart(seats(asking, GPU)))
+            return GpuAsk(min(cards, MOST_CARDS), containers=told_apart(seats(asking, GPU)))
         if len(slices) > 1:
             raise FairleadError("it asks for MIG slices of several kinds; ask for one kind")
         for name in slices:
             found = _MIG.fullmatch(name)
-            count = most_at_once(asking, name)
+            count = min(most_at_once(asking, name), MOST_CARDS)
             if found and count:
                 return GpuAsk(count, whole=False, milli=0, profile=found["profile"])
         return None

@@ -1,4 +1,4 @@
-"""Alnair's profiler: annotations of nodes and pods, and the exporter of its later versions.
+"""Alnair's profiler: annotations of nodes, and the exporter of its later versions.
 
 Annotations are what Python prints of a dict, so they are read as a literal, within limits, and
 never evaluated. They come with the nodes that are watched anyway. Nothing in them says when they
@@ -18,12 +18,8 @@ from fairlead.telemetry.sources.meanings import Dialect, Meaning, Whose, index_o
 
 PREFIX = "ai.centaurus.io/"
 _NOTES = PREFIX + "gpu-"
-LATER_PREFIX = "alnair.centaurusinfra.io/"
 
 _CARD = re.compile(rf"{re.escape(PREFIX)}gpu-(\d{{1,3}})", re.ASCII)
-_POD_CARD = re.compile(
-    rf"{re.escape(PREFIX)}.+-gpu-(\d{{1,3}})_(util|mem_mb|mem_bw_util)", re.ASCII
-)
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]i?B)", re.ASCII)
 _MIB = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
 #: A card with a hundred processes is told in less; more is no annotation of a profiler.
@@ -66,40 +62,6 @@ def node_cards(annotations: Mapping[str, str], tally: Tally) -> dict[str, CardRe
         tally.believed += 1
         cards[str(int(found[1]))] = reading
     return cards
-
-
-def static_of(annotations: Mapping[str, str]) -> Mapping[str, Any]:
-    """`gpu-static` of a node: count, model, mem_size and pcie_gen_width; empty if it has none."""
-    told = _literal(annotations.get(PREFIX + "gpu-static", ""))
-    return told if isinstance(told, dict) else {}
-
-
-def pod_reading(annotations: Mapping[str, str]) -> CardReading | None:
-    """What a pod takes of its cards, as the profiler noted it, in any of its versions."""
-    later = _later_pod(annotations)
-    if later is not None:
-        return later
-    told: dict[str, list[float]] = {}
-    for key, text in annotations.items():
-        found = _POD_CARD.fullmatch(key)
-        value = _number(text) if found else None
-        if found and value is not None:
-            told.setdefault(found[2], []).append(value)
-    if not told:
-        return None
-    return CardReading(
-        utilisation=_percent(_mean(told.get("util"))),
-        memory_busy=_percent(_mean(told.get("mem_bw_util"))),
-        memory_used_mib=sum(told["mem_mb"]) if "mem_mb" in told else None,
-    )
-
-
-def _later_pod(annotations: Mapping[str, str]) -> CardReading | None:
-    """`gpu_mem_util` of version 0.5 is how much memory is in use, in percent, and of which card
-    nobody says: it is left out.
-    """
-    text = annotations.get(LATER_PREFIX + "gpu_util")
-    return None if text is None else CardReading(utilisation=_percent(_number(text)))
 
 
 def notes(annotations: Mapping[str, str]) -> dict[str, str]:
@@ -202,7 +164,3 @@ def _number(text: str) -> float | None:
         return float(text[:32].rstrip("% "))
     except ValueError:
         return None
-
-
-def _mean(values: list[float] | None) -> float | None:
-    return sum(values) / len(values) if values else None

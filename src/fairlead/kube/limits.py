@@ -1,0 +1,67 @@
+"""How much a pod may say about where it goes.
+
+Every rule is looked at for all nodes, and every value that it names is compared with what other
+pods have, so one pod could hold up all the others: the API server lets a megabyte or two pass.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from fairlead.model.pods import PodRequest
+from fairlead.model.selectors import LabelSelector, PodTerm, Requirement
+
+_MOST_RULES = 256
+_MOST_VALUES = 10_000
+
+
+def beyond_limits(request: PodRequest) -> str:
+    """Why the request is more than we look at; empty if it is not."""
+    kinds = (request.near, request.apart, request.spread, request.soft_spread, request.wishes)
+    rules = sum(map(len, (*kinds, request.preferred, request.node_selector)))
+    rules += sum(1 for _ in _node_lines(request))
+    if not rules:
+        return ""
+    if rules > _MOST_RULES:
+        return f"the pod has {rules} rules about where it goes; Fairlead honours {_MOST_RULES}"
+    values = sum(len(line.values) for line in (*_node_lines(request), *_pod_lines(request)))
+    values += sum(len(term.namespaces) for term in _terms(request))
+    if values > _MOST_VALUES:
+        return (
+            f"the rules about where the pod goes name {values} values and namespaces; "
+            f"Fairlead honours {_MOST_VALUES}"
+        )
+    return ""
+
+
+def within_limits(request: PodRequest) -> PodRequest:
+    """The request of a pod that is somewhere already, without its say in who may join it there.
+
+    Unless that is within reason: it would be asked for every other pod.
+    """
+    if not (request.near or request.apart or request.wishes) or not beyond_limits(request):
+        return request
+    return replace(request, near=(), apart=(), wishes=())
+
+
+def _terms(request: PodRequest) -> Iterator[PodTerm]:
+    yield from request.near
+    yield from request.apart
+    yield from (term for term, _ in request.wishes)
+
+
+def _node_lines(request: PodRequest) -> Iterator[Requirement]:
+    for term in (*(request.node_terms or ()), *(each.term for each in request.preferred)):
+        yield from term.labels
+        yield from term.fields
+
+
+def _pod_lines(request: PodRequest) -> Iterator[Requirement]:
+    for term in _terms(request):
+        yield from _lines(term.selector)
+        yield from _lines(term.namespace_selector)
+    for rule in (*request.spread, *request.soft_spread):
+        yield from _lines(rule.selector)
+
+
+def _lines(selector: LabelSelector | None) -> Iterator[Requirement]:
+    yield from selector.lines if selector else ()
