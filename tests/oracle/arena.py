@@ -22,9 +22,9 @@ from fairlead.placement.explain import Explanation
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import fairlead
 from oracle import exceptions
-from oracle.answers import Answer, answer, made_room, victims
+from oracle.answers import Answer, answer, made_room, renounced, victims
 from oracle.api import Api, together
-from oracle.case import Case, Object, copied
+from oracle.case import Case, Object, copied, key_of, waits
 from oracle.compare import Difference, difference
 from oracle.judge import PROFILE, Judge
 from oracle.kinds import BY_NAME, KINDS
@@ -129,11 +129,20 @@ class Arena:
 
     async def _load(self, case: Case) -> Judge:
         """Both sides in the same state, and known to both schedulers."""
-        _, ours = await together(*(side.load(case.objects) for side in self._sides))
-        nodes = len(case.of_kind("Node"))
-        await together(*(_until_counted(side, nodes) for side in self._sides))
+        waiting = [pod for pod in case.of_kind("Pod") if waits(pod)]
+        there = [found for found in case.objects if found not in waiting]
+        _, ours = await together(*(side.load(there) for side in self._sides))
+        await self._until_known(case)
+        if waiting:
+            told = (side.wait_to_be_nominated(waiting) for side in self._sides)
+            ours += (await together(*told))[1]
+            await self._until_known(case)
         namespaces = ({**n, "kind": "Namespace"} for n in await self._ours.namespaces())
         return Judge([*ours, *namespaces], self.minor)
+
+    async def _until_known(self, case: Case) -> None:
+        nodes = len(case.of_kind("Node"))
+        await together(*(_until_counted(side, nodes) for side in self._sides))
 
     async def _try(self, case: Case, probe: Object, judge: Judge, attempts: int) -> Probed:
         """The answers, when they agree or have been given time to."""
@@ -149,10 +158,10 @@ class Arena:
         named = copied(probe)
         named["metadata"]["name"] = f"probe-{next(_numbers)}"
         asked = await together(*(side.create(named) for side in self._sides))
-        staying = [pod for pod in case.of_kind("Pod") if "deletionTimestamp" not in pod["metadata"]]
+        others = case.of_kind("Pod")
         answers: list[Answer] = []
         try:
-            answers += await together(*(_answer(side, named, staying) for side in self._sides))
+            answers += await together(*(_answer(side, named, others) for side in self._sides))
         finally:
             await together(*(side.delete(named) for side in self._sides))
             for side, told in zip(self._sides, answers, strict=False):
@@ -174,16 +183,16 @@ def _start_plane(assets: Path, folder: Path) -> ControlPlane:
     return ControlPlane.start(assets, folder, disable_admission=_NO_ADMISSION)
 
 
-async def _answer(side: Api, pod: Object, staying: list[Object]) -> Answer:
-    key = pod["metadata"]["namespace"], pod["metadata"]["name"]
+async def _answer(side: Api, pod: Object, others: list[Object]) -> Answer:
+    key = key_of(pod)
     found: Any = await side.until(lambda: answer(side, key), _ANSWER_S)
     if found and found.nominated:
         await side.quiet(_QUIET_S)  # victims are told to go one after another
         found = answer(side, key) or found
-    gone = victims(side, staying)
+    gone = victims(side, others)
     if found and found.node and gone:
         found = made_room(side, key, found.node) or found
-    return replace(found or Answer(), victims=gone)
+    return replace(found or Answer(), victims=gone, renounced=renounced(side, others))
 
 
 async def _put_back(side: Api, told: Answer, case: Case) -> None:
@@ -194,9 +203,11 @@ async def _put_back(side: Api, told: Answer, case: Case) -> None:
         await side.clear(kinds, [found for found in things if "finalizers" in found["metadata"]])
         await together(*(side.create(found) for found in things))
     for pod in case.of_kind("Pod"):
-        if (pod["metadata"]["namespace"], pod["metadata"]["name"]) in told.victims:
+        if key_of(pod) in told.victims:
             await side.delete(pod)
             await side.create(pod)
+        elif key_of(pod) in told.renounced:
+            await side.nominate(pod)
 
 
 async def _until_counted(side: Api, nodes: int) -> None:

@@ -61,13 +61,20 @@ def _wrong_node(node: str, side: str, judged: Explanation) -> tuple[str, str] | 
 
 def _other_victims(case: Case, theirs: Answer, ours: Answer) -> tuple[str, str] | None:
     if theirs.nominated == ours.nominated:
-        same = theirs.victims == ours.victims
+        same = theirs.victims == ours.victims and theirs.renounced == ours.renounced
     else:
         same = burden(case, theirs.victims) == burden(case, ours.victims)
     if same:
         return None
-    told = [f"on {a.nominated}: {', '.join(map('/'.join, a.victims))}" for a in (theirs, ours)]
+    told = [_harm(answer) for answer in (theirs, ours)]
     return "victims", f"kube-scheduler evicts {told[0]}\n      Fairlead evicts {told[1]}"
+
+
+def _harm(answer: Answer) -> str:
+    victims, renounced = (
+        ", ".join(map("/".join, keys)) for keys in (answer.victims, answer.renounced)
+    )
+    return f"on {answer.nominated}: {victims}; takes promises of: {renounced}"
 
 
 def _told(answer: Answer) -> str:

@@ -7,13 +7,25 @@ from oracle.draws import Draw
 from oracle.some_budgets import budgets
 from oracle.some_extras import gated_pods, keep_from_evicting, weigh_down
 from oracle.some_nodes import CALM, namespaces, nodes
+from oracle.some_nominations import nominated_pods
 from oracle.some_owners import adopt, owners
 from oracle.some_pods import bound_pods, probe, subjects
 from oracle.some_volumes import part_claims, storage, use_volumes
 
 #: Everything that can be drawn.
 ALL_FEATURES = frozenset(
-    {"node", "names", "affinity", "spread", "scores", "images", "features", "volumes", "preemption"}
+    {
+        "node",
+        "names",
+        "affinity",
+        "spread",
+        "scores",
+        "images",
+        "features",
+        "volumes",
+        "preemption",
+        "nominations",
+    }
 )
 #: What Fairlead has; whoever adds one of the others puts it in here.
 FEATURES = ALL_FEATURES
@@ -52,7 +64,8 @@ def generate(seed: int, features: Collection[str] = FEATURES, *, calm: bool = Fa
         keep_from_evicting(probes, bound)
     extras = Draw(f"extras of {seed}")
     weigh_down(extras, (*bound, *probes))
+    waiting = gated_pods(extras)
+    if "nominations" in features:
+        waiting += nominated_pods(Draw(f"nominations of {seed}"), names, features)
     name = f"calm-seed-{seed}" if calm else f"seed-{seed}"
-    return Case(
-        name, [*namespaces(draw), *more, *bound, *gated_pods(extras), *cluster], probes, wanted
-    )
+    return Case(name, [*namespaces(draw), *more, *bound, *waiting, *cluster], probes, wanted)

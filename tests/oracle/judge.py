@@ -42,11 +42,12 @@ class Judge:
 
     def __init__(self, objects: Iterable[Object], minor: int) -> None:
         self._behaviour = behaviour_of(1, minor)
-        self._engine = Engine({})
+        profile = profiles.built_in(PROFILE)
+        self._engine = Engine({PROFILE: profile})
         self._engine.handle(ServerKnown(self._behaviour), now=0.0)
         for thing in objects:
             self._engine.handle(self._event(thing["kind"], _bytes(thing)), now=0.0)
-        self._placement = Placement(profiles.built_in(PROFILE), self._engine.cluster)
+        self._placement = Placement(profile, self._engine.cluster)
 
     def explain(self, pod: Object) -> Explanation:
         """What Fairlead says to a pod that is not bound."""

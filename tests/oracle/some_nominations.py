@@ -1,0 +1,53 @@
+"""Pods that wait and have been promised a node, drawn by lot: they count, though they are nowhere.
+
+Most of them are refused by every node, and may evict nobody, so that they wait for good and keep
+what they were promised. Some are held back by a gate, and some are of a scheduler that is not here.
+"""
+
+from collections.abc import Collection, Sequence
+
+from oracle.case import Object
+from oracle.draws import Draw
+from oracle.some_pods import any_pod, grow, host_ports
+from oracle.some_rules import pod_affinity
+
+#: No node has this label.
+NOBODY = {"oracle": "nobody"}
+FOREIGN = "somebody-else"
+_PRIORITIES = (-5, 0, 50, 100, 1000, 2000, 2000)
+_STATES = {"waits": 6, "gated": 2, "foreign": 1}
+
+
+def nominated_pods(draw: Draw, nodes: Sequence[str], features: Collection[str]) -> list[Object]:
+    if not nodes or not draw.chance(0.4):
+        return []
+    return [
+        _nominated(draw, f"nominated-{number}", nodes, features)
+        for number in range(draw.randint(1, 4))
+    ]
+
+
+def _nominated(draw: Draw, name: str, nodes: Sequence[str], features: Collection[str]) -> Object:
+    pod = any_pod(draw, name)
+    spec = pod["spec"]
+    spec |= {"priority": draw.one(_PRIORITIES), "preemptionPolicy": "Never"}
+    _ask(draw, spec, features)
+    match draw.weighted(_STATES):
+        case "waits":
+            spec["nodeSelector"] = NOBODY
+        case "gated":
+            spec["schedulingGates"] = [{"name": "example.com/not-yet"}]
+        case "foreign":
+            spec["schedulerName"] = FOREIGN
+    pod["status"] = {"nominatedNodeName": "gone" if draw.chance(0.05) else draw.one(nodes)}
+    return pod
+
+
+def _ask(draw: Draw, spec: Object, features: Collection[str]) -> None:
+    """For enough of something that others feel it."""
+    if draw.chance(0.7):
+        grow(draw, spec)
+    if draw.chance(0.25):
+        spec["containers"][0]["ports"] = host_ports(draw)
+    if "affinity" in features and draw.chance(0.35):
+        spec["affinity"] = {"podAntiAffinity": pod_affinity(draw, (), anti=True)}
