@@ -26,7 +26,8 @@ from oracle.answers import Answer, answer, made_room, renounced, victims
 from oracle.api import Api, together
 from oracle.case import Case, Object, copied, key_of, waits
 from oracle.compare import Difference, difference
-from oracle.judge import PROFILE, Judge
+from oracle.configurations import as_file, configuration
+from oracle.judge import Judge
 from oracle.kinds import BY_NAME, KINDS
 
 #: They would change what a case says, or need controllers that are not there.
@@ -85,9 +86,11 @@ class Arena:
                 sides = [folder / "theirs", folder / "ours"]
                 planes = list(pool.map(lambda side: _start_plane(assets, side), sides))
             theirs, ours = (stack.enter_context(plane) for plane in planes)
-            stack.enter_context(theirs.start_kube_scheduler())
-            options = ("--profile", PROFILE, "--scheduler-name", "default-scheduler")
-            running = stack.enter_context(fairlead(ours, *options, env={"LOG_LEVEL": "debug"}))
+            stack.enter_context(theirs.start_kube_scheduler(configuration()))
+            file = folder / "configuration.yaml"
+            file.write_text(as_file())
+            served = fairlead(ours, "--config", str(file), env={"LOG_LEVEL": "debug"})
+            running = stack.enter_context(served)
             minor = int(re.sub(r"\D", "", theirs.api("GET", "/version")[1]["minor"]))
             arena = Arena(theirs.kubeconfig_for(), ours.kubeconfig_for(), running.log, minor)
             stack.callback(arena.close)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from oracle.branches_asked import ARGUMENTS
 from oracle.branches_beyond import FEATURES, IMAGES, PREEMPTION, SCORES, VOLUMES
 from oracle.branches_promised import NOMINATIONS
 from oracle.case import Object, labels_of, nominated
@@ -215,4 +216,5 @@ BRANCHES: Mapping[str, Branches] = {
     "volumes": VOLUMES,
     "preemption": PREEMPTION,
     "nominations": NOMINATIONS,
+    "arguments": ARGUMENTS,
 }

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Mapping
 
 from fairlead.placement.explain import NodeAnswer
-from oracle.case import Object, nominated
+from oracle.case import FOREIGN, Object, nominated
 from oracle.judge import feasible_nodes
 from oracle.seen import Seen
-from oracle.some_nominations import FOREIGN
 
 Branches = Mapping[str, Callable[[Seen], object]]
 

@@ -15,8 +15,8 @@ from fairlead.model.selectors import Requirement
 
 Object: TypeAlias = dict[str, Any]
 
-#: Names that both sides serve.
-SCHEDULERS = ("default-scheduler",)
+#: A scheduler's name that nobody serves.
+FOREIGN = "somebody-else"
 NAMESPACES = ("team-a", "team-b", "team-c")
 
 
@@ -64,7 +64,7 @@ def waits(pod: Object) -> bool:
     """Does it wait for one of the schedulers under test to find a place for it?"""
     spec = pod["spec"]
     held = "nodeName" in spec or bool(spec.get("schedulingGates"))
-    return not held and spec["schedulerName"] in SCHEDULERS
+    return not held and spec["schedulerName"] != FOREIGN
 
 
 def copied(thing: Any) -> Any:

@@ -3,6 +3,7 @@
 from collections.abc import Collection
 
 from oracle.case import Case
+from oracle.configurations import DEFAULT
 from oracle.draws import Draw
 from oracle.some_budgets import budgets
 from oracle.some_extras import gated_pods, keep_from_evicting, weigh_down
@@ -25,6 +26,7 @@ ALL_FEATURES = frozenset(
         "volumes",
         "preemption",
         "nominations",
+        "arguments",
     }
 )
 #: What Fairlead has; whoever adds one of the others puts it in here.
@@ -33,8 +35,17 @@ FEATURES = ALL_FEATURES
 PROBES = 8
 
 
-def generate(seed: int, features: Collection[str] = FEATURES, *, calm: bool = False) -> Case:
-    """One cluster and a handful of probes; in a calm cluster scores have more to decide."""
+def generate(
+    seed: int,
+    features: Collection[str] = FEATURES,
+    *,
+    calm: bool = False,
+    scheduler: str = DEFAULT,
+) -> Case:
+    """One cluster and a handful of probes; in a calm cluster scores have more to decide.
+
+    `scheduler` is the name that the probes ask by, one of those that have a configuration.
+    """
     draw = Draw(seed)
     wanted = sorted(features)
     if calm:
@@ -67,5 +78,7 @@ def generate(seed: int, features: Collection[str] = FEATURES, *, calm: bool = Fa
     waiting = gated_pods(extras)
     if "nominations" in features:
         waiting += nominated_pods(Draw(f"nominations of {seed}"), names, features)
-    name = f"calm-seed-{seed}" if calm else f"seed-{seed}"
+    for pod in probes:
+        pod["spec"]["schedulerName"] = scheduler
+    name = "-".join(["calm"] * calm + [scheduler] * (scheduler != DEFAULT) + ["seed", str(seed)])
     return Case(name, [*namespaces(draw), *more, *bound, *waiting, *cluster], probes, wanted)

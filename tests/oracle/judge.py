@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable
 
-from fairlead.apps import profiles
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import (
     BudgetSeen,
@@ -25,6 +24,7 @@ from fairlead.placement.explain import Explanation, explain
 from fairlead.placement.place import Placement
 from fairlead.placement.verdicts import Placed
 from oracle.case import Object
+from oracle.configurations import DEFAULT, served
 from oracle.kinds import KINDS
 
 #: Decoders by kind.
@@ -33,8 +33,6 @@ _STORAGE = {
     for kind in KINDS
     if (path := f"{kind.group}/{kind.plural}") in STORAGE_KINDS
 }
-#: The profile that decides as kube-scheduler does.
-PROFILE = "default-scheduler"
 
 
 class Judge:
@@ -42,18 +40,18 @@ class Judge:
 
     def __init__(self, objects: Iterable[Object], minor: int) -> None:
         self._behaviour = behaviour_of(1, minor)
-        profile = profiles.built_in(PROFILE)
-        self._engine = Engine({PROFILE: profile})
+        self._engine = Engine(served())
         self._engine.handle(ServerKnown(self._behaviour), now=0.0)
         for thing in objects:
             self._engine.handle(self._event(thing["kind"], _bytes(thing)), now=0.0)
-        self._placement = Placement(profile, self._engine.cluster)
+        self._placements = {
+            name: Placement(profile, self._engine.cluster) for name, profile in served().items()
+        }
 
     def explain(self, pod: Object) -> Explanation:
         """What Fairlead says to a pod that is not bound."""
-        return explain(
-            self._placement, self._engine.cluster, decode_pod(_bytes(pod), self._behaviour)
-        )
+        asked = self._placements[pod["spec"].get("schedulerName", DEFAULT)]
+        return explain(asked, self._engine.cluster, decode_pod(_bytes(pod), self._behaviour))
 
     def _event(self, kind: str, raw: bytes) -> Event:
         if kind in KIN:

@@ -6,24 +6,23 @@ what they were promised. Some are held back by a gate, and some are of a schedul
 
 from collections.abc import Collection, Sequence
 
-from oracle.case import Object
+from oracle.case import FOREIGN, Object
 from oracle.draws import Draw
 from oracle.some_pods import any_pod, grow, host_ports
 from oracle.some_rules import pod_affinity
 
 #: No node has this label.
 NOBODY = {"oracle": "nobody"}
-FOREIGN = "somebody-else"
-_PRIORITIES = (-5, 0, 50, 100, 1000, 2000, 2000)
+_PRIORITIES = (-5, 50, 100, 1000, 2000, 2000, 2000)
 _STATES = {"waits": 6, "gated": 2, "foreign": 1}
 
 
 def nominated_pods(draw: Draw, nodes: Sequence[str], features: Collection[str]) -> list[Object]:
-    if not nodes or not draw.chance(0.4):
+    if not nodes or not draw.chance(0.5):
         return []
     return [
         _nominated(draw, f"nominated-{number}", nodes, features)
-        for number in range(draw.randint(1, 4))
+        for number in range(draw.randint(1, 6))
     ]
 
 
@@ -47,7 +46,7 @@ def _ask(draw: Draw, spec: Object, features: Collection[str]) -> None:
     """For enough of something that others feel it."""
     if draw.chance(0.7):
         grow(draw, spec)
-    if draw.chance(0.25):
+    if draw.chance(0.4):
         spec["containers"][0]["ports"] = host_ports(draw)
     if "affinity" in features and draw.chance(0.35):
         spec["affinity"] = {"podAntiAffinity": pod_affinity(draw, (), anti=True)}

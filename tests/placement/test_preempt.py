@@ -289,6 +289,17 @@ def test_a_promised_pod_counts_for_those_who_must_not_be_near_it() -> None:
     assert "1 node(s) didn't match pod anti-affinity rules" in found.message
 
 
+def test_what_a_promise_leaves_short_is_told_even_if_others_left() -> None:
+    cluster = cluster_of(a=[p("x", host_ports=(HostPort(80),))])
+    promised = a_pod("promised", gpus=0, priority=50, host_ports=(HostPort(80),))
+    cluster.nominations.put(promised, "a")
+    found = refused(cluster, gpus=1, host_ports=(HostPort(80),))
+    assert found.message.endswith(
+        "preemption: 0/1 nodes are available: 1 node(s) didn't have free ports for the requested "
+        "pod ports."
+    )
+
+
 def test_a_promised_pod_is_nobody_to_be_near_to() -> None:
     """It may never come: a pod that must be near it has to wait for it."""
     cluster = cluster_of(a=[])
