@@ -39,17 +39,19 @@ class Answer:
         return "refused" if self.condition else "silent"
 
 
-def answer(api: Api, key: Key) -> Answer | None:
-    """The answer about a pod, once there is a complete one; victims are not looked for."""
+def answer(api: Api, key: Key, promised: str = "") -> Answer | None:
+    """The answer about a pod, once there is a complete one; victims are not looked for.
+
+    `promised` is the node that it came with a nomination for.
+    """
     pod = api.pods.get(key)
     if pod is None:
         return None
     if node := pod["spec"].get("nodeName"):
         return Answer(node)
-    nominated = pod.get("status", {}).get("nominatedNodeName", "")
     if refusal(pod):
         return _refused(api, key)
-    if chosen := nominated or api.volumes_for.get(key):
+    if chosen := api.volumes_for.get(key) or (nominated(pod) if not promised else ""):
         return Answer(chosen, waits=True)
     return None
 

@@ -104,6 +104,14 @@ class Api:
         await self.until(lambda: key_of(pod) in self.refused, _REFUSAL_S)
         return await self.nominate(pod)
 
+    async def create_promised(self, pod: Object) -> Object:
+        """A pod that is nominated before anybody tries it: a gate keeps it until then."""
+        gated = {**pod, "spec": {**pod["spec"], "schedulingGates": [{"name": "oracle/promised"}]}}
+        await self.create(gated)
+        path = f"{BY_NAME['Pod'].path(pod)}/{pod['metadata']['name']}"
+        lifted = {"spec": {"schedulingGates": None}}
+        return {**await self.call("PATCH", path, lifted, content_type=MERGE), "kind": "Pod"}
+
     async def nominate(self, pod: Object) -> Object:
         """Promises the pod what the case says."""
         here = f"{BY_NAME['Pod'].path(pod)}/{pod['metadata']['name']}/status"
@@ -237,7 +245,8 @@ class Api:
 def refusal(pod: Object) -> Object | None:
     """The condition that says why the pod waits, if a scheduler wrote one."""
     conditions = pod.get("status", {}).get("conditions", ())
-    return next((c for c in conditions if c["type"] == "PodScheduled" and c.get("message")), None)
+    told = (c for c in conditions if c["type"] == "PodScheduled" and c.get("message"))
+    return next((c for c in told if c.get("reason") != "SchedulingGated"), None)
 
 
 async def _some_at_once(work: Callable[[Object], Any], bodies: list[Object]) -> list[Object]:

@@ -24,7 +24,7 @@ from fairleads import fairlead
 from oracle import exceptions
 from oracle.answers import Answer, answer, made_room, renounced, victims
 from oracle.api import Api, together
-from oracle.case import Case, Object, copied, key_of, waits
+from oracle.case import Case, Object, copied, key_of, nominated, waits
 from oracle.compare import Difference, difference
 from oracle.configurations import as_file, configuration
 from oracle.judge import Judge
@@ -160,7 +160,7 @@ class Arena:
     async def _ask(self, case: Case, probe: Object, judge: Judge, attempt: int) -> Probed:
         named = copied(probe)
         named["metadata"]["name"] = f"probe-{next(_numbers)}"
-        asked = await together(*(side.create(named) for side in self._sides))
+        asked = await together(*(_create(side, named) for side in self._sides))
         others = case.of_kind("Pod")
         answers: list[Answer] = []
         try:
@@ -186,12 +186,16 @@ def _start_plane(assets: Path, folder: Path) -> ControlPlane:
     return ControlPlane.start(assets, folder, disable_admission=_NO_ADMISSION)
 
 
+async def _create(side: Api, probe: Object) -> Object:
+    return await (side.create_promised(probe) if nominated(probe) else side.create(probe))
+
+
 async def _answer(side: Api, pod: Object, others: list[Object]) -> Answer:
     key = key_of(pod)
-    found: Any = await side.until(lambda: answer(side, key), _ANSWER_S)
+    found: Any = await side.until(lambda: answer(side, key, nominated(pod)), _ANSWER_S)
     if found and found.nominated:
         await side.quiet(_QUIET_S)  # victims are told to go one after another
-        found = answer(side, key) or found
+        found = answer(side, key, nominated(pod)) or found
     gone = victims(side, others)
     if found and found.node and gone:
         found = made_room(side, key, found.node) or found
@@ -215,7 +219,7 @@ async def _put_back(side: Api, told: Answer, case: Case) -> None:
 
 async def _until_counted(side: Api, nodes: int) -> None:
     """Returns when the scheduler says of a pod that fits nowhere that it saw this many nodes."""
-    async with asyncio.timeout(30.0):
+    async with asyncio.timeout(90.0):
         while await _count(side) != nodes:
             await asyncio.sleep(0.02)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from oracle.branches_asked import ARGUMENTS
 from oracle.branches_beyond import FEATURES, IMAGES, PREEMPTION, SCORES, VOLUMES
+from oracle.branches_odd import ODD_IMAGES, ODD_PODS, ODD_SPREAD, ODD_STORAGE
 from oracle.branches_promised import NOMINATIONS
 from oracle.case import Object, labels_of, nominated
 from oracle.seen import APART, NEAR, Seen, leaving
@@ -206,14 +207,14 @@ SPREAD: Branches = {
 
 
 BRANCHES: Mapping[str, Branches] = {
-    "node": NODE,
+    "node": {**NODE, **ODD_PODS},
     "names": NAMES,
     "affinity": AFFINITY,
-    "spread": SPREAD,
+    "spread": {**SPREAD, **ODD_SPREAD},
     "scores": SCORES,
-    "images": IMAGES,
+    "images": {**IMAGES, **ODD_IMAGES},
     "features": FEATURES,
-    "volumes": VOLUMES,
+    "volumes": {**VOLUMES, **ODD_STORAGE},
     "preemption": PREEMPTION,
     "nominations": NOMINATIONS,
     "arguments": ARGUMENTS,

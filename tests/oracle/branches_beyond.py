@@ -88,7 +88,7 @@ FEATURES: Branches = {
 # -- volumes -------------------------------------------------------------------------------------
 
 
-def _claims(seen: Seen) -> list[Object]:
+def claims_of(seen: Seen) -> list[Object]:
     """Claims of the probe that are there."""
     own = seen.probed.probe["metadata"]["namespace"]
     sources = (volume.get("persistentVolumeClaim") for volume in seen.spec.get("volumes", ()))
@@ -105,7 +105,7 @@ def _waits_for(name: str) -> Callable[[Seen], object]:
         s.theirs.waits
         and any(
             claim["spec"].get("storageClassName") == name and "volumeName" not in claim["spec"]
-            for claim in _claims(s)
+            for claim in claims_of(s)
         )
     )
 
@@ -116,13 +116,13 @@ def _told(text: str) -> Callable[[Seen], object]:
 
 VOLUMES: Branches = {
     "volume: bound, and placed": lambda s: (
-        s.placed and any("volumeName" in claim["spec"] for claim in _claims(s))
+        s.placed and any("volumeName" in claim["spec"] for claim in claims_of(s))
     ),
     "volume: WFFC static match": _waits_for(LOCAL),
     "volume: WFFC provisioned or matched": _waits_for(LATER),
     "volume: WFFC finds none": _told("didn't find available persistent volumes to bind"),
     "volume: a node was selected already": lambda s: any(
-        SELECTED in claim["metadata"].get("annotations", {}) for claim in _claims(s)
+        SELECTED in claim["metadata"].get("annotations", {}) for claim in claims_of(s)
     ),
     "volume: of other nodes": _told("didn't match PersistentVolume's node affinity"),
     "volume: of another zone": _told("no available volume zone"),
@@ -175,6 +175,7 @@ PREEMPTION: Branches = {
     "eviction: of ports": _makes_room_for("ports"),
     "eviction: of pods that must not be near": _makes_room_for("anti-affinity"),
     "eviction: of spread pods": _makes_room_for("spread constraints"),
+    "eviction: of who has a claim alone": _makes_room_for("ReadWriteOncePod"),
     "eviction: under a budget": _budgeted,
     "eviction: beside a pod that leaves": lambda s: any(leaving(p) for p in _on_nominated(s)),
     "eviction: never": lambda s: s.says("preemptionPolicy=Never"),

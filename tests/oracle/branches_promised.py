@@ -76,6 +76,13 @@ NOMINATIONS: Branches = {
     "promise: of a node that is gone": lambda s: any(
         nominated(pod) == "gone" for pod in _promised(s)
     ),
+    "promise: to the probe, and kept": lambda s: (
+        s.placed and nominated(s.probed.probe) == s.theirs.node
+    ),
+    "promise: to the probe, and not kept": lambda s: (
+        s.placed and nominated(s.probed.probe) not in ("", s.theirs.node)
+    ),
+    "promise: to the probe, for whom somebody leaves": lambda s: s.says("a terminating pod on"),
     "promise: taken by an eviction": lambda s: s.theirs.renounced,
     "promise: in the way of an eviction": lambda s: (
         not s.placed

@@ -8,7 +8,8 @@ from oracle.draws import Draw
 from oracle.some_budgets import budgets
 from oracle.some_extras import gated_pods, keep_from_evicting, weigh_down
 from oracle.some_nodes import CALM, namespaces, nodes
-from oracle.some_nominations import nominated_pods
+from oracle.some_nominations import nominated_pods, promise_some
+from oracle.some_oddities import make_odd
 from oracle.some_owners import adopt, owners
 from oracle.some_pods import bound_pods, probe, subjects
 from oracle.some_volumes import part_claims, storage, use_volumes
@@ -70,6 +71,7 @@ def generate(
             if draw.chance(0.8 if pod in probes else 0.3):
                 use_volumes(draw, pod, more)
         part_claims(bound, more)
+    make_odd(Draw(f"oddities of {seed}"), more, probes)
     if "preemption" in features:
         more += budgets(draw, bound)
         keep_from_evicting(probes, bound)
@@ -77,7 +79,9 @@ def generate(
     weigh_down(extras, (*bound, *probes))
     waiting = gated_pods(extras)
     if "nominations" in features:
-        waiting += nominated_pods(Draw(f"nominations of {seed}"), names, features)
+        promises = Draw(f"nominations of {seed}")
+        waiting += nominated_pods(promises, names, features)
+        promise_some(promises, probes, bound, names)
     for pod in probes:
         pod["spec"]["schedulerName"] = scheduler
     name = "-".join(["calm"] * calm + [scheduler] * (scheduler != DEFAULT) + ["seed", str(seed)])

@@ -10,6 +10,7 @@ from fairlead.engine.events import (
     KinSeen,
     NamespaceSeen,
     NodeSeen,
+    PodGone,
     PodSeen,
     ServerKnown,
     StorageSeen,
@@ -51,7 +52,11 @@ class Judge:
     def explain(self, pod: Object) -> Explanation:
         """What Fairlead says to a pod that is not bound."""
         asked = self._placements[pod["spec"].get("schedulerName", DEFAULT)]
-        return explain(asked, self._engine.cluster, decode_pod(_bytes(pod), self._behaviour))
+        decoded = decode_pod(_bytes(pod), self._behaviour)
+        self._engine.handle(PodSeen(decoded), now=0.0)  # it may have been promised a node
+        found = explain(asked, self._engine.cluster, decoded)
+        self._engine.handle(PodGone(decoded), now=0.0)
+        return found
 
     def _event(self, kind: str, raw: bytes) -> Event:
         if kind in KIN:
@@ -70,8 +75,10 @@ class Judge:
         return StorageSeen(_STORAGE[kind](raw))
 
 
-def best_nodes(found: Explanation) -> set[str]:
-    """Nodes that Fairlead finds as good as any."""
+def best_nodes(found: Explanation, promised: str = "") -> set[str]:
+    """Nodes that Fairlead finds as good as any; the one that was promised is best if it will do."""
+    if promised in feasible_nodes(found):
+        return {promised}
     scores = {node.node: node.score for node in found.nodes if node.score is not None}
     best = max(scores.values(), default=0.0)
     return {node for node, score in scores.items() if score >= best - 1e-6}

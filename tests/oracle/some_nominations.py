@@ -8,12 +8,14 @@ from collections.abc import Collection, Sequence
 
 from oracle.case import FOREIGN, Object
 from oracle.draws import Draw
+from oracle.seen import leaving
 from oracle.some_pods import any_pod, grow, host_ports
 from oracle.some_rules import pod_affinity
 
 #: No node has this label.
 NOBODY = {"oracle": "nobody"}
 _PRIORITIES = (-5, 50, 100, 1000, 2000, 2000, 2000)
+_EVICTED = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
 _STATES = {"waits": 6, "gated": 2, "foreign": 1}
 
 
@@ -24,6 +26,21 @@ def nominated_pods(draw: Draw, nodes: Sequence[str], features: Collection[str]) 
         _nominated(draw, f"nominated-{number}", nodes, features)
         for number in range(draw.randint(1, 6))
     ]
+
+
+def promise_some(
+    draw: Draw, probes: Sequence[Object], bound: Sequence[Object], nodes: Sequence[str]
+) -> None:
+    """Some probes come with a promise, and some pods that leave do so to make room for somebody.
+
+    Probes with volumes do not: a nomination is how kube-scheduler says for which node they wait.
+    """
+    for probe in probes:
+        if nodes and "volumes" not in probe["spec"] and draw.chance(0.12):
+            probe["status"] = {"nominatedNodeName": draw.one(nodes)}
+    for pod in bound:
+        if leaving(pod) and draw.chance(0.6):
+            pod["status"]["conditions"] = [*pod["status"].get("conditions", ()), _EVICTED]
 
 
 def _nominated(draw: Draw, name: str, nodes: Sequence[str], features: Collection[str]) -> Object:
