@@ -56,7 +56,7 @@ def _make_pod_odd(draw: Draw, spec: Object) -> None:
     if draw.chance(0.15):
         _spread_twice(draw, spec.get("topologySpreadConstraints", []))
     if "resources" in spec and draw.chance(0.5):
-        spec["resources"]["requests"]["memory"] = draw.one(("4Gi", "8Gi"))
+        _share_memory(draw, spec)
     if draw.chance(0.05):
         _only_limit(draw.one(spec["containers"]))
 
@@ -83,6 +83,14 @@ def _spread_twice(draw: Draw, rules: list[Object]) -> None:
         more["maxSkew"] = draw.randint(1, 3)
         more.pop("minDomains", None)
         rules.append(more)
+
+
+def _share_memory(draw: Draw, spec: Object) -> None:
+    """Memory for the pod as a whole, which may not be less than its containers'."""
+    spec["resources"]["requests"]["memory"] = draw.one(("4Gi", "8Gi"))
+    for container in (*spec["containers"], *spec.get("initContainers", ())):
+        if "memory" in container["resources"]["requests"]:
+            container["resources"]["requests"]["memory"] = "64Mi"
 
 
 def _only_limit(container: Object) -> None:
