@@ -39,7 +39,7 @@ class Api:
         self._client = Client(load_access(str(kubeconfig)))
         self._log = log
         self.pods: dict[Key, Object] = {}
-        #: Pods that were refused, as they were then: some are bound a moment later.
+        #: Pods that were refused, as they were at first: some are bound or tried again soon.
         self.refused: dict[Key, Object] = {}
         #: Nodes of pods whose volumes are being bound, as far as a log tells.
         self.volumes_for: dict[Key, str] = {}
@@ -220,7 +220,7 @@ class Api:
             return
         self.pods[key] = pod
         if refusal(pod):
-            self.refused[key] = pod
+            self.refused.setdefault(key, pod)
 
     async def _tail(self, log: Path) -> None:
         with log.open() as lines:

@@ -80,7 +80,11 @@ def generate(
     waiting = gated_pods(extras)
     if "nominations" in features:
         promises = Draw(f"nominations of {seed}")
-        waiting += nominated_pods(promises, names, features)
+        promised = nominated_pods(promises, names, features)
+        for pod in promised:
+            if stores and promises.chance(0.4):
+                use_volumes(promises, pod, more)
+        waiting += promised
         promise_some(promises, probes, bound, names)
     for pod in probes:
         pod["spec"]["schedulerName"] = scheduler
