@@ -22,6 +22,7 @@ from ground import ROOT, assets, say
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "e2e")]  # the suite is the tests' own
 
 from oracle.arena import Arena, Result  # noqa: E402
+from oracle.configurations import ARGUMENTS, in_turn  # noqa: E402
 from oracle.coverage import Coverage, shown  # noqa: E402
 from oracle.generate import ALL_FEATURES, FEATURES, generate  # noqa: E402
 from oracle.minimise import REGRESSIONS, minimise  # noqa: E402
@@ -39,7 +40,9 @@ def main() -> None:
         say(f"Kubernetes 1.{arena.minor}, features: {', '.join(sorted(options.features))}")
         bar = progress.add_task("cases", total=options.cases, differences=0)
         for seed in range(options.seed, options.seed + options.cases):
-            result = arena.run(generate(seed, options.features, calm=options.calm))
+            asked = options.scheduler or in_turn(seed)
+            case = generate(seed, options.features, calm=options.calm, scheduler=asked)
+            result = arena.run(case)
             coverage.add(result)
             _tell(progress.console, result)
             if options.minimise:
@@ -57,6 +60,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--cases", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1000, help="of the first case")
     parser.add_argument("--kubernetes", metavar="X.Y", help="the version to build and run")
+    parser.add_argument(
+        "--scheduler", choices=sorted(ARGUMENTS), help="ask this one alone; else all in turn"
+    )
     parser.add_argument("--calm", action="store_true", help="roomy clusters, where scores decide")
     parser.add_argument(
         "--minimise", action="store_true", help=f"keep differences in {REGRESSIONS}"

@@ -21,7 +21,7 @@ from fairlead.engine.events import (
     TrustRestored,
 )
 from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled, Bind, Evict
-from fairlead.model.behaviour import KNOWN, KUBERNETES_1_36, KUBERNETES_1_37, Behaviour
+from fairlead.model.behaviour import KNOWN, Behaviour
 from fairlead.placement.profile import Profile
 from fairlead.queue.entries import Pool
 
@@ -57,15 +57,11 @@ def test_it_speaks_as_the_version_of_the_server_does() -> None:
     assert messages == [f"{start} no new claims to deallocate,", start]
 
 
-@pytest.mark.parametrize(
-    ("known", "expected"), [(KUBERNETES_1_36, {"p": "n1"}), (KUBERNETES_1_37, {})]
-)
-def test_whether_a_gated_pod_holds_room(known: Behaviour, expected: dict[str, str]) -> None:
+def test_a_gated_pod_holds_the_room_that_it_was_promised() -> None:
     engine = an_engine(a_node("n1", gpus=2))
-    engine.handle(ServerKnown(known), now=0.0)
     see(engine, a_pod("gated", gpus=2, priority=5, gates=("wait",), nominated="n1"))
     see(engine, a_pod("p", gpus=2))
-    assert bound(decide(engine)) == expected
+    assert bound(decide(engine)) == {}
 
 
 @pytest.mark.parametrize("known", KNOWN, ids=lambda known: known.name)

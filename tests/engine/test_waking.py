@@ -19,7 +19,7 @@ from builders import (
 from fairlead.apps.profiles import built_in
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import Event, EvictionEnded, NodeGone, NodeSeen, PodGone, PodSeen
-from fairlead.engine.instructions import Bind, Evict
+from fairlead.engine.instructions import Bind, ClearNomination, Evict
 from fairlead.model.pods import HostPort, Pod, Toleration
 from fairlead.model.selectors import SpreadRule
 from fairlead.placement.place import Placement
@@ -72,6 +72,20 @@ def test_who_lost_its_promise_to_a_higher_pod_does_not_wait_for_victims_of_old()
     see(engine, a_pod("high", priority=9, gpus=2), now=4.0)
     assert evicted(engine, now=4.0) == ["other"]  # for middle: high has its place
     assert engine.cluster.nominations.node_of("m") == "n2"
+
+
+def test_who_waits_for_pods_that_leave_anyway_takes_no_promises() -> None:
+    engine = an_engine(a_node("n1", gpus=2))
+    leaving = a_pod("leaves", gpus=2, node="n1", deleting=True)
+    see(engine, leaving, a_pod("promised", nominated="n1", gates=("wait",)))
+    see(engine, a_pod("high", priority=9, gpus=2))
+    made = decide(engine)
+    assert [step for step in made if isinstance(step, Evict | ClearNomination)] == []
+    see(engine, a_pod("stays", gpus=0, node="n1", host_ports=(HostPort(80),)))
+    see(engine, a_pod("higher", priority=10, gpus=0, host_ports=(HostPort(80),)))
+    assert [s.pod.name for s in decide(engine) if isinstance(s, ClearNomination)] == [
+        "promised", "high",
+    ]  # fmt: skip
 
 
 def test_pods_that_were_alike_are_told_apart_once_somebody_minds_a_label() -> None:

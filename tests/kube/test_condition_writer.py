@@ -90,6 +90,15 @@ async def test_only_the_newest_is_written() -> None:
     assert transport.most_under_way == 1
 
 
+async def test_a_nomination_that_others_wrote_since_is_taken() -> None:
+    transport = Scripted(lambda _: DONE)
+    async with writing(transport) as writer:
+        writer.failed(failure())
+        await until(lambda: transport.requests)
+        writer.unnominated(a_pod(nominated="n1", condition=("Unschedulable", "no room")))
+    assert [r.body["status"].get("nominatedNodeName", "") for r in transport.requests] == ["", None]
+
+
 @pytest.mark.parametrize("nominated", ["n2", ""])
 async def test_a_nomination_is_not_lost_over_a_newer_message(nominated: str) -> None:
     transport = Scripted(lambda _: DONE)

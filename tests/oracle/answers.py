@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from oracle.api import Api, Key, refusal
-from oracle.case import Object
+from oracle.case import Object, key_of, nominated
 
 _CONDITION_FIELDS = ("type", "status", "reason", "message", "observedGeneration")
 _EVENT_FIELDS = ("type", "reason", "action", "note")
@@ -23,6 +23,8 @@ class Answer:
     #: Where it makes room, and the pods that have to go.
     nominated: str = ""
     victims: tuple[Key, ...] = ()
+    #: Pods that lost what they had been promised.
+    renounced: tuple[Key, ...] = ()
 
     @property
     def message(self) -> str:
@@ -37,17 +39,19 @@ class Answer:
         return "refused" if self.condition else "silent"
 
 
-def answer(api: Api, key: Key) -> Answer | None:
-    """The answer about a pod, once there is a complete one; victims are not looked for."""
+def answer(api: Api, key: Key, promised: str = "") -> Answer | None:
+    """The answer about a pod, once there is a complete one; victims are not looked for.
+
+    `promised` is the node that it came with a nomination for.
+    """
     pod = api.pods.get(key)
     if pod is None:
         return None
     if node := pod["spec"].get("nodeName"):
         return Answer(node)
-    nominated = pod.get("status", {}).get("nominatedNodeName", "")
     if refusal(pod):
         return _refused(api, key)
-    if chosen := nominated or api.volumes_for.get(key):
+    if chosen := api.volumes_for.get(key) or (nominated(pod) if not promised else ""):
         return Answer(chosen, waits=True)
     return None
 
@@ -71,10 +75,17 @@ def _refused(api: Api, key: Key) -> Answer | None:
     return Answer("", False, condition, event, pod["status"].get("nominatedNodeName", ""))
 
 
-def victims(api: Api, staying: list[Object]) -> tuple[Key, ...]:
+def victims(api: Api, others: list[Object]) -> tuple[Key, ...]:
     """Which of these pods have been told to go, or are gone."""
-    keys = [(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in staying]
-    return tuple(sorted(key for key in keys if _goes(api.pods.get(key))))
+    staying = [key_of(pod) for pod in others if "deletionTimestamp" not in pod["metadata"]]
+    return tuple(sorted(key for key in staying if _goes(api.pods.get(key))))
+
+
+def renounced(api: Api, others: list[Object]) -> tuple[Key, ...]:
+    """Which of these pods had been promised a node, and are no more."""
+    promised = {key_of(pod): nominated(pod) for pod in others if nominated(pod)}
+    kept = {key for key, node in promised.items() if nominated(api.pods.get(key, {})) == node}
+    return tuple(sorted(promised.keys() - kept))
 
 
 def _goes(pod: Object | None) -> bool:

@@ -9,11 +9,12 @@ from typing import Any, TypeVar
 
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
-from oracle.case import NAMESPACES, Object
+from oracle.case import NAMESPACES, Object, key_of, nominated
 from oracle.kinds import BY_NAME, KINDS, Kind
 
 MERGE = "application/merge-patch+json"
 _AT_ONCE = 16
+_REFUSAL_S = 10.0
 _LOOK_EVERY_S = 0.02
 _EVENTS = "/apis/events.k8s.io/v1/events"
 _PODS = "/api/v1/pods"
@@ -38,7 +39,7 @@ class Api:
         self._client = Client(load_access(str(kubeconfig)))
         self._log = log
         self.pods: dict[Key, Object] = {}
-        #: Pods that were refused, as they were then: some are bound a moment later.
+        #: Pods that were refused, as they were at first: some are bound or tried again soon.
         self.refused: dict[Key, Object] = {}
         #: Nodes of pods whose volumes are being bound, as far as a log tells.
         self.volumes_for: dict[Key, str] = {}
@@ -91,6 +92,32 @@ class Api:
             written += await _some_at_once(self.create, bodies)
         return written
 
+    async def wait_to_be_nominated(self, pods: list[Object]) -> list[Object]:
+        """Writes pods that nobody can place, and nominates those that want it once refused.
+
+        Sooner it would be in vain: the first attempt, without nodes perhaps, takes a nomination.
+        """
+        return await _some_at_once(self._create_refused, pods)
+
+    async def _create_refused(self, pod: Object) -> Object:
+        await self.create({**pod, "status": {}})
+        await self.until(lambda: key_of(pod) in self.refused, _REFUSAL_S)
+        return await self.nominate(pod)
+
+    async def create_promised(self, pod: Object) -> Object:
+        """A pod that is nominated before anybody tries it: a gate keeps it until then."""
+        gated = {**pod, "spec": {**pod["spec"], "schedulingGates": [{"name": "oracle/promised"}]}}
+        await self.create(gated)
+        path = f"{BY_NAME['Pod'].path(pod)}/{pod['metadata']['name']}"
+        lifted = {"spec": {"schedulingGates": None}}
+        return {**await self.call("PATCH", path, lifted, content_type=MERGE), "kind": "Pod"}
+
+    async def nominate(self, pod: Object) -> Object:
+        """Promises the pod what the case says."""
+        here = f"{BY_NAME['Pod'].path(pod)}/{pod['metadata']['name']}/status"
+        patch = {"status": {"nominatedNodeName": nominated(pod) or None}}
+        return {**await self.call("PATCH", here, patch, content_type=MERGE), "kind": "Pod"}
+
     async def create(self, thing: Object) -> Object:
         """The object as the server has it; a status is written, and a leaving pod deleted."""
         kind = BY_NAME[thing["kind"]]
@@ -100,7 +127,7 @@ class Api:
         if leaving:
             thing = {**thing, "metadata": {**thing["metadata"], "deletionTimestamp": None}}
         body = await self.call("POST", path, thing)
-        if kind.status_apart and "status" in thing:
+        if kind.status_apart and thing.get("status"):
             patch = {"status": thing["status"]}
             body = await self.call("PATCH", f"{here}/status", patch, content_type=MERGE)
         if leaving:
@@ -193,7 +220,7 @@ class Api:
             return
         self.pods[key] = pod
         if refusal(pod):
-            self.refused[key] = pod
+            self.refused.setdefault(key, pod)
 
     async def _tail(self, log: Path) -> None:
         with log.open() as lines:
@@ -218,7 +245,8 @@ class Api:
 def refusal(pod: Object) -> Object | None:
     """The condition that says why the pod waits, if a scheduler wrote one."""
     conditions = pod.get("status", {}).get("conditions", ())
-    return next((c for c in conditions if c["type"] == "PodScheduled" and c.get("message")), None)
+    told = (c for c in conditions if c["type"] == "PodScheduled" and c.get("message"))
+    return next((c for c in told if c.get("reason") != "SchedulingGated"), None)
 
 
 async def _some_at_once(work: Callable[[Object], Any], bodies: list[Object]) -> list[Object]:

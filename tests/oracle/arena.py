@@ -22,11 +22,12 @@ from fairlead.placement.explain import Explanation
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import fairlead
 from oracle import exceptions
-from oracle.answers import Answer, answer, made_room, victims
+from oracle.answers import Answer, answer, made_room, renounced, victims
 from oracle.api import Api, together
-from oracle.case import Case, Object, copied
+from oracle.case import Case, Object, copied, key_of, nominated, waits
 from oracle.compare import Difference, difference
-from oracle.judge import PROFILE, Judge
+from oracle.configurations import as_file, configuration
+from oracle.judge import Judge
 from oracle.kinds import BY_NAME, KINDS
 
 #: They would change what a case says, or need controllers that are not there.
@@ -85,9 +86,11 @@ class Arena:
                 sides = [folder / "theirs", folder / "ours"]
                 planes = list(pool.map(lambda side: _start_plane(assets, side), sides))
             theirs, ours = (stack.enter_context(plane) for plane in planes)
-            stack.enter_context(theirs.start_kube_scheduler())
-            options = ("--profile", PROFILE, "--scheduler-name", "default-scheduler")
-            running = stack.enter_context(fairlead(ours, *options, env={"LOG_LEVEL": "debug"}))
+            stack.enter_context(theirs.start_kube_scheduler(configuration()))
+            file = folder / "configuration.yaml"
+            file.write_text(as_file())
+            served = fairlead(ours, "--config", str(file), env={"LOG_LEVEL": "debug"})
+            running = stack.enter_context(served)
             minor = int(re.sub(r"\D", "", theirs.api("GET", "/version")[1]["minor"]))
             arena = Arena(theirs.kubeconfig_for(), ours.kubeconfig_for(), running.log, minor)
             stack.callback(arena.close)
@@ -129,11 +132,20 @@ class Arena:
 
     async def _load(self, case: Case) -> Judge:
         """Both sides in the same state, and known to both schedulers."""
-        _, ours = await together(*(side.load(case.objects) for side in self._sides))
-        nodes = len(case.of_kind("Node"))
-        await together(*(_until_counted(side, nodes) for side in self._sides))
+        waiting = [pod for pod in case.of_kind("Pod") if waits(pod)]
+        there = [found for found in case.objects if found not in waiting]
+        _, ours = await together(*(side.load(there) for side in self._sides))
+        await self._until_known(case)
+        if waiting:
+            told = (side.wait_to_be_nominated(waiting) for side in self._sides)
+            ours += (await together(*told))[1]
+            await self._until_known(case)
         namespaces = ({**n, "kind": "Namespace"} for n in await self._ours.namespaces())
         return Judge([*ours, *namespaces], self.minor)
+
+    async def _until_known(self, case: Case) -> None:
+        nodes = len(case.of_kind("Node"))
+        await together(*(_until_counted(side, nodes) for side in self._sides))
 
     async def _try(self, case: Case, probe: Object, judge: Judge, attempts: int) -> Probed:
         """The answers, when they agree or have been given time to."""
@@ -148,11 +160,11 @@ class Arena:
     async def _ask(self, case: Case, probe: Object, judge: Judge, attempt: int) -> Probed:
         named = copied(probe)
         named["metadata"]["name"] = f"probe-{next(_numbers)}"
-        asked = await together(*(side.create(named) for side in self._sides))
-        staying = [pod for pod in case.of_kind("Pod") if "deletionTimestamp" not in pod["metadata"]]
+        asked = await together(*(_create(side, named) for side in self._sides))
+        others = case.of_kind("Pod")
         answers: list[Answer] = []
         try:
-            answers += await together(*(_answer(side, named, staying) for side in self._sides))
+            answers += await together(*(_answer(side, named, others) for side in self._sides))
         finally:
             await together(*(side.delete(named) for side in self._sides))
             for side, told in zip(self._sides, answers, strict=False):
@@ -174,16 +186,20 @@ def _start_plane(assets: Path, folder: Path) -> ControlPlane:
     return ControlPlane.start(assets, folder, disable_admission=_NO_ADMISSION)
 
 
-async def _answer(side: Api, pod: Object, staying: list[Object]) -> Answer:
-    key = pod["metadata"]["namespace"], pod["metadata"]["name"]
-    found: Any = await side.until(lambda: answer(side, key), _ANSWER_S)
+async def _create(side: Api, probe: Object) -> Object:
+    return await (side.create_promised(probe) if nominated(probe) else side.create(probe))
+
+
+async def _answer(side: Api, pod: Object, others: list[Object]) -> Answer:
+    key = key_of(pod)
+    found: Any = await side.until(lambda: answer(side, key, nominated(pod)), _ANSWER_S)
     if found and found.nominated:
         await side.quiet(_QUIET_S)  # victims are told to go one after another
-        found = answer(side, key) or found
-    gone = victims(side, staying)
+        found = answer(side, key, nominated(pod)) or found
+    gone = victims(side, others)
     if found and found.node and gone:
         found = made_room(side, key, found.node) or found
-    return replace(found or Answer(), victims=gone)
+    return replace(found or Answer(), victims=gone, renounced=renounced(side, others))
 
 
 async def _put_back(side: Api, told: Answer, case: Case) -> None:
@@ -194,14 +210,16 @@ async def _put_back(side: Api, told: Answer, case: Case) -> None:
         await side.clear(kinds, [found for found in things if "finalizers" in found["metadata"]])
         await together(*(side.create(found) for found in things))
     for pod in case.of_kind("Pod"):
-        if (pod["metadata"]["namespace"], pod["metadata"]["name"]) in told.victims:
+        if key_of(pod) in told.victims:
             await side.delete(pod)
             await side.create(pod)
+        elif key_of(pod) in told.renounced:
+            await side.nominate(pod)
 
 
 async def _until_counted(side: Api, nodes: int) -> None:
     """Returns when the scheduler says of a pod that fits nowhere that it saw this many nodes."""
-    async with asyncio.timeout(30.0):
+    async with asyncio.timeout(90.0):
         while await _count(side) != nodes:
             await asyncio.sleep(0.02)
 

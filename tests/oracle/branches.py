@@ -2,8 +2,11 @@
 
 from collections.abc import Callable, Mapping
 
+from oracle.branches_asked import ARGUMENTS
 from oracle.branches_beyond import FEATURES, IMAGES, PREEMPTION, SCORES, VOLUMES
-from oracle.case import Object, labels_of
+from oracle.branches_odd import ODD_IMAGES, ODD_PODS, ODD_SPREAD, ODD_STORAGE
+from oracle.branches_promised import NOMINATIONS
+from oracle.case import Object, labels_of, nominated
 from oracle.seen import APART, NEAR, Seen, leaving
 from oracle.some_nodes import GPU, UNSCHEDULABLE, WIDGET
 
@@ -103,7 +106,9 @@ NODE: Branches = {
     "fit: for the pod as a whole": lambda s: "resources" in s.spec,
     "fit: overhead": lambda s: "overhead" in s.spec,
     "usage: overhead": lambda s: any("overhead" in pod["spec"] for pod in s.bound),
-    "usage: none of a gated pod": lambda s: len(s.bound) < len(s.case.of_kind("Pod")),
+    "usage: none of a gated pod": lambda s: any(
+        pod["spec"].get("schedulingGates") and not nominated(pod) for pod in s.case.of_kind("Pod")
+    ),
     "usage: a finished pod": lambda s: _phases(s) & {"Succeeded", "Failed"},
     "usage: a pod that leaves": lambda s: any(leaving(pod) for pod in s.bound),
     "usage: a pod of a node that is gone": lambda s: any(
@@ -202,13 +207,15 @@ SPREAD: Branches = {
 
 
 BRANCHES: Mapping[str, Branches] = {
-    "node": NODE,
+    "node": {**NODE, **ODD_PODS},
     "names": NAMES,
     "affinity": AFFINITY,
-    "spread": SPREAD,
+    "spread": {**SPREAD, **ODD_SPREAD},
     "scores": SCORES,
-    "images": IMAGES,
+    "images": {**IMAGES, **ODD_IMAGES},
     "features": FEATURES,
-    "volumes": VOLUMES,
+    "volumes": {**VOLUMES, **ODD_STORAGE},
     "preemption": PREEMPTION,
+    "nominations": NOMINATIONS,
+    "arguments": ARGUMENTS,
 }

@@ -13,24 +13,24 @@ Branches = Mapping[str, Callable[[Seen], object]]
 # -- scores --------------------------------------------------------------------------------------
 
 
-def _competing(seen: Seen) -> list[Object]:
+def competing(seen: Seen) -> list[Object]:
     """The nodes among which scores decided; none where there was nothing to decide."""
     fit = feasible_nodes(seen.probed.judged) if seen.placed else set()
     return [n for n in seen.nodes if n["metadata"]["name"] in fit] if len(fit) > 1 else []
 
 
 def _if_competing(took: Callable[[Seen], object]) -> Callable[[Seen], object]:
-    return lambda s: _competing(s) and took(s)
+    return lambda s: competing(s) and took(s)
 
 
 def _soft_taints(seen: Seen) -> bool:
-    taints = [t for node in _competing(seen) for t in node["spec"].get("taints", ())]
+    taints = [t for node in competing(seen) for t in node["spec"].get("taints", ())]
     return any(t["effect"] == "PreferNoSchedule" for t in taints)
 
 
 def _keyless(seen: Seen) -> bool:
     keys = {rule["topologyKey"] for rule in seen.spread(hard=False)}
-    return any(key not in labels_of(node) for key in keys for node in _competing(seen))
+    return any(key not in labels_of(node) for key in keys for node in competing(seen))
 
 
 def _owned_by(kind: str) -> Callable[[Seen], object]:
@@ -53,8 +53,8 @@ def _served(seen: Seen) -> bool:
 
 
 SCORES: Branches = {
-    "score: only one fits": lambda s: s.placed and not _competing(s),
-    "score: several fit": _competing,
+    "score: only one fits": lambda s: s.placed and not competing(s),
+    "score: several fit": competing,
     "score: a tie": _if_competing(lambda s: len(best_nodes(s.probed.judged)) > 1),
     "score: preferred node affinity": _if_competing(lambda s: s.preferred_nodes()),
     "score: soft taints": _soft_taints,
@@ -74,7 +74,7 @@ SCORES: Branches = {
 
 IMAGES: Branches = {
     "image: on some of the nodes": _if_competing(
-        lambda s: len({str(node["status"].get("images")) for node in _competing(s)}) > 1
+        lambda s: len({str(node["status"].get("images")) for node in competing(s)}) > 1
     ),
 }
 
@@ -88,7 +88,7 @@ FEATURES: Branches = {
 # -- volumes -------------------------------------------------------------------------------------
 
 
-def _claims(seen: Seen) -> list[Object]:
+def claims_of(seen: Seen) -> list[Object]:
     """Claims of the probe that are there."""
     own = seen.probed.probe["metadata"]["namespace"]
     sources = (volume.get("persistentVolumeClaim") for volume in seen.spec.get("volumes", ()))
@@ -105,7 +105,7 @@ def _waits_for(name: str) -> Callable[[Seen], object]:
         s.theirs.waits
         and any(
             claim["spec"].get("storageClassName") == name and "volumeName" not in claim["spec"]
-            for claim in _claims(s)
+            for claim in claims_of(s)
         )
     )
 
@@ -116,13 +116,13 @@ def _told(text: str) -> Callable[[Seen], object]:
 
 VOLUMES: Branches = {
     "volume: bound, and placed": lambda s: (
-        s.placed and any("volumeName" in claim["spec"] for claim in _claims(s))
+        s.placed and any("volumeName" in claim["spec"] for claim in claims_of(s))
     ),
     "volume: WFFC static match": _waits_for(LOCAL),
     "volume: WFFC provisioned or matched": _waits_for(LATER),
     "volume: WFFC finds none": _told("didn't find available persistent volumes to bind"),
     "volume: a node was selected already": lambda s: any(
-        SELECTED in claim["metadata"].get("annotations", {}) for claim in _claims(s)
+        SELECTED in claim["metadata"].get("annotations", {}) for claim in claims_of(s)
     ),
     "volume: of other nodes": _told("didn't match PersistentVolume's node affinity"),
     "volume: of another zone": _told("no available volume zone"),
@@ -175,6 +175,7 @@ PREEMPTION: Branches = {
     "eviction: of ports": _makes_room_for("ports"),
     "eviction: of pods that must not be near": _makes_room_for("anti-affinity"),
     "eviction: of spread pods": _makes_room_for("spread constraints"),
+    "eviction: of who has a claim alone": _makes_room_for("ReadWriteOncePod"),
     "eviction: under a budget": _budgeted,
     "eviction: beside a pod that leaves": lambda s: any(leaving(p) for p in _on_nominated(s)),
     "eviction: never": lambda s: s.says("preemptionPolicy=Never"),

@@ -1,7 +1,8 @@
 """A case: a whole cluster and the pods that ask for a place in it, as plain data.
 
 Objects are written as one would give them to kubectl, status included. Two liberties: a pod with
-a `deletionTimestamp` is created and then deleted, so that it is leaving; and every namespace is
+a `deletionTimestamp` is created and then deleted, so that it is leaving; one that waits with a
+`nominatedNodeName` is nominated once it has been refused; and every namespace is
 one of `NAMESPACES`, which stay while all else comes and goes.
 """
 
@@ -14,6 +15,8 @@ from fairlead.model.selectors import Requirement
 
 Object: TypeAlias = dict[str, Any]
 
+#: A scheduler's name that nobody serves.
+FOREIGN = "somebody-else"
 NAMESPACES = ("team-a", "team-b", "team-c")
 
 
@@ -45,6 +48,23 @@ def read(path: Path) -> Case:
 
 def labels_of(thing: Object) -> dict[str, str]:
     return thing["metadata"].get("labels", {})
+
+
+def key_of(thing: Object) -> tuple[str, str]:
+    """Namespace and name."""
+    return thing["metadata"]["namespace"], thing["metadata"]["name"]
+
+
+def nominated(pod: Object) -> str:
+    """The node that the pod was promised, if it was."""
+    return str(pod.get("status", {}).get("nominatedNodeName", ""))
+
+
+def waits(pod: Object) -> bool:
+    """Does it wait for one of the schedulers under test to find a place for it?"""
+    spec = pod["spec"]
+    held = "nodeName" in spec or bool(spec.get("schedulingGates"))
+    return not held and spec["schedulerName"] != FOREIGN
 
 
 def copied(thing: Any) -> Any:

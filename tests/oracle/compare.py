@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from fairlead.placement.explain import Explanation
 from oracle.answers import Answer
-from oracle.case import Case, Object
+from oracle.case import Case, Object, nominated
 from oracle.eviction import burden
 from oracle.judge import best_nodes, feasible_nodes
 
@@ -24,17 +24,19 @@ def difference(
     case: Case, probe: Object, theirs: Answer, ours: Answer, judged: Explanation
 ) -> Difference | None:
     """What is not as kube-scheduler has it; None where the two agree."""
-    found = _differs(theirs, ours, judged) or _other_victims(case, theirs, ours)
+    found = _differs(theirs, ours, judged, nominated(probe)) or _other_victims(case, theirs, ours)
     return found and Difference(*found, probe, theirs, ours)
 
 
-def _differs(theirs: Answer, ours: Answer, judged: Explanation) -> tuple[str, str] | None:
+def _differs(
+    theirs: Answer, ours: Answer, judged: Explanation, promised: str
+) -> tuple[str, str] | None:
     if theirs.verdict != ours.verdict:
         return "verdict", f"kube-scheduler: {_told(theirs)}\n      Fairlead: {_told(ours)}"
     if theirs.verdict == "placed":
-        return _wrong_node(theirs.node, "kube-scheduler", judged) or _wrong_node(
-            ours.node, "Fairlead", judged
-        )
+        sides = ((theirs.node, "kube-scheduler"), (ours.node, "Fairlead"))
+        found = (_wrong_node(node, side, judged, promised) for node, side in sides)
+        return next(filter(None, found), None)
     for kind in ("condition", "event"):
         told, we_told = getattr(theirs, kind), getattr(ours, kind)
         for field in told:
@@ -46,14 +48,14 @@ def _differs(theirs: Answer, ours: Answer, judged: Explanation) -> tuple[str, st
     return None
 
 
-def _wrong_node(node: str, side: str, judged: Explanation) -> tuple[str, str] | None:
+def _wrong_node(node: str, side: str, judged: Explanation, promised: str) -> tuple[str, str] | None:
     if node not in feasible_nodes(judged):
         (said,) = [a for a in judged.nodes if a.node == node]
         return (
             "feasible",
             f"{side} chose {node}, which Fairlead refuses: {said.rule} {said.reasons}",
         )
-    if node not in best_nodes(judged):
+    if node not in best_nodes(judged, promised):
         scores = {a.node: a.score for a in judged.nodes if a.score is not None}
         return "score", f"{side} chose {node}, and Fairlead's scores are {scores}"
     return None
@@ -61,13 +63,20 @@ def _wrong_node(node: str, side: str, judged: Explanation) -> tuple[str, str] | 
 
 def _other_victims(case: Case, theirs: Answer, ours: Answer) -> tuple[str, str] | None:
     if theirs.nominated == ours.nominated:
-        same = theirs.victims == ours.victims
+        same = theirs.victims == ours.victims and theirs.renounced == ours.renounced
     else:
         same = burden(case, theirs.victims) == burden(case, ours.victims)
     if same:
         return None
-    told = [f"on {a.nominated}: {', '.join(map('/'.join, a.victims))}" for a in (theirs, ours)]
+    told = [_harm(answer) for answer in (theirs, ours)]
     return "victims", f"kube-scheduler evicts {told[0]}\n      Fairlead evicts {told[1]}"
+
+
+def _harm(answer: Answer) -> str:
+    victims, renounced = (
+        ", ".join(map("/".join, keys)) for keys in (answer.victims, answer.renounced)
+    )
+    return f"on {answer.nominated}: {victims}; takes promises of: {renounced}"
 
 
 def _told(answer: Answer) -> str:

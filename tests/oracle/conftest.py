@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from oracle.arena import Arena, Result
+from oracle.case import Case
 from oracle.coverage import Coverage
-from oracle.generate import FEATURES, generate
+from oracle.generate import FEATURES
 
 COVERAGE = pytest.StashKey[Coverage]()
 
@@ -18,13 +19,13 @@ class Results:
     def __init__(self, arena: Arena, coverage: Coverage) -> None:
         self.arena = arena
         self.coverage = coverage
-        self._done: dict[tuple[int, bool], Result] = {}
+        self._done: dict[str, Result] = {}
 
-    def of(self, seed: int, *, calm: bool = False) -> Result:
-        if (seed, calm) not in self._done:
-            result = self._done[seed, calm] = self.arena.run(generate(seed, calm=calm))
+    def of(self, case: Case) -> Result:
+        if case.name not in self._done:
+            result = self._done[case.name] = self.arena.run(case)
             self.coverage.add(result)
-        return self._done[seed, calm]
+        return self._done[case.name]
 
 
 @pytest.fixture(scope="session")

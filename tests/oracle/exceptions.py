@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from oracle.answers import Answer
-from oracle.case import Object, copied, selects
+from oracle.case import Object, copied, nominated, selects
 from oracle.judge import Judge, best_nodes, message
 from oracle.some_rules import PREFERRED, REQUIRED
 
@@ -40,7 +40,7 @@ def _agrees(pod: Object, theirs: Answer, judge: Judge) -> bool:
     judged = judge.explain(pod)
     if not theirs.node:
         return message(judged) == theirs.message
-    return theirs.node in best_nodes(judged)
+    return theirs.node in best_nodes(judged, nominated(pod))
 
 
 def _open_namespace_selectors(pod: Object) -> Object:

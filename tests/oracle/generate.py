@@ -3,17 +3,32 @@
 from collections.abc import Collection
 
 from oracle.case import Case
+from oracle.configurations import DEFAULT
 from oracle.draws import Draw
 from oracle.some_budgets import budgets
 from oracle.some_extras import gated_pods, keep_from_evicting, weigh_down
 from oracle.some_nodes import CALM, namespaces, nodes
+from oracle.some_nominations import nominated_pods, promise_some
+from oracle.some_oddities import make_odd
 from oracle.some_owners import adopt, owners
 from oracle.some_pods import bound_pods, probe, subjects
 from oracle.some_volumes import part_claims, storage, use_volumes
 
 #: Everything that can be drawn.
 ALL_FEATURES = frozenset(
-    {"node", "names", "affinity", "spread", "scores", "images", "features", "volumes", "preemption"}
+    {
+        "node",
+        "names",
+        "affinity",
+        "spread",
+        "scores",
+        "images",
+        "features",
+        "volumes",
+        "preemption",
+        "nominations",
+        "arguments",
+    }
 )
 #: What Fairlead has; whoever adds one of the others puts it in here.
 FEATURES = ALL_FEATURES
@@ -21,8 +36,17 @@ FEATURES = ALL_FEATURES
 PROBES = 8
 
 
-def generate(seed: int, features: Collection[str] = FEATURES, *, calm: bool = False) -> Case:
-    """One cluster and a handful of probes; in a calm cluster scores have more to decide."""
+def generate(
+    seed: int,
+    features: Collection[str] = FEATURES,
+    *,
+    calm: bool = False,
+    scheduler: str = DEFAULT,
+) -> Case:
+    """One cluster and a handful of probes; in a calm cluster scores have more to decide.
+
+    `scheduler` is the name that the probes ask by, one of those that have a configuration.
+    """
     draw = Draw(seed)
     wanted = sorted(features)
     if calm:
@@ -47,12 +71,22 @@ def generate(seed: int, features: Collection[str] = FEATURES, *, calm: bool = Fa
             if draw.chance(0.8 if pod in probes else 0.3):
                 use_volumes(draw, pod, more)
         part_claims(bound, more)
+    make_odd(Draw(f"oddities of {seed}"), more, probes)
     if "preemption" in features:
         more += budgets(draw, bound)
         keep_from_evicting(probes, bound)
     extras = Draw(f"extras of {seed}")
     weigh_down(extras, (*bound, *probes))
-    name = f"calm-seed-{seed}" if calm else f"seed-{seed}"
-    return Case(
-        name, [*namespaces(draw), *more, *bound, *gated_pods(extras), *cluster], probes, wanted
-    )
+    waiting = gated_pods(extras)
+    if "nominations" in features:
+        promises = Draw(f"nominations of {seed}")
+        promised = nominated_pods(promises, names, features)
+        for pod in promised:
+            if stores and promises.chance(0.4):
+                use_volumes(promises, pod, more)
+        waiting += promised
+        promise_some(promises, probes, bound, names)
+    for pod in probes:
+        pod["spec"]["schedulerName"] = scheduler
+    name = "-".join(["calm"] * calm + [scheduler] * (scheduler != DEFAULT) + ["seed", str(seed)])
+    return Case(name, [*namespaces(draw), *more, *bound, *waiting, *cluster], probes, wanted)

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable
 
-from fairlead.apps import profiles
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import (
     BudgetSeen,
@@ -11,6 +10,7 @@ from fairlead.engine.events import (
     KinSeen,
     NamespaceSeen,
     NodeSeen,
+    PodGone,
     PodSeen,
     ServerKnown,
     StorageSeen,
@@ -25,6 +25,7 @@ from fairlead.placement.explain import Explanation, explain
 from fairlead.placement.place import Placement
 from fairlead.placement.verdicts import Placed
 from oracle.case import Object
+from oracle.configurations import DEFAULT, served
 from oracle.kinds import KINDS
 
 #: Decoders by kind.
@@ -33,8 +34,6 @@ _STORAGE = {
     for kind in KINDS
     if (path := f"{kind.group}/{kind.plural}") in STORAGE_KINDS
 }
-#: The profile that decides as kube-scheduler does.
-PROFILE = "default-scheduler"
 
 
 class Judge:
@@ -42,17 +41,22 @@ class Judge:
 
     def __init__(self, objects: Iterable[Object], minor: int) -> None:
         self._behaviour = behaviour_of(1, minor)
-        self._engine = Engine({})
+        self._engine = Engine(served())
         self._engine.handle(ServerKnown(self._behaviour), now=0.0)
         for thing in objects:
             self._engine.handle(self._event(thing["kind"], _bytes(thing)), now=0.0)
-        self._placement = Placement(profiles.built_in(PROFILE), self._engine.cluster)
+        self._placements = {
+            name: Placement(profile, self._engine.cluster) for name, profile in served().items()
+        }
 
     def explain(self, pod: Object) -> Explanation:
         """What Fairlead says to a pod that is not bound."""
-        return explain(
-            self._placement, self._engine.cluster, decode_pod(_bytes(pod), self._behaviour)
-        )
+        asked = self._placements[pod["spec"].get("schedulerName", DEFAULT)]
+        decoded = decode_pod(_bytes(pod), self._behaviour)
+        self._engine.handle(PodSeen(decoded), now=0.0)  # it may have been promised a node
+        found = explain(asked, self._engine.cluster, decoded)
+        self._engine.handle(PodGone(decoded), now=0.0)
+        return found
 
     def _event(self, kind: str, raw: bytes) -> Event:
         if kind in KIN:
@@ -71,8 +75,10 @@ class Judge:
         return StorageSeen(_STORAGE[kind](raw))
 
 
-def best_nodes(found: Explanation) -> set[str]:
-    """Nodes that Fairlead finds as good as any."""
+def best_nodes(found: Explanation, promised: str = "") -> set[str]:
+    """Nodes that Fairlead finds as good as any; the one that was promised is best if it will do."""
+    if promised in feasible_nodes(found):
+        return {promised}
     scores = {node.node: node.score for node in found.nodes if node.score is not None}
     best = max(scores.values(), default=0.0)
     return {node for node, score in scores.items() if score >= best - 1e-6}

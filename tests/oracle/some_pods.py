@@ -56,7 +56,7 @@ def _part_ports(pods: Sequence[Object]) -> None:
 
 
 def _bound(draw: Draw, name: str, nodes: Sequence[str], features: Collection[str]) -> Object:
-    pod = _pod(draw, name)
+    pod = any_pod(draw, name)
     # Some pods are left from a node that is gone.
     pod["spec"]["nodeName"] = "gone" if draw.chance(0.02) else draw.one(nodes)
     if "affinity" in features and draw.chance(0.25):
@@ -70,7 +70,7 @@ def _bound(draw: Draw, name: str, nodes: Sequence[str], features: Collection[str
     if "preemption" in features:
         pod["spec"]["priority"] = draw.one(_PRIORITIES)
         if CALM not in features and draw.chance(0.5):  # there has to be something to gain
-            _grow(draw, pod["spec"])
+            grow(draw, pod["spec"])
     _ask_for_the_pod(draw, pod["spec"])
     pod["status"] = _status(draw, pod)
     return pod
@@ -134,7 +134,7 @@ def probe(
     most: int,
 ) -> Object:
     """A pod that asks, about one to `most` subjects."""
-    pod = _pod(draw, name)
+    pod = any_pod(draw, name)
     spec = pod["spec"]
     for subject in dict.fromkeys(draw.weighted(weights) for _ in range(draw.randint(1, most))):
         _ask(draw, subject, spec, nodes, features)
@@ -152,7 +152,7 @@ def _ask(
     affinity = spec.setdefault("affinity", {})
     match subject:
         case "room":
-            _grow(draw, spec)
+            grow(draw, spec)
         case "node":
             _ask_nodes(draw, spec, nodes, features)
         case "tolerations":
@@ -184,7 +184,7 @@ def _ask_nodes(draw: Draw, spec: Object, nodes: Sequence[str], features: Collect
     spec["affinity"]["nodeAffinity"] = found
 
 
-def _grow(draw: Draw, spec: Object) -> None:
+def grow(draw: Draw, spec: Object) -> None:
     """Asks for much of something."""
     container = draw.one(spec["containers"])
     name = draw.one(("cpu", "memory", "ephemeral-storage", GPU, GPU, WIDGET, HUGE))
@@ -223,7 +223,7 @@ def _ask_for_the_pod(draw: Draw, spec: Object) -> None:
 # -- any pod -------------------------------------------------------------------------------------
 
 
-def _pod(draw: Draw, name: str) -> Object:
+def any_pod(draw: Draw, name: str) -> Object:
     spec: Object = {
         "schedulerName": "default-scheduler",
         "containers": [_container(draw, f"c{n}") for n in range(draw.weighted({1: 4, 2: 1}))],

@@ -1,15 +1,19 @@
 """The comparison sees what it should see: each kind of difference, ties, and exceptions."""
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from fairlead.apps import kube_scheduler
 from fairlead.placement.explain import Explanation, NodeAnswer
 from fairlead.placement.verdicts import Placed
+from fairlead.plugins.registry import Registry
 from oracle.answers import Answer
 from oracle.case import Case, Object, read
 from oracle.compare import difference
+from oracle.configurations import DEFAULT, as_file, in_turn, served
 from oracle.exceptions import EXCEPTIONS, OnPurpose, excuse
 from oracle.generate import ALL_FEATURES, generate
 from oracle.judge import Judge
@@ -31,8 +35,8 @@ JUDGED = Explanation(
 )
 
 
-def kind(theirs: Answer, ours: Answer, case: Case = EMPTY) -> str:
-    found = difference(case, PROBE, theirs, ours, JUDGED)
+def kind(theirs: Answer, ours: Answer, case: Case = EMPTY, probe: Object = PROBE) -> str:
+    found = difference(case, probe, theirs, ours, JUDGED)
     return found.kind if found else ""
 
 
@@ -62,6 +66,25 @@ def kind(theirs: Answer, ours: Answer, case: Case = EMPTY) -> str:
 )
 def test_a_difference_is_seen(theirs: Answer, ours: Answer, expected: str) -> None:
     assert kind(theirs, ours) == expected
+
+
+@pytest.mark.parametrize(
+    ("promised", "node", "expected"),
+    [
+        pytest.param("d", "d", "", id="to the promised node, which is not the best"),
+        pytest.param("d", "a", "score", id="to the best one instead"),
+        pytest.param("c", "a", "", id="a promise that cannot be kept"),
+    ],
+)
+def test_a_promise_comes_before_scores(promised: str, node: str, expected: str) -> None:
+    probe = {**PROBE, "status": {"nominatedNodeName": promised}}
+    assert kind(Answer(node), Answer(node), probe=probe) == expected
+
+
+def test_who_loses_a_promise_is_compared() -> None:
+    theirs = replace(REFUSED, nominated="a", renounced=(("team-a", "waits"),))
+    assert kind(theirs, theirs) == ""
+    assert kind(theirs, replace(theirs, renounced=())) == "victims"
 
 
 def victim(name: str, node: str, priority: int, started: int = 1) -> Object:
@@ -165,6 +188,21 @@ def test_an_exception_accounts_for_what_it_predicts_only(
 ) -> None:
     theirs = Answer(condition={**CONDITION, "message": told})
     assert bool(excuse(apart_from_web(operator), theirs, Judge(WORLD, minor), minor)) == expected
+
+
+# -- configurations ------------------------------------------------------------------------------
+
+
+def test_the_defaults_that_are_built_in_are_those_of_an_empty_profile() -> None:
+    found = kube_scheduler.translate(as_file(), Registry())
+    assert found is not None
+    read, built_in = found.profiles[DEFAULT], served()[DEFAULT]
+    assert [rule.name for rule in read.filters] == [rule.name for rule in built_in.filters]
+    assert Counter(map(str, read.scores)) == Counter(map(str, built_in.scores))
+
+
+def test_all_configurations_have_their_turn() -> None:
+    assert {in_turn(seed) for seed in range(10)} == served().keys()
 
 
 # -- cases ---------------------------------------------------------------------------------------

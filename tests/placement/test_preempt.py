@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from builders import a_node, a_pod, drawn, near, selects
+from builders import a_node, a_pod, a_taint, drawn, near, selects
 from contract import random_node, random_pod
 from fairlead.apps.profiles import built_in
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.behaviour import KUBERNETES_1_36, KUBERNETES_1_37, Behaviour
 from fairlead.model.budgets import Budget
 from fairlead.model.nodes import GPU
-from fairlead.model.pods import HostPort
-from fairlead.model.selectors import SpreadRule
+from fairlead.model.pods import HostPort, NodeTerm
+from fairlead.model.selectors import Requirement, SpreadRule
 from fairlead.placement.place import Placement
 from fairlead.placement.profile import Profile
 from fairlead.placement.verdicts import Placed, Refused
@@ -287,6 +287,49 @@ def test_a_promised_pod_counts_for_those_who_must_not_be_near_it() -> None:
     asks = {"gpus": 1, "priority": 0, "namespace": "default", "apart": (near("zone", app="loud"),)}
     found = refused(cluster, **asks)
     assert "1 node(s) didn't match pod anti-affinity rules" in found.message
+
+
+def test_whom_a_promised_pod_minds_has_to_stay_away() -> None:
+    """Nobody else looks at this label, so nothing but the promise brings it up."""
+    cluster = cluster_of(a=[])
+    loud = {"gpus": 1, "priority": 0, "namespace": "default", "labels": {"app": "loud"}}
+    placement = Placement(PROFILE, cluster)
+    assert placement.place(a_pod(**loud)).node == "a"
+    minds = {"gpus": 0, "priority": 5, "namespace": "default", "apart": (near("zone", app="loud"),)}
+    promised = a_pod("promised", **minds)
+    cluster.nominations.put(promised, "a")
+    found = placement.place(a_pod(**loud)).message
+    assert "1 node(s) didn't satisfy existing pods anti-affinity rules" in found
+    cluster.nominations.drop(promised.uid)
+    assert placement.place(a_pod(**loud)).node == "a"
+
+
+def test_a_promised_node_is_asked_even_if_the_pod_names_others() -> None:
+    cluster = Cluster()
+    cluster.put_node(a_node("a", taints=(a_taint("maintenance"),)))
+    cluster.put_node(a_node("b", taints=(a_taint("maintenance"),)))
+    elsewhere = NodeTerm(fields=(Requirement("metadata.name", "In", ("c",)),))
+    pod = a_pod(node_terms=(elsewhere,))
+    cluster.nominations.put(pod, "a")
+    assert (
+        Placement(built_in("default-scheduler"), cluster)
+        .place(pod)
+        .message.startswith(
+            "0/2 nodes are available: 1 node(s) didn't satisfy plugin(s) [NodeAffinity], "
+            "1 node(s) had untolerated taint(s)."
+        )
+    )
+
+
+def test_what_a_promise_leaves_short_is_told_even_if_others_left() -> None:
+    cluster = cluster_of(a=[p("x", host_ports=(HostPort(80),))])
+    promised = a_pod("promised", gpus=0, priority=50, host_ports=(HostPort(80),))
+    cluster.nominations.put(promised, "a")
+    found = refused(cluster, gpus=1, host_ports=(HostPort(80),))
+    assert found.message.endswith(
+        "preemption: 0/1 nodes are available: 1 node(s) didn't have free ports for the requested "
+        "pod ports."
+    )
 
 
 def test_a_promised_pod_is_nobody_to_be_near_to() -> None:

@@ -62,6 +62,7 @@ class Nominations:
         self.drop(pod.uid)
         self._node_of[pod.uid] = node
         self._on.setdefault(node, {})[pod.uid] = pod
+        self._columns.pods.expect(pod, +1)
         self._follow(pod, node, +1)
 
     def drop(self, uid: str) -> Pod | None:
@@ -73,6 +74,7 @@ class Nominations:
         pod = pods.pop(uid)
         if not pods:
             del self._on[node]
+        self._columns.pods.expect(pod, -1)
         self._follow(pod, node, -1)
         return pod
 

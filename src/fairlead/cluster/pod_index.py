@@ -4,6 +4,7 @@ A rule that depends on other pods asks for a count; it is made once by looking a
 from then on follows each pod that comes or goes. Rules then work on one number a node.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -50,6 +51,8 @@ class PodIndex:
         self._asking: PodHooks[PodQuery] = PodHooks()
         self._holders: dict[PodTerm, PerNode] = {}
         self._held: PodHooks[PodTerm] = PodHooks()
+        #: Terms about being apart of pods that are expected, and how many have each.
+        self._expected: Counter[PodTerm] = Counter()
         #: Preferred terms of the pods that are there; and their required ones about being near.
         self.wishes = Wishes()
         self.needs = Wishes()
@@ -119,6 +122,16 @@ class PodIndex:
             self._tally(*found, -1)
         return found is not None
 
+    def expect(self, pod: Pod, step: int) -> None:
+        """One more pod may come, or one less: whom it would mind is looked at from now on."""
+        for term in pod.request.apart:
+            self._expected[term] += step
+            if self._expected[term]:
+                self._holders_of(term)
+            else:
+                del self._expected[term]
+                self._let_go(term)
+
     def grow(self, rows: int) -> None:
         extra = rows - self._rows
         self._rows = rows
@@ -153,16 +166,23 @@ class PodIndex:
         for term in pod.request.near:
             self.needs.add(row, term, step)
         for term in pod.request.apart:
-            holders = self._holders.get(term)
-            if holders is None:
-                holders = self._holders[term] = np.zeros(self._rows, dtype=np.int64)
-                self._held.put(term, term)
-                self._seen = None
-            holders[row] += step
-            if step < 0 and not holders.any():
-                del self._holders[term]
-                self._held.drop(term, term)
-                self._seen = None
+            self._holders_of(term)[row] += step
+            if step < 0:
+                self._let_go(term)
+
+    def _holders_of(self, term: PodTerm) -> PerNode:
+        holders = self._holders.get(term)
+        if holders is None:
+            holders = self._holders[term] = np.zeros(self._rows, dtype=np.int64)
+            self._held.put(term, term)
+            self._seen = None
+        return holders
+
+    def _let_go(self, term: PodTerm) -> None:
+        if not self._expected[term] and not self._holders[term].any():
+            del self._holders[term]
+            self._held.drop(term, term)
+            self._seen = None
 
     def _means(self, query: PodQuery, pod: Pod) -> bool:
         if pod.deleting and not query.leaving_too:

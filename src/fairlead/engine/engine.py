@@ -146,8 +146,7 @@ class Engine:
 
     def _see_advised(self, pod: Pod) -> None:
         """What another scheduler promised to a pod is not for those whom it asks about next."""
-        promised = self.cluster.behaviour.honours_nomination(pod.nominated, gated=bool(pod.gates))
-        if promised and not pod.deleting:
+        if pod.nominated and not pod.deleting:
             self.cluster.nominations.put(pod, pod.nominated)
         else:
             self._waking.forget_promise(pod.uid)
@@ -257,12 +256,13 @@ class Engine:
 
     def _make_room(self, pod: Pod, eviction: Eviction, now: float) -> list[Instruction]:
         made: list[Instruction] = []
-        for other in self.cluster.nominations.on(eviction.node):
+        victims = tuple(victim for victim in eviction.victims if not victim.deleting)
+        # As kube-scheduler has it, who only waits for pods that leave anyway takes no promises.
+        for other in self.cluster.nominations.on(eviction.node) if victims else ():
             if other.priority < pod.priority:
                 made.append(ClearNomination(other))
                 self._waking.renounce(other.uid, now)
         self.cluster.nominations.put(pod, eviction.node)
-        victims = tuple(victim for victim in eviction.victims if not victim.deleting)
         if victims and pod.uid not in self._evicting:
             self._evicting.add(pod.uid)
             made.append(Evict(pod, eviction.node, victims))

@@ -54,7 +54,7 @@ class Waking:
 
     def see_promise(self, pod: Pod) -> None:
         """Anybody may nominate a pod. What we promised stands until its status has shown it."""
-        if self._cluster.behaviour.honours_nomination(pod.nominated, gated=bool(pod.gates)):
+        if pod.nominated:
             self._cluster.nominations.put(pod, pod.nominated)
             return
         known = self._queue.get(pod.uid)

@@ -29,8 +29,6 @@ class Behaviour:
     scores_free_storage: bool = False
     #: NodeVolumeLimits refuses nodes that lack a driver whose CSIDriver says it must be there.
     refuses_missing_drivers: bool = False
-    #: The nominated node of a gated pod holds room for it while it is still gated.
-    gated_pods_hold_nominations: bool = False
     #: The metrics call a pending pod `UnscheduledPod`, and `TargetPod` where it changed itself.
     tells_target_pods: bool = False
 
@@ -38,10 +36,6 @@ class Behaviour:
     def name(self) -> str:
         """The version in the words of its users, such as `1.36`."""
         return "{}.{}".format(*self.version)
-
-    def honours_nomination(self, node: str, *, gated: bool) -> bool:
-        """Does a pod that is nominated for this node, if any, hold room there?"""
-        return bool(node) and (self.gated_pods_hold_nominations or not gated)
 
 
 KUBERNETES_1_36 = Behaviour((1, 36))
@@ -55,7 +49,6 @@ KUBERNETES_1_37 = replace(
     counts_image_volumes=True,
     scores_free_storage=True,
     refuses_missing_drivers=True,
-    gated_pods_hold_nominations=True,
     tells_target_pods=True,
 )
 #: Oldest first.

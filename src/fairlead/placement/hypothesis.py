@@ -64,6 +64,18 @@ class Hypothesis:
             return self.first(row)
         return refuser
 
+    def told_against(self, row: int, draft: Draft) -> list[str]:
+        """What that rule says, as things are when it refuses; nothing if none does."""
+        promised = self.expect(row, draft)
+        told = self._told(row)
+        for held in promised:
+            draft.take(held)
+        return told or self._told(row)
+
+    def _told(self, row: int) -> list[str]:
+        refuser = self.first(row)
+        return [] if refuser == NOBODY else self.reasons(refuser, row)[0]
+
     def first(self, row: int) -> int:
         """The first rule that refuses the row as it is now."""
         for index, rule in enumerate(self._profile.filters):

@@ -169,9 +169,8 @@ class Preemption:
         with self._cluster.draft(row) as draft:
             for held in lesser:
                 draft.take(held)
-            refuser = self._hypothesis.refuser(row, draft)
-            if refuser != NOBODY:
-                return None, self._hypothesis.reasons(refuser, row)[0]
+            if self._hypothesis.refuser(row, draft) != NOBODY:
+                return None, self._hypothesis.told_against(row, draft)
             return self._reprieve(row, node, lesser, violating, draft), []
 
     def _reprieve(

@@ -58,7 +58,10 @@ def tally(
     nodes = cluster.nodes
     found = Tally(nodes.none())
     rows = nodes.present().copy()
+    own = cluster.row_of.get(cluster.nominations.node_of(pod.uid))
     for rule, outside in _outside(view.request, profile.narrowing, nodes):
+        if own is not None:  # it was asked before anybody narrowed the search
+            outside[own] = False
         found.counts[f"node(s) didn't satisfy plugin(s) [{rule.name}]"] += int(
             (outside & rows).sum()
         )

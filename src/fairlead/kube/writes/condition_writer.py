@@ -112,7 +112,7 @@ class ConditionWriter:
         if unsent is not None and announce.nominated is None:
             # What is still to be written about its nomination is not lost over a new message.
             announce = replace(announce, nominated=unsent.announce.nominated)
-        standing = self._written.get(pod.uid) or _stands(pod)
+        standing = self._known(pod)
         explanation = _Explanation(announce, pod.version, pod.generation, standing)
         if explanation.wanted == standing and not self._outbox.holds(pod.uid):
             self.tally.skipped += 1
@@ -120,13 +120,25 @@ class ConditionWriter:
         self._outbox.put(pod.uid, explanation)
 
     def unnominated(self, pod: Pod) -> None:
-        standing = self._written.get(pod.uid) or _stands(pod)
+        standing = self._known(pod)
         self.failed(AnnounceFailure(pod, standing.reason, standing.message, nominated=""))
 
     def scheduled(self, uid: str) -> None:
         """Nothing about this pod needs to be explained any more."""
         self._outbox.withdraw(uid)
         self._written.drop(uid)
+
+    def _known(self, pod: Pod) -> _Standing:
+        return self._written_for(pod) or _stands(pod)
+
+    def _written_for(self, pod: Pod) -> _Standing | None:
+        """What we wrote, unless others have nominated the pod since.
+
+        If it only looks so because the watch lags, the patch meets a conflict, and we look again.
+        """
+        written = self._written.get(pod.uid)
+        by_others = written is not None and pod.nominated not in ("", written.nominated)
+        return None if by_others else written
 
     async def run(self) -> None:
         await self._outbox.run()
@@ -136,7 +148,7 @@ class ConditionWriter:
 
     async def _deliver(self, explanation: _Explanation, _tries: int) -> float | None:
         pod = explanation.announce.pod
-        explanation.standing = self._written.get(pod.uid) or explanation.standing
+        explanation.standing = self._written_for(pod) or explanation.standing
         if explanation.standing == explanation.wanted:
             self.tally.skipped += 1
             return None
