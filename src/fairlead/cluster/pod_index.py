@@ -32,6 +32,12 @@ class PodQuery:
         return any(term.namespace_selector is not None for term in self.terms)
 
     @property
+    def keys(self) -> tuple[str, ...]:
+        """The label keys that its terms ask about."""
+        selectors = (term.selector for term in self.terms if term.selector is not None)
+        return tuple(frozenset().union(*(selector.keys for selector in selectors)))
+
+    @property
     def first_term(self) -> PodTerm | None:
         return self.terms[0] if self.terms else None
 
@@ -65,12 +71,23 @@ class PodIndex:
         if counts is None:
             if len(self._counts) >= _MOST_COUNTS:
                 self._forget(next(iter(self._counts)))
-            counts = self._counts[query] = np.zeros(self._rows, dtype=np.int64)
+            counts = self._counts[query] = self._counted(query)
             self._asking.put(query, query.first_term)
-            for row, pod in self.pods.values():
-                if self._means(query, pod):
-                    counts[row] += 1
         return counts
+
+    def _counted(self, query: PodQuery) -> PerNode:
+        """A look at every pod. Those that are alike to the query are compared once."""
+        keys = query.keys
+        alike: dict[tuple[object, ...], bool] = {}
+        rows = []
+        for row, pod in self.pods.values():
+            kind = pod.namespace, pod.deleting, *map(pod.labels.get, keys)
+            meant = alike.get(kind)
+            if meant is None:
+                meant = alike[kind] = self._means(query, pod)
+            if meant:
+                rows.append(row)
+        return np.bincount(np.array(rows, dtype=np.intp), minlength=self._rows)
 
     def minding(self, namespace: str, labels: Mapping[str, str]) -> list[tuple[PodTerm, PerNode]]:
         """Terms by which pods there want to be apart from such a pod, and where those pods are."""
