@@ -15,9 +15,6 @@ from fairlead.cluster.wishes import Wishes
 from fairlead.model.pods import Pod
 from fairlead.model.selectors import LabelSelector, PodTerm
 
-#: Counts that are kept up to date; every job may ask about a label of its own.
-_MOST_COUNTS = 1024
-
 
 @dataclass(frozen=True, slots=True)
 class PodQuery:
@@ -50,8 +47,10 @@ def in_namespace(namespace: str, selector: LabelSelector | None) -> PodQuery:
 class PodIndex:
     """Counts by row. `Cluster` tells it of every pod; `pods` tells it of all there are."""
 
-    def __init__(self, rows: int) -> None:
+    def __init__(self, rows: int, bytes_kept: int = 512 << 20) -> None:
+        """Every job may ask about a label of its own: the oldest counts beyond the bytes go."""
         self._rows = rows
+        self._bytes_kept = bytes_kept
         self._counts: dict[PodQuery, PerNode] = {}
         self._asking: PodHooks[PodQuery] = PodHooks()
         self._holders: dict[PodTerm, PerNode] = {}
@@ -69,7 +68,7 @@ class PodIndex:
         """Pods on each row that the query means."""
         counts = self._counts.get(query)
         if counts is None:
-            if len(self._counts) >= _MOST_COUNTS:
+            if len(self._counts) * self._rows * 8 >= self._bytes_kept:
                 self._forget(next(iter(self._counts)))
             counts = self._counts[query] = self._counted(query)
             self._asking.put(query, query.first_term)
