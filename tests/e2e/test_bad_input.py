@@ -14,7 +14,7 @@ pytestmark = pytest.mark.server
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 HUGE = "9223372036854775807"
-TOO_MANY_RULES = "the pod has 5000 rules about where it goes; Fairlead honours 256"
+TOO_MANY_RULES = "the pod has 5000 rules about where it goes; Fairlead honours 128"
 TOO_MANY_VALUES = "values and namespaces; Fairlead honours 10000"
 
 
@@ -66,7 +66,7 @@ PODS: dict[str, tuple[dict[str, Any], str]] = {
     "as-many-values-as-may-be": (
         apart({"labelSelector": {"matchExpressions": [values(9_000)]}}), "",
     ),
-    "as-many-rules-as-may-be": (on_nodes(lines(256)), ""),
+    "as-many-rules-as-may-be": (on_nodes(lines(128)), ""),
     "tolerant": ({"tolerations": [{"key": f"{n}", "operator": "Exists"} for n in range(9000)]}, ""),
     "ports": (
         {"container": {"ports": [{"containerPort": n, "hostPort": n} for n in range(1, 9000)]}}, "",

@@ -407,7 +407,7 @@ def _named(many: Iterable[int]) -> dict[str, Any]:
     ids=["spread", "lines about nodes", "terms about nodes", "node selector"],
 )
 def test_thousands_of_rules_are_refused_for_a_pod_that_waits(spec: dict[str, Any]) -> None:
-    assert pod(spec).problem == "the pod has 10001 rules about where it goes; Fairlead honours 256"
+    assert pod(spec).problem == "the pod has 10001 rules about where it goes; Fairlead honours 128"
     # its node stays trusted
     assert pod({**spec, "nodeName": "n"}).problem == ""
 

@@ -107,7 +107,8 @@ class Columns:
                 del self._labels[next(iter(self._labels))]
             column = self._labels[key] = LabelColumn(self._capacity)
             for row, node in enumerate(self.nodes):
-                column.put(row, node.labels.get(key) if node else None)
+                if node and key in node.labels:
+                    column.put(row, node.labels[key])
         return column
 
     def add_resource(self, resource: str) -> None:

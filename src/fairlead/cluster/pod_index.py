@@ -16,9 +16,6 @@ from fairlead.cluster.wishes import Wishes
 from fairlead.model.pods import Pod
 from fairlead.model.selectors import LabelSelector, PodTerm
 
-#: Counts that are kept up to date; every job may ask about a label of its own.
-_MOST_COUNTS = 1024
-
 
 @dataclass(frozen=True, slots=True)
 class PodQuery:
@@ -33,6 +30,12 @@ class PodQuery:
         return any(term.namespace_selector is not None for term in self.terms)
 
     @property
+    def keys(self) -> tuple[str, ...]:
+        """The label keys that its terms ask about."""
+        selectors = (term.selector for term in self.terms if term.selector is not None)
+        return tuple(frozenset().union(*(selector.keys for selector in selectors)))
+
+    @property
     def first_term(self) -> PodTerm | None:
         return self.terms[0] if self.terms else None
 
@@ -45,8 +48,10 @@ def in_namespace(namespace: str, selector: LabelSelector | None) -> PodQuery:
 class PodIndex:
     """Counts by row. `Cluster` tells it of every pod; `pods` tells it of all there are."""
 
-    def __init__(self, rows: int) -> None:
+    def __init__(self, rows: int, bytes_kept: int = 512 << 20) -> None:
+        """Every job may ask about a label of its own: the oldest counts beyond the bytes go."""
         self._rows = rows
+        self._bytes_kept = bytes_kept
         self._counts: dict[PodQuery, PerNode] = {}
         self._asking: PodHooks[PodQuery] = PodHooks()
         self._holders: dict[PodTerm, PerNode] = {}
@@ -66,14 +71,25 @@ class PodIndex:
         """Pods on each row that the query means."""
         counts = self._counts.get(query)
         if counts is None:
-            if len(self._counts) >= _MOST_COUNTS:
+            if len(self._counts) * self._rows * 8 >= self._bytes_kept:
                 self._forget(next(iter(self._counts)))
-            counts = self._counts[query] = np.zeros(self._rows, dtype=np.int64)
+            counts = self._counts[query] = self._counted(query)
             self._asking.put(query, query.first_term)
-            for row, pod in self.pods.values():
-                if self._means(query, pod):
-                    counts[row] += 1
         return counts
+
+    def _counted(self, query: PodQuery) -> PerNode:
+        """A look at every pod. Those that are alike to the query are compared once."""
+        keys = query.keys
+        alike: dict[tuple[object, ...], bool] = {}
+        rows = []
+        for row, pod in self.pods.values():
+            kind = pod.namespace, pod.deleting, *map(pod.labels.get, keys)
+            meant = alike.get(kind)
+            if meant is None:
+                meant = alike[kind] = self._means(query, pod)
+            if meant:
+                rows.append(row)
+        return np.bincount(np.array(rows, dtype=np.intp), minlength=self._rows)
 
     def minding(self, namespace: str, labels: Mapping[str, str]) -> list[tuple[PodTerm, PerNode]]:
         """Terms by which pods there want to be apart from such a pod, and where those pods are."""

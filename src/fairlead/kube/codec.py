@@ -311,27 +311,25 @@ def _understand(
     spec = wire.spec
     parts = _request_parts(wire.metadata, spec)
     try:
-        request = _shared_request(parts) if shared else read_request(parts)
-        if spec.node_name:
-            request = within_limits(request)
+        request = _shared_request(parts) if shared else _heard_request(parts)
         told = _status_parts(wire.status) if spec.node_name else None
         if told or parts.pod_level:
             largest_total = behaviour.takes_largest_total
             usage = _shared_usage if shared else read_usage
             taken = usage(parts, told or _NOTHING_TOLD, largest_total)
-            return request, *taken, _beyond_us(spec, request)
+            return request, *taken, _beyond_us(spec, request, shared=shared)
     except (FairleadError, msgspec.DecodeError) as error:
         return PodRequest(), (), None, f"the pod cannot be understood: {error}"
-    return request, request.resources, None, _beyond_us(spec, request)
+    return request, request.resources, None, _beyond_us(spec, request, shared=shared)
 
 
-def _beyond_us(spec: _PodSpec, request: PodRequest) -> str:
+def _beyond_us(spec: _PodSpec, request: PodRequest, *, shared: bool) -> str:
     """What we cannot honour: better to wait with a reason than to be misplaced."""
     if spec.node_name:
         return ""
     if len(bytes(spec.resource_claims)) > len(b"null"):
         return "the pod asks for resource claims, which Fairlead cannot honour yet"
-    return beyond_limits(request)
+    return _shared_limits(request) if shared else beyond_limits(request)
 
 
 def _request_parts(meta: Meta, spec: _PodSpec) -> RequestParts:
@@ -437,7 +435,13 @@ def _resize_is_infeasible(status: _PodStatus) -> bool:
     )
 
 
-_shared_request = lru_cache(maxsize=8192)(read_request)
+def _heard_request(parts: RequestParts) -> PodRequest:
+    request = read_request(parts)
+    return within_limits(request) if parts.bound else request
+
+
+_shared_request = lru_cache(maxsize=8192)(_heard_request)
+_shared_limits = lru_cache(maxsize=8192)(beyond_limits)
 _shared_usage = lru_cache(maxsize=8192)(read_usage)
 
 

@@ -10,20 +10,21 @@ from dataclasses import replace
 from fairlead.model.pods import PodRequest
 from fairlead.model.selectors import LabelSelector, PodTerm, Requirement
 
-_MOST_RULES = 256
+# Affinity terms, spread constraints, and the lines of all their selectors.
+_MOST_RULES = 128
 _MOST_VALUES = 10_000
 
 
 def beyond_limits(request: PodRequest) -> str:
     """Why the request is more than we look at; empty if it is not."""
-    kinds = (request.near, request.apart, request.spread, request.soft_spread, request.wishes)
-    rules = sum(map(len, (*kinds, request.preferred, request.node_selector)))
-    rules += sum(1 for _ in _node_lines(request))
-    if not rules:
+    terms = (request.near, request.apart, request.wishes, request.spread, request.soft_spread)
+    rules = sum(map(len, (*terms, request.preferred, request.node_selector)))
+    if not rules and request.node_terms is None:
         return ""
-    if rules > _MOST_RULES:
+    lines = [*_node_lines(request), *_pod_lines(request)]
+    if (rules := rules + len(lines)) > _MOST_RULES:
         return f"the pod has {rules} rules about where it goes; Fairlead honours {_MOST_RULES}"
-    values = sum(len(line.values) for line in (*_node_lines(request), *_pod_lines(request)))
+    values = sum(len(line.values) for line in lines)
     values += sum(len(term.namespaces) for term in _terms(request))
     if values > _MOST_VALUES:
         return (

@@ -1,10 +1,11 @@
 """Which pods are meant: label selectors, and the terms that pods use about each other."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+_FEW = 8
 
 
 def whole_number(text: str) -> int | None:
@@ -20,15 +21,21 @@ class Requirement:
     key: str
     operator: str
     values: tuple[str, ...] = ()
+    #: The values, to be looked up in: some name thousands.
+    _named: Collection[str] = field(default=(), init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        few = len(self.values) <= _FEW
+        object.__setattr__(self, "_named", self.values if few else frozenset(self.values))
 
     def holds(self, labels: Mapping[str, str]) -> bool:
         """For pods' and namespaces' labels; an operator nobody knows holds nowhere."""
         value = labels.get(self.key)
         match self.operator:
             case "In":
-                return value is not None and value in self.values
+                return value is not None and value in self._named
             case "NotIn":
-                return value is None or value not in self.values
+                return value is None or value not in self._named
             case "Exists":
                 return value is not None
             case "DoesNotExist":
