@@ -289,18 +289,18 @@ def test_a_promised_pod_counts_for_those_who_must_not_be_near_it() -> None:
     assert "1 node(s) didn't match pod anti-affinity rules" in found.message
 
 
-def test_whom_a_promised_pod_minds_has_to_stay_away() -> None:
-    """Nobody else looks at this label, so nothing but the promise brings it up."""
-    cluster = cluster_of(a=[])
-    loud = {"gpus": 1, "priority": 0, "namespace": "default", "labels": {"app": "loud"}}
+def test_whom_a_promised_pod_minds_has_to_stay_away_if_anybody_there_minds_it() -> None:
+    """As kube-scheduler has it: else nobody asks about affinity at all."""
+    cluster = cluster_of(a=[], b=[p("full", 50, gpus=4)])
+    loud = {"gpus": 1, "namespace": "default", "labels": {"app": "loud", "tier": "back"}}
+    minds = a_pod("minds", priority=5, namespace="default", apart=(near("zone", app="loud"),))
+    cluster.nominations.put(minds, "a")
     placement = Placement(PROFILE, cluster)
     assert placement.place(a_pod(**loud)).node == "a"
-    minds = {"gpus": 0, "priority": 5, "namespace": "default", "apart": (near("zone", app="loud"),)}
-    promised = a_pod("promised", **minds)
-    cluster.nominations.put(promised, "a")
+    cluster.confirm(a_pod(node="b", namespace="default", apart=(near("zone", tier="back"),)))
     found = placement.place(a_pod(**loud)).message
     assert "1 node(s) didn't satisfy existing pods anti-affinity rules" in found
-    cluster.nominations.drop(promised.uid)
+    cluster.nominations.drop(minds.uid)
     assert placement.place(a_pod(**loud)).node == "a"
 
 
