@@ -305,20 +305,18 @@ def test_whom_a_promised_pod_minds_has_to_stay_away_if_anybody_there_minds_it() 
 
 
 def test_a_promised_node_is_asked_even_if_the_pod_names_others() -> None:
+    """And who refuses it is named for the others, too: kube-scheduler's words."""
     cluster = Cluster()
-    cluster.put_node(a_node("a", taints=(a_taint("maintenance"),)))
-    cluster.put_node(a_node("b", taints=(a_taint("maintenance"),)))
+    for name in ("a", "b"):
+        cluster.put_node(a_node(name, taints=(a_taint("maintenance"),)))
     elsewhere = NodeTerm(fields=(Requirement("metadata.name", "In", ("c",)),))
     pod = a_pod(node_terms=(elsewhere,))
     cluster.nominations.put(pod, "a")
-    assert (
-        Placement(built_in("default-scheduler"), cluster)
-        .place(pod)
-        .message.startswith(
-            "0/2 nodes are available: 1 node(s) didn't satisfy plugin(s) [NodeAffinity], "
-            "1 node(s) had untolerated taint(s)."
-        )
-    )
+    found = Placement(built_in("default-scheduler"), cluster).place(pod)
+    assert dict(found.reasons) == {
+        "node(s) didn't satisfy plugin(s) [NodeAffinity TaintToleration]": 1,
+        "node(s) had untolerated taint(s)": 1,
+    }
 
 
 def test_what_a_promise_leaves_short_is_told_even_if_others_left() -> None:
