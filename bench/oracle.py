@@ -4,6 +4,7 @@
     python bench/oracle.py --seed 17 --cases 1 --minimise
                                                      shrink what differs, keep it as a regression
     python bench/oracle.py --kubernetes 1.37         against another version
+    python bench/oracle.py --scheduler packs         one configuration, instead of all in turn
 
 Prints every difference as it is found, and at the end the branches of the rules that were taken.
 Exits with 1 if there was a difference.
@@ -22,7 +23,7 @@ from ground import ROOT, assets, say
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "e2e")]  # the suite is the tests' own
 
 from oracle.arena import Arena, Result  # noqa: E402
-from oracle.configurations import ARGUMENTS, in_turn  # noqa: E402
+from oracle.configurations import ARGUMENTS, DEFAULT, in_turn  # noqa: E402
 from oracle.coverage import Coverage, shown  # noqa: E402
 from oracle.generate import ALL_FEATURES, FEATURES, generate  # noqa: E402
 from oracle.minimise import REGRESSIONS, minimise  # noqa: E402
@@ -35,22 +36,26 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory(prefix="fairlead-oracle-") as folder,
         Arena.start(programs, Path(folder)) as arena,
-        _progress() as progress,
     ):
         say(f"Kubernetes 1.{arena.minor}, features: {', '.join(sorted(options.features))}")
-        bar = progress.add_task("cases", total=options.cases, differences=0)
-        for seed in range(options.seed, options.seed + options.cases):
-            asked = options.scheduler or in_turn(seed)
-            case = generate(seed, options.features, calm=options.calm, scheduler=asked)
-            result = arena.run(case)
-            coverage.add(result)
-            _tell(progress.console, result)
-            if options.minimise:
-                _keep(arena, result)
-            progress.update(bar, advance=1, differences=len(coverage.differences))
-    print("\n".join(coverage.lines()))
+        with _progress() as progress:
+            _run(arena, options, coverage, progress)
+        print("\n".join(coverage.lines()), flush=True)
     print(f"again: python bench/oracle.py {' '.join(sys.argv[1:])}")
     sys.exit(1 if coverage.differences else 0)
+
+
+def _run(arena: Arena, options: argparse.Namespace, coverage: Coverage, progress: Progress) -> None:
+    bar = progress.add_task("cases", total=options.cases, differences=0)
+    for seed in range(options.seed, options.seed + options.cases):
+        asked = options.scheduler or (in_turn(seed) if "arguments" in options.features else DEFAULT)
+        case = generate(seed, options.features, calm=options.calm, scheduler=asked)
+        result = arena.run(case)
+        coverage.add(result)
+        _tell(progress.console, result)
+        if options.minimise:
+            _keep(arena, result)
+        progress.update(bar, advance=1, differences=len(coverage.differences))
 
 
 def _options() -> argparse.Namespace:

@@ -289,36 +289,34 @@ def test_a_promised_pod_counts_for_those_who_must_not_be_near_it() -> None:
     assert "1 node(s) didn't match pod anti-affinity rules" in found.message
 
 
-def test_whom_a_promised_pod_minds_has_to_stay_away() -> None:
-    """Nobody else looks at this label, so nothing but the promise brings it up."""
-    cluster = cluster_of(a=[])
-    loud = {"gpus": 1, "priority": 0, "namespace": "default", "labels": {"app": "loud"}}
+def test_whom_a_promised_pod_minds_has_to_stay_away_if_anybody_there_minds_it() -> None:
+    """As kube-scheduler has it: else nobody asks about affinity at all."""
+    cluster = cluster_of(a=[], b=[p("full", 50, gpus=4)])
+    loud = {"gpus": 1, "namespace": "default", "labels": {"app": "loud", "tier": "back"}}
+    minds = a_pod("minds", priority=5, namespace="default", apart=(near("zone", app="loud"),))
+    cluster.nominations.put(minds, "a")
     placement = Placement(PROFILE, cluster)
     assert placement.place(a_pod(**loud)).node == "a"
-    minds = {"gpus": 0, "priority": 5, "namespace": "default", "apart": (near("zone", app="loud"),)}
-    promised = a_pod("promised", **minds)
-    cluster.nominations.put(promised, "a")
+    cluster.confirm(a_pod(node="b", namespace="default", apart=(near("zone", tier="back"),)))
     found = placement.place(a_pod(**loud)).message
     assert "1 node(s) didn't satisfy existing pods anti-affinity rules" in found
-    cluster.nominations.drop(promised.uid)
+    cluster.nominations.drop(minds.uid)
     assert placement.place(a_pod(**loud)).node == "a"
 
 
 def test_a_promised_node_is_asked_even_if_the_pod_names_others() -> None:
+    """And who refuses it is named for the others, too: kube-scheduler's words."""
     cluster = Cluster()
-    cluster.put_node(a_node("a", taints=(a_taint("maintenance"),)))
-    cluster.put_node(a_node("b", taints=(a_taint("maintenance"),)))
+    for name in ("a", "b"):
+        cluster.put_node(a_node(name, taints=(a_taint("maintenance"),)))
     elsewhere = NodeTerm(fields=(Requirement("metadata.name", "In", ("c",)),))
     pod = a_pod(node_terms=(elsewhere,))
     cluster.nominations.put(pod, "a")
-    assert (
-        Placement(built_in("default-scheduler"), cluster)
-        .place(pod)
-        .message.startswith(
-            "0/2 nodes are available: 1 node(s) didn't satisfy plugin(s) [NodeAffinity], "
-            "1 node(s) had untolerated taint(s)."
-        )
-    )
+    found = Placement(built_in("default-scheduler"), cluster).place(pod)
+    assert dict(found.reasons) == {
+        "node(s) didn't satisfy plugin(s) [NodeAffinity TaintToleration]": 1,
+        "node(s) had untolerated taint(s)": 1,
+    }
 
 
 def test_what_a_promise_leaves_short_is_told_even_if_others_left() -> None:

@@ -106,10 +106,11 @@ class PodIndex:
 
     @property
     def keys_asked(self) -> frozenset[str]:
-        """Label keys by which pods that are there mind others; empty when nobody does."""
+        """Label keys by which pods that are there, or expected, mind others; empty if none do."""
         if self._seen is None:
-            keys = (term.selector.keys for term in self._holders if term.selector is not None)
-            self._seen = frozenset().union(*keys) | ({""} if self._holders else frozenset())
+            terms = [*self._holders, *self._expected]
+            keys = (term.selector.keys for term in terms if term.selector is not None)
+            self._seen = frozenset().union(*keys) | ({""} if terms else frozenset())
         return self._seen
 
     @property
@@ -139,14 +140,12 @@ class PodIndex:
         return found is not None
 
     def expect(self, pod: Pod, step: int) -> None:
-        """One more pod may come, or one less: whom it would mind is looked at from now on."""
+        """One more pod may come, or one less: labels that it would mind matter from now on."""
         for term in pod.request.apart:
             self._expected[term] += step
-            if self._expected[term]:
-                self._holders_of(term)
-            else:
+            if not self._expected[term]:
                 del self._expected[term]
-                self._let_go(term)
+            self._seen = None
 
     def grow(self, rows: int) -> None:
         extra = rows - self._rows
@@ -182,23 +181,16 @@ class PodIndex:
         for term in pod.request.near:
             self.needs.add(row, term, step)
         for term in pod.request.apart:
-            self._holders_of(term)[row] += step
-            if step < 0:
-                self._let_go(term)
-
-    def _holders_of(self, term: PodTerm) -> PerNode:
-        holders = self._holders.get(term)
-        if holders is None:
-            holders = self._holders[term] = np.zeros(self._rows, dtype=np.int64)
-            self._held.put(term, term)
-            self._seen = None
-        return holders
-
-    def _let_go(self, term: PodTerm) -> None:
-        if not self._expected[term] and not self._holders[term].any():
-            del self._holders[term]
-            self._held.drop(term, term)
-            self._seen = None
+            holders = self._holders.get(term)
+            if holders is None:
+                holders = self._holders[term] = np.zeros(self._rows, dtype=np.int64)
+                self._held.put(term, term)
+                self._seen = None
+            holders[row] += step
+            if step < 0 and not holders.any():
+                del self._holders[term]
+                self._held.drop(term, term)
+                self._seen = None
 
     def _means(self, query: PodQuery, pod: Pod) -> bool:
         if pod.deleting and not query.leaving_too:

@@ -64,6 +64,10 @@ class Hypothesis:
             return self.first(row)
         return refuser
 
+    def names(self, index: int) -> set[str]:
+        """The rule's name, if there is a rule."""
+        return set() if index == NOBODY else {self._profile.filters[index].name}
+
     def told_against(self, row: int, draft: Draft) -> list[str]:
         """What that rule says, as things are when it refuses; nothing if none does."""
         promised = self.expect(row, draft)

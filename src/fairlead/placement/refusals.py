@@ -60,11 +60,12 @@ def tally(
     rows = nodes.present().copy()
     own = cluster.row_of.get(cluster.nominations.node_of(pod.uid))
     for rule, outside in _outside(view.request, profile.narrowing, nodes):
+        names = {rule.name}
         if own is not None:  # it was asked before anybody narrowed the search
             outside[own] = False
-        found.counts[f"node(s) didn't satisfy plugin(s) [{rule.name}]"] += int(
-            (outside & rows).sum()
-        )
+            names |= _first_refuser(own, Hypothesis(pod, view, profile, cluster), cluster)
+        told = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(names))}]"
+        found.counts[told] += int((outside & rows).sum())
         found.blame(rule)
         rows &= ~outside
     beside = nodes.none()
@@ -78,6 +79,12 @@ def tally(
         found.counts[f"node(s) were passed over by {profile.picker.name}"] = int(left.sum())
         found.woken_by = EVERYTHING  # a picker does not say what it reads
     return found
+
+
+def _first_refuser(row: int, asking: Hypothesis, cluster: Cluster) -> set[str]:
+    """kube-scheduler names whoever refused the promised node beside who narrowed the search."""
+    with cluster.draft(row) as draft:
+        return asking.names(asking.refuser(row, draft))
 
 
 def _count_beside(

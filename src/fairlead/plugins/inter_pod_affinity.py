@@ -33,7 +33,7 @@ class InterPodAffinity:
             raise ValueError("hard_pod_affinity_weight must be 0 to 100")
 
     def applies(self, request: PodRequest, nodes: Nodes) -> bool:
-        return bool(request.near or request.apart or nodes.minding(request))
+        return bool(request.near or request.apart) or bool(_minded(request, nodes).any())
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
         allowed = _near_enough(request, nodes)
