@@ -8,6 +8,7 @@ import json
 from functools import cache
 
 from fairlead.apps import kube_scheduler, profiles
+from fairlead.model.behaviour import KNOWN
 from fairlead.placement.profile import Profile
 from fairlead.plugins.registry import Registry
 from oracle.case import Object
@@ -131,7 +132,7 @@ def as_file() -> str:
 @cache
 def served() -> dict[str, Profile]:
     """Profiles of ours by the name that they serve; the defaults are our own, built in."""
-    found = kube_scheduler.translate(as_file(), Registry())
+    found = kube_scheduler.translate(as_file(), Registry(), KNOWN[0])
     assert found is not None
     assert found.problems == []
     return {**found.profiles, DEFAULT: profiles.built_in(DEFAULT)}

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.apps import kube_scheduler
+from fairlead.model.behaviour import KNOWN
 from fairlead.placement.explain import Explanation, NodeAnswer
 from fairlead.placement.verdicts import Placed
 from fairlead.plugins.registry import Registry
@@ -194,7 +195,7 @@ def test_an_exception_accounts_for_what_it_predicts_only(
 
 
 def test_the_defaults_that_are_built_in_are_those_of_an_empty_profile() -> None:
-    found = kube_scheduler.translate(as_file(), Registry())
+    found = kube_scheduler.translate(as_file(), Registry(), KNOWN[0])
     assert found is not None
     read, built_in = found.profiles[DEFAULT], served()[DEFAULT]
     assert [rule.name for rule in read.filters] == [rule.name for rule in built_in.filters]

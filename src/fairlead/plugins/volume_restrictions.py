@@ -26,7 +26,9 @@ class VolumeRestrictions:
     curable: ClassVar[bool] = True
 
     def applies(self, request: PodRequest, nodes: Nodes) -> bool:
-        return request.volumes is not None
+        """Not for claims that only a promised pod has: kube-scheduler does not look for them."""
+        volumes = request.volumes
+        return volumes is not None and (bool(volumes.disks) or _claim_is_taken(request, nodes))
 
     def veto(self, request: PodRequest, nodes: Nodes) -> str:
         missing = (use for use in _named(request) if use.key not in nodes.storage.claims)
