@@ -62,15 +62,15 @@ def test_a_promise_on_a_node_that_went_hinders_no_other() -> None:
 
 
 def test_who_lost_its_promise_to_a_higher_pod_does_not_wait_for_victims_of_old() -> None:
-    engine = an_engine(a_node("n1", gpus=2), a_node("n2", gpus=2))
+    engine = an_engine(a_node("n1", gpus=3), a_node("n2", gpus=2))
     low, other = a_pod("low", gpus=2, node="n1"), a_pod("other", priority=4, gpus=2, node="n2")
     middle = a_pod("middle", uid="m", priority=5, gpus=2)
-    see(engine, low, other, middle)
+    see(engine, low, a_pod("small", priority=1, gpus=1, node="n1"), other, middle)
     assert evicted(engine) == ["low"]
     see(engine, replace(middle, nominated="n1"), replace(low, deleting=True, evicted=True))
     engine.handle(EvictionEnded("m", ""), now=3.0)
-    see(engine, a_pod("high", priority=9, gpus=2), now=4.0)
-    assert evicted(engine, now=4.0) == ["other"]  # for middle: high has its place
+    see(engine, a_pod("high", priority=9, gpus=3), now=4.0)
+    assert evicted(engine, now=4.0) == ["small", "other"]  # for middle: high has its place
     assert engine.cluster.nominations.node_of("m") == "n2"
 
 
