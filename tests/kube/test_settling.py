@@ -235,6 +235,14 @@ async def test_credentials_that_expire_say_nothing_about_the_pod() -> None:
     assert outcome == BindFailed("uid-p", BindProblem.UNAVAILABLE, "who?")
 
 
+async def test_server_that_comes_back_may_not_know_yet_who_may_bind() -> None:
+    """kube-apiserver answers before it has read who has which rights."""
+    replies = in_turn(Unreachable("none"), status(403, "forbidden"), then=OK)
+    assert await outcome_of(Scripted(replies), Bind(a_pod(), "n1")) == BindDone("uid-p")
+    denied = await outcome_of(Scripted(lambda _: status(403, "forbidden")), Bind(a_pod(), "n1"))
+    assert denied == BindFailed("uid-p", BindProblem.DENIED, "forbidden")
+
+
 async def test_unreadable_pod_is_looked_at_again() -> None:
     bound = replace(a_pod(), node="n1")
     gets = in_turn(Reply(200, b"{"), Reply(200, b"[]"), then=as_json(bound))

@@ -122,6 +122,9 @@ class Settlement:
             self._stats.lost_replies += 1
             self._doubt(self._patience.in_flight_s)
             return await self._look_then_again(f"the reply to the bind was lost: {error}")
+        if reply.status == 403 and self._unreachable_since_s is not None:
+            # A server that has just started does not know yet who may do what.
+            return await self._knock_again(reply.message)
         self._unreachable_since_s = None
         if reply.status < 300:
             return BindDone(self._bind.pod.uid)
