@@ -118,7 +118,7 @@ class _Reader:
     known: Catalogue
     into: Translation
     #: Resources that extenders count.
-    left_to_extenders: tuple[str, ...]
+    left_to_extenders: tuple[str, ...] = ()
 
     def profile(self, name: str, profile: formats.Profile, key: str) -> Profile:
         arguments = self.arguments(profile, key)
