@@ -16,7 +16,7 @@ SEEDS = (
     1, 13, 20, 21, 33, 45, 46, 54, 56, 67, 81, 82, 87, 99, 105, 109, 115, 127, 128, 134, 140, 154,
     183, 189, 209, 248, 262, 329, 384, 402, 414, 449, 495,
 )  # fmt: skip
-#: Without any one of the default scores, some of these would be placed elsewhere.
+#: Without any one of the default scores but VolumeBinding, some would be placed elsewhere.
 CALM_SEEDS = (200, 203, 204, 207, 210, 213, 219, 220, 222, 230, 232, 233, 235, 290)
 #: One of each configuration, where scores decide.
 CONFIGURED_CALM_SEEDS = (300, 302, 304, 306, 308)
