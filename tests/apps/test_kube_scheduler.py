@@ -462,8 +462,8 @@ def test_these_are_honoured(text: str) -> None:
     ],
 )  # fmt: skip
 def test_a_file_of_another_form_is_refused_as_a_whole(text: str, says: str) -> None:
+    whole = yaml.safe_dump({**HEAD, **yaml.safe_load(text)})
     with pytest.raises(ConfigError) as caught:
-        whole = yaml.safe_dump({**HEAD, **yaml.safe_load(text)})
         kube_scheduler.translate(whole, all_plugins(), KUBERNETES_1_36)
     assert says in str(caught.value)
 
