@@ -4,7 +4,8 @@
 
 Binds every pod of the namespace, to the nodes in turn, and then writes an event for each, with the
 same connections and bodies as Fairlead; then it waits to be ended. With VICTIMS it first evicts so
-many pods from each of those nodes, and writes what goes with that. bench/shapes.py starts it.
+many pods from each of those nodes, and writes what goes with that. It watches pods, since every
+scheduler has to, and reads nothing of what it is told. bench/shapes.py starts it.
 """
 
 import asyncio
@@ -48,12 +49,22 @@ async def main(kubeconfig: str, namespace: str, victims: str = "0") -> None:
     names = cycle(sorted(node["metadata"]["name"] for node in nodes))
     pods = await _pods(client, f"/api/v1/namespaces/{namespace}/pods")
     binds = [Bind(pod, node) for pod, node in zip(pods, names, strict=False) if not pod.node]
+    watching = asyncio.create_task(_watch(client))
     if int(victims):
         await _evict_and_bind(client, binds, int(victims))
     else:
         await each(binds, lambda bind: _bind(client, bind))
     await each(binds, lambda bind: _tell(client, bind))
-    await asyncio.Event().wait()
+    await watching
+
+
+async def _watch(client: Client) -> None:
+    newest = await client.request("GET", "/api/v1/pods", params={"limit": "1"})
+    version = msgspec.json.decode(newest.body)["metadata"]["resourceVersion"]
+    at = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true"}
+    async with client.watch("/api/v1/pods", at) as stream:
+        while await stream.lines() is not None:
+            pass
 
 
 async def _list(client: Client, path: str) -> list[msgspec.Raw]:
