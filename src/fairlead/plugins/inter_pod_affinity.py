@@ -33,7 +33,9 @@ class InterPodAffinity:
             raise ValueError("hard_pod_affinity_weight must be 0 to 100")
 
     def applies(self, request: PodRequest, nodes: Nodes) -> bool:
-        return bool(request.near or request.apart) or bool(_minded(request, nodes).any())
+        if request.near or request.apart:
+            return True
+        return bool(nodes.minding(request)) and bool(_minded(request, nodes).any())
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
         allowed = _near_enough(request, nodes)

@@ -18,7 +18,7 @@ from yarl import URL
 
 from fairlead.kube.access.kubeconfig import Access
 from fairlead.kube.errors import KubeconfigError, ReplyLost, Unreachable
-from fairlead.kube.http.connections import Connections, Endpoint, encode_request
+from fairlead.kube.http.connections import CLOSED, Connections, Endpoint, encode_request
 from fairlead.kube.http.reply import Reply, parse_retry_after
 from fairlead.kube.http.watch import WatchStream, hang_up
 
@@ -173,7 +173,7 @@ class Client:
 
     async def _login(self) -> dict[str, str]:
         if self._closed:
-            raise Unreachable("the client is closed; make a new one")
+            raise Unreachable(CLOSED)
         try:
             return await self.access.credentials.headers()
         except KubeconfigError as error:

@@ -22,7 +22,7 @@ from fairlead.kube.http.reply import Reply, parse_retry_after
 _KEEP_ALIVE_S = 60.0
 #: Whoever waits may give up before; then the next one finds this attempt under way.
 _CONNECT_S = 10.0
-_CLOSED = "the client is closed; make a new one"
+CLOSED = "the client is closed; make a new one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class Connections:
     async def exchange(self, request: bytes, *, timeout_s: float, longest: int) -> Reply:
         """Sends the bytes and returns the reply; see `Client.request` for what it raises."""
         if self._closed:
-            raise Unreachable(_CLOSED)
+            raise Unreachable(CLOSED)
         connection = self._take_idle() or await self._wait_for_one(timeout_s / 2)
         if not connection.usable:  # lost between the moment it was handed to us and this one
             self._put_back(connection, 0.0)
@@ -183,7 +183,7 @@ class Connections:
         for connection in list(self._open):
             self._drop(connection)
         self._idle.clear()
-        self._refuse_all(_CLOSED)
+        self._refuse_all(CLOSED)
 
     async def _exchange(
         self, connection: Connection, request: bytes, timeout_s: float, longest: int
