@@ -1,6 +1,6 @@
 # Everything a developer does here, by name. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help setup control-plane run test test-1.37 fast check format bench bench-openb lock manifests clean
+.PHONY: help setup control-plane run test test-1.37 fast check format bench bench-openb lock manifests live-view clean
 VENV := .venv/bin
 
 help: ## list the commands
@@ -58,6 +58,9 @@ lock: ## renew the lock files from pyproject.toml (needs uv)
 
 manifests: setup ## render the plain manifests in deploy/ from the chart
 	@$(VENV)/python scripts/manifests.py "$$($(VENV)/python controlplane/build.py helm | tail -n 1)/helm"
+
+live-view: setup ## draw docs/live-view.svg from one minute of fairlead up
+	@$(VENV)/python scripts/live_view.py docs/live-view.svg
 
 clean: ## remove what the commands above made in this directory
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info src/*.egg-info
