@@ -3,9 +3,11 @@
 from collections.abc import AsyncIterator, Callable
 
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
 
-from fairlead.model.errors import ConfigError
+from fairlead.apps.connections import Port
+from fairlead.apps.connections import serve as serve_port
+from fairlead.apps.door import Scrapes
 
 SERVICE = "gpu-scheduler"
 
@@ -45,10 +47,6 @@ def make_app(
             said | ({"reason": reason} if reason else {}), status=503 if why else 200
         )
 
-    async def metrics(_: web.Request) -> web.Response:
-        body = generate_latest(registry)
-        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
-
     async def used(request: web.Request) -> web.StreamResponse:
         reply = web.StreamResponse(headers={"Content-Type": "application/json"})
         await reply.prepare(request)
@@ -64,22 +62,13 @@ def make_app(
         web.get("/readyz", ready),
         web.get("/health", health_json),
         web.get("/ready", ready_json),
-        web.get("/metrics", metrics),
+        web.get("/metrics", Scrapes(registry).answer),
         web.get("/usage", used),
     ])  # fmt: skip
     return app
 
 
-async def serve(app: web.Application, address: str, port: int) -> tuple[web.AppRunner, int]:
+async def serve(app: web.Application, address: str, port: int) -> tuple[Port, int]:
     """Starts serving; returns what stops it (`cleanup`) and the port, chosen if 0 was asked."""
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, address, port).start()
-    except OSError as error:
-        await runner.cleanup()
-        raise ConfigError(
-            f"cannot serve on {address}:{port}: {error.strerror or error}; "
-            "choose another --port (0 takes any free one) or --address"
-        ) from error
-    return runner, int(runner.addresses[0][1])
+    served = await serve_port(app, address, port)
+    return served, served.number

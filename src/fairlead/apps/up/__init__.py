@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from aiohttp import web
-
 from fairlead import __version__
 from fairlead.apps import health
 from fairlead.apps import run as running
+from fairlead.apps.connections import Port
 from fairlead.apps.fast_loop import run_in_fast_loop
 from fairlead.apps.scheduler import Scheduler
 from fairlead.apps.up import logs as up_logs
@@ -164,7 +163,7 @@ async def _work(plan: Plan, watching: Watching, ground: Ground) -> None:
         await client.close()
 
 
-async def _serve(scheduler: Scheduler, ground: Ground) -> web.AppRunner:
+async def _serve(scheduler: Scheduler, ground: Ground) -> Port:
     """Health, metrics and usage as `fairlead run` has them, on a port that the kubeconfig names."""
     app = health.make_app(
         scheduler.metrics.registry, scheduler.unready_because, usage=scheduler.usage.pieces
