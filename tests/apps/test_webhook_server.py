@@ -7,7 +7,7 @@ import io
 import json
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -214,6 +214,57 @@ async def test_a_mistake_of_ours_concerns_one_pod_only() -> None:
         status, text = await server.post("/mutate", odd)
         assert (status, text) == (500, "Fairlead failed at this pod; its log says how\n")
         assert (await server.post("/mutate", REVIEW))[0] == 200
+
+
+async def test_a_review_that_takes_too_much_time_is_ended() -> None:
+    def endless(pod: Pod) -> str | None:
+        while pod.name == "odd":
+            with suppress(Exception):
+                json.loads(REVIEW)
+        return None
+
+    odd = REVIEW.replace(b'"metadata": {}', b'"metadata": {"name": "odd"}')
+    desk = Desk(frozenset({"gpu-scheduler"}), endless)
+    async with serving(Limits(cpu_s=0.05), desk=desk) as server:
+        for _ in range(3):
+            status, text = await server.post("/mutate", odd)
+            assert (status, text) == (
+                503, "the review took more than 0.05 s of CPU time and was ended\n"
+            )  # fmt: skip
+            assert (await server.post("/mutate", REVIEW))[0] == 200
+        counted = (await server.get("/metrics"))[1]
+    assert 'fairlead_webhook_answers_total{outcome="slow",route="mutate"} 3.0' in counted
+
+
+async def test_a_pod_of_empty_containers_is_refused_in_few_words() -> None:
+    """4.9 MiB took 30 s and 1.8 GiB, and were answered with 418 MiB."""
+    many = b"[" + b",".join([b"{}"] * 1_600_000) + b"]"
+    body = REVIEW.replace(b'[{"name": "c"}]', many)
+    assert len(body) > 4.5 * 2**20
+    async with serving() as server:
+        for route in ("/mutate", "/validate"):
+            status, text = await server.post(route, body)
+            assert (status, len(text) < 1000) == (200, True)
+            response = json.loads(text)["response"]
+            assert response["allowed"] is False
+            assert "the pod is longer than 4 MiB" in response["status"]["message"]
+
+
+async def test_connections_beyond_the_limit_are_closed() -> None:
+    async with serving(Limits(connections=3)) as server:
+        first = [await server.connect() for _ in range(3)]
+        reader, writer = await server.connect()
+        assert await reader.read() == b"", "it is closed at once"
+
+        for _, each in (*first, (reader, writer)):
+            each.close()
+            with suppress(OSError):
+                await each.wait_closed()
+        while True:
+            with suppress(aiohttp.ClientError):
+                if (await server.post("/mutate", REVIEW))[0] == 200:
+                    break
+            await asyncio.sleep(0.01)
 
 
 async def test_a_thousand_at_once_are_all_answered() -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairlead.kube.admission import desk as desks
 from fairlead.kube.admission import injection
 from fairlead.kube.admission.desk import Desk
 from fairlead.kube.admission.review import BadReview
@@ -288,3 +289,67 @@ def test_the_policy_knows_the_same_names() -> None:
     text = (Path(__file__).parents[2] / "deploy/inject-policy.yaml").read_text()
     assert f"['{CUDA}', '{RUNTIME}']" in text
     assert f"[{', '.join(repr(one) for one in injection.HARMLESS)}]" in text
+
+
+# -- how much is read ------------------------------------------------------------------------------
+
+
+def hostile(**shape: Any) -> Json:
+    pod = a_pod([])
+    pod["spec"] |= shape.get("spec", {})
+    pod["metadata"] |= shape.get("metadata", {})
+    return pod
+
+
+ANTI = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}}
+LONG_MAP = {"gpu-scheduling-map": "0=node1:0,1\n" * 30_000}
+
+
+@pytest.mark.parametrize(
+    ("pod", "sentence"),
+    [
+        (hostile(spec={"containers": [{}] * 20_001}), "containers, variables, volumes"),
+        (hostile(spec={"containers": [{"env": [{"name": CUDA}] * 20_001}]}), "variables, volumes"),
+        (hostile(spec={"volumes": [{"emptyDir": {}}] * 10_001}), "volumes and other objects"),
+        (
+            hostile(spec={"affinity": {"podAntiAffinity": {"requiredDuring": [ANTI] * 7_000}}}),
+            "Fairlead reads pods of up to 20000",
+        ),
+        (hostile(metadata={"labels": {f"l{n}": "" for n in range(100_001)}}), "labels, annotation"),
+        (hostile(metadata={"annotations": LONG_MAP}), "longer than the 256 KiB that are stored"),
+        (hostile(spec={"containers": [{"image": "x" * 2**22}]}), "the pod is longer than 4 MiB"),
+    ],
+    ids=["containers", "variables", "volumes", "affinity", "labels", "map", "long"],
+)
+def test_a_pod_beyond_the_limits_is_refused_before_it_is_decoded(
+    pod: Json, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desks, "decode_pod", pytest.fail)
+    for ask in (DESK.mutate, DESK.validate):
+        given = ask(review(pod))
+        assert given.outcome == "refused"
+        assert sentence in answered(given.body)["status"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("pod", "literal"),
+    [
+        (a_pod(*[[]] * 10_000), None),
+        (a_pod([{"name": CUDA, "value": "0"}] * 19_000), None),
+        (a_pod(*[[]] * 1000), "0" * 100_000),
+    ],
+    ids=["containers", "variables", "value"],
+)
+def test_an_answer_is_never_longer_than_its_bound(pod: Json, literal: str | None) -> None:
+    given = Desk(DESK.schedulers, lambda _: literal).mutate(review(pod))
+
+    assert given.outcome == "refused"
+    assert "longer than 1 MiB" in answered(given.body)["status"]["message"]
+
+
+def test_a_large_pod_within_the_limits_is_served() -> None:
+    env = [{"name": f"V{n}", "value": "x" * 100} for n in range(900)]
+    pod = a_pod(*[env] * 20)
+
+    assert len(steps(DESK, pod)) == 20
+    assert DESK.validate(review(pod)).outcome == "allowed"

@@ -22,6 +22,10 @@ class Limits:
     body_bytes: int = 7 * 2**20
     #: For waiting, reading and answering together.
     answer_s: float = 2.0
+    #: CPU time of one answer, after which it is ended; for programs that ask for it.
+    cpu_s: float = 0.25
+    #: Connections that are open at once; others are closed as soon as they are made.
+    connections: int = 1024
     #: Read and answered at once, which bounds the memory they take.
     in_hand: int = 8
     waiting: int = 512

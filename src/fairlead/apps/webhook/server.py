@@ -7,6 +7,7 @@ import structlog
 from aiohttp import web
 
 from fairlead.apps.door import JSON, Door, Limits, Refusal, health, read, refusal
+from fairlead.apps.webhook.cpu_time import TookTooLong, within
 from fairlead.kube.admission.desk import Answer, Desk
 from fairlead.kube.admission.review import BadReview
 from fairlead.telemetry.admission import AdmissionMetrics
@@ -40,23 +41,31 @@ def make_app(
 
     app = web.Application(client_max_size=limits.body_bytes)
     app.add_routes([
-        asked("mutate", _clear(desk.mutate)),
-        asked("validate", _clear(desk.validate)),
+        asked("mutate", _clear(desk.mutate, limits)),
+        asked("validate", _clear(desk.validate, limits)),
         *health(metrics.registry, unready_because),
     ])  # fmt: skip
     return app
 
 
-def _clear(answer: Callable[[bytes], Answer]) -> Callable[[bytes], Answer]:
+def _clear(answer: Callable[[bytes], Answer], limits: Limits) -> Callable[[bytes], Answer]:
     def answered(body: bytes) -> Answer:
         try:
-            return answer(body)
+            return within(limits.cpu_s, answer, body)
+        except TookTooLong as error:
+            raise _ended(limits.cpu_s, len(body)) from error
         except BadReview as error:
             raise Refusal(400, "bad", str(error)) from error
         except Exception as error:
             raise _stumbled(error) from error
 
     return answered
+
+
+def _ended(cpu_s: float, body_bytes: int) -> Refusal:
+    log.error("review ended", after_cpu_s=cpu_s, body_bytes=body_bytes)
+    took = f"the review took more than {cpu_s:g} s of CPU time and was ended"
+    return Refusal(503, "slow", took)
 
 
 def _stumbled(error: Exception) -> Refusal:

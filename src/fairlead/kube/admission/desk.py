@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from fairlead.kube.admission import injection, review
+from fairlead.kube.admission.bounds import TooMuch, check_size
 from fairlead.kube.admission.literals import literal_for
 from fairlead.kube.admission.review import BadReview, Review
 from fairlead.kube.admission.validation import problem_with
@@ -45,23 +46,30 @@ class Desk:
     literal: Callable[[Pod], str | None] = literal_for
 
     def mutate(self, body: bytes) -> Answer:
-        asked = review.read_review(body)
-        pod = self._ours(asked)
-        if pod is None:
-            return Answer(review.allow(asked), "untouched")
-        # A pod that makes no sense is refused by the other question, in its own words.
-        literal = None if pod.problem else self.literal(pod)
-        try:
-            steps = injection.patch(asked.object, literal)
-        except UNREADABLE as error:
-            raise _no_pod(error) from error
-        return Answer(review.allow(asked, steps), "injected" if steps else "untouched")
+        return self._answered(body, self._injected)
 
     def validate(self, body: bytes) -> Answer:
+        return self._answered(body, self._checked)
+
+    def _answered(self, body: bytes, answer: Callable[[Review, Pod], Answer]) -> Answer:
         asked = review.read_review(body)
-        pod = self._ours(asked)
-        if pod is None:
-            return Answer(review.allow(asked), "untouched")
+        try:
+            pod = self._ours(asked)
+            if pod is None:
+                return Answer(review.allow(asked), "untouched")
+            return answer(asked, pod)
+        except TooMuch as error:
+            return Answer(review.refuse(asked, str(error)), "refused")
+        except (*UNREADABLE, FairleadError) as error:
+            raise BadReview(f"the object of the AdmissionReview is no pod: {error}") from error
+
+    def _injected(self, asked: Review, pod: Pod) -> Answer:
+        # A pod that makes no sense is refused by the other question, in its own words.
+        literal = None if pod.problem else self.literal(pod)
+        steps = injection.patch(asked.object, literal)
+        return Answer(review.allow(asked, steps), "injected" if steps else "untouched")
+
+    def _checked(self, asked: Review, pod: Pod) -> Answer:
         problem = problem_with(pod)
         if problem:
             return Answer(review.refuse(asked, problem), "refused")
@@ -70,13 +78,7 @@ class Desk:
     def _ours(self, asked: Review) -> Pod | None:
         if not asked.creates_pod:
             return None
-        try:
-            if _pods.decode(asked.object).spec.scheduler_name not in self.schedulers:
-                return None
-            return decode_pod(asked.object)
-        except (*UNREADABLE, FairleadError) as error:
-            raise _no_pod(error) from error
-
-
-def _no_pod(error: Exception) -> BadReview:
-    return BadReview(f"the object of the AdmissionReview is no pod: {error}")
+        if _pods.decode(asked.object).spec.scheduler_name not in self.schedulers:
+            return None
+        check_size(asked.object)
+        return decode_pod(asked.object)

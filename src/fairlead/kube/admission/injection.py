@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import msgspec
 from msgspec import Raw
 
+from fairlead.kube.admission.bounds import bounded
 from fairlead.kube.admission.review import Operation
 from fairlead.kube.dialects.ours import MEMORY, SHARE, SLICE, VISIBLE
 from fairlead.model.scheduling_map import MAP
@@ -80,12 +81,13 @@ class Wanted:
 def patch(pod: bytes, literal: str | None = None) -> list[Operation]:
     """The steps that bring the variables into every container; none if they are there.
 
-    With `literal` the cards are known already. Raises msgspec.MsgspecError if it is no pod.
+    With `literal` the cards are known already. Raises msgspec.MsgspecError if it is no pod, and
+    TooMuch if there is more to put in than is sent.
     """
     found = _pods.decode(pod)
     wanted = _wanted(found.metadata.annotations or {}, literal)
     spec = found.spec
-    return [
+    steps = (
         step
         for field, containers in (
             ("initContainers", spec.init_containers),
@@ -93,7 +95,8 @@ def patch(pod: bytes, literal: str | None = None) -> list[Operation]:
         )
         for number, container in enumerate(containers or ())
         for step in _steps(f"/spec/{field}/{number}/env", container.env or (), wanted)
-    ]
+    )
+    return list(bounded(steps))
 
 
 def _wanted(annotations: dict[str, str], literal: str | None) -> Wanted:
