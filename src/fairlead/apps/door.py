@@ -24,7 +24,7 @@ class Limits:
     answer_s: float = 2.0
     #: CPU time of one answer, after which it is ended; for programs that ask for it.
     cpu_s: float = 0.25
-    #: Connections that are open at once; others are closed as soon as they are made.
+    #: Open at once; when one more comes, the longest silent one is closed.
     connections: int = 1024
     #: Read and answered at once, which bounds the memory they take.
     in_hand: int = 8

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
+from fairlead.apps.connections import Room
 from fairlead.apps.door import Limits
 from fairlead.model.errors import ConfigError
 
@@ -27,8 +28,8 @@ async def listening(
     app: web.Application, context: ssl.SSLContext | None, address: str, port: int, limits: Limits
 ) -> AsyncIterator[int]:
     """Serves inside the block, over TLS if there is a context; gives the port, chosen if 0."""
-    guard = Guard(limits)
-    app.middlewares.append(guard.seen)
+    guard, room = Guard(limits.head_s), Room(limits.connections)
+    app.middlewares.extend((guard.seen, room.occupied))
     # A body that unpacks itself could be any length.
     runner = web.AppRunner(
         app,
@@ -42,7 +43,7 @@ async def listening(
     assert runner.server is not None
     try:
         server = await asyncio.get_running_loop().create_server(
-            guard.watched(runner.server), address, port, ssl=context, backlog=512,
+            guard.watched(room.limiting(runner.server)), address, port, ssl=context, backlog=512,
             ssl_handshake_timeout=limits.head_s if context else None,
         )  # fmt: skip
     except OSError as error:
@@ -63,12 +64,11 @@ async def listening(
 class Guard:
     """Hangs up on who connects and then sends no whole head, for which aiohttp would wait.
 
-    And on everybody, after an answer, when we are leaving. Beyond the limit of connections, new
-    ones are closed at once.
+    And on everybody, after an answer, when we are leaving.
     """
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+    def __init__(self, head_s: float) -> None:
+        self._head_s = head_s
         self.is_leaving = False
         self._silent: dict[web.RequestHandler, asyncio.TimerHandle] = {}
 
@@ -80,13 +80,10 @@ class Guard:
             answer.force_close()
         return answer
 
-    def watched(self, server: web.Server) -> Callable[[], asyncio.Protocol]:
-        def made() -> asyncio.Protocol:
-            # Those that shake hands are known to us alone.
-            if len(self._silent.keys() | server.connections) >= self._limits.connections:
-                return _Closed()
-            protocol, loop = server(), asyncio.get_running_loop()
-            self._silent[protocol] = loop.call_later(self._limits.head_s, self._hang_up, protocol)
+    def watched(self, make: Callable[[], web.RequestHandler]) -> Callable[[], web.RequestHandler]:
+        def made() -> web.RequestHandler:
+            protocol, loop = make(), asyncio.get_running_loop()
+            self._silent[protocol] = loop.call_later(self._head_s, self._hang_up, protocol)
             return protocol
 
         return made
@@ -99,10 +96,3 @@ class Guard:
         timer = self._silent.pop(protocol, None)
         if timer is not None:
             timer.cancel()
-
-
-class _Closed(asyncio.Protocol):
-    """A connection beyond the limit."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport.close()
