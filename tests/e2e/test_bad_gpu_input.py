@@ -146,7 +146,7 @@ def test_explain_tells_card_by_card(
     access = control_plane.kubeconfig_for()
     command = [str(FAIRLEAD), "explain", f"{pods.namespace}/waits", "--kubeconfig", str(access)]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert "asked 0.5 of a card, the largest free share is 0.4\n" in text
+    assert "asked 0.5 of a GPU, the largest free share is 0.4\n" in text
     assert "  GPU-0: 0.3 of it free\n" in text
     assert "  GPU-1: 0.4 of it free\n" in text
     data = subprocess.run([*command, "-o", "json"], capture_output=True, check=True).stdout

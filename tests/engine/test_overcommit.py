@@ -107,7 +107,7 @@ def test_a_busy_card_takes_no_more_and_says_how_busy_it_is() -> None:
         engine, "c", share(500), 3.0
     )
     assert told_of_card(engine, "d", share(500)) == (
-        "asked 0.5 of a card, the largest free share is 0 while 85% busy, overcommitted below 80%"
+        "asked 0.5 of a GPU, the largest free share is 0 while 85% busy, overcommitted below 80%"
     )
 
 
@@ -116,7 +116,7 @@ def test_a_card_that_nobody_measures_is_not_overcommitted() -> None:
     fill(engine, 2.0, "a", "b")
     assert "quiet enough to be overcommitted" in tried(engine, "c", share(500), 3.0)
     assert told_of_card(engine, "d", share(500)).endswith(
-        "the largest free share is 0 while nothing was measured for a minute"
+        "the largest free share is 0 and its utilisation was not measured in the last minute"
     )
 
 

@@ -7,6 +7,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory, Links
 from fairlead.model.machines import all_joined, links_of
+from fairlead.model.nodes import Node
 from fairlead.plugins.gpu_fit import NO_LINKS, NO_MODEL, TOO_FEW, GpuFit
 
 MESH = links_of("Tesla-V100-SXM2-32GB", 8)
@@ -33,7 +34,7 @@ def nvlink(cards: int, *models: str) -> GpuAsk:
     [
         pytest.param(
             a_cluster(MESH, taken="1234"), nvlink(4), NO_LINKS, True,
-            "asked 4 cards joined by NVLink, of 4 free ones at most 3 are",
+            "asked 4 GPUs joined by NVLink, of 4 free GPUs at most 3 are",
             id="the cards that are free do not make a ring",
         ),
         pytest.param(
@@ -42,15 +43,15 @@ def nvlink(cards: int, *models: str) -> GpuAsk:
         ),
         pytest.param(
             a_cluster(MESH, taken="1234567"), nvlink(2), TOO_FEW, True,
-            "asked 2 cards, 1 of 8 free", id="too few are free",
+            "asked 2 GPUs, 1 of 8 free", id="too few are free",
         ),
         pytest.param(
             a_cluster(PCIE), nvlink(2), NO_LINKS, False,
-            "asked 2 cards joined by NVLink, no two of 8 free are", id="there is no NVLink",
+            "asked 2 GPUs joined by NVLink, no two of 8 free are", id="there is no NVLink",
         ),
         pytest.param(
             a_cluster(MESH, named=False), nvlink(4), NO_LINKS, False,
-            "asked 4 cards joined by NVLink, its own are not, or nobody says so",
+            "asked 4 GPUs joined by NVLink; those of the node are not known to be",
             id="somebody else chooses the cards",
         ),
         pytest.param(
@@ -82,3 +83,29 @@ def test_a_model_where_no_label_says_what_there_is() -> None:
     request = type(request)(resources=request.resources, gpus=GpuAsk(1, models=frozenset({"H100"})))
     told = GpuFit().detail(request, Nodes(cluster.columns))
     assert told == "asked H100, its labels do not say what it has"
+
+
+@pytest.mark.parametrize(
+    ("node", "reason", "detail"),
+    [
+        pytest.param(
+            a_node("n1", gpus=0), "node(s) had no GPU", "the node has no GPU", id="without GPUs"
+        ),
+        pytest.param(
+            a_node("n1", gpus=8),
+            "node(s) cannot serve this kind of GPU request "
+            "(their GPUs are not listed in fairlead.dev/inventory)",
+            "needs the annotation fairlead.dev/inventory, which the Fairlead agent writes; "
+            "shares are not served beside NVIDIA's device plugin",
+            id="with NVIDIA's device plugin",
+        ),
+    ],
+)
+def test_a_share_where_none_is_served(node: Node, reason: str, detail: str) -> None:
+    cluster = Cluster()
+    cluster.put_node(node)
+    nodes = Nodes(cluster.columns, slice(0, 1))
+    request = a_request(asks=GpuAsk(1, False, 500, dialect="fairlead"))
+    reasons = [r.text for r in GpuFit().reasons(request, nodes) if r.where.any()]
+    assert reasons == [reason]
+    assert GpuFit().detail(request, nodes) == detail

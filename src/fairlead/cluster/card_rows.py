@@ -38,6 +38,11 @@ class CardRows:
         """Nodes whose cards are known one by one."""
         return sealed(self._devices.known[self._pick])
 
+    def any_listed(self) -> NodeMask:
+        """Nodes of which at least one GPU is known, by name or by label."""
+        listed: PerNode = (self._devices.model[self._pick] >= 0).sum(axis=1)
+        return listed > 0
+
     def milli_free(self) -> Cards:
         return sealed(self._devices.milli_free[self._pick])
 

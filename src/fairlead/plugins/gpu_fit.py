@@ -13,10 +13,12 @@ from fairlead.cluster.card_rows import CardRows
 from fairlead.cluster.devices import CardMask
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import WHOLE, GpuAsk, Overcommit
+from fairlead.model.nodes import GPU
 from fairlead.model.pods import PodRequest
 from fairlead.plugins.api import CardAnswer, Reason
-from fairlead.plugins.gpu_words import card_answers, nearest, too_busy
+from fairlead.plugins.gpu_words import card_answers, how_to_serve, nearest, not_served, too_busy
 
+NO_GPU = "node(s) had no GPU"
 NO_DIALECT = "node(s) cannot serve this kind of GPU request"
 BUSY = "node(s) were still handing GPUs to another pod"
 NO_MODEL = "node(s) had no GPU of the wanted kind"
@@ -54,7 +56,7 @@ class GpuFit:
         if request.gpus is None:
             return
         left = ~self.allows(request, nodes)
-        for text, refused, curable in _missing(self.understood(request.gpus), nodes.cards):
+        for text, refused, curable in _missing(self.understood(request.gpus), nodes):
             where = left & refused
             left = left & ~refused
             yield Reason(text, where, where if curable else nodes.none())
@@ -91,8 +93,12 @@ def _beyond(ask: GpuAsk, limit: float, high_water: float) -> GpuAsk:
     return replace(ask, overcommit=Overcommit(round(limit * WHOLE), high_water))
 
 
-def _missing(ask: GpuAsk, cards: CardRows) -> Iterable[tuple[str, NodeMask, bool]]:
-    yield NO_DIALECT, ~cards.serve(ask), False
+def _missing(ask: GpuAsk, nodes: Nodes) -> Iterable[tuple[str, NodeMask, bool]]:
+    cards = nodes.cards
+    unserved = ~cards.serve(ask)
+    if unserved.any():
+        yield NO_GPU, unserved & _without_gpus(nodes), False
+        yield f"{NO_DIALECT} ({not_served(ask)})", unserved, False
     wanted = cards.there() & cards.wanted(ask)
     few = wanted.sum(axis=1) < (1 if ask.profile else ask.cards)
     yield NO_MODEL, np.where(cards.known(), few, ~cards.of_kind(ask)), False
@@ -119,6 +125,11 @@ def _missing(ask: GpuAsk, cards: CardRows) -> Iterable[tuple[str, NodeMask, bool
     yield NO_MEMORY, memory.sum(axis=1) < ask.cards, True
 
 
+def _without_gpus(nodes: Nodes) -> NodeMask:
+    found: NodeMask = (nodes.allocatable(GPU) == 0) & ~nodes.cards.any_listed()
+    return found
+
+
 def _missing_of_whole(
     ask: GpuAsk, cards: CardRows, wanted: CardMask
 ) -> Iterable[tuple[str, NodeMask, bool]]:
@@ -132,21 +143,17 @@ def _missing_of_whole(
 def _told_of_kinds(ask: GpuAsk, node: Nodes) -> str:
     """About a single node whose cards are counted, not listed."""
     if not node.cards.serve(ask)[0]:
-        return _not_understood(ask)
+        return "the node has no GPU" if _without_gpus(node)[0] else how_to_serve(ask)
     kinds = sorted({card.model for found in node.objects() if found and found.gpus
                     for card in found.gpus.cards})  # fmt: skip
     if not node.cards.of_kind(ask)[0]:
         has = f"it has {' and '.join(kinds)}" if kinds else "its labels do not say what it has"
         return f"asked {_kinds(ask)}, {has}"
-    return f"asked {ask.cards} cards joined by NVLink, its own are not, or nobody says so"
+    return f"asked {ask.cards} GPUs joined by NVLink; those of the node are not known to be"
 
 
 def _kinds(ask: GpuAsk) -> str:
-    return " or ".join(sorted({*ask.models, *ask.like})) or "certain cards"
-
-
-def _not_understood(ask: GpuAsk) -> str:
-    return f"its device plugin does not understand requests of {ask.dialect}"
+    return " or ".join(sorted({*ask.models, *ask.like})) or "certain GPUs"
 
 
 def _told(ask: GpuAsk, node: Nodes) -> str:
@@ -155,50 +162,52 @@ def _told(ask: GpuAsk, node: Nodes) -> str:
     there = cards.there()[0]
     total = int(there.sum())
     if not cards.serve(ask)[0]:
-        return _not_understood(ask)
+        return how_to_serve(ask)
     if (cards.busy(ask) & cards.hold_enough(ask))[0]:
-        return "its device plugin is still at another pod and takes one at a time"
+        return "its device plugin still serves another pod, and serves one at a time"
     wanted = there & cards.wanted(ask)[0]
     if not wanted.any():
         return f"asked {_kinds(ask)}, none of {total} is"
     if ask.profile:
         served = wanted & cards.cut_for(ask)[0]
         room = int(cards.room_for(ask.profile)[0][served].sum())
-        return f"asked {ask.cards} {ask.profile}, room for {room} on {total} cards"
+        return (
+            f"asked {ask.cards} {ask.profile}, room for {room} on {total} GPU{'s' * (total != 1)}"
+        )
     if ask.whole:
         free = int(cards.usable(ask)[0].sum()) - int(cards.elsewhere()[0])
         if ask.linked and free >= ask.cards:
-            return f"asked {ask.cards} cards joined by NVLink, {_largest_ring(ask, cards, free)}"
+            return f"asked {ask.cards} GPUs joined by NVLink, {_largest_ring(ask, cards, free)}"
         return f"asked {_cards(ask)}, {max(free, 0)} of {total} free"
     return _told_of_shares(ask, node, wanted)
 
 
 def _cards(ask: GpuAsk) -> str:
-    return f"{ask.cards} card{'s' * (ask.cards > 1)}"
+    return f"{ask.cards} GPU{'s' * (ask.cards > 1)}"
 
 
 def _largest_ring(ask: GpuAsk, cards: CardRows, free: int) -> str:
     sizes = range(ask.cards - 1, 1, -1)
     joined = (size for size in sizes if cards.joined(replace(ask, cards=size))[0])
     largest = next(joined, 0)
-    return f"of {free} free ones at most {largest} are" if largest else f"no two of {free} free are"
+    return f"of {free} free GPUs at most {largest} are" if largest else f"no two of {free} free are"
 
 
 def _told_of_shares(ask: GpuAsk, node: Nodes, wanted: NodeMask) -> str:
     cards = node.cards
     shared = wanted & (cards.wholes()[0] == 0)
     if not shared.any():
-        return f"all {int(wanted.sum())} cards are taken whole"
+        return f"all {int(wanted.sum())} GPUs are assigned whole"
     largest = int(cards.milli_open(ask)[0][shared].max())
     most_mib = int(cards.memory_free()[0][shared].max())
     need_mib = int(np.max(cards.memory_asked(ask)[0][shared]))
     told = []
     if ask.milli > largest:
-        told.append(f"asked {ask.milli / WHOLE:g} of a card, the largest free share is "
+        told.append(f"asked {ask.milli / WHOLE:g} of a GPU, the largest free share is "
                     f"{max(largest, 0) / WHOLE:g}{too_busy(ask, node, shared)}")  # fmt: skip
     # Who asks for a share gets the memory with it, and has been told.
     if need_mib > most_mib and not (told and ask.memory_milli):
-        told.append(f"asked {need_mib} MiB on one card, at most {max(most_mib, 0)} are free")
+        told.append(f"asked {need_mib} MiB on one GPU, at most {max(most_mib, 0)} are free")
     return (
         "; ".join(told)
         or f"of {_cards(ask)} with the share, the memory and a place for a pod, "

@@ -1,4 +1,4 @@
-"""What was missing of GPUs, in words: card by card, and how near any node came."""
+"""What was missing of GPUs, in words: GPU by GPU, and how near any node came."""
 
 import math
 from collections.abc import Sequence
@@ -10,6 +10,33 @@ from fairlead.cluster.devices import CardMask
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import WHOLE, Card, GpuAsk
 from fairlead.plugins.api import CardAnswer
+
+#: What a node needs to serve requests of a dialect, and how it gets that.
+_SERVED_WITH = {
+    "fairlead": ("fairlead.dev/inventory", "the Fairlead agent"),
+    "kai": ("fairlead.dev/inventory", "the Fairlead agent"),
+    "hami": ("hami.io/node-nvidia-register", "HAMi's device plugin"),
+    "volcano": ("volcano.sh/node-vgpu-register", "Volcano's device plugin"),
+    "alnair": ("ai.centaurus.io/physical-gpu-uuids", "Alnair's device plugin"),
+}
+
+
+def not_served(ask: GpuAsk) -> str:
+    """What the nodes lack that cannot serve the dialect of the ask, for an event."""
+    if ask.dialect in _SERVED_WITH:
+        return f"their GPUs are not listed in {_SERVED_WITH[ask.dialect][0]}"
+    return f"no device plugin of {ask.dialect}"
+
+
+def how_to_serve(ask: GpuAsk) -> str:
+    """The same about one node, with what to do."""
+    if ask.dialect not in _SERVED_WITH:
+        return f"needs the device plugin of {ask.dialect}"
+    annotation, writer = _SERVED_WITH[ask.dialect]
+    told = f"needs the annotation {annotation}, which {writer} writes"
+    if annotation != "fairlead.dev/inventory":
+        return told
+    return f"{told}; shares are not served beside NVIDIA's device plugin"
 
 
 def card_answers(ask: GpuAsk, node: Nodes) -> tuple[CardAnswer, ...]:
@@ -46,12 +73,18 @@ def nearest(ask: GpuAsk, cards: CardRows) -> str:
     if ask.profile:
         served = wanted & cards.cut_for(ask)
         room = int(np.where(served, cards.room_for(ask.profile), 0).sum(axis=1).max())
-        return f"No node has room for more than {room} {ask.profile}, asked {ask.cards}."
+        return _of_slices(ask, room)
     if ask.whole:
         free = (cards.usable(ask) & wanted).sum(axis=1) - cards.elsewhere()
         most = int(np.where(known, free, 0).max())
         return "" if most >= ask.cards else _of_whole(ask, max(0, most))
     return _of_shares(ask, cards, wanted & (cards.wholes() == 0))
+
+
+def _of_slices(ask: GpuAsk, room: int) -> str:
+    if room:
+        return f"No node can fit more than {room} {ask.profile} slices, asked {ask.cards}."
+    return f"No node can fit a {ask.profile} slice."
 
 
 def _of_whole(ask: GpuAsk, most: int) -> str:
@@ -60,7 +93,7 @@ def _of_whole(ask: GpuAsk, most: int) -> str:
 
 def _of_shares(ask: GpuAsk, cards: CardRows, shared: np.ndarray) -> str:
     if not shared.any():
-        return "All GPUs are taken whole."
+        return "All GPUs are assigned whole."
     share = max(0, int(cards.milli_open(ask)[shared].max()))
     mib, asked_mib = max(0, int(cards.memory_free()[shared].max())), cards.memory_asked(ask)[shared]
     told = []
@@ -88,7 +121,7 @@ def too_busy(ask: GpuAsk, node: Nodes, among: CardMask) -> str:
         return ""
     fresh = could & node.load.fresh()[0]
     if not fresh.any():
-        return " while nothing was measured for a minute"
+        return " and its utilisation was not measured in the last minute"
     quietest = float(node.load.busiest()[0][fresh].min())
     return f" while {quietest:.0%} busy, overcommitted below {ask.overcommit.high_water:.0%}"
 
@@ -101,29 +134,29 @@ def _missing(ask: GpuAsk, node: Nodes, slot: int, card: Card) -> str:
     """The first thing that keeps the card from serving a part of the ask."""
     cards = node.cards
     if not card.healthy:
-        return "out of order"
+        return "unhealthy"
     if not cards.wanted(ask)[0, slot]:
         return "not of the wanted kind"
     if ask.profile:
         return _missing_slice(ask, cards, slot, card)
     if cards.wholes()[0, slot]:
-        return "taken whole"
+        return "assigned whole"
     if card.mig:
-        return "cut into MIG slices"
+        return "divided into MIG slices"
     return _missing_part(ask, node, slot, card)
 
 
 def _missing_slice(ask: GpuAsk, cards: CardRows, slot: int, card: Card) -> str:
     if not card.mig:
-        return "not cut into MIG slices"
+        return "not divided into MIG slices"
     if not cards.cut_for(ask)[0, slot]:
         return (
-            "cut by the agent, which serves fairlead.dev/gpu-slice"
+            "divided by the agent, which serves fairlead.dev/gpu-slice"
             if card.slots
-            else ("cut by somebody else, whose device plugin serves nvidia.com/mig-…")
+            else "not divided by the agent; a device plugin serves nvidia.com/mig-… there"
         )
     if cards.room_for(ask.profile, emptied=True)[0, slot] == 0:
-        return f"cannot be cut into {ask.profile}"
+        return f"cannot be divided into {ask.profile}"
     return f"no place for a {ask.profile}, slices {_in_use(cards, slot)} are in use"
 
 
@@ -148,4 +181,4 @@ def _missing_part(ask: GpuAsk, node: Nodes, slot: int, card: Card) -> str:
         return f"{max(0, free) / WHOLE:g} of it free{too_busy(ask, node, this)}"
     if free_mib < asked_mib:
         return f"{max(0, free_mib)} of {card.memory_mib} MiB free"
-    return "its device plugin would take another card first"
+    return "its device plugin would choose another GPU first"
