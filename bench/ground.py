@@ -15,7 +15,7 @@ from pathlib import Path
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.errors import Stalled
 from fairlead.kube.http.client import Client
-from fairlead.sim.controlplane import ControlPlane, Process, service_account
+from fairlead.sim.controlplane import ControlPlane, Process, served, service_account
 
 ROOT = Path(__file__).parents[1]
 _ADDED = b'{"type":"ADDED"'
@@ -83,7 +83,10 @@ def _service_account(plane: ControlPlane) -> str:
         body = {"metadata": {"name": f"bench:{name}"}, "roleRef": role, "subjects": [subject]}
         status, said = plane.api("POST", path, body)
         assert status in (201, 409), said
-    return service_account(subject["namespace"], subject["name"])
+    user = service_account(subject["namespace"], subject["name"])
+    served.wait_allowed(plane, user, "create", "pods", subresource="binding")
+    served.wait_allowed(plane, user, "patch", "persistentvolumes")
+    return user
 
 
 def api_cpu_s(plane: ControlPlane) -> float:

@@ -34,7 +34,7 @@ from pathlib import Path
 
 from fairlead.apps.profiles import NAMES
 from fairlead.kube.http.client import Client
-from fairlead.sim.controlplane import ControlPlane, Process
+from fairlead.sim.controlplane import ControlPlane, Process, served
 from ground import (
     ROOT,
     assets,
@@ -102,8 +102,7 @@ def _furnish(plane: ControlPlane, nodes: int) -> None:
         plane.create_nodes(names, allocatable=NODE, labels={ZONE: zone})
     for name in (BASE, MEASURED):
         plane.api("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
-    path = "/apis/scheduling.k8s.io/v1/priorityclasses"
-    plane.api("POST", path, {"metadata": {"name": HIGH_PRIORITY}, "value": 10})
+    served.priority_class(plane, HIGH_PRIORITY, 10)
 
 
 def _compare(

@@ -26,6 +26,16 @@ def test_the_house_is_in_order(command: list[str]) -> None:
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
+@pytest.mark.parametrize("folder", ["tests/e2e", "bench"])
+def test_what_admission_reads_is_created_by_what_waits_for_it(folder: str) -> None:
+    """Admission and RBAC know a new object some time after it was created, not at once."""
+    direct = re.compile(
+        r"k8s\.io/v1/(priorityclasses|(validating|mutating)admission|clusterrolebindings)"
+    )
+    found = [path.name for path in (ROOT / folder).glob("*.py") if direct.search(path.read_text())]
+    assert found == [], "create these with fairlead.sim.controlplane.served, which waits"
+
+
 def test_lock_files_name_no_registry() -> None:
     for lock in ("requirements.lock", "requirements-dev.lock"):
         text = (ROOT / lock).read_text()

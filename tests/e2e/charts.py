@@ -11,7 +11,7 @@ import yaml
 
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import Running, eventually, fairlead
-from manifests import AS_IN_A_POD, CHART, HERE, NAMESPACE, SCHEDULER, kubectl, may
+from manifests import AS_IN_A_POD, CHART, HERE, NAMESPACE, SCHEDULER, kubectl, wait_for_rights
 from webhooks import Webhook, injects, webhook
 
 Object = dict[str, Any]
@@ -68,9 +68,7 @@ class Release:
         said = self._helm_does(
             "install", "fairlead", str(CHART), "--create-namespace", values=values or {}
         )
-        eventually(lambda: may(self.plane, "watch", "pods"))
-        lease = {"group": "coordination.k8s.io", "namespace": NAMESPACE, "name": "fairlead"}
-        eventually(lambda: may(self.plane, "get", "leases", **lease))
+        wait_for_rights(self.plane)
         return said
 
     def upgrade(self, values: Values) -> str:
@@ -111,6 +109,7 @@ class Release:
     def webhook(self, port: int) -> Iterator[Webhook]:
         """The same of the webhook. API servers ask here: no Service leads to this machine."""
         options = [one for one in self.arguments("fairlead-webhook") if "--port" not in one]
+        wait_for_rights(self.plane, "webhook")
         self._ask_at(port)
         try:
             with webhook(self.plane, port, *options) as program:

@@ -2,10 +2,11 @@
 
 import contextlib
 import json
+import select
 import socket
 from collections.abc import Iterator
 
-from fairlead.sim.controlplane import ControlPlane
+from fairlead.sim.controlplane import ControlPlane, served
 from fairleads import Pods, eventually
 from manifests import SCHEDULER, kubectl
 from storages import SELECTED_NODE, Storage, uses
@@ -14,8 +15,7 @@ GPU = "nvidia.com/gpu"
 
 
 def evict_somebody(plane: ControlPlane, pods: Pods) -> None:
-    body = {"metadata": {"name": "urgent"}, "value": 10}
-    assert plane.api("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)[0] == 201
+    served.priority_class(plane, "urgent", 10)
     plane.create_nodes(["crowded"], allocatable={GPU: "8"})
     pods.create("in-the-way", gpus=8)
     pods.wait_bound("in-the-way")
@@ -54,12 +54,15 @@ def slow_to_bind_in(plane: ControlPlane, namespace: str) -> Iterator[None]:
             "admissionReviewVersions": ["v1"],
         }
         kubectl(plane, f"create namespace {namespace}")
-        status, answer = plane.api(
-            "POST",
-            "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
-            {"metadata": {"name": "silent"}, "webhooks": [webhook]},
-        )
-        assert status == 201, answer
+        kind = {"kind": "ValidatingWebhookConfiguration", "metadata": {"name": "silent"}}
+        served.create(plane, {**kind, "webhooks": [webhook]})
+        path, body = f"/api/v1/namespaces/{namespace}/pods/none/binding", {"target": {"name": "x"}}
+
+        def asked() -> bool:
+            plane.api("POST", path, {"metadata": {"name": "none"}, **body})
+            return bool(select.select([silent], [], [], 0)[0])
+
+        served.until(asked, "the webhook is asked about binds")
         yield
 
 
@@ -75,8 +78,8 @@ def have_volumes_bound(plane: ControlPlane, pods: Pods) -> None:
         for claim in ("old", "new"):
             pods.create(f"user-of-{claim}", volumes=uses(claim))
             assert "not today" in pods.wait_refused(f"user-of-{claim}")["message"]
-    eventually(lambda: storage.volume("disk")["spec"].get("claimRef"), 40)
-    eventually(lambda: SELECTED_NODE in storage.claim("new")["metadata"].get("annotations", {}), 40)
+    eventually(lambda: storage.volume("disk")["spec"].get("claimRef"))
+    eventually(lambda: SELECTED_NODE in storage.claim("new")["metadata"].get("annotations", {}))
 
 
 @contextlib.contextmanager
@@ -90,18 +93,17 @@ def _no_volumes_for(plane: ControlPlane, user: str, storage: Storage) -> Iterato
     check = {"expression": allowed, "message": "not today"}
     spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [check]}
     bound = {"policyName": "no-volumes", "validationActions": ["Deny"]}
-    group = "/apis/admissionregistration.k8s.io/v1"
-    name = {"name": "no-volumes"}
-    paths = f"{group}/validatingadmissionpolicies", f"{group}/validatingadmissionpolicybindings"
-    for path, body in zip(paths, (spec, bound), strict=True):
-        assert plane.api("POST", path, {"metadata": name, "spec": body})[0] == 201
+    kind, name = "ValidatingAdmissionPolicy", {"metadata": {"name": "no-volumes"}}
+    objects = (
+        {"kind": kind, **name, "spec": spec},
+        {"kind": f"{kind}Binding", **name, "spec": bound},
+    )
     storage.a_volume("probe", storage_class="none")
     probe = "/api/v1/persistentvolumes/probe?dryRun=All"
     change, merge = {"metadata": {"labels": {"a": "b"}}}, "application/merge-patch+json"
-    eventually(
-        lambda: plane.api("PATCH", probe, change, content_type=merge)[0] == 422,
-        what="the policy works",
-    )
-    yield
-    for path in reversed(paths):
-        assert plane.api("DELETE", f"{path}/no-volumes")[0] == 200
+
+    def acts() -> bool:
+        return plane.api("PATCH", probe, change, content_type=merge)[0] == 422
+
+    with served.policy(plane, objects, acts):
+        yield

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 import manifests
-from fairlead.sim.controlplane import ControlPlane
+from fairlead.sim.controlplane import ControlPlane, served
 from fairleads import Running, eventually, fairlead
 
 EPOCH = "fairlead.dev/epoch"
@@ -61,6 +61,8 @@ class Lease:
         assert self.plane.api("POST", f"{group}/roles", {**meta, "rules": [rule]})[0] == 201
         binding = {**meta, "roleRef": role, "subjects": [subject]}
         assert self.plane.api("POST", f"{group}/rolebindings", binding)[0] == 201
+        where = {"group": "coordination.k8s.io", "namespace": self.namespace}
+        served.wait_allowed(self.plane, user, "update", "leases", **where)
 
     def edit(self, **spec: Any) -> None:
         merge = "application/merge-patch+json"
@@ -122,19 +124,19 @@ def epoch_policy(lease: Lease) -> Iterator[None]:
     policy, binding = manifests.policy("fairlead-epoch")
     binding["spec"]["paramRef"] |= {"name": lease.name, "namespace": lease.namespace}
     lease.create()
-    _put(lease.plane, "validatingadmissionpolicies", policy)
-    _put(lease.plane, "validatingadmissionpolicybindings", binding)
+    _put(lease.plane, policy)
+    _put(lease.plane, binding)
     try:
-        eventually(lambda: _is_refused(lease), what="the policy works")
+        served.until(lambda: _is_refused(lease), "the epoch policy is in force")
         yield
     finally:
         binding["spec"]["validationActions"] = ["Audit"]
-        _put(lease.plane, "validatingadmissionpolicybindings", binding)
-        eventually(lambda: not _is_refused(lease), what="the policy looks on")
+        _put(lease.plane, binding)
+        served.until(lambda: not _is_refused(lease), "the epoch policy refuses nothing")
 
 
-def _put(plane: ControlPlane, kind: str, body: dict[str, Any]) -> None:
-    path = f"/apis/admissionregistration.k8s.io/v1/{kind}"
+def _put(plane: ControlPlane, body: dict[str, Any]) -> None:
+    path = served.COLLECTIONS[body["kind"]]
     status, answer = plane.api("POST", path, body)
     if status == 409:
         merge, path = "application/merge-patch+json", f"{path}/{body['metadata']['name']}"

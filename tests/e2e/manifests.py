@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from fairlead.sim.controlplane import ControlPlane, service_account
+from fairlead.sim.controlplane import ControlPlane, served, service_account
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -18,12 +18,29 @@ INJECT = DEPLOY / "inject-policy.yaml"
 NAMESPACE = "fairlead-system"
 SCHEDULER = service_account(NAMESPACE, "fairlead")
 WEBHOOK = service_account(NAMESPACE, "fairlead-webhook")
+AGENT = service_account(NAMESPACE, "fairlead-agent")
 COMPONENT = "app.kubernetes.io/component"
 HERE = ("--address=127.0.0.1", "--port=0")  # said last, so it counts
 #: What a pod does without being told.
 AS_IN_A_POD = ("--leader-elect", f"--leader-elect-resource-namespace={NAMESPACE}")
 
 Object = dict[str, Any]
+#: One right of each role of a component.
+_RIGHTS: dict[str, list[tuple[str, str, dict[str, str]]]] = {
+    "scheduler": [
+        ("watch", "pods", {}),
+        ("get", "leases", {
+            "group": "coordination.k8s.io", "namespace": NAMESPACE, "name": "fairlead",
+        }),
+    ],
+    "webhook": [
+        ("update", "secrets", {"namespace": NAMESPACE, "name": "fairlead-webhook-tls"}),
+        ("patch", "mutatingwebhookconfigurations", {
+            "group": "admissionregistration.k8s.io", "name": "fairlead",
+        }),
+    ],
+    "agent": [("watch", "pods", {})],
+}  # fmt: skip
 
 
 def documents(path: Path = FAIRLEAD, component: str = "") -> list[Object]:
@@ -58,11 +75,8 @@ def apply(plane: ControlPlane, component: str) -> str:
     return kubectl(plane, f"apply -f {FAIRLEAD} -l {COMPONENT}={component}")
 
 
-def may(plane: ControlPlane, verb: str, resource: str, **more: str) -> bool:
-    """Does the API server know yet that the ServiceAccount may do this?"""
-    asked = {"verb": verb, "resource": resource, **more}
-    review = {"user": SCHEDULER, "resourceAttributes": asked}
-    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": review}
-    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-    _, answer = plane.api("POST", path, body)
-    return bool(answer["status"]["allowed"])
+def wait_for_rights(plane: ControlPlane, component: str = "scheduler") -> None:
+    """Returns when RBAC knows the roles that were installed with this component."""
+    user = {"scheduler": SCHEDULER, "webhook": WEBHOOK, "agent": AGENT}[component]
+    for verb, resource, where in _RIGHTS[component]:
+        served.wait_allowed(plane, user, verb, resource, **where)

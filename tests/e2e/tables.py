@@ -22,7 +22,7 @@ from fairlead.plugins.registry import Registry
 from fairlead.sim.controlplane import NO_SERVICE_ACCOUNT, ControlPlane
 from fairlead.sim.controlplane.client import JSON, MERGE_PATCH
 from fairlead.sim.controlplane.nodes import node_body
-from fairleads import fairlead
+from fairleads import PATIENCE_S, fairlead
 
 Body: TypeAlias = dict[str, Any]
 
@@ -165,7 +165,7 @@ def rows(common: Mapping[str, Any], volumes: Mapping[str, Any]) -> list[Paramete
 # -- the stage -----------------------------------------------------------------------------------
 
 
-def soon(holds: Callable[[], Any], what: str, timeout_s: float = 15.0) -> Any:
+def soon(holds: Callable[[], Any], what: str, timeout_s: float = PATIENCE_S) -> Any:
     """The first true answer; far less than the five minutes after which everybody tries again."""
     until = time.monotonic() + timeout_s
     while not (answer := holds()):

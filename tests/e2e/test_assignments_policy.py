@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.sim.controlplane import ADMIN, ControlPlane, service_account
+from fairlead.sim.controlplane import ADMIN, ControlPlane, served, service_account
 from fairlead.sim.controlplane.client import (
     APPLY_PATCH,
     MERGE_PATCH,
@@ -14,9 +14,9 @@ from fairlead.sim.controlplane.client import (
     Answer,
     Client,
 )
-from fairleads import Pods, eventually, fairlead
-from manifests import kubectl, policy
-from test_deploy import install
+from fairleads import Pods, fairlead
+from manifests import policy
+from test_deploy import installed_on
 
 POLICY = policy("fairlead-assignments")
 JSON_PATCH = "application/json-patch+json"
@@ -34,22 +34,12 @@ WRITERS = "forgers"
 Way = Callable[[Client, str, str], Answer]
 
 
-def policy_objects(found: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
-    root = "/apis/admissionregistration.k8s.io/v1"
-    kinds = {
-        "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
-        "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
-        "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
-        "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
-    }
-    return [(f"{root}/{kinds[one['kind']]}", one) for one in found]
-
-
 @pytest.fixture(scope="module")
 def writers(real_plane: ControlPlane) -> Iterator[ControlPlane]:
     """Everybody below may do everything, as far as RBAC is concerned."""
     groups = ("forgers", "system:nodes", "system:serviceaccounts:kube-system")
     binding = {
+        "kind": "ClusterRoleBinding",
         "metadata": {"name": WRITERS},
         "roleRef": {
             "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin",
@@ -59,28 +49,23 @@ def writers(real_plane: ControlPlane) -> Iterator[ControlPlane]:
             for one in groups
         ],
     }  # fmt: skip
-    path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
-    assert real_plane.api("POST", path, binding)[0] == 201
+    path = served.create(real_plane, binding)
+    for group in groups:
+        served.wait_allowed(real_plane, "", "patch", "pods", [group])
     yield real_plane
-    real_plane.api("DELETE", f"{path}/{WRITERS}")
+    real_plane.api("DELETE", path)
 
 
 @pytest.fixture(scope="module")
 def guarded(writers: ControlPlane) -> Iterator[ControlPlane]:
     """The API server with the policy in force."""
-    for path, body in policy_objects(POLICY):
-        status, answer = writers.api("POST", path, body)
-        assert status == 201, answer
 
     def in_force() -> bool:
         body = _pod("probe", {OURS[0]: "0"})
         return writers.api("POST", f"{PODS}?dryRun=All", body)[0] == 422
 
-    eventually(in_force, what="the policy is in force")
-    yield writers
-    for path, body in policy_objects(POLICY):
-        writers.api("DELETE", f"{path}/{body['metadata']['name']}")
-    eventually(lambda: not in_force(), what="the policy is gone")
+    with served.policy(writers, POLICY, in_force):
+        yield writers
 
 
 def _pod(name: str, annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
@@ -234,10 +219,8 @@ def test_without_the_policy_the_forgery_works(writers: ControlPlane, victim: str
 
 @pytest.fixture
 def scheduler(guarded: ControlPlane) -> Iterator[ControlPlane]:
-    install(guarded)
-    yield guarded
-    kubectl(guarded, "delete clusterrole,clusterrolebinding fairlead")
-    guarded.delete_namespace("fairlead-system")
+    with installed_on(guarded):
+        yield guarded
 
 
 @pytest.mark.parametrize("how", [how for how in FORGERIES if how != "remove"])

@@ -6,7 +6,7 @@ The names F17 … F25 are those of the reliability regime.
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 
 import pytest
 from aiohttp import web
@@ -21,7 +21,7 @@ from fairlead.kube.http.client import Client
 from fairlead.kube.writes.binder import encode_binding
 from fairlead.kube.writes.settling import Outcome, Patience
 from fairlead.model.pods import Pod
-from fairlead.sim.controlplane import ControlPlane
+from fairlead.sim.controlplane import ControlPlane, served
 from faultproxy import FaultProxy
 from scene import GPUS, a_pod, bind_by_hand, binding, outcome_of, path_of, read, wait_for
 
@@ -189,8 +189,7 @@ async def test_admission_policy_denies_one_pod_and_no_other(
     control_plane: ControlPlane, namespace: str, client: Client
 ) -> None:
     barred, free = (a_pod(control_plane, namespace, name) for name in ("barred", "free"))
-    with a_policy(control_plane, "object.metadata.name != 'barred'", "barred from this node"):
-        await policy_in_force(client, barred)
+    with a_policy(control_plane, barred, "barred from this node"):
         async with binding(client) as (binder, reports):
             binder.submit(Bind(barred, "node-1"))
             binder.submit(Bind(free, "node-1"))
@@ -201,11 +200,13 @@ async def test_admission_policy_denies_one_pod_and_no_other(
     assert binder.stats.sent == 2
 
 
-@contextlib.contextmanager
-def a_policy(plane: ControlPlane, expression: str, message: str) -> Iterator[None]:
-    base = "/apis/admissionregistration.k8s.io/v1"
+def a_policy(
+    plane: ControlPlane, barred: Pod, message: str
+) -> contextlib.AbstractContextManager[None]:
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"]}
+    expression = f"object.metadata.name != '{barred.name}'"
     policy = {
+        "kind": "ValidatingAdmissionPolicy",
         "metadata": {"name": "test-binder"},
         "spec": {
             "matchConstraints": {"resourceRules": [{**rule, "resources": ["pods/binding"]}]},
@@ -213,26 +214,18 @@ def a_policy(plane: ControlPlane, expression: str, message: str) -> Iterator[Non
         },
     }
     scope = {
+        "kind": "ValidatingAdmissionPolicyBinding",
         "metadata": {"name": "test-binder"},
         "spec": {"policyName": "test-binder", "validationActions": ["Deny"]},
     }
-    assert plane.api("POST", f"{base}/validatingadmissionpolicies", policy)[0] == 201
-    assert plane.api("POST", f"{base}/validatingadmissionpolicybindings", scope)[0] == 201
-    yield
-    plane.api("DELETE", f"{base}/validatingadmissionpolicybindings/test-binder")
-    plane.api("DELETE", f"{base}/validatingadmissionpolicies/test-binder")
+    return served.policy(plane, (policy, scope), lambda: message in _trial(plane, barred))
 
 
-async def policy_in_force(client: Client, pod: Pod) -> None:
-    body = json.dumps({"metadata": {"name": pod.name}, "target": {"name": "x"}}).encode()
-    for _ in range(200):
-        reply = await client.request(
-            "POST", f"{path_of(pod)}/binding", body=body, params={"dryRun": "All"}
-        )
-        if reply.status in (403, 422):
-            return
-        await asyncio.sleep(0.1)
-    pytest.fail("the policy never came into force")
+def _trial(plane: ControlPlane, pod: Pod) -> str:
+    """What the API server says of a bind of this pod."""
+    body = {"metadata": {"name": pod.name}, "target": {"name": "x"}}
+    _, answer = plane.api("POST", f"{path_of(pod)}/binding?dryRun=All", body)
+    return str(answer.get("message", ""))
 
 
 # Replies that never come

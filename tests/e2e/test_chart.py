@@ -1,7 +1,9 @@
 """The chart on a real API server: installed, at work with its own rights, and gone again."""
 
+import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from manifests import CHART, DEPLOY, NAMESPACE, SCHEDULER, WEBHOOK, kubectl
 from webhooks import environment, free_port, injects
 
 Start = Callable[..., ControlPlane]
+_numbers = itertools.count()
 INJECTED = {
     "name": "CUDA_VISIBLE_DEVICES",
     "valueFrom": {
@@ -63,7 +66,7 @@ def _give_it_everything_to_do(plane: ControlPlane) -> None:
     kubectl(plane, "label pod gpu-test-too-large try=again")
     eventually(lambda: pods.events("gpu-test-too-large")[0].get("series"))
     have_volumes_bound(plane, pods)
-    eventually(lambda: slow.events("toy-test-1"), 40)
+    eventually(lambda: slow.events("toy-test-1"))
     evict_somebody(plane, pods)
     lock_a_node(plane, pods)
     lease = Lease(plane, NAMESPACE)
@@ -111,17 +114,28 @@ def test_its_pods_are_admitted_where_pod_security_is_restricted(
         if one["kind"] == "Deployment" and one["metadata"]["name"] == deployment
     ]
     pod = {**template, "metadata": {**template["metadata"], "name": "p"}}
-    enforced = {"pod-security.kubernetes.io/enforce": "restricted"}
-    namespace = {"metadata": {"name": "guarded", "labels": enforced}}
-    assert control_plane.api("POST", "/api/v1/namespaces", namespace)[0] == 201
-    path = "/api/v1/namespaces/guarded/pods?dryRun=All"
-    try:
+    with enforcing(control_plane, "restricted") as pods:
+        path = f"{pods}?dryRun=All"
         assert control_plane.api("POST", path, pod)[0] == 201
         laxer = json.loads(json.dumps(pod))
         del laxer["spec"]["containers"][0]["securityContext"]["capabilities"]
         assert control_plane.api("POST", path, laxer)[0] == 403, "nothing is enforced"
+
+
+@contextmanager
+def enforcing(plane: ControlPlane, level: str) -> Iterator[str]:
+    """The path of pods where Pod Security enforces this level.
+
+    Each time another namespace: of one that existed before, an old level could be remembered.
+    """
+    name = f"enforcing-{level}-{next(_numbers)}"
+    labels = {"pod-security.kubernetes.io/enforce": level}
+    body = {"metadata": {"name": name, "labels": labels}}
+    assert plane.api("POST", "/api/v1/namespaces", body)[0] == 201
+    try:
+        yield f"/api/v1/namespaces/{name}/pods"
     finally:
-        control_plane.delete_namespace("guarded")
+        plane.delete_namespace(name)
 
 
 def test_the_api_server_takes_all_that_can_be_switched_on(

@@ -9,16 +9,16 @@ import pytest
 
 from audits import Audited, granted
 from charts import Helm, Release
-from fairlead.sim.controlplane import ControlPlane, service_account
+from fairlead.sim.controlplane import ControlPlane, served
 from fairlead.sim.controlplane.client import Client, trusting
 from fairlead.sim.controlplane.identities import write_kubeconfig
 from fairlead.sim.nvml import File, Process, machine_of
 from fairleads import eventually, fairlead
-from manifests import DEPLOY, NAMESPACE, kubectl
+from manifests import AGENT, DEPLOY, NAMESPACE, kubectl, wait_for_rights
+from test_chart import enforcing
 from test_chart_values import at, by_name
 
 Start = Callable[..., ControlPlane]
-AGENT = service_account(NAMESPACE, "fairlead-agent")
 ACCOUNT = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/fairlead-agent"
 JSON, MERGE = "application/json", "application/merge-patch+json"
 KEY = "fairlead.dev/inventory"
@@ -52,6 +52,7 @@ def test_it_has_the_rights_that_it_uses_and_no_others(
     audited = Audited(new_control_plane, tmp_path)
     plane, release = audited.plane, Release(charts, audited.plane)
     release.install({"agent": {"enabled": True}})
+    wait_for_rights(plane, "agent")
     plane.create_nodes(["gpu-1"])
     access = write_kubeconfig(
         tmp_path / "agent.kubeconfig", plane.url, plane.ca_file, token_on(plane, "gpu-1")
@@ -90,6 +91,7 @@ def _node(plane: ControlPlane, name: str) -> dict[str, Any]:
 def guarded(real_plane: ControlPlane) -> Iterator[ControlPlane]:
     """A cluster with the agent's objects, where agents have far more rights than they should."""
     admin = {
+        "kind": "ClusterRoleBinding",
         "metadata": {"name": "careless"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
                     "name": "cluster-admin"},
@@ -98,15 +100,24 @@ def guarded(real_plane: ControlPlane) -> Iterator[ControlPlane]:
     plane = real_plane
     plane.api("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     kubectl(plane, f"apply -f {DEPLOY / 'agent.yaml'}")
-    bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
-    plane.api("POST", bindings, admin)
+    careless = served.create(plane, admin)
+    served.wait_allowed(plane, AGENT, "delete", "nodes")
     plane.create_nodes(["gpu-1", "gpu-2"])
+    served.until(lambda: _refuses(plane), "the policy is in force")
     yield plane
     kubectl(plane, f"delete -f {DEPLOY / 'agent.yaml'}")
-    plane.api("DELETE", f"{bindings}/careless")
+    plane.api("DELETE", careless)
     for name in ("gpu-1", "gpu-2"):
         plane.api("DELETE", f"/api/v1/nodes/{name}")
-    plane.delete_namespace(NAMESPACE)
+    served.remove_namespace(plane, NAMESPACE)
+
+
+def _refuses(plane: ControlPlane) -> bool:
+    """Whether the policy, and not RBAC, keeps an agent from a node."""
+    with plane.connect(AGENT) as lost:
+        path = _path("gpu-1", "?dryRun=All")
+        _, answer = lost.api("PATCH", path, _said(KEY), content_type=MERGE)
+    return "which is not in its token" in answer.get("message", "")
 
 
 @pytest.fixture(scope="module")
@@ -114,12 +125,6 @@ def agent(guarded: ControlPlane) -> Iterator[Client]:
     """One that runs on gpu-1."""
     port = int(guarded.url.rpartition(":")[2])
     found = Client(port, trusting(guarded.ca_file), token=token_on(guarded, "gpu-1"))
-
-    def in_force() -> bool:
-        path = _path("gpu-2", "?dryRun=All")
-        return found.api("PATCH", path, _said(KEY), content_type=MERGE)[0] == 403
-
-    eventually(in_force, what="the policy is in force")
     yield found
     found.close()
 
@@ -208,14 +213,8 @@ def test_its_pods_are_as_restricted_as_can_be(
     pod["metadata"]["name"] = "p"
     del pod["spec"]["serviceAccountName"]
     del pod["spec"]["runtimeClassName"]
-    labels = {"pod-security.kubernetes.io/enforce": level}
-    namespace = {"metadata": {"name": "guarded", "labels": labels}}
-    assert control_plane.api("POST", "/api/v1/namespaces", namespace)[0] == 201
-    try:
-        path = "/api/v1/namespaces/guarded/pods?dryRun=All"
-        status, answer = control_plane.api("POST", path, pod)
-    finally:
-        control_plane.delete_namespace("guarded")
+    with enforcing(control_plane, level) as path:
+        status, answer = control_plane.api("POST", f"{path}?dryRun=All", pod)
     assert (status == 201) == admitted, answer
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import manifests
 from fairlead.kube.leadership.election import Terms
 from fairlead.kube.leadership.fence import EPOCH
-from fairlead.sim.controlplane import ControlPlane
+from fairlead.sim.controlplane import ControlPlane, served
 from fairleads import Pods, eventually, fairlead
 from manifests import (
     AS_IN_A_POD,
@@ -23,28 +24,31 @@ from manifests import (
     apply,
     documents,
     kubectl,
-    may,
     the,
+    wait_for_rights,
 )
 
 GPU = "nvidia.com/gpu"
 
 
-def install(plane: ControlPlane) -> str:
-    said = apply(plane, "scheduler")
-    eventually(lambda: may(plane, "watch", "pods"))
-    lease = {"group": "coordination.k8s.io", "namespace": NAMESPACE, "name": "fairlead"}
-    eventually(lambda: may(plane, "get", "leases", **lease))
-    return said
+@contextmanager
+def installed_on(plane: ControlPlane) -> Iterator[None]:
+    """The scheduler's objects, known to RBAC, for the time of a block."""
+    apply(plane, "scheduler")
+    wait_for_rights(plane)
+    yield
+    kubectl(plane, "delete clusterrole,clusterrolebinding fairlead")
+    served.remove_namespace(plane, NAMESPACE)
+    served.until(
+        lambda: not served.allowed(plane, SCHEDULER, "watch", "pods"), "the rights are forgotten"
+    )
 
 
 @pytest.fixture
 def installed(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     """The shared control plane with the scheduler applied; it goes after the test."""
-    install(control_plane)
-    yield control_plane
-    kubectl(control_plane, "delete clusterrole,clusterrolebinding fairlead")
-    control_plane.delete_namespace(NAMESPACE)
+    with installed_on(control_plane):
+        yield control_plane
 
 
 @pytest.fixture

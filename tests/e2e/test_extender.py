@@ -14,7 +14,7 @@ import yaml
 
 from device_plugins import Cluster, Hami, Kubelet
 from extenders import SCHEDULER, Asking, advised, complaints, extender, inventory, kube_scheduler
-from fairlead.sim.controlplane import ControlPlane
+from fairlead.sim.controlplane import ControlPlane, served
 from fairlead.sim.controlplane.certificates import Authority, KeyPair
 from fairlead.sim.controlplane.client import trusting
 from fairlead.sim.controlplane.commands import free_port
@@ -32,13 +32,9 @@ HAMI = json.dumps([
 
 @pytest.fixture
 def priorities(control_plane: ControlPlane) -> Iterator[None]:
-    path = "/apis/scheduling.k8s.io/v1/priorityclasses"
     values = {"ext-low": 1, "ext-middle": 2, "ext-high": 3}
-    for name, value in values.items():
-        control_plane.api("POST", path, {"metadata": {"name": name}, "value": value})
-    yield
-    for name in values:
-        control_plane.api("DELETE", f"{path}/{name}")
+    with served.priority_classes(control_plane, values):
+        yield
 
 
 def ask(pods: Pods, name: str, limits: dict[str, int] | None = None, **more: Any) -> None:
@@ -157,7 +153,7 @@ def test_who_makes_room_is_who_has_the_right_card(
         one_card("has-a100", "ext-low", "A100")
         pods.wait_bound("has-h100", "has-a100")
         one_card("urgent", "ext-high", "H100")
-        assert pods.wait_bound("urgent", timeout_s=40) == {"urgent": "m"}
+        assert pods.wait_bound("urgent") == {"urgent": "m"}
         assert cards_of(pods, "urgent", "has-a100") == ["GPU-m0", "GPU-m1"]
         assert pods.get("has-h100") == {}
         assert process.metric("fairlead_extender_answers_total", verb="preempt") >= 1

@@ -13,6 +13,7 @@ from fairlead.apps.profiles import built_in
 from fairlead.apps.scheduler import Scheduler
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
+from fairlead.sim.controlplane import served
 from fairlead.telemetry.metrics import Metrics
 from fairleads import Pods, eventually, fairlead
 from faultproxy import FaultProxy, a, answer, cut_inside, drop, expired, insert, lose_reply
@@ -53,7 +54,7 @@ def test_the_api_server_is_killed_and_comes_back(new_control_plane) -> None:
         for number in range(20):
             pods.create(f"after-{number}", 1)
         # 15 of 16 cards are left for 20 pods
-        eventually(lambda: sum(map(bool, pods.nodes().values())) == 16, timeout_s=40)
+        eventually(lambda: sum(map(bool, pods.nodes().values())) == 16)
         assert audit(pods) == {"n1": 8, "n2": 8}
         eventually(lambda: running.get("/readyz")[0] == 200)
         pods.delete("before")
@@ -82,9 +83,8 @@ def test_a_pod_that_is_denied_every_bind_starves_nobody(new_control_plane) -> No
     plane.api("POST", "/api/v1/namespaces", {"metadata": {"name": "denied"}})
     _forbid_binds(plane, "denied")
     doomed, others = Pods(plane, "denied"), Pods(plane, "default")
+    served.priority_class(plane, "high", 1000)
     with fairlead(plane) as running:
-        priority = {"metadata": {"name": "high"}, "value": 1000}
-        plane.api("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", priority)
         doomed.create("doomed", 8, priorityClassName="high")
         eventually(lambda: "not today" in doomed.condition("doomed").get("message", ""))
         for number in range(4):
@@ -113,7 +113,7 @@ async def scheduling(control_plane, **options) -> AsyncIterator[tuple[FaultProxy
             await client.close()
 
 
-async def until(holds, timeout_s: float = 30.0) -> None:
+async def until(holds, timeout_s: float = 60.0) -> None:
     async with asyncio.timeout(timeout_s):
         while not await asyncio.to_thread(holds):
             await asyncio.sleep(0.05)
@@ -175,7 +175,7 @@ async def test_an_event_that_the_watch_lost_is_found_by_comparing(
         proxy.cut()  # the watch that follows has the fault
         await asyncio.to_thread(pods.delete, "first")
         await asyncio.to_thread(pods.create, "second", 8)
-        await until(lambda: pods.node("second"), timeout_s=40)
+        await until(lambda: pods.node("second"))
 
 
 async def test_a_pod_deleted_in_mid_bind_frees_its_cards(control_plane, create_nodes, pods) -> None:

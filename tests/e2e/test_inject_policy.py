@@ -8,10 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fairlead.sim.controlplane import ControlPlane
+from fairlead.sim.controlplane import ControlPlane, served
 from fairleads import eventually
 from manifests import INJECT, policy
-from test_assignments_policy import policy_objects
 from webhooks import configured, environment, free_port, injects, pod, selecting, webhook
 
 POLICY = policy("fairlead-inject", INJECT)
@@ -35,20 +34,19 @@ def injecting(real_plane: ControlPlane) -> Iterator[ControlPlane]:
     namespaces = (BY_WEBHOOK, BY_POLICY, BY_BOTH, BY_NOBODY)
     for name in namespaces:
         plane.api("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
-    for path, body in policy_objects(POLICY):
-        if body["kind"].endswith("Binding"):
-            selector = selecting((BY_POLICY, BY_BOTH))
-            body["spec"]["matchResources"] = {"namespaceSelector": selector}
-        status, answer = plane.api("POST", path, body)
-        assert status == 201, answer
+    shipped, binding = copy.deepcopy(POLICY)
+    selector = selecting((BY_POLICY, BY_BOTH))
+    binding["spec"]["matchResources"] = {"namespaceSelector": selector}
     try:
-        with configured(plane, port, BY_WEBHOOK, BY_BOTH), webhook(plane, port):
-            for name in namespaces[:3]:
+        with (
+            served.policy(plane, (shipped, binding), lambda: injects(plane, BY_POLICY)),
+            configured(plane, port, BY_WEBHOOK, BY_BOTH),
+            webhook(plane, port),
+        ):
+            for name in (BY_WEBHOOK, BY_BOTH):
                 eventually(lambda name=name: injects(plane, name), what=f"injection {name}")
             yield plane
     finally:
-        for path, body in policy_objects(POLICY):
-            plane.api("DELETE", f"{path}/{body['metadata']['name']}")
         for name in namespaces:
             plane.delete_namespace(name)
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 import pytest
 
 from fairlead.kube.access.kubeconfig import load_access
-from fairlead.sim.controlplane import ControlPlane
+from fairlead.sim.controlplane import ControlPlane, served
 from fairleads import Pods, eventually
 from faultproxy import FaultProxy, a, drop, refuse_connection
 from leaders import (
@@ -227,8 +227,7 @@ async def test_a_bind_that_was_sent_before_a_long_sleep(
 
 
 def _a_priority_class(plane: ControlPlane) -> None:
-    body = {"metadata": {"name": "urgent-in-leadership"}, "value": 10, "preemptionPolicy": "Never"}
-    assert plane.api("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)[0] in (201, 409)
+    served.priority_class(plane, "urgent-in-leadership", 10, preemptionPolicy="Never")
 
 
 @contextlib.asynccontextmanager
@@ -325,7 +324,7 @@ async def test_a_standby_that_missed_something_decides_only_when_it_has_caught_u
             await asyncio.to_thread(pods.wait_bound, "first")
             first.process.kill()
             await asyncio.to_thread(pods.create, "second", CARDS)
-            why = await asyncio.to_thread(pods.wait_refused, "second", 30)
+            why = await asyncio.to_thread(pods.wait_refused, "second")
     assert "Insufficient nvidia.com/gpu" in why["message"]
     assert sold_twice(lease.plane) == []
 

@@ -45,7 +45,7 @@ async def test_a_share_whose_end_the_watch_lost_is_found_and_freed(
         proxy.cut()  # the watch that follows has the fault
         await asyncio.to_thread(pods.delete, "first")
         await asyncio.to_thread(ask, pods, "second", "0.8")
-        await until(lambda: pods.node("second"), timeout_s=40)
+        await until(lambda: pods.node("second"))
         assert mismatches(scheduler, "objects") >= 1
         assert scheduler.engine.cluster.columns.devices.milli_free[0, 0] == 200
 
@@ -60,7 +60,7 @@ async def test_a_card_that_is_booked_wrongly_is_booked_anew(
         devices = scheduler.engine.cluster.columns.devices
         devices.milli_free[0, 0] = 100
         await asyncio.to_thread(ask, pods, "waits", "0.8")
-        await until(lambda: pods.node("waits"), timeout_s=40)
+        await until(lambda: pods.node("waits"))
         assert mismatches(scheduler, "ledger") == 1
         assert mismatches(scheduler, "pods") == 0
 

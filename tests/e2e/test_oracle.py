@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.sim.controlplane import ControlPlane
+from fairlead.sim.controlplane import ControlPlane, served
 from fairleads import Pods, eventually, fairlead
 
 GPU = "nvidia.com/gpu"
@@ -352,8 +352,8 @@ def _failure(pods: Pods, name: str) -> dict[str, Any]:
 
 def _forbid_binds(plane, namespace: str) -> None:
     """A policy of a third party that denies every bind in the namespace."""
-    group = "/apis/admissionregistration.k8s.io/v1"
     policy = {
+        "kind": "ValidatingAdmissionPolicy",
         "metadata": {"name": "no-binds"},
         "spec": {
             "failurePolicy": "Fail",
@@ -369,6 +369,7 @@ def _forbid_binds(plane, namespace: str) -> None:
         },
     }  # fmt: skip
     binding = {
+        "kind": "ValidatingAdmissionPolicyBinding",
         "metadata": {"name": "no-binds"},
         "spec": {
             "policyName": "no-binds",
@@ -378,10 +379,10 @@ def _forbid_binds(plane, namespace: str) -> None:
             },
         },
     }
-    assert plane.api("POST", f"{group}/validatingadmissionpolicies", policy)[0] == 201
-    assert plane.api("POST", f"{group}/validatingadmissionpolicybindings", binding)[0] == 201
+    for one in (policy, binding):
+        served.create(plane, one)
     probe = Pods(plane, namespace)
     probe.create("probe", scheduler="nobody")
     body = {"metadata": {"name": "probe"}, "target": {"kind": "Node", "name": "a"}}
     path = f"{probe.path}/probe/binding?dryRun=All"
-    eventually(lambda: plane.api("POST", path, body)[0] in (403, 422), what="the policy works")
+    served.until(lambda: plane.api("POST", path, body)[0] in (403, 422), "no-binds is in force")

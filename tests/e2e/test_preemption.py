@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.sim.controlplane import ControlPlane
+from fairlead.sim.controlplane import ControlPlane, served
 from fairleads import Pods, eventually, fairlead
 
 GPU = "nvidia.com/gpu"
@@ -76,11 +76,8 @@ def arena(assets, tmp_path_factory) -> Iterator[ControlPlane]:
     folder = tmp_path_factory.mktemp("preemption")
     with ControlPlane.start(assets, folder) as plane:
         for name, value in [*PRIORITIES.items(), ("gentle", 10)]:
-            body = {"metadata": {"name": name}, "value": value}
-            if name == "gentle":
-                body["preemptionPolicy"] = "Never"
-            path = "/apis/scheduling.k8s.io/v1/priorityclasses"
-            assert plane.api("POST", path, body)[0] == 201
+            policy = {"preemptionPolicy": "Never"} if name == "gentle" else {}
+            served.priority_class(plane, name, value, **policy)
         with plane.start_kube_scheduler(), fairlead(plane):
             yield plane
 

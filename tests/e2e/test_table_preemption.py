@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from fairlead.sim.controlplane import served
 from happenings import cordoned, goes, node_comes, node_goes, node_labelled, path_of
 from preemption_scenes import EACH_FOUR, FOUR, PRIORITIES, SCENES, Scene, cards, has, wants
 from tables import HOME, KUBE, Body, Stage, node, rows, selector, soon, stage
@@ -22,9 +23,7 @@ def play(assets, tmp_path_factory) -> Iterator[Stage]:
     with stage(assets, tmp_path_factory.mktemp("preemption")) as ready:
         for name, value in PRIORITIES.items():
             policy = {"preemptionPolicy": "Never"} if name == "gentle" else {}
-            body = {"metadata": {"name": name}, "value": value, **policy}
-            path = "/apis/scheduling.k8s.io/v1/priorityclasses"
-            assert ready.api("POST", path, body)[0] == 201
+            served.priority_class(ready, name, value, **policy)
         yield ready
 
 
@@ -285,7 +284,7 @@ def release(play: Stage, name: str) -> None:
 @contextmanager
 def nobody_may_delete(play: Stage) -> Iterator[None]:
     """A policy of a third party that denies every delete of a pod, until the block ends."""
-    group = "/apis/admissionregistration.k8s.io/v1"
+    kind = "ValidatingAdmissionPolicy"
     name = {"metadata": {"name": "@stay"}}
     rule = {
         "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["DELETE"],
@@ -295,12 +294,13 @@ def nobody_may_delete(play: Stage) -> Iterator[None]:
         "validations": [{"expression": "request.name != 'x'", "message": "not today"}],
     }
     binding = {"policyName": "@stay", "validationActions": ["Deny"]}
-    play.make(f"{group}/validatingadmissionpolicies", {**name, "spec": spec})
-    play.make(f"{group}/validatingadmissionpolicybindings", {**name, "spec": binding})
+    objects = (
+        {"kind": kind, **name, "spec": spec},
+        {"kind": f"{kind}Binding", **name, "spec": binding},
+    )
     trial = f"{path_of('x')}?dryRun=All&gracePeriodSeconds=0"
-    soon(lambda: play.api("DELETE", trial)[0] == 422, "the policy works")
-    yield
-    play.remove(f"{group}/validatingadmissionpolicybindings/@stay")
+    with served.policy(play, objects, lambda: play.api("DELETE", trial)[0] == 422):
+        yield
 
 
 def make_budget(play: Stage, app: str, allowed: int) -> None:

@@ -115,7 +115,7 @@ def test_a_reader_that_is_killed_is_started_again(
         os.kill(int(reader), signal.SIGKILL)
         eventually(lambda: any(r["event"] == "telemetry reader ended" for r in program.records))
         before = readings(program)
-        eventually(lambda: readings(program) > before, 30)
+        eventually(lambda: readings(program) > before)
         pods.create("first", gpus=1)
         assert pods.wait_bound("first") == {"first": "quiet-b"}
 
@@ -157,7 +157,7 @@ def test_a_real_prometheus_that_scrapes_the_exporter(
     with scraping(prometheus, exporter, tmp_path) as url:
         config = configured(tmp_path, kind="prometheus", url=url, every="1s")
         with fairlead(pods.plane, "--config", config) as program:
-            eventually(lambda: readings(program, "prometheus") >= 4, 40)
+            eventually(lambda: readings(program, "prometheus") >= 4)
             pods.create("first", gpus=1)
             assert pods.wait_bound("first") == {"first": "quiet-b"}
             assert program.metric("fairlead_telemetry_cut_off", source="prometheus") == 0

@@ -94,7 +94,7 @@ def test_a_pod_goes_where_the_only_volume_is(pods, storage, ours, scheduler) -> 
     storage.a_claim("data")
     pods.create("user", scheduler=scheduler, volumes=uses("data"))
 
-    assert pods.wait_bound("user", timeout_s=30) == {"user": "b"}
+    assert pods.wait_bound("user") == {"user": "b"}
     assert is_bound(storage, "data")
     volume = storage.volume(f"{pods.namespace}-local")
     assert volume["spec"]["claimRef"]["uid"] == storage.claim("data")["metadata"]["uid"]
@@ -112,7 +112,7 @@ def test_each_claim_gets_the_smallest_volume_that_is_left(pods, storage, ours, s
     storage.a_claim("small", size="1Gi")
     pods.create("user", scheduler=scheduler, volumes=uses("large", "small"))
 
-    assert pods.wait_bound("user", timeout_s=30) == {"user": "c"}
+    assert pods.wait_bound("user") == {"user": "c"}
     assert storage.claim("small")["spec"]["volumeName"] == names["1Gi"]
     assert storage.claim("large")["spec"]["volumeName"] == names["2Gi"]
 
@@ -125,7 +125,7 @@ def test_a_burst_shares_the_volumes_without_a_quarrel(pods, storage, ours) -> No
     for number in range(6):
         pods.create(f"user-{number}", volumes=uses(f"data-{number}"))
 
-    bound = pods.wait_bound(*(f"user-{number}" for number in range(6)), timeout_s=30)
+    bound = pods.wait_bound(*(f"user-{number}" for number in range(6)))
     for number in range(6):
         volume = storage.volume(storage.claim(f"data-{number}")["spec"]["volumeName"])
         (term,) = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
@@ -140,7 +140,7 @@ def test_a_volume_is_provisioned_where_the_pod_will_be(pods, storage, ours) -> N
 
     assert provision(storage, "data") == "b"
 
-    assert pods.wait_bound("user", timeout_s=30) == {"user": "b"}
+    assert pods.wait_bound("user") == {"user": "b"}
     assert is_bound(storage, "data")
 
 
@@ -166,7 +166,7 @@ def test_a_volume_of_its_own_is_made_and_bound(pods, storage, ours) -> None:
     scratch: dict[str, Any] = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}
     pods.create("user", volumes=[scratch])
 
-    assert pods.wait_bound("user", timeout_s=30) == {"user": "c"}
+    assert pods.wait_bound("user") == {"user": "c"}
     assert is_bound(storage, "user-scratch")
 
 
@@ -188,7 +188,7 @@ def test_a_provisioner_that_fails_is_told_and_asked_again(pods, storage, ours, s
         '"data"'
     )
     provision(storage, "data")
-    pods.wait_bound("user", timeout_s=30)
+    pods.wait_bound("user")
 
 
 def test_a_restart_in_between_loses_nothing(plane, pods, storage) -> None:
@@ -217,4 +217,4 @@ def test_a_pod_that_is_deleted_while_it_waits_lets_its_volume_go(pods, storage, 
     # The claim stays where it was sent, as kube-scheduler leaves it.
     pods.create("second", volumes=uses("data"))
     assert provision(storage, "data") == "a"
-    assert pods.wait_bound("second", timeout_s=30) == {"second": "a"}
+    assert pods.wait_bound("second") == {"second": "a"}

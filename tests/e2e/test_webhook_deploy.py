@@ -6,11 +6,22 @@ from typing import Any
 import pytest
 
 from fairlead.apps import profiles
-from fairlead.sim.controlplane import ControlPlane
-from manifests import COMPONENT, FAIRLEAD, INJECT, NAMESPACE, apply, documents, kubectl, policy
+from fairlead.sim.controlplane import ControlPlane, served
+from manifests import (
+    COMPONENT,
+    FAIRLEAD,
+    INJECT,
+    NAMESPACE,
+    apply,
+    documents,
+    kubectl,
+    policy,
+    wait_for_rights,
+)
 from manifests import the as the_one
-from test_deploy import install
+from test_deploy import installed_on
 from webhooks import free_port, webhook
+from webhooks import pod as a_pod
 
 
 def the(kind: str) -> dict[str, Any]:
@@ -19,17 +30,22 @@ def the(kind: str) -> dict[str, Any]:
 
 @pytest.fixture
 def installed(control_plane: ControlPlane) -> Iterator[ControlPlane]:
-    install(control_plane)
-    yield control_plane
-    kubectl(control_plane, f"delete --ignore-not-found -f {FAIRLEAD} -l {COMPONENT}=webhook")
-    kubectl(control_plane, "delete clusterrole,clusterrolebinding fairlead")
-    control_plane.delete_namespace(NAMESPACE)
+    with installed_on(control_plane):
+        yield control_plane
+        kubectl(control_plane, f"delete --ignore-not-found -f {FAIRLEAD} -l {COMPONENT}=webhook")
+        served.until(lambda: _admits(control_plane), "the webhook is not asked any more")
+
+
+def _admits(plane: ControlPlane) -> bool:
+    path = "/api/v1/namespaces/default/pods?dryRun=All"
+    return plane.api("POST", path, a_pod("probe"))[0] == 201
 
 
 def test_it_may_be_applied_again_and_keeps_what_the_program_wrote(
     installed: ControlPlane,
 ) -> None:
     apply(installed, "webhook")
+    wait_for_rights(installed, "webhook")
     port = free_port()
     with webhook(installed, port):
         pass  # it has filled the Secret and the bundles

@@ -15,9 +15,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Self
 
-from fairlead.sim.controlplane import ControlPlane
-from fairleads import FAIRLEAD, eventually
-from manifests import NAMESPACE, documents
+from fairlead.sim.controlplane import ControlPlane, served
+from fairleads import FAIRLEAD, PATIENCE_S, eventually
+from manifests import NAMESPACE, documents, wait_for_rights
 from manifests import WEBHOOK as IDENTITY
 
 #: What the configurations of the webhook need, and its pods do not.
@@ -26,15 +26,11 @@ _KINDS = {
     "Secret": f"/api/v1/namespaces/{NAMESPACE}/secrets",
     "Role": f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/roles",
     "RoleBinding": f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/rolebindings",
-    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-    "MutatingWebhookConfiguration": (
-        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
-    ),
-    "ValidatingWebhookConfiguration": (
-        "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-    ),
-}
+    **{kind: served.COLLECTIONS[kind] for kind in (
+        "ClusterRole", "ClusterRoleBinding",
+        "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
+    )},
+}  # fmt: skip
 SECRET = f"{_KINDS['Secret']}/fairlead-webhook-tls"
 CONFIGURATIONS = [f"{_KINDS[kind]}/fairlead" for kind in _KINDS if kind.endswith("Configuration")]
 
@@ -61,6 +57,7 @@ def configured(plane: ControlPlane, port: int, *namespaces: str) -> Iterator[Non
     """
     plane.api("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     made = []
+    where = namespaces[0] if namespaces else "default"
     try:
         for found in documents(component="webhook"):
             if found["kind"] not in _KINDS:
@@ -69,19 +66,14 @@ def configured(plane: ControlPlane, port: int, *namespaces: str) -> Iterator[Non
                 route = hook["clientConfig"].pop("service")["path"]
                 hook["clientConfig"]["url"] = f"https://127.0.0.1:{port}{route}"
                 hook["namespaceSelector"] = selecting(namespaces)
-            # The API server may still think of an earlier namespace of that name, which is going.
-            eventually(
-                lambda found=found: (
-                    plane.api("POST", _KINDS[found["kind"]], found)[0] in (201, 409)
-                ),
-                what=f"there is a {found['kind']}",
-            )
-            made.append(f"{_KINDS[found['kind']]}/{found['metadata']['name']}")
+            made.append(served.create(plane, found, _KINDS[found["kind"]]))
+        wait_for_rights(plane, "webhook")
         yield
     finally:
         for path in reversed(made):
             plane.api("DELETE", path)
-        plane.delete_namespace(NAMESPACE)
+        served.until(lambda: not _asked(plane, where), "the webhook is not asked any more")
+        served.remove_namespace(plane, NAMESPACE)
 
 
 class Balancer:
@@ -155,7 +147,7 @@ class Webhook:
         nobody.check_hostname, nobody.verify_mode = False, ssl.CERT_NONE
         url = f"https://127.0.0.1:{self.port}{path}"
         try:
-            with urllib.request.urlopen(url, timeout=5, context=nobody) as reply:
+            with urllib.request.urlopen(url, timeout=PATIENCE_S, context=nobody) as reply:
                 return reply.status, reply.read().decode()
         except urllib.error.HTTPError as refused:
             return refused.code, refused.read().decode()
@@ -186,7 +178,7 @@ def webhook(
         yield running
     finally:
         process.terminate()
-        status = process.wait(10)
+        status = process.wait(PATIENCE_S)
     assert status == 0, f"fairlead webhook ended with {status}: {log.read_text()[-2000:]}"
 
 
@@ -210,6 +202,13 @@ def environment(found: dict[str, Any]) -> list[list[dict[str, Any]]]:
     """The variables of every container, init containers first."""
     spec = found["spec"]
     return [one.get("env", []) for one in (*spec.get("initContainers", ()), *spec["containers"])]
+
+
+def _asked(plane: ControlPlane, namespace: str) -> bool:
+    """Whether the webhook is asked about our pods there, and answers or fails."""
+    path = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
+    status, answer = plane.api("POST", path, pod("probe"))
+    return status == 500 or (status == 201 and environment(answer) != [[]])
 
 
 def injects(plane: ControlPlane, namespace: str) -> bool:

@@ -57,7 +57,7 @@ class Scene:
         for name in names or self.names():
             await self.set_phase(name, "Running", ready=True)
 
-    async def until(self, check, within_s=5):
+    async def until(self, check, within_s=60):
         deadline = time.monotonic() + within_s
         while not check():
             assert time.monotonic() < deadline, f"it never became so; pods: {self.names()}"

@@ -15,6 +15,7 @@ import yaml
 from fairlead.sim.controlplane.certificates import Authority, KeyPair, write_private
 from fairlead.sim.controlplane.client import Client
 from fairlead.sim.controlplane.process import ControlPlaneError
+from fairlead.sim.controlplane.served import until
 
 ADMIN = "admin"
 _SERVICE_ACCOUNT = "system:serviceaccount:"
@@ -62,7 +63,17 @@ def _token(admin: Client, namespace: str, name: str) -> str:
     status, answer = admin.api("POST", f"{accounts}/{name}/token", request)
     if status != 201:
         raise ControlPlaneError(f"No token for {namespace}/{name}: {answer.get('message')}")
-    return str(answer["status"]["token"])
+    token = str(answer["status"]["token"])
+    until(lambda: _accepted(admin, token), f"the token of {namespace}/{name} is accepted")
+    return token
+
+
+def _accepted(admin: Client, token: str) -> bool:
+    """Not yet, while the API server remembers an earlier ServiceAccount of that name."""
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview"}
+    path = "/apis/authentication.k8s.io/v1/tokenreviews"
+    _, answer = admin.api("POST", path, {**review, "spec": {"token": token}})
+    return bool(answer["status"].get("authenticated"))
 
 
 def _kubeconfig(server: str, authority: Path, proof: Credentials) -> dict[str, Any]:
