@@ -149,7 +149,10 @@ FAILURES = {
     "nobody": ("0=node1:0", "no index in it; give it a name that ends in a number, like web-0"),
     "lost-0": ("0=node9:0", "4 node(s) were not node9, where the scheduling map puts index 0"),
     "card-0": ("0=node4:4", "could not give GPU 4 to index 0 of the scheduling map, there are 4"),
-    "taken-0": ("0=node4:2", "it is taken by someone else, index 0 of another map; choose another"),
+    "taken-0": (
+        "0=node4:2",
+        "it is assigned to another pod, index 0 of another map; choose another",
+    ),
 }
 
 

@@ -165,7 +165,7 @@ def test_all_means_every_card() -> None:
     assert bind.grant is not None
     assert len(bind.grant.uses) == 3
     assert told(bind)["fairlead.dev/gpus"] == "all"
-    assert "taken by someone else" in failure(engine, mapped("y-0", "0=n1:2", kind=""))
+    assert "assigned to another pod" in failure(engine, mapped("y-0", "0=n1:2", kind=""))
 
 
 def test_a_pod_that_asks_for_gpus_as_well_holds_as_many() -> None:
@@ -264,15 +264,15 @@ def test_a_card_that_is_not_there_is_waited_for(node: Node) -> None:
 
 def test_a_card_that_is_not_in_order_is_not_given() -> None:
     node = listed("node2", 3, healthy=False)
-    in_the_way("it is not in order; repair it or choose another", node, pod=mapped("checker-1"))
+    in_the_way("it is unhealthy; repair it or choose another", node, pod=mapped("checker-1"))
 
 
 @pytest.mark.parametrize("node", [a_node("n1", gpus=0), a_node("n1"), listed("n1")], ids=str)
 def test_a_card_of_somebody_elses_map_is_waited_for(node: Node) -> None:
     there = mapped("other-0", "0=n1:2", owner="other", nodeName="n1")
     told = (
-        "node(s) could not give GPU 2 to index 0 of the scheduling map, it is taken by someone "
-        "else, index 0 of StatefulSet other; choose another or end that pod"
+        "node(s) could not give GPU 2 to index 0 of the scheduling map, it is assigned to "
+        "another pod, index 0 of StatefulSet other; choose another or end that pod"
     )
     pod = mapped("mine-0", "0=n1:1,2", owner="mine")
     engine = in_the_way(told, node, pod=pod, there=(there,))
@@ -282,14 +282,14 @@ def test_a_card_of_somebody_elses_map_is_waited_for(node: Node) -> None:
 
 def test_pods_of_other_namespaces_are_not_named() -> None:
     there = mapped("other-0", "0=n1:2", namespace="theirs", nodeName="n1")
-    told = "it is taken by someone else; choose another"
+    told = "it is assigned to another pod; choose another"
     in_the_way(told, a_node("n1"), pod=mapped("mine-0", "0=n1:2"), there=(there,))
 
 
 def test_a_card_of_a_pod_without_a_map_is_waited_for() -> None:
     there = a_pod("there", uid="t", node="n1", grant=Grant((CardUse("GPU-n1-2", False, 100),)))
     pod = mapped("mine-0", "0=n1:2")
-    told = "it is taken by someone else; choose another"
+    told = "it is assigned to another pod; choose another"
     engine = in_the_way(told, listed("n1"), pod=pod, there=(there,))
     engine.handle(PodGone(there), now=30.0)
     assert binds(engine, 30.0) == {"mine-0": ("n1", "2")}
@@ -301,7 +301,7 @@ def test_where_nobody_says_which_cards_are_taken_enough_must_be_left(node: Node)
     one, two = mapped("x-0", "0=n1:0", kind=""), mapped("y-0", "0=n1:0,1", kind="")
     engine = an_engine(node)
     see(engine, there)
-    assert "of which nobody says which" in failure(engine, two)
+    assert "that are not known by name" in failure(engine, two)
     see(engine, one)
     assert binds(engine) == {"x-0": ("n1", "0")}
 

@@ -89,9 +89,9 @@ def _told(found: Obstacle, seat: Seat) -> str:
             have = "there is no such GPU" if not found.cards else f"there are {_range(found.cards)}"
             return f"{what}, {have}; correct the map"
         case Trouble.BROKEN:
-            return f"{what}, it is not in order; repair it or choose another"
+            return f"{what}, it is unhealthy; repair it or choose another"
         case Trouble.TAKEN:
-            return f"{what}, it is taken by {_whom(found, seat)}; choose another or end that pod"
+            return f"{what}, it is assigned to {_whom(found, seat)}; choose another or end that pod"
         case Trouble.UNDECLARED:
             index = found.holder.index if found.holder else ""
             return (
@@ -102,7 +102,7 @@ def _told(found: Obstacle, seat: Seat) -> str:
             return f"{what}, another pod with this index has it; wait until it ends, or end it"
         case Trouble.DOUBTFUL:
             return (
-                f"{what}, other pods have GPUs of which nobody says which, and too few are left; "
+                f"{what}, other pods hold GPUs that are not known by name, and too few are left; "
                 "end one of them or choose another node"
             )
 
@@ -116,6 +116,6 @@ def _whom(found: Obstacle, seat: Seat) -> str:
     namespace = seat.workload.partition("/")[0]
     holder = found.holder
     if holder is None or holder.workload.partition("/")[0] != namespace:
-        return "someone else"
+        return "another pod"
     kind, _, name = holder.workload.partition("/")[2].partition("/")
-    return f"someone else, index {holder.index} of {f'{kind} {name}' if name else 'another map'}"
+    return f"another pod, index {holder.index} of {f'{kind} {name}' if name else 'another map'}"
