@@ -16,6 +16,19 @@ class Account:
 
     card: Card
     uses: list[tuple[CardUse, str]] = field(default_factory=list)
+    #: Whole uses by pods whose workload has the card by its map already: they take nothing more.
+    sharing: list[tuple[CardUse, str]] = field(default_factory=list)
+    workloads: set[str] = field(default_factory=set)
+
+    def add(self, use: CardUse, grant: Grant) -> None:
+        workload = grant.member.workload if grant.member and use.whole and not use.slices else ""
+        shared = bool(workload) and workload in self.workloads
+        self.workloads |= {workload} if workload else set()
+        (self.sharing if shared else self.uses).append((use, grant.dialect))
+
+    @property
+    def users(self) -> int:
+        return len(self.uses) + len(self.sharing)
 
     @property
     def plain(self) -> list[CardUse]:
@@ -42,7 +55,7 @@ class Account:
 
     def memory_told(self, first_fit: Iterable[str]) -> int:
         spoken = set(first_fit)
-        return sum(use.memory_mib for use, dialect in self.uses
+        return sum(use.memory_mib for use, dialect in [*self.uses, *self.sharing]
                    if dialect in spoken and not use.slices)  # fmt: skip
 
     def complaint(self, limit_milli: int = 1000) -> str:
@@ -84,7 +97,7 @@ def books(inventory: Inventory | None, grants: Iterable[Grant]) -> Books:
         pending += grant.pending
         for use in grant.uses:
             if use.uuid in by_name:
-                by_name[use.uuid].uses.append((use, grant.dialect))
+                by_name[use.uuid].add(use, grant)
             else:
                 unknown += 1
     return Books(accounts, unknown, pending)
@@ -125,7 +138,7 @@ def audited(cluster: Cluster, name: str) -> dict[str, object]:
                 "memory": account.card.memory_mib,
                 "milli_free": account.milli_free,
                 "memory_free": account.memory_free,
-                "users": len(account.uses),
+                "users": account.users,
                 "wholes": account.wholes,
                 "slices": sorted(set(account.slices)),
                 "sharers": account.card.sharers,

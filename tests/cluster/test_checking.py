@@ -9,6 +9,7 @@ from fairlead.cluster.checking import misplaced, wrong_nodes
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.gpus import Card, CardUse, Grant, Inventory, MigProfile
 from fairlead.model.pods import Pod
+from fairlead.model.seats import Member
 
 CUT = (MigProfile("1g.10gb", 1, tuple(range(7))),)
 GPUS = Inventory((Card("GPU-0", 0, "H100", 8000), Card("GPU-1", 1, "H100", 8000, mig=CUT)))
@@ -51,6 +52,30 @@ def test_a_wrong_amount() -> None:
     cluster = a_cluster()
     cluster.columns.requested[0, 0] += 1
     assert wrong_nodes(cluster, cluster.row_of) == ["n1"]
+
+
+def test_a_card_that_a_map_shares_is_right() -> None:
+    """Two pods of one workload have the card; a third workload that claims it overdraws it."""
+    cluster = a_cluster()
+    for uid, workload in (("d", "ns/a"), ("e", "ns/a"), ("f", "ns/b")):
+        cluster.confirm(given(uid, CardUse("0"), node="n2", member=Member(workload, 3)))
+        assert wrong_nodes(cluster, cluster.row_of) == []
+    assert cluster.columns.devices.wholes[cluster.row_of["n2"], 0] == 2
+    for uid in ("d", "f", "e"):
+        cluster.remove(uid)
+        assert wrong_nodes(cluster, cluster.row_of) == []
+
+
+def test_parts_that_members_of_a_map_claim_are_added_up() -> None:
+    """Assignments may name any part: what the first took must not be what the last gives back."""
+    cluster = a_cluster()
+    member = Member("ns/a", 0)
+    cluster.confirm(given("d", CardUse("0", False, 300, 10), node="n2", member=member))
+    cluster.confirm(given("e", CardUse("0", False, 500, 20), node="n2", member=member))
+    cluster.remove("d")
+    assert wrong_nodes(cluster, cluster.row_of) == []
+    cluster.remove("e")
+    assert cluster.columns.devices.milli_free[cluster.row_of["n2"], 0] == 1000
 
 
 def test_pods_that_are_not_booked_as_they_are() -> None:

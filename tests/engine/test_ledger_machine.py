@@ -43,6 +43,8 @@ from fairlead.engine.instructions import AnnounceFailure, Bind, Evict
 from fairlead.model.gpus import PLAIN, WHOLE, Card, CardUse, GpuAsk, Grant, Inventory, MigProfile
 from fairlead.model.pods import Pod
 from fairlead.model.readings import CardReading, NodeReadings
+from fairlead.model.scheduling_map import parse
+from fairlead.model.seats import Member, Seat
 from fairlead.placement.profile import Profile
 from ledger_audit import audited, books_of, could_serve, told
 
@@ -57,6 +59,9 @@ NAMES = ("n1", "n2", "n3")
 NODES = st.sampled_from(NAMES)
 MIB = st.sampled_from([0, 1000, 4000, 8000, 20_000])
 MILLI = st.sampled_from([0, 1, 300, 500, 700, 1000])
+#: Indices of one workload share GPUs here, by index, by uuid, and all of them.
+MAP = parse("0=n1:0\n1=n1:0,1\n2=n1:GPU-n1-0\n3=n2:3\n4=n2:3\n5=n1:all\n6=n2:\n7=n3:0,GPU-n3-0")
+WORKLOADS = st.sampled_from(["ns/StatefulSet/a", "ns/Deployment/b"])
 
 
 @st.composite
@@ -99,8 +104,14 @@ def inventories(draw, node: str) -> Inventory | None:
 
 @st.composite
 def asks(draw) -> GpuAsk:
-    kind = draw(st.sampled_from(["share", "share", "whole", "slice", "whole of theirs", "linked"]))
+    kinds = ["share", "share", "whole", "slice", "whole of theirs", "linked", "mapped"]
+    kind = draw(st.sampled_from(kinds))
     count = draw(st.sampled_from([1, 1, 1, 2, 3]))
+    if kind == "mapped":
+        seat = Seat(draw(WORKLOADS), MAP.lines)
+        index = draw(st.none() | st.integers(0, len(MAP.lines) - 1))
+        seat = seat if index is None else seat.at(index)
+        return GpuAsk(draw(st.integers(0, 2)), dialect="scheduling-map", seat=seat)
     if kind == "slice":
         return GpuAsk(count, False, 0, profile=draw(st.sampled_from(A100)).name)
     models = frozenset(draw(st.sampled_from([(), (), (), ("A100",)])))
@@ -129,7 +140,9 @@ def claims(draw) -> Grant:
         return CardUse(draw(names), kind == "whole", draw(MILLI), mib)
 
     uses = tuple(use() for _ in range(draw(st.integers(1, 3))))
-    return Grant(uses, draw(st.sampled_from([PLAIN, *DIALECTS])), pending=draw(st.booleans()))
+    dialect, pending = draw(st.sampled_from([PLAIN, *DIALECTS])), draw(st.booleans())
+    member = draw(st.none() | st.builds(Member, WORKLOADS, st.integers(0, len(MAP.lines) - 1)))
+    return Grant(uses, dialect, pending=pending, member=member)
 
 
 class Ledger(RuleBasedStateMachine):
@@ -172,13 +185,17 @@ class Ledger(RuleBasedStateMachine):
         found = books_of(self.cluster, bind.node)
         bought = {use.uuid for use in bind.grant.uses} if bind.grant else set()
         accounts = [a for a in found.accounts if a.card.uuid in bought]
-        assert len(accounts) == len(bought - {""}), "cards that are not there"
+        mapped = bind.grant is not None and bind.grant.member is not None
+        # A map may name cards of a node that only counts them, and beyond those, cards are counted.
+        assert mapped or len(accounts) == len(bought - {""}), "cards that are not there"
         complaints = [a.complaint(self.limit_milli(bind.node, a.card)) for a in accounts]
         assert not any(complaints), (accounts, complaints)
         assert all(account.card.healthy for account in accounts)
         opened = any(len(a.uses) == 1 and not a.card.mig for a in accounts)
         left = sum(a.card.healthy and not a.uses and not a.card.mig for a in found.accounts)
-        assert not opened or left >= found.unknown, "a card that somebody may hold already"
+        assert mapped or not opened or left >= found.unknown, (
+            "a card that somebody may hold already"
+        )
 
     def check_eviction(self, evict: Evict) -> None:
         """With those gone who have to go, the cards are enough."""

@@ -12,6 +12,7 @@ from fairlead.cluster.cluster import Cluster, Holding
 from fairlead.cluster.devices import Devices
 from fairlead.model.gpus import WHOLE, Card, CardUse, Grant
 from fairlead.model.pods import Pod
+from fairlead.model.seats import Member
 
 
 def wrong_nodes(cluster: Cluster, names: Iterable[str]) -> list[str]:
@@ -56,7 +57,7 @@ def _right(cluster: Cluster, name: str, row: int) -> bool:
 def _cards_right(devices: Devices, row: int, cards: tuple[Card, ...], grants: list[Grant]) -> bool:
     slot_of = {str(card.index): slot for slot, card in enumerate(cards)}
     slot_of |= {card.uuid: slot for slot, card in enumerate(cards)}
-    on: list[list[CardUse]] = [[] for _ in cards]
+    on: list[list[tuple[CardUse, Member | None]]] = [[] for _ in cards]
     unknown = 0
     for grant in grants:
         for use in grant.uses:
@@ -64,7 +65,7 @@ def _cards_right(devices: Devices, row: int, cards: tuple[Card, ...], grants: li
             if slot is None:
                 unknown += 1
             else:
-                on[slot].append(use)
+                on[slot].append((use, grant.member))
     told = zip(
         devices.users[row].tolist(),
         devices.wholes[row].tolist(),
@@ -83,14 +84,23 @@ def _cards_right(devices: Devices, row: int, cards: tuple[Card, ...], grants: li
     )
 
 
-def _account(card: Card, uses: list[CardUse]) -> tuple[int, int, int, int, int]:
-    """Pods on the card, those who have it whole, what is free, and which slices are not."""
-    milli, mib, wholes, slices = WHOLE, card.memory_mib, 0, 0
-    for use in uses:
+def _account(
+    card: Card, uses: list[tuple[CardUse, Member | None]]
+) -> tuple[int, int, int, int, int]:
+    """Pods on the card, those who have it whole, what is free, and which slices are not.
+
+    Pods of one workload that share the card by their map take it once.
+    """
+    milli, mib, slices = WHOLE, card.memory_mib, 0
+    alone, sharing = 0, set()
+    for use, member in uses:
         if use.slices:
             slices |= use.mask
+        elif use.whole and member:
+            sharing.add(member.workload)
         elif use.whole:
-            wholes, milli, mib = wholes + 1, milli - WHOLE, mib - card.memory_mib
+            alone += 1
         else:
             milli, mib = milli - use.milli, mib - use.memory_mib
-    return len(uses), wholes, milli, mib, slices
+    wholes = alone + len(sharing)
+    return len(uses), wholes, milli - wholes * WHOLE, mib - wholes * card.memory_mib, slices

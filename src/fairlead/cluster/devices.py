@@ -29,6 +29,7 @@ from fairlead.model.gpus import (
     Links,
     MigProfile,
 )
+from fairlead.model.seats import Member
 
 Cards = npt.NDArray[np.int64]  # (rows, slots) an amount of something
 CardMask = npt.NDArray[np.bool_]  # (rows, slots)
@@ -266,12 +267,11 @@ class Devices:
             self.users[row, slot] += sign
             if use.slices:
                 self._cut(row, slot, use, sign)
-            elif grant.member and self._shares(row, slot, grant.member.workload, sign):
-                continue
             else:
-                self._take(row, slot, use, sign)
                 if told:
                     self.memory_told[row, slot] += sign * use.memory_mib
+                if not self._shares(row, slot, use, grant.member, sign):
+                    self._take(row, slot, use, sign)
             self._measure(row, slot)
 
     def _miss(self, row: int, sign: int) -> None:
@@ -292,11 +292,18 @@ class Devices:
             self.milli_free[row, slot] -= sign * use.milli
             self.memory_free[row, slot] -= sign * use.memory_mib
 
-    def _shares(self, row: int, slot: int, workload: str, sign: int) -> bool:
-        """Whether others of the workload have the card before this one comes, or still."""
+    def _shares(
+        self, row: int, slot: int, use: CardUse, member: Member | None, sign: int
+    ) -> bool:  # fmt: skip
+        """Whether others of the workload have the card before this one comes, or still.
+
+        A map gives whole cards. Parts, which an assignment may name, are added up like any other.
+        """
+        if member is None or not use.whole:
+            return False
         counts = self._sharing.setdefault(row, Counter())
-        counts[slot, workload] += sign
-        return counts[slot, workload] > (1 if sign > 0 else 0)
+        counts[slot, member.workload] += sign
+        return counts[slot, member.workload] > (1 if sign > 0 else 0)
 
     def _measure(self, row: int, slot: int) -> None:
         """What follows from all the other columns, so that nobody needs to combine them again."""
