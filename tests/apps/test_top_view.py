@@ -40,7 +40,7 @@ UNKNOWN = {"utilisation": None, "memory_used_mib": None, "power_w": None, "readi
 IDLE = pod(
     "notebook", namespace="web", node="n2", mean=0.0, high=0.05, utilisation=0.0, idle_for_s=7100.0,
     wasted_hours=2.0, idle_hours=2.0, used_hours=0.0,
-    advice=Advice("did nothing for 120 min: end it, or scale it down", "idle"),
+    advice=Advice("idle for 120 min: delete it, or scale it down", "idle"),
 )  # fmt: skip
 GUESSED = pod("shared", guessed=True, asked="0.5", held=0.5, wasted_hours=0.1)
 REPORT = Report(

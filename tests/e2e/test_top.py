@@ -195,7 +195,7 @@ def test_a_prometheus_remembers(plane: EmbeddedPlane, prometheus: Path, tmp_path
         "share": 0.2,
         "memoryMib": 11 * 1024,
         "profile": "2g.35gb",
-        "text": "0.2 of a card with 11 GiB would have been enough, or a MIG 2g.35gb",
+        "text": "0.2 of a GPU with 11 GiB would have been enough, or a MIG 2g.35gb",
     }
     assert pods["idler"]["idleHours"] == pytest.approx(10, rel=0.02)
     assert pods["idler"]["advice"]["kind"] == "idle"

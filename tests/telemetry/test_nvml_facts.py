@@ -127,7 +127,7 @@ def test_cards_of_an_nvlink_domain_name_it() -> None:
     [
         ((1, 0, 0, 0), ""),
         ((0, 1, 1, 0), "wait to be replaced"),
-        ((0, 1, 1, 1), "have the card replaced"),
+        ((0, 1, 1, 1), "have the GPU replaced"),
     ],
 )
 def test_rows_of_memory_that_failed_are_told(rows: tuple[int, int, int, int], words: str) -> None:

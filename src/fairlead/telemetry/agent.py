@@ -102,7 +102,9 @@ def _cards(report: Report) -> Iterator[tuple[Family, Rows]]:
         ((part.uuid, name[1], part.name), part) for name, each in shown for part in each.slices
     ]
     yield (
-        _gauge("fairlead_gpu_utilization_ratio", "Part of the time that the card was busy.", _CARD),
+        _gauge(
+            "fairlead_gpu_utilization_ratio", "Fraction of the time that the GPU was busy.", _CARD
+        ),
         [(name, each.utilization) for name, each in shown],
     )
     yield (
@@ -112,7 +114,7 @@ def _cards(report: Report) -> Iterator[tuple[Family, Rows]]:
     held = [(name, part.memory_used_bytes, part.memory_total_bytes) for name, part in parts]
     held += [(name, each.memory_used_bytes, each.memory_total_bytes) for name, each in shown]
     yield (
-        _gauge("fairlead_gpu_memory_used_bytes", "Memory in use, of a card or slice.", _CARD),
+        _gauge("fairlead_gpu_memory_used_bytes", "Memory in use, of a GPU or MIG slice.", _CARD),
         [(name, used) for name, used, _ in held],
     )
     yield (
@@ -120,15 +122,15 @@ def _cards(report: Report) -> Iterator[tuple[Family, Rows]]:
         [(name, total) for name, _, total in held],
     )
     yield (
-        _gauge("fairlead_gpu_power_watts", "Power that the card draws.", _CARD),
+        _gauge("fairlead_gpu_power_watts", "Power draw of the GPU.", _CARD),
         [(name, each.power_w) for name, each in shown],
     )
     yield (
-        _gauge("fairlead_gpu_temperature_celsius", "How hot the card is.", _CARD),
+        _gauge("fairlead_gpu_temperature_celsius", "Temperature of the GPU.", _CARD),
         [(name, each.temperature_c) for name, each in shown],
     )
     yield (
-        _gauge("fairlead_gpu_healthy", "1, or 0 for a card that nobody should get.", _CARD),
+        _gauge("fairlead_gpu_healthy", "1 for a healthy GPU, otherwise 0.", _CARD),
         [(name, float(uuid not in report.sick)) for uuid, name in names.items()],
     )
     yield (
@@ -146,17 +148,23 @@ def _cards(report: Report) -> Iterator[tuple[Family, Rows]]:
 def _pods(report: Report) -> Iterator[tuple[Family, Rows]]:
     named = [((use.uuid, use.gpu, use.namespace, use.pod), use) for use in report.pods]
     yield (
-        _gauge("fairlead_gpu_pod_utilization_ratio", "A pod's part of a card's time.", _POD),
+        _gauge(
+            "fairlead_gpu_pod_utilization_ratio",
+            "Fraction of the time that a pod's processes kept the GPU busy.",
+            _POD,
+        ),
         [(name, use.utilization) for name, use in named],
     )
     yield (
-        _gauge("fairlead_gpu_pod_memory_used_bytes", "A pod's memory on a card.", _POD),
+        _gauge(
+            "fairlead_gpu_pod_memory_used_bytes", "GPU memory that a pod's processes use.", _POD
+        ),
         [(name, use.memory_bytes) for name, use in named],
     )
     yield (
         _gauge(
             "fairlead_gpu_stranger_memory_used_bytes",
-            "Memory of a process that no pod was given the card for.",
+            "GPU memory of a process whose pod was not assigned the GPU.",
             _STRANGER,
         ),
         [((use.uuid, use.gpu, str(use.pid)), use.memory_bytes) for use in report.strangers],

@@ -51,14 +51,14 @@ def advise(use: Use, having: Having, enough_s: float = ENOUGH_S) -> Advice:
         return Advice("no readings", "unmeasured")
     if use.watched_s < enough_s:
         seen, enough = span(use.watched_s), span(enough_s)
-        return Advice(f"watched for {seen}; advice after {enough}", "too-early")
+        return Advice(f"measured for {seen}; advice after {enough}", "too-early")
     if use.ever_guessed:
-        return Advice("shares its card, and nobody says what is its own", "guessed")
+        return Advice("shares a GPU; per-pod usage is not available", "guessed")
     if use.idle_s >= use.measured_s * (1 - IDLE):
-        return Advice(f"did nothing for {span(use.watched_s)}: end it, or scale it down", "idle")
+        return Advice(f"idle for {span(use.watched_s)}: delete it, or scale it down", "idle")
     at_work = use.busy_cards.bit_count()
     if 0 < at_work < having.cards:
-        text = f"{at_work} of its {having.cards} cards would have been enough"
+        text = f"{at_work} of its {having.cards} GPUs would have been enough"
         return Advice(text, "fewer-cards", cards=at_work)
     return _smaller(use, having) or Advice("has what it needs", "right")
 
@@ -80,7 +80,7 @@ def _smaller(use: Use, having: Having) -> Advice | None:
     compute = min(compute, had)
     if having.whole and (compute == 1 or memory > 0.9 * card_mib):
         return None
-    text = f"{compute:g} of a card with {memory // _GIB} GiB would have been enough"
+    text = f"{compute:g} of a GPU with {memory // _GIB} GiB would have been enough"
     told = f"{text}, or a MIG {cut.name}" if cut and having.whole else text
     name = cut.name if cut and having.whole else ""
     return Advice(told, "smaller", share=compute, memory_mib=memory, profile=name)

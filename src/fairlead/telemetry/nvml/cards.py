@@ -133,9 +133,9 @@ def _trouble(library: Library, handle: Any) -> str:
     """What the driver itself says is wrong with the card."""
     rows = maybe(library, "nvmlDeviceGetRemappedRows", handle)
     if rows is not None and rows[3]:
-        return "a row of its memory could not be replaced; have the card replaced"
+        return "a row of its memory could not be replaced; have the GPU replaced"
     if rows is not None and rows[2]:
-        return "rows of its memory wait to be replaced; reset the card when it is empty"
+        return "rows of its memory wait to be replaced; reset the GPU when it is empty"
     if maybe(library, "nvmlDeviceGetRetiredPagesPendingStatus", handle):
-        return "pages of its memory wait to be retired; reset the card when it is empty"
+        return "pages of its memory wait to be retired; reset the GPU when it is empty"
     return recovery(library, handle)

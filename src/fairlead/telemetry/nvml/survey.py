@@ -23,7 +23,7 @@ SILENCE_S = 60.0
 #: The index of a card that has none at the moment.
 GONE = -1
 _LOST = "lost: the driver does not see it any more; look at the machine's kernel log"
-_WORDS = {LOST: _LOST, RESET_REQUIRED: "the driver asks for a reset of the card"}
+_WORDS = {LOST: _LOST, RESET_REQUIRED: "the driver asks for a reset of the GPU"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ SICK = {
 #: What the driver wants done (nvmlDeviceGetFieldValues, field 230); 0: nothing.
 _RECOVERY_FIELD = 230
 _RECOVERY = {
-    1: "the driver asks for a reset of the card",
+    1: "the driver asks for a reset of the GPU",
     2: "the driver asks for a reboot of the machine",
     3: "the driver asks for it to be kept from its neighbours",
     4: "the driver asks for it to be emptied and reset",
