@@ -23,7 +23,7 @@ GRACE_S = 30.0
 
 
 def seen(pid: int, card: CardFacts = A, pod: str = "", **more: object) -> Sighting:
-    owner = Owner(str(more.pop("command", "python")), pod)
+    owner = Owner(str(more.pop("command", "python")), tuple(pod.split()))
     return Sighting(card.uuid, str(card.index), Process(pid, 1 << 30, **more), owner)
 
 
@@ -55,7 +55,7 @@ def test_a_pod_on_another_card_is_reported_and_the_card_stays_free() -> None:
     pod = given_cards(CardUse("GPU-a"))
     verdict = judged(seen(1, B, pod.uid), pods=(pod,))
     assert kinds(verdict) == [Kind.UNASSIGNED]
-    assert verdict.strangers[0].tenant is not None
+    assert [tenant.uid for tenant in verdict.strangers[0].tenants] == [pod.uid]
     assert verdict.withheld == {}
 
 
@@ -162,10 +162,109 @@ def test_who_comes_and_goes_all_the_time_is_not_news_each_time() -> None:
     assert len(watchman.judge([seen(8)], {}, 10).news) == 1
 
 
+HASH = "0123456789abcdef0123456789abcdef"
+VICTIM = "6a0c2f1e-1111-4222-8333-0123456789ab"
+
+
+def mirror_of(digest: str) -> dict[str, str]:
+    """Annotations as a kubelet writes them on the mirror of a static pod."""
+    return {"kubernetes.io/config.hash": digest, "kubernetes.io/config.mirror": digest}
+
+
+def forged(claimed: str, *uses: CardUse, **more: object) -> list[Pod]:
+    """Each way in which a user can claim to be what has this uid or hash."""
+    hashed = {"kubernetes.io/config.hash": claimed}
+    ways = (
+        hashed,
+        mirror_of(claimed),
+        {**mirror_of(claimed), "kubernetes.io/config.source": "file"},
+    )
+    return [given_cards(*uses, annotations=said, **more) for said in ways]
+
+
+@pytest.mark.parametrize("way", range(3))
+@pytest.mark.parametrize("first", [True, False], ids=["seen first", "seen last"])
+@pytest.mark.parametrize("over", [True, False], ids=["ended", "running"])
+def test_no_annotation_takes_the_place_of_another_pod(way: int, first: bool, over: bool) -> None:
+    """Else its GPU could be withheld, or its processes be reported as those of another pod."""
+    victim = given_cards(CardUse("GPU-a"), uid=VICTIM)
+    forgery = forged(VICTIM, CardUse("GPU-b"), finished=over)[way]
+    pods = (forgery, victim) if first else (victim, forgery)
+    assert judged(seen(1, A, VICTIM), pods=pods) == Verdict()
+    verdict = judged(seen(1, B, VICTIM), pods=pods)
+    assert kinds(verdict) == [Kind.UNASSIGNED]
+    assert [tenant.uid for tenant in verdict.strangers[0].tenants] == [VICTIM]
+
+
+@pytest.mark.parametrize("way", range(3))
+def test_no_annotation_gives_the_processes_of_a_pod_the_gpus_of_another(way: int) -> None:
+    intruder, helper = given_cards(uid=VICTIM), forged(VICTIM, CardUse("GPU-a"))[way]
+    verdict = judged(seen(1, A, VICTIM), pods=(intruder, helper))
+    assert kinds(verdict) == [Kind.UNASSIGNED]
+    assert [tenant.uid for tenant in verdict.strangers[0].tenants] == [VICTIM]
+
+
+@pytest.mark.parametrize("way", range(3))
+def test_no_annotation_covers_what_a_pod_left_behind(way: int) -> None:
+    verdict = judged(seen(1, A, VICTIM), pods=(forged(VICTIM, CardUse("GPU-a"))[way],))
+    assert kinds(verdict) == [Kind.LEFT_BEHIND]
+    assert list(verdict.withheld) == ["GPU-a"]
+
+
+@pytest.mark.parametrize("over", [True, False], ids=["ended", "running"])
+@pytest.mark.parametrize("first", [True, False], ids=["seen first", "seen last"])
+def test_two_mirrors_of_one_static_pod_withhold_nothing_and_hide_nothing(
+    first: bool, over: bool
+) -> None:
+    static = given_cards(CardUse("GPU-a"), annotations=mirror_of(HASH))
+    forgery = given_cards(CardUse("GPU-b"), annotations=mirror_of(HASH), finished=over)
+    pods = (forgery, static) if first else (static, forgery)
+    for card in (A, B):
+        verdict = judged(seen(1, card, HASH), pods=pods)
+        assert verdict.withheld == {}
+        if not (over and card is A):  # one that has ended claims nothing
+            assert kinds(verdict) == [Kind.UNASSIGNED]
+            told = {tenant.uid for tenant in verdict.strangers[0].tenants}
+            assert told == {static.uid, forgery.uid}
+
+
+def test_a_hash_without_the_mark_of_a_mirror_claims_nothing() -> None:
+    pod = given_cards(CardUse("GPU-a"), annotations={"kubernetes.io/config.hash": HASH})
+    assert kinds(judged(seen(1, A, HASH), pods=(pod,))) == [Kind.LEFT_BEHIND]
+
+
+def test_a_control_group_inside_a_pod_does_not_make_it_another_pod() -> None:
+    victim = given_cards(CardUse("GPU-a"), uid=VICTIM)
+    intruder = given_cards()
+    verdict = judged(seen(1, A, f"{intruder.uid} {VICTIM}"), pods=(victim, intruder))
+    assert [tenant.uid for tenant in verdict.strangers[0].tenants] == [intruder.uid]
+
+
+def test_in_a_cluster_inside_a_pod_the_pod_of_this_cluster_counts() -> None:
+    pod = given_cards(CardUse("GPU-a"), uid=VICTIM)
+    outer = "00000000-0000-4000-8000-000000000000"
+    assert judged(seen(1, A, f"{outer} {VICTIM}"), pods=(pod,)) == Verdict()
+
+
+@pytest.mark.parametrize("word", ["gpu-share", "gpu-memory"])
+def test_to_ask_for_a_share_is_not_to_have_one(word: str) -> None:
+    """The scheduler names the GPU with the bind; a pod that came another way was given none."""
+    raw = {
+        "metadata": {
+            "name": "p", "namespace": "d", "uid": "u",
+            "annotations": {f"fairlead.dev/{word}": "0.5" if word == "gpu-share" else "1Gi"},
+        },
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "x"}]},
+    }  # fmt: skip
+    pod = decode_pod(json.dumps(raw).encode())
+    assert kinds(judged(seen(1, A, "u"), pods=(pod,))) == [Kind.UNASSIGNED]
+
+
 def test_a_static_pod_is_known_by_the_hash_of_its_manifest() -> None:
-    digest = "0123456789abcdef0123456789abcdef"
-    pod = given_cards(CardUse("GPU-a"), annotations={"kubernetes.io/config.hash": digest})
+    digest = HASH
+    pod = given_cards(CardUse("GPU-a"), annotations=mirror_of(digest))
     assert judged(seen(1, A, digest), pods=(pod,)) == Verdict()
+    assert kinds(judged(seen(1, B, digest), pods=(pod,))) == [Kind.UNASSIGNED]
 
 
 def test_what_the_scheduler_wrote_with_the_bind_is_what_counts() -> None:

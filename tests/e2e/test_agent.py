@@ -223,6 +223,49 @@ def test_a_pod_on_a_card_that_it_was_not_given_is_told_so(machine: Machine, pods
         assert agent.metric("fairlead_gpu_stranger_memory_used_bytes", pid="4711") == 3 << 30
 
 
+def mirror_of(claimed: str) -> dict[str, str]:
+    return {"kubernetes.io/config.hash": claimed, "kubernetes.io/config.mirror": claimed}
+
+
+def test_anybody_creates_a_mirror_and_nobody_makes_one_of_a_pod_that_exists(
+    machine: Machine, pods: Pods
+) -> None:
+    """So an annotation proves nothing, and a pod that the scheduler placed is never a mirror."""
+    with machine.plane.connect("mallory", ("system:masters",)) as mallory:
+        body = {
+            "metadata": {"name": "mirror", "annotations": mirror_of("0" * 32)},
+            "spec": {"nodeName": machine.node, "containers": [{"name": "c", "image": "x"}]},
+        }
+        assert mallory.api("POST", pods.path, body)[0] == 201
+        pods.create("plain")
+        said = {"metadata": {"annotations": mirror_of("0" * 32)}}
+        merge = "application/merge-patch+json"
+        status, answer = mallory.api("PATCH", f"{pods.path}/plain", said, content_type=merge)
+    assert status == 422, answer
+    assert "may not add mirror pod annotation" in answer["message"]
+
+
+def test_a_forged_pod_takes_no_gpu_away_and_covers_no_process(machine: Machine, pods: Pods) -> None:
+    victim = a_bound_pod(machine, pods, "victim", 0)["metadata"]["uid"]
+    intruder = pods.create("intruder", nodeName=machine.node)["metadata"]["uid"]
+    for number, (claimed, card) in enumerate(((victim, 1), (intruder, 0))):
+        said = a_bound_pod(machine, pods, f"model-{number}", card)["metadata"]["annotations"]
+        for name, forgery in (("hash", {"kubernetes.io/config.hash": claimed}),
+                              ("mirror", mirror_of(claimed))):  # fmt: skip
+            meta = {"annotations": {**said, **forgery}}
+            pods.create(f"{name}-{number}", metadata=meta, nodeName=machine.node)
+    machine.process(4711, 0, victim)
+    machine.process(4712, 0, intruder)
+    with machine.agent() as agent:
+        (event,) = eventually(lambda: machine.events("intruder"))
+        assert "process 4712" in event["note"]
+        assert machine.health() == ["ok", "ok"]
+        for name in ("victim", "hash-0", "mirror-0", "hash-1", "mirror-1"):
+            assert machine.events(name) == []
+        shown = agent.metric("fairlead_gpu_pod_memory_used_bytes", pod="victim")
+        assert shown == 3 << 30
+
+
 def test_a_driver_that_goes_away_is_waited_for(machine: Machine) -> None:
     with machine.agent() as agent:
         eventually(lambda: machine.health() == ["ok", "ok"])

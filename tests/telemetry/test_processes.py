@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.telemetry.processes import Owner, owner_of, pod_uid, sees_the_host
+from fairlead.telemetry.processes import Owner, owner_of, pod_uids, sees_the_host
 
 UID = "6a0c2f1e-1111-4222-8333-0123456789ab"
 SYSTEMD = UID.replace("-", "_")
@@ -43,7 +43,7 @@ CONTAINER = "5f" * 32
     ],
 )
 def test_the_pod_is_found(groups: str) -> None:
-    assert pod_uid(groups) == UID
+    assert pod_uids(groups) == (UID,)
 
 
 @pytest.mark.parametrize(
@@ -59,19 +59,19 @@ def test_the_pod_is_found(groups: str) -> None:
     ],
 )
 def test_a_process_outside_of_pods_has_none(groups: str) -> None:
-    assert pod_uid(groups) == ""
+    assert pod_uids(groups) == ()
 
 
 def test_a_static_pod_goes_by_its_hash() -> None:
     digest = "0123456789abcdef0123456789abcdef"
-    assert (
-        pod_uid(f"0::/kubepods.slice/kubepods-pod{digest}.slice/crio-{CONTAINER}.scope") == digest
-    )
+    place = f"0::/kubepods.slice/kubepods-pod{digest}.slice/crio-{CONTAINER}.scope"
+    assert pod_uids(place) == (digest,)
 
 
-def test_in_a_pod_of_a_cluster_inside_a_pod_the_inner_one_counts() -> None:
+def test_of_a_pod_inside_a_pod_both_are_read_and_the_outer_one_first() -> None:
     outer = f"/kubepods.slice/kubepods-pod{'0' * 8}_0000_4000_8000_{'0' * 12}.slice/crio-x.scope"
-    assert pod_uid(f"0::{outer}/kubelet/kubepods/pod{UID}/{CONTAINER}") == UID
+    uids = pod_uids(f"0::{outer}/kubelet/kubepods/pod{UID}/{CONTAINER}")
+    assert uids == ("00000000-0000-4000-8000-000000000000", UID)
 
 
 def test_a_process_is_read_with_its_command(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_process_is_read_with_its_command(tmp_path: Path) -> None:
     (folder / "cgroup").write_text(f"0::/kubepods/pod{UID}/{CONTAINER}\n")
     (folder / "comm").write_bytes(b"py\x1b[31mthon\n")
 
-    assert owner_of(4711, tmp_path) == Owner("py?[31mthon", UID)
+    assert owner_of(4711, tmp_path) == Owner("py?[31mthon", (UID,))
     assert owner_of(4712, tmp_path) is None
 
 

@@ -17,10 +17,14 @@ _HOST = "pid:[4026531836]"
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The command as the kernel cuts it to 15 letters; the uid is empty outside of pods."""
+    """The command as the kernel cuts it to 15 letters, and the pods that it runs in.
+
+    There are several uids where a cluster runs inside a pod, the outermost first. A container that
+    may make control groups can choose the inner ones, but never the outermost.
+    """
 
     command: str
-    pod_uid: str = ""
+    pod_uids: tuple[str, ...] = ()
 
 
 def sees_the_host(proc: Path) -> bool:
@@ -43,18 +47,15 @@ def owner_of(pid: int, proc: Path = PROC) -> Owner | None:
         command = _read(folder / "comm").strip()
     except OSError:
         return None
-    return Owner("".join(c if c.isprintable() else "?" for c in command), pod_uid(groups))
+    return Owner("".join(c if c.isprintable() else "?" for c in command), pod_uids(groups))
 
 
-def pod_uid(groups: str) -> str:
-    """The uid in the lines of a `cgroup` file of version 1 or 2; empty if there is none.
-
-    The innermost one counts: a cluster may run inside a pod of another.
-    """
+def pod_uids(groups: str) -> tuple[str, ...]:
+    """The uids in the lines of a `cgroup` file of version 1 or 2, the outermost first."""
     for line in groups.splitlines():
         if found := _POD.findall(line.partition(":")[2].partition(":")[2]):
-            return str(found[-1]).replace("_", "-")
-    return ""
+            return tuple(str(uid).replace("_", "-") for uid in found)
+    return ()
 
 
 def _read(path: Path) -> str:

@@ -204,26 +204,26 @@ class Agent:
         return {card.uuid: card.health for card in listed if card.health.startswith(NOT_EMPTY)}
 
     def _report(self, stranger: Stranger) -> None:
-        seen, tenant = stranger.sighting, stranger.tenant
+        seen = stranger.sighting
         mib = (seen.process.memory_bytes or 0) >> 20
         log.warning(
             "process on a card that it was not given",
             card=seen.card,
             pid=seen.process.pid,
             command=seen.owner.command,
-            pod=f"{tenant.namespace}/{tenant.name}" if tenant else "",
+            pods=[f"{tenant.namespace}/{tenant.name}" for tenant in stranger.tenants],
             mib=mib,
         )
         note = (
             f"{stranger.words} uses {mib} MiB of GPU {seen.gpu} ({seen.card}) on node "
             f"{self._settings.node}; {stranger.advice}"
         )
-        about = (
+        pods = [
             Regarding(tenant.namespace, tenant.name, tenant.uid, tenant.version)
-            if tenant
-            else regarding_node(self._settings.node)
-        )
-        self._events.warn(about, REASON, "Watching", note)
+            for tenant in stranger.tenants
+        ]
+        for about in pods or [regarding_node(self._settings.node)]:
+            self._events.warn(about, REASON, "Watching", note)
 
     def _wanted(self, publisher: Publisher) -> Listing | None:
         """What the node should say; None while nothing is known."""

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from fairlead.apps.agent.strangers import Sighting, Stranger, Tenant
+from fairlead.apps.agent.strangers import Sighting, Stranger, Tenants, claims_to
 from fairlead.telemetry.agent import PodUse, StrangerUse
 from fairlead.telemetry.nvml.facts import CardFacts, CardSample
 from fairlead.telemetry.processes import Owner, owner_of
@@ -26,13 +26,12 @@ def sightings(
 
 
 def uses(
-    seen: Sequence[Sighting], residents: Mapping[str, Tenant], samples: Mapping[str, CardSample]
+    seen: Sequence[Sighting], residents: Tenants, samples: Mapping[str, CardSample]
 ) -> Iterator[PodUse]:
     """By pod and card, or by the slice that the process is in."""
     grouped: dict[tuple[str, str, str, str], list[Sighting]] = defaultdict(list)
     for each in seen:
-        tenant = residents.get(each.owner.pod_uid)
-        if tenant is not None:
+        for tenant in claims_to(each.owner, residents):
             device = _device(each, samples[each.card])
             grouped[device, each.gpu, tenant.namespace, tenant.name].append(each)
     for names, group in grouped.items():

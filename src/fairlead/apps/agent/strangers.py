@@ -52,6 +52,11 @@ class Tenant:
         return instances is None or instance is None or instance in instances
 
 
+#: The pods of a node by each uid that their processes may go by. Several may claim to be the
+#: mirror of one static pod; then no process is theirs that is not each one's.
+Tenants = Mapping[str, tuple[Tenant, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class Sighting:
     """One process on one card, and whose it is."""
@@ -68,8 +73,8 @@ class Stranger:
 
     sighting: Sighting
     kind: Kind
-    #: Its pod, if that is still there.
-    tenant: Tenant | None = None
+    #: Its pod, if that is still there, or all pods that claim to be.
+    tenants: tuple[Tenant, ...] = ()
 
     @property
     def words(self) -> str:
@@ -106,14 +111,13 @@ class Watchman:
         self._since: dict[tuple[int, str], float] | None = None
         self._told: dict[tuple[int, str], float] = {}
 
-    def judge(
-        self, sightings: Iterable[Sighting], tenants: Mapping[str, Tenant], now_s: float
-    ) -> Verdict:
-        """`tenants` by uid: all pods of the node."""
+    def judge(self, sightings: Iterable[Sighting], tenants: Tenants, now_s: float) -> Verdict:
+        """`tenants`: all pods of the node."""
         found = [
-            Stranger(seen, kind, tenants.get(seen.owner.pod_uid))
+            Stranger(seen, kind, claims)
             for seen in sightings
-            if (kind := self._kind(seen, tenants)) is not None
+            for claims in (claims_to(seen.owner, tenants),)
+            if (kind := self._kind(seen, claims)) is not None
         ]
         # Whoever is there when we come was there before: a restart of ours frees no card.
         start = float("-inf") if self._since is None else now_s
@@ -122,17 +126,18 @@ class Watchman:
         late = [each for each in found if now_s - since[_key(each)] >= self._grace_s]
         return Verdict(tuple(late), tuple(self._news(late, now_s)), self._held(found, late))
 
-    def _kind(self, seen: Sighting, tenants: Mapping[str, Tenant]) -> Kind | None:
+    def _kind(self, seen: Sighting, claims: tuple[Tenant, ...]) -> Kind | None:
         owner = seen.owner
-        if not owner.pod_uid:
+        if not owner.pod_uids:
             belongs = owner.command in _SERVERS or seen.process.draws
             return None if belongs else Kind.OF_NO_POD
-        tenant = tenants.get(owner.pod_uid)
-        if tenant is None or tenant.over:
+        living = [tenant for tenant in claims if not tenant.over]
+        if not living:
             return Kind.LEFT_BEHIND
-        if tenant.namespace in self._trusted:
-            return None
-        allowed = tenant.may_use(seen.card, seen.process.instance)
+        allowed = all(
+            tenant.namespace in self._trusted or tenant.may_use(seen.card, seen.process.instance)
+            for tenant in living
+        )
         return None if allowed else Kind.UNASSIGNED
 
     def _news(self, late: list[Stranger], now_s: float) -> list[Stranger]:
@@ -155,6 +160,11 @@ class Watchman:
             if counts:
                 held.setdefault(each.sighting.card, f"{NOT_EMPTY}: {each.words}")
         return held
+
+
+def claims_to(owner: Owner, tenants: Tenants) -> tuple[Tenant, ...]:
+    """The pods whose process it may be: of the outermost uid that is known here."""
+    return next((tenants[uid] for uid in owner.pod_uids if uid in tenants), ())
 
 
 def _key(stranger: Stranger) -> tuple[int, str]:

@@ -1,29 +1,50 @@
 """The pods of a node, and the cards that each was given."""
 
+import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from fairlead.apps.agent.strangers import Given, Tenant
+from fairlead.apps.agent.strangers import Given, Tenant, Tenants
+from fairlead.kube.dialects.inventory import OURS
 from fairlead.model.gpus import CardUse, Grant, instance_id
 from fairlead.model.pods import Pod
 from fairlead.telemetry.nvml.facts import CardFacts
 
 #: A static pod's processes go by the hash of its manifest, and not by the uid of its mirror.
-_STATIC = "kubernetes.io/config.hash"
+_HASH = "kubernetes.io/config.hash"
+_MIRROR = "kubernetes.io/config.mirror"
+_HASH_FORM = re.compile(r"[0-9a-f]{32}")
 _NOTHING: Given = {}
 
 
-def tenants(pods: Iterable[Pod], cards: Iterable[CardFacts]) -> dict[str, Tenant]:
-    """By each uid that a pod's processes may go by."""
+def tenants(pods: Iterable[Pod], cards: Iterable[CardFacts]) -> Tenants:
+    """By each uid that a pod's processes may go by.
+
+    The API server chooses the uid of a pod, so one pod has it. The hash of a static pod is an
+    annotation of its mirror, so several pods may claim it.
+    """
     known = {card.uuid: card for card in cards}
     by_index = {str(card.index): card for card in cards}
-    found: dict[str, Tenant] = {}
+    found: dict[str, list[Tenant]] = defaultdict(list)
     for pod in pods:
         given = given_to(pod, by_index | known)
         tenant = Tenant(pod.namespace, pod.name, pod.uid, pod.version, given, over=pod.finished)
-        found[pod.uid] = tenant
-        if _STATIC in pod.annotations:
-            found[pod.annotations[_STATIC]] = tenant
-    return found
+        found[pod.uid].append(tenant)
+        if claimed := _static_hash(pod):
+            found[claimed].append(tenant)
+    return {uid: tuple(claims) for uid, claims in found.items()}
+
+
+def _static_hash(pod: Pod) -> str:
+    """What the processes of a static pod go by, if this is the mirror of one; else empty.
+
+    Only a pod that was created as a mirror, with its node, can be one: the API server lets nobody
+    add that annotation later. It does let users create such a pod, so this proves nothing. A hash
+    never has the form of a uid, so no other pod can be claimed by it.
+    """
+    claimed = pod.annotations.get(_HASH, "")
+    mirror = pod.annotations.get(_MIRROR) == claimed and _HASH_FORM.fullmatch(claimed)
+    return claimed if mirror else ""
 
 
 def given_to(pod: Pod, cards: Mapping[str, CardFacts]) -> Given | None:
@@ -39,6 +60,8 @@ def _given(grant: Grant, cards: Mapping[str, CardFacts]) -> Given | None:
     given: dict[str, frozenset[int] | None] = {}
     for use in grant.uses:
         card = cards.get(use.uuid)
+        if card is None and grant.dialect == OURS:
+            continue  # the scheduler names a card of this node with the bind, or gives none
         if card is None:
             return None
         instances = _instances(use, card)
