@@ -37,6 +37,8 @@ def injecting(real_plane: ControlPlane) -> Iterator[ControlPlane]:
     shipped, binding = copy.deepcopy(POLICY)
     selector = selecting((BY_POLICY, BY_BOTH))
     binding["spec"]["matchResources"] = {"namespaceSelector": selector}
+    for name in namespaces:
+        make_running(plane, name)
     try:
         with (
             served.policy(plane, (shipped, binding), lambda: injects(plane, BY_POLICY)),
@@ -101,6 +103,37 @@ def pods(draw: st.DrawFn) -> Json:
     return body
 
 
+IMAGE = {"image": "x", "terminationMessagePolicy": "File"}
+#: Pods that ephemeral containers are added to, by name; made before anything injects.
+RUNNING = {
+    "plain": pod("plain"),
+    "shared": pod("shared", annotations=SHARE),
+    "mapped-0": pod("mapped-0", annotations=MAP),
+    "others": pod("others", scheduler="default-scheduler"),
+    "debugged-before": pod("debugged-before"),
+}
+
+
+def make_running(plane: ControlPlane, namespace: str) -> None:
+    for body in RUNNING.values():
+        status, answer = plane.api("POST", f"/api/v1/namespaces/{namespace}/pods", body)
+        assert status == 201, answer
+    debugged(plane, namespace, "debugged-before", [{"name": "earlier", **IMAGE}], dry="")
+
+
+def debugged(
+    plane: ControlPlane, namespace: str, name: str, added: list[Json], dry: str = "?dryRun=All"
+) -> list[Json]:
+    """The pod's ephemeral containers when these are added."""
+    path = f"/api/v1/namespaces/{namespace}/pods/{name}"
+    _, body = plane.api("GET", path)
+    body["spec"]["ephemeralContainers"] = [*body["spec"].get("ephemeralContainers", ()), *added]
+    status, answer = plane.api("PUT", f"{path}/ephemeralcontainers{dry}", body)
+    assert status == 200, answer
+    found: list[Json] = answer["spec"]["ephemeralContainers"]
+    return found
+
+
 def referring(spec: Json) -> Json:
     """The same with variables that refer to the annotation, where a map's value is put in.
 
@@ -137,6 +170,40 @@ def test_both_give_the_same_pod(injecting: ControlPlane, body: Json) -> None:
     if mapped:
         values = [_value(env) for env in environment({"spec": by_webhook})]
         assert set(values) == {"0,1"}
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    name=st.sampled_from(["plain", "shared", "mapped-0", "others"]), added=containers(1, "debug")
+)
+def test_both_give_ephemeral_containers_the_same(
+    injecting: ControlPlane, name: str, added: list[Json]
+) -> None:
+    by_webhook, by_policy, by_both, untouched = (
+        {"containers": debugged(injecting, namespace, name, added)}
+        for namespace in (BY_WEBHOOK, BY_POLICY, BY_BOTH, BY_NOBODY)
+    )
+    if name == "others":
+        assert by_webhook == by_policy == by_both == untouched
+        return
+    mapped = name == "mapped-0"
+    assert (referring(by_webhook) if mapped else by_webhook) == by_policy
+    assert (referring(by_both) if mapped else by_both) == by_policy
+    for before, after in zip(untouched["containers"], by_policy["containers"], strict=True):
+        check(before.get("env", []), after["env"], mapped=mapped)
+
+
+@pytest.mark.parametrize("namespace", [BY_WEBHOOK, BY_POLICY, BY_BOTH])
+def test_a_debugger_from_before_does_not_stop_the_next_one(
+    injecting: ControlPlane, namespace: str
+) -> None:
+    """It has no variable of ours, and cannot get one any more."""
+    earlier, added = debugged(injecting, namespace, "debugged-before", [{"name": "d", **IMAGE}])
+
+    assert "env" not in earlier
+    assert added["env"] == [{"name": "CUDA_VISIBLE_DEVICES", "valueFrom": LATER}]
 
 
 def _value(env: list[Json]) -> str | None:

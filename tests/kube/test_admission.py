@@ -291,6 +291,48 @@ def test_the_policy_knows_the_same_names() -> None:
     assert f"[{', '.join(repr(one) for one in injection.HARMLESS)}]" in text
 
 
+# -- ephemeral containers --------------------------------------------------------------------------
+
+
+def debugged(*ephemeral: Json, **annotations: str) -> Json:
+    pod = a_pod([OURS], **annotations)
+    return pod | {"spec": pod["spec"] | {"nodeName": "n", "ephemeralContainers": list(ephemeral)}}
+
+
+def update(pod: Json, before: Json) -> bytes:
+    return review(pod, operation="UPDATE", subResource="ephemeralcontainers", oldObject=before)
+
+
+@pytest.mark.parametrize("word", ["note", "fairlead.dev__gpu_share"])
+def test_an_ephemeral_container_sees_the_cards_of_its_pod(word: str) -> None:
+    said = {word: "0.5"}
+    bold = {"name": "debug", "env": [A, {"name": RUNTIME, "value": "all"}]}
+
+    answer = answered(DESK.mutate(update(debugged(bold, **said), debugged(**said))).body)
+
+    done = patched(debugged(bold, **said), json.loads(base64.b64decode(answer["patch"])))
+    (env,) = [one["env"] for one in done["spec"]["ephemeralContainers"]]
+    runtime = [] if word == "note" else [{"name": RUNTIME, "valueFrom": LATER}]
+    assert sorted(env, key=str) == sorted([A, *runtime, OURS], key=str)
+
+
+def test_ephemeral_containers_that_are_there_are_left_alone() -> None:
+    """The API server lets nobody change them, so a patch would make every `kubectl debug` fail."""
+    old = {"name": "old", "env": [{"name": RUNTIME, "value": "all"}]}
+    before, after = debugged(old), debugged(old, {"name": "new"})
+
+    answer = answered(DESK.mutate(update(after, before)).body)
+
+    patch = json.loads(base64.b64decode(answer["patch"]))
+    assert [step["path"] for step in patch] == ["/spec/ephemeralContainers/1/env"]
+    assert answered(DESK.mutate(update(before, before)).body) == {"uid": "u-1", "allowed": True}
+
+
+def test_checking_is_for_new_pods() -> None:
+    odd = debugged({"name": "debug"}, **{"fairlead.dev__gpu_share": "nonsense"})
+    assert DESK.validate(update(odd, odd)).outcome == "untouched"
+
+
 # -- how much is read ------------------------------------------------------------------------------
 
 

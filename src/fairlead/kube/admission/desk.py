@@ -1,4 +1,4 @@
-"""The two questions that the API server asks about a new pod, answered."""
+"""The two questions that the API server asks about new pods and containers, answered."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -46,16 +46,19 @@ class Desk:
     literal: Callable[[Pod], str | None] = literal_for
 
     def mutate(self, body: bytes) -> Answer:
-        return self._answered(body, self._injected)
+        asked = review.read_review(body)
+        concerned = asked.creates_pod or asked.before is not None
+        return self._answered(asked, self._injected if concerned else None)
 
     def validate(self, body: bytes) -> Answer:
-        return self._answered(body, self._checked)
-
-    def _answered(self, body: bytes, answer: Callable[[Review, Pod], Answer]) -> Answer:
         asked = review.read_review(body)
+        return self._answered(asked, self._checked if asked.creates_pod else None)
+
+    def _answered(self, asked: Review, answer: Callable[[Review, Pod], Answer] | None) -> Answer:
+        """None: there is nothing to say."""
         try:
-            pod = self._ours(asked)
-            if pod is None:
+            pod = self._ours(asked.object) if answer else None
+            if pod is None or answer is None:
                 return Answer(review.allow(asked), "untouched")
             return answer(asked, pod)
         except TooMuch as error:
@@ -66,7 +69,7 @@ class Desk:
     def _injected(self, asked: Review, pod: Pod) -> Answer:
         # A pod that makes no sense is refused by the other question, in its own words.
         literal = None if pod.problem else self.literal(pod)
-        steps = injection.patch(asked.object, literal)
+        steps = injection.patch(asked.object, literal, asked.before)
         return Answer(review.allow(asked, steps), "injected" if steps else "untouched")
 
     def _checked(self, asked: Review, pod: Pod) -> Answer:
@@ -75,10 +78,8 @@ class Desk:
             return Answer(review.refuse(asked, problem), "refused")
         return Answer(review.allow(asked), "allowed")
 
-    def _ours(self, asked: Review) -> Pod | None:
-        if not asked.creates_pod:
+    def _ours(self, pod: bytes) -> Pod | None:
+        if _pods.decode(pod).spec.scheduler_name not in self.schedulers:
             return None
-        if _pods.decode(asked.object).spec.scheduler_name not in self.schedulers:
-            return None
-        check_size(asked.object)
-        return decode_pod(asked.object)
+        check_size(pod)
+        return decode_pod(pod)

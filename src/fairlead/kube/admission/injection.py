@@ -9,7 +9,7 @@ a user writes grants a card. `deploy/inject-policy.yaml` says the same in CEL, a
 the two together.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -41,12 +41,14 @@ class Variable(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class _Container(msgspec.Struct, gc=False):
+    name: str = ""
     env: list[Variable] | None = None
 
 
 class _Spec(msgspec.Struct, rename="camel", gc=False):
     containers: list[_Container] | None = None
     init_containers: list[_Container] | None = None
+    ephemeral_containers: list[_Container] | None = None
 
 
 class _Meta(msgspec.Struct, gc=False):
@@ -78,25 +80,34 @@ class Wanted:
         return found.name == RUNTIME and not self.keeps_runtime and not harmless
 
 
-def patch(pod: bytes, literal: str | None = None) -> list[Operation]:
+def patch(pod: bytes, literal: str | None = None, before: bytes | None = None) -> list[Operation]:
     """The steps that bring the variables into every container; none if they are there.
 
-    With `literal` the cards are known already. Raises msgspec.MsgspecError if it is no pod, and
+    With `literal` the cards are known already. `before` is the pod without its newest ephemeral
+    containers: only these can be changed then. Raises msgspec.MsgspecError if it is no pod, and
     TooMuch if there is more to put in than is sent.
     """
     found = _pods.decode(pod)
     wanted = _wanted(found.metadata.annotations or {}, literal)
     spec = found.spec
-    steps = (
-        step
-        for field, containers in (
-            ("initContainers", spec.init_containers),
-            ("containers", spec.containers),
-        )
+    if before is None:
+        places = _places("initContainers", spec.init_containers)
+        places += _places("containers", spec.containers)
+    else:
+        known = {each.name for each in _pods.decode(before).spec.ephemeral_containers or ()}
+        places = _places("ephemeralContainers", spec.ephemeral_containers, known)
+    return list(bounded(step for path, env in places for step in _steps(path, env, wanted)))
+
+
+def _places(
+    field: str, containers: Sequence[_Container] | None, known: Container[str] = ()
+) -> list[tuple[str, Sequence[Variable]]]:
+    """Where the variables of each container are, and those that it has."""
+    return [
+        (f"/spec/{field}/{number}/env", container.env or ())
         for number, container in enumerate(containers or ())
-        for step in _steps(f"/spec/{field}/{number}/env", container.env or (), wanted)
-    )
-    return list(bounded(steps))
+        if container.name not in known
+    ]
 
 
 def _wanted(annotations: dict[str, str], literal: str | None) -> Wanted:

@@ -37,6 +37,7 @@ class _Request(msgspec.Struct, rename="camel", gc=False):
     sub_resource: str = ""
     operation: str = ""
     object: Raw = Raw()
+    old_object: Raw = Raw()
 
 
 class _Question(msgspec.Struct, rename="camel", gc=False):
@@ -76,8 +77,10 @@ class Review:
 
     uid: str
     object: bytes
-    #: Whether it is about a pod that is being created, which is all that we have a say in.
+    #: Whether it is about a pod that is being created.
     creates_pod: bool
+    #: The pod as it was, if ephemeral containers are being added to it. We have a say in no more.
+    before: bytes | None = None
 
 
 def read_review(body: bytes) -> Review:
@@ -95,13 +98,16 @@ def read_review(body: bytes) -> Review:
     request = asked.request
     if request is None or not request.uid:
         raise BadReview("the AdmissionReview has no request with a uid; there is nothing to answer")
-    return Review(request.uid, bytes(request.object), _creates_pod(request))
+    asks = _asks(request)
+    before = bytes(request.old_object) if asks == ("UPDATE", "ephemeralcontainers") else None
+    return Review(request.uid, bytes(request.object), asks == ("CREATE", ""), before)
 
 
-def _creates_pod(request: _Request) -> bool:
-    about_pod = (request.kind.group, request.kind.kind, request.sub_resource) == ("", "Pod", "")
+def _asks(request: _Request) -> tuple[str, str] | None:
+    """The operation, and on what of a pod; None if it is about something else."""
+    about_pod = (request.kind.group, request.kind.kind) == ("", "Pod")
     given = bytes(request.object) not in (b"", b"null")
-    return about_pod and request.operation == "CREATE" and given
+    return (request.operation, request.sub_resource) if about_pod and given else None
 
 
 def allow(review: Review, patch: Sequence[Operation] = ()) -> bytes:
