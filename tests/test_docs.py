@@ -163,6 +163,7 @@ def _refusals() -> list[str]:
         "node(s) didn't match scheduler-enforced node affinity",
         "rules about where it goes",
         "values and namespaces",
+        "kinds of resources",
         "Too many pods",
         "where the scheduling map puts index",
         "node(s) could not give",

@@ -1,6 +1,8 @@
-from builders import a_node, a_pod, drawing, drawn
+from builders import a_node, a_pod, a_taint, drawing, drawn
 from fairlead.cluster.aspects import EVERYTHING, NOTHING, Aspect
 from fairlead.cluster.cluster import Cluster, Holding
+from fairlead.cluster.columns import ALWAYS, MOST_RESOURCES
+from fairlead.model.gpus import Card, Inventory, MigProfile
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import HostPort
 
@@ -140,6 +142,8 @@ def test_what_was_held_before_a_node_offered_it_is_counted_from_then_on() -> Non
     assert cluster.evictable(10).sum() == 1  # that it is a pod, and nothing else
     cluster.put_node(a_node("n1", gpus=4, resources={"example.com/x": 5}))
     assert cluster.nodes.free("example.com/x").tolist() == [2]
+    cluster.ask_for(["example.com/x"])
+    assert cluster.nodes.free("example.com/x").tolist() == [2]
     index = cluster.columns.resource_index["example.com/x"]
     assert cluster.evictable(10)[index, 0] == 3
     cluster.remove("u")
@@ -153,3 +157,41 @@ def test_columns_of_labels_do_not_pile_up() -> None:
         assert not cluster.nodes.has_label(f"key-{n}").any()
     assert len(cluster.columns._labels) <= 1024
     assert cluster.nodes.label_in("zone", ("a",)).tolist() == [True]
+
+
+def test_thousands_of_resources_on_one_node_cost_the_other_nodes_nothing() -> None:
+    cluster = Cluster()
+    for number in range(200):
+        cluster.put_node(a_node(f"n{number}"))
+    before = cluster.columns.allocatable.nbytes
+    names = [f"example.com/r{number}" for number in range(8000)]
+    cluster.put_node(a_node("hostile", resources=dict.fromkeys(names, 1)))
+    assert cluster.columns.allocatable.nbytes == before
+    for name in names[:1000]:
+        cluster.ask_for([name])
+        assert int(cluster.nodes.free(name).sum()) == 1
+    assert len(cluster.columns.resource_index) <= MOST_RESOURCES
+    assert cluster.columns.allocatable.shape[0] <= MOST_RESOURCES
+    cluster.remove_node("hostile")
+    assert tuple(cluster.columns.resource_index) == ALWAYS
+    assert not cluster.columns.missed
+
+
+def test_numbers_of_what_is_gone_are_given_to_others() -> None:
+    cluster = Cluster()
+    columns, devices = cluster.columns, cluster.columns.devices
+    cluster.nodes.has_label("zone")
+    for number in range(500):
+        cards = (
+            Card(f"GPU-{number}", 0, f"Model {number}", mig=(MigProfile(f"{number}g", 1, (0,)),)),
+        )
+        inventory = Inventory(cards, ((number,),))
+        taints, labels = (a_taint(f"key-{number}"),), {"zone": f"zone-{number}"}
+        cluster.put_node(a_node("n", gpus_listed=inventory, taints=taints, labels=labels))
+        if number % 3 == 0:
+            cluster.remove_node("n")
+            cluster.put_node(a_node("n"))
+    assert list(devices.codes) == ["Model 499"]
+    widths = (devices.models.width, devices.cuts.width, columns._taint_sets.width)
+    assert max(*widths, *cluster.nodes.domains("zone")) <= 3
+    assert columns.label("zone").code_of.keys() == {"zone-499"}

@@ -412,6 +412,15 @@ def test_thousands_of_rules_are_refused_for_a_pod_that_waits(spec: dict[str, Any
     assert pod({**spec, "nodeName": "n"}).problem == ""
 
 
+def test_hundreds_of_kinds_of_resources_are_refused_for_a_pod_that_waits() -> None:
+    asked = {f"example.com/r{n}": "1" for n in range(65)}
+    spec = {"containers": [{"name": "c", "resources": {"requests": asked, "limits": asked}}]}
+    message = "the pod asks for 65 kinds of resources; Fairlead honours 64"
+    assert pod(spec).problem == message
+    assert pod({**spec, "nodeName": "n"}).problem == ""
+    assert len(pod({**spec, "nodeName": "n"}).usage) == 65
+
+
 @pytest.mark.parametrize(
     "rule",
     [

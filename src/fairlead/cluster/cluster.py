@@ -168,7 +168,7 @@ class Cluster:
 
     def put_prices(self, prices: Prices) -> None:
         """What gaps are worth from now on."""
-        self.columns.prices = PriceTables(prices, self.columns.devices.codes)
+        self.columns.prices = PriceTables(prices, self.columns.devices.models)
         self.changes.add(ANYWHERE, Aspect.PRICES)
 
     def put_readings(self, readings: Collection[NodeReadings], now_s: float) -> Aspect:
@@ -256,7 +256,6 @@ class Cluster:
 
     def put_node(self, node: Node) -> Aspect:
         """Adds or updates a node; says what changed about it."""
-        self._learn_resources(node)
         row = self.row_of.get(node.name)
         if row is None:
             self._add_node(node)
@@ -269,19 +268,25 @@ class Cluster:
             self.columns.nodes[row] = node
         return aspects
 
-    def _learn_resources(self, node: Node) -> None:
-        """Pods may have held some of a resource for long before a node first offers it."""
+    def ask_for(self, resources: Collection[str]) -> None:
+        """A pod that is about to be tried asks for these: they have columns while it is.
+
+        Not within a draft: what pods take is counted as they are. No answer changes by it.
+        """
         columns = self.columns
-        new = {name for name, _ in node.allocatable if name not in columns.resource_index}
-        for name in sorted(new):
-            columns.add_resource(name)
+        new = columns.ask_for((*resources, *columns.missed))
         if not new:
             return
+        index = columns.resource_index
         for held in self.holdings.values():
             row = self.row_of.get(held.node)
             for name, amount in held.amounts if row is not None else ():
                 if name in new:
-                    columns.requested[columns.resource_index[name], row] += amount
+                    columns.requested[index[name], row] += amount
+        self._forget_sums()
+
+    def _forget_sums(self) -> None:
+        """There are other columns than the sums were made for."""
         self._evictable.forget()
         self.nominations.forget_sums()
 
@@ -440,7 +445,7 @@ class Cluster:
             else:
                 held[row].remove(port)
                 if not held[row]:
-                    del held[row]
+                    self.columns.free_ports((port.protocol, port.port), row)
 
     def _occupy_volumes(self, held: Holding, volumes: PodVolumes, sign: int) -> None:
         if sign > 0:

@@ -1,16 +1,20 @@
 """Everything known about nodes, as columns: one row a node, updated in place.
 
 Resources are stored one after another, (resource, row), so that a rule that asks about one
-resource reads one contiguous array.
+resource reads one contiguous array. Only what pods ask for has a column: a node may offer thousands
+of resources, and each column costs as much as there are nodes.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
 
 from fairlead.cluster.devices import Devices
 from fairlead.cluster.images import ImageIndex
+from fairlead.cluster.interned import Interned
 from fairlead.cluster.labels import LabelColumn
 from fairlead.cluster.pod_index import PodIndex
 from fairlead.cluster.price_tables import PriceTables
@@ -26,8 +30,16 @@ Needs = tuple[tuple[int, int], ...]
 
 #: Of one node; what is beyond is counted, but not told apart.
 _MOST_CARDS = 64
-#: Keys with a column. Pods may ask about any number; who asks again gets a column again.
-_MOST_LABELS = 1024
+#: Resources that always have a column.
+ALWAYS = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS, GPU)
+#: Resources with a column; a pod may ask for half as many (`kube.limits`). The one that was not
+#: asked for longest gives way.
+MOST_RESOURCES = 128
+#: Of the columns of labels. Pods may ask about any number; who asks again gets a column again.
+_LABEL_BYTES = 64 << 20
+_FEWEST_LABELS, _MOST_LABELS = 64, 1024
+#: Requests whose amounts are kept in column order.
+_MOST_VECTORS = 4096
 
 
 class Columns:
@@ -45,7 +57,13 @@ class Columns:
         self.load = self.devices.load
         #: What free parts of cards are worth, once enough pods were seen.
         self.prices: PriceTables | None = None
-        self.resource_index = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2, PODS: 3}
+        #: Columns by resource; the first always have one, then the longest not asked for.
+        self.resource_index = {name: place for place, name in enumerate(ALWAYS)}
+        self._free_places: list[int] = []
+        #: How many nodes offer each resource.
+        self.offered: Counter[str] = Counter()
+        #: Resources that a rule asked about and that nodes offer, but that have no column yet.
+        self.missed: set[str] = set()
         self.present = np.zeros(self._capacity, dtype=np.bool_)
         self.cordoned = np.zeros(self._capacity, dtype=np.bool_)
         self.distrusted = np.zeros(self._capacity, dtype=np.bool_)
@@ -53,7 +71,8 @@ class Columns:
         self.requested = np.zeros((8, self._capacity), dtype=np.int64)
         self.scored = np.zeros((2, self._capacity), dtype=np.int64)
         self.taint_set = np.zeros(self._capacity, dtype=np.int32)
-        self.taint_sets: list[tuple[Taint, ...]] = [()]
+        self._taint_sets: Interned[tuple[Taint, ...]] = Interned()
+        self._taint_sets.take(())  # of rows without a node
         self.nodes: list[Node | None] = []
         self.images = ImageIndex(self.nodes)
         #: Host ports in use: (protocol, port) → row → one entry for each pod that holds it.
@@ -61,7 +80,6 @@ class Columns:
         self._labels: dict[str, LabelColumn] = {}
         self._vectors: dict[Amounts, Vector] = {}
         self._needs: dict[Amounts, Needs] = {}
-        self._taint_set_of: dict[tuple[Taint, ...], int] = {(): 0}
 
     def new_row(self) -> int:
         if self.size == self._capacity:
@@ -71,14 +89,13 @@ class Columns:
         return self.size - 1
 
     def put_node(self, row: int, node: Node) -> None:
+        self._count_offers(self.nodes[row], node)
         self.images.put(row, node)
         self.nodes[row] = node
         self.present[row] = True
         self.cordoned[row] = node.unschedulable
-        self.taint_set[row] = self._intern_taints(node.taints)
-        self.allocatable[:, row] = 0
-        for name, amount in node.allocatable:
-            self.allocatable[self.resource_index[name], row] = max(0, amount)
+        self._put_taints(row, node.taints)
+        self._put_allocatable(row, node)
         for key, column in self._labels.items():
             column.put(row, node.labels.get(key))
         self.devices.make_slots(min(dict(node.allocatable).get(GPU, 0), _MOST_CARDS))
@@ -87,9 +104,11 @@ class Columns:
         self.load.fit(self._capacity, self.devices.slots)
 
     def clear_row(self, row: int) -> None:
+        self._count_offers(self.nodes[row], None)
         self.images.put(row, None)
         self.nodes[row] = None
         self.present[row] = False
+        self._put_taints(row, ())
         self.allocatable[:, row] = 0
         self.requested[:, row] = 0
         self.scored[:, row] = 0
@@ -97,13 +116,13 @@ class Columns:
         self.load.clear_row(row)
         for column in self._labels.values():
             column.put(row, None)
-        for rows in self.ports.values():
-            rows.pop(row, None)
+        for port in [port for port, rows in self.ports.items() if row in rows]:
+            self.free_ports(port, row)
 
     def label(self, key: str) -> LabelColumn:
         column = self._labels.get(key)
         if column is None:
-            if len(self._labels) >= _MOST_LABELS:
+            while len(self._labels) >= self._most_labels:
                 del self._labels[next(iter(self._labels))]
             column = self._labels[key] = LabelColumn(self._capacity)
             for row, node in enumerate(self.nodes):
@@ -111,18 +130,89 @@ class Columns:
                     column.put(row, node.labels[key])
         return column
 
-    def add_resource(self, resource: str) -> None:
-        """A node offers what none did before. Whoever holds some of it is to be counted again."""
-        self.resource_index[resource] = len(self.resource_index)
-        if len(self.resource_index) > len(self.allocatable):
+    @property
+    def _most_labels(self) -> int:
+        return min(_MOST_LABELS, max(_FEWEST_LABELS, _LABEL_BYTES // (4 * self._capacity)))
+
+    # -- resources ---------------------------------------------------------------------------
+
+    def ask_for(self, resources: Iterable[str]) -> set[str]:
+        """These have columns from now on, if a node offers them; those whose column is new.
+
+        What pods take of a new one is still to be counted. A column that gives way, or whose
+        place another gets, makes every table by resource void.
+        """
+        index = self.resource_index
+        new = set()
+        for name in islice(resources, MOST_RESOURCES // 2):
+            if name in index:
+                if name not in ALWAYS:
+                    index[name] = index.pop(name)  # asked for last
+            elif name in self.offered:
+                new.add(name)
+                self._add_resource(name)
+        if new:
+            self._fill(new)
+            self.missed -= new
+        return new
+
+    def miss(self, resource: str) -> bool:
+        """Whether a node offers what has no column; it gets one before the next pod is tried."""
+        offered = resource in self.offered and resource not in self.resource_index
+        if offered and len(self.missed) < MOST_RESOURCES // 4:
+            self.missed.add(resource)
+        return offered
+
+    def _add_resource(self, resource: str) -> None:
+        if len(self.resource_index) >= MOST_RESOURCES:
+            self._drop_resource(next(name for name in self.resource_index if name not in ALWAYS))
+        place = self._free_places.pop() if self._free_places else len(self.resource_index)
+        if place == len(self.allocatable):
             self._grow_resources()
+        self.resource_index[resource] = place
+
+    def _fill(self, new: set[str]) -> None:
+        """One look at all nodes, however many columns are new."""
         self._vectors.clear()
         self._needs.clear()
+        for row, node in enumerate(self.nodes):
+            for name, amount in node.allocatable if node else ():
+                if name in new:
+                    self.allocatable[self.resource_index[name], row] = max(0, amount)
+
+    def _drop_resource(self, resource: str) -> None:
+        place = self.resource_index.pop(resource)
+        self.allocatable[place] = 0
+        self.requested[place] = 0
+        self._free_places.append(place)
+        self._vectors.clear()
+        self._needs.clear()
+
+    def _count_offers(self, old: Node | None, new: Node | None) -> None:
+        """What a node offers instead of what it did; what none offers any more has no column."""
+        if old is not None and new is not None and old.allocatable == new.allocatable:
+            return
+        for name, _ in new.allocatable if new else ():
+            self.offered[name] += 1
+        for name, _ in old.allocatable if old else ():
+            self.offered[name] -= 1
+            if not self.offered[name]:
+                del self.offered[name]
+                self.missed.discard(name)
+                if name in self.resource_index and name not in ALWAYS:
+                    self._drop_resource(name)
+
+    def _put_allocatable(self, row: int, node: Node) -> None:
+        self.allocatable[:, row] = 0
+        for name, amount in node.allocatable:
+            place = self.resource_index.get(name)
+            if place is not None:
+                self.allocatable[place, row] = max(0, amount)
 
     def vector(self, amounts: Amounts) -> Vector:
         """Amounts in column order, one pod counted.
 
-        Without what no node offers: anybody can write names of resources into a pod.
+        Without what has no column: anybody can write names of resources into a pod.
         """
         vector = self._vectors.get(amounts)
         if vector is None:
@@ -132,13 +222,13 @@ class Columns:
                 if name in index:
                     vector[index[name]] += amount
             vector[index[PODS]] = 1
-            if len(self._vectors) >= 4096:
+            if len(self._vectors) >= _MOST_VECTORS:
                 self._vectors.clear()
             self._vectors[amounts] = vector
         return vector
 
     def needs(self, amounts: Amounts) -> Needs | None:
-        """What must be free, a place for the pod included; None if nobody has any of some."""
+        """What must be free, a place for the pod included; None if some of it has no column."""
         needs = self._needs.get(amounts)
         if needs is None:
             if any(need > 0 and name not in self.resource_index for name, need in amounts):
@@ -146,17 +236,33 @@ class Columns:
             index = self.resource_index
             found = {index[name]: need for name, need in amounts if name in index}
             needs = tuple((found | {index[PODS]: 1}).items())
-            if len(self._needs) >= 4096:
+            if len(self._needs) >= _MOST_VECTORS:
                 self._needs.clear()
             self._needs[amounts] = needs
         return needs
 
-    def _intern_taints(self, taints: tuple[Taint, ...]) -> int:
-        found = self._taint_set_of.get(taints)
-        if found is None:
-            found = self._taint_set_of[taints] = len(self.taint_sets)
-            self.taint_sets.append(taints)
-        return found
+    # -- taints and ports --------------------------------------------------------------------
+
+    @property
+    def taint_sets(self) -> Iterable[tuple[Taint, ...]]:
+        """By the numbers in `taint_set`."""
+        return (taints or () for taints in self._taint_sets.values)
+
+    def _put_taints(self, row: int, taints: tuple[Taint, ...]) -> None:
+        """A row that has none counts for nothing: their number is never given to others."""
+        old = self.taint_set.item(row)
+        self.taint_set[row] = self._taint_sets.take(taints) if taints else 0
+        if old:
+            self._taint_sets.drop(old)
+
+    def free_ports(self, port: tuple[str, int], row: int) -> None:
+        """No pod of the row holds the port any more."""
+        rows = self.ports[port]
+        del rows[row]
+        if not rows:
+            del self.ports[port]
+
+    # -- room --------------------------------------------------------------------------------
 
     def _grow_rows(self) -> None:
         extra = self._capacity

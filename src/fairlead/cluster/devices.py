@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairlead.cluster.arrays import NodeMask, PerNode
+from fairlead.cluster.interned import Interned
 from fairlead.cluster.load import Load
 from fairlead.model.gpus import (
     PLAIN,
@@ -99,11 +100,13 @@ class Devices:
         self.ever_first_fit: set[str] = set()
         #: What joins the cards of a row, as a number; -1 where nobody says.
         self.wiring: PerNode = np.full(rows, -1, dtype=np.int64)
-        self.wirings: dict[Links, int] = {}
+        self._wirings: Interned[Links] = Interned()
         self.inventories: dict[int, Inventory] = {}
         self._slot_of: dict[int, dict[str, int]] = {}
-        self._model_code: dict[str, int] = {}
-        self.geometries: dict[tuple[MigProfile, ...], int] = {}
+        #: Names of models, by the numbers that `model` has for them.
+        self.models: Interned[str] = Interned()
+        #: Ways to cut a card, by the numbers that `geometry` has for them.
+        self.cuts: Interned[tuple[MigProfile, ...]] = Interned()
         self._grants: dict[int, dict[str, Grant]] = {}
         #: Pods of one workload that have the same card by their map, by slot: it is taken once.
         self._sharing: dict[int, Counter[tuple[int, str]]] = {}
@@ -114,16 +117,19 @@ class Devices:
         """The cards of a row now; says whether that changed anything."""
         if self.inventories.get(row) == inventory:
             return False
-        grants = self._grants.get(row, {})
+        grants, old = self._grants.get(row, {}), self._codes_on(row)
         self._blank(row)
         if inventory is not None and inventory.cards:
             self._write(row, inventory)
+        self._drop_codes(old)  # last, so that what stays keeps its number
         for grant in grants.values():
             self._charge(row, grant, +1)
         return True
 
     def clear_row(self, row: int) -> None:
+        old = self._codes_on(row)
         self._blank(row)
+        self._drop_codes(old)
         self.kinds[row] = 0
         self._grants.pop(row, None)
 
@@ -151,12 +157,22 @@ class Devices:
 
     def code(self, model: str) -> int:
         """A number for the model, the same for equal names; -2 if no card is one."""
-        return self._model_code.get(model, -2)
+        return self.codes.get(model, -2)
 
     @property
     def codes(self) -> Mapping[str, int]:
-        """Models by name; it grows as they turn up."""
-        return self._model_code
+        """Numbers of the models that some node has."""
+        return self.models.code_of
+
+    @property
+    def wirings(self) -> Mapping[Links, int]:
+        """What `wiring` has for each way in which the cards of some node are joined."""
+        return self._wirings.code_of
+
+    @property
+    def geometries(self) -> Mapping[tuple[MigProfile, ...], int]:
+        """What `geometry` has for each way to cut a card that some node has."""
+        return self.cuts.code_of
 
     @property
     def listed(self) -> int:
@@ -186,11 +202,9 @@ class Devices:
         self.ever_one_at_a_time |= inventory.one_at_a_time
         self.ever_first_fit |= inventory.first_fit
         if inventory.links:
-            codes = self.wirings
-            self.wiring[row] = codes.setdefault(inventory.links, len(codes))
+            self.wiring[row] = self._wirings.take(inventory.links)
         for slot, card in enumerate(inventory.cards):
-            code = self._model_code.setdefault(card.model, len(self._model_code))
-            self.model[row, slot] = code
+            self.model[row, slot] = self.models.take(card.model)
             self.memory[row, slot] = card.memory_mib
         if inventory.named:
             self._write_cards(row, inventory.cards)
@@ -207,8 +221,7 @@ class Devices:
             self.sharers[row, slot] = card.sharers
             self.cut_freely[row, slot] = bool(card.slots)
             if card.mig:
-                codes = self.geometries
-                self.geometry[row, slot] = codes.setdefault(card.mig, len(codes))
+                self.geometry[row, slot] = self.cuts.take(card.mig)
             self._measure(row, slot)
 
     def _blank(self, row: int) -> None:
@@ -223,6 +236,21 @@ class Devices:
         self.inventories.pop(row, None)
         self._slot_of.pop(row, None)
         self._sharing.pop(row, None)
+
+    def _codes_on(self, row: int) -> tuple[list[int], list[int], list[int]]:
+        """The numbers in use there: of models, of ways to cut a card, of ways to join cards."""
+        columns = self.model[row], self.geometry[row], self.wiring[row : row + 1]
+        models, cuts, wirings = ([code for code in each.tolist() if code >= 0] for each in columns)
+        return models, cuts, wirings
+
+    def _drop_codes(self, codes: tuple[list[int], list[int], list[int]]) -> None:
+        models, cuts, wirings = codes
+        for code in models:
+            self.models.drop(code)
+        for code in cuts:
+            self.cuts.drop(code)
+        for code in wirings:
+            self._wirings.drop(code)
 
     def _bits(self, dialects: Iterable[str]) -> int:
         codes = self._dialect_code
@@ -243,10 +271,13 @@ class Devices:
         self._charge(row, grant, +1)
 
     def release(self, row: int, uid: str) -> None:
-        grant = self._grants.get(row, {}).pop(uid, None)
+        grants = self._grants.get(row, {})
+        grant = grants.pop(uid, None)
         if grant is not None:
             self.kinds[row, kind_of(grant)] -= 1
             self._charge(row, grant, -1)
+            if not grants:
+                del self._grants[row]
 
     def grants(self, row: int) -> Iterable[Grant]:
         """What each pod on the row holds."""
@@ -303,7 +334,12 @@ class Devices:
             return False
         counts = self._sharing.setdefault(row, Counter())
         counts[slot, member.workload] += sign
-        return counts[slot, member.workload] > (1 if sign > 0 else 0)
+        left = counts[slot, member.workload]
+        if not left:
+            del counts[slot, member.workload]
+        if not counts:
+            del self._sharing[row]
+        return left > (1 if sign > 0 else 0)
 
     def _measure(self, row: int, slot: int) -> None:
         """What follows from all the other columns, so that nobody needs to combine them again."""
@@ -337,7 +373,7 @@ class Devices:
         # Bits cannot be counted down: look at who is left.
         slot_of = self._slot_of[row]
         left = 0
-        for other in self._grants[row].values():
+        for other in self._grants.get(row, {}).values():
             for theirs in other.uses:
                 left |= theirs.mask if slot_of.get(theirs.uuid) == slot else 0
         self.slices_used[row, slot] = left

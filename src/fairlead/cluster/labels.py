@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from fairlead.cluster.arrays import Codes, NodeMask, RowPick
+from fairlead.cluster.interned import Interned
 from fairlead.model.selectors import whole_number
 
 _ABSENT = -1
@@ -15,11 +16,16 @@ class LabelColumn:
 
     def __init__(self, rows: int) -> None:
         self._codes = np.full(rows, _ABSENT, dtype=np.int32)
-        self._code_of: dict[str, int] = {}
+        self._interned: Interned[str] = Interned()
         self._numbers: list[float] = []  # by code; NaN where the value is no whole number
 
     def put(self, row: int, value: str | None) -> None:
+        old = self._codes.item(row)
+        if old == (_ABSENT if value is None else self.code_of.get(value)):
+            return
         self._codes[row] = _ABSENT if value is None else self._intern(value)
+        if old != _ABSENT:
+            self._interned.drop(old)
 
     def grow(self, rows: int) -> None:
         extra = np.full(rows - len(self._codes), _ABSENT, dtype=np.int32)
@@ -32,8 +38,8 @@ class LabelColumn:
 
     @property
     def code_of(self) -> Mapping[str, int]:
-        """The number of each value that was ever there."""
-        return self._code_of
+        """The number of each value that a node has."""
+        return self._interned.code_of
 
     def exists(self, pick: RowPick) -> NodeMask:
         found: NodeMask = self._codes[pick] != _ABSENT
@@ -43,7 +49,7 @@ class LabelColumn:
         codes = self._codes[pick]
         found: NodeMask = np.zeros(len(codes), dtype=np.bool_)
         for value in values:
-            code = self._code_of.get(value)
+            code = self.code_of.get(value)
             if code is not None:
                 found |= codes == code
         return found
@@ -56,9 +62,8 @@ class LabelColumn:
         return found
 
     def _intern(self, value: str) -> int:
-        code = self._code_of.get(value)
-        if code is None:
-            code = self._code_of[value] = len(self._numbers)
-            number = whole_number(value)
-            self._numbers.append(np.nan if number is None else float(number))
+        code = self._interned.take(value)
+        self._numbers += [np.nan] * (self._interned.width - len(self._numbers))
+        number = whole_number(value)
+        self._numbers[code] = np.nan if number is None else float(number)
         return code

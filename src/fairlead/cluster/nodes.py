@@ -18,7 +18,7 @@ from fairlead.model.behaviour import Behaviour
 from fairlead.model.gpus import WHOLE
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Amounts, HostPort, PodRequest, Taint
-from fairlead.model.quantities import CPU
+from fairlead.model.quantities import CPU, PODS
 from fairlead.model.seats import Seat
 from fairlead.model.selectors import PodTerm
 from fairlead.model.volumes import PodVolumes
@@ -76,17 +76,23 @@ class Nodes:
     # -- resources ---------------------------------------------------------------------------
 
     def allocatable(self, resource: str) -> PerNode:
-        return self._amounts(self._columns.allocatable, resource)
+        index = self._columns.resource_index.get(resource)
+        if index is None:
+            return self._offers(resource)
+        return sealed(self._columns.allocatable[index, self._pick])
 
     def requested(self, resource: str) -> PerNode:
         """What the pods on each node take, those on their way there included."""
-        return self._amounts(self._columns.requested, resource)
+        index = self._columns.resource_index.get(resource)
+        if index is None:
+            return self._taken(resource)
+        return sealed(self._columns.requested[index, self._pick])
 
     def free(self, resource: str) -> PerNode:
         """May be negative where a node shrank under its pods."""
         index = self._columns.resource_index.get(resource)
         if index is None:
-            return np.zeros(self._size, dtype=np.int64)
+            return self.allocatable(resource) - self.requested(resource)
         columns = self._columns
         free: PerNode = columns.allocatable[index, self._pick] - columns.requested[
             index, self._pick
@@ -103,14 +109,14 @@ class Nodes:
         columns, row = self._columns, self._row
         index = columns.resource_index.get(resource)
         if index is None:
-            return 0, 0
+            return int(self.requested(resource)[0]), int(self.allocatable(resource)[0])
         return columns.requested.item(index, row), columns.allocatable.item(index, row)
 
     def have_room(self, amounts: Amounts) -> NodeMask:
         """Where that much of each resource is free, and one more pod may come."""
         needs = self._columns.needs(amounts)
         if needs is None:
-            return self.none()
+            return self._find_room(amounts)
         offered, taken, pick = self._columns.allocatable, self._columns.requested, self._pick
         if self._size == 1:  # plain numbers: after each placement one node is asked about again
             row = self._row
@@ -310,11 +316,36 @@ class Nodes:
     def means_itself(self, request: PodRequest, terms: tuple[PodTerm, ...]) -> bool:
         return self._columns.pods.means(terms, request.namespace, dict(request.labels))
 
-    def _amounts(self, table: PerNode, resource: str) -> PerNode:
-        index = self._columns.resource_index.get(resource)
-        if index is None:
-            return np.zeros(self._size, dtype=np.int64)
-        return sealed(table[index, self._pick])
+    # -- resources without a column ----------------------------------------------------------
+
+    def _offers(self, resource: str) -> PerNode:
+        """Node by node: slow, but whatever is asked for has a column from the next pod on."""
+        offers = np.zeros(self._size, dtype=np.int64)
+        if self._columns.miss(resource):
+            for place, node in enumerate(self.objects()):
+                for name, amount in node.allocatable if node else ():
+                    if name == resource:
+                        offers[place] = max(0, amount)
+        return offers
+
+    def _taken(self, resource: str) -> PerNode:
+        """Pod by pod. Nothing where no node offers it: then it is not counted."""
+        taken = np.zeros(self._columns.size, dtype=np.int64)
+        if self._columns.miss(resource):
+            for row, pod in self._columns.pods.pods.values():
+                for name, amount in pod.usage if pod.node else pod.request.resources:
+                    if name == resource:
+                        taken[row] += amount
+        picked: PerNode = taken[self._pick]
+        return picked
+
+    def _find_room(self, amounts: Amounts) -> NodeMask:
+        """The same as `have_room`, resource by resource."""
+        enough: NodeMask = self.free(PODS) >= 1
+        for resource, need in amounts:
+            if need > 0 or resource in self._columns.offered:
+                enough &= self.free(resource) >= need
+        return enough
 
 
 def _without_last(room: Cards, held: PerNode) -> Cards:

@@ -1,11 +1,10 @@
 """Prices as tables that a policy looks up, card by card."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import numpy.typing as npt
 
 from fairlead.cluster.devices import Cards
+from fairlead.cluster.interned import Interned
 from fairlead.model.gpus import WHOLE
 from fairlead.model.machines import is_any_of
 from fairlead.model.prices import STEP, Prices
@@ -21,9 +20,9 @@ _MOST = 64
 class PriceTables:
     """Made anew whenever prices change, or a model of card turns up that it does not know."""
 
-    def __init__(self, prices: Prices, codes: Mapping[str, int]) -> None:
+    def __init__(self, prices: Prices, models: Interned[str]) -> None:
         self.prices = prices
-        self._codes = codes
+        self._names = models
         #: The value of a card by thousandths that are free.
         self.value: Table = np.repeat(np.array(prices.values), STEP)[: WHOLE + 1]
         #: What blocks of cards add, by how many whole cards are free.
@@ -38,7 +37,8 @@ class PriceTables:
         #: Cards that a unit of cpu, and one of memory, is enough for.
         self.cards_per_milli = 1 / max(prices.cpu_milli_per_card, 1.0)
         self.cards_per_byte = 1 / max(prices.memory_bytes_per_card, 1.0)
-        self._models = -1
+        self._models = 0
+        self._version = -1
         self._cpus = np.array(sorted({shape.cpu_milli for shape, _ in prices.typical}))
         self._pressure: Table
         self._useful: Table
@@ -75,13 +75,14 @@ class PriceTables:
         return found
 
     def _follow_models(self) -> None:
-        if len(self._codes) == self._models:
+        if self._names.version == self._version:
             return
-        self._models = len(self._codes)
+        self._version, self._models = self._names.version, self._names.width
+        codes = self._names.code_of
         self._pressure = np.zeros(self._models + 1)
         for model, short in self.prices.pressure:
-            if model in self._codes:
-                self._pressure[self._codes[model]] = short
+            if model in codes:
+                self._pressure[codes[model]] = short
         self._fill_useful()
 
     def _fill_useful(self) -> None:
@@ -103,5 +104,6 @@ class PriceTables:
         if not models:
             return np.ones(self._models + 1, dtype=np.bool_)
         found = np.zeros(self._models + 1, dtype=np.bool_)
-        found[[code for product, code in self._codes.items() if is_any_of(product, models)]] = True
+        codes = self._names.code_of.items()
+        found[[code for product, code in codes if is_any_of(product, models)]] = True
         return found

@@ -7,16 +7,24 @@ pods have, so one pod could hold up all the others: the API server lets a megaby
 from collections.abc import Iterator
 from dataclasses import replace
 
+from fairlead.cluster.columns import MOST_RESOURCES
 from fairlead.model.pods import PodRequest
 from fairlead.model.selectors import LabelSelector, PodTerm, Requirement
 
 # Affinity terms, spread constraints, and the lines of all their selectors.
 _MOST_RULES = 128
 _MOST_VALUES = 10_000
+# Kinds of resources; each is compared on every node.
+_MOST_RESOURCES = MOST_RESOURCES // 2
 
 
 def beyond_limits(request: PodRequest) -> str:
     """Why the request is more than we look at; empty if it is not."""
+    if len(request.resources) > _MOST_RESOURCES:
+        return (
+            f"the pod asks for {len(request.resources)} kinds of resources; "
+            f"Fairlead honours {_MOST_RESOURCES}"
+        )
     terms = (request.near, request.apart, request.wishes, request.spread, request.soft_spread)
     rules = sum(map(len, (*terms, request.preferred, request.node_selector)))
     if not rules and request.node_terms is None:

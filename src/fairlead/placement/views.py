@@ -21,6 +21,7 @@ from fairlead.cluster.arrays import NodeMask, NodeScores, RowPick
 from fairlead.cluster.aspects import EVERYTHING, Aspect
 from fairlead.cluster.changes import ANYWHERE, Bits
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.columns import ALWAYS
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.errors import PluginFault
 from fairlead.model.pods import PodRequest
@@ -51,6 +52,8 @@ class View:
     def __init__(self, profile: Profile, request: PodRequest, cluster: Cluster) -> None:
         self._profile = profile
         self.request = request
+        #: Resources that it asks for and that have a column only while pods do.
+        self.rare = tuple(name for name, _ in request.resources if name not in ALWAYS)
         self._cluster = cluster
         #: A rule that the request does not concern reads nothing.
         self._filter_reads = [
@@ -265,6 +268,7 @@ class Views:
     def __init__(self, profile: Profile, cluster: Cluster, bytes_kept: int = 128 << 20) -> None:
         self.profile = profile
         self._cluster = cluster
+        self._columns = cluster.columns
         self._bytes_kept = bytes_kept
         self._views: OrderedDict[PodRequest, View] = OrderedDict()
 
@@ -277,6 +281,8 @@ class Views:
                 self._views.popitem(last=False)
         else:
             self._views.move_to_end(request)
+        if view.rare or self._columns.missed:
+            self._cluster.ask_for(view.rare)
         view.refresh()
         return view
 

@@ -73,8 +73,10 @@ def _joined(request: PodRequest, nodes: Nodes) -> NodeScores:
 def _strength(nodes: Nodes) -> CardScores:
     cards = nodes.cards
     # A card of which nobody knows the model has the number -1: the last one.
-    known = [strength_of(model) for model in cards.codes()]
-    strength: CardScores = np.array([*known, MIDDLING])[cards.model()]
+    by_code = np.full(max(cards.codes().values(), default=-1) + 2, MIDDLING)
+    for model, code in cards.codes().items():
+        by_code[code] = strength_of(model)
+    strength: CardScores = by_code[cards.model()]
     return strength
 
 

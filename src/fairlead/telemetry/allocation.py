@@ -34,7 +34,7 @@ def booked(devices: Devices) -> CardShares:
     taken: CardShares = 1.0 - devices.milli_free / WHOLE
     np.maximum(taken, 1.0 - devices.memory_free / devices.memory.clip(1), out=taken)
     if devices.geometries:
-        lengths = np.array([_length(kinds) for kinds in devices.geometries])
+        lengths = np.array([_length(kinds or ()) for kinds in devices.cuts.values])
         slices = np.bitwise_count(devices.slices_used) / lengths[devices.geometry]
         np.maximum(taken, slices, out=taken)
     taken *= devices.known[:, None] & (devices.users > 0)
@@ -59,10 +59,10 @@ def by_model(cluster: Cluster, now_s: float) -> Mapping[str, ModelSums]:
     share, mean = booked(devices), load.mean
     measured = (now_s - load.taken_s < STALE_S) & (devices.users > 0)
     # Slots without a card go to the end, which nobody reads.
-    code = np.where(_listed(devices), devices.model, len(devices.codes)).ravel()
+    code = np.where(_listed(devices), devices.model, devices.models.width).ravel()
 
     def summed(amounts: CardShares) -> CardShares:
-        return np.bincount(code, amounts.ravel(), len(devices.codes) + 1)  # type: ignore[return-value]
+        return np.bincount(code, amounts.ravel(), devices.models.width + 1)  # type: ignore[return-value]
 
     by_state = np.bincount(code * len(STATES) + states(devices).ravel(), minlength=_most(devices))
     amounts = [
@@ -86,7 +86,7 @@ def by_model(cluster: Cluster, now_s: float) -> Mapping[str, ModelSums]:
 
 
 def _most(devices: Devices) -> int:
-    return (len(devices.codes) + 1) * len(STATES)
+    return (devices.models.width + 1) * len(STATES)
 
 
 def freshness(cluster: Cluster, now_s: float) -> tuple[Mapping[str, int], float | None]:
