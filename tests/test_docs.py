@@ -10,9 +10,13 @@ from prometheus_client import CollectorRegistry
 
 from contract import check_plugin
 from fairlead.apps import cli, config, health, plugin_files, profiles
+from fairlead.apps.access import Everything
+from fairlead.apps.details import Details
 from fairlead.apps.extender.server import VERBS
+from fairlead.apps.usage import Usage
 from fairlead.apps.webhook.server import make_app
 from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.cluster import Cluster
 from fairlead.kube.admission.desk import Desk
 from fairlead.model.behaviour import Behaviour
 from fairlead.plugins.registry import FILTERS, SCORES, Registry
@@ -207,7 +211,9 @@ def test_every_refusal_that_is_explained_exists(refusal: str) -> None:
 
 def test_every_route_is_described() -> None:
     desk = Desk(frozenset())
-    apps = health.make_app(Metrics().registry, str), make_app(desk, AdmissionMetrics(), str)
+    details = Details(Everything(), Usage(Cluster()))
+    scheduler = health.make_app(Metrics().registry, str, details=details)
+    apps = scheduler, make_app(desk, AdmissionMetrics(), str)
     routes = {resource.canonical for app in apps for resource in app.router.resources()}
     for route in {*routes, *(f"/{verb}" for verb in VERBS)}:
         assert f"`{route}`" in text("operations.md")

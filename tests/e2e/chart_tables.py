@@ -24,6 +24,7 @@ SHOWN: list[tuple[str, Any, str, str, Any]] = [
         f"{CONTAINER}.env",
         [{"name": "SCHEDULER_NAME", "value": "mine"}],
     ),
+    ("scheduler.authenticate", False, SCHEDULER, f"{CONTAINER}.args.3", "--no-authenticate"),
     ("logLevel", "debug", WEBHOOK, f"{CONTAINER}.env", [{"name": "LOG_LEVEL", "value": "debug"}]),
     (
         "resources.limits",

@@ -4,9 +4,12 @@ import contextlib
 import json
 import select
 import socket
+import urllib.request
 from collections.abc import Iterator
 
-from fairlead.sim.controlplane import ControlPlane, served
+import yaml
+
+from fairlead.sim.controlplane import ControlPlane, served, service_account
 from fairleads import Pods, eventually
 from manifests import SCHEDULER, kubectl
 from storages import SELECTED_NODE, Storage, uses
@@ -23,6 +26,15 @@ def evict_somebody(plane: ControlPlane, pods: Pods) -> None:
     eventually(lambda: "deletionTimestamp" in pods.get("in-the-way")["metadata"])
     pods.delete("in-the-way")
     assert pods.wait_bound("urgent") == {"urgent": "crowded"}
+
+
+def ask_as_a_user(plane: ControlPlane, url: str) -> int:
+    """What a scheduler answers a user who asks what pods do with their GPUs."""
+    file = plane.kubeconfig_for(service_account("default", "curious"))
+    token = yaml.safe_load(file.read_text())["users"][0]["user"]["token"]
+    asked = urllib.request.Request(f"{url}/usage", headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(asked, timeout=30) as reply:
+        return int(reply.status)
 
 
 def lock_a_node(plane: ControlPlane, pods: Pods) -> None:

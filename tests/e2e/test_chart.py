@@ -12,7 +12,14 @@ import yaml
 
 from audits import Audited, granted
 from charts import Helm, Release
-from duties import GPU, evict_somebody, have_volumes_bound, lock_a_node, slow_to_bind_in
+from duties import (
+    GPU,
+    ask_as_a_user,
+    evict_somebody,
+    have_volumes_bound,
+    lock_a_node,
+    slow_to_bind_in,
+)
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import Pods, eventually
 from leaders import Lease, inventory
@@ -46,8 +53,9 @@ def test_it_has_the_rights_that_it_uses_and_no_others(
     release.install()
     plane.create_nodes(2, allocatable={GPU: "4"})
 
-    with slow_to_bind_in(plane, "slow"), release.webhook(port), release.scheduler():
+    with slow_to_bind_in(plane, "slow"), release.webhook(port), release.scheduler() as scheduler:
         _give_it_everything_to_do(plane)
+        assert ask_as_a_user(plane, scheduler.url) == 200
 
     for user, name in ((SCHEDULER, "fairlead"), (WEBHOOK, "fairlead-webhook")):
         rights = granted(release.get("clusterrole", name), release.get("role", name))

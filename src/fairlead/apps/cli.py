@@ -76,6 +76,12 @@ def run(
         int | None,
         typer.Option(min=0, max=65535, help="Port for them; 0 takes a free one (default: 8080)."),
     ] = None,
+    authenticate: Annotated[
+        bool | None,
+        typer.Option(
+            help="Ask the API server who may see pods there (default: unless on 127.0.0.1)."
+        ),
+    ] = None,
     log_level: LogLevel = "info",
     leader_elect: Annotated[
         bool | None,
@@ -104,8 +110,11 @@ def run(
         leader_elect_resource_namespace,
     )
     run_scheduler(
-        Options(kubeconfig, context, scheduler_name, profile, config, address, port, electing)
-    )
+        Options(
+            kubeconfig, context, scheduler_name, profile, config, address, port, electing,
+            authenticate,
+        )
+    )  # fmt: skip
 
 
 @app.command()

@@ -84,6 +84,7 @@ class Config(_Strict):
     profiles: list[ProfileConfig] = msgspec.field(default_factory=list)
     address: str | None = None
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] | None = None
+    authenticate: bool | None = None
     max_binds_in_flight: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 64
     leader_election: ElectionConfig = msgspec.field(default_factory=ElectionConfig)
     telemetry: TelemetryConfig = msgspec.field(default_factory=TelemetryConfig)

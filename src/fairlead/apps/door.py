@@ -69,6 +69,8 @@ class Door:
 def refusal(refused: Refusal) -> web.Response:
     # What was not read is left behind with the connection.
     headers = {} if refused.outcome == "bad" else {"Connection": "close"}
+    if refused.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
     return web.Response(text=f"{refused}\n", status=refused.status, headers=headers)
 
 

@@ -1,30 +1,27 @@
 """Health and metrics over HTTP, under every name that probes of the replaced systems use."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from fairlead.apps.connections import Port
 from fairlead.apps.connections import serve as serve_port
+from fairlead.apps.details import Details
 from fairlead.apps.door import Scrapes
 
 SERVICE = "gpu-scheduler"
-
-
-async def _nothing() -> AsyncIterator[bytes]:
-    yield b'{"sinceS":0,"cards":[],"pods":[]}'
 
 
 def make_app(
     registry: CollectorRegistry,
     unready_because: Callable[[], str],
     standing: Callable[[], str] = str,
-    usage: Callable[[], AsyncIterator[bytes]] = _nothing,
+    details: Details | None = None,
 ) -> web.Application:
     """Live as long as the event loop turns; ready while pods are being scheduled.
 
-    `usage` is what `fairlead top` asks for.
+    `details` are what names pods, for those who may see them.
 
     A standby is ready, too, or a rolling update would wait for it for ever; `standing` says so.
     """
@@ -47,14 +44,6 @@ def make_app(
             said | ({"reason": reason} if reason else {}), status=503 if why else 200
         )
 
-    async def used(request: web.Request) -> web.StreamResponse:
-        reply = web.StreamResponse(headers={"Content-Type": "application/json"})
-        await reply.prepare(request)
-        async for piece in usage():
-            await reply.write(piece)
-        await reply.write_eof()
-        return reply
-
     app = web.Application(client_max_size=1024)
     app.add_routes([
         web.get("/healthz", live),
@@ -63,7 +52,7 @@ def make_app(
         web.get("/health", health_json),
         web.get("/ready", ready_json),
         web.get("/metrics", Scrapes(registry).answer),
-        web.get("/usage", used),
+        *(details.routes() if details else ()),
     ])  # fmt: skip
     return app
 

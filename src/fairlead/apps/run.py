@@ -14,12 +14,15 @@ import structlog
 from fairlead import __version__
 from fairlead.apps import config as configs
 from fairlead.apps import health, plugin_files, profiles
+from fairlead.apps.access import access as access_to
+from fairlead.apps.details import Details
 from fairlead.apps.electing import Electing
 from fairlead.apps.fast_loop import run_in_fast_loop
 from fairlead.apps.findings import Finding, Translation
 from fairlead.apps.scheduler import Scheduler
 from fairlead.apps.telemetry_config import endpoint_plan
 from fairlead.kube.access.kubeconfig import load_access
+from fairlead.kube.access.reviews import Reviews
 from fairlead.kube.http.client import Client
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.errors import ConfigError
@@ -45,6 +48,7 @@ class Options:
     address: str | None = None
     port: int | None = None
     electing: Electing = field(default_factory=Electing)
+    authenticate: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,8 @@ class Plan:
     port: int
     max_binds_in_flight: int
     electing: Electing
+    #: Whether callers are checked; None: where the address is open to others.
+    authenticate: bool | None = None
     #: Whom to ask what cards do.
     sources: Sequence[SourcePlan] = ()
     #: What the file says without effect.
@@ -87,8 +93,13 @@ def plan(options: Options) -> Plan:
         port=next(p for p in (options.port, config.port, DEFAULT_PORT) if p is not None),
         max_binds_in_flight=config.max_binds_in_flight,
         electing=options.electing.over(config.leader_election.electing()),
+        authenticate=_either(options.authenticate, config.authenticate),
         sources=config.telemetry.plans() or _endpoint(served),
     )
+
+
+def _either(option: bool | None, said: bool | None) -> bool | None:
+    return said if option is None else option
 
 
 def _endpoint(served: list[configs.ProfileConfig]) -> list[SourcePlan]:
@@ -111,6 +122,7 @@ def _plan_moved(options: Options, moved: Translation) -> Plan:
         port=DEFAULT_PORT if options.port is None else options.port,
         max_binds_in_flight=configs.Config().max_binds_in_flight,
         electing=options.electing.over(moved.electing),
+        authenticate=options.authenticate,
         notes=moved.notes,
         refused_with={
             behaviour: _summary(options.config, problems)
@@ -187,11 +199,12 @@ async def _run(options: Options, prepared: Plan) -> None:
         sources=prepared.sources,
         on_server=prepared.meet,
     )
+    seen_by = access_to(prepared.address, prepared.authenticate, Reviews(client))
     app = health.make_app(
         metrics.registry,
         scheduler.unready_because,
         lambda: scheduler.standing,
-        scheduler.usage.pieces,
+        Details(seen_by, scheduler.usage),
     )
     try:
         runner, port = await health.serve(app, prepared.address, prepared.port)

@@ -17,7 +17,7 @@ from fairlead.engine import events
 from fairlead.model.pods import Pod
 from fairlead.telemetry import reporting
 from fairlead.telemetry.latest import Latest, Told
-from fairlead.telemetry.report import Report
+from fairlead.telemetry.report import CardRow, PodRow, Report
 from fairlead.telemetry.rightsizing import ENOUGH_S
 from fairlead.telemetry.sampling import sample
 from fairlead.telemetry.usage import UsageBook
@@ -30,6 +30,22 @@ _SLICE = 100
 
 T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a report shows: pods of these namespaces (None: of all), and nodes with their cards."""
+
+    namespaces: frozenset[str] | None = None
+    nodes: bool = True
+    #: What is left out, in words.
+    notes: tuple[str, ...] = ()
+
+    def shows(self, pod: Pod) -> bool:
+        return self.namespaces is None or pod.namespace in self.namespaces
+
+
+EVERYTHING = Seen()
 
 
 @dataclass(slots=True)
@@ -93,6 +109,11 @@ class Usage:
                 del self.book.uses[uid]
         self.sums = sums
 
+    @property
+    def namespaces(self) -> frozenset[str]:
+        """Those whose pods were seen to hold cards."""
+        return frozenset(namespace for namespace, _ in self.sums)
+
     def _add(self, held: Holding, told: Told, total: Held) -> None:
         now_s, before = self.clock(), self.book.uses.get(held.pod.uid)
         was = (before.held_s, before.wasted_s, before.idle_s) if before else (0.0, 0.0, 0.0)
@@ -108,26 +129,31 @@ class Usage:
 
     async def report(self) -> Report:
         now_s = self.clock()
-        cards = reporting.card_rows(self.cluster, self.latest, now_s)
-        pods = reporting.pod_rows(self.cluster, self.book, now_s, self.enough_s)
         return Report(
             since_s=now_s - self.since_s,
-            cards=[row async for row in _unhurried(cards)],
-            pods=[row async for row in _unhurried(pods)],
+            cards=[row async for row in _unhurried(self._cards(EVERYTHING, now_s))],
+            pods=[row async for row in _unhurried(self._pods(EVERYTHING, now_s))],
         )
 
-    async def pieces(self) -> AsyncIterator[bytes]:
-        """The same as JSON, bit by bit: that of a large cluster is long."""
+    async def pieces(self, seen: Seen) -> AsyncIterator[bytes]:
+        """A report of what may be seen as JSON, bit by bit: that of a large cluster is long."""
         now_s = self.clock()
-        yield b'{"sinceS":%f,"cards":[' % (now_s - self.since_s)
-        async for piece in _encoded(reporting.card_rows(self.cluster, self.latest, now_s)):
+        yield b'{"sinceS":%f,"notes":%b,"cards":[' % (now_s - self.since_s, _encode(seen.notes))
+        async for piece in _encoded(self._cards(seen, now_s)):
             yield piece
         yield b'],"pods":['
-        async for piece in _encoded(
-            reporting.pod_rows(self.cluster, self.book, now_s, self.enough_s)
-        ):
+        async for piece in _encoded(self._pods(seen, now_s)):
             yield piece
         yield b"]}"
+
+    def _cards(self, seen: Seen, now_s: float) -> Iterator[CardRow]:
+        if seen.nodes:
+            yield from reporting.card_rows(self.cluster, self.latest, now_s, seen.shows)
+
+    def _pods(self, seen: Seen, now_s: float) -> Iterator[PodRow]:
+        rows = reporting.pod_rows(self.cluster, self.book, now_s, self.enough_s, seen.shows)
+        for row in rows:
+            yield row if seen.nodes else msgspec.structs.replace(row, node="")
 
 
 async def _encoded(rows: Iterator[msgspec.Struct]) -> AsyncIterator[bytes]:

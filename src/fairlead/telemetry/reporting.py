@@ -1,10 +1,11 @@
 """Rows of the report, one after another, so that whoever makes them can do other things between."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from fairlead.cluster.cluster import Cluster, Holding
 from fairlead.model.gpus import WHOLE, Card, CardUse
 from fairlead.model.nodes import GPU, Node
+from fairlead.model.pods import Pod
 from fairlead.telemetry.allocation import STATES, booked, states
 from fairlead.telemetry.latest import Latest, Told
 from fairlead.telemetry.report import HOUR_S, CardRow, Holder, PodRow
@@ -14,9 +15,12 @@ from fairlead.telemetry.usage import UsageBook, Use
 
 _GIB = 1024
 
+#: Whether a pod is shown.
+Shown = Callable[[Pod], bool]
 
-def card_rows(cluster: Cluster, latest: Latest, now_s: float) -> Iterator[CardRow]:
-    """Every card of every node, by name of the node and index."""
+
+def card_rows(cluster: Cluster, latest: Latest, now_s: float, shown: Shown) -> Iterator[CardRow]:
+    """Every card of every node, by name of the node and index, with the pods that are shown."""
     share, state = booked(cluster.columns.devices), states(cluster.columns.devices)
     for name in sorted(cluster.row_of):
         row = cluster.row_of.get(name)
@@ -26,7 +30,7 @@ def card_rows(cluster: Cluster, latest: Latest, now_s: float) -> Iterator[CardRo
         if not cluster.columns.devices.known[row]:
             yield from _counted(node, told, now_s)
             continue
-        holders = _holders(cluster, name)
+        holders = _holders(cluster, name, shown)
         for slot, card in enumerate(cluster.columns.devices.cards(row)[: share.shape[1]]):
             free = int(cluster.columns.devices.memory_free[row, slot])
             yield _card(
@@ -73,11 +77,11 @@ def _card(
     )
 
 
-def _holders(cluster: Cluster, node: str) -> dict[int, list[Holder]]:
+def _holders(cluster: Cluster, node: str, shown: Shown) -> dict[int, list[Holder]]:
     """Who is on each card, by slot."""
     slots = cluster.columns.devices.slots_of(cluster.row_of[node])
     found: dict[int, list[Holder]] = {}
-    for held in cluster.held_on(node):
+    for held in filter(lambda held: shown(held.pod), cluster.held_on(node)):
         for use in held.grant.uses if held.grant else ():
             slot = slots.get(use.uuid)
             if slot is not None:
@@ -85,11 +89,13 @@ def _holders(cluster: Cluster, node: str) -> dict[int, list[Holder]]:
     return found
 
 
-def pod_rows(cluster: Cluster, book: UsageBook, now_s: float, enough_s: float) -> Iterator[PodRow]:
-    """Every pod that holds cards and was looked at; advice for those watched for long enough."""
+def pod_rows(
+    cluster: Cluster, book: UsageBook, now_s: float, enough_s: float, shown: Shown
+) -> Iterator[PodRow]:
+    """Every pod that holds cards, was looked at and is shown; advice if it was for long enough."""
     for uid, held in list(cluster.holdings.items()):
         use = book.uses.get(uid)
-        if use is not None and held.grant is not None:
+        if use is not None and held.grant is not None and shown(held.pod):
             yield _pod(held, cluster, use, now_s, enough_s)
 
 

@@ -6,6 +6,8 @@ Live on a terminal; one picture with `--once`; plain text where the output is no
 import asyncio
 import json
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TextIO
 
@@ -15,7 +17,8 @@ from rich.live import Live
 
 from fairlead.apps.run import Options as RunOptions
 from fairlead.apps.run import plan
-from fairlead.apps.top.asking import Asking, asking
+from fairlead.apps.running_scheduler import kubectl_options, running_scheduler
+from fairlead.apps.top.asking import Asking, FromScheduler
 from fairlead.apps.top.choosing import Wish, choose, narrowed
 from fairlead.apps.top.history import FromPrometheus
 from fairlead.apps.top.looking import FromSources
@@ -44,26 +47,35 @@ async def top(options: Options) -> None:
     """Until Ctrl-C if it is live; else one picture."""
     access = load_access(options.run.kubeconfig, options.run.context)
     client = Client(access, user_agent="fairlead-top")
-    source = _source(options, client, access.scheduler)
     try:
-        if options.output == "json":
-            _write_json(await source.report(), options.wish, sys.stdout)
-        elif options.once or not sys.stdout.isatty():
-            show(await source.report(), options.wish, Console())
-        else:
-            await _show_live(source, options)
+        async with _source(options, client) as source:
+            await _show(source, options)
     finally:
         await client.close()
 
 
-def _source(options: Options, client: Client, told: str) -> Asking:
+async def _show(source: Asking, options: Options) -> None:
+    if options.output == "json":
+        _write_json(await source.report(), options.wish, sys.stdout)
+    elif options.once or not sys.stdout.isatty():
+        show(await source.report(), options.wish, Console())
+    else:
+        await _show_live(source, options)
+
+
+@asynccontextmanager
+async def _source(options: Options, client: Client) -> AsyncIterator[Asking]:
     """What the user named; else the scheduler that the kubeconfig names; else a look of our own."""
     if options.prometheus:
-        return FromPrometheus(client, options.prometheus, options.since_s)
-    where = options.scheduler or ("" if options.run.config else told)
-    if where:
-        return asking(client, where)
-    return FromSources(client, [make(each) for each in plan(options.run).sources])
+        yield FromPrometheus(client, options.prometheus, options.since_s)
+        return
+    where = options.scheduler or ("" if options.run.config else client.access.scheduler)
+    if not where:
+        yield FromSources(client, [make(each) for each in plan(options.run).sources])
+        return
+    kubectl = kubectl_options(options.run.kubeconfig, options.run.context)
+    async with running_scheduler(where, client.access.credentials, kubectl) as scheduler:
+        yield FromScheduler(scheduler, options.wish.namespace)
 
 
 def show(report: Report, wish: Wish, console: Console) -> None:

@@ -16,7 +16,9 @@ from pathlib import Path
 from fairlead import __version__
 from fairlead.apps import health
 from fairlead.apps import run as running
+from fairlead.apps.access import Everything
 from fairlead.apps.connections import Port
+from fairlead.apps.details import Details
 from fairlead.apps.fast_loop import run_in_fast_loop
 from fairlead.apps.scheduler import Scheduler
 from fairlead.apps.up import logs as up_logs
@@ -165,9 +167,9 @@ async def _work(plan: Plan, watching: Watching, ground: Ground) -> None:
 
 async def _serve(scheduler: Scheduler, ground: Ground) -> Port:
     """Health, metrics and usage as `fairlead run` has them, on a port that the kubeconfig names."""
-    app = health.make_app(
-        scheduler.metrics.registry, scheduler.unready_because, usage=scheduler.usage.pieces
-    )
+    details = Details(Everything(), scheduler.usage)
+    registry = scheduler.metrics.registry
+    app = health.make_app(registry, scheduler.unready_because, details=details)
     runner, port = await health.serve(app, running.DEFAULT_ADDRESS, 0)
     tell_scheduler(ground.kubeconfig, f"http://{running.DEFAULT_ADDRESS}:{port}")
     return runner

@@ -1,0 +1,90 @@
+"""Routes that name pods and nodes, each cut down to what its caller may see.
+
+Who asks is found out first, by as many at a time as the API server is to be asked for. Then one is
+answered after the other, and after a long answer there is a rest: the loop that serves them is the
+one that schedules.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from aiohttp import web
+
+from fairlead.apps.access import MOST_NAMESPACES, Access, Sight
+from fairlead.apps.door import JSON, Door, Limits, Refusal, refusal
+from fairlead.apps.usage import Seen, Usage
+
+_CHECKING = Limits(answer_s=10.0, in_hand=8, waiting=24)
+_ANSWERING = Limits(answer_s=30.0, in_hand=1, waiting=15)
+#: After each byte of an answer: a row has 500 and takes 25 µs, so this is a fifth of the time.
+_REST_S = 2e-7
+
+_NO_NODES = "you may not list nodes: GPUs and the names of nodes are not shown"
+_NO_PODS = "there is no pod with GPUs in a namespace where you may list pods"
+_NOT_ALL = (
+    f"only {MOST_NAMESPACES} namespaces with GPUs were looked at; name yours (--namespace), or ask "
+    "for the right to list pods in all"
+)
+
+Pieces = AsyncIterator[bytes]
+
+
+class Details:
+    """`/usage`: what `fairlead top` shows."""
+
+    def __init__(self, access: Access, usage: Usage) -> None:
+        self._access = access
+        self._usage = usage
+        self._checking, self._answering = Door(_CHECKING), Door(_ANSWERING)
+        self._rested_s = 0.0
+
+    def routes(self) -> list[web.RouteDef]:
+        return [web.get("/usage", self._route(self._used))]
+
+    def _route(
+        self, find: Callable[[web.Request, Sight], Awaitable[Pieces]]
+    ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            reply = web.StreamResponse(headers={"Content-Type": JSON})
+            try:
+                async with self._checking.entered():
+                    pieces = await find(request, await self._access.sight(request))
+                async with self._answering.entered():
+                    await self._answer(request, reply, pieces)
+            except Refusal as refused:
+                if not reply.prepared:
+                    return refusal(refused)
+                if request.transport:  # too slow to read it all
+                    request.transport.abort()
+            return reply
+
+        return handle
+
+    async def _answer(
+        self, request: web.Request, reply: web.StreamResponse, pieces: Pieces
+    ) -> None:
+        await asyncio.sleep(max(0.0, self._rested_s - time.monotonic()))
+        sent = 0
+        try:
+            await reply.prepare(request)
+            async for piece in pieces:
+                await reply.write(piece)
+                sent += len(piece)
+            await reply.write_eof()
+        finally:
+            self._rested_s = time.monotonic() + sent * _REST_S
+
+    async def _used(self, request: web.Request, sight: Sight) -> Pieces:
+        return self._usage.pieces(await self._seen(sight, request.query.get("namespace", "")))
+
+    async def _seen(self, sight: Sight, namespace: str) -> Seen:
+        there = frozenset({namespace}) if namespace else self._usage.namespaces
+        shown, nodes = await sight.namespaces(there), await sight.nodes()
+        if namespace and not shown:
+            raise Refusal(403, "forbidden", "you may not list pods in that namespace")
+        notes = [_NO_NODES] if not nodes else []
+        notes += [_NO_PODS] if there and not shown else []
+        if len(there) > MOST_NAMESPACES and not await sight.pods_everywhere():
+            notes.append(_NOT_ALL)
+        return Seen(shown, nodes, tuple(notes))

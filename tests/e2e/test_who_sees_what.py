@@ -1,0 +1,214 @@
+"""Who sees what on the scheduler's port, on a real API server: three users, every route."""
+
+import json
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from fairlead.apps import health
+from fairlead.apps.access import Everything
+from fairlead.apps.details import Details
+from fairlead.apps.usage import Usage
+from fairlead.cluster.cluster import Cluster
+from fairlead.sim.controlplane import ControlPlane, service_account
+from fairleads import FAIRLEAD, Pods, Running, eventually, fairlead
+from leaders import inventory
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+NODE = "node-of-access"
+OPEN = {"/healthz", "/livez", "/readyz", "/health", "/ready", "/metrics"}
+
+
+@dataclass
+class Scene:
+    plane: ControlPlane
+    running: Running
+    #: Tokens by user.
+    tokens: dict[str, str]
+    mine: Pods
+    other: Pods
+
+    def get(self, user: str, path: str) -> tuple[int, str]:
+        token = self.tokens.get(user, "")
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        asked = urllib.request.Request(self.running.url + path, headers=headers)
+        try:
+            with urllib.request.urlopen(asked, timeout=30) as reply:
+                return reply.status, reply.read().decode()
+        except urllib.error.HTTPError as refused:
+            return refused.code, refused.read().decode()
+
+    def usage(self, user: str, query: str = "") -> dict[str, Any]:
+        status, text = self.get(user, f"/usage{query}")
+        assert status == 200, text
+        return json.loads(text)
+
+
+@pytest.fixture(scope="module")
+def scene(control_plane: ControlPlane) -> Iterator[Scene]:
+    """A pod of the tenant's and one of somebody else's, each with a GPU of one node."""
+    mine, other = Pods(control_plane, "access-mine"), Pods(control_plane, "access-other")
+    with (
+        _namespaces(control_plane, mine.namespace, other.namespace),
+        _rights(control_plane, mine.namespace),
+        fairlead(control_plane, "--authenticate") as running,
+    ):
+        cards = {"annotations": inventory(NODE, 4), "allocatable": {"nvidia.com/gpu": "4"}}
+        control_plane.create_nodes([NODE], **cards)
+        users = ("reader", "tenant", "nobody")
+        tokens = {name: _user(control_plane, mine.namespace, name) for name in users}
+        mine.create("my-pod", gpus=1)
+        other.create("secret-pod", gpus=1)
+        mine.wait_bound("my-pod")
+        other.wait_bound("secret-pod")
+        found = Scene(control_plane, running, tokens, mine, other)
+        eventually(lambda: len(found.usage("reader")["pods"]) == 2, 40, "a look at both pods")
+        eventually(lambda: found.usage("tenant")["pods"], 40, "the tenant's rights are known")
+        yield found
+    control_plane.api("DELETE", f"/api/v1/nodes/{NODE}")
+
+
+@contextmanager
+def _namespaces(plane: ControlPlane, *names: str) -> Iterator[None]:
+    for name in names:
+        made = {"metadata": {"name": name}}
+        assert plane.api("POST", "/api/v1/namespaces", made)[0] == 201
+    yield
+    for name in names:
+        plane.delete_namespace(name)
+
+
+def _user(plane: ControlPlane, namespace: str, name: str) -> str:
+    """The token of a ServiceAccount, which is made."""
+    file = plane.kubeconfig_for(service_account(namespace, name))
+    return str(yaml.safe_load(file.read_text())["users"][0]["user"]["token"])
+
+
+@contextmanager
+def _rights(plane: ControlPlane, namespace: str) -> Iterator[None]:
+    """The reader may list pods and nodes everywhere, the tenant pods of one namespace."""
+    everywhere = f"reader-{namespace}"
+    rule = {"apiGroups": [""], "verbs": ["get", "list"]}
+    cluster = {**rule, "resources": ["pods", "nodes"]}
+    for path, kind, name, user, rules in (
+        (RBAC, "ClusterRole", everywhere, "reader", cluster),
+        (
+            f"{RBAC}/namespaces/{namespace}",
+            "Role",
+            "tenant",
+            "tenant",
+            {**rule, "resources": ["pods"]},
+        ),
+    ):
+        meta = {"metadata": {"name": name}}
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name}
+        subject = {"kind": "ServiceAccount", "name": user, "namespace": namespace}
+        bound = {**meta, "roleRef": role, "subjects": [subject]}
+        assert plane.api("POST", f"{path}/{kind.lower()}s", {**meta, "rules": [rules]})[0] == 201
+        assert plane.api("POST", f"{path}/{kind.lower()}bindings", bound)[0] == 201
+    yield
+    for kind in ("clusterrolebindings", "clusterroles"):
+        assert plane.api("DELETE", f"{RBAC}/{kind}/{everywhere}")[0] == 200
+
+
+def _routes() -> list[str]:
+    app = health.make_app(CollectorRegistry(), str, details=Details(Everything(), Usage(Cluster())))
+    return sorted(resource.canonical for resource in app.router.resources())
+
+
+def test_three_users_and_all_routes_leak_nothing(scene: Scene) -> None:
+    """0 leaks: what a user may not list is in no answer to him, whatever he asks."""
+    secrets = {
+        "reader": set(),
+        "tenant": {"secret-pod", scene.other.namespace, NODE},
+        "nobody": {"my-pod", "secret-pod", scene.mine.namespace, scene.other.namespace, NODE},
+    }
+    secrets |= dict.fromkeys(("anonymous", "forger"), secrets["nobody"])
+    scene.tokens["forger"] = scene.tokens["tenant"][:-4] + "AAAA"
+    leaks = [
+        (user, path, secret)
+        for path in _paths(scene)
+        for user, hidden in secrets.items()
+        for secret in hidden
+        if secret in scene.get(user, path)[1]
+    ]
+    assert leaks == []
+
+
+def _paths(scene: Scene) -> Iterator[str]:
+    """Every route, plainly and about each namespace and pod."""
+    names = ("my-pod", "secret-pod")
+    spaces = (scene.mine.namespace, scene.other.namespace)
+    for route in set(_routes()) - {"/metrics"}:
+        yield route
+        for space in spaces:
+            yield f"{route}?namespace={space}"
+            yield from (f"{route}?namespace={space}&name={name}" for name in names)
+
+
+def test_health_and_metrics_stay_open_and_name_no_pod(scene: Scene) -> None:
+    assert set(_routes()) >= OPEN
+    for route in OPEN:
+        status, text = scene.get("anonymous", route)
+        assert status == 200
+        assert "my-pod" not in text
+        assert "secret-pod" not in text
+
+
+def test_each_sees_what_he_may_list(scene: Scene) -> None:
+    told = scene.usage("reader")
+    assert {(pod["name"], pod["node"]) for pod in told["pods"]} == {
+        ("my-pod", NODE), ("secret-pod", NODE),
+    }  # fmt: skip
+    assert {card["node"] for card in told["cards"]} == {NODE}
+    assert told["notes"] == []
+
+    told = scene.usage("tenant")
+    assert [(pod["name"], pod["node"]) for pod in told["pods"]] == [("my-pod", "")]
+    assert told["cards"] == []
+    assert "you may not list nodes" in told["notes"][0]
+
+    told = scene.usage("nobody")
+    assert (told["pods"], told["cards"]) == ([], [])
+    assert scene.get("anonymous", "/usage")[0] == 401
+    assert scene.get("nobody", f"/usage?namespace={scene.mine.namespace}")[0] == 403
+    assert len(scene.usage("reader", f"?namespace={scene.mine.namespace}")["pods"]) == 1
+
+
+def test_top_shows_the_same_with_the_token_of_the_kubeconfig(scene: Scene) -> None:
+    tenant = scene.plane.kubeconfig_for(service_account(scene.mine.namespace, "tenant"))
+    told = _top(tenant, "--scheduler", scene.running.url, "-o", "json")
+    assert [pod["name"] for pod in json.loads(told.stdout)["pods"]] == ["my-pod"]
+
+    certified = scene.plane.kubeconfig_for("somebody")
+    refused = _top(certified, "--scheduler", scene.running.url)
+    assert refused.returncode == 1
+    assert "kubectl create token" in refused.stderr
+
+
+def _top(kubeconfig: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [str(FAIRLEAD), "top", "--once", "--kubeconfig", str(kubeconfig), *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_without_the_right_to_ask_nothing_is_shown(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    """A scheduler that may not create reviews says so, and names the right that it lacks."""
+    file = control_plane.kubeconfig_for(service_account(namespace, "powerless"))
+    token = yaml.safe_load(file.read_text())["users"][0]["user"]["token"]
+    with fairlead(control_plane, "--authenticate", kubeconfig=file) as running:
+        scene = Scene(control_plane, running, {"a": token}, *[Pods(control_plane, "x")] * 2)
+        status, text = scene.get("a", "/usage")
+        assert status == 503
+        assert "create tokenreviews" in text
+        assert scene.get("a", "/livez") == (200, "ok")
