@@ -323,6 +323,29 @@ class Ledger(RuleBasedStateMachine):
             self.pods[uid] = replace(pod, grant=pod.grant if deleting else grant, deleting=deleting)
             self.watch_tells(uid)
 
+    @precondition(lambda self: any(pod.node for pod in self.pods.values()))
+    @rule(data=st.data(), ask=st.none() | asks(), said=st.sampled_from(["as before", "gone"]))
+    def an_ask_of_a_bound_pod_is_edited(self, data, ask: GpuAsk | None, said: str) -> None:
+        """Removed, raised, lowered or put in other words: what it holds stays as it is."""
+        known = sorted(uid for uid, pod in self.known.items() if self.pods[uid] is pod)
+        if not known:
+            return
+        uid = data.draw(st.sampled_from(known))
+        pod, held = self.pods[uid], self.cluster.holdings[uid].grant
+        books = {name: told(self.cluster, name) for name in self.cluster.row_of}
+        before = pod.request.gpus
+        if (before and before.whole) or (ask and ask.whole):
+            ask = before  # whole GPUs are in the spec, which cannot be changed
+        pending = held is not None and held.pending
+        asked = Grant((CardUse("", False),), pending=pending, assigned=False)
+        gone = asked if pending or (ask and not ask.whole) else None
+        grant = pod.grant if said == "as before" and pod.grant else gone
+        changed = replace(pod, grant=grant, edited="" if ask else "no GPU now")
+        self.pods[uid] = replace(changed, request=replace(pod.request, gpus=ask))
+        self.watch_tells(uid)
+        assert self.cluster.holdings[uid].grant == held
+        assert books == {name: told(self.cluster, name) for name in self.cluster.row_of}
+
     @precondition(lambda self: self.pods)
     @rule(data=st.data())
     def a_device_plugin_answers(self, data) -> None:
@@ -410,7 +433,8 @@ class Ledger(RuleBasedStateMachine):
             uid: node for uid, (node, _) in self.under_way.items()
         } == {uid: node for uid, (node, _) in held.items()}
         for uid, pod in self.known.items():
-            assert pod.grant is None or held[uid][1] == pod.grant
+            said = pod.grant if pod.grant and pod.grant.assigned else None
+            assert said is None or held[uid][1] == said
 
 
 HIGH_WATER = 0.8

@@ -272,6 +272,10 @@ class Scheduler:
             case instructions.AnnounceFailure(pod, reason, message):
                 self._recorder.failed(instruction)
                 log.info("not scheduled", pod=pod.key, reason=reason, message=message)
+            case instructions.AnnounceWarning(pod, reason, message):
+                self._recorder.warned(instruction)
+                self.metrics.warnings.labels(reason).inc()
+                log.warning("pod warned", pod=pod.key, reason=reason, message=message)
             case _:
                 assert_never(instruction)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from fairlead.cluster.cluster import Cluster, Holding
+from fairlead.cluster.cluster import Cluster, Holding, granted
 from fairlead.cluster.devices import Devices
 from fairlead.model.gpus import WHOLE, Card, CardUse, Grant
 from fairlead.model.pods import Pod
@@ -37,8 +37,8 @@ def misplaced(cluster: Cluster, bound: Mapping[str, Pod]) -> Iterator[tuple[str,
 
 
 def _differs(held: Holding, pod: Pod) -> bool:
-    should = Holding.of(pod, pod.node, assumed=False)
-    return (held.node, held.grant, held.amounts) != (should.node, should.grant, should.amounts)
+    should = pod.node, granted(pod, held), pod.usage
+    return (held.node, held.grant, held.amounts) != should
 
 
 def _right(cluster: Cluster, name: str, row: int) -> bool:

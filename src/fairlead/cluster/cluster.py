@@ -15,7 +15,7 @@ outcome, or the pod's own end, may free what it holds.
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from operator import lt
 
@@ -351,12 +351,15 @@ class Cluster:
     def confirm(self, pod: Pod) -> Aspect:
         """The API server shows the pod on its node. Says what that changed for others."""
         held = self.holdings.get(pod.uid)
-        if held is not None and _holds_the_same(held, pod):
+        grant = granted(pod, held)
+        if held is not None and _holds_the_same(held, pod, grant):
             changed = self._relabel(held, pod)
             held.pod, held.assumed = pod, False
             return changed
         freed = self.remove(pod.uid)
-        self._hold(Holding.of(pod, pod.node, assumed=False))
+        now = Holding.of(pod, pod.node, assumed=False)
+        now.grant = grant
+        self._hold(now)
         return freed
 
     def remove(self, uid: str) -> Aspect:
@@ -454,10 +457,26 @@ class Cluster:
             self.storage.leave(held.pod.uid)
 
 
-def _holds_the_same(held: Holding, pod: Pod) -> bool:
+def granted(pod: Pod, held: Holding | None) -> Grant | None:
+    """The GPUs that a bound pod has. They stay as they are until an assignment says otherwise.
+
+    Who edits an annotation of a running pod changes nothing: neither what it has, if the assignment
+    is gone, nor what it asks for, if it never had one.
+    """
+    said = pod.grant
+    if said is not None and said.assigned:
+        return said
+    if held is None or held.assumed or held.node != pod.node:
+        return said or _somebodys_choice(pod.request.gpus)
+    pending = said is not None and said.pending
+    kept = held.grant
+    return replace(kept, pending=pending) if kept and kept.pending != pending else kept
+
+
+def _holds_the_same(held: Holding, pod: Pod, grant: Grant | None) -> bool:
     holds = held.node, held.amounts, held.scored, held.pod.priority
     same = holds == (pod.node, pod.usage, pod.held_scored, pod.priority)
-    return same and held.grant == (pod.grant or _somebodys_choice(pod.request.gpus))
+    return same and held.grant == grant
 
 
 def _somebodys_choice(ask: GpuAsk | None) -> Grant | None:

@@ -13,6 +13,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.demand import Demand
 from fairlead.engine import events
 from fairlead.engine.adviser import Adviser
+from fairlead.engine.edits import edit_of
 from fairlead.engine.instructions import (
     AnnounceFailure,
     AnnounceScheduled,
@@ -135,7 +136,7 @@ class Engine:
         if pod.finished:
             self._lose_pod(pod)
         elif pod.node:
-            self._see_bound(pod)
+            return self._see_bound(pod)
         elif pod.uid in self._binding:
             self._binding[pod.uid].pod = pod
         elif pod.scheduler in self._placements:
@@ -151,13 +152,16 @@ class Engine:
         else:
             self._waking.forget_promise(pod.uid)
 
-    def _see_bound(self, pod: Pod) -> None:
+    def _see_bound(self, pod: Pod) -> list[Instruction]:
+        ours, held = pod.scheduler in self._placements, self.cluster.holdings.get(pod.uid)
+        warning = edit_of(held, pod) if ours else None
         if pod.uid not in self._binding and self._leave_queue(pod.uid) is None:
             self._count(pod, known=pod.uid in self.cluster.holdings)
         self._waking.settle_promise(pod.uid, pod.node)
         self._waking.freed |= self.cluster.confirm(pod) | (self.queue.awaited & Aspect.PODS)
         if pod.problem:
             self.cluster.distrust(pod.node, pod.key)
+        return [warning] if warning else []
 
     def _see_pending(self, pod: Pod, now: float) -> list[Instruction]:
         if not pod.deleting:

@@ -70,6 +70,15 @@ class AnnounceFailure:
 
 
 @dataclass(frozen=True, slots=True)
+class AnnounceWarning:
+    """Record a warning event about the pod, which goes on as it is."""
+
+    pod: Pod
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Evict:
     """Delete the victims so that the pod can have their node; answer with how that went."""
 
@@ -99,6 +108,7 @@ Instruction = (
     | Decided
     | AnnounceScheduled
     | AnnounceFailure
+    | AnnounceWarning
     | Evict
     | ClearNomination
     | Decline

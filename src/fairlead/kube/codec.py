@@ -20,6 +20,7 @@ from fairlead.kube.pod_volumes import PodVolume, read_volumes
 from fairlead.kube.requests import (
     ContainerParts,
     RequestParts,
+    read_bound_asks,
     read_request,
     tensor_parallel_size,
 )
@@ -201,7 +202,10 @@ def decode_pod(raw: bytes | Raw, behaviour: Behaviour = KUBERNETES_1_36) -> Pod:
     """
     wire = _pods.decode(raw)
     meta, spec, status = wire.metadata, wire.spec, wire.status
-    request, usage, scored, problem = _understand(wire, behaviour, shared=len(raw) < _LARGE_BYTES)
+    shared = len(raw) < _LARGE_BYTES
+    parts = _request_parts(meta, spec)
+    request, usage, scored, problem = _understand(wire, parts, behaviour, shared=shared)
+    grant, edited = _grant(wire, parts, request, shared=shared) if spec.node_name else (None, "")
     load, odd = _load(meta) if meta.annotations and not spec.node_name else (None, "")
     containers = (*(spec.init_containers or ()), *(spec.containers or ()))
     mounted = (volume.image.reference for volume in spec.volumes or () if volume.image)
@@ -228,10 +232,11 @@ def decode_pod(raw: bytes | Raw, behaviour: Behaviour = KUBERNETES_1_36) -> Pod:
         usage=usage,
         usage_scored=scored,
         owner=None if spec.node_name else _owner(meta),
-        controller=_controller(meta) if spec.node_name and request.gpus else "",
+        controller=_controller(meta) if spec.node_name and (grant or request.gpus) else "",
         images=images,
         containers=len(images if behaviour.counts_image_volumes else containers),
-        grant=_grant(meta, request, status) if spec.node_name else None,
+        grant=grant,
+        edited=edited,
         load=load,
         problem=problem or odd,
         condition=_unscheduled(status.conditions or ()),
@@ -245,11 +250,29 @@ def _load(meta: Meta) -> tuple[PodLoad | None, str]:
         return None, f"the pod cannot be understood: {error}"
 
 
-def _grant(meta: Meta, request: PodRequest, status: _PodStatus) -> Grant | None:
+def _grant(
+    wire: _Pod, parts: RequestParts, request: PodRequest, *, shared: bool
+) -> tuple[Grant | None, str]:
+    """What a bound pod holds, and how its annotations differ from that, if they do."""
+    meta, status = wire.metadata, wire.status
+    said, labels = meta.annotations or {}, meta.labels or {}
+    if not said and request.gpus is None:
+        return None, ""
+    asks = dialects.BoundAsks(request.gpus, request.gpus)
+    if parts.gpu_words:
+        asks = _shared_asks(parts) if shared else _bound_asks(parts)
     # A kubelet that took the pod on has called the device plugin.
     started = status.start_time is not None or status.phase == "Running"
-    said, labels = meta.annotations or {}, meta.labels or {}
-    return dialects.read_grant(said, labels, request.gpus, started=started)
+    grant = dialects.read_grant(said, labels, asks, started=started)
+    told = grant is not None and dialects.is_assigned(said)
+    return grant, dialects.difference(grant, asks, said) if grant and told else ""
+
+
+def _bound_asks(parts: RequestParts) -> dialects.BoundAsks:
+    try:
+        return read_bound_asks(parts)
+    except (FairleadError, msgspec.DecodeError):
+        return dialects.BoundAsks()  # its node is distrusted
 
 
 def decode_node(raw: bytes | Raw) -> Node:
@@ -306,10 +329,9 @@ def _controller(meta: Meta) -> str:
 
 
 def _understand(
-    wire: _Pod, behaviour: Behaviour, *, shared: bool
+    wire: _Pod, parts: RequestParts, behaviour: Behaviour, *, shared: bool
 ) -> tuple[PodRequest, Amounts, tuple[int, int] | None, str]:
     spec = wire.spec
-    parts = _request_parts(wire.metadata, spec)
     try:
         request = _shared_request(parts) if shared else _heard_request(parts)
         told = _status_parts(wire.status) if spec.node_name else None
@@ -441,6 +463,7 @@ def _heard_request(parts: RequestParts) -> PodRequest:
 
 
 _shared_request = lru_cache(maxsize=8192)(_heard_request)
+_shared_asks = lru_cache(maxsize=8192)(_bound_asks)
 _shared_limits = lru_cache(maxsize=8192)(beyond_limits)
 _shared_usage = lru_cache(maxsize=8192)(read_usage)
 

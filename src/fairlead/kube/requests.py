@@ -184,8 +184,13 @@ def _asking(parts: RequestParts, needs: resources.Needs) -> dialects.Asking:
     return dialects.Asking([*init, *running], dict(parts.gpu_words), parts.identity)
 
 
+def read_bound_asks(parts: RequestParts) -> dialects.BoundAsks:
+    """What a bound pod asks of GPUs, with its annotations and without them."""
+    return dialects.read_asks_of_bound(_asking(parts, read_needs(parts)))
+
+
 def _gpus(asking: dialects.Asking, *, bound: bool) -> GpuAsk | None:
-    return dialects.read_ask_of_bound(asking) if bound else dialects.read_ask(asking)
+    return dialects.read_asks_of_bound(asking).now if bound else dialects.read_ask(asking)
 
 
 def _together(ask: GpuAsk | None, as_one: int) -> GpuAsk | None:

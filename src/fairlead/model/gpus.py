@@ -177,9 +177,12 @@ class Grant:
 
     uses: tuple[CardUse, ...] = ()
     dialect: str = PLAIN
-    #: The uses of each container, by position in `uses`, where a dialect tells them apart.
-    containers: tuple[tuple[int, ...], ...] = ()
+    #: The uses of each container, by position in `uses`, where a dialect tells them apart. It is
+    #: for the device plugin, and makes no difference to what is held.
+    containers: tuple[tuple[int, ...], ...] = field(default=(), compare=False)
     #: The device plugin has not taken note of it yet.
     pending: bool = False
     #: Who has it, where a scheduling map lets several pods have the same card.
     member: Member | None = None
+    #: False where no assignment says so: it is what the pod asks for, of GPUs that are not known.
+    assigned: bool = True

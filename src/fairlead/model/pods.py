@@ -193,6 +193,8 @@ class Pod:
     usage_scored: tuple[int, int] | None = None
     #: The cards that it was given, as its annotations say.
     grant: Grant | None = None
+    #: How its annotations differ from that: they were changed after the bind, without effect.
+    edited: str = ""
     #: Set when the pod cannot be understood; it is refused with this sentence.
     problem: str = ""
     #: The node promised to it (`status.nominatedNodeName`).

@@ -64,6 +64,12 @@ class Metrics:
             ("what",),
             registry=self.registry,
         )
+        self.warnings = Counter(
+            "fairlead_pod_warnings",
+            "Warnings about pods that go on as they are, by the reason of the event.",
+            ("reason",),
+            registry=self.registry,
+        )
         self.preemption_victims = Histogram(
             "scheduler_preemption_victims",
             "Pods chosen to be evicted.",

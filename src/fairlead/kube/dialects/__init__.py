@@ -17,27 +17,31 @@ from fairlead.kube.dialects.api import (
 )
 from fairlead.kube.dialects.gpushare import Gpushare
 from fairlead.kube.dialects.hami import Hami
+from fairlead.kube.dialects.held import BoundAsks, at_least, difference, unassigned
 from fairlead.kube.dialects.kai import Kai
 from fairlead.kube.dialects.merging import merged
 from fairlead.kube.dialects.nvidia import Nvidia
-from fairlead.kube.dialects.ours import Ours
+from fairlead.kube.dialects.ours import ASSIGNMENT, Ours
 from fairlead.kube.dialects.scheduling_map import Mapped, identity, tells_pods_apart
 from fairlead.kube.dialects.volcano import Volcano
 from fairlead.model.errors import FairleadError
-from fairlead.model.gpus import PLAIN, CardUse, GpuAsk, Grant, Inventory
+from fairlead.model.gpus import PLAIN, GpuAsk, Grant, Inventory
 
 __all__ = [
     "DIALECTS",
     "RESOURCES",
     "Asking",
+    "BoundAsks",
     "Identity",
     "Offering",
     "Part",
     "Telling",
+    "difference",
     "identity",
+    "is_assigned",
     "lock",
     "read_ask",
-    "read_ask_of_bound",
+    "read_asks_of_bound",
     "read_grant",
     "read_inventory",
     "tell",
@@ -45,13 +49,15 @@ __all__ = [
     "words",
 ]
 
-_OURS, _PLAIN, _HAMI, _MAPPED = Ours(), Nvidia(), Hami(), Mapped()
+_OURS, _PLAIN, _HAMI, _KAI, _MAPPED = Ours(), Nvidia(), Hami(), Kai(), Mapped()
 #: In the order in which they are believed: a device plugin that says what it took comes first,
 #: then we, who know most about a card; those who know cards by their index only come last.
 DIALECTS: tuple[Dialect, ...] = (
-    Alnair(), _OURS, _MAPPED, _HAMI, Volcano(), Kai(), Gpushare(), _PLAIN,
+    Alnair(), _OURS, _MAPPED, _HAMI, Volcano(), _KAI, Gpushare(), _PLAIN,
 )  # fmt: skip
 _BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
+#: Those whose pods ask by annotation, which may be gone when the assignment is read.
+_BY_ANNOTATION = frozenset({_OURS.name, _KAI.name, _MAPPED.name})
 #: Those that may ask for `nvidia.com/gpu` as well.
 _BESIDE_PLAIN = (_HAMI.name, _MAPPED.name, PLAIN)
 
@@ -83,18 +89,29 @@ def read_ask(asking: Asking) -> GpuAsk | None:
     return asks[0]
 
 
-def read_ask_of_bound(asking: Asking) -> GpuAsk | None:
-    """The same for a pod that is somewhere already: whoever put it there understood it.
+def read_asks_of_bound(asking: Asking) -> BoundAsks:
+    """The same for a pod that is on a node already: the scheduler that put it there understood it.
 
-    It has no more cards than a node can have, even if it asks for more than there are atoms.
+    It has no more GPUs than a node can have, even if it asks for more than there are atoms.
     """
+    spec = _readable(replace(asking, annotations={}, identity=None))
+    try:
+        return BoundAsks(_bounded(read_ask(asking)), spec)
+    except FairleadError as error:
+        return BoundAsks(spec, spec, str(error))
+
+
+def _readable(asking: Asking) -> GpuAsk | None:
     for read in (read_ask, _PLAIN.ask):
         try:
-            ask = read(asking)
+            return _bounded(read(asking))
         except FairleadError:
             continue
-        return replace(ask, cards=min(ask.cards, MOST_CARDS)) if ask else None
     return None
+
+
+def _bounded(ask: GpuAsk | None) -> GpuAsk | None:
+    return replace(ask, cards=min(ask.cards, MOST_CARDS)) if ask else None
 
 
 def read_inventory(offering: Offering) -> tuple[Inventory | None, str]:
@@ -119,42 +136,26 @@ def read_inventory(offering: Offering) -> tuple[Inventory | None, str]:
 
 
 def read_grant(
-    annotations: Mapping[str, str], labels: Mapping[str, str], ask: GpuAsk | None, *, started: bool
+    annotations: Mapping[str, str], labels: Mapping[str, str], asks: BoundAsks, *, started: bool
 ) -> Grant | None:
-    """The cards that a bound pod has. Who asked for none has none, whatever is written on it."""
-    if ask is None:
-        return None
-    bound = Bound(annotations, labels, ask)
+    """The GPUs that a bound pod has: what was assigned, at least what its spec requests.
+
+    A pod that requests none now may have done so by annotation, and only by annotation: its spec
+    cannot have changed.
+    """
+    bound = Bound(annotations, labels, asks.now)
+    if asks.now is None:
+        grants = (dialect.grant(bound) for dialect in (_OURS, _KAI))
+        return next((said for said in grants if said and said.dialect in _BY_ANNOTATION), None)
     said = next(filter(None, (dialect.grant(bound) for dialect in DIALECTS)), None)
-    found = _unsaid(ask) if said is None else _at_least(said, ask)
+    found = unassigned(asks.now) if said is None else at_least(said, asks.spec)
     pending = not started and any(dialect.pending(annotations) for dialect in DIALECTS)
     return replace(found, pending=pending) if found and pending else found
 
 
-def _unsaid(ask: GpuAsk) -> Grant | None:
-    """A part of some card: until somebody says of which, none may be given away for it."""
-    if ask.whole or ask.profile:
-        return None  # counted as whole cards, or as slices
-    return Grant((CardUse("", False, ask.milli, ask.memory_mib),) * ask.cards, ask.dialect)
-
-
-def _at_least(said: Grant, ask: GpuAsk) -> Grant:
-    """Annotations can be edited: nobody has less than what the spec asks for."""
-    missing = ask.cards - len(said.uses)
-    if ask.profile or not said.uses:
-        return said
-    if missing > 0:
-        return replace(said, uses=said.uses + (CardUse(""),) * missing)
-    uses = tuple(
-        use if use.slices else replace(
-            use,
-            whole=use.whole or ask.whole,
-            milli=max(use.milli, ask.milli),
-            memory_mib=max(use.memory_mib, ask.memory_mib),
-        )
-        for use in said.uses
-    )  # fmt: skip
-    return replace(said, uses=uses) if len(uses) == ask.cards else said
+def is_assigned(annotations: Mapping[str, str]) -> bool:
+    """Whether Fairlead wrote what the pod holds: then its annotations were understood before."""
+    return ASSIGNMENT in annotations
 
 
 def tell(telling: Telling) -> dict[str, str]:

@@ -74,7 +74,8 @@ class Alnair(Silent):
         counted = Counter(chunk.rpartition("_")[0] for chunk in dict.fromkeys(chunks))
         if not counted or not all(UUID.fullmatch(uuid) for uuid in counted):
             return None
-        milli = bound.ask.milli if bound.ask.dialect == self.name else 0
+        ask = bound.ask
+        milli = ask.milli if ask and ask.dialect == self.name else 0
         uses = (CardUse(uuid, False, milli, gib * _GIB) for uuid, gib in sorted(counted.items()))
         return Grant(tuple(uses), self.name)
 

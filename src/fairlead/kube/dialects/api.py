@@ -80,7 +80,8 @@ class Bound:
 
     annotations: Mapping[str, str]
     labels: Mapping[str, str]
-    ask: GpuAsk
+    #: None where its annotations ask for nothing any more.
+    ask: GpuAsk | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,14 +90,16 @@ class Kai(Silent):
         return Inventory(cards, dialects=frozenset({self.name}))
 
     def grant(self, bound: Bound) -> Grant | None:
-        reserved = bound.annotations.get(RESERVED)
-        if reserved and bound.ask.whole and (UUID.fullmatch(reserved) or reserved.isdecimal()):
+        reserved, ask = bound.annotations.get(RESERVED), bound.ask
+        if ask is None:
+            return None if _is_in_group(bound.labels) else _unasked(bound.annotations)
+        if reserved and ask.whole and _is_device(reserved):
             return Grant((CardUse(reserved),), self.name)
-        if bound.ask.dialect != self.name:
+        if ask.dialect != self.name:
             return None
         if _is_in_group(bound.labels):
             return Grant((), self.name)
-        return _from_devices(bound)
+        return _from_devices(bound.annotations, ask)
 
     def tell(self, telling: Telling) -> Mapping[str, str]:
         ask, grant = telling.pod.request.gpus, telling.grant
@@ -109,17 +111,33 @@ class Kai(Silent):
         }
 
 
-def _from_devices(bound: Bound) -> Grant | None:
-    ask = bound.ask
+def _from_devices(annotations: Mapping[str, str], ask: GpuAsk) -> Grant | None:
     seated: dict[int, str] = {}
     for name, seats in zip(ask.names, ask.containers, strict=True):
-        named = bound.annotations.get(f"{PREFIX}{name}{_DEVICES}", "").split(",")
+        named = annotations.get(f"{PREFIX}{name}{_DEVICES}", "").split(",")
         seated |= dict(zip(seats, named, strict=False))
     uuids = [seated[seat].strip() for seat in sorted(seated)]
-    if not uuids or not all(UUID.fullmatch(uuid) or uuid.isdecimal() for uuid in uuids):
+    if not uuids or not all(map(_is_device, uuids)):
         return None
     uses = (CardUse(uuid, False, ask.milli, ask.memory_mib) for uuid in uuids)
     return Grant(tuple(uses), Kai.name, ask.containers)
+
+
+def _unasked(annotations: Mapping[str, str]) -> Grant | None:
+    """The devices of a pod whose request is gone: how much of them it has is not known."""
+    said = [text for key, text in annotations.items() if is_answer(key)]
+    uuids = dict.fromkeys(uuid.strip() for text in said for uuid in text.split(","))
+    if not uuids or len(uuids) > MOST_CARDS or not all(map(_is_device, uuids)):
+        return None
+    return Grant(tuple(CardUse(uuid) for uuid in uuids), Kai.name)
+
+
+def _is_device(name: str) -> bool:
+    return bool(UUID.fullmatch(name)) or (name.isascii() and name.isdecimal())
+
+
+def is_answer(key: str) -> bool:
+    return key.startswith(PREFIX) and key.endswith(_DEVICES)
 
 
 def is_word(key: str) -> bool:

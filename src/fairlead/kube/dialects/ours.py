@@ -43,6 +43,7 @@ from fairlead.model.gpus import (
     slice_name,
 )
 from fairlead.model.quantities import amount
+from fairlead.model.seats import Member
 
 PREFIX = "fairlead.dev/"
 SHARE, MEMORY = PREFIX + "gpu-share", PREFIX + "gpu-memory"
@@ -67,10 +68,14 @@ class _Use(msgspec.Struct, omit_defaults=True):
 class _Assignment(msgspec.Struct, omit_defaults=True):
     devices: list[_Use]
     dialect: str = PLAIN
+    #: Which pod of a scheduling map it is, so that it stays that one when the map is gone.
+    workload: str = msgspec.field(default="", name="map")
+    index: Annotated[int, Meta(ge=0)] = msgspec.field(default=0, name="i")
 
 
 _assignments = msgspec.json.Decoder(_Assignment)
 _encode = msgspec.json.Encoder().encode
+_NO_MEMBER = Member("", 0)
 
 
 class Ours(Silent):
@@ -120,10 +125,9 @@ class Ours(Silent):
         uses = found.devices
         if not 0 < len(uses) <= MOST_CARDS or any(use.start + use.slices > 8 for use in uses):
             return None
-        seat = bound.ask.seat
-        member = seat.member if seat else None
+        containers = bound.ask.containers if bound.ask else ()
         uses_had = tuple(_use(use) for use in uses)
-        return Grant(uses_had, found.dialect, bound.ask.containers, member=member)
+        return Grant(uses_had, found.dialect, containers, member=_member(found, bound.ask))
 
     def tell(self, telling: Telling) -> Mapping[str, str]:
         """What every pod with cards is told, whatever its dialect."""
@@ -132,10 +136,20 @@ class Ours(Silent):
             _Use(u.uuid, u.milli, u.memory_mib, u.whole, u.profile, u.start, u.slices)
             for u in grant.uses
         ]
+        member = grant.member or _NO_MEMBER
+        said = _Assignment(uses, grant.dialect, member.workload, member.index)
         return {
             VISIBLE: _visible(grant, telling.inventory),
-            ASSIGNMENT: _encode(_Assignment(uses, grant.dialect)).decode(),
+            ASSIGNMENT: _encode(said).decode(),
         }
+
+
+def _member(found: _Assignment, ask: GpuAsk | None) -> Member | None:
+    if found.workload:
+        return Member(found.workload, found.index)
+    # Assignments of earlier versions do not say it.
+    seat = ask.seat if ask and found.dialect == ask.dialect else None
+    return seat.member if seat else None
 
 
 def _visible(grant: Grant, inventory: Inventory | None) -> str:

@@ -58,7 +58,7 @@ class Mapped(Silent):
 
     def grant(self, bound: Bound) -> Grant | None:
         """For a pod that somebody else placed by its map."""
-        seat = bound.ask.seat
+        seat = bound.ask.seat if bound.ask else None
         if seat is None or seat.line is None:
             return None
         uses = tuple(CardUse(device) for device in seat.line.devices)

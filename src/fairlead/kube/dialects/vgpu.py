@@ -155,15 +155,15 @@ def _section(text: str) -> Section | None:
     return tuple(uses)
 
 
-def _seated(found: list[Section], ask: GpuAsk, dialect: str) -> Grant:
+def _seated(found: list[Section], ask: GpuAsk | None, dialect: str) -> Grant:
     """Cards of init containers are those of later containers, if the pod was placed by us."""
-    containers = ask.containers or (tuple(range(ask.cards)),)
+    containers = (ask.containers or (tuple(range(ask.cards)),)) if ask else ()
     if [len(section) for section in found] != [len(seats) for seats in containers]:
         return Grant(tuple(use for section in found for use in section), dialect)
     seated: dict[int, CardUse] = {}
     for section, seats_of_it in zip(found, containers, strict=True):
         seated |= dict(zip(seats_of_it, section, strict=True))
-    return Grant(tuple(use for _, use in sorted(seated.items())), dialect, ask.containers)
+    return Grant(tuple(use for _, use in sorted(seated.items())), dialect, containers)
 
 
 def joined(parts: Iterable[str], *, closed: bool) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled, Evict
+from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled, AnnounceWarning, Evict
 from fairlead.kube.errors import ReplyLost, Unreachable
 from fairlead.kube.http.reply import Reply
 from fairlead.kube.http.transport import STRATEGIC_MERGE, Transport
@@ -91,6 +91,15 @@ class EventWriter:
         now_ns = self._unique_ns()
         event = notes.preempted_event(victim, evict.pod, evict.node, self._hostname, now_ns)
         self._explanations.put(event.metadata.name, _Story(event, now_ns))
+
+    def warned(self, announce: AnnounceWarning) -> None:
+        pod, now_ns = announce.pod, self._unique_ns()
+        note = notes.shortened(announce.message)
+        if self._spam.allows(pod.uid, now_ns):
+            event = notes.warned_event(pod, announce.reason, note, self._hostname, now_ns)
+            self._explanations.put(event.metadata.name, _Story(event, now_ns))
+        else:
+            self.tally.filtered += 1
 
     def warn(self, about: notes.Regarding, reason: str, action: str, note: str) -> None:
         """Each one is an event of its own: whoever calls takes care not to repeat himself."""

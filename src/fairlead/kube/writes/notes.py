@@ -72,6 +72,10 @@ def failed_event(pod: Pod, note: str, hostname: str, now_ns: int) -> Event:
     return _event(pod, ("Warning", "FailedScheduling", "Scheduling"), note, hostname, now_ns)
 
 
+def warned_event(pod: Pod, reason: str, note: str, hostname: str, now_ns: int) -> Event:
+    return _event(pod, ("Warning", reason, "Checking"), note, hostname, now_ns)
+
+
 def preempted_event(victim: Pod, by: Pod, node: str, hostname: str, now_ns: int) -> Event:
     note = f"Preempted by pod {by.uid} on node {node}"
     event = _event(victim, ("Normal", "Preempted", "Preempting"), note, hostname, now_ns)

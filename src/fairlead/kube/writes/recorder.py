@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled, Evict
+from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled, AnnounceWarning, Evict
 from fairlead.kube.http.transport import Transport
 from fairlead.kube.writes.condition_writer import ConditionWriter
 from fairlead.kube.writes.event_writer import EventWriter
@@ -73,6 +73,10 @@ class Recorder:
     def preempted(self, victim: Pod, evict: Evict) -> None:
         """Records on the victim for whom it had to leave."""
         self._events.preempted(victim, evict)
+
+    def warned(self, announce: AnnounceWarning) -> None:
+        """Records something that the pod's author should know."""
+        self._events.warned(announce)
 
     def unnominated(self, pod: Pod) -> None:
         """Takes the nomination off the pod's status; its condition stays."""

@@ -1,0 +1,35 @@
+"""Whether somebody changed what a pod asks of GPUs after it was bound: it changes nothing."""
+
+from fairlead.cluster.cluster import Holding
+from fairlead.engine.instructions import AnnounceWarning
+from fairlead.model.pods import Pod
+
+REASON = "RequestChangeIgnored"
+_SENTENCE = (
+    "Annotations that ask for GPUs were changed after the pod was bound, which has no effect{}. "
+    "The pod keeps what it was assigned. To get something else, create a new pod."
+)
+
+
+def edit_of(held: Holding | None, pod: Pod) -> AnnounceWarning | None:
+    """The warning about a bound pod, once for each change; `held` is how it was known before."""
+    if pod.edited:
+        known = held is not None and held.pod.edited == pod.edited
+        return None if known else AnnounceWarning(pod, REASON, _sentence(pod.edited))
+    if held is None or held.pod.edited or held.pod is pod:
+        return None
+    before, now = held.pod.request.gpus, pod.request.gpus
+    if before == now or (before and before.seat) or (now and now.seat):  # a map may be settled
+        return _removed(held, pod)
+    return AnnounceWarning(pod, REASON, _sentence(""))
+
+
+def _removed(held: Holding, pod: Pod) -> AnnounceWarning | None:
+    was = held.pod.grant
+    if held.assumed or was is None or not was.assigned or (pod.grant and pod.grant.assigned):
+        return None
+    return AnnounceWarning(pod, REASON, _sentence("the assignment is gone or cannot be read"))
+
+
+def _sentence(difference: str) -> str:
+    return _SENTENCE.format(f": {difference}" if difference else "")

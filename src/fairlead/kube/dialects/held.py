@@ -1,0 +1,98 @@
+"""What a bound pod holds, whatever its annotations ask for now.
+
+Annotations stay editable after the bind, so three sources may disagree:
+
+    assignment     written with the bind, and by device plugins: it says what is held
+    spec           immutable: no pod holds less than its containers request
+    annotations    they ask; they count only where there is no assignment that can be read
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from fairlead.kube.dialects.ours import VISIBLE
+from fairlead.kube.dialects.scheduling_map import Mapped
+from fairlead.model.gpus import WHOLE, CardUse, GpuAsk, Grant
+from fairlead.model.scheduling_map import MAP, MapError, parse
+from fairlead.model.seats import Member
+
+
+@dataclass(frozen=True, slots=True)
+class BoundAsks:
+    """What a bound pod asks for: with its annotations as they are now, and by its spec alone."""
+
+    now: GpuAsk | None = None
+    spec: GpuAsk | None = None
+    #: Why the annotations cannot be read as a request; then `now` is what the spec says.
+    problem: str = ""
+
+
+def unassigned(ask: GpuAsk) -> Grant | None:
+    """A part of some GPU: until it is known of which, none may be given away for it."""
+    if ask.whole or ask.profile:
+        return None  # counted as whole GPUs, or as slices
+    uses = (CardUse("", False, ask.milli, ask.memory_mib),) * ask.cards
+    return Grant(uses, ask.dialect, assigned=False)
+
+
+def at_least(said: Grant, spec: GpuAsk | None) -> Grant:
+    """The assignment, and no less than the spec: where no policy is installed it can be forged."""
+    if spec is None or spec.profile or not said.uses:
+        return said
+    uses = tuple(use if use.slices else _raised(use, spec) for use in said.uses)
+    missing = spec.cards - len(uses)
+    return replace(said, uses=uses + (CardUse(""),) * missing)
+
+
+def _raised(use: CardUse, spec: GpuAsk) -> CardUse:
+    return replace(
+        use,
+        whole=use.whole or spec.whole,
+        milli=max(use.milli, spec.milli),
+        memory_mib=max(use.memory_mib, spec.memory_mib),
+    )
+
+
+def difference(grant: Grant, asks: BoundAsks, annotations: Mapping[str, str]) -> str:
+    """How the request of a bound pod differs from what it was assigned; empty if it does not."""
+    if asks.problem:
+        return f"they cannot be read as a request now: {asks.problem}"
+    if grant.dialect == Mapped.name:
+        return _difference_of_map(grant.member, annotations)
+    if asks.spec is not None:
+        return ""  # other annotations do not say how much
+    if asks.now is None:
+        return "they ask for no GPU now"
+    return "" if _agree(asks.now, grant) else f"they ask for {_amounts(asks.now)} now"
+
+
+def _agree(ask: GpuAsk, grant: Grant) -> bool:
+    if not grant.uses or (ask.dialect, ask.cards) != (grant.dialect, len(grant.uses)):
+        return False
+    use = grant.uses[0]
+    if ask.profile or use.slices:
+        return ask.profile == use.profile
+    memory = ask.memory_mib in (0, use.memory_mib)
+    return memory and (ask.whole, ask.milli) == (use.whole, use.milli)
+
+
+def _amounts(ask: GpuAsk) -> str:
+    if ask.profile:
+        return f"{ask.cards} x {ask.profile}"
+    amounts = [f"{ask.milli / WHOLE:g} of the compute"] if ask.milli else []
+    amounts += [f"{ask.memory_mib} MiB"] if ask.memory_mib else []
+    return f"{ask.cards} x a GPU with {' and '.join(amounts) or 'nothing'}"
+
+
+def _difference_of_map(member: Member | None, annotations: Mapping[str, str]) -> str:
+    if MAP not in annotations:
+        return f"{MAP} is gone"
+    if member is None:
+        return ""
+    try:
+        line = parse(annotations[MAP]).line(member.index)
+    except MapError as error:
+        return str(error)
+    if line.value == annotations.get(VISIBLE):
+        return ""
+    return f"{MAP} gives index {member.index} other GPUs now"
