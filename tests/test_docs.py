@@ -13,6 +13,7 @@ from fairlead.apps import cli, config, health, plugin_files, profiles
 from fairlead.apps.access import Everything
 from fairlead.apps.details import Details
 from fairlead.apps.extender.server import VERBS
+from fairlead.apps.typed_paths import all_keys
 from fairlead.apps.usage import Usage
 from fairlead.apps.webhook.server import make_app
 from fairlead.cluster.aspects import Aspect
@@ -88,7 +89,7 @@ def test_every_profile_is_described(profile: str) -> None:
     )
 
 
-@pytest.mark.parametrize("key", config._KEYS)
+@pytest.mark.parametrize("key", sorted(all_keys(config.Config)))
 def test_every_key_of_the_configuration_is_described(key: str) -> None:
     assert f"| `{key}` |" in text("configuration.md")
 

@@ -29,8 +29,15 @@ apiVersion: fairlead.dev/v1alpha1
 kind: SchedulerConfiguration
 profiles:
   - schedulerName: mine
-    filters: [NodeResourcesFit, NodeTrusted]
+    filters: {disabled: ["*"], enabled: [NodeResourcesFit, NodeTrusted, GpuFit]}
     scores: [{plugin: Spread, weight: 0.5}]
+"""
+LISTED = """
+profiles:
+  - schedulerName: night-shift
+    profile: binpack
+    filters: [NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodePorts,
+              NodeResourcesFit, NodeTrusted]
 """
 NOTE = "ignored: Fairlead asks about all nodes at once, on one core"
 
@@ -82,7 +89,7 @@ def test_what_cannot_be_served_is_status_one_with_every_reason(check) -> None:
     assert status == 1
     assert "problem: parallelism: 0 is too small; write 1 or more\n" in out
     assert "problem: extenders[0]: " in out
-    assert out.endswith("c.yaml: 2 to mend before Fairlead can serve it\n")
+    assert out.endswith("c.yaml: 2 errors: fix them before running\n")
 
 
 def test_a_file_of_our_own(check) -> None:
@@ -90,12 +97,26 @@ def test_a_file_of_our_own(check) -> None:
         0,
         """\
 pods of mine
-  filters: NodeResourcesFit, NodeTrusted
+  filters: NodeResourcesFit, NodeTrusted, GpuFit
   scores: Spread × 0.5
   preemption: yes
 c.yaml: fine; `fairlead run --config c.yaml` serves it
 """,
     )
+
+
+def test_a_list_of_filters_warns_of_the_rules_that_it_drops(check) -> None:
+    status, out = check(LISTED)
+    assert status == 0
+    assert (
+        "warning: profiles[0].filters: a list replaces all filters of binpack, so these rules no "
+        "longer hold: VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone, "
+        "PodTopologySpread, InterPodAffinity, NodeDeclaredFeatures, SchedulingMap, GpuFit; write "
+        "enabled and disabled under filters"
+    ) in out
+    assert "warning: profiles[0].filters: GpuFit is missing: GPUs are counted and none is" in out
+    warnings = json.loads(check(LISTED, "-o", "json")[1])["warnings"]
+    assert [warning["key"] for warning in warnings] == ["profiles[0].filters"] * 2
 
 
 def test_how_far_a_profile_overcommits_is_told(check) -> None:
@@ -123,7 +144,7 @@ def test_what_is_wrong_is_one_line_and_status_one(check, text: str, says: str) -
     assert status == 1
     assert problem.startswith("problem: ")
     assert says in problem
-    assert verdict == "c.yaml: 1 to mend before Fairlead can serve it"
+    assert verdict == "c.yaml: 1 error: fix it before running"
     assert says in json.loads(check(text, "--output", "json")[1])["problems"][0]["text"]
 
 

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.apps import config, plugin_files
+from fairlead.apps.profiles import built_in
 from fairlead.apps.run import Options, plan
 from fairlead.apps.telemetry_config import endpoint_plan
 from fairlead.model.errors import ConfigError
@@ -54,7 +55,17 @@ def test_profiles_start_from_a_built_in_and_change_what_is_named() -> None:
         ("port: 99999", "Expected `int` <= 65535"),
         ("port: '80'", "Expected `int | null`, got `str`"),
         ("apiVersion: v2", "this is no configuration of a scheduler: apiVersion and kind must be"),
-        ("leaderElection: {resourceLock: x}", "only one value is known here, not 'x'"),
+        (
+            "leaderElection: {resourceLock: x}",
+            "'x' at $.leaderElection.resourceLock is not known; write leases",
+        ),
+        ("profile: binpack", "unknown key 'profile'; it belongs under profiles"),
+        (
+            "telemetry: {sources: [{kind: dcmg}]}",
+            "did you mean 'dcgm'? write one of agent, dcgm, prometheus, alnair",
+        ),
+        ("profiles: [{schedulerName: x, cards: pakc}]", "did you mean 'pack'? write one of pack, "),
+        ("profiles: [{schedulerName: x, filters: {enable: []}}]", "did you mean 'enabled'?"),
         ("a: [", "this is not YAML"),
         ("a: &x [1]\nb: *x", "aliases are not used here: write the value out"),
         ("port: 1\nport: 2", "the key 'port' is there twice: leave one"),
@@ -77,9 +88,40 @@ def test_what_cannot_be_honoured_says_what_to_write(text: str, says: str) -> Non
     assert "\n" not in str(caught.value)
 
 
+def test_filters_and_scores_are_added_and_removed() -> None:
+    found = profiles("""
+        profiles:
+          - schedulerName: mine
+            profile: default-scheduler
+            filters: {enabled: [GpuFit], disabled: [InterPodAffinity]}
+            scores:
+              disabled: [ImageLocality]
+              enabled: [{plugin: TaintToleration, weight: 9}, Spread]
+    """)["mine"]
+    base = built_in("default-scheduler")
+    kept = [rule.name for rule in base.filters if rule.name != "InterPodAffinity"]
+    assert [rule.name for rule in found.filters] == [*kept, "GpuFit"]
+    weights = [(score.name, weight) for score, weight in found.scores]
+    assert weights[0] == ("TaintToleration", 9.0)
+    assert weights[-1] == ("Spread", 1.0)
+    assert len(weights) == len(base.scores)
+
+
+def test_nothing_is_probably_not_meant_in_a_profile_that_keeps_its_filters() -> None:
+    text = "profiles: [{schedulerName: a, filters: {disabled: [NodePorts]}}, {schedulerName: b}]"
+    found = config.parse(text).profiles
+    assert list(config.warnings(found, profiles(text))) == []
+
+
 @pytest.mark.parametrize(
     ("profile", "says"),
     [
+        (
+            "filters: {disabled: [NodePort]}",
+            "'NodePort' cannot be disabled, the profile has none; did you mean 'NodePorts'?",
+        ),
+        ("filters: {disabled: [NodeTrusted]}", "filters must include NodeTrusted"),
+        ("scores: {enabled: [Spread, Spread]}", "Spread is enabled twice; leave one"),
         ("profile: nope", "there is no profile 'nope'; choose one of gpu-scheduler"),
         ("scores: [GpuBestFti]", "did you mean 'GpuBestFit'?"),
         ("scores: [NodeName]", "'NodeName' is not a score; list it under filters or picker"),

@@ -161,7 +161,7 @@ def test_what_every_version_takes_meets_any_server(tmp_path: Path) -> None:
     [
         ([], 0, "not on Kubernetes 1.36: profiles", "serves it, but not on Kubernetes 1.36"),
         (["--kubernetes", "1.37"], 0, "", "serves it"),
-        (["--kubernetes", "1.36"], 1, "problem: profiles", "1 to mend before Fairlead can serve"),
+        (["--kubernetes", "1.36"], 1, "problem: profiles", "1 error: fix it before running"),
     ],
 )
 def test_check_config_tells_which_versions_a_file_is_for(

@@ -29,6 +29,8 @@ class Report:
     profiles: Sequence[dict[str, Any]] = ()
     problems: Sequence[Finding] = ()
     notes: Sequence[Finding] = ()
+    #: What is allowed, and probably not meant.
+    warnings: Sequence[Finding] = ()
     #: What would have to be mended to serve it on the other versions of Kubernetes.
     refusals: Mapping[str, Sequence[Finding]] = field(default_factory=dict)
 
@@ -42,8 +44,9 @@ def check(file: Path, versions: Sequence[Behaviour] = KNOWN) -> Report:
     try:
         moved = kube_scheduler.read(file, plugin_files.installed(), versions)
         if moved is None:
-            profiles = plan(Options(config=file)).profiles
-            return Report(str(file), "SchedulerConfiguration", _described(profiles))
+            found = plan(Options(config=file))
+            described = _described(found.profiles)
+            return Report(str(file), "SchedulerConfiguration", described, warnings=found.warnings)
     except ConfigError as error:
         text = str(error).removeprefix(f"{file}: ")
         return Report(str(file), "unreadable", problems=[Finding("", text)])
@@ -54,7 +57,7 @@ def check(file: Path, versions: Sequence[Behaviour] = KNOWN) -> Report:
         _described(moved.profiles),
         moved.problems,
         moved.notes,
-        {behaviour.name: problems for behaviour, problems in refused.items()},
+        refusals={behaviour.name: problems for behaviour, problems in refused.items()},
     )
 
 
@@ -107,6 +110,7 @@ def _lines(report: Report) -> Iterator[str]:
             yield f"  picker: {_named(profile['picker'])}"
         yield f"  preemption: {'yes' if profile['preempts'] else 'no'}"
     yield from (f"note: {note}" for note in report.notes)
+    yield from (f"warning: {warning}" for warning in report.warnings)
     for version, problems in report.refusals.items():
         yield from (f"not on Kubernetes {version}: {problem}" for problem in problems)
     yield from (f"problem: {problem}" for problem in report.problems)
@@ -117,7 +121,8 @@ def _verdict(report: Report) -> str:
     if report.ok:
         less = f", but not on Kubernetes {', '.join(report.refusals)}" if report.refusals else ""
         return f"fine; `fairlead run --config {report.file}` serves it{less}"
-    return f"{len(report.problems)} to mend before Fairlead can serve it"
+    count = len(report.problems)
+    return f"{count} error{'s' * (count > 1)}: fix {'them' if count > 1 else 'it'} before running"
 
 
 def _named(plugin: dict[str, Any]) -> str:

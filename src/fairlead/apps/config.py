@@ -5,14 +5,17 @@ kind: SchedulerConfiguration
 profiles:
   - schedulerName: gpu-scheduler     # pods with this schedulerName …
     profile: gpu-scheduler           # … start from this built-in profile,
-    scores:                          # with these scores instead of its own
+    filters:
+      enabled: [./my_rules.py:Quiet] # with this rule beside its own,
+    scores:                          # and these scores in place of its own;
       - plugin: GpuBestFit
         weight: 2
       - plugin: ./my_policy.py:QuietNodes
-    picker: ./my_picker.py:Coin      # and this one has the last word
+    picker: ./my_picker.py:Coin      # this one has the last word
 """
 
-from dataclasses import fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,11 +23,13 @@ import msgspec
 
 from fairlead.apps import plugin_files, profiles, typed_yaml
 from fairlead.apps.electing import Electing
-from fairlead.apps.telemetry_config import SourceConfig, TelemetryConfig
+from fairlead.apps.findings import Finding
+from fairlead.apps.plugin_sets import changed
+from fairlead.apps.telemetry_config import TelemetryConfig
 from fairlead.model.errors import ConfigError
 from fairlead.placement.cards import CardPolicy
 from fairlead.placement.profile import Profile
-from fairlead.plugins.api import Filter, Opinion, Plugin
+from fairlead.plugins.api import Filter, Opinion, Picker, Plugin
 from fairlead.plugins.node_resources_fit import NodeResourcesFit
 from fairlead.plugins.node_trusted import NodeTrusted
 from fairlead.plugins.registry import Registry
@@ -47,6 +52,18 @@ class ScoreConfig(_Strict):
     options: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
+class FiltersConfig(_Strict):
+    """What a profile has beyond the filters of the one it starts from, and what it has not."""
+
+    enabled: list[str | PluginConfig] = msgspec.field(default_factory=list)
+    disabled: list[str] = msgspec.field(default_factory=list)
+
+
+class ScoresConfig(_Strict):
+    enabled: list[str | ScoreConfig] = msgspec.field(default_factory=list)
+    disabled: list[str] = msgspec.field(default_factory=list)
+
+
 class OvercommitConfig(_Strict):
     limit: Annotated[float, msgspec.Meta(gt=1, le=10)] = 1.5
     high_water: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.8
@@ -55,8 +72,9 @@ class OvercommitConfig(_Strict):
 class ProfileConfig(_Strict):
     scheduler_name: Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
     profile: str = "gpu-scheduler"
-    filters: list[str | PluginConfig] | None = None
-    scores: list[str | ScoreConfig] | None = None
+    #: A list replaces all of them.
+    filters: list[str | PluginConfig] | FiltersConfig | None = None
+    scores: list[str | ScoreConfig] | ScoresConfig | None = None
     picker: str | PluginConfig | None = None
     cards: CardPolicy | None = None
     preempts: bool = True
@@ -90,11 +108,17 @@ class Config(_Strict):
     telemetry: TelemetryConfig = msgspec.field(default_factory=TelemetryConfig)
 
 
-_STRUCTS = (
-    Config, ElectionConfig, ProfileConfig, ScoreConfig, PluginConfig, OvercommitConfig,
-    TelemetryConfig, SourceConfig,
-)  # fmt: skip
-_KEYS = {key for struct in _STRUCTS for key in struct.__struct_encode_fields__}
+_REPLACED = (
+    "a list replaces all filters of {profile}, so these rules no longer hold: {gone}; write "
+    "enabled and disabled under filters to change some and keep the others"
+)
+_COUNTED = (
+    "GpuFit is missing: GPUs are counted and none is assigned, and pods that ask for parts of GPUs "
+    "are refused; enable GpuFit, or name another scheduler in such pods"
+)
+
+Filters = tuple[Filter, ...]
+Scores = tuple[tuple[Opinion, float], ...]
 
 
 def read(path: Path) -> Config:
@@ -115,9 +139,7 @@ def _reworded(complaint: str) -> str:
             "fairlead.dev/v1alpha1 and SchedulerConfiguration, or those of a "
             "KubeSchedulerConfiguration; of a ConfigMap, give the file that is in it"
         )
-    return typed_yaml.suggest(complaint, lambda _: _KEYS) or complaint.replace(
-        "Invalid enum value", "only one value is known here, not"
-    )
+    return typed_yaml.reworded(complaint, Config)
 
 
 def _refuse_duplicates(config: Config) -> None:
@@ -149,26 +171,73 @@ def _refuse_overbooking(filters: tuple[Filter, ...]) -> None:
             raise ConfigError(f"filters must include {rule.name}: without it nodes are overbooked")
 
 
-def _build(wanted: ProfileConfig, registry: Registry, base: Path) -> Profile:
-    start = profiles.built_in(wanted.profile)
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """Makes the plugins that one profile names."""
 
-    def make(item: str | PluginConfig | ScoreConfig) -> tuple[Plugin, str]:
+    registry: Registry
+    base: Path
+
+    def filter(self, item: str | PluginConfig) -> Filter:
+        return plugin_files.as_filter(*self._made(item))
+
+    def score(self, item: str | ScoreConfig) -> tuple[Opinion, float]:
+        weight = 1.0 if isinstance(item, str) else item.weight
+        return plugin_files.as_score(*self._made(item)), weight
+
+    def picker(self, item: str | PluginConfig) -> Picker:
+        return plugin_files.as_picker(*self._made(item))
+
+    def filters(self, wanted: ProfileConfig, base: Filters) -> Filters:
+        found = wanted.filters
+        if found is None:
+            return base
+        if isinstance(found, FiltersConfig):
+            enabled = [self.filter(item) for item in found.enabled]
+            filters = changed(base, enabled, found.disabled, lambda rule: rule.name)
+        else:
+            filters = tuple(self.filter(item) for item in found)
+        _refuse_overbooking(filters)
+        return filters
+
+    def scores(self, wanted: ProfileConfig, base: Scores) -> Scores:
+        found = wanted.scores
+        if found is None:
+            return base
+        if isinstance(found, ScoresConfig):
+            enabled = [self.score(item) for item in found.enabled]
+            return changed(base, enabled, found.disabled, lambda weighed: weighed[0].name)
+        return tuple(self.score(item) for item in found)
+
+    def _made(self, item: str | PluginConfig | ScoreConfig) -> tuple[Plugin, str]:
         reference = item if isinstance(item, str) else item.plugin
         options = {} if isinstance(item, str) else item.options
-        return plugin_files.make(registry, reference, options, base), reference
+        return plugin_files.make(self.registry, reference, options, self.base), reference
 
-    def score(item: str | ScoreConfig) -> tuple[Opinion, float]:
-        weight = 1.0 if isinstance(item, str) else item.weight
-        return plugin_files.as_score(*make(item)), weight
 
-    filters, scores = start.filters, start.scores
-    if wanted.filters is not None:
-        filters = tuple(plugin_files.as_filter(*make(item)) for item in wanted.filters)
-        _refuse_overbooking(filters)
-    if wanted.scores is not None:
-        scores = tuple(score(item) for item in wanted.scores)
-    picker = plugin_files.as_picker(*make(wanted.picker)) if wanted.picker else None
-    cards = wanted.cards or start.cards
-    built = Profile(wanted.profile, filters, scores, picker, cards, wanted.preempts)
+def _build(wanted: ProfileConfig, registry: Registry, base: Path) -> Profile:
+    start, maker = profiles.built_in(wanted.profile), _Maker(registry, base)
+    picker = maker.picker(wanted.picker) if wanted.picker else None
+    built = Profile(
+        wanted.profile,
+        maker.filters(wanted, start.filters),
+        maker.scores(wanted, start.scores),
+        picker,
+        wanted.cards or start.cards,
+        wanted.preempts,
+    )
     beyond = wanted.overcommit
     return profiles.overcommitted(built, beyond.limit, beyond.high_water) if beyond else built
+
+
+def warnings(wanted: list[ProfileConfig], built: Mapping[str, Profile]) -> Iterator[Finding]:
+    """What the file says that is allowed, and probably not meant."""
+    for number, profile in enumerate(wanted):
+        start = profiles.built_in(profile.profile)
+        there = {rule.name for rule in built[profile.scheduler_name].filters}
+        gone = [rule.name for rule in start.filters if rule.name not in there]
+        key = f"profiles[{number}].filters"
+        if isinstance(profile.filters, list) and gone:
+            yield Finding(key, _REPLACED.format(profile=profile.profile, gone=", ".join(gone)))
+        if start.grants_cards and "GpuFit" in gone:
+            yield Finding(key, _COUNTED)

@@ -64,8 +64,9 @@ class Plan:
     authenticate: bool | None = None
     #: Whom to ask what cards do.
     sources: Sequence[SourcePlan] = ()
-    #: What the file says without effect.
+    #: What the file says without effect, and what it says that is probably not meant.
     notes: Sequence[Finding] = ()
+    warnings: Sequence[Finding] = ()
     #: Versions of Kubernetes that the file cannot be used with, and why.
     refused_with: Mapping[Behaviour, str] = field(default_factory=dict)
 
@@ -87,14 +88,16 @@ def plan(options: Options) -> Plan:
             return _plan_moved(options, moved)
     config = configs.read(options.config) if options.config else configs.Config()
     served = _served(options, config)
+    built = configs.build_profiles(served, registry, options.config)
     return Plan(
-        profiles=configs.build_profiles(served, registry, options.config),
+        profiles=built,
         address=options.address or config.address or DEFAULT_ADDRESS,
         port=next(p for p in (options.port, config.port, DEFAULT_PORT) if p is not None),
         max_binds_in_flight=config.max_binds_in_flight,
         electing=options.electing.over(config.leader_election.electing()),
         authenticate=_either(options.authenticate, config.authenticate),
         sources=config.telemetry.plans() or _endpoint(served),
+        warnings=tuple(configs.warnings(served, built)),
     )
 
 
@@ -171,6 +174,8 @@ def run(options: Options) -> None:
     prepared = plan(options)
     for note in prepared.notes:
         log.info("configuration note", key=note.key, note=note.text)
+    for warning in prepared.warnings:
+        log.warning("configuration warning", key=warning.key, warning=warning.text)
     spare_the_collector()
     run_in_fast_loop(lambda: _run(options, prepared))
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 import yaml
 
+from fairlead.apps import typed_paths
 from fairlead.model.errors import ConfigError
 
 LARGEST_FILE = 1 << 20
@@ -16,6 +17,7 @@ LARGEST_FILE = 1 << 20
 T = TypeVar("T")
 
 _UNKNOWN = re.compile(r"unknown field `(?P<key>[^`]+)`(?: - at `(?P<path>[^`]+)`)?")
+_WRONG_VALUE = re.compile(r"Invalid enum value '(?P<value>[^']*)'(?: - at `(?P<path>[^`]+)`)")
 
 
 def read(path: Path, what: str, parse: Callable[[str], T]) -> T:
@@ -68,8 +70,34 @@ def suggest(complaint: str, keys_at: Callable[[str], Iterable[str]]) -> str | No
     if unknown is None:
         return None
     path = unknown["path"] or ""
+    return _unknown_key(unknown["key"], path, hint(unknown["key"], keys_at(path)))
+
+
+def reworded(complaint: str, root: type[msgspec.Struct]) -> str:
+    """A complaint about a file of this type, with what to write in place of the wrong word."""
+    if unknown := _UNKNOWN.search(complaint):
+        key, path = unknown["key"], unknown["path"] or ""
+        home = typed_paths.home_of(root, key)
+        known = typed_paths.keys_at(root, path)
+        return _unknown_key(key, path, f"it belongs under {home}" if home else hint(key, known))
+    if wrong := _WRONG_VALUE.search(complaint):
+        value, path = wrong["value"], wrong["path"]
+        advice = _one_of(value, typed_paths.choices_at(root, path))
+        return f"{value!r} at {path} is not known; {advice}"
+    return complaint
+
+
+def _unknown_key(key: str, path: str, advice: str) -> str:
     place = f" at {path}" if path else ""
-    return f"unknown key {unknown['key']!r}{place}; {hint(unknown['key'], keys_at(path))}"
+    return f"unknown key {key!r}{place}; {advice}"
+
+
+def _one_of(value: str, choices: list[str]) -> str:
+    if len(choices) == 1:
+        return f"write {choices[0]}"
+    near = get_close_matches(value, choices, n=1, cutoff=0.5)
+    meant = f"did you mean {near[0]!r}? " if near else ""
+    return f"{meant}write one of {', '.join(choices)}"
 
 
 def hint(key: str, known: Iterable[str]) -> str:

@@ -24,6 +24,7 @@ from fairlead.plugins.api import (
     sides_of,
 )
 from fairlead.plugins.gpu_fit import GpuFit
+from fairlead.plugins.gpus_counted import GpusCounted
 from fairlead.plugins.scheduling_map import SchedulingMap
 
 _MORE_THAN_AMOUNTS = Aspect.PORTS | Aspect.PODS | Aspect.VOLUMES | Aspect.DEVICES
@@ -87,6 +88,8 @@ class Profile:
     def _sort_out(self) -> None:
         """Asking a plugin what it can do is slow, and views are made all the time."""
         vetoing = tuple(rule for rule in self.filters if isinstance(rule, Vetoes))
+        if not (self.gpu_fit and self.follows_maps):
+            vetoing = (GpusCounted(self.grants_cards, self.follows_maps), *vetoing)
         narrowing = tuple(rule for rule in self.filters if isinstance(rule, Narrows))
         opinions = [(index, opinion) for index, (opinion, _) in enumerate(self.scores)]
         rates = {index: opinion for index, opinion in opinions if not isinstance(opinion, Rank)}

@@ -1,0 +1,47 @@
+"""Refuses pods that ask for parts of GPUs, or by a map, where the profile only counts GPUs."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fairlead.cluster.arrays import NodeMask
+from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.nodes import Nodes
+from fairlead.model.gpus import PLAIN
+from fairlead.model.pods import PodRequest
+
+
+@dataclass(frozen=True, slots=True)
+class GpusCounted:
+    """Every profile without GpuFit or without SchedulingMap has it.
+
+    Without it such a pod would be bound like one that asks for nothing.
+    """
+
+    #: Does the profile assign GPUs, and does it follow maps?
+    assigns: bool = False
+    follows_maps: bool = False
+    name: ClassVar[str] = "GpusCounted"
+    #: The answer never changes; it has to be given once.
+    reads: ClassVar[Aspect] = Aspect.PRESENCE
+    refusal: ClassVar[str] = "node(s) were not asked, the profile assigns no GPUs"
+    curable: ClassVar[bool] = False
+
+    def veto(self, request: PodRequest, nodes: Nodes) -> str:
+        ask = request.gpus
+        if ask is None:
+            return ""
+        if ask.seat is not None:
+            return "" if self.follows_maps else _no("follow its scheduling map", "SchedulingMap")
+        if self.assigns or ask.dialect == PLAIN:
+            return ""
+        return _no(f"assign the GPUs that it asks for in the way of {ask.dialect}", "GpuFit")
+
+    def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
+        return nodes.none() if self.veto(request, nodes) else nodes.all()
+
+
+def _no(what: str, rule: str) -> str:
+    return (
+        f"the profile of the pod's scheduler does not {what}; enable the filter {rule} there, or "
+        "choose another scheduler"
+    )
