@@ -5,6 +5,7 @@ from fairlead.cluster.columns import ALWAYS, MOST_RESOURCES
 from fairlead.model.gpus import Card, Inventory, MigProfile
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import HostPort
+from fairlead.model.storage import CsiNode
 
 
 def test_an_assumed_pod_takes_what_it_needs_at_once() -> None:
@@ -195,3 +196,23 @@ def test_numbers_of_what_is_gone_are_given_to_others() -> None:
     widths = (devices.models.width, devices.cuts.width, columns._taint_sets.width)
     assert max(*widths, *cluster.nodes.domains("zone")) <= 3
     assert columns.label("zone").code_of.keys() == {"zone-499"}
+
+
+def test_nodes_that_are_gone_are_not_remembered_for_their_volumes() -> None:
+    cluster = Cluster()
+    attached = cluster.storage.attached
+    for number in range(300):
+        drivers = tuple(f"driver-{number}-{n}.example.com" for n in range(20))
+        limits = tuple((driver, 5) for driver in drivers)
+        told = CsiNode(f"n{number}", drivers=drivers, limits=limits)
+        cluster.put_storage(told)
+        cluster.put_node(a_node(told.name))
+        assert cluster.nodes.has_driver(drivers[3]).tolist() == [True]
+        cluster.remove_node(told.name)
+        cluster.remove_storage(told)
+        attached._count_stale()
+    assert not attached._stale
+    assert not attached._counted
+    for columns in (attached._held, attached._limits, attached._installed):
+        assert not columns._told
+        assert len(columns._arrays) <= 64

@@ -114,3 +114,16 @@ def test_a_removed_pod_is_gone_from_every_pool(queue: SchedulingQueue) -> None:
     assert third is not None
     assert names(queue, 1000.0) == []
     assert sum(queue.counts().values()) == 0
+
+
+def test_pods_that_come_and_go_leave_nothing_behind_where_none_is_taken_out() -> None:
+    """A standby sees every pod, and decides on none."""
+    queue = SchedulingQueue()
+    for number in range(10_000):
+        queue.put(a_pod(uid=f"u{number}"), now=float(number))
+        queue.remove(f"u{number}")
+    queue.put(a_pod(uid="last"), now=1e6)
+    assert len(queue._active._heap) <= 1025
+    entry = queue.pop(now=1e6)
+    assert entry is not None
+    assert entry.pod.uid == "last"

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 #: Driver and handle.
 Identity = tuple[str, str]
 NO_LIMIT = np.iinfo(np.int64).max
+#: Drivers that pods ask about and that are kept as arrays.
+_MOST_ARRAYS = 64
 
 #: In-tree provisioners, and the CSI drivers that took over from them.
 MIGRATED_DRIVERS = {
@@ -33,46 +35,48 @@ MIGRATED_DRIVERS = {
 }
 
 
-class _Column:
-    """One number a row, with the same number for rows that nobody has spoken of."""
-
-    def __init__(self, filler: int) -> None:
-        self._filler = filler
-        self._values = np.full(64, filler, dtype=np.int64)
-
-    def put(self, row: int, value: int) -> None:
-        self.first(row + 1)
-        self._values[row] = value
-
-    def clear(self, row: int) -> None:
-        self.put(row, self._filler)
-
-    def first(self, rows: int) -> PerNode:
-        if rows > len(self._values):
-            more = np.full(max(rows, len(self._values)), self._filler, dtype=np.int64)
-            self._values = np.concatenate([self._values, more])
-        return self._values[:rows]
-
-
 class _Columns:
-    """Columns by name, made when first written to."""
+    """One number a row by name, with the same number for rows of which nothing is said.
+
+    A node may name any number of drivers, so only those that pods ask about become arrays.
+    """
 
     def __init__(self, filler: int = 0) -> None:
         self._filler = filler
-        self._columns: dict[str, _Column] = {}
+        self._told: dict[str, dict[int, int]] = {}
+        self._arrays: dict[str, PerNode] = {}
 
     def put(self, name: str, row: int, value: int = 1) -> None:
-        if name not in self._columns:
-            self._columns[name] = _Column(self._filler)
-        self._columns[name].put(row, value)
+        self._told.setdefault(name, {})[row] = value
+        self._write(name, row, value)
 
-    def clear(self, row: int) -> None:
-        for column in self._columns.values():
-            column.clear(row)
+    def clear(self, name: str, row: int) -> None:
+        rows = self._told.get(name, {})
+        if rows.pop(row, None) is not None and not rows:
+            del self._told[name]
+        self._write(name, row, self._filler)
 
     def first(self, name: str, rows: int) -> PerNode:
-        column = self._columns.get(name)
-        return np.full(rows, self._filler, dtype=np.int64) if column is None else column.first(rows)
+        found = self._arrays.get(name)
+        if found is None or len(found) < rows:
+            found = self._array(name, rows)
+        return found[:rows]
+
+    def _write(self, name: str, row: int, value: int) -> None:
+        array = self._arrays.get(name)
+        if array is not None and row < len(array):
+            array[row] = value
+        else:
+            self._arrays.pop(name, None)
+
+    def _array(self, name: str, rows: int) -> PerNode:
+        array: PerNode = np.full(max(64, 2 * rows), self._filler, dtype=np.int64)
+        for row, value in self._told.get(name, {}).items():
+            array[row] = value
+        if len(self._arrays) >= _MOST_ARRAYS:
+            del self._arrays[next(iter(self._arrays))]
+        self._arrays[name] = array
+        return array
 
 
 class AttachedVolumes:
@@ -89,8 +93,8 @@ class AttachedVolumes:
         self._pods_on: Grouped[str, PodVolumes] = Grouped()  # by node
         #: Nodes to be counted anew when somebody asks.
         self._stale: set[str] = set()
-        #: Of each node that was counted: its row, and what its pods use.
-        self._counted: dict[str, tuple[int, frozenset[Identity]]] = {}
+        #: Of each node that was counted: its row, what its pods use, and the drivers concerned.
+        self._counted: dict[str, tuple[int, frozenset[Identity], CsiNode, frozenset[str]]] = {}
         self._nodes_with: Grouped[Identity, int] = Grouped()  # rows by node
         self._held = _Columns()  # by driver, as are the next two
         self._limits = _Columns(NO_LIMIT)
@@ -155,46 +159,54 @@ class AttachedVolumes:
         if isinstance(told, CsiNode):
             changed = self._csi_nodes.get(told.name) != told
             self._csi_nodes[told.name] = told
-            self._stale.add(told.name)
+            self._look_again_at(told.name)
             return changed
         changed = self._attachments.get(told.name) != told
         self.remove(told)
         self._attachments[told.name] = told
         self._attached_to.put(told.node, told.name, told)
         self._attached_as.put(told.volume, told.name, told)
-        self._stale.add(told.node)
+        self._look_again_at(told.node)
         return changed
 
     def remove(self, gone: CsiNode | Attachment) -> bool:
         if isinstance(gone, CsiNode):
-            self._stale.add(gone.name)
+            self._look_again_at(gone.name)
             return self._csi_nodes.pop(gone.name, None) is not None
         old = self._attachments.pop(gone.name, None)
         if old is None:
             return False
         self._attached_to.drop(old.node, old.name)
         self._attached_as.drop(old.volume, old.name)
-        self._stale.add(old.node)
+        self._look_again_at(old.node)
         return True
 
     def pod_came(self, uid: str, node: str, volumes: PodVolumes) -> None:
         self._pods_on.put(node, uid, volumes)
-        self._stale.add(node)
+        self._look_again_at(node)
 
     def pod_went(self, uid: str, node: str) -> None:
         self._pods_on.drop(node, uid)
-        self._stale.add(node)
+        self._look_again_at(node)
 
     def node_changed(self, name: str) -> None:
         """The node came to a row, or left it."""
-        self._stale.add(name)
+        self._look_again_at(name)
 
     def look_again(self) -> None:
         """Anything may count differently now."""
-        self._stale.update(self._pods_on.groups)
+        self._look_again_at(*self._pods_on.groups)
+
+    def _look_again_at(self, *names: str) -> None:
+        """A node without a row, and not counted, is looked at when it comes."""
+        for name in names:
+            if name in self._row_of or name in self._counted:
+                self._stale.add(name)
+            else:
+                self._stale.discard(name)
 
     def claim_changed(self, key: str, old: Claim | None, new: Claim | None) -> None:
-        self._stale.update(self._storage.users_of(key))
+        self._look_again_at(*self._storage.users_of(key))
         if old is not None:
             self._claims_on.drop(old.volume, key)
         if new is not None and new.volume:
@@ -203,9 +215,9 @@ class AttachedVolumes:
     def volume_changed(self, name: str, old: Volume | None, new: Volume | None) -> None:
         if old is not None and new is not None and old.csi == new.csi:
             return
-        self._stale.update(attachment.node for attachment in self._attached_as.of(name).values())
+        self._look_again_at(*(each.node for each in self._attached_as.of(name).values()))
         for claim in self._claims_on.of(name):
-            self._stale.update(self._storage.users_of(claim))
+            self._look_again_at(*self._storage.users_of(claim))
 
     # -- counting ----------------------------------------------------------------------------
 
@@ -222,13 +234,19 @@ class AttachedVolumes:
         self._stale.clear()
 
     def _clear(self, name: str) -> None:
-        row, used = self._counted.pop(name, (-1, frozenset()))
-        if row < 0:
+        if name not in self._counted:
             return
+        row, used, told, held = self._counted.pop(name)
         for identity in used:
             self._nodes_with.drop(identity, name)
-        for columns in (self._held, self._limits, self._installed, self._migrated):
-            columns.clear(row)
+        for columns, names in (
+            (self._held, held),
+            (self._limits, [driver for driver, _ in told.limits]),
+            (self._installed, told.drivers),
+            (self._migrated, told.migrated),
+        ):
+            for each in names:
+                columns.clear(each, row)
 
     def _count(self, name: str, row: int) -> None:
         told = self._csi_nodes.get(name) or CsiNode(name)
@@ -239,10 +257,10 @@ class AttachedVolumes:
         for plugin in told.migrated:
             self._migrated.put(plugin, row)
         used = frozenset(self._used_on(name))
-        self._counted[name] = row, used
         for identity in used:
             self._nodes_with.put(identity, name, row)
         counts = Counter(driver for driver, _ in used.union(self._attached_on(name)))
+        self._counted[name] = row, used, told, frozenset(counts)
         for driver, count in counts.items():
             self._held.put(driver, row, count)
 

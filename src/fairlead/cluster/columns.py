@@ -23,6 +23,7 @@ from fairlead.model.behaviour import KUBERNETES_1_36
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Amounts, HostPort, Taint
 from fairlead.model.quantities import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+from fairlead.model.sizes import Kept, weigh
 
 Vector = npt.NDArray[np.int64]  # (resources,)
 #: Places of resources in the columns, and how much of each is needed.
@@ -38,8 +39,8 @@ MOST_RESOURCES = 128
 #: Of the columns of labels. Pods may ask about any number; who asks again gets a column again.
 _LABEL_BYTES = 64 << 20
 _FEWEST_LABELS, _MOST_LABELS = 64, 1024
-#: Requests whose amounts are kept in column order.
-_MOST_VECTORS = 4096
+#: Of amounts that are kept in column order.
+_VECTOR_BYTES = 16 << 20
 
 
 class Columns:
@@ -78,8 +79,8 @@ class Columns:
         #: Host ports in use: (protocol, port) → row → one entry for each pod that holds it.
         self.ports: dict[tuple[str, int], dict[int, list[HostPort]]] = {}
         self._labels: dict[str, LabelColumn] = {}
-        self._vectors: dict[Amounts, Vector] = {}
-        self._needs: dict[Amounts, Needs] = {}
+        self._vectors: Kept[Amounts, Vector] = Kept(_VECTOR_BYTES)
+        self._needs: Kept[Amounts, Needs] = Kept(_VECTOR_BYTES)
 
     def new_row(self) -> int:
         if self.size == self._capacity:
@@ -222,9 +223,7 @@ class Columns:
                 if name in index:
                     vector[index[name]] += amount
             vector[index[PODS]] = 1
-            if len(self._vectors) >= _MOST_VECTORS:
-                self._vectors.clear()
-            self._vectors[amounts] = vector
+            self._vectors.keep(amounts, vector, weigh(amounts) + vector.nbytes)
         return vector
 
     def needs(self, amounts: Amounts) -> Needs | None:
@@ -236,9 +235,7 @@ class Columns:
             index = self.resource_index
             found = {index[name]: need for name, need in amounts if name in index}
             needs = tuple((found | {index[PODS]: 1}).items())
-            if len(self._needs) >= _MOST_VECTORS:
-                self._needs.clear()
-            self._needs[amounts] = needs
+            self._needs.keep(amounts, needs, weigh(amounts, needs))
         return needs
 
     # -- taints and ports --------------------------------------------------------------------

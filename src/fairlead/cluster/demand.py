@@ -10,6 +10,7 @@ from fairlead.model.quantities import CPU, MEMORY
 
 _MOST_PODS = 100_000
 _MOST_REQUESTS = 4096
+_MOST_BYTES = 32 << 20
 
 
 class Demand:
@@ -18,14 +19,21 @@ class Demand:
     def __init__(self) -> None:
         self._counts: Counter[PodRequest] = Counter()
         self._total = 0
+        self._bytes = 0
         #: Pods ever seen.
         self.seen = 0
 
     def add(self, request: PodRequest) -> None:
-        self._counts[request] += 1
+        count = self._counts[request] = self._counts[request] + 1
         self._total += 1
         self.seen += 1
-        if self._total > _MOST_PODS or len(self._counts) > _MOST_REQUESTS:
+        if count == 1:
+            self._bytes += request.weight_bytes
+        if (
+            self._total > _MOST_PODS
+            or len(self._counts) > _MOST_REQUESTS
+            or self._bytes > _MOST_BYTES
+        ):
             self._fade()
 
     def shapes(self, card_mib: int) -> tuple[tuple[Shape, int], ...]:
@@ -41,6 +49,7 @@ class Demand:
         halved = {request: count // 2 for request, count in self._counts.items() if count > 1}
         self._counts = Counter(halved)
         self._total = self._counts.total()
+        self._bytes = sum(request.weight_bytes for request in self._counts)
 
 
 def shape_of(request: PodRequest, card_mib: int = 0) -> Shape | None:

@@ -1,15 +1,16 @@
 """Which pods belong together: those of the same Services and of the same owner."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import TypeVar
 
 from fairlead.model.pods import Pod
 from fairlead.model.selectors import LabelSelector, Requirement
+from fairlead.model.sizes import Kept, weigh
 
 K = TypeVar("K")
 
 SERVICE = "Service"
-_REMEMBERED = 4096
+_FOUND_BYTES = 16 << 20
 
 
 class Kin:
@@ -18,13 +19,16 @@ class Kin:
     def __init__(self) -> None:
         self._services: dict[str, dict[str, LabelSelector]] = {}  # by namespace and name
         self._owners: dict[tuple[str, str, str], LabelSelector] = {}
-        self._found: dict[object, LabelSelector | None] = {}
+        self._found: Kept[Hashable, LabelSelector | None] = Kept(_FOUND_BYTES)
 
     def put(self, kind: str, namespace: str, name: str, selector: LabelSelector | None) -> None:
         """An object's selector was seen, or (None) it has none or is gone."""
         self._found.clear()
         if kind == SERVICE:
-            _put(self._services.setdefault(namespace, {}), name, selector)
+            services = self._services.setdefault(namespace, {})
+            _put(services, name, selector)
+            if not services:
+                del self._services[namespace]
         else:
             _put(self._owners, (kind, namespace, name), selector)
 
@@ -34,10 +38,8 @@ class Kin:
             return None
         key = pod.namespace, pod.owner, tuple(sorted(pod.labels.items()))
         if key not in self._found:
-            if len(self._found) >= _REMEMBERED:
-                self._found.clear()
             lines = tuple(dict.fromkeys(sorted(self._lines(pod), key=_text)))
-            self._found[key] = LabelSelector(lines) if lines else None
+            return self._found.keep(key, LabelSelector(lines) if lines else None, weigh(key, lines))
         return self._found[key]
 
     def _lines(self, pod: Pod) -> Iterator[Requirement]:

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 
 from fairlead.model.selectors import PodTerm
+from fairlead.model.sizes import Kept, weigh
 
 Labels = tuple[tuple[str, str], ...]
 #: A topology key, and how much the pods of each row wish for a pod under it.
 Wish = tuple[str, Mapping[int, int]]
 
-_REMEMBERED = 4096
+_ABOUT_BYTES = 16 << 20
 
 
 class Wishes:
@@ -18,7 +19,7 @@ class Wishes:
         self._held: dict[PodTerm, dict[int, int]] = {}
         self._keys: frozenset[str] | None = frozenset()
         #: Asked for every placement, and changed only by terms that nobody held before.
-        self._about: dict[tuple[str, Labels], tuple[Wish, ...]] = {}
+        self._about: Kept[tuple[str, Labels], tuple[Wish, ...]] = Kept(_ABOUT_BYTES)
 
     def add(self, row: int, term: PodTerm, weight: int) -> None:
         rows = self._held.get(term)
@@ -46,9 +47,7 @@ class Wishes:
                 for term, rows in self._held.items()
                 if term.means(namespace, mapped, of_namespace)
             )
-            if len(self._about) >= _REMEMBERED:
-                self._about.clear()
-            self._about[namespace, labels] = found
+            self._about.keep((namespace, labels), found, weigh(labels, [key for key, _ in found]))
         return found
 
     def forget(self) -> None:

@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntFlag, StrEnum, auto
-from functools import lru_cache
+from functools import cached_property
+from typing import NamedTuple
 
 from fairlead.model.gpus import GpuAsk, Grant
 from fairlead.model.loads import PodLoad
 from fairlead.model.selectors import LabelSelector, PodTerm, Requirement, SpreadRule
+from fairlead.model.sizes import Kept, weigh
 from fairlead.model.volumes import PodVolumes
 
 # Amounts by resource name, sorted by name: hashable, so that equal needs can share work.
@@ -147,6 +149,11 @@ class PodRequest:
     def __hash__(self) -> int:
         return self._hash
 
+    @cached_property
+    def weight_bytes(self) -> int:
+        """About how much memory it takes; some requests are megabytes long."""
+        return weigh(self)
+
     def amount(self, resource: str) -> int:
         """How much of one resource is asked for."""
         for name, amount in self.resources:
@@ -244,8 +251,7 @@ class Pod:
         if not (marks or seen or images or (load and self.load)):
             return request
         found = ((key, self.annotations.get(key, self.labels.get(key))) for key in marks)
-        return _dressed(
-            request,
+        more = _More(
             self.images if images else (),
             self.containers if images else 0,
             kin,
@@ -254,27 +260,25 @@ class Pod:
             tuple(sorted((k, v) for k, v in self.labels.items() if k in seen)),
             tuple((key, value) for key, value in found if value is not None),
         )
+        return _dressed.get((request, more)) or _dress(request, more)
 
 
-@lru_cache(maxsize=512)  # some requests are megabytes long
-def _dressed(
-    request: PodRequest,
-    images: tuple[str, ...],
-    containers: int,
-    kin: LabelSelector | None,
-    load: PodLoad | None,
-    namespace: str,
-    labels: tuple[tuple[str, str], ...],
-    marks: tuple[tuple[str, str], ...],
-) -> PodRequest:
+class _More(NamedTuple):
+    """What a request may say beyond what the pod asks for."""
+
+    images: tuple[str, ...]
+    containers: int
+    kin: LabelSelector | None
+    load: PodLoad | None
+    namespace: str
+    labels: tuple[tuple[str, str], ...]
+    marks: tuple[tuple[str, str], ...]
+
+
+def _dress(request: PodRequest, more: _More) -> PodRequest:
     """The request with more told; the same one again for pods that ask for the same."""
-    return replace(
-        request,
-        images=images,
-        containers=containers,
-        kin=kin,
-        load=load,
-        namespace=namespace,
-        labels=labels,
-        marks=marks,
-    )
+    dressed = replace(request, **more._asdict())
+    return _dressed.keep((request, more), dressed, dressed.weight_bytes)
+
+
+_dressed: Kept[tuple[PodRequest, _More], PodRequest] = Kept(32 << 20)

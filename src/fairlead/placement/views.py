@@ -262,8 +262,14 @@ def _checked(plugin: Filter | Opinion, answer: A, nodes: Nodes) -> A:
     return answer
 
 
+_REQUEST_BYTES = 32 << 20
+
+
 class Views:
-    """The views of one profile, the least recently used of them forgotten first."""
+    """The views of one profile, the least recently used of them forgotten first.
+
+    Two bounds: what their rows take, and what the requests themselves take.
+    """
 
     def __init__(self, profile: Profile, cluster: Cluster, bytes_kept: int = 128 << 20) -> None:
         self.profile = profile
@@ -271,20 +277,28 @@ class Views:
         self._columns = cluster.columns
         self._bytes_kept = bytes_kept
         self._views: OrderedDict[PodRequest, View] = OrderedDict()
+        self._request_bytes = 0
 
     def of(self, request: PodRequest) -> View:
         """The up-to-date view of a request."""
         view = self._views.get(request)
         if view is None:
             view = self._views[request] = View(self.profile, request, self._cluster)
-            if len(self._views) > self._most:
-                self._views.popitem(last=False)
+            self._request_bytes += request.weight_bytes
+            self._forget_some()
         else:
             self._views.move_to_end(request)
         if view.rare or self._columns.missed:
             self._cluster.ask_for(view.rare)
         view.refresh()
         return view
+
+    def _forget_some(self) -> None:
+        while len(self._views) > self._most or (
+            self._request_bytes > _REQUEST_BYTES and len(self._views) > 1
+        ):
+            request, _ = self._views.popitem(last=False)
+            self._request_bytes -= request.weight_bytes
 
     @property
     def _most(self) -> int:

@@ -13,6 +13,7 @@ from fairlead.model.quantities import PODS, is_extended, shown
 from fairlead.plugins.api import Reason
 
 _ONE_POD = 1
+_FEW = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,28 +27,31 @@ class NodeResourcesFit:
     curable: ClassVar[bool] = True
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
-        return nodes.have_room(_asked(self, request))
+        return nodes.have_room(_asked(self, request.resources))
 
     def reasons(self, request: PodRequest, nodes: Nodes) -> Iterable[Reason]:
         """One reason for each resource that is short, as kube-scheduler counts them."""
         # A node where one request exceeds all there is cannot be helped by evicting anyone.
         hopeless = nodes.none()
-        for resource, need in _asked(self, request):
+        for resource, need in _asked(self, request.resources):
             hopeless |= nodes.allocatable(resource) < need
         crowded: NodeMask = nodes.free(PODS) < _ONE_POD
         yield Reason("Too many pods", crowded, crowded & ~hopeless)
-        for resource, need in _asked(self, request):
+        for resource, need in _asked(self, request.resources):
             short: NodeMask = nodes.free(resource) < need
             yield Reason(f"Insufficient {resource}", short, short & ~hopeless)
 
     def detail(self, request: PodRequest, node: Nodes) -> str:
-        asked = [*_asked(self, request), (PODS, _ONE_POD)]
+        asked = [*_asked(self, request.resources), (PODS, _ONE_POD)]
         return "; ".join(
             f"asked {shown(resource, need)} {resource}, {shown(resource, max(0, free))} of "
             f"{shown(resource, int(node.allocatable(resource)[0]))} free"
             for resource, need in asked
             if (free := int(node.free(resource)[0])) < need
         )
+
+    def counted(self, resources: Amounts) -> Amounts:
+        return tuple(asked for asked in resources if not self.ignores(asked[0]))
 
     def ignores(self, resource: str) -> bool:
         group = resource.partition("/")[0]
@@ -56,6 +60,11 @@ class NodeResourcesFit:
         )
 
 
+def _asked(rule: NodeResourcesFit, resources: Amounts) -> Amounts:
+    """Without what others look after; remembered for pods that ask for few kinds."""
+    return _counted(rule, resources) if len(resources) <= _FEW else rule.counted(resources)
+
+
 @lru_cache(maxsize=4096)
-def _asked(rule: NodeResourcesFit, request: PodRequest) -> Amounts:
-    return tuple(asked for asked in request.resources if not rule.ignores(asked[0]))
+def _counted(rule: NodeResourcesFit, resources: Amounts) -> Amounts:
+    return rule.counted(resources)

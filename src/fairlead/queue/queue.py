@@ -14,7 +14,7 @@ backoff is over, since nobody else is waiting; a pod whose bind failed always wa
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 
 from fairlead.cluster.aspects import NOTHING, Aspect
@@ -26,18 +26,30 @@ LONGEST_BACKOFF_S = 10.0
 LONGEST_WAIT_S = 300.0
 
 _FAILED = "ScheduleAttemptFailure"
+_FEWEST = 1024
 
 
 class _Heap:
-    """Entries by two keys. Entries that moved on meanwhile are dropped when they come up."""
+    """Entries by two keys. Entries that moved on meanwhile are dropped when they come up.
+
+    Or when they are the most: a standby takes none out, and pods come and go all the same.
+    """
 
     def __init__(self, tickets: Iterator[int]) -> None:
         self._tickets = tickets
         self._heap: list[tuple[float, float, int, Entry]] = []
+        self._full = _FEWEST
 
     def push(self, first: float, second: float, entry: Entry) -> None:
+        if len(self._heap) >= self._full:
+            self._tidy()
         entry.ticket = next(self._tickets)
         heappush(self._heap, (first, second, entry.ticket, entry))
+
+    def _tidy(self) -> None:
+        self._heap = [place for place in self._heap if place[3].ticket == place[2]]
+        heapify(self._heap)
+        self._full = max(_FEWEST, 2 * len(self._heap))
 
     def head(self) -> tuple[float, Entry] | None:
         while self._heap:
