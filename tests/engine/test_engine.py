@@ -270,7 +270,9 @@ def test_a_plugin_that_breaks_is_reported_and_others_are_not_harmed() -> None:
     engine.handle(NodeSeen(a_node("n1")), now=0.0)
     see(engine, a_pod("unlucky", scheduler="broken"), a_pod("lucky"))
     made = decide(engine)
-    assert failures(made) == [("SchedulerError", "a plugin failed: ZeroDivisionError('oops')")]
+    line = Breaks.rate.__code__.co_firstlineno + 1
+    told = f"a plugin failed: score Breaks ({__file__}:{line}): ZeroDivisionError: oops"
+    assert failures(made) == [("SchedulerError", told)]
     assert bound(made) == {"lucky": "n1"}
 
 

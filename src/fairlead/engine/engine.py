@@ -208,7 +208,7 @@ class Engine:
             verdict = placement.place(pod)
         except Exception as error:  # a user's plugin broke: this pod waits, the others go on
             self.queue.retry(entry, now=now)
-            return [AnnounceFailure(pod, SCHEDULER_ERROR, f"a plugin failed: {error!r}")]
+            return [AnnounceFailure(pod, SCHEDULER_ERROR, str(error))]
         if isinstance(verdict, Placed):
             plan = placement.volume_plan(pod, verdict.node)
             record = placement.record(pod, verdict) if self.keeps_records else None

@@ -1,7 +1,7 @@
 """Choosing a node for a pod, or saying why there is none and who could make room."""
 
 from functools import reduce
-from operator import or_
+from operator import index, or_
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from fairlead.model.gpus import GpuAsk, Grant
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.model.storage import VolumePlan
 from fairlead.placement.cards import Liking, Occupied, choose
+from fairlead.placement.faults import fault_of
 from fairlead.placement.hypothesis import NOBODY, Hypothesis
 from fairlead.placement.preempt import Outcome, Preemption, ineligible
 from fairlead.placement.profile import Profile
@@ -45,7 +46,16 @@ class Placement:
         return self._cluster.request_of(pod, self.profile.marks, self.profile.sides)
 
     def place(self, pod: Pod) -> Verdict:
-        """Where the pod goes; among equally good nodes the first, so that a replay agrees."""
+        """Where the pod goes; among equally good nodes the first, so that a replay agrees.
+
+        Raises PluginFault, which names the plugin, its file and its line, if one fails.
+        """
+        try:
+            return self._place(pod)
+        except Exception as error:
+            raise fault_of(error, self.profile) from error
+
+    def _place(self, pod: Pod) -> Verdict:
         view = self.view(pod)
         row = NOWHERE if view.veto else self._promised_row(view, pod)
         if row != NOWHERE:
@@ -253,4 +263,9 @@ def _picked(picker: Picker, request: PodRequest, totals: NodeScores, cluster: Cl
     if not len(rows):
         return NOWHERE
     position = picker.pick(request, Nodes(cluster.columns, rows), totals[rows])
-    return int(rows[position]) if 0 <= position < len(rows) else NOWHERE
+    if position == NOWHERE:
+        return NOWHERE
+    if not 0 <= index(position) < len(rows):
+        last = len(rows) - 1
+        raise PluginFault(f"pick() gave {position}; give a position from 0 to {last}, or -1")
+    return int(rows[position])

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import reduce
 from math import isfinite
 from operator import add, or_
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -237,21 +237,26 @@ class View:
         passed = self.allowed[:, pick].all(axis=0) & nodes.present()
         total = self._scores[:, pick].sum(axis=0)
         if not np.isfinite(total).all():
-            raise self._no_number()
+            self._refuse_scores()
         self.total[pick] = np.where(passed, total, REFUSED)
 
     def _sum_up_one(self, pick: RowPick) -> None:
         """The same for the most frequent case, in plain numbers and in the same order."""
         total: float = reduce(add, self._scores[:, pick].ravel().tolist(), 0.0)
         if not isfinite(total):
-            raise self._no_number()
+            self._refuse_scores()
         present = self._cluster.columns.present[pick].item()
         passed = present and all(self.allowed[:, pick].ravel().tolist())
         self.total[pick] = total if passed else REFUSED
 
-    def _no_number(self) -> PluginFault:
-        names = ", ".join(score.name for score, _ in self._profile.scores)
-        return PluginFault(f"one of {names} gave no number")
+    def _refuse_scores(self) -> NoReturn:
+        found = ((score, self._scores[i]) for i, (score, _) in enumerate(self._profile.scores))
+        wrong = (score for score, rated in found if not np.isfinite(rated).all())
+        _refuse_score(next(wrong, self._profile.scores[0][0]))
+
+
+def _refuse_score(score: Opinion) -> NoReturn:
+    raise PluginFault(f"{score.name} gave no number")
 
 
 def _checked(plugin: Filter | Opinion, answer: A, nodes: Nodes) -> A:
