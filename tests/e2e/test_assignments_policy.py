@@ -1,5 +1,6 @@
 """Nobody but the scheduler says which cards a pod has: the policy in deploy/fairlead.yaml."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -262,10 +263,42 @@ def test_what_the_scheduler_said_stays(
 
 
 def test_everything_else_can_be_edited(guarded: ControlPlane, victim: str) -> None:
-    for how in ("merge patch", "apply", "put", "merge patch of the status as a node"):
+    """What the pod asks for, until it is bound; and what does not concern GPUs, always."""
+    for how in ("merge patch", "apply", "put"):
         status, answer = _forge(guarded, FORGERIES[how], victim, "fairlead.dev/gpu-share")
         assert status == 200, answer
     assert _annotations(guarded, victim)["fairlead.dev/gpu-share"] == "0"
+    as_a_node = FORGERIES["merge patch of the status as a node"]
+    status, answer = _forge(guarded, as_a_node, victim, "example.com/note")
+    assert status == 200, answer
+
+
+#: Ways to change a pod that is there already.
+CHANGES = [how for how in FORGERIES if "create" not in how and "binding" not in how]
+
+
+@pytest.mark.parametrize("how", CHANGES)
+def test_what_a_bound_pod_asks_for_cannot_be_changed(
+    guarded: ControlPlane, victim: str, how: str
+) -> None:
+    keys = [*_words(), "nvidia.com/container.main.gpu-memory.request"]
+    asked = {"metadata": {"annotations": dict.fromkeys(keys, "1") if how == "remove" else {}}}
+    guarded.api("PATCH", f"{PODS}/{victim}", asked, content_type=MERGE_PATCH)
+    before = _annotations(guarded, victim)
+    with guarded.connect() as admin:
+        assert _bind(PODS + "/{name}/binding")(admin, victim, "note")[0] == 201
+    forgery = FORGERIES[how]
+    with guarded.connect(forgery.who, forgery.groups) as client:
+        for key in keys:
+            status, answer = forgery.way(client, victim, key)
+            assert status == 422, (key, answer)
+            assert f"annotation {key} says what a pod asks of GPUs" in answer["message"]
+    assert _annotations(guarded, victim) == {**before, "note": "0"}
+
+
+def _words() -> list[str]:
+    found = next(v for v in POLICY[0]["spec"]["variables"] if v["name"] == "requestKeys")
+    return re.findall(r"'([^']+)'", found["expression"])
 
 
 def test_a_plain_binding_of_another_scheduler_passes(guarded: ControlPlane, victim: str) -> None:

@@ -1,5 +1,6 @@
 """The admission policy protects all that device plugins are told, in whatever dialect."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from dialect_objects import (
     volcano_node,
 )
 from fairlead.kube.admission.validation import ANSWERS
-from fairlead.kube.dialects import alnair, kai
+from fairlead.kube.dialects import DIALECTS, alnair, kai
 from fairlead.model.gpus import CardUse, Grant
 from fairlead.model.nodes import Node
 
@@ -56,10 +57,13 @@ def test_what_is_believed_of_others_is_protected() -> None:
     assert _unprotected({*ANSWERS, alnair.TAKEN, kai.RESERVED, kai.GROUP}) == set()
 
 
-def test_what_users_may_write_is_not() -> None:
-    asks = {"fairlead.dev/gpu-share", "nvidia.com/container.c0.gpu-memory.request"}
+def test_every_word_that_asks_is_fixed_once_the_pod_is_bound() -> None:
+    text = POLICY.read_text()
+    listed = text.partition("- name: requestKeys")[2].partition("- name: isBound")[0]
 
-    assert _unprotected(asks) == asks
+    named = set(re.findall(r"'([^']+)'", listed))
+
+    assert named == {word for dialect in DIALECTS for word in dialect.words}
 
 
 def _unprotected(keys: set[str]) -> set[str]:
