@@ -286,3 +286,28 @@ def test_the_same_events_give_the_same_instructions() -> None:
         return made
 
     assert history() == history()
+
+
+def test_a_version_from_before_the_bind_does_not_queue_the_pod_again() -> None:
+    engine = an_engine(a_node("n1", gpus=2))
+    see(engine, a_pod("p", uid="u", gpus=1))
+    assert bound(decide(engine)) == {"p": "n1"}
+    engine.handle(BindDone("u"), now=1.0)
+    see(engine, a_pod("p", uid="u", gpus=1, labels={"patched": "while it was bound"}))
+    assert decide(engine, now=2.0) == []
+    assert drawing(engine.cluster) == ["n1 #."]
+    see(engine, a_pod("p", uid="u", gpus=1, node="n1"))
+    assert drawing(engine.cluster) == ["n1 #."]
+    assert not engine.unconfirmed
+
+
+def test_a_pod_that_is_pending_again_after_it_was_seen_on_its_node_starts_over() -> None:
+    """Versions come in order, so etcd was restored to a state from before the bind."""
+    engine = an_engine(a_node("n1", gpus=2))
+    for scheduler in (SCHEDULER, "default-scheduler"):
+        see(engine, a_pod("p", uid=scheduler, gpus=1, node="n1", scheduler=scheduler))
+    assert drawing(engine.cluster) == ["n1 ##"]
+    for scheduler in (SCHEDULER, "default-scheduler"):
+        see(engine, a_pod("p", uid=scheduler, gpus=1, scheduler=scheduler))
+    assert drawing(engine.cluster) == ["n1 .."]
+    assert bound(decide(engine)) == {"p": "n1"}

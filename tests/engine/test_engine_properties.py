@@ -100,6 +100,27 @@ class World(RuleBasedStateMachine):
     def watch_catches_up(self, data) -> None:
         self.watch_tells(data.draw(st.sampled_from(sorted(self.unseen))))
 
+    @precondition(lambda self: self.pending or self.unseen)
+    @rule(data=st.data(), team=st.sampled_from(["red", "blue"]))
+    def a_pending_pod_changes_and_the_watch_is_late(self, data, team: str) -> None:
+        """A version from before the bind comes when the bind is under way, or done."""
+        uid = data.draw(st.sampled_from(sorted({*self.pending, *self.unseen})))
+        gpus = self.pending[uid] if uid in self.pending else self.bound[uid][1]
+        self.tell(PodSeen(self.a_pod(uid, gpus, "", labels={"team": team})))
+        self.decide()
+
+    @precondition(lambda self: self.bound)
+    @rule(data=st.data())
+    def etcd_is_restored(self, data) -> None:
+        """A bound pod is pending again. What the watch has not told, the comparison finds."""
+        uid = data.draw(st.sampled_from(sorted(self.bound)))
+        _, self.pending[uid] = self.bound.pop(uid)
+        pod = self.a_pod(uid, self.pending[uid], "")
+        if uid in self.unseen:
+            self.unseen.discard(uid)
+            self.tell(PodGone(pod))
+        self.tell(PodSeen(pod))
+
     def watch_tells(self, uid: str) -> None:
         self.unseen.discard(uid)
         node, gpus = self.bound[uid]
@@ -146,6 +167,11 @@ class World(RuleBasedStateMachine):
                 if node == name and uid in self.pending
             )
             assert requested[row] == bound + coming
+
+    @invariant()
+    def no_pod_is_lost(self) -> None:
+        for uid, gpus in self.pending.items():
+            assert not self.engine.has_lost(self.a_pod(uid, gpus, ""))
 
     def teardown(self) -> None:
         """When the dust settles every pod that fits somewhere is bound."""

@@ -355,6 +355,36 @@ class Ledger(RuleBasedStateMachine):
             self.pods[uid] = replace(pod, grant=replace(pod.grant, pending=False))
             self.watch_tells(uid)
 
+    @precondition(lambda self: self.pods.keys() - self.known.keys())
+    @rule(data=st.data(), team=st.sampled_from(["red", "blue"]))
+    def a_pending_pod_changes_and_the_watch_is_late(self, data, team: str) -> None:
+        """A version from before the bind comes when the bind is under way, or done."""
+        uid = data.draw(st.sampled_from(sorted(self.pods.keys() - self.known.keys())))
+        self.tell(PodSeen(replace(self.pods[uid], node="", grant=None, labels={"team": team})))
+        self.decide(times=1)
+
+    @precondition(lambda self: self.known)
+    @rule(data=st.data())
+    def etcd_is_restored(self, data) -> None:
+        """A pod that was seen on its node is pending again."""
+        uid = data.draw(st.sampled_from(sorted(self.known)))
+        if uid in self.engine._binding:  # its outcome comes first
+            return
+        self.known.pop(uid)
+        self.under_way.pop(uid, None)
+        self.pods[uid] = replace(self.pods[uid], node="", grant=None)
+        self.tell(PodSeen(self.pods[uid]))
+
+    @precondition(lambda self: self.engine.unconfirmed)
+    @rule(data=st.data())
+    def etcd_is_restored_before_the_watch_told(self, data) -> None:
+        """No watch shows a change; the comparison with a list does (`apps/verification.py`)."""
+        uid = data.draw(st.sampled_from(sorted(self.engine.unconfirmed)))
+        self.under_way.pop(uid)
+        self.pods[uid] = replace(self.pods[uid], node="", grant=None)
+        self.tell(PodGone(self.pods[uid]))
+        self.tell(PodSeen(self.pods[uid]))
+
     def watch_tells(self, uid: str) -> None:
         self.known[uid] = self.pods[uid]
         self.under_way.pop(uid, None)
@@ -425,6 +455,11 @@ class Ledger(RuleBasedStateMachine):
             assert told(self.cluster, name) == audited(self.cluster, name)
         assert wrong_nodes(self.cluster, self.cluster.row_of) == []
         assert list(misplaced(self.cluster, self.known)) == []
+
+    @invariant()
+    def no_pod_is_lost(self) -> None:
+        lost = {uid for uid, pod in self.pods.items() if self.engine.has_lost(pod)}
+        assert not lost
 
     @invariant()
     def everybody_who_is_somewhere_is_in_the_ledger(self) -> None:

@@ -55,18 +55,42 @@ class Verification:
     async def run(self) -> None:
         while True:
             await asyncio.sleep(self._every_s)
-            await asyncio.gather(*(self._compare(reflector) for reflector in self._reflectors))
+            await self.compare()
             await self.look_at_books()
 
-    async def _compare(self, reflector: Reflector[Any]) -> None:
+    async def compare(self) -> None:
+        """Our copies with fresh lists, and binds that were carried out with the copy of the pods.
+
+        A pod whose bind was carried out before the list, and which is pending in a copy that
+        agrees with the list, was set back: etcd was restored from a backup. It starts over. Its
+        watch need not have shown a change, and what it was given would be held for ever.
+        """
+        written = tuple(self._engine.unconfirmed)
+        agree = await asyncio.gather(*(self._compare(each) for each in self._reflectors))
+        if agree[list(self._reflectors).index(self._pods)]:
+            self._look_at_unconfirmed(written)
+
+    async def _compare(self, reflector: Reflector[Any]) -> bool:
+        """Whether our copy was seen to agree with the list."""
         try:
             wrong = await reflector.verify()
         except (ApiError, Refusal) as error:
             log.warning("cannot verify", path=reflector.path, error=str(error))
-            return
+            return False
         if wrong:
             self._mismatches.labels("objects").inc(len(wrong))
             log.error("the cache had drifted", path=reflector.path, objects=len(wrong))
+        return not wrong and reflector.synced
+
+    def _look_at_unconfirmed(self, written: Sequence[str]) -> None:
+        waiting = {pod.uid: pod for pod in self._pods.objects.values() if not pod.node}
+        for uid in written:
+            pod = waiting.get(uid)
+            if pod is not None and uid in self._engine.unconfirmed:
+                self._mismatches.labels("pods").inc()
+                log.error("a bound pod is pending again: was etcd restored?", pod=pod.key)
+                self._feed(events.PodGone(pod))
+                self._feed(events.PodSeen(pod))
 
     async def look_at_books(self) -> None:
         """Every pod is booked where it is, and every node's columns are what its pods add up to."""
@@ -81,14 +105,16 @@ class Verification:
             self.booked_s += time.thread_time() - started
 
     def _look_at_pods(self) -> None:
+        engine = self._engine
         if not self._pods.synced:
             return
         bound = {
             pod.uid: pod for pod in self._pods.objects.values() if pod.node and not pod.finished
         }
-        wrong = list(misplaced(self._engine.cluster, bound))
+        wrong = list(misplaced(engine.cluster, bound))
+        wrong += ((pod.uid, pod) for pod in self._pods.objects.values() if engine.has_lost(pod))
         for uid, pod in wrong:
-            gone = self._engine.cluster.holdings.get(uid)
+            gone = engine.cluster.holdings.get(uid)
             if pod is not None:
                 self._feed(events.PodSeen(pod))
             elif gone is not None:

@@ -61,6 +61,8 @@ class Engine:
         self._binding: dict[str, Entry] = {}
         #: Pods for which others are being evicted just now, by uid.
         self._evicting: set[str] = set()
+        #: Pods whose bind was carried out, and which no watch has shown on their node yet, by uid.
+        self.unconfirmed: set[str] = set()
         #: What is being done about the volumes of some of them.
         self._plans: dict[str, VolumePlan] = {}
         self._waking = Waking(self.cluster, self.queue, self._placements, self._evicting)
@@ -125,6 +127,16 @@ class Engine:
             self.demand.shapes(self.cluster.card_mib()), tuple(self.cluster.card_models().items())
         )
 
+    def has_lost(self, pod: Pod) -> bool:
+        """Whether this pod, as the API server shows it, waits here for nothing at all."""
+        return (
+            pod.scheduler in self._placements
+            and not (pod.node or pod.finished or pod.deleting)
+            and pod.uid not in self.queue
+            and pod.uid not in self._binding
+            and pod.uid not in self.cluster.holdings
+        )
+
     def wake_at_s(self) -> float | None:
         """When `Decide` should be sent at the latest, if nothing happens before."""
         return self._waking.due_s()
@@ -139,9 +151,25 @@ class Engine:
             return self._see_bound(pod)
         elif pod.uid in self._binding:
             self._binding[pod.uid].pod = pod
-        elif pod.scheduler in self._placements:
+        elif not self._is_on_its_way(pod.uid):
+            return self._see_unbound(pod, now)
+        return []
+
+    def _is_on_its_way(self, uid: str) -> bool:
+        """Whether the pod was bound, and this version of it is from before.
+
+        Versions come in order. So after one that shows the pod on its node, a pending one means
+        that the API server was restored to an older state: then the pod holds nothing any more.
+        """
+        held = self.cluster.holdings.get(uid)
+        return held is not None and held.assumed
+
+    def _see_unbound(self, pod: Pod, now: float) -> list[Instruction]:
+        if pod.uid in self.cluster.holdings:
+            self._lose_pod(pod)
+        if pod.scheduler in self._placements:
             return self._see_pending(pod, now)
-        elif self.adviser and pod.uid not in self.cluster.holdings:
+        if self.adviser:
             self._see_advised(pod)
         return []
 
@@ -157,6 +185,7 @@ class Engine:
         warning = edit_of(held, pod) if ours else None
         if pod.uid not in self._binding and self._leave_queue(pod.uid) is None:
             self._count(pod, known=pod.uid in self.cluster.holdings)
+        self.unconfirmed.discard(pod.uid)
         self._waking.settle_promise(pod.uid, pod.node)
         self._waking.freed |= self.cluster.confirm(pod) | (self.queue.awaited & Aspect.PODS)
         if pod.problem:
@@ -188,6 +217,7 @@ class Engine:
 
     def _lose_pod(self, pod: Pod) -> None:
         self._leave_queue(pod.uid)
+        self.unconfirmed.discard(pod.uid)
         self._waking.forget_promise(pod.uid)
         self._waking.freed |= self.cluster.remove(pod.uid) | self.cluster.trust(pod.key)
 
@@ -291,10 +321,12 @@ class Engine:
 
     def _bind_done(self, uid: str) -> list[Instruction]:
         entry = self._binding.pop(uid, None)
+        held = self.cluster.holdings.get(uid)
+        if held is not None and held.assumed:
+            self.unconfirmed.add(uid)
         if entry is None:
             return []
         self.queue.remove(uid)
-        held = self.cluster.holdings.get(uid)
         if held is None:  # it came, ran and went before the reply was read
             return []
         return [AnnounceScheduled(entry.pod, held.node, entry.attempts, entry.first_queued_s)]
@@ -307,6 +339,7 @@ class Engine:
         self, uid: str, message: str, now: float, *, final: bool = False
     ) -> list[Instruction]:
         entry = self._binding.pop(uid, None)
+        self.unconfirmed.discard(uid)
         held = self.cluster.holdings.get(uid)
         if held is not None and held.assumed:
             self._waking.freed |= self.cluster.remove(uid)
