@@ -141,6 +141,20 @@ def test_hami_gives_several_cards_to_several_containers_and_plain_ones_too(
     assert "hami.io/mutex.lock" not in machine.cluster.node_annotations()
 
 
+@pytest.mark.parametrize(("number", "holder"), [(5, "a b,c d"), (6, "default,../../nodes/x")])
+def test_a_lock_that_can_be_of_no_pod_is_passed_over(
+    control_plane: ControlPlane, create_nodes, running: Running, pods: Pods, kubelet,
+    number: int, holder: str,
+) -> None:  # fmt: skip
+    (name,) = create_nodes([f"hami-{number}"], **HAMI_NODE)
+    machine = kubelet(Hami, name)
+    node = control_plane.api("GET", f"/api/v1/nodes/{name}")[1]
+    lock = {"hami.io/mutex.lock": f"{node['metadata']['creationTimestamp']},{holder}"}
+    machine.cluster._patch(f"/api/v1/nodes/{name}", lock)
+    create(pods, "ours", HALF["hami"][2])
+    admitted(machine, "ours")
+
+
 def test_the_lock_of_another_scheduler_is_waited_for(
     control_plane: ControlPlane, create_nodes, running: Running, pods: Pods, kubelet
 ) -> None:

@@ -571,6 +571,68 @@ async def test_closing_ends_what_is_under_way_and_what_waits() -> None:
             await waiting
 
 
+def stop() -> None:
+    raise Unreachable("not sent: this process does not lead any more")
+
+
+async def test_who_waits_for_a_connection_is_asked_again_at_the_moment_of_sending() -> None:
+    leads, seen, go_on = True, list[str](), asyncio.Event()
+
+    async def slow(request: web.Request) -> web.Response:
+        seen.append(request.path)
+        await go_on.wait()
+        return web.Response()
+
+    def ask() -> None:
+        if not leads:
+            stop()
+
+    async with talking(slow, max_connections=1) as client:
+        first = asyncio.create_task(client.request("POST", "/first", body=b"", before_send=ask))
+        while not seen:
+            await asyncio.sleep(0)
+        second = asyncio.create_task(client.request("POST", "/second", body=b"", before_send=ask))
+        await asyncio.sleep(0)
+        leads = False
+        go_on.set()
+        assert (await first).status == 200
+        with pytest.raises(Unreachable, match="not sent"):
+            await second
+        assert (await client.request("GET", "/third")).status == 200, "the connection is kept"
+    assert seen == ["/first", "/third"]
+
+
+async def test_who_logs_in_again_is_asked_again_before_the_second_try() -> None:
+    asked = []
+
+    def once() -> None:
+        asked.append(1)
+        if len(asked) > 1:
+            stop()
+
+    async with talking(answering(401)) as client:
+        with pytest.raises(Unreachable, match="not sent"):
+            await client.request("POST", "/binding", body=b"", before_send=once)
+
+
+async def test_who_writes_through_a_proxy_is_asked_at_the_moment_of_sending() -> None:
+    seen = []
+
+    async def proxy(request: web.Request) -> web.Response:
+        seen.append(request.method)
+        return web.Response()
+
+    async with serving(proxy) as server:
+        client = Client(Access("http://cluster.example", None, Static({}), proxy=server))
+        with pytest.raises(Unreachable, match="not sent"):  # on a new connection
+            await client.request("POST", "/binding", body=b"", before_send=stop)
+        assert (await client.request("GET", "/api")).status == 200
+        with pytest.raises(Unreachable, match="not sent"):  # on one that was kept alive
+            await client.request("POST", "/binding", body=b"", before_send=stop)
+        await client.close()
+    assert seen == ["GET"]
+
+
 async def test_a_proxy_is_used() -> None:
     seen: list[str] = []
 

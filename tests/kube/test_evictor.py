@@ -48,6 +48,41 @@ async def test_the_last_victim_goes_when_the_others_have_gone() -> None:
     assert set(told[:-2]) == {(m, p) for m in ("PATCH", "DELETE") for p in ("p-0", "p-1")}
 
 
+async def test_only_a_victim_that_is_gone_makes_a_conflict_a_success() -> None:
+    """A pod that was changed meanwhile, or a write to etcd that timed out, is a 409 as well."""
+    conflicts = ["p-0", "p-0", "p-1"]
+
+    async def answer(request: Request) -> Reply:
+        name = request.path.split("/")[6]
+        if request.method == "GET":
+            return Reply(200, b'{"metadata": {"uid": "%s"}}' % _uid_now(name).encode())
+        if request.method == "DELETE" and name in conflicts:
+            conflicts.remove(name)
+            return status(409, "the object has been modified")
+        return await fine(request)
+
+    def _uid_now(name: str) -> str:
+        return "uid-p-0" if name == "p-0" else "another"
+
+    transport = Scripted(answer)
+    assert await ends_of(transport, an_eviction("p", 2)) == [""]
+    deleted = [request.path.split("/")[6] for request in transport.sent("DELETE")]
+    assert deleted == ["p-0", "p-0", "p-0", "p-1"]
+
+
+async def test_a_defect_ends_its_eviction_and_no_other() -> None:
+    async def answer(request: Request) -> Reply:
+        if "bad" in request.path:
+            raise ValueError("a defect")
+        return await fine(request)
+
+    problems = await ends_of(
+        Scripted(answer), an_eviction("bad", 1), an_eviction("good", 1), max_in_flight=1
+    )
+    assert "a defect" in problems[0]
+    assert problems[1] == ""
+
+
 async def test_the_last_victim_stays_when_another_cannot_go() -> None:
     async def denies_one(request: Request) -> Reply:
         return status(403, "no") if "p-0" in request.path else await fine(request)

@@ -124,6 +124,41 @@ async def test_a_lock_that_somebody_took_over_is_not_given_back() -> None:
     assert node.lock == "2026-01-01T00:09:00Z,ns,other"
 
 
+@pytest.mark.parametrize(
+    "holder", ["a b,p", "ns,../../nodes/n1", "ns,", "..,..", "ns,p\r\nx", "ü,p"]
+)
+async def test_a_lock_for_what_can_be_no_pod_binds_nobody_and_reaches_no_path(holder: str) -> None:
+    """An annotation of a node is free text; no part of it may become part of a path unseen."""
+    node, paths = Node(f"2026-01-01T00:04:59Z,{holder}"), []
+
+    def answer(request: Request) -> Reply | Exception:
+        paths.append(request.path)
+        return node.answer(request)
+
+    assert await outcome_of(answer) == BindDone("uid-p")
+    assert set(paths) == {"/api/v1/nodes/n1", "/api/v1/namespaces/ns/pods/p/binding"}
+
+
+async def test_a_defect_while_binding_is_that_pods_failure_and_the_binder_goes_on() -> None:
+    def answer(request: Request) -> Reply | Exception:
+        if "/pods/first" in request.path:
+            return status(404) if request.method == "GET" else ValueError("a defect")
+        return OK
+
+    reports: list[Outcome] = []
+    binder = Binder(Scripted(answer), reports.append, patience=QUICK, max_in_flight=1)
+    running = asyncio.create_task(binder.run())
+    for name in ("first", "second"):
+        binder.submit(Bind(a_pod(name), "n1"))
+    await until(lambda: len(reports) == 2)
+    await binder.stop(grace_s=0.5)
+    await running
+    failed, done = reports
+    assert isinstance(failed, BindFailed)
+    assert failed.problem is BindProblem.GONE, "it may have been sent, so the pod is looked at"
+    assert done == BindDone("uid-second")
+
+
 async def test_no_rights_to_lock_is_said_so() -> None:
     def answer(request: Request) -> Reply | Exception:
         if request.method == "PATCH":

@@ -14,6 +14,7 @@ from fairlead.engine.events import PricesComputed, ReadingsTaken
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.codec import decode_pod
 from fairlead.kube.http.client import Client
+from fairlead.kube.http.paths import pod_path
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import WHOLE, Grant
@@ -74,7 +75,7 @@ async def _measure(engine: Engine, plans: Sequence[SourcePlan]) -> list[str]:
 
 
 async def _get_pod(client: Client, behaviour: Behaviour, namespace: str, name: str) -> Pod:
-    reply = await client.request("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
+    reply = await client.request("GET", pod_path(namespace, name))
     if reply.status == 404:
         raise NotExplained(f"there is no pod {namespace}/{name}; check the namespace and the name")
     if reply.status != 200:

@@ -1,7 +1,6 @@
 """The extender without its server: it watches like a scheduler, and acts only when it is told."""
 
 import asyncio
-from urllib.parse import quote
 
 import structlog
 
@@ -12,6 +11,7 @@ from fairlead.kube.errors import ApiError
 from fairlead.kube.extender.desk import Desk
 from fairlead.kube.extender.wire import BindAsked
 from fairlead.kube.http.client import Client
+from fairlead.kube.http.paths import pod_path
 from fairlead.kube.http.reply import UNREADABLE
 from fairlead.kube.leadership.election import Terms
 from fairlead.model.errors import FairleadError
@@ -87,14 +87,13 @@ class Extender:
         return pod
 
     async def _read_pod(self, asked: BindAsked) -> Pod | str:
-        namespace, name = quote(asked.namespace, safe=""), quote(asked.name, safe="")
-        path = f"/api/v1/namespaces/{namespace}/pods/{name}"
         try:
+            path = pod_path(asked.namespace, asked.name)
             reply = await self._client.request("GET", path, timeout_s=self._patience_s)
             if reply.status != 200:
                 return f"{asked.key} cannot be read: {reply.message}"
             return decode_pod(reply.body, self._scheduler.engine.cluster.behaviour)
-        except (ApiError, FairleadError, *UNREADABLE) as error:
+        except (ApiError, FairleadError, ValueError, *UNREADABLE) as error:
             return f"{asked.key} cannot be read: {error}"
 
     def _on_event(self, event: events.Event) -> None:

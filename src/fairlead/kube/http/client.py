@@ -7,7 +7,7 @@ which is what a caller must know before it sends a write again.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import lru_cache, partial
 from typing import Any
@@ -81,12 +81,14 @@ class Client:
         timeout_s: float = 30.0,
         accept: str | None = None,
         max_body: int = LONGEST_BODY,
+        before_send: Callable[[], None] | None = None,
     ) -> Reply:
         """The server's reply, whatever its status. `path` is percent-encoded and has no query.
 
         Raises Unreachable if the request was certainly not processed, and ReplyLost if it was
         sent but no complete reply of at most `max_body` bytes came in time. Redirects are not
         followed, and nothing but a 401 is ever sent twice: log in again, then one more try.
+        `before_send`: see `Transport`.
         """
         url = self._url(path, params)
         extra: dict[str, str] = {}
@@ -94,7 +96,16 @@ class Client:
             extra["Content-Type"] = content_type
         if accept is not None:
             extra["Accept"] = accept
-        send = partial(self._send, method, url, body, extra, timeout_s=timeout_s, max_body=max_body)
+        send = partial(
+            self._send,
+            method,
+            url,
+            body,
+            extra,
+            timeout_s=timeout_s,
+            max_body=max_body,
+            before_send=before_send,
+        )
         reply = await send()
         if reply.status == 401:
             await self._log_in_again()
@@ -140,11 +151,14 @@ class Client:
         *,
         timeout_s: float,
         max_body: int,
+        before_send: Callable[[], None] | None,
     ) -> Reply:
         headers = await self._login() | extra
         if self._direct is not None:
             request = encode_request(method, url.raw_path_qs, self._common | headers, body)
-            return await self._direct.exchange(request, timeout_s=timeout_s, longest=max_body)
+            return await self._direct.exchange(
+                request, timeout_s=timeout_s, longest=max_body, before_send=before_send
+            )
         assert self._session is not None
         try:
             async with self._session.request(
@@ -153,6 +167,7 @@ class Client:
                 data=body,
                 headers=headers,
                 timeout=_deadlines(timeout_s),
+                trace_request_ctx=before_send,
                 **self._options,
             ) as response:
                 text = await _read(response, max_body)
@@ -214,6 +229,7 @@ class Client:
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=self._common,
             proxy=self.access.proxy,
+            trace_configs=[_asking_before_send()],
         )
         # aiohttp would send a PUT or DELETE again when a kept-alive connection breaks. The first
         # may have been processed, and then the second is refused: the caller would be misled.
@@ -237,6 +253,19 @@ class Client:
         if isinstance(error, _NEVER_SENT):
             return Unreachable(f"cannot connect to {server}: {said}")
         return ReplyLost(f"{server} did not answer completely: {said}")
+
+
+def _asking_before_send() -> aiohttp.TraceConfig:
+    """Calls `before_send` of a request when it has got a connection, new or kept alive."""
+
+    async def ask(_session: object, context: Any, _params: object) -> None:
+        if context.trace_request_ctx is not None:
+            context.trace_request_ctx()
+
+    trace = aiohttp.TraceConfig()
+    trace.on_connection_create_end.append(ask)
+    trace.on_connection_reuseconn.append(ask)
+    return trace
 
 
 _NEVER_SENT = (

@@ -8,7 +8,7 @@ requests to an API server need; watches and proxies go through aiohttp (see `cli
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -158,7 +158,14 @@ class Connections:
         self._opener: asyncio.Task[None] | None = None
         self._closed = False
 
-    async def exchange(self, request: bytes, *, timeout_s: float, longest: int) -> Reply:
+    async def exchange(
+        self,
+        request: bytes,
+        *,
+        timeout_s: float,
+        longest: int,
+        before_send: Callable[[], None] | None = None,
+    ) -> Reply:
         """Sends the bytes and returns the reply; see `Client.request` for what it raises."""
         if self._closed:
             raise Unreachable(CLOSED)
@@ -166,6 +173,8 @@ class Connections:
         if not connection.usable:  # lost between the moment it was handed to us and this one
             self._put_back(connection, 0.0)
             raise Unreachable("the connection was lost before the request went out")
+        if before_send is not None:
+            self._ask(before_send, connection)
         return await self._exchange(connection, request, timeout_s, longest)
 
     def retire(self) -> None:
@@ -184,6 +193,13 @@ class Connections:
             self._drop(connection)
         self._idle.clear()
         self._refuse_all(CLOSED)
+
+    def _ask(self, before_send: Callable[[], None], connection: Connection) -> None:
+        try:
+            before_send()
+        except BaseException:
+            self._put_back(connection, asyncio.get_running_loop().time())
+            raise
 
     async def _exchange(
         self, connection: Connection, request: bytes, timeout_s: float, longest: int

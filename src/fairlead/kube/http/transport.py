@@ -1,6 +1,6 @@
 """What those who write need of `kube.http.client.Client`, and no more."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from fairlead.kube.http.reply import Reply
@@ -18,6 +18,11 @@ class Transport(Protocol):
         params: Mapping[str, str] | None = None,
         content_type: str = "application/json",
         timeout_s: float = 30.0,
+        before_send: Callable[[], None] | None = None,
     ) -> Reply:
-        """A reply of any status. Raises Unreachable or ReplyLost when there is none."""
+        """A reply of any status. Raises Unreachable or ReplyLost when there is none.
+
+        `before_send` is called just before the request goes out, each time that it does, when
+        there is a connection for it. What it raises is raised, and then nothing was sent.
+        """
         ...

@@ -17,8 +17,9 @@ _POLICY = b"'fairlead-epoch'"
 
 
 class Fenced:
-    """A transport that asks before each write whether we still lead, and otherwise sends nothing.
+    """A transport that sends a write only if we still lead at the moment of sending.
 
+    A request may wait for a connection or a login for seconds, so it is not enough to ask first.
     What was sent just before may still arrive late: that is for the epoch to stop.
     """
 
@@ -36,15 +37,27 @@ class Fenced:
         params: Mapping[str, str] | None = None,
         content_type: str = "application/json",
         timeout_s: float = 30.0,
+        before_send: Callable[[], None] | None = None,
     ) -> Reply:
-        if method != "GET" and not self._leads():
-            raise Unreachable("not sent: this process does not lead any more")
+        if method != "GET":
+            before_send = self._check
+            self._check()  # those that would wait need not
         reply = await self._client.request(
-            method, path, body=body, params=params, content_type=content_type, timeout_s=timeout_s
+            method,
+            path,
+            body=body,
+            params=params,
+            content_type=content_type,
+            timeout_s=timeout_s,
+            before_send=before_send,
         )
         if reply.status in (403, 422) and _POLICY in reply.body:
             self._complain(reply)
         return reply
+
+    def _check(self) -> None:
+        if not self._leads():
+            raise Unreachable("not sent: this process does not lead any more")
 
     def _complain(self, reply: Reply) -> None:
         """Once: the events of the pods tell the rest."""

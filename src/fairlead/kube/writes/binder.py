@@ -9,6 +9,7 @@ import structlog
 
 from fairlead.engine.events import BindDone, BindFailed, BindProblem
 from fairlead.engine.instructions import Bind
+from fairlead.kube.failures import Failures
 from fairlead.kube.http.transport import Transport
 from fairlead.kube.writes.annotations import problem_with_binding
 from fairlead.kube.writes.nodelock import NodeLock
@@ -64,7 +65,9 @@ class Binder:
         max_in_flight: int = 64,
         deadline_s: float | None = None,
         patience: Patience | None = None,
+        failures: Failures | None = None,
     ) -> None:
+        self._failures = failures or Failures()
         self._client = client
         self._report = report
         self._max_in_flight = max_in_flight
@@ -129,12 +132,20 @@ class Binder:
     async def _work(self) -> None:
         while (bind := await self._queue.get()) is not None:
             try:
-                outcome = await self._settle(bind)
+                outcome = await self._settle_or_fail(bind)
             except asyncio.CancelledError:
                 self._unsettled += 1
                 log.warning("bind left unsettled", pod=bind.pod.key, node=bind.node)
                 raise
             self._finish(outcome)
+
+    async def _settle_or_fail(self, bind: Bind) -> Outcome:
+        """The outcome, whatever breaks on the way: a defect fails this bind, and no other."""
+        try:
+            return await self._settle(bind)
+        except Exception as error:
+            said = self._failures.note("binding", bind.pod.key, error)
+            return await self._settlement(bind).outcome_if_sent(said)
 
     async def _settle(self, bind: Bind) -> Outcome:
         problem = problem_with_binding(bind.node, bind.annotations)

@@ -10,6 +10,7 @@ import msgspec
 from fairlead.engine.instructions import AnnounceFailure
 from fairlead.kube.codec import decode_pod
 from fairlead.kube.errors import ReplyLost, Unreachable
+from fairlead.kube.http.paths import pod_path
 from fairlead.kube.http.reply import Reply
 from fairlead.kube.http.transport import STRATEGIC_MERGE, Transport
 from fairlead.kube.writes.notes import second_time
@@ -196,7 +197,7 @@ class ConditionWriter:
             status.nominated_node_name = explanation.wanted.nominated or None
         return await self._client.request(
             "PATCH",
-            f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status",
+            f"{pod_path(pod.namespace, pod.name)}/status",
             body=_encode(_Patch(meta, status)),
             content_type=STRATEGIC_MERGE,
             timeout_s=TIMEOUT_S,
@@ -217,7 +218,7 @@ class ConditionWriter:
         """Looks at the pod again, and takes over what has changed."""
         pod = explanation.announce.pod
         reply = await self._client.request(
-            "GET", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}", timeout_s=TIMEOUT_S
+            "GET", pod_path(pod.namespace, pod.name), timeout_s=TIMEOUT_S
         )
         if reply.status != 200:
             return reply.status != 404

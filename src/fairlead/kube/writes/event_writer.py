@@ -8,6 +8,7 @@ import msgspec
 
 from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled, AnnounceWarning, Evict
 from fairlead.kube.errors import ReplyLost, Unreachable
+from fairlead.kube.http.paths import in_namespace, named
 from fairlead.kube.http.reply import Reply
 from fairlead.kube.http.transport import STRATEGIC_MERGE, Transport
 from fairlead.kube.writes import notes
@@ -30,6 +31,7 @@ REVIEW_S = 60.0
 LATEST_S = 5.0
 LOOK_S = 0.05
 
+_API = "/apis/events.k8s.io/v1"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -223,14 +225,14 @@ class EventWriter:
         event = story.event
         if story.count > 1:
             event.series = story.series()
-        path = f"/apis/events.k8s.io/v1/namespaces/{event.metadata.namespace}/events"
+        path = in_namespace(_API, event.metadata.namespace, "events")
         return await self._client.request("POST", path, body=_encode(event), timeout_s=TIMEOUT_S)
 
     async def _patch(self, story: _Story) -> Reply:
         meta = story.event.metadata
         return await self._client.request(
             "PATCH",
-            f"/apis/events.k8s.io/v1/namespaces/{meta.namespace}/events/{meta.name}",
+            named(in_namespace(_API, meta.namespace, "events"), meta.name),
             body=_encode(notes.SeriesPatch(story.series())),
             content_type=STRATEGIC_MERGE,
             timeout_s=TIMEOUT_S,

@@ -10,8 +10,11 @@ import structlog
 from fairlead.engine.events import EvictionEnded
 from fairlead.engine.instructions import Evict
 from fairlead.kube.errors import ReplyLost, Unreachable
-from fairlead.kube.http.reply import Reply
+from fairlead.kube.failures import Failures
+from fairlead.kube.http.paths import pod_path
+from fairlead.kube.http.reply import UNREADABLE, Reply
 from fairlead.kube.http.transport import STRATEGIC_MERGE, Transport
+from fairlead.kube.mirror.wire import read_identity
 from fairlead.kube.writes.notes import second_time
 from fairlead.kube.writes.pauses import pause_s
 from fairlead.model.pods import Pod
@@ -80,7 +83,9 @@ class Evictor:
         *,
         now_ns: Callable[[], int],
         max_in_flight: int = 32,
+        failures: Failures | None = None,
     ) -> None:
+        self._failures = failures or Failures()
         self._client = client
         self._report = report
         self._evicted = evicted
@@ -103,7 +108,10 @@ class Evictor:
     async def _work(self) -> None:
         while True:
             evict = await self._queue.get()
-            problem = await self._evict_all(evict)
+            try:
+                problem = await self._evict_all(evict)
+            except Exception as error:
+                problem = self._failures.note("evicting", evict.pod.key, error)
             if problem:
                 self.stats.failed += 1
                 log.warning("eviction failed", pod=evict.pod.key, node=evict.node, error=problem)
@@ -116,14 +124,13 @@ class Evictor:
 
     async def _evict(self, victim: Pod, evict: Evict) -> str:
         """Empty when the victim is on its way out, else what went wrong."""
-        path = f"/api/v1/namespaces/{victim.namespace}/pods/{victim.name}"
-        told = await self._write("PATCH", f"{path}/status", self._why(victim, evict))
+        told = await self._write(victim, "PATCH", "/status", self._why(victim, evict))
         if not isinstance(told, str) and told.status == 200:
             options = _encode(_DeleteOptions(_Uid(victim.uid)))
-            told = await self._write("DELETE", path, options)
+            told = await self._write(victim, "DELETE", "", options)
         if isinstance(told, str):
             return told
-        if told.status in (404, 409):  # gone, or somebody else has its name now
+        if told.status in (404, 409):  # gone, or its name is that of another pod now
             self.stats.gone += 1
             return ""
         if told.status >= 300:
@@ -141,22 +148,37 @@ class Evictor:
         )
         return _encode(_Patch(_Uid(victim.uid), _Status([condition])))
 
-    async def _write(self, method: str, path: str, body: bytes) -> Reply | str:
-        """The reply, or why there is none. Both writes may safely be sent twice."""
-        problem = ""
+    async def _write(self, victim: Pod, method: str, part: str, body: bytes) -> Reply | str:
+        """The reply, or why there is none. Both writes may safely be sent twice.
+
+        A 409 is returned only where the victim is gone. It may as well say that the pod was
+        changed meanwhile, or that a write to etcd timed out: then the same is tried again.
+        """
+        path, problem = pod_path(victim.namespace, victim.name), ""
         for tries in range(TRIES):
             try:
-                reply = await self._send(method, path, body)
-            except (ReplyLost, Unreachable) as error:
-                problem = str(error)
-            else:
-                if reply.status != 429 and reply.status < 500:
+                reply = await self._send(method, path + part, body)
+                passing = reply.status == 429 or reply.status >= 500
+                if reply.status == 409:
+                    passing = not await self._is_gone(victim, path)
+                if not passing:
                     return reply
                 problem = reply.message
+            except (ReplyLost, Unreachable) as error:
+                problem = str(error)
             await asyncio.sleep(pause_s(tries, longest_s=LONGEST_PAUSE_S))
-        return problem
+        return f"{victim.key} cannot be evicted: {problem}"
 
-    async def _send(self, method: str, path: str, body: bytes) -> Reply:
+    async def _is_gone(self, victim: Pod, path: str) -> bool:
+        reply = await self._send("GET", path, None)
+        if reply.status != 200:
+            return reply.status == 404
+        try:
+            return read_identity(reply.body).uid != victim.uid
+        except UNREADABLE:
+            return False
+
+    async def _send(self, method: str, path: str, body: bytes | None) -> Reply:
         kind = STRATEGIC_MERGE if method == "PATCH" else "application/json"
         async with self._slots:
             return await self._client.request(

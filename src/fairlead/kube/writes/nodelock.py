@@ -13,8 +13,10 @@ import structlog
 
 from fairlead.engine.instructions import Bind
 from fairlead.kube.errors import ReplyLost, Unreachable
+from fairlead.kube.http.paths import node_path, pod_path
 from fairlead.kube.http.reply import Reply
 from fairlead.kube.http.transport import Transport
+from fairlead.kube.writes.annotations import is_subdomain
 
 log = structlog.get_logger(__name__)
 
@@ -39,7 +41,7 @@ class NodeLock:
     def __init__(self, client: Transport, bind: Bind, lock: tuple[str, str]) -> None:
         self._client = client
         self._pod = bind.pod
-        self._path = f"/api/v1/nodes/{bind.node}"
+        self._path = node_path(bind.node)
         self._node = bind.node
         self._key, self._value = lock
 
@@ -100,8 +102,9 @@ class NodeLock:
             return False
         if len(holder) != 2:
             return True
-        path = f"/api/v1/namespaces/{holder[0]}/pods/{holder[1]}"
-        reply = await self._client.request("GET", path, timeout_s=TIMEOUT_S)
+        if not all(map(is_subdomain, holder)):  # there can be no such pod
+            return False
+        reply = await self._client.request("GET", pod_path(*holder), timeout_s=TIMEOUT_S)
         return reply.status != 404
 
     def _is_void(self, since: str) -> bool:

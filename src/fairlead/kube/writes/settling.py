@@ -13,12 +13,11 @@ import structlog
 
 from fairlead.engine.events import BindDone, BindFailed, BindProblem
 from fairlead.engine.instructions import Bind
-from fairlead.kube.codec import decode_pod
 from fairlead.kube.errors import ReplyLost, Unreachable
-from fairlead.kube.http.reply import Reply
+from fairlead.kube.http.paths import pod_path
+from fairlead.kube.http.reply import UNREADABLE, Reply
 from fairlead.kube.http.transport import Transport
 from fairlead.kube.writes.pauses import pause_s, spread
-from fairlead.model.pods import Pod
 
 Outcome = BindDone | BindFailed
 
@@ -58,25 +57,47 @@ class Patience:
     longest_pause_s: float = 5.0
 
 
-def judge(bind: Bind, now: Pod | None) -> Outcome | None:
+class _Meta(msgspec.Struct, rename="camel"):
+    uid: str = ""
+    annotations: dict[str, str] | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    node_name: str = ""
+    scheduling_gates: list[object] | None = None
+
+
+class Found(msgspec.Struct):
+    """What must be read of a pod to judge a bind by it: whatever else it has cannot hinder that."""
+
+    metadata: _Meta
+    spec: _Spec
+
+
+_read_pod = msgspec.json.Decoder(Found).decode
+
+
+def judge(bind: Bind, now: Found | None) -> Outcome | None:
     """What the pod says about the bind; None when it is still free to be bound."""
     uid = bind.pod.uid
-    if now is None or now.uid != uid:
+    if now is None or now.metadata.uid != uid:
         return BindFailed(uid, BindProblem.GONE, f"pod {bind.pod.key} is gone")
-    if now.node:
+    if now.spec.node_name:
         if _is_ours(bind, now):
             return BindDone(uid)
-        taken = f"pod {bind.pod.key} is already assigned to node {now.node!r}"
+        taken = f"pod {bind.pod.key} is already assigned to node {now.spec.node_name!r}"
         return BindFailed(uid, BindProblem.TAKEN, taken)
-    if now.deleting:
+    if now.metadata.deletion_timestamp:
         message = f"pod {bind.pod.key} is being deleted, cannot be assigned to a host"
         return BindFailed(uid, BindProblem.DENIED, message)
     return None
 
 
-def _is_ours(bind: Bind, now: Pod) -> bool:
-    return now.node == bind.node and all(
-        now.annotations.get(key) == value for key, value in bind.annotations.items()
+def _is_ours(bind: Bind, now: Found) -> bool:
+    found = now.metadata.annotations or {}
+    return now.spec.node_name == bind.node and all(
+        found.get(key) == value for key, value in bind.annotations.items()
     )
 
 
@@ -91,7 +112,7 @@ class Settlement:
         self._body = body
         self._patience = patience
         self._stats = stats
-        self._path = f"/api/v1/namespaces/{bind.pod.namespace}/pods/{bind.pod.name}"
+        self._path = pod_path(bind.pod.namespace, bind.pod.name)
         self._loop = asyncio.get_running_loop()
         self._failures = 0
         self._throttled = 0
@@ -106,6 +127,11 @@ class Settlement:
             if outcome is not None:
                 return outcome
             self._stats.retries += 1
+
+    async def outcome_if_sent(self, message: str) -> Outcome:
+        """The certain outcome of an earlier settlement that broke off: it may have been sent."""
+        self._doubt(self._patience.in_flight_s)
+        return await self._give_up(BindProblem.UNAVAILABLE, message)
 
     async def _try(self) -> Outcome | None:
         self._stats.sent += 1
@@ -155,7 +181,7 @@ class Settlement:
         outcome = judge(self._bind, now)
         if outcome is not None or now is None:
             return outcome
-        if now.gates:
+        if now.spec.scheduling_gates:
             return await self._give_up(BindProblem.DENIED, reply.message)
         self._doubt(self._patience.in_flight_s)
         return await self._again(reply.message)
@@ -221,7 +247,7 @@ class Settlement:
         until_s = self._loop.time() + for_s
         self._doubt_until_s = max(self._doubt_until_s or until_s, until_s)
 
-    async def _read(self) -> Pod | None:
+    async def _read(self) -> Found | None:
         """The pod as etcd has it, None when there is none. Asks until there is an answer."""
         failures = 0
         while True:
@@ -230,11 +256,11 @@ class Settlement:
                     "GET", self._path, timeout_s=self._patience.look_s
                 )
                 if reply.status == 200:
-                    return decode_pod(reply.body)
+                    return _read_pod(reply.body)
                 if reply.status == 404:
                     return None
                 problem = f"{reply.status} {reply.message}"
-            except (Unreachable, ReplyLost, msgspec.MsgspecError) as error:
+            except (Unreachable, ReplyLost, *UNREADABLE) as error:
                 problem = str(error)
             failures += 1
             self._stats.retries += 1

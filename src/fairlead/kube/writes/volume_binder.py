@@ -15,6 +15,8 @@ import msgspec
 from fairlead.engine.events import VolumesFailed, VolumesReady
 from fairlead.engine.instructions import BindVolumes
 from fairlead.kube.errors import ApiError
+from fairlead.kube.failures import Failures
+from fairlead.kube.http.paths import in_namespace, named
 from fairlead.kube.http.reply import Reply
 from fairlead.kube.http.transport import Transport
 from fairlead.kube.storage_codec import (
@@ -59,7 +61,9 @@ class VolumeBinder:
         volumes: Mapping[str, Volume],
         *,
         wait_s: float = WAIT_S,
+        failures: Failures | None = None,
     ) -> None:
+        self._failures = failures or Failures()
         self._client = client
         self._report = report
         self._claims = claims
@@ -103,6 +107,9 @@ class VolumeBinder:
             outcome = VolumesReady(uid)
         except (_Failed, msgspec.MsgspecError) as error:
             outcome = VolumesFailed(uid, str(error))
+        except Exception as error:
+            said = self._failures.note("binding volumes", work.pod.key, error)
+            outcome = VolumesFailed(uid, said)
         finally:
             del self._tasks[uid], self._changed[uid]
             self._report(outcome)
@@ -114,12 +121,12 @@ class VolumeBinder:
         versions = {}
         for claim, volume in work.plan.bindings:
             if not (volume.belongs_to(claim) and volume.claim_uid):
-                path = f"/api/v1/persistentvolumes/{volume.name}"
+                path = named("/api/v1/persistentvolumes", volume.name)
                 done = partial(_is_promised, claim)
                 versions[volume.key] = await self._patch(path, _promise(volume, claim), done)
         for claim in work.plan.provisions:
             if claim.selected_node != work.node:
-                path = f"/api/v1/namespaces/{claim.namespace}/persistentvolumeclaims/{claim.name}"
+                path = named(_claims_in(claim.namespace), claim.name)
                 done = partial(_is_sent, work.node)
                 versions[claim.key] = await self._patch(path, _send(claim, work.node), done)
         return versions
@@ -199,6 +206,10 @@ class VolumeBinder:
         if now.selected_node != node:
             raise _Failed(f'binding volumes: provisioning failed for PVC "{claim.name}"')
         return now.bound and now.volume in self._volumes
+
+
+def _claims_in(namespace: str) -> str:
+    return in_namespace("/api/v1", namespace, "persistentvolumeclaims")
 
 
 def _promise(volume: Volume, claim: Claim) -> dict[str, Any]:
