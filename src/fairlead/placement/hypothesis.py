@@ -9,7 +9,7 @@ from fairlead.cluster.draft import Draft
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import Grant
 from fairlead.model.pods import Pod
-from fairlead.placement.cards import choose
+from fairlead.placement.cards import Occupied, choose
 from fairlead.placement.profile import Profile
 from fairlead.placement.views import View
 from fairlead.plugins.api import (
@@ -21,6 +21,7 @@ from fairlead.plugins.api import (
     nearest_of,
     reasons_of,
 )
+from fairlead.plugins.gpu_fit import GpuFit
 
 NOBODY = -1
 
@@ -74,7 +75,7 @@ class Hypothesis:
         told = self._told(row)
         for held in promised:
             draft.take(held)
-        return told or self._told(row)
+        return told or self._told(row) or [GpuFit.refusal]
 
     def _told(self, row: int) -> list[str]:
         refuser = self.first(row)
@@ -101,6 +102,14 @@ class Hypothesis:
             expected.append(Holding.of(pod, node, assumed=True, grant=grant))
             draft.add(expected[-1])
         return expected
+
+    def has_cards(self, row: int, now: Occupied) -> bool:
+        """Whether the pod would get GPUs beside those who are expected, and as things are `now`."""
+        ask = self._profile.chosen_cards(self._view.request.gpus)
+        if ask is None:
+            return True
+        devices = self._cluster.columns.devices
+        return choose(ask, devices, row, self._profile.cards, now) is not None
 
     def _foreseen(self, pod: Pod, row: int, draft: Draft) -> Grant | None:
         """The cards that a pod will get there: free ones, or those of pods that make room."""

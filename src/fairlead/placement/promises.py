@@ -16,6 +16,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.priority_sums import AmountsByRow
 from fairlead.model.pods import Pod
+from fairlead.placement.cards import Occupied
 from fairlead.placement.hypothesis import NOBODY, Hypothesis
 from fairlead.placement.profile import Profile
 from fairlead.placement.views import View
@@ -73,5 +74,10 @@ def blocked(
 
 
 def _refused_beside(row: int, hypothesis: Hypothesis, cluster: Cluster) -> bool:
+    """Also where the filters pass twice by different GPUs, and none does both times."""
+    now = Occupied.of(cluster.columns.devices, row)
     with cluster.draft(row) as draft:
-        return hypothesis.refuser(row, draft) != NOBODY
+        if hypothesis.refuser(row, draft) != NOBODY:
+            return True
+        hypothesis.expect(row, draft)
+        return not hypothesis.has_cards(row, now)
