@@ -27,13 +27,16 @@ TERMS = st.builds(
     st.lists(NAMESPACES, max_size=3).map(tuple),
     st.none() | SELECTORS,
 )
-QUERIES = st.builds(PodQuery, st.lists(TERMS, max_size=2).map(tuple), st.booleans())
+QUERIES = st.builds(
+    PodQuery, st.lists(TERMS, max_size=2).map(tuple), st.booleans(), st.none() | st.just(1)
+)
 PODS = st.builds(
     Pod,
     namespace=NAMESPACES,
     name=st.just("p"),
     uid=st.sampled_from(["1", "2", "3"]),
     labels=LABELS,
+    priority=st.integers(0, 1),
     deleting=st.booleans(),
     request=st.builds(PodRequest, apart=st.lists(TERMS, max_size=2).map(tuple)),
 )
@@ -51,6 +54,7 @@ def test_counts_follow_the_pods(steps, last, newcomer) -> None:
     index, asked, namespaces = PodIndex(ROWS), {last}, {}
     for step, what in steps:
         if step == "ask":
+            index.prepare([what])
             index.count(what)
             asked.add(what)
         elif step == "put":
@@ -64,13 +68,14 @@ def test_counts_follow_the_pods(steps, last, newcomer) -> None:
         assert index.count(query).tolist() == counted(query, index, namespaces)
     found = dict(index.minding(newcomer.namespace, newcomer.labels))
     wanted = minding(newcomer, index, namespaces)
-    assert {term: rows.tolist() for term, rows in found.items()} == wanted
+    assert {term: rows.dense(ROWS).tolist() for term, rows in found.items()} == wanted
 
 
 def counted(query: PodQuery, index: PodIndex, namespaces: dict) -> list[int]:
     counts = [0] * ROWS
     for row, pod in index.pods.values():
         meant = all(means(term, pod, namespaces) for term in query.terms)
+        meant = meant and (query.below is None or pod.priority < query.below)
         counts[row] += meant and (query.leaving_too or not pod.deleting)
     return counts
 
@@ -122,3 +127,30 @@ def test_a_term_that_names_thousands_is_kept_in_few_places() -> None:
         assert [found for found, _ in index.minding("a", {"app": "7"})] == [term]
         assert not index.minding("a", {"app": "x"})
         assert not index.minding("elsewhere", {"app": "7"})
+
+
+def test_pods_that_come_and_go_leave_no_values_behind() -> None:
+    index = PodIndex(ROWS)
+    query = PodQuery((_apart_from("7"),))
+    index.count(query)
+    for number in range(5000):
+        labels = {"app": str(number)}
+        index.put(0, Pod(f"of-{number}", "p", "1", labels=labels))
+    assert len(index._table._namespaces) < 2000
+    assert all(len(column.code_of) < 2000 for column in index._table._columns.values())
+    index.put(0, Pod("a", "p", "1", labels={"app": "7"}))
+    assert index.count(PodQuery((_apart_from("7", "8"),))).tolist() == [1, 0]
+
+
+def test_a_term_on_few_nodes_takes_little_room_and_one_on_many_is_counted_as_well() -> None:
+    term = _apart_from("7")
+    index = PodIndex(100)
+    for row in range(100):
+        pod = Pod("a", "p", str(row), request=PodRequest(apart=(term,)))
+        index.put(row, pod)
+        ((_, held),) = index.minding("a", {"app": "7"})
+        assert held.rows().tolist() == list(range(row + 1))
+    for row in range(100):
+        index.take(str(row))
+    assert not index.minding("a", {"app": "7"})
+    assert not index._minders

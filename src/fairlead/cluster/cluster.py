@@ -33,6 +33,7 @@ from fairlead.cluster.nominations import Nominations
 from fairlead.cluster.price_tables import PriceTables
 from fairlead.cluster.priority_sums import AmountsByRow, PrioritySums, Share
 from fairlead.cluster.seats import Seats
+from fairlead.cluster.work import Work
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.budgets import Budget
 from fairlead.model.gpus import CardUse, GpuAsk, Grant
@@ -112,6 +113,11 @@ class Cluster:
     @behaviour.setter
     def behaviour(self, behaviour: Behaviour) -> None:
         self.columns.behaviour = behaviour
+
+    @property
+    def work(self) -> Work:
+        """How much was looked at so far."""
+        return self.columns.work
 
     def __len__(self) -> int:
         """Nodes there are now."""

@@ -19,6 +19,7 @@ from fairlead.cluster.labels import LabelColumn
 from fairlead.cluster.pod_index import PodIndex
 from fairlead.cluster.price_tables import PriceTables
 from fairlead.cluster.storage import Storage
+from fairlead.cluster.work import Work
 from fairlead.model.behaviour import KUBERNETES_1_36
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Amounts, HostPort, Taint
@@ -50,7 +51,8 @@ class Columns:
         self.size = 0  # rows in use, holes included
         self.behaviour = KUBERNETES_1_36
         self._capacity = 64
-        self.pods = PodIndex(self._capacity)
+        self.work = Work()
+        self.pods = PodIndex(self._capacity, work=self.work)
         #: Rows by the names of their nodes.
         self.row_of = {} if row_of is None else row_of
         self.storage = Storage(self.row_of)

@@ -41,5 +41,6 @@ class Draft:
             self._apply(held, -sign)
 
     def _apply(self, held: "Holding", sign: int) -> None:
+        self._cluster.work.trials += 1
         (self.away.discard if sign > 0 else self.away.add)(held.pod.uid)
         self._cluster.charge(self._row, held, sign)

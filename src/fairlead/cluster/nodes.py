@@ -1,6 +1,6 @@
 """The nodes as a rule sees them: read-only columns over all rows, or over a few of them."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from fairlead.cluster.devices import Cards
 from fairlead.cluster.load import LoadRows
 from fairlead.cluster.pod_index import PodQuery
 from fairlead.cluster.price_tables import PriceTables, Table
+from fairlead.cluster.row_counts import RowCounts
 from fairlead.cluster.seats import Obstacle, obstacle
 from fairlead.cluster.storage import Storage
 from fairlead.cluster.wishes import Wish, Wishes
@@ -294,12 +295,23 @@ class Nodes:
         """How many pods the query means on each node."""
         return sealed(self._columns.pods.count(query)[self._pick])
 
-    def minding(self, request: PodRequest) -> list[tuple[str, PerNode]]:
-        """Topology keys under which pods want to be apart from this one, and their whereabouts."""
+    def is_there(self, uid: str) -> bool:
+        """Is the pod on any node?"""
+        return uid in self._columns.pods.pods
+
+    def prepare_counts(self, queries: Collection[PodQuery]) -> None:
+        """Many counts are about to be asked for: makes them together."""
+        self._columns.pods.prepare(queries)
+
+    def minding(self, request: PodRequest) -> list[tuple[PodTerm, RowCounts]]:
+        """Terms by which pods want to be apart from this one, and where those pods are."""
         if not self._columns.pods.keys_asked:
             return []
-        found = self._columns.pods.minding(request.namespace, dict(request.labels))
-        return [(term.topology_key, sealed(holders[self._pick])) for term, holders in found]
+        return self._columns.pods.minding(request.namespace, dict(request.labels))
+
+    def holding(self, terms: Collection[PodTerm], below: int) -> Iterator[tuple[PodTerm, int]]:
+        """The row of each pod below a priority that has one of these terms, for each term."""
+        return self._columns.pods.holding(terms, below)
 
     def wishes_about(self, request: PodRequest) -> tuple[Wish, ...]:
         """Topology keys under which pods would like to be near this one, or apart; by row."""

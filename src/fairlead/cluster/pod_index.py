@@ -5,14 +5,17 @@ from then on follows each pod that comes or goes. Rules then work on one number 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from fairlead.cluster.arrays import PerNode
 from fairlead.cluster.pod_hooks import PodHooks
+from fairlead.cluster.pod_table import PodTable, keys_of
+from fairlead.cluster.row_counts import RowCounts
 from fairlead.cluster.wishes import Wishes
+from fairlead.cluster.work import Work
 from fairlead.model.pods import Pod
 from fairlead.model.selectors import LabelSelector, PodTerm
 
@@ -24,16 +27,12 @@ class PodQuery:
     terms: tuple[PodTerm, ...]
     #: Spreading looks at pods that stay; affinity also at those that are leaving.
     leaving_too: bool = True
+    #: Only pods of a lower priority than this.
+    below: int | None = None
 
     @property
     def asks_namespaces(self) -> bool:
         return any(term.namespace_selector is not None for term in self.terms)
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The label keys that its terms ask about."""
-        selectors = (term.selector for term in self.terms if term.selector is not None)
-        return tuple(frozenset().union(*(selector.keys for selector in selectors)))
 
     @property
     def first_term(self) -> PodTerm | None:
@@ -48,19 +47,26 @@ def in_namespace(namespace: str, selector: LabelSelector | None) -> PodQuery:
 class PodIndex:
     """Counts by row. `Cluster` tells it of every pod; `pods` tells it of all there are."""
 
-    def __init__(self, rows: int, bytes_kept: int = 512 << 20) -> None:
+    def __init__(
+        self, rows: int, bytes_kept: int = 512 << 20, work: Work | None = None
+    ) -> None:  # fmt: skip
         """Every job may ask about a label of its own: the oldest counts beyond the bytes go."""
+        self._work = work or Work()
         self._rows = rows
         self._bytes_kept = bytes_kept
         self._counts: dict[PodQuery, PerNode] = {}
         self._asking: PodHooks[PodQuery] = PodHooks()
-        self._holders: dict[PodTerm, PerNode] = {}
+        self._table = PodTable()
+        self._asked_before = False
+        self._holders: dict[PodTerm, RowCounts] = {}
+        #: Pods with such terms, by uid.
+        self._minders: dict[str, None] = {}
         self._held: PodHooks[PodTerm] = PodHooks()
         #: Terms about being apart of pods that are expected, and how many have each.
         self._expected: Counter[PodTerm] = Counter()
         #: Preferred terms of the pods that are there; and their required ones about being near.
-        self.wishes = Wishes()
-        self.needs = Wishes()
+        self.wishes = Wishes(self._work)
+        self.needs = Wishes(self._work)
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._seen: frozenset[str] | None = frozenset()
         self.pods: dict[str, tuple[int, Pod]] = {}
@@ -77,28 +83,50 @@ class PodIndex:
             self._asking.put(query, query.first_term)
         return counts
 
-    def _counted(self, query: PodQuery) -> PerNode:
-        """A look at every pod. Those that are alike to the query are compared once."""
-        keys = query.keys
-        alike: dict[tuple[object, ...], bool] = {}
-        rows = []
-        for row, pod in self.pods.values():
-            kind = pod.namespace, pod.deleting, *map(pod.labels.get, keys)
-            meant = alike.get(kind)
-            if meant is None:
-                meant = alike[kind] = self._means(query, pod)
-            if meant:
-                rows.append(row)
-        return np.bincount(np.array(rows, dtype=np.intp), minlength=self._rows)
+    def prepare(self, queries: Iterable[PodQuery]) -> None:
+        """Many are about to be asked: one walk over the pods serves all that are new."""
+        new = [query for query in queries if query not in self._counts]
+        if new:
+            self._fill_table()
+            self._table.trim()
+            walked = self._table.prepare(keys_of(term for query in new for term in query.terms))
+            self._work.pods += walked
 
-    def minding(self, namespace: str, labels: Mapping[str, str]) -> list[tuple[PodTerm, PerNode]]:
+    def _counted(self, query: PodQuery) -> PerNode:
+        self._fill_table()
+        self._work.asks += len(query.terms)
+        self._work.rows += len(query.terms) * len(self._table)
+        rows = self._table.rows_meant(
+            query.terms, self._namespaces, leaving_too=query.leaving_too, below=query.below
+        )
+        return np.bincount(rows, minlength=self._rows)
+
+    def _fill_table(self) -> None:
+        """From the first question on the table follows every pod."""
+        if not self._asked_before:
+            self._asked_before = True
+            self._work.pods += len(self.pods)
+            for row, pod in self.pods.values():
+                self._table.put(row, pod)
+
+    def minding(self, namespace: str, labels: Mapping[str, str]) -> list[tuple[PodTerm, RowCounts]]:
         """Terms by which pods there want to be apart from such a pod, and where those pods are."""
         of_namespace = self._namespaces.get(namespace, {})
+        candidates = list(self._held.may_mean(namespace, labels))
+        self._work.terms += len(candidates)
         return [
             (term, self._holders[term])
-            for term in self._held.may_mean(namespace, labels)
+            for term in candidates
             if term.means(namespace, labels, of_namespace)
         ]
+
+    def holding(self, terms: Collection[PodTerm], below: int) -> Iterator[tuple[PodTerm, int]]:
+        """The row of each pod below a priority that has one of these terms, for each term."""
+        self._work.pods += len(self._minders)
+        for uid in self._minders:
+            row, pod = self.pods[uid]
+            if pod.priority < below:
+                yield from ((term, row) for term in pod.request.apart if term in terms)
 
     def means(self, terms: Iterable[PodTerm], namespace: str, labels: Mapping[str, str]) -> bool:
         of_namespace = self._namespaces.get(namespace, {})
@@ -131,11 +159,17 @@ class PodIndex:
     def put(self, row: int, pod: Pod) -> None:
         self.take(pod.uid)
         self.pods[pod.uid] = row, pod
+        if self._asked_before:
+            self._table.put(row, pod)
+        if pod.request.apart:
+            self._minders[pod.uid] = None
         self._tally(row, pod, +1)
 
     def take(self, uid: str) -> bool:
         found = self.pods.pop(uid, None)
         if found is not None:
+            self._table.take(uid)
+            self._minders.pop(uid, None)
             self._tally(*found, -1)
         return found is not None
 
@@ -152,7 +186,8 @@ class PodIndex:
         self._rows = rows
         more = np.zeros(extra, dtype=np.int64)
         self._counts = {key: np.concatenate([old, more]) for key, old in self._counts.items()}
-        self._holders = {key: np.concatenate([old, more]) for key, old in self._holders.items()}
+        for holders in self._holders.values():
+            holders.grow(rows)
 
     def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> bool:
         """Says whether anybody could mind that the namespace's labels are these now."""
@@ -174,6 +209,7 @@ class PodIndex:
 
     def _tally(self, row: int, pod: Pod, step: int) -> None:
         for query in self._asking.may_mean(pod.namespace, pod.labels):
+            self._work.terms += 1
             if self._means(query, pod):
                 self._counts[query][row] += step
         for term, weight in pod.request.wishes:
@@ -181,19 +217,24 @@ class PodIndex:
         for term in pod.request.near:
             self.needs.add(row, term, step)
         for term in pod.request.apart:
-            holders = self._holders.get(term)
-            if holders is None:
-                holders = self._holders[term] = np.zeros(self._rows, dtype=np.int64)
-                self._held.put(term, term)
-                self._seen = None
-            holders[row] += step
-            if step < 0 and not holders.any():
-                del self._holders[term]
-                self._held.drop(term, term)
-                self._seen = None
+            self._hold(row, term, step)
+
+    def _hold(self, row: int, term: PodTerm, step: int) -> None:
+        holders = self._holders.get(term)
+        if holders is None:
+            holders = self._holders[term] = RowCounts(self._rows)
+            self._held.put(term, term)
+            self._seen = None
+        holders.add(row, step)
+        if step < 0 and not holders:
+            del self._holders[term]
+            self._held.drop(term, term)
+            self._seen = None
 
     def _means(self, query: PodQuery, pod: Pod) -> bool:
         if pod.deleting and not query.leaving_too:
+            return False
+        if query.below is not None and pod.priority >= query.below:
             return False
         of_namespace = self._namespaces.get(pod.namespace, {})
         return all(term.means(pod.namespace, pod.labels, of_namespace) for term in query.terms)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from fairlead.cluster.work import Work
 from fairlead.model.selectors import PodTerm
 from fairlead.model.sizes import Kept, weigh
 
@@ -15,7 +16,8 @@ _ABOUT_BYTES = 16 << 20
 class Wishes:
     """Weights by term and row. Sparse: most terms are held on a few nodes only."""
 
-    def __init__(self) -> None:
+    def __init__(self, work: Work) -> None:
+        self._work = work
         self._held: dict[PodTerm, dict[int, int]] = {}
         self._keys: frozenset[str] | None = frozenset()
         #: Asked for every placement, and changed only by terms that nobody held before.
@@ -42,6 +44,7 @@ class Wishes:
         found = self._about.get((namespace, labels))
         if found is None:
             mapped = dict(labels)
+            self._work.terms += len(self._held)
             found = tuple(
                 (term.topology_key, rows)
                 for term, rows in self._held.items()

@@ -14,7 +14,7 @@ def whole_number(text: str) -> int | None:
     return number if number is not None and -(2**63) <= number < 2**63 else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=True)
 class Requirement:
     """One line of a selector: `key operator values`."""
 
@@ -23,10 +23,15 @@ class Requirement:
     values: tuple[str, ...] = ()
     #: The values, to be looked up in: some name thousands.
     _named: Collection[str] = field(default=(), init=False, repr=False, compare=False)
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         few = len(self.values) <= _FEW
         object.__setattr__(self, "_named", self.values if few else frozenset(self.values))
+        object.__setattr__(self, "_hash", hash((self.key, self.operator, self.values)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def holds(self, labels: Mapping[str, str]) -> bool:
         """For pods' and namespaces' labels; an operator nobody knows holds nowhere."""
@@ -67,6 +72,15 @@ class PodTerm:
     namespaces: tuple[str, ...] = ()
     #: Adds the namespaces whose labels it matches.
     namespace_selector: LabelSelector | None = None
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # It may name thousands of namespaces, and is looked up for every count.
+        told = self.topology_key, self.selector, self.namespaces, self.namespace_selector
+        object.__setattr__(self, "_hash", hash(told))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def means(
         self, namespace: str, labels: Mapping[str, str], of_namespace: Mapping[str, str]

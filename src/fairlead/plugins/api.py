@@ -9,7 +9,7 @@ only where something in `reads` changed, so a plugin that forgets an aspect give
 (the contract suite in `tests/plugins/test_contract.py` finds that out).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from fairlead.cluster.arrays import NodeMask, NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
-from fairlead.model.pods import PodRequest, Side
+from fairlead.model.pods import Pod, PodRequest, Side
 from fairlead.model.storage import VolumePlan
 
 HIGHEST_SCORE = 100.0
@@ -63,6 +63,33 @@ class LooksAround(Filter, Protocol):
 
     def applies(self, request: PodRequest, nodes: Nodes) -> bool:
         """Could the answer for this request be anything but yes everywhere?"""
+        ...
+
+
+class Trial(Protocol):
+    """What a rule that looks around would say of one node if other pods were there."""
+
+    def at(self, row: int, pods: Collection[Pod]) -> Callable[[], bool]:
+        """A question that may be asked again as pods come and go on this row, and on no other.
+
+        `pods` are all that may be there when it is asked. True if the pod may run there.
+        """
+        ...
+
+
+@runtime_checkable
+class Foresees(LooksAround, Protocol):
+    """A rule that looks around and can tell what evicting pods from a node would change there.
+
+    Without this it is asked about all nodes again for every pod that might have to go.
+    """
+
+    def reasons_without(self, request: PodRequest, nodes: Nodes, below: int) -> Iterable[Reason]:
+        """Why not, if the pods below this priority had left the node, and only this one."""
+        ...
+
+    def trial(self, request: PodRequest, nodes: Nodes) -> Trial:
+        """Made of all nodes while every pod is where it is."""
         ...
 
 

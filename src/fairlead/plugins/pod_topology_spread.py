@@ -4,16 +4,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
-import numpy as np
-
-from fairlead.cluster.arrays import Codes, NodeMask, NodeScores, PerNode
+from fairlead.cluster.arrays import NodeMask, NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.pods import PodRequest, Side
-from fairlead.model.selectors import PodTerm, SpreadRule
+from fairlead.model.selectors import SpreadRule
 from fairlead.plugins.api import Reason
+from fairlead.plugins.hard_spread import SpreadTrial, is_skewed
 from fairlead.plugins.soft_spread import rated
-from fairlead.plugins.spreading import Rules, has_all_keys, matching, welcome
+from fairlead.plugins.spreading import Rules, has_all_keys
 
 _HARD: Final = "DoNotSchedule"
 _SOFT: Final = "ScheduleAnyway"
@@ -94,7 +93,7 @@ class PodTopologySpread:
         allowed = has_all_keys(rules, nodes)
         counted = allowed & nodes.present()
         for rule in rules:
-            allowed &= ~_is_skewed(rule, request, nodes, counted)
+            allowed &= ~is_skewed(rule, request, nodes, counted)
         return allowed
 
     def cares(self, request: PodRequest, nodes: Nodes) -> bool:
@@ -106,41 +105,27 @@ class PodTopologySpread:
         return rated(self._soft(request), request, nodes, left, lenient=lenient)
 
     def reasons(self, request: PodRequest, nodes: Nodes) -> Iterable[Reason]:
+        return self._reasons(request, nodes, None)
+
+    def reasons_without(
+        self, request: PodRequest, nodes: Nodes, below: int
+    ) -> Iterable[Reason]:  # fmt: skip
+        """The same if the pods below a priority had left the node, and only that."""
+        return self._reasons(request, nodes, below)
+
+    def _reasons(self, request: PodRequest, nodes: Nodes, below: int | None) -> Iterable[Reason]:
         """A node has one: that of the first rule it breaks, in the order in which they stand."""
         rules = self._hard(request)
         counted = has_all_keys(rules, nodes) & nodes.present()
         left, keyless, skewed = nodes.all(), nodes.none(), nodes.none()
         for rule in rules:
             lacking = left & ~nodes.has_label(rule.topology_key)
-            breaking = left & ~lacking & _is_skewed(rule, request, nodes, counted)
+            breaking = left & ~lacking & is_skewed(rule, request, nodes, counted, below)
             keyless |= lacking
             skewed |= breaking
             left &= ~(lacking | breaking)
         yield Reason(f"{self.refusal} (missing required label)", keyless, nodes.none())
         yield Reason(self.refusal, skewed, skewed)
 
-
-def _is_skewed(rule: SpreadRule, request: PodRequest, nodes: Nodes, counted: NodeMask) -> NodeMask:
-    domains = nodes.domains(rule.topology_key)
-    counted = counted & welcome(rule, request, nodes)
-    there = np.flatnonzero(counted)
-    if not len(there):
-        return nodes.none()
-    sums, seen = _by_domain(domains, matching(rule, request, nodes), there)
-    fewest = 0 if np.count_nonzero(seen) < rule.min_domains else int(sums[seen].min())
-    itself = nodes.means_itself(request, (_term(rule, request),))
-    skewed: NodeMask = sums[domains] + int(itself) - fewest > rule.max_skew
-    return skewed
-
-
-def _by_domain(domains: Codes, counts: PerNode, rows: PerNode) -> tuple[PerNode, NodeMask]:
-    """Pods in each domain over these rows, and which domains there are among them."""
-    size = int(domains.max()) + 2  # one more, so that code -1 finds a zero at the end
-    sums = np.bincount(domains[rows], weights=counts[rows], minlength=size).astype(np.int64)
-    seen = np.zeros(size, dtype=np.bool_)
-    seen[domains[rows]] = True
-    return sums, seen
-
-
-def _term(rule: SpreadRule, request: PodRequest) -> PodTerm:
-    return PodTerm(rule.topology_key, rule.selector, (request.namespace,))
+    def trial(self, request: PodRequest, nodes: Nodes) -> SpreadTrial:
+        return SpreadTrial(self._hard(request), request, nodes)

@@ -1,5 +1,7 @@
 """What hard and soft spreading have in common: whom to count, and where."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from fairlead.cluster.arrays import NodeMask, PerNode
@@ -30,9 +32,12 @@ def welcome(rule: SpreadRule, request: PodRequest, nodes: Nodes) -> NodeMask:
     return allowed
 
 
-def matching(rule: SpreadRule, request: PodRequest, nodes: Nodes) -> PerNode:
-    """How many pods on each node the rule counts."""
+def matching(
+    rule: SpreadRule, request: PodRequest, nodes: Nodes, below: int | None = None
+) -> PerNode:
+    """How many pods on each node the rule counts; of those below a priority, if one is given."""
     if rule.selector is None or not rule.selector.lines:
         # kube-scheduler counts nobody for an empty selector, though the pod itself is meant by it.
         return np.zeros(len(nodes), dtype=np.int64)
-    return nodes.pods_meant(in_namespace(request.namespace, rule.selector))
+    query = in_namespace(request.namespace, rule.selector)
+    return nodes.pods_meant(query if below is None else replace(query, below=below))

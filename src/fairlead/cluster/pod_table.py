@@ -1,0 +1,199 @@
+"""The pods that are there as columns, so that counting those of a kind is a comparison of arrays.
+
+One slot a pod. A label key has a column of numbers from the first question about it on; as long as
+nobody asks about pods at all, the table is empty and costs nothing.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from fairlead.cluster.arrays import NodeMask
+from fairlead.model.pods import Pod
+from fairlead.model.selectors import LabelSelector, PodTerm, Requirement
+
+Ints = npt.NDArray[np.int64]
+_ABSENT = -1
+#: Label keys with a column; those that were asked about longest ago go first.
+_MOST_KEYS = 256
+#: Values of pods that are gone are let go of beyond this many.
+_OLD_VALUES = 1024
+
+
+class _Column:
+    """One label of all pods: a number for each value, -1 without the label."""
+
+    def __init__(self, slots: int) -> None:
+        self.codes = np.full(slots, _ABSENT, dtype=np.int32)
+        self.code_of: dict[str, int] = {}
+
+    def put(self, slot: int, value: str) -> None:
+        self.codes[slot] = self.code_of.setdefault(value, len(self.code_of))
+
+    def holds(self, line: Requirement) -> NodeMask:
+        match line.operator:
+            case "In":
+                return self._is_in(line)
+            case "NotIn":
+                return ~self._is_in(line)
+            case "Exists":
+                there: NodeMask = self.codes != _ABSENT
+                return there
+            case "DoesNotExist":
+                absent: NodeMask = self.codes == _ABSENT
+                return absent
+            case _:
+                return np.zeros(len(self.codes), dtype=np.bool_)
+
+    def _is_in(self, line: Requirement) -> NodeMask:
+        known = [self.code_of[value] for value in line.values if value in self.code_of]
+        wanted = np.zeros(len(self.code_of) + 1, dtype=np.bool_)  # code -1 reads the last
+        wanted[known] = True
+        found: NodeMask = wanted[self.codes]
+        return found
+
+
+class PodTable:
+    """`PodIndex` tells it of every pod, once anybody asked."""
+
+    def __init__(self) -> None:
+        self._slot_of: dict[str, int] = {}
+        self._pods: list[Pod | None] = []
+        self._free: list[int] = []
+        self._namespaces: dict[str, int] = {}
+        self._columns: dict[str, _Column] = {}
+        self.row = np.zeros(64, dtype=np.int64)
+        self._there = np.zeros(64, dtype=np.bool_)
+        self._leaving = np.zeros(64, dtype=np.bool_)
+        self._priority = np.zeros(64, dtype=np.int64)
+        self._namespace = np.zeros(64, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self._slot_of)
+
+    def put(self, row: int, pod: Pod) -> None:
+        slot = self._new_slot()
+        self._slot_of[pod.uid] = slot
+        self._pods[slot] = pod
+        self.row[slot] = row
+        self._there[slot] = True
+        self._leaving[slot] = pod.deleting
+        self._priority[slot] = pod.priority
+        self._namespace[slot] = self._namespace_code(pod.namespace)
+        if self._columns:
+            self._label(slot, pod)
+
+    def take(self, uid: str) -> None:
+        slot = self._slot_of.pop(uid, None)
+        if slot is None:
+            return
+        pod, self._pods[slot] = self._pods[slot], None
+        self._there[slot] = False
+        self._free.append(slot)
+        for key in pod.labels if pod and self._columns else ():
+            column = self._columns.get(key)
+            if column is not None:
+                column.codes[slot] = _ABSENT
+
+    # -- asking ------------------------------------------------------------------------------
+
+    def rows_meant(
+        self,
+        terms: Iterable[PodTerm],
+        of_namespace: Mapping[str, Mapping[str, str]],
+        *,
+        leaving_too: bool,
+        below: int | None,
+    ) -> Ints:
+        """The row of each pod that all the terms mean."""
+        found = self._there if leaving_too else self._there & ~self._leaving
+        if below is not None:
+            found = found & (self._priority < below)
+        for term in terms:
+            found = found & self._means(term, of_namespace)
+        rows: Ints = self.row[found]
+        return rows
+
+    def prepare(self, keys: Iterable[str]) -> int:
+        """Makes the columns of all these keys in one walk over the pods; says over how many."""
+        wanted = {key for key in keys if key not in self._columns}
+        if not wanted:
+            return 0
+        for key in wanted:
+            self._columns[key] = _Column(len(self.row))
+        for slot, pod in enumerate(self._pods):
+            for key in wanted & pod.labels.keys() if pod else ():
+                self._columns[key].put(slot, pod.labels[key])  # type: ignore[union-attr]
+        return len(self._slot_of)
+
+    def trim(self) -> None:
+        """Lets go of columns beyond the limit, the oldest first."""
+        for key in list(self._columns)[: max(0, len(self._columns) - _MOST_KEYS)]:
+            del self._columns[key]
+
+    def _means(self, term: PodTerm, of_namespace: Mapping[str, Mapping[str, str]]) -> NodeMask:
+        if term.selector is None:
+            return np.zeros(len(self.row), dtype=np.bool_)
+        inside = np.zeros(len(self._namespaces) + 1, dtype=np.bool_)
+        inside[self._meant_namespaces(term, of_namespace)] = True
+        found: NodeMask = inside[self._namespace]
+        return found & self._matches(term.selector)
+
+    def _meant_namespaces(
+        self, term: PodTerm, of_namespace: Mapping[str, Mapping[str, str]]
+    ) -> list[int]:
+        found = [self._namespaces[name] for name in term.namespaces if name in self._namespaces]
+        selector = term.namespace_selector
+        if selector is not None:
+            named = self._namespaces.items()
+            found += [code for name, code in named if selector.matches(of_namespace.get(name, {}))]
+        return found
+
+    def _matches(self, selector: LabelSelector) -> NodeMask:
+        self.prepare(selector.keys)
+        found = self._there
+        for line in selector.lines:
+            found = found & self._columns[line.key].holds(line)
+        return found
+
+    # -- storage -----------------------------------------------------------------------------
+
+    def _label(self, slot: int, pod: Pod) -> None:
+        for key, value in pod.labels.items():
+            column = self._columns.get(key)
+            if column is not None:
+                column.put(slot, value)
+                if len(column.code_of) > _OLD_VALUES + 2 * len(self.row):
+                    del self._columns[key]  # mostly values of pods that are gone
+
+    def _namespace_code(self, name: str) -> int:
+        if len(self._namespaces) > _OLD_VALUES + 2 * len(self.row):
+            self._namespaces.clear()
+            for slot, pod in enumerate(self._pods):
+                if pod is not None:
+                    self._namespace[slot] = self._namespace_code(pod.namespace)
+        return self._namespaces.setdefault(name, len(self._namespaces))
+
+    def _new_slot(self) -> int:
+        if self._free:
+            return self._free.pop()
+        if len(self._pods) == len(self.row):
+            self._grow()
+        self._pods.append(None)
+        return len(self._pods) - 1
+
+    def _grow(self) -> None:
+        extra = len(self.row)
+        for name in ("row", "_there", "_leaving", "_priority", "_namespace"):
+            old = getattr(self, name)
+            setattr(self, name, np.concatenate([old, np.zeros_like(old)]))
+        for column in self._columns.values():
+            tail = np.full(extra, _ABSENT, dtype=np.int32)
+            column.codes = np.concatenate([column.codes, tail])
+
+
+def keys_of(terms: Iterable[PodTerm]) -> Collection[str]:
+    """The label keys that the terms ask about."""
+    selectors = (term.selector for term in terms if term.selector is not None)
+    return frozenset().union(*(selector.keys for selector in selectors))
