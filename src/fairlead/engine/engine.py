@@ -285,6 +285,8 @@ class Engine:
         if refused.eviction is None:
             if refused.nomination == "":
                 self._waking.forget_promise(pod.uid)
+            if refused.unfinished:
+                self.queue.wake(entry, "ScheduleAttemptFailure", now=now)
             return [failure]
         return [failure, *self._make_room(pod, refused.eviction, now)]
 

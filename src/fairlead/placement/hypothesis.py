@@ -4,6 +4,8 @@ A draft (`Cluster.draft`) changes only which pods are on the node, so only rules
 are asked again; what the others said is in the view. Rules are named by their place in the profile.
 """
 
+from collections.abc import Callable
+
 from fairlead.cluster.cluster import Cluster, Holding
 from fairlead.cluster.draft import Draft
 from fairlead.cluster.nodes import Nodes
@@ -14,9 +16,12 @@ from fairlead.placement.profile import Profile
 from fairlead.placement.views import View
 from fairlead.plugins.api import (
     CardAnswer,
+    Filter,
+    Foresees,
     Reason,
     TellsCards,
     TellsDetail,
+    Trial,
     concerns,
     nearest_of,
     reasons_of,
@@ -46,6 +51,15 @@ class Hypothesis:
             )
         }
         self._drafted = self._asked & (profile.by_pods | profile.around.keys())
+        #: Rules that look around, as all pods are where they are; and what they ask of one row.
+        self._trials: dict[int, Trial] = {
+            index: rule.trial(request, nodes)
+            for index in self._asked
+            if isinstance(rule := profile.filters[index], Foresees)
+        }
+        self._in_order = sorted(self._asked)
+        self._questions: dict[int, Callable[[], bool]] = {}
+        self._at = NOBODY
 
     @property
     def needs_draft(self) -> bool:
@@ -64,6 +78,18 @@ class Hypothesis:
         if refuser == NOBODY and promised and self.needs_draft:
             return self.first(row)
         return refuser
+
+    def refuses(self, row: int, draft: Draft) -> bool:
+        """Does any rule that looks at pods refuse the row? What others said was asked before."""
+        promised = self.expect(row, draft)
+        refused = self._refuses(row)
+        for held in promised:
+            draft.take(held)
+        return refused or (bool(promised) and self.needs_draft and self._refuses(row))
+
+    def _refuses(self, row: int) -> bool:
+        rules = self._profile.filters
+        return not all(self._allows(index, rules[index], row) for index in self._in_order)
 
     def names(self, index: int) -> set[str]:
         """The rule's name, if there is a rule."""
@@ -85,12 +111,26 @@ class Hypothesis:
         """The first rule that refuses the row as it is now."""
         for index, rule in enumerate(self._profile.filters):
             if index in self._asked:
-                nodes, position = self._seen_by(index, row)
-                if not rule.allows(self._view.request, nodes)[position]:
+                if not self._allows(index, rule, row):
                     return index
             elif index not in self._profile.about_pods and not self._view.allowed[index, row]:
                 return index
         return NOBODY
+
+    def _allows(self, index: int, rule: Filter, row: int) -> bool:
+        if index in self._trials:
+            return self._question(index, row)()
+        nodes, position = self._seen_by(index, row)
+        return bool(rule.allows(self._view.request, nodes)[position])
+
+    def _question(self, index: int, row: int) -> Callable[[], bool]:
+        if row != self._at:
+            self._at = row
+            node = self._cluster.node_at(row).name
+            pods = self._cluster.pods_on(node)
+            pods += self._cluster.nominations.against(self._pod, node)
+            self._questions = {at: trial.at(row, pods) for at, trial in self._trials.items()}
+        return self._questions[index]
 
     def expect(self, row: int, draft: Draft) -> list[Holding]:
         """Puts those there who are expected and whom this pod must leave room for."""

@@ -228,8 +228,10 @@ class Placement:
             search = Preemption(pod, view, self.profile, self._cluster, promised)
             outcome = search.search(found.curable)
         if outcome.eviction is None:
-            view.answers[key] = outcome  # else who is evicted may change with a budget or a start
-            return self._told(found, outcome.told(len(self._cluster)), nomination="")
+            if not outcome.cut_short:
+                view.answers[key] = outcome  # else who is evicted may change with a budget or start
+            told = outcome.told(len(self._cluster))
+            return self._told(found, told, outcome, nomination="")
         return self._told(found, None, outcome, nomination=outcome.eviction.node)
 
     def _told(
@@ -246,6 +248,7 @@ class Placement:
             woken_by=found.woken_by,
             no_eviction=no_eviction,
             eviction=outcome.eviction if outcome else None,
+            unfinished=outcome is not None and outcome.cut_short,
             nomination=nomination,
             nearest=found.nearest,
             behaviour=self._cluster.behaviour,

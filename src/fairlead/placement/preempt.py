@@ -7,7 +7,7 @@ chosen as kube-scheduler chooses it.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,7 +16,6 @@ from fairlead.cluster.arrays import NodeMask, Rows
 from fairlead.cluster.cluster import Cluster, Holding
 from fairlead.cluster.draft import Draft
 from fairlead.cluster.nodes import Nodes
-from fairlead.model.behaviour import Behaviour
 from fairlead.model.budgets import Budget
 from fairlead.model.pods import Pod
 from fairlead.model.quantities import PODS
@@ -25,17 +24,27 @@ from fairlead.placement.profile import Profile
 from fairlead.placement.promises import Promised
 from fairlead.placement.verdicts import Eviction, Played, unavailable
 from fairlead.placement.views import View
-from fairlead.plugins.api import reasons_of
+from fairlead.plugins.api import Foresees, reasons_of
 
 NO_VICTIMS = "No preemption victims found for incoming pod"
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 NEVER = "not eligible due to preemptionPolicy=Never."
 UNDER_WAY = "not eligible due to a terminating pod on the nominated node."
 
+NOT_YET = "not looked into yet"
+TOO_MANY = "too many pods or disruption budgets to look into"
+
 # Up to this many nodes all are played through, so that the choice is the best there is. Among more,
 # the search ends when this many in a row were no better than the best so far.
 _PLAY_ALL = 100
 _NO_BETTER = 4
+
+# What a search may cost (see `Work.spent`): then it takes the best so far, or says that it was cut
+# short, and the next attempt goes on where it ended.
+_MOST_WORK = 60_000
+# On one node, pods that could have to go, and comparisons of these with budgets.
+_MOST_LESSER = 1000
+_MOST_COMPARED = 30_000
 
 _LAST = "~"  # sorts after every time: a pod that has not started is as if it started now
 
@@ -47,6 +56,8 @@ class Outcome:
     eviction: Eviction | None = None
     looked_into: int = 0
     counts: Counter[str] = field(default_factory=Counter)
+    #: Is there more to look into, in another attempt?
+    cut_short: bool = False
 
     def told(self, nodes: int) -> str:
         """What stood against evicting anybody, node by node."""
@@ -65,6 +76,9 @@ class Preemption:
         self._cluster = cluster
         self._promised = promised
         self._hypothesis = Hypothesis(pod, view, profile, cluster)
+        self._budgets: dict[str, list[Budget]] = {}
+        for budget in cluster.budgets.values():
+            self._budgets.setdefault(budget.namespace, []).append(budget)
 
     def search(self, curable: NodeMask) -> Outcome:
         """The best eviction on one of the nodes where evicting could help."""
@@ -77,9 +91,9 @@ class Preemption:
 
     def on(self, row: int, first: frozenset[str]) -> Eviction | None:
         """Who would have to leave this node: some of the first (uids) if that will do."""
-        node, cluster = self._cluster.node_at(row).name, self._cluster
+        node = self._cluster.node_at(row).name
         lesser = self._lesser(node)
-        violating = _violating(lesser, cluster.budgets.values(), cluster.behaviour)
+        violating = self._violating(lesser)
         some = [held for held in lesser if held.pod.uid in first]
         for leaving in (some, lesser):
             found, against = self._play_through(row, node, leaving, violating)
@@ -114,7 +128,10 @@ class Preemption:
         with self._cluster.taking(left_taken):
             for index, rule in enumerate(self._profile.filters):
                 if self._hypothesis.needs_draft_for(index):
-                    break  # from here on only playing it through can tell
+                    if not isinstance(rule, Foresees):
+                        break  # from here on only playing it through can tell
+                    left &= self._foreseen(rule, rows, left, outcome)
+                    continue
                 if index in self._profile.around:
                     continue
                 refused = left & ~rule.allows(request, nodes)
@@ -124,6 +141,21 @@ class Preemption:
                     for reason in reasons_of(rule, request, there):
                         outcome.counts[reason.text] += int(reason.where.sum())
         return rows[left]
+
+    def _foreseen(
+        self, rule: Foresees, rows: Rows, left: NodeMask, outcome: Outcome
+    ) -> NodeMask:  # fmt: skip
+        """Which rows a rule that looks around leaves; where room is promised it cannot tell."""
+        asked = left
+        if self._promised:
+            asked = left & ~np.isin(rows, self._promised.rows)
+        allowed = np.ones(len(rows), dtype=np.bool_)
+        nodes, below = self._cluster.nodes, self._pod.priority
+        for reason in rule.reasons_without(self._view.request, nodes, below):
+            refused = reason.where[rows] & asked
+            outcome.counts[reason.text] += int(refused.sum())
+            allowed &= ~refused
+        return allowed
 
     def _promising(self, rows: Rows) -> Rows:
         """Where few could have to go first; rows keep their order among equals."""
@@ -136,7 +168,12 @@ class Preemption:
     def _best(self, rows: Rows, outcome: Outcome) -> Eviction | None:
         best: Eviction | None = None
         no_better = 0
-        for row in rows:
+        work, start = self._cluster.work, self._cluster.work.spent
+        first = self._view.searched if self._view.searched < len(rows) else 0
+        for looked, row in enumerate(rows[first:]):
+            if work.spent - start > _MOST_WORK:
+                self._cut_short(first, looked, rows, outcome, found=best is not None)
+                return best
             found = self._play(int(row), outcome)
             if found is None:
                 continue
@@ -146,14 +183,27 @@ class Preemption:
                 no_better += 1
             if len(rows) > _PLAY_ALL and no_better >= _NO_BETTER and not best.violations:
                 break
+        self._view.searched = 0
+        outcome.counts[NOT_YET] += first
         return best
+
+    def _cut_short(
+        self, first: int, looked: int, rows: Rows, outcome: Outcome, *, found: bool
+    ) -> None:
+        """The next search for pods like this one goes on from here, unless this one found some."""
+        self._view.searched = 0 if found else first + looked
+        outcome.cut_short = not found
+        outcome.counts[NOT_YET] += len(rows) - looked
 
     def _play(self, row: int, outcome: Outcome) -> Eviction | None:
         """Who would have to leave this node; None, and why, if that would not help."""
         cluster = self._cluster
         node = cluster.node_at(row).name
         lesser = self._lesser(node)
-        violating = _violating(lesser, cluster.budgets.values(), cluster.behaviour)
+        if self._is_too_much(lesser):
+            outcome.counts[TOO_MANY] += 1
+            return None
+        violating = self._violating(lesser)
         promised = cluster.nominations.against(self._pod, node)
         cast = [held.pod for held in lesser], violating, promised
         played = self._view.played.get(row)
@@ -181,12 +231,32 @@ class Preemption:
         # Those whose budget is used up are the first to be let back in.
         for held in sorted(lesser, key=lambda held: held.pod.uid not in violating):
             draft.add(held)
-            if self._hypothesis.refuser(row, draft) != NOBODY:
+            if self._hypothesis.refuses(row, draft):
                 draft.take(held)
                 victims.append(held.pod)
                 violations += held.pod.uid in violating
         victims.sort(key=_importance)
         return Eviction(node, tuple(victims), violations) if victims else None
+
+    def _is_too_much(self, lesser: Sequence[Holding]) -> bool:
+        compared = sum(len(self._budgets.get(held.pod.namespace, ())) for held in lesser)
+        return len(lesser) > _MOST_LESSER or compared > _MOST_COMPARED
+
+    def _violating(self, held: Sequence[Holding]) -> set[str]:
+        """Pods whose eviction, the most important first, would overdraw a budget."""
+        used: Counter[int] = Counter()  # by identity: a selector may name thousands
+        violating = set()
+        for pod in (h.pod for h in held):
+            budgets = self._budgets.get(pod.namespace, ())
+            self._cluster.work.terms += len(budgets)
+            for budget in budgets:
+                if budget.protects(pod):
+                    used[id(budget)] += 1
+                    if used[id(budget)] > budget.allowed:
+                        violating.add(pod.uid)
+                        if self._cluster.behaviour.stops_at_exhausted_budget:
+                            break
+        return violating
 
 
 def ineligible(pod: Pod, cluster: Cluster, *, hopeless: bool) -> str:
@@ -202,23 +272,6 @@ def ineligible(pod: Pod, cluster: Cluster, *, hopeless: bool) -> str:
         if any(leaving):
             return UNDER_WAY
     return ""
-
-
-def _violating(
-    held: Sequence[Holding], budgets: Iterable[Budget], behaviour: Behaviour
-) -> set[str]:
-    """Pods whose eviction, the most important first, would overdraw a budget."""
-    used: Counter[Budget] = Counter()
-    violating = set()
-    for pod in (h.pod for h in held):
-        for budget in budgets:
-            if budget.protects(pod):
-                used[budget] += 1
-                if used[budget] > budget.allowed:
-                    violating.add(pod.uid)
-                    if behaviour.stops_at_exhausted_budget:
-                        break
-    return violating
 
 
 def _importance(pod: Pod) -> tuple[int, str, str]:

@@ -76,6 +76,8 @@ class Refused:
     #: What kept us from evicting others; None if nobody looked into that.
     no_eviction: str | None = None
     eviction: Eviction | None = None
+    #: The search for pods to evict was cut short: the next attempt goes on with it.
+    unfinished: bool = False
     #: The node that the pod is nominated for from now on; None: as before.
     nomination: str | None = None
     #: How near any node came, where a rule of ours can tell.

@@ -55,6 +55,7 @@ class View:
         #: Resources that it asks for and that have a column only while pods do.
         self.rare = tuple(name for name, _ in request.resources if name not in ALWAYS)
         self._cluster = cluster
+        self._work = cluster.work
         #: A rule that the request does not concern reads nothing.
         self._filter_reads = [
             int(rule.reads) | _PRESENCE if concerns(rule, request) else 0
@@ -94,6 +95,8 @@ class View:
         self.answers: dict[Hashable, Any] = {}
         #: How evictions for pods like this one were played through, by row; void when it changes.
         self.played: dict[int, Played] = {}
+        #: How many of the nodes in question a search for victims that was cut short got through.
+        self.searched = 0
 
     def refresh(self) -> None:
         log = self._cluster.changes
@@ -172,6 +175,7 @@ class View:
             if not changed & reads:
                 continue
             if rule.applies(self.request, nodes):
+                self._count(nodes)
                 self.allowed[index] = _checked(rule, rule.allows(self.request, nodes), nodes)
                 self._speaking.add(index)
                 stale = True
@@ -194,6 +198,7 @@ class View:
             if not (others or changed & reads):
                 continue
             if rank.cares(self.request, nodes):
+                self._count(nodes)
                 self._scores[index] = self._ranked(index, rank, nodes, left)
                 stale = True
             elif self._scores[index].any():
@@ -202,6 +207,10 @@ class View:
         self._left = left
         if stale:
             self._sum_up(slice(0, len(self.total)), nodes)
+
+    def _count(self, nodes: Nodes) -> None:
+        self._work.asks += 1
+        self._work.rows += len(nodes)
 
     def _ask_for_vetoes(self) -> None:
         nodes = self._cluster.nodes
@@ -214,6 +223,9 @@ class View:
     def _update(self, pick: RowPick, aspects: Bits) -> None:
         nodes = Nodes(self._cluster.columns, pick)
         request, readers = self.request, self._reading(aspects)
+        asked = len(readers.filters) + len(readers.rates)
+        self._work.asks += asked
+        self._work.rows += asked * len(nodes)
         for index, rule in readers.filters:
             self.allowed[index, pick] = _checked(rule, rule.allows(request, nodes), nodes)
         for index, score, weight in readers.rates:
