@@ -1,0 +1,94 @@
+"""The longest turn of the engine for objects that cost as much as they can: one line a shape.
+
+python bench/hostile.py [--nodes 5000] [--pods 38000] [--only WORDS]
+
+A turn is one event, read from JSON where a user writes it, or one Decide.
+"""
+
+import argparse
+import time
+from dataclasses import dataclass
+
+from fairlead.apps.run import spare_the_collector
+from fairlead.engine.engine import Engine
+from fairlead.engine.events import Decide
+from fairlead.engine.instructions import AnnounceFailure, Instruction
+from hostile_shapes import SHAPES, Made, Shape, Size, a_full_cluster
+
+#: A shape ends when this many Decides in a row had nothing more to do, or after so many in all.
+_MOST_DECIDES = 20_000
+
+
+@dataclass(slots=True)
+class Longest:
+    cpu_s: float = 0.0
+    what: str = ""
+
+    def note(self, cpu_s: float, what: str) -> None:
+        if cpu_s > self.cpu_s:
+            self.cpu_s, self.what = cpu_s, what
+
+
+class Clock:
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.longest = Longest()
+        self.turns = 0
+        self.told: list[str] = []
+        self._now = 1.0
+
+    def turn(self, made: Made) -> list[Instruction]:
+        started = time.process_time()
+        event = made()
+        steps = self.engine.handle(event, now=self._now)
+        self.longest.note(time.process_time() - started, type(event).__name__)
+        self.turns += 1
+        self.told += [step.message for step in steps if isinstance(step, AnnounceFailure)]
+        return steps
+
+    def drain(self) -> None:
+        for _ in range(_MOST_DECIDES):
+            due = self.engine.wake_at_s()
+            if not self.turn(Decide) and (due is None or due > self._now):
+                return
+
+
+def measure(shape: Shape, size: Size) -> Clock:
+    clock = Clock(a_full_cluster(size))
+    for made in shape(size):
+        clock.turn(made)
+        if clock.engine.queue.has_active():
+            clock.drain()
+    clock.drain()
+    return clock
+
+
+def main() -> None:
+    spare_the_collector()  # as `fairlead run` does
+    options = _options()
+    size = Size(options.nodes, options.pods)
+    print(f"{size.nodes} nodes, {size.pods} pods", flush=True)
+    for name, shape in SHAPES.items():
+        if not any(word in name for word in options.only or [name]):
+            continue
+        clock = measure(shape, size)
+        longest = clock.longest
+        print(f"{name:32} {1000 * longest.cpu_s:9.1f} ms {longest.what:14} {clock.turns} turns",
+              flush=True)  # fmt: skip
+        if options.told:
+            print(f"    {(clock.told or ['placed'])[-1][:300]}", flush=True)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--pods", type=int, default=38_000)
+    parser.add_argument("--only", nargs="+", help="only shapes with one of these words")
+    parser.add_argument("--told", action="store_true", help="print what the last pod was told")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

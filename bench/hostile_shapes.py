@@ -1,0 +1,511 @@
+"""Objects that pass validation and cost as much as they can, each against a full cluster.
+
+Every shape gives events one after the other. An event is made when it is asked for, from JSON where
+a user writes JSON, so that reading it is part of its turn.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeAlias
+
+from fairlead.apps.profiles import built_in
+from fairlead.engine.engine import Engine
+from fairlead.engine.events import (
+    BudgetSeen,
+    Event,
+    KinSeen,
+    NamespaceSeen,
+    NodeSeen,
+    PodGone,
+    PodSeen,
+    StorageSeen,
+)
+from fairlead.kube.budgets import decode_budget
+from fairlead.kube.codec import decode_node, decode_pod
+from fairlead.kube.storage_codec import decode_claim, decode_class, decode_volume
+from fairlead.model.pods import Pod
+from fairlead.model.selectors import LabelSelector, Requirement
+from pods import HOST, ZONE, Body, plain
+
+Made: TypeAlias = Callable[[], Event]
+Shape: TypeAlias = Callable[["Size"], Iterator[Made]]
+
+SCHEDULER = "gpu-scheduler"
+PROFILE = "default-scheduler"
+TEAMS = 20
+APPS = 200
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    nodes: int = 5000
+    pods: int = 38_000
+    #: Pods of each hostile kind, where there are several.
+    many: int = 4000
+    #: Rules of one pod.
+    rules: int = 128
+
+    def node(self, number: int) -> str:
+        return f"node-{number % self.nodes:05d}"
+
+
+def a_full_cluster(size: Size) -> Engine:
+    """Nodes in ten zones, and pods of many teams and apps that leave a little room on each node."""
+    engine = Engine({SCHEDULER: built_in(PROFILE)})
+    for number in range(size.nodes):
+        engine.handle(NodeSeen(decode_node(encoded(a_node(size, number)))), now=0.0)
+    for team in range(TEAMS):
+        engine.handle(NamespaceSeen(f"team-{team}", {"team": f"t{team}"}), now=0.0)
+    kind = decode_pod(encoded(a_pod("there", cpu="1", gpus=1)))
+    for number in range(size.pods):
+        engine.handle(PodSeen(_bound(kind, size, number)), now=0.0)
+    return engine
+
+
+def _bound(kind: Pod, size: Size, number: int) -> Pod:
+    labels = {"app": f"app-{number % APPS}", "pod": f"pod-{number}", "tier": "web"}
+    return replace(
+        kind,
+        namespace=f"team-{number % TEAMS}",
+        name=f"there-{number}",
+        uid=f"there-{number}",
+        node=size.node(number),
+        labels=labels,
+    )
+
+
+def a_node(size: Size, number: int, **more: Any) -> Body:
+    name = size.node(number)
+    amounts = {"cpu": "64", "memory": "1Ti", "pods": "110", "nvidia.com/gpu": "8"}
+    amounts |= more.pop("resources", {})
+    labels = {HOST: name, ZONE: f"zone-{number % 10}", **more.pop("labels", {})}
+    return {
+        "metadata": {"name": name, "labels": labels, "uid": name},
+        "spec": more.pop("spec", {}),
+        "status": {"allocatable": amounts, **more},
+    }
+
+
+def a_pod(name: str, *, cpu: str = "1", gpus: int = 0, priority: int = 0, **spec: Any) -> Body:
+    labels = spec.pop("labels", {"app": "hostile"})
+    body = plain(cpu=cpu, gpus=gpus, schedulerName=SCHEDULER, priority=priority, **spec)
+    namespace = spec.get("namespace", "team-0")
+    return body | {
+        "metadata": {"name": name, "uid": name, "namespace": namespace, "labels": labels}
+    }
+
+
+def encoded(body: Body) -> bytes:
+    return json.dumps(body).encode()
+
+
+def seen(body: Body) -> Made:
+    raw = encoded(body)
+    return lambda: PodSeen(decode_pod(raw))
+
+
+def node_seen(body: Body) -> Made:
+    raw = encoded(body)
+    return lambda: NodeSeen(decode_node(raw))
+
+
+def gone(size: Size, number: int) -> Made:
+    kind = decode_pod(encoded(a_pod("there", cpu="1", gpus=1)))
+    return lambda: PodGone(_bound(kind, size, number))
+
+
+# -- terms -----------------------------------------------------------------------------------
+
+
+def everywhere() -> Body:
+    return {"namespaceSelector": {}}
+
+
+def _term(number: int, key: str = ZONE, **more: Any) -> Body:
+    """Means a part of the pods that are there, another for every number."""
+    values = [f"app-{(number + step) % APPS}" for step in range(3)]
+    line = {"key": "app", "operator": "In", "values": values}
+    return {"topologyKey": key, "labelSelector": {"matchExpressions": [line]}, **more}
+
+
+def _broad(number: int, key: str = ZONE, **more: Any) -> Body:
+    """Means every pod, in other words for every number."""
+    line = {"key": "pod", "operator": "NotIn", "values": [f"none-{number}"]}
+    return {"topologyKey": key, "labelSelector": {"matchExpressions": [line]}, **more}
+
+
+def _affinity(kind: str, terms: list[Body]) -> Body:
+    return {"affinity": {kind: {_REQUIRED: terms}}}
+
+
+def _preferring(kind: str, terms: list[Body]) -> Body:
+    weighted = [{"weight": 1 + at % 100, "podAffinityTerm": term} for at, term in enumerate(terms)]
+    return {"affinity": {kind: {_PREFERRED: weighted}}}
+
+
+def one_anti_affinity_term(size: Size) -> Iterator[Made]:
+    terms = [_term(0, **everywhere())]
+    yield seen(a_pod("h", priority=10, **_affinity("podAntiAffinity", terms)))
+
+
+def anti_affinity(size: Size, make: Callable[..., Body] = _term, key: str = ZONE) -> Iterator[Made]:
+    terms = [make(number, key, **everywhere()) for number in range(size.rules // 2)]
+    yield seen(a_pod("h", priority=10, **_affinity("podAntiAffinity", terms)))
+
+
+def anti_affinity_of_few(size: Size) -> Iterator[Made]:
+    """Evicting helps on each node, as the pods in question are on one node a zone."""
+    terms = [
+        {"topologyKey": HOST, "labelSelector": {"matchLabels": {"pod": f"pod-{number}"}},
+         "namespaces": [f"team-{number % TEAMS}"]}
+        for number in range(size.rules // 2)
+    ]  # fmt: skip
+    yield seen(a_pod("h", gpus=8, priority=10, **_affinity("podAntiAffinity", terms)))
+
+
+def affinity(size: Size) -> Iterator[Made]:
+    terms = [_broad(number, **everywhere()) for number in range(size.rules // 2)]
+    yield seen(a_pod("h", gpus=8, priority=10, **_affinity("podAffinity", terms)))
+
+
+def preferred(size: Size, kind: str = "podAffinity") -> Iterator[Made]:
+    terms = [_broad(number, **everywhere()) for number in range(size.rules // 2)]
+    yield seen(a_pod("h", **_preferring(kind, terms)))
+    yield seen(a_pod("i", gpus=8, priority=10, **_preferring(kind, terms)))
+
+
+def many_values(size: Size) -> Iterator[Made]:
+    values = [f"app-{number}" for number in range(10_000)]
+    line = {"key": "app", "operator": "In", "values": values}
+    term = {"topologyKey": ZONE, "labelSelector": {"matchExpressions": [line]}, **everywhere()}
+    yield seen(a_pod("h", priority=10, **_affinity("podAntiAffinity", [term])))
+
+
+def many_namespaces(size: Size) -> Iterator[Made]:
+    names = [f"team-{number}" for number in range(10_000)]
+    term = _term(0) | {"namespaces": names}
+    yield seen(a_pod("h", priority=10, **_affinity("podAntiAffinity", [term])))
+
+
+def node_affinity(size: Size) -> Iterator[Made]:
+    names = [size.node(number * 7) for number in range(100)]
+    terms = [
+        {"matchExpressions": [{"key": HOST, "operator": "In", "values": names}]}
+        for _ in range(size.rules // 2)
+    ]
+    rule = {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": terms}}}
+    yield seen(a_pod("h", gpus=8, priority=10, affinity=rule))
+
+
+def node_affinity_of_many_values(size: Size) -> Iterator[Made]:
+    names = [size.node(number) for number in range(min(10_000, size.nodes))]
+    terms = [{"matchExpressions": [{"key": HOST, "operator": "In", "values": names}]}]
+    rule = {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": terms}}}
+    yield seen(a_pod("h", gpus=8, priority=10, affinity=rule))
+
+
+def node_affinity_by_number(size: Size) -> Iterator[Made]:
+    line = {"operator": "Gt", "values": ["5"]}
+    keys = [HOST, *(f"made-up-{number}" for number in range(size.rules - 2))]
+    terms = [{"matchExpressions": [{"key": key, **line} for key in keys]}]
+    rule = {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": terms}}}
+    yield seen(a_pod("h", gpus=8, priority=10, affinity=rule))
+
+
+def spreading(size: Size, when: str = "DoNotSchedule", key: str = ZONE) -> Iterator[Made]:
+    """One rule for each key and effect is all that validation lets pass: the nodes have more."""
+    rules = []
+    for number in range(size.rules // 2):
+        topology = key if not number else f"example.com/rack-{number}"
+        selector = {"matchExpressions": [{"key": "tier", "operator": "Exists"}]}
+        rules.append({"topologyKey": topology, "maxSkew": 1, "whenUnsatisfiable": when,
+                      "labelSelector": selector})  # fmt: skip
+    for number in range(size.nodes):
+        racks = {f"example.com/rack-{at}": f"r{number % 10}" for at in range(size.rules // 2)}
+        yield node_seen(a_node(size, number, labels=racks))
+    labels = {"app": "hostile", "tier": "web"}
+    yield seen(a_pod("h", priority=10, labels=labels, topologySpreadConstraints=rules))
+    yield seen(a_pod("i", gpus=8, priority=10, labels=labels, topologySpreadConstraints=rules))
+
+
+def tolerations(size: Size) -> Iterator[Made]:
+    for number in range(size.nodes):
+        taints = [{"key": f"k{number}-{at}", "effect": "NoSchedule"} for at in range(3)]
+        yield node_seen(a_node(size, number, spec={"taints": taints}))
+    tolerated = [{"key": f"t{number}", "operator": "Exists"} for number in range(5000)]
+    yield seen(a_pod("h", priority=10, tolerations=tolerated))
+
+
+def host_ports(size: Size) -> Iterator[Made]:
+    ports = [{"containerPort": 1 + port, "hostPort": 1 + port} for port in range(5000)]
+    body = a_pod("h", priority=10)
+    body["spec"]["containers"][0]["ports"] = ports
+    raw = encoded(body)
+    for number in range(min(200, size.nodes)):
+        pod = decode_pod(raw)
+        there = replace(pod, name=f"p{number}", uid=f"p{number}", node=size.node(number))
+        yield partial(PodSeen, there)
+    yield seen(body)
+
+
+def many_resources(size: Size) -> Iterator[Made]:
+    body = a_pod("h", priority=10)
+    amounts = {f"example.com/r{number}": "1" for number in range(5000)}
+    body["spec"]["containers"][0]["resources"] = {"requests": amounts, "limits": amounts}
+    yield seen(body)
+
+
+def many_containers(size: Size) -> Iterator[Made]:
+    body = a_pod("h", priority=10)
+    one = body["spec"]["containers"][0]
+    body["spec"]["containers"] = [
+        one | {"name": f"c{number}", "image": f"image-{number}"} for number in range(5000)
+    ]
+    yield seen(body)
+
+
+# -- making room -----------------------------------------------------------------------------
+
+
+def preemption(size: Size) -> Iterator[Made]:
+    """Everybody on a node has to go."""
+    yield seen(a_pod("h", gpus=8, cpu="60", priority=10))
+
+
+def budgets(size: Size, many: int = 1000, values: int = 1000) -> Iterator[Made]:
+    """Every pod is protected by all of them."""
+    line = {"key": "tier", "operator": "In", "values": ["web", *(f"v{n}" for n in range(values))]}
+    for number in range(many):
+        body = {
+            "metadata": {"name": f"b{number}", "namespace": f"team-{number % TEAMS}"},
+            "spec": {"selector": {"matchExpressions": [line]}},
+            "status": {"disruptionsAllowed": 0},
+        }
+        raw = encoded(body)
+        yield lambda raw=raw: BudgetSeen(decode_budget(raw))
+    yield seen(a_pod("h", gpus=8, cpu="60", priority=10))
+
+
+def preemption_on_one_node(size: Size) -> Iterator[Made]:
+    """Anybody may write a node's name into a pod: thousands are on one node."""
+    kind = decode_pod(encoded(a_pod("on-one", cpu="1m")))
+    for number in range(min(size.pods, 10_000)):
+        uid = f"one-{number}"
+        pod = replace(kind, name=uid, uid=uid, node=size.node(0), labels={"tier": "web"})
+        yield partial(PodSeen, pod)
+    selector = {"nodeSelector": {HOST: size.node(0)}}
+    yield seen(a_pod("h", gpus=8, priority=10, **selector))
+    yield seen(
+        a_pod(
+            "i", gpus=1, priority=10, **selector, **_affinity("podAntiAffinity", [_broad(0, HOST)])
+        )
+    )
+
+
+def preemption_with_ports(size: Size) -> Iterator[Made]:
+    body = a_pod("port", cpu="1m")
+    body["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 80}]
+    kind = decode_pod(encoded(body))
+    for number in range(size.nodes):
+        uid, priority = f"port-{number}", 20 if number % 2 else 0
+        yield partial(
+            PodSeen, replace(kind, name=uid, uid=uid, node=size.node(number), priority=priority)
+        )
+    body["spec"]["priority"] = 10
+    body["metadata"]["name"] = body["metadata"]["uid"] = "h"
+    yield seen(body)
+
+
+def nominated(size: Size) -> Iterator[Made]:
+    """Pods say of themselves that they are nominated, one for each node."""
+    for number in range(min(size.many, size.nodes)):
+        body = a_pod(f"n{number}", gpus=9, priority=10)
+        body["status"] = {"nominatedNodeName": size.node(number)}
+        yield seen(body)
+    terms = [_term(0, HOST)]
+    yield seen(a_pod("h", cpu="1", **_affinity("podAntiAffinity", terms)))
+
+
+# -- waiting ---------------------------------------------------------------------------------
+
+
+def waiting(size: Size) -> Iterator[Made]:
+    """Many pods wait, each with another request; then one pod ends."""
+    for number in range(size.many):
+        yield seen(a_pod(f"w{number}", cpu=f"{65_000 + number}m"))
+    yield gone(size, 1)
+
+
+def waiting_with_priority(size: Size) -> Iterator[Made]:
+    for number in range(size.many):
+        yield seen(a_pod(f"w{number}", cpu=f"{65_000 + number}m", priority=1 + number))
+    yield gone(size, 1)
+    yield node_seen(a_node(size, 2, labels={"new": "label"}))
+
+
+def waiting_apart(size: Size) -> Iterator[Made]:
+    for number in range(size.many // 10):
+        terms = [_term(number, **everywhere())]
+        yield seen(a_pod(f"w{number}", **_affinity("podAntiAffinity", terms)))
+    yield gone(size, 1)
+
+
+# -- those who are there ---------------------------------------------------------------------
+
+
+def minded_by_many(size: Size, kind: str = "podAntiAffinity") -> Iterator[Made]:
+    """Pods that are there have terms about everybody, each in other words."""
+    for number in range(size.many // 10):
+        terms = [_broad(number * 64 + at, HOST, **everywhere()) for at in range(64)]
+        pod = decode_pod(encoded(a_pod(f"m{number}", **_affinity(kind, terms))))
+        yield partial(PodSeen, replace(pod, node=size.node(number)))
+    yield seen(a_pod("h", gpus=8, priority=10))
+    yield seen(a_pod("i"))
+
+
+def liked_by_many(size: Size) -> Iterator[Made]:
+    for number in range(size.many // 10):
+        terms = [_broad(number * 64 + at, ZONE, **everywhere()) for at in range(64)]
+        pod = decode_pod(encoded(a_pod(f"m{number}", **_preferring("podAffinity", terms))))
+        yield partial(PodSeen, replace(pod, node=size.node(number)))
+    yield seen(a_pod("h"))
+    yield seen(a_pod("i", labels={"app": "other"}))
+
+
+# -- nodes and namespaces --------------------------------------------------------------------
+
+
+def node_with_labels(size: Size) -> Iterator[Made]:
+    yield node_seen(a_node(size, 1, labels={f"l{number}": "x" * 63 for number in range(20_000)}))
+    yield seen(a_pod("h"))
+
+
+def node_with_taints(size: Size) -> Iterator[Made]:
+    taints = [{"key": f"t{number}", "effect": "NoSchedule"} for number in range(20_000)]
+    yield node_seen(a_node(size, 1, spec={"taints": taints}))
+    tolerated = [{"key": f"t{number}", "operator": "Exists"} for number in range(10_000)]
+    yield seen(a_pod("h", tolerations=tolerated))
+
+
+def node_with_resources(size: Size) -> Iterator[Made]:
+    resources = {f"example.com/r{number}": "1" for number in range(8000)}
+    yield node_seen(a_node(size, 1, resources=resources))
+    yield seen(a_pod("h", gpus=8, priority=10))
+
+
+def node_with_images(size: Size) -> Iterator[Made]:
+    images = [{"names": [f"image-{number}"], "sizeBytes": 1} for number in range(20_000)]
+    yield seen(a_pod("before"))
+    yield node_seen(a_node(size, 1, images=images))
+    yield seen(a_pod("h"))
+
+
+def namespace_with_labels(size: Size) -> Iterator[Made]:
+    """All counts that ask about namespaces are void when one changes."""
+    yield from affinity(size)
+    labels = {f"l{number}": "x" for number in range(10_000)}
+    yield lambda: NamespaceSeen("team-0", labels)
+    yield seen(a_pod("j"))
+
+
+def services(size: Size) -> Iterator[Made]:
+    line = Requirement("app", "In", ("hostile",))
+    for number in range(size.many):
+        selector = LabelSelector((line, Requirement(f"k{number}", "DoesNotExist")))
+        yield partial(KinSeen, "Service", "team-0", f"s{number}", selector)
+    yield seen(a_pod("h"))
+
+
+# -- volumes ---------------------------------------------------------------------------------
+
+_CLASS = {"metadata": {"name": "slow"}, "provisioner": "kubernetes.io/no-provisioner",
+          "volumeBindingMode": "WaitForFirstConsumer"}  # fmt: skip
+
+
+def volumes(size: Size, claims: int = 32, terms: int = 32) -> Iterator[Made]:
+    """Claims without a volume yet, and volumes that are reached from some nodes each."""
+    raw_class = encoded(_CLASS)
+    yield lambda: StorageSeen(decode_class(raw_class))
+    for number in range(size.many // 10):
+        raw = encoded(_a_volume(size, number, terms))
+        yield lambda raw=raw: StorageSeen(decode_volume(raw))
+    for number in range(claims):
+        raw = encoded(_a_claim(number))
+        yield lambda raw=raw: StorageSeen(decode_claim(raw))
+    mounts = [
+        {"name": f"v{number}", "persistentVolumeClaim": {"claimName": f"c{number}"}}
+        for number in range(claims)
+    ]
+    yield seen(a_pod("h", gpus=1, priority=10, volumes=mounts))
+    yield seen(a_pod("i", gpus=8, priority=10, volumes=mounts[: claims // 2]))
+
+
+def _a_volume(size: Size, number: int, terms: int) -> Body:
+    lines = [
+        {"key": HOST, "operator": "In", "values": [size.node(number + at) for at in range(50)]}
+        for _ in range(2)
+    ]
+    affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": lines}] * terms}}
+    return {
+        "metadata": {"name": f"v{number}", "uid": f"v{number}"},
+        "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
+                 "storageClassName": "slow", "nodeAffinity": affinity,
+                 "local": {"path": "/x"}},
+        "status": {"phase": "Available"},
+    }  # fmt: skip
+
+
+def _a_claim(number: int) -> Body:
+    return {
+        "metadata": {"name": f"c{number}", "namespace": "team-0", "uid": f"c{number}"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "slow",
+                 "resources": {"requests": {"storage": "1Gi"}}},
+        "status": {"phase": "Pending"},
+    }  # fmt: skip
+
+
+SHAPES: dict[str, Shape] = {
+    "one anti-affinity term": one_anti_affinity_term,
+    "anti-affinity by zone": anti_affinity,
+    "anti-affinity by zone, all pods": partial(anti_affinity, make=_broad),
+    "anti-affinity by node": partial(anti_affinity, key=HOST),
+    "anti-affinity to few": anti_affinity_of_few,
+    "affinity": affinity,
+    "preferred affinity": preferred,
+    "preferred anti-affinity": partial(preferred, kind="podAntiAffinity"),
+    "selector of many values": many_values,
+    "term of many namespaces": many_namespaces,
+    "node affinity": node_affinity,
+    "node affinity, many values": node_affinity_of_many_values,
+    "node affinity, many keys": node_affinity_by_number,
+    "spreading": spreading,
+    "preferred spreading": partial(spreading, when="ScheduleAnyway"),
+    "spreading by node": partial(spreading, key=HOST),
+    "tolerations": tolerations,
+    "host ports": host_ports,
+    "many resources": many_resources,
+    "many containers": many_containers,
+    "preemption": preemption,
+    "preemption, many budgets": budgets,
+    "preemption, large budgets": partial(budgets, many=20, values=100_000),
+    "preemption on one node": preemption_on_one_node,
+    "preemption with ports": preemption_with_ports,
+    "nominated pods": nominated,
+    "waiting": waiting,
+    "waiting, with priorities": waiting_with_priority,
+    "waiting, with terms": waiting_apart,
+    "minded by many": minded_by_many,
+    "needed by many": partial(minded_by_many, kind="podAffinity"),
+    "liked by many": liked_by_many,
+    "node with labels": node_with_labels,
+    "node with taints": node_with_taints,
+    "node with resources": node_with_resources,
+    "node with images": node_with_images,
+    "namespace with labels": namespace_with_labels,
+    "services": services,
+    "volumes": volumes,
+}
