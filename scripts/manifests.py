@@ -41,6 +41,12 @@ MANIFESTS = (
         ("createNamespace=true",),
     ),
     Manifest(
+        "crds.yaml",
+        "The kinds of our own alone; deploy/fairlead.yaml has them as well.\n",
+        (),
+        "crds.yaml",
+    ),
+    Manifest(
         "inject-policy.yaml",
         "In place of the webhook, for clusters that prefer none: see docs/install.md.\n",
         ("policies.inject=true",),

@@ -194,6 +194,7 @@ SWITCHED = {
     "webhook.enabled": {WEBHOOK, *CONFIGURATIONS, "NetworkPolicy/fairlead-webhook"},
     "policies.assignments": {ASSIGNMENTS},
     "policies.epoch": {"ValidatingAdmissionPolicy/fairlead-epoch"},
+    "crds.install": {"CustomResourceDefinition/schedulerepochs.fairlead.dev"},
     "networkPolicy.enabled": {"NetworkPolicy/fairlead", "NetworkPolicy/fairlead-webhook"},
     "podDisruptionBudget.enabled": {
         "PodDisruptionBudget/fairlead", "PodDisruptionBudget/fairlead-webhook",

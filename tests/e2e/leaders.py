@@ -9,10 +9,11 @@ from pathlib import PurePosixPath
 from typing import Any
 
 import manifests
-from fairlead.sim.controlplane import ControlPlane, served
+from fairlead.sim.controlplane import ControlPlane, ControlPlaneError, served
 from fairleads import Running, eventually, fairlead
 
 EPOCH = "fairlead.dev/epoch"
+EPOCHS = "/apis/fairlead.dev/v1alpha1/schedulerepochs"
 _SHORT = {"lease-duration": "3s", "renew-deadline": "2s", "retry-period": "0.3s"}
 
 
@@ -44,11 +45,17 @@ class Lease:
         spec = self.spec
         return f"{spec['leaseTransitions']}/{spec['holderIdentity']}"
 
-    def create(self) -> None:
-        """Empty, as it is installed, unless it is there; a missing one refuses nobody."""
-        status, said = self.plane.api(
-            "POST", str(PurePosixPath(self.path).parent), {"metadata": {"name": self.name}}
-        )
+    @property
+    def epoch_path(self) -> str:
+        return f"{EPOCHS.replace('1/', f'1/namespaces/{self.namespace}/')}/{self.name}"
+
+    def create_epoch(self) -> None:
+        """Empty, unless it is there; a missing one refuses nobody."""
+        body = {
+            "apiVersion": "fairlead.dev/v1alpha1", "kind": "SchedulerEpoch",
+            "metadata": {"name": self.name}, "spec": {"epoch": ""},
+        }  # fmt: skip
+        status, said = self.plane.api("POST", str(PurePosixPath(self.epoch_path).parent), body)
         assert status in (201, 409), said
 
     def allow(self, user: str) -> None:
@@ -117,31 +124,30 @@ def wait_standing_by(process: Running) -> None:
 
 @contextmanager
 def epoch_policy(lease: Lease) -> Iterator[None]:
-    """The policy as it is shipped, for this Lease; after the block it only looks on.
-
-    It is never deleted: its API server would never again look at a Lease (kubernetes#130887).
-    """
+    """The policy as it is shipped, for this Lease, for the time of a block; then it is deleted."""
     policy, binding = manifests.policy("fairlead-epoch")
     binding["spec"]["paramRef"] |= {"name": lease.name, "namespace": lease.namespace}
-    lease.create()
-    _put(lease.plane, policy)
-    _put(lease.plane, binding)
-    try:
-        served.until(lambda: _is_refused(lease), "the epoch policy is in force")
+    define_epochs(lease.plane)
+    lease.create_epoch()
+    with served.policy(lease.plane, (policy, binding), lambda: _is_refused(lease)):
         yield
-    finally:
-        binding["spec"]["validationActions"] = ["Audit"]
-        _put(lease.plane, binding)
-        served.until(lambda: not _is_refused(lease), "the epoch policy refuses nothing")
 
 
-def _put(plane: ControlPlane, body: dict[str, Any]) -> None:
-    path = served.COLLECTIONS[body["kind"]]
-    status, answer = plane.api("POST", path, body)
-    if status == 409:
-        merge, path = "application/merge-patch+json", f"{path}/{body['metadata']['name']}"
-        status, answer = plane.api("PATCH", path, body, content_type=merge)
-    assert status in (200, 201), answer
+def define_epochs(plane: ControlPlane) -> None:
+    """The kind that the policy has as its parameter."""
+    (kind,) = manifests.documents(manifests.CRDS)
+    status, said = plane.api(
+        "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", kind
+    )
+    assert status in (201, 409), said
+    served.until(lambda: serves_epochs(plane), "SchedulerEpochs are served")
+
+
+def serves_epochs(plane: ControlPlane) -> bool:
+    try:
+        return plane.api("GET", EPOCHS)[0] == 200
+    except ControlPlaneError:
+        return False  # "404 page not found"
 
 
 def bind(lease: Lease, pod: str, node: str, **annotations: str) -> tuple[int, Any]:
@@ -154,8 +160,7 @@ def bind(lease: Lease, pod: str, node: str, **annotations: str) -> tuple[int, An
 
 
 def _is_refused(lease: Lease) -> bool:
-    """By 403, or by 422 as long as there is no Lease."""
-    return bind(lease, "nobody", "nowhere", **{EPOCH: "none"})[0] in (403, 422)
+    return bind(lease, "nobody", "nowhere", **{EPOCH: "none"})[0] == 403
 
 
 def inventory(node: str, cards: int) -> dict[str, str]:

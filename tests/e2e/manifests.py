@@ -14,6 +14,7 @@ DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "helm" / "fairlead"
 FAIRLEAD = DEPLOY / "fairlead.yaml"
 STATIC_POD = DEPLOY / "static-pod.yaml"
+CRDS = DEPLOY / "crds.yaml"
 INJECT = DEPLOY / "inject-policy.yaml"
 NAMESPACE = "fairlead-system"
 SCHEDULER = service_account(NAMESPACE, "fairlead")

@@ -20,9 +20,9 @@ from duties import (
     lock_a_node,
     slow_to_bind_in,
 )
-from fairlead.sim.controlplane import ControlPlane
+from fairlead.sim.controlplane import ControlPlane, served
 from fairleads import Pods, eventually
-from leaders import Lease, inventory
+from leaders import EPOCH, Lease, bind, inventory
 from manifests import CHART, DEPLOY, NAMESPACE, SCHEDULER, WEBHOOK, kubectl
 from webhooks import environment, free_port, injects
 
@@ -199,8 +199,16 @@ def test_upgrade_and_uninstall_lose_no_assignment_and_leave_nothing_behind(
     eventually(lambda: injects(plane, "default"), what="the policy works")
     with release.scheduler():
         third = _placed(pods, "third")
+        for old in (first, second):
+            served.until(lambda old=old: _is_refused(plane, old[EPOCH]), "old epochs are refused")
     assert environment(pods.get("third")) == [[INJECTED]]
     assert len({one["fairlead.dev/gpus"] for one in (first, second, third)}) == 3
+
+
+def _is_refused(plane: ControlPlane, epoch: str) -> bool:
+    """Whether a bind of this epoch would be; there is no such pod."""
+    status, answer = bind(Lease(plane, "default"), "nobody", "nowhere", **{EPOCH: epoch})
+    return status == 403 and "this bind was decided in epoch" in answer["message"]
 
 
 def _placed(pods: Pods, name: str) -> dict[str, str]:

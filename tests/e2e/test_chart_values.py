@@ -208,6 +208,8 @@ def test_all_names_hang_together(
     assert hook["clientConfig"]["service"]["name"] == f"{name}-webhook"
     binding = found[f"ValidatingAdmissionPolicyBinding/{name}-epoch"]["spec"]
     assert binding["paramRef"]["name"] == name
+    # A kind has one name in the whole cluster.
+    del found["CustomResourceDefinition/schedulerepochs.fairlead.dev"]
     assert all(name in one["metadata"]["name"] for one in found.values())
 
 

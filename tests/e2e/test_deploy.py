@@ -130,11 +130,11 @@ def test_the_static_pod_can_log_in_on_a_read_only_file_system() -> None:
 def test_of_the_two_replicas_one_is_elected() -> None:
     spec = the("Deployment")["spec"]
     (container,) = spec["template"]["spec"]["containers"]
-    (lease,) = [rule for rule in the("Role")["rules"] if "resourceNames" in rule]
+    lease, epoch = [rule for rule in the("Role")["rules"] if "resourceNames" in rule]
 
     assert spec["replicas"] == 2
     assert "--no-leader-elect" not in container["args"]
-    assert lease["resourceNames"] == [Terms().name]
+    assert lease["resourceNames"] == epoch["resourceNames"] == [Terms().name]
 
 
 def test_the_epoch_policy_is_about_this_lease_and_this_user() -> None:

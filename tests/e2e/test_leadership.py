@@ -25,6 +25,7 @@ from leaders import (
     inventory,
     pair,
     said,
+    serves_epochs,
     sold,
     sold_twice,
     wait_leading,
@@ -365,6 +366,38 @@ def test_a_deleted_lease_is_made_again_by_its_leader(
         pods.create("p", 1)
         pods.wait_bound("p")
         assert not said(second, "elected")
+
+
+def test_a_deleted_epoch_is_made_again_by_its_leader(
+    lease: Lease, pods: Pods, machines, policy
+) -> None:
+    with candidate(lease) as process:
+        epoch = wait_leading(process)
+        assert lease.plane.api("DELETE", lease.epoch_path)[0] == 200
+        eventually(
+            lambda: lease.plane.api("GET", lease.epoch_path)[1].get("spec") == {"epoch": epoch},
+            what="it is there again",
+        )
+        pods.create("p", scheduler="nobody")
+        eventually(
+            lambda: bind(lease, "p", "n", **{EPOCH: "0/old"})[0] == 403, what="old ones are refused"
+        )
+
+
+def test_without_the_kind_for_epochs_others_bind_and_so_do_we(
+    lease: Lease, pods: Pods, machines, policy
+) -> None:
+    """A policy whose parameter has no kind must not hold up the whole cluster."""
+    machines("f1")
+    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    assert lease.plane.api("DELETE", f"{crds}/schedulerepochs.fairlead.dev")[0] == 200
+    served.until(lambda: not serves_epochs(lease.plane), "the kind is gone")
+    with candidate(lease) as process:
+        wait_leading(process)
+        pods.create("theirs", scheduler="nobody")
+        assert bind(lease, "theirs", "n")[0] == 201
+        pods.create("ours", 1)
+        pods.wait_bound("ours")
 
 
 def test_a_leader_whose_lease_was_given_to_another_by_hand_steps_down(

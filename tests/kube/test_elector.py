@@ -11,7 +11,9 @@ from fairlead.kube.errors import ReplyLost, Unreachable
 from fairlead.kube.http.reply import Reply
 from fairlead.kube.leadership.election import Terms
 from fairlead.kube.leadership.elector import Elector, LeadershipLost
+from fairlead.kube.leadership.epochs import EpochClient
 from fairlead.kube.leadership.fence import Fenced
+from fairlead.kube.leadership.lease import LeaseProblem
 from scripted import OK, Request, Scripted, status
 
 TERMS = Terms(lease_s=15, renew_s=10, retry_s=2)
@@ -30,6 +32,10 @@ class Server:
         self.is_still = False
         self.taken_at_s: list[float] = []
         self.trouble: Trouble = lambda _: None
+        self.epoch: dict[str, Any] | None = None
+        self.epoch_version = 0
+        self.serves_epochs = True
+        self.epoch_trouble: Trouble = lambda _: None
         #: What happens at a time, once it has come.
         self.agenda: list[tuple[float, Callable[[], Any]]] = []
         self.transport = Scripted(self._answer)
@@ -57,7 +63,33 @@ class Server:
             what()
         await asyncio.sleep(0)
 
+    def _epoch(self, request: Request) -> Reply | Exception:
+        """The SchedulerEpoch, where that kind is served."""
+        trouble = self.epoch_trouble(request)
+        if trouble is not None:
+            return trouble
+        if self.epoch is None and request.method != "POST":
+            missing = {"kind": "Status", "details": {"name": "fairlead"}}
+            return Reply(404 if self.serves_epochs else 403, json.dumps(missing).encode())
+        if request.method != "GET":
+            version = self.epoch["metadata"]["resourceVersion"] if self.epoch else None
+            if request.body["metadata"].get("resourceVersion") != version:
+                return status(409, "changed meanwhile")
+            self.write_epoch(request.body["spec"]["epoch"])
+        return Reply(200, json.dumps(self.epoch).encode())
+
+    def write_epoch(self, epoch: str) -> None:
+        self.epoch_version += 1
+        meta = {"name": "fairlead", "resourceVersion": str(self.epoch_version)}
+        self.epoch = {"metadata": meta, "spec": {"epoch": epoch}}
+
+    @property
+    def present(self) -> str:
+        return str(self.epoch["spec"]["epoch"]) if self.epoch else "none"
+
     def _answer(self, request: Request) -> Reply | Exception:
+        if "schedulerepochs" in request.path:
+            return self._epoch(request)
         trouble = self.trouble(request)
         if trouble is not None:
             return trouble
@@ -216,3 +248,85 @@ async def test_the_time_of_a_slow_renewal_counts_from_its_beginning() -> None:
     assert elector.leads()
     server.now_s += 0.2
     assert not elector.leads()
+
+
+# -- the epoch that the policy knows -----------------------------------------------------------
+
+
+async def elected(server: Server, identity: str = "a") -> Elector:
+    elector = server.elector(identity)
+    server.is_still = True
+    running = asyncio.create_task(elector.run())
+    await asyncio.wait_for(elector.elected.wait(), 5)
+    running.cancel()
+    return elector
+
+
+async def test_the_epoch_stands_before_it_is_elected_and_goes_with_it() -> None:
+    server = Server()
+    elector = await elected(server)
+    assert server.present == elector.epoch == "0/a"
+
+    await elector.release()
+    assert server.present == ""
+
+
+async def test_who_cannot_write_the_epoch_is_not_elected_before_it_can() -> None:
+    server, tries = Server(), 0
+
+    def away(_: Request) -> Reply | None:
+        nonlocal tries
+        tries += 1
+        return status(500, "no") if tries < 4 else None
+
+    server.epoch_trouble = away
+    elector = server.elector()
+    running = asyncio.create_task(elector.run())
+    await asyncio.wait_for(elector.elected.wait(), 5)
+    running.cancel()
+    assert (server.present, tries) == ("0/a", 5)
+
+
+async def test_where_there_are_no_epochs_it_leads_without_one() -> None:
+    server = Server()
+    server.serves_epochs = False
+    assert (await elected(server)).leads()
+    assert server.present == "none"
+
+
+async def test_a_deleted_or_changed_epoch_is_written_again() -> None:
+    server = Server()
+    elector = server.elector()
+
+    def check() -> None:
+        assert server.present == "0/a"
+        server.write(holderIdentity="b")
+
+    server.agenda = [
+        (1003.0, lambda: setattr(server, "epoch", None)),
+        (1006.0, lambda: server.write_epoch("9/z")),
+        (1020.0, check),
+    ]
+    await runs(elector)
+
+
+async def test_an_epoch_that_is_written_late_changes_nothing() -> None:
+    """It was read while we led; then we slept, and another took over."""
+    server = Server()
+    server.write_epoch("")
+
+    def sleeps(request: Request) -> None:
+        if request.method != "GET":
+            server.write_epoch("1/b")
+
+    server.epoch_trouble = sleeps
+    with pytest.raises(LeaseProblem, match="changed meanwhile"):
+        await EpochClient(server.transport, TERMS, lambda: True).keep("0/a")
+    assert server.present == "1/b"
+
+
+async def test_who_slept_before_reading_writes_no_epoch() -> None:
+    server = Server()
+    server.write_epoch("1/b")
+    await EpochClient(server.transport, TERMS, lambda: False).keep("0/a")
+    assert server.present == "1/b"

@@ -13,6 +13,7 @@ import structlog
 from fairlead.kube.errors import ApiError
 from fairlead.kube.http.transport import Transport
 from fairlead.kube.leadership.election import Election, Terms
+from fairlead.kube.leadership.epochs import EpochClient
 from fairlead.kube.leadership.lease import LeaseClient, Seen
 from fairlead.kube.writes.notes import micro_time
 from fairlead.model.errors import FairleadError
@@ -59,6 +60,7 @@ class Elector:
         self._clock_s, self._now_ns, self._sleep = clock_s, now_ns, sleep
         self._election = Election(identity or _unique_name(), terms)
         self._leases = LeaseClient(client, terms)
+        self._epochs = EpochClient(client, terms, self.leads)
         #: What a write may go over; None: the Lease must be made.
         self._seen: Seen | None = None
         #: Whether `_seen` is what the server has, for all we know.
@@ -96,6 +98,7 @@ class Elector:
             if not self.leads():
                 return
             try:
+                await self._epochs.keep("")  # while nobody else can have written his own
                 await self._look()
                 record = self._election.release(micro_time(self._now_ns()))
                 released = self.leads() and await self._leases.write(record, self._seen)
@@ -121,7 +124,7 @@ class Elector:
                 log.info("standing by", lease=self._name(), leader=self.holder)
             if self._clock_s() < self._election.free_at_s():
                 return False
-            return await self._write()
+            return await self._write_both()
         except ApiError as error:
             self._note(str(error))
             return False
@@ -166,11 +169,11 @@ class Elector:
 
     async def _renew(self) -> None:
         """Over what we wrote last, else over what stands there, if that is still us."""
-        if self._is_sure and await self._write():
+        if self._is_sure and await self._write_both():
             return
         await self._look()
-        if self._election.time_left_s(self._clock_s()) > 0:
-            await self._write()
+        if self.leads():
+            await self._write_both()
 
     # -- reading and writing -----------------------------------------------------------------
 
@@ -192,6 +195,13 @@ class Elector:
         self._election.written(written.record, began_s)
         self._note("")
         return True
+
+    async def _write_both(self) -> bool:
+        """The lease, and then the epoch, so that it stands before the first bind."""
+        is_ours = await self._write()
+        if is_ours:
+            await self._epochs.keep(self.epoch)
+        return is_ours
 
     def _note(self, problem: str) -> None:
         """Logs a trouble when it begins or changes, and when it is over."""
