@@ -19,6 +19,7 @@ from fairlead.kube.access.kubeconfig import Access
 from fairlead.kube.leadership.election import Terms
 from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
 from fairlead.model.errors import ConfigError
+from fairlead.placement.cards import CardPolicy
 from fairlead.plugins.registry import FILTERS, SCORES, Registry
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -352,12 +353,7 @@ PLUGINS, ARGS = "profiles[0].plugins", "profiles[0].pluginConfig[0]"
         (
             enabled("multiPoint", "Trimaran"),
             f"{PLUGINS}.multiPoint.enabled[0]",
-            f"'Trimaran' is none of kube-scheduler's own plugins; {WRITE_ONE}",
-        ),
-        (
-            enabled("score", "GpuBestFit"),
-            f"{PLUGINS}.score.enabled[0]",
-            f"'GpuBestFit' is none of kube-scheduler's own plugins; {WRITE_ONE}",
+            f"'Trimaran' is neither kube-scheduler's plugin nor Fairlead's; {WRITE_ONE}",
         ),
         (
             enabled("filter", "ImageLocality"),
@@ -451,7 +447,9 @@ def test_these_are_honoured(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("apiVersion: kubescheduler.config.k8s.io/v1beta3", "apiVersion must be kubescheduler"),
+        ("apiVersion: kubescheduler.config.k8s.io/v1beta1", "apiVersion must be kubescheduler"),
+        ("apiVersion: kubescheduler.config.k8s.io/v1beta3", "io/v1, then replace SelectorSpread"),
+        ("apiVersion: kubescheduler.config.k8s.io/v1beta2", "and write the weights of "),
         ("kind: SchedulerConfiguration", "kind must be KubeSchedulerConfiguration"),
         ("paralelism: 3", "unknown key 'paralelism'; did you mean 'parallelism'?"),
         ("profiles: [{plugins: {skore: {}}}]", ("unknown key 'skore' at $.profiles[0].plugins; "
@@ -466,6 +464,52 @@ def test_a_file_of_another_form_is_refused_as_a_whole(text: str, says: str) -> N
     with pytest.raises(ConfigError) as caught:
         kube_scheduler.translate(whole, all_plugins(), KUBERNETES_1_36)
     assert says in str(caught.value)
+
+
+# -- plugins that are not kube-scheduler's own ---------------------------------------------------
+
+
+ALNAIR = """
+profiles:
+  - schedulerName: alnair-cost-saving
+    plugins:
+      preFilter: {enabled: [{name: alnaircostsaving}]}
+      filter: {enabled: [{name: alnaircostsaving}]}
+      score:
+        disabled: [{name: "*"}]
+        enabled: [{name: alnaircostsaving, weight: 5}]
+      reserve: {enabled: [{name: alnaircostsaving}]}
+    pluginConfig: [{name: alnaircostsaving, args: {any: 1}}]
+"""
+
+
+def test_a_plugin_of_an_older_gpu_scheduler_becomes_ours() -> None:
+    found = read(ALNAIR, Registry())
+    profile = found.profiles["alnair-cost-saving"]
+    assert found.problems == []
+    assert profile.gpu_fit is not None
+    assert [(score.name, weight) for score, weight in profile.scores] == [("GpuPacking", 5.0)]
+    assert "profiles[0].plugins: alnaircostsaving becomes GpuFit and GpuPacking of Fairlead" in (
+        list(map(str, found.notes))
+    )
+    (fit,) = [rule for rule in profile.filters if rule.name == "NodeResourcesFit"]
+    assert fit.ignores("nvidia.com/gpumem")
+
+
+@pytest.mark.parametrize(
+    ("name", "score"), [("utilsched", "UtilSched"), ("GpuBestFit", "GpuBestFit")]
+)
+def test_scores_of_ours_may_be_named(name: str, score: str) -> None:
+    text = enabled("score", name)
+    assert problems(text) == []
+    (profile,) = read(text).profiles.values()
+    assert (score, 1.0) in [(each.name, weight) for each, weight in profile.scores]
+
+
+def test_high_performance_spreads_shares() -> None:
+    (profile,) = read(enabled("multiPoint", "alnairhighperformance")).profiles.values()
+    assert profile.cards is CardPolicy.SPREAD
+    assert profile.gpu_fit is not None
 
 
 # -- what does no harm ---------------------------------------------------------------------------

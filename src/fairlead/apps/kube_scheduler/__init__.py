@@ -57,6 +57,7 @@ def translate(text: str, registry: Registry, behaviour: Behaviour) -> Translatio
     found = formats.without_nulls(typed_yaml.load(text))
     if not _is_meant_for_kube_scheduler(found):
         return None
+    _refuse_older(str(found.get("apiVersion", "")))
     config = typed_yaml.shaped(found, formats.Configuration, _reworded)
     translation = Translation({}, list(validation.check(config)))
     translation.problems.extend(notes.extenders(config.extenders, ignorable=False))
@@ -97,6 +98,24 @@ def _is_meant_for_kube_scheduler(found: Any) -> bool:
         return False
     version = str(found.get("apiVersion", ""))
     return version.startswith(f"{formats.API_GROUP}/") or found.get("kind") == formats.KIND
+
+
+_SELECTOR = "replace SelectorSpread, if it is there, by PodTopologySpread"
+_WEIGHTS = (
+    "leave out healthzBindAddress and metricsBindAddress, and write the weights of "
+    "TaintToleration, NodeAffinity and InterPodAffinity if you count on 1 each (the defaults are "
+    "3, 2 and 2 now)"
+)
+#: How a file of an older version becomes one of v1.
+_OLDER = {"v1beta3": _SELECTOR, "v1beta2": f"{_SELECTOR}; {_WEIGHTS}"}
+
+
+def _refuse_older(version: str) -> None:
+    steps = _OLDER.get(version.removeprefix(f"{formats.API_GROUP}/"))
+    if steps:
+        raise ConfigError(
+            f"kube-scheduler no longer reads {version}; write {formats.API_VERSION}, then {steps}"
+        )
 
 
 def _reworded(complaint: str) -> str:

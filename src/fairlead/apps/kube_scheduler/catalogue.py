@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from fairlead.apps.kube_scheduler.beyond import points_of_ours
 from fairlead.model.behaviour import KUBERNETES_1_36, KUBERNETES_1_37, Behaviour
 
 
@@ -21,6 +22,8 @@ class KubePlugin:
     refuses_early: bool = False
     #: Its filter says the same without its preFilter.
     filters_alone: bool = False
+    #: Not kube-scheduler's own. At points where it has nothing to say it may be named, too.
+    beyond: bool = False
 
     def needs(self, point: str) -> bool:
         """Does it work at this point, and would it fall short elsewhere without?"""
@@ -100,6 +103,9 @@ class Catalogue:
     def works_at(self, point: str, name: str) -> bool:
         return name in self.plugins and point in self.plugins[name].points
 
+    def may_stand_at(self, point: str, name: str) -> bool:
+        return self.works_at(point, name) or self.plugins[name].beyond
+
     def unknown(self, name: str) -> str:
         """What to say about a plugin that this kube-scheduler does not bring along."""
         for other in _CATALOGUES.values():
@@ -109,8 +115,8 @@ class Catalogue:
         if near:
             return f"there is no plugin {name!r}; did you mean {near[0]!r}?"
         return (
-            f"{name!r} is none of kube-scheduler's own plugins; write its rules as a Fairlead "
-            "plugin (docs/plugins.md), or leave the pods that need it with kube-scheduler"
+            f"{name!r} is neither kube-scheduler's plugin nor Fairlead's; write its rules as a "
+            "Fairlead plugin (docs/plugins.md), or leave the pods that need it with kube-scheduler"
         )
 
     def belongs_to(self, name: str, other: Behaviour) -> str:
@@ -121,9 +127,16 @@ class Catalogue:
         )
 
 
+def _with_ours(kube: Mapping[str, KubePlugin]) -> Mapping[str, KubePlugin]:
+    found = points_of_ours(frozenset(kube))
+    ours = {name: KubePlugin(points, on_by_default=False, beyond=True)
+            for name, points in found.items()}  # fmt: skip
+    return {**kube, **ours}
+
+
 _CATALOGUES: Mapping[Behaviour, Catalogue] = {
-    KUBERNETES_1_36: Catalogue(KUBERNETES_1_36, _PLUGINS_1_36),
-    KUBERNETES_1_37: Catalogue(KUBERNETES_1_37, _PLUGINS_1_37),
+    KUBERNETES_1_36: Catalogue(KUBERNETES_1_36, _with_ours(_PLUGINS_1_36)),
+    KUBERNETES_1_37: Catalogue(KUBERNETES_1_37, _with_ours(_PLUGINS_1_37)),
 }
 
 

@@ -107,7 +107,7 @@ def _refused(asked: Plugins, key: str, known: Catalogue) -> Iterator[Finding]:
             where = f"{key}.{point}.enabled[{place}]"
             if plugin.name not in known.plugins:
                 yield Finding(where, _not_enabled(plugin.name, known))
-            elif point != _MULTI and not known.works_at(point, plugin.name):
+            elif point != _MULTI and not known.may_stand_at(point, plugin.name):
                 points = ", ".join(sorted(known.plugins[plugin.name].points))
                 text = f"{plugin.name} has nothing to say here; it works at {points}"
                 yield Finding(where, text)

@@ -1,8 +1,8 @@
 """A merged profile of kube-scheduler, made of Fairlead's plugins, and what is missing for that."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -10,6 +10,7 @@ from fairlead.apps import plugin_files
 from fairlead.apps.findings import Finding
 from fairlead.apps.kube_scheduler import options
 from fairlead.apps.kube_scheduler.args import Args, VolumeBinding
+from fairlead.apps.kube_scheduler.beyond import SUCCESSORS, cards_of, replaced
 from fairlead.apps.kube_scheduler.catalogue import (
     BUILT_IN,
     COMPANIONS,
@@ -17,9 +18,12 @@ from fairlead.apps.kube_scheduler.catalogue import (
     Catalogue,
 )
 from fairlead.apps.kube_scheduler.merging import Merged
+from fairlead.kube.dialects import RESOURCES
 from fairlead.model.errors import ConfigError
 from fairlead.placement.profile import Profile
-from fairlead.plugins.api import Plugin
+from fairlead.plugins.api import Filter, Plugin
+from fairlead.plugins.gpu_fit import GpuFit
+from fairlead.plugins.node_resources_fit import NodeResourcesFit
 from fairlead.plugins.node_trusted import NodeTrusted
 from fairlead.plugins.registry import Registry
 
@@ -61,10 +65,13 @@ class Translator:
         filters = self._made("filter", merged, plugin_files.as_filter)
         scores = self._made("score", merged, plugin_files.as_score)
         weighed = ((score, float(merged.weights[plugin])) for plugin, score in scores.items())
+        named = frozenset((*filters, *scores))
+        self.notes += [*_replaced(named, self.key)]
         return Profile(
             name,
-            (*filters.values(), NodeTrusted()),
+            (*_without_dialects(filters.values()), NodeTrusted()),
             tuple(weighed),
+            cards=cards_of(named),
             preempts=merged.has("DefaultPreemption", "postFilter"),
         )
 
@@ -94,7 +101,7 @@ class Translator:
         return made
 
     def _one(self, name: str, point: str, accept: Callable[[Plugin, str], T]) -> T:
-        reference, wanted = options.of(point, name, self.args.get(name))
+        reference, wanted = options.of(point, replaced(name, point), self.args.get(name))
         if reference not in self.registry.names:
             raise _NotYet
         kind = self.registry.find(reference)
@@ -123,6 +130,25 @@ class Translator:
             where = "here" if point == "score" else "at multiPoint"
             text = f"{name} is not honoured yet; disable it {where} if you can do without, {_LEAVE}"
             self.problems.append(Finding(key, text))
+
+
+def _without_dialects(filters: Iterable[Filter]) -> tuple[Filter, ...]:
+    """Where GPUs are assigned, resources that no node lists are the book's business."""
+    rules = tuple(filters)
+    if not any(isinstance(rule, GpuFit) for rule in rules):
+        return rules
+    return tuple(
+        replace(rule, ignored_resources=(*rule.ignored_resources, *RESOURCES))
+        if isinstance(rule, NodeResourcesFit)
+        else rule
+        for rule in rules
+    )
+
+
+def _replaced(named: frozenset[str], key: str) -> Iterator[Finding]:
+    for name in sorted(named & SUCCESSORS.keys()):
+        ours = " and ".join(SUCCESSORS[name].points.values())
+        yield Finding(f"{key}.plugins", f"{name} becomes {ours} of Fairlead")
 
 
 def _always_there(merged: Merged, key: str) -> Iterator[Finding]:
