@@ -9,8 +9,6 @@ from oracle.seen import Seen
 
 Branches = Mapping[str, Callable[[Seen], object]]
 
-_KEPT = "room there is kept for"
-
 
 def _promised(seen: Seen) -> list[Object]:
     return [pod for pod in seen.case.of_kind("Pod") if nominated(pod)]
@@ -33,7 +31,7 @@ def _respected(seen: Seen) -> list[Object]:
 def _kept_free(seen: Seen, *rules: str) -> list[NodeAnswer]:
     """Nodes that would do, were it not for a promise; of those that these rules keep free."""
     answers = seen.probed.judged.nodes
-    return [a for a in answers if a.detail.startswith(_KEPT) and (not rules or a.rule in rules)]
+    return [a for a in answers if a.kept_for and (not rules or a.rule in rules)]
 
 
 def _refused_for(*rules: str) -> Callable[[Seen], object]:

@@ -50,6 +50,13 @@ LeaseNamespace = Annotated[
     str, typer.Option(help="Its namespace (default: that of the pod, else kube-system).")
 ]
 LogLevel = Annotated[str, typer.Option(envvar="LOG_LEVEL", help="debug, info, warning or error.")]
+AskedScheduler = Annotated[
+    str,
+    typer.Option(
+        envvar="FAIRLEAD_SCHEDULER",
+        help="A running scheduler to ask: a URL, or NAMESPACE/SERVICE[:PORT] in the cluster.",
+    ),
+]
 Output = Annotated[str, typer.Option("--output", "-o", help="text or json.")]
 
 
@@ -271,6 +278,7 @@ def explain(
     scheduler_name: SchedulerName = None,
     profile: ProfileName = None,
     config: ConfigFile = None,
+    scheduler: AskedScheduler = "",
     output: Output = "text",
 ) -> None:
     """Say why a pod is not placed, node by node, from the live cluster."""
@@ -281,7 +289,7 @@ def explain(
     if not name or "/" in namespace or (slash and not namespace):
         raise typer.BadParameter("write NAMESPACE/POD, or POD alone", param_hint="POD")
     options = Options(kubeconfig, context, scheduler_name, profile, config)
-    answer = asyncio.run(explaining.explain_pod(options, namespace, name))
+    answer = asyncio.run(explaining.explain_pod(options, namespace, name, scheduler))
     explaining.show(answer, output, sys.stdout)
 
 
@@ -317,13 +325,7 @@ def top(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     config: ConfigFile = None,
-    scheduler: Annotated[
-        str,
-        typer.Option(
-            envvar="FAIRLEAD_SCHEDULER",
-            help="A running scheduler to ask: a URL, or NAMESPACE/SERVICE[:PORT] in the cluster.",
-        ),
-    ] = "",
+    scheduler: AskedScheduler = "",
     prometheus: Annotated[
         str, typer.Option(metavar="URL", help="A Prometheus server to ask about the past.")
     ] = "",

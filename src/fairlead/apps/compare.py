@@ -15,7 +15,7 @@ import msgspec
 import yaml
 
 from fairlead.apps import live_cluster, profiles, typed_yaml
-from fairlead.apps.explain import cards_told
+from fairlead.apps.explanation import cards_told
 from fairlead.apps.run import Options
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import Event, NodeSeen, PodSeen, PricesComputed

@@ -35,6 +35,7 @@ class PortLimits:
             "max_field_size": self.header_bytes,
             "max_headers": self.headers,
             "max_line_size": 4096,
+            "shutdown_timeout": 1.0,
         }
 
 

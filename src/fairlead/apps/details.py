@@ -9,16 +9,22 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+import msgspec
 from aiohttp import web
 
 from fairlead.apps.access import MOST_NAMESPACES, Access, Sight
 from fairlead.apps.door import JSON, Door, Limits, Refusal, refusal
+from fairlead.apps.explanation import Answer, Shown
 from fairlead.apps.usage import Seen, Usage
 
 _CHECKING = Limits(answer_s=10.0, in_hand=8, waiting=24)
 _ANSWERING = Limits(answer_s=30.0, in_hand=1, waiting=15)
 #: After each byte of an answer: a row has 500 and takes 25 µs, so this is a fifth of the time.
 _REST_S = 2e-7
+#: An explanation is found in one go, and what it took is rested for so many times over.
+_RESTS = 9
+#: Nodes in one explanation: each takes about 0.1 ms.
+MOST_NODES = 200
 
 _NO_NODES = "you may not list nodes: GPUs and the names of nodes are not shown"
 _NO_PODS = "there is no pod with GPUs in a namespace where you may list pods"
@@ -30,17 +36,25 @@ _NOT_ALL = (
 Pieces = AsyncIterator[bytes]
 
 
-class Details:
-    """`/usage`: what `fairlead top` shows."""
+#: How an explanation is found: of the pod of that key, as far as it is shown; None: no such pod.
+Explain = Callable[[str, Shown], Answer | None]
 
-    def __init__(self, access: Access, usage: Usage) -> None:
+
+class Details:
+    """`/usage`: what `fairlead top` shows; `/explain`: why a pod waits."""
+
+    def __init__(self, access: Access, usage: Usage, explain: Explain = lambda *_: None) -> None:
         self._access = access
         self._usage = usage
+        self._explain = explain
         self._checking, self._answering = Door(_CHECKING), Door(_ANSWERING)
         self._rested_s = 0.0
 
     def routes(self) -> list[web.RouteDef]:
-        return [web.get("/usage", self._route(self._used))]
+        return [
+            web.get("/usage", self._route(self._used)),
+            web.get("/explain", self._route(self._explained)),
+        ]
 
     def _route(
         self, find: Callable[[web.Request, Sight], Awaitable[Pieces]]
@@ -65,15 +79,34 @@ class Details:
         self, request: web.Request, reply: web.StreamResponse, pieces: Pieces
     ) -> None:
         await asyncio.sleep(max(0.0, self._rested_s - time.monotonic()))
-        sent = 0
+        async for piece in pieces:
+            if not reply.prepared:
+                await reply.prepare(request)
+            await reply.write(piece)
+            self._rest(len(piece) * _REST_S)
+        await reply.write_eof()
+
+    def _rest(self, for_s: float) -> None:
+        self._rested_s = max(self._rested_s, time.monotonic()) + for_s
+
+    async def _explained(self, request: web.Request, sight: Sight) -> Pieces:
+        namespace, name = (request.query.get(key, "") for key in ("namespace", "name"))
+        if not namespace or not name:
+            raise Refusal(400, "bad", "say which pod: /explain?namespace=NAMESPACE&name=POD")
+        if not await sight.pod(namespace, name):
+            raise Refusal(403, "forbidden", "you may not get that pod")
+        shown = Shown(await sight.nodes(), await sight.pods_everywhere(), MOST_NODES)
+        return self._explanation(f"{namespace}/{name}", shown)
+
+    async def _explanation(self, key: str, shown: Shown) -> Pieces:
+        began_s = time.monotonic()
         try:
-            await reply.prepare(request)
-            async for piece in pieces:
-                await reply.write(piece)
-                sent += len(piece)
-            await reply.write_eof()
+            found = self._explain(key, shown)
         finally:
-            self._rested_s = time.monotonic() + sent * _REST_S
+            self._rest(_RESTS * (time.monotonic() - began_s))
+        if found is None:
+            raise Refusal(404, "absent", "there is no such pod, or it has finished")
+        yield msgspec.json.encode(found)
 
     async def _used(self, request: web.Request, sight: Sight) -> Pieces:
         return self._usage.pieces(await self._seen(sight, request.query.get("namespace", "")))

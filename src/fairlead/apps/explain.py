@@ -2,13 +2,14 @@
 
 import json
 import time
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
 from fairlead.apps import live_cluster
 from fairlead.apps.asking_once import take_once
+from fairlead.apps.explanation import Answer, explained, is_settled, settled
 from fairlead.apps.run import Options, plan
+from fairlead.apps.running_scheduler import kubectl_options, running_scheduler
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import PricesComputed, ReadingsTaken
 from fairlead.kube.access.kubeconfig import load_access
@@ -17,13 +18,10 @@ from fairlead.kube.http.client import Client
 from fairlead.kube.http.paths import pod_path
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.errors import FairleadError
-from fairlead.model.gpus import WHOLE, Grant
 from fairlead.model.pods import Pod, Side
 from fairlead.model.quantities import shown
-from fairlead.placement.explain import Explanation, explain
 from fairlead.placement.place import Placement
 from fairlead.placement.prices import compute
-from fairlead.placement.verdicts import Placed, Refused
 from fairlead.telemetry.sources import SourcePlan, make
 
 
@@ -31,37 +29,63 @@ class NotExplained(FairleadError):
     """There is nothing to explain; the text says why."""
 
 
-async def explain_pod(options: Options, namespace: str, name: str) -> dict[str, Any]:
-    """The explanation as plain data: what `-o json` prints."""
+async def explain_pod(options: Options, namespace: str, name: str, scheduler: str = "") -> Answer:
+    """The explanation as plain data: what `-o json` prints.
+
+    `scheduler` is a running one to ask. One that the kubeconfig names is asked where the user may
+    not list what is needed to find it out here.
+    """
     access = load_access(options.kubeconfig, options.context)
+    namespace = namespace or access.namespace or "default"
     client = Client(access)
     try:
-        behaviour = await live_cluster.ask_behaviour(client)
-        pod = await _get_pod(client, behaviour, namespace or access.namespace or "default", name)
-        planned = plan(options)
-        planned.meet(behaviour)
-        profiles = planned.profiles
-        profile = profiles.get(pod.scheduler)
-        if profile is None:
-            raise NotExplained(
-                f"{pod.key} is for scheduler {pod.scheduler!r}, and this configuration serves "
-                f"{', '.join(sorted(profiles))}; name it with --scheduler-name"
-            )
-        engine = Engine(profiles)
-        kin = bool(profile.sides & Side.KIN)
-        async for event in live_cluster.events(client, behaviour, kin=kin):
-            engine.handle(event, now=0.0)
-        if pod.node or pod.finished or pod.gates or pod.problem or pod.deleting:
-            return _settled(pod)
-        prices = compute(engine.basis())
-        if prices is not None:
-            engine.handle(PricesComputed(prices), now=0.0)
-        silent = await _measure(engine, planned.sources)
-        placement = Placement(profile, engine.cluster)
-        told = _told(pod, profile.name, explain(placement, engine.cluster, pod))
-        return told | ({"telemetry": silent} if silent else {})
+        if scheduler:
+            return await _ask(options, client, scheduler, namespace, name)
+        return await _find_out(options, client, namespace, name)
+    except live_cluster.Forbidden as error:
+        if access.scheduler:
+            return await _ask(options, client, access.scheduler, namespace, name)
+        raise NotExplained(
+            f"{error}; ask the scheduler itself: --scheduler NAMESPACE/SERVICE, such as "
+            "fairlead-system/fairlead, or the URL of a port that kubectl forwards there"
+        ) from error
     finally:
         await client.close()
+
+
+async def _ask(options: Options, client: Client, where: str, namespace: str, name: str) -> Answer:
+    """A scheduler explains pods that the user may get; node by node if he may list nodes."""
+    kubectl = kubectl_options(options.kubeconfig, options.context)
+    async with running_scheduler(where, client.access.credentials, kubectl) as scheduler:
+        body = await scheduler.get("/explain", {"namespace": namespace, "name": name})
+    found: Answer = json.loads(body)
+    return found
+
+
+async def _find_out(options: Options, client: Client, namespace: str, name: str) -> Answer:
+    """By the rules of the configuration, on all that the API server lists."""
+    behaviour = await live_cluster.ask_behaviour(client)
+    pod = await _get_pod(client, behaviour, namespace, name)
+    if is_settled(pod):
+        return settled(pod)
+    planned = plan(options)
+    planned.meet(behaviour)
+    profile = planned.profiles.get(pod.scheduler)
+    if profile is None:
+        raise NotExplained(
+            f"{pod.key} is for scheduler {pod.scheduler!r}, and this configuration serves "
+            f"{', '.join(sorted(planned.profiles))}; name it with --scheduler-name"
+        )
+    engine = Engine(planned.profiles)
+    kin = bool(profile.sides & Side.KIN)
+    async for event in live_cluster.events(client, behaviour, kin=kin):
+        engine.handle(event, now=0.0)
+    prices = compute(engine.basis())
+    if prices is not None:
+        engine.handle(PricesComputed(prices), now=0.0)
+    silent = await _measure(engine, planned.sources)
+    told = explained(Placement(profile, engine.cluster), engine.cluster, pod)
+    return told | ({"telemetry": silent} if silent else {})
 
 
 async def _measure(engine: Engine, plans: Sequence[SourcePlan]) -> list[str]:
@@ -83,71 +107,35 @@ async def _get_pod(client: Client, behaviour: Behaviour, namespace: str, name: s
     return decode_pod(reply.body, behaviour)
 
 
-def _settled(pod: Pod) -> dict[str, Any]:
-    """Pods that no rule is asked about."""
-    if pod.finished:
-        state, message = "finished", "the pod has finished; it needs no node any more"
-    elif pod.node:
-        state, message = "bound", f"the pod is bound to node {pod.node}"
-    elif pod.deleting:
-        state, message = "deleting", "the pod is being deleted and will not be scheduled"
-    elif pod.gates:
-        gates = ", ".join(pod.gates)
-        state, message = "gated", f"the pod waits for its scheduling gates to be removed: {gates}"
-    else:
-        state, message = "invalid", pod.problem
-    return _answer(pod, state, message)
-
-
-def _told(pod: Pod, profile: str, found: Explanation) -> dict[str, Any]:
-    if isinstance(found.verdict, Placed):
-        node, cards = found.verdict.node, cards_told(found.verdict.grant)
-        state, message = "fits", f"the pod fits now; it would go to node {node}{cards}"
-    else:
-        state, message = "unschedulable", found.verdict.message + _making_room(found.verdict)
-    nodes = [asdict(node) for node in found.nodes]
-    return _answer(pod, state, message) | {"profile": profile, "nodes": nodes}
-
-
-def cards_told(grant: Grant | None) -> str:
-    """Which cards, and how much of each, where they are known one by one."""
-    uses = [use for use in grant.uses if use.uuid] if grant else []
-    told = ", ".join(
-        use.uuid if use.whole else f"{use.milli / WHOLE:g} of {use.uuid}" for use in uses
-    )
-    return f", {told}" if told else ""
-
-
-def _making_room(refused: Refused) -> str:
-    if refused.eviction is None:
-        return ""
-    names = ", ".join(victim.key for victim in refused.eviction.victims)
-    return f" It can have node {refused.eviction.node} when {names} made room."
-
-
-def _answer(pod: Pod, state: str, message: str) -> dict[str, Any]:
-    return {
-        "pod": pod.key,
-        "uid": pod.uid,
-        "scheduler": pod.scheduler,
-        "state": state,
-        "message": message,
-        "requests": dict(pod.request.resources),
-        "nodes": [],
-    }
-
-
-def show(answer: dict[str, Any], output: str, out: TextIO) -> None:
+def show(answer: Answer, output: str, out: TextIO) -> None:
     if output == "json":
         out.write(json.dumps(answer, indent=2) + "\n")
         return
     # Written as it is: a terminal may fold it, a pipe gets whole lines, and brackets stay.
     out.write(f"{answer['pod']}: {answer['message']}\n")
-    asked = ", ".join(f"{shown(name, n)} {name}" for name, n in answer["requests"].items())
+    asked = [f"{shown(name, n)} {name}" for name, n in answer["requests"].items()]
+    asked += [answer["asks"]] if answer.get("asks") else []
     if asked:
-        out.write(f"asks for: {asked}\n")
+        out.write(f"asks for: {', '.join(asked)}\n")
+    out.writelines(line + "\n" for line in _decision(answer))
     out.writelines(f"no readings from {problem}\n" for problem in answer.get("telemetry", ()))
-    out.writelines(line + "\n" for line in _columns(answer["nodes"]))
+    out.writelines(line + "\n" for line in (*_columns(answer["nodes"]), *_counts(answer)))
+
+
+def _decision(answer: Answer) -> Iterator[str]:
+    """Of a bound pod: what was written with its bind."""
+    if answer.get("epoch"):
+        yield f"was placed by: {answer['epoch'].partition('/')[2]}"
+
+
+def _counts(answer: Answer) -> Iterator[str]:
+    """Where nodes are not shown by name, and where not all are shown."""
+    counts = answer.get("reasons", ())
+    if counts:
+        yield "NODES  BECAUSE"
+    yield from (f"{each['nodes']:5}  {each['reason']}" for each in counts)
+    if answer.get("nodesLeftOut"):
+        yield f"and {answer['nodesLeftOut']} other nodes"
 
 
 def _columns(nodes: list[dict[str, Any]]) -> list[str]:

@@ -38,6 +38,10 @@ class NotListed(FairleadError):
     """The API server did not list something; the text says why."""
 
 
+class Forbidden(NotListed):
+    """The user may not list it."""
+
+
 class _ListMeta(msgspec.Struct):
     next_page: str = msgspec.field(default="", name="continue")
 
@@ -90,7 +94,8 @@ async def _list(
     while True:
         reply = await client.request("GET", path, params=page)
         if reply.status != 200:
-            raise NotListed(f"the API server refused to list {path}: {reply.message}")
+            refused = Forbidden if reply.status == 403 else NotListed
+            raise refused(f"the API server refused to list {path}: {reply.message}")
         found = _lists.decode(reply.body)
         for item in found.items:
             yield decode(item)

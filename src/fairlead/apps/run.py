@@ -17,6 +17,7 @@ from fairlead.apps import health, plugin_files, profiles
 from fairlead.apps.access import access as access_to
 from fairlead.apps.details import Details
 from fairlead.apps.electing import Electing
+from fairlead.apps.explanation import Explainer
 from fairlead.apps.fast_loop import run_in_fast_loop
 from fairlead.apps.findings import Finding, Translation
 from fairlead.apps.scheduler import Scheduler
@@ -209,7 +210,7 @@ async def _run(options: Options, prepared: Plan) -> None:
         metrics.registry,
         scheduler.unready_because,
         lambda: scheduler.standing,
-        Details(seen_by, scheduler.usage),
+        Details(seen_by, scheduler.usage, Explainer(scheduler.engine, scheduler.pod)),
     )
     try:
         runner, port = await health.serve(app, prepared.address, prepared.port)

@@ -121,6 +121,10 @@ class Engine:
                 assert_never(event)
         return []
 
+    def placement(self, scheduler: str) -> Placement | None:
+        """By what pods with that scheduler name are placed, for those who only look."""
+        return self._placements.get(scheduler)
+
     def basis(self) -> Basis:
         """What prices can be computed from. The answer comes back as `PricesComputed`."""
         return Basis(

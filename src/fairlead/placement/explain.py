@@ -1,16 +1,22 @@
 """Why a pod is where it is not, node by node."""
 
+import heapq
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
+from fairlead.cluster.arrays import NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.pods import Pod
-from fairlead.placement.hypothesis import NOBODY, Hypothesis
+from fairlead.placement.hypothesis import Hypothesis
 from fairlead.placement.place import Placement
+from fairlead.placement.profile import Profile
 from fairlead.placement.verdicts import Verdict
 from fairlead.placement.views import REFUSED, View
-from fairlead.plugins.api import CardAnswer
+from fairlead.plugins.api import CardAnswer, Reason, reasons_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,30 +31,49 @@ class NodeAnswer:
     #: Card by card, if they are known one by one and it was refused for them, or a score of the
     #: profile goes by what they are doing.
     cards: tuple[CardAnswer, ...] = ()
+    #: Pods by key that room there is kept for.
+    kept_for: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
     verdict: Verdict
     nodes: tuple[NodeAnswer, ...]
+    #: How many nodes there are besides.
+    left_out: int = 0
 
 
-def explain(placement: Placement, cluster: Cluster, pod: Pod) -> Explanation:
-    """The verdict on the pod as things are now, and every node's part in it, best first."""
+def explain(
+    placement: Placement, cluster: Cluster, pod: Pod, most: int | None = None
+) -> Explanation:
+    """The verdict on the pod as things are now, and every node's part in it, best first.
+
+    With `most`, at most so many nodes answer, and each rule is asked once about all of them.
+    """
     verdict = placement.place(pod)
     view = placement.view(pod)
     if view.veto:  # no node was looked at, so none has an answer
         return Explanation(verdict, ())
     totals = placement.totals(pod)
-    asking = Hypothesis(pod, view, placement.profile, cluster)
+    refusals = _Refusals(pod, view, placement.profile, cluster, bounded=most is not None)
     answers = [
         NodeAnswer(name, score=float(totals[row]), cards=_measured(row, placement, view, cluster))
         if totals[row] > REFUSED
-        else _refusal(name, row, placement, cluster, asking)
-        for name, row in cluster.row_of.items()
+        else refusals.of(name, row)
+        for name, row in _first(cluster, totals, most)
     ]
     answers.sort(key=lambda answer: (-(answer.score or REFUSED), answer.rule, answer.node))
-    return Explanation(verdict, tuple(answers))
+    return Explanation(verdict, tuple(answers), len(cluster.row_of) - len(answers))
+
+
+def _first(
+    cluster: Cluster, totals: NodeScores, most: int | None
+) -> Iterable[tuple[str, int]]:  # fmt: skip
+    """Nodes by name and row; of too many, those that fit best, then any."""
+    rows = cluster.row_of.items()
+    if most is None or len(rows) <= most:
+        return rows
+    return heapq.nlargest(most, rows, key=lambda item: float(totals[item[1]]))
 
 
 def _measured(
@@ -61,33 +86,53 @@ def _measured(
     return profile.gpu_fit.cards(view.request, Nodes(cluster.columns, slice(row, row + 1)))
 
 
-def _refusal(
-    name: str, row: int, placement: Placement, cluster: Cluster, asking: Hypothesis
-) -> NodeAnswer:
-    first = asking.first(row)
-    if first == NOBODY:
-        return _kept_free(name, row, placement, cluster, asking)
-    rule = placement.profile.filters[first]
-    return NodeAnswer(
-        name,
-        rule.name,
-        tuple(asking.reasons(first, row)[0]),
-        asking.detail(first, row),
-        cards=asking.cards(first, row),
-    )
+class _Refusals:
+    """What stands against a pod; each rule is asked once for its reasons, about all nodes."""
 
+    def __init__(
+        self, pod: Pod, view: View, profile: Profile, cluster: Cluster, *, bounded: bool
+    ) -> None:
+        self._pod = pod
+        self._view = view
+        self._profile = profile
+        self._cluster = cluster
+        self._bounded = bounded
+        self._asking = Hypothesis(pod, view, profile, cluster)
+        self._said: dict[int, list[Reason]] = {}
 
-def _kept_free(
-    name: str, row: int, placement: Placement, cluster: Cluster, asking: Hypothesis
-) -> NodeAnswer:
-    """It would do, but room there is promised to others."""
-    with cluster.draft(row) as draft:
-        promised = asking.expect(row, draft)
-        first = asking.first(row)
-        texts = asking.reasons(first, row)[0]
-        cards = asking.cards(first, row)
-    others = ", ".join(sorted(held.pod.key for held in promised))
-    rule = placement.profile.filters[first]
-    return NodeAnswer(
-        name, rule.name, tuple(texts), f"room there is kept for {others}", cards=cards
-    )
+    def of(self, name: str, row: int) -> NodeAnswer:
+        refusing = np.flatnonzero(~self._view.allowed[:, row])
+        if not len(refusing):
+            return self._reserved(name) if self._bounded else self._kept_free(name, row)
+        first = int(refusing[0])
+        return NodeAnswer(
+            name,
+            self._profile.filters[first].name,
+            self._reasons(first, row),
+            self._asking.detail(first, row),
+            cards=self._asking.cards(first, row),
+        )
+
+    def _reasons(self, index: int, row: int) -> tuple[str, ...]:
+        if index not in self._said:
+            rule, nodes = self._profile.filters[index], self._cluster.nodes
+            self._said[index] = list(reasons_of(rule, self._view.request, nodes))
+        return tuple(reason.text for reason in self._said[index] if reason.where[row])
+
+    def _kept_free(self, name: str, row: int) -> NodeAnswer:
+        """It would do, but room there is promised to others."""
+        asking = self._asking
+        with self._cluster.draft(row) as draft:
+            promised = asking.expect(row, draft)
+            first = asking.first(row)
+            texts = asking.reasons(first, row)[0]
+            cards = asking.cards(first, row)
+        others = tuple(sorted(held.pod.key for held in promised))
+        rule = self._profile.filters[first]
+        return NodeAnswer(name, rule.name, tuple(texts), cards=cards, kept_for=others)
+
+    def _reserved(self, name: str) -> NodeAnswer:
+        """The same, without asking what the rules would say."""
+        nominated = self._cluster.nominations.against(self._pod, name)
+        others = tuple(sorted(pod.key for pod in nominated))
+        return NodeAnswer(name, "NominatedPods", ("room is kept for other pods",), kept_for=others)

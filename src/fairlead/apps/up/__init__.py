@@ -19,6 +19,7 @@ from fairlead.apps import run as running
 from fairlead.apps.access import Everything
 from fairlead.apps.connections import Port
 from fairlead.apps.details import Details
+from fairlead.apps.explanation import Explainer
 from fairlead.apps.fast_loop import run_in_fast_loop
 from fairlead.apps.scheduler import Scheduler
 from fairlead.apps.up import logs as up_logs
@@ -167,7 +168,7 @@ async def _work(plan: Plan, watching: Watching, ground: Ground) -> None:
 
 async def _serve(scheduler: Scheduler, ground: Ground) -> Port:
     """Health, metrics and usage as `fairlead run` has them, on a port that the kubeconfig names."""
-    details = Details(Everything(), scheduler.usage)
+    details = Details(Everything(), scheduler.usage, Explainer(scheduler.engine, scheduler.pod))
     registry = scheduler.metrics.registry
     app = health.make_app(registry, scheduler.unready_because, details=details)
     runner, port = await health.serve(app, running.DEFAULT_ADDRESS, 0)

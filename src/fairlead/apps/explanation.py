@@ -1,0 +1,195 @@
+"""Why a pod is where it is, or waits, as plain data: what `fairlead explain -o json` prints.
+
+`Shown` says what the reader may see. A reader who may not list nodes gets counts by reason.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from fairlead.cluster.cluster import Cluster
+from fairlead.engine.engine import Engine
+from fairlead.kube.leadership.fence import EPOCH
+from fairlead.model.gpus import WHOLE, GpuAsk, Grant
+from fairlead.model.pods import Pod
+from fairlead.placement.explain import Explanation, NodeAnswer, explain
+from fairlead.placement.place import Placement
+from fairlead.placement.verdicts import Placed, Refused
+from fairlead.telemetry.reporting import part_told
+
+Answer = dict[str, Any]
+_GIB = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What of an explanation is shown: nodes by name, pods of others by name, and so many nodes."""
+
+    nodes: bool = True
+    pods: bool = True
+    most_nodes: int | None = None
+
+
+ALL = Shown()
+
+
+def is_settled(pod: Pod) -> bool:
+    """Whether no rule is asked about the pod."""
+    return bool(pod.node or pod.finished or pod.gates or pod.problem or pod.deleting)
+
+
+def settled(pod: Pod) -> Answer:
+    """What became of a pod that no rule is asked about."""
+    if pod.finished:
+        state, message = "finished", "the pod has finished; it needs no node any more"
+    elif pod.node:
+        state, message = "bound", f"the pod is bound to node {pod.node}{_given(pod.grant)}"
+    elif pod.deleting:
+        state, message = "deleting", "the pod is being deleted and will not be scheduled"
+    elif pod.gates:
+        gates = ", ".join(pod.gates)
+        state, message = "gated", f"the pod waits for its scheduling gates to be removed: {gates}"
+    else:
+        state, message = "invalid", pod.problem
+    return answer(pod, state, message) | (_assigned(pod) if state == "bound" else {})
+
+
+def _given(grant: Grant | None) -> str:
+    chosen = sum(not use.uuid for use in grant.uses) if grant else 0
+    more = f", {chosen} GPU(s) that the device plugin of the node chose" if chosen else ""
+    return cards_told(grant) + more
+
+
+def _assigned(pod: Pod) -> Answer:
+    """The decision as it was written with the bind: GPUs, how they were asked for, and by whom."""
+    uses = pod.grant.uses if pod.grant else ()
+    given = [{"gpu": use.uuid, "part": part_told(use)} for use in uses]
+    told: Answer = {"gpus": given, "dialect": pod.grant.dialect if pod.grant else ""}
+    return told | {"epoch": pod.annotations.get(EPOCH, "")}
+
+
+def explained(placement: Placement, cluster: Cluster, pod: Pod, shown: Shown = ALL) -> Answer:
+    """Why the pod waits, or where it would go, by the rules of its profile."""
+    found = explain(placement, cluster, pod, shown.most_nodes if shown.nodes else 0)
+    state, message = _said(found, shown)
+    told = answer(pod, state, message) | {"profile": placement.profile.name}
+    if not shown.nodes:
+        return told | {"reasons": _reasons(found)}
+    nodes = [_node(node, shown) for node in found.nodes]
+    return told | {"nodes": nodes} | ({"nodesLeftOut": found.left_out} if found.left_out else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Explainer:
+    """Explains pods of a scheduler that runs, by the engine that decides about them."""
+
+    engine: Engine
+    pod_of: Callable[[str], Pod | None]
+
+    def __call__(self, key: str, shown: Shown) -> Answer | None:
+        """None if there is no such pod."""
+        pod = self.pod_of(key)
+        if pod is None or is_settled(pod):
+            return None if pod is None else settled(pod)
+        placement = self.engine.placement(pod.scheduler)
+        if placement is None:
+            message = f"the pod is for scheduler {pod.scheduler!r}, which is not served here"
+            return answer(pod, "unserved", message)
+        held = self.engine.cluster.holdings.get(pod.uid)
+        if held is not None:
+            where = f" to node {held.node}" if shown.nodes else ""
+            return answer(pod, "binding", f"the pod is being bound{where}")
+        try:
+            return explained(placement, self.engine.cluster, pod, shown)
+        except Exception as error:  # a user's plugin broke: this answer fails, nothing else does
+            return answer(pod, "failed", f"a plugin failed: {error!r}")
+
+
+def _said(found: Explanation, shown: Shown) -> tuple[str, str]:
+    verdict = found.verdict
+    if isinstance(verdict, Refused):
+        if not shown.nodes:
+            verdict = replace(verdict, eviction=None)
+        return "unschedulable", verdict.message + _making_room(verdict, shown)
+    where = f"; it would go to node {verdict.node}{cards_told(verdict.grant)}"
+    return "fits", "the pod fits now" + (where if shown.nodes else "")
+
+
+def _making_room(refused: Refused, shown: Shown) -> str:
+    if refused.eviction is None:
+        return ""
+    victims = refused.eviction.victims
+    names = ", ".join(victim.key for victim in victims)
+    who = names if shown.pods else f"{len(victims)} pod(s) of lower priority"
+    return f" It can have node {refused.eviction.node} when {who} made room."
+
+
+def _reasons(found: Explanation) -> list[Answer]:
+    if isinstance(found.verdict, Placed):
+        return []
+    return [{"reason": text, "nodes": count} for text, count in found.verdict.reasons]
+
+
+def _node(node: NodeAnswer, shown: Shown) -> Answer:
+    told = asdict(node)
+    kept_for = told.pop("kept_for")
+    if kept_for:
+        others = ", ".join(kept_for) if shown.pods else f"{len(kept_for)} other pod(s)"
+        told["detail"] = f"room there is kept for {others}"
+    return told
+
+
+def answer(pod: Pod, state: str, message: str) -> Answer:
+    return {
+        "pod": pod.key,
+        "uid": pod.uid,
+        "scheduler": pod.scheduler,
+        "state": state,
+        "message": message,
+        "requests": dict(pod.request.resources),
+        "asks": asked(pod.request.gpus),
+        "nodes": [],
+    }
+
+
+def cards_told(grant: Grant | None) -> str:
+    """Which GPUs, and how much of each, where they are known one by one."""
+    uses = [use for use in grant.uses if use.uuid] if grant else []
+    told = ", ".join(use.uuid if use.whole else f"{part_told(use)} of {use.uuid}" for use in uses)
+    return f", {told}" if told else ""
+
+
+def asked(ask: GpuAsk | None) -> str:
+    """What annotations, or resources of a dialect, ask of GPUs; "" for whole ones of any kind."""
+    if ask is None:
+        return ""
+    count = f"{ask.cards} × " if ask.cards > 1 else ""
+    parts = [*_part(ask, count), *_kind(ask)]
+    return ", ".join(parts)
+
+
+def _part(ask: GpuAsk, count: str) -> list[str]:
+    if ask.profile:
+        return [f"{count}a {ask.profile} slice"]
+    if ask.whole:
+        return []
+    share = [f"{ask.milli / WHOLE:g} of a GPU"] if ask.milli else []
+    memory = [_memory(ask.memory_mib)] if ask.memory_mib else []
+    return [count + " with ".join([*share, *memory])] if share or memory else []
+
+
+def _memory(mib: int) -> str:
+    size = f"{mib / _GIB:g} GiB" if mib % _GIB == 0 else f"{mib} MiB"
+    return f"{size} of a GPU's memory"
+
+
+def _kind(ask: GpuAsk) -> list[str]:
+    words: Mapping[str, tuple[str, ...]] = {
+        "of model": tuple(sorted(ask.models)),
+        "like": ask.like,
+        "not like": ask.unlike,
+        "only": tuple(sorted(ask.only)),
+        "never": tuple(sorted(ask.never)),
+    }
+    told = [f"{word} {' or '.join(names)}" for word, names in words.items() if names]
+    return [*told, "joined by NVLink"] if ask.linked else told

@@ -1,0 +1,75 @@
+"""Routes that name pods, one caller after the other."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+
+from fairlead.apps import connections, details, health
+from fairlead.apps.access import Everything
+from fairlead.apps.connections import PortLimits
+from fairlead.apps.details import Details
+from fairlead.apps.explanation import Answer, Shown
+from fairlead.apps.usage import Usage
+from fairlead.cluster.cluster import Cluster
+
+
+def slow_to_explain(_key: str, _shown: Shown) -> Answer:
+    time.sleep(0.02)
+    return {"state": "fits"}
+
+
+@asynccontextmanager
+async def serving(shown: Details) -> AsyncIterator[str]:
+    app: web.Application = health.make_app(CollectorRegistry(), str, details=shown)
+    port = await connections.serve(app, "127.0.0.1", 0, PortLimits(connections=64))
+    try:
+        yield f"http://127.0.0.1:{port.number}"
+    finally:
+        await port.cleanup()
+
+
+async def get(url: str) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.get(url) as reply:
+        return reply.status, await reply.text()
+
+
+async def test_who_asks_on_and_on_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop is held for a tenth of the time: what an answer takes is rested for nine times."""
+    rests: list[float] = []
+    shown = Details(Everything(), Usage(Cluster()), slow_to_explain)
+    monkeypatch.setattr(shown, "_rest", rests.append)
+    async with serving(shown) as url:
+        assert await get(f"{url}/explain?namespace=a&name=b") == (200, '{"state":"fits"}')
+    assert rests[0] > 9 * 0.02
+
+
+async def test_too_many_are_turned_away_and_probes_are_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(details, "_RESTS", 1e6)
+    shown = Details(Everything(), Usage(Cluster()), slow_to_explain)
+    async with serving(shown) as url:
+        explain = f"{url}/explain?namespace=a&name=b"
+        assert (await get(explain))[0] == 200
+        asking = [asyncio.create_task(get(explain)) for _ in range(40)]
+        turned_away, _ = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
+        assert {task.result()[0] for task in turned_away} == {429}
+        assert (await get(f"{url}/livez"))[0] == 200
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+
+
+async def test_a_report_of_nothing_is_a_report() -> None:
+    async with serving(Details(Everything(), Usage(Cluster()))) as url:
+        status, text = await get(f"{url}/usage")
+        assert status == 200
+        assert json.loads(text)["pods"] == []
+        assert (await get(f"{url}/explain?namespace=a&name=b"))[0] == 404

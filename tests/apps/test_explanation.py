@@ -1,0 +1,160 @@
+"""Explanations as data: what a pod asks for and was given, and what a reader may not see."""
+
+import io
+import json
+from dataclasses import replace
+
+import pytest
+
+from builders import a_node, a_pod, an_engine, decide, near, see
+from fairlead.apps.explain import show
+from fairlead.apps.explanation import ALL, Answer, Explainer, Shown, asked, cards_told
+from fairlead.engine.engine import Engine
+from fairlead.model.gpus import CardUse, GpuAsk, Grant
+from fairlead.model.pods import Pod
+from fairlead.plugins.inter_pod_affinity import InterPodAffinity
+
+TENANT = Shown(nodes=False, pods=False)
+
+
+def told(engine: Engine, pod: Pod, shown: Shown = ALL) -> Answer:
+    found = Explainer(engine, {pod.key: pod}.get)(pod.key, shown)
+    assert found is not None
+    return found
+
+
+def shown_as_text(answer: Answer) -> str:
+    out = io.StringIO()
+    show(answer, "text", out)
+    return out.getvalue()
+
+
+def crowded() -> tuple[Engine, Pod]:
+    """Two full nodes, and a pod for which somebody would have to go."""
+    engine = an_engine(a_node("node-a", gpus=1), a_node("node-b", gpus=1))
+    see(engine, a_pod("victim-a", gpus=1, node="node-a"), a_pod("victim-b", gpus=1, node="node-b"))
+    urgent = a_pod("urgent", gpus=1, priority=10)
+    see(engine, urgent)
+    return engine, urgent
+
+
+def test_a_reader_without_rights_gets_counts_and_no_names() -> None:
+    engine, urgent = crowded()
+    everything, little = told(engine, urgent), told(engine, urgent, TENANT)
+    assert {node["node"] for node in everything["nodes"]} == {"node-a", "node-b"}
+    assert "victim-a" in everything["message"]
+    assert little["nodes"] == []
+    assert little["reasons"] == [{"reason": "Insufficient nvidia.com/gpu", "nodes": 2}]
+    assert "0/2 nodes are available" in little["message"]
+    for secret in ("node-a", "node-b", "victim"):
+        assert secret not in json.dumps(little)
+    assert "NODES  BECAUSE\n    2  Insufficient nvidia.com/gpu\n" in shown_as_text(little)
+
+
+def test_who_may_list_nodes_sees_no_pods_of_others() -> None:
+    engine, urgent = crowded()
+    found = told(engine, urgent, Shown(pods=False))
+    assert "when 1 pod(s) of lower priority made room" in found["message"]
+    assert "victim" not in json.dumps(found)
+
+    decide(engine)  # nominates it, so that room is kept for it
+    see(engine, a_node_free := a_pod("second", gpus=1))
+    engine.cluster.remove(next(iter(engine.cluster.held_on("node-a"))).pod.uid)
+    kept = json.dumps(told(engine, a_node_free, Shown(pods=False)))
+    assert "room there is kept for 1 other pod(s)" in kept
+    assert "urgent" not in kept
+    assert "room there is kept for default/urgent" in json.dumps(told(engine, a_node_free))
+
+
+def test_a_node_that_fits_is_named_to_who_may_list_nodes() -> None:
+    engine, pod = an_engine(a_node("node-a")), a_pod("p", gpus=1)
+    assert "it would go to node node-a" in told(engine, pod)["message"]
+    assert told(engine, pod, TENANT)["message"] == "the pod fits now"
+
+
+def test_a_pod_on_its_way_and_one_of_another_scheduler() -> None:
+    engine, pod = an_engine(a_node("node-a")), a_pod("p", gpus=1)
+    see(engine, pod)
+    decide(engine)
+    assert told(engine, pod)["message"] == "the pod is being bound to node node-a"
+    assert told(engine, pod, TENANT)["message"] == "the pod is being bound"
+    assert told(engine, replace(pod, scheduler="other"))["state"] == "unserved"
+    assert Explainer(engine, {}.get)("default/nothing", ALL) is None
+
+
+def test_of_many_nodes_the_best_are_shown() -> None:
+    engine = an_engine(*(a_node(f"n{number}", gpus=number % 2) for number in range(50)))
+    found = told(engine, a_pod("p", gpus=1), Shown(most_nodes=30))
+    assert [node["rule"] for node in found["nodes"]] == [""] * 25 + ["NodeResourcesFit"] * 5
+    assert found["nodesLeftOut"] == 20
+    assert "and 20 other nodes" in shown_as_text(found)
+
+
+def test_rules_that_look_around_are_not_asked_node_by_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each such question walks all nodes, and the loop that answers is the one that schedules."""
+    zone = {"zone": "z"}
+    engine = an_engine(*(a_node(f"n{number}", labels=zone) for number in range(100)))
+    see(engine, a_pod("there", node="n0", labels={"app": "a"}))
+    pod = a_pod("p", apart=(near("zone", app="a"),))
+    see(engine, pod)
+    decide(engine)
+    questions, rule = [0], InterPodAffinity.allows
+
+    def counted(self: InterPodAffinity, *asked: object) -> object:
+        questions[0] += 1
+        return rule(self, *asked)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(InterPodAffinity, "allows", counted)
+    found = told(engine, pod, Shown(most_nodes=100))
+    assert {node["rule"] for node in found["nodes"]} == {"InterPodAffinity"}
+    assert questions[0] < 5
+
+
+# -- what was asked for, and what was given --------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (None, ""),
+        (GpuAsk(2), ""),
+        (GpuAsk(1, whole=False, milli=500, memory_milli=500), "0.5 of a GPU"),
+        (GpuAsk(1, whole=False, milli=0, memory_mib=16384), "16 GiB of a GPU's memory"),
+        (GpuAsk(2, whole=False, milli=250, memory_mib=4000),
+         "2 × 0.25 of a GPU with 4000 MiB of a GPU's memory"),
+        (GpuAsk(3, whole=False, milli=0, profile="1g.18gb"), "3 × a 1g.18gb slice"),
+        (GpuAsk(2, models=frozenset({"H200", "H100"}), linked=True),
+         "of model H100 or H200, joined by NVLink"),
+    ],
+)  # fmt: skip
+def test_what_annotations_ask_for_is_told(ask: GpuAsk | None, words: str) -> None:
+    assert asked(ask) == words
+    engine = an_engine(a_node())
+    text = shown_as_text(told(engine, a_pod("p", request_gpus=ask)))
+    assert (f"asks for: {words}\n" in text) is bool(words)
+
+
+def test_memory_on_a_gpu_is_told_as_memory() -> None:
+    use = CardUse("GPU-a0", whole=False, milli=0, memory_mib=16384)
+    assert cards_told(Grant((use,))) == ", 16 GiB of GPU-a0"
+    assert cards_told(Grant((CardUse("GPU-a0"), CardUse("GPU-a1")))) == ", GPU-a0, GPU-a1"
+
+
+def test_gpus_that_a_device_plugin_chose_are_counted() -> None:
+    pod = a_pod("p", node="node-a", grant=Grant((CardUse(""), CardUse(""))))
+    message = told(an_engine(), pod)["message"]
+    assert message.endswith("node-a, 2 GPU(s) that the device plugin of the node chose")
+
+
+def test_a_bound_pod_tells_what_was_decided() -> None:
+    use = CardUse("GPU-a0", whole=False, milli=500)
+    pod = a_pod("p", node="node-a", grant=Grant((use,), "fairlead"),
+                annotations={"fairlead.dev/epoch": "3/fairlead-0"})  # fmt: skip
+    answer = told(an_engine(), pod)
+    assert answer["state"] == "bound"
+    assert answer["gpus"] == [{"gpu": "GPU-a0", "part": "0.5"}]
+    assert shown_as_text(answer) == (
+        "default/p: the pod is bound to node node-a, 0.5 of GPU-a0\nwas placed by: fairlead-0\n"
+    )
