@@ -53,7 +53,13 @@ SENTENCES = {
     "memory-words": ({MEMORY: "much"}, MEMORY),
     "count-many": ({SHARE: "0.5", "fairlead.dev/gpu-count": "10000"}, "from 1 to 64"),
     "beyond": ({MEMORY: "17000Mi"}, "At most 16000 MiB are free on one GPU, asked 17000."),
-    "beyond-all": ({MEMORY: "1000Pi"}, "no GPU with enough free memory"),
+    "beyond-all": ({MEMORY: "1000Pi"}, "which is more than any GPU has"),
+    "beyond-these": ({MEMORY: "15Ti"}, "no GPU with enough free memory"),
+    "memory-unit": ({MEMORY: "16000"}, "write the unit, such as 16Gi or 16000Mi"),
+    "models": (
+        {SHARE: "0.5", "fairlead.dev/gpu-model": "|".join(f"M{n}" for n in range(30_000))},
+        "has 30000 alternatives; write at most 64",
+    ),
     "control": ({SHARE: "\u001b[31m0.5\u202e"}, "write a share of one card such as 0.5"),
 }
 

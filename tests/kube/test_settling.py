@@ -104,8 +104,17 @@ def test_values_that_deceive_or_break_are_refused(value: str) -> None:
 
 
 def test_size_is_counted_in_bytes() -> None:
-    assert problem_with_annotations({"k": "ü" * 2047}) == ""
-    assert "4097 bytes" in problem_with_annotations({"k": "ü" * 2048})
+    assert problem_with_annotations({"k": "ü" * 32767}) == ""
+    assert "65537 bytes" in problem_with_annotations({"k": "ü" * 32768})
+
+
+def test_annotations_that_leave_no_room_for_a_kubelet_are_not_written() -> None:
+    """Beyond 256 KiB the API server would refuse every later update of the pod."""
+    own = {"note": "x" * (262_144 - 4 - 6)}
+    assert problem_with_binding("n1", {"k": "12345"}, own) == ""
+    assert "262145 bytes" in problem_with_binding("n1", {"k": "123456"}, own)
+    assert problem_with_binding("n1", {}, {"note": "x" * 300_000}) == "", "nothing is added"
+    assert problem_with_binding("n1", {"note": "short"}, own) == "", "it is replaced"
 
 
 @pytest.mark.parametrize("node", ["", "N1", "n_1", ".n", "n" * 254, "n1\n", "ñ"])

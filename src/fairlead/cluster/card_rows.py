@@ -13,7 +13,6 @@ from fairlead.cluster import rings
 from fairlead.cluster.arrays import NodeMask, NodeScores, PerNode, RowPick, sealed
 from fairlead.cluster.devices import CardMask, Cards, Devices
 from fairlead.model.gpus import PLAIN, WHOLE, GpuAsk, MigProfile, Overcommit
-from fairlead.model.machines import is_any_of
 
 
 def _is_one(pick: RowPick) -> TypeGuard[slice]:
@@ -245,34 +244,23 @@ class CardRows:
         """Cards of the kind that is asked for."""
         book, pick = self._devices, self._pick
         wanted: CardMask = np.ones_like(book.there[pick])
-        if ask.models:
-            codes = [code for model, code in book.codes.items() if is_any_of(model, ask.models)]
-            wanted &= np.isin(book.model[pick], codes)
-        if ask.like:
-            wanted &= np.isin(book.model[pick], self._named_like(ask.like))
-        if ask.unlike:
-            wanted &= ~np.isin(book.model[pick], self._named_like(ask.unlike))
+        if ask.models or ask.like or ask.unlike:
+            wanted = book.match.of(ask)[book.model[pick]]
         if ask.only or ask.never:
-            wanted &= self._by_name(ask)
+            wanted = wanted & self._by_name(ask)
         return wanted
-
-    def _named_like(self, parts: tuple[str, ...]) -> list[int]:
-        return [
-            code
-            for model, code in self._devices.codes.items()
-            if any(part.upper() in model.upper() for part in parts)
-        ]
 
     def _by_name(self, ask: GpuAsk) -> CardMask:
         """For the few who name cards: looked up card by card."""
         book, pick = self._devices, self._pick
-        named = np.zeros_like(book.there)
-        for row, inventory in book.inventories.items():
-            for slot, card in enumerate(inventory.cards):
+        named = np.zeros_like(book.there[pick])
+        rows = range(pick.start, pick.stop) if isinstance(pick, slice) else pick.tolist()
+        for place, row in enumerate(rows):
+            inventory = book.inventories.get(row)
+            for slot, card in enumerate(inventory.cards if inventory else ()):
                 wanted = not ask.only or card.uuid in ask.only
-                named[row, slot] = wanted and card.uuid not in ask.never
-        found: CardMask = named[pick]
-        return found
+                named[place, slot] = wanted and card.uuid not in ask.never
+        return named
 
     def room_for(self, profile: str, *, emptied: bool = False) -> Cards:
         """How many more slices of this profile each card has room for; or had, without anybody."""

@@ -21,6 +21,7 @@ from fairlead.cluster.price_tables import PriceTables
 from fairlead.cluster.storage import Storage
 from fairlead.cluster.work import Work
 from fairlead.model.behaviour import KUBERNETES_1_36
+from fairlead.model.limits import MOST_CARDS
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Amounts, HostPort, Taint
 from fairlead.model.quantities import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
@@ -30,8 +31,6 @@ Vector = npt.NDArray[np.int64]  # (resources,)
 #: Places of resources in the columns, and how much of each is needed.
 Needs = tuple[tuple[int, int], ...]
 
-#: Of one node; what is beyond is counted, but not told apart.
-_MOST_CARDS = 64
 #: Resources that always have a column.
 ALWAYS = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS, GPU)
 #: Resources with a column; a pod may ask for half as many (`kube.limits`). The one that was not
@@ -101,7 +100,7 @@ class Columns:
         self._put_allocatable(row, node)
         for key, column in self._labels.items():
             column.put(row, node.labels.get(key))
-        self.devices.make_slots(min(dict(node.allocatable).get(GPU, 0), _MOST_CARDS))
+        self.devices.make_slots(min(dict(node.allocatable).get(GPU, 0), MOST_CARDS))
         if self.devices.put(row, node.gpus):
             self.load.clear_row(row)  # slots may stand for other cards now
         self.load.fit(self._capacity, self.devices.slots)

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from fairlead.cluster.arrays import NodeMask, PerNode
 from fairlead.cluster.interned import Interned
 from fairlead.cluster.load import Load
+from fairlead.cluster.model_match import ModelMatch
 from fairlead.model.gpus import (
     PLAIN,
     WHOLE,
@@ -105,6 +106,7 @@ class Devices:
         self._slot_of: dict[int, dict[str, int]] = {}
         #: Names of models, by the numbers that `model` has for them.
         self.models: Interned[str] = Interned()
+        self.match = ModelMatch(self.models)
         #: Ways to cut a card, by the numbers that `geometry` has for them.
         self.cuts: Interned[tuple[MigProfile, ...]] = Interned()
         self._grants: dict[int, dict[str, Grant]] = {}

@@ -191,6 +191,8 @@ _images = msgspec.json.Decoder(_Image)
 
 _FINISHED = ("Succeeded", "Failed")
 _NOTHING_TOLD = StatusParts(())
+# A pod below it has room for all that a bind writes: its JSON is longer than its annotations.
+_ROOMY_BYTES = 128 << 10
 # Larger pods are rare, and understood each for itself: a few thousand of them would fill memory.
 _LARGE_BYTES = 1 << 15
 
@@ -207,6 +209,8 @@ def decode_pod(raw: bytes | Raw, behaviour: Behaviour = KUBERNETES_1_36) -> Pod:
     request, usage, scored, problem = _understand(wire, parts, behaviour, shared=shared)
     grant, edited = _grant(wire, parts, request, shared=shared) if spec.node_name else (None, "")
     load, odd = _load(meta) if meta.annotations and not spec.node_name else (None, "")
+    if len(raw) > _ROOMY_BYTES and not spec.node_name:
+        problem = problem or dialects.too_large_with(meta.annotations or {}, request.gpus)
     containers = (*(spec.init_containers or ()), *(spec.containers or ()))
     mounted = (volume.image.reference for volume in spec.volumes or () if volume.image)
     images = _images_of((*(c.image for c in containers), *mounted))

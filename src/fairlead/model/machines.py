@@ -96,7 +96,24 @@ def is_model(product: str, wanted: str) -> bool:
 
 def is_any_of(product: str, wanted: frozenset[str]) -> bool:
     """Whether a card of this product will do for somebody who wants any of these."""
-    return any(is_model(product, wish) for wish in wanted)
+    words = words_of(product)
+    known, is_slice = set(words), "MIG" in words
+    wishes = _by_first_word(wanted)
+    return any(
+        wish <= known and (not is_slice or "MIG" in wish)
+        for word in words
+        for wish in wishes.get(word, ())
+    )
+
+
+@lru_cache(maxsize=256)
+def _by_first_word(wanted: frozenset[str]) -> Mapping[str, tuple[frozenset[str], ...]]:
+    """Products have few words, so that few of many alternatives need to be compared."""
+    found: dict[str, tuple[frozenset[str], ...]] = {}
+    for wish in wanted:
+        if words := words_of(wish):
+            found[words[0]] = (*found.get(words[0], ()), frozenset(words))
+    return found
 
 
 @lru_cache(maxsize=4096)

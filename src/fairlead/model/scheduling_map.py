@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from fairlead.model.errors import FairleadError
+from fairlead.model.limits import MOST_CARDS
 
 MAP = "gpu-scheduling-map"
 NODE_LABEL = "gpu-node-name"
@@ -84,6 +85,11 @@ class SchedulingMap:
             raise MapError(
                 f"{MAP} has GPUs for index {index} that cannot be passed on; write at most "
                 f"{_LONGEST_VALUE} printable characters, such as {index}={found.node}:0,1"
+            )
+        if len(found.devices) > MOST_CARDS:
+            raise MapError(
+                f"{MAP} names {len(found.devices)} GPUs for index {index}; "
+                f"write at most {MOST_CARDS}, or {ALL}"
             )
         return found
 

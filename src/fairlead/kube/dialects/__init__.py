@@ -6,7 +6,6 @@ from dataclasses import replace
 from fairlead.kube.dialects import discovery, kai
 from fairlead.kube.dialects.alnair import Alnair
 from fairlead.kube.dialects.api import (
-    MOST_CARDS,
     Asking,
     Bound,
     Dialect,
@@ -23,9 +22,11 @@ from fairlead.kube.dialects.merging import merged
 from fairlead.kube.dialects.nvidia import Nvidia
 from fairlead.kube.dialects.ours import ASSIGNMENT, Ours
 from fairlead.kube.dialects.scheduling_map import Mapped, identity, tells_pods_apart
+from fairlead.kube.dialects.sizes import too_large, too_large_with
 from fairlead.kube.dialects.volcano import Volcano
 from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import PLAIN, GpuAsk, Grant, Inventory
+from fairlead.model.limits import MOST_CARDS
 
 __all__ = [
     "DIALECTS",
@@ -46,6 +47,7 @@ __all__ = [
     "read_inventory",
     "tell",
     "tells_pods_apart",
+    "too_large_with",
     "words",
 ]
 
@@ -73,7 +75,14 @@ def words(annotations: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def read_ask(asking: Asking) -> GpuAsk | None:
-    """What the pod asks of GPUs; refused if it asks in two dialects at once."""
+    """What the pod asks of GPUs; refused if it asks in two dialects at once, or for too many."""
+    ask = _read_one(asking)
+    if ask is not None and (problem := too_large(ask)):
+        raise FairleadError(problem)
+    return ask
+
+
+def _read_one(asking: Asking) -> GpuAsk | None:
     asks = [ask for dialect in DIALECTS[:-1] if (ask := dialect.ask(asking)) is not None]
     if len(asks) > 1:
         names = " and ".join(ask.dialect for ask in asks)

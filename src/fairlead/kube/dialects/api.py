@@ -13,9 +13,11 @@ from typing import ClassVar, Protocol, TypeVar
 import msgspec
 from msgspec.json import Decoder
 
-from fairlead.model.errors import FairleadError
+from fairlead.model.errors import FairleadError, QuantityError
 from fairlead.model.gpus import Card, GpuAsk, Grant, Inventory
+from fairlead.model.limits import MOST_CARDS
 from fairlead.model.pods import Pod
+from fairlead.model.quantities import amount
 
 Amounts = Mapping[str, int]
 Texts = tuple[tuple[str, str], ...]
@@ -23,9 +25,13 @@ T = TypeVar("T")
 
 #: The dialect of KAI, which our own agent serves as well.
 KAI = "kai"
-MOST_CARDS = 64
 MOST_MIB = 1 << 24
 UUID = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z-]{1,64}")
+#: Alternatives in one annotation (models, uuids), and characters in each of them.
+MOST_ALTERNATIVES = 64
+LONGEST_ALTERNATIVE = 128
+#: GPUs that one annotation names; they are only looked up.
+MOST_NAMED = 512
 _COUNT = re.compile(r"[0-9]{1,9}")
 
 
@@ -211,6 +217,43 @@ def decoded(decoder: Decoder[T], raw: str, where: str) -> T:
         return decoder.decode(raw)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise FairleadError(f"its annotation {where} cannot be read: {error}") from error
+
+
+def alternatives(
+    key: str, text: str, separator: str, most: int = MOST_ALTERNATIVES
+) -> tuple[str, ...]:
+    """The parts of a list in an annotation. Each one is compared with every model there is."""
+    count = text.count(separator) + 1
+    if count > most:
+        raise FairleadError(f"{key} has {count} alternatives; write at most {most}")
+    parts = tuple(part.strip() for part in text.split(separator) if part.strip())
+    longest = max(map(len, parts), default=0)
+    if longest > LONGEST_ALTERNATIVE:
+        raise FairleadError(
+            f"{key} has an alternative of {longest} characters; write at most {LONGEST_ALTERNATIVE}"
+        )
+    return parts
+
+
+def mib_of(key: str, text: str) -> int:
+    """MiB of an amount of GPU memory with its unit; at least 1, and no more than any GPU has."""
+    try:
+        size = amount("memory", text)
+    except QuantityError as error:
+        raise FairleadError(f"{key}: {error}; write an amount such as 16Gi or 16000Mi") from error
+    if size <= 0:
+        raise FairleadError(f"{key} is {text[:32]!r}; ask for more than nothing, such as 4Gi")
+    if size < 1 << 20:
+        raise FairleadError(
+            f"{key} is {text[:32]!r}, which is {size} bytes; "
+            "write the unit, such as 16Gi or 16000Mi"
+        )
+    if size > MOST_MIB << 20:
+        raise FairleadError(
+            f"{key} is {text[:32]!r}, which is more than any GPU has; "
+            "write an amount such as 16Gi or 16000Mi"
+        )
+    return -(-size // (1 << 20))
 
 
 def asked_mib(amount: int, mib_each: int = 1) -> int:

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
-from fairlead.kube.dialects.api import MOST_CARDS, Offering
+from fairlead.kube.dialects.api import Offering
 from fairlead.model import machines
 from fairlead.model.gpus import Card, Inventory, Links
+from fairlead.model.limits import MOST_CARDS
 from fairlead.model.nodes import GPU
 
 _PRODUCT, _COUNT = "nvidia.com/gpu.product", "nvidia.com/gpu.count"

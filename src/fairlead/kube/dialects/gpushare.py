@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from fairlead.kube.dialects.api import (
-    MOST_CARDS,
     Asking,
     Bound,
     Offering,
@@ -16,6 +15,7 @@ from fairlead.kube.dialects.api import (
 )
 from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory
+from fairlead.model.limits import MOST_CARDS
 
 MEMORY, COUNT = "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
 INDEX, POD, DEVICE = "ALIYUN_COM_GPU_MEM_IDX", "ALIYUN_COM_GPU_MEM_POD", "ALIYUN_COM_GPU_MEM_DEV"

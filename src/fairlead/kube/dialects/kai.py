@@ -15,19 +15,19 @@ from typing import ClassVar
 
 from fairlead.kube.dialects.api import (
     KAI,
-    MOST_CARDS,
     UUID,
     Asking,
     Bound,
     Offering,
     Silent,
     Telling,
+    mib_of,
     number,
 )
 from fairlead.kube.dialects.ours import thousandths
-from fairlead.model.errors import FairleadError, QuantityError
+from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory
-from fairlead.model.quantities import amount
+from fairlead.model.limits import MOST_CARDS
 
 FRACTION, MEMORY, DEVICES = "gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"
 CONTAINER = "gpu-fraction-container-name"
@@ -151,17 +151,18 @@ def _is_in_group(labels: Mapping[str, str]) -> bool:
 def _by_container(asking: Asking) -> dict[str, int]:
     """MiB of each container that speaks of memory: what it requests, or else its limit."""
     mib: dict[str, int] = {}
+    names = {part.name for part in asking.parts}
     for key in sorted(asking.annotations, reverse=True):  # requests come after limits
         found = _SAID.fullmatch(key) if key.startswith(PREFIX) else None
         if found is None:
             continue
         value = asking.annotations[key]
-        if found["name"] not in {part.name for part in asking.parts}:
+        if found["name"] not in names:
             raise FairleadError(f"{key} names a container that the pod does not have")
         if found["what"] == "compute.mode":
             _check_mode(key, value)
         elif found["what"] == "memory.request" or found["name"] not in mib:
-            mib[found["name"]] = _mib(key, value)
+            mib[found["name"]] = mib_of(key, value)
     return mib
 
 
@@ -203,13 +204,3 @@ def _whole_number(key: str, text: str, most: int) -> int:
     if not found or found > most:
         raise FairleadError(f"{key} is {text[:32]!r}; write a whole number from 1 to {most}")
     return found
-
-
-def _mib(key: str, text: str) -> int:
-    try:
-        size = amount("memory", text)
-    except QuantityError as error:
-        raise FairleadError(f"{key}: {error}") from error
-    if size <= 0:
-        raise FairleadError(f"{key} is {text[:32]!r}; ask for more than nothing, such as 4Gi")
-    return -(-size // (1 << 20))

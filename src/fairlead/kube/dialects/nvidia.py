@@ -4,7 +4,6 @@ import re
 from typing import ClassVar
 
 from fairlead.kube.dialects.api import (
-    MOST_CARDS,
     Asking,
     Silent,
     most_at_once,
@@ -13,6 +12,7 @@ from fairlead.kube.dialects.api import (
 )
 from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import PLAIN, GpuAsk
+from fairlead.model.limits import MOST_CARDS
 from fairlead.model.nodes import GPU
 
 _MIG = re.compile(r"nvidia\.com/mig-(?P<profile>\d+g\.\d+gb(?:\.me)?)")

@@ -21,17 +21,19 @@ from msgspec import Meta
 
 from fairlead.kube.dialects import inventory
 from fairlead.kube.dialects.api import (
-    MOST_CARDS,
     MOST_MIB,
     Asking,
     Bound,
     Offering,
     Silent,
     Telling,
+    alternatives,
     decoded,
+    mib_of,
+    number,
 )
 from fairlead.kube.dialects.nvidia import Nvidia
-from fairlead.model.errors import FairleadError, QuantityError
+from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import (
     PLAIN,
     WHOLE,
@@ -42,7 +44,7 @@ from fairlead.model.gpus import (
     instance_id,
     slice_name,
 )
-from fairlead.model.quantities import amount
+from fairlead.model.limits import MOST_CARDS
 from fairlead.model.seats import Member
 
 PREFIX = "fairlead.dev/"
@@ -104,7 +106,7 @@ class Ours(Silent):
             cards,
             whole=False,
             milli=0 if share is None else thousandths(SHARE, share),
-            memory_mib=0 if memory is None else _mib(memory),
+            memory_mib=0 if memory is None else mib_of(MEMORY, memory),
             memory_milli=thousandths(SHARE, share) if share is not None and memory is None else 0,
             models=models,
             dialect=self.name,
@@ -231,26 +233,17 @@ def thousandths(key: str, text: str) -> int:
     return milli
 
 
-def _mib(text: str) -> int:
-    try:
-        size = amount("memory", text)
-    except QuantityError as error:
-        raise FairleadError(f"{MEMORY}: {error}") from error
-    if size <= 0:
-        raise FairleadError(f"{MEMORY} is {text[:32]!r}; ask for more than nothing, such as 4Gi")
-    return -(-size // (1 << 20))
-
-
 def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:4]) <= MOST_CARDS:
+    count = number(text)
+    if not count or count > MOST_CARDS:
         raise FairleadError(
-            f"{COUNT} is {text[:32]!r}; write a number of cards from 1 to {MOST_CARDS}"
+            f"{COUNT} is {text[:32]!r}; write a number of GPUs from 1 to {MOST_CARDS}"
         )
-    return int(text)
+    return count
 
 
 def _models(text: str) -> frozenset[str]:
-    models = frozenset(part.strip() for part in text.split("|") if part.strip())
+    models = frozenset(alternatives(MODEL, text, "|"))
     if not models:
         raise FairleadError(f"{MODEL} is empty; write a model such as H100, or several with |")
     return models

@@ -8,11 +8,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from fairlead.kube.dialects.api import (
+    MOST_ALTERNATIVES,
+    MOST_NAMED,
     UUID,
     Asking,
     Bound,
     Part,
     Telling,
+    alternatives,
     asked_mib,
     most_at_once,
     number,
@@ -102,15 +105,17 @@ def _percent(part: Part, word: str) -> int:
 
 def with_kinds(ask: GpuAsk, said: Mapping[str, str]) -> GpuAsk:
     """Only, or never, cards with such a name."""
-    return replace(ask, like=_listed(said.get(USE_TYPE)), unlike=_listed(said.get(NO_TYPE)))
+    return replace(ask, like=_listed(said, USE_TYPE), unlike=_listed(said, NO_TYPE))
 
 
-def with_cards(ask: GpuAsk, only: str | None, never: str | None) -> GpuAsk:
-    return replace(ask, only=frozenset(_listed(only)), never=frozenset(_listed(never)))
+def with_cards(ask: GpuAsk, said: Mapping[str, str], only: str, never: str) -> GpuAsk:
+    """Only, or never, the cards that these annotations name."""
+    listed = [frozenset(_listed(said, key, MOST_NAMED)) for key in (only, never)]
+    return replace(ask, only=listed[0], never=listed[1])
 
 
-def _listed(text: str | None) -> tuple[str, ...]:
-    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+def _listed(said: Mapping[str, str], key: str, most: int = MOST_ALTERNATIVES) -> tuple[str, ...]:
+    return alternatives(key, said.get(key, ""), ",", most)
 
 
 # -- what the device plugin is told ------------------------------------------------------------

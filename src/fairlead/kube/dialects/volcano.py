@@ -37,7 +37,7 @@ class Volcano(Silent):
         if ask is None:
             return None
         named = vgpu.with_kinds(ask, said)
-        return vgpu.with_cards(named, said.get(USE_UUID), said.get(NO_UUID))
+        return vgpu.with_cards(named, said, USE_UUID, NO_UUID)
 
     def inventory(self, offering: Offering) -> Inventory | None:
         raw = offering.annotations.get(REGISTER)

@@ -8,19 +8,44 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-# Kubernetes allows 256 KiB. An assignment is a few hundred bytes, so more than this is a mistake.
-LARGEST_BYTES = 4096
+#: Of all annotations of a pod, keys and values: Kubernetes refuses every update beyond it.
+MOST_ON_A_POD_BYTES = 256 << 10
+#: What one bind writes of that. 64 GPUs in the words of HAMi take 16 KiB, and three times as much
+#: where init containers have them, too; more is a mistake.
+LARGEST_BYTES = 64 << 10
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*", re.ASCII)
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9_.]*[a-z0-9])?", re.ASCII)
 
 
-def problem_with_binding(node: str, annotations: Mapping[str, str]) -> str:
-    """One sentence on why this must not be sent; empty when it may be."""
+def problem_with_binding(
+    node: str, annotations: Mapping[str, str], own: Mapping[str, str] | None = None
+) -> str:
+    """One sentence on why this must not be sent; empty when it may be.
+
+    `own` are the annotations that the pod has.
+    """
     if not is_subdomain(node):
         return f"{node[:80]!r} is no node name: it must be a lower-case DNS subdomain"
-    return problem_with_annotations(annotations)
+    problem = problem_with_annotations(annotations)
+    if problem or not own or not annotations:
+        return problem
+    size_bytes = size_of({**own, **annotations})
+    if size_bytes > MOST_ON_A_POD_BYTES:
+        return (
+            f"the pod's annotations would take {size_bytes} bytes; "
+            f"Kubernetes allows {MOST_ON_A_POD_BYTES}"
+        )
+    return ""
+
+
+def size_of(annotations: Mapping[str, str]) -> int:
+    """As the API server counts: the bytes of keys and values."""
+    return sum(
+        len(key) + (len(value) if value.isascii() else len(value.encode(errors="replace")))
+        for key, value in annotations.items()
+    )
 
 
 def problem_with_annotations(annotations: Mapping[str, str]) -> str:

@@ -148,7 +148,7 @@ class Binder:
             return await self._settlement(bind).outcome_if_sent(said)
 
     async def _settle(self, bind: Bind) -> Outcome:
-        problem = problem_with_binding(bind.node, bind.annotations)
+        problem = problem_with_binding(bind.node, bind.annotations, bind.pod.annotations)
         if problem:
             return BindFailed(bind.pod.uid, BindProblem.DENIED, problem)
         if bind.lock is not None:
