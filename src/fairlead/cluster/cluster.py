@@ -368,6 +368,21 @@ class Cluster:
         self._hold(now)
         return freed
 
+    def lost_gpu(self, held: Holding) -> str:
+        """The first GPU that was granted and is not there any more, as a sentence; empty if none.
+
+        A map may name GPUs of a node that does not list them.
+        """
+        row, devices, grant = self.row_of.get(held.node), self.columns.devices, held.grant
+        slots = devices.slots_of(row) if row is not None else {}
+        if grant is None or (grant.member and not slots):
+            return ""
+        for use in grant.uses:
+            slot = slots.get(use.uuid, -1)
+            if use.uuid and (row is None or slot < 0 or not devices.there.item(row, slot)):
+                return f"GPU {use.uuid} was lost"
+        return ""
+
     def remove(self, uid: str) -> Aspect:
         """Frees what the pod holds, assumed or confirmed; nothing if it holds nothing."""
         held = self.holdings.pop(uid, None)

@@ -372,6 +372,8 @@ class Engine:
         problem = self._placements[entry.pod.scheduler].volumes_out_of_reach(plan, held.node)
         if problem:
             return self._give_up(uid, f"{_VOLUMES_FAILED}: binding volumes: {problem}", now)
+        if lost := self.cluster.lost_gpu(held):
+            return self._give_up(uid, f"{lost} on {held.node} while volumes were bound", now)
         return [Bind(entry.pod, held.node, grant=held.grant)]
 
     def _volumes_failed(self, uid: str, message: str, now: float) -> list[Instruction]:
