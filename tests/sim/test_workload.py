@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from fairlead.apps.up import workload as up_workload
 from fairlead.kube.codec import decode_pod
 from fairlead.model.nodes import GPU
 from fairlead.sim.kubelets import RUN_FOR
@@ -188,3 +189,8 @@ def test_what_is_no_length_of_time_says_how_to_write_one(text):
 @pytest.mark.parametrize(("length_s", "text"), [(30, "30s"), (0.25, "250ms"), (0, "1ms")])
 def test_a_length_of_time_is_written(length_s, text):
     assert text_of(length_s) == text
+
+
+def test_no_simulated_user_can_evict_a_pod_of_a_visitor():
+    """A pod without a priority has 0."""
+    assert all(stream.priority < 0 for stream in up_workload.default().streams)

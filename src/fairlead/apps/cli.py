@@ -423,12 +423,13 @@ def up(
     state: Annotated[
         Path | None, typer.Option(help="SQLite file that keeps the cluster between runs.")
     ] = None,
+    config: ConfigFile = None,
 ) -> None:
     """Run a whole simulated GPU cluster here, and watch it being scheduled."""
     from fairlead.apps import up as upping
 
     options = upping.Options(
-        nodes, workload, speed, kubeconfig_out, port, headless, lasts, real, state
+        nodes, workload, speed, kubeconfig_out, port, headless, lasts, real, state, config
     )
     raise typer.Exit(upping.up(options))
 

@@ -25,6 +25,7 @@ from fairlead.apps.telemetry_config import endpoint_plan
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.access.reviews import Reviews
 from fairlead.kube.http.client import Client
+from fairlead.kube.leadership.presence import Presence
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.errors import ConfigError
 from fairlead.placement.profile import Profile
@@ -223,7 +224,8 @@ async def _run(options: Options, prepared: Plan) -> None:
             health=f"http://{prepared.address}:{port}",
         )
         try:
-            await until_signalled(scheduler.run())
+            alone = Presence(client, prepared.profiles) if terms is None else None
+            await until_signalled(alone.during(scheduler.run) if alone else scheduler.run())
         finally:
             await runner.cleanup()
     finally:

@@ -8,6 +8,7 @@ bound in a headless run.
 import asyncio
 import signal
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -32,7 +33,9 @@ from fairlead.apps.up.watching import Watching
 from fairlead.engine.engine import Engine
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
+from fairlead.kube.leadership.presence import Presence
 from fairlead.model.errors import ConfigError
+from fairlead.placement.profile import Profile
 from fairlead.sim.kubelets import Kubelets
 from fairlead.sim.machines import DEFAULT_MACHINES, Machine, machines
 from fairlead.sim.workload import Crowd, Workload
@@ -58,6 +61,7 @@ class Options:
     lasts: str | None = None
     real: bool = False
     state: Path | None = None
+    config: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,7 @@ class Plan:
     machines: list[Machine]
     workload: Workload
     lasts_s: float | None
+    profiles: Mapping[str, Profile]
 
     @property
     def live(self) -> bool:
@@ -84,7 +89,8 @@ def prepare(options: Options) -> Plan:
         raise ConfigError(f"--for: {error}") from error
     path = options.workload
     workload = up_workload.read(path) if path else up_workload.default()
-    return Plan(options, machines(options.nodes), workload, lasts_s)
+    profiles = running.plan(running.Options(config=options.config)).profiles
+    return Plan(options, machines(options.nodes), workload, lasts_s, profiles)
 
 
 def up(options: Options) -> int:
@@ -136,7 +142,7 @@ async def _work(plan: Plan, watching: Watching, ground: Ground) -> None:
     up_report.announce(ground, plan.machines)
     client = Client(load_access(str(ground.kubeconfig)), user_agent=f"fairlead-up/{__version__}")
     try:
-        profiles = running.plan(running.Options()).profiles
+        profiles = plan.profiles
         scheduler = Scheduler(client, profiles, metrics=Metrics(), on_instruction=watching.note)
         watching.follow(scheduler.engine)
         # Pods live for seconds here, and not for days.
@@ -150,7 +156,7 @@ async def _work(plan: Plan, watching: Watching, ground: Ground) -> None:
             others = [
                 parts.create_task(each)
                 for each in (
-                    scheduler.run(),
+                    Presence(client, profiles).during(scheduler.run),
                     up_report.show(watching, ground, live=plan.live),
                     *([ground.kubelets.run()] if ground.kubelets else []),
                     *([_measure(scheduler, ground.kubelets)] if ground.kubelets else []),
