@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from builders import (
@@ -17,9 +18,18 @@ from builders import (
     selects,
 )
 from fairlead.apps.profiles import built_in
+from fairlead.engine import waking
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import Event, EvictionEnded, NodeGone, NodeSeen, PodGone, PodSeen
-from fairlead.engine.instructions import Bind, ClearNomination, Evict
+from fairlead.engine.events import (
+    Decide,
+    Event,
+    EvictionEnded,
+    NodeGone,
+    NodeSeen,
+    PodGone,
+    PodSeen,
+)
+from fairlead.engine.instructions import Bind, ClearNomination, Evict, Instruction
 from fairlead.model.pods import HostPort, Pod, Toleration
 from fairlead.model.selectors import SpreadRule
 from fairlead.placement.place import Placement
@@ -185,9 +195,27 @@ gone = st.integers(0, 9).map(lambda n: PodGone(a_pod(f"p{n}")))
 lost = st.integers(0, 2).map(lambda n: NodeGone(f"n{n}"))
 
 
-@settings(max_examples=400)
-@given(st.lists(nodes | pods | gone | lost, min_size=3, max_size=12))
-def test_nobody_waits_for_what_is_there(happenings: list[Event]) -> None:
+def decide_on(engine: Engine, now: float) -> list[Instruction]:
+    """As the driver does it: until there is nothing to do, and nothing more to look at."""
+    made: list[Instruction] = []
+    for _ in range(1000):
+        step = engine.handle(Decide(), now=now)
+        made += step
+        due = engine.wake_at_s()
+        if not step and (due is None or due > 0.0):
+            return made
+    raise AssertionError("it never ends")
+
+
+@pytest.mark.parametrize("slice_", [None, 0], ids=["at once", "one look a turn"])
+@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(happenings=st.lists(nodes | pods | gone | lost, min_size=3, max_size=12))
+def test_nobody_waits_for_what_is_there(
+    happenings: list[Event], slice_: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if slice_ is not None:
+        monkeypatch.setattr(waking, "_SLICE", slice_)
+        monkeypatch.setattr(waking, "_REGROUPED", 1)
     engine = an_engine()
     placement = Placement(built_in(SCHEDULER), engine.cluster)
     seen: dict[str, Pod] = {}
@@ -201,7 +229,7 @@ def test_nobody_waits_for_what_is_there(happenings: list[Event]) -> None:
             seen[event.pod.uid] = event.pod
         elif isinstance(event, PodGone):
             del seen[event.pod.uid]
-        for bind in [step for step in decide(engine, now=float(now)) if isinstance(step, Bind)]:
+        for bind in [s for s in decide_on(engine, now=float(now)) if isinstance(s, Bind)]:
             seen[bind.pod.uid] = replace(bind.pod, node=bind.node)
             see(engine, seen[bind.pod.uid], now=float(now))
         waiting = [uid for uid in seen if (entry := engine.queue.get(uid)) and

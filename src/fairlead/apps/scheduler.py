@@ -327,7 +327,7 @@ class Scheduler:
     async def _sleep(self) -> None:
         due = self.engine.wake_at_s()
         wait_s = _IDLE_S
-        if due is not None and self._has_taken_over:
+        if due is not None and self._has_taken_over and self._binder.free_slots:
             wait_s = min(_IDLE_S, max(0.0, due - time.monotonic()))
         try:
             async with asyncio.timeout(wait_s):

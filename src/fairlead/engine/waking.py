@@ -16,6 +16,11 @@ NEW_GROUND = (
     Aspect.PRESENCE | Aspect.ALLOCATABLE | Aspect.LABELS | Aspect.TAINTS | Aspect.TRUST
 )  # fmt: skip
 
+# What looking at waiting pods may cost in one turn (see `Work.spent`), if one look does not cost
+# more; and how many of them are sorted into groups again.
+_SLICE = 15_000
+_REGROUPED = 1000
+
 # What a promise keeps from others.
 _PROMISED = Aspect.USAGE | Aspect.PODS | Aspect.PORTS | Aspect.DEVICES
 
@@ -38,12 +43,19 @@ class Waking:
         #: What became better for somebody since waiting pods were last looked at.
         self.freed = NOTHING
         self._woken_mark = cluster.changes.mark
-        #: The labels by which waiting pods are told apart.
+        #: Who is still to be looked at, the last first: groups, and nominated pods by uid.
+        self._round: list[Group | str] = []
+        #: What became better for them.
+        self._round_freed = NOTHING
+        #: The labels by which waiting pods are told apart, and those not yet sorted by them.
         self._keys_asked = cluster.columns.pods.keys_asked
+        self._unsorted: list[Entry] = []
         self._flushed_s = 0.0
 
     def due_s(self) -> float | None:
         """When to look again at the latest, if nothing happens before."""
+        if self._round or self._unsorted:
+            return 0.0  # at once
         due = self._queue.next_due_s()
         if not self._queue.counts()[Pool.WAITING]:
             return due
@@ -81,21 +93,53 @@ class Waking:
     # -- waking ------------------------------------------------------------------------------
 
     def wake(self, now: float) -> None:
-        """Lets waiting pods try again: those that would now find a node, and the very patient."""
-        if self._keys_asked is not self._cluster.columns.pods.keys_asked:
-            self._keys_asked = self._cluster.columns.pods.keys_asked
-            self._queue.regroup(self.group)
-        if self.freed:
-            freed, self.freed = self.freed, NOTHING
-            if self._cluster.nominations:
-                self._wake_nominated(_cause(freed), now)
-            for entry in self._queue.waiting(freed):
-                hope = self.has_hope(entry.pod, freed)
-                self.wake_or_wait(entry, hope, now, _cause(freed))
-            self._woken_mark = self._cluster.changes.mark
+        """Lets waiting pods try again: those that would now find a node, and the very patient.
+
+        Thousands may wait, so they are looked at in rounds, a slice each turn. What becomes better
+        meanwhile is for the next round.
+        """
+        if self._sort() and not self._round and self.freed:
+            self._begin_round()
+        self._look(now)
         if now - self._flushed_s >= FLUSH_EVERY_S:
             self._flushed_s = now
             self._queue.flush(now=now)
+
+    def _sort(self) -> bool:
+        """Keeps pods together that are alike by the labels asked about; True when all are."""
+        if self._keys_asked is not self._cluster.columns.pods.keys_asked:
+            self._keys_asked = self._cluster.columns.pods.keys_asked
+            self._unsorted = self._queue.all_waiting()
+            self.freed |= self._round_freed if self._round else NOTHING
+            self._round.clear()
+        if self._unsorted:
+            slice_, self._unsorted = self._unsorted[:_REGROUPED], self._unsorted[_REGROUPED:]
+            self._queue.regroup(slice_, self.group)
+            if self._unsorted:  # who looked for pods alike meanwhile did not find them
+                self.freed |= self._queue.awaited
+        return not self._unsorted
+
+    def _begin_round(self) -> None:
+        """The most important are looked at first."""
+        self._round_freed, self.freed = self.freed, NOTHING
+        groups = [entry.group for entry in self._queue.waiting(self._round_freed)]
+        waiting = sorted((group for group in groups if group), key=lambda group: -group[2])
+        nominated = self._nominated_on_changed() if self._cluster.nominations else []
+        self._round = [*reversed(waiting), *reversed(nominated)]
+        self._woken_mark = self._cluster.changes.mark
+
+    def _look(self, now: float) -> None:
+        """At some of the round, and at one in any case."""
+        work, start = self._cluster.work, self._cluster.work.spent
+        cause = _cause(self._round_freed)
+        while self._round and work.spent - start <= _SLICE:
+            next_ = self._round.pop()
+            work.asks += 1
+            if isinstance(next_, str):
+                self._wake_nominated(next_, cause, now)
+            elif (entry := self._queue.next_like(next_)) is not None:
+                hope = self.has_hope(entry.pod, self._round_freed)
+                self.wake_or_wait(entry, hope, now, cause)
 
     def wake_or_wait(
         self, entry: Entry, hope: bool, now: float, cause: str = "AssignedPodDelete"
@@ -106,16 +150,18 @@ class Waking:
             placement = self._placements[entry.pod.scheduler]
             self._queue.await_also(entry, placement.refused_by(entry.pod))
 
-    def _wake_nominated(self, cause: str, now: float) -> None:
+    def _nominated_on_changed(self) -> list[str]:
         """Pods whose promised node changed: they wait for just that."""
         changed = self._cluster.changes.since(self._woken_mark)
         rows = self._cluster.row_of.values() if changed is None else changed
-        for row in rows:
-            node = self._cluster.columns.nodes[row] if row >= 0 else None
-            for pod in self._cluster.nominations.on(node.name) if node else ():
-                entry = self._queue.get(pod.uid)
-                if entry and entry.pool is Pool.WAITING and self.would_fit(entry.pod):
-                    self._queue.wake(entry, cause, now=now)
+        nodes = (self._cluster.columns.nodes[row] for row in rows if row >= 0)
+        on = self._cluster.nominations.on
+        return [pod.uid for node in nodes if node for pod in on(node.name)]
+
+    def _wake_nominated(self, uid: str, cause: str, now: float) -> None:
+        entry = self._queue.get(uid)
+        if entry and entry.pool is Pool.WAITING and self.would_fit(entry.pod):
+            self._queue.wake(entry, cause, now=now)
 
     def has_hope(self, pod: Pod, freed: Aspect) -> bool:
         if self.would_fit(pod):

@@ -13,7 +13,7 @@ backoff is over, since nobody else is waiting; a pod whose bind failed always wa
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import count
 
@@ -168,15 +168,18 @@ class SchedulingQueue:
         entry.woken_by |= changes
         self.awaited |= changes
 
-    def regroup(self, group_of: Callable[[Pod], Group]) -> None:
+    def all_waiting(self) -> list[Entry]:
+        return [entry for together in self._waiting.values() for entry in together.values()]
+
+    def regroup(self, entries: Iterable[Entry], group_of: Callable[[Pod], Group]) -> None:
         """Pods that were alike may be no longer, and the other way round."""
-        entries = [entry for together in self._waiting.values() for entry in together.values()]
-        self._waiting.clear()
         for entry in entries:
-            entry.group = group_of(entry.pod)
-            together = self._waiting.setdefault(entry.group, {})
-            together[entry.pod.uid] = entry
-            _first(together).woken_by |= entry.woken_by
+            if entry.pool is Pool.WAITING:
+                self._leave_group(entry)
+                entry.group = group_of(entry.pod)
+                together = self._waiting.setdefault(entry.group, {})
+                together[entry.pod.uid] = entry
+                _first(together).woken_by |= entry.woken_by
 
     def next_like(self, group: Group) -> Entry | None:
         """The first pod that waits in the group."""
@@ -235,18 +238,22 @@ class SchedulingQueue:
         self.entered[pool, cause] += 1
 
     def _leave(self, entry: Entry) -> None:
-        if entry.group is not None:
-            together = self._waiting[entry.group]
-            del together[entry.pod.uid]
-            if together:
-                _first(together).woken_by |= entry.woken_by
-            else:
-                del self._waiting[entry.group]
-            entry.group = None
+        self._leave_group(entry)
         if entry.pool is not Pool.NONE:
             self._counts[entry.pool] -= 1
         entry.pool = Pool.NONE
         entry.ticket = -1
+
+    def _leave_group(self, entry: Entry) -> None:
+        if entry.group is None:
+            return
+        together = self._waiting[entry.group]
+        del together[entry.pod.uid]
+        if together:
+            _first(together).woken_by |= entry.woken_by
+        else:
+            del self._waiting[entry.group]
+        entry.group = None
 
 
 def _first(together: dict[str, Entry]) -> Entry:
