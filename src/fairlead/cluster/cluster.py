@@ -17,7 +17,6 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
-from operator import lt
 
 import numpy as np
 
@@ -100,7 +99,7 @@ class Cluster:
         self.nominations = Nominations(self.columns, self.row_of)
         self.budgets: dict[str, Budget] = {}
         self.seats = Seats()
-        self._evictable = PrioritySums(self.columns, lt)
+        self._evictable = PrioritySums(self.columns, below=True)
         self._on_node: dict[str, set[str]] = {}
         self._free_rows: list[int] = []
         self._distrusted: dict[str, str] = {}  # cause → node

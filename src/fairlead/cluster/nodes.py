@@ -15,10 +15,11 @@ from fairlead.cluster.row_counts import RowCounts
 from fairlead.cluster.seats import Obstacle, obstacle
 from fairlead.cluster.storage import Storage
 from fairlead.cluster.wishes import Wish, Wishes
+from fairlead.cluster.work import Work
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.gpus import WHOLE
 from fairlead.model.nodes import GPU, Node
-from fairlead.model.pods import Amounts, HostPort, PodRequest, Taint
+from fairlead.model.pods import ANY_ADDRESS, Amounts, HostPort, PodRequest, Taint
 from fairlead.model.quantities import CPU, PODS
 from fairlead.model.seats import Seat
 from fairlead.model.selectors import PodTerm
@@ -51,6 +52,11 @@ class Nodes:
     def behaviour(self) -> Behaviour:
         """What kube-scheduler of the cluster's version does where others do otherwise."""
         return self._columns.behaviour
+
+    @property
+    def work(self) -> Work:
+        """How much was looked at so far."""
+        return self._columns.work
 
     def all(self) -> NodeMask:
         return np.ones(self._size, dtype=np.bool_)
@@ -170,14 +176,17 @@ class Nodes:
 
     def taints_pass(self, accepts: Callable[[tuple[Taint, ...]], bool]) -> NodeMask:
         """Asks once for each distinct set of taints, however many nodes carry it."""
-        table = np.fromiter(map(accepts, self._columns.taint_sets), dtype=np.bool_)
-        passed: NodeMask = table[self._columns.taint_set[self._pick]]
-        return passed
+        return self.taint_numbers(accepts).astype(np.bool_)
 
     def taint_numbers(self, number: Callable[[tuple[Taint, ...]], int]) -> PerNode:
         """A number for each node's taints; asks once for each distinct set of them."""
-        table = np.fromiter(map(number, self._columns.taint_sets), dtype=np.int64)
-        numbers: PerNode = table[self._columns.taint_set[self._pick]]
+        sets, codes = self._columns.taint_sets, self._columns.taint_set[self._pick]
+        if self._size == 1:
+            return np.array([number(sets[codes.item(0)] or ())], dtype=np.int64)
+        there: list[int] = np.flatnonzero(np.bincount(codes, minlength=1)).tolist()
+        table = np.zeros(len(sets), dtype=np.int64)
+        table[there] = [number(sets[code] or ()) for code in there]
+        numbers: PerNode = table[codes]
         return numbers
 
     def declares(self, feature: str) -> NodeMask:
@@ -198,9 +207,15 @@ class Nodes:
         return sizes
 
     def port_taken(self, wanted: HostPort) -> NodeMask:
+        holders = self._columns.ports.get((wanted.protocol, wanted.port), {})
+        if self._size == 1:
+            return np.array([any(map(wanted.conflicts, holders.get(self._row, ())))])
         taken = np.zeros(self._columns.size, dtype=np.bool_)
-        for row, held in self._columns.ports.get((wanted.protocol, wanted.port), {}).items():
-            taken[row] = any(wanted.conflicts(other) for other in held)
+        if wanted.ip == ANY_ADDRESS:
+            taken[list(holders)] = True
+        else:
+            for row, held in holders.items():
+                taken[row] = any(map(wanted.conflicts, held))
         chosen: NodeMask = taken[self._pick]
         return chosen
 

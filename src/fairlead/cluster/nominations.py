@@ -5,7 +5,6 @@ must leave room for it.
 """
 
 from collections.abc import Iterator
-from operator import ge
 
 import numpy as np
 
@@ -24,7 +23,7 @@ class Nominations:
         self._row_of = row_of
         self._node_of: dict[str, str] = {}
         self._on: dict[str, dict[str, Pod]] = {}
-        self._sums = PrioritySums(columns, ge)
+        self._sums = PrioritySums(columns, below=False)
         #: Grows with every change.
         self.version = 0
 

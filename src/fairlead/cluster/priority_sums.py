@@ -4,7 +4,8 @@ For each priority somebody asked about there is one table of amounts, by resourc
 made once by looking at every pod concerned, and from then on follows each that comes or goes.
 """
 
-from collections import OrderedDict
+from bisect import bisect_left, insort
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -21,41 +22,80 @@ _KEPT = 8
 
 
 class PrioritySums:
-    """`counts(its, asked)` says whether a pod of one priority counts when another is asked for."""
+    """What pods take that are below a priority, or (otherwise) at it or above.
 
-    def __init__(self, columns: Columns, counts: Callable[[int, int], bool]) -> None:
+    There are few priorities that pods have, however many are asked for: all that lie between the
+    same two of them share a table.
+    """
+
+    def __init__(self, columns: Columns, *, below: bool) -> None:
         self._columns = columns
-        self._counts = counts
+        self._below = below
         self._tables: OrderedDict[int, AmountsByRow] = OrderedDict()
+        #: How many pods have each priority, and those priorities in order; None: nobody asked yet.
+        self._pods: Counter[int] | None = None
+        self._priorities: list[int] = []
 
     def __bool__(self) -> bool:
         """Did anybody ask yet?"""
-        return bool(self._tables)
+        return self._pods is not None
 
     def of(self, priority: int, shares: Callable[[], Iterable[Share]]) -> AmountsByRow:
         """The table for a priority; `shares` tells of all pods, should it have to be made."""
-        table = self._tables.get(priority)
+        if self._pods is None:
+            self._pods = Counter(its for _, its, _ in shares())
+            self._priorities = sorted(self._pods)
+        bound = self._bound(priority)
+        if bound is None:
+            return np.zeros_like(self._columns.requested)
+        table = self._tables.get(bound)
         if table is None or table.shape != self._columns.requested.shape:
-            table = self._tables[priority] = np.zeros_like(self._columns.requested)
-            for row, its, vector in shares():
-                if self._counts(its, priority):
-                    table[: len(vector), row] += vector
+            table = self._tables[bound] = self._summed(bound, shares())
             if len(self._tables) > _KEPT:
                 self._tables.popitem(last=False)
-        self._tables.move_to_end(priority)
+        self._tables.move_to_end(bound)
         return table
 
     def follow(self, row: int, its: int, vector: Vector, sign: int) -> None:
         """A pod of this priority came (+1) or went (-1)."""
-        for priority, table in self._tables.items():
-            if self._counts(its, priority) and table.shape == self._columns.requested.shape:
+        if self._pods is None:
+            return
+        self._count(self._pods, its, sign)
+        for bound, table in self._tables.items():
+            if self._counts(its, bound) and table.shape == self._columns.requested.shape:
                 table[:, row] += sign * vector
 
     def forget(self) -> None:
         """Every table is to be made anew."""
         self._tables.clear()
+        self._pods = None
 
     def clear_row(self, row: int) -> None:
+        """The priorities of its pods are forgotten when the pods are."""
         for table in self._tables.values():
             if row < table.shape[1]:
                 table[:, row] = 0
+
+    def _count(self, pods: Counter[int], its: int, sign: int) -> None:
+        if its not in pods:
+            insort(self._priorities, its)
+        pods[its] += sign
+        if not pods[its]:
+            del pods[its]
+            del self._priorities[bisect_left(self._priorities, its)]
+
+    def _bound(self, priority: int) -> int | None:
+        """The last priority of any pod that counts."""
+        at = bisect_left(self._priorities, priority) - self._below
+        return self._priorities[at] if 0 <= at < len(self._priorities) else None
+
+    def _counts(self, its: int, bound: int) -> bool:
+        return its <= bound if self._below else its >= bound
+
+    def _summed(self, bound: int, shares: Iterable[Share]) -> AmountsByRow:
+        table = np.zeros_like(self._columns.requested)
+        for row, its, vector in shares:
+            self._columns.work.pods += 1
+            if self._counts(its, bound):
+                table[: len(vector), row] += vector
+        return table

@@ -21,6 +21,11 @@ class Work:
         #: Pods that were taken from a node, or put back, for the sake of argument.
         self.trials = 0
 
+    def ask(self, rows: int) -> None:
+        """One rule is asked about so many rows."""
+        self.asks += 1
+        self.rows += rows
+
     @property
     def spent(self) -> int:
         return 5 * self.asks + self.rows // 200 + self.pods + self.terms + 20 * self.trials

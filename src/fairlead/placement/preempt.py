@@ -127,6 +127,7 @@ class Preemption:
         left = nodes.all()
         with self._cluster.taking(left_taken):
             for index, rule in enumerate(self._profile.filters):
+                self._cluster.work.ask(len(rows))
                 if self._hypothesis.needs_draft_for(index):
                     if not isinstance(rule, Foresees):
                         break  # from here on only playing it through can tell

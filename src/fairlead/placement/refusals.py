@@ -45,6 +45,7 @@ class Tally:
             if not first.any():
                 continue
             self.blame(rule)
+            nodes.work.ask(len(nodes))
             self.nearest = self.nearest or nearest_of(rule, request, nodes.only(first))
             for reason in reasons_of(rule, request, nodes):
                 self.counts[reason.text] += int(np.count_nonzero(reason.where & first))

@@ -175,7 +175,7 @@ class View:
             if not changed & reads:
                 continue
             if rule.applies(self.request, nodes):
-                self._count(nodes)
+                self._work.ask(len(nodes))
                 self.allowed[index] = _checked(rule, rule.allows(self.request, nodes), nodes)
                 self._speaking.add(index)
                 stale = True
@@ -198,7 +198,7 @@ class View:
             if not (others or changed & reads):
                 continue
             if rank.cares(self.request, nodes):
-                self._count(nodes)
+                self._work.ask(len(nodes))
                 self._scores[index] = self._ranked(index, rank, nodes, left)
                 stale = True
             elif self._scores[index].any():
@@ -207,10 +207,6 @@ class View:
         self._left = left
         if stale:
             self._sum_up(slice(0, len(self.total)), nodes)
-
-    def _count(self, nodes: Nodes) -> None:
-        self._work.asks += 1
-        self._work.rows += len(nodes)
 
     def _ask_for_vetoes(self) -> None:
         nodes = self._cluster.nodes
