@@ -66,7 +66,7 @@ def measure(shape: Shape, size: Size) -> Clock:
 def main() -> None:
     spare_the_collector()  # as `fairlead run` does
     options = _options()
-    size = Size(options.nodes, options.pods)
+    size = Size(options.nodes, options.pods, options.many)
     print(f"{size.nodes} nodes, {size.pods} pods", flush=True)
     for name, shape in SHAPES.items():
         if not any(word in name for word in options.only or [name]):
@@ -85,6 +85,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--pods", type=int, default=38_000)
+    parser.add_argument("--many", type=int, default=4000, help="of objects that come in numbers")
     parser.add_argument("--only", nargs="+", help="only shapes with one of these words")
     parser.add_argument("--told", action="store_true", help="print what the last pod was told")
     return parser.parse_args()

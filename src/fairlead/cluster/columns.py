@@ -6,7 +6,7 @@ of resources, and each column costs as much as there are nodes.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 import numpy as np
@@ -242,9 +242,9 @@ class Columns:
     # -- taints and ports --------------------------------------------------------------------
 
     @property
-    def taint_sets(self) -> Iterable[tuple[Taint, ...]]:
-        """By the numbers in `taint_set`."""
-        return (taints or () for taints in self._taint_sets.values)
+    def taint_sets(self) -> Sequence[tuple[Taint, ...] | None]:
+        """By the numbers in `taint_set`; None where no node has such a number."""
+        return self._taint_sets.values
 
     def _put_taints(self, row: int, taints: tuple[Taint, ...]) -> None:
         """A row that has none counts for nothing: their number is never given to others."""

@@ -28,6 +28,8 @@ class FreeVolumes:
     def __init__(self) -> None:
         self._volumes: list[Volume] = []
         self._numbers: dict[str, int] = {}
+        #: Where volumes with these terms can be reached from; the claims of a pod share it.
+        self._near: dict[tuple[NodeTerm, ...], NodeMask] = {}
 
     def volume(self, number: int) -> Volume:
         return self._volumes[number]
@@ -47,10 +49,36 @@ class FreeVolumes:
         numbers = np.array([*self._numbered(candidates), NONE], dtype=np.int64)
         best: PerNode = np.full(len(nodes), nothing, dtype=np.int64)
         # Each earlier claim has taken at most one of a group, so that many more must be on offer.
-        for offers in _offers(candidates, nodes, 1 + len(taken)):
+        for offers in self._offers(candidates, nodes, 1 + len(taken)):
             np.minimum(best, _first_left(offers, numbers, taken, nothing), out=best)
         chosen: PerNode = numbers[best]
         return chosen
+
+    def _offers(
+        self, candidates: list[OpenVolume], nodes: Nodes, depth: int
+    ) -> Iterator[list[PerNode]]:
+        """For each way to reach volumes, the first few positions that it offers to each node."""
+        by_label: dict[str, dict[str, Positions]] = {}
+        by_terms: dict[tuple[NodeTerm, ...] | None, Positions] = {}
+        for position, found in enumerate(candidates):
+            if found.tied is None:
+                by_terms.setdefault(found.volume.node_terms, []).append(position)
+                continue
+            key, values = found.tied
+            for value in values:
+                by_label.setdefault(key, {}).setdefault(value, []).append(position)
+        nothing = len(candidates)
+        for key, by_value in by_label.items():
+            yield _from_table(key, by_value, nodes, depth, nothing)
+        for terms, positions in by_terms.items():
+            near = nodes.all() if terms is None else self._reached(terms, nodes)
+            yield [np.where(near, position, nothing) for position in positions[:depth]]
+
+    def _reached(self, terms: tuple[NodeTerm, ...], nodes: Nodes) -> NodeMask:
+        found = self._near.get(terms)
+        if found is None:
+            found = self._near[terms] = any_term(terms, nodes)
+        return found
 
     def _numbered(self, candidates: list[OpenVolume]) -> Iterable[int]:
         if not self._volumes:  # the first claim, and mostly the only one
@@ -132,25 +160,6 @@ def _first_left(
             left &= numbers[offer] != others
         found = np.where(left, offer, found)
     return found
-
-
-def _offers(candidates: list[OpenVolume], nodes: Nodes, depth: int) -> Iterator[list[PerNode]]:
-    """For each way to reach volumes, the first few positions that it offers to each node."""
-    by_label: dict[str, dict[str, Positions]] = {}
-    by_terms: dict[tuple[NodeTerm, ...] | None, Positions] = {}
-    for position, found in enumerate(candidates):
-        if found.tied is None:
-            by_terms.setdefault(found.volume.node_terms, []).append(position)
-            continue
-        key, values = found.tied
-        for value in values:
-            by_label.setdefault(key, {}).setdefault(value, []).append(position)
-    nothing = len(candidates)
-    for key, by_value in by_label.items():
-        yield _from_table(key, by_value, nodes, depth, nothing)
-    for terms, positions in by_terms.items():
-        near = nodes.all() if terms is None else any_term(terms, nodes)
-        yield [np.where(near, position, nothing) for position in positions[:depth]]
 
 
 def _from_table(

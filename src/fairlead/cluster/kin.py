@@ -10,6 +10,8 @@ from fairlead.model.sizes import Kept, weigh
 K = TypeVar("K")
 
 SERVICE = "Service"
+#: Any user can make thousands of Services that all mean one pod; none of them then counts.
+_MOST_LINES = 128
 _FOUND_BYTES = 16 << 20
 
 
@@ -39,7 +41,8 @@ class Kin:
         key = pod.namespace, pod.owner, tuple(sorted(pod.labels.items()))
         if key not in self._found:
             lines = tuple(dict.fromkeys(sorted(self._lines(pod), key=_text)))
-            return self._found.keep(key, LabelSelector(lines) if lines else None, weigh(key, lines))
+            found = LabelSelector(lines) if 0 < len(lines) <= _MOST_LINES else None
+            return self._found.keep(key, found, weigh(key, lines))
         return self._found[key]
 
     def _lines(self, pod: Pod) -> Iterator[Requirement]:

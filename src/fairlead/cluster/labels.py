@@ -9,6 +9,8 @@ from fairlead.cluster.interned import Interned
 from fairlead.model.selectors import whole_number
 
 _ABSENT = -1
+# Beyond this many values a table of them is cheaper than a comparison for each.
+_FEW = 4
 
 
 class LabelColumn:
@@ -47,6 +49,11 @@ class LabelColumn:
 
     def is_in(self, values: tuple[str, ...], pick: RowPick) -> NodeMask:
         codes = self._codes[pick]
+        if len(values) > _FEW:
+            wanted = np.zeros(self._interned.width + 1, dtype=np.bool_)  # code -1 reads the end
+            wanted[[self.code_of[value] for value in values if value in self.code_of]] = True
+            many: NodeMask = wanted[codes]
+            return many
         found: NodeMask = np.zeros(len(codes), dtype=np.bool_)
         for value in values:
             code = self.code_of.get(value)

@@ -16,7 +16,7 @@ from fairlead.model.selectors import LabelSelector, PodTerm, Requirement
 Ints = npt.NDArray[np.int64]
 _ABSENT = -1
 #: Label keys with a column; those that were asked about longest ago go first.
-_MOST_KEYS = 256
+_MOST_KEYS = 128
 #: Values of pods that are gone are let go of beyond this many.
 _OLD_VALUES = 1024
 
@@ -63,6 +63,8 @@ class PodTable:
         self._free: list[int] = []
         self._namespaces: dict[str, int] = {}
         self._columns: dict[str, _Column] = {}
+        #: In place of the column of a label that no pod has.
+        self._nowhere = _Column(64)
         self.row = np.zeros(64, dtype=np.int64)
         self._there = np.zeros(64, dtype=np.bool_)
         self._leaving = np.zeros(64, dtype=np.bool_)
@@ -121,10 +123,10 @@ class PodTable:
         if not wanted:
             return 0
         for key in wanted:
-            self._columns[key] = _Column(len(self.row))
+            self._columns[key] = self._nowhere
         for slot, pod in enumerate(self._pods):
             for key in wanted & pod.labels.keys() if pod else ():
-                self._columns[key].put(slot, pod.labels[key])  # type: ignore[union-attr]
+                self._put(key, slot, pod.labels[key])  # type: ignore[union-attr]
         return len(self._slot_of)
 
     def trim(self) -> None:
@@ -161,11 +163,16 @@ class PodTable:
 
     def _label(self, slot: int, pod: Pod) -> None:
         for key, value in pod.labels.items():
-            column = self._columns.get(key)
-            if column is not None:
-                column.put(slot, value)
-                if len(column.code_of) > _OLD_VALUES + 2 * len(self.row):
-                    del self._columns[key]  # mostly values of pods that are gone
+            if key in self._columns:
+                self._put(key, slot, value)
+
+    def _put(self, key: str, slot: int, value: str) -> None:
+        column = self._columns[key]
+        if column is self._nowhere:
+            column = self._columns[key] = _Column(len(self.row))
+        column.put(slot, value)
+        if len(column.code_of) > _OLD_VALUES + 2 * len(self.row):
+            del self._columns[key]  # mostly values of pods that are gone
 
     def _namespace_code(self, name: str) -> int:
         if len(self._namespaces) > _OLD_VALUES + 2 * len(self.row):
@@ -188,7 +195,7 @@ class PodTable:
         for name in ("row", "_there", "_leaving", "_priority", "_namespace"):
             old = getattr(self, name)
             setattr(self, name, np.concatenate([old, np.zeros_like(old)]))
-        for column in self._columns.values():
+        for column in {self._nowhere, *self._columns.values()}:
             tail = np.full(extra, _ABSENT, dtype=np.int32)
             column.codes = np.concatenate([column.codes, tail])
 

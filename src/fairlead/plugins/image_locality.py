@@ -33,7 +33,7 @@ class ImageLocality:
     def rank(self, request: PodRequest, nodes: Nodes, left: NodeMask) -> NodeScores:
         there = int(np.count_nonzero(nodes.present()))
         saved = np.zeros(len(nodes), dtype=np.int64)
-        for image in request.images:
+        for image in filter(nodes.has_image, request.images):
             sizes = nodes.image_sizes_bytes(image)
             spread = np.count_nonzero(sizes) / there
             saved += (sizes.astype(np.float64) * spread).astype(np.int64)

@@ -16,7 +16,7 @@ class NodePorts:
     refusal: ClassVar[str] = "node(s) didn't have free ports for the requested pod ports"
     curable: ClassVar[bool] = True
 
-    def applies(self, request: PodRequest, nodes: Nodes) -> bool:
+    def concerns(self, request: PodRequest) -> bool:
         return bool(request.host_ports)
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:

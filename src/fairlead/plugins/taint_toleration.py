@@ -1,16 +1,20 @@
 """Every hard taint of a node must be tolerated, and every soft one better be."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from fairlead.cluster.arrays import NodeMask, NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
-from fairlead.model.pods import Effect, PodRequest, Taint
+from fairlead.model.pods import Effect, PodRequest, Taint, Toleration
 from fairlead.plugins.normalising import fewest_is_best
 
 _HARD = (Effect.NO_SCHEDULE, Effect.NO_EXECUTE)
 _SOFT = (Effect.PREFER_NO_SCHEDULE,)
+# Up to this many tolerations are simply tried one after the other.
+_FEW = 8
+_ANY = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +25,17 @@ class TaintToleration:
     curable: ClassVar[bool] = False
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
-        return nodes.taints_pass(lambda taints: not untolerated(request, taints))
+        told = _told(request)
+        return nodes.taints_pass(lambda taints: not _untolerated(told, taints, _HARD))
 
     def cares(self, request: PodRequest, nodes: Nodes) -> bool:
-        return not nodes.taints_pass(lambda taints: not untolerated(request, taints, _SOFT)).all()
+        told = _told(request)
+        return not nodes.taints_pass(lambda taints: not _untolerated(told, taints, _SOFT)).all()
 
     def rank(self, request: PodRequest, nodes: Nodes, left: NodeMask) -> NodeScores:
         """By how many PreferNoSchedule taints are not tolerated."""
-        counts = nodes.taint_numbers(lambda taints: len(untolerated(request, taints, _SOFT)))
+        told = _told(request)
+        counts = nodes.taint_numbers(lambda taints: len(_untolerated(told, taints, _SOFT)))
         return fewest_is_best(counts, left)
 
     def detail(self, request: PodRequest, node: Nodes) -> str:
@@ -37,12 +44,31 @@ class TaintToleration:
         return "not tolerated: " + ", ".join(f"{t.key}={t.value}:{t.effect}" for t in left)
 
 
-def untolerated(
-    request: PodRequest, taints: tuple[Taint, ...], effects: tuple[Effect, ...] = _HARD
+def untolerated(request: PodRequest, taints: tuple[Taint, ...]) -> list[Taint]:
+    return _untolerated(_told(request), taints, _HARD)
+
+
+def _untolerated(
+    told: "_Told", taints: tuple[Taint, ...], effects: tuple[Effect, ...]
 ) -> list[Taint]:
     return [
         taint
         for taint in taints
         if taint.effect in effects
-        and not any(toleration.tolerates(taint) for toleration in request.tolerations)
+        and not any(toleration.tolerates(taint) for toleration in told(taint.key))
     ]
+
+
+#: The tolerations that may concern a key.
+_Told = Callable[[str], Iterable[Toleration]]
+
+
+def _told(request: PodRequest) -> _Told:
+    """Thousands may be written into a pod, and thousands of taints onto a node."""
+    tolerations = request.tolerations
+    if len(tolerations) <= _FEW:
+        return lambda _: tolerations
+    found: dict[str, list[Toleration]] = {}
+    for toleration in tolerations:
+        found.setdefault(toleration.key, []).append(toleration)
+    return lambda key: (*found.get(key, ()), *found.get(_ANY, ()))
