@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from fairlead.apps import extender
+from fairlead.apps.callers import Callers
 from fairlead.apps.extender import Options
 from fairlead.kube.admission.certificates import Subject, make
 from fairlead.kube.dialects import RESOURCES
@@ -26,7 +27,10 @@ def test_the_example_keeps_kube_scheduler_from_waiting_for_what_no_node_lists() 
     [
         (Options(profile="default-scheduler"), "only counts cards; choose another"),
         (Options(profile="nonesuch"), "there is no profile 'nonesuch'; choose one of"),
-        (Options(client_ca=Path("ca.crt")), "--client-ca needs TLS; give --cert-dir as well"),
+        (
+            Options(callers=Callers(Path("ca.crt"))),
+            "--client-ca needs TLS; give --cert-dir as well",
+        ),
         (Options(cert_dir=Path("nowhere")), "--cert-dir must hold tls.crt and tls.key"),
     ],
 )
@@ -42,4 +46,4 @@ def test_a_client_ca_that_is_none(tmp_path: Path) -> None:
     nonsense = tmp_path / "ca.crt"
     nonsense.write_text("nonsense")
     with pytest.raises(ConfigError, match="give a PEM file of CAs"):
-        extender.run(Options(cert_dir=tmp_path, client_ca=nonsense))
+        extender.run(Options(cert_dir=tmp_path, callers=Callers(nonsense)))

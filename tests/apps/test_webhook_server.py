@@ -16,6 +16,7 @@ import pytest
 
 from fairlead.apps import run as running
 from fairlead.apps import webhook as webhooks
+from fairlead.apps.callers import Callers, Gate
 from fairlead.apps.door import Limits
 from fairlead.apps.webhook.listening import listening
 from fairlead.apps.webhook.server import make_app
@@ -60,15 +61,20 @@ class Serving:
 
 @asynccontextmanager
 async def serving(
-    limits: Limits | None = None, why: str = "", desk: Desk | None = None
+    limits: Limits | None = None,
+    why: str = "",
+    desk: Desk | None = None,
+    callers: Callers | None = None,
+    shown: Shown | None = None,
 ) -> AsyncIterator[Serving]:
-    limits = limits or Limits()
+    limits, shown = limits or Limits(), shown or Shown()
     pair, authority = make(SUBJECT, dt.datetime.now(dt.UTC))
-    shown = Shown()
     shown.show(pair)
+    gate = Gate(callers or Callers(), shown)
+    gate.trust()
     tls = ssl.create_default_context(cadata=authority.decode())
     desk = desk or Desk(frozenset({"gpu-scheduler"}))
-    app = make_app(desk, AdmissionMetrics(), lambda: why, limits)
+    app = make_app(desk, AdmissionMetrics(), lambda: why, limits, gate)
     connector = aiohttp.TCPConnector(ssl=tls)
     async with (
         listening(app, shown.context, "127.0.0.1", 0, limits) as port,
@@ -284,7 +290,7 @@ async def test_an_expired_certificate_makes_it_unready_and_troubles_do_not() -> 
         return found
 
     metrics = AdmissionMetrics()
-    care = webhooks.Care(Shown(), metrics, current, 0.01)
+    care = webhooks.Care(Gate(shown=Shown()), metrics, current, 0.01)
     assert care.unready_because() == "there is no certificate yet"
 
     assert await care.once()

@@ -89,6 +89,7 @@ SHOWN: list[tuple[str, Any, str, str, Any]] = [
     ),
     ("webhook.replicaCount", 5, WEBHOOK, "spec.replicas", 5),
     ("webhook.failurePolicy", "Ignore", CONFIGURATIONS[1], "webhooks.0.failurePolicy", "Ignore"),
+    ("webhook.clientCA", "ca", WEBHOOK, f"{POD}.volumes.1.configMap.name", "ca"),
     ("webhook.caBundle", "YQ==", CONFIGURATIONS[0], "webhooks.0.clientConfig.caBundle", "YQ=="),
     (
         "webhook.serviceAccount.annotations",
@@ -206,6 +207,7 @@ SWITCHED = {
 TOLD_APART = {
     "nameOverride", "fullnameOverride", "config", "files", "serviceAccount.name", "autoscaling",
     "webhook.serviceAccount.name", "webhook.certManager.enabled", "webhook.certManager.issuerRef",
+    "webhook.clientNames",
     "policies.schedulers", "policies.devicePluginNamespaces", "policies.creatorNamespaces",
     "agent.mig.cards", "agent.mig.stateDir", "agent.serviceAccount.name",
     "prometheusRule.labels", "prometheusRule.waitSeconds", "grafanaDashboard.labels",

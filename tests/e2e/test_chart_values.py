@@ -238,6 +238,24 @@ def test_policies_and_rights_go_by_the_service_account(charts: Helm) -> None:
     assert ours in epoch["matchConditions"][0]["expression"]
 
 
+def test_the_webhook_is_told_who_may_ask_it(charts: Helm) -> None:
+    here, pods = {"ipBlock": {"cidr": "10.0.0.10/32"}}, {"podSelector": {}}
+    apart = {"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}}
+    for peers, said in (
+        ([here], ["--allow-from=10.0.0.10/32"]), ([here, pods], []), ([apart], []), ([], []),
+    ):  # fmt: skip
+        found = by_name(charts.rendered({"networkPolicy": {"webhookFrom": peers}}))
+        arguments = at(found[WEBHOOK], f"{CONTAINER}.args")
+        assert [one for one in arguments if one.startswith("--allow-from")] == said
+
+    known = {"clientCA": "api-server-ca", "clientNames": ["kube-apiserver", "a: b"]}
+    found = by_name(charts.rendered({"webhook": known}))
+    assert {
+        "--client-ca=/client-ca/ca.crt", "--client-name=kube-apiserver", "--client-name=a: b",
+    } <= set(at(found[WEBHOOK], f"{CONTAINER}.args"))  # fmt: skip
+    assert "set it as well" in charts.complaint({"webhook": {"clientNames": ["a"]}})
+
+
 def test_certificates_of_others_need_no_rights(charts: Helm) -> None:
     manager = {"enabled": True, "issuerRef": {"kind": "ClusterIssuer", "name": "us"}}
     by_manager = by_name(charts.rendered({"webhook": {"certManager": manager}}))

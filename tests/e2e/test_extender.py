@@ -200,13 +200,18 @@ def test_tls_and_who_may_ask(
     authority = Authority(tmp_path / "ca")
     serving, client = authority.server("extender"), authority.client("kube-scheduler")
     show(serving, tmp_path)
-    secured = ("--cert-dir", str(tmp_path), "--client-ca", str(authority.certificate))
+    secured = (
+        "--cert-dir", str(tmp_path), "--client-ca", str(authority.certificate),
+        "--client-name", "kube-scheduler",
+    )  # fmt: skip
     with extender(control_plane, *secured, ready=False) as process:
         trusted = Asking(process.url, trusting(authority.certificate, client))
         stranger = Asking(process.url, trusting(authority.certificate))
         eventually(lambda: stranger.get("/readyz")[0] == 200)
-        refused = 403, "show a certificate that --client-ca vouches for\n"
+        refused = 403, "show a certificate of an authority in --client-ca\n"
         assert stranger.post("filter", b"{}") == refused
+        kubelet = Asking(process.url, trusting(authority.certificate, authority.client("kubelet")))
+        assert kubelet.post("filter", b"{}")[0] == 403
         assert trusted.post("filter", b"{}")[0] == 400
         tls = {
             "caFile": str(authority.certificate), "certFile": str(client.certificate),

@@ -73,6 +73,31 @@ def test_the_next_is_announced_before_it_is_shown() -> None:
     assert trusts(third, first.shown), "others may still show it"
 
 
+def test_the_old_authority_leaves_after_another_overlap() -> None:
+    """Its key is in no replica any more, but a copy of it could be anywhere for 30 days."""
+    first = held()
+    second = first.advanced(days(60), SUBJECT, published=True)
+    late = days(75)  # the API servers could not be told before
+    third = second.advanced(late, SUBJECT, published=True)
+
+    early = late + SUBJECT.overlap - dt.timedelta(seconds=1)
+    assert third.advanced(early, SUBJECT, published=True) == third, "others may still show it"
+    fourth = third.advanced(late + SUBJECT.overlap, SUBJECT, published=True)
+    assert not trusts(fourth, first.shown)
+    assert trusts(fourth, fourth.shown)
+    assert fourth.advanced(days(80), SUBJECT, published=True) == fourth
+
+
+def test_a_secret_from_before_is_given_its_overlap() -> None:
+    first = held()
+    second = first.advanced(days(60), SUBJECT, published=True)
+    third = replace(second.advanced(days(61), SUBJECT, published=True), since=None)
+
+    fourth = third.advanced(days(62), SUBJECT, published=True)
+    assert trusts(fourth, first.shown)
+    assert not trusts(fourth.advanced(days(63), SUBJECT, published=True), first.shown)
+
+
 def test_an_authority_leaves_when_it_expires() -> None:
     first = held()
     second = first.advanced(days(60), SUBJECT, published=True)

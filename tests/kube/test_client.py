@@ -13,7 +13,7 @@ from aiohttp import web
 
 from fairlead.kube.access.credentials import Static, bearer
 from fairlead.kube.access.kubeconfig import Access
-from fairlead.kube.access.tls import Pair, Pem, client_context, present
+from fairlead.kube.access.tls import Pair, Pem, client_context
 from fairlead.kube.errors import KubeconfigError, ReplyLost, Stalled, Unreachable
 from fairlead.kube.http import client as client_module
 from fairlead.kube.http.client import Client
@@ -439,13 +439,30 @@ async def test_a_server_is_trusted_by_its_authority_and_name(
             await client.close()
 
 
+async def test_an_authority_that_left_its_file_is_no_longer_trusted(
+    authority: Authority, tmp_path: Path
+) -> None:
+    old, new = Pem.read(authority.certificate), Pem.read(Authority(tmp_path / "n").certificate)
+    context = client_context(old, None, verify=True)
+    async with serving(who, server_tls(authority)) as server:
+        for trusted, is_good in ((old, True), (Pem(old.data + new.data), True), (new, False)):
+            context.trust(trusted)
+            client = Client(Access(server, context, Static({})))
+            if is_good:
+                assert (await client.request("GET", "/x")).status == 200
+            else:
+                with pytest.raises(Unreachable, match="certificate-authority"):
+                    await client.request("GET", "/x")
+            await client.close()
+
+
 async def test_a_renewed_client_certificate_is_used_after_a_401(authority: Authority) -> None:
     trusted = Pem.read(authority.certificate)
     context = client_context(trusted, pem_pair(authority.client("expired")), verify=True)
 
     class Renewed(Static):
         async def refresh(self) -> None:
-            present(context, pem_pair(authority.client("me")))
+            context.present(pem_pair(authority.client("me")))
 
     async with serving(who, server_tls(authority)) as server:
         client = Client(Access(server, context, Renewed({})))

@@ -263,10 +263,16 @@ def test_renewed_certificate_files_are_taken_up_and_torn_ones_are_not(
     assert files._pair == pair
     key.write_bytes(new.key.read_bytes())
     other = Authority(tmp_path / "other")
-    ca.write_bytes(other.certificate.read_bytes())
+    ca.write_bytes(ca.read_bytes() + other.certificate.read_bytes())
     files.reload()
     assert files._pair != pair
-    assert len(context.get_ca_certs()) == 2, "old and new authority overlap"
+    assert len(context.current.get_ca_certs()) == 2, "old and new authority overlap"
+    ca.write_bytes(b"torn")
+    files.reload()
+    assert len(context.current.get_ca_certs()) == 2, "the last good ones stay"
+    ca.write_bytes(other.certificate.read_bytes())
+    files.reload()
+    assert len(context.current.get_ca_certs()) == 1, "the old authority is no longer trusted"
 
 
 # What is said when it cannot be used

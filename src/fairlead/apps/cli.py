@@ -57,6 +57,14 @@ AskedScheduler = Annotated[
         help="A running scheduler to ask: a URL, or NAMESPACE/SERVICE[:PORT] in the cluster.",
     ),
 ]
+ClientCa = Annotated[
+    Path | None,
+    typer.Option(help="Accept only clients with a certificate from these CAs (PEM file)."),
+]
+ClientName = Annotated[
+    list[str] | None,
+    typer.Option(help="Accept only certificates for this name (CN or SAN); may be repeated."),
+]
 Output = Annotated[str, typer.Option("--output", "-o", help="text or json.")]
 
 
@@ -151,6 +159,12 @@ def webhook(
     host: Annotated[
         list[str] | None, typer.Option(help="Another name or address that certificates are for.")
     ] = None,
+    client_ca: ClientCa = None,
+    client_name: ClientName = None,
+    allow_from: Annotated[
+        list[str] | None,
+        typer.Option(help="Accept reviews from this address or CIDR only; may be repeated."),
+    ] = None,
     cert_store: Annotated[
         str, typer.Option(help="Secret that keeps certificates of our own.")
     ] = "fairlead-webhook-tls",
@@ -161,6 +175,7 @@ def webhook(
 ) -> None:
     """Answer the API server's questions about new pods: put in variables, refuse nonsense."""
     from fairlead.apps import webhook as webhooks
+    from fairlead.apps.callers import Callers
 
     logs.set_up(log_level)
     plan = Options(kubeconfig, context, scheduler_name, profile, config)
@@ -168,6 +183,7 @@ def webhook(
         webhooks.Options(
             plan, address, port, cert_dir, cert_lifetime, namespace, service, cert_store,
             configuration, tuple(host or ()),
+            Callers.of(client_ca, client_name or (), allow_from or ()),
         )
     )  # fmt: skip
 
@@ -184,9 +200,8 @@ def extender(
     cert_dir: Annotated[
         Path | None, typer.Option(help="Folder with tls.crt and tls.key; else plain HTTP.")
     ] = None,
-    client_ca: Annotated[
-        Path | None, typer.Option(help="Answer only who shows a certificate of these CAs (PEM).")
-    ] = None,
+    client_ca: ClientCa = None,
+    client_name: ClientName = None,
     leader_elect: Annotated[
         bool | None,
         typer.Option(help="Answer only while holding a Lease (default: in a pod, yes)."),
@@ -197,6 +212,7 @@ def extender(
 ) -> None:
     """Answer a kube-scheduler that has us as its extender: filter, prioritize, preempt, bind."""
     from fairlead.apps import extender as extending
+    from fairlead.apps.callers import Callers
 
     logs.set_up(log_level)
     electing = Electing(
@@ -206,7 +222,14 @@ def extender(
     )
     extending.run(
         extending.Options(
-            kubeconfig, context, profile, address, port, cert_dir, client_ca, electing
+            kubeconfig,
+            context,
+            profile,
+            address,
+            port,
+            cert_dir,
+            Callers.of(client_ca, client_name or ()),
+            electing,
         )
     )
 

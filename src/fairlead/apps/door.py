@@ -66,6 +66,13 @@ class Door:
             self._inside -= 1
 
 
+def answered(body: bytes, *, close: bool = False) -> web.Response:
+    response = web.Response(body=body, content_type=JSON)
+    if close:
+        response.force_close()
+    return response
+
+
 def refusal(refused: Refusal) -> web.Response:
     # What was not read is left behind with the connection.
     headers = {} if refused.outcome == "bad" else {"Connection": "close"}

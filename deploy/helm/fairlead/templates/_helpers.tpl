@@ -76,6 +76,17 @@ app.kubernetes.io/version: {{ (index . 0).Chart.AppVersion | quote }}
 {{- if or .Values.webhook.caBundle .Values.webhook.certManager.enabled }}true{{ end -}}
 {{- end }}
 
+{{/* Where reviews come from, as JSON, if addresses alone say it: a program cannot check the rest. */}}
+{{- define "fairlead.webhookAddresses" -}}
+{{- $found := list -}}
+{{- range .Values.networkPolicy.webhookFrom -}}
+{{- if and .ipBlock (not .ipBlock.except) -}}
+{{- $found = append $found .ipBlock.cidr -}}
+{{- end -}}
+{{- end -}}
+{{ ternary $found list (eq (len $found) (len .Values.networkPolicy.webhookFrom)) | toJson }}
+{{- end }}
+
 {{/* Combinations that no schema can refuse. */}}
 {{- define "fairlead.check" -}}
 {{- if .Values.autoscaling.enabled -}}
@@ -86,6 +97,9 @@ app.kubernetes.io/version: {{ (index . 0).Chart.AppVersion | quote }}
 {{- end -}}
 {{- if and .Values.webhook.caBundle .Values.webhook.certManager.enabled -}}
 {{- fail "webhook.caBundle and webhook.certManager.enabled: cert-manager writes the bundle itself; leave one of them out" -}}
+{{- end -}}
+{{- if and .Values.webhook.clientNames (not .Values.webhook.clientCA) -}}
+{{- fail "webhook.clientNames: names are believed of certificates of webhook.clientCA only; set it as well" -}}
 {{- end -}}
 {{- if and .Values.policies.inject (semverCompare "<1.36.0-0" .Capabilities.KubeVersion.Version) -}}
 {{- fail "policies.inject: the API server injects by itself from Kubernetes 1.36 on; use webhook.enabled here" -}}

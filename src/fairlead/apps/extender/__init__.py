@@ -1,7 +1,6 @@
 """`fairlead extender`: answers a kube-scheduler's questions about cards, until told to stop."""
 
 import asyncio
-import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,10 +10,12 @@ from aiohttp import web
 from fairlead import __version__
 from fairlead.apps import profiles
 from fairlead.apps import run as running
+from fairlead.apps.callers import Callers, Gate
 from fairlead.apps.electing import Electing
 from fairlead.apps.extender.extender import Extender
 from fairlead.apps.extender.server import LIMITS, Server, make_app
 from fairlead.apps.fast_loop import run_in_fast_loop
+from fairlead.apps.webhook import note_authorities
 from fairlead.apps.webhook.listening import listening
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.admission.tls import Shown, read_pair
@@ -38,7 +39,7 @@ class Options:
     address: str = "127.0.0.1"
     port: int = 8888
     cert_dir: Path | None = None
-    client_ca: Path | None = None
+    callers: Callers = field(default_factory=Callers)
     electing: Electing = field(default_factory=Electing)
 
 
@@ -47,74 +48,63 @@ def run(options: Options) -> None:
     profile = profiles.built_in(options.profile)
     if not profile.grants_cards:
         raise ConfigError(f"profile {options.profile!r} only counts cards; choose another")
-    shown = _shown(options)
+    gate = _gate(options)
     running.spare_the_collector()
-    run_in_fast_loop(lambda: _run(options, profile, shown))
+    run_in_fast_loop(lambda: _run(options, profile, gate))
 
 
-def _shown(options: Options) -> Shown | None:
-    """The certificate to show; None: plain HTTP."""
+def _gate(options: Options) -> Gate:
+    """With the certificate to show; without one: plain HTTP."""
     if options.cert_dir is None:
-        if options.client_ca is not None:
+        if options.callers.authorities is not None:
             raise ConfigError("--client-ca needs TLS; give --cert-dir as well")
-        return None
+        return Gate(options.callers)
     shown = Shown()
+    gate = Gate(options.callers, shown)
     shown.show(read_pair(options.cert_dir))
-    if options.client_ca is not None:
-        try:
-            shown.context.load_verify_locations(options.client_ca)
-        except (OSError, ssl.SSLError) as error:
-            raise ConfigError(
-                f"--client-ca {options.client_ca} cannot be used: {error}; give a PEM file of CAs"
-            ) from error
-        # Probes come without one; the verbs insist.
-        shown.context.verify_mode = ssl.CERT_OPTIONAL
-    return shown
+    gate.trust()
+    return gate
 
 
-async def _run(options: Options, profile: Profile, shown: Shown | None) -> None:
+async def _run(options: Options, profile: Profile, gate: Gate) -> None:
     access = load_access(options.kubeconfig, options.context)
     client = Client(access, user_agent=f"fairlead-extender/{__version__}")
     metrics = Metrics()
     extender = Extender(client, profile, metrics=metrics, terms=options.electing.terms(access))
-    server = Server(
-        extender,
-        ExtenderMetrics(metrics.registry),
-        needs_certificate=options.client_ca is not None,
-    )
+    server = Server(extender, ExtenderMetrics(metrics.registry), gate)
     app = make_app(server, metrics.registry, extender.unready_because)
     try:
-        await running.until_signalled(_serve(options, app, extender, shown))
+        await running.until_signalled(_serve(options, app, extender, gate))
     finally:
         await client.close()
     log.info("stopped")
 
 
-async def _serve(
-    options: Options, app: web.Application, extender: Extender, shown: Shown | None
-) -> None:
-    context = shown.context if shown else None
+async def _serve(options: Options, app: web.Application, extender: Extender, gate: Gate) -> None:
+    context = gate.shown.context if gate.shown else None
     async with listening(app, context, options.address, options.port, LIMITS) as port:
-        scheme = "https" if shown else "http"
+        scheme = "https" if context else "http"
         log.info(
             "started",
             version=__version__,
             profile=options.profile,
             health=f"{scheme}://{options.address}:{port}",
         )
-        keeping = asyncio.create_task(_keep_current(shown, options.cert_dir))
+        keeping = asyncio.create_task(_keep_current(gate, options.cert_dir))
         try:
             await extender.run()
         finally:
             keeping.cancel()
 
 
-async def _keep_current(shown: Shown | None, folder: Path | None) -> None:
-    """Takes up what replaces the certificate, from the next connection on."""
+async def _keep_current(gate: Gate, folder: Path | None) -> None:
+    """Takes up what replaces certificate and authorities, from the next connection on."""
+    shown = gate.shown
     while shown is not None and folder is not None:
         await asyncio.sleep(_FILES_PAUSE_S)
         try:
             changed = shown.show(await asyncio.to_thread(read_pair, folder))
+            note_authorities(gate)
         except FairleadError as error:
             log.warning("certificates cannot be kept current; trying on", error=str(error))
             continue

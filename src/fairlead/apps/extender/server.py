@@ -6,7 +6,8 @@ from typing import TypeVar
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from fairlead.apps.door import JSON, Door, Limits, Refusal, health, read, refusal
+from fairlead.apps.callers import Gate
+from fairlead.apps.door import Door, Limits, Refusal, answered, health, read, refusal
 from fairlead.apps.extender.extender import Extender
 from fairlead.kube.extender import wire
 from fairlead.kube.extender.wire import BadQuestion
@@ -28,13 +29,13 @@ class Server:
         self,
         extender: Extender,
         metrics: ExtenderMetrics,
+        gate: Gate | None = None,
         *,
-        needs_certificate: bool = False,
         limits: Limits = LIMITS,
     ) -> None:
         self._extender = extender
         self._metrics = metrics
-        self._needs_certificate = needs_certificate
+        self._gate = gate or Gate()
         self._limits = limits
         self._door = Door(limits)
 
@@ -48,20 +49,18 @@ class Server:
         async def handle(request: web.Request) -> web.Response:
             with self._metrics.answer_seconds.labels(verb).time():
                 try:
-                    self._check(request)
+                    is_old = self._gate.enter(request)
+                    self._check()
                     body = await answer(request)
                 except Refusal as refused:
                     self._metrics.answers.labels(verb, refused.outcome).inc()
                     return refusal(refused)
                 self._metrics.answers.labels(verb, "answered").inc()
-                return web.Response(body=body, content_type=JSON)
+                return answered(body, close=is_old)
 
         return web.post(f"/{verb}", handle)
 
-    def _check(self, request: web.Request) -> None:
-        transport = request.transport
-        if self._needs_certificate and not (transport and transport.get_extra_info("peercert")):
-            raise Refusal(403, "stranger", "show a certificate that --client-ca vouches for")
+    def _check(self) -> None:
         why = self._extender.unready_because()
         if why:
             raise Refusal(503, "unready", f"Fairlead cannot answer yet: {why}; ask again")

@@ -4,7 +4,7 @@ import asyncio
 import datetime as dt
 import gc
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
@@ -12,6 +12,7 @@ from aiohttp import web
 
 from fairlead import __version__
 from fairlead.apps import run as running
+from fairlead.apps.callers import Callers, Gate
 from fairlead.apps.door import Limits
 from fairlead.apps.durations import seconds
 from fairlead.apps.fast_loop import run_in_fast_loop
@@ -50,6 +51,7 @@ class Options:
     cert_store: str = "fairlead-webhook-tls"
     configuration: str = "fairlead"
     host: tuple[str, ...] = ()
+    callers: Callers = field(default_factory=Callers)
 
 
 def run(options: Options) -> None:
@@ -68,19 +70,21 @@ def run(options: Options) -> None:
 
 async def _run(options: Options, schedulers: frozenset[str], life: dt.timedelta) -> None:
     shown, metrics = Shown(), AdmissionMetrics()
+    gate = Gate(options.callers, shown)
+    gate.trust()  # what is wrong from the start is said at once
     client: Client | None = None
     if options.cert_dir is None:
         access = load_access(options.plan.kubeconfig, options.plan.context)
         client = Client(access, user_agent=f"fairlead-webhook/{__version__}")
         keeper = Keeper(client, _places(options), Subject(_names(options), life))
         pause_s = min(life.total_seconds() / 40, _LONGEST_PAUSE_S)
-        care = Care(shown, metrics, lambda: keeper.turn(dt.datetime.now(dt.UTC)), pause_s)
+        care = Care(gate, metrics, lambda: keeper.turn(dt.datetime.now(dt.UTC)), pause_s)
     else:
         folder = options.cert_dir
-        read_pair(folder)  # what is wrong from the start is said at once
-        care = Care(shown, metrics, lambda: asyncio.to_thread(read_pair, folder), _FILES_PAUSE_S)
+        read_pair(folder)
+        care = Care(gate, metrics, lambda: asyncio.to_thread(read_pair, folder), _FILES_PAUSE_S)
     limits = Limits()
-    app = make_app(Desk(schedulers), metrics, care.unready_because, limits)
+    app = make_app(Desk(schedulers), metrics, care.unready_because, limits, gate)
     try:
         await running.until_signalled(_serve(options, schedulers, app, care, limits))
     finally:
@@ -109,16 +113,18 @@ async def _serve(
 
 
 class Care:
-    """Keeps the certificate that is shown current."""
+    """Keeps the certificate that is shown current, and the authorities of clients."""
 
     def __init__(
         self,
-        shown: Shown,
+        gate: Gate,
         metrics: AdmissionMetrics,
         current: Callable[[], Awaitable[Pair]],
         pause_s: float,
     ) -> None:
-        self.shown = shown
+        assert gate.shown is not None
+        self.shown = gate.shown
+        self._gate = gate
         self._metrics = metrics
         self._current = current
         self._pause_s = pause_s
@@ -132,6 +138,7 @@ class Care:
         """Takes up what is current; False if that did not work this time."""
         try:
             changed = self.shown.show(await self._current())
+            note_authorities(self._gate)
         except FairleadError as error:
             self._metrics.certificate_troubles.inc()
             log.warning("certificates cannot be kept current; trying on", error=str(error))
@@ -153,6 +160,12 @@ class Care:
                 f"the certificate expired at {ends.isoformat()}; the log says why it is not renewed"
             )
         return ""
+
+
+def note_authorities(gate: Gate) -> None:
+    """Takes up new authorities of clients. Raises ConfigError."""
+    if gate.trust():
+        log.info("client authorities changed", file=str(gate.callers.authorities))
 
 
 def _places(options: Options) -> Places:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 import structlog
 from aiohttp import web
 
-from fairlead.apps.door import JSON, Door, Limits, Refusal, health, read, refusal
+from fairlead.apps.callers import Gate
+from fairlead.apps.door import Door, Limits, Refusal, answered, health, read, refusal
 from fairlead.apps.webhook.cpu_time import TookTooLong, within
 from fairlead.kube.admission.desk import Answer, Desk
 from fairlead.kube.admission.review import BadReview
@@ -20,22 +21,24 @@ def make_app(
     metrics: AdmissionMetrics,
     unready_because: Callable[[], str],
     limits: Limits | None = None,
+    gate: Gate | None = None,
 ) -> web.Application:
     """Live as long as the event loop turns; ready while its certificate is good."""
     limits = limits or Limits()
-    door = Door(limits)
+    door, gate = Door(limits), gate or Gate()
 
     def asked(route: str, answer: Callable[[bytes], Answer]) -> web.RouteDef:
         async def handle(request: web.Request) -> web.Response:
             with metrics.answer_seconds.labels(route).time():
                 try:
+                    is_old = gate.enter(request)
                     async with door.entered():
                         given = answer(await read(request, limits))
                 except Refusal as refused:
                     metrics.answers.labels(route, refused.outcome).inc()
                     return refusal(refused)
                 metrics.answers.labels(route, given.outcome).inc()
-                return web.Response(body=given.body, content_type=JSON)
+                return answered(given.body, close=is_old)
 
         return web.post(f"/{route}", handle)
 

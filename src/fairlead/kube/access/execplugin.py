@@ -7,7 +7,6 @@ wait for it only when there is no valid credential at all.
 
 import asyncio
 import os
-import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ import msgspec
 import structlog
 
 from fairlead.kube.access.credentials import bearer
-from fairlead.kube.access.tls import Pair, Pem, present
+from fairlead.kube.access.tls import ClientContext, Pair, Pem
 from fairlead.kube.errors import KubeconfigError
 from fairlead.kube.http.reply import UNREADABLE
 
@@ -80,7 +79,7 @@ class ExecPlugin:
     def __init__(
         self,
         plugin: Plugin,
-        context: ssl.SSLContext | None,
+        context: ClientContext | None,
         env: Mapping[str, str] = os.environ,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -144,7 +143,7 @@ class ExecPlugin:
                 f"the credential plugin {self._plugin.command!r} gave a client certificate, which "
                 "needs a server with https://; correct the cluster's server in the kubeconfig"
             )
-        present(self._context, Pair(Pem(certificate.encode()), Pem(key.encode())))
+        self._context.present(Pair(Pem(certificate.encode()), Pem(key.encode())))
 
     def _lasting(self, status: _Status) -> _Credential:
         """The credential with its expiry on our own clock, which no step of wall time moves."""

@@ -14,7 +14,7 @@ from fairlead.kube.access import kubeconfig_files as files
 from fairlead.kube.access.credentials import Credentials, Renewing, Static, TokenFile, basic, bearer
 from fairlead.kube.access.execplugin import API_VERSIONS, ExecPlugin, Plugin, command_path
 from fairlead.kube.access.kubeconfig_files import Cluster, Exec, Login
-from fairlead.kube.access.tls import Pair, Pem, RenewedFiles, client_context
+from fairlead.kube.access.tls import ClientContext, Pair, Pem, RenewedFiles, client_context
 from fairlead.kube.errors import KubeconfigError
 
 __all__ = ["SCHEDULER_EXTENSION", "SERVICE_ACCOUNT", "Access", "load_access"]
@@ -102,7 +102,7 @@ def _from_login(login: Login, env: Mapping[str, str]) -> Access:
     )
     pair = _pair(login)
     server = _server(cluster, secured=authority is not None or pair is not None)
-    tls: ssl.SSLContext | None = None
+    tls: ClientContext | None = None
     if server.startswith("https://"):
         verify = not cluster.insecure_skip_tls_verify
         tls = client_context(authority, pair, verify=verify)
@@ -185,7 +185,7 @@ def _in_files(authority: Pem | None, pair: Pair | None) -> bool:
 
 
 def _credentials(
-    login: Login, tls: ssl.SSLContext | None, authority: Pem | None, env: Mapping[str, str]
+    login: Login, tls: ClientContext | None, authority: Pem | None, env: Mapping[str, str]
 ) -> Credentials:
     user = login.user
     if user.token_file:  # as in kubectl, the file wins over an inline token, which may be old

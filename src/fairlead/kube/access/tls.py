@@ -1,8 +1,9 @@
 """TLS contexts for the API server, from PEM text and from files that are renewed while we run.
 
-A context is changed in place: connections made later use the new certificates, those that are
-open keep the old ones. A certificate and key that do not belong together (read while someone was
-writing them) are left alone and tried again, so a torn read never costs a working login.
+A context is replaced as a whole: connections made later use the new certificates, those that are
+open keep the old ones. An authority that leaves its file is no longer trusted. A certificate and
+key that do not belong together (read while someone was writing them) are left alone and tried
+again, so a torn read never costs a working login.
 """
 
 import ssl
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import structlog
 
+from fairlead.kube.access.replaceable import ReplaceableContext
 from fairlead.kube.errors import KubeconfigError
 
 _log = structlog.get_logger()
@@ -52,8 +54,35 @@ class Pair:
         return Pair(self.certificate.reread(), self.key.reread())
 
 
-def client_context(authority: Pem | None, pair: Pair | None, *, verify: bool) -> ssl.SSLContext:
+class ClientContext(ReplaceableContext):
+    """For connections to an API server. What cannot be used changes nothing."""
+
+    def __init__(
+        self, current: ssl.SSLContext, authority: Pem | None, pair: Pair | None, *, verify: bool
+    ) -> None:
+        self._authority, self._pair, self._verify = authority, pair, verify
+
+    def trust(self, authority: Pem) -> None:
+        """Trust these authorities from the next connection on, and no others.
+
+        In a rotation, the file has the old and the new authority for some time.
+        """
+        self.current = _made(authority, self._pair, verify=self._verify)
+        self._authority = authority
+
+    def present(self, pair: Pair) -> None:
+        """Log in with this certificate from the next connection on."""
+        self.current = _made(self._authority, pair, verify=self._verify)
+        self._pair = pair
+
+
+def client_context(authority: Pem | None, pair: Pair | None, *, verify: bool) -> ClientContext:
     """A context that trusts `authority` alone, or the system's authorities if there is none."""
+    made = _made(authority, pair, verify=verify)
+    return ClientContext(made, authority, pair, verify=verify)
+
+
+def _made(authority: Pem | None, pair: Pair | None, *, verify: bool) -> ssl.SSLContext:
     context = ssl.create_default_context() if authority is None and verify else _bare_context()
     # Python 3.13 turns on RFC 5280 strictness, which many clusters' own authorities (and so
     # kubectl users) do not meet.
@@ -62,14 +91,13 @@ def client_context(authority: Pem | None, pair: Pair | None, *, verify: bool) ->
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     elif authority is not None:
-        trust(context, authority)
+        _trust(context, authority)
     if pair is not None:
-        present(context, pair)
+        _present(context, pair)
     return context
 
 
-def trust(context: ssl.SSLContext, authority: Pem) -> None:
-    """Trust these authorities too. Old ones stay trusted, which lets a rotation overlap."""
+def _trust(context: ssl.SSLContext, authority: Pem) -> None:
     try:
         context.load_verify_locations(cadata=authority.data.decode("ascii"))
     except (ssl.SSLError, ValueError) as error:
@@ -79,17 +107,14 @@ def trust(context: ssl.SSLContext, authority: Pem) -> None:
         ) from error
 
 
-def present(context: ssl.SSLContext, pair: Pair) -> None:
-    """Log in with this certificate from the next connection on; unusable pairs change nothing."""
+def _present(context: ssl.SSLContext, pair: Pair) -> None:
     with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
         certificate, key = Path(folder, "certificate"), Path(folder, "key")
         certificate.write_bytes(pair.certificate.data)
         key.touch(mode=0o600)
         key.write_bytes(pair.key.data)
         try:
-            # A mismatch leaves a context without a key, so it is found on one nobody uses.
-            for target in (_bare_context(), context):
-                target.load_cert_chain(certificate, key, password=_no_password)
+            context.load_cert_chain(certificate, key, password=_no_password)
         except (ssl.SSLError, ValueError) as error:
             raise KubeconfigError(
                 f"the client certificate in {pair.certificate} and the key in {pair.key} cannot "
@@ -100,7 +125,7 @@ def present(context: ssl.SSLContext, pair: Pair) -> None:
 class RenewedFiles:
     """Certificates in files, taken up again when the files change."""
 
-    def __init__(self, context: ssl.SSLContext, authority: Pem | None, pair: Pair | None) -> None:
+    def __init__(self, context: ClientContext, authority: Pem | None, pair: Pair | None) -> None:
         self._context = context
         self._authority = authority
         self._pair = pair
@@ -118,7 +143,7 @@ class RenewedFiles:
             return
         fresh = self._authority.reread()
         if fresh != self._authority:
-            trust(self._context, fresh)
+            self._context.trust(fresh)
             self._authority = fresh
 
     def _reload_pair(self) -> None:
@@ -126,7 +151,7 @@ class RenewedFiles:
             return
         fresh = self._pair.reread()
         if fresh != self._pair:
-            present(self._context, fresh)
+            self._context.present(fresh)
             self._pair = fresh
 
 

@@ -78,27 +78,38 @@ class Held:
     coming: Pair | None = None
     #: Authorities in PEM form, the newest last.
     trusted: bytes = b""
+    #: When `shown` took the place of another.
+    since: dt.datetime | None = None
 
     def advanced(self, now: dt.datetime, subject: Subject, *, published: bool) -> "Held":
         """The next step if it is time for one, else the same.
 
         `published` says that API servers had been told of all that are trusted here. A third of
         a life before the end, or when it is for other names, a next certificate is made, and
-        its authority trusted beside the old one; after the overlap it is shown. An authority
-        leaves when it expires.
+        its authority trusted beside the old one; after the overlap it is shown. After another
+        overlap, in which every replica has taken it up, the old authority is trusted no longer.
         """
         held = replace(self, trusted=_still_valid(self.trusted, now))
         shown, coming = held.shown, held.coming
         if shown is None or shown.ends <= now:
             fresh, authority = make(subject, now)
-            return Held(fresh, None, held.trusted + authority)
+            return Held(fresh, None, held.trusted + authority, now)
         if coming is not None and coming.is_for(subject.names):
             due = published and now >= coming.made + subject.overlap
-            return replace(held, shown=coming, coming=None) if due else held
+            return replace(held, shown=coming, coming=None, since=now) if due else held
         if now >= shown.ends - subject.life / 3 or not shown.is_for(subject.names):
             fresh, authority = make(subject, now)
             return replace(held, coming=fresh, trusted=held.trusted + authority)
-        return held
+        return held.without_old(now, subject.overlap, shown)
+
+    def without_old(self, now: dt.datetime, overlap: dt.timedelta, shown: Pair) -> "Held":
+        """Without the authorities of certificates that no replica shows any more."""
+        mine = _issuers(self.trusted, shown.certificate)
+        if mine in (b"", self.trusted):
+            return self
+        if self.since is None:
+            return replace(self, since=now)
+        return replace(self, trusted=mine) if now >= self.since + overlap else self
 
 
 def make(subject: Subject, now: dt.datetime) -> tuple[Pair, bytes]:
@@ -161,6 +172,13 @@ def _still_valid(bundle: bytes, now: dt.datetime) -> bytes:
     except ValueError:
         found = []  # empty, or not ours: trusted is who signed what is shown from now on
     return b"".join(one.public_bytes(_PEM) for one in found if one.not_valid_after_utc > now)
+
+
+def _issuers(bundle: bytes, certificate: bytes) -> bytes:
+    """Those of the bundle whose name is that of the issuer; each of ours has a name of its own."""
+    issuer = _first(certificate).issuer
+    found = x509.load_pem_x509_certificates(bundle) if bundle else []
+    return b"".join(one.public_bytes(_PEM) for one in found if one.subject == issuer)
 
 
 def _first(pem: bytes) -> x509.Certificate:

@@ -17,7 +17,7 @@ from fairlead.kube.http.reply import UNREADABLE, Reply
 from fairlead.kube.http.transport import STRATEGIC_MERGE, Transport
 from fairlead.model.errors import FairleadError
 
-_SHOWN, _COMING, _TRUSTED = "tls", "next", "ca.crt"
+_SHOWN, _COMING, _TRUSTED, _SINCE = "tls", "next", "ca.crt", "shown-since"
 _KINDS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 _CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1"
 _encode = msgspec.json.Encoder().encode
@@ -133,7 +133,15 @@ def _held(secret: dict[str, Any]) -> Held:
     except (binascii.Error, TypeError):
         data = {}
     shown, coming = _pair(data, _SHOWN), _pair(data, _COMING)
-    return Held(shown, coming, data.get(_TRUSTED, b""))
+    return Held(shown, coming, data.get(_TRUSTED, b""), _time(data.get(_SINCE, b"")))
+
+
+def _time(text: bytes) -> dt.datetime | None:
+    try:
+        found = dt.datetime.fromisoformat(text.decode("ascii"))
+    except ValueError:
+        return None
+    return found if found.tzinfo else None
 
 
 def _pair(data: dict[str, bytes], name: str) -> Pair | None:
@@ -143,6 +151,8 @@ def _pair(data: dict[str, bytes], name: str) -> Pair | None:
 
 def _data(held: Held) -> dict[str, str]:
     plain = {_TRUSTED: held.trusted}
+    if held.since is not None:
+        plain[_SINCE] = held.since.isoformat().encode()
     for name, pair in ((_SHOWN, held.shown), (_COMING, held.coming)):
         if pair is not None:
             plain |= {f"{name}.crt": pair.certificate, f"{name}.key": pair.key}

@@ -1,6 +1,7 @@
-"""What the server shows to whoever connects, and how it is changed while it runs.
+"""What the server shows to clients, which clients it trusts, and how both change while it runs.
 
-The context is changed in place: connections that are open go on, new ones see the new certificate.
+The context is replaced as a whole: connections that are open go on, new ones see the new
+certificate, and an authority of clients that was taken out is trusted no longer.
 """
 
 import datetime as dt
@@ -8,6 +9,7 @@ import ssl
 import tempfile
 from pathlib import Path
 
+from fairlead.kube.access.replaceable import ReplaceableContext
 from fairlead.kube.admission.certificates import Pair
 from fairlead.model.errors import ConfigError
 
@@ -16,8 +18,9 @@ class Shown:
     """The server's side of TLS. Before the first `show` it cannot serve."""
 
     def __init__(self) -> None:
-        self.context = _bare()
+        self.context = ReplaceableContext(_bare())
         self.pair: Pair | None = None
+        self._authorities = ""
 
     @property
     def ends(self) -> dt.datetime | None:
@@ -33,19 +36,68 @@ class Shown:
             return False
         if not pair.usable:
             raise ConfigError("the certificate and the key do not belong together, or are no PEM")
-        with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
-            certificate, key = Path(folder, "tls.crt"), Path(folder, "tls.key")
-            certificate.write_bytes(pair.certificate)
-            key.touch(mode=0o600)
-            key.write_bytes(pair.key)
-            try:
-                # What fails half-way leaves a context without a key: try it where nobody looks.
-                for context in (_bare(), self.context):
-                    context.load_cert_chain(certificate, key)
-            except ssl.SSLError as error:
-                raise ConfigError(f"the certificate cannot be used: {error}") from error
+        self.context.current = _made(pair, self._authorities)
         self.pair = pair
         return True
+
+    def trust(self, authorities: str) -> bool:
+        """Trusts clients with a certificate of these from the next connection on, and no others.
+
+        False if it did so already. Raises ConfigError, and goes on as before, if it is no PEM.
+        A client that shows no certificate is connected as well: probes have none.
+        """
+        if authorities == self._authorities:
+            return False
+        if not authorities.strip():
+            raise ConfigError("--client-ca is empty; give a PEM file of CAs")
+        self.context.current = _made(self.pair, authorities)
+        self._authorities = authorities
+        return True
+
+    def still_trusts(self, context: ssl.SSLContext) -> bool:
+        """Whether all authorities that a connection of this context could rely on are trusted."""
+        if context is self.context.current:
+            return True
+        now = set(self.context.current.get_ca_certs(binary_form=True))
+        return now.issuperset(context.get_ca_certs(binary_form=True))
+
+
+def _made(pair: Pair | None, authorities: str) -> ssl.SSLContext:
+    context = _bare()
+    if authorities:
+        _expect(context, authorities)
+    if pair is not None:
+        _load(context, pair)
+    return context
+
+
+def _expect(context: ssl.SSLContext, authorities: str) -> None:
+    try:
+        context.load_verify_locations(cadata=authorities)
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigError(f"--client-ca cannot be used: {error}; give a PEM file of CAs") from error
+    context.verify_mode = ssl.CERT_OPTIONAL
+
+
+def _load(context: ssl.SSLContext, pair: Pair) -> None:
+    with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
+        certificate, key = Path(folder, "tls.crt"), Path(folder, "tls.key")
+        certificate.write_bytes(pair.certificate)
+        key.touch(mode=0o600)
+        key.write_bytes(pair.key)
+        try:
+            context.load_cert_chain(certificate, key)
+        except ssl.SSLError as error:
+            raise ConfigError(f"the certificate cannot be used: {error}") from error
+
+
+def read_authorities(file: Path) -> str:
+    try:
+        return file.read_text(encoding="ascii")
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"--client-ca {file} cannot be used: {error}; give a PEM file of CAs"
+        ) from error
 
 
 def read_pair(folder: Path) -> Pair:
