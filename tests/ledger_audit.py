@@ -6,7 +6,7 @@ It shares no arithmetic with the ledger, so that the two cannot be wrong in the 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from fairlead.cluster.cluster import Cluster, Holding
+from fairlead.cluster.cluster import Cluster
 from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory
 
 
@@ -106,11 +106,13 @@ def books(inventory: Inventory | None, grants: Iterable[Grant]) -> Books:
 def books_of(cluster: Cluster, name: str) -> Books:
     node = cluster.node_named(name)
     assert node is not None
-    return books(node.gpus, grants_of(cluster.holdings.values(), name))
+    return books(node.gpus, grants_of(cluster, name))
 
 
-def grants_of(holdings: Iterable[Holding], name: str) -> list[Grant]:
-    return [held.grant for held in holdings if held.node == name and held.grant]
+def grants_of(cluster: Cluster, name: str) -> list[Grant]:
+    """Of pods that are there, and of those that vanished and whose processes may go on."""
+    held = [one.grant for one in cluster.holdings.values() if one.node == name and one.grant]
+    return held + [kept.grant for kept in cluster.releasing.on(name)]
 
 
 def audited(cluster: Cluster, name: str) -> dict[str, object]:
@@ -121,7 +123,7 @@ def audited(cluster: Cluster, name: str) -> dict[str, object]:
     found = books_of(cluster, name)
     first_fit = gpus.first_fit if gpus else ()
     by_kind: dict[int, int] = {}
-    for grant in grants_of(cluster.holdings.values(), name):
+    for grant in grants_of(cluster, name):
         whole = bool(grant.uses) and grant.uses[0].whole
         kind = min(len(grant.uses), 16) if whole else 0
         by_kind[kind] = by_kind.get(kind, 0) + 1

@@ -38,6 +38,7 @@ from fairlead.engine.events import (
     PodGone,
     PodSeen,
     ReadingsTaken,
+    ReleaseOverdue,
 )
 from fairlead.engine.instructions import AnnounceFailure, Bind, Evict
 from fairlead.model.gpus import PLAIN, WHOLE, Card, CardUse, GpuAsk, Grant, Inventory, MigProfile
@@ -99,6 +100,7 @@ def inventories(draw, node: str) -> Inventory | None:
         one_at_a_time=spoken & {"hami", "volcano"},
         first_fit=spoken & {"alnair"},
         named=kind == "listed",
+        confirms=draw(st.booleans()),
     )
 
 
@@ -156,6 +158,8 @@ class Ledger(RuleBasedStateMachine):
         self.under_way: dict[str, tuple[str, Grant | None]] = {}
         self.known: dict[str, Pod] = {}  # bound, as the watch has told
         self.victims: list[tuple[str, list[str]]] = []
+        #: Pods whose processes may go on though they are gone: where, and what they had.
+        self.vanished: dict[str, tuple[str, Grant]] = {}
 
     def profile(self) -> Profile:
         return built_in(SCHEDULER)
@@ -210,7 +214,8 @@ class Ledger(RuleBasedStateMachine):
         stay = [h for h in held if h.pod.uid not in gone]
         cards = node.gpus.cards if node.gpus else ()
         most = max((self.limit_milli(evict.node, card) for card in cards), default=WHOLE)
-        assert could_serve(ask, node.gpus, [h.grant for h in stay if h.grant], most)
+        kept = [grant for name, grant in self.vanished.values() if name == evict.node]
+        assert could_serve(ask, node.gpus, [h.grant for h in stay if h.grant] + kept, most)
 
     # -- nodes -------------------------------------------------------------------------------
 
@@ -410,6 +415,40 @@ class Ledger(RuleBasedStateMachine):
         finished = finishes and bool(pod.node)
         self.tell(PodSeen(replace(pod, finished=True)) if finished else PodGone(pod))
 
+    @precondition(lambda self: self.known)
+    @rule(data=st.data())
+    def pod_vanishes(self, data) -> None:
+        """It was deleted by force: its processes go on, whatever the API server shows."""
+        uid = data.draw(st.sampled_from(sorted(self.known)))
+        held = self.cluster.holdings[uid]
+        node = self.cluster.node_named(held.node)
+        gpus = node.gpus if node else None
+        names = (
+            {name for card in gpus.cards for name in (card.uuid, str(card.index))}
+            if gpus
+            else set()
+        )
+        self.pods[uid] = replace(self.pods[uid], started="2026-01-01T00:00:00Z")
+        self.end(uid)
+        named = held.grant and any(use.uuid in names for use in held.grant.uses)
+        if gpus and gpus.named and gpus.confirms and named and held.grant:
+            self.vanished[uid] = held.node, replace(held.grant, pending=False)
+
+    @precondition(lambda self: self.vanished)
+    @rule(data=st.data(), said=st.booleans())
+    def processes_end(self, data, said: bool) -> None:
+        """The agent says so, or nobody does for long."""
+        uid = data.draw(st.sampled_from(sorted(self.vanished)))
+        node = self.cluster.node_named(self.vanished[uid][0])
+        if not said:
+            self.tell(ReleaseOverdue(uid))
+        elif node is not None and node.gpus is not None:
+            told_of = replace(node.gpus, released=frozenset({uid, "u-of-nobody"}))
+            self.tell(NodeSeen(replace(node, gpus=told_of)))
+        else:
+            return
+        del self.vanished[uid]
+
     @precondition(lambda self: self.victims)
     @rule(fails=st.booleans())
     def victims_leave(self, fails: bool) -> None:
@@ -437,7 +476,8 @@ class Ledger(RuleBasedStateMachine):
                 draft.add(self.cluster.holdings[uid])
         assert image(self.cluster) == before
 
-    @precondition(lambda self: len(self.cluster))
+    # A fresh one does not know of pods that vanished before.
+    @precondition(lambda self: len(self.cluster) and not self.vanished)
     @rule(data=st.data())
     def a_fresh_ledger_says_the_same(self, data) -> None:
         nodes = [NodeSeen(self.cluster.node_at(row)) for row in self.cluster.row_of.values()]
@@ -460,6 +500,11 @@ class Ledger(RuleBasedStateMachine):
     def no_pod_is_lost(self) -> None:
         lost = {uid for uid, pod in self.pods.items() if self.engine.has_lost(pod)}
         assert not lost
+
+    @invariant()
+    def what_vanished_is_kept_and_nothing_else(self) -> None:
+        kept = self.cluster.releasing.since(self.now)
+        assert {one.pod.uid: (one.node, one.grant) for one in kept} == self.vanished
 
     @invariant()
     def everybody_who_is_somewhere_is_in_the_ledger(self) -> None:

@@ -13,6 +13,7 @@ from fairlead.apps.gpu_measures import expose
 from fairlead.apps.measures import Measures
 from fairlead.apps.pricing import Pricing
 from fairlead.apps.readings import Readings
+from fairlead.apps.releases import Releases
 from fairlead.apps.usage import Usage
 from fairlead.apps.verification import EVERY_S, Verification
 from fairlead.apps.watches import Watches
@@ -49,7 +50,10 @@ _IDLE_S = 1.0
 _STUCK_S = 5.0
 _CATCH_UP_AGAIN_S = 0.5
 
-_Part = Reflector[Any] | Binder | Evictor | Recorder | Pricing | Verification | Usage | Readings
+_Part = (
+    Reflector[Any] | Binder | Evictor | Recorder | Pricing | Verification | Releases | Usage
+    | Readings
+)  # fmt: skip
 
 
 class Scheduler:
@@ -116,6 +120,7 @@ class Scheduler:
         self._readings = Readings(sources, self.engine, self._feed) if sources else None
         if self._readings:
             self._measures.watch_readings(self._readings)
+        self._releases = Releases(self.engine, self._feed, metrics)
         self._verification = Verification(
             self.engine, self._watches.all, self._watches.pods, self._feed, metrics, verify_every_s
         )
@@ -140,6 +145,7 @@ class Scheduler:
             self._recorder,
             self._pricing,
             self._verification,
+            self._releases,
             self.usage,
             *([self._readings] if self._readings else ()),
         )

@@ -51,7 +51,7 @@ def _right(cluster: Cluster, name: str, row: int) -> bool:
     node = cluster.node_at(row)
     named = node.gpus is not None and node.gpus.named
     cards = node.gpus.cards if node.gpus and named else ()
-    return _cards_right(columns.devices, row, cards, [h.grant for h in holdings if h.grant])
+    return _cards_right(columns.devices, row, cards, list(cluster.grants_on(name)))
 
 
 def _cards_right(devices: Devices, row: int, cards: tuple[Card, ...], grants: list[Grant]) -> bool:

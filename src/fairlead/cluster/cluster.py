@@ -31,6 +31,7 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.nominations import Nominations
 from fairlead.cluster.price_tables import PriceTables
 from fairlead.cluster.priority_sums import AmountsByRow, PrioritySums, Share
+from fairlead.cluster.releasing import Releasing
 from fairlead.cluster.seats import Seats
 from fairlead.cluster.work import Work
 from fairlead.model.behaviour import Behaviour
@@ -99,6 +100,8 @@ class Cluster:
         self.nominations = Nominations(self.columns, self.row_of)
         self.budgets: dict[str, Budget] = {}
         self.seats = Seats()
+        #: GPUs that nobody holds and nobody may have yet.
+        self.releasing = Releasing()
         self._evictable = PrioritySums(self.columns, below=True)
         self._on_node: dict[str, set[str]] = {}
         self._free_rows: list[int] = []
@@ -338,6 +341,8 @@ class Cluster:
         self.storage.attached.node_changed(node.name)
         for uid in self._on_node.get(node.name, ()):
             self._occupy(row, self.holdings[uid], +1)
+        for kept in self.releasing.on(node.name):
+            self.columns.devices.occupy(row, kept.key, kept.grant)
         self.nominations.node_came(node.name)
 
     def _mark_trust(self, name: str) -> None:
@@ -398,6 +403,35 @@ class Cluster:
             self._occupy(row, held, -1)
         return held.touches
 
+    def hold_back(self, held: Holding, now_s: float) -> None:
+        """Keeps the GPUs of a pod that is gone, if its node has an agent that says when they are
+        free; `held` is what the pod had, and has no more.
+        """
+        row = self.row_of.get(held.node)
+        gpus = self.node_at(row).gpus if row is not None else None
+        if row is None or held.grant is None or gpus is None or not gpus.confirms:
+            return
+        known = self.columns.devices.slots_of(row)
+        if any(use.uuid in known for use in held.grant.uses):
+            kept = self.releasing.put(held.pod, held.node, held.grant, now_s)
+            self.columns.devices.occupy(row, kept.key, kept.grant)
+            self.changes.add(row, Aspect.DEVICES)
+
+    def release(self, uid: str) -> Aspect:
+        """The GPUs that were kept of this pod are free. Says what that changed."""
+        kept = self.releasing.pop(uid)
+        row = self.row_of.get(kept.node) if kept else None
+        if kept is None or row is None:
+            return NOTHING
+        self.columns.devices.release(row, kept.key)
+        self.changes.add(row, Aspect.DEVICES)
+        return Aspect.DEVICES
+
+    def grants_on(self, node: str) -> Iterator[Grant]:
+        """What is taken of the GPUs of a node."""
+        yield from (held.grant for held in self.held_on(node) if held.grant)
+        yield from (kept.grant for kept in self.releasing.on(node))
+
     def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> Aspect:
         """A namespace was seen, or (None) is gone. Says what that changed."""
         if not self.columns.pods.put_namespace(name, labels):
@@ -445,6 +479,8 @@ class Cluster:
         return Aspect.PODS
 
     def _hold(self, held: Holding) -> None:
+        if self.releasing:
+            self.release(held.pod.uid)  # it was not gone after all
         self.holdings[held.pod.uid] = held
         if held.grant and held.grant.member:
             self.seats.take(held.pod.uid, held.grant.member)

@@ -11,7 +11,7 @@ from typing import assert_never
 from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.demand import Demand
-from fairlead.engine import events
+from fairlead.engine import events, releases
 from fairlead.engine.adviser import Adviser
 from fairlead.engine.edits import edit_of
 from fairlead.engine.instructions import (
@@ -83,9 +83,13 @@ class Engine:
             case events.ServerKnown(behaviour):
                 self.cluster.behaviour = behaviour
             case events.PodGone(pod):
-                self._lose_pod(pod)
+                self._pod_gone(pod, now)
+            case events.ReleaseOverdue(uid):
+                return self._release_overdue(uid)
             case events.NodeSeen(node):
                 self._waking.freed |= self.cluster.put_node(node)
+                for uid in releases.confirmed(self.cluster, node):
+                    self._waking.freed |= self.cluster.release(uid)
                 self._waking.freed |= self.cluster.trust(f"node/{node.name}")
             case events.NodeGone(name):
                 self._waking.freed |= self.cluster.remove_node(name)
@@ -224,6 +228,16 @@ class Engine:
         self.unconfirmed.discard(pod.uid)
         self._waking.forget_promise(pod.uid)
         self._waking.freed |= self.cluster.remove(pod.uid) | self.cluster.trust(pod.key)
+
+    def _pod_gone(self, pod: Pod, now: float) -> None:
+        held = self.cluster.holdings.get(pod.uid)
+        self._lose_pod(pod)
+        releases.keep(self.cluster, held, pod, now)
+
+    def _release_overdue(self, uid: str) -> list[Instruction]:
+        warning = releases.overdue(self.cluster, uid)
+        self._waking.freed |= self.cluster.release(uid)
+        return [warning] if warning else []
 
     # -- deciding ----------------------------------------------------------------------------
 

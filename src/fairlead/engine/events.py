@@ -46,6 +46,13 @@ class PodGone:
 
 
 @dataclass(frozen=True, slots=True)
+class ReleaseOverdue:
+    """GPUs of a pod that is gone were kept for too long: the agent has not said anything."""
+
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class NodeDistrusted:
     """Something on this node could not be read, so what is free there is not known.
 
@@ -190,6 +197,7 @@ Event = (
     | NodeGone
     | PodSeen
     | PodGone
+    | ReleaseOverdue
     | NodeDistrusted
     | TrustRestored
     | NamespaceSeen

@@ -85,6 +85,9 @@ class Inventory:
     first_fit: frozenset[str] = frozenset()
     #: False where labels tell what kind of cards there are, but not which: they are only counted.
     named: bool = True
+    #: An agent says when the processes of a pod that is gone have ended; and of which it said so.
+    confirms: bool = False
+    released: frozenset[str] = frozenset()
     #: The NUMA node of each card; looked at for every placement.
     numa: tuple[int, ...] = field(init=False, repr=False, compare=False)
 

@@ -1,5 +1,6 @@
 """Whose a process is: `/proc` names its command, and by its cgroup the pod that it runs in."""
 
+import contextlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +57,16 @@ def pod_uids(groups: str) -> tuple[str, ...]:
         if found := _POD.findall(line.partition(":")[2].partition(":")[2]):
             return tuple(str(uid).replace("_", "-") for uid in found)
     return ()
+
+
+def pods_running(proc: Path = PROC) -> set[str]:
+    """The uids of all pods that have a process on this machine, on a GPU or not."""
+    found: set[str] = set()
+    for folder in proc.iterdir():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError):  # it has just ended
+                found.update(pod_uids(_read(folder / "cgroup")))
+    return found
 
 
 def _read(path: Path) -> str:

@@ -1,6 +1,7 @@
 """Looks at the cards every few seconds, and tells whoever should know."""
 
 import asyncio
+import contextlib
 import dataclasses
 import socket
 import time
@@ -15,13 +16,14 @@ from fairlead.apps.agent.listing import listing
 from fairlead.apps.agent.observing import sightings, stranger_uses, uses
 from fairlead.apps.agent.partitioning import Partitioner
 from fairlead.apps.agent.publishing import Publisher
+from fairlead.apps.agent.releases import Releases
 from fairlead.apps.agent.slicing import Slicing
 from fairlead.apps.agent.strangers import NOT_EMPTY, Stranger, Verdict, Watchman
 from fairlead.apps.agent.tenants import tenants
 from fairlead.kube.codec import decode_pod
 from fairlead.kube.dialects.inventory import Listing
 from fairlead.kube.http.client import Client
-from fairlead.kube.mirror.changes import Change
+from fairlead.kube.mirror.changes import Change, Deleted, Upserted
 from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.writes.event_writer import EventWriter
 from fairlead.kube.writes.notes import Regarding, regarding_node
@@ -30,7 +32,7 @@ from fairlead.telemetry.agent import AgentMetrics, Report
 from fairlead.telemetry.nvml.facts import CardFacts, CardSample
 from fairlead.telemetry.nvml.process import Nvml, NvmlError, Silence
 from fairlead.telemetry.nvml.survey import Survey, Surveyor
-from fairlead.telemetry.processes import sees_the_host
+from fairlead.telemetry.processes import pods_running, sees_the_host
 
 log = structlog.get_logger(__name__)
 
@@ -96,6 +98,8 @@ class Agent:
         #: Processes on cards that /proc did not show at the last look.
         self._unseen: set[int] = set()
         self._blind = False
+        self._look_now = asyncio.Event()
+        self._releases = Releases(lambda: pods_running(settings.proc), self._processes_ended)
 
     def unready_because(self) -> str:
         """A sentence while the list of cards is not what it should be; empty if it is."""
@@ -111,22 +115,39 @@ class Agent:
             tasks.create_task(self._publisher.run())
             tasks.create_task(self._events.run())
             tasks.create_task(self._look_for_ever())
+            if self._confirms():
+                tasks.create_task(self._releases.run())
             if self._slicing:
                 tasks.create_task(self._slicing.run())
 
-    def _pod_changed(self, _change: Change[Pod]) -> None:
-        """The mirror is looked at when it is needed; slices are needed at once."""
+    def _pod_changed(self, change: Change[Pod]) -> None:
+        """The mirror is looked at when it is needed; slices are needed at once.
+
+        So is the end of processes of a pod that is gone: the scheduler waits for it. A pod that
+        was removed while it ran may have left some on its GPU.
+        """
         if self._slicing:
             self._slicing.wake()
+        if isinstance(change, Deleted) or (isinstance(change, Upserted) and change.obj.finished):
+            self._releases.gone(change.obj)
+        if isinstance(change, Deleted) and not change.obj.finished:
+            self._look_now.set()
+
+    def _processes_ended(self) -> None:
+        self._publisher.look_again()
+        self._look_now.set()
 
     async def stop(self) -> None:
         await self._events.stop(_GRACE_S)
 
     async def _look_for_ever(self) -> None:
         while True:
-            began_s = time.monotonic()
+            began_s = asyncio.get_running_loop().time()
+            self._look_now.clear()
             await self.look()
-            await asyncio.sleep(max(0.0, began_s + self._settings.pause_s - time.monotonic()))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(began_s + self._settings.pause_s):
+                    await self._look_now.wait()
 
     async def look(self) -> None:
         """Once. A driver that is away or hangs is waited for; nothing is forgotten meanwhile."""
@@ -163,6 +184,10 @@ class Agent:
         if xids or troubles.keys() & well:
             self._survey = await self._surveyor.survey()
         self._tell(self._survey, samples)
+
+    def _confirms(self) -> bool:
+        """Whether it can say that the processes of a pod have ended."""
+        return self._watchman.withholds and not self._blind and sees_the_host(self._settings.proc)
 
     # -- what it tells ---------------------------------------------------------------------------
 
@@ -237,6 +262,7 @@ class Agent:
                 toolkit=self._settings.toolkit,
                 withheld=self._withheld(),
                 cuts=self._slicing.cuts if self._slicing else None,
+                released=self._releases.released if self._confirms() else None,
             )
             return _all_sick(found) if self._failures >= _TRIES else found
         # We may have been restarted when the driver had gone: what an earlier agent wrote is old.

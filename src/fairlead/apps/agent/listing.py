@@ -3,7 +3,7 @@
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -26,11 +26,13 @@ def listing(
     toolkit: str = "",
     withheld: Mapping[str, str] | None = None,
     cuts: Mapping[str, CardCut] | None = None,
+    released: Sequence[str] | None = None,
     sysfs: Path = SYSFS,
 ) -> Listing:
     """`withheld` says of cards why nobody should get them, though nothing is wrong with them.
 
-    `cuts` are the cards that the agent cuts, and what is to be had of them.
+    `cuts` are the cards that the agent cuts, and what is to be had of them. `released` are pods
+    whose processes have ended; None where the agent cannot tell.
     """
     reasons, ours = withheld or {}, cuts or {}
     return Listing(
@@ -44,6 +46,8 @@ def listing(
         cuda=survey.system.cuda,
         toolkit=toolkit,
         plugin=plugin,
+        confirms=released is not None,
+        released=list(released or ()),
     )
 
 

@@ -105,7 +105,7 @@ class Watchman:
     ) -> None:
         """`trusted`: namespaces whose pods may be on any card."""
         self._grace_s = grace_s
-        self._withhold = withhold
+        self.withholds = withhold
         self._trusted = trusted
         #: None before the first look.
         self._since: dict[tuple[int, str], float] | None = None
@@ -155,7 +155,7 @@ class Watchman:
         """
         held: dict[str, str] = {}
         # The same one is named each time, or the list would change with every look.
-        for each in sorted(found, key=_key) if self._withhold else ():
+        for each in sorted(found, key=_key) if self.withholds else ():
             counts = each.kind is Kind.LEFT_BEHIND or (each.kind is Kind.OF_NO_POD and each in late)
             if counts:
                 held.setdefault(each.sighting.card, f"{NOT_EMPTY}: {each.words}")

@@ -5,6 +5,8 @@
      "clique": "1a2b….0",             # nodes with the same one share an NVLink domain
      "driver": "580.159.04", "cuda": "13.0", "toolkit": "1.17.8",   # versions, where known
      "plugin": true,                  # a device plugin hands out the cards, and picks them itself
+     "confirms": true,                # it says when the processes of pods that are gone have ended
+     "released": ["6a0c…", …],        # they have, of the pods with these uids; the last ones only
      "cards": [
        {"index": 0,                   # as nvidia-smi counts
         "uuid": "GPU-6a0c…",          # what CUDA_VISIBLE_DEVICES takes
@@ -22,6 +24,8 @@
 Readers skip keys that they do not know. A version that they do not know they do not read.
 """
 
+from typing import Annotated
+
 import msgspec
 
 from fairlead.kube.dialects.api import KAI, checked, decoded
@@ -36,6 +40,8 @@ OURS = "fairlead"
 #: Memory slices of a card that is cut, at most, and the numbers of them that there are.
 _SLICES = 8
 _SLOTS = frozenset({4, 8})
+#: Pods that an agent names as released at once, at most.
+MOST_RELEASED = 64
 #: The cut of a card that belongs to the agent.
 FREE = "free"
 _SELF = "X"
@@ -76,6 +82,8 @@ class Listing(msgspec.Struct, omit_defaults=True):
     cuda: str = ""
     toolkit: str = ""
     plugin: bool = False
+    confirms: bool = False
+    released: Annotated[list[str], msgspec.Meta(max_length=MOST_RELEASED)] = []
     version: int = VERSION
 
 
@@ -98,7 +106,14 @@ def read(text: str) -> Inventory:
     links = _links(found.cards)
     if found.plugin:
         return Inventory(cards, links, found.clique, named=False)
-    return Inventory(cards, links, found.clique, frozenset({OURS, KAI}))
+    return Inventory(
+        cards,
+        links,
+        found.clique,
+        frozenset({OURS, KAI}),
+        confirms=found.confirms,
+        released=frozenset(found.released),
+    )
 
 
 def write(listing: Listing) -> str:

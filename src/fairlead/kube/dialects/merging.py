@@ -21,6 +21,8 @@ def merged(found: Sequence[Inventory]) -> Inventory | None:
         one_at_a_time=first.one_at_a_time.union(*(other.one_at_a_time for other in others)),
         first_fit=first.first_fit.union(*(other.first_fit for other in others)),
         named=any(inventory.named for inventory in listed),
+        confirms=any(inventory.confirms for inventory in listed),
+        released=first.released.union(*(other.released for other in others)),
     )
     return _in_order(both)
 
