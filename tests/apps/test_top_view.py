@@ -5,12 +5,13 @@ import io
 import pytest
 from rich.console import Console
 
+from fairlead.apps.running_scheduler import NotAnswered, running_scheduler
 from fairlead.apps.top import as_data, show
-from fairlead.apps.top.asking import NotAnswered, asking
 from fairlead.apps.top.choosing import SORTS, Wish, choose, narrowed
 from fairlead.apps.top.view import render
+from fairlead.kube.access.credentials import Static
 from fairlead.model.errors import ConfigError
-from fairlead.telemetry.report import CardRow, Holder, PodRow, Report
+from fairlead.telemetry.report import CardRow, HeldRow, Holder, PodRow, Report
 from fairlead.telemetry.rightsizing import Advice
 
 
@@ -51,6 +52,24 @@ REPORT = Report(
     ],
     [pod(), IDLE, GUESSED],
 )  # fmt: skip
+
+
+def test_gpu_time_of_pods_that_have_ended_stays_in_the_head_and_in_namespaces():
+    """Ten hours of a namespace, of which a pod that is there has two."""
+    ended = [HeldRow("ml", 10.0, 4.0, 1.0, 6.0), HeldRow("gone", 5.0, 5.0, 0.0, 0.0)]
+    report = Report(7200.0, [card()], [pod()], held=ended)
+    assert "GPU time held 15 h, used 9.0 h, wasted 6.0 h, of that all idle 1.0 h" in picture(
+        Wish(), report=report
+    )
+    rows = {row["name"]: row for row in as_data(report, Wish("namespaces"))["namespaces"]}
+    assert (rows["ml"]["pods"], rows["ml"]["heldHours"]) == (1, 10.0)
+    assert (rows["gone"]["pods"], rows["gone"]["heldHours"]) == (0, 5.0)
+    assert as_data(report, Wish(namespace="ml"))["total"]["heldHours"] == 10.0
+    assert as_data(report, Wish(node="n1"))["total"]["heldHours"] == 2.0, "of the pods there"
+
+
+def test_without_nodes_there_is_no_number_of_gpus():
+    assert picture(Wish(), report=Report(60.0, [], [pod()])).startswith("GPUs given away 1.0")
 
 
 def picture(wish: Wish, width: int | None = None, height: int | None = None, report=REPORT) -> str:
@@ -181,6 +200,6 @@ def test_a_pipe_gets_plain_lines_as_wide_as_they_are():
 
 
 @pytest.mark.parametrize("where", ["somewhere", "a/b/c", "ftp://x", "a/b:c:d"])
-def test_a_scheduler_is_a_url_or_a_service(where):
+async def test_a_scheduler_is_a_url_or_a_service(where):
     with pytest.raises(NotAnswered, match="NAMESPACE/SERVICE"):
-        asking(None, where)
+        await running_scheduler(where, Static({})).__aenter__()

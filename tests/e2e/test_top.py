@@ -165,6 +165,46 @@ def test_a_running_scheduler_knows_what_happened_since_it_began(
         assert running.metric("fairlead_gpu_idle_card_seconds_total", pod_namespace="default") > 0
 
 
+COUNTED = "top-counted"
+
+
+@pytest.fixture
+def counted(embedded_plane: EmbeddedPlane) -> Iterator[Exporter]:
+    """A node whose GPUs nobody lists, and an exporter that names the pod on one of them."""
+    api = embedded_plane.api
+    amounts = {"nvidia.com/gpu": "2", "cpu": "8", "memory": "64Gi", "pods": "10"}
+    status = {"allocatable": amounts, "capacity": amounts, "addresses": [HOST]}
+    node = {"metadata": {"name": COUNTED}, "status": status}
+    assert api("POST", "/api/v1/nodes", node)[0] == 201
+    assert api("PUT", f"/api/v1/nodes/{COUNTED}/status", node)[0] == 200
+    asked = {"limits": {"nvidia.com/gpu": "1"}}
+    spec = {
+        "schedulerName": "gpu-scheduler", "nodeName": COUNTED,
+        "containers": [{"name": "c", "image": "x", "resources": asked}],
+    }  # fmt: skip
+    pod = {"metadata": {"name": "worker"}, "spec": spec}
+    assert api("POST", "/api/v1/namespaces/default/pods", pod)[0] == 201
+    with exporting() as served:
+        labels = f'gpu="0",UUID="GPU-x",Hostname="{COUNTED}",namespace="default",pod="worker"'
+        served.text = f"DCGM_FI_DEV_GPU_UTIL{{{labels}}} 90\n".encode()
+        yield served
+    api("DELETE", "/api/v1/namespaces/default/pods/worker?gracePeriodSeconds=0")
+    api("DELETE", f"/api/v1/nodes/{COUNTED}")
+
+
+def test_a_scheduler_knows_what_pods_do_where_gpus_are_only_counted(
+    embedded_plane: EmbeddedPlane, counted: Exporter, tmp_path: Path
+) -> None:
+    with fairlead(embedded_plane, "--config", configured(tmp_path, counted)) as running:
+        url = running.url
+
+        def measured() -> float | None:
+            told = by_name(top(embedded_plane, "--scheduler", url, "--node", COUNTED))
+            return told["worker"]["utilisation"] if told else None
+
+        assert eventually(measured, 60, "a reading of the pod") == pytest.approx(0.9)
+
+
 def test_a_prometheus_remembers(plane: EmbeddedPlane, prometheus: Path, tmp_path: Path) -> None:
     """Twelve hours of history: both pods came two hours after it began."""
     now = int(time.time())

@@ -1,12 +1,13 @@
 """What is given away and what is at work, by model, by pod and by card."""
 
 import asyncio
+from dataclasses import replace
 
 import msgspec
 import pytest
 
 from builders import a_node, a_pod
-from fairlead.apps.usage import Usage
+from fairlead.apps.usage import EVERYTHING, Usage
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.load import STALE_S
 from fairlead.engine.events import ReadingsTaken
@@ -184,7 +185,34 @@ def test_sums_agree_with_pods_and_go_on_when_pods_are_gone():
     scene.look()
     [held] = scene.usage.sums.values()
     assert (held.held, held.used, held.wasted) == (1, 1, 0)
-    assert (held.held_s, held.wasted_s, held.idle_s) == (120, 60, 60)
+    assert (held.held_s, held.used_s, held.wasted_s, held.idle_s) == (120, 60, 60, 60)
+    scene.cluster.remove(next(iter(scene.cluster.holdings)))
+    report = scene.look()
+    assert report.pods == []
+    assert total(report.pods, report.held).held_hours == pytest.approx(120 / 3600)
+
+
+def test_namespaces_that_come_and_go_are_forgotten_when_there_are_too_many(monkeypatch):
+    monkeypatch.setattr("fairlead.apps.usage._MOST_SUMS", 3)
+    scene = Scene(n1=listed("a"))
+    for number in range(10):
+        pod = replace(holding("p", "n1", CardUse("GPU-a")), namespace=f"ns-{number}")
+        scene.hold(pod).look(10)
+        scene.cluster.remove(pod.uid)
+    assert [name for name, _ in scene.usage.sums] == ["ns-7", "ns-8", "ns-9"]
+
+
+def test_what_is_told_of_pods_and_nodes_that_are_not_there_is_not_kept():
+    scene = Scene(n1=listed("a"), n2=listed("b"))
+    scene.hold(holding("p", "n1", CardUse("GPU-a", whole=False, milli=500)))
+    own = CardReading(0.5)
+    scene.tell("n1", pods={"default/p": own, **{f"made/up-{n}": own for n in range(100)}}, a=0.5)
+    scene.tell("n2", b=0.5)
+    [word] = scene.usage.latest.on("n1", scene.now_s).words
+    assert word.pods == {"default/p": own}
+    scene.cluster.remove_node("n2")
+    scene.look()
+    assert not scene.usage.latest.on("n2", scene.now_s).words
 
 
 def test_cards_show_who_holds_what_of_them():
@@ -208,6 +236,6 @@ def test_what_is_served_is_the_report():
     report = scene.look(60)
 
     async def served() -> bytes:
-        return b"".join([piece async for piece in scene.usage.pieces()])
+        return b"".join([piece async for piece in scene.usage.pieces(EVERYTHING)])
 
     assert msgspec.json.decode(asyncio.run(served()), type=Report) == report

@@ -31,7 +31,7 @@ class Readings:
     def __init__(
         self, plans: Sequence[SourcePlan], engine: Engine, feed: Callable[[Event], None]
     ) -> None:
-        self._plans = tuple(replace(plan, pods=False, keeps=True) for plan in plans)
+        self._plans = tuple(replace(plan, brief=True, keeps=True) for plan in plans)
         self._engine = engine
         self._feed = feed
         self._notes = any(plan.kind == "alnair" and not plan.url for plan in plans)

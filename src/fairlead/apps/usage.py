@@ -6,7 +6,7 @@ Going through all pods takes longer than a decision may wait. So it is done a fe
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TypeVar
 
@@ -15,9 +15,10 @@ import msgspec
 from fairlead.cluster.cluster import Cluster, Holding
 from fairlead.engine import events
 from fairlead.model.pods import Pod
+from fairlead.model.readings import NodeReadings
 from fairlead.telemetry import reporting
 from fairlead.telemetry.latest import Latest, Told
-from fairlead.telemetry.report import CardRow, PodRow, Report
+from fairlead.telemetry.report import HOUR_S, CardRow, HeldRow, PodRow, Report
 from fairlead.telemetry.rightsizing import ENOUGH_S
 from fairlead.telemetry.sampling import sample
 from fairlead.telemetry.usage import UsageBook
@@ -25,6 +26,9 @@ from fairlead.telemetry.usage import UsageBook
 EVERY_S = 10.0
 #: For each pod, which takes about 12 µs.
 _REST_S = 0.0006
+#: Namespaces and schedulers that are added up apart.
+_MOST_SUMS = 10_000
+_NONE = (0.0, 0.0, 0.0, 0.0)
 #: Pods or cards between two looks at the network.
 _SLICE = 100
 
@@ -57,12 +61,15 @@ class Held:
     used: float = 0.0
     wasted: float = 0.0
     held_s: float = 0.0
+    used_s: float = 0.0
     wasted_s: float = 0.0
     idle_s: float = 0.0
 
     def start_anew(self) -> "Held":
         """What is had now is counted again; what was added up stays."""
-        return Held(held_s=self.held_s, wasted_s=self.wasted_s, idle_s=self.idle_s)
+        return Held(
+            held_s=self.held_s, used_s=self.used_s, wasted_s=self.wasted_s, idle_s=self.idle_s
+        )
 
 
 @dataclass(slots=True)
@@ -85,7 +92,15 @@ class Usage:
 
     def note(self, event: events.Event) -> None:
         if isinstance(event, events.ReadingsTaken):
-            self.latest.note(event.readings)
+            self.latest.note(map(self._of_pods_there, event.readings))
+
+    def _of_pods_there(self, readings: NodeReadings) -> NodeReadings:
+        """Whatever a source names, only pods that hold cards of the node are remembered."""
+        if not readings.pods:
+            return readings
+        keys = (held.pod.key for held in self.cluster.held_on(readings.node) if held.grant)
+        pods = {key: readings.pods[key] for key in keys if key in readings.pods}
+        return replace(readings, pods=pods)
 
     async def run(self) -> None:
         """Looks less often where there is more to look at: it is worth a fiftieth of the time."""
@@ -107,7 +122,8 @@ class Usage:
         async for uid in _unhurried(list(self.book.uses)):
             if uid not in uids:
                 del self.book.uses[uid]
-        self.sums = sums
+        self.sums = _most_of(sums)
+        self.latest.forget_all_but(self.cluster.row_of)
 
     @property
     def namespaces(self) -> frozenset[str]:
@@ -116,7 +132,7 @@ class Usage:
 
     def _add(self, held: Holding, told: Told, total: Held) -> None:
         now_s, before = self.clock(), self.book.uses.get(held.pod.uid)
-        was = (before.held_s, before.wasted_s, before.idle_s) if before else (0.0, 0.0, 0.0)
+        was = (before.held_s, before.wasted_s, before.idle_s, before.used_s) if before else _NONE
         seen = sample(held, self.cluster, told)
         use = self.book.add(held.pod.uid, seen, now_s)
         total.held += seen.held
@@ -126,6 +142,7 @@ class Usage:
         total.held_s += use.held_s - was[0]
         total.wasted_s += use.wasted_s - was[1]
         total.idle_s += use.idle_s - was[2]
+        total.used_s += use.used_s - was[3]
 
     async def report(self) -> Report:
         now_s = self.clock()
@@ -133,18 +150,28 @@ class Usage:
             since_s=now_s - self.since_s,
             cards=[row async for row in _unhurried(self._cards(EVERYTHING, now_s))],
             pods=[row async for row in _unhurried(self._pods(EVERYTHING, now_s))],
+            held=self._held(EVERYTHING),
         )
 
     async def pieces(self, seen: Seen) -> AsyncIterator[bytes]:
         """A report of what may be seen as JSON, bit by bit: that of a large cluster is long."""
         now_s = self.clock()
-        yield b'{"sinceS":%f,"notes":%b,"cards":[' % (now_s - self.since_s, _encode(seen.notes))
+        notes, held = _encode(seen.notes), _encode(self._held(seen))
+        yield b'{"sinceS":%f,"notes":%b,"held":%b,"cards":[' % (now_s - self.since_s, notes, held)
         async for piece in _encoded(self._cards(seen, now_s)):
             yield piece
         yield b'],"pods":['
         async for piece in _encoded(self._pods(seen, now_s)):
             yield piece
         yield b"]}"
+
+    def _held(self, seen: Seen) -> list[HeldRow]:
+        """By namespace, pods that have ended included."""
+        found = dict[str, HeldRow]()
+        for (namespace, _), held in self.sums.items():
+            if seen.namespaces is None or namespace in seen.namespaces:
+                found[namespace] = _row(namespace, held, found.get(namespace))
+        return list(found.values())
 
     def _cards(self, seen: Seen, now_s: float) -> Iterator[CardRow]:
         if seen.nodes:
@@ -154,6 +181,25 @@ class Usage:
         rows = reporting.pod_rows(self.cluster, self.book, now_s, self.enough_s, seen.shows)
         for row in rows:
             yield row if seen.nodes else msgspec.structs.replace(row, node="")
+
+
+def _row(namespace: str, held: Held, before: HeldRow | None) -> HeldRow:
+    """One more scheduler's part of a namespace."""
+    seconds = held.held_s, held.used_s, held.idle_s, held.wasted_s
+    hours = [each / HOUR_S for each in seconds]
+    if before is not None:
+        had = before.held_hours, before.used_hours, before.idle_hours, before.wasted_hours
+        hours = [one + other for one, other in zip(hours, had, strict=True)]
+    return HeldRow(namespace, *hours)
+
+
+def _most_of(sums: dict[tuple[str, str], Held]) -> dict[tuple[str, str], Held]:
+    """Namespaces come and go; of too many, those that have nothing now are forgotten."""
+    over = len(sums) - _MOST_SUMS
+    idle = [name for name, held in sums.items() if not held.held]
+    for name in idle[: max(0, over)]:
+        del sums[name]
+    return sums
 
 
 async def _encoded(rows: Iterator[msgspec.Struct]) -> AsyncIterator[bytes]:

@@ -1,6 +1,6 @@
 """The last word on every card and pod, whoever said it."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 from fairlead.cluster.load import STALE_S
@@ -46,6 +46,10 @@ class Latest:
     def note(self, readings: Iterable[NodeReadings]) -> None:
         for told in readings:
             self._told.setdefault(told.node, {})[told.source] = told
+
+    def forget_all_but(self, nodes: Container[str]) -> None:
+        for node in [node for node in self._told if node not in nodes]:
+            del self._told[node]
 
     def on(self, node: str, now_s: float) -> Told:
         known = self._told.get(node)

@@ -1,6 +1,6 @@
 """What `fairlead top` shows, as plain values: cards, pods, and sums over them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -89,6 +89,16 @@ class SumRow(_Row, frozen=True):
         return self.used / self.measured if self.measured else None
 
 
+class HeldRow(_Row, frozen=True):
+    """GPU time of one namespace since the counting began, of pods that have ended, too."""
+
+    namespace: str
+    held_hours: float
+    used_hours: float
+    idle_hours: float
+    wasted_hours: float
+
+
 class Report(_Row, frozen=True):
     """All of it at one time. `since_s`: for how long somebody has added up."""
 
@@ -97,10 +107,16 @@ class Report(_Row, frozen=True):
     pods: list[PodRow]
     #: What could not be had, in words.
     notes: list[str] = []
+    #: Empty where only the pods shown are counted.
+    held: list[HeldRow] = []
 
 
-def by_namespace(pods: Iterable[PodRow]) -> list[SumRow]:
-    return _summed(pods, lambda pod: pod.namespace)
+def by_namespace(pods: Iterable[PodRow], held: Iterable[HeldRow] = ()) -> list[SumRow]:
+    """With `held`, GPU time of pods that have ended counts, and namespaces that have none now."""
+    found = {row.name: row for row in _summed(pods, lambda pod: pod.namespace)}
+    for each in held:
+        found[each.namespace] = _over(found.get(each.namespace, _sum(each.namespace, [])), [each])
+    return list(found.values())
 
 
 def by_owner(pods: Iterable[PodRow]) -> list[SumRow]:
@@ -118,8 +134,19 @@ def by_node(pods: Iterable[PodRow], cards: Iterable[CardRow]) -> list[SumRow]:
     return [msgspec.structs.replace(row, cards=counts.get(name)) for name, row in rows]
 
 
-def total(pods: list[PodRow]) -> SumRow:
-    return _sum("", pods)
+def total(pods: list[PodRow], held: Sequence[HeldRow] = ()) -> SumRow:
+    return _over(_sum("", pods), held) if held else _sum("", pods)
+
+
+def _over(row: SumRow, held: Sequence[HeldRow]) -> SumRow:
+    """The row, with this GPU time in place of that of its pods."""
+    return msgspec.structs.replace(
+        row,
+        held_hours=sum(each.held_hours for each in held),
+        used_hours=sum(each.used_hours for each in held),
+        idle_hours=sum(each.idle_hours for each in held),
+        wasted_hours=sum(each.wasted_hours for each in held),
+    )
 
 
 def _summed(pods: Iterable[PodRow], name_of: Callable[[PodRow], str]) -> list[SumRow]:

@@ -104,7 +104,7 @@ def as_data(report: Report, wish: Wish) -> dict[str, Any]:
     seen = narrowed(report, wish)
     chosen = choose(seen, wish)
     rows: list[Any] = msgspec.to_builtins(list(chosen.rows))
-    totals: dict[str, Any] = msgspec.to_builtins(total(seen.pods))
+    totals: dict[str, Any] = msgspec.to_builtins(total(seen.pods, seen.held))
     totals |= {"name": "total", "cards": len(seen.cards)}
     return {"sinceS": round(seen.since_s, 1), "notes": seen.notes, "total": totals, wish.by: rows}
 

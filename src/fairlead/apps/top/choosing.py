@@ -94,7 +94,9 @@ def narrowed(report: Report, wish: Wish) -> Report:
         if wish.node in ("", card.node)
         and (not wish.namespace or any(_is_in(h.pod, wish.namespace) for h in card.holders))
     ]
-    return Report(report.since_s, cards, pods, report.notes)
+    held = [row for row in report.held if wish.namespace in ("", row.namespace)]
+    # Where pods that have ended were is not known.
+    return Report(report.since_s, cards, pods, report.notes, [] if wish.node else held)
 
 
 def choose(report: Report, wish: Wish) -> Chosen:
@@ -113,7 +115,7 @@ def choose(report: Report, wish: Wish) -> Chosen:
         case "nodes":
             return Chosen("nodes", sums=ordered(by_node(report.pods, report.cards)))
         case "namespaces":
-            return Chosen("namespaces", sums=ordered(by_namespace(report.pods)))
+            return Chosen("namespaces", sums=ordered(by_namespace(report.pods, report.held)))
         case _:
             return Chosen("owners", sums=ordered(by_owner(report.pods)))
 

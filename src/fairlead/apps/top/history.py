@@ -79,7 +79,7 @@ class FromPrometheus:
         past = await self._ask(self._now_s, until_s)
         await self._play(self._usage, past)
         report = await self._usage.report()
-        return Report(self._now_s - self._began_s, report.cards, report.pods)
+        return Report(self._now_s - self._began_s, report.cards, report.pods, held=report.held)
 
     async def _play(self, usage: Usage, past: _Past) -> None:
         """Looks at every step as if it were now; pods are there from when they started."""

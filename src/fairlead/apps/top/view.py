@@ -32,10 +32,11 @@ def render(report: Report, chosen: Chosen, width: int | None, height: int | None
 
 
 def _head(report: Report) -> list[Text]:
-    held = total(report.pods)
+    held = total(report.pods, report.held)
     cards = len(report.cards)
     measured = sum(card.utilisation is not None for card in report.cards)
-    now = f"GPUs {cards}   given away {held.held:.1f}"
+    there = f"GPUs {cards}   " if cards else "GPUs "
+    now = f"{there}given away {held.held:.1f}"
     if held.measured:
         now += f"   of these at work {held.used:.1f} ({percent(held.utilisation)})"
     over = (
@@ -64,9 +65,7 @@ def _missing(cards: int, measured: int) -> list[Text]:
 
 def _table(chosen: Chosen, width: int | None) -> list[Text]:
     if not chosen.rows:
-        return [
-            Text("nothing to show: nobody holds a GPU here, or nobody whom the filters let through")
-        ]
+        return [Text("nothing to show: no pod has a GPU here, or the filters leave none")]
     if chosen.by == "cards":
         return lines(_card_columns(chosen.cards), width)
     if chosen.by != "pods":

@@ -75,8 +75,8 @@ class SourcePlan:
     at_once: int = 64
     #: PromQL by reading, for a Prometheus server.
     queries: Mapping[str, str] = field(default_factory=dict)
-    #: Whether to tell what single pods take, too; the engine does not ask.
-    pods: bool = True
+    #: Only what a scheduler goes by: of thousands of nodes, every line counts.
+    brief: bool = False
     #: Whether to keep connections for the next take; for programs that ask until they end.
     keeps: bool = False
     token_file: str = ""

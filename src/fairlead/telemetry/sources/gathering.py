@@ -6,12 +6,12 @@ says is collected by block first and understood by card then.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from fairlead.model.readings import CardReading, NodeReadings
 from fairlead.telemetry.sources.api import NodeAddresses, Tally, taken_s
 from fairlead.telemetry.sources.exposition import Found, exactly, timestamp_s
-from fairlead.telemetry.sources.layout import Layout, Line, Shape, layout_of
+from fairlead.telemetry.sources.layout import MOST_PODS, Layout, Line, Shape, layout_of
 from fairlead.telemetry.sources.meanings import AGE, SUMS, Dialect, Meaning, Whose
 
 #: Rounding may push a share a little above all of it; more than this is no rounding.
@@ -50,15 +50,12 @@ class Gathering:
         memory: "Memory",
         nodes: "NodeNames",
         asked: str | None,
-        *,
-        pods: bool = True,
     ) -> None:
         self._meaning = dialect.meanings
         self._memory = memory
         self._book = dialect.book
         self._nodes = nodes
         self._asked = asked
-        self._pods = pods
         self._found: list[Found] = []
         self._blocks: dict[bytes, dict[bytes, bytes]] = {}
         self._times: dict[bytes, float] = {}
@@ -100,10 +97,8 @@ class Gathering:
             whose, meaning = self._book.of(block), self._meaning[name]
             if whose is None or self._nodes.of(whose.node, self._asked) is None:
                 return None
-            if (whose.part < 1.0 and not meaning.of_slices) or (meaning.of_pod and not self._pods):
-                lines.append(None)
-            else:
-                lines.append((whose if self._pods else replace(whose, pod=""), meaning))
+            useless = whose.part < 1.0 and not meaning.of_slices
+            lines.append(None if useless else (whose, meaning))
         return layout_of(self._asked, lines, self._memory.shapes)
 
     def _sort(self) -> None:
@@ -161,9 +156,9 @@ class Gathering:
         values = self._values(told, whose, block, tally, at_s)
         if AGE in values:
             there.age_s = values.pop(AGE)[0]
-        if whose.pod and values and self._pods:
+        if whose.pod and values:
             parts = {name: value for name, (value, _) in values.items()}
-            there.pods.setdefault(whose.pod, []).append(parts)
+            _add_pod(there, whose.pod, parts, tally)
         if whose.card:
             _add(there.cards.setdefault(whose.card, _Card(whose.index)), whose.part, values, tally)
 
@@ -260,6 +255,13 @@ def _why_not(value: float) -> str:
     if math.isnan(value):
         return "not a number"
     return "negative" if value < 0 else "too much"
+
+
+def _add_pod(node: _Node, pod: str, parts: dict[str, float], tally: Tally) -> None:
+    if pod not in node.pods and len(node.pods) >= MOST_PODS:
+        tally.rejected["too many pods"] += len(parts)
+        return
+    node.pods.setdefault(pod, []).append(parts)
 
 
 def _add(card: _Card, part: float, values: Values, tally: Tally) -> None:

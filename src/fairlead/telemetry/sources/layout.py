@@ -20,6 +20,8 @@ FIELDS = (
     "utilisation", "memory_busy", "memory_used_mib", "power_w", "temperature_c", "nvlink_bytes_s",
 )  # fmt: skip
 _WIDTH = len(FIELDS)
+#: More than a kubelet runs.
+MOST_PODS = 512
 
 #: Of one line: whose it is and what it means; None for a line without a use.
 Line = tuple[Whose, Meaning] | None
@@ -89,7 +91,7 @@ def layout_of(node: str, lines: Sequence[Line], shapes: dict[object, Shape]) -> 
             cards.setdefault(whose.card, whose.index)
         if whose.pod:
             pods.setdefault(whose.pod)
-    shares = _shares(lines, list(cards), list(pods))
+    shares = _shares(lines, list(cards), list(pods)) if len(pods) <= MOST_PODS else None
     if shares is None:
         return None
     key = _key(lines, len(cards), len(pods), shares)

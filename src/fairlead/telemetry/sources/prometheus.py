@@ -88,9 +88,7 @@ class Prometheus:
 
     async def take(self, nodes: NodeAddresses, tally: Tally) -> AsyncIterator[NodeReadings]:
         now_s = taken_s()
-        gathering = Gathering(
-            self._dialect, self._memory, NodeNames(nodes), None, pods=self._plan.pods
-        )
+        gathering = Gathering(self._dialect, self._memory, NodeNames(nodes), None)
         times = await self._times(tally)
         for name in self._dialect.series:
             samples = await self._ask(name, tally)

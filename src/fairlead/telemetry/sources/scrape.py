@@ -14,7 +14,7 @@ from fairlead.telemetry.sources.meanings import AGE, Dialect
 #: A node with 16 cards cut into slices tells less than 2 MiB; a million series are some 300 MiB.
 MOST_BYTES_OF_A_NODE = 16 * 2**20
 MOST_BYTES = 2**30
-#: Readings that the engine has columns for, and when they were taken.
+#: Readings that the engine or a report has a use for, and when they were taken.
 _OF_USE = frozenset({"utilisation", "memory_busy", "memory_used_mib", "power_w", AGE})
 
 
@@ -23,7 +23,7 @@ class Scrape:
 
     def __init__(self, plan: SourcePlan, dialect: Dialect) -> None:
         self._plan = plan
-        self._dialect = dialect = dialect if plan.pods else _of_cards(dialect)
+        self._dialect = dialect = _brief(dialect) if plan.brief else dialect
         self._scanner = Scanner(dialect.series)
         self._memory = Memory()
         self._lines = Lines(keeps=plan.keeps)
@@ -81,7 +81,7 @@ class Scrape:
     async def _ask(
         self, url: str, node: str | None, names: NodeNames, tally: Tally
     ) -> list[NodeReadings]:
-        gathering = Gathering(self._dialect, self._memory, names, node, pods=self._plan.pods)
+        gathering = Gathering(self._dialect, self._memory, names, node)
         pieces = Pieces(self._scanner, gathering.put)
         now_s = taken_s()
         headers = token(self._plan.token_file)
@@ -98,13 +98,9 @@ class Scrape:
         return found
 
 
-def _of_cards(dialect: Dialect) -> Dialect:
-    """What the engine goes by, and nothing else: of thousands of nodes, every line counts."""
-    kept = {
-        name: meaning
-        for name, meaning in dialect.series.items()
-        if meaning.reading in _OF_USE and not meaning.of_pod
-    }
+def _brief(dialect: Dialect) -> Dialect:
+    """What a scheduler goes by, and nothing else."""
+    kept = {name: meaning for name, meaning in dialect.series.items() if meaning.reading in _OF_USE}
     return replace(dialect, series=kept)
 
 
