@@ -280,6 +280,11 @@ def test_questions_that_make_no_sense(
             for body in (b"", b"[]", b"{", b"null", b'{"Pod": 3}', b"{}"):
                 status, said = asking.post(verb, body)
                 assert (status, said.count("\n")) == (400, 1), (verb, body, said)
+        huge = {**pods.get("p"), "spec": {"containers": [{"name": "c"}] * 30_000}}
+        question = json.dumps({"Pod": huge, **names}).encode()
+        status, said = asking.post("filter", question)
+        assert (status, "Fairlead reads pods of up to 20000" in said) == (400, True)
+        assert asking.post("bind", b" " * 20_000)[0] == 413
         status, said = asking.post("bind", b'{"PodName": "p"}')
         assert said.startswith("PodNamespace, PodUID, Node must not be empty")
         gone = {"PodName": "x", "PodNamespace": pods.namespace, "PodUID": "u", "Node": "q"}

@@ -104,6 +104,13 @@ def test_scores_and_binds() -> None:
         (read_victims, body(Pod=POD, NodeNameToVictims={"n": {"Pods": [3]}}), "a victim cannot be"),
         (read_bind, body(PodName="p", Node="a"), "PodNamespace, PodUID must not be empty"),
         (read_bind, body(PodName=3), "PodName cannot be read"),
+        (read_nodes, body(Pod=POD, NodeNames=["a"] * 50_001), "NodeNames is too much"),
+        (read_nodes, b'{"Nodes":{"items":[' + b"{}," * 2_000_000 + b"{}]}}", "Nodes is too much"),
+        (
+            read_victims,
+            b'{"NodeNameToVictims":{"n":{"Pods":[' + b"{}," * 2_000_000 + b"{}]}}}",
+            "NodeNameToVictims is too much",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_told_in_a_sentence(read, sent: bytes, said: str) -> None:

@@ -87,13 +87,19 @@ async def read(request: web.Request, limits: Limits) -> bytes:
         raise Refusal(415, "bad", f"send {JSON}, and not {request.content_type[:80]!r}")
     if request.headers.get("Content-Encoding", "identity") != "identity":
         raise Refusal(415, "bad", "send it as it is, without a Content-Encoding")
+    body = bytearray()
     try:
-        return await request.read()
-    except OSError as error:  # whoever asked has gone, and hears no answer
+        async for chunk in request.content.iter_any():
+            body += chunk
+            if len(body) > limits.body_bytes:
+                raise Refusal(413, "large", f"the body is longer than {_size(limits.body_bytes)}")
+    except OSError as error:  # the client has gone, and hears no answer
         raise Refusal(400, "bad", str(error)) from error
-    except web.HTTPRequestEntityTooLarge:
-        mib = limits.body_bytes // 2**20
-        raise Refusal(413, "large", f"the body is longer than {mib} MiB") from None
+    return bytes(body)
+
+
+def _size(number: int) -> str:
+    return f"{number // 2**20} MiB" if number >= 2**20 else f"{number // 2**10} KiB"
 
 
 class Scrapes:

@@ -1,6 +1,7 @@
 """The extender over HTTP: kube-scheduler's four verbs, health and metrics, and limits."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from aiohttp import web
@@ -13,8 +14,10 @@ from fairlead.kube.extender import wire
 from fairlead.kube.extender.wire import BadQuestion
 from fairlead.telemetry.extender import ExtenderMetrics
 
-#: Nodes in full are large, and there may be thousands of them; few questions come at a time.
-LIMITS = Limits(body_bytes=64 * 2**20, answer_s=4.0, in_hand=4, waiting=128)
+#: Nodes in full are large, and there may be thousands of them; kube-scheduler asks one at a time.
+LIMITS = Limits(body_bytes=64 * 2**20, answer_s=4.0, in_hand=2, waiting=128)
+#: Four names.
+_BIND = replace(LIMITS, body_bytes=16 * 2**10)
 
 VERBS = ("filter", "prioritize", "preempt", "bind")
 
@@ -74,7 +77,7 @@ class Server:
 
     async def _bind(self, request: web.Request) -> bytes:
         async with self._door.entered():
-            asked = _clear(wire.read_bind, await read(request, self._limits))
+            asked = _clear(wire.read_bind, await read(request, _BIND))
         # Outside: others need not wait while the API server thinks about it.
         return wire.told_bind(await self._extender.bind(asked))
 
@@ -91,6 +94,6 @@ def _clear(answer: Callable[[bytes], A], body: bytes) -> A:
 def make_app(
     server: Server, registry: CollectorRegistry, unready_because: Callable[[], str]
 ) -> web.Application:
-    app = web.Application(client_max_size=LIMITS.body_bytes)
+    app = web.Application()
     app.add_routes([*server.routes(), *health(registry, unready_because)])
     return app

@@ -42,7 +42,7 @@ def make_app(
 
         return web.post(f"/{route}", handle)
 
-    app = web.Application(client_max_size=limits.body_bytes)
+    app = web.Application()
     app.add_routes([
         asked("mutate", _clear(desk.mutate, limits)),
         asked("validate", _clear(desk.validate, limits)),

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from fairlead.engine.adviser import Adviser
 from fairlead.engine.engine import Engine
+from fairlead.kube.admission.bounds import TooMuch, check_size
 from fairlead.kube.codec import decode_pod
 from fairlead.kube.extender import wire
 from fairlead.kube.extender.wire import BadQuestion, Victims
@@ -46,6 +47,9 @@ class Desk:
 
     def _pod(self, raw: bytes) -> Pod:
         try:
+            check_size(raw)
             return decode_pod(raw, self.engine.cluster.behaviour)
+        except TooMuch as error:
+            raise BadQuestion(str(error)) from error
         except (*UNREADABLE, FairleadError) as error:
             raise BadQuestion(f"Pod is no pod: {error}") from error

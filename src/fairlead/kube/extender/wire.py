@@ -18,6 +18,10 @@ from fairlead.model.errors import FairleadError
 
 T = TypeVar("T")
 _SHOWN_CHARS = 120
+#: Kubernetes is made for 5,000 nodes.
+MOST_NODES = 50_000
+#: JSON objects in nodes or victims. 64 MiB of nodes as kubelets write them have 1.6 million.
+MOST_OBJECTS = 2_000_000
 
 
 class BadQuestion(FairleadError):
@@ -77,6 +81,8 @@ class _NodeList(msgspec.Struct):
 def read_nodes(body: bytes) -> NodesAsked:
     """The question of filter and prioritize. Raises BadQuestion with a sentence."""
     fields = _fields(body)
+    _limit(fields, "NodeNames", b'"', 2 * MOST_NODES)
+    _limit(fields, "Nodes", b"{", MOST_OBJECTS)
     names = _read(fields, "NodeNames", list[str])
     if names is not None:
         return NodesAsked(_pod(fields), names)
@@ -91,6 +97,8 @@ def read_victims(body: bytes) -> VictimsAsked:
     """The question of preempt. Raises BadQuestion with a sentence."""
     fields = _fields(body)
     # Which of the two is sent goes by nodeCacheCapable; the other is null.
+    for key in ("NodeNameToVictims", "NodeNameToMetaVictims"):
+        _limit(fields, key, b"{", MOST_OBJECTS)
     found = {
         **(_read(fields, "NodeNameToVictims", dict[str, Raw]) or {}),
         **(_read(fields, "NodeNameToMetaVictims", dict[str, Raw]) or {}),
@@ -107,6 +115,12 @@ def read_bind(body: bytes) -> BindAsked:
     if missing:
         raise BadQuestion(f"{', '.join(missing)} must not be empty")
     return BindAsked(*said)
+
+
+def _limit(fields: Mapping[str, Raw], key: str, mark: bytes, most: int) -> None:
+    """Counts bytes before anything is decoded."""
+    if bytes(fields.get(key.lower(), b"")).count(mark) > most:
+        raise BadQuestion(f"{key} is too much: it has more than {most} {mark.decode()}")
 
 
 def _victims(node: str, raw: Raw) -> Victims:
