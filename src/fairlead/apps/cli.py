@@ -24,6 +24,8 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    # Plain help: boxes cut long option names off on a terminal of 80 columns.
+    rich_markup_mode=None,
 )
 
 Kubeconfig = Annotated[
@@ -39,7 +41,8 @@ SchedulerName = Annotated[
     ),
 ]
 ProfileName = Annotated[
-    str | None, typer.Option(help="Built-in profile that serves the name; any can serve any.")
+    str | None,
+    typer.Option(help="Built-in profile that serves the name. Any profile can serve any name."),
 ]
 ConfigFile = Annotated[
     Path | None,
@@ -77,7 +80,7 @@ def _main(
         raise typer.Exit
 
 
-@app.command()
+@app.command(short_help="Schedule pods until stopped.")
 def run(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -132,7 +135,7 @@ def run(
     )  # fmt: skip
 
 
-@app.command()
+@app.command(short_help="Answer the API server's reviews of new pods.")
 def webhook(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -188,7 +191,7 @@ def webhook(
     )  # fmt: skip
 
 
-@app.command()
+@app.command(short_help="Answer a kube-scheduler that calls Fairlead.")
 def extender(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -234,7 +237,7 @@ def extender(
     )
 
 
-@app.command()
+@app.command(short_help="List and measure the GPUs of this node.")
 def agent(
     node: Annotated[
         str,
@@ -293,9 +296,19 @@ def agent(
         agents.run(options)
 
 
-@app.command()
+@app.command(short_help="Say why a pod is not placed, node by node.")
 def explain(
-    pod: Annotated[str, typer.Argument(metavar="[NAMESPACE/]POD")],
+    pod: Annotated[
+        str,
+        typer.Argument(
+            metavar="POD",
+            help="POD, NAMESPACE/POD, or KIND/NAME such as deploy/web: a pod of it that waits.",
+        ),
+    ],
+    namespace: Annotated[
+        str,
+        typer.Option("--namespace", "-n", help="Namespace of the pod (default: the context's)."),
+    ] = "",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     scheduler_name: SchedulerName = None,
@@ -306,17 +319,16 @@ def explain(
 ) -> None:
     """Say why a pod is not placed, node by node, from the live cluster."""
     from fairlead.apps import explain as explaining
+    from fairlead.apps import targets
 
     _refuse_other_outputs(output)
-    namespace, slash, name = pod.rpartition("/")
-    if not name or "/" in namespace or (slash and not namespace):
-        raise typer.BadParameter("write NAMESPACE/POD, or POD alone", param_hint="POD")
     options = Options(kubeconfig, context, scheduler_name, profile, config)
-    answer = asyncio.run(explaining.explain_pod(options, namespace, name, scheduler))
+    target = targets.parse(pod, namespace)
+    answer = asyncio.run(explaining.explain_pod(options, target, scheduler))
     explaining.show(answer, output, sys.stdout)
 
 
-@app.command()
+@app.command(short_help="Show where profiles would put the same pods.")
 def compare(
     workload: Annotated[
         Path | None,
@@ -343,7 +355,7 @@ def compare(
     comparing.show(comparing.compare(scene, profile), output, sys.stdout)
 
 
-@app.command()
+@app.command(short_help="Show what GPUs are doing, and for which pods.")
 def top(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -397,7 +409,7 @@ def _versions(wanted: str) -> tuple[Behaviour, ...]:
     return found
 
 
-@app.command("check-config")
+@app.command("check-config", short_help="Say what Fairlead makes of a configuration.")
 def check_config(
     file: Annotated[Path, typer.Argument(metavar="FILE")],
     kubernetes: Annotated[
@@ -418,7 +430,7 @@ def check_config(
     raise typer.Exit(0 if report.ok else 1)
 
 
-@app.command()
+@app.command(short_help="Run a simulated GPU cluster on this machine.")
 def up(
     nodes: Annotated[int, typer.Option(min=1, max=5000, help="How many machines, mixed.")] = 12,
     workload: Annotated[

@@ -7,9 +7,10 @@ from typing import Any, TextIO
 
 from fairlead.apps import live_cluster
 from fairlead.apps.asking_once import take_once
-from fairlead.apps.explanation import Answer, explained, is_settled, settled
+from fairlead.apps.explanation import Answer, explained, is_settled, settled, unserved
 from fairlead.apps.run import Options, plan
 from fairlead.apps.running_scheduler import kubectl_options, running_scheduler
+from fairlead.apps.targets import Target, pod_of
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import PricesComputed, ReadingsTaken
 from fairlead.kube.access.kubeconfig import load_access
@@ -29,16 +30,17 @@ class NotExplained(FairleadError):
     """There is nothing to explain; the text says why."""
 
 
-async def explain_pod(options: Options, namespace: str, name: str, scheduler: str = "") -> Answer:
+async def explain_pod(options: Options, target: Target, scheduler: str = "") -> Answer:
     """The explanation as plain data: what `-o json` prints.
 
     `scheduler` is a running one to ask. One that the kubeconfig names is asked where the user may
     not list what is needed to find it out here.
     """
     access = load_access(options.kubeconfig, options.context)
-    namespace = namespace or access.namespace or "default"
+    namespace = target.namespace or access.namespace or "default"
     client = Client(access)
     try:
+        name = await pod_of(client, target, namespace)
         if scheduler:
             return await _ask(options, client, scheduler, namespace, name)
         return await _find_out(options, client, namespace, name)
@@ -72,9 +74,10 @@ async def _find_out(options: Options, client: Client, namespace: str, name: str)
     planned.meet(behaviour)
     profile = planned.profiles.get(pod.scheduler)
     if profile is None:
+        why = unserved(pod.scheduler, planned.profiles)
         raise NotExplained(
-            f"{pod.key} is for scheduler {pod.scheduler!r}, and this configuration serves "
-            f"{', '.join(sorted(planned.profiles))}; name it with --scheduler-name"
+            f"{pod.key}: {why}; correct its schedulerName, or give --scheduler-name or the "
+            "--config of its scheduler"
         )
     engine = Engine(planned.profiles)
     kin = bool(profile.sides & Side.KIN)

@@ -3,13 +3,15 @@
 `Shown` says what the reader may see. A reader who may not list nodes gets counts by reason.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
+from difflib import get_close_matches
 from typing import Any
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine.engine import Engine
 from fairlead.kube.leadership.fence import EPOCH
+from fairlead.model.errors import PluginFault
 from fairlead.model.gpus import WHOLE, GpuAsk, Grant
 from fairlead.model.pods import Pod
 from fairlead.placement.explain import Explanation, NodeAnswer, explain
@@ -79,6 +81,14 @@ def explained(placement: Placement, cluster: Cluster, pod: Pod, shown: Shown = A
     return told | {"nodes": nodes} | ({"nodesLeftOut": found.left_out} if found.left_out else {})
 
 
+def unserved(name: str, served: Iterable[str]) -> str:
+    """What to say about a pod whose schedulerName is none of these."""
+    names = sorted(served)
+    near = get_close_matches(name, names, n=1)
+    meant = f"did you mean {near[0]!r}? " if near else ""
+    return f"the pod is for scheduler {name!r}; {meant}served here: {', '.join(names) or 'none'}"
+
+
 @dataclass(frozen=True, slots=True)
 class Explainer:
     """Explains pods of a scheduler that runs, by the engine that decides about them."""
@@ -93,16 +103,15 @@ class Explainer:
             return None if pod is None else settled(pod)
         placement = self.engine.placement(pod.scheduler)
         if placement is None:
-            message = f"the pod is for scheduler {pod.scheduler!r}, which is not served here"
-            return answer(pod, "unserved", message)
+            return answer(pod, "unserved", unserved(pod.scheduler, self.engine.schedulers))
         held = self.engine.cluster.holdings.get(pod.uid)
         if held is not None:
             where = f" to node {held.node}" if shown.nodes else ""
             return answer(pod, "binding", f"the pod is being bound{where}")
         try:
             return explained(placement, self.engine.cluster, pod, shown)
-        except Exception as error:  # a user's plugin broke: this answer fails, nothing else does
-            return answer(pod, "failed", f"a plugin failed: {error!r}")
+        except PluginFault as error:  # this answer fails, and nothing else does
+            return answer(pod, "failed", str(error))
 
 
 def _said(found: Explanation, shown: Shown) -> tuple[str, str]:

@@ -5,7 +5,7 @@ instructions, live, in simulation and in tests. A driver feeds it what the API s
 out what it asks for, and tells it how that went.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import assert_never
 
 from fairlead.cluster.aspects import NOTHING, Aspect
@@ -128,6 +128,11 @@ class Engine:
     def placement(self, scheduler: str) -> Placement | None:
         """By what pods with that scheduler name are placed, for those who only look."""
         return self._placements.get(scheduler)
+
+    @property
+    def schedulers(self) -> Iterable[str]:
+        """The scheduler names that it serves."""
+        return self._placements.keys()
 
     def basis(self) -> Basis:
         """What prices can be computed from. The answer comes back as `PricesComputed`."""

@@ -11,6 +11,7 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.pods import Pod
+from fairlead.placement.faults import fault_of
 from fairlead.placement.hypothesis import Hypothesis
 from fairlead.placement.place import Placement
 from fairlead.placement.profile import Profile
@@ -49,8 +50,18 @@ def explain(
     """The verdict on the pod as things are now, and every node's part in it, best first.
 
     With `most`, at most so many nodes answer, and each rule is asked once about all of them.
+    Raises PluginFault, which names the plugin, its file and its line, if one fails.
     """
     verdict = placement.place(pod)
+    try:
+        return _explained(verdict, placement, cluster, pod, most)
+    except Exception as error:
+        raise fault_of(error, placement.profile) from error
+
+
+def _explained(
+    verdict: Verdict, placement: Placement, cluster: Cluster, pod: Pod, most: int | None
+) -> Explanation:
     view = placement.view(pod)
     if view.veto:  # no node was looked at, so none has an answer
         return Explanation(verdict, ())
