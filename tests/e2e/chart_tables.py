@@ -194,6 +194,7 @@ SWITCHED_OF_AGENT = {
 SWITCHED = {
     "webhook.enabled": {WEBHOOK, *CONFIGURATIONS, "NetworkPolicy/fairlead-webhook"},
     "policies.assignments": {ASSIGNMENTS},
+    "policies.spelling": {"ValidatingAdmissionPolicy/fairlead-spelling"},
     "policies.epoch": {"ValidatingAdmissionPolicy/fairlead-epoch"},
     "crds.install": {"CustomResourceDefinition/schedulerepochs.fairlead.dev"},
     "networkPolicy.enabled": {"NetworkPolicy/fairlead", "NetworkPolicy/fairlead-webhook"},

@@ -1,5 +1,6 @@
 """What stands in deploy/, by component, kind and name."""
 
+import json
 import shlex
 import subprocess
 from pathlib import Path
@@ -69,6 +70,18 @@ def kubectl(plane: ControlPlane, command: str) -> str:
     )
     assert done.returncode == 0, f"kubectl {command}: {done.stderr}"
     return done.stdout
+
+
+def warnings_of(plane: ControlPlane, namespace: str, body: Object) -> str:
+    """What kubectl tells of warnings when it tries to create the object."""
+    words = [plane.program("kubectl"), "--kubeconfig", str(plane.kubeconfig_for())]
+    tries = ["create", "-n", namespace, "--dry-run=server", "-f", "-"]
+    body = {"apiVersion": "v1", "kind": "Pod", **body}
+    done = subprocess.run(
+        [*words, *tries], input=json.dumps(body), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stderr
 
 
 def apply(plane: ControlPlane, component: str) -> str:

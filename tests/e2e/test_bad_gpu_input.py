@@ -110,6 +110,18 @@ def test_pods_that_ask_for_nonsense_are_told_so_and_hold_up_nobody(
         assert message.isprintable()
 
 
+def test_misspelt_annotations_are_reported_and_the_pod_goes_on(
+    create_nodes, pods, running: Running
+) -> None:
+    create_nodes(["any"])
+    ask(pods, "odd", {"fairlead.dev/GPU-share": "0.5", "gpu-schedulingmap": "0=any:0"})
+    assert pods.wait_bound("odd") == {"odd": "any"}
+    note = eventually(lambda: pods.events("odd", "UnknownAnnotation"))[0]["note"]
+    assert "fairlead.dev/GPU-share is unknown and has no effect; did you mean" in note
+    assert "did you mean gpu-scheduling-map?" in note
+    assert running.metric("fairlead_pod_warnings_total", reason="UnknownAnnotation") == 1
+
+
 def test_nodes_that_list_absurd_cards_are_counted_and_hold_up_nobody(
     create_nodes, pods, running: Running
 ) -> None:

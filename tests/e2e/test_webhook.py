@@ -7,6 +7,7 @@ import pytest
 
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import eventually
+from manifests import warnings_of
 from webhooks import Webhook, configured, environment, free_port, pod, webhook
 
 LATER = {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.annotations['fairlead.dev/gpus']"}}
@@ -74,6 +75,20 @@ def test_nonsense_is_refused_with_the_schedulers_sentence(
         "fairlead.dev/gpu-share is 'half'; write a share of one card such as 0.5"
         in (answer["message"])
     )
+
+
+def test_a_misspelt_annotation_is_warned_of_with_the_nearest_key(
+    asked: Webhook, control_plane: ControlPlane
+) -> None:
+    body = pod("odd", annotations={"fairlead.dev/gpu-shares": "0.5", "gpu-schedulingmap": "0=n:0"})
+
+    told = warnings_of(control_plane, "default", body)
+
+    for key, near in (
+        ("fairlead.dev/gpu-shares", "fairlead.dev/gpu-share"),
+        ("gpu-schedulingmap", "gpu-scheduling-map"),
+    ):
+        assert f"annotation {key} is unknown and has no effect; did you mean {near}?" in told
 
 
 def test_an_assignment_cannot_be_brought_along(asked: Webhook, control_plane: ControlPlane) -> None:

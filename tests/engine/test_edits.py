@@ -5,8 +5,8 @@ from dataclasses import replace
 from builders import SCHEDULER, a_node, a_pod
 from fairlead.apps.profiles import built_in
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import NodeSeen, PodSeen
-from fairlead.engine.instructions import AnnounceWarning, Instruction
+from fairlead.engine.events import Decide, NodeSeen, PodSeen
+from fairlead.engine.instructions import AnnounceWarning, Bind, Instruction
 from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory
 from fairlead.model.pods import Pod
 
@@ -101,3 +101,15 @@ def test_pods_of_other_schedulers_are_not_reported() -> None:
     see(engine, bound(scheduler="other"))
 
     assert see(engine, asks(bound(scheduler="other"), None)) == []
+
+
+def test_a_misspelt_annotation_is_reported_once_and_the_pod_goes_on() -> None:
+    engine = an_engine()
+    pod = a_pod("p", uid="p", misspelt="annotation fairlead.dev/gpu-shares is unknown")
+
+    (warning,) = see(engine, pod)
+
+    assert warning == AnnounceWarning(pod, "UnknownAnnotation", pod.misspelt)
+    assert see(engine, replace(pod, labels={"new": "label"})) == []
+    assert len(see(engine, replace(pod, misspelt="another one"))) == 1
+    assert isinstance(engine.handle(Decide(), now=1.0)[0], Bind)

@@ -18,6 +18,7 @@ from dialect_objects import (
 )
 from fairlead.kube.admission.validation import ANSWERS
 from fairlead.kube.dialects import DIALECTS, alnair, kai
+from fairlead.kube.spelling import misspelt
 from fairlead.model.gpus import CardUse, Grant
 from fairlead.model.nodes import Node
 
@@ -64,6 +65,18 @@ def test_every_word_that_asks_is_fixed_once_the_pod_is_bound() -> None:
     named = set(re.findall(r"'([^']+)'", listed))
 
     assert named == {word for dialect in DIALECTS for word in dialect.words}
+
+
+def test_the_policy_that_warns_knows_the_same_keys() -> None:
+    text = (CHART / "templates" / "policy-spelling.yaml").read_text()
+    known = set(re.findall(r"'([^']+)'", text.partition("- name: known")[2].partition("# ")[0]))
+    nearly = set(re.findall(r"'([^']+)'", text.partition("- name: nearly")[2].partition("- n")[0]))
+
+    assert {key for key in known if misspelt({key: ""})} == set()
+    words = {word for dialect in DIALECTS for word in dialect.words}
+    without_prefix = {word for word in words if "/" not in word}
+    assert known >= {word for word in words if word.startswith("fairlead.dev/")} | without_prefix
+    assert nearly == {w.replace("-", "") for w in {*without_prefix, "gpu-share", "gpu-slice"}}
 
 
 def _unprotected(keys: set[str]) -> set[str]:

@@ -1,10 +1,11 @@
-"""Whether somebody changed what a pod asks of GPUs after it was bound: it changes nothing."""
+"""Annotations without effect: a request that was changed after the bind, and misspelt keys."""
 
 from fairlead.cluster.cluster import Holding
 from fairlead.engine.instructions import AnnounceWarning
 from fairlead.model.pods import Pod
 
 REASON = "RequestChangeIgnored"
+UNKNOWN = "UnknownAnnotation"
 _SENTENCE = (
     "Annotations that ask for GPUs were changed after the pod was bound, which has no effect{}. "
     "The pod keeps what it was assigned. To get something else, create a new pod."
@@ -22,6 +23,13 @@ def edit_of(held: Holding | None, pod: Pod) -> AnnounceWarning | None:
     if before == now or (before and before.seat) or (now and now.seat):  # a map may be settled
         return _removed(held, pod)
     return AnnounceWarning(pod, REASON, _sentence(""))
+
+
+def misspelling_of(before: Pod | None, pod: Pod) -> AnnounceWarning | None:
+    """The warning about a pending pod, once for each change; `before` is how it waited so far."""
+    if not pod.misspelt or (before is not None and before.misspelt == pod.misspelt):
+        return None
+    return AnnounceWarning(pod, UNKNOWN, pod.misspelt)
 
 
 def _removed(held: Holding, pod: Pod) -> AnnounceWarning | None:

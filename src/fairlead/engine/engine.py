@@ -13,7 +13,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.demand import Demand
 from fairlead.engine import events, releases
 from fairlead.engine.adviser import Adviser
-from fairlead.engine.edits import edit_of
+from fairlead.engine.edits import edit_of, misspelling_of
 from fairlead.engine.instructions import (
     AnnounceFailure,
     AnnounceScheduled,
@@ -207,10 +207,12 @@ class Engine:
 
     def _see_pending(self, pod: Pod, now: float) -> list[Instruction]:
         if not pod.deleting:
-            self._count(pod, known=pod.uid in self.queue)
+            entry = self.queue.get(pod.uid)
+            warning = misspelling_of(entry.pod if entry else None, pod)
+            self._count(pod, known=entry is not None)
             self._waking.see_promise(pod)
             self.queue.put(pod, now=now)
-            return []
+            return [warning] if warning else []
         self._waking.forget_promise(pod.uid)
         if self._leave_queue(pod.uid) is None:
             return []

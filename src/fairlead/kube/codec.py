@@ -24,6 +24,7 @@ from fairlead.kube.requests import (
     read_request,
     tensor_parallel_size,
 )
+from fairlead.kube.spelling import misspelt
 from fairlead.kube.usage import ContainerReport, StatusParts, read_usage
 from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
 from fairlead.model.errors import FairleadError, QuantityError
@@ -241,6 +242,7 @@ def decode_pod(raw: bytes | Raw, behaviour: Behaviour = KUBERNETES_1_36) -> Pod:
         containers=len(images if behaviour.counts_image_volumes else containers),
         grant=grant,
         edited=edited,
+        misspelt="" if spec.node_name or not meta.annotations else misspelt(meta.annotations),
         load=load,
         problem=problem or odd,
         condition=_unscheduled(status.conditions or ()),

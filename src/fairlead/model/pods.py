@@ -202,6 +202,8 @@ class Pod:
     grant: Grant | None = None
     #: How its annotations differ from that: they were changed after the bind, without effect.
     edited: str = ""
+    #: Annotations that look like a request for GPUs and are none; told while it is pending.
+    misspelt: str = ""
     #: Set when the pod cannot be understood; it is refused with this sentence.
     problem: str = ""
     #: The node promised to it (`status.nominatedNodeName`).

@@ -76,7 +76,7 @@ class Desk:
         problem = problem_with(pod)
         if problem:
             return Answer(review.refuse(asked, problem), "refused")
-        return Answer(review.allow(asked), "allowed")
+        return Answer(review.allow(asked, warning=pod.misspelt), "allowed")
 
     def _ours(self, pod: bytes) -> Pod | None:
         if _pods.decode(pod).spec.scheduler_name not in self.schedulers:

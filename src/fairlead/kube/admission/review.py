@@ -59,6 +59,7 @@ class _Response(msgspec.Struct, rename="camel", omit_defaults=True):
     status: _Status | None = None
     patch_type: str = ""
     patch: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 class _Answer(msgspec.Struct, rename="camel"):
@@ -110,10 +111,11 @@ def _asks(request: _Request) -> tuple[str, str] | None:
     return (request.operation, request.sub_resource) if about_pod and given else None
 
 
-def allow(review: Review, patch: Sequence[Operation] = ()) -> bytes:
-    """Yes; with a patch if there is something to put in."""
+def allow(review: Review, patch: Sequence[Operation] = (), warning: str = "") -> bytes:
+    """Yes; with a patch if there is something to put in, and a warning if there is one."""
     if not patch:
-        return _encode(_Answer(_Response(review.uid, allowed=True)))
+        told = (warning,) if warning else ()
+        return _encode(_Answer(_Response(review.uid, allowed=True, warnings=told)))
     coded = base64.b64encode(_encode(patch)).decode()
     return _encode(_Answer(_Response(review.uid, True, None, "JSONPatch", coded)))
 

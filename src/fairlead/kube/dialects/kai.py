@@ -140,6 +140,11 @@ def is_answer(key: str) -> bool:
     return key.startswith(PREFIX) and key.endswith(_DEVICES)
 
 
+def is_known(key: str) -> bool:
+    """Whether a key under the prefix of NvFractions is one that is read or written."""
+    return is_answer(key) or _SAID.fullmatch(key) is not None
+
+
 def is_word(key: str) -> bool:
     return key.startswith(PREFIX) and not key.endswith(_DEVICES)
 

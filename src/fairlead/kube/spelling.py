@@ -1,0 +1,64 @@
+"""Annotations that look like a request for GPUs and are none, because a letter is wrong.
+
+Such a pod is placed without GPUs, and its author sees no reason why. So unknown keys under our own
+prefix, and keys that are nearly those of another system, are reported with the nearest key.
+"""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import lru_cache
+
+from fairlead.kube.dialects import DIALECTS, kai
+from fairlead.kube.dialects.ours import ASSIGNMENT, PREFIX, VISIBLE
+from fairlead.kube.dialects.scheduling_map import INDEX
+from fairlead.kube.leadership.fence import EPOCH
+from fairlead.kube.pod_loads import LOAD
+
+_WORDS = frozenset(word for dialect in DIALECTS for word in dialect.words)
+#: Names under our prefix that users write.
+_OURS = tuple(key.removeprefix(PREFIX) for key in (*_WORDS, LOAD) if key.startswith(PREFIX))
+_THEIRS = tuple(sorted(word for word in _WORDS if not word.startswith(PREFIX)))
+#: Written with a bind, or on simulated pods.
+_OTHERS = (VISIBLE, ASSIGNMENT, INDEX, EPOCH, PREFIX + "run-for", PREFIX + "sample")
+_KNOWN = _WORDS.union(_OTHERS, (LOAD,))
+#: Ours without the prefix, where no other system uses the name.
+_ONLY_OURS = frozenset({"gpu-share", "gpu-slice"})
+_BY_CONTAINER = kai.PREFIX + "<container>.gpu-memory.request"
+
+# How alike two keys are; one or two letters of twenty make 0.9.
+_NEARLY, _SOMEWHAT = 0.9, 0.6
+# Comparing costs a millisecond, and a pod may have thousands of annotations.
+_MOST_COMPARED, _MOST_TOLD = 16, 3
+
+
+def misspelt(annotations: Mapping[str, str]) -> str:
+    """One sentence for the author of a pod; empty if every key is known or no business of ours."""
+    suspects = [key for key in annotations if key not in _KNOWN and _concerns_gpus(key)]
+    told = [sentence for key in sorted(suspects)[:_MOST_COMPARED] if (sentence := _about(key))]
+    return "; ".join(told[:_MOST_TOLD])
+
+
+def _concerns_gpus(key: str) -> bool:
+    lower = key.lower()
+    return "gpu" in lower or lower.startswith(PREFIX)
+
+
+@lru_cache(maxsize=4096)
+def _about(key: str) -> str:
+    lower = key.lower()
+    if lower.startswith(PREFIX):
+        near = _nearest(lower.removeprefix(PREFIX), _OURS, _SOMEWHAT)
+        return _sentence(key, near and PREFIX + near)
+    if key.startswith(kai.PREFIX):
+        return "" if kai.is_known(key) else _sentence(key, _BY_CONTAINER)
+    near = PREFIX + lower if lower in _ONLY_OURS else _nearest(lower, _THEIRS, _NEARLY)
+    return _sentence(key, near) if near else ""
+
+
+def _nearest(key: str, known: tuple[str, ...], how_near: float) -> str:
+    return next(iter(get_close_matches(key, known, n=1, cutoff=how_near)), "")
+
+
+def _sentence(key: str, near: str) -> str:
+    unknown = f"annotation {key[:128]} is unknown and has no effect"
+    return f"{unknown}; did you mean {near}?" if near else unknown
