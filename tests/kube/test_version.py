@@ -10,6 +10,7 @@ from fairlead.kube.http.reply import Reply
 from fairlead.kube.mirror.backoff import Backoff
 from fairlead.kube.version import (
     UNREADABLE_VERSION,
+    Unauthorized,
     Version,
     ask_version,
     learn_behaviour,
@@ -65,6 +66,18 @@ async def test_the_version_is_asked_for_until_there_is_an_answer() -> None:
     transport = Scripted(in_turn(*answers))
     assert await learn_behaviour(transport, impatient()) is KUBERNETES_1_37
     assert [request.path for request in transport.requests] == ["/version"] * 4
+
+
+async def test_credentials_that_stay_wrong_end_with_their_cause() -> None:
+    transport = Scripted(lambda _: status(401))
+    with pytest.raises(Unauthorized, match=r"does not accept these credentials: .*; correct the"):
+        await learn_behaviour(transport, impatient())
+    assert len(transport.requests) == 4
+
+
+async def test_credentials_that_are_renewed_meanwhile_do() -> None:
+    answers = (status(401), status(401), status(401), status(503), status(401), told("37"))
+    assert await learn_behaviour(Scripted(in_turn(*answers)), impatient()) is KUBERNETES_1_37
 
 
 @pytest.mark.parametrize(

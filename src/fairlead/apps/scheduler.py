@@ -265,7 +265,7 @@ class Scheduler:
             case instructions.AnnounceScheduled(pod, node):
                 self._recorder.scheduled(instruction)
                 self._measures.pod_scheduled(instruction)
-                log.debug("bound", pod=pod.key, node=node, attempts=instruction.attempts)
+                log.info("bound", **self._bound(instruction))
             case instructions.Evict(pod, node, victims):
                 self._evictor.submit(instruction)
                 self._measures.victims(len(victims))
@@ -284,6 +284,15 @@ class Scheduler:
                 log.warning("pod warned", pod=pod.key, reason=reason, message=message)
             case _:
                 assert_never(instruction)
+
+    def _bound(self, done: instructions.AnnounceScheduled) -> dict[str, Any]:
+        """What the log tells of a bind: where, on which GPUs, and how long it all took."""
+        waited_ms = round(1000 * (time.monotonic() - done.first_queued_s), 1)
+        told = {"pod": done.pod.key, "node": done.node}
+        held = self.engine.cluster.holdings.get(done.pod.uid)
+        uses = held.grant.uses if held and held.grant else ()
+        gpus = {"gpus": [use.uuid for use in uses if use.uuid] or len(uses)} if uses else {}
+        return {**told, **gpus, "ms": waited_ms, "attempts": done.attempts}
 
     def _told(self, bind: instructions.Bind) -> instructions.Bind:
         """The bind with what the device plugin on its node must know, and who decided it."""

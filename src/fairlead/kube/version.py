@@ -18,7 +18,13 @@ log = structlog.get_logger(__name__)
 
 _TRY_S = 10.0
 #: Nothing about the version: being overloaded, starting, or renewing credentials passes.
-_PASSING = (401, 408, 429)
+_PASSING = (408, 429)
+#: Credentials may be renewed just now. Wrong ones stay wrong.
+_UNAUTHORIZED_TRIES = 4
+
+
+class Unauthorized(ApiError):
+    """The API server does not know who we are."""
 
 
 class Version(NamedTuple):
@@ -59,18 +65,30 @@ def parse_version(body: bytes) -> Version:
 async def ask_version(client: Transport) -> Version:
     """The API server's version. Raises ApiError when it cannot be asked just now."""
     reply = await client.request("GET", "/version", timeout_s=_TRY_S)
+    if reply.status == 401:
+        raise Unauthorized(
+            f"the API server does not accept these credentials: {reply.message}; correct the token "
+            "or the certificate in the kubeconfig, or log in again"
+        )
     if reply.status in _PASSING or reply.status >= 500:
         raise ApiError(f"the API server does not tell its version: {reply.message}")
     return parse_version(reply.body) if reply.status == 200 else UNREADABLE_VERSION
 
 
 async def learn_behaviour(client: Transport, backoff: Backoff | None = None) -> Behaviour:
-    """The behaviour that fits the API server; asks until it gets an answer."""
+    """The behaviour that fits the API server; asks until it gets an answer.
+
+    Raises Unauthorized if that is all it gets.
+    """
     backoff = backoff or Backoff(random.Random())
+    refused = 0
     while True:
         try:
             version = await ask_version(client)
         except ApiError as error:
+            refused = refused + 1 if isinstance(error, Unauthorized) else 0
+            if refused == _UNAUTHORIZED_TRIES:
+                raise
             log.warning("cannot read the version; trying on", error=str(error))
             await asyncio.sleep(backoff.next_s())
         else:
