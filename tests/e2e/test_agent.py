@@ -72,7 +72,7 @@ class Machine:
     def agent(self, *options: str, node: str = "", ends_with: int = 0) -> Iterator[Running]:
         with fairlead(
             self.plane, "--node", node or self.node, "--address", "127.0.0.1", "--interval",
-            "200ms", "--stranger-after", "0s", "--proc", str(self.proc), "--nvml",
+            "200ms", "--stranger-after", "0s", "--pod-metrics", "--proc", str(self.proc), "--nvml",
             "fairlead.sim.nvml.shared:library", *options,
             program="agent", kubeconfig=self._rights, env={"FAIRLEAD_NVML_FILE": str(self._file)},
             ends_with=ends_with,

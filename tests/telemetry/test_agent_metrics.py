@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -31,12 +32,12 @@ def series(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
 
 
 async def shown(
-    machine: Machine, **more: object
+    machine: Machine, *, names_pods: bool = False, **more: object
 ) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     surveyor, desk, clock = a_surveyor(machine)
     survey = await surveyor.survey()
     samples, _ = await surveyor.sample()
-    metrics = AgentMetrics("h200", clock, restarts=lambda: desk.starts)
+    metrics = AgentMetrics("h200", clock, names_pods=names_pods, restarts=lambda: desk.starts)
     metrics.report = Report(clock(), survey.cards, samples=tuple(samples.values()), **more)
     clock.now_s += 0.19246205500000002
     return series(generate_latest(metrics.registry).decode())
@@ -76,18 +77,18 @@ async def test_what_nvml_does_not_tell_is_left_out() -> None:
     assert "fairlead_gpu_utilization_ratio" not in names
 
 
-async def test_pods_are_shown_by_name_and_without_what_is_not_known() -> None:
-    use = PodUse(UUID, "0", "team", "train", None, 5)
+@pytest.mark.parametrize(
+    ("names_pods", "names"), [(False, ()), (True, (("namespace", "team"), ("pod", "train")))]
+)
+async def test_pods_are_shown_by_name_where_that_is_switched_on(
+    names_pods: bool, names: tuple[tuple[str, str], ...]
+) -> None:
+    use = PodUse(UUID, "0", "uid-1", "team", "train", None, 5)
 
-    found = await shown(the_real_machine(), pods=(use,))
+    found = await shown(the_real_machine(), pods=(use,), names_pods=names_pods)
 
-    labels = (
-        ("gpu", "0"),
-        ("namespace", "team"),
-        ("node", "h200"),
-        ("pod", "train"),
-        ("uuid", UUID),
-    )
+    always = ("gpu", "0"), ("node", "h200"), ("pod_uid", "uid-1"), ("uuid", UUID)
+    labels = tuple(sorted((*always, *names)))
     assert found["fairlead_gpu_pod_memory_used_bytes", labels] == 5
     assert ("fairlead_gpu_pod_utilization_ratio", labels) not in found
 

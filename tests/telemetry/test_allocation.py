@@ -202,6 +202,15 @@ def test_namespaces_that_come_and_go_are_forgotten_when_there_are_too_many(monke
     assert [name for name, _ in scene.usage.sums] == ["ns-7", "ns-8", "ns-9"]
 
 
+@pytest.mark.parametrize("by", ["key", "uid"])
+def test_a_pod_is_measured_by_its_name_or_by_its_uid(by):
+    scene, pod = Scene(n1=None), a_pod("p", gpus=1, node="n1", grant=Grant((CardUse(""),)))
+    scene.hold(pod)
+    scene.tell("n1", pods={getattr(pod, by): CardReading(0.25)})
+    [row] = scene.look(10).pods
+    assert row.utilisation == 0.25
+
+
 def test_what_is_told_of_pods_and_nodes_that_are_not_there_is_not_kept():
     scene = Scene(n1=listed("a"), n2=listed("b"))
     scene.hold(holding("p", "n1", CardUse("GPU-a", whole=False, milli=500)))

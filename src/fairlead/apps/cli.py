@@ -276,6 +276,9 @@ def agent(
     mig: Annotated[
         str, typer.Option(help="Cards to cut by MIG where pods need it: all, none, or uuids.")
     ] = "none",
+    pod_metrics: Annotated[
+        bool, typer.Option("--pod-metrics", help="Show pods by name in metrics, not by uid alone.")
+    ] = False,
     state: Annotated[
         Path | None, typer.Option(help="Folder for the list of the slices that were cut.")
     ] = None,
@@ -289,6 +292,7 @@ def agent(
     options = agents.Options(
         node or socket.gethostname(), kubeconfig, context, address, port, interval, strangers,
         stranger_after, trusted_namespaces, device_plugin, nvml, proc, mig, state,
+        pod_metrics,
     )  # fmt: skip
     if once:
         agents.show(agents.once(options), output, sys.stdout)

@@ -98,8 +98,9 @@ class Usage:
         """Whatever a source names, only pods that hold cards of the node are remembered."""
         if not readings.pods:
             return readings
-        keys = (held.pod.key for held in self.cluster.held_on(readings.node) if held.grant)
-        pods = {key: readings.pods[key] for key in keys if key in readings.pods}
+        there = [held.pod for held in self.cluster.held_on(readings.node) if held.grant]
+        names = (name for pod in there for name in (pod.key, pod.uid))
+        pods = {name: readings.pods[name] for name in names if name in readings.pods}
         return replace(readings, pods=pods)
 
     async def run(self) -> None:

@@ -34,6 +34,6 @@ class NodeReadings:
     taken_s: float
     #: By uuid, or by index as text where the source knows no better.
     cards: Mapping[str, CardReading]
-    #: What single pods ("namespace/name") take of their cards, all of them together.
+    #: What single pods ("namespace/name", or uid) take of their cards, all of them together.
     pods: Mapping[str, CardReading] = field(default_factory=dict)
     source: str = ""

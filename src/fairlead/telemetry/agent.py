@@ -10,7 +10,9 @@ from prometheus_client.registry import Collector
 from fairlead.telemetry.nvml.facts import CardFacts, CardSample
 
 _CARD = ("node", "uuid", "gpu", "model")
-_POD = ("node", "uuid", "gpu", "namespace", "pod")
+#: A uid names nobody to who may not list pods; the names are for who switches them on.
+_POD = ("node", "uuid", "gpu", "pod_uid")
+_NAMES = ("namespace", "pod")
 _STRANGER = ("node", "uuid", "gpu", "pid")
 Family = GaugeMetricFamily | CounterMetricFamily
 #: Values by labels, after the node.
@@ -23,6 +25,7 @@ class PodUse:
 
     uuid: str
     gpu: str
+    pod_uid: str
     namespace: str
     pod: str
     #: None where NVML does not tell.
@@ -61,6 +64,8 @@ class AgentMetrics:
     clock: Callable[[], float]
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     report: Report | None = None
+    #: Whether pods are shown by name, and not by uid alone.
+    names_pods: bool = False
     #: Times that NVML had to be asked anew by a new process.
     restarts: Callable[[], int] = int
 
@@ -75,7 +80,11 @@ class _Shown(Collector):
     def collect(self) -> Iterable[Metric]:
         metrics = self._metrics
         report = metrics.report or Report(0.0)
-        for family, rows in (*_cards(report), *_pods(report)):
+        for family, rows in (
+            *_cards(report),
+            *_pods(report, names=metrics.names_pods),
+            *_strangers(report),
+        ):
             for labels, value in rows:
                 if value is not None:
                     family.add_metric((metrics.node, *labels), value)
@@ -145,22 +154,29 @@ def _cards(report: Report) -> Iterator[tuple[Family, Rows]]:
     )
 
 
-def _pods(report: Report) -> Iterator[tuple[Family, Rows]]:
-    named = [((use.uuid, use.gpu, use.namespace, use.pod), use) for use in report.pods]
+def _pods(report: Report, *, names: bool) -> Iterator[tuple[Family, Rows]]:
+    labels = (*_POD, *_NAMES) if names else _POD
+    named = [
+        ((use.uuid, use.gpu, use.pod_uid, *((use.namespace, use.pod) if names else ())), use)
+        for use in report.pods
+    ]
     yield (
         _gauge(
             "fairlead_gpu_pod_utilization_ratio",
             "Fraction of the time that a pod's processes kept the GPU busy.",
-            _POD,
+            labels,
         ),
         [(name, use.utilization) for name, use in named],
     )
     yield (
         _gauge(
-            "fairlead_gpu_pod_memory_used_bytes", "GPU memory that a pod's processes use.", _POD
+            "fairlead_gpu_pod_memory_used_bytes", "GPU memory that a pod's processes use.", labels
         ),
         [(name, use.memory_bytes) for name, use in named],
     )
+
+
+def _strangers(report: Report) -> Iterator[tuple[Family, Rows]]:
     yield (
         _gauge(
             "fairlead_gpu_stranger_memory_used_bytes",

@@ -30,8 +30,9 @@ class Told:
                 return word, reading
         return None
 
-    def pod(self, key: str) -> CardReading | None:
-        return next((word.pods[key] for word in self.words if key in word.pods), None)
+    def pod(self, key: str, uid: str) -> CardReading | None:
+        found = (word.pods.get(key) or word.pods.get(uid) for word in self.words)
+        return next(filter(None, found), None)
 
 
 NOTHING_TOLD = Told()

@@ -42,7 +42,7 @@ def sample(held: Holding, cluster: Cluster, told: Told) -> Sample:
     if uses[0].whole and any(card.uuid for card in cards):
         return _alone(cards, told)
     parts = [part_of(use, card) for use, card in zip(uses, cards, strict=False)]
-    own = told.pod(held.pod.key)
+    own = told.pod(held.pod.key, held.pod.uid)
     memory = own.memory_used_mib if own else None
     if own is not None and own.utilisation is not None:
         used = own.utilisation * len(uses)

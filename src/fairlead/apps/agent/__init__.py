@@ -54,6 +54,7 @@ class Options:
     mig: str = "none"
     #: Where the list of slices that it made is kept.
     state: Path | None = None
+    pod_metrics: bool = False
 
 
 def run(options: Options) -> None:
@@ -98,7 +99,13 @@ def _settings(options: Options) -> Settings:
             f"--interval is {options.interval!r}; write seconds or minutes such as 5s, at least "
             f"{_SHORTEST_S:g}s and at most {_LONGEST_S:g}s"
         )
-    return Settings(options.node, pause_s, options.proc, plugin=options.device_plugin)
+    return Settings(
+        options.node,
+        pause_s,
+        options.proc,
+        plugin=options.device_plugin,
+        names_pods=options.pod_metrics,
+    )
 
 
 def _watchman(options: Options) -> Watchman:

@@ -54,6 +54,8 @@ class Settings:
     toolkit: str = ""
     #: None: as the node's capacity says.
     plugin: bool | None = None
+    #: Whether metrics show pods by name.
+    names_pods: bool = False
 
 
 class Agent:
@@ -89,7 +91,12 @@ class Agent:
             changed=self._publisher.look_again,
             pause_s=settings.pause_s,
         )
-        self.metrics = AgentMetrics(settings.node, time.monotonic, restarts=lambda: nvml.starts)
+        self.metrics = AgentMetrics(
+            settings.node,
+            time.monotonic,
+            names_pods=settings.names_pods,
+            restarts=lambda: nvml.starts,
+        )
         self._survey: Survey | None = None
         self._verdict: Verdict | None = None
         self._looks = 0

@@ -29,15 +29,16 @@ def uses(
     seen: Sequence[Sighting], residents: Tenants, samples: Mapping[str, CardSample]
 ) -> Iterator[PodUse]:
     """By pod and card, or by the slice that the process is in."""
-    grouped: dict[tuple[str, str, str, str], list[Sighting]] = defaultdict(list)
+    grouped: dict[tuple[str, str, str, str, str], list[Sighting]] = defaultdict(list)
     for each in seen:
         for tenant in claims_to(each.owner, residents):
             device = _device(each, samples[each.card])
-            grouped[device, each.gpu, tenant.namespace, tenant.name].append(each)
-    for names, group in grouped.items():
+            names = tenant.uid, tenant.namespace, tenant.name
+            grouped[device, each.gpu, *names].append(each)
+    for whose, group in grouped.items():
         busy = [p.utilization for each in group if (p := each.process).utilization is not None]
         held = [p.memory_bytes for each in group if (p := each.process).memory_bytes is not None]
-        yield PodUse(*names, min(sum(busy), 1.0) if busy else None, sum(held) if held else None)
+        yield PodUse(*whose, min(sum(busy), 1.0) if busy else None, sum(held) if held else None)
 
 
 def _device(seen: Sighting, sample: CardSample) -> str:

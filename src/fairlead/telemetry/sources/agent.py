@@ -31,7 +31,7 @@ def whose(labels: Labels) -> Whose | None:
     card = labels.get("uuid") or labels.get("gpu", "")
     card = "" if card.startswith("MIG-") else card
     pod, namespace = labels.get("pod", ""), labels.get("namespace", "")
-    owner = f"{namespace}/{pod}" if pod else ""
+    owner = f"{namespace}/{pod}" if pod else labels.get("pod_uid", "")
     return Whose(card, labels.get("node", ""), owner, index=index_of(labels.get("gpu", "")))
 
 

@@ -38,7 +38,7 @@ class Whose:
 
     card: str
     node: str = ""
-    #: "namespace/name", where a pod has the card.
+    #: "namespace/name" or uid, where a pod has the card.
     pod: str = ""
     #: How much of the card it is about: less than 1 for a slice.
     part: float = 1.0
