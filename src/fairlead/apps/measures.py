@@ -5,6 +5,7 @@ from functools import lru_cache
 
 from prometheus_client import Counter, Histogram
 
+from fairlead.apps.containment import Containment
 from fairlead.apps.readings import Readings
 from fairlead.engine import events, instructions
 from fairlead.engine.engine import UNSCHEDULABLE, Engine
@@ -78,6 +79,28 @@ class Measures:
             "Whether this process leads, by name of the lease.",
             ("name",),
             lambda: {(elector.terms.name,): float(elector.leads())},
+        )
+
+    def watch_containment(self, containment: Containment) -> None:
+        """What broke, by what was being done, and what was done about it."""
+        gauge, counter = self._metrics.watch_gauge, self._metrics.watch_counter
+        counter(
+            "fairlead_internal_errors",
+            "Unexpected errors that became the failure of one object, by what was being done.",
+            ("doing",),
+            lambda: {(doing,): float(n) for doing, n in containment.failures.counts.items()},
+        )
+        counter(
+            "fairlead_engine_rebuilds",
+            "How often the engine was built again from the cache after an internal error.",
+            (),
+            lambda: {(): float(containment.rebuilds)},
+        )
+        gauge(
+            "fairlead_objects_left_out",
+            "Objects that are left out because they caused an internal error twice.",
+            (),
+            lambda: {(): float(containment.left_out())},
         )
 
     def watch_readings(self, readings: Readings) -> None:

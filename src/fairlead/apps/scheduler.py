@@ -5,10 +5,12 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any, assert_never
 
 import structlog
 
+from fairlead.apps.containment import Containment
 from fairlead.apps.gpu_measures import expose
 from fairlead.apps.measures import Measures
 from fairlead.apps.pricing import Pricing
@@ -18,9 +20,10 @@ from fairlead.apps.usage import Usage
 from fairlead.apps.verification import EVERY_S, Verification
 from fairlead.apps.watches import Watches
 from fairlead.engine import events, instructions
-from fairlead.engine.engine import Engine
+from fairlead.engine.engine import SCHEDULER_ERROR, Engine
 from fairlead.kube import dialects
 from fairlead.kube.errors import ApiError
+from fairlead.kube.failures import Failures
 from fairlead.kube.http.client import Client
 from fairlead.kube.http.transport import Transport
 from fairlead.kube.leadership.election import Terms
@@ -85,23 +88,29 @@ class Scheduler:
         self._on_instruction = on_instruction
         self.metrics = metrics
         self.engine = Engine(profiles, advises)
+        self._served = frozenset(profiles)
         self.engine.keeps_records = log.is_enabled_for(logging.DEBUG)
         served = (*profiles.values(), *([advises] if advises else ()))
         self._elector = Elector(client, terms, fit=self._fit_to_lead) if terms else None
         #: Whether our cache is good enough to decide by: nobody before us knew more.
         self._has_taken_over = self._elector is None
         writer: Transport = Fenced(client, self._elector.leads) if self._elector else client
-        self._binder = Binder(writer, self._feed, max_in_flight=max_binds_in_flight)
-        self._recorder = Recorder(writer, pods_wait=self.engine.queue.has_active)
+        failures = Failures()
+        self._containment = Containment(self.engine, failures)
+        self._binder = Binder(
+            writer, self._feed, max_in_flight=max_binds_in_flight, failures=failures
+        )
+        self._recorder = Recorder(writer, pods_wait=self._pods_wait)
         self._evictor = Evictor(
-            writer, self._feed, self._recorder.preempted, now_ns=time.time_ns
-        )  # fmt: skip
+            writer, self._feed, self._recorder.preempted, now_ns=time.time_ns, failures=failures
+        )
         self._awake = asyncio.Event()
         self._watches = Watches(
             client,
             self.engine,
             self._feed,
             self._awake.set,
+            self._on_unreadable,
             with_kin=any(profile.sides & Side.KIN for profile in served),
         )
         self._volume_binder = VolumeBinder(
@@ -109,11 +118,13 @@ class Scheduler:
             self._feed,
             self._watches.claims,
             self._watches.volumes,
+            failures=failures,
         )
         self._decided_at_s = time.monotonic()
         self._pricing = Pricing(self.engine, self._feed)
         self.usage = Usage(self.engine.cluster)
         self._measures = Measures(metrics, self.engine, self._binder, self._recorder)
+        self._measures.watch_containment(self._containment)
         expose(metrics, self.usage)
         if self._elector:
             self._measures.watch_leader(self._elector)
@@ -124,19 +135,21 @@ class Scheduler:
         self._verification = Verification(
             self.engine, self._watches.all, self._watches.pods, self._feed, metrics, verify_every_s
         )
+        self._verification.leaves_out = self._leaves_out
 
     # -- life --------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Schedules until cancelled, then finishes what is under way.
 
-        A part that breaks takes the whole down, to be restarted: half a scheduler is worse than
-        none.
+        A part that breaks is started again after a while. Only what ends by itself ends the whole:
+        an election that was lost.
         """
         behaviour = await learn_behaviour(self._client)
         self._on_server(behaviour)
         self._feed(events.ServerKnown(behaviour))
-        deciding = asyncio.create_task(self._decide_forever(), name="decide")
+        supervise = self._containment.supervise
+        deciding = asyncio.create_task(supervise("decide", self._decide_forever), name="decide")
         parts = [deciding]
         working: tuple[_Part, ...] = (
             *self._watches.all,
@@ -149,7 +162,9 @@ class Scheduler:
             self.usage,
             *([self._readings] if self._readings else ()),
         )
-        parts += [asyncio.create_task(part.run(), name=type(part).__name__) for part in working]
+        for part in working:
+            name = type(part).__name__
+            parts.append(asyncio.create_task(supervise(name, part.run), name=name))
         if self._elector:
             parts.append(asyncio.create_task(self._elector.run(), name="elector"))
             parts.append(asyncio.create_task(self._take_over(self._elector), name="take over"))
@@ -187,6 +202,8 @@ class Scheduler:
         """Why pods are not being scheduled right now; empty when they are."""
         if self._watches.unsynced:
             return f"not synced yet: {', '.join(self._watches.unsynced)}"
+        if self._containment.is_rebuilding:
+            return "the engine is being built again after an internal error; see the log"
         if time.monotonic() - self._decided_at_s > 15.0:
             return "the scheduling loop has stopped"
         for reflector in self._watches.all:
@@ -198,7 +215,7 @@ class Scheduler:
     def standing(self) -> str:
         """What to say about us beside that we are well; empty when we decide."""
         if self._has_taken_over or self._elector is None:
-            return ""
+            return self._containment.standing
         leader = self._elector.holder
         if leader == self._elector.identity:
             return "standby: elected, and catching up"
@@ -236,19 +253,46 @@ class Scheduler:
         """Hands the engine what happened, and does what it asks for."""
         if isinstance(event, events.BindDone | events.BindFailed):
             self._measures.bind_ended(event)
-        for instruction in self.engine.handle(event, now=time.monotonic()):
+        for instruction in self._containment.handle(event, time.monotonic()):
             self._perform(instruction)
+        self._containment.attempt("noting", type(event).__name__, partial(self._note, event))
+        self._awake.set()
+
+    def _note(self, event: events.Event) -> None:
         if isinstance(event, events.PodGone):
             self._volume_binder.abandon(event.pod.uid)
         elif isinstance(event, events.StorageSeen | events.StorageGone):
             self._volume_binder.look()
         self.usage.note(event)
         self._on_event(event)
-        self._awake.set()
+
+    def _on_unreadable(self, key: str, pod: Pod | None, error: Exception) -> None:
+        said = self._containment.failures.note("reading", key, error)
+        if pod is not None and pod.scheduler in self._served:
+            self._perform(instructions.AnnounceFailure(pod, SCHEDULER_ERROR, said))
+
+    def _pods_wait(self) -> bool:
+        return self.engine.queue.has_active()
+
+    def _leaves_out(self, pod: Pod) -> bool:
+        return self._containment.leaves_out(pod, time.monotonic())
 
     def _perform(self, instruction: instructions.Instruction) -> None:
+        """Carries it out; one that cannot be is answered with that."""
+        if isinstance(instruction, instructions.BrokenOff):
+            self._containment.broken_off(instruction, time.monotonic())
+            return
         if not self._has_taken_over:
             return  # news that the leader tells
+        doing = _DOING.get(type(instruction), "announcing")
+        said = self._containment.attempt(
+            doing, instruction.pod.key, partial(self._carry_out, instruction)
+        )
+        answer = _failed(instruction, said) if said else None
+        if answer is not None:
+            asyncio.get_running_loop().call_soon(self._feed, answer)
+
+    def _carry_out(self, instruction: instructions.Instruction) -> None:
         self._on_instruction(instruction)
         match instruction:
             case instructions.BindVolumes(pod, node):
@@ -282,6 +326,8 @@ class Scheduler:
                 self._recorder.warned(instruction)
                 self.metrics.warnings.labels(reason).inc()
                 log.warning("pod warned", pod=pod.key, reason=reason, message=message)
+            case instructions.BrokenOff():
+                pass  # see `_perform`
             case _:
                 assert_never(instruction)
 
@@ -312,10 +358,20 @@ class Scheduler:
     async def _decide_forever(self) -> None:
         while True:
             self._awake.clear()
+            if self._containment.rebuild_is_due(time.monotonic()):
+                await self._rebuild()
             if self._has_taken_over and not self._watches.unsynced:
                 await self._decide_while_there_is_work()
             self._decided_at_s = time.monotonic()
             await self._sleep()
+
+    async def _rebuild(self) -> None:
+        """Builds the engine again from what the watches hold. Nothing is decided meanwhile."""
+        self._containment.rebuild_begins(time.monotonic())
+        self.usage.cluster = self.engine.cluster
+        async for _ in self._watches.retell():
+            self._decided_at_s = time.monotonic()
+        self._containment.rebuild_ends(time.monotonic())
 
     async def _decide_while_there_is_work(self) -> None:
         while self._binder.free_slots:
@@ -329,12 +385,14 @@ class Scheduler:
         until = time.monotonic() + seconds
         while self._binder.free_slots:
             started = time.monotonic()
-            made = self.engine.handle(events.Decide(), now=started)
+            made = self._containment.handle(events.Decide(), started)
             if not made:
                 return False
             self._measures.attempt(made[0], time.monotonic() - started)
             for instruction in made:
                 self._perform(instruction)
+            if self._containment.rebuild_is_due(started):
+                return False
             if started > until:
                 return True
         return False  # a finished bind wakes us
@@ -342,6 +400,8 @@ class Scheduler:
     async def _sleep(self) -> None:
         due = self.engine.wake_at_s()
         wait_s = _IDLE_S
+        if self._containment.rebuild_is_due(time.monotonic()):
+            return
         if due is not None and self._has_taken_over and self._binder.free_slots:
             wait_s = min(_IDLE_S, max(0.0, due - time.monotonic()))
         try:
@@ -349,3 +409,23 @@ class Scheduler:
                 await self._awake.wait()
         except TimeoutError:
             return
+
+
+_DOING = {
+    instructions.Bind: "binding",
+    instructions.BindVolumes: "binding volumes",
+    instructions.Evict: "evicting",
+}
+
+
+def _failed(instruction: instructions.Instruction, said: str) -> events.Event | None:
+    """What the engine hears of an instruction that could not be carried out."""
+    uid = instruction.pod.uid
+    match instruction:
+        case instructions.Bind():
+            return events.BindFailed(uid, events.BindProblem.DENIED, said)
+        case instructions.BindVolumes():
+            return events.VolumesFailed(uid, said)
+        case instructions.Evict():
+            return events.EvictionEnded(uid, said)
+    return None

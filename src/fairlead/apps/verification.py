@@ -49,6 +49,8 @@ class Verification:
         self._feed = feed
         self._mismatches = metrics.mismatches
         self._every_s = every_s
+        #: Pods that broke the engine, and are left out for a while.
+        self.leaves_out: Callable[[Pod], bool] = lambda _: False
         #: Seconds of CPU that the last look at the books took.
         self.booked_s = 0.0
 
@@ -112,7 +114,9 @@ class Verification:
             pod.uid: pod for pod in self._pods.objects.values() if pod.node and not pod.finished
         }
         wrong = list(misplaced(engine.cluster, bound))
-        wrong += ((pod.uid, pod) for pod in self._pods.objects.values() if engine.has_lost(pod))
+        lost = (pod for pod in self._pods.objects.values() if engine.has_lost(pod))
+        wrong += ((pod.uid, pod) for pod in lost)
+        wrong = [(uid, pod) for uid, pod in wrong if pod is None or not self.leaves_out(pod)]
         for uid, pod in wrong:
             gone = engine.cluster.holdings.get(uid)
             if pod is not None:

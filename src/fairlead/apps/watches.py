@@ -1,6 +1,6 @@
 """What a scheduler watches, and what it tells the engine of it."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, cast
 
@@ -12,7 +12,7 @@ from fairlead.kube.budgets import decode_budget
 from fairlead.kube.codec import Namespace, decode_namespace, decode_node, decode_pod
 from fairlead.kube.http.client import Client
 from fairlead.kube.kin import KINDS, Selecting, decoder_of
-from fairlead.kube.mirror.changes import Change, Deleted, Synced, Undecodable, Upserted, Vanished
+from fairlead.kube.mirror.changes import Change, Deleted, Synced, T, Undecodable, Upserted, Vanished
 from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.storage_codec import CLAIMS, STORAGE_KINDS, VOLUMES
 from fairlead.model.budgets import Budget
@@ -35,26 +35,42 @@ class Watches:
         engine: Engine,
         feed: Callable[[events.Event], None],
         woken: Callable[[], None],
+        unreadable: Callable[[str, Pod | None, Exception], None],
         *,
         with_kin: bool,
     ) -> None:
-        """`with_kin`: also what tells which pods belong together."""
+        """`with_kin`: also what tells which pods belong together.
+
+        `unreadable` takes what cannot be read, by key, and what can be said of it if it is a pod.
+        """
         self._engine = engine
+        self._unreadable = unreadable
         self._feed = feed
         self._woken = woken
         self.pods = Reflector(
-            client, "/api/v1/pods", self._decode_pod, self._on_pod, field_selector=UNFINISHED
+            client,
+            "/api/v1/pods",
+            self._decode_pod,
+            self._guarded(self._on_pod),
+            field_selector=UNFINISHED,
         )
         self._storage = {
-            path: Reflector(client, path, decode, partial(self._on_storage, _last_part(path)))
+            path: Reflector(
+                client, path, decode, self._guarded(partial(self._on_storage, _last_part(path)))
+            )
             for path, decode in STORAGE_KINDS.items()
         }
         self.all: tuple[Reflector[Any], ...] = (
-            Reflector(client, "/api/v1/nodes", decode_node, self._on_node),
+            Reflector(client, "/api/v1/nodes", decode_node, self._guarded(self._on_node)),
             self.pods,
-            Reflector(client, "/api/v1/namespaces", decode_namespace, self._on_namespace),
             Reflector(
-                client, "/apis/policy/v1/poddisruptionbudgets", decode_budget, self._on_budget
+                client, "/api/v1/namespaces", decode_namespace, self._guarded(self._on_namespace)
+            ),
+            Reflector(
+                client,
+                "/apis/policy/v1/poddisruptionbudgets",
+                decode_budget,
+                self._guarded(self._on_budget),
             ),
             *self._storage.values(),
             *(self._kin(client) if with_kin else ()),
@@ -72,7 +88,31 @@ class Watches:
 
     def _kin(self, client: Client) -> Iterator[Reflector[Selecting]]:
         for kind, (path, _) in KINDS.items():
-            yield Reflector(client, path, decoder_of(kind), partial(self._on_kin, _last_part(path)))
+            yield Reflector(
+                client,
+                path,
+                decoder_of(kind),
+                self._guarded(partial(self._on_kin, _last_part(path))),
+            )
+
+    async def retell(self) -> AsyncIterator[None]:
+        """Everything that is there is fed once more; yields now and then."""
+        for reflector in self.all:
+            async for _ in reflector.retell():
+                yield
+
+    def _guarded(self, on_change: Callable[[Change[T]], None]) -> Callable[[Change[T]], None]:
+        """The same, but what it raises is a failure of the object that changed."""
+
+        def deliver(change: Change[T]) -> None:
+            try:
+                if isinstance(change, Undecodable):
+                    self._unreadable(change.key or "", _pod_of(change), ValueError(change.error))
+                on_change(change)
+            except Exception as error:
+                self._unreadable(_key_of(change), None, error)
+
+        return deliver
 
     # -- what they see -----------------------------------------------------------------------
 
@@ -173,6 +213,27 @@ class Watches:
             self.unsynced.remove(what)
             log.info("synced", what=what, nodes=len(self._engine.cluster))
         self._woken()
+
+
+def _key_of(change: Change[Any]) -> str:
+    match change:
+        case Upserted(obj) | Deleted(obj):
+            return str(obj.key)
+        case Undecodable() | Vanished():
+            return change.key or ""
+    return "sync"
+
+
+def _pod_of(change: Undecodable) -> Pod | None:
+    """A pending pod that cannot be read, as far as an Event on it needs to know it."""
+    found = change.object or {}
+    spec, namespace = found.get("spec"), (change.key or "").partition("/")
+    if not isinstance(spec, dict) or "containers" not in spec or spec.get("nodeName"):
+        return None
+    scheduler = str(spec.get("schedulerName", ""))
+    return Pod(
+        namespace[0], namespace[2], uid=change.uid, version=change.version, scheduler=scheduler
+    )
 
 
 def _last_part(path: str) -> str:

@@ -6,10 +6,11 @@ out what it asks for, and tells it how that went.
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import assert_never
 
 from fairlead.cluster.aspects import NOTHING, Aspect
-from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.cluster import Cluster, Holding
 from fairlead.cluster.demand import Demand
 from fairlead.engine import events, releases
 from fairlead.engine.adviser import Adviser
@@ -19,6 +20,7 @@ from fairlead.engine.instructions import (
     AnnounceScheduled,
     Bind,
     BindVolumes,
+    BrokenOff,
     ClearNomination,
     Decided,
     Decline,
@@ -49,14 +51,10 @@ class Engine:
 
     def __init__(self, profiles: Mapping[str, Profile], advises: Profile | None = None) -> None:
         """`advises` is what other schedulers are advised by, on pods that no profile serves."""
-        self.cluster = Cluster()
-        self.queue = SchedulingQueue()
+        self._profiles = profiles
+        self._advises = advises
         #: What pods ask for, those of other schedulers included if they ask for GPUs.
         self.demand = Demand()
-        self._placements = {
-            name: Placement(profile, self.cluster) for name, profile in profiles.items()
-        }
-        self.adviser = Adviser(Placement(advises, self.cluster), self.cluster) if advises else None
         #: Pods whose bind is under way, by uid.
         self._binding: dict[str, Entry] = {}
         #: Pods for which others are being evicted just now, by uid.
@@ -65,9 +63,47 @@ class Engine:
         self.unconfirmed: set[str] = set()
         #: What is being done about the volumes of some of them.
         self._plans: dict[str, VolumePlan] = {}
-        self._waking = Waking(self.cluster, self.queue, self._placements, self._evicting)
+        #: Pods of other schedulers whose bind is under way, by uid.
+        self._taken: set[str] = set()
+        self._begin()
         #: Is anybody interested in why pods went where they went?
         self.keeps_records = False
+
+    def _begin(self) -> None:
+        self.cluster = Cluster()
+        self.queue = SchedulingQueue()
+        self._placements = {
+            name: Placement(profile, self.cluster) for name, profile in self._profiles.items()
+        }
+        advises = self._advises
+        self.adviser = Adviser(Placement(advises, self.cluster), self.cluster) if advises else None
+        self._waking = Waking(self.cluster, self.queue, self._placements, self._evicting)
+
+    def forget(self) -> None:
+        """Forgets what the API server showed, to be shown all of it again, after a defect.
+
+        What was decided and is being carried out stays: no other memory has it.
+        """
+        cluster, queue = self.cluster, self.queue
+        self._begin()
+        self.cluster.behaviour = cluster.behaviour
+        self.cluster.releasing = cluster.releasing
+        self.queue.entered = queue.entered
+        for entry in self._binding.values():
+            self.queue.adopt(entry)
+        decided = self._binding.keys() | self._taken | self.unconfirmed
+        for uid, held in cluster.holdings.items():
+            if held.assumed and uid in decided:
+                self._keep(held)
+
+    def _keep(self, held: Holding) -> None:
+        plan = self._plans.get(held.pod.uid)
+        try:
+            self.cluster.assume(held.pod, held.node, held.grant)
+            if plan is not None:
+                self.cluster.assume_volumes(plan, held.node)
+        except Exception:  # until the pod is seen there, nothing else goes to that node
+            self.cluster.distrust(held.node, held.pod.key)
 
     def handle(self, event: events.Event, *, now: float) -> list[Instruction]:
         """Takes in one event. `now` never goes backwards."""
@@ -253,6 +289,26 @@ class Engine:
         entry = self.queue.pop(now=now)
         if entry is None:
             return []
+        try:
+            return self._attempt(entry, now)
+        except Exception as error:  # a defect: this pod waits, the others go on
+            return self._break_off(entry, error, now)
+
+    def _break_off(self, entry: Entry, error: Exception, now: float) -> list[Instruction]:
+        """The attempt failed half-way: the pod is tried again, and what is booked is in doubt."""
+        pod, held = entry.pod, self.cluster.holdings.get(entry.pod.uid)
+        self._binding.pop(pod.uid, None)
+        self._plans.pop(pod.uid, None)
+        self._evicting.discard(pod.uid)
+        with suppress(Exception):
+            self.cluster.remove(pod.uid)
+        if entry.pool is Pool.NONE and pod.uid in self.queue:
+            self.queue.retry(entry, now=now)
+        message = f"internal error: {error!r:.300}; please report it as a defect of Fairlead"
+        failure = AnnounceFailure(pod, SCHEDULER_ERROR, message)
+        return [failure, BrokenOff(pod, held.node if held else "", error)]
+
+    def _attempt(self, entry: Entry, now: float) -> list[Instruction]:
         pod = entry.pod
         if pod.problem:
             group = (pod.scheduler, pod.request, pod.priority)
@@ -301,6 +357,7 @@ class Engine:
             return [Decline(pod, f"{node} will not do for {pod.key} any more: {grant}")]
         self._waking.settle_promise(pod.uid, node)
         self.cluster.assume(pod, node, grant)
+        self._taken.add(pod.uid)
         return [Bind(pod, node, grant=grant)]
 
     def _refuse(self, entry: Entry, refused: Refused, now: float) -> list[Instruction]:
@@ -348,6 +405,7 @@ class Engine:
 
     def _bind_done(self, uid: str) -> list[Instruction]:
         entry = self._binding.pop(uid, None)
+        self._taken.discard(uid)
         held = self.cluster.holdings.get(uid)
         if held is not None and held.assumed:
             self.unconfirmed.add(uid)
@@ -367,6 +425,7 @@ class Engine:
     ) -> list[Instruction]:
         entry = self._binding.pop(uid, None)
         self.unconfirmed.discard(uid)
+        self._taken.discard(uid)
         held = self.cluster.holdings.get(uid)
         if held is not None and held.assumed:
             self._waking.freed |= self.cluster.remove(uid)

@@ -102,6 +102,18 @@ class Decline:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class BrokenOff:
+    """An attempt to place the pod broke off by a defect: what is booked may be wrong.
+
+    `node` is where the pod was to go, if that was decided.
+    """
+
+    pod: Pod
+    node: str
+    error: Exception
+
+
 Instruction = (
     BindVolumes
     | Bind
@@ -112,4 +124,5 @@ Instruction = (
     | Evict
     | ClearNomination
     | Decline
+    | BrokenOff
 )

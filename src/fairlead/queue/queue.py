@@ -106,6 +106,11 @@ class SchedulingQueue:
         else:
             self._replace(entry, pod, now)
 
+    def adopt(self, entry: Entry) -> None:
+        """A pod that is being bound, from an earlier queue: known, in no pool."""
+        entry.group, entry.pool, entry.ticket = None, Pool.NONE, -1
+        self._entries[entry.pod.uid] = entry
+
     def remove(self, uid: str) -> Entry | None:
         """Forgets the pod, also one that is being tried or bound."""
         entry = self._entries.pop(uid, None)

@@ -5,13 +5,13 @@ together: an event is either told and counted, or it raises and neither has happ
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Generic, NoReturn, TypeVar
 
 from fairlead.kube.http.reply import UNREADABLE
 from fairlead.kube.mirror import wire
-from fairlead.kube.mirror.changes import Change, Synced, T, Undecodable
+from fairlead.kube.mirror.changes import Change, Synced, T, Undecodable, Upserted
 from fairlead.kube.mirror.mirror import Mirror, Snapshot
 from fairlead.kube.mirror.position import OutOfStep, Position
 
@@ -114,6 +114,22 @@ class Feed(Generic[T]):
         self._stats.relists += self._stats.syncs > 0
         self._stats.syncs += 1
         self._deliver(Synced())
+
+    async def retell(self) -> AsyncIterator[None]:
+        """Tell the whole copy again, to a listener that must start over; yields now and then.
+
+        Events that come meanwhile are told as always: each object is told as it is by then.
+        """
+        for number, key in enumerate(list(self.mirror.objects), start=1):
+            obj = self.mirror.objects.get(key)
+            if obj is not None:
+                self._deliver(Upserted(obj))
+            if number % _BREATH == 0:
+                await asyncio.sleep(0)
+                yield
+        for bad in list(self.mirror.unreadable.values()):
+            self._deliver(bad)
+        yield
 
     def _upsert(self, obj: T | Undecodable) -> None:
         if isinstance(obj, Undecodable):

@@ -10,7 +10,7 @@ makes no sense, or when someone asks for it.
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import Generic, NoReturn
 
@@ -127,6 +127,10 @@ class Reflector(Generic[T]):
         self._resync_reason = reason
         if self._stream is not None:
             self._stream.close()
+
+    def retell(self) -> AsyncIterator[None]:
+        """Tells everything that has been told and still holds once more; see `Feed.retell`."""
+        return self._feed.retell()
 
     async def verify(self, *, settle_s: float = 5.0) -> list[str]:
         """Compare with a fresh list, and resync if objects differ; returns the keys that do.

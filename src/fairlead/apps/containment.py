@@ -1,0 +1,256 @@
+"""No object ends the process: what breaks is one object's failure, and the rest goes on.
+
+An exception in the engine may leave what is booked half-changed. So the node that it was about is
+not used, and the engine is built again from what the watches hold, at once the first time and ever
+less often after that. An object that breaks it twice is left out until its author changes it, and
+one that is changed and breaks it again and again is left out in any case, each for ten minutes.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+import structlog
+
+from fairlead.engine import events
+from fairlead.engine.engine import SCHEDULER_ERROR, Engine
+from fairlead.engine.instructions import AnnounceFailure, BrokenOff, Decline, Instruction
+from fairlead.kube.failures import Failures
+from fairlead.model.pods import Pod
+
+log = structlog.get_logger(__name__)
+
+#: How often an object may break the engine unchanged, and at all, and how long it is left out then.
+_STRIKES = 2
+_STRIKES_IN_ALL = 5
+_ASIDE_S = 600.0
+#: Objects that are remembered to have broken it: the newest.
+_REMEMBERED = 1024
+#: Between the end of one rebuild and the next; doubled each time, and forgotten after a calm time.
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 60.0
+_CALM_S = 600.0
+
+_Name = tuple[str, str]
+
+
+@dataclass(slots=True)
+class _Struck:
+    content: str
+    #: Times in a row with this content, and with any.
+    count: int
+    in_all: int
+    until_s: float
+
+    @property
+    def is_out(self) -> bool:
+        return self.count >= _STRIKES or self.in_all >= _STRIKES_IN_ALL
+
+
+class Containment:
+    """Hands events to the engine, and takes in what it raises."""
+
+    def __init__(self, engine: Engine, failures: Failures) -> None:
+        self._engine = engine
+        self.failures = failures
+        self._struck: dict[_Name, _Struck] = {}
+        self._due_s: float | None = None
+        self._rebuilt_s = float("-inf")
+        self._pause_s = 0.0
+        self.rebuilds = 0
+        #: Whether the engine is being built again just now.
+        self.is_rebuilding = False
+
+    def handle(self, event: events.Event, now: float) -> list[Instruction]:
+        """What the engine makes of the event; never raises."""
+        try:
+            if self._struck and self._is_aside(event, now):
+                return self._do_without(event, now)
+            return self._engine.handle(event, now=now)
+        except Exception as error:
+            return self._failed(event, error, now)
+
+    def broken_off(self, broken: BrokenOff, now: float) -> None:
+        """An attempt to place a pod failed half-way."""
+        pod = broken.pod
+        self.failures.note("deciding", pod.key, broken.error)
+        self._distrust(broken.node, pod.key, now)
+        self._strike(events.PodSeen(pod), now)
+        if self._is_aside(events.PodSeen(pod), now):
+            self.handle(events.PodGone(pod), now)
+
+    def attempt(self, doing: str, about: str, action: Callable[[], None]) -> str:
+        """Does it; returns a sentence on what went wrong, or nothing."""
+        try:
+            action()
+        except Exception as error:
+            return self.failures.note(doing, about, error)
+        return ""
+
+    async def supervise(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
+        """Runs a part of the program, and again after a while if it breaks."""
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            started_s = asyncio.get_running_loop().time()
+            try:
+                return await run()
+            except Exception as error:
+                self.failures.note("running", name, error)
+            if asyncio.get_running_loop().time() - started_s > _CALM_S:
+                pause_s = _FIRST_PAUSE_S
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    # -- objects that are left out -----------------------------------------------------------
+
+    def leaves_out(self, pod: Pod, now: float) -> bool:
+        return bool(self._struck) and self._is_aside(events.PodSeen(pod), now)
+
+    def left_out(self) -> int:
+        """How many objects are left out now."""
+        return sum(struck.is_out for struck in self._struck.values())
+
+    def _is_aside(self, event: events.Event, now: float) -> bool:
+        found = self._struck.get(_name_of(event))
+        if found is None or not found.is_out or type(event) not in _SEEN:
+            return False
+        if now >= found.until_s:
+            del self._struck[_name_of(event)]
+            return False
+        return found.in_all >= _STRIKES_IN_ALL or found.content == _content_of(event)
+
+    def _do_without(self, event: events.Event, now: float) -> list[Instruction]:
+        """Nothing new goes where an object is that we cannot count."""
+        match event:
+            case events.PodSeen(pod) if pod.node:
+                return self._engine.handle(events.NodeDistrusted(pod.node, pod.key), now=now)
+            case events.NodeSeen(node):
+                cause = f"node/{node.name}"
+                return self._engine.handle(events.NodeDistrusted(node.name, cause), now=now)
+        return []
+
+    def _failed(self, event: events.Event, error: Exception, now: float) -> list[Instruction]:
+        kind, about = _name_of(event)
+        said = self.failures.note(_DOING.get(type(event), "reading"), about or kind, error)
+        self._strike(event, now)
+        match event:
+            case events.PodSeen(pod):
+                held = self._engine.cluster.holdings.get(pod.uid)
+                for node in {pod.node, held.node if held else ""}:
+                    self._distrust(node, pod.key, now)
+                if not pod.node and pod.scheduler:
+                    return [AnnounceFailure(pod, SCHEDULER_ERROR, said)]
+            case events.NodeSeen(node):
+                self._distrust(node.name, f"node/{node.name}", now)
+            case events.NodeChosen(pod):
+                return [Decline(pod, said)]
+        return []
+
+    def _distrust(self, node: str, cause: str, now: float) -> None:
+        if not node:
+            return
+        try:
+            self._engine.handle(events.NodeDistrusted(node, cause), now=now)
+        except Exception as error:
+            self.failures.note("distrusting", node, error)
+
+    def _strike(self, event: events.Event, now: float) -> None:
+        self._ask_for_rebuild(now)
+        if type(event) not in _SEEN:
+            return
+        name, content = _name_of(event), _content_of(event)
+        known = self._struck.pop(name, None) or _Struck(content, 0, 0, 0.0)
+        count = known.count + 1 if known.content == content else 1
+        struck = self._struck[name] = _Struck(content, count, known.in_all + 1, now + _ASIDE_S)
+        if len(self._struck) > _REMEMBERED:
+            del self._struck[next(iter(self._struck))]
+        if struck.is_out:
+            log.error("object left out until it changes, or for ten minutes", object=name[1])
+
+    # -- building the engine again -----------------------------------------------------------
+
+    def _ask_for_rebuild(self, now: float) -> None:
+        if self._due_s is None:
+            self._due_s = max(now, self._rebuilt_s + self._pause_s)
+
+    def rebuild_is_due(self, now: float) -> bool:
+        return self._due_s is not None and now >= self._due_s
+
+    def rebuild_begins(self, now: float) -> None:
+        calm = now - self._rebuilt_s > _CALM_S
+        self._pause_s = _FIRST_PAUSE_S if calm else min(2 * self._pause_s, _LONGEST_PAUSE_S)
+        self._due_s = None
+        self.rebuilds += 1
+        self.is_rebuilding = True
+        self._engine.forget()
+
+    def rebuild_ends(self, now: float) -> None:
+        self._rebuilt_s = now
+        self.is_rebuilding = False
+        log.warning("engine built again after an internal error", rebuilds=self.rebuilds)
+
+    @property
+    def standing(self) -> str:
+        """What to say about it beside that we are well; empty when nothing broke lately."""
+        left_out = self.left_out()
+        if self._due_s is None and not left_out:
+            return ""
+        waiting = "; the engine is to be built again" if self._due_s is not None else ""
+        return f"internal errors: {left_out} objects are left out{waiting}; see the log"
+
+
+#: Events by which an object is shown, and can be left out.
+_SEEN = (
+    events.PodSeen,
+    events.NodeSeen,
+    events.NamespaceSeen,
+    events.KinSeen,
+    events.StorageSeen,
+    events.BudgetSeen,
+)
+
+_DOING = {
+    events.Decide: "deciding",
+    events.BindDone: "binding",
+    events.BindFailed: "binding",
+    events.VolumesReady: "binding volumes",
+    events.VolumesFailed: "binding volumes",
+    events.EvictionEnded: "evicting",
+    events.NodeChosen: "answering",
+}
+
+
+def _name_of(event: events.Event) -> _Name:
+    """The kind of event, and which object it is about: empty if it is about none."""
+    match event:
+        case events.PodSeen(pod) | events.PodGone(pod) | events.NodeChosen(pod):
+            about = pod.key
+        case events.NodeSeen(node):
+            about = node.name
+        case events.KinSeen(kind, namespace, name):
+            about = f"{kind} {namespace}/{name}"
+        case events.StorageSeen(seen) | events.StorageGone(seen):
+            about = f"{type(seen).__name__} {seen.key}"
+        case events.BudgetSeen(budget):
+            about = budget.key
+        case events.NamespaceSeen(name) | events.NodeGone(name):
+            about = name
+        case _:
+            about = ""
+    return type(event).__name__, about
+
+
+def _content_of(event: events.Event) -> str:
+    """What the author of the object wrote; of pods and nodes not the status, which we write."""
+    match event:
+        case events.PodSeen(pod):
+            return str(hash((pod.uid, pod.node, pod.generation, _words(pod.labels),
+                             _words(pod.annotations))))  # fmt: skip
+        case events.NodeSeen(node):
+            return str(hash((node.allocatable, node.taints, _words(node.labels),
+                             _words(node.annotations))))  # fmt: skip
+    return repr(event)
+
+
+def _words(pairs: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(pairs.items()))
