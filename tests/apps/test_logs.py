@@ -54,6 +54,21 @@ def test_elsewhere_a_line_is_json(monkeypatch: pytest.MonkeyPatch) -> None:
     assert first["timestamp"].endswith("Z")
 
 
+@pytest.mark.parametrize("out", [Terminal(), io.StringIO()])
+def test_an_exception_comes_with_its_traceback(
+    monkeypatch: pytest.MonkeyPatch, out: io.StringIO
+) -> None:
+    monkeypatch.setattr(sys, "stderr", out)
+    logs.set_up("info")
+    try:
+        int("oops\x1b[2J")
+    except ValueError as error:
+        structlog.get_logger("test").error("internal error", exc_info=error)
+    assert "test_logs.py" in out.getvalue()
+    assert "ValueError: invalid literal" in out.getvalue()
+    assert "\x1b[2J" not in out.getvalue()
+
+
 def test_a_level_that_is_not_known() -> None:
     with pytest.raises(ConfigError, match="'loud' is unknown; use one of debug, info"):
         logs.set_up("loud")

@@ -28,6 +28,7 @@ def set_up(level: str) -> None:
         processors=[
             structlog.processors.add_log_level,
             stamp,
+            structlog.processors.format_exc_info,
             _for_people if people else _as_json,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
@@ -45,12 +46,18 @@ def _for_people(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> 
     level = str(event.pop("level"))
     colour = "" if "NO_COLOR" in os.environ else _COLOURS.get(level, "")
     shown = f"{colour}{level:<7}{_PLAIN}" if colour else f"{level:<7}"
-    return " ".join([event.pop("timestamp"), shown, event.pop("event"), *map(_pair, event.items())])
+    trace = str(event.pop("exception", ""))
+    line = [event.pop("timestamp"), shown, event.pop("event"), *map(_pair, event.items())]
+    return "\n".join([" ".join(line), *map(_harmless, trace.splitlines())])
 
 
 def _pair(item: tuple[str, Any]) -> str:
-    """`key=value`. What users wrote may be in it: it must not control the terminal."""
+    """`key=value`, with quotes where there are spaces."""
     key, value = item
     text = ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-    quoted = not text or " " in text or not text.isprintable()
-    return f"{key}={text!r}" if quoted else f"{key}={text}"
+    return f"{key}={text!r}" if not text or " " in text else f"{key}={_harmless(text)}"
+
+
+def _harmless(text: str) -> str:
+    """What users wrote may be in it: it must not control the terminal."""
+    return text if text.isprintable() else repr(text)
