@@ -64,6 +64,12 @@ MANIFESTS = (
         ("agent.enabled=true",),
         "agent.yaml",
     ),
+    Manifest(
+        "extender.yaml",
+        "The extender, for a kube-scheduler that stays: see docs/extender.md.\n",
+        ("extender.enabled=true", "replicaCount=0"),
+        "extender.yaml",
+    ),
     Manifest("static-pod.yaml", "", ("staticPod=true",), "static-pod.yaml"),
 )
 

@@ -290,7 +290,12 @@ def test_every_test_that_is_called_as_a_witness_exists(test: str) -> None:
 
 @pytest.mark.parametrize(
     ("part", "manifest"),
-    [("scheduler", "fairlead.yaml"), ("webhook", "fairlead.yaml"), ("agent", "agent.yaml")],
+    [
+        ("scheduler", "fairlead.yaml"),
+        ("webhook", "fairlead.yaml"),
+        ("agent", "agent.yaml"),
+        ("extender", "extender.yaml"),
+    ],
 )
 def test_the_rights_of_each_part_are_those_of_its_manifest(part: str, manifest: str) -> None:
     section = text("security.md").partition(f"### The {part}\n")[2].partition("\n#")[0]

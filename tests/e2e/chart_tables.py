@@ -209,7 +209,9 @@ SWITCHED = {
 TOLD_APART = {
     "nameOverride", "fullnameOverride", "config", "files", "serviceAccount.name", "autoscaling",
     "webhook.serviceAccount.name", "webhook.certManager.enabled", "webhook.certManager.issuerRef",
-    "webhook.clientNames",
+    "webhook.clientNames", "extender.enabled", "extender.profile", "extender.certSecret",
+    "extender.clientCA", "extender.clientNames", "extender.resources.limits",
+    "extender.resources.requests", "networkPolicy.extenderFrom",
     "policies.schedulers", "policies.devicePluginNamespaces", "policies.creatorNamespaces",
     "agent.mig.cards", "agent.mig.stateDir", "agent.serviceAccount.name",
     "prometheusRule.labels", "prometheusRule.waitSeconds", "grafanaDashboard.labels",

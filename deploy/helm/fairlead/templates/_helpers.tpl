@@ -26,6 +26,15 @@ app.kubernetes.io/version: {{ (index . 0).Chart.AppVersion | quote }}
 {{- default (include "fairlead.fullname" .) .Values.serviceAccount.name -}}
 {{- end }}
 
+{{/* Users that are schedulers of ours, as a list of CEL. */}}
+{{- define "fairlead.schedulerUsers" -}}
+{{- $accounts := list (include "fairlead.serviceAccount" .) -}}
+{{- if .Values.extender.enabled }}{{ $accounts = append $accounts (printf "%s-extender" (include "fairlead.fullname" .)) }}{{ end -}}
+{{- $users := list -}}
+{{- range $accounts }}{{ $users = append $users (printf "system:serviceaccount:%s:%s" $.Release.Namespace .) }}{{ end -}}
+{{ include "fairlead.celList" (concat $users .Values.policies.schedulers) }}
+{{- end }}
+
 {{- define "fairlead.webhookServiceAccount" -}}
 {{- default (printf "%s-webhook" (include "fairlead.fullname" .)) .Values.webhook.serviceAccount.name -}}
 {{- end }}
@@ -97,6 +106,9 @@ app.kubernetes.io/version: {{ (index . 0).Chart.AppVersion | quote }}
 {{- end -}}
 {{- if and .Values.webhook.caBundle .Values.webhook.certManager.enabled -}}
 {{- fail "webhook.caBundle and webhook.certManager.enabled: cert-manager writes the bundle itself; leave one of them out" -}}
+{{- end -}}
+{{- if and .Values.extender.enabled (gt (int .Values.replicaCount) 0) -}}
+{{- fail "extender.enabled: scheduler and extender share one record of GPUs, so that one of them would only stand by; set replicaCount to 0" -}}
 {{- end -}}
 {{- if and .Values.webhook.clientNames (not .Values.webhook.clientCA) -}}
 {{- fail "webhook.clientNames: names are believed of certificates of webhook.clientCA only; set it as well" -}}
