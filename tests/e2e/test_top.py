@@ -241,6 +241,13 @@ def test_a_prometheus_remembers(plane: EmbeddedPlane, prometheus: Path, tmp_path
     assert pods["idler"]["advice"]["kind"] == "idle"
 
 
+def test_what_is_no_address_leaves_no_connection_open(plane: EmbeddedPlane) -> None:
+    with pytest.raises(AssertionError) as refused:
+        top(plane, "--scheduler", "foo")
+    assert "write a URL, or NAMESPACE/SERVICE[:PORT]" in str(refused.value)
+    assert "Unclosed" not in str(refused.value)
+
+
 @pytest.mark.parametrize("options", [("--scheduler", "http://127.0.0.1:1"),
                                      ("--prometheus", "http://127.0.0.1:1")])  # fmt: skip
 def test_who_does_not_answer_is_named(plane: EmbeddedPlane, options: tuple[str, str]) -> None:

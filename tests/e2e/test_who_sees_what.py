@@ -232,8 +232,22 @@ def test_a_tenant_asks_the_scheduler_why_his_pod_waits(scene: Scene) -> None:
     absent = scene.get("tenant", f"/explain?namespace={space}&name=nothing")
     assert absent == (404, "there is no such pod, or it has finished\n")
     assert scene.get("tenant", "/explain")[0] == 400
+
+
+def test_a_bound_pod_is_explained_by_what_was_decided(scene: Scene) -> None:
+    """Where it is, with which GPU; who may list nodes also sees how good that is now."""
+    space = scene.mine.namespace
+    tenant = scene.plane.kubeconfig_for(service_account(space, "tenant"))
+    gpu = scene.mine.get("my-pod")["metadata"]["annotations"]["fairlead.dev/gpus"]
+    sentence = f"{space}/my-pod: the pod is bound to node {NODE}, {gpu}\n"
     bound = _run(tenant, "explain", f"{space}/my-pod")
-    assert f"my-pod: the pod is bound to node {NODE}, GPU-" in bound.stdout, bound.stderr
+    assert bound.stdout.startswith(sentence), bound.stderr
+    assert "if it were still pending" not in bound.stdout
+
+    bound = _run(scene.plane.kubeconfig_for(), "explain", f"{space}/my-pod")
+    assert bound.stdout.startswith(sentence), bound.stderr
+    assert "if it were still pending, the best nodes would answer now:" in bound.stdout
+    assert f"\n{NODE}  fits" in bound.stdout
 
 
 def test_without_the_right_to_ask_nothing_is_shown(

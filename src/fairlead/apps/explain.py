@@ -7,7 +7,7 @@ from typing import Any, TextIO
 
 from fairlead.apps import live_cluster
 from fairlead.apps.asking_once import take_once
-from fairlead.apps.explanation import Answer, explained, is_settled, settled, unserved
+from fairlead.apps.explanation import ALL, Answer, Shown, explained, is_settled, settled, unserved
 from fairlead.apps.run import Options, plan
 from fairlead.apps.running_scheduler import kubectl_options, running_scheduler
 from fairlead.apps.targets import Target, pod_of
@@ -18,12 +18,15 @@ from fairlead.kube.codec import decode_pod
 from fairlead.kube.http.client import Client
 from fairlead.kube.http.paths import pod_path
 from fairlead.model.behaviour import Behaviour
-from fairlead.model.errors import FairleadError
+from fairlead.model.errors import ConfigError, FairleadError
 from fairlead.model.pods import Pod, Side
 from fairlead.model.quantities import shown
 from fairlead.placement.place import Placement
 from fairlead.placement.prices import compute
 from fairlead.telemetry.sources import SourcePlan, make
+
+#: Of a bound pod: how many nodes are shown beside its own.
+_BEST = Shown(most_nodes=10)
 
 
 class NotExplained(FairleadError):
@@ -65,11 +68,33 @@ async def _ask(options: Options, client: Client, where: str, namespace: str, nam
 
 
 async def _find_out(options: Options, client: Client, namespace: str, name: str) -> Answer:
-    """By the rules of the configuration, on all that the API server lists."""
     behaviour = await live_cluster.ask_behaviour(client)
-    pod = await _get_pod(client, behaviour, namespace, name)
-    if is_settled(pod):
-        return settled(pod)
+    body = await _get_pod(client, namespace, name)
+    pod = decode_pod(body, behaviour)
+    if not is_settled(pod):
+        return await _by_the_rules(options, client, behaviour, pod)
+    told = settled(pod)
+    if told["state"] != "bound":
+        return told
+    try:
+        again = await _by_the_rules(options, client, behaviour, _pending(body, behaviour), _BEST)
+    except (NotExplained, live_cluster.NotListed, ConfigError):
+        return told  # where it is can be told all the same
+    return told | {key: again[key] for key in ("profile", "nodes", "nodesLeftOut") if key in again}
+
+
+def _pending(body: bytes, behaviour: Behaviour) -> Pod:
+    """A bound pod as it was before it was bound."""
+    pod = json.loads(body)
+    pod["spec"].pop("nodeName")
+    pod.pop("status", None)
+    return decode_pod(json.dumps(pod).encode(), behaviour)
+
+
+async def _by_the_rules(
+    options: Options, client: Client, behaviour: Behaviour, pod: Pod, shown: Shown = ALL
+) -> Answer:
+    """By the rules of the configuration, on all that the API server lists but the pod itself."""
     planned = plan(options)
     planned.meet(behaviour)
     profile = planned.profiles.get(pod.scheduler)
@@ -83,11 +108,12 @@ async def _find_out(options: Options, client: Client, namespace: str, name: str)
     kin = bool(profile.sides & Side.KIN)
     async for event in live_cluster.events(client, behaviour, kin=kin):
         engine.handle(event, now=0.0)
+    engine.cluster.remove(pod.uid)
     prices = compute(engine.basis())
     if prices is not None:
         engine.handle(PricesComputed(prices), now=0.0)
     silent = await _measure(engine, planned.sources)
-    told = explained(Placement(profile, engine.cluster), engine.cluster, pod)
+    told = explained(Placement(profile, engine.cluster), engine.cluster, pod, shown)
     return told | ({"telemetry": silent} if silent else {})
 
 
@@ -101,13 +127,13 @@ async def _measure(engine: Engine, plans: Sequence[SourcePlan]) -> list[str]:
     return problems
 
 
-async def _get_pod(client: Client, behaviour: Behaviour, namespace: str, name: str) -> Pod:
+async def _get_pod(client: Client, namespace: str, name: str) -> bytes:
     reply = await client.request("GET", pod_path(namespace, name))
     if reply.status == 404:
         raise NotExplained(f"there is no pod {namespace}/{name}; check the namespace and the name")
     if reply.status != 200:
         raise NotExplained(f"the API server refused to show the pod: {reply.message}")
-    return decode_pod(reply.body, behaviour)
+    return reply.body
 
 
 def show(answer: Answer, output: str, out: TextIO) -> None:
@@ -129,6 +155,8 @@ def _decision(answer: Answer) -> Iterator[str]:
     """Of a bound pod: what was written with its bind."""
     if answer.get("epoch"):
         yield f"was placed by: {answer['epoch'].partition('/')[2]}"
+    if answer["state"] == "bound" and answer["nodes"]:
+        yield "if it were still pending, the best nodes would answer now:"
 
 
 def _counts(answer: Answer) -> Iterator[str]:
