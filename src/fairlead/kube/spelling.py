@@ -33,14 +33,15 @@ _MOST_COMPARED, _MOST_TOLD = 16, 3
 
 def misspelt(annotations: Mapping[str, str]) -> str:
     """One sentence for the author of a pod; empty if every key is known or no business of ours."""
-    suspects = [key for key in annotations if key not in _KNOWN and _concerns_gpus(key)]
+    suspects = [
+        key
+        for key in annotations
+        if key not in _KNOWN and ("gpu" in (lower := key.lower()) or lower.startswith(PREFIX))
+    ]
+    if not suspects:
+        return ""
     told = [sentence for key in sorted(suspects)[:_MOST_COMPARED] if (sentence := _about(key))]
     return "; ".join(told[:_MOST_TOLD])
-
-
-def _concerns_gpus(key: str) -> bool:
-    lower = key.lower()
-    return "gpu" in lower or lower.startswith(PREFIX)
 
 
 @lru_cache(maxsize=4096)

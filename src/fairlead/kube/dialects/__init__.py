@@ -70,7 +70,12 @@ RESOURCES = tuple(sorted({name for dialect in DIALECTS for name in dialect.resou
 
 def words(annotations: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """The annotations of a pod that say what it asks of GPUs."""
-    found = [key for key in annotations if key in _WORDS or kai.is_word(key)]
+    # Every pod comes by here, so the common case makes no call of ours.
+    found = [
+        key
+        for key in annotations
+        if key in _WORDS or (key.startswith(kai.PREFIX) and kai.is_word(key))
+    ]
     return tuple((key, annotations[key]) for key in sorted(found))
 
 
@@ -154,6 +159,8 @@ def read_grant(
     """
     bound = Bound(annotations, labels, asks.now)
     if asks.now is None:
+        if ASSIGNMENT not in annotations and not any(map(kai.is_answer, annotations)):
+            return None
         grants = (dialect.grant(bound) for dialect in (_OURS, _KAI))
         return next((said for said in grants if said and said.dialect in _BY_ANNOTATION), None)
     said = next(filter(None, (dialect.grant(bound) for dialect in DIALECTS)), None)
