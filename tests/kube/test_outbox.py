@@ -151,6 +151,21 @@ async def test_memory_does_not_grow_with_what_is_superseded_or_dropped() -> None
     assert tally.superseded + tally.dropped >= 1990
 
 
+async def test_memory_does_not_grow_with_what_is_withdrawn_while_the_server_is_away() -> None:
+    post = Post()
+    post.gate.clear()
+    async with an_outbox(post, limit=10) as (outbox, _):
+        outbox.put("stuck", "first")
+        await until(lambda: post.begun == ["first"])
+        for number in range(1000):
+            outbox.put(f"key-{number}", "x")
+            if number < 995:
+                outbox.withdraw(f"key-{number}")
+        assert outbox._keys.qsize() <= 21
+        post.gate.set()
+    assert post.delivered == ["first", *"xxxxx"]
+
+
 async def test_bug_in_one_delivery_does_not_silence_the_others() -> None:
     post = Post()
     with capture_logs() as logs:

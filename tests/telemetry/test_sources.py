@@ -141,6 +141,14 @@ def test_which_node_a_series_belongs_to(said: str, asked: str | None, believed: 
         assert tally.rejected == {"another node" if asked else "unknown node": 1}
 
 
+def test_a_node_has_no_more_gpus_than_a_machine_can_have() -> None:
+    tally = Tally()
+    lines = (f'DCGM_FI_DEV_GPU_UTIL{{gpu="0",UUID="GPU-{n}"}} 50\n' for n in range(1000))
+    (found,) = gathered(DCGM, "".join(lines).encode(), tally)
+    assert len(found.cards) == 256
+    assert tally.rejected == {"too many GPUs": 744}
+
+
 # -- nonsense --------------------------------------------------------------------------------------
 
 

@@ -36,6 +36,7 @@ class Survey:
         if nodes == self.nodes and not notes:
             return None
         self.nodes = nodes
+        self._noted = {name: told for name, told in self._noted.items() if name in nodes}
         return nodes, notes
 
     def _note(self, node: Node, notes: dict[str, dict[str, str]]) -> None:

@@ -32,6 +32,10 @@ _NONE = (0.0, 0.0, 0.0, 0.0)
 #: Pods or cards between two looks at the network.
 _SLICE = 100
 
+#: Namespaces and schedulers that are told apart; what is beyond is added up under one name.
+MOST_SUMS = 4096
+OTHERS = ("(others)", "(others)")
+
 T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
 
@@ -111,15 +115,17 @@ class Usage:
 
     async def look(self, there: Callable[[Pod], bool] = lambda _: True) -> None:
         """At every pod that holds cards and was there, a few at a time."""
-        sums = {name: held.start_anew() for name, held in self.sums.items()}
+        sums = {name: held.start_anew() for name, held in self._some_sums()}
         uids, told = set(), dict[str, Told]()
         async for held in _unhurried(list(self.cluster.holdings.values())):
             if held.grant and held.node in self.cluster.row_of and there(held.pod):
                 uids.add(held.pod.uid)
                 if held.node not in told:
                     told[held.node] = self.latest.on(held.node, self.clock())
-                total = sums.setdefault((held.pod.namespace, held.pod.scheduler), Held())
-                self._add(held, told[held.node], total)
+                whose = held.pod.namespace, held.pod.scheduler
+                if whose not in sums and len(sums) >= MOST_SUMS:
+                    whose = OTHERS
+                self._add(held, told[held.node], sums.setdefault(whose, Held()))
         async for uid in _unhurried(list(self.book.uses)):
             if uid not in uids:
                 del self.book.uses[uid]
@@ -130,6 +136,12 @@ class Usage:
     def namespaces(self) -> frozenset[str]:
         """Those whose pods were seen to hold cards."""
         return frozenset(namespace for namespace, _ in self.sums)
+
+    def _some_sums(self) -> list[tuple[tuple[str, str], Held]]:
+        """All, or where they are too many only those of pods that are there."""
+        if len(self.sums) < MOST_SUMS:
+            return list(self.sums.items())
+        return [(name, held) for name, held in self.sums.items() if held.held or name == OTHERS]
 
     def _add(self, held: Holding, told: Told, total: Held) -> None:
         now_s, before = self.clock(), self.book.uses.get(held.pod.uid)

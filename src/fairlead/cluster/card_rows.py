@@ -4,7 +4,6 @@ Nothing here changes anything; `cluster/devices.py` keeps the book.
 """
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import TypeGuard
 
 import numpy as np
@@ -13,6 +12,7 @@ from fairlead.cluster import rings
 from fairlead.cluster.arrays import NodeMask, NodeScores, PerNode, RowPick, sealed
 from fairlead.cluster.devices import CardMask, Cards, Devices
 from fairlead.model.gpus import PLAIN, WHOLE, GpuAsk, MigProfile, Overcommit
+from fairlead.model.sizes import remembered
 
 
 def _is_one(pick: RowPick) -> TypeGuard[slice]:
@@ -273,7 +273,7 @@ class CardRows:
         return room
 
 
-@lru_cache(maxsize=4096)
+@remembered(16 << 20)
 def _room_by_use(kinds: tuple[MigProfile, ...], profile: str) -> PerNode:
     """For each set of slices in use, how many more of the profile fit."""
     room = np.zeros(256, dtype=np.int64)

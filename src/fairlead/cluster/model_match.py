@@ -6,13 +6,13 @@ import numpy.typing as npt
 from fairlead.cluster.interned import Interned
 from fairlead.model.gpus import GpuAsk
 from fairlead.model.machines import is_any_of
+from fairlead.model.sizes import Kept, weigh
 
 #: By the number of the model, and at the end for a slot without a GPU.
 ModelMask = npt.NDArray[np.bool_]
 _Kinds = tuple[frozenset[str], tuple[str, ...], tuple[str, ...]]
 
-#: Requests that are remembered; each is a byte for every model.
-_MOST_KEPT = 256
+_KEPT_BYTES = 8 << 20
 
 
 class ModelMatch:
@@ -20,16 +20,14 @@ class ModelMatch:
 
     def __init__(self, models: Interned[str]) -> None:
         self._models = models
-        self._kept: dict[_Kinds, tuple[int, ModelMask]] = {}
+        self._kept: Kept[_Kinds, tuple[int, ModelMask]] = Kept(_KEPT_BYTES)
 
     def of(self, ask: GpuAsk) -> ModelMask:
         kinds = ask.models, ask.like, ask.unlike
         version, mask = self._kept.get(kinds, (-1, None))
         if mask is None or version != self._models.version:
-            if len(self._kept) >= _MOST_KEPT:
-                self._kept.clear()
             mask = self._matched(*kinds)
-            self._kept[kinds] = self._models.version, mask
+            self._kept.keep(kinds, (self._models.version, mask), weigh(kinds) + mask.nbytes)
         return mask
 
     def _matched(

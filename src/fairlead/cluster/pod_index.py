@@ -18,6 +18,10 @@ from fairlead.cluster.wishes import Wishes
 from fairlead.cluster.work import Work
 from fairlead.model.pods import Pod
 from fairlead.model.selectors import LabelSelector, PodTerm
+from fairlead.model.sizes import ENTRY_BYTES, weigh
+
+#: Of the counts that rules ask for.
+COUNT_BYTES = 512 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +52,14 @@ class PodIndex:
     """Counts by row. `Cluster` tells it of every pod; `pods` tells it of all there are."""
 
     def __init__(
-        self, rows: int, bytes_kept: int = 512 << 20, work: Work | None = None
+        self, rows: int, bytes_kept: int | None = None, work: Work | None = None
     ) -> None:  # fmt: skip
         """Every job may ask about a label of its own: the oldest counts beyond the bytes go."""
         self._work = work or Work()
         self._rows = rows
-        self._bytes_kept = bytes_kept
+        self._bytes_kept = bytes_kept or COUNT_BYTES
         self._counts: dict[PodQuery, PerNode] = {}
+        self._query_bytes = 0
         self._asking: PodHooks[PodQuery] = PodHooks()
         self._table = PodTable()
         self._asked_before = False
@@ -77,8 +82,9 @@ class PodIndex:
         """Pods on each row that the query means."""
         counts = self._counts.get(query)
         if counts is None:
-            if len(self._counts) * self._rows * 8 >= self._bytes_kept:
+            while self._counts and self._count_bytes >= self._bytes_kept:
                 self._forget(next(iter(self._counts)))
+            self._query_bytes += weigh(query)
             counts = self._counts[query] = self._counted(query)
             self._asking.put(query, query.first_term)
         return counts
@@ -203,8 +209,13 @@ class PodIndex:
                 self._forget(query)
         return changed
 
+    @property
+    def _count_bytes(self) -> int:
+        return len(self._counts) * (8 * self._rows + ENTRY_BYTES) + self._query_bytes
+
     def _forget(self, query: PodQuery) -> None:
         del self._counts[query]
+        self._query_bytes -= weigh(query)
         self._asking.drop(query, query.first_term)
 
     def _tally(self, row: int, pod: Pod, step: int) -> None:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from fairlead.cluster.arrays import NodeMask
 from fairlead.model.gpus import NVLINK_GBPS, Links
+from fairlead.model.sizes import remembered
 
 #: Something about each set of cards, by its bits.
 PerSet = npt.NDArray[np.int64]
@@ -85,7 +86,7 @@ def rings_of(links: Links) -> Rings:
     return Rings(links)
 
 
-@lru_cache(maxsize=1024)
+@remembered(8 << 20)
 def even(links: Links) -> bool:
     """Whether all cards are joined equally, so that no set is better than another."""
     pairs = {gbps for a, row in enumerate(links) for b, gbps in enumerate(row) if a != b}

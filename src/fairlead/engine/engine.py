@@ -129,6 +129,7 @@ class Engine:
                 self._waking.freed |= self.cluster.trust(f"node/{node.name}")
             case events.NodeGone(name):
                 self._waking.freed |= self.cluster.remove_node(name)
+                self.cluster.trust(f"node/{name}")
             case events.NodeDistrusted(name, cause):
                 self.cluster.distrust(name, cause)
             case events.NamespaceSeen(name, labels):

@@ -7,7 +7,6 @@ writes equal objects equally, so a thousand replicas are understood once.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import msgspec
 from msgspec import Raw
@@ -33,6 +32,7 @@ from fairlead.model.loads import PodLoad
 from fairlead.model.nodes import Image, Node
 from fairlead.model.pods import Amounts, Pod, PodRequest, Taint
 from fairlead.model.quantities import amount
+from fairlead.model.sizes import remembered
 
 
 class _Owner(msgspec.Struct, rename="camel", gc=False):
@@ -417,19 +417,19 @@ def _features(spec: _PodSpec) -> tuple[str, ...]:
     return tuple(needed)
 
 
-@lru_cache(maxsize=1024)
+@remembered(1 << 20)
 def _restarts_all(rules: bytes) -> bool:
     found = _restart_rules.decode(rules) or ()
     return any(rule.action == "RestartAllContainers" for rule in found)
 
 
-@lru_cache(maxsize=8192)
+@remembered(8 << 20)
 def _images_of(images: tuple[str, ...]) -> tuple[str, ...]:
     """Of containers and image volumes, named as nodes name them."""
     return tuple(name if name.rfind(":") > name.rfind("/") else f"{name}:latest" for name in images)
 
 
-@lru_cache(maxsize=16384)
+@remembered(16 << 20)
 def _image(raw: bytes) -> Image:
     """Nodes share what they have in common: a cluster has few images, on many nodes."""
     found = _images.decode(raw)
@@ -468,13 +468,13 @@ def _heard_request(parts: RequestParts) -> PodRequest:
     return within_limits(request) if parts.bound else request
 
 
-_shared_request = lru_cache(maxsize=8192)(_heard_request)
-_shared_asks = lru_cache(maxsize=8192)(_bound_asks)
-_shared_limits = lru_cache(maxsize=8192)(beyond_limits)
-_shared_usage = lru_cache(maxsize=8192)(read_usage)
+_shared_request = remembered(64 << 20)(_heard_request)
+_shared_asks = remembered(32 << 20)(_bound_asks)
+_shared_limits = remembered(16 << 20)(beyond_limits)
+_shared_usage = remembered(32 << 20)(read_usage)
 
 
-@lru_cache(maxsize=4096)
+@remembered(16 << 20)
 def _allocatable(raw: bytes) -> Amounts:
     found = _amounts.decode(raw) if raw and raw != b"null" else {}
     try:

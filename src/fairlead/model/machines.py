@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from fairlead.model.gpus import NVLINK_GBPS, Links, MigProfile
+from fairlead.model.sizes import remembered
 
 #: Paths over PCIe, the shortest first, as `nvidia-smi topo -m` writes them. Whatever the bus, they
 #: count less than any NVLink (`gpus.NVLINK_GBPS`): a ring over the bus shares it with others.
@@ -75,23 +76,38 @@ _SOLD: Mapping[str, str] = {
 # -- names -----------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=4096)
 def words_of(product: str) -> tuple[str, ...]:
     """`NVIDIA-H100-80GB-HBM3` and `NVIDIA H100 80GB HBM3` are the same words."""
+    return _known_words(product) if len(product) <= _LONGEST_NAME else _words(product)
+
+
+def _words(product: str) -> tuple[str, ...]:
     return tuple(word for word in re.split(r"[\s_-]+", product.upper()) if word)
 
 
-@lru_cache(maxsize=4096)
+#: No name of a product is longer; of longer ones nothing is kept.
+_LONGEST_NAME = 128
+_known_words = lru_cache(maxsize=4096)(_words)
+
+
 def is_model(product: str, wanted: str) -> bool:
     """Whether a card of this product is what somebody wants: every word of the wish is there.
 
     An H100 is `H100`, `h100 80GB` and `NVIDIA-H100-80GB-HBM3`, but no GH200. A slice that stands
     for a card (`…-MIG-1g.5gb`) is only what asks for such a slice.
     """
+    short = len(product) <= _LONGEST_NAME and len(wanted) <= _LONGEST_NAME
+    return (_known_to_be if short else _is_model)(product, wanted)
+
+
+def _is_model(product: str, wanted: str) -> bool:
     words, wish = words_of(product), words_of(wanted)
     if "MIG" in words and "MIG" not in wish:
         return False
     return bool(wish) and set(wish) <= set(words)
+
+
+_known_to_be = lru_cache(maxsize=4096)(_is_model)
 
 
 def is_any_of(product: str, wanted: frozenset[str]) -> bool:
@@ -106,7 +122,7 @@ def is_any_of(product: str, wanted: frozenset[str]) -> bool:
     )
 
 
-@lru_cache(maxsize=256)
+@remembered(8 << 20)
 def _by_first_word(wanted: frozenset[str]) -> Mapping[str, tuple[frozenset[str], ...]]:
     """Products have few words, so that few of many alternatives need to be compared."""
     found: dict[str, tuple[frozenset[str], ...]] = {}
@@ -116,7 +132,6 @@ def _by_first_word(wanted: frozenset[str]) -> Mapping[str, tuple[frozenset[str],
     return found
 
 
-@lru_cache(maxsize=4096)
 def strength_of(product: str) -> float:
     """How strong such a card is, 0 to 1; one that we do not know is in the middle."""
     found = (_TENTHS[word] for word in words_of(product) if word in _TENTHS)

@@ -1,7 +1,7 @@
 """A pod, as far as placing it is concerned."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import IntFlag, StrEnum, auto
 from functools import cached_property
 from typing import NamedTuple
@@ -152,7 +152,7 @@ class PodRequest:
     @cached_property
     def weight_bytes(self) -> int:
         """About how much memory it takes; some requests are megabytes long."""
-        return weigh(self)
+        return weigh(*(getattr(self, name) for name in _COMPARED))
 
     def amount(self, resource: str) -> int:
         """How much of one resource is asked for."""
@@ -172,6 +172,9 @@ class PodRequest:
 
     def mark(self, key: str) -> str | None:
         return next((value for name, value in self.marks if name == key), None)
+
+
+_COMPARED = tuple(field.name for field in fields(PodRequest) if field.compare)
 
 
 @dataclass(frozen=True, slots=True)

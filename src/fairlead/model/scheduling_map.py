@@ -22,10 +22,10 @@ gives them the first free one (`model.seats`), so at admission there is no liter
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 from fairlead.model.errors import FairleadError
 from fairlead.model.limits import MOST_CARDS
+from fairlead.model.sizes import remembered
 
 MAP = "gpu-scheduling-map"
 NODE_LABEL = "gpu-node-name"
@@ -98,7 +98,7 @@ class SchedulingMap:
         return f"{advice} ({self.fault})" if self.fault else advice
 
 
-@lru_cache(maxsize=64)
+@remembered(16 << 20)
 def parse(text: str) -> SchedulingMap:
     """Reads as its inventor does: other lines are passed over, a bad index ends the reading.
 

@@ -1,15 +1,18 @@
 """About how much memory a value takes, and mappings that forget when they take too much."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, TypeVar
+from functools import lru_cache, wraps
+from typing import Any, ParamSpec, TypeVar, cast
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+P = ParamSpec("P")
 
 #: What CPython takes for a string, a small tuple or number, and an entry of a dict, rounded up.
 _STRING, _OBJECT, _PLACE = 56, 64, 8
 ENTRY_BYTES = 128
+_PLAIN = frozenset({int, float, bool, type(None)})
 
 
 def weigh(*values: object) -> int:
@@ -21,23 +24,39 @@ def weigh(*values: object) -> int:
     left: list[object] = list(values)
     while left:
         value = left.pop()
-        if isinstance(value, str | bytes):
-            total += _STRING + len(value)
-            continue
-        parts = _parts(value)
-        total += _OBJECT + _PLACE * len(parts)
-        left += parts
+        kind = type(value)
+        if kind is str or kind is bytes:
+            total += _STRING + len(value)  # type: ignore[arg-type]
+        elif kind in _PLAIN:
+            total += _PLACE
+        elif kind is tuple:
+            total += _OBJECT + _PLACE * len(value)  # type: ignore[arg-type]
+            left += value  # type: ignore[arg-type]
+        else:
+            weight, parts = _parts(value)
+            total += weight + _OBJECT + _PLACE * len(parts)
+            left += parts
     return total
 
 
-def _parts(value: Any) -> list[object]:
+def _parts(value: Any) -> tuple[int, Sequence[object]]:
+    """What is known of its weight, and what else there is to weigh."""
     if isinstance(value, Mapping):
-        return [*value, *value.values()]
+        return 0, [*value, *value.values()]
     if isinstance(value, tuple | list | set | frozenset):
-        return list(value)
+        return 0, list(value)
+    weight = getattr(value, "weight_bytes", None)
+    if weight is not None:  # it has been weighed before
+        return weight, ()
     if is_dataclass(value):
-        return [getattr(value, field.name) for field in fields(value) if field.compare]
-    return []
+        return 0, [getattr(value, name) for name in _names(value.__class__)]
+    return getattr(value, "nbytes", 0), ()
+
+
+@lru_cache(maxsize=256)
+def _names(kind: Any) -> tuple[str, ...]:
+    """The fields of a dataclass by which it is compared."""
+    return tuple(field.name for field in fields(kind) if field.compare)
 
 
 class Kept(dict[K, V]):
@@ -62,3 +81,24 @@ class Kept(dict[K, V]):
     def clear(self) -> None:
         super().clear()
         self.bytes = 0
+
+
+def remembered(most_bytes: int) -> Callable[[Callable[P, V]], Callable[P, V]]:
+    """Like `lru_cache`, but bounded in bytes: what is given, by position, may be of any size."""
+
+    def decorate(work: Callable[P, V]) -> Callable[P, V]:
+        kept: Kept[tuple[Hashable, ...], V] = Kept(most_bytes)
+
+        @wraps(work)
+        def ask(*given: Any) -> V:
+            try:
+                return kept[given]
+            except KeyError:
+                pass
+            made = work(*given)  # type: ignore[call-arg]
+            return kept.keep(given, made, weigh(given, made))
+
+        ask.kept = kept  # type: ignore[attr-defined]
+        return cast(Callable[P, V], ask)
+
+    return decorate

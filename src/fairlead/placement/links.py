@@ -6,12 +6,12 @@ good ring, too. Then one NUMA node is better than two, and low numbers better th
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 
 from fairlead.cluster.rings import MOST_CARDS, Rings, even, rings_of
 from fairlead.model.gpus import Inventory, Links
+from fairlead.model.sizes import remembered
 
 Slots = tuple[int, ...]
 
@@ -32,7 +32,7 @@ def best_set(
 
 
 # At most 256 sets of free cards on a machine of eight, and few ways of wiring.
-@lru_cache(maxsize=1 << 16)
+@remembered(32 << 20)
 def _group(links: Links, numa: tuple[int, ...], free: Slots, count: int, as_one: bool) -> Slots:
     if count >= len(free):
         return free

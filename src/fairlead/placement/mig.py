@@ -7,9 +7,9 @@ large and of small slices this accepts as much as the best rule made for either 
 """
 
 from collections.abc import Mapping
-from functools import lru_cache
 
 from fairlead.model.gpus import MigProfile
+from fairlead.model.sizes import remembered
 
 Kinds = tuple[MigProfile, ...]
 #: How a card can be cut, and the memory slices in use as bits.
@@ -31,7 +31,7 @@ def slice_place(profile: str, cards: Mapping[int, Cut]) -> tuple[int, int, int] 
 
 
 # A card has 256 states at most, and few kinds of cards can be cut.
-@lru_cache(maxsize=1 << 14)
+@remembered(8 << 20)
 def _best_place(profile: str, kinds: Kinds, used: int) -> tuple[tuple[int, int, int], ...]:
     """What is lost, first slice and length of the best place on such a card; nothing if full."""
     worth = _worth(kinds, used)
@@ -45,14 +45,14 @@ def _best_place(profile: str, kinds: Kinds, used: int) -> tuple[tuple[int, int, 
     return (min(places),) if places else ()
 
 
-@lru_cache(maxsize=1 << 14)
+@remembered(8 << 20)
 def _worth(kinds: Kinds, used: int) -> int:
     """Compute slices of all places that are still free, each kind of slice by itself."""
     usual = _usual(kinds)
     return sum(kind.compute for kind in usual for mask in kind.masks() if not used & mask)
 
 
-@lru_cache(maxsize=256)
+@remembered(1 << 20)
 def _usual(kinds: Kinds) -> Kinds:
     """Of kinds with the same compute only the shortest: few ask for more memory than goes with it.
 

@@ -275,6 +275,8 @@ def _checked(plugin: Filter | Opinion, answer: A, nodes: Nodes) -> A:
     return answer
 
 
+#: Of the views of one profile: what their rows take, and what their requests take.
+VIEW_BYTES = 128 << 20
 _REQUEST_BYTES = 32 << 20
 
 
@@ -284,11 +286,11 @@ class Views:
     Two bounds: what their rows take, and what the requests themselves take.
     """
 
-    def __init__(self, profile: Profile, cluster: Cluster, bytes_kept: int = 128 << 20) -> None:
+    def __init__(self, profile: Profile, cluster: Cluster, bytes_kept: int | None = None) -> None:
         self.profile = profile
         self._cluster = cluster
         self._columns = cluster.columns
-        self._bytes_kept = bytes_kept
+        self._bytes_kept = bytes_kept or VIEW_BYTES
         self._views: OrderedDict[PodRequest, View] = OrderedDict()
         self._request_bytes = 0
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -15,6 +14,7 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import WHOLE, GpuAsk, Overcommit
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import PodRequest
+from fairlead.model.sizes import remembered
 from fairlead.plugins.api import CardAnswer, Reason
 from fairlead.plugins.gpu_words import card_answers, how_to_serve, nearest, not_served, too_busy
 
@@ -88,7 +88,7 @@ class Overcommitting(GpuFit):
         return ask if ask.whole or ask.profile else _beyond(ask, self.limit, self.high_water)
 
 
-@lru_cache(maxsize=4096)
+@remembered(8 << 20)
 def _beyond(ask: GpuAsk, limit: float, high_water: float) -> GpuAsk:
     return replace(ask, overcommit=Overcommit(round(limit * WHOLE), high_water))
 

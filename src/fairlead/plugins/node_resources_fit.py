@@ -13,7 +13,6 @@ from fairlead.model.quantities import PODS, is_extended, shown
 from fairlead.plugins.api import Reason
 
 _ONE_POD = 1
-_FEW = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +49,6 @@ class NodeResourcesFit:
             if (free := int(node.free(resource)[0])) < need
         )
 
-    def counted(self, resources: Amounts) -> Amounts:
-        return tuple(asked for asked in resources if not self.ignores(asked[0]))
-
     def ignores(self, resource: str) -> bool:
         group = resource.partition("/")[0]
         return is_extended(resource) and (
@@ -60,11 +56,6 @@ class NodeResourcesFit:
         )
 
 
+@lru_cache(maxsize=4096)  # a pod that is tried asks for 64 kinds at most
 def _asked(rule: NodeResourcesFit, resources: Amounts) -> Amounts:
-    """Without what others look after; remembered for pods that ask for few kinds."""
-    return _counted(rule, resources) if len(resources) <= _FEW else rule.counted(resources)
-
-
-@lru_cache(maxsize=4096)
-def _counted(rule: NodeResourcesFit, resources: Amounts) -> Amounts:
-    return rule.counted(resources)
+    return tuple(asked for asked in resources if not rule.ignores(asked[0]))

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +11,7 @@ from fairlead.cluster.devices import CardMask, Devices
 from fairlead.cluster.load import STALE_S, CardShares
 from fairlead.model.gpus import WHOLE, MigProfile
 from fairlead.model.nodes import GPU
+from fairlead.model.sizes import remembered
 
 STATES = ("free", "whole", "shared", "sliced", "lost")
 
@@ -121,7 +121,7 @@ def _counted(cluster: Cluster) -> dict[int, tuple[int, int]]:
     return found
 
 
-@lru_cache(maxsize=256)
+@remembered(1 << 20)
 def _length(kinds: tuple[MigProfile, ...]) -> int:
     """Memory slices that a whole card has."""
     return max((kind.slices for kind in kinds), default=8)

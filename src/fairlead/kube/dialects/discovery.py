@@ -10,13 +10,13 @@ nobody can be given a part of one.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
 
 from fairlead.kube.dialects.api import Offering
 from fairlead.model import machines
 from fairlead.model.gpus import Card, Inventory, Links
 from fairlead.model.limits import MOST_CARDS
 from fairlead.model.nodes import GPU
+from fairlead.model.sizes import remembered
 
 _PRODUCT, _COUNT = "nvidia.com/gpu.product", "nvidia.com/gpu.count"
 _MEMORY, _CLIQUE = "nvidia.com/gpu.memory", "nvidia.com/gpu.clique"
@@ -59,7 +59,7 @@ def _links_by_index(cards: tuple[Card, ...], labels: Mapping[str, str]) -> Links
 
 
 # Few kinds of machines, and every heartbeat of a node comes by here.
-@lru_cache(maxsize=4096)
+@remembered(16 << 20)
 def _inventory(
     product: str, cards: int, memory_mib: int, machine: str, clique: str, all_joined: bool,
     all_cut: bool,

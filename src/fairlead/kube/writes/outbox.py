@@ -134,9 +134,18 @@ class Outbox(Generic[T]):
     def _enqueue(self, key: str, entry: _Entry[T]) -> None:
         while len(self) >= self._limit:
             self._drop_oldest()
+        if self._keys.qsize() > 2 * self._limit:
+            self._forget_withdrawn()
         self._idle.clear()
         self._waiting[key] = entry
         self._keys.put_nowait(key)
+
+    def _forget_withdrawn(self) -> None:
+        """While the server is away, keys of what was withdrawn would pile up."""
+        while not self._keys.empty():
+            self._keys.get_nowait()
+        for key in self._waiting:
+            self._keys.put_nowait(key)
 
     def _drop_oldest(self) -> None:
         oldest = next(iter(self._later), "")

@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, TypeVar
 
+from fairlead.model.sizes import Kept, weigh
+
 Known = TypeVar("Known")
 
 Labels = Mapping[str, str]
@@ -17,7 +19,7 @@ Found = tuple[bytes, bytes, bytes, bytes]
 
 #: No series of a card has a longer line; more would be kept until its end comes.
 LONGEST_LINE = 16 * 2**10
-_MOST_KNOWN = 1_000_000
+_KNOWN_BYTES = 256 << 20
 
 _LABEL = re.compile(
     rb'\s*([a-zA-Z_:][\w:.]*|"(?:[^"\\]|\\.)*")\s*=\s*"((?:[^"\\]|\\.)*)"\s*(,|$)', re.ASCII
@@ -92,7 +94,7 @@ class Book(Generic[Known]):
 
     def __init__(self, understand: Callable[[bytes], Known | None]) -> None:
         self._understand = understand
-        self._known: dict[bytes, Known | None] = {}
+        self._known: Kept[bytes, Known | None] = Kept(_KNOWN_BYTES)
 
     def of(self, block: bytes) -> Known | None:
         """None if they mean nothing."""
@@ -100,10 +102,8 @@ class Book(Generic[Known]):
             return self._known[block]
         except KeyError:
             pass
-        if len(self._known) >= _MOST_KNOWN:
-            self._known.clear()
-        known = self._known[block] = self._understand(block)
-        return known
+        known = self._understand(block)
+        return self._known.keep(block, known, weigh(block, known))
 
 
 def book_of(whose: Callable[[Labels], Known | None]) -> Book[Known]:

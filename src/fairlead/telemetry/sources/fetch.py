@@ -82,6 +82,13 @@ class Lines:
         self._keeps = keeps
         self._idle: dict[tuple[str, int], list[_Line]] = {}
 
+    def hang_up(self) -> None:
+        """Ends every connection that is kept."""
+        for idle in self._idle.values():
+            for line in idle:
+                line.hang_up()
+        self._idle.clear()
+
     async def fetch(
         self,
         address: Address,

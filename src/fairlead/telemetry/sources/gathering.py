@@ -5,10 +5,11 @@ says is collected by block first and understood by card then.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fairlead.model.readings import CardReading, NodeReadings
+from fairlead.model.sizes import Kept, weigh
 from fairlead.telemetry.sources.api import NodeAddresses, Tally, taken_s
 from fairlead.telemetry.sources.exposition import Found, exactly, timestamp_s
 from fairlead.telemetry.sources.layout import MOST_PODS, Layout, Line, Shape, layout_of
@@ -16,6 +17,10 @@ from fairlead.telemetry.sources.meanings import AGE, SUMS, Dialect, Meaning, Who
 
 #: Rounding may push a share a little above all of it; more than this is no rounding.
 _SLACK = 1.02
+#: GPUs of one node that are told apart; no machine has as many.
+MOST_CARDS = 256
+#: Labels of a node beyond these bytes are read line by line, and not kept.
+_LARGEST_LAYOUT = 2 << 20
 #: What is older than this advises nobody (`cluster.load`).
 _OLD_S = 300.0
 
@@ -84,8 +89,9 @@ class Gathering:
         # The same bytes stand in every line of a card, and are kept once.
         kept = {block: block for block in blocks}
         layout = self._new_layout(names, blocks)
-        known = names, tuple(kept[block] for block in blocks), layout
-        self._memory.layouts[self._asked] = known
+        if sum(map(len, kept)) <= _LARGEST_LAYOUT:
+            known = names, tuple(kept[block] for block in blocks), layout
+            self._memory.layouts[self._asked] = known
         return layout
 
     def _new_layout(self, names: Sequence[bytes], blocks: Sequence[bytes]) -> Layout | None:
@@ -99,7 +105,8 @@ class Gathering:
                 return None
             useless = whose.part < 1.0 and not meaning.of_slices
             lines.append(None if useless else (whose, meaning))
-        return layout_of(self._asked, lines, self._memory.shapes)
+        layout = layout_of(self._asked, lines, self._memory.shapes)
+        return layout if layout and len(layout.cards) <= MOST_CARDS else None
 
     def _sort(self) -> None:
         blocks = self._blocks
@@ -159,7 +166,9 @@ class Gathering:
         if whose.pod and values:
             parts = {name: value for name, (value, _) in values.items()}
             _add_pod(there, whose.pod, parts, tally)
-        if whose.card:
+        if whose.card not in there.cards and len(there.cards) >= MOST_CARDS:
+            tally.rejected["too many GPUs"] += len(told)
+        elif whose.card:
             _add(there.cards.setdefault(whose.card, _Card(whose.index)), whose.part, values, tally)
 
     def _values(
@@ -190,20 +199,29 @@ class Memory:
     def __init__(self) -> None:
         self.layouts: dict[str, tuple[tuple[bytes, ...], tuple[bytes, ...], Layout | None]] = {}
         self.shapes: dict[object, Shape] = {}
-        self._counters: dict[tuple[bytes, bytes], tuple[float, float]] = {}
+        self._counters: Kept[tuple[bytes, bytes], tuple[float, float]] = Kept(_COUNTER_BYTES)
+
+    def keep_nodes(self, nodes: Collection[str]) -> None:
+        """Forgets how nodes spoke that are gone."""
+        for gone in self.layouts.keys() - nodes:
+            del self.layouts[gone]
+        if len(self.shapes) > _MOST_SHAPES:
+            self.shapes.clear()
 
     def rate(self, counter: tuple[bytes, bytes], value: float, at_s: float) -> float | None:
         """By how much it grew a second; None at first, and when it began anew."""
         before = self._counters.get(counter)
-        if len(self._counters) >= _MOST_COUNTERS:
-            self._counters.clear()
-        self._counters[counter] = value, at_s
+        if before is None:
+            self._counters.keep(counter, (value, at_s), weigh(counter))
+        else:
+            self._counters[counter] = value, at_s
         if before is None or value < before[0] or at_s <= before[1]:
             return None
         return (value - before[0]) / (at_s - before[1])
 
 
-_MOST_COUNTERS = 1_000_000
+_COUNTER_BYTES = 128 << 20
+_MOST_SHAPES = 4096
 
 
 class NodeNames:

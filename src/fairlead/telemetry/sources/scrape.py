@@ -14,6 +14,8 @@ from fairlead.telemetry.sources.meanings import AGE, Dialect
 #: A node with 16 cards cut into slices tells less than 2 MiB; a million series are some 300 MiB.
 MOST_BYTES_OF_A_NODE = 16 * 2**20
 MOST_BYTES = 2**30
+#: Addresses beyond two for each node, after which those of nodes that are gone are let go of.
+_SPARE = 64
 #: Readings that the engine or a report has a use for, and when they were taken.
 _OF_USE = frozenset({"utilisation", "memory_busy", "memory_used_mib", "power_w", AGE})
 
@@ -37,6 +39,7 @@ class Scrape:
 
     async def take(self, nodes: NodeAddresses, tally: Tally) -> AsyncIterator[NodeReadings]:
         names = NodeNames(nodes)
+        self._forget_all_but(nodes)
         if not self._plan.per_node:
             tally.asked += 1
             for told in await self._ask(self._plan.url, None, names, tally):
@@ -90,6 +93,13 @@ class Scrape:
         if pieces.broken:
             tally.rejected["half a line"] += pieces.broken
         return list(gathering.readings(self.name, tally, now_s))
+
+    def _forget_all_but(self, nodes: NodeAddresses) -> None:
+        """Nodes that are gone leave no connection and no layout behind."""
+        self._memory.keep_nodes(nodes)
+        if len(self._addresses) > 2 * len(nodes) + _SPARE:
+            self._addresses.clear()
+            self._lines.hang_up()
 
     def _address(self, url: str) -> Address:
         found = self._addresses.get(url)
