@@ -12,7 +12,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from fairlead.apps import connections, details, health
-from fairlead.apps.access import Everything
+from fairlead.apps.access import Everything, Sight
 from fairlead.apps.connections import PortLimits
 from fairlead.apps.details import Details
 from fairlead.apps.explanation import Answer, Shown
@@ -65,6 +65,34 @@ async def test_too_many_are_turned_away_and_probes_are_answered(
         for task in asking:
             task.cancel()
         await asyncio.gather(*asking, return_exceptions=True)
+
+
+class Named(Everything):
+    """Who asks says so in a header."""
+
+    async def sight(self, request: web.Request) -> Sight:
+        seen = Everything()
+        seen.caller = request.headers["Who"]
+        return seen
+
+
+async def test_who_asks_too_much_at_once_leaves_room_for_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(details, "_RESTS", 25)  # half a second each
+    shown = Details(Named(), Usage(Cluster()), slow_to_explain)
+    async with serving(shown) as url, aiohttp.ClientSession() as session:
+
+        async def ask(who: str) -> int:
+            where = f"{url}/explain?namespace=a&name=b"
+            async with session.get(where, headers={"Who": who}) as reply:
+                await reply.read()
+                return reply.status
+
+        greedy = [asyncio.create_task(ask("greedy")) for _ in range(20)]
+        await asyncio.wait(greedy, return_when=asyncio.FIRST_COMPLETED)
+        assert await ask("modest") == 200
+        assert [await task for task in greedy].count(429) > 10
 
 
 async def test_a_report_of_nothing_is_a_report() -> None:

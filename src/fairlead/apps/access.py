@@ -28,6 +28,10 @@ HOW = (
 class Sight(Protocol):
     """What one caller may see. Each raises Refusal if that cannot be found out."""
 
+    @property
+    def caller(self) -> str:
+        """Who it is; empty where that is not asked."""
+
     async def namespaces(self, names: Collection[str]) -> frozenset[str]:
         """Those of them whose pods he may list; of many, not all may be looked at."""
 
@@ -43,6 +47,8 @@ class Access(Protocol):
 
 class Everything:
     """For every program of this machine. It is its own sight."""
+
+    caller = ""
 
     async def sight(self, request: web.Request) -> Sight:
         """Not for a web page whose own name was made to lead here."""
@@ -99,6 +105,7 @@ class _Of:
     def __init__(self, reviews: Reviews, user: User) -> None:
         self._reviews = reviews
         self._user = user
+        self.caller = user.username
 
     async def namespaces(self, names: Collection[str]) -> frozenset[str]:
         if await self.pods_everywhere():

@@ -7,7 +7,9 @@ one that schedules.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 import msgspec
 from aiohttp import web
@@ -21,6 +23,8 @@ _CHECKING = Limits(answer_s=10.0, in_hand=8, waiting=24)
 _ANSWERING = Limits(answer_s=30.0, in_hand=1, waiting=15)
 #: After each byte of an answer: a row has 500 and takes 25 µs, so this is a fifth of the time.
 _REST_S = 2e-7
+#: Questions of one user at a time.
+_EACH = 2
 #: An explanation is found in one go, and what it took is rested for so many times over.
 _RESTS = 9
 #: Nodes in one explanation: each takes about 0.1 ms.
@@ -48,6 +52,7 @@ class Details:
         self._usage = usage
         self._explain = explain
         self._checking, self._answering = Door(_CHECKING), Door(_ANSWERING)
+        self._asking: Counter[str] = Counter()
         self._rested_s = 0.0
 
     def routes(self) -> list[web.RouteDef]:
@@ -63,9 +68,12 @@ class Details:
             reply = web.StreamResponse(headers={"Content-Type": JSON})
             try:
                 async with self._checking.entered():
-                    pieces = await find(request, await self._access.sight(request))
-                async with self._answering.entered():
-                    await self._answer(request, reply, pieces)
+                    sight = await self._access.sight(request)
+                with self._turn(sight.caller):
+                    async with self._checking.entered():
+                        pieces = await find(request, sight)
+                    async with self._answering.entered():
+                        await self._answer(request, reply, pieces)
             except Refusal as refused:
                 if not reply.prepared:
                     return refusal(refused)
@@ -74,6 +82,18 @@ class Details:
             return reply
 
         return handle
+
+    @contextmanager
+    def _turn(self, caller: str) -> Iterator[None]:
+        """Two questions of one user at a time, so that others are answered between them."""
+        if caller and self._asking[caller] >= _EACH:
+            raise Refusal(429, "crowded", "you ask too much at once; wait for the answers")
+        self._asking[caller] += 1
+        try:
+            yield
+        finally:
+            self._asking[caller] -= 1
+            self._asking = +self._asking  # without those at 0
 
     async def _answer(
         self, request: web.Request, reply: web.StreamResponse, pieces: Pieces

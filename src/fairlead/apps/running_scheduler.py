@@ -127,12 +127,24 @@ async def _forwarded(command: tuple[str, ...]) -> AsyncIterator[int]:
         raise NotAnswered(f"there is no kubectl here to forward a port with; elsewhere, {HOW}")
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(program, *command, stdout=pipe, stderr=pipe)
+    listening: asyncio.Task[None] | None = None
     try:
-        yield await _port_of(process)
+        port = await _port_of(process)
+        listening = asyncio.create_task(_let_it_talk(process))
+        yield port
     finally:
+        if listening is not None:
+            listening.cancel()
         if process.returncode is None:
             process.terminate()
         await process.wait()
+
+
+async def _let_it_talk(process: asyncio.subprocess.Process) -> None:
+    """It writes a line for each connection, and would wait for ever if nobody read them."""
+    assert process.stdout is not None
+    while await process.stdout.read(4096):
+        pass
 
 
 async def _port_of(process: asyncio.subprocess.Process) -> int:
