@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 import yaml
@@ -365,3 +366,15 @@ def test_without_the_token_nothing_is_reachable(kubectl, tmp_path):
     stolen.write_text(yaml.safe_dump(document))
     refused = kubectl("--kubeconfig", str(stolen), "get", "pods", fails=True)
     assert "Unauthorized" in refused or "must be logged in" in refused
+
+
+@pytest.mark.parametrize("manifest", ["inject-policy.yaml", "crds.yaml", "fairlead.yaml"])
+def test_the_manifests_of_fairlead_are_taken(kubectl, manifest):
+    file = Path(__file__).parents[2] / "deploy" / manifest
+    count = len([one for one in yaml.safe_load_all(file.read_text()) if one])
+
+    said = kubectl("apply", "-f", str(file))
+    assert said.count(" created\n") == count, said
+    assert ("the embedded server runs no policies" in said) == ("crds" not in manifest)
+    kubectl("apply", "-f", str(file))
+    kubectl("delete", "--ignore-not-found", "-f", str(file))

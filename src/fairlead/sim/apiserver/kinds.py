@@ -118,6 +118,10 @@ def _cluster() -> Iterator[Kind]:
                   categories=shown)  # fmt: skip
     yield cluster(registration, "ValidatingWebhookConfiguration",
                   "validatingwebhookconfigurations", categories=shown)  # fmt: skip
+    for kind, status_of in (("ValidatingAdmissionPolicy", status), ("MutatingAdmissionPolicy", ())):
+        plural = kind.lower().removesuffix("y") + "ies"
+        yield cluster(registration, kind, plural, categories=shown, subresources=status_of)
+        yield cluster(registration, f"{kind}Binding", f"{kind.lower()}bindings", categories=shown)
     yield cluster("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions",
                   "crd", "crds", categories=shown, subresources=status)  # fmt: skip
     yield cluster("resource.k8s.io", "DeviceClass", "deviceclasses")

@@ -258,6 +258,17 @@ class WebhookConfigurations(Strategy):
         ]
 
 
+class Policies(Strategy):
+    """Admission policies in CEL, and their bindings: stored, and not acted upon."""
+
+    allows_blind_update = False
+    counts_generations = True
+
+    def warnings(self, obj: Object) -> list[str]:
+        name = obj.get("metadata", {}).get("name")
+        return [f"{obj.get('kind')} {name} has no effect: the embedded server runs no policies"]
+
+
 class MutatingWebhooks(WebhookConfigurations):
     reinvokes = True
 
