@@ -59,6 +59,7 @@ SHOWN: list[tuple[str, Any, str, str, Any]] = [
     ),
     ("service.type", "NodePort", "Service/fairlead", "spec.type", "NodePort"),
     ("service.port", 9, "Service/fairlead", "spec.ports.0.port", 9),
+    ("service.targetPort", 8080, "Service/fairlead", "spec.ports.0.targetPort", 8080),
     (
         "rbac.defaultSpreading",
         True,
