@@ -28,6 +28,10 @@ SCHEDULERS = ("gpu-scheduler", "default-scheduler")
 ZONE = "topology.kubernetes.io/zone"
 
 
+def _unreadable(key: str, pod: object, error: Exception) -> None:
+    raise error
+
+
 class Ground:
     """The watches, the codec and the engine of a scheduler, told by hand."""
 
@@ -37,8 +41,8 @@ class Ground:
         self.usage = Usage(self.engine.cluster, clock=lambda: self.now_s)
         nowhere = cast(Client, None)  # no watch is started
         self.watches = Watches(
-            nowhere, self.engine, self._feed, lambda: None, with_kin=True
-        )  # fmt: skip
+            nowhere, self.engine, self._feed, lambda: None, _unreadable, with_kin=True
+        )
         self._of: dict[str, Reflector[Any]] = {}
         for reflector in self.watches.all:
             reflector._feed.position.start("1")
