@@ -491,7 +491,14 @@ def test_what_one_version_refuses_and_another_takes(
 
 
 #: Those of all versions: what another one has is not known, either.
-PLUGINS = list(dict.fromkeys(name for known in KNOWN for name in catalogue_of(known).plugins))
+PLUGINS = list(
+    dict.fromkeys(
+        name
+        for known in KNOWN
+        for name, plugin in catalogue_of(known).plugins.items()
+        if not plugin.beyond
+    )
+)
 NAMES = st.sampled_from([*PLUGINS, "*", "Nobody"])
 ENABLED = st.lists(
     st.builds(
