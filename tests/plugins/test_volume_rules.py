@@ -4,6 +4,7 @@ import pytest
 
 from builders import a_node, a_pod, a_request, selects
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.volume_outlook import MOST_WAITING
 from fairlead.model.behaviour import KUBERNETES_1_37
 from fairlead.model.pods import NodeTerm
 from fairlead.model.selectors import Requirement
@@ -146,3 +147,22 @@ def test_the_storage_that_becomes_as_full_as_wanted_is_liked_most() -> None:
 def test_a_shape_without_corners_is_none() -> None:
     with pytest.raises(ValueError, match="at least one"):
         VolumeBinding(())
+
+
+def test_a_pod_for_which_too_many_claims_wait_is_told_so() -> None:
+    cluster = Cluster()
+    cluster.put_node(a_node())
+    cluster.put_storage(StorageClass("late", provisioner="example.com", waits=True))
+    uses = []
+    for number in range(MOST_WAITING + 1):
+        cluster.put_storage(Claim("default", f"c{number}", storage_class="late"))
+        uses.append(ClaimUse(f"default/c{number}"))
+    rule = VolumeBinding()
+    enough = a_request(volumes=PodVolumes(tuple(uses[:-1])))
+    assert rule.veto(enough, cluster.nodes) == ""
+    assert rule.allows(enough, cluster.nodes).all()
+    request = a_request(volumes=PodVolumes(tuple(uses)))
+    assert rule.veto(request, cluster.nodes) == (
+        f"{MOST_WAITING + 1} claims wait for the pod; Fairlead binds {MOST_WAITING} for one"
+    )
+    assert not rule.allows(request, cluster.nodes).any()

@@ -127,9 +127,8 @@ class Columns:
             while len(self._labels) >= self._most_labels:
                 del self._labels[next(iter(self._labels))]
             column = self._labels[key] = LabelColumn(self._capacity)
-            for row, node in enumerate(self.nodes):
-                if node and key in node.labels:
-                    column.put(row, node.labels[key])
+            self.work.ask(self.size)
+            column.fill([node.labels.get(key) if node else None for node in self.nodes])
         return column
 
     @property

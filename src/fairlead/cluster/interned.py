@@ -36,12 +36,12 @@ class Interned(Generic[T]):
         """By number; None where the number is free."""
         return self._values
 
-    def take(self, value: T) -> int:
-        """One more user of the value; its number."""
+    def take(self, value: T, times: int = 1) -> int:
+        """One more user of the value, or several; its number."""
         code = self._code_of.get(value)
         if code is None:
-            return self._add(value)
-        self._uses[code] += 1
+            return self._add(value, times)
+        self._uses[code] += times
         return code
 
     def drop(self, code: int) -> None:
@@ -56,14 +56,14 @@ class Interned(Generic[T]):
         self._free.append(code)
         self.version += 1
 
-    def _add(self, value: T) -> int:
+    def _add(self, value: T, times: int) -> int:
         self.version += 1
         if self._free:
             code = self._free.pop()
-            self._values[code], self._uses[code] = value, 1
+            self._values[code], self._uses[code] = value, times
         else:
             code = len(self._values)
             self._values.append(value)
-            self._uses.append(1)
+            self._uses.append(times)
         self._code_of[value] = code
         return code

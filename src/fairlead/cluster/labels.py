@@ -1,6 +1,7 @@
 """One label key as a column of small integers, so that a selector is an array comparison."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -28,6 +29,15 @@ class LabelColumn:
         self._codes[row] = _ABSENT if value is None else self._intern(value)
         if old != _ABSENT:
             self._interned.drop(old)
+
+    def fill(self, values: Sequence[str | None]) -> None:
+        """The first rows of a column that is new, all at once."""
+        for value, times in Counter(values).items():
+            if value is not None:
+                self._intern(value, times)
+        code_of: dict[str | None, int] = {None: _ABSENT}
+        code_of.update(self.code_of)
+        self._codes[: len(values)] = [code_of[value] for value in values]
 
     def grow(self, rows: int) -> None:
         extra = np.full(rows - len(self._codes), _ABSENT, dtype=np.int32)
@@ -68,8 +78,8 @@ class LabelColumn:
         found: NodeMask = numbers > bound if operator == "Gt" else numbers < bound
         return found
 
-    def _intern(self, value: str) -> int:
-        code = self._interned.take(value)
+    def _intern(self, value: str, times: int = 1) -> int:
+        code = self._interned.take(value, times)
         self._numbers += [np.nan] * (self._interned.width - len(self._numbers))
         number = whole_number(value)
         self._numbers[code] = np.nan if number is None else float(number)

@@ -9,9 +9,8 @@ from fairlead.cluster.card_rows import CardRows
 from fairlead.cluster.columns import Columns
 from fairlead.cluster.devices import Cards
 from fairlead.cluster.load import LoadRows
-from fairlead.cluster.pod_index import PodQuery
+from fairlead.cluster.pod_index import Minding, PodQuery
 from fairlead.cluster.price_tables import PriceTables, Table
-from fairlead.cluster.row_counts import RowCounts
 from fairlead.cluster.seats import Obstacle, obstacle
 from fairlead.cluster.storage import Storage
 from fairlead.cluster.wishes import Wish, Wishes
@@ -318,11 +317,18 @@ class Nodes:
         """Many counts are about to be asked for: makes them together."""
         self._columns.pods.prepare(queries)
 
-    def minding(self, request: PodRequest) -> list[tuple[PodTerm, RowCounts]]:
+    def minding(self, request: PodRequest) -> Minding:
         """Terms by which pods want to be apart from this one, and where those pods are."""
         if not self._columns.pods.keys_asked:
             return []
         return self._columns.pods.minding(request.namespace, dict(request.labels))
+
+    def minding_by_key(self, request: PodRequest) -> Mapping[str, PerNode]:
+        """By topology key, how many such terms the pods of each node hold. Of all nodes only."""
+        if not self._columns.pods.keys_asked:
+            return {}
+        labels = dict(request.labels)
+        return self._columns.pods.minding_by_key(request.namespace, labels, self._size)
 
     def holding(self, terms: Collection[PodTerm], below: int) -> Iterator[tuple[PodTerm, int]]:
         """The row of each pod below a priority that has one of these terms, for each term."""

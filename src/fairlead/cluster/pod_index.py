@@ -5,7 +5,7 @@ from then on follows each pod that comes or goes. Rules then work on one number 
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,10 @@ from fairlead.model.sizes import ENTRY_BYTES, weigh
 
 #: Of the counts that rules ask for.
 COUNT_BYTES = 512 << 20
+
+Minding = Sequence[tuple[PodTerm, RowCounts]]
+
+_REMEMBERED = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +68,22 @@ class PodIndex:
         self._table = PodTable()
         self._asked_before = False
         self._holders: dict[PodTerm, RowCounts] = {}
+        #: Who minds a pod with such labels in such a namespace, as last found.
+        self._minding: dict[tuple[str, frozenset[tuple[str, str]]], Minding] = {}
+        #: Grows whenever a pod with such a term comes or goes; what was summed up last.
+        self._holds = 0
+        self._summed: tuple[Hashable, Mapping[str, PerNode]] | None = None
         #: Pods with such terms, by uid.
         self._minders: dict[str, None] = {}
         self._held: PodHooks[PodTerm] = PodHooks()
-        #: Terms about being apart of pods that are expected, and how many have each.
-        self._expected: Counter[PodTerm] = Counter()
+        #: Label keys that terms of these pods, and of those expected, ask about; how many each.
+        self._keys: Counter[str] = Counter()
         #: Preferred terms of the pods that are there; and their required ones about being near.
         self.wishes = Wishes(self._work)
         self.needs = Wishes(self._work)
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._seen: frozenset[str] | None = frozenset()
+        self._keys_before: frozenset[str] = frozenset()
         self.pods: dict[str, tuple[int, Pod]] = {}
 
     # -- asking ------------------------------------------------------------------------------
@@ -115,8 +125,34 @@ class PodIndex:
             for row, pod in self.pods.values():
                 self._table.put(row, pod)
 
-    def minding(self, namespace: str, labels: Mapping[str, str]) -> list[tuple[PodTerm, RowCounts]]:
-        """Terms by which pods there want to be apart from such a pod, and where those pods are."""
+    def minding(self, namespace: str, labels: Mapping[str, str]) -> Minding:
+        """Terms by which pods there want to be apart from such a pod, and where those pods are.
+
+        It follows the pods until other terms are held than now.
+        """
+        key = namespace, frozenset(labels.items())
+        found = self._minding.get(key)
+        if found is None:
+            if len(self._minding) >= _REMEMBERED:
+                self._minding.clear()
+            found = self._minding[key] = self._find_minding(namespace, labels)
+        return found
+
+    def minding_by_key(
+        self, namespace: str, labels: Mapping[str, str], rows: int
+    ) -> Mapping[str, PerNode]:
+        """By topology key, how many of those terms the pods of each row hold; not to be changed."""
+        key = self._holds, rows, namespace, frozenset(labels.items())
+        if self._summed is None or self._summed[0] != key:
+            found: dict[str, PerNode] = {}
+            for term, held in self.minding(namespace, labels):
+                if term.topology_key not in found:
+                    found[term.topology_key] = np.zeros(rows, dtype=np.int64)
+                held.add_to(found[term.topology_key])
+            self._summed = key, found
+        return self._summed[1]
+
+    def _find_minding(self, namespace: str, labels: Mapping[str, str]) -> Minding:
         of_namespace = self._namespaces.get(namespace, {})
         candidates = list(self._held.may_mean(namespace, labels))
         self._work.terms += len(candidates)
@@ -142,9 +178,9 @@ class PodIndex:
     def keys_asked(self) -> frozenset[str]:
         """Label keys by which pods that are there, or expected, mind others; empty if none do."""
         if self._seen is None:
-            terms = [*self._holders, *self._expected]
-            keys = (term.selector.keys for term in terms if term.selector is not None)
-            self._seen = frozenset().union(*keys) | ({""} if terms else frozenset())
+            if self._keys_before != self._keys.keys():
+                self._keys_before = frozenset(self._keys)
+            self._seen = self._keys_before  # the same object while it says the same
         return self._seen
 
     @property
@@ -182,10 +218,7 @@ class PodIndex:
     def expect(self, pod: Pod, step: int) -> None:
         """One more pod may come, or one less: labels that it would mind matter from now on."""
         for term in pod.request.apart:
-            self._expected[term] += step
-            if not self._expected[term]:
-                del self._expected[term]
-            self._seen = None
+            self._ask_keys(term, step)
 
     def grow(self, rows: int) -> None:
         extra = rows - self._rows
@@ -205,6 +238,8 @@ class PodIndex:
         if changed:
             self.wishes.forget()
             self.needs.forget()
+            self._minding.clear()
+            self._summed = None
             for query in [query for query in self._counts if query.asks_namespaces]:
                 self._forget(query)
         return changed
@@ -220,7 +255,7 @@ class PodIndex:
 
     def _tally(self, row: int, pod: Pod, step: int) -> None:
         for query in self._asking.may_mean(pod.namespace, pod.labels):
-            self._work.terms += 1
+            self._work.terms += len(query.terms)
             if self._means(query, pod):
                 self._counts[query][row] += step
         for term, weight in pod.request.wishes:
@@ -231,16 +266,28 @@ class PodIndex:
             self._hold(row, term, step)
 
     def _hold(self, row: int, term: PodTerm, step: int) -> None:
+        self._holds += 1
         holders = self._holders.get(term)
         if holders is None:
             holders = self._holders[term] = RowCounts(self._rows)
             self._held.put(term, term)
-            self._seen = None
+            self._ask_keys(term, +1)
+            self._minding.clear()
         holders.add(row, step)
         if step < 0 and not holders:
             del self._holders[term]
             self._held.drop(term, term)
-            self._seen = None
+            self._ask_keys(term, -1)
+            self._minding.clear()
+
+    def _ask_keys(self, term: PodTerm, step: int) -> None:
+        """One more term asks about its label keys, or one less; also about the namespace ("")."""
+        for key in ("", *(term.selector.keys if term.selector else ())):
+            self._keys[key] += step
+            if not self._keys[key]:
+                del self._keys[key]
+            if self._seen is not None and (key in self._seen) != (key in self._keys):
+                self._seen = None
 
     def _means(self, query: PodQuery, pod: Pod) -> bool:
         if pod.deleting and not query.leaving_too:

@@ -16,6 +16,9 @@ from fairlead.cluster.storage import Storage
 from fairlead.model.storage import Claim, StorageClass, VolumePlan
 from fairlead.model.volumes import PodVolumes
 
+#: Claims of one pod that wait for it: each takes care not to take what the others take.
+MOST_WAITING = 32
+
 
 @dataclass(frozen=True, slots=True)
 class VolumeOutlook:
@@ -60,6 +63,8 @@ def look(volumes: PodVolumes, nodes: Nodes) -> VolumeOutlook:
     """How each node could serve the claims, as things are."""
     bound, waiting = sorted_out(volumes, nodes.storage)
     far, lost = _check_bound(bound, nodes)
+    if len(waiting) > MOST_WAITING:
+        return VolumeOutlook(far, lost, nodes.all(), nodes.none())
     sent = [claim for claim in waiting if claim.selected_node is not None]
     elsewhere = _sent_elsewhere(sent, nodes)
     free = FreeVolumes()

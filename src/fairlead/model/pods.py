@@ -54,6 +54,13 @@ class NodeTerm:
 
     labels: tuple[Requirement, ...] = ()
     fields: tuple[Requirement, ...] = ()
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.labels, self.fields)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 @dataclass(frozen=True, slots=True)

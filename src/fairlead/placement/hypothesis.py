@@ -4,7 +4,7 @@ A draft (`Cluster.draft`) changes only which pods are on the node, so only rules
 are asked again; what the others said is in the view. Rules are named by their place in the profile.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from fairlead.cluster.cluster import Cluster, Holding
 from fairlead.cluster.draft import Draft
@@ -57,6 +57,7 @@ class Hypothesis:
             for index in self._asked
             if isinstance(rule := profile.filters[index], Foresees)
         }
+        self._lasting: dict[int, list[Reason]] = {}
         self._in_order = sorted(self._asked)
         self._questions: dict[int, Callable[[], bool]] = {}
         self._at = NOBODY
@@ -173,13 +174,17 @@ class Hypothesis:
     def reasons(self, index: int, row: int) -> tuple[list[str], bool]:
         """What the rule says against the row, and whether evicting somebody could help."""
         nodes, position = self._seen_by(index, row)
-        rule = self._profile.filters[index]
-        found: list[Reason] = [
-            reason
-            for reason in reasons_of(rule, self._view.request, nodes)
-            if reason.where[position]
-        ]
+        found = [reason for reason in self._said(index, nodes) if reason.where[position]]
         return [r.text for r in found], any(r.curable[position] for r in found)
+
+    def _said(self, index: int, nodes: Nodes) -> Iterable[Reason]:
+        """What a rule says of all nodes, whoever is there, is asked once."""
+        if index not in self._profile.around or index in self._profile.about_pods:
+            return reasons_of(self._profile.filters[index], self._view.request, nodes)
+        if index not in self._lasting:
+            rule = self._profile.filters[index]
+            self._lasting[index] = list(reasons_of(rule, self._view.request, nodes))
+        return self._lasting[index]
 
     def detail(self, index: int, row: int) -> str:
         """Numbers to the refusal, where the rule has some."""

@@ -24,7 +24,7 @@ from fairlead.placement.profile import Profile
 from fairlead.placement.promises import Promised
 from fairlead.placement.verdicts import Eviction, Played, unavailable
 from fairlead.placement.views import View
-from fairlead.plugins.api import Foresees, reasons_of
+from fairlead.plugins.api import Filter, Foresees, reasons_of
 
 NO_VICTIMS = "No preemption victims found for incoming pod"
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
@@ -133,15 +133,20 @@ class Preemption:
                         break  # from here on only playing it through can tell
                     left &= self._foreseen(rule, rows, left, outcome)
                     continue
-                if index in self._profile.around:
-                    continue
-                refused = left & ~rule.allows(request, nodes)
+                around = index in self._profile.around
+                allowed = self._view.allowed[index, rows] if around else None
+                refused = left & ~(rule.allows(request, nodes) if allowed is None else allowed)
                 if refused.any():
                     left &= ~refused
-                    there = Nodes(self._cluster.columns, rows[refused])
-                    for reason in reasons_of(rule, request, there):
-                        outcome.counts[reason.text] += int(reason.where.sum())
+                    self._blame(rule, rows[refused], outcome, around=around)
         return rows[left]
+
+    def _blame(self, rule: Filter, rows: Rows, outcome: Outcome, *, around: bool) -> None:
+        columns = self._cluster.columns
+        nodes = Nodes(columns) if around else Nodes(columns, rows)
+        for reason in reasons_of(rule, self._view.request, nodes):
+            where = reason.where[rows] if around else reason.where
+            outcome.counts[reason.text] += int(where.sum())
 
     def _foreseen(
         self, rule: Foresees, rows: Rows, left: NodeMask, outcome: Outcome

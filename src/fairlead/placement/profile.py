@@ -21,6 +21,7 @@ from fairlead.plugins.api import (
     Score,
     Vetoes,
     marks_of,
+    minds_pods,
     sides_of,
 )
 from fairlead.plugins.gpu_fit import GpuFit
@@ -79,7 +80,9 @@ class Profile:
         rules = list(enumerate(self.filters))
         around = {index: rule for index, rule in rules if isinstance(rule, LooksAround)}
         object.__setattr__(self, "around", around)
-        about_pods = frozenset(index for index, rule in rules if rule.reads & ABOUT_PODS)
+        about_pods = frozenset(
+            index for index, rule in rules if rule.reads & ABOUT_PODS and minds_pods(rule)
+        )
         object.__setattr__(self, "about_pods", about_pods)
         by_pods = frozenset(i for i in about_pods if self.filters[i].reads & _MORE_THAN_AMOUNTS)
         object.__setattr__(self, "by_pods", by_pods)

@@ -49,7 +49,7 @@ def too_near(request: PodRequest, nodes: Nodes, below: int | None = None) -> Nod
 def is_minded(request: PodRequest, nodes: Nodes, below: int | None = None) -> NodeMask:
     near = nodes.none()
     gone: dict[str, PerNode] = {}
-    holders = holders_by_key(request, nodes)
+    holders = nodes.minding_by_key(request)
     if below is not None:
         gone = {key: np.zeros(len(nodes), dtype=np.int64) for key in holders}
         for term, row in nodes.holding({term for term, _ in nodes.minding(request)}, below):
@@ -57,17 +57,6 @@ def is_minded(request: PodRequest, nodes: Nodes, below: int | None = None) -> No
     for key, counts in holders.items():
         near |= in_domain(key, counts, nodes, gone.get(key))
     return near
-
-
-def holders_by_key(request: PodRequest, nodes: Nodes) -> dict[str, PerNode]:
-    """By topology key, terms of the pods on each node that want to be apart from this one."""
-    holders: dict[str, PerNode] = {}
-    for term, held in nodes.minding(request):
-        key = term.topology_key
-        if key not in holders:
-            holders[key] = np.zeros(len(nodes), dtype=np.int64)
-        held.add_to(holders[key])
-    return holders
 
 
 def by_key(terms: Iterable[PodTerm]) -> dict[str, list[PodTerm]]:

@@ -12,7 +12,7 @@ from fairlead.cluster.arrays import NodeMask, PerNode
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.pod_index import PodQuery
 from fairlead.model.pods import Pod, PodRequest
-from fairlead.plugins.affinity_rules import by_key, holders_by_key, meant_by_any, sum_of_domain
+from fairlead.plugins.affinity_rules import by_key, meant_by_any, sum_of_domain
 
 
 class AffinityTrial:
@@ -28,7 +28,7 @@ class AffinityTrial:
         for key, terms in by_key(request.apart).items():
             self._never |= _elsewhere(key, meant_by_any(terms, nodes), nodes) > 0
             self._apart[key] = [nodes.pods_meant(PodQuery((term,))) for term in terms]
-        for key, holders in holders_by_key(request, nodes).items():
+        for key, holders in nodes.minding_by_key(request).items():
             self._never |= _elsewhere(key, holders, nodes) > 0
         self._near = _Near(request, nodes) if request.near else None
 

@@ -255,6 +255,14 @@ def sides_of(plugin: Plugin, *, as_filter: bool = False) -> Side:
     return Side(getattr(plugin, "filter_sides", sides) if as_filter else sides)
 
 
+def minds_pods(rule: Filter) -> bool:
+    """Could its answer for a node change with the pods there, as far as what it reads goes?
+
+    A filter that reads volumes, but only claims and what they are bound to, says that it does not.
+    """
+    return bool(getattr(rule, "minds_pods", True))
+
+
 def concerns(rule: Filter | Score, request: PodRequest) -> bool:
     # Asked for every pod and rule, and `isinstance` of a protocol takes its time.
     told = getattr(rule, "concerns", None)

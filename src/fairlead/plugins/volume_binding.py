@@ -10,7 +10,7 @@ from fairlead.cluster.arrays import NodeMask, NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.storage import Storage
-from fairlead.cluster.volume_outlook import look
+from fairlead.cluster.volume_outlook import MOST_WAITING, look, sorted_out
 from fairlead.cluster.volume_room import worth
 from fairlead.model.pods import PodRequest
 from fairlead.model.storage import VolumePlan
@@ -27,6 +27,7 @@ class VolumeBinding:
     reads: ClassVar[Aspect] = Aspect.VOLUMES | Aspect.LABELS
     refusal: ClassVar[str] = "node(s) didn't match PersistentVolume's node affinity"
     curable: ClassVar[bool] = False
+    minds_pods: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_shape(self.shape)
@@ -41,6 +42,9 @@ class VolumeBinding:
             return problem
         if any(_is_overdue(use, nodes.storage) for use in uses):
             return "pod has unbound immediate PersistentVolumeClaims"
+        waiting = sorted_out(request.volumes, nodes.storage)[1] if request.volumes else ()
+        if len(waiting) > MOST_WAITING:
+            return f"{len(waiting)} claims wait for the pod; Fairlead binds {MOST_WAITING} for one"
         return ""
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
