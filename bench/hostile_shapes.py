@@ -44,10 +44,17 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 class Size:
     nodes: int = 5000
     pods: int = 38_000
-    #: Pods of each hostile kind, where there are several.
+    #: Pods and other objects of a hostile kind, where there are several.
     many: int = 4000
+    #: Values, lines, labels and the like of one object.
+    each: int = 10_000
     #: Rules of one pod.
     rules: int = 128
+
+    @classmethod
+    def percent(cls, part: int) -> "Size":
+        """So many hundredths of what is measured, for a test."""
+        return cls(50 * part, 380 * part, 40 * part, 100 * part)
 
     def node(self, number: int) -> str:
         return f"node-{number % self.nodes:05d}"
@@ -179,20 +186,20 @@ def preferred(size: Size, kind: str = "podAffinity") -> Iterator[Made]:
 
 
 def many_values(size: Size) -> Iterator[Made]:
-    values = [f"app-{number}" for number in range(10_000)]
+    values = [f"app-{number}" for number in range(size.each - 10)]
     line = {"key": "app", "operator": "In", "values": values}
     term = {"topologyKey": ZONE, "labelSelector": {"matchExpressions": [line]}, **everywhere()}
     yield seen(a_pod("h", priority=10, **_affinity("podAntiAffinity", [term])))
 
 
 def many_namespaces(size: Size) -> Iterator[Made]:
-    names = [f"team-{number}" for number in range(10_000)]
+    names = [f"team-{number}" for number in range(size.each - 10)]
     term = _term(0) | {"namespaces": names}
     yield seen(a_pod("h", priority=10, **_affinity("podAntiAffinity", [term])))
 
 
 def node_affinity(size: Size) -> Iterator[Made]:
-    names = [size.node(number * 7) for number in range(100)]
+    names = [size.node(number * 7) for number in range(size.each // 100)]
     terms = [
         {"matchExpressions": [{"key": HOST, "operator": "In", "values": names}]}
         for _ in range(size.rules // 2)
@@ -202,7 +209,7 @@ def node_affinity(size: Size) -> Iterator[Made]:
 
 
 def node_affinity_of_many_values(size: Size) -> Iterator[Made]:
-    names = [size.node(number) for number in range(min(10_000, size.nodes))]
+    names = [size.node(number) for number in range(min(size.each - 10, size.nodes))]
     terms = [{"matchExpressions": [{"key": HOST, "operator": "In", "values": names}]}]
     rule = {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": terms}}}
     yield seen(a_pod("h", gpus=8, priority=10, affinity=rule))
@@ -236,16 +243,16 @@ def tolerations(size: Size) -> Iterator[Made]:
     for number in range(size.nodes):
         taints = [{"key": f"k{number}-{at}", "effect": "NoSchedule"} for at in range(3)]
         yield node_seen(a_node(size, number, spec={"taints": taints}))
-    tolerated = [{"key": f"t{number}", "operator": "Exists"} for number in range(5000)]
+    tolerated = [{"key": f"s{number}", "operator": "Exists"} for number in range(size.each // 2)]
     yield seen(a_pod("h", priority=10, tolerations=tolerated))
 
 
 def host_ports(size: Size) -> Iterator[Made]:
-    ports = [{"containerPort": 1 + port, "hostPort": 1 + port} for port in range(5000)]
+    ports = [{"containerPort": 1 + port, "hostPort": 1 + port} for port in range(size.each // 2)]
     body = a_pod("h", priority=10)
     body["spec"]["containers"][0]["ports"] = ports
     raw = encoded(body)
-    for number in range(min(200, size.nodes)):
+    for number in range(size.many // 20):
         pod = decode_pod(raw)
         there = replace(pod, name=f"p{number}", uid=f"p{number}", node=size.node(number))
         yield partial(PodSeen, there)
@@ -254,7 +261,7 @@ def host_ports(size: Size) -> Iterator[Made]:
 
 def many_resources(size: Size) -> Iterator[Made]:
     body = a_pod("h", priority=10)
-    amounts = {f"example.com/r{number}": "1" for number in range(5000)}
+    amounts = {f"example.com/r{number}": "1" for number in range(size.each // 2)}
     body["spec"]["containers"][0]["resources"] = {"requests": amounts, "limits": amounts}
     yield seen(body)
 
@@ -263,7 +270,7 @@ def many_containers(size: Size) -> Iterator[Made]:
     body = a_pod("h", priority=10)
     one = body["spec"]["containers"][0]
     body["spec"]["containers"] = [
-        one | {"name": f"c{number}", "image": f"image-{number}"} for number in range(5000)
+        one | {"name": f"c{number}", "image": f"image-{number}"} for number in range(size.each // 2)
     ]
     yield seen(body)
 
@@ -276,8 +283,9 @@ def preemption(size: Size) -> Iterator[Made]:
     yield seen(a_pod("h", gpus=8, cpu="60", priority=10))
 
 
-def budgets(size: Size, many: int = 1000, values: int = 1000) -> Iterator[Made]:
-    """Every pod is protected by all of them."""
+def budgets(size: Size, *, large: bool = False) -> Iterator[Made]:
+    """Every pod is protected by all those of its namespace."""
+    many, values = (20, 10 * size.each) if large else (size.many // 4, size.each // 10)
     line = {"key": "tier", "operator": "In", "values": ["web", *(f"v{n}" for n in range(values))]}
     for number in range(many):
         body = {
@@ -293,7 +301,7 @@ def budgets(size: Size, many: int = 1000, values: int = 1000) -> Iterator[Made]:
 def preemption_on_one_node(size: Size) -> Iterator[Made]:
     """Anybody may write a node's name into a pod: thousands are on one node."""
     kind = decode_pod(encoded(a_pod("on-one", cpu="1m")))
-    for number in range(min(size.pods, 10_000)):
+    for number in range(size.each):
         uid = f"one-{number}"
         pod = replace(kind, name=uid, uid=uid, node=size.node(0), labels={"tier": "web"})
         yield partial(PodSeen, pod)
@@ -380,25 +388,27 @@ def liked_by_many(size: Size) -> Iterator[Made]:
 
 
 def node_with_labels(size: Size) -> Iterator[Made]:
-    yield node_seen(a_node(size, 1, labels={f"l{number}": "x" * 63 for number in range(20_000)}))
+    yield node_seen(
+        a_node(size, 1, labels={f"l{number}": "x" * 63 for number in range(2 * size.each)})
+    )
     yield seen(a_pod("h"))
 
 
 def node_with_taints(size: Size) -> Iterator[Made]:
-    taints = [{"key": f"t{number}", "effect": "NoSchedule"} for number in range(20_000)]
+    taints = [{"key": f"t{number}", "effect": "NoSchedule"} for number in range(2 * size.each)]
     yield node_seen(a_node(size, 1, spec={"taints": taints}))
-    tolerated = [{"key": f"t{number}", "operator": "Exists"} for number in range(10_000)]
+    tolerated = [{"key": f"t{number}", "operator": "Exists"} for number in range(size.each)]
     yield seen(a_pod("h", tolerations=tolerated))
 
 
 def node_with_resources(size: Size) -> Iterator[Made]:
-    resources = {f"example.com/r{number}": "1" for number in range(8000)}
+    resources = {f"example.com/r{number}": "1" for number in range(size.each)}
     yield node_seen(a_node(size, 1, resources=resources))
     yield seen(a_pod("h", gpus=8, priority=10))
 
 
 def node_with_images(size: Size) -> Iterator[Made]:
-    images = [{"names": [f"image-{number}"], "sizeBytes": 1} for number in range(20_000)]
+    images = [{"names": [f"image-{number}"], "sizeBytes": 1} for number in range(2 * size.each)]
     yield seen(a_pod("before"))
     yield node_seen(a_node(size, 1, images=images))
     yield seen(a_pod("h"))
@@ -407,7 +417,7 @@ def node_with_images(size: Size) -> Iterator[Made]:
 def namespace_with_labels(size: Size) -> Iterator[Made]:
     """All counts that ask about namespaces are void when one changes."""
     yield from affinity(size)
-    labels = {f"l{number}": "x" for number in range(10_000)}
+    labels = {f"l{number}": "x" for number in range(size.each)}
     yield lambda: NamespaceSeen("team-0", labels)
     yield seen(a_pod("j"))
 
@@ -426,11 +436,11 @@ _CLASS = {"metadata": {"name": "slow"}, "provisioner": "kubernetes.io/no-provisi
           "volumeBindingMode": "WaitForFirstConsumer"}  # fmt: skip
 
 
-def volumes(size: Size, claims: int = 32, terms: int = 32) -> Iterator[Made]:
+def volumes(size: Size, claims: int = 16, terms: int = 16) -> Iterator[Made]:
     """Claims without a volume yet, and volumes that are reached from some nodes each."""
     raw_class = encoded(_CLASS)
     yield lambda: StorageSeen(decode_class(raw_class))
-    for number in range(size.many // 10):
+    for number in range(size.many // 80):
         raw = encoded(_a_volume(size, number, terms))
         yield lambda raw=raw: StorageSeen(decode_volume(raw))
     for number in range(claims):
@@ -446,7 +456,11 @@ def volumes(size: Size, claims: int = 32, terms: int = 32) -> Iterator[Made]:
 
 def _a_volume(size: Size, number: int, terms: int) -> Body:
     lines = [
-        {"key": HOST, "operator": "In", "values": [size.node(number + at) for at in range(50)]}
+        {
+            "key": HOST,
+            "operator": "In",
+            "values": [size.node(number + at) for at in range(size.each // 200)],
+        }
         for _ in range(2)
     ]
     affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": lines}] * terms}}
@@ -491,7 +505,7 @@ SHAPES: dict[str, Shape] = {
     "many containers": many_containers,
     "preemption": preemption,
     "preemption, many budgets": budgets,
-    "preemption, large budgets": partial(budgets, many=20, values=100_000),
+    "preemption, large budgets": partial(budgets, large=True),
     "preemption on one node": preemption_on_one_node,
     "preemption with ports": preemption_with_ports,
     "nominated pods": nominated,

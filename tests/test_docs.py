@@ -20,6 +20,7 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.kube.admission.desk import Desk
 from fairlead.model.behaviour import Behaviour
+from fairlead.placement import preempt
 from fairlead.plugins.registry import FILTERS, SCORES, Registry
 from fairlead.telemetry.admission import AdmissionMetrics
 from fairlead.telemetry.agent import AgentMetrics
@@ -181,6 +182,9 @@ def _refusals() -> list[str]:
         "no nodes available to schedule pods",
         "No preemption victims found for incoming pod",
         "Preemption is not helpful for scheduling",
+        preempt.NOT_YET,
+        preempt.TOO_MANY,
+        "claims wait for the pod; Fairlead binds",
         "the pod cannot be understood: …",
         "a plugin failed: …",
         "skip schedule deleting pod: …",
