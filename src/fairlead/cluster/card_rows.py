@@ -273,7 +273,7 @@ class CardRows:
         return room
 
 
-@remembered(16 << 20)
+@remembered(4 << 20)
 def _room_by_use(kinds: tuple[MigProfile, ...], profile: str) -> PerNode:
     """For each set of slices in use, how many more of the profile fit."""
     room = np.zeros(256, dtype=np.int64)

@@ -10,7 +10,7 @@ from fairlead.model.quantities import CPU, MEMORY
 
 _MOST_PODS = 100_000
 _MOST_REQUESTS = 4096
-_MOST_BYTES = 32 << 20
+_MOST_BYTES = 16 << 20
 
 
 class Demand:

@@ -20,8 +20,9 @@ from fairlead.model.pods import Pod
 from fairlead.model.selectors import LabelSelector, PodTerm
 from fairlead.model.sizes import ENTRY_BYTES, weigh
 
-#: Of the counts that rules ask for.
-COUNT_BYTES = 512 << 20
+#: Of the counts that rules ask for, and how many they may be.
+COUNT_BYTES = 128 << 20
+_MOST_COUNTS = 8192
 
 Minding = Sequence[tuple[PodTerm, RowCounts]]
 
@@ -92,7 +93,7 @@ class PodIndex:
         """Pods on each row that the query means."""
         counts = self._counts.get(query)
         if counts is None:
-            while self._counts and self._count_bytes >= self._bytes_kept:
+            while self._counts and self._is_full:
                 self._forget(next(iter(self._counts)))
             self._query_bytes += weigh(query)
             counts = self._counts[query] = self._counted(query)
@@ -243,6 +244,10 @@ class PodIndex:
             for query in [query for query in self._counts if query.asks_namespaces]:
                 self._forget(query)
         return changed
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._counts) >= _MOST_COUNTS or self._count_bytes >= self._bytes_kept
 
     @property
     def _count_bytes(self) -> int:

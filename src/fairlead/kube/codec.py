@@ -468,10 +468,10 @@ def _heard_request(parts: RequestParts) -> PodRequest:
     return within_limits(request) if parts.bound else request
 
 
-_shared_request = remembered(64 << 20)(_heard_request)
-_shared_asks = remembered(32 << 20)(_bound_asks)
+_shared_request = remembered(32 << 20)(_heard_request)
+_shared_asks = remembered(8 << 20)(_bound_asks)
 _shared_limits = remembered(16 << 20)(beyond_limits)
-_shared_usage = remembered(32 << 20)(read_usage)
+_shared_usage = remembered(16 << 20)(read_usage)
 
 
 @remembered(16 << 20)

@@ -293,4 +293,4 @@ def _dress(request: PodRequest, more: _More) -> PodRequest:
     return _dressed.keep((request, more), dressed, dressed.weight_bytes)
 
 
-_dressed: Kept[tuple[PodRequest, _More], PodRequest] = Kept(32 << 20)
+_dressed: Kept[tuple[PodRequest, _More], PodRequest] = Kept(16 << 20)

@@ -98,7 +98,7 @@ class SchedulingMap:
         return f"{advice} ({self.fault})" if self.fault else advice
 
 
-@remembered(16 << 20)
+@remembered(4 << 20)
 def parse(text: str) -> SchedulingMap:
     """Reads as its inventor does: other lines are passed over, a bad index ends the reading.
 

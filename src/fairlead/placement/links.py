@@ -32,7 +32,7 @@ def best_set(
 
 
 # At most 256 sets of free cards on a machine of eight, and few ways of wiring.
-@remembered(32 << 20)
+@remembered(16 << 20)
 def _group(links: Links, numa: tuple[int, ...], free: Slots, count: int, as_one: bool) -> Slots:
     if count >= len(free):
         return free

@@ -277,7 +277,10 @@ def _checked(plugin: Filter | Opinion, answer: A, nodes: Nodes) -> A:
 
 #: Of the views of one profile: what their rows take, and what their requests take.
 VIEW_BYTES = 128 << 20
-_REQUEST_BYTES = 32 << 20
+_FEWEST_VIEWS, _MOST_VIEWS = 64, 2048
+#: What a view takes besides its rows.
+_VIEW_WEIGHT = 8192
+_REQUEST_BYTES = 16 << 20
 
 
 class Views:
@@ -319,4 +322,5 @@ class Views:
     def _most(self) -> int:
         """As many views as fit into the bytes; each costs a few numbers for every node."""
         each = len(self.profile.filters) + 8 * (len(self.profile.scores) + 1)
-        return max(64, self._bytes_kept // (each * max(1, self._cluster.columns.size)))
+        weight = _VIEW_WEIGHT + each * self._cluster.columns.size
+        return min(_MOST_VIEWS, max(_FEWEST_VIEWS, self._bytes_kept // weight))

@@ -59,7 +59,7 @@ def _links_by_index(cards: tuple[Card, ...], labels: Mapping[str, str]) -> Links
 
 
 # Few kinds of machines, and every heartbeat of a node comes by here.
-@remembered(16 << 20)
+@remembered(4 << 20)
 def _inventory(
     product: str, cards: int, memory_mib: int, machine: str, clique: str, all_joined: bool,
     all_cut: bool,
