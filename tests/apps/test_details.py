@@ -95,6 +95,13 @@ async def test_who_asks_too_much_at_once_leaves_room_for_others(
         assert [await task for task in greedy].count(429) > 10
 
 
+async def test_nothing_is_explained_before_everything_is_read() -> None:
+    shown = Details(Everything(), Usage(Cluster()), slow_to_explain, lambda: "not synced yet")
+    async with serving(shown) as url:
+        status, text = await get(f"{url}/explain?namespace=a&name=b")
+        assert (status, text) == (503, "cannot explain pods yet: not synced yet; ask again\n")
+
+
 async def test_a_report_of_nothing_is_a_report() -> None:
     async with serving(Details(Everything(), Usage(Cluster()))) as url:
         status, text = await get(f"{url}/usage")

@@ -93,6 +93,13 @@ async def test_without_an_answer_there_is_no_access(answer: Any) -> None:
         await asked.user("t")
 
 
+async def test_a_user_who_fills_memory_is_refused() -> None:
+    huge = {"username": "ann", "groups": [f"group-{number}" for number in range(100_000)]}
+    asked, _ = reviews(reply(authenticated=True, user=huge))
+    with pytest.raises(NotReviewed, match="more about this user"):
+        await asked.user("t")
+
+
 async def test_an_empty_status_is_a_no() -> None:
     asked, _ = reviews(reply())
     assert await asked.user("t") is None

@@ -47,10 +47,17 @@ Explain = Callable[[str, Shown], Answer | None]
 class Details:
     """`/usage`: what `fairlead top` shows; `/explain`: why a pod waits."""
 
-    def __init__(self, access: Access, usage: Usage, explain: Explain = lambda *_: None) -> None:
+    def __init__(
+        self,
+        access: Access,
+        usage: Usage,
+        explain: Explain = lambda *_: None,
+        unready_because: Callable[[], str] = str,
+    ) -> None:
         self._access = access
         self._usage = usage
         self._explain = explain
+        self._unready_because = unready_because
         self._checking, self._answering = Door(_CHECKING), Door(_ANSWERING)
         self._asking: Counter[str] = Counter()
         self._rested_s = 0.0
@@ -119,6 +126,9 @@ class Details:
         return self._explanation(f"{namespace}/{name}", shown)
 
     async def _explanation(self, key: str, shown: Shown) -> Pieces:
+        why = self._unready_because()
+        if why:
+            raise Refusal(503, "unready", f"cannot explain pods yet: {why}; ask again")
         began_s = time.monotonic()
         try:
             found = self._explain(key, shown)

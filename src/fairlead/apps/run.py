@@ -211,7 +211,12 @@ async def _run(options: Options, prepared: Plan) -> None:
         metrics.registry,
         scheduler.unready_because,
         lambda: scheduler.standing,
-        Details(seen_by, scheduler.usage, Explainer(scheduler.engine, scheduler.pod)),
+        Details(
+            seen_by,
+            scheduler.usage,
+            Explainer(scheduler.engine, scheduler.pod),
+            scheduler.unready_because,
+        ),
     )
     try:
         runner, port = await health.serve(app, prepared.address, prepared.port)

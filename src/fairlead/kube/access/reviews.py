@@ -21,7 +21,9 @@ from fairlead.model.errors import FairleadError
 
 #: A right that is taken away is noticed after this time, one that is given after the other.
 YES_S, NO_S = 30.0, 10.0
-_REMEMBERED = 4096
+#: Users, each of them bounded in bytes, and rights by user.
+_USERS, _RIGHTS = 512, 16_384
+_LARGEST_USER = 64 * 1024
 _AT_ONCE = 8
 #: Questions that may be asked at once, and then one in each such time.
 _BURST, _EACH_S = 200, 0.05
@@ -52,6 +54,11 @@ class User(msgspec.Struct, frozen=True):
     groups: tuple[str, ...] = ()
     #: As it came: it goes back unread.
     extra: bytes = b""
+
+    @property
+    def digest(self) -> bytes:
+        """The same for equal users alone, and short."""
+        return hashlib.sha256(msgspec.json.encode(self)).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +103,14 @@ class Reviews:
     client: Transport
     clock: Callable[[], float] = time.monotonic
     _users: "_Briefly[bytes, User]" = field(init=False)
-    _rights: "_Briefly[tuple[User, Right], bool]" = field(init=False)
+    _rights: "_Briefly[tuple[bytes, Right], bool]" = field(init=False)
     _asking: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
     #: When the budget of each user is full again.
-    _full_s: Recent[str, float] = field(default_factory=lambda: Recent(_REMEMBERED))
+    _full_s: Recent[str, float] = field(default_factory=lambda: Recent(_USERS))
 
     def __post_init__(self) -> None:
-        self._users = _Briefly(self.clock)
-        self._rights = _Briefly(self.clock)
+        self._users = _Briefly(self.clock, _USERS)
+        self._rights = _Briefly(self.clock, _RIGHTS)
 
     async def user(self, token: str) -> User | None:
         """Whose token it is; None if it is nobody's. Raises NotReviewed."""
@@ -114,18 +121,21 @@ class Reviews:
             spec = {"token": token}
             status = (await self._ask(_TOKENS, "TokenReview", spec, _TokenReview)).status
             found = _user(status.user) if status.authenticated else None
+            if found is not None and len(msgspec.json.encode(found)) > _LARGEST_USER:
+                raise NotReviewed("the API server says more about this user than can be kept")
             known = self._users.put(key, found, YES_S if found else NO_S)
         return known.value
 
     async def allows(self, user: User, right: Right) -> bool:
         """Whether the user has the right just now. Raises NotReviewed."""
-        known = self._rights.get((user, right))
+        key = user.digest, right
+        known = self._rights.get(key)
         if known is None:
             self._spend(user.username)
             spec = _spec(user, right)
             status = (await self._ask(_ACCESS, "SubjectAccessReview", spec, _AccessReview)).status
             allowed = status.allowed and not status.denied
-            known = self._rights.put((user, right), allowed, YES_S if allowed else NO_S)
+            known = self._rights.put(key, allowed, YES_S if allowed else NO_S)
         return bool(known.value)
 
     async def _ask(self, path: str, kind: str, spec: Mapping[str, object], of: type[S]) -> S:
@@ -160,9 +170,9 @@ class _Known(Generic[V]):
 class _Briefly(Generic[K, V]):
     """What was answered, for a while; so many answers at most."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], most: int) -> None:
         self._clock = clock
-        self._known: Recent[K, _Known[V]] = Recent(_REMEMBERED)
+        self._known: Recent[K, _Known[V]] = Recent(most)
 
     def get(self, key: K) -> _Known[V] | None:
         known = self._known.get(key)
