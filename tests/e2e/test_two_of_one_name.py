@@ -7,6 +7,7 @@ import pytest
 
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import FAIRLEAD, PATIENCE_S, Pods, eventually, fairlead
+from leaders import Lease
 
 pytestmark = pytest.mark.server
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
@@ -65,6 +66,16 @@ def test_one_that_was_killed_is_not_waited_for(
         pods.create("p", scheduler="killed-one")
         eventually(lambda: pods.node("p"))
         assert "waiting to see" not in again.log.read_text()
+
+
+def test_one_beside_an_elected_scheduler_warns(control_plane: ControlPlane, namespace: str) -> None:
+    lease, admin = Lease(control_plane, namespace), control_plane.kubeconfig_for()
+    elected = ("--scheduler-name", "elected", *lease.options())
+    with fairlead(control_plane, *elected, kubeconfig=admin):
+        eventually(lambda: lease.holder)
+        with fairlead(control_plane, "--scheduler-name", "alone", kubeconfig=admin) as running:
+            told = eventually(lambda: [r for r in running.records if "with election" in r["event"]])
+    assert told[0]["namespace"] == namespace
 
 
 def test_without_the_right_to_leases_it_schedules_all_the_same(

@@ -15,9 +15,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 from typing import Any
 
+import msgspec
 import structlog
 
 from fairlead.kube.errors import ApiError
+from fairlead.kube.http.reply import Reply
 from fairlead.kube.http.transport import Transport
 from fairlead.kube.leadership.election import Record, Terms
 from fairlead.kube.leadership.lease import LeaseClient, LeaseProblem, Seen
@@ -28,6 +30,7 @@ from fairlead.model.errors import FairleadError
 log = structlog.get_logger(__name__)
 
 _NAMESPACE = "kube-system"
+_ALL_LEASES = "/apis/coordination.k8s.io/v1/leases"
 _RENEW_S = 3.0
 #: A Lease that nobody has renewed for so long is free.
 _SILENT_S = 8.0
@@ -49,6 +52,7 @@ class Presence:
         names: Iterable[str],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
+        self._client = client
         identity = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4()}"
         self._claims = [_Claim(client, name, identity, sleep) for name in sorted(names)]
 
@@ -57,6 +61,7 @@ class Presence:
         parts: list[asyncio.Task[None]] = []
         try:
             await asyncio.gather(*(claim.take() for claim in self._claims))
+            await self._warn_of_leaders()
             parts += [asyncio.create_task(claim.keep(), name="presence") for claim in self._claims]
             parts.append(asyncio.create_task(work(), name="work"))
             ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
@@ -67,6 +72,25 @@ class Presence:
                 task.cancel()
             await asyncio.gather(*parts, return_exceptions=True)
             await asyncio.gather(*(claim.release() for claim in self._claims))
+
+    async def _warn_of_leaders(self) -> None:
+        """Which names an elected scheduler serves is not known here, so it is only told."""
+        params = {"fieldSelector": f"metadata.name={Terms().name}"}
+        with suppress(ApiError):
+            reply = await self._client.request("GET", _ALL_LEASES, params=params)
+            for holder, namespace in _holders(reply):
+                log.warning("a scheduler with election runs in this cluster; serve other names",
+                            namespace=namespace, holder=holder)  # fmt: skip
+
+
+def _holders(reply: Reply) -> list[tuple[str, str]]:
+    """Who holds the Leases in the reply, and in which namespaces; none if it is a refusal."""
+    if reply.status != 200:
+        return []
+    leases = msgspec.json.decode(reply.body).get("items") or ()
+    found = ((each.get("spec", {}).get("holderIdentity"), each["metadata"]["namespace"])
+             for each in leases)  # fmt: skip
+    return [(holder, namespace) for holder, namespace in found if holder]
 
 
 class _Claim:
