@@ -94,9 +94,17 @@ async def test_bind_brings_the_topology_labels_of_the_node(
     zone = {"topology.kubernetes.io/zone": "z1"}
     (node,) = create_nodes(["zoned"], labels=zone)
     # The admission plugin that copies them hears of a new node a moment later than we do.
-    await asyncio.sleep(0.5)
+    served.until(lambda: _labels_on(control_plane, pod.namespace, node) == zone, "the node is seen")
     assert await outcome_of(client, Bind(pod, node)) == BindDone(pod.uid)
     assert read(control_plane, pod)["metadata"]["labels"] == zone
+
+
+def _labels_on(plane: ControlPlane, namespace: str, node: str) -> dict[str, str]:
+    """What a pod that comes with this node would be labelled with."""
+    spec = {"nodeName": node, "containers": [{"name": "c", "image": "x"}]}
+    path = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
+    _, answer = plane.api("POST", path, {"metadata": {"name": "probe"}, "spec": spec})
+    return dict(answer["metadata"].get("labels", {}))
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,9 @@ from fairlead.sim.controlplane.certificates import Authority, KeyPair
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
+#: Short for what never comes, and long for what comes on a busy machine.
+BRIEF_S = 1.0
+
 
 @contextlib.asynccontextmanager
 async def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
@@ -202,7 +205,7 @@ async def test_no_reply_in_time_is_a_lost_reply() -> None:
 
     async with talking(never) as client:
         with pytest.raises(ReplyLost):
-            await client.request("POST", "/x", body=b"{}", timeout_s=0.2)
+            await client.request("POST", "/x", body=b"{}", timeout_s=BRIEF_S)
 
 
 async def test_a_cut_connection_is_a_lost_reply_and_nothing_is_sent_twice() -> None:
@@ -341,7 +344,7 @@ async def test_a_silent_watch_is_stalled() -> None:
     handler = streaming(b"{}\n", 60.0)
     async with (
         talking(handler) as client,
-        client.watch("/x", {}, idle_timeout_s=0.1) as stream,
+        client.watch("/x", {}, idle_timeout_s=BRIEF_S) as stream,
     ):
         assert await stream.lines() == [b"{}"]
         with pytest.raises(Stalled):
@@ -349,10 +352,10 @@ async def test_a_silent_watch_is_stalled() -> None:
 
 
 async def test_bytes_without_a_line_keep_a_watch_alive() -> None:
-    pieces = [piece for _ in range(10) for piece in (b"x", 0.03)]
+    pieces = [piece for _ in range(10) for piece in (b"x", BRIEF_S / 5)]
     async with (
         talking(streaming(*pieces, b"\n")) as client,
-        client.watch("/x", {}, idle_timeout_s=0.15) as stream,
+        client.watch("/x", {}, idle_timeout_s=BRIEF_S) as stream,
     ):
         assert [each async for each in stream] == [b"x" * 10]
 
@@ -509,7 +512,7 @@ async def test_no_more_connections_than_allowed_and_nobody_waits_for_ever() -> N
     async with serving(slow) as server:
         client = Client(Access(server, None, Static({})), max_connections=2)
         first = [asyncio.create_task(client.request("GET", "/x")) for _ in range(6)]
-        impatient = asyncio.create_task(client.request("GET", "/x", timeout_s=0.2))
+        impatient = asyncio.create_task(client.request("GET", "/x", timeout_s=BRIEF_S))
         with pytest.raises(Unreachable, match="all 2 connections were busy"):
             await impatient
         first[2].cancel()  # one that waits gives up, and takes nobody's turn with it
@@ -551,10 +554,11 @@ async def test_a_server_that_is_gone_refuses_all_who_wait_at_once() -> None:
 
 
 async def test_who_waits_is_served_by_what_is_open_if_no_more_can_be_opened() -> None:
-    gate = asyncio.Event()
+    gate, asked = asyncio.Event(), asyncio.Event()
 
     async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while await reader.readuntil(b"\r\n\r\n"):
+            asked.set()
             await gate.wait()
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 
@@ -562,7 +566,7 @@ async def test_who_waits_is_served_by_what_is_open_if_no_more_can_be_opened() ->
     port = server.sockets[0].getsockname()[1]
     client = Client(Access(f"http://127.0.0.1:{port}", None, Static({})))
     first = asyncio.create_task(client.request("GET", "/x"))
-    await asyncio.sleep(0.1)
+    await asked.wait()
     server.close()  # listens no more; what is open stays open
     others = [asyncio.create_task(client.request("GET", "/x")) for _ in range(3)]
     await asyncio.sleep(0.1)

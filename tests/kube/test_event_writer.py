@@ -181,7 +181,7 @@ async def test_hanging_server_costs_events_and_nothing_else() -> None:
             writer.scheduled(AnnounceScheduled(a_pod(f"p{number}"), "n1", 1, 0.0))
             await asyncio.sleep(0)
         assert transport.under_way == 2
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(60):
             await writer.stop(grace_s=0.01)
     assert writer.tally.dropped == 100
 

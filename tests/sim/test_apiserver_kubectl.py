@@ -39,8 +39,9 @@ class Kubectl:
 
     def start(self, *arguments):
         started = subprocess.Popen(
-            [self.program, *arguments], env=self._environment, stdout=subprocess.PIPE, text=True
-        )
+            [self.program, *arguments], env=self._environment, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
         self._started.append(started)
         return started
 
@@ -239,19 +240,21 @@ def test_drain_respects_a_budget(kubectl):
 def test_wait_and_get_watch(kubectl):
     watch = kubectl.start("get", "pods", "-w", "--output-watch-events")
     kubectl.apply(a_pod())
-    waiting = kubectl.start("wait", "pod/train", "--for=condition=Ready", "--timeout=20s")
-    time.sleep(0.5)
+    waiting = kubectl.start("wait", "pod/train", "--for=condition=Ready", "--timeout=60s")
     kubectl.run_pod("train")
-    assert "condition met" in waiting.communicate(timeout=30)[0]
-    gone = kubectl.start("wait", "pod/train", "--for=delete", "--timeout=20s")
-    time.sleep(1)  # it has to see the pod before it can see it go
+    assert "condition met" in waiting.communicate(timeout=90)[0]
+    gone = kubectl.start("wait", "pod/train", "--for=delete", "--timeout=60s", "-v=6")
+    for line in gone.stderr:  # it has to see the pod before it can see it go
+        if "watch=true" in line:
+            break
     kubectl("delete", "pod", "train", "--grace-period=0", "--force")
-    assert "condition met" in gone.communicate(timeout=30)[0]
-    time.sleep(0.3)
+    assert "condition met" in gone.communicate(timeout=90)[0]
+    events = [next(watch.stdout).split()[0]]  # the heading
+    while events[-1] != "DELETED":
+        events.append(next(watch.stdout).split()[0])
     watch.terminate()
-    events = [line.split()[0] for line in watch.communicate()[0].splitlines()[1:]]
-    assert events[0] == "ADDED"
-    assert events[-1] == "DELETED"
+    watch.communicate()
+    assert events[1] == "ADDED"
 
 
 def test_scale_and_rollout(kubectl):
