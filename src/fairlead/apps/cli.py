@@ -100,6 +100,13 @@ def run(
             help="Ask the API server who may see pods there (default: unless on 127.0.0.1)."
         ),
     ] = None,
+    expect_variables: Annotated[
+        bool,
+        typer.Option(
+            "--expect-variables",
+            help="Warn about GPU pods without CUDA_VISIBLE_DEVICES, which admission puts in.",
+        ),
+    ] = False,
     log_level: LogLevel = "info",
     leader_elect: Annotated[
         bool | None,
@@ -130,7 +137,7 @@ def run(
     run_scheduler(
         Options(
             kubeconfig, context, scheduler_name, profile, config, address, port, electing,
-            authenticate,
+            authenticate, expect_variables,
         )
     )  # fmt: skip
 

@@ -51,6 +51,7 @@ class Options:
     port: int | None = None
     electing: Electing = field(default_factory=Electing)
     authenticate: bool | None = None
+    expects_variables: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +204,7 @@ async def _run(options: Options, prepared: Plan) -> None:
         metrics=metrics,
         max_binds_in_flight=prepared.max_binds_in_flight,
         terms=terms,
+        expects_variables=options.expects_variables,
         sources=prepared.sources,
         on_server=prepared.meet,
     )

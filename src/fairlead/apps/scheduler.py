@@ -45,6 +45,13 @@ from fairlead.telemetry.sources import SourcePlan
 
 log = structlog.get_logger(__name__)
 
+#: The event about a pod that was created before webhook or policy acted on it.
+UNINJECTED = "VariablesMissing"
+_UNINJECTED = (
+    "a container has no CUDA_VISIBLE_DEVICES that names the assigned GPUs: the pod was created "
+    "while nothing put it in; delete the pod and create it again"
+)
+
 # How long to decide before looking at the network again.
 _SLICE_S = 0.005
 _STOP_GRACE_S = 5.0
@@ -71,6 +78,7 @@ class Scheduler:
         max_binds_in_flight: int = 64,
         verify_every_s: float = EVERY_S,
         terms: Terms | None = None,
+        expects_variables: bool = False,
         advises: Profile | None = None,
         sources: Sequence[SourcePlan] = (),
         on_server: Callable[[Behaviour], None] = lambda _: None,
@@ -79,6 +87,7 @@ class Scheduler:
     ) -> None:
         """With `terms` it stands by until it is elected on them; without, it decides at once.
 
+        With `expects_variables` there is a warning about each GPU pod that was bound without them.
         `sources` tell what cards do, a standby as well: it decides by that from the first pod on.
         `on_server` is told what the API server is before anything else is asked of it.
         """
@@ -89,6 +98,7 @@ class Scheduler:
         self.metrics = metrics
         self.engine = Engine(profiles, advises)
         self._served = frozenset(profiles)
+        self._expects_variables = expects_variables
         self.engine.keeps_records = log.is_enabled_for(logging.DEBUG)
         served = (*profiles.values(), *([advises] if advises else ()))
         self._elector = Elector(client, terms, fit=self._fit_to_lead) if terms else None
@@ -310,6 +320,8 @@ class Scheduler:
                 self._recorder.scheduled(instruction)
                 self._measures.pod_scheduled(instruction)
                 log.info("bound", **self._bound(instruction))
+                if pod.uninjected and self._expects_variables:
+                    self._perform(instructions.AnnounceWarning(pod, UNINJECTED, _UNINJECTED))
             case instructions.Evict(pod, node, victims):
                 self._evictor.submit(instruction)
                 self._measures.victims(len(victims))

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead.kube import dialects
+from fairlead.kube.dialects.ours import VISIBLE
 from fairlead.kube.kin import OWNERS
 from fairlead.kube.limits import beyond_limits, within_limits
 from fairlead.kube.pod_loads import read_load
@@ -32,6 +33,7 @@ from fairlead.model.loads import PodLoad
 from fairlead.model.nodes import Image, Node
 from fairlead.model.pods import Amounts, Pod, PodRequest, Taint
 from fairlead.model.quantities import amount
+from fairlead.model.scheduling_map import MAP
 from fairlead.model.sizes import remembered
 
 
@@ -190,6 +192,7 @@ _amounts = msgspec.json.Decoder(dict[str, str])
 _restart_rules = msgspec.json.Decoder(list[_RestartRule] | None)
 _images = msgspec.json.Decoder(_Image)
 
+_BY_ANNOTATION, _BY_VALUE = f"['{VISIBLE}']".encode(), b'"CUDA_VISIBLE_DEVICES"'
 _FINISHED = ("Succeeded", "Failed")
 _NOTHING_TOLD = StatusParts(())
 # A pod below it has room for all that a bind writes: its JSON is longer than its annotations.
@@ -243,10 +246,17 @@ def decode_pod(raw: bytes | Raw, behaviour: Behaviour = KUBERNETES_1_36) -> Pod:
         grant=grant,
         edited=edited,
         misspelt="" if spec.node_name or not meta.annotations else misspelt(meta.annotations),
+        uninjected=not spec.node_name and request.gpus is not None and _lacks(meta, containers),
         load=load,
         problem=problem or odd,
         condition=_unscheduled(status.conditions or ()),
     )
+
+
+def _lacks(meta: Meta, containers: Sequence[_Container]) -> bool:
+    """Whether nothing put in which GPUs the pod gets; with a map that is a plain value."""
+    mark = _BY_VALUE if MAP in (meta.annotations or {}) else _BY_ANNOTATION
+    return not all(mark in bytes(container.env) for container in containers)
 
 
 def _load(meta: Meta) -> tuple[PodLoad | None, str]:

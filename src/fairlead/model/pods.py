@@ -214,6 +214,8 @@ class Pod:
     edited: str = ""
     #: Annotations that look like a request for GPUs and are none; told while it is pending.
     misspelt: str = ""
+    #: Asks for GPUs, and a container lacks the variable that names them; told while it is pending.
+    uninjected: bool = False
     #: Set when the pod cannot be understood; it is refused with this sentence.
     problem: str = ""
     #: The node promised to it (`status.nominatedNodeName`).

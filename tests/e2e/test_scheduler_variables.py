@@ -1,0 +1,43 @@
+"""GPU pods that were created while nothing put their variables in."""
+
+from collections.abc import Callable
+from typing import Any
+
+from fairlead.sim.controlplane import ControlPlane
+from fairleads import Pods, eventually, fairlead
+from leaders import inventory
+
+LATER = {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.annotations['fairlead.dev/gpus']"}}
+INJECTED = [{"name": "CUDA_VISIBLE_DEVICES", "valueFrom": LATER}]
+OWN = [{"name": "CUDA_VISIBLE_DEVICES", "value": "0"}]
+SHARE = {"annotations": {"fairlead.dev/gpu-share": "0.1"}}
+MAP = {"annotations": {"gpu-scheduling-map": "0=v1:0"}}
+
+
+def test_a_gpu_pod_without_its_variable_is_warned_about(
+    control_plane: ControlPlane, create_nodes: Callable[..., Any], pods: Pods
+) -> None:
+    create_nodes(["v1"], annotations=inventory("v1", 2))
+    with fairlead(control_plane, "--expect-variables"):
+        for name, env, meta in (
+            ("mapped-0", OWN, MAP), ("bare", [], SHARE), ("own", OWN, SHARE),
+            ("good", INJECTED, SHARE), ("plain", [], {}),
+        ):  # fmt: skip
+            pods.create(name, container={"env": env}, metadata=meta)
+            pods.wait_bound(name)
+        for name in ("bare", "own"):
+            (event,) = eventually(lambda name=name: pods.events(name, "VariablesMissing"))
+            assert "delete the pod and create it again" in event["note"]
+        eventually(lambda: all(pods.events(name, "Scheduled") for name in ("good", "mapped-0")))
+        assert not [n for n in ("good", "plain", "mapped-0") if pods.events(n, "VariablesMissing")]
+
+
+def test_where_nothing_is_expected_nothing_is_said(
+    control_plane: ControlPlane, create_nodes: Callable[..., Any], pods: Pods
+) -> None:
+    create_nodes(["v2"], annotations=inventory("v2", 1))
+    with fairlead(control_plane):
+        pods.create("bare", metadata=SHARE)
+        pods.wait_bound("bare")
+        eventually(lambda: pods.events("bare", "Scheduled"))
+    assert not pods.events("bare", "VariablesMissing")
