@@ -7,7 +7,7 @@ from fairlead.apps.profiles import built_in
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import Decide, NodeSeen, PodSeen
 from fairlead.engine.instructions import AnnounceWarning, Bind, Instruction
-from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory
+from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory, Said
 from fairlead.model.pods import Pod
 
 HALF = GpuAsk(1, whole=False, milli=500, dialect="fairlead")
@@ -25,8 +25,8 @@ def bound(**more: object) -> Pod:
     return a_pod("p", uid="p", request_gpus=HALF, grant=GRANT, node="n1", **more)
 
 
-def see(engine: Engine, pod: Pod) -> list[Instruction]:
-    return list(engine.handle(PodSeen(pod), now=0.0))
+def see(engine: Engine, *pods: Pod) -> list[Instruction]:
+    return [made for pod in pods for made in engine.handle(PodSeen(pod), now=0.0)]
 
 
 def asks(pod: Pod, ask: GpuAsk | None) -> Pod:
@@ -75,7 +75,7 @@ def test_an_ask_that_only_we_remember_is_reported() -> None:
 def test_an_assignment_that_is_removed_frees_nothing_and_is_reported() -> None:
     engine = an_engine()
     see(engine, bound())
-    unknown = Grant((CardUse("", False, 500),), "fairlead", assigned=False)
+    unknown = Grant((CardUse("", False, 500),), "fairlead", said=Said.ASKED)
 
     assert len(see(engine, replace(bound(), grant=unknown))) == 1
     assert free(engine) == 500
@@ -83,11 +83,36 @@ def test_an_assignment_that_is_removed_frees_nothing_and_is_reported() -> None:
     assert free(engine) == 500
 
 
+def test_an_assignment_that_is_forged_while_we_run_changes_nothing_and_is_reported() -> None:
+    """Without the policy: less than was assigned, other GPUs, or some for a pod that had none."""
+    engine = an_engine()
+    see(engine, bound(), a_pod("plain", uid="plain", node="n1"))
+    less = Grant((CardUse("GPU-0", False, 1),), "fairlead")
+
+    assert len(see(engine, replace(bound(), grant=less))) == 1
+    assert see(engine, replace(bound(), grant=less)) == []
+    see(engine, replace(bound(), grant=None))
+    see(engine, replace(bound(), grant=less))
+    see(engine, a_pod("plain", uid="plain", node="n1", grant=less))
+    assert free(engine) == 500
+
+
+def test_a_device_plugin_that_picks_the_gpu_is_believed() -> None:
+    engine = an_engine()
+    see(engine, bound())
+    took = Grant((CardUse("GPU-0", False, 700),), "fairlead", said=Said.TAKEN)
+
+    assert see(engine, replace(bound(), grant=took)) == []
+    assert free(engine) == 300
+    see(engine, bound())
+    assert free(engine) == 300, "what it took is not taken back"
+
+
 def test_an_ask_that_is_added_to_a_running_pod_books_nothing() -> None:
     engine = an_engine()
     plain = a_pod("p", uid="p", node="n1")
     see(engine, plain)
-    unknown = Grant((CardUse("", False, 500),) * 64, "fairlead", assigned=False)
+    unknown = Grant((CardUse("", False, 500),) * 64, "fairlead", said=Said.ASKED)
 
     (warning,) = see(engine, replace(asks(plain, HALF), grant=unknown))
 

@@ -32,7 +32,7 @@ def node(*released: str, confirms: bool = True) -> Node:
 
 
 def there(**more: object) -> Pod:
-    grant = Grant((CardUse("GPU-a", False, 1000, 1000),), "fairlead", assigned=True)
+    grant = Grant((CardUse("GPU-a", False, 1000, 1000),), "fairlead")
     said = {"node": "n", "grant": grant, "request_gpus": WHOLE, "started": STARTED, **more}
     return a_pod("old", uid="old", **said)
 

@@ -41,7 +41,17 @@ from fairlead.engine.events import (
     ReleaseOverdue,
 )
 from fairlead.engine.instructions import AnnounceFailure, Bind, Evict
-from fairlead.model.gpus import PLAIN, WHOLE, Card, CardUse, GpuAsk, Grant, Inventory, MigProfile
+from fairlead.model.gpus import (
+    PLAIN,
+    WHOLE,
+    Card,
+    CardUse,
+    GpuAsk,
+    Grant,
+    Inventory,
+    MigProfile,
+    Said,
+)
 from fairlead.model.pods import Pod
 from fairlead.model.readings import CardReading, NodeReadings
 from fairlead.model.scheduling_map import parse
@@ -157,6 +167,7 @@ class Ledger(RuleBasedStateMachine):
         self.pods: dict[str, Pod] = {}  # all that are not over, as the API server has them
         self.under_way: dict[str, tuple[str, Grant | None]] = {}
         self.known: dict[str, Pod] = {}  # bound, as the watch has told
+        self.had: dict[str, Grant | None] = {}  # what they said when they were first seen there
         self.victims: list[tuple[str, list[str]]] = []
         #: Pods whose processes may go on though they are gone: where, and what they had.
         self.vanished: dict[str, tuple[str, Grant]] = {}
@@ -342,7 +353,7 @@ class Ledger(RuleBasedStateMachine):
         if (before and before.whole) or (ask and ask.whole):
             ask = before  # whole GPUs are in the spec, which cannot be changed
         pending = held is not None and held.pending
-        asked = Grant((CardUse("", False),), pending=pending, assigned=False)
+        asked = Grant((CardUse("", False),), pending=pending, said=Said.ASKED)
         gone = asked if pending or (ask and not ask.whole) else None
         grant = pod.grant if said == "as before" and pod.grant else gone
         changed = replace(pod, grant=grant, edited="" if ask else "no GPU now")
@@ -391,6 +402,9 @@ class Ledger(RuleBasedStateMachine):
         self.tell(PodSeen(self.pods[uid]))
 
     def watch_tells(self, uid: str) -> None:
+        said = self.pods[uid].grant
+        if uid not in self.known or (said and said.said is Said.TAKEN):
+            self.had[uid] = said
         self.known[uid] = self.pods[uid]
         self.under_way.pop(uid, None)
         self.tell(PodSeen(self.pods[uid]))
@@ -513,8 +527,12 @@ class Ledger(RuleBasedStateMachine):
             uid: node for uid, (node, _) in self.under_way.items()
         } == {uid: node for uid, (node, _) in held.items()}
         for uid, pod in self.known.items():
-            said = pod.grant if pod.grant and pod.grant.assigned else None
-            assert said is None or held[uid][1] == said
+            had, now = self.had[uid], held[uid][1]
+            if pod.grant and pod.grant.said is Said.TAKEN:
+                assert now == pod.grant, "a device plugin is believed"
+            elif had and had.said >= Said.BOUND:
+                assert now, "what was assigned with the bind stays"
+                assert now.uses == had.uses
 
 
 HIGH_WATER = 0.8

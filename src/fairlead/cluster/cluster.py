@@ -36,7 +36,7 @@ from fairlead.cluster.seats import Seats
 from fairlead.cluster.work import Work
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.budgets import Budget
-from fairlead.model.gpus import CardUse, GpuAsk, Grant
+from fairlead.model.gpus import CardUse, GpuAsk, Grant, Said
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Amounts, HostPort, Pod, PodRequest, Side
 from fairlead.model.prices import Prices
@@ -364,7 +364,7 @@ class Cluster:
         grant = granted(pod, held)
         if held is not None and _holds_the_same(held, pod, grant):
             changed = self._relabel(held, pod)
-            held.pod, held.assumed = pod, False
+            held.pod, held.assumed, held.grant = pod, False, grant
             return changed
         freed = self.remove(pod.uid)
         now = Holding.of(pod, pod.node, assumed=False)
@@ -514,19 +514,25 @@ class Cluster:
 
 
 def granted(pod: Pod, held: Holding | None) -> Grant | None:
-    """The GPUs that a bound pod has. They stay as they are until an assignment says otherwise.
+    """The GPUs that a bound pod has: they stay as they are, whatever its annotations say later.
 
-    Who edits an annotation of a running pod changes nothing: neither what it has, if the assignment
-    is gone, nor what it asks for, if it never had one.
+    Only a device plugin may still say what it took, and another scheduler what it assigned. What
+    Fairlead assigns is on the pod when it is first seen, and never changes.
     """
     said = pod.grant
-    if said is not None and said.assigned:
-        return said
     if held is None or held.assumed or held.node != pod.node:
         return said or _somebodys_choice(pod.request.gpus)
-    pending = said is not None and said.pending
     kept = held.grant
+    if said is not None and _is_news(said, kept):
+        return said
+    pending = said is not None and said.pending
     return replace(kept, pending=pending) if kept and kept.pending != pending else kept
+
+
+def _is_news(said: Grant, kept: Grant | None) -> bool:
+    if said.said is Said.BOUND:
+        return kept is not None and kept.said < Said.BOUND
+    return said.assigned and (kept is None or said.said >= kept.said)
 
 
 def _holds_the_same(held: Holding, pod: Pod, grant: Grant | None) -> bool:
@@ -539,7 +545,7 @@ def _somebodys_choice(ask: GpuAsk | None) -> Grant | None:
     """What a pod holds that asked for cards and was not told which."""
     if ask is None or ask.profile or ask.seat or not ask.whole:
         return None
-    return Grant((CardUse(""),) * ask.cards)
+    return Grant((CardUse(""),) * ask.cards, said=Said.ASKED)
 
 
 def _difference(old: Node, new: Node) -> Aspect:

@@ -2,6 +2,7 @@
 
 from fairlead.cluster.cluster import Holding
 from fairlead.engine.instructions import AnnounceWarning
+from fairlead.model.gpus import Said
 from fairlead.model.pods import Pod
 
 REASON = "RequestChangeIgnored"
@@ -33,10 +34,13 @@ def misspelling_of(before: Pod | None, pod: Pod) -> AnnounceWarning | None:
 
 
 def _removed(held: Holding, pod: Pod) -> AnnounceWarning | None:
-    was = held.pod.grant
-    if held.assumed or was is None or not was.assigned or (pod.grant and pod.grant.assigned):
+    was, now = held.pod.grant, pod.grant
+    if held.assumed or was is None or was.said is not Said.BOUND:
         return None
-    return AnnounceWarning(pod, REASON, _sentence("the assignment is gone or cannot be read"))
+    if now is None or now.said < Said.BOUND:
+        return AnnounceWarning(pod, REASON, _sentence("the assignment is gone or cannot be read"))
+    changed = now.said is Said.BOUND and now.uses != was.uses
+    return AnnounceWarning(pod, REASON, _sentence("the assignment differs")) if changed else None
 
 
 def _sentence(difference: str) -> str:

@@ -1,6 +1,7 @@
 """GPUs one by one: the cards of a node, what a pod asks of them, and what it was given."""
 
 from dataclasses import dataclass, field
+from enum import IntEnum
 
 from fairlead.model.seats import Member, Seat
 
@@ -174,6 +175,15 @@ class CardUse:
         return ((1 << self.slices) - 1) << self.start
 
 
+class Said(IntEnum):
+    """How it is known what a bound pod has; a later one is believed before an earlier one."""
+
+    ASKED = 0  #: by its request alone: which GPUs it has is not known
+    ASSIGNED = 1  #: in the words of another scheduler
+    BOUND = 2  #: by Fairlead, which writes it once, with the bind
+    TAKEN = 3  #: by a device plugin that picks the GPU itself
+
+
 @dataclass(frozen=True, slots=True)
 class Grant:
     """What a pod was given, and in which dialect its node was told."""
@@ -187,5 +197,9 @@ class Grant:
     pending: bool = False
     #: Who has it, where a scheduling map lets several pods have the same card.
     member: Member | None = None
-    #: False where no assignment says so: it is what the pod asks for, of GPUs that are not known.
-    assigned: bool = True
+    #: How it is known, which makes no difference to what is held.
+    said: Said = field(default=Said.BOUND, compare=False)
+
+    @property
+    def assigned(self) -> bool:
+        return self.said > Said.ASKED

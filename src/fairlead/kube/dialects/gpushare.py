@@ -14,7 +14,7 @@ from fairlead.kube.dialects.api import (
     only_container,
 )
 from fairlead.model.errors import FairleadError
-from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory
+from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory, Said
 from fairlead.model.limits import MOST_CARDS
 
 MEMORY, COUNT = "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
@@ -58,7 +58,8 @@ class Gpushare(Silent):
         index, gib = (number(bound.annotations.get(key, "")) for key in (INDEX, POD))
         if index is None or gib is None:
             return None
-        return Grant((CardUse(str(index), False, 0, gib * _GIB),), self.name)
+        use = CardUse(str(index), False, 0, gib * _GIB)
+        return Grant((use,), self.name, said=Said.ASSIGNED)
 
     def pending(self, annotations: Mapping[str, str]) -> bool:
         return annotations.get(ASSIGNED) == "false"

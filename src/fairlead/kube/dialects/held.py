@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from fairlead.kube.dialects.ours import VISIBLE
 from fairlead.kube.dialects.scheduling_map import Mapped
-from fairlead.model.gpus import WHOLE, CardUse, GpuAsk, Grant
+from fairlead.model.gpus import WHOLE, CardUse, GpuAsk, Grant, Said
 from fairlead.model.scheduling_map import MAP, MapError, parse
 from fairlead.model.seats import Member
 
@@ -32,7 +32,7 @@ def unassigned(ask: GpuAsk) -> Grant | None:
     if ask.whole or ask.profile:
         return None  # counted as whole GPUs, or as slices
     uses = (CardUse("", False, ask.milli, ask.memory_mib),) * ask.cards
-    return Grant(uses, ask.dialect, assigned=False)
+    return Grant(uses, ask.dialect, said=Said.ASKED)
 
 
 def at_least(said: Grant, spec: GpuAsk | None) -> Grant:

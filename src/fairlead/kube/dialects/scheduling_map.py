@@ -14,7 +14,7 @@ from typing import ClassVar
 from fairlead.kube.dialects.api import Asking, Bound, Identity, Silent, Telling
 from fairlead.kube.dialects.nvidia import Nvidia
 from fairlead.kube.dialects.ours import PREFIX, VISIBLE
-from fairlead.model.gpus import CardUse, GpuAsk, Grant
+from fairlead.model.gpus import CardUse, GpuAsk, Grant, Said
 from fairlead.model.scheduling_map import JOB_INDEX, MAP, POD_INDEX, Line
 from fairlead.model.seats import TEMPLATE_HASH, Seat, seat_of, workload_of
 
@@ -62,7 +62,7 @@ class Mapped(Silent):
         if seat is None or seat.line is None:
             return None
         uses = tuple(CardUse(device) for device in seat.line.devices)
-        return Grant(uses, self.name, member=seat.member)
+        return Grant(uses, self.name, member=seat.member, said=Said.ASKED)
 
     def tell(self, telling: Telling) -> Mapping[str, str]:
         ask, member = telling.pod.request.gpus, telling.grant.member

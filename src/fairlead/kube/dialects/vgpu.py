@@ -23,7 +23,7 @@ from fairlead.kube.dialects.api import (
     told_apart,
 )
 from fairlead.model.errors import FairleadError
-from fairlead.model.gpus import WHOLE, CardUse, GpuAsk, Grant
+from fairlead.model.gpus import WHOLE, CardUse, GpuAsk, Grant, Said
 
 USE_TYPE, NO_TYPE = "nvidia.com/use-gputype", "nvidia.com/nouse-gputype"
 _KIND = "NVIDIA"
@@ -164,11 +164,13 @@ def _seated(found: list[Section], ask: GpuAsk | None, dialect: str) -> Grant:
     """Cards of init containers are those of later containers, if the pod was placed by us."""
     containers = (ask.containers or (tuple(range(ask.cards)),)) if ask else ()
     if [len(section) for section in found] != [len(seats) for seats in containers]:
-        return Grant(tuple(use for section in found for use in section), dialect)
+        uses = tuple(use for section in found for use in section)
+        return Grant(uses, dialect, said=Said.ASSIGNED)
     seated: dict[int, CardUse] = {}
     for section, seats_of_it in zip(found, containers, strict=True):
         seated |= dict(zip(seats_of_it, section, strict=True))
-    return Grant(tuple(use for _, use in sorted(seated.items())), dialect, containers)
+    uses = tuple(use for _, use in sorted(seated.items()))
+    return Grant(uses, dialect, containers, said=Said.ASSIGNED)
 
 
 def joined(parts: Iterable[str], *, closed: bool) -> str:
