@@ -1,7 +1,7 @@
 """Who may see what on our port: callers show a token, and see what they may list themselves.
 
 Everything    a port on this machine alone, where callers are not checked
-Checked       the API server says who the caller is (TokenReview) and what he may list and get
+Checked       the API server says who the caller is (TokenReview) and what the user may list and get
               (SubjectAccessReview)
 Closed        an open port where callers are not checked: nothing that names a pod
 """
@@ -33,7 +33,7 @@ class Sight(Protocol):
         """Who it is; empty where that is not asked."""
 
     async def namespaces(self, names: Collection[str]) -> frozenset[str]:
-        """Those of them whose pods he may list; of many, not all may be looked at."""
+        """Those whose pods the caller may list; of many, not all may be looked at."""
 
     async def pod(self, namespace: str, name: str) -> bool: ...
     async def pods_everywhere(self) -> bool: ...

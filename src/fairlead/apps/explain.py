@@ -59,7 +59,7 @@ async def explain_pod(options: Options, target: Target, scheduler: str = "") -> 
 
 
 async def _ask(options: Options, client: Client, where: str, namespace: str, name: str) -> Answer:
-    """A scheduler explains pods that the user may get; node by node if he may list nodes."""
+    """A scheduler explains pods that the user may get; by node with the right to list nodes."""
     kubectl = kubectl_options(options.kubeconfig, options.context)
     async with running_scheduler(where, client.access.credentials, kubectl) as scheduler:
         body = await scheduler.get("/explain", {"namespace": namespace, "name": name})

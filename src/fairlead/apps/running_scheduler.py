@@ -1,6 +1,6 @@
 """Questions to a scheduler that runs, as the user of a kubeconfig.
 
-Its routes that name pods ask for a token. It is sent only where nobody else can read it: over TLS,
+Its routes that name pods ask for a token. It is sent only where others cannot read it: over TLS,
 or to this machine, such as to a `kubectl port-forward`.
 """
 
@@ -89,7 +89,7 @@ def _refused(where: URL, status: int, body: bytes) -> str:
 
 
 def kubectl_options(kubeconfig: str | None, context: str | None) -> tuple[str, ...]:
-    """How kubectl is told which cluster it is."""
+    """The options of kubectl that name the cluster."""
     said = {"kubeconfig": kubeconfig, "context": context}
     return tuple(f"--{option}={value}" for option, value in said.items() if value)
 
@@ -141,7 +141,7 @@ async def _forwarded(command: tuple[str, ...]) -> AsyncIterator[int]:
 
 
 async def _let_it_talk(process: asyncio.subprocess.Process) -> None:
-    """It writes a line for each connection, and would wait for ever if nobody read them."""
+    """It writes a line for each connection, and would wait for ever if they were not read."""
     assert process.stdout is not None
     while await process.stdout.read(4096):
         pass

@@ -113,7 +113,7 @@ class Reviews:
         self._rights = _Briefly(self.clock, _RIGHTS)
 
     async def user(self, token: str) -> User | None:
-        """Whose token it is; None if it is nobody's. Raises NotReviewed."""
+        """Whose token it is; None if the API server does not accept it. Raises NotReviewed."""
         key = hashlib.sha256(token.encode()).digest()
         known = self._users.get(key)
         if known is None:
@@ -184,8 +184,8 @@ class _Briefly(Generic[K, V]):
         return known
 
 
-def _user(told: _UserInfo) -> User:
-    return User(told.username, told.uid, tuple(told.groups), bytes(told.extra))
+def _user(info: _UserInfo) -> User:
+    return User(info.username, info.uid, tuple(info.groups), bytes(info.extra))
 
 
 def _spec(user: User, right: Right) -> dict[str, object]:
