@@ -13,6 +13,7 @@ class Draft:
     def __init__(self, cluster: "Cluster", row: int) -> None:
         self._cluster = cluster
         self._row = row
+        self._work = cluster.work
         self._done: list[tuple[Holding, int]] = []
         #: Pods of the node that are not there for the time being, by uid.
         self.away: set[str] = set()
@@ -41,6 +42,6 @@ class Draft:
             self._apply(held, -sign)
 
     def _apply(self, held: "Holding", sign: int) -> None:
-        self._cluster.work.trials += 1
+        self._work.trials += 1
         (self.away.discard if sign > 0 else self.away.add)(held.pod.uid)
         self._cluster.charge(self._row, held, sign)

@@ -6,7 +6,7 @@ made once by looking at every pod concerned, and from then on follows each that 
 
 from bisect import bisect_left, insort
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -42,15 +42,19 @@ class PrioritySums:
 
     def of(self, priority: int, shares: Callable[[], Iterable[Share]]) -> AmountsByRow:
         """The table for a priority; `shares` tells of all pods, should it have to be made."""
+        pods: Sequence[Share] | None = None
         if self._pods is None:
-            self._pods = Counter(its for _, its, _ in shares())
+            pods = list(shares())
+            self._pods = Counter(its for _, its, _ in pods)
             self._priorities = sorted(self._pods)
         bound = self._bound(priority)
         if bound is None:
             return np.zeros_like(self._columns.requested)
         table = self._tables.get(bound)
         if table is None or table.shape != self._columns.requested.shape:
-            table = self._tables[bound] = self._summed(bound, shares())
+            table = self._tables[bound] = self._summed(
+                bound, list(shares()) if pods is None else pods
+            )
             if len(self._tables) > _KEPT:
                 self._tables.popitem(last=False)
         self._tables.move_to_end(bound)
@@ -92,10 +96,10 @@ class PrioritySums:
     def _counts(self, its: int, bound: int) -> bool:
         return its <= bound if self._below else its >= bound
 
-    def _summed(self, bound: int, shares: Iterable[Share]) -> AmountsByRow:
+    def _summed(self, bound: int, shares: Sequence[Share]) -> AmountsByRow:
         table = np.zeros_like(self._columns.requested)
+        self._columns.work.pods += len(shares)
         for row, its, vector in shares:
-            self._columns.work.pods += 1
             if self._counts(its, bound):
                 table[: len(vector), row] += vector
         return table

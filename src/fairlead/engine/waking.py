@@ -130,6 +130,8 @@ class Waking:
 
     def _look(self, now: float) -> None:
         """At some of the round, and at one in any case."""
+        if not self._round:
+            return
         work, start = self._cluster.work, self._cluster.work.spent
         cause = _cause(self._round_freed)
         while self._round and work.spent - start <= _SLICE:

@@ -17,7 +17,6 @@ from fairlead.placement.views import View
 from fairlead.plugins.api import (
     CardAnswer,
     Filter,
-    Foresees,
     Reason,
     TellsCards,
     TellsDetail,
@@ -53,9 +52,8 @@ class Hypothesis:
         self._drafted = self._asked & (profile.by_pods | profile.around.keys())
         #: Rules that look around, as all pods are where they are; and what they ask of one row.
         self._trials: dict[int, Trial] = {
-            index: rule.trial(request, nodes)
-            for index in self._asked
-            if isinstance(rule := profile.filters[index], Foresees)
+            index: profile.foresees[index].trial(request, nodes)
+            for index in self._asked & profile.foresees.keys()
         }
         self._lasting: dict[int, list[Reason]] = {}
         self._in_order = sorted(self._asked)

@@ -129,9 +129,10 @@ class Preemption:
             for index, rule in enumerate(self._profile.filters):
                 self._cluster.work.ask(len(rows))
                 if self._hypothesis.needs_draft_for(index):
-                    if not isinstance(rule, Foresees):
+                    foreseeing = self._profile.foresees.get(index)
+                    if foreseeing is None:
                         break  # from here on only playing it through can tell
-                    left &= self._foreseen(rule, rows, left, outcome)
+                    left &= self._foreseen(foreseeing, rows, left, outcome)
                     continue
                 around = index in self._profile.around
                 allowed = self._view.allowed[index, rows] if around else None

@@ -12,6 +12,7 @@ from fairlead.placement.cards import CardPolicy
 from fairlead.plugins.api import (
     ChoosesCards,
     Filter,
+    Foresees,
     LooksAround,
     Narrows,
     Opinion,
@@ -49,6 +50,8 @@ class Profile:
     marks: tuple[str, ...] = field(init=False)
     #: Filters, by their place, that look around; and that look at pods.
     around: Mapping[int, LooksAround] = field(init=False)
+    #: Of the former, those that can tell what evicting pods would change.
+    foresees: Mapping[int, Foresees] = field(init=False)
     about_pods: frozenset[int] = field(init=False)
     #: Of the latter, those that see more than how much is taken on the node.
     by_pods: frozenset[int] = field(init=False)
@@ -80,6 +83,8 @@ class Profile:
         rules = list(enumerate(self.filters))
         around = {index: rule for index, rule in rules if isinstance(rule, LooksAround)}
         object.__setattr__(self, "around", around)
+        foresees = {index: rule for index, rule in rules if isinstance(rule, Foresees)}
+        object.__setattr__(self, "foresees", foresees)
         about_pods = frozenset(
             index for index, rule in rules if rule.reads & ABOUT_PODS and minds_pods(rule)
         )
