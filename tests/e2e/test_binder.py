@@ -18,6 +18,7 @@ from fairlead.engine.instructions import Bind
 from fairlead.kube.access.credentials import Static
 from fairlead.kube.access.kubeconfig import Access, load_access
 from fairlead.kube.http.client import Client
+from fairlead.kube.writes.annotations import LARGEST_BYTES
 from fairlead.kube.writes.binder import encode_binding
 from fairlead.kube.writes.settling import Outcome, Patience
 from fairlead.model.pods import Pod
@@ -107,12 +108,15 @@ def _labels_on(plane: ControlPlane, namespace: str, node: str) -> dict[str, str]
     return dict(answer["metadata"].get("labels", {}))
 
 
+TOO_LARGE = {GPUS: "x" * LARGEST_BYTES}
+
+
 @pytest.mark.parametrize(
     ("node", "annotations", "sentence"),
     [
         pytest.param("Node_1", {}, "no node name", id="a node that cannot exist"),
         pytest.param("n", {"a b": "1"}, "no annotation key", id="a key that wedges the pod"),
-        pytest.param("n", {GPUS: "x" * 5000}, "5017 bytes", id="a value that is too large"),
+        pytest.param("n", TOO_LARGE, f"{LARGEST_BYTES + len(GPUS)} bytes", id="too large"),
         pytest.param("n", {GPUS: "0\n"}, "cannot be printed", id="a control character"),
     ],
 )
