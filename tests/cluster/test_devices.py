@@ -1,11 +1,18 @@
 """The ledger of cards: what is taken, by whom, and what is left."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from builders import a_node, a_pod
+from contract import PRICES
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.interned import Interned
+from fairlead.cluster.price_tables import PriceTables
 from fairlead.model.gpus import PLAIN, Card, CardUse, GpuAsk, Grant, Inventory, Links, MigProfile
 from fairlead.model.machines import all_joined, links_of
+from fairlead.model.prices import Shape
 from fairlead.placement.cards import CardPolicy, choose
 
 ONE, TWO, THREE = (
@@ -305,3 +312,15 @@ def test_nvlink_between_free_cards() -> None:
 def test_nvlink_between_cards_that_somebody_else_chooses(links: Links, fit: list[int]) -> None:
     cluster = cluster_of(counted(8, links=links))
     assert [count for count in range(2, 10) if enough(cluster, linked(count))] == fit
+
+
+def test_thousands_of_models_make_no_larger_tables_of_prices() -> None:
+    models = Interned[str]()
+    for number in range(3000):
+        models.take(f"Model {number}")
+    shapes = (Shape(1000, 0, 1, 500), Shape(4000, 0, 1, 1000, frozenset({"Model 7", "Model 8"})))
+    tables = PriceTables(replace(PRICES, typical=tuple((shape, 0.5) for shape in shapes)), models)
+    assert len(tables.useful()) == 2
+    room, rank = np.full((3, 1), 1000), np.array([2, 2, 2])
+    asked, other, none = tables.usable_milli(room, np.array([[7], [9], [-1]]), rank).tolist()
+    assert (asked, other, none) == (1000.0, 500.0, 500.0)

@@ -37,10 +37,11 @@ class PriceTables:
         #: Cards that a unit of cpu, and one of memory, is enough for.
         self.cards_per_milli = 1 / max(prices.cpu_milli_per_card, 1.0)
         self.cards_per_byte = 1 / max(prices.memory_bytes_per_card, 1.0)
-        self._models = 0
-        self._version = -1
+        self._pressed_version = self._sorted_version = -1
         self._cpus = np.array(sorted({shape.cpu_milli for shape, _ in prices.typical}))
         self._pressure: Table
+        #: By code of the model: models for which the same typical pods ask are of one kind.
+        self._kind: Ranks
         self._useful: Table
         self._useful_blocks: Table
 
@@ -51,59 +52,70 @@ class PriceTables:
 
     def pressure(self) -> Table:
         """By code of the model; the last entry is for cards of no model."""
-        self._follow_models()
+        if self._pressed_version != self._names.version:
+            self._pressed_version = self._names.version
+            self._pressure = np.zeros(self._names.width + 1)
+            for model, short in self.prices.pressure:
+                if model in self._names.code_of:
+                    self._pressure[self._names.code_of[model]] = short
         return self._pressure
 
     def cpu_rank(self, cpu_milli: npt.NDArray[np.int64]) -> Ranks:
         """How many of the typical amounts of cpu there is enough for."""
         return np.searchsorted(self._cpus, cpu_milli, side="right")
 
+    def kind_of(self, model: Cards) -> Ranks:
+        """The kinds that the next two tell apart. A cluster may have thousands of models."""
+        self._sort_models()
+        return self._kind[model]
+
     def useful(self) -> Table:
-        """(model, cpu rank, thousandths free): how much of the card typical pods could use."""
-        self._follow_models()
+        """(kind, cpu rank, thousandths free): how much of the card typical pods could use."""
+        self._sort_models()
         return self._useful
 
     def useful_blocks(self) -> Table:
-        """(model, cpu rank, cards): what pods that want several whole cards add to that."""
-        self._follow_models()
+        """(kind, cpu rank, cards): what pods that want several whole cards add to that."""
+        self._sort_models()
         return self._useful_blocks
 
     def usable_milli(self, room: Cards, model: Cards, rank: Ranks) -> Table:
         """How many free thousandths of each node typical pods could use; the rest is fragments."""
-        found: Table = self.useful()[model, rank[:, None], room].sum(axis=1)
-        found += self.useful_blocks()[model[:, 0], rank, (room == WHOLE).sum(axis=1)]
+        kind = self.kind_of(model)
+        found: Table = self.useful()[kind, rank[:, None], room].sum(axis=1)
+        found += self.useful_blocks()[kind[:, 0], rank, (room == WHOLE).sum(axis=1)]
         return found
 
-    def _follow_models(self) -> None:
-        if self._names.version == self._version:
+    def _sort_models(self) -> None:
+        if self._sorted_version == self._names.version:
             return
-        self._version, self._models = self._names.version, self._names.width
-        codes = self._names.code_of
-        self._pressure = np.zeros(self._models + 1)
-        for model, short in self.prices.pressure:
-            if model in codes:
-                self._pressure[codes[model]] = short
-        self._fill_useful()
+        self._sorted_version = self._names.version
+        every = self._matching(frozenset())
+        asked = [every, *(self._matching(shape.models) for shape, _ in self.prices.typical)]
+        kinds, self._kind = np.unique(np.array(asked), axis=1, return_inverse=True)
+        self._kind = self._kind.reshape(-1)
+        self._fill_useful(kinds[1:])
 
-    def _fill_useful(self) -> None:
+    def _fill_useful(self, kinds: npt.NDArray[np.bool_]) -> None:
+        """`kinds` tells of each typical shape, for which kinds it asks."""
         free = np.arange(WHOLE + 1, dtype=np.float64)
         count = np.arange(_MOST + 1, dtype=np.float64)
         ranks = len(self._cpus) + 1
-        self._useful = np.zeros((self._models + 1, ranks, WHOLE + 1))
-        self._useful_blocks = np.zeros((self._models + 1, ranks, _MOST + 1))
-        for shape, share in self.prices.typical:
+        count_of_kinds = kinds.shape[1]
+        self._useful = np.zeros((count_of_kinds, ranks, WHOLE + 1))
+        self._useful_blocks = np.zeros((count_of_kinds, ranks, _MOST + 1))
+        for asked, (shape, share) in zip(kinds, self.prices.typical, strict=True):
             rank = int(self.cpu_rank(np.array(shape.cpu_milli)))
-            models = self._matching(shape.models)
             if shape.cards > 1 and shape.milli == WHOLE:
                 gain = share * WHOLE * count[shape.cards :]
-                self._useful_blocks[models, rank:, shape.cards :] += gain
+                self._useful_blocks[asked, rank:, shape.cards :] += gain
             elif shape.cards:
-                self._useful[models, rank:, shape.milli :] += share * free[shape.milli :]
+                self._useful[asked, rank:, shape.milli :] += share * free[shape.milli :]
 
     def _matching(self, models: frozenset[str]) -> npt.NDArray[np.bool_]:
         if not models:
-            return np.ones(self._models + 1, dtype=np.bool_)
-        found = np.zeros(self._models + 1, dtype=np.bool_)
+            return np.ones(self._names.width + 1, dtype=np.bool_)
+        found = np.zeros(self._names.width + 1, dtype=np.bool_)
         codes = self._names.code_of.items()
         found[[code for product, code in codes if is_any_of(product, models)]] = True
         return found

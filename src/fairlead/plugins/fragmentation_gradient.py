@@ -66,13 +66,14 @@ class _Usefulness:
 
     def card_after(self, room: Cards) -> Table:
         """(nodes, slots)"""
-        found: Table = self._tables.useful()[self._model, self._after[:, None], room]
+        kind = self._tables.kind_of(self._model)
+        found: Table = self._tables.useful()[kind, self._after[:, None], room]
         return found
 
     def blocks_after(self, full: Cards) -> Table:
         """(nodes, slots), by how many whole cards would be free."""
-        model, rank = self._model[:, :1], self._after[:, None]
-        found: Table = self._tables.useful_blocks()[model, rank, full]
+        kind, rank = self._tables.kind_of(self._model[:, :1]), self._after[:, None]
+        found: Table = self._tables.useful_blocks()[kind, rank, full]
         return found
 
 
