@@ -1,6 +1,6 @@
 # Everything a developer does here, by name. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help setup control-plane run test test-1.37 fast check format bench bench-openb lock manifests live-view clean
+.PHONY: help setup control-plane run test test-1.37 fast fuzz check format bench bench-openb lock manifests live-view clean
 VENV := .venv/bin
 
 help: ## list the commands
@@ -25,6 +25,10 @@ test-1.37: setup ## the tests that need a kube-apiserver, on one of Kubernetes 1
 
 fast: setup ## the tests that start no server and no program (under a minute)
 	@$(VENV)/python -m pytest -m "not server and not program" -q
+
+fuzz: setup ## more mutated objects, in this process and on a real kube-apiserver (SEED=7 FOR=600, seconds for each)
+	@$(VENV)/python controlplane/build.py
+	@FUZZ_SEED=$(or $(SEED),2) FUZZ_FOR=$(or $(FOR),60) $(VENV)/python -m pytest -q -x -s tests/fuzz tests/e2e/test_fuzz_server.py
 
 check: setup ## format, lint, types, layers
 	@$(VENV)/ruff format --check .

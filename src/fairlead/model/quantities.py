@@ -19,6 +19,9 @@ PODS = "pods"
 # the 64-bit columns that add them up.
 LARGEST = 2**53 - 1
 
+# The API server takes amounts of any length, and cuts them.
+_LONGEST = 4096
+
 _GRAMMAR = re.compile(
     r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+))"
     r"(?:(?P<suffix>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?\d{1,3}))?",
@@ -62,7 +65,7 @@ def shown(resource: str, number: int) -> str:
 
 
 def _parse(text: str) -> Fraction:
-    match = _GRAMMAR.fullmatch(text) if len(text) <= 64 else None
+    match = _GRAMMAR.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         raise QuantityError(f"{text[:64]!r} is not a quantity; write for example 2, 500m or 4Gi")
     number = Fraction(match["number"])

@@ -143,7 +143,7 @@ def read_inventory(offering: Offering) -> tuple[Inventory | None, str]:
         if inventory is not None:
             found.append(inventory)
     # One who lists cards by uuid is believed before one who counts them.
-    found.sort(key=lambda inventory: inventory.cards[:1] and inventory.cards[0].uuid.isdigit())
+    found.sort(key=lambda inventory: any(card.uuid.isdigit() for card in inventory.cards[:1]))
     listed = merged(found)
     gpus = discovery.completed(listed, offering) if listed else discovery.counted(offering)
     return gpus, "; ".join(problems)
