@@ -138,6 +138,12 @@ def test_an_amount_of_memory_has_a_unit_and_fits_a_gpu(key: str, text: str, sent
     assert sentence in problem_of({}, annotations={key: text})
 
 
+@pytest.mark.parametrize("text", ["16Gi", "0", "99999999", "1.5", ""])
+def test_the_memory_of_kai_is_in_mib_and_the_refusal_says_so(text: str) -> None:
+    told = "write a whole number from 1 to 16777216, such as 16000 for 16000 MiB"
+    assert told in problem_of({}, annotations={"gpu-memory": text})
+
+
 @pytest.mark.parametrize("text", ["1Mi", "16000Mi", "16Gi", "16Ti", "1048576"])
 def test_any_amount_from_a_mebibyte_up_is_understood(text: str) -> None:
     assert problem_of({}, annotations={MEMORY: text}) == ""

@@ -15,6 +15,7 @@ from typing import ClassVar
 
 from fairlead.kube.dialects.api import (
     KAI,
+    MOST_MIB,
     UUID,
     Asking,
     Bound,
@@ -68,7 +69,7 @@ class Kai(Silent):
             cards,
             whole=False,
             milli=milli,
-            memory_mib=0 if memory is None else _whole_number(MEMORY, memory, 1 << 24),
+            memory_mib=0 if memory is None else _whole_number(MEMORY, memory, MOST_MIB, " MiB"),
             memory_milli=milli,
             dialect=self.name,
             containers=(tuple(range(cards)),),
@@ -204,8 +205,11 @@ def _chosen_container(asking: Asking, wanted: str | None) -> str:
     return running[0] if wanted is None else wanted
 
 
-def _whole_number(key: str, text: str, most: int) -> int:
+def _whole_number(key: str, text: str, most: int, unit: str = "") -> int:
     found = number(text)
     if not found or found > most:
-        raise FairleadError(f"{key} is {text[:32]!r}; write a whole number from 1 to {most}")
+        example = f", such as 16000 for 16000{unit}" if unit else ""
+        raise FairleadError(
+            f"{key} is {text[:32]!r}; write a whole number from 1 to {most}{example}"
+        )
     return found
