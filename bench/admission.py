@@ -1,6 +1,7 @@
 """How long the webhook takes to answer, at a steady rate, on one core.
 
     .venv/bin/python bench/admission.py [--rate 200] [--seconds 30] [--realtime]
+    .venv/bin/python bench/admission.py --hostile
 
 Starts `fairlead webhook` in a process that may use one core, and asks it about new pods over TLS
 on connections that stay open, as an API server does: one question to put variables in and one to
@@ -8,11 +9,15 @@ check, by turns, of pods of three sizes. A question is sent when its time has co
 those before it were answered, and is timed from then on. The client is another process on the same
 machine: with few cores the two compete. On a machine that others use as well, `--realtime` (as
 root) lets the two go before them: else it is the others' work that is measured.
+
+With `--hostile` it asks about the largest pods that an API server could send instead, each several
+times at once, and prints the CPU time of one review, the length of the answer and the memory.
 """
 
 import argparse
 import asyncio
 import datetime as dt
+import io
 import os
 import ssl
 import subprocess
@@ -47,7 +52,8 @@ def main() -> None:
                 os.sched_setscheduler(pid, os.SCHED_RR, os.sched_param(1))
         try:
             port = _port(server, log)
-            asyncio.run(measure(options, server.pid, port, trusted))
+            work = measure_hostile if options.hostile else measure
+            asyncio.run(work(options, server.pid, port, trusted))
         finally:
             server.terminate()
             server.wait(10)
@@ -60,6 +66,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--rate", type=int, default=200)
     parser.add_argument("--seconds", type=int, default=30)
     parser.add_argument("--realtime", action="store_true")
+    parser.add_argument("--hostile", action="store_true")
     return parser.parse_args()
 
 
@@ -143,6 +150,72 @@ async def measure(options: argparse.Namespace, pid: int, port: int, trusted: byt
         lasted_s, cpu_s = time.perf_counter() - started, _cpu_s(pid) - cpu_before
     print(f"sent late by ms, before any server: {_percentiles(late_ms)}")
     _report(took_ms, lasted_s, cpu_s, [len(body) for body in bodies])
+
+
+def hostile() -> dict[str, bytes]:
+    """Pods of up to 3 MiB, the most that an API server takes, with as much as possible of a thing.
+
+    Just below the limits of objects and fields, and beyond them.
+    """
+    container = {"name": "c"}
+    anti = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}}
+    expression = {"key": "a", "operator": "In", "values": ["a"] * 700_000}
+    node = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    apart = {"podAntiAffinity": {required: [anti] * 6_000}}
+    cuda = {"name": "CUDA_VISIBLE_DEVICES"}
+    shapes: dict[str, tuple[dict[str, object], dict[str, object]]] = {
+        "3,000 containers": ({"containers": [container] * 3_000}, {}),
+        "19,000 containers": ({"containers": [container] * 19_000}, {}),
+        "1,000,000 containers": ({"containers": [{}] * 1_000_000}, {}),
+        "19,000 variables": ({"containers": [{"env": [cuda] * 19_000}]}, {}),
+        "19,000 volumes": ({"volumes": [{"name": "v"}] * 19_000}, {}),
+        "19,000 tolerations": ({"tolerations": [{"key": "a"}] * 19_000}, {}),
+        "6,000 anti-affinity terms": ({"affinity": apart}, {}),
+        "700,000 values": ({"affinity": {"nodeAffinity": {required: node}}}, {}),
+        "99,000 labels": ({}, {"labels": {f"label-{n}": "x" for n in range(99_000)}}),
+        "a map of 250 KiB": ({}, {"annotations": {"gpu-scheduling-map": "0=node1:0,1\n" * 21_000}}),
+    }  # fmt: skip
+    return {name: _hostile(*shape) for name, shape in shapes.items()}
+
+
+def _hostile(spec: dict[str, object], meta: dict[str, object]) -> bytes:
+    served = {"schedulerName": "gpu-scheduler", "containers": [{"name": "c"}], **spec}
+    pod = {"metadata": {"name": "p-0", **meta}, "spec": served}
+    request = {"uid": "u", "operation": "CREATE", "kind": {"kind": "Pod"}, "object": pod}
+    about = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    return msgspec.json.encode(about)
+
+
+async def measure_hostile(
+    _options: argparse.Namespace, pid: int, port: int, trusted: bytes
+) -> None:
+    tls = ssl.create_default_context(cadata=trusted.decode())
+    headers = {"Content-Type": "application/json"}
+    longest_ms, at_once = 0.0, 8
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=tls, limit=0)) as session:
+
+        async def ask(route: str, body: bytes) -> int:
+            url = f"https://127.0.0.1:{port}/{route}"
+            async with session.post(url, data=io.BytesIO(body), headers=headers) as reply:
+                return len(await reply.read())
+
+        for name, body in hostile().items():
+            for route in ("mutate", "validate"):
+                before = _cpu_s(pid)
+                sizes = await asyncio.gather(*(ask(route, body) for _ in range(at_once)))
+                each_ms = (_cpu_s(pid) - before) / at_once * 1000
+                longest_ms = max(longest_ms, each_ms)
+                kib = max(sizes) / 1024
+                print(f"{name:26} {route:9} {each_ms:6.0f} ms of CPU, answer {kib:7.1f} KiB")
+    peak = f"{_peak_mib(pid):.0f} MiB"
+    print(f"longest: {longest_ms:.0f} ms; most memory, with {at_once} at once: {peak}")
+
+
+def _peak_mib(pid: int) -> float:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    (peak_kib,) = (int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    return peak_kib / 1024
 
 
 def _cpu_s(pid: int) -> float:
