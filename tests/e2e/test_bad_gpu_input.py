@@ -133,7 +133,9 @@ def test_nodes_that_list_absurd_cards_are_counted_and_hold_up_nobody(
     assert pods.wait_bound("part") == {"part": "sane"}
     pods.create("whole", 2)
     assert pods.wait_bound("whole") == {"whole": "counted"}
-    told = {r["node"] for r in running.records if r["event"] == "GPUs cannot be told apart"}
+    told = {
+        r["node"] for r in running.records if r["event"] == "GPU list of the node cannot be read"
+    }
     assert told == {*(f"absurd-{name}" for name in ABSURD), "counted"}
     assert running.get("/readyz")[0] == 200
 

@@ -330,7 +330,7 @@ async def test_looking_goes_on_until_there_is_an_answer(
     proxy.on_request(faults.answer(403, "renewing"), times=1, method="GET")
     with capture_logs() as logs:
         assert await outcome_of(through, Bind(pod, "node-1")) == BindDone(pod.uid)
-    assert [line["event"] for line in logs] == ["bind still unsettled"]
+    assert [line["event"] for line in logs] == ["bind outcome still unknown"]
 
 
 async def test_stop_leaves_what_cannot_be_known_unreported(
@@ -344,7 +344,9 @@ async def test_stop_leaves_what_cannot_be_known_unreported(
             await wait_for(lambda: proxy.count("GET "))
             await binder.stop(grace_s=0.2)
     assert not reports.by_uid
-    assert [(line["event"], line["pod"]) for line in logs] == [("bind left unsettled", pod.key)]
+    assert [(line["event"], line["pod"]) for line in logs] == [
+        ("bind outcome unknown at exit", pod.key)
+    ]
 
 
 # Servers in trouble

@@ -229,5 +229,5 @@ def test_a_node_with_a_malformed_list_still_gets_whole_gpus(
     )
     pods.create("whole", gpus=2)
     assert pods.wait_bound("whole") == {"whole": name}
-    complaints = [r for r in running.records if r["event"] == "GPUs cannot be told apart"]
+    complaints = [r for r in running.records if r["event"] == "GPU list of the node cannot be read"]
     assert [record["node"] for record in complaints] == [name]

@@ -418,7 +418,7 @@ def test_a_leader_whose_lease_was_given_to_another_by_hand_steps_down(
 def test_a_candidate_without_rights_says_which_it_needs(lease: Lease, control_plane) -> None:
     access = control_plane.kubeconfig_for("system:kube-scheduler")
     with candidate(lease, kubeconfig=access) as process:
-        (trouble,) = eventually(lambda: said(process, "lease in trouble; trying on"))
+        (trouble,) = eventually(lambda: said(process, "lease error; retrying"))
         assert "grant this user create, get and update on leases" in trouble["reason"]
         assert process.get("/readyz")[1] == "standby: nobody leads"
 

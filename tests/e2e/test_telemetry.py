@@ -85,7 +85,7 @@ def test_a_source_that_fails_is_cut_off_with_one_line_and_pods_go_on(
         assert len(exporter.asked) <= asked + 3
         assert program.metric("fairlead_telemetry_age_seconds", source="dcgm") < 20
         said = [r for r in program.records if r["event"].startswith("telemetry source")]
-    assert [r["event"] for r in said] == ["telemetry source cut off", "telemetry source is back"]
+    assert [r["event"] for r in said] == ["telemetry source cut off", "telemetry source restored"]
     assert said[0]["error"] == "it answers HTTP 500"
 
 

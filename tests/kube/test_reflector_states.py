@@ -265,11 +265,11 @@ async def test_trouble_is_said_when_it_begins_changes_and_ends() -> None:
     assert said == [
         (
             "warning",
-            "watch in trouble; trying on",
+            "watch error; retrying",
             "403: may not watch; grant this user list and watch here",
         ),
-        ("warning", "watch in trouble; trying on", "500: HTTP 500"),
-        ("info", "watch in order again", None),
+        ("warning", "watch error; retrying", "500: HTTP 500"),
+        ("info", "watch restored", None),
     ]
 
 
@@ -307,7 +307,7 @@ async def test_an_object_without_a_name_hides_deletions() -> None:
     assert isinstance(world.told[2], Undecodable)
     assert world.told[3] == Synced()
     assert list(world.reflector.objects) == ["a"]
-    assert any("nothing counts as deleted" in entry["event"] for entry in logs)
+    assert any("no deletions in this list" in entry["event"] for entry in logs)
 
 
 async def test_an_exception_of_the_listener_ends_the_run() -> None:

@@ -54,11 +54,11 @@ class Pricing:
         try:
             prices = await priced(self._engine.basis())
         except FairleadError as error:
-            log.warning("gaps cannot be priced", error=str(error))
+            log.warning("price computation failed", error=str(error))
             return
         if prices is not None:
             self._feed(PricesComputed(prices))
-            log.info("gaps priced", pods=prices.pods)
+            log.info("prices computed", pods=prices.pods)
 
 
 async def priced(basis: Basis) -> Prices | None:

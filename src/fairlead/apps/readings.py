@@ -115,7 +115,7 @@ class Readings:
         if status.cut_off and not was_cut_off:
             log.warning("telemetry source cut off", source=status.source, error=status.problem)
         elif was_cut_off and not status.cut_off:
-            log.info("telemetry source is back", source=status.source, cards=status.cards)
+            log.info("telemetry source restored", source=status.source, cards=status.cards)
 
 
 _FIRST_LOOK_S = 0.2

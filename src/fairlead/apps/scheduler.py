@@ -249,7 +249,11 @@ class Scheduler:
             try:
                 return await reflector.catch_up()
             except (ApiError, Refusal) as error:
-                log.warning("cannot catch up yet", path=reflector.path, error=str(error))
+                log.warning(
+                    "reading the state of the cluster failed; retrying",
+                    path=reflector.path,
+                    error=str(error),
+                )
                 await asyncio.sleep(_CATCH_UP_AGAIN_S)
 
     async def _hand_over(self) -> None:

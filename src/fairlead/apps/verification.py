@@ -77,11 +77,11 @@ class Verification:
         try:
             wrong = await reflector.verify()
         except (ApiError, Refusal) as error:
-            log.warning("cannot verify", path=reflector.path, error=str(error))
+            log.warning("cache check failed; retrying", path=reflector.path, error=str(error))
             return False
         if wrong:
             self._mismatches.labels("objects").inc(len(wrong))
-            log.error("the cache had drifted", path=reflector.path, objects=len(wrong))
+            log.error("cache mismatch: objects read again", path=reflector.path, objects=len(wrong))
         return not wrong and reflector.synced
 
     def _look_at_unconfirmed(self, written: Sequence[str]) -> None:
@@ -125,7 +125,7 @@ class Verification:
                 self._feed(events.PodGone(gone.pod))
         if wrong:
             self._mismatches.labels("pods").inc(len(wrong))
-            log.error("pods were booked wrongly", pods=len(wrong), first=wrong[0][0])
+            log.error("ledger mismatch: pods recounted", pods=len(wrong), first=wrong[0][0])
 
     def _look_at_nodes(self, names: Sequence[str]) -> None:
         wrong = wrong_nodes(self._engine.cluster, names)
@@ -136,4 +136,4 @@ class Verification:
                 self._feed(events.NodeSeen(node))
         if wrong:
             self._mismatches.labels("ledger").inc(len(wrong))
-            log.error("the ledger was wrong", nodes=len(wrong), first=wrong[:_NAMED])
+            log.error("ledger mismatch: nodes recounted", nodes=len(wrong), first=wrong[:_NAMED])

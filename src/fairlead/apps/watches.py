@@ -139,7 +139,9 @@ class Watches:
         """Once, not with every heartbeat."""
         before = self._engine.cluster.node_named(node.name)
         if node.gpu_problem and (before is None or before.gpu_problem != node.gpu_problem):
-            log.warning("GPUs cannot be told apart", node=node.name, error=node.gpu_problem)
+            log.warning(
+                "GPU list of the node cannot be read", node=node.name, error=node.gpu_problem
+            )
 
     def _on_pod(self, change: Change[Pod]) -> None:
         match change:

@@ -89,7 +89,7 @@ async def learn_behaviour(client: Transport, backoff: Backoff | None = None) -> 
             refused = refused + 1 if isinstance(error, Unauthorized) else 0
             if refused == _UNAUTHORIZED_TRIES:
                 raise
-            log.warning("cannot read the version; trying on", error=str(error))
+            log.warning("cannot read the server version; retrying", error=str(error))
             await asyncio.sleep(backoff.next_s())
         else:
             return _chosen(version)
@@ -101,5 +101,7 @@ def _chosen(version: Version) -> Behaviour:
         log.info("behaving like kube-scheduler", version=behaviour.name)
     else:
         server = "unreadable" if version == UNREADABLE_VERSION else str(version)
-        log.warning("unknown version; taking the nearest", server=server, version=behaviour.name)
+        log.warning(
+            "unknown server version; using the nearest", server=server, version=behaviour.name
+        )
     return behaviour

@@ -172,7 +172,7 @@ class Agent:
         self._failures += 1
         self._looks = 0
         if why != self._failure:
-            log.warning("cards cannot be read; trying on", error=why)
+            log.warning("GPUs cannot be read; retrying", error=why)
         self._failure = why
         report = self.metrics.report
         if report is not None and self._failures >= _TRIES:
@@ -221,7 +221,7 @@ class Agent:
         listed = {process.pid for sample in samples.values() for process in sample.processes}
         if not self._blind and self._unseen & listed - seen:
             self._blind = True
-            log.warning("processes cannot be told apart; run with hostPID, or give --proc")
+            log.warning("processes cannot be attributed to pods; run with hostPID, or give --proc")
         self._unseen = listed - seen
 
     def _health(self, card: CardFacts) -> str:
@@ -239,7 +239,7 @@ class Agent:
         seen = stranger.sighting
         mib = (seen.process.memory_bytes or 0) >> 20
         log.warning(
-            "process on a card that it was not given",
+            "process on an unassigned GPU",
             card=seen.card,
             pid=seen.process.pid,
             command=seen.owner.command,

@@ -207,7 +207,7 @@ class Partitioner:
         except NvmlError as error:
             return self._give_up(uuid, made, error)
         if number == made.id:
-            log.info("slice made", card=uuid, profile=place.profile, at=place.start)
+            log.info("MIG slice created", card=uuid, profile=place.profile, at=place.start)
             return ""
         # What the pod was told names another slice, or none: it must not be used.
         self._odd.setdefault(uuid, set()).add(place)
@@ -236,10 +236,10 @@ class Partitioner:
             if error.of_the_driver:
                 raise
             if error.code != IN_USE:
-                log.warning("slice cannot be removed", card=uuid, error=str(error))
+                log.warning("MIG slice cannot be destroyed", card=uuid, error=str(error))
             return
         self._put(uuid, made=self._made(uuid) - {made})
-        log.info("slice removed", card=uuid, profile=place.profile, at=place.start)
+        log.info("MIG slice destroyed", card=uuid, profile=place.profile, at=place.start)
 
     def _give_up(self, uuid: str, made: Made, error: NvmlError) -> str:
         """The driver refused, so it was not made. Where the driver went away nobody knows."""

@@ -80,7 +80,7 @@ class Publisher:
             self._changed.clear()
             problem = await self._try()
             if problem != self.problem and problem:
-                log.warning("inventory cannot be published; trying on", error=problem)
+                log.warning("inventory cannot be published; retrying", error=problem)
             self.problem = problem
             failures = failures + 1 if problem else 0
             if failures:

@@ -64,7 +64,7 @@ class Slicing:
             await self._settle()
         except FairleadError as error:
             if str(error) != self.problem:
-                log.warning("cards cannot be cut; trying on", error=str(error))
+                log.warning("MIG slices cannot be created; retrying", error=str(error))
             self.problem = str(error)
         else:
             self.problem = ""
@@ -84,6 +84,6 @@ class Slicing:
         self._told = blocked
 
     def _complain(self, pod: Pod, why: str) -> None:
-        log.warning("pod does not get its slice", pod=f"{pod.namespace}/{pod.name}", why=why)
+        log.warning("MIG slice not created for pod", pod=f"{pod.namespace}/{pod.name}", why=why)
         about = Regarding(pod.namespace, pod.name, pod.uid, pod.version)
         self._events.warn(about, REASON, "Cutting", f"the MIG slice is not there: {why}")

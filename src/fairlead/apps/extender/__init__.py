@@ -106,7 +106,7 @@ async def _keep_current(gate: Gate, folder: Path | None) -> None:
             changed = shown.show(await asyncio.to_thread(read_pair, folder))
             note_authorities(gate)
         except FairleadError as error:
-            log.warning("certificates cannot be kept current; trying on", error=str(error))
+            log.warning("certificate rotation failed; retrying", error=str(error))
             continue
         if changed and shown.ends:
-            log.info("certificate shown", until=shown.ends.isoformat())
+            log.info("serving certificate loaded", until=shown.ends.isoformat())

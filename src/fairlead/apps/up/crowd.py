@@ -71,7 +71,7 @@ class Users:
             try:
                 await self._try(wish)
             except ApiError as error:
-                log.warning("the workload met an error", doing=str(wish), error=str(error))
+                log.warning("workload error", doing=str(wish), error=str(error))
 
     async def _try(self, wish: Wish) -> None:
         match wish:
@@ -90,4 +90,4 @@ class Users:
 
 def _expect(reply: Reply, *statuses: int) -> None:
     if reply.status not in statuses:
-        log.warning("the workload was refused", status=reply.status, message=reply.message)
+        log.warning("workload refused", status=reply.status, message=reply.message)

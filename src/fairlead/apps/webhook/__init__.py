@@ -141,13 +141,13 @@ class Care:
             note_authorities(self._gate)
         except FairleadError as error:
             self._metrics.certificate_troubles.inc()
-            log.warning("certificates cannot be kept current; trying on", error=str(error))
+            log.warning("certificate rotation failed; retrying", error=str(error))
             return False
         ends = self.shown.ends
         if changed and ends is not None:
             self._metrics.certificates_shown.inc()
             self._metrics.certificate_ends.set(ends.timestamp())
-            log.info("certificate shown", until=ends.isoformat())
+            log.info("serving certificate loaded", until=ends.isoformat())
         return True
 
     def unready_because(self) -> str:

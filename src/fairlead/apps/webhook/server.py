@@ -74,5 +74,5 @@ def _ended(cpu_s: float, body_bytes: int) -> Refusal:
 def _stumbled(error: Exception) -> Refusal:
     """A mistake of ours: the pod is not created, and the next question is another one."""
     trace = "".join(traceback.format_exception(error, limit=-3))
-    log.error("review not answered", error=repr(error), trace=trace)
+    log.error("review failed", error=repr(error), trace=trace)
     return Refusal(500, "failed", "Fairlead failed at this pod; its log says how")

@@ -103,7 +103,9 @@ class Elector:
                 record = self._election.release(micro_time(self._now_ns()))
                 released = self.leads() and await self._leases.write(record, self._seen)
             except ApiError as error:
-                log.warning("lease left to expire", lease=self._name(), reason=str(error))
+                log.warning(
+                    "lease not released; it will expire", lease=self._name(), reason=str(error)
+                )
                 return
             if released:
                 self._election.observe(record, self._clock_s())
@@ -206,9 +208,9 @@ class Elector:
     def _note(self, problem: str) -> None:
         """Logs a trouble when it begins or changes, and when it is over."""
         if problem and problem != self._problem:
-            log.warning("lease in trouble; trying on", lease=self._name(), reason=problem)
+            log.warning("lease error; retrying", lease=self._name(), reason=problem)
         elif self._problem and not problem:
-            log.info("lease in order again", lease=self._name())
+            log.info("lease renewed again", lease=self._name())
         self._problem = problem
 
     def _name(self) -> str:

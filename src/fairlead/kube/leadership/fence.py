@@ -63,4 +63,4 @@ class Fenced:
         """Once: the events of the pods tell the rest."""
         if self._leads() and not self._has_complained:
             self._has_complained = True
-            log.error("the epoch policy refuses us", reason=reply.message)
+            log.error("bind refused by the epoch policy", reason=reply.message)

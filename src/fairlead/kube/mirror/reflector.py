@@ -239,18 +239,18 @@ class Reflector(Generic[T]):
         self._resync_reason = ""
         self._in_doubt = False
         self._position.sync_anew()
-        _log.warning("syncing anew", path=self.path, reason=reason)
+        _log.warning("relisting", path=self.path, reason=reason)
 
     def _list_instead(self, reason: str) -> None:
         self._streams_lists = False
-        _log.info("listing in pages from now on", path=self.path, reason=reason)
+        _log.info("streamed lists not supported; using paged lists", path=self.path, reason=reason)
 
     def _note(self, problem: str, message: str) -> None:
         """Log a trouble when it begins, changes or ends, however often it is met in between."""
         if problem and problem != self._problem:
-            _log.warning("watch in trouble; trying on", path=self.path, reason=message)
+            _log.warning("watch error; retrying", path=self.path, reason=message)
         elif self._problem and not problem:
-            _log.info("watch in order again", path=self.path)
+            _log.info("watch restored", path=self.path)
         self._problem = problem
 
     async def _connect(self) -> None:
@@ -367,7 +367,7 @@ class Reflector(Generic[T]):
     async def _install(self, snapshot: Snapshot[T], version: str) -> None:
         if snapshot.nameless:
             _log.warning(
-                "objects without a readable name: nothing counts as deleted in this sync",
+                "objects without a readable name; no deletions in this list",
                 path=self.path,
                 first=snapshot.nameless[0].raw_excerpt,
             )

@@ -135,7 +135,7 @@ class Binder:
                 outcome = await self._settle_or_fail(bind)
             except asyncio.CancelledError:
                 self._unsettled += 1
-                log.warning("bind left unsettled", pod=bind.pod.key, node=bind.node)
+                log.warning("bind outcome unknown at exit", pod=bind.pod.key, node=bind.node)
                 raise
             self._finish(outcome)
 

@@ -73,7 +73,7 @@ class NodeLock:
             if reply.status < 300:
                 return
             problem = reply.message
-        log.warning("node lock left behind", node=self._node, pod=self._pod.key, problem=problem)
+        log.warning("node lock not released", node=self._node, pod=self._pod.key, problem=problem)
 
     async def _try_to_take(self) -> tuple[str, bool]:
         meta = await self._read()

@@ -265,7 +265,7 @@ class Settlement:
             failures += 1
             self._stats.retries += 1
             if failures == self._patience.tries:
-                log.warning("bind still unsettled", pod=self._bind.pod.key, problem=problem)
+                log.warning("bind outcome still unknown", pod=self._bind.pod.key, problem=problem)
             await self._pause(failures - 1)
 
     async def _pause(self, failures: int) -> None:
