@@ -216,3 +216,22 @@ def test_nodes_that_are_gone_are_not_remembered_for_their_volumes() -> None:
     for columns in (attached._held, attached._limits, attached._installed):
         assert not columns._told
         assert len(columns._arrays) <= 64
+
+
+def test_labels_that_are_made_together_are_as_those_made_one_by_one() -> None:
+    together, alone = Cluster(), Cluster()
+    for cluster in (together, alone):
+        for number in range(4):
+            labels = {f"k{at}": str(number % 2) for at in range(5) if at != number}
+            cluster.put_node(a_node(f"n{number}", labels=labels))
+        cluster.remove_node("n1")
+    keys = [f"k{at}" for at in range(5)] + ["nobody-has-it"]
+    together.nodes.prepare_labels(keys)
+    together.put_node(a_node("n2", labels={"nobody-has-it": "1", "k0": "0"}))
+    alone.put_node(a_node("n2", labels={"nobody-has-it": "1", "k0": "0"}))
+    for key in keys:
+        for values in (("0",), ("1",), tuple("0123456789")):
+            found = together.nodes.label_in(key, values), alone.nodes.label_in(key, values)
+            assert found[0].tolist() == found[1].tolist()
+        compared = [c.nodes.label_compares(key, "Gt", 0).tolist() for c in (together, alone)]
+        assert compared[0] == compared[1]

@@ -6,7 +6,7 @@ of resources, and each column costs as much as there are nodes.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 
 import numpy as np
@@ -41,6 +41,9 @@ _LABEL_BYTES = 64 << 20
 _FEWEST_LABELS, _MOST_LABELS = 64, 1024
 #: Of amounts that are kept in column order.
 _VECTOR_BYTES = 16 << 20
+
+#: Up to this many new columns are made one by one.
+_FEW_LABELS = 2
 
 
 class Columns:
@@ -124,11 +127,30 @@ class Columns:
     def label(self, key: str) -> LabelColumn:
         column = self._labels.get(key)
         if column is None:
-            while len(self._labels) >= self._most_labels:
-                del self._labels[next(iter(self._labels))]
-            column = self._labels[key] = LabelColumn(self._capacity)
             self.work.ask(self.size)
+            column = self._new_label(key)
             column.fill([node.labels.get(key) if node else None for node in self.nodes])
+        return column
+
+    def prepare_labels(self, keys: Collection[str]) -> None:
+        """Many are about to be asked for: one walk over the nodes finds those that no node has."""
+        wanted = {key for key in keys if key not in self._labels}
+        if len(wanted) <= _FEW_LABELS or len(wanted) > self._most_labels:
+            return
+        self.work.ask(self.size)
+        there = set[str]().union(*(wanted & node.labels.keys() for node in self.nodes if node))
+        for key in sorted(wanted - there):
+            self._new_label(key)
+        keys = sorted(there)
+        nowhere = [None] * len(keys)
+        rows = [list(map(node.labels.get, keys)) if node else nowhere for node in self.nodes]
+        for key, values in zip(keys, zip(*rows, strict=True), strict=True):
+            self._new_label(key).fill(values)
+
+    def _new_label(self, key: str) -> LabelColumn:
+        while len(self._labels) >= self._most_labels:
+            del self._labels[next(iter(self._labels))]
+        column = self._labels[key] = LabelColumn(self._capacity)
         return column
 
     @property

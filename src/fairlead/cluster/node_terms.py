@@ -11,6 +11,7 @@ NAME = "metadata.name"
 def any_term(terms: tuple[NodeTerm, ...], nodes: Nodes) -> NodeMask:
     """True where at least one term matches; an empty term, and no terms at all, match nothing."""
     matched = nodes.none()
+    nodes.prepare_labels({line.key for term in terms for line in term.labels})
     for term in dict.fromkeys(terms):
         matched |= matches(term, nodes)
     return matched

@@ -160,6 +160,11 @@ class Nodes:
         named: NodeMask = found[self._pick]
         return named
 
+    def prepare_labels(self, keys: Collection[str]) -> None:
+        """These labels are about to be asked about: makes what is new together."""
+        if len(keys) > 1:
+            self._columns.prepare_labels(keys)
+
     def has_label(self, key: str) -> NodeMask:
         return self._columns.label(key).exists(self._pick)
 

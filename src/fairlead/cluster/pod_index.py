@@ -123,8 +123,7 @@ class PodIndex:
         if not self._asked_before:
             self._asked_before = True
             self._work.pods += len(self.pods)
-            for row, pod in self.pods.values():
-                self._table.put(row, pod)
+            self._table.fill(self.pods.values())
 
     def minding(self, namespace: str, labels: Mapping[str, str]) -> Minding:
         """Terms by which pods there want to be apart from such a pod, and where those pods are.

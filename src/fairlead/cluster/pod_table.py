@@ -74,6 +74,21 @@ class PodTable:
     def __len__(self) -> int:
         return len(self._slot_of)
 
+    def fill(self, pods: Collection[tuple[int, Pod]]) -> None:
+        """All that are there, at once, while the table is empty."""
+        while len(self.row) < len(pods):
+            self._grow()
+        size = len(pods)
+        self._pods = [pod for _, pod in pods]
+        self._slot_of = {pod.uid: slot for slot, pod in enumerate(self._pods) if pod}
+        self.row[:size] = [row for row, _ in pods]
+        self._there[:size] = True
+        self._leaving[:size] = [pod.deleting for _, pod in pods]
+        self._priority[:size] = [pod.priority for _, pod in pods]
+        names = dict.fromkeys(pod.namespace for _, pod in pods)
+        self._namespaces = {name: code for code, name in enumerate(names)}
+        self._namespace[:size] = [self._namespaces[pod.namespace] for _, pod in pods]
+
     def put(self, row: int, pod: Pod) -> None:
         slot = self._new_slot()
         self._slot_of[pod.uid] = slot

@@ -99,7 +99,9 @@ class PrioritySums:
     def _summed(self, bound: int, shares: Sequence[Share]) -> AmountsByRow:
         table = np.zeros_like(self._columns.requested)
         self._columns.work.pods += len(shares)
-        for row, its, vector in shares:
-            if self._counts(its, bound):
-                table[: len(vector), row] += vector
+        counted = [(row, vector) for row, its, vector in shares if self._counts(its, bound)]
+        if counted:
+            rows, vectors = zip(*counted, strict=True)
+            amounts = np.stack(vectors)
+            np.add.at(table[: amounts.shape[1]].T, np.array(rows), amounts)
         return table

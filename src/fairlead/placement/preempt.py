@@ -41,7 +41,7 @@ _NO_BETTER = 4
 
 # What a search may cost (see `Work.spent`): then it takes the best so far, or says that it was cut
 # short, and the next attempt goes on where it ended.
-_MOST_WORK = 60_000
+_MOST_WORK = 40_000
 # On one node, pods that could have to go, and comparisons of these with budgets.
 _MOST_LESSER = 1000
 _MOST_COMPARED = 30_000

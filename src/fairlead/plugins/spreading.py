@@ -17,6 +17,7 @@ Rules = tuple[SpreadRule, ...]
 
 def has_all_keys(rules: Rules, nodes: Nodes) -> NodeMask:
     found = nodes.all()
+    nodes.prepare_labels([rule.topology_key for rule in rules])
     for rule in rules:
         found &= nodes.has_label(rule.topology_key)
     return found
