@@ -100,7 +100,8 @@ class Hypothesis:
         told = self._told(row)
         for held in promised:
             draft.take(held)
-        return told or self._told(row) or [GpuFit.refusal]
+        asks_for_gpus = self._view.request.gpus is not None
+        return told or self._told(row) or [GpuFit.refusal] * asks_for_gpus
 
     def _told(self, row: int) -> list[str]:
         refuser = self.first(row)
