@@ -137,12 +137,21 @@ class PodTable:
         wanted = {key for key in keys if key not in self._columns}
         if not wanted:
             return 0
-        for key in wanted:
-            self._columns[key] = self._nowhere
-        for slot, pod in enumerate(self._pods):
-            for key in wanted & pod.labels.keys() if pod else ():
-                self._put(key, slot, pod.labels[key])  # type: ignore[union-attr]
+        there = set[str]().union(*(wanted & pod.labels.keys() for pod in self._pods if pod))
+        for key in sorted(wanted):
+            self._columns[key] = self._filled(key) if key in there else self._nowhere
         return len(self._slot_of)
+
+    def _filled(self, key: str) -> _Column:
+        column = _Column(len(self.row))
+        values = [pod.labels.get(key) if pod else None for pod in self._pods]
+        for value in dict.fromkeys(values):
+            if value is not None:
+                column.code_of[value] = len(column.code_of)
+        code_of: dict[str | None, int] = {None: _ABSENT}
+        code_of.update(column.code_of)
+        column.codes[: len(values)] = [code_of[value] for value in values]
+        return column
 
     def trim(self) -> None:
         """Lets go of columns beyond the limit, the oldest first."""

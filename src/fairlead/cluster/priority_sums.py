@@ -100,8 +100,14 @@ class PrioritySums:
         table = np.zeros_like(self._columns.requested)
         self._columns.work.pods += len(shares)
         counted = [(row, vector) for row, its, vector in shares if self._counts(its, bound)]
-        if counted:
-            rows, vectors = zip(*counted, strict=True)
-            amounts = np.stack(vectors)
-            np.add.at(table[: amounts.shape[1]].T, np.array(rows), amounts)
+        if not counted:
+            return table
+        distinct = {id(vector): vector for _, vector in counted}  # few: equal amounts share one
+        place = {key: at for at, key in enumerate(distinct)}
+        rows = np.array([row for row, _ in counted])
+        order = np.argsort(rows, kind="stable")
+        which = np.array([place[id(vector)] for _, vector in counted])[order]
+        amounts, rows = np.stack(list(distinct.values()))[which], rows[order]
+        first = np.flatnonzero(np.diff(rows, prepend=-1))
+        table[: amounts.shape[1], rows[first]] = np.add.reduceat(amounts, first, axis=0).T
         return table
