@@ -2,7 +2,8 @@
 
 python bench/hostile.py [--nodes 5000] [--pods 38000] [--only WORDS]
 
-A turn is one event, read from JSON where a user writes it, or one Decide.
+A turn is one event, read from JSON where a user writes it, or one Decide. Work is counted as
+`fairlead.cluster.work` does it, and is the most of any turn.
 """
 
 import argparse
@@ -23,8 +24,11 @@ _MOST_DECIDES = 20_000
 class Longest:
     cpu_s: float = 0.0
     what: str = ""
+    #: The most of any turn, as `Work.spent` counts it.
+    work: int = 0
 
-    def note(self, cpu_s: float, what: str) -> None:
+    def note(self, cpu_s: float, work: int, what: str) -> None:
+        self.work = max(self.work, work)
         if cpu_s > self.cpu_s:
             self.cpu_s, self.what = cpu_s, what
 
@@ -38,10 +42,12 @@ class Clock:
         self._now = 1.0
 
     def turn(self, made: Made) -> list[Instruction]:
-        started = time.process_time()
+        work, started = self.engine.cluster.work.spent, time.process_time()
         event = made()
         steps = self.engine.handle(event, now=self._now)
-        self.longest.note(time.process_time() - started, type(event).__name__)
+        cpu_s = time.process_time() - started
+        work = self.engine.cluster.work.spent - work
+        self.longest.note(cpu_s, work, type(event).__name__)
         self.turns += 1
         self.told += [step.message for step in steps if isinstance(step, AnnounceFailure)]
         return steps
@@ -73,8 +79,8 @@ def main() -> None:
             continue
         clock = measure(shape, size)
         longest = clock.longest
-        print(f"{name:32} {1000 * longest.cpu_s:9.1f} ms {longest.what:14} {clock.turns} turns",
-              flush=True)  # fmt: skip
+        print(f"{name:32} {1000 * longest.cpu_s:9.1f} ms {longest.what:14}"
+              f"{longest.work:9} work {clock.turns:7} turns", flush=True)  # fmt: skip
         if options.told:
             print(f"    {(clock.told or ['placed'])[-1][:300]}", flush=True)
 
