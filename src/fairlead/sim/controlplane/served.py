@@ -33,7 +33,8 @@ COLLECTIONS = {
     "ClusterRoleBinding": f"{_RBAC}/clusterrolebindings",
 }
 _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-_TIMEOUT_S, _PAUSE_S = 60.0, 0.05
+#: An informer of the API server that met an error waits up to a minute before it tries again.
+_TIMEOUT_S, _PAUSE_S = 150.0, 0.05
 
 
 class Api(Protocol):
