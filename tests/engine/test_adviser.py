@@ -89,7 +89,7 @@ def test_two_pods_that_were_sifted_at_once_do_not_get_the_same_card() -> None:
     assert isinstance(choose(engine, one, "n1"), Bind)
     declined = choose(engine, two, "n1")
     assert isinstance(declined, Decline)
-    assert declined.message == f"n1 will not do for default/two any more: {NO_SHARE}"
+    assert declined.message == f"n1 no longer fits default/two: {NO_SHARE}"
     assert adviser.sift(two, ["n1"]).refused == {"n1": NO_SHARE}
 
 

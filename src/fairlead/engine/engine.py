@@ -355,7 +355,7 @@ class Engine:
         assert self.adviser is not None
         grant = self.adviser.grant(pod, node)
         if isinstance(grant, str):
-            return [Decline(pod, f"{node} will not do for {pod.key} any more: {grant}")]
+            return [Decline(pod, f"{node} no longer fits {pod.key}: {grant}")]
         self._waking.settle_promise(pod.uid, node)
         self.cluster.assume(pod, node, grant)
         self._taken.add(pod.uid)
