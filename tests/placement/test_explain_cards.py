@@ -173,7 +173,8 @@ def test_where_a_score_goes_by_readings_cards_that_would_do_tell_theirs() -> Non
     told = [(c.missing, c.utilisation, c.memory_used_mib, c.reading_age_s) for c in node.cards]
     assert told == [("", 0.37, 5000.0, 5.0), ("", None, None, None)]
     text = io.StringIO()
-    show({"pod": "p", "message": "", "requests": {}, "nodes": [asdict(node)]}, "text", text)
+    answer = {"pod": "p", "state": "fits", "message": "", "requests": {}, "nodes": [asdict(node)]}
+    show(answer, "text", text)
     assert [line.strip() for line in text.getvalue().splitlines()[3:]] == [
         "GPU-0: free, 37% busy, 5000 MiB in use, 5 s ago",
         "GPU-1: free",
