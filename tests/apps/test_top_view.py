@@ -58,7 +58,7 @@ def test_gpu_time_of_pods_that_have_ended_stays_in_the_head_and_in_namespaces():
     """Ten hours of a namespace, of which a pod that is there has two."""
     ended = [HeldRow("ml", 10.0, 4.0, 1.0, 6.0), HeldRow("gone", 5.0, 5.0, 0.0, 0.0)]
     report = Report(7200.0, [card()], [pod()], held=ended)
-    assert "GPU time held 15 h, used 9.0 h, wasted 6.0 h, of that all idle 1.0 h" in picture(
+    assert "GPU time allocated 15 h, used 9.0 h, wasted 6.0 h (fully idle 1.0 h)" in picture(
         Wish(), report=report
     )
     rows = {row["name"]: row for row in as_data(report, Wish("namespaces"))["namespaces"]}
@@ -69,7 +69,7 @@ def test_gpu_time_of_pods_that_have_ended_stays_in_the_head_and_in_namespaces():
 
 
 def test_without_nodes_there_is_no_number_of_gpus():
-    assert picture(Wish(), report=Report(60.0, [], [pod()])).startswith("GPUs given away 1.0")
+    assert picture(Wish(), report=Report(60.0, [], [pod()])).startswith("GPUs allocated 1.0")
 
 
 def picture(wish: Wish, width: int | None = None, height: int | None = None, report=REPORT) -> str:
@@ -99,9 +99,9 @@ def test_no_picture_is_taller_than_the_terminal(height):
 
 def test_a_pod_shows_what_it_has_and_what_it_did():
     text = picture(Wish())
-    assert "GPUs 4   given away 2.5   of these at work 0.6 (24%)" in text
-    assert "no readings of 1 of the cards" in text
-    assert "GPU time held 6.0 h, used 2.0 h, wasted 3.1 h, of that all idle 2.0 h" in text
+    assert "GPUs 4   allocated 2.5   in use 0.6 (24%)" in text
+    assert "no readings of 1 of the GPUs" in text
+    assert "GPU time allocated 6.0 h, used 2.0 h, wasted 3.1 h (fully idle 2.0 h)" in text
     [line] = [line for line in text.splitlines() if "web/notebook" in line]
     assert line.split() == [
         "web/notebook", "n2", "1", "0%", "0%", "≤5%", "2/80", "GiB", "118", "min", "2.0", "h",
@@ -141,7 +141,7 @@ def test_cards_say_who_has_what_of_them_and_what_is_not_known():
 
 def test_without_any_readings_it_says_where_they_could_come_from():
     blind = Report(5.0, [card(**UNKNOWN)], [])
-    assert "no readings: ask a scheduler that has telemetry (--scheduler)" in picture(
+    assert "no GPU readings: use a scheduler with telemetry (--scheduler)" in picture(
         Wish("cards"), report=blind
     )
     assert "nothing to show" in picture(Wish("pods"), report=blind)
@@ -177,7 +177,7 @@ def test_rows_are_those_wished_for_in_the_order_wished_for(wish, expected):
 
 @pytest.mark.parametrize(
     ("by", "sort", "words"),
-    [("pots", "", "choose one of pods, cards"), ("nodes", "power", "nodes go by name, used")],
+    [("pots", "", "choose one of pods, cards"), ("nodes", "power", "sort nodes by name, used")],
 )
 def test_a_wish_that_cannot_be_is_refused_with_what_can(by, sort, words):
     with pytest.raises(ConfigError, match=words):

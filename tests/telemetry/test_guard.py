@@ -43,7 +43,7 @@ def test_a_lie_is_enough() -> None:
     guard = Guard(15.0)
     guard.taken(a_tally(believed=10, negative=11))
     assert guard.cut_off
-    assert guard.problem == "most of what it says cannot be: 11 negative; 10 values can"
+    assert guard.problem == "most of its values are impossible: 11 negative; 10 values are valid"
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_these_are_no_reason(tally: Tally) -> None:
 def test_most_nodes_away_is_a_failure() -> None:
     guard = Guard(15.0)
     guard.taken(a_tally(asked=10, failed=6))
-    assert guard.problem.startswith("6 of 10 gave nothing")
+    assert guard.problem.startswith("6 of 10 returned nothing")
 
 
 # -- at work ---------------------------------------------------------------------------------------

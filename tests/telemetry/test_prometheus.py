@@ -87,7 +87,7 @@ async def test_a_query_that_fails_takes_nothing_from_the_others(server: Exporter
     ((told,), tally) = await asked(server, answers)
     assert told.cards["GPU-0"].utilisation == 0.97
     assert (tally.failed, tally.rejected["query"], tally.rejected["unreachable"]) == (2, 1, 1)
-    assert "it gives a scalar, not a vector; correct it in the configuration" in tally.problem
+    assert "it returns a scalar, not a vector; correct it in the configuration" in tally.problem
 
 
 async def test_warnings_are_counted_and_what_came_is_used(server: Exporter) -> None:
@@ -115,5 +115,5 @@ async def test_the_token_goes_along_and_is_read_anew(server: Exporter, tmp_path:
         await asked(server, {}, token_file=str(token))
         assert server.authorised[-1] == f"Bearer {said}"
     token.write_text("two\nlines")
-    with pytest.raises(SourceFault, match="is no token"):
+    with pytest.raises(SourceFault, match="does not contain a valid token"):
         await make(SourcePlan("prometheus", "p", server.url, token_file=str(token)))._query("x")  # type: ignore[attr-defined]

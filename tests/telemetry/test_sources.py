@@ -321,7 +321,7 @@ async def test_an_answer_beyond_the_limit_is_given_up(
 async def test_a_redirect_is_not_followed(exporter: Exporter) -> None:
     exporter.status, exporter.headers = 302, {"Location": "http://169.254.169.254/latest"}
     said = await refused(a_plan(exporter))
-    assert said == "it redirects (HTTP 302); configure where it leads to"
+    assert said == "it redirects (HTTP 302); configure the target of the redirect"
     assert len(exporter.asked) == 1
 
 
@@ -339,7 +339,7 @@ async def test_a_server_that_never_answers_is_left(exporter: Exporter) -> None:
 async def test_a_packed_answer_that_is_cut_short(exporter: Exporter) -> None:
     exporter.text = gzip.compress(dcgm_text({"gpu-a": {0: 50}}))[:-12]
     exporter.headers = {"Content-Encoding": "gzip"}
-    assert await refused(a_plan(exporter)) == "the packed answer ends in the middle"
+    assert await refused(a_plan(exporter)) == "the compressed answer is incomplete"
 
 
 async def test_a_port_where_nobody_listens(exporter: Exporter) -> None:
@@ -350,7 +350,7 @@ async def test_a_port_where_nobody_listens(exporter: Exporter) -> None:
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://x/", "http:///metrics", "gopher://x"])
 async def test_only_http_is_asked(exporter: Exporter, url: str) -> None:
-    assert "is no address of a server" in await refused(a_plan(exporter, url=url))
+    assert "is not a valid URL" in await refused(a_plan(exporter, url=url))
 
 
 async def test_a_million_series_at_one_address(exporter: Exporter) -> None:

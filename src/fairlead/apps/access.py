@@ -86,7 +86,7 @@ class Checked:
 
     async def sight(self, request: web.Request) -> Sight:
         if not (_is_secure(request) or is_loopback(request.remote or "")):
-            raise Refusal(403, "open", f"a token must not cross the network in clear; {HOW}")
+            raise Refusal(403, "open", f"a token must not be sent in clear text; {HOW}")
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             raise Refusal(401, "anonymous", "show a bearer token of a user of this cluster")

@@ -20,37 +20,37 @@ def expose(metrics: Metrics, usage: Usage) -> None:
     gauge, counter = metrics.watch_gauge, metrics.watch_counter
     gauge(
         "fairlead_gpu_cards",
-        "GPUs there are, by what became of them.",
+        "GPUs by allocation state.",
         ("model", "state"),
         gpus.cards,
     )
     gauge(
         "fairlead_gpu_allocated_cards",
-        "GPUs that pods have, in cards, parts counted.",
+        "GPUs allocated to pods; half a GPU counts 0.5.",
         ("model",),
         gpus.by_model(lambda sums: sums.allocated),
     )
     gauge(
         "fairlead_gpu_measured_cards",
-        "Of those, what there are readings of.",
+        "Allocated GPUs that have readings.",
         ("model",),
         gpus.by_model(lambda sums: sums.measured),
     )
     gauge(
         "fairlead_gpu_used_cards",
-        "Of those, how much is at work.",
+        "Allocated GPUs in use, as measured.",
         ("model",),
         gpus.by_model(lambda sums: sums.used),
     )
     gauge(
         "fairlead_gpu_wasted_cards",
-        "GPUs that pods have and do not use, in cards.",
+        "GPUs allocated to pods and not used.",
         ("model",),
         gpus.by_model(lambda sums: sums.wasted),
     )
     gauge(
         "fairlead_gpu_readings",
-        "GPUs by how well it is known what they do.",
+        "GPUs by age of their readings.",
         ("state",),
         gpus.readings,
     )
@@ -70,37 +70,37 @@ def _expose_holders(gauge: _Watch, counter: _Watch, gpus: "_Gpus") -> None:
     labels = ("pod_namespace", "scheduler")
     gauge(
         "fairlead_gpu_held_cards",
-        "GPUs that pods have, in cards, by whose they are.",
+        "GPUs allocated to pods, by namespace and scheduler.",
         labels,
         gpus.by_holder(lambda held: held.held),
     )
     gauge(
         "fairlead_gpu_held_measured_cards",
-        "Of those, what there are readings of.",
+        "Allocated GPUs that have readings, by namespace and scheduler.",
         labels,
         gpus.by_holder(lambda held: held.measured),
     )
     gauge(
         "fairlead_gpu_held_used_cards",
-        "Of those, how much is at work.",
+        "Allocated GPUs in use, as measured, by namespace and scheduler.",
         labels,
         gpus.by_holder(lambda held: held.used),
     )
     counter(
         "fairlead_gpu_held_card_seconds",
-        "Card seconds that pods had.",
+        "GPU seconds allocated to pods.",
         labels,
         gpus.by_holder(lambda held: held.held_s),
     )
     counter(
         "fairlead_gpu_wasted_card_seconds",
-        "Card seconds that pods had and did not use.",
+        "GPU seconds allocated to pods and not used.",
         labels,
         gpus.by_holder(lambda held: held.wasted_s),
     )
     counter(
         "fairlead_gpu_idle_card_seconds",
-        "Card seconds that pods had while they used none of them.",
+        "GPU seconds allocated to pods that used none of their GPUs.",
         labels,
         gpus.by_holder(lambda held: held.idle_s),
     )

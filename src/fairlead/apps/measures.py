@@ -76,7 +76,7 @@ class Measures:
     def watch_leader(self, elector: Elector) -> None:
         self._metrics.watch_gauge(
             "leader_election_master_status",
-            "Whether this process leads, by name of the lease.",
+            "1 if this process is the leader, by name of the Lease.",
             ("name",),
             lambda: {(elector.terms.name,): float(elector.leads())},
         )
@@ -86,19 +86,19 @@ class Measures:
         gauge, counter = self._metrics.watch_gauge, self._metrics.watch_counter
         counter(
             "fairlead_internal_errors",
-            "Unexpected errors that became the failure of one object, by what was being done.",
+            "Unexpected errors, each limited to one object, by operation.",
             ("doing",),
             lambda: {(doing,): float(n) for doing, n in containment.failures.counts.items()},
         )
         counter(
             "fairlead_engine_rebuilds",
-            "How often the engine was built again from the cache after an internal error.",
+            "Rebuilds of the engine from the cache after an internal error.",
             (),
             lambda: {(): float(containment.rebuilds)},
         )
         gauge(
             "fairlead_objects_left_out",
-            "Objects that are left out because they caused an internal error twice.",
+            "Objects left out because they caused an internal error twice.",
             (),
             lambda: {(): float(containment.left_out())},
         )
@@ -108,48 +108,48 @@ class Measures:
         gauge, counter = self._metrics.watch_gauge, self._metrics.watch_counter
         gauge(
             "fairlead_telemetry_age_seconds",
-            "Seconds since the source was last read with success.",
+            "Seconds since the last successful read of the source.",
             ("source",),
             lambda: {(name,): age for name in readings.last if (age := readings.age_s(name))},
         )
         gauge(
             "fairlead_telemetry_cut_off",
-            "Whether the source is left alone for a while because it fails or lies.",
+            "1 while the source is ignored because it fails or its values are impossible.",
             ("source",),
             lambda: {(name,): float(last.cut_off) for name, last in readings.last.items()},
         )
         counter(
             "fairlead_telemetry_readings",
-            "Readings of cards taken.",
+            "GPU readings accepted.",
             ("source",),
             lambda: {(name,): count for name, count in readings.cards.items()},
         )
         counter(
             "fairlead_telemetry_rejected",
-            "What a source said and was not believed, by why.",
+            "Values of a source that were rejected, by reason.",
             ("source", "why"),
             lambda: {labels: float(count) for labels, count in readings.rejected.items()},
         )
 
     def _expose(self) -> None:
         gauge, counter = self._metrics.watch_gauge, self._metrics.watch_counter
-        gauge("scheduler_pending_pods", "Pods that wait, by queue.", ("queue",), self._pending)
+        gauge("scheduler_pending_pods", "Pending pods, by queue.", ("queue",), self._pending)
         counter(
             "scheduler_queue_incoming_pods",
-            "Pods that entered a queue, by what sent them there.",
+            "Pods added to a queue, by event.",
             ("queue", "event"),
             self._incoming,
         )
         gauge("scheduler_cache_size", "Objects in the cache.", ("type",), self._cache_size)
         gauge(
             "fairlead_gpu_fragmentation_cards",
-            "Free GPUs that are of no use to a typical pod, in cards.",
+            "Free GPUs that a typical pod cannot use.",
             ("node",),
             self._fragments,
         )
         gauge(
             "fairlead_gpu_fragmentation_ratio",
-            "The same for the whole cluster, as a share of all free GPUs.",
+            "Fraction of all free GPUs that a typical pod cannot use.",
             (),
             self._fragment_ratio,
         )

@@ -50,14 +50,14 @@ class RunningScheduler:
     async def _token(self, where: URL) -> dict[str, str]:
         if where.scheme != "https" and not is_loopback(where.host or ""):
             raise NotAnswered(
-                f"{where.origin()} asks for your token, which must not cross the network in "
-                f"clear; {HOW}"
+                f"{where.origin()} requires your token, which must not be sent in "
+                f"clear text over the network; {HOW}"
             )
         headers = await self.credentials.headers()
         if not headers.get("Authorization", "").startswith("Bearer "):
             raise NotAnswered(
-                f"{where.origin()} asks for a token, and this kubeconfig has none (only the API "
-                "server can check a certificate); give the user of your context a token: "
+                f"{where.origin()} requires a token, and this kubeconfig has none (only the API "
+                "server can verify a certificate); give the user of your context a token: "
                 "kubectl config set-credentials USER --token=$(kubectl create token NAME)"
             )
         return headers
@@ -77,14 +77,14 @@ async def _get(where: URL, headers: Mapping[str, str]) -> tuple[int, bytes]:
     except (aiohttp.ClientError, TimeoutError) as error:
         raise NotAnswered(
             f"no answer from {where}: {error or 'it took too long'}; "
-            "say with --scheduler where `fairlead run` serves"
+            "set --scheduler to the address of `fairlead run`"
         ) from error
 
 
 def _refused(where: URL, status: int, body: bytes) -> str:
     said = " ".join(body[:500].decode(errors="replace").split())
     known = status in (401, 403, 429, 503)
-    more = "" if known else "; is that a Fairlead of this version?"
+    more = "" if known else "; check that it is Fairlead of this version"
     return f"{where.origin()}{where.path} answered {status}: {said}{more}"
 
 
@@ -124,7 +124,9 @@ async def running_scheduler(
 async def _forwarded(command: tuple[str, ...]) -> AsyncIterator[int]:
     program = shutil.which("kubectl")
     if program is None:
-        raise NotAnswered(f"there is no kubectl here to forward a port with; elsewhere, {HOW}")
+        raise NotAnswered(
+            f"kubectl is not installed, so no port can be forwarded; elsewhere, {HOW}"
+        )
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(program, *command, stdout=pipe, stderr=pipe)
     listening: asyncio.Task[None] | None = None
@@ -161,6 +163,6 @@ async def _port_of(process: asyncio.subprocess.Process) -> int:
     except TimeoutError:
         said = f"it forwarded nothing within {_FORWARD_S:g} s"
     raise NotAnswered(
-        f"kubectl port-forward failed: {said or 'it ended'}; you need the right to get services "
+        f"kubectl port-forward failed: {said or 'it ended'}; you need permission to get services "
         "and pods and to create pods/portforward in that namespace"
     )

@@ -78,26 +78,30 @@ def endpoint_plan(endpoint: str) -> SourcePlan:
 def _check(url: str) -> None:
     parts = urlsplit(url.replace("{address}", "a").replace("{node}", "n"))
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"{url!r} is no address of a server; write http://… or https://…")
+        raise ConfigError(f"{url!r} is not a valid URL; use http://… or https://…")
 
 
 def _check_queries(kind: str, queries: dict[str, str]) -> None:
     if queries and kind != "prometheus":
-        raise ConfigError("queries are for kind prometheus; leave them out")
+        raise ConfigError("queries are only for kind prometheus; remove them")
     for name in queries:
         if name not in (*MEANINGS, TIME):
             hint = typed_yaml.hint(name, (*MEANINGS, TIME))
-            raise ConfigError(f"there is no reading {name!r} to query; {hint}")
+            raise ConfigError(f"unknown reading {name!r} in queries; {hint}")
 
 
 def _seconds(key: str, text: str, least_s: float) -> float:
     found = durations.seconds(text)
     if found is None or found < least_s:
-        raise ConfigError(f"{key}: {text!r} is no time of {least_s:g} s or more; write 15s or 1m")
+        raise ConfigError(
+            f"{key}: {text!r} is not a time of {least_s:g} s or more; use a value such as 15s or 1m"
+        )
     return found
 
 
 def _refuse_namesakes(names: list[str]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ConfigError(f"two telemetry sources are called {twice[0]!r}; give each a name")
+        raise ConfigError(
+            f"two telemetry sources have the name {twice[0]!r}; give each its own name"
+        )

@@ -23,23 +23,23 @@ class AdmissionMetrics:
         )
         self.answer_seconds = Histogram(
             "fairlead_webhook_answer_duration_seconds",
-            "Seconds from the head of a request to its answer.",
+            "Seconds from the headers of a request to its answer.",
             ("route",),
             buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 2),
             registry=self.registry,
         )
         self.certificate_ends = Gauge(
             "fairlead_webhook_certificate_expiry_timestamp_seconds",
-            "When the certificate that is shown expires, in seconds since 1970.",
+            "When the serving certificate expires, in seconds since 1970.",
             registry=self.registry,
         )
         self.certificates_shown = Counter(
             "fairlead_webhook_certificates_shown",
-            "Certificates taken up since the start.",
+            "Serving certificates loaded since the start.",
             registry=self.registry,
         )
         self.certificate_troubles = Counter(
             "fairlead_webhook_certificate_troubles",
-            "Times that the certificates could not be kept current.",
+            "Failed certificate rotations.",
             registry=self.registry,
         )

@@ -90,14 +90,14 @@ class _Shown(Collector):
                     family.add_metric((metrics.node, *labels), value)
             yield family
         age = GaugeMetricFamily(
-            "fairlead_agent_reading_age_seconds", "How old the readings are.", labels=("node",)
+            "fairlead_agent_reading_age_seconds", "Age of the readings.", labels=("node",)
         )
         if metrics.report is not None:
             age.add_metric((metrics.node,), max(0.0, metrics.clock() - report.taken_s))
         yield age
         restarts = CounterMetricFamily(
             "fairlead_agent_nvml_starts",
-            "Processes started to ask NVML; each after the first because one hung or failed.",
+            "Processes started to read NVML; each after the first because one failed.",
             labels=("node",),
         )
         restarts.add_metric((metrics.node,), metrics.restarts())
@@ -117,7 +117,11 @@ def _cards(report: Report) -> Iterator[tuple[Family, Rows]]:
         [(name, each.utilization) for name, each in shown],
     )
     yield (
-        _gauge("fairlead_gpu_memory_busy_ratio", "The same for its memory.", _CARD),
+        _gauge(
+            "fairlead_gpu_memory_busy_ratio",
+            "Fraction of the time that its memory was read or written.",
+            _CARD,
+        ),
         [(name, each.memory_busy) for name, each in shown],
     )
     held = [(name, part.memory_used_bytes, part.memory_total_bytes) for name, part in parts]
@@ -127,7 +131,7 @@ def _cards(report: Report) -> Iterator[tuple[Family, Rows]]:
         [(name, used) for name, used, _ in held],
     )
     yield (
-        _gauge("fairlead_gpu_memory_total_bytes", "Memory that there is.", _CARD),
+        _gauge("fairlead_gpu_memory_total_bytes", "Total memory of a GPU or MIG slice.", _CARD),
         [(name, total) for name, _, total in held],
     )
     yield (

@@ -15,7 +15,7 @@ class ExtenderMetrics:
         )
         self.answer_seconds = Histogram(
             "fairlead_extender_answer_duration_seconds",
-            "Seconds from the head of a request to its answer.",
+            "Seconds from the headers of a request to its answer.",
             ("verb",),
             buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 2, 5),
             registry=registry,

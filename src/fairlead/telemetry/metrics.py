@@ -28,51 +28,51 @@ class Metrics:
         )
         self.attempt_seconds = Histogram(
             "scheduler_scheduling_attempt_duration_seconds",
-            "Seconds that one attempt took to decide.",
+            "Seconds to decide one attempt.",
             ("result", "profile"),
             buckets=_powers(0.001, 2, 15),
             registry=self.registry,
         )
         self.pod_attempts = Histogram(
             "scheduler_pod_scheduling_attempts",
-            "Attempts that it took to schedule a pod.",
+            "Attempts until a pod was scheduled.",
             buckets=_powers(1, 2, 5),
             registry=self.registry,
         )
         self.pod_seconds = Histogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
-            "Seconds from the moment a pod could be scheduled until it was bound.",
+            "Seconds from when a pod can be scheduled until it is bound.",
             ("attempts",),
             buckets=_powers(0.01, 2, 20),
             registry=self.registry,
         )
         self.point_seconds = Histogram(
             "scheduler_framework_extension_point_duration_seconds",
-            "Seconds that a stage took, the write to the API server for Bind.",
+            "Seconds of a stage; for Bind, of the write to the API server.",
             ("extension_point", "status", "profile"),
             buckets=_powers(0.0001, 2, 12),
             registry=self.registry,
         )
         self.preemption_attempts = Counter(
             "scheduler_preemption_attempts",
-            "Attempts to make room by evicting others.",
+            "Failed attempts that searched for pods to evict.",
             registry=self.registry,
         )
         self.mismatches = Counter(
             "fairlead_cache_mismatches",
-            "What the continuous check found to be wrong, and put right.",
+            "Errors that the continuous check found and repaired.",
             ("what",),
             registry=self.registry,
         )
         self.warnings = Counter(
             "fairlead_pod_warnings",
-            "Warnings about pods that go on as they are, by the reason of the event.",
+            "Warning events about pods that are otherwise not affected, by reason.",
             ("reason",),
             registry=self.registry,
         )
         self.preemption_victims = Histogram(
             "scheduler_preemption_victims",
-            "Pods chosen to be evicted.",
+            "Pods evicted together for one pod.",
             buckets=_powers(1, 2, 7),
             registry=self.registry,
         )

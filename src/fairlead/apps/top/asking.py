@@ -28,4 +28,6 @@ class FromScheduler:
         try:
             return _reports.decode(body)
         except msgspec.MsgspecError as error:
-            raise NotAnswered(f"{self._scheduler.url} is no report of ours: {error}") from error
+            raise NotAnswered(
+                f"{self._scheduler.url} is not a Fairlead usage report: {error}"
+            ) from error

@@ -64,7 +64,7 @@ class Wish:
             raise ConfigError(f"--by {self.by}: choose one of {', '.join(SORTS)}")
         keys = SORTS[self.by][1]
         if self.sort and self.sort not in keys:
-            raise ConfigError(f"--sort {self.sort}: {self.by} go by {', '.join(keys)}")
+            raise ConfigError(f"--sort {self.sort}: sort {self.by} by {', '.join(keys)}")
 
 
 @dataclass(frozen=True, slots=True)

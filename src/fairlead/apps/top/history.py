@@ -120,11 +120,13 @@ class FromPrometheus:
             answer = msgspec.json.decode(body, type=_Answer)
         except (aiohttp.ClientError, TimeoutError, msgspec.MsgspecError) as error:
             raise NotAnswered(
-                f"no answer from the Prometheus at {self._url}: {error or 'it took too long'}; "
+                f"no answer from Prometheus at {self._url}: {error or 'it took too long'}; "
                 "check --prometheus"
             ) from error
         if answer.status != "success":
-            raise NotAnswered(f"the Prometheus at {self._url} refused a query: {answer.error}")
+            raise NotAnswered(
+                f"the Prometheus server at {self._url} refused a query: {answer.error}"
+            )
         return answer.data.result
 
 

@@ -36,13 +36,13 @@ def _head(report: Report) -> list[Text]:
     cards = len(report.cards)
     measured = sum(card.utilisation is not None for card in report.cards)
     there = f"GPUs {cards}   " if cards else "GPUs "
-    now = f"{there}given away {held.held:.1f}"
+    now = f"{there}allocated {held.held:.1f}"
     if held.measured:
-        now += f"   of these at work {held.used:.1f} ({percent(held.utilisation)})"
+        now += f"   in use {held.used:.1f} ({percent(held.utilisation)})"
     over = (
-        f"in {span(report.since_s)}, GPU time held {_time(held.held_hours)}, "
-        f"used {_time(held.used_hours)}, wasted {_time(held.wasted_hours)}, "
-        f"of that all idle {_time(held.idle_hours)}"
+        f"in {span(report.since_s)}: GPU time allocated {_time(held.held_hours)}, "
+        f"used {_time(held.used_hours)}, wasted {_time(held.wasted_hours)} "
+        f"(fully idle {_time(held.idle_hours)})"
     )
     notes = [Text(note, "yellow") for note in report.notes]
     return [Text(now, "bold"), Text(over), *_missing(cards, measured), *notes]
@@ -55,17 +55,17 @@ def _missing(cards: int, measured: int) -> list[Text]:
     if not measured:
         return [
             Text(
-                "no readings: ask a scheduler that has telemetry (--scheduler), "
-                "a Prometheus (--prometheus), or sources of your own (--config)",
+                "no GPU readings: use a scheduler with telemetry (--scheduler), "
+                "a Prometheus server (--prometheus), or a configuration with sources (--config)",
                 "yellow",
             )
         ]
-    return [Text(f"no readings of {cards - measured} of the cards", "yellow")]
+    return [Text(f"no readings of {cards - measured} of the GPUs", "yellow")]
 
 
 def _table(chosen: Chosen, width: int | None) -> list[Text]:
     if not chosen.rows:
-        return [Text("nothing to show: no pod has a GPU here, or the filters leave none")]
+        return [Text("nothing to show: no pod has a GPU, or the filters exclude all")]
     if chosen.by == "cards":
         return lines(_card_columns(chosen.cards), width)
     if chosen.by != "pods":
@@ -91,7 +91,7 @@ def _with_advice(found: list[Text], pods: Sequence[PodRow], width: int) -> list[
 
 def _card_columns(cards: Sequence[CardRow]) -> list[Column]:
     return [
-        Column("CARD", [f"{card.node}/{card.index}" for card in cards]),
+        Column("GPU", [f"{card.node}/{card.index}" for card in cards]),
         Column("MODEL", [_model(card.model) for card in cards], leaves=5),
         Column("STATE", [_state(card.state) for card in cards], leaves=7),
         Column("BOOKED", [_booked(card) for card in cards], right=True),
@@ -99,7 +99,7 @@ def _card_columns(cards: Sequence[CardRow]) -> list[Column]:
         Column("MEMORY", [_memory(card.memory_used_mib, card.memory_mib) for card in cards]),
         Column("BOOKED", [_gib(card.memory_booked_mib) for card in cards], right=True, leaves=6),
         Column("POWER", [_watts(card.power_w) for card in cards], right=True, leaves=4),
-        Column("HELD BY", [_holders(card) for card in cards]),
+        Column("PODS", [_holders(card) for card in cards]),
     ]
 
 
@@ -107,10 +107,10 @@ def _pod_columns(pods: Sequence[PodRow], *, advice: bool) -> list[Column]:
     columns = [
         Column("POD", [f"{pod.namespace}/{pod.name}" for pod in pods]),
         Column("NODE", [pod.node for pod in pods], leaves=4),
-        Column("ASKED", [pod.asked for pod in pods], right=True),
+        Column("REQUEST", [pod.asked for pod in pods], right=True),
         Column("NOW", [_guess(pod, pod.utilisation) for pod in pods], right=True, leaves=3),
         Column("MEAN", [_guess(pod, pod.mean) for pod in pods], right=True),
-        Column("HIGH", [_high(pod.high) for pod in pods], right=True, leaves=2),
+        Column("P95", [_high(pod.high) for pod in pods], right=True, leaves=2),
         Column("MEMORY", [_memory(pod.memory_peak_mib, pod.memory_mib) for pod in pods], leaves=1),
         Column("IDLE FOR", [_span(pod.idle_for_s) for pod in pods], right=True),
         Column("IDLE", [_time(pod.idle_hours) for pod in pods], right=True, leaves=5),
@@ -125,15 +125,15 @@ def _sum_columns(by: str, sums: Sequence[SumRow]) -> list[Column]:
     columns = [
         Column(by[:-1].upper(), [row.name for row in sums]),
         Column("PODS", [str(row.pods) for row in sums], right=True),
-        Column("GPUS", [f"{row.held:.1f}" for row in sums], right=True),
-        Column("AT WORK", [_level(row.utilisation) for row in sums]),
+        Column("ALLOCATED", [f"{row.held:.1f}" for row in sums], right=True),
+        Column("UTIL", [_level(row.utilisation) for row in sums]),
         Column("HELD", [_time(row.held_hours) for row in sums], right=True, leaves=1),
         Column("USED", [_time(row.used_hours) for row in sums], right=True, leaves=2),
         Column("IDLE", [_time(row.idle_hours) for row in sums], right=True, leaves=3),
         Column("WASTED", [_time(row.wasted_hours) for row in sums], right=True),
     ]
     if by == "nodes":
-        columns.insert(2, Column("CARDS", [str(row.cards or 0) for row in sums], right=True))
+        columns.insert(2, Column("GPUS", [str(row.cards or 0) for row in sums], right=True))
     return columns
 
 

@@ -42,7 +42,7 @@ class Address:
     def of(cls, url: str, *, ca_file: str = "") -> "Address":
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise SourceFault(f"{url!r} is no address of a server; write http://… or https://…")
+            raise SourceFault(f"{url!r} is not a valid URL; use http://… or https://…")
         try:
             port = parts.port or (443 if parts.scheme == "https" else 80)
         except ValueError as error:
@@ -68,7 +68,7 @@ def token(path: str) -> Mapping[str, str]:
     except (OSError, UnicodeDecodeError) as error:
         raise SourceFault(f"the token in {path} cannot be read: {error}") from error
     if not said.isprintable():
-        raise SourceFault(f"the token in {path} is no token")
+        raise SourceFault(f"the file {path} does not contain a valid token")
     return {"Authorization": f"Bearer {said}"}
 
 
@@ -212,13 +212,13 @@ class _Line(asyncio.Protocol):
         if name.lower() != b"content-encoding" or value in (b"", b"identity"):
             return
         if value.lower() not in (b"gzip", b"x-gzip", b"deflate"):
-            raise SourceFault(f"the answer is packed as {value!r}, which nobody asked for")
+            raise SourceFault(f"the answer has the encoding {value!r}, which was not requested")
         self._unpacker = zlib.decompressobj(wbits=47)  # finds out which of them
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
         if 300 <= status < 400:
-            raise SourceFault(f"it redirects (HTTP {status}); configure where it leads to")
+            raise SourceFault(f"it redirects (HTTP {status}); configure the target of the redirect")
         if status != 200:
             raise SourceFault(f"it answers HTTP {status}")
 
@@ -230,12 +230,12 @@ class _Line(asyncio.Protocol):
             try:
                 self._give(self._unpacker.decompress(body, _PIECE))
             except zlib.error as error:
-                raise SourceFault(f"the answer cannot be unpacked: {error}") from error
+                raise SourceFault(f"the answer cannot be decompressed: {error}") from error
             body = self._unpacker.unconsumed_tail
 
     def on_message_complete(self) -> None:
         if self._unpacker is not None and not self._unpacker.eof:
-            raise SourceFault("the packed answer ends in the middle")
+            raise SourceFault("the compressed answer is incomplete")
         self.usable = self.usable and self._parser.should_keep_alive()
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(None)

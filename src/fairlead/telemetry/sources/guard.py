@@ -47,7 +47,7 @@ class Guard:
 def failure(tally: Tally) -> str:
     """Why a take counts as failed; a few nodes that are away are no failure."""
     if tally.asked and 2 * tally.failed > tally.asked:
-        return f"{tally.failed} of {tally.asked} gave nothing, such as {tally.problem}"
+        return f"{tally.failed} of {tally.asked} returned nothing, for example {tally.problem}"
     return ""
 
 
@@ -57,4 +57,4 @@ def lie(tally: Tally) -> str:
     if sum(absurd.values()) <= max(_MISHAPS, tally.believed):
         return ""
     listed = ", ".join(f"{count} {why}" for why, count in absurd.items())
-    return f"most of what it says cannot be: {listed}; {tally.believed} values can"
+    return f"most of its values are impossible: {listed}; {tally.believed} values are valid"

@@ -122,7 +122,7 @@ class Prometheus:
             return []
         tally.rejected["warning"] += len(reply.warnings)
         if reply.status != "success" or reply.data.result_type != "vector":
-            said = reply.error or f"it gives a {reply.data.result_type}, not a vector"
+            said = reply.error or f"it returns a {reply.data.result_type}, not a vector"
             tally.fail(f"query {name!r}: {said}; correct it in the configuration", "query")
             return []
         return reply.data.result
@@ -136,4 +136,4 @@ class Prometheus:
         try:
             return _replies.decode(b"".join(pieces))
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise SourceFault(f"the answer is not Prometheus': {error}") from error
+            raise SourceFault(f"the answer is not valid Prometheus output: {error}") from error
