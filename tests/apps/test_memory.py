@@ -6,19 +6,22 @@ that has seen nothing else, or it has a bound. docs/architecture.md lists the bo
 
 import asyncio
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import _lru_cache_wrapper
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import fairlead
-from churn_story import Ground, Story
+from churn_story import SCHEDULERS, Ground, Story
 from fairlead.apps import usage
 from fairlead.cluster import changes, columns, demand, pod_index, pod_table
 from fairlead.model import sizes
+from fairlead.model.pods import Pod
 from fairlead.model.sizes import Kept
 from fairlead.placement import views
 from stores import stores
@@ -36,9 +39,9 @@ BOUNDED = {
     "Interned._values",
     # counts of pods that rules ask for
     "PodIndex._counts", "PodHooks._things", "PodTable._columns", "PodTable._free",
-    "PodTable._leaving", "PodTable._namespace", "PodTable._namespaces", "PodTable._pods",
-    "PodTable._priority", "PodTable._slot_of", "PodTable._there", "PodTable.row",
-    "_Column.code_of", "_Column.codes",
+    "PodTable._leaving", "PodTable._namespace", "PodTable._pods", "PodTable._priority",
+    "PodTable._slot_of", "PodTable._there", "PodTable.row", "_Column.codes",
+    "PodIndex._keys_before",  # as last asked for; the next question replaces it
     # answers that pods share
     "Views._views", "_Readers.filters", "_Readers.rates", "Wishes._about", "Kin._found",
     # what is told by source and by cause
@@ -53,7 +56,6 @@ def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "_MOST_LABELS", 64)
     monkeypatch.setattr(columns, "_VECTOR_BYTES", 1 << 16)
     monkeypatch.setattr(pod_table, "_MOST_KEYS", 32)
-    monkeypatch.setattr(pod_table, "_OLD_VALUES", 64)
     monkeypatch.setattr(demand, "_MOST_BYTES", 1 << 18)
     monkeypatch.setattr(changes, "_KEPT", 64)
     monkeypatch.setattr(usage, "MOST_SUMS", 16)
@@ -100,6 +102,32 @@ def test_what_is_bounded_does_not_grow(small_bounds: None) -> None:
         if count > 1.25 * before.get(name, 0) + 128
     }
     assert not grown
+    assert story.ground.bound == story.come["pods"]
+
+
+def answers(ground: Ground, pods: Iterable[Pod]) -> dict[tuple[str, str], dict[str, float]]:
+    """For each pod and profile, what the nodes that will do are worth."""
+    names = {row: name for name, row in ground.engine.cluster.row_of.items()}
+    found = {}
+    for pod, scheduler in product(pods, SCHEDULERS):
+        placement = ground.engine.placement(scheduler)
+        assert placement is not None
+        view = placement.view(pod)
+        totals = {names[row]: view.total.item(row) for row in np.flatnonzero(view.left).tolist()}
+        found[pod.key, scheduler] = totals
+    return found
+
+
+def test_after_churn_pods_are_answered_as_by_a_fresh_scheduler(small_bounds: None) -> None:
+    """Numbers and rows that are used again, and what was dropped at a bound, change no answer."""
+    story = Story(Ground(), nodes=20, pods=100)
+    for number in range(90):
+        story.step(7 + number % 7)
+        if number % 30 == 29:
+            fresh = a_fresh_one(story)
+            pods = [pod for _, pod in fresh.engine.cluster.columns.pods.pods.values()]
+            assert len(pods) > 80  # the nodes of some are gone
+            assert answers(story.ground, pods) == answers(fresh, pods)
 
 
 async def test_readings_of_nodes_that_are_gone_are_forgotten() -> None:

@@ -4,12 +4,14 @@ One slot a pod. A label key has a column of numbers from the first question abou
 nobody asks about pods at all, the table is empty and costs nothing.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from fairlead.cluster.arrays import NodeMask
+from fairlead.cluster.interned import Interned
 from fairlead.model.pods import Pod
 from fairlead.model.selectors import LabelSelector, PodTerm, Requirement
 
@@ -17,8 +19,6 @@ Ints = npt.NDArray[np.int64]
 _ABSENT = -1
 #: Label keys with a column; those that were asked about longest ago go first.
 _MOST_KEYS = 128
-#: Values of pods that are gone are let go of beyond this many.
-_OLD_VALUES = 1024
 
 
 class _Column:
@@ -26,10 +26,23 @@ class _Column:
 
     def __init__(self, slots: int) -> None:
         self.codes = np.full(slots, _ABSENT, dtype=np.int32)
-        self.code_of: dict[str, int] = {}
+        self.values: Interned[str] = Interned()
 
     def put(self, slot: int, value: str) -> None:
-        self.codes[slot] = self.code_of.setdefault(value, len(self.code_of))
+        self.codes[slot] = self.values.take(value)
+
+    def take(self, slot: int) -> None:
+        self.values.drop(self.codes.item(slot))
+        self.codes[slot] = _ABSENT
+
+    def fill(self, values: Sequence[str | None]) -> None:
+        """The first slots of a column that is new, all at once."""
+        for value, times in Counter(values).items():
+            if value is not None:
+                self.values.take(value, times)
+        code_of: dict[str | None, int] = {None: _ABSENT}
+        code_of.update(self.values.code_of)
+        self.codes[: len(values)] = [code_of[value] for value in values]
 
     def holds(self, line: Requirement) -> NodeMask:
         match line.operator:
@@ -47,8 +60,9 @@ class _Column:
                 return np.zeros(len(self.codes), dtype=np.bool_)
 
     def _is_in(self, line: Requirement) -> NodeMask:
-        known = [self.code_of[value] for value in line.values if value in self.code_of]
-        wanted = np.zeros(len(self.code_of) + 1, dtype=np.bool_)  # code -1 reads the last
+        code_of = self.values.code_of
+        known = [code_of[value] for value in line.values if value in code_of]
+        wanted = np.zeros(self.values.width + 1, dtype=np.bool_)  # code -1 reads the last
         wanted[known] = True
         found: NodeMask = wanted[self.codes]
         return found
@@ -61,7 +75,7 @@ class PodTable:
         self._slot_of: dict[str, int] = {}
         self._pods: list[Pod | None] = []
         self._free: list[int] = []
-        self._namespaces: dict[str, int] = {}
+        self._namespaces: Interned[str] = Interned()
         self._columns: dict[str, _Column] = {}
         #: In place of the column of a label that no pod has.
         self._nowhere = _Column(64)
@@ -85,9 +99,10 @@ class PodTable:
         self._there[:size] = True
         self._leaving[:size] = [pod.deleting for _, pod in pods]
         self._priority[:size] = [pod.priority for _, pod in pods]
-        names = dict.fromkeys(pod.namespace for _, pod in pods)
-        self._namespaces = {name: code for code, name in enumerate(names)}
-        self._namespace[:size] = [self._namespaces[pod.namespace] for _, pod in pods]
+        for name, times in Counter(pod.namespace for _, pod in pods).items():
+            self._namespaces.take(name, times)
+        code_of = self._namespaces.code_of
+        self._namespace[:size] = [code_of[pod.namespace] for _, pod in pods]
 
     def put(self, row: int, pod: Pod) -> None:
         slot = self._new_slot()
@@ -97,7 +112,7 @@ class PodTable:
         self._there[slot] = True
         self._leaving[slot] = pod.deleting
         self._priority[slot] = pod.priority
-        self._namespace[slot] = self._namespace_code(pod.namespace)
+        self._namespace[slot] = self._namespaces.take(pod.namespace)
         if self._columns:
             self._label(slot, pod)
 
@@ -108,10 +123,11 @@ class PodTable:
         pod, self._pods[slot] = self._pods[slot], None
         self._there[slot] = False
         self._free.append(slot)
+        self._namespaces.drop(self._namespace.item(slot))
         for key in pod.labels if pod and self._columns else ():
             column = self._columns.get(key)
             if column is not None:
-                column.codes[slot] = _ABSENT
+                column.take(slot)
 
     # -- asking ------------------------------------------------------------------------------
 
@@ -144,13 +160,7 @@ class PodTable:
 
     def _filled(self, key: str) -> _Column:
         column = _Column(len(self.row))
-        values = [pod.labels.get(key) if pod else None for pod in self._pods]
-        for value in dict.fromkeys(values):
-            if value is not None:
-                column.code_of[value] = len(column.code_of)
-        code_of: dict[str | None, int] = {None: _ABSENT}
-        code_of.update(column.code_of)
-        column.codes[: len(values)] = [code_of[value] for value in values]
+        column.fill([pod.labels.get(key) if pod else None for pod in self._pods])
         return column
 
     def trim(self) -> None:
@@ -161,7 +171,7 @@ class PodTable:
     def _means(self, term: PodTerm, of_namespace: Mapping[str, Mapping[str, str]]) -> NodeMask:
         if term.selector is None:
             return np.zeros(len(self.row), dtype=np.bool_)
-        inside = np.zeros(len(self._namespaces) + 1, dtype=np.bool_)
+        inside = np.zeros(max(1, self._namespaces.width), dtype=np.bool_)
         inside[self._meant_namespaces(term, of_namespace)] = True
         found: NodeMask = inside[self._namespace]
         return found & self._matches(term.selector)
@@ -169,10 +179,11 @@ class PodTable:
     def _meant_namespaces(
         self, term: PodTerm, of_namespace: Mapping[str, Mapping[str, str]]
     ) -> list[int]:
-        found = [self._namespaces[name] for name in term.namespaces if name in self._namespaces]
+        code_of = self._namespaces.code_of
+        found = [code_of[name] for name in term.namespaces if name in code_of]
         selector = term.namespace_selector
         if selector is not None:
-            named = self._namespaces.items()
+            named = code_of.items()
             found += [code for name, code in named if selector.matches(of_namespace.get(name, {}))]
         return found
 
@@ -195,16 +206,6 @@ class PodTable:
         if column is self._nowhere:
             column = self._columns[key] = _Column(len(self.row))
         column.put(slot, value)
-        if len(column.code_of) > _OLD_VALUES + 2 * len(self.row):
-            del self._columns[key]  # mostly values of pods that are gone
-
-    def _namespace_code(self, name: str) -> int:
-        if len(self._namespaces) > _OLD_VALUES + 2 * len(self.row):
-            self._namespaces.clear()
-            for slot, pod in enumerate(self._pods):
-                if pod is not None:
-                    self._namespace[slot] = self._namespace_code(pod.namespace)
-        return self._namespaces.setdefault(name, len(self._namespaces))
 
     def _new_slot(self) -> int:
         if self._free:
