@@ -30,6 +30,8 @@ def near_enough(request: PodRequest, nodes: Nodes, below: int | None = None) -> 
         keyed &= has_key
         found &= in_domain(key, meant, nodes, gone)
         counted |= has_key
+    if gone is None and found.any():  # so a pod that is meant is somewhere
+        return keyed & found
     anywhere = meant[counted].sum() - (0 if gone is None else np.where(counted, gone, 0))
     # The first of its kind could never start if it had to wait for another.
     if nodes.means_itself(request, request.near):
