@@ -74,7 +74,7 @@ PODS: dict[str, tuple[dict[str, Any], str]] = {
     "claims": (claims(5000), 'persistentvolumeclaim "c0" not found'),
     "crowd": ({"containers": [{"name": f"c{n}", "image": "x"} for n in range(1000)]}, ""),
     "made-up": (
-        resources(**{f"example.com/r{n}": "1" for n in range(2000)}), "Insufficient example.com/r0",
+        resources(**{f"example.com/r{n}": "1" for n in range(2000)}), "2000 kinds of resources",
     ),
     "memory": (resources(memory="1e30"), "Insufficient memory"),
     "cpu": (resources(cpu=HUGE), "Insufficient cpu"),
