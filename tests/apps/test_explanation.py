@@ -48,22 +48,22 @@ def test_a_reader_without_rights_gets_counts_and_no_names() -> None:
     assert "0/2 nodes are available" in little["message"]
     for secret in ("node-a", "node-b", "victim"):
         assert secret not in json.dumps(little)
-    assert "NODES  BECAUSE\n    2  Insufficient nvidia.com/gpu\n" in shown_as_text(little)
+    assert "NODES  REASON\n    2  Insufficient nvidia.com/gpu\n" in shown_as_text(little)
 
 
 def test_who_may_list_nodes_sees_no_pods_of_others() -> None:
     engine, urgent = crowded()
     found = told(engine, urgent, Shown(pods=False))
-    assert "when 1 pod(s) of lower priority made room" in found["message"]
+    assert "after the eviction of 1 pod(s) of lower priority" in found["message"]
     assert "victim" not in json.dumps(found)
 
     decide(engine)  # nominates it, so that room is kept for it
     see(engine, a_node_free := a_pod("second", gpus=1))
     engine.cluster.remove(next(iter(engine.cluster.held_on("node-a"))).pod.uid)
     kept = json.dumps(told(engine, a_node_free, Shown(pods=False)))
-    assert "room there is kept for 1 other pod(s)" in kept
+    assert "its room is reserved for 1 other pod(s)" in kept
     assert "urgent" not in kept
-    assert "room there is kept for default/urgent" in json.dumps(told(engine, a_node_free))
+    assert "its room is reserved for default/urgent" in json.dumps(told(engine, a_node_free))
 
 
 def test_a_node_that_fits_is_named_to_who_may_list_nodes() -> None:
@@ -133,7 +133,7 @@ def test_what_annotations_ask_for_is_told(ask: GpuAsk | None, words: str) -> Non
     assert asked(ask) == words
     engine = an_engine(a_node())
     text = shown_as_text(told(engine, a_pod("p", request_gpus=ask)))
-    assert (f"asks for: {words}\n" in text) is bool(words)
+    assert (f"requests: {words}\n" in text) is bool(words)
 
 
 def test_memory_on_a_gpu_is_told_as_memory() -> None:
@@ -156,5 +156,5 @@ def test_a_bound_pod_tells_what_was_decided() -> None:
     assert answer["state"] == "bound"
     assert answer["gpus"] == [{"gpu": "GPU-a0", "part": "0.5"}]
     assert shown_as_text(answer) == (
-        "default/p: the pod is bound to node node-a, 0.5 of GPU-a0\nwas placed by: fairlead-0\n"
+        "default/p: the pod is bound to node node-a, 0.5 of GPU-a0\nplaced by: fairlead-0\n"
     )

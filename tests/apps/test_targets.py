@@ -26,18 +26,18 @@ def test_words_of_kubectl(text: str, namespace: str, found: Target) -> None:
 
 @pytest.mark.parametrize("text", ["", "/web", "a/b/c", "pod/"])
 def test_what_names_no_pod_is_told_what_to_write(text: str) -> None:
-    with pytest.raises(NoSuchTarget, match="write POD, NAMESPACE/POD, or KIND/NAME"):
+    with pytest.raises(NoSuchTarget, match="use POD, NAMESPACE/POD, or KIND/NAME"):
         parse(text)
 
 
 def test_two_namespaces_are_one_too_many() -> None:
-    with pytest.raises(NoSuchTarget, match="'a/web' is in a, and -n says b"):
+    with pytest.raises(NoSuchTarget, match="'a/web' is in a, and -n is b"):
         parse("a/web", "b")
 
 
 def test_the_nearest_scheduler_name_is_told() -> None:
     assert unserved("gpu-schedular", ["toyscheduler", "gpu-scheduler"]) == (
-        "the pod is for scheduler 'gpu-schedular'; did you mean 'gpu-scheduler'? "
-        "served here: gpu-scheduler, toyscheduler"
+        "schedulerName 'gpu-schedular' is not served; did you mean 'gpu-scheduler'? "
+        "served: gpu-scheduler, toyscheduler"
     )
     assert "did you mean" not in unserved("volcano", ["gpu-scheduler"])

@@ -47,10 +47,10 @@ def test_a_deployment_and_a_pod_by_kind_and_namespace(
         assert done.returncode == 0, done.stderr
         assert done.stdout.startswith(f"{name}/web-b: 0/1 nodes are available")
     told = explain(control_plane, "job/none", "-n", name)
-    assert told.stderr == "fairlead: there is no none among the jobs of that namespace\n"
+    assert told.stderr == "fairlead: no none found among the jobs of that namespace\n"
 
 
 def test_a_scheduler_name_that_is_not_served(control_plane: ControlPlane, pods: Pods) -> None:
     pods.create("typo", scheduler="gpu-schedular")
     told = explain(control_plane, f"{pods.namespace}/typo").stderr
-    assert "did you mean 'gpu-scheduler'? served here: gpu-scheduler, toyscheduler" in told
+    assert "did you mean 'gpu-scheduler'? served: gpu-scheduler, toyscheduler" in told

@@ -100,7 +100,7 @@ def test_explain_says_why_node_by_node(control_plane, create_nodes, pods) -> Non
     assert absent.returncode == 1
     assert (
         absent.stderr
-        == "fairlead: there is no pod nowhere/nothing; check the namespace and the name\n"
+        == "fairlead: pod nowhere/nothing not found; check the namespace and the name\n"
     )
 
 

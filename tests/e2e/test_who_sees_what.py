@@ -218,12 +218,12 @@ def test_a_tenant_asks_the_scheduler_why_his_pod_waits(scene: Scene) -> None:
     alone = _run(tenant, *asked[:2])
     assert alone.returncode == 1
     assert "fairlead: the API server refused to list /api/v1/nodes" in alone.stderr
-    assert "ask the scheduler itself: --scheduler" in alone.stderr
+    assert "query the running scheduler: --scheduler" in alone.stderr
 
     told = _run(tenant, *asked)
     assert told.returncode == 0, told.stderr
     assert "nodes are available: 1 Insufficient nvidia.com/gpu" in told.stdout
-    assert "NODES  BECAUSE\n    1  Insufficient nvidia.com/gpu\n" in told.stdout
+    assert "NODES  REASON\n    1  Insufficient nvidia.com/gpu\n" in told.stdout
     assert NODE not in told.stdout
     assert f"{NODE}  refused by NodeResourcesFit" in _run(reader, *asked).stdout
 
@@ -246,7 +246,7 @@ def test_a_bound_pod_is_explained_by_what_was_decided(scene: Scene) -> None:
 
     bound = _run(scene.plane.kubeconfig_for(), "explain", f"{space}/my-pod")
     assert bound.stdout.startswith(sentence), bound.stderr
-    assert "if it were still pending, the best nodes would answer now:" in bound.stdout
+    assert "the best nodes if the pod were pending now:" in bound.stdout
     assert f"\n{NODE}  fits" in bound.stdout
 
 

@@ -51,8 +51,8 @@ async def explain_pod(options: Options, target: Target, scheduler: str = "") -> 
         if access.scheduler:
             return await _ask(options, client, access.scheduler, namespace, name)
         raise NotExplained(
-            f"{error}; ask the scheduler itself: --scheduler NAMESPACE/SERVICE, such as "
-            "fairlead-system/fairlead, or the URL of a port that kubectl forwards there"
+            f"{error}; query the running scheduler: --scheduler NAMESPACE/SERVICE, such as "
+            "fairlead-system/fairlead, or the URL of a forwarded port"
         ) from error
     finally:
         await client.close()
@@ -130,9 +130,9 @@ async def _measure(engine: Engine, plans: Sequence[SourcePlan]) -> list[str]:
 async def _get_pod(client: Client, namespace: str, name: str) -> bytes:
     reply = await client.request("GET", pod_path(namespace, name))
     if reply.status == 404:
-        raise NotExplained(f"there is no pod {namespace}/{name}; check the namespace and the name")
+        raise NotExplained(f"pod {namespace}/{name} not found; check the namespace and the name")
     if reply.status != 200:
-        raise NotExplained(f"the API server refused to show the pod: {reply.message}")
+        raise NotExplained(f"the API server refused to return the pod: {reply.message}")
     return reply.body
 
 
@@ -145,7 +145,7 @@ def show(answer: Answer, output: str, out: TextIO) -> None:
     asked = [f"{shown(name, n)} {name}" for name, n in answer["requests"].items()]
     asked += [answer["asks"]] if answer.get("asks") else []
     if asked:
-        out.write(f"asks for: {', '.join(asked)}\n")
+        out.write(f"requests: {', '.join(asked)}\n")
     out.writelines(line + "\n" for line in _decision(answer))
     out.writelines(f"no readings from {problem}\n" for problem in answer.get("telemetry", ()))
     out.writelines(line + "\n" for line in (*_columns(answer["nodes"]), *_counts(answer)))
@@ -154,16 +154,16 @@ def show(answer: Answer, output: str, out: TextIO) -> None:
 def _decision(answer: Answer) -> Iterator[str]:
     """Of a bound pod: what was written with its bind."""
     if answer.get("epoch"):
-        yield f"was placed by: {answer['epoch'].partition('/')[2]}"
+        yield f"placed by: {answer['epoch'].partition('/')[2]}"
     if answer["state"] == "bound" and answer["nodes"]:
-        yield "if it were still pending, the best nodes would answer now:"
+        yield "the best nodes if the pod were pending now:"
 
 
 def _counts(answer: Answer) -> Iterator[str]:
     """Where nodes are not shown by name, and where not all are shown."""
     counts = answer.get("reasons", ())
     if counts:
-        yield "NODES  BECAUSE"
+        yield "NODES  REASON"
     yield from (f"{each['nodes']:5}  {each['reason']}" for each in counts)
     if answer.get("nodesLeftOut"):
         yield f"and {answer['nodesLeftOut']} other nodes"
@@ -171,7 +171,7 @@ def _counts(answer: Answer) -> Iterator[str]:
 
 def _columns(nodes: list[dict[str, Any]]) -> list[str]:
     answers = (row for node in nodes for row in (_row(node), *_card_rows(node)))
-    rows = [("NODE", "ANSWER", "BECAUSE"), *answers]
+    rows = [("NODE", "RESULT", "REASON"), *answers]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     if not nodes:
         return []

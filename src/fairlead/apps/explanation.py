@@ -43,14 +43,14 @@ def is_settled(pod: Pod) -> bool:
 def settled(pod: Pod) -> Answer:
     """What became of a pod that no rule is asked about."""
     if pod.finished:
-        state, message = "finished", "the pod has finished; it needs no node any more"
+        state, message = "finished", "the pod has finished; it needs no node"
     elif pod.node:
         state, message = "bound", f"the pod is bound to node {pod.node}{_given(pod.grant)}"
     elif pod.deleting:
-        state, message = "deleting", "the pod is being deleted and will not be scheduled"
+        state, message = "deleting", "the pod is being deleted and is not scheduled"
     elif pod.gates:
         gates = ", ".join(pod.gates)
-        state, message = "gated", f"the pod waits for its scheduling gates to be removed: {gates}"
+        state, message = "gated", f"the pod has scheduling gates: {gates}"
     else:
         state, message = "invalid", pod.problem
     return answer(pod, state, message) | (_assigned(pod) if state == "bound" else {})
@@ -86,7 +86,7 @@ def unserved(name: str, served: Iterable[str]) -> str:
     names = sorted(served)
     near = get_close_matches(name, names, n=1)
     meant = f"did you mean {near[0]!r}? " if near else ""
-    return f"the pod is for scheduler {name!r}; {meant}served here: {', '.join(names) or 'none'}"
+    return f"schedulerName {name!r} is not served; {meant}served: {', '.join(names) or 'none'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ def _making_room(refused: Refused, shown: Shown) -> str:
     victims = refused.eviction.victims
     names = ", ".join(victim.key for victim in victims)
     who = names if shown.pods else f"{len(victims)} pod(s) of lower priority"
-    return f" It can have node {refused.eviction.node} when {who} made room."
+    return f" It can run on node {refused.eviction.node} after the eviction of {who}."
 
 
 def _reasons(found: Explanation) -> list[Answer]:
@@ -144,7 +144,7 @@ def _node(node: NodeAnswer, shown: Shown) -> Answer:
     kept_for = told.pop("kept_for")
     if kept_for:
         others = ", ".join(kept_for) if shown.pods else f"{len(kept_for)} other pod(s)"
-        told["detail"] = f"room there is kept for {others}"
+        told["detail"] = f"its room is reserved for {others}"
     return told
 
 

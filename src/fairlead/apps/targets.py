@@ -22,7 +22,7 @@ _KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 _PLURAL = {
     word: plural for plural, (_, words) in _KINDS.items() for word in (plural, *words)
 }  # fmt: skip
-FORMS = "write POD, NAMESPACE/POD, or KIND/NAME with a kind such as pod, deploy, sts or job"
+FORMS = "use POD, NAMESPACE/POD, or KIND/NAME with a kind such as pod, deploy, sts or job"
 
 
 class NoSuchTarget(FairleadError):
@@ -46,12 +46,12 @@ def parse(text: str, namespace: str = "") -> Target:
     """`POD`, `NAMESPACE/POD` or `KIND/NAME`; a word that is a kind is taken for one."""
     first, slash, name = text.rpartition("/")
     if not name or "/" in first or (slash and not first):
-        raise NoSuchTarget(f"{text!r} names no pod; {FORMS}")
+        raise NoSuchTarget(f"{text!r} is not the name of a pod; {FORMS}")
     kind = _PLURAL.get(first.lower())
     if kind:
         return Target(name, namespace, kind)
     if first and namespace and first != namespace:
-        raise NoSuchTarget(f"{text!r} is in {first}, and -n says {namespace}; leave one of them")
+        raise NoSuchTarget(f"{text!r} is in {first}, and -n is {namespace}; use only one of them")
     return Target(name, first or namespace)
 
 
@@ -65,7 +65,7 @@ async def pod_of(client: Client, target: Target, namespace: str) -> str:
     found = await _get(client, _folder(_POD, namespace), target, params)
     pods = sorted(found["items"], key=_is_placed)
     if not pods:
-        raise NoSuchTarget(f"{namespace}/{target.name} has no pods; look at its own events")
+        raise NoSuchTarget(f"{namespace}/{target.name} has no pods; check its events")
     name: str = pods[0]["metadata"]["name"]
     return name
 
@@ -79,9 +79,9 @@ async def _get(
 ) -> dict[str, Any]:
     reply = await client.request("GET", path, params=params)
     if reply.status == 404:
-        raise NoSuchTarget(f"there is no {target.name} among the {target.kind} of that namespace")
+        raise NoSuchTarget(f"no {target.name} found among the {target.kind} of that namespace")
     if reply.status != 200:
-        raise NoSuchTarget(f"the API server did not show {target.name}: {reply.message}")
+        raise NoSuchTarget(f"the API server refused to return {target.name}: {reply.message}")
     found: dict[str, Any] = msgspec.json.decode(reply.body)
     return found
 
