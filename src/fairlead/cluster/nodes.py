@@ -187,6 +187,10 @@ class Nodes:
         sets, codes = self._columns.taint_sets, self._columns.taint_set[self._pick]
         if self._size == 1:
             return np.array([number(sets[codes.item(0)] or ())], dtype=np.int64)
+        if len(sets) <= self._size:
+            every = np.fromiter((number(each or ()) for each in sets), dtype=np.int64)
+            asked: PerNode = every[codes]
+            return asked
         there: list[int] = np.flatnonzero(np.bincount(codes, minlength=1)).tolist()
         table = np.zeros(len(sets), dtype=np.int64)
         table[there] = [number(sets[code] or ()) for code in there]
