@@ -30,7 +30,7 @@ app = typer.Typer(
 
 Kubeconfig = Annotated[
     str | None,
-    typer.Option(help="Kubeconfig file; else KUBECONFIG, ~/.kube/config, or the pod's own access."),
+    typer.Option(help="Kubeconfig file (default: KUBECONFIG, ~/.kube/config, or the pod's own)."),
 ]
 Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig to use.")]
 SchedulerName = Annotated[
@@ -46,18 +46,18 @@ ProfileName = Annotated[
 ]
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", help="Configuration file (YAML), ours or kube-scheduler's."),
+    typer.Option("--config", help="Configuration file (YAML) of Fairlead or kube-scheduler."),
 ]
 LeaseName = Annotated[str, typer.Option(help="Name of the Lease (default: fairlead).")]
 LeaseNamespace = Annotated[
-    str, typer.Option(help="Its namespace (default: that of the pod, else kube-system).")
+    str, typer.Option(help="Namespace of the Lease (default: the pod's, else kube-system).")
 ]
 LogLevel = Annotated[str, typer.Option(envvar="LOG_LEVEL", help="debug, info, warning or error.")]
 AskedScheduler = Annotated[
     str,
     typer.Option(
         envvar="FAIRLEAD_SCHEDULER",
-        help="A running scheduler to ask: a URL, or NAMESPACE/SERVICE[:PORT] in the cluster.",
+        help="Running scheduler to query: a URL, or NAMESPACE/SERVICE[:PORT] in the cluster.",
     ),
 ]
 ClientCa = Annotated[
@@ -88,43 +88,43 @@ def run(
     profile: ProfileName = None,
     config: ConfigFile = None,
     address: Annotated[
-        str | None, typer.Option(help="Where to serve health and metrics (default: 127.0.0.1).")
+        str | None, typer.Option(help="Address for health and metrics (default: 127.0.0.1).")
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65535, help="Port for them; 0 takes a free one (default: 8080)."),
+        typer.Option(min=0, max=65535, help="Port; 0 selects a free port (default: 8080)."),
     ] = None,
     authenticate: Annotated[
         bool | None,
         typer.Option(
-            help="Ask the API server who may see pods there (default: unless on 127.0.0.1)."
+            help="Show pods only to users who may list them (default: on, unless on 127.0.0.1)."
         ),
     ] = None,
     expect_variables: Annotated[
         bool,
         typer.Option(
             "--expect-variables",
-            help="Warn about GPU pods without CUDA_VISIBLE_DEVICES, which admission puts in.",
+            help="Warn about GPU pods without CUDA_VISIBLE_DEVICES, which admission injects.",
         ),
     ] = False,
     log_level: LogLevel = "info",
     leader_elect: Annotated[
         bool | None,
-        typer.Option(help="Decide only while holding a Lease (default: in a pod, yes)."),
+        typer.Option(help="Schedule only while holding a Lease (default: on in a pod)."),
     ] = None,
     leader_elect_lease_duration: Annotated[
-        str, typer.Option(help="How long others leave a silent leader alone (default: 15s).")
+        str, typer.Option(help="How long standbys wait after the last renewal (default: 15s).")
     ] = "",
     leader_elect_renew_deadline: Annotated[
-        str, typer.Option(help="How long to lead on without a renewal (default: 10s).")
+        str, typer.Option(help="How long the leader retries a renewal (default: 10s).")
     ] = "",
     leader_elect_retry_period: Annotated[
-        str, typer.Option(help="How often to renew, or to look (default: 2s).")
+        str, typer.Option(help="How often to renew, or to check the Lease (default: 2s).")
     ] = "",
     leader_elect_resource_name: LeaseName = "",
     leader_elect_resource_namespace: LeaseNamespace = "",
 ) -> None:
-    """Schedule pods until told to stop."""
+    """Schedule pods until stopped."""
     logs.set_up(log_level)
     electing = Electing(
         leader_elect,
@@ -149,25 +149,25 @@ def webhook(
     scheduler_name: SchedulerName = None,
     profile: ProfileName = None,
     config: ConfigFile = None,
-    address: Annotated[str, typer.Option(help="Where to serve.")] = "0.0.0.0",
+    address: Annotated[str, typer.Option(help="Address to serve on.")] = "0.0.0.0",
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to serve on; 0 takes a free one.")
+        int, typer.Option(min=0, max=65535, help="Port to serve on; 0 selects a free port.")
     ] = 8443,
     cert_dir: Annotated[
         Path | None,
-        typer.Option(help="Folder with tls.crt and tls.key, such as cert-manager's; else our own."),
+        typer.Option(help="Directory with tls.crt and tls.key (default: created by Fairlead)."),
     ] = None,
     cert_lifetime: Annotated[
-        str, typer.Option(help="How long a certificate of our own lives.")
+        str, typer.Option(help="Validity of certificates that Fairlead creates.")
     ] = "2160h",
     namespace: Annotated[
-        str | None, typer.Option(help="Namespace of Service and Secret (default: the pod's own).")
+        str | None, typer.Option(help="Namespace of Service and Secret (default: the pod's).")
     ] = None,
     service: Annotated[
-        str, typer.Option(help="Service by which the API server calls us.")
+        str, typer.Option(help="Service that the API server calls.")
     ] = "fairlead-webhook",
     host: Annotated[
-        list[str] | None, typer.Option(help="Another name or address that certificates are for.")
+        list[str] | None, typer.Option(help="Another name or address for the certificates.")
     ] = None,
     client_ca: ClientCa = None,
     client_name: ClientName = None,
@@ -176,14 +176,14 @@ def webhook(
         typer.Option(help="Accept reviews from this address or CIDR only; may be repeated."),
     ] = None,
     cert_store: Annotated[
-        str, typer.Option(help="Secret that keeps certificates of our own.")
+        str, typer.Option(help="Secret for certificates that Fairlead creates.")
     ] = "fairlead-webhook-tls",
     configuration: Annotated[
-        str, typer.Option(help="Name of the webhook configurations whose caBundle is kept.")
+        str, typer.Option(help="Name of the webhook configurations whose caBundle is updated.")
     ] = "fairlead",
     log_level: LogLevel = "info",
 ) -> None:
-    """Answer the API server's questions about new pods: put in variables, refuse nonsense."""
+    """Answer admission reviews of new pods: inject variables, reject invalid requests."""
     from fairlead.apps import webhook as webhooks
     from fairlead.apps.callers import Callers
 
@@ -198,29 +198,30 @@ def webhook(
     )  # fmt: skip
 
 
-@app.command(short_help="Answer a kube-scheduler that calls Fairlead.")
+@app.command(short_help="Serve as an extender of kube-scheduler.")
 def extender(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
-    profile: Annotated[str, typer.Option(help="Built-in profile to answer by.")] = "gpu-scheduler",
-    address: Annotated[str, typer.Option(help="Where to serve.")] = "127.0.0.1",
+    profile: Annotated[str, typer.Option(help="Built-in profile to use.")] = "gpu-scheduler",
+    address: Annotated[str, typer.Option(help="Address to serve on.")] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to serve on; 0 takes a free one.")
+        int, typer.Option(min=0, max=65535, help="Port to serve on; 0 selects a free port.")
     ] = 8888,
     cert_dir: Annotated[
-        Path | None, typer.Option(help="Folder with tls.crt and tls.key; else plain HTTP.")
+        Path | None,
+        typer.Option(help="Directory with tls.crt and tls.key; without it, plain HTTP."),
     ] = None,
     client_ca: ClientCa = None,
     client_name: ClientName = None,
     leader_elect: Annotated[
         bool | None,
-        typer.Option(help="Answer only while holding a Lease (default: in a pod, yes)."),
+        typer.Option(help="Answer only while holding a Lease (default: on in a pod)."),
     ] = None,
     leader_elect_resource_name: LeaseName = "",
     leader_elect_resource_namespace: LeaseNamespace = "",
     log_level: LogLevel = "info",
 ) -> None:
-    """Answer a kube-scheduler that has us as its extender: filter, prioritize, preempt, bind."""
+    """Serve as an extender of kube-scheduler: filter, prioritize, preempt, bind."""
     from fairlead.apps import extender as extending
     from fairlead.apps.callers import Callers
 
@@ -248,50 +249,48 @@ def extender(
 def agent(
     node: Annotated[
         str,
-        typer.Option(envvar="NODE_NAME", help="The node that this is (default: the host's name)."),
+        typer.Option(envvar="NODE_NAME", help="Name of this node (default: the hostname)."),
     ] = "",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Print what would be published, and end.")
+        bool, typer.Option("--once", help="Print what would be published, and exit.")
     ] = False,
     output: Output = "text",
-    address: Annotated[str, typer.Option(help="Where to serve health and metrics.")] = "0.0.0.0",
+    address: Annotated[str, typer.Option(help="Address for health and metrics.")] = "0.0.0.0",
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port for them; 0 takes a free one.")
+        int, typer.Option(min=0, max=65535, help="Port; 0 selects a free port.")
     ] = 9402,
-    interval: Annotated[str, typer.Option(help="How often to look at the cards.")] = "5s",
+    interval: Annotated[str, typer.Option(help="How often to read the GPUs.")] = "5s",
     strangers: Annotated[
-        str, typer.Option(help="What to do about processes of no pod: report or withhold.")
+        str, typer.Option(help="For unassigned processes: report, or withhold their GPU.")
     ] = "withhold",
     stranger_after: Annotated[
-        str, typer.Option(help="How long a process may be where it should not be.")
+        str, typer.Option(help="How long a process may use an unassigned GPU.")
     ] = "30s",
     trusted_namespaces: Annotated[
-        str, typer.Option(help="Namespaces whose pods may be on any card.")
+        str, typer.Option(help="Namespaces whose pods may use any GPU.")
     ] = "kube-system,gpu-operator",
     device_plugin: Annotated[
         bool | None,
-        typer.Option(help="A device plugin picks the cards (default: if the node lists GPUs)."),
+        typer.Option(help="A device plugin chooses the GPUs (default: if the node lists GPUs)."),
     ] = None,
-    proc: Annotated[Path, typer.Option(help="Where the processes of the machine are.")] = Path(
-        "/proc"
-    ),
+    proc: Annotated[Path, typer.Option(help="The proc file system of the host.")] = Path("/proc"),
     nvml: Annotated[
-        str, typer.Option(help="Python module that stands in for nvidia-ml-py, for trials.")
+        str, typer.Option(help="Python module to use instead of nvidia-ml-py, for tests.")
     ] = "pynvml",
     mig: Annotated[
-        str, typer.Option(help="Cards to cut by MIG where pods need it: all, none, or uuids.")
+        str, typer.Option(help="GPUs to divide into MIG slices for pods: all, none, or UUIDs.")
     ] = "none",
     pod_metrics: Annotated[
-        bool, typer.Option("--pod-metrics", help="Show pods by name in metrics, not by uid alone.")
+        bool, typer.Option("--pod-metrics", help="Label pods by name in metrics, not only by UID.")
     ] = False,
     state: Annotated[
-        Path | None, typer.Option(help="Folder for the list of the slices that were cut.")
+        Path | None, typer.Option(help="Directory for the list of the slices that were created.")
     ] = None,
     log_level: LogLevel = "info",
 ) -> None:
-    """List the cards of this node and what they are doing, until told to stop."""
+    """Publish the GPUs of this node and measure their use, until stopped."""
     from fairlead.apps import agent as agents
 
     _refuse_other_outputs(output)
@@ -307,13 +306,13 @@ def agent(
         agents.run(options)
 
 
-@app.command(short_help="Say why a pod is not placed, node by node.")
+@app.command(short_help="Show why a pod is not scheduled, node by node.")
 def explain(
     pod: Annotated[
         str,
         typer.Argument(
             metavar="POD",
-            help="POD, NAMESPACE/POD, or KIND/NAME such as deploy/web: a pod of it that waits.",
+            help="POD, NAMESPACE/POD, or KIND/NAME such as deploy/web (a pending pod of it).",
         ),
     ],
     namespace: Annotated[
@@ -328,7 +327,7 @@ def explain(
     scheduler: AskedScheduler = "",
     output: Output = "text",
 ) -> None:
-    """Say why a pod is not placed, node by node, from the live cluster."""
+    """Show why a pod is not scheduled, node by node, from the live cluster."""
     from fairlead.apps import explain as explaining
     from fairlead.apps import targets
 
@@ -339,23 +338,23 @@ def explain(
     explaining.show(answer, output, sys.stdout)
 
 
-@app.command(short_help="Show where profiles would put the same pods.")
+@app.command(short_help="Compare where profiles would place the same pods.")
 def compare(
     workload: Annotated[
         Path | None,
-        typer.Option(help="Nodes and pods as Kubernetes objects (YAML); else a small example."),
+        typer.Option(help="Nodes and pods as Kubernetes objects (YAML; default: an example)."),
     ] = None,
     live: Annotated[
-        bool, typer.Option("--live", help="The live cluster, and the pods that wait in it.")
+        bool, typer.Option("--live", help="Use the live cluster and its pending pods.")
     ] = False,
     profile: Annotated[
-        list[str] | None, typer.Option(help="A built-in profile; name several (default: all).")
+        list[str] | None, typer.Option(help="Built-in profile; may be repeated (default: all).")
     ] = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     output: Output = "text",
 ) -> None:
-    """Show side by side where profiles would put the same pods, on which cards; bind nothing."""
+    """Compare where profiles would place the same pods, and on which GPUs; bind nothing."""
     from fairlead.apps import compare as comparing
 
     _refuse_other_outputs(output)
@@ -366,31 +365,31 @@ def compare(
     comparing.show(comparing.compare(scene, profile), output, sys.stdout)
 
 
-@app.command(short_help="Show what GPUs are doing, and for which pods.")
+@app.command(short_help="Show GPU usage by pod.")
 def top(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     config: ConfigFile = None,
     scheduler: AskedScheduler = "",
     prometheus: Annotated[
-        str, typer.Option(metavar="URL", help="A Prometheus server to ask about the past.")
+        str, typer.Option(metavar="URL", help="Prometheus server to query for past usage.")
     ] = "",
     since: Annotated[str, typer.Option(help="How far back, with --prometheus.")] = "24h",
     by: Annotated[
-        str, typer.Option(help="Rows: pods, cards, nodes, namespaces or owners.")
+        str, typer.Option(help="Rows: pods, cards (GPUs), nodes, namespaces or owners.")
     ] = "pods",
     sort: Annotated[
-        str, typer.Option(help="By name, used, booked, wasted, idle, memory or power.")
+        str, typer.Option(help="Sort by name, used, booked, wasted, idle, memory or power.")
     ] = "",
     node: Annotated[str, typer.Option(help="Only this node.")] = "",
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="Only pods of this namespace.")
     ] = "",
-    once: Annotated[bool, typer.Option("--once", help="One picture, then end.")] = False,
-    every: Annotated[str, typer.Option(help="How often to look anew.")] = "5s",
+    once: Annotated[bool, typer.Option("--once", help="Print one report and exit.")] = False,
+    every: Annotated[str, typer.Option(help="Refresh interval.")] = "5s",
     output: Output = "text",
 ) -> None:
-    """Show what GPUs are doing, who has them, and what would have been enough."""
+    """Show GPU usage, the pods that have each GPU, and the size that would be enough."""
     from fairlead.apps import top as topping
     from fairlead.apps.top.choosing import Wish
 
@@ -420,18 +419,18 @@ def _versions(wanted: str) -> tuple[Behaviour, ...]:
     return found
 
 
-@app.command("check-config", short_help="Say what Fairlead makes of a configuration.")
+@app.command("check-config", short_help="Check a configuration file.")
 def check_config(
     file: Annotated[Path, typer.Argument(metavar="FILE")],
     kubernetes: Annotated[
         str,
-        typer.Option(metavar="X.Y", help="The version of the API server (default: any we know)."),
+        typer.Option(metavar="X.Y", help="Version of the API server (default: any known version)."),
     ] = "",
     output: Output = "text",
 ) -> None:
-    """Say what Fairlead makes of a configuration, ours or a KubeSchedulerConfiguration.
+    """Check a configuration file of Fairlead, or a KubeSchedulerConfiguration.
 
-    Ends with status 1 if `fairlead run --config FILE` would not start with it.
+    Exits with status 1 if `fairlead run --config FILE` would not start with it.
     """
     from fairlead.apps import check_config as checking
 
@@ -443,35 +442,33 @@ def check_config(
 
 @app.command(short_help="Run a simulated GPU cluster on this machine.")
 def up(
-    nodes: Annotated[int, typer.Option(min=1, max=5000, help="How many machines, mixed.")] = 12,
+    nodes: Annotated[int, typer.Option(min=1, max=5000, help="Number of simulated machines.")] = 12,
     workload: Annotated[
-        Path | None, typer.Option(help="Workload file (YAML); else a mix that comes along.")
+        Path | None, typer.Option(help="Workload file (YAML; default: a built-in mix).")
     ] = None,
     speed: Annotated[
-        float, typer.Option(min=0.01, max=1000, help="How many times faster pods come and go.")
+        float, typer.Option(min=0.01, max=1000, help="Speed factor of the workload.")
     ] = 1.0,
     kubeconfig_out: Annotated[
         Path | None,
-        typer.Option(
-            help="Where to write the kubeconfig (default: ~/.cache/fairlead/up.kubeconfig)."
-        ),
+        typer.Option(help="Path of the kubeconfig (default: ~/.cache/fairlead/up.kubeconfig)."),
     ] = None,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port of the API server; 0 takes a free one.")
+        int, typer.Option(min=0, max=65535, help="Port of the API server; 0 selects a free port.")
     ] = 0,
     headless: Annotated[bool, typer.Option("--headless", help="No live view.")] = False,
     lasts: Annotated[
-        str | None, typer.Option("--for", metavar="TIME", help="End after this long, e.g. 60s.")
+        str | None, typer.Option("--for", metavar="TIME", help="Exit after this time, e.g. 60s.")
     ] = None,
     real: Annotated[
-        bool, typer.Option("--real", help="On the real control plane (make control-plane).")
+        bool, typer.Option("--real", help="Use the real control plane (make control-plane).")
     ] = False,
     state: Annotated[
         Path | None, typer.Option(help="SQLite file that keeps the cluster between runs.")
     ] = None,
     config: ConfigFile = None,
 ) -> None:
-    """Run a whole simulated GPU cluster here, and watch it being scheduled."""
+    """Run a simulated GPU cluster on this machine, with a live view of the scheduler."""
     from fairlead.apps import up as upping
 
     options = upping.Options(
@@ -483,7 +480,7 @@ def up(
 def _at_least(option: str, text: str, least_s: float) -> float:
     found = seconds(text)
     if found is None or found < least_s:
-        raise typer.BadParameter(f"write a time of at least {least_s:g}s", param_hint=option)
+        raise typer.BadParameter(f"use a time of at least {least_s:g}s", param_hint=option)
     return found
 
 
