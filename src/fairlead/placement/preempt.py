@@ -135,6 +135,8 @@ class Preemption:
                     left &= self._foreseen(foreseeing, rows, left, outcome)
                     continue
                 around = index in self._profile.around
+                if around and not self._view.speaks(index):
+                    continue
                 allowed = self._view.allowed[index, rows] if around else None
                 refused = left & ~(rule.allows(request, nodes) if allowed is None else allowed)
                 if refused.any():
@@ -251,6 +253,8 @@ class Preemption:
 
     def _violating(self, held: Sequence[Holding]) -> set[str]:
         """Pods whose eviction, the most important first, would overdraw a budget."""
+        if not self._budgets:
+            return set()
         used: Counter[int] = Counter()  # by identity: a selector may name thousands
         violating = set()
         for pod in (h.pod for h in held):

@@ -98,6 +98,10 @@ class View:
         #: How many of the nodes in question a search for victims that was cut short got through.
         self.searched = 0
 
+    def speaks(self, index: int) -> bool:
+        """Whether a rule about the whole cluster has something against a node."""
+        return index in self._speaking
+
     def refresh(self) -> None:
         log = self._cluster.changes
         if log.mark == self._mark:
