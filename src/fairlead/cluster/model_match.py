@@ -12,7 +12,7 @@ from fairlead.model.sizes import Kept, weigh
 ModelMask = npt.NDArray[np.bool_]
 _Kinds = tuple[frozenset[str], tuple[str, ...], tuple[str, ...]]
 
-_KEPT_BYTES = 8 << 20
+_KEPT_BYTES = 2 << 20
 
 
 class ModelMatch:

@@ -433,13 +433,13 @@ def _restarts_all(rules: bytes) -> bool:
     return any(rule.action == "RestartAllContainers" for rule in found)
 
 
-@remembered(8 << 20)
+@remembered(2 << 20)
 def _images_of(images: tuple[str, ...]) -> tuple[str, ...]:
     """Of containers and image volumes, named as nodes name them."""
     return tuple(name if name.rfind(":") > name.rfind("/") else f"{name}:latest" for name in images)
 
 
-@remembered(16 << 20)
+@remembered(4 << 20)
 def _image(raw: bytes) -> Image:
     """Nodes share what they have in common: a cluster has few images, on many nodes."""
     found = _images.decode(raw)
@@ -484,7 +484,7 @@ _shared_limits = remembered(16 << 20)(beyond_limits)
 _shared_usage = remembered(16 << 20)(read_usage)
 
 
-@remembered(16 << 20)
+@remembered(4 << 20)
 def _allocatable(raw: bytes) -> Amounts:
     found = _amounts.decode(raw) if raw and raw != b"null" else {}
     try:

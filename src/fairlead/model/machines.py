@@ -122,7 +122,7 @@ def is_any_of(product: str, wanted: frozenset[str]) -> bool:
     )
 
 
-@remembered(8 << 20)
+@remembered(2 << 20)
 def _by_first_word(wanted: frozenset[str]) -> Mapping[str, tuple[frozenset[str], ...]]:
     """Products have few words, so that few of many alternatives need to be compared."""
     found: dict[str, tuple[frozenset[str], ...]] = {}

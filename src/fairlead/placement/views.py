@@ -325,6 +325,14 @@ class Views:
     @property
     def _most(self) -> int:
         """As many views as fit into the bytes; each costs a few numbers for every node."""
+        return min(_MOST_VIEWS, max(_FEWEST_VIEWS, self._bytes_kept // self._weight_bytes))
+
+    @property
+    def _weight_bytes(self) -> int:
+        """Of one view, without its request."""
         each = len(self.profile.filters) + 8 * (len(self.profile.scores) + 1)
-        weight = _VIEW_WEIGHT + each * self._cluster.columns.size
-        return min(_MOST_VIEWS, max(_FEWEST_VIEWS, self._bytes_kept // weight))
+        return _VIEW_WEIGHT + each * self._cluster.columns.size
+
+    @property
+    def bytes(self) -> int:
+        return len(self._views) * self._weight_bytes + self._request_bytes
