@@ -39,7 +39,7 @@ profiles:
     filters: [NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodePorts,
               NodeResourcesFit, NodeTrusted]
 """
-NOTE = "ignored: Fairlead asks about all nodes at once, on one core"
+NOTE = "ignored: Fairlead evaluates all nodes at once, on one core"
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ pods of packer
   filters: NodeResourcesFit, NodeTrusted
   scores: MostAllocated(resources={"nvidia.com/gpu": 1}) × 3
   preemption: no
-note: parallelism: ignored: Fairlead asks about all nodes at once, on one core
+note: parallelism: ignored: Fairlead evaluates all nodes at once, on one core
 c.yaml: fine; `fairlead run --config c.yaml` serves it
 """,
     )
@@ -87,7 +87,7 @@ def test_what_cannot_be_served_is_status_one_with_every_reason(check) -> None:
     status, out = check(PACKING.replace("parallelism: 4", "parallelism: 0") + "extenders: [{}]\n")
 
     assert status == 1
-    assert "problem: parallelism: 0 is too small; write 1 or more\n" in out
+    assert "problem: parallelism: 0 is too small; use 1 or more\n" in out
     assert "problem: extenders[0]: " in out
     assert out.endswith("c.yaml: 2 errors: fix them before running\n")
 
@@ -110,11 +110,11 @@ def test_a_list_of_filters_warns_of_the_rules_that_it_drops(check) -> None:
     assert status == 0
     assert (
         "warning: profiles[0].filters: a list replaces all filters of binpack, so these rules no "
-        "longer hold: VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone, "
-        "PodTopologySpread, InterPodAffinity, NodeDeclaredFeatures, SchedulingMap, GpuFit; write "
+        "longer apply: VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone, "
+        "PodTopologySpread, InterPodAffinity, NodeDeclaredFeatures, SchedulingMap, GpuFit; use "
         "enabled and disabled under filters"
     ) in out
-    assert "warning: profiles[0].filters: GpuFit is missing: GPUs are counted and none is" in out
+    assert "warning: profiles[0].filters: GpuFit is missing: GPUs are counted but not" in out
     warnings = json.loads(check(LISTED, "-o", "json")[1])["warnings"]
     assert [warning["key"] for warning in warnings] == ["profiles[0].filters"] * 2
 
@@ -134,7 +134,7 @@ def test_how_far_a_profile_overcommits_is_told(check) -> None:
         (OURS.replace("scores", "skores"), "did you mean 'scores'?"),
         (OURS.replace("Spread", "Spreat"), "did you mean 'Spread'?"),
         (PACKING.replace("profiles", "profile"), "did you mean 'profiles'?"),
-        ("a: [", "this is not YAML"),
+        ("a: [", "this is not valid YAML"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_status_one(check, text: str, says: str) -> None:

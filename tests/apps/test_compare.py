@@ -56,7 +56,7 @@ def test_a_list_as_kubectl_prints_it() -> None:
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [(NODE, "at least one Node and one Pod"), ("a: [", "not YAML"),
+    [(NODE, "at least one Node and one Pod"), ("a: [", "not valid YAML"),
      (NODE.replace('"8"', '"many"') + POD, "Node n1: ")],
 )  # fmt: skip
 def test_what_cannot_be_used_is_told(text: str, says: str) -> None:

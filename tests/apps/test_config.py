@@ -54,30 +54,30 @@ def test_profiles_start_from_a_built_in_and_change_what_is_named() -> None:
         ("profiles: 3", "Expected `array`, got `int`"),
         ("port: 99999", "Expected `int` <= 65535"),
         ("port: '80'", "Expected `int | null`, got `str`"),
-        ("apiVersion: v2", "this is no configuration of a scheduler: apiVersion and kind must be"),
+        ("apiVersion: v2", "this is not a scheduler configuration: apiVersion and kind must be"),
         (
             "leaderElection: {resourceLock: x}",
-            "'x' at $.leaderElection.resourceLock is not known; write leases",
+            "'x' at $.leaderElection.resourceLock is not known; use leases",
         ),
         ("profile: binpack", "unknown key 'profile'; it belongs under profiles"),
         (
             "telemetry: {sources: [{kind: dcmg}]}",
-            "did you mean 'dcgm'? write one of agent, dcgm, prometheus, alnair",
+            "did you mean 'dcgm'? use one of agent, dcgm, prometheus, alnair",
         ),
-        ("profiles: [{schedulerName: x, cards: pakc}]", "did you mean 'pack'? write one of pack, "),
+        ("profiles: [{schedulerName: x, cards: pakc}]", "did you mean 'pack'? use one of pack, "),
         ("profiles: [{schedulerName: x, filters: {enable: []}}]", "did you mean 'enabled'?"),
-        ("a: [", "this is not YAML"),
-        ("a: &x [1]\nb: *x", "aliases are not used here: write the value out"),
-        ("port: 1\nport: 2", "the key 'port' is there twice: leave one"),
-        ("profiles: [{schedulerName: a, schedulerName: b}]", "'schedulerName' is there twice"),
-        ("port: 1\n---\nport: 2", "the file has 2 documents; leave one"),
+        ("a: [", "this is not valid YAML"),
+        ("a: &x [1]\nb: *x", "aliases are not supported: write the value in full"),
+        ("port: 1\nport: 2", "the key 'port' is a duplicate: remove one"),
+        ("profiles: [{schedulerName: a, schedulerName: b}]", "'schedulerName' is a duplicate"),
+        ("port: 1\n---\nport: 2", "the file has 2 documents; keep only one"),
         ("[" * 100_000, "this cannot be read as YAML: maximum recursion depth"),
         (f"port: {'9' * 5000}", "this cannot be read as YAML: Exceeds the limit (4300 digits)"),
         ("port: 2026-99-99", "this cannot be read as YAML: month must be in 1..12"),
-        ("{apiVersion: v1, kind: ConfigMap}", "of a ConfigMap, give the file that is in it"),
-        ("a: !!python/object/apply:os.system ['true']", "this is not YAML"),
+        ("{apiVersion: v1, kind: ConfigMap}", "for a ConfigMap, pass the file that it contains"),
+        ("a: !!python/object/apply:os.system ['true']", "this is not valid YAML"),
         ("- 1", "Expected `object`, got `array`"),
-        ("profiles: [{schedulerName: x}, {schedulerName: x}]", "'x' has two profiles; leave one"),
+        ("profiles: [{schedulerName: x}, {schedulerName: x}]", "'x' has two profiles; remove one"),
         ("profiles: [{schedulerName: ''}]", "length >= 1"),
     ],
 )
@@ -118,11 +118,11 @@ def test_nothing_is_probably_not_meant_in_a_profile_that_keeps_its_filters() -> 
     [
         (
             "filters: {disabled: [NodePort]}",
-            "'NodePort' cannot be disabled, the profile has none; did you mean 'NodePorts'?",
+            "'NodePort' cannot be disabled: it is not in the profile; did you mean 'NodePorts'?",
         ),
         ("filters: {disabled: [NodeTrusted]}", "filters must include NodeTrusted"),
-        ("scores: {enabled: [Spread, Spread]}", "Spread is enabled twice; leave one"),
-        ("profile: nope", "there is no profile 'nope'; choose one of gpu-scheduler"),
+        ("scores: {enabled: [Spread, Spread]}", "Spread is enabled twice; remove one"),
+        ("profile: nope", "unknown profile 'nope'; choose one of gpu-scheduler"),
         ("scores: [GpuBestFti]", "did you mean 'GpuBestFit'?"),
         ("scores: [NodeName]", "'NodeName' is not a score; list it under filters or picker"),
         ("filters: [Spread]", "'Spread' is not a filter"),
@@ -131,9 +131,12 @@ def test_nothing_is_probably_not_meant_in_a_profile_that_keeps_its_filters() -> 
             "scores: [{plugin: Spread, options: {colour: red}}]",
             "no option 'colour'; it has resource",
         ),
-        ("scores: [{plugin: Spread, options: {resource: 3}}]", "does not take these options"),
-        ("filters: []", "filters must include NodeResourcesFit: without it nodes are overbooked"),
-        ("picker: ./absent.py:P", "there is no file"),
+        ("scores: [{plugin: Spread, options: {resource: 3}}]", "does not accept these options"),
+        (
+            "filters: []",
+            "filters must include NodeResourcesFit: without it nodes are overcommitted",
+        ),
+        ("picker: ./absent.py:P", "the plugin file"),
     ],
 )
 def test_profiles_that_cannot_be_built_name_the_profile(profile: str, says: str) -> None:
@@ -172,8 +175,8 @@ def test_a_plugin_in_a_file_of_the_users_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "reference", "says"),
     [
-        (PICKER, "mine.py:Absent", "defines no 'Absent'"),
-        (PICKER, "mine.py:NotOne", "is no plugin; give it a name and either"),
+        (PICKER, "mine.py:Absent", "does not define 'Absent'"),
+        (PICKER, "mine.py:NotOne", "is not a plugin; give it a name and either"),
         ("1/0", "mine.py:First", "cannot be loaded: ZeroDivisionError"),
         ("def f(:", "mine.py:First", "cannot be loaded: SyntaxError"),
     ],
@@ -219,8 +222,8 @@ class TestWhatIsServed:
     @pytest.mark.parametrize(
         ("options", "says"),
         [
-            ({"scheduler_name": "c"}, "serves a, b, and not 'c'; add it there"),
-            ({"profile": "binpack"}, "leave out --profile, or give --scheduler-name"),
+            ({"scheduler_name": "c"}, "serves a, b, but not 'c'; add it"),
+            ({"profile": "binpack"}, "remove --profile, or add --scheduler-name"),
         ],
     )
     def test_options_that_contradict_the_file_are_not_guessed_at(

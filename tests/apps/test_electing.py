@@ -33,9 +33,9 @@ def test_an_option_wins_over_the_file() -> None:
     ("electing", "says"),
     [
         (Electing(lease_duration="5s"), "leaseDuration must be longer than renewDeadline"),
-        (Electing(renew_deadline="soon"), "renewDeadline 'soon' is no length of time; write"),
-        (Electing(resource_name="My Lease"), "resourceName 'My Lease' is no name; write"),
-        (Electing(resource_namespace="../x"), "resourceNamespace '../x' is no name"),
+        (Electing(renew_deadline="soon"), "renewDeadline 'soon' is not a valid duration; use"),
+        (Electing(resource_name="My Lease"), "resourceName 'My Lease' is not a valid name; use"),
+        (Electing(resource_namespace="../x"), "resourceNamespace '../x' is not a valid name"),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_starts(electing: Electing, says: str) -> None:

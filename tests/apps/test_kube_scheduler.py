@@ -44,8 +44,8 @@ PACKING = """
             type: MostAllocated
             resources: [{name: nvidia.com/gpu, weight: 10}, {name: cpu}]
 """ % ", ".join(f"{{name: {name}}}" for name in (*BUILT_IN, *RULES))  # noqa: UP031
-LEAVE = "or leave the pods that need it with kube-scheduler"
-NOT_YET = f"is not honoured yet; disable it {{}} if you can do without, {LEAVE}"
+LEAVE = "or use kube-scheduler for the pods that need it"
+NOT_YET = f"is not supported yet; disable it {{}} if you do not need it, {LEAVE}"
 
 
 def stand_in(name: str, **options: Any) -> type:
@@ -289,7 +289,7 @@ def test_what_a_plugin_cannot_be_told_yet_is_a_problem() -> None:
     (problem,) = problems(configured("NodeResourcesFit", "{ignoredResources: [a/b]}"), registry)
 
     key = "profiles[0].pluginConfig.NodeResourcesFit.args.ignoredResources"
-    assert problem == f"{key}: is not honoured yet; leave it out, {LEAVE}"
+    assert problem == f"{key}: is not supported yet; remove it, {LEAVE}"
 
 
 def test_preemption_is_taken_over() -> None:
@@ -339,9 +339,9 @@ def enabled(point: str, name: str) -> str:
     return f"profiles: [{{plugins: {{{point}: {{enabled: [{{name: {name}}}]}}}}}}]"
 
 
-BOTH = "make it both on or both off"
-MEANT = "there is no plugin 'NodeResourceFit'; did you mean 'NodeResourcesFit'?"
-WRITE_ONE = f"write its rules as a Fairlead plugin (docs/plugins.md), {LEAVE}"
+BOTH = "enable both or disable both"
+MEANT = "unknown plugin 'NodeResourceFit'; did you mean 'NodeResourcesFit'?"
+WRITE_ONE = f"write it as a Fairlead plugin (docs/plugins.md), {LEAVE}"
 PLUGINS, ARGS = "profiles[0].plugins", "profiles[0].pluginConfig[0]"
 
 
@@ -353,12 +353,12 @@ PLUGINS, ARGS = "profiles[0].plugins", "profiles[0].pluginConfig[0]"
         (
             enabled("multiPoint", "Trimaran"),
             f"{PLUGINS}.multiPoint.enabled[0]",
-            f"'Trimaran' is neither kube-scheduler's plugin nor Fairlead's; {WRITE_ONE}",
+            f"'Trimaran' is a plugin of neither kube-scheduler nor Fairlead; {WRITE_ONE}",
         ),
         (
             enabled("filter", "ImageLocality"),
             f"{PLUGINS}.filter.enabled[0]",
-            "ImageLocality has nothing to say here; it works at score",
+            "ImageLocality does not work at this extension point; it works at score",
         ),
         (
             configured("NodeResourcesFit", "{scoringStrategi: {}}"),
@@ -378,7 +378,7 @@ PLUGINS, ARGS = "profiles[0].plugins", "profiles[0].pluginConfig[0]"
         (
             disabled("multiPoint", "NodeResourcesFit"),
             f"{PLUGINS}.filter",
-            "NodeResourcesFit must be there, since without it nodes are overbooked; enable it",
+            "NodeResourcesFit is required: without it nodes are overcommitted; enable it",
         ),
         (
             disabled("preFilter", "NodePorts"),
@@ -403,7 +403,7 @@ PLUGINS, ARGS = "profiles[0].plugins", "profiles[0].pluginConfig[0]"
         (
             enabled("multiPoint", "GangScheduling"),
             f"{PLUGINS}.permit",
-            f"GangScheduling is not honoured: Fairlead knows no pod groups; disable it, {LEAVE}",
+            f"GangScheduling is not supported: Fairlead has no pod groups; disable it, {LEAVE}",
         ),
         (
             "extenders: [{urlPrefix: 'http://gpus.local', filterVerb: filter}]",
@@ -413,12 +413,12 @@ PLUGINS, ARGS = "profiles[0].plugins", "profiles[0].pluginConfig[0]"
         (
             configured("InterPodAffinity", "{hardPodAffinityWeight: 101}"),
             f"{ARGS}.args.hardPodAffinityWeight",
-            "101 is too large; write 0 to 100",
+            "101 is too large; use 0 to 100",
         ),
         (
             "percentageOfNodesToScore: -1",
             "percentageOfNodesToScore",
-            "-1 is too small; write 0 to 100",
+            "-1 is too small; use 0 to 100",
         ),
     ],
 )
@@ -449,7 +449,7 @@ def test_these_are_honoured(text: str) -> None:
     [
         ("apiVersion: kubescheduler.config.k8s.io/v1beta1", "apiVersion must be kubescheduler"),
         ("apiVersion: kubescheduler.config.k8s.io/v1beta3", "io/v1, then replace SelectorSpread"),
-        ("apiVersion: kubescheduler.config.k8s.io/v1beta2", "and write the weights of "),
+        ("apiVersion: kubescheduler.config.k8s.io/v1beta2", "and set the weights of "),
         ("kind: SchedulerConfiguration", "kind must be KubeSchedulerConfiguration"),
         ("paralelism: 3", "unknown key 'paralelism'; did you mean 'parallelism'?"),
         ("profiles: [{plugins: {skore: {}}}]", ("unknown key 'skore' at $.profiles[0].plugins; "
@@ -518,26 +518,29 @@ def test_high_performance_spreads_shares() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("parallelism: 32", "parallelism: ignored: Fairlead asks about all nodes at once"),
+        ("parallelism: 32", "parallelism: ignored: Fairlead evaluates all nodes at once"),
         (
             "percentageOfNodesToScore: 50",
-            "percentageOfNodesToScore: ignored: Fairlead looks at all",
+            "percentageOfNodesToScore: ignored: Fairlead evaluates all",
         ),
-        ("podMaxBackoffSeconds: 60", "podMaxBackoffSeconds: ignored: a pod that was refused"),
+        ("podMaxBackoffSeconds: 60", "podMaxBackoffSeconds: ignored: the backoff of Fairlead"),
         ("clientConnection: {qps: 5}", "clientConnection.qps: ignored: the API server sets"),
         ("enableProfiling: false", "enableProfiling: ignored"),
-        (disabled("score", "NodeAfinity"), "disabled[0]: there is no plugin 'NodeAfinity'; did"),
+        (disabled("score", "NodeAfinity"), "disabled[0]: unknown plugin 'NodeAfinity'; did"),
         (
             "extenders: [{urlPrefix: 'http://x', filterVerb: f, ignorable: true}]",
             "extenders[0]: http://x: Fairlead calls no extenders",
         ),
         (
             configured("DefaultPreemption", "{minCandidateNodesPercentage: 50}"),
-            "profiles[0].pluginConfig[0].args: ignored: Fairlead looks at all nodes for somebody",
+            "profiles[0].pluginConfig[0].args: ignored: Fairlead searches all nodes for pods",
         ),
         (configured("NodeName", "{a: 1}"), "args: ignored: NodeName takes no arguments"),
-        ("", "profiles[0].schedulerName: pods of 'default-scheduler' will be served"),
-        ("", "profiles[0].plugins.filter: DynamicResources: pods with resource claims are refused"),
+        ("", "profiles[0].schedulerName: pods of 'default-scheduler' are served"),
+        (
+            "",
+            "profiles[0].plugins.filter: DynamicResources: pods with resource claims are not",
+        ),
     ],
 )
 def test_what_does_no_harm_is_a_note(text: str, says: str) -> None:
@@ -583,11 +586,11 @@ def test_run_serves_the_names_of_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "options", "says"),
     [
-        ("profiles:" + PACKING, {"scheduler_name": "c"}, "serves packer, and not 'c'"),
+        ("profiles:" + PACKING, {"scheduler_name": "c"}, "serves packer, but not 'c'"),
         (
             "profiles:" + PACKING,
             {"profile": "spread", "scheduler_name": "packer"},
-            "has profiles of its own; leave out --profile",
+            "defines its own profiles; remove --profile",
         ),
         ("parallelism: 0\nprofiles:" + PACKING, {}, "scheduler.yaml: parallelism: 0 is too small"),
         ("parallelism: 0\nprofiles: [{}, {}]", {}, r"more: `fairlead check-config .*yaml`\)"),

@@ -25,7 +25,7 @@ HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfigura
 PLUGINS = "profiles[0].plugins"
 SHAPE = "profiles: [{pluginConfig: [{name: VolumeBinding, args: {shape: [%s]}}]}]"
 FULLER = SHAPE % "{utilization: 0, score: 0}, {utilization: 100, score: 10}"
-LEAVE_OUT = "and 1.36 has not; leave it out where Kubernetes is 1.36"
+LEAVE_OUT = "but 1.36 does not; remove it on Kubernetes 1.36"
 
 
 def read(text: str, behaviour: Behaviour) -> Translation:
@@ -109,7 +109,7 @@ def test_a_rule_of_the_newer_version_that_we_do_not_have_is_named_there_too() ->
     text = "profiles: [{plugins: {multiPoint: {enabled: [{name: DeferredPodScheduling}]}}}]"
 
     (problem,) = problems(text, KUBERNETES_1_37)
-    assert problem.startswith(f"{PLUGINS}.filter: DeferredPodScheduling is not honoured yet; ")
+    assert problem.startswith(f"{PLUGINS}.filter: DeferredPodScheduling is not supported yet; ")
 
 
 def test_a_rule_that_needs_no_preparation_may_go_without() -> None:
@@ -121,7 +121,7 @@ def test_a_rule_that_needs_no_preparation_may_go_without() -> None:
 
 def test_the_shape_for_storage_is_honoured_where_storage_is_scored() -> None:
     (refused,) = problems(FULLER, KUBERNETES_1_36)
-    assert refused.endswith("kube-scheduler 1.36 does not score storage; leave it out")
+    assert refused.endswith("kube-scheduler 1.36 does not score storage; remove it")
 
     found = read(FULLER, KUBERNETES_1_37)
     scores = [score for score, _ in found.profiles["default-scheduler"].scores]
@@ -132,7 +132,7 @@ def test_the_shape_for_storage_is_honoured_where_storage_is_scored() -> None:
 
 def test_a_shape_for_storage_must_rise() -> None:
     (problem,) = problems(SHAPE % "{utilization: 5}, {utilization: 5}", KUBERNETES_1_37)
-    assert "args.shape[1].utilization: 5 does not rise" in problem
+    assert "args.shape[1].utilization: 5 is not ascending" in problem
 
 
 def test_no_shape_for_storage_is_the_default(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_run_meets_the_server_before_it_refuses_what_only_some_versions_take(
     planned = plan(Options(config=a_file(tmp_path, FULLER)))
 
     planned.meet(KUBERNETES_1_37)
-    says = r"shape: .* leave it out \(the API server is Kubernetes 1\.36\)"
+    says = r"shape: .* remove it \(the API server is Kubernetes 1\.36\)"
     with pytest.raises(ConfigError, match=says):
         planned.meet(KUBERNETES_1_36)
 

@@ -46,7 +46,7 @@ async def test_only_certificates_of_the_authority_are_answered(
     async with serving(callers=Callers.of(authority.certificate)) as server:
         assert (await asked(server, authority.client("kube-apiserver")))[0] == 200
         status, text = await asked(server, None)
-        assert (status, "show a certificate" in text) == (403, True)
+        assert (status, "a client certificate" in text) == (403, True)
         with pytest.raises((aiohttp.ClientError, ConnectionError)):
             await asked(server, other)
         assert await server.get("/readyz") == (200, "ok"), "probes have no certificate"
@@ -59,7 +59,7 @@ async def test_only_these_names_are_answered(authority: Authority) -> None:
     async with serving(callers=Callers.of(authority.certificate, names)) as server:
         assert (await asked(server, authority.client("kube-apiserver")))[0] == 200
         status, text = await asked(server, authority.client("kubelet"))
-        assert (status, "none of the names" in text) == (403, True)
+        assert (status, "none of the accepted names" in text) == (403, True)
 
 
 def test_alternative_names_count() -> None:
@@ -139,5 +139,5 @@ def test_an_address_of_the_other_family_is_the_same_address() -> None:
 def test_what_cannot_work_is_said() -> None:
     with pytest.raises(ConfigError, match="--client-name needs --client-ca"):
         Callers.of(None, ["kube-apiserver"])
-    with pytest.raises(ConfigError, match="'api-server' is no address"):
+    with pytest.raises(ConfigError, match="'api-server' is not a valid address"):
         Callers.of(None, (), ["api-server"])

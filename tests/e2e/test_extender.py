@@ -208,7 +208,7 @@ def test_tls_and_who_may_ask(
         trusted = Asking(process.url, trusting(authority.certificate, client))
         stranger = Asking(process.url, trusting(authority.certificate))
         eventually(lambda: stranger.get("/readyz")[0] == 200)
-        refused = 403, "show a certificate of an authority in --client-ca\n"
+        refused = 403, "a client certificate from a CA in --client-ca is required\n"
         assert stranger.post("filter", b"{}") == refused
         kubelet = Asking(process.url, trusting(authority.certificate, authority.client("kubelet")))
         assert kubelet.post("filter", b"{}")[0] == 403

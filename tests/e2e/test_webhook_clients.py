@@ -90,4 +90,4 @@ def test_other_addresses_are_refused(new_control_plane: Start) -> None:
             assert asked(hook) == 403
             assert hook.get("/readyz") == (200, "ok")
             _, answer = plane.api("POST", "/api/v1/namespaces/default/pods", pod("p"))
-            assert "requests from this address are not answered" in answer["message"]
+            assert "requests from this address are not accepted" in answer["message"]

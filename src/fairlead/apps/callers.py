@@ -31,7 +31,7 @@ class Callers:
     ) -> "Callers":
         """As options say it. Raises ConfigError."""
         if names and client_ca is None:
-            raise ConfigError("--client-name needs --client-ca, which says whose names to believe")
+            raise ConfigError("--client-name needs --client-ca")
         return cls(client_ca, frozenset(names), tuple(map(_network, networks)))
 
     def holds(self, address: str) -> bool:
@@ -67,16 +67,18 @@ class Gate:
         """
         callers = self.callers
         if callers.networks and not callers.holds(_address(request)):
-            raise Refusal(403, "stranger", "requests from this address are not answered")
+            raise Refusal(403, "stranger", "requests from this address are not accepted")
         if callers.authorities is None or self.shown is None:
             return False
         certificate, socket = _extra(request, "peercert"), _extra(request, "ssl_object")
         if not certificate or socket is None:
-            raise Refusal(403, "stranger", "show a certificate of an authority in --client-ca")
+            raise Refusal(
+                403, "stranger", "a client certificate from a CA in --client-ca is required"
+            )
         if not self.shown.still_trusts(socket.context):
-            raise Refusal(403, "stranger", "the authorities have changed; connect again")
+            raise Refusal(403, "stranger", "the client CAs have changed; connect again")
         if callers.names and callers.names.isdisjoint(names_in(certificate)):
-            raise Refusal(403, "stranger", "the certificate is for none of the names that may ask")
+            raise Refusal(403, "stranger", "the certificate has none of the accepted names")
         return bool(socket.context is not self.shown.context.current)
 
 
@@ -92,7 +94,7 @@ def _network(text: str) -> Network:
         return ipaddress.ip_network(text, strict=False)
     except ValueError as error:
         raise ConfigError(
-            f"--allow-from {text!r} is no address; write 10.0.0.10 or 10.0.0.0/28, say"
+            f"--allow-from {text!r} is not a valid address; use 10.0.0.10 or 10.0.0.0/28"
         ) from error
 
 

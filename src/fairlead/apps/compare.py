@@ -73,7 +73,7 @@ def parse_scene(text: str) -> Scene:
             name = (body.get("metadata") or {}).get("name", "without a name")
             raise ConfigError(f"{kind} {name}: {error}") from error
     if not nodes or not pods:
-        raise ConfigError("there must be at least one Node and one Pod in it")
+        raise ConfigError("the file must have at least one Node and one Pod")
     return Scene((*nodes, *pods))
 
 
@@ -97,9 +97,9 @@ def show(found: dict[str, Any], output: str, out: TextIO) -> None:
         out.write(json.dumps(found, indent=2) + "\n")
         return
     if not found["pods"]:
-        out.write("no pod waits\n")
+        out.write("no pending pods\n")
         return
-    rows = [("POD", "PROFILE", "NODE", "SCORE", "CARDS")]
+    rows = [("POD", "PROFILE", "NODE", "SCORE", "GPUS")]
     for number, pod in enumerate(found["pods"]):
         for profile, places in found["profiles"].items():
             place = places[number]
@@ -115,7 +115,7 @@ def _objects(text: str) -> Iterable[dict[str, Any]]:
     try:
         documents = [body for body in yaml.safe_load_all(text) if isinstance(body, dict)]
     except yaml.YAMLError as error:
-        raise ConfigError(f"it is not YAML: {error}") from error
+        raise ConfigError(f"it is not valid YAML: {error}") from error
     for body in documents:
         items = body.get("items")
         yield from items if isinstance(items, list) else [body]

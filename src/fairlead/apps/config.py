@@ -109,12 +109,12 @@ class Config(_Strict):
 
 
 _REPLACED = (
-    "a list replaces all filters of {profile}, so these rules no longer hold: {gone}; write "
-    "enabled and disabled under filters to change some and keep the others"
+    "a list replaces all filters of {profile}, so these rules no longer apply: {gone}; use "
+    "enabled and disabled under filters to change some filters and keep the others"
 )
 _COUNTED = (
-    "GpuFit is missing: GPUs are counted and none is assigned, and pods that ask for parts of GPUs "
-    "are refused; enable GpuFit, or name another scheduler in such pods"
+    "GpuFit is missing: GPUs are counted but not assigned, and pods that request parts of GPUs "
+    "are refused; enable GpuFit, or use another scheduler for such pods"
 )
 
 Filters = tuple[Filter, ...]
@@ -135,9 +135,9 @@ def parse(text: str) -> Config:
 def _reworded(complaint: str) -> str:
     if "`$.apiVersion`" in complaint or "`$.kind`" in complaint:
         return (
-            "this is no configuration of a scheduler: apiVersion and kind must be "
+            "this is not a scheduler configuration: apiVersion and kind must be "
             "fairlead.dev/v1alpha1 and SchedulerConfiguration, or those of a "
-            "KubeSchedulerConfiguration; of a ConfigMap, give the file that is in it"
+            "KubeSchedulerConfiguration; for a ConfigMap, pass the file that it contains"
         )
     return typed_yaml.reworded(complaint, Config)
 
@@ -146,7 +146,7 @@ def _refuse_duplicates(config: Config) -> None:
     names = [profile.scheduler_name for profile in config.profiles]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ConfigError(f"schedulerName {twice[0]!r} has two profiles; leave one")
+        raise ConfigError(f"schedulerName {twice[0]!r} has two profiles; remove one")
 
 
 def build_profiles(
@@ -168,7 +168,9 @@ def build_profiles(
 def _refuse_overbooking(filters: tuple[Filter, ...]) -> None:
     for rule in (NodeResourcesFit, NodeTrusted):
         if not any(isinstance(chosen, rule) for chosen in filters):
-            raise ConfigError(f"filters must include {rule.name}: without it nodes are overbooked")
+            raise ConfigError(
+                f"filters must include {rule.name}: without it nodes are overcommitted"
+            )
 
 
 @dataclass(frozen=True, slots=True)

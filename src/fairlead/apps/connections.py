@@ -70,7 +70,7 @@ async def serve(
         await runner.cleanup()
         raise ConfigError(
             f"cannot serve on {address}:{port}: {error.strerror or error}; "
-            "choose another --port (0 takes any free one) or --address"
+            "choose another --port (0 selects a free port) or --address"
         ) from error
     return Port(runner, server)
 

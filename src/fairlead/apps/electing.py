@@ -56,11 +56,15 @@ class Electing:
 def _length_s(key: str, text: str, usual_s: float) -> float:
     length_s = seconds(text) if text else usual_s
     if length_s is None:
-        raise ConfigError(f"leader election: {key} {text!r} is no length of time; write 15s, say")
+        raise ConfigError(
+            f"leader election: {key} {text!r} is not a valid duration; use a value such as 15s"
+        )
     return length_s
 
 
 def _refuse_odd_names(names: Mapping[str, str]) -> None:
     for key, name in names.items():
         if not is_subdomain(name):
-            raise ConfigError(f"leader election: {key} {name!r} is no name; write fairlead, say")
+            raise ConfigError(
+                f"leader election: {key} {name!r} is not a valid name; use a name such as fairlead"
+            )

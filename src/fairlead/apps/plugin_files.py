@@ -31,7 +31,7 @@ def installed() -> Registry:
             except Exception as error:
                 raise ConfigError(
                     f"plugin {point.name!r} of group {group} cannot be loaded: {error}; "
-                    "mend or uninstall its package"
+                    "fix or uninstall its package"
                 ) from error
     return registry
 
@@ -44,7 +44,7 @@ def make(registry: Registry, reference: str, options: Mapping[str, Any], base: P
     try:
         return msgspec.convert(options, kind) if is_dataclass(kind) else kind(**options)
     except (TypeError, msgspec.ValidationError) as error:
-        raise ConfigError(f"plugin {reference!r} does not take these options: {error}") from error
+        raise ConfigError(f"plugin {reference!r} does not accept these options: {error}") from error
 
 
 def _refuse_unknown(options: Mapping[str, Any], known: list[str], reference: str) -> None:
@@ -58,13 +58,15 @@ def _from_file(reference: str, base: Path) -> type[Plugin]:
     file_name, _, class_name = reference.rpartition(":")
     path = (base / file_name).resolve()
     if not path.is_file():
-        raise ConfigError(f"there is no file {path}, which the configuration names as a plugin")
+        raise ConfigError(
+            f"the plugin file {path} does not exist; correct the path in the configuration"
+        )
     kind = getattr(_load(path), class_name, None)
     if kind is None:
-        raise ConfigError(f"{path} defines no {class_name!r}; name a class that it defines")
+        raise ConfigError(f"{path} does not define {class_name!r}; use a class that it defines")
     if not isinstance(kind, type) or not _is_plugin(kind):
         raise ConfigError(
-            f"{path}:{class_name} is no plugin; give it a name and either allows(), rate(), "
+            f"{path}:{class_name} is not a plugin; give it a name and either allows(), rate(), "
             "rank() or pick() as fairlead.plugins.api describes"
         )
     return kind

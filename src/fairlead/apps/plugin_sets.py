@@ -22,13 +22,13 @@ def changed(
     for each in disabled:
         if each not in (ALL, *known):
             raise ConfigError(
-                f"{each!r} cannot be disabled, the profile has none; {_near(each, known)}"
+                f"{each!r} cannot be disabled: it is not in the profile; {_near(each, known)}"
             )
     again = {name(each): each for each in enabled}
     if len(again) < len(enabled):
         names = [name(each) for each in enabled]
         twice = next(each for each in names if names.count(each) > 1)
-        raise ConfigError(f"{twice} is enabled twice; leave one")
+        raise ConfigError(f"{twice} is enabled twice; remove one")
     kept = [each for each in base if ALL not in disabled and name(each) not in disabled]
     replaced = [again.pop(name(each), each) for each in kept]
     return (*replaced, *again.values())

@@ -72,7 +72,7 @@ SERVED_BY_DEFAULT = ("gpu-scheduler", "toyscheduler")
 def built_in(name: str) -> Profile:
     scores = _SCORES.get(name)
     if scores is None:
-        raise ConfigError(f"there is no profile {name!r}; choose one of {', '.join(NAMES)}")
+        raise ConfigError(f"unknown profile {name!r}; choose one of {', '.join(NAMES)}")
     if name == KUBE:
         # Whoever comes from kube-scheduler gets its rules and no others; cards are only counted.
         filters = tuple(kind() for kind in FILTERS if kind not in (GpuFit, SchedulingMap))
@@ -95,7 +95,7 @@ def overcommitted(profile: Profile, limit: float, high_water: float) -> Profile:
     """
     rule = Overcommitting(limit, high_water)
     if profile.gpu_fit is None:
-        raise ConfigError("overcommit needs the filter GpuFit; add it, or leave overcommit out")
+        raise ConfigError("overcommit needs the filter GpuFit; enable it, or remove overcommit")
     filters = tuple(rule if each is profile.gpu_fit else each for each in profile.filters)
     outweighing = 1.0 + sum(weight for _, weight in profile.scores)
     scores = (*profile.scores, (RoomFirst(), outweighing))

@@ -120,7 +120,7 @@ def _plan_moved(options: Options, moved: Translation) -> Plan:
     if moved.problems:
         raise ConfigError(_summary(options.config, moved.problems))
     if options.profile is not None:
-        raise ConfigError(f"{options.config} has profiles of its own; leave out --profile")
+        raise ConfigError(f"{options.config} defines its own profiles; remove --profile")
     names = _named_by_file(options.scheduler_name, list(moved.profiles))
     return Plan(
         profiles={name: moved.profiles[name] for name in names},
@@ -149,8 +149,8 @@ def _served(options: Options, config: configs.Config) -> list[configs.ProfileCon
     if config.profiles and not (name and profile):
         if profile is not None:
             raise ConfigError(
-                "the configuration says which profile serves which name; "
-                "leave out --profile, or give --scheduler-name with it"
+                "the configuration assigns profiles to names; "
+                "remove --profile, or add --scheduler-name"
             )
         chosen = _named_by_file(name, [p.scheduler_name for p in config.profiles])
         return [p for p in config.profiles if p.scheduler_name in chosen]
@@ -168,7 +168,7 @@ def _named_by_file(name: str | None, names: Sequence[str]) -> Sequence[str]:
         return names
     if name not in names:
         there = ", ".join(names)
-        raise ConfigError(f"the configuration serves {there}, and not {name!r}; add it there")
+        raise ConfigError(f"the configuration serves {there}, but not {name!r}; add it")
     return [name]
 
 

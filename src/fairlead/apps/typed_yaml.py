@@ -41,15 +41,15 @@ def convert(text: str, kind: type[T], reword: Callable[[str], str]) -> T:
 def load(text: str) -> Any:
     """The text as plain data; nothing at all is an empty mapping."""
     if len(text) > LARGEST_FILE:
-        raise ConfigError("the file is larger than 1 MiB, and none of its kind needs to be")
+        raise ConfigError("the file is larger than 1 MiB, the maximum for a configuration")
     try:
         found = [each for each in yaml.load_all(text, Loader=_Strict) if each is not None]
     except yaml.YAMLError as error:
-        raise ConfigError(f"this is not YAML: {' '.join(str(error).split())}") from error
+        raise ConfigError(f"this is not valid YAML: {' '.join(str(error).split())}") from error
     except (ValueError, RecursionError) as error:  # a date without a day, a million brackets
         raise ConfigError(f"this cannot be read as YAML: {str(error).split(';')[0]}") from error
     if len(found) > 1:
-        raise ConfigError(f"the file has {len(found)} documents; leave one")
+        raise ConfigError(f"the file has {len(found)} documents; keep only one")
     return found[0] if found else {}
 
 
@@ -94,10 +94,10 @@ def _unknown_key(key: str, path: str, advice: str) -> str:
 
 def _one_of(value: str, choices: list[str]) -> str:
     if len(choices) == 1:
-        return f"write {choices[0]}"
+        return f"use {choices[0]}"
     near = get_close_matches(value, choices, n=1, cutoff=0.5)
     meant = f"did you mean {near[0]!r}? " if near else ""
-    return f"{meant}write one of {', '.join(choices)}"
+    return f"{meant}use one of {', '.join(choices)}"
 
 
 def hint(key: str, known: Iterable[str]) -> str:
@@ -117,7 +117,7 @@ class _Strict(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            text = "aliases are not used here: write the value out"
+            text = "aliases are not supported: write the value in full"
             raise yaml.MarkedYAMLError(problem=text, problem_mark=mark)
         return super().compose_node(parent, index)
 
@@ -125,7 +125,7 @@ class _Strict(yaml.SafeLoader):
         seen: set[str] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                text = f"the key {key.value!r} is there twice: leave one"
+                text = f"the key {key.value!r} is a duplicate: remove one"
                 raise yaml.MarkedYAMLError(problem=text, problem_mark=key.start_mark)
             seen.add(str(key.value))
         return super().construct_mapping(node, deep)

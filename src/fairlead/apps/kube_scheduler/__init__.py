@@ -100,10 +100,10 @@ def _is_meant_for_kube_scheduler(found: Any) -> bool:
     return version.startswith(f"{formats.API_GROUP}/") or found.get("kind") == formats.KIND
 
 
-_SELECTOR = "replace SelectorSpread, if it is there, by PodTopologySpread"
+_SELECTOR = "replace SelectorSpread, if used, with PodTopologySpread"
 _WEIGHTS = (
-    "leave out healthzBindAddress and metricsBindAddress, and write the weights of "
-    "TaintToleration, NodeAffinity and InterPodAffinity if you count on 1 each (the defaults are "
+    "remove healthzBindAddress and metricsBindAddress, and set the weights of "
+    "TaintToleration, NodeAffinity and InterPodAffinity if you rely on 1 each (the defaults are "
     "3, 2 and 2 now)"
 )
 #: How a file of an older version becomes one of v1.
@@ -114,7 +114,7 @@ def _refuse_older(version: str) -> None:
     steps = _OLDER.get(version.removeprefix(f"{formats.API_GROUP}/"))
     if steps:
         raise ConfigError(
-            f"kube-scheduler no longer reads {version}; write {formats.API_VERSION}, then {steps}"
+            f"kube-scheduler no longer reads {version}; use {formats.API_VERSION}, then {steps}"
         )
 
 
@@ -123,7 +123,7 @@ def _reworded(complaint: str) -> str:
     if better:
         return better
     if "`$.apiVersion`" in complaint or "field `apiVersion`" in complaint:
-        return f"apiVersion must be {formats.API_VERSION}; older ones are gone since 1.29"
+        return f"apiVersion must be {formats.API_VERSION}; Kubernetes 1.29 removed older versions"
     if "`$.kind`" in complaint or "field `kind`" in complaint:
         return f"kind must be {formats.KIND}"
     return complaint
@@ -165,7 +165,7 @@ class _Reader:
         for number, given in enumerate(profile.plugin_config):
             place = f"{key}.pluginConfig[{number}]"
             if given.name in seen:
-                self._refuse(place, f"{given.name} is configured twice; leave one")
+                self._refuse(place, f"{given.name} is configured twice; remove one")
             seen.add(given.name)
             if given.name not in self.known.plugins:
                 self._refuse(f"{place}.name", self.known.unknown(given.name))

@@ -113,17 +113,17 @@ class Catalogue:
                 return self.belongs_to(name, other.behaviour)
         near = get_close_matches(name, self.plugins, n=1, cutoff=0.75)
         if near:
-            return f"there is no plugin {name!r}; did you mean {near[0]!r}?"
+            return f"unknown plugin {name!r}; did you mean {near[0]!r}?"
         return (
-            f"{name!r} is neither kube-scheduler's plugin nor Fairlead's; write its rules as a "
-            "Fairlead plugin (docs/plugins.md), or leave the pods that need it with kube-scheduler"
+            f"{name!r} is a plugin of neither kube-scheduler nor Fairlead; write it as a "
+            "Fairlead plugin (docs/plugins.md), or use kube-scheduler for the pods that need it"
         )
 
     def belongs_to(self, name: str, other: Behaviour) -> str:
         """What to say about something that only another version has."""
         return (
-            f"kube-scheduler {other.name} has {name}, and {self.behaviour.name} has not; "
-            f"leave it out where Kubernetes is {self.behaviour.name}"
+            f"kube-scheduler {other.name} has {name}, but {self.behaviour.name} does not; "
+            f"remove it on Kubernetes {self.behaviour.name}"
         )
 
 

@@ -109,10 +109,10 @@ def _refused(asked: Plugins, key: str, known: Catalogue) -> Iterator[Finding]:
                 yield Finding(where, _not_enabled(plugin.name, known))
             elif point != _MULTI and not known.may_stand_at(point, plugin.name):
                 points = ", ".join(sorted(known.plugins[plugin.name].points))
-                text = f"{plugin.name} has nothing to say here; it works at {points}"
+                text = f"{plugin.name} does not work at this extension point; it works at {points}"
                 yield Finding(where, text)
             elif plugin.weight < 0:
-                yield Finding(f"{where}.weight", f"{plugin.weight} is less than 0; write 1 or more")
+                yield Finding(f"{where}.weight", f"{plugin.weight} is less than 0; use 1 or more")
 
 
 def _not_enabled(name: str, known: Catalogue) -> str:
@@ -139,7 +139,7 @@ def _twice(
             again = {name for name in names if names.count(name) > 1} - said
             for name in sorted(again):
                 said.add(name)
-                yield Finding(f"{where}.enabled", f"{name} is enabled twice; leave one")
+                yield Finding(f"{where}.enabled", f"{name} is enabled twice; remove one")
 
 
 def _counted(points: Mapping[str, tuple[str, ...]], key: str) -> Iterator[Finding]:
@@ -148,4 +148,7 @@ def _counted(points: Mapping[str, tuple[str, ...]], key: str) -> Iterator[Findin
     if not points["bind"]:
         yield Finding(f"{key}.bind", "kube-scheduler needs a plugin here")
     if len(points["placementGenerate"]) > 1:
-        yield Finding(f"{key}.placementGenerate", "kube-scheduler takes one plugin here; leave one")
+        yield Finding(
+            f"{key}.placementGenerate",
+            "kube-scheduler accepts only one plugin here; remove the others",
+        )

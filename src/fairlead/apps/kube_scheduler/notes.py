@@ -6,12 +6,12 @@ from typing import Any
 from fairlead.apps.findings import Finding
 from fairlead.apps.kube_scheduler.format import Configuration, Extender
 
-_ALL_NODES = "ignored: Fairlead looks at all nodes, so it never misses a better one"
-_BACKOFF = "ignored: a pod that was refused is tried again after 1 s at first, later after 10 s"
-_PROFILING = "ignored: Fairlead serves no profiles of itself"
+_ALL_NODES = "ignored: Fairlead evaluates all nodes"
+_BACKOFF = "ignored: the backoff of Fairlead is 1 s at first and 10 s at most"
+_PROFILING = "ignored: Fairlead has no profiling endpoints"
 #: Keys that do not change where pods go, with what to know about them.
 _HARMLESS: Mapping[str, str] = {
-    "parallelism": "ignored: Fairlead asks about all nodes at once, on one core",
+    "parallelism": "ignored: Fairlead evaluates all nodes at once, on one core",
     "percentageOfNodesToScore": _ALL_NODES,
     "podInitialBackoffSeconds": _BACKOFF,
     "podMaxBackoffSeconds": _BACKOFF,
@@ -20,20 +20,20 @@ _HARMLESS: Mapping[str, str] = {
     "delayCacheUntilActive": "ignored: Fairlead reads the cluster as soon as it starts",
 }
 _CONNECTION: Mapping[str, str] = {
-    "kubeconfig": "ignored: say it with --kubeconfig, or leave Fairlead to find it as kubectl does",
-    "qps": "ignored: the API server sets the pace",
-    "burst": "ignored: the API server sets the pace",
-    "contentType": "ignored: Fairlead speaks JSON",
-    "acceptContentTypes": "ignored: Fairlead speaks JSON",
+    "kubeconfig": "ignored: use --kubeconfig; the default is the kubeconfig of kubectl",
+    "qps": "ignored: the API server sets the rate",
+    "burst": "ignored: the API server sets the rate",
+    "contentType": "ignored: Fairlead uses JSON",
+    "acceptContentTypes": "ignored: Fairlead uses JSON",
 }
 _DEFAULT_NAME = "default-scheduler"
 _CLASH = (
-    f"pods of {_DEFAULT_NAME!r} will be served: see to it that no kube-scheduler in this cluster "
-    "serves that name, too"
+    f"pods of {_DEFAULT_NAME!r} are served: make sure that no kube-scheduler in this cluster "
+    "serves the same name"
 )
 _EXTENDER = (
-    "Fairlead calls no extenders; write its rules as a Fairlead plugin (docs/plugins.md), or leave "
-    "the pods that need it with kube-scheduler"
+    "Fairlead calls no extenders; write it as a Fairlead plugin (docs/plugins.md), or use "
+    "kube-scheduler for the pods that need it"
 )
 
 

@@ -27,12 +27,12 @@ from fairlead.plugins.node_resources_fit import NodeResourcesFit
 from fairlead.plugins.node_trusted import NodeTrusted
 from fairlead.plugins.registry import Registry
 
-_LEAVE = "or leave the pods that need it with kube-scheduler"
-_CLAIMS = "pods with resource claims are refused for now; leave them with kube-scheduler"
+_LEAVE = "or use kube-scheduler for the pods that need it"
+_CLAIMS = "pods with resource claims are not supported yet; use kube-scheduler for them"
 _BIND_S = 600
 #: Settings of plugins that do not change where pods go.
 _HARMLESS_ARGS: Mapping[str, str] = {
-    "DefaultPreemption": "ignored: Fairlead looks at all nodes for somebody to evict",
+    "DefaultPreemption": "ignored: Fairlead searches all nodes for pods to evict",
     "DynamicResources": f"ignored: {_CLAIMS}",
     "VolumeBinding": f"bindTimeoutSeconds is ignored: Fairlead waits {_BIND_S} s for volumes",
 }
@@ -116,7 +116,7 @@ class Translator:
         return made
 
     def _lacking(self, name: str, arguments: list[str]) -> None:
-        text = f"is not honoured yet; leave it out, {_LEAVE}"
+        text = f"is not supported yet; remove it, {_LEAVE}"
         for argument in arguments:
             key = f"{self.key}.pluginConfig.{name}.args.{argument}"
             self.problems.append(Finding(key, text))
@@ -128,7 +128,9 @@ class Translator:
                 self.notes.append(Finding(key, f"{name}: {_CLAIMS}"))
         else:
             where = "here" if point == "score" else "at multiPoint"
-            text = f"{name} is not honoured yet; disable it {where} if you can do without, {_LEAVE}"
+            text = (
+                f"{name} is not supported yet; disable it {where} if you do not need it, {_LEAVE}"
+            )
             self.problems.append(Finding(key, text))
 
 
@@ -158,7 +160,7 @@ def _always_there(merged: Merged, key: str) -> Iterator[Finding]:
             text = f"{name} is built into Fairlead and cannot be disabled; leave it enabled"
             yield Finding(f"{key}.plugins.{point}", text)
     if not merged.has("NodeResourcesFit", "filter"):
-        text = "NodeResourcesFit must be there, since without it nodes are overbooked; enable it"
+        text = "NodeResourcesFit is required: without it nodes are overcommitted; enable it"
         yield Finding(f"{key}.plugins.filter", text)
 
 
@@ -172,10 +174,10 @@ def _torn(merged: Merged, key: str, known: Catalogue) -> Iterator[Finding]:
             on = [c for c in there if merged.has(name, c)]
             if merged.has(name, point) and on != there:
                 off = next(c for c in there if c not in on)
-                text = f"{name} is on at {point} and off at {off}; make it both on or both off"
+                text = f"{name} is on at {point} and off at {off}; enable both or disable both"
                 yield Finding(f"{key}.plugins.{off}", text)
             elif point == "filter" and plugin.refuses_early and on and not merged.has(name, point):
-                text = f"{name} is off at {point} and on at {on[0]}; make it both on or both off"
+                text = f"{name} is off at {point} and on at {on[0]}; enable both or disable both"
                 yield Finding(f"{key}.plugins.{on[0]}", text)
 
 
@@ -183,6 +185,6 @@ def _pod_groups(merged: Merged, key: str, known: Catalogue) -> Iterator[Finding]
     for name in sorted(OF_POD_GROUPS):
         for point in sorted(known.plugins[name].points):
             if merged.has(name, point):
-                text = f"{name} is not honoured: Fairlead knows no pod groups; disable it, {_LEAVE}"
+                text = f"{name} is not supported: Fairlead has no pod groups; disable it, {_LEAVE}"
                 yield Finding(f"{key}.plugins.{point}", text)
                 break

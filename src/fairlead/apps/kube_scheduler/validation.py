@@ -11,9 +11,9 @@ from fairlead.sim.apiserver.names import label_name_problems
 def out_of_range(key: str, value: int, least: int, most: int | None = None) -> Iterator[Finding]:
     if value < least:
         upto = f"{least} or more" if most is None else f"{least} to {most}"
-        yield Finding(key, f"{value} is too small; write {upto}")
+        yield Finding(key, f"{value} is too small; use {upto}")
     elif most is not None and value > most:
-        yield Finding(key, f"{value} is too large; write {least} to {most}")
+        yield Finding(key, f"{value} is too large; use {least} to {most}")
 
 
 def check(config: Configuration) -> Iterator[Finding]:
@@ -43,14 +43,14 @@ def _leader_election(election: LeaderElection) -> Iterator[Finding]:
     lengths_s = {key: seconds(text) for key, text in written.items()}
     for key, length_s in lengths_s.items():
         if length_s is None or (elects and length_s < 0):
-            text = f"{written[key]!r} is no length of time; write for example 15s"
+            text = f"{written[key]!r} is not a valid duration; use for example 15s"
             yield Finding(f"leaderElection.{key}", text)
     if not elects:
         return
     if (lengths_s["leaseDuration"] or 15.0) <= (lengths_s["renewDeadline"] or 10.0):
         yield Finding("leaderElection.leaseDuration", "must be longer than renewDeadline")
     if election.resource_lock not in ("leases", ""):
-        text = f"{election.resource_lock!r} is no longer known; write leases"
+        text = f"{election.resource_lock!r} is no longer supported; use leases"
         yield Finding("leaderElection.resourceLock", text)
 
 
@@ -63,7 +63,7 @@ def _profiles(profiles: Sequence[Profile]) -> Iterator[Finding]:
             text = "is missing; each of several profiles needs its own"
             yield Finding(f"{key}.schedulerName", text)
         elif name in names[:place]:
-            yield Finding(f"{key}.schedulerName", f"{name!r} has two profiles; leave one")
+            yield Finding(f"{key}.schedulerName", f"{name!r} has two profiles; remove one")
         percentage = profile.percentage_of_nodes_to_score
         yield from _percentage(f"{key}.percentageOfNodesToScore", percentage)
         if profile.plugins.queue_sort != profiles[0].plugins.queue_sort:
@@ -79,9 +79,9 @@ def _extenders(extenders: Sequence[Extender]) -> Iterator[Finding]:
         for number, resource in enumerate(extender.managed_resources):
             where = f"{key}.managedResources[{number}].name"
             if resource.name in managed:
-                yield Finding(where, f"{resource.name!r} is managed twice; leave one")
+                yield Finding(where, f"{resource.name!r} is managed twice; remove one")
             elif not _extended(resource.name):
-                text = f"{resource.name!r} is no extended resource; write for example {_EXAMPLE}"
+                text = f"{resource.name!r} is not an extended resource; use for example {_EXAMPLE}"
                 yield Finding(where, text)
             managed.add(resource.name)
     if sum(bool(extender.bind_verb) for extender in extenders) > 1:

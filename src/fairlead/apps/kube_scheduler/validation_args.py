@@ -21,7 +21,7 @@ _INTEGER = re.compile(r"[-+]?\d+", re.ASCII)
 def check(plugin: str, found: args.Args, key: str, behaviour: Behaviour) -> Iterator[Finding]:
     """What is wrong with a plugin's arguments, which stand at `key`, to that version."""
     if found.kind not in (UNSET, f"{plugin}Args"):
-        yield Finding(f"{key}.kind", f"{found.kind!r} is not meant here; write {plugin}Args")
+        yield Finding(f"{key}.kind", f"{found.kind!r} is not valid here; use {plugin}Args")
     yield from _CHECKS[plugin](found, key)
     if isinstance(found, args.VolumeBinding) and not isinstance(found.shape, UnsetType):
         yield from _storage_shape(found.shape, f"{key}.shape", behaviour)
@@ -81,7 +81,7 @@ def _label_line(line: args.NodeRequirement, key: str) -> Iterator[Finding]:
         case "In" | "NotIn":
             wrong = "" if line.values else "needs at least one value"
         case "Exists" | "DoesNotExist":
-            wrong = "must be left out with this operator" if line.values else ""
+            wrong = "must be removed with this operator" if line.values else ""
         case "Gt" | "Lt":
             whole = len(line.values) == 1 and _INTEGER.fullmatch(line.values[0])
             wrong = "" if whole else "needs exactly one whole number"
@@ -94,16 +94,18 @@ def _label_line(line: args.NodeRequirement, key: str) -> Iterator[Finding]:
     yield from _label(f"{key}.key", line.key)
     for number, value in enumerate(line.values):
         for problem in label_value_problems(value)[:1]:
-            yield Finding(f"{key}.values[{number}]", f"{value!r} is no label value: {problem}")
+            yield Finding(
+                f"{key}.values[{number}]", f"{value!r} is not a valid label value: {problem}"
+            )
 
 
 def _label(key: str, name: str) -> Iterator[Finding]:
     for problem in label_name_problems(name)[:1]:
-        yield Finding(key, f"{name!r} is no such name: {problem}")
+        yield Finding(key, f"{name!r} is not a valid name: {problem}")
 
 
 def _one_of(key: str, value: str, known: Sequence[str]) -> Finding:
-    return Finding(key, f"{value!r} is not known; write one of {', '.join(known)}")
+    return Finding(key, f"{value!r} is unknown; use one of {', '.join(known)}")
 
 
 def _balanced(found: args.NodeResourcesBalancedAllocation, key: str) -> Iterator[Finding]:
@@ -111,9 +113,9 @@ def _balanced(found: args.NodeResourcesBalancedAllocation, key: str) -> Iterator
     for number, resource in enumerate(found.resources):
         place = f"{key}.resources[{number}]"
         if resource.name in names[:number]:
-            yield Finding(f"{place}.name", f"{resource.name!r} is there twice; leave one")
+            yield Finding(f"{place}.name", f"{resource.name!r} is a duplicate; remove one")
         if resource.weight != 1:
-            yield Finding(f"{place}.weight", f"{resource.weight} is not possible here; write 1")
+            yield Finding(f"{place}.weight", f"{resource.weight} is not possible here; use 1")
 
 
 def _fit(found: args.NodeResourcesFit, key: str) -> Iterator[Finding]:
@@ -122,7 +124,7 @@ def _fit(found: args.NodeResourcesFit, key: str) -> Iterator[Finding]:
     for number, group in enumerate(found.ignored_resource_groups or ()):
         place = f"{key}.ignoredResourceGroups[{number}]"
         if "/" in group:
-            yield Finding(place, f"{group!r} has a '/'; write only what stands before it")
+            yield Finding(place, f"{group!r} has a '/'; use only the part before it")
         else:
             yield from _label(place, group)
     yield from _strategy(found.scoring_strategy, f"{key}.scoringStrategy")
@@ -136,20 +138,20 @@ def _strategy(found: args.ScoringStrategy, key: str) -> Iterator[Finding]:
     ratio, where = found.requested_to_capacity_ratio, f"{key}.requestedToCapacityRatio"
     if found.type != "RequestedToCapacityRatio":
         if ratio is not UNSET:
-            yield Finding(where, "is for type RequestedToCapacityRatio; leave it out")
+            yield Finding(where, "is only for type RequestedToCapacityRatio; remove it")
     elif isinstance(ratio, UnsetType):
-        yield Finding(where, "is missing; write its shape")
+        yield Finding(where, "is missing; set its shape")
     else:
         yield from _shape(ratio.shape, f"{where}.shape")
 
 
 def _shape(shape: Sequence[args.ShapePoint], key: str) -> Iterator[Finding]:
     if not shape:
-        yield Finding(key, "is empty; write at least one point")
+        yield Finding(key, "is empty; add at least one point")
     for number, point in enumerate(shape):
         place = f"{key}[{number}]"
         if number and point.utilization <= shape[number - 1].utilization:
-            text = f"{point.utilization} does not rise; order the points by utilization"
+            text = f"{point.utilization} is not ascending; order the points by utilization"
             yield Finding(f"{place}.utilization", text)
         yield from out_of_range(f"{place}.utilization", point.utilization, 0, 100)
         yield from out_of_range(f"{place}.score", point.score, 0, _HIGHEST_SHAPE_SCORE)
@@ -160,7 +162,7 @@ def _spread(found: args.PodTopologySpread, key: str) -> Iterator[Finding]:
     if found.defaulting_type not in ("System", "List"):
         yield _one_of(f"{key}.defaultingType", found.defaulting_type, ("System", "List"))
     elif found.defaulting_type == "System" and constraints:
-        text = "System leaves no room for defaultConstraints; write List"
+        text = "System does not allow defaultConstraints; use List"
         yield Finding(f"{key}.defaultingType", text)
     seen: set[tuple[str, str]] = set()
     for number, constraint in enumerate(constraints):
@@ -168,7 +170,7 @@ def _spread(found: args.PodTopologySpread, key: str) -> Iterator[Finding]:
         yield from _constraint(constraint, place)
         pair = (constraint.topology_key, constraint.when_unsatisfiable)
         if pair in seen:
-            yield Finding(place, "there is one with this topologyKey and whenUnsatisfiable before")
+            yield Finding(place, "is a duplicate: the same topologyKey and whenUnsatisfiable")
         seen.add(pair)
 
 
@@ -179,7 +181,7 @@ def _constraint(found: args.SpreadConstraint, key: str) -> Iterator[Finding]:
     if found.when_unsatisfiable not in actions:
         yield _one_of(f"{key}.whenUnsatisfiable", found.when_unsatisfiable, actions)
     if found.label_selector is not UNSET:
-        text = "must be left out; it is found for each pod"
+        text = "must be removed; it is set for each pod"
         yield Finding(f"{key}.labelSelector", text)
 
 
@@ -193,7 +195,7 @@ def _storage_shape(
     if behaviour.scores_free_storage:
         yield from _shape(shape, key)
     else:
-        text = f"kube-scheduler {behaviour.name} does not score storage; leave it out"
+        text = f"kube-scheduler {behaviour.name} does not score storage; remove it"
         yield Finding(key, text)
 
 

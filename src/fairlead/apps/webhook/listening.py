@@ -50,7 +50,7 @@ async def listening(
         await runner.cleanup()
         raise ConfigError(
             f"cannot serve on {address}:{port}: {error.strerror or error}; "
-            "choose another --port (0 takes any free one) or --address"
+            "choose another --port (0 selects a free port) or --address"
         ) from error
     try:
         yield int(server.sockets[0].getsockname()[1])
