@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import ssl
 import subprocess
 import sys
 import time
@@ -37,11 +38,7 @@ class Running:
         return next(r["health"] for r in self.records if r["event"] == "started")
 
     def get(self, path: str) -> tuple[int, str]:
-        try:
-            with urllib.request.urlopen(self.url + path, timeout=PATIENCE_S) as reply:
-                return reply.status, reply.read().decode()
-        except urllib.error.HTTPError as refused:
-            return refused.code, refused.read().decode()
+        return fetched(self.url + path)
 
     def metric(self, name: str, **labels: str) -> float:
         wanted = "".join(rf'(?=[^}}]*{key}="{value}")' for key, value in labels.items())
@@ -89,6 +86,27 @@ def eventually(holds: Callable[[], Any], timeout_s: float = PATIENCE_S, what: st
         assert time.monotonic() < until, f"not within {timeout_s} s: {what or holds}"
         time.sleep(0.05)
     return answer
+
+
+def fetched(url: str, context: ssl.SSLContext | None = None) -> tuple[int, str]:
+    """The status and the text; of what a program keeps for a while, one made after this call."""
+    status, text, tag = _got(url, context)
+    if not tag:
+        return status, text
+
+    def newer() -> tuple[int, str] | None:
+        status, text, later = _got(url, context)
+        return (status, text) if later != tag else None
+
+    return eventually(newer, what=f"a new {url}")
+
+
+def _got(url: str, context: ssl.SSLContext | None) -> tuple[int, str, str]:
+    try:
+        with urllib.request.urlopen(url, timeout=PATIENCE_S, context=context) as reply:
+            return reply.status, reply.read().decode(), reply.headers.get("ETag", "")
+    except urllib.error.HTTPError as refused:
+        return refused.code, refused.read().decode(), ""
 
 
 class Pods:

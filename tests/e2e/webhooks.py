@@ -7,8 +7,6 @@ import ssl
 import subprocess
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -16,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from fairlead.sim.controlplane import ControlPlane, served
-from fairleads import FAIRLEAD, PATIENCE_S, eventually
+from fairleads import FAIRLEAD, PATIENCE_S, eventually, fetched
 from manifests import NAMESPACE, documents, wait_for_rights
 from manifests import WEBHOOK as IDENTITY
 
@@ -145,12 +143,7 @@ class Webhook:
     def get(self, path: str) -> tuple[int, str]:
         nobody = ssl.create_default_context()
         nobody.check_hostname, nobody.verify_mode = False, ssl.CERT_NONE
-        url = f"https://127.0.0.1:{self.port}{path}"
-        try:
-            with urllib.request.urlopen(url, timeout=PATIENCE_S, context=nobody) as reply:
-                return reply.status, reply.read().decode()
-        except urllib.error.HTTPError as refused:
-            return refused.code, refused.read().decode()
+        return fetched(f"https://127.0.0.1:{self.port}{path}", nobody)
 
 
 @contextmanager

@@ -120,14 +120,19 @@ class Scrapes:
         self._cpu_clock = cpu_clock
         self._text = b""
         self._good_until_s = float("-inf")
+        #: How often the text was made: a client can see whether it has a new one.
+        self._made = 0
 
     async def answer(self, _: web.Request) -> web.Response:
-        return web.Response(body=self.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        body = self.text()
+        headers = {"Content-Type": CONTENT_TYPE_LATEST, "ETag": f'"{self._made}"'}
+        return web.Response(body=body, headers=headers)
 
     def text(self) -> bytes:
         if self._clock() >= self._good_until_s:
             began_s = self._cpu_clock()
             self._text = generate_latest(self._registry)
+            self._made += 1
             self._good_until_s = self._clock() + 9 * (self._cpu_clock() - began_s)
         return self._text
 
