@@ -99,7 +99,7 @@ async def test_nothing_is_explained_before_everything_is_read() -> None:
     shown = Details(Everything(), Usage(Cluster()), slow_to_explain, lambda: "not synced yet")
     async with serving(shown) as url:
         status, text = await get(f"{url}/explain?namespace=a&name=b")
-        assert (status, text) == (503, "cannot explain pods yet: not synced yet; ask again\n")
+        assert (status, text) == (503, "cannot explain pods yet: not synced yet; retry later\n")
 
 
 async def test_a_report_of_nothing_is_a_report() -> None:

@@ -25,11 +25,11 @@ def test_the_example_keeps_kube_scheduler_from_waiting_for_what_no_node_lists() 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (Options(profile="default-scheduler"), "only counts cards; choose another"),
+        (Options(profile="default-scheduler"), "only counts GPUs; choose another"),
         (Options(profile="nonesuch"), "there is no profile 'nonesuch'; choose one of"),
         (
             Options(callers=Callers(Path("ca.crt"))),
-            "--client-ca needs TLS; give --cert-dir as well",
+            "--client-ca requires TLS; add --cert-dir",
         ),
         (Options(cert_dir=Path("nowhere")), "--cert-dir must hold tls.crt and tls.key"),
     ],

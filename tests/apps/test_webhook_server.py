@@ -109,7 +109,7 @@ async def test_it_is_ready_until_it_says_why_not() -> None:
     ("body", "headers", "status", "sentence"),
     [
         (b"{}", {}, 400, "send an AdmissionReview of admission.k8s.io/v1"),
-        (b"\x00", {}, 400, "no AdmissionReview"),
+        (b"\x00", {}, 400, "not an AdmissionReview"),
         (REVIEW.replace(b"/v1", b"/v1beta1"), {}, 400, "admissionReviewVersions: [v1]"),
         (REVIEW, {"Content-Type": "text/plain"}, 415, "send application/json"),
         (gzip.compress(REVIEW), {"Content-Encoding": "gzip"}, 415, "without a Content-Encoding"),
@@ -219,7 +219,7 @@ async def test_a_mistake_of_ours_concerns_one_pod_only() -> None:
     odd = REVIEW.replace(b'"metadata": {}', b'"metadata": {"name": "odd"}')
     async with serving(desk=Desk(frozenset({"gpu-scheduler"}), stumble)) as server:
         status, text = await server.post("/mutate", odd)
-        assert (status, text) == (500, "Fairlead failed at this pod; its log says how\n")
+        assert (status, text) == (500, "Fairlead failed to process this pod; see its log\n")
         assert (await server.post("/mutate", REVIEW))[0] == 200
 
 
@@ -236,7 +236,7 @@ async def test_a_review_that_takes_too_much_time_is_ended() -> None:
         for _ in range(3):
             status, text = await server.post("/mutate", odd)
             assert (status, text) == (
-                503, "the review took more than 0.5 s of CPU time and was ended\n"
+                503, "the review took more than 0.5 s of CPU time and was stopped\n"
             )  # fmt: skip
             assert (await server.post("/mutate", REVIEW))[0] == 200
         counted = (await server.get("/metrics"))[1]

@@ -219,7 +219,7 @@ def test_a_pod_on_a_card_that_it_was_not_given_is_told_so(machine: Machine, pods
     with machine.agent() as agent:
         (event,) = eventually(lambda: machine.events("train"))
         assert event["regarding"]["uid"] == pod["metadata"]["uid"]
-        assert "of a pod that was not given this card" in event["note"]
+        assert "of a pod that was not assigned this GPU" in event["note"]
         assert "CUDA_VISIBLE_DEVICES" in event["note"]
         eventually(lambda: machine.health() == ["ok", "ok"])
         assert agent.metric("fairlead_gpu_stranger_memory_used_bytes", pid="4711") == 3 << 30

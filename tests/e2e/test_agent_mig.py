@@ -151,7 +151,7 @@ def test_a_card_in_use_waits_and_one_that_is_given_back_is_whole_again(cut: Cut)
     with cut.machine.driver.open() as driver:
         driver.cards[0].processes.append(Process(4711, 1 << 30))
     with cut.agent():
-        eventually(lambda: "waits to be empty" in cut.card().get("health", ""))
+        eventually(lambda: "when the GPU is empty" in cut.card().get("health", ""))
         with cut.machine.driver.open() as driver:
             assert not driver.cards[0].mig
             driver.cards[0].processes.clear()

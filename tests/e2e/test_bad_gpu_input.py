@@ -43,16 +43,16 @@ ABSURD = {
 }
 
 SENTENCES = {
-    "share-0": ({SHARE: "0"}, "write a share of one card such as 0.5"),
-    "share-minus": ({SHARE: "-1"}, "write a share of one card such as 0.5"),
-    "share-more": ({SHARE: "1.5"}, "write a share of one card such as 0.5"),
-    "share-nan": ({SHARE: "nan"}, "write a share of one card such as 0.5"),
-    "share-empty": ({SHARE: ""}, "write a share of one card such as 0.5"),
-    "memory-0": ({MEMORY: "0"}, "ask for more than nothing"),
-    "memory-minus": ({MEMORY: "-4Gi"}, "ask for more than nothing"),
+    "share-0": ({SHARE: "0"}, "write a share of one GPU such as 0.5"),
+    "share-minus": ({SHARE: "-1"}, "write a share of one GPU such as 0.5"),
+    "share-more": ({SHARE: "1.5"}, "write a share of one GPU such as 0.5"),
+    "share-nan": ({SHARE: "nan"}, "write a share of one GPU such as 0.5"),
+    "share-empty": ({SHARE: ""}, "write a share of one GPU such as 0.5"),
+    "memory-0": ({MEMORY: "0"}, "request more than 0"),
+    "memory-minus": ({MEMORY: "-4Gi"}, "request more than 0"),
     "memory-words": ({MEMORY: "much"}, MEMORY),
     "count-many": ({SHARE: "0.5", "fairlead.dev/gpu-count": "10000"}, "from 1 to 64"),
-    "beyond": ({MEMORY: "17000Mi"}, "At most 16000 MiB are free on one GPU, asked 17000."),
+    "beyond": ({MEMORY: "17000Mi"}, "At most 16000 MiB are free on one GPU, requested 17000."),
     "beyond-all": ({MEMORY: "1000Pi"}, "which is more than any GPU has"),
     "beyond-these": ({MEMORY: "15Ti"}, "no GPU with enough free memory"),
     "memory-unit": ({MEMORY: "16000"}, "write the unit, such as 16Gi or 16000Mi"),
@@ -60,7 +60,7 @@ SENTENCES = {
         {SHARE: "0.5", "fairlead.dev/gpu-model": "|".join(f"M{n}" for n in range(30_000))},
         "has 30000 alternatives; write at most 64",
     ),
-    "control": ({SHARE: "\u001b[31m0.5\u202e"}, "write a share of one card such as 0.5"),
+    "control": ({SHARE: "\u001b[31m0.5\u202e"}, "write a share of one GPU such as 0.5"),
 }
 
 FORGED = {
@@ -148,7 +148,9 @@ def test_two_nodes_that_list_the_same_card_have_one_each(
         ask(pods, f"p{number}", {SHARE: "1"})
     eventually(lambda: sum(map(bool, pods.nodes().values())) == 2)
     left = next(name for name, node in pods.nodes().items() if not node)
-    assert "The largest free share of a GPU is 0, asked 1." in pods.wait_refused(left)["message"]
+    assert (
+        "The largest free share of a GPU is 0, requested 1." in pods.wait_refused(left)["message"]
+    )
     assert sorted(filter(None, pods.nodes().values())) == ["twin-a", "twin-b"]
 
 
@@ -160,13 +162,13 @@ def test_explain_tells_card_by_card(
         ask(pods, name, {SHARE: share})
         pods.wait_bound(name)
     ask(pods, "waits", {SHARE: "0.5"})
-    nearest = "The largest free share of a GPU is 0.4, asked 0.5."
+    nearest = "The largest free share of a GPU is 0.4, requested 0.5."
     assert nearest in pods.wait_refused("waits")["message"]
     assert nearest in eventually(lambda: pods.events("waits", "FailedScheduling"))[0]["note"]
     access = control_plane.kubeconfig_for()
     command = [str(FAIRLEAD), "explain", f"{pods.namespace}/waits", "--kubeconfig", str(access)]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert "asked 0.5 of a GPU, the largest free share is 0.4\n" in text
+    assert "requested 0.5 of a GPU, the largest free share is 0.4\n" in text
     assert "  GPU-0: 0.3 of it free\n" in text
     assert "  GPU-1: 0.4 of it free\n" in text
     data = subprocess.run([*command, "-o", "json"], capture_output=True, check=True).stdout

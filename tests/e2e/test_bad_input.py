@@ -14,8 +14,8 @@ pytestmark = pytest.mark.server
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 HUGE = "9223372036854775807"
-TOO_MANY_RULES = "the pod has 5000 rules about where it goes; Fairlead honours 128"
-TOO_MANY_VALUES = "values and namespaces; Fairlead honours 10000"
+TOO_MANY_RULES = "the pod has 5000 placement rules; the limit is 128"
+TOO_MANY_VALUES = "values and namespaces; the limit is 10000"
 
 
 def lines(count: int) -> list[dict[str, Any]]:

@@ -114,8 +114,8 @@ TOO_LARGE = {GPUS: "x" * LARGEST_BYTES}
 @pytest.mark.parametrize(
     ("node", "annotations", "sentence"),
     [
-        pytest.param("Node_1", {}, "no node name", id="a node that cannot exist"),
-        pytest.param("n", {"a b": "1"}, "no annotation key", id="a key that wedges the pod"),
+        pytest.param("Node_1", {}, "not a node name", id="a node that cannot exist"),
+        pytest.param("n", {"a b": "1"}, "not an annotation key", id="a key that wedges the pod"),
         pytest.param("n", TOO_LARGE, f"{LARGEST_BYTES + len(GPUS)} bytes", id="too large"),
         pytest.param("n", {GPUS: "0\n"}, "cannot be printed", id="a control character"),
     ],

@@ -111,7 +111,7 @@ def test_two_pods_at_once_wait_for_one_another(
     )
     # The other one is decided on before; its bind may still be under way.
     eventually(lambda: len(machine.cluster.pods()) == 1)
-    assert "1 node(s) were still handing GPUs to another pod" in _message(pods, waiting[0])
+    assert "1 node(s) were still assigning GPUs to another pod" in _message(pods, waiting[0])
     admitted(machine, "one", "two")
 
 

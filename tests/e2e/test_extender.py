@@ -275,7 +275,7 @@ def test_questions_that_make_no_sense(
         }
         answer = asking.ask("filter", {"Pod": pods.get("odd"), **names})
         assert answer["NodeNames"] == []
-        assert "the pod cannot be understood" in answer["FailedAndUnresolvableNodes"]["q"]
+        assert "the pod is invalid" in answer["FailedAndUnresolvableNodes"]["q"]
         for verb in ("filter", "prioritize", "preempt", "bind"):
             for body in (b"", b"[]", b"{", b"null", b'{"Pod": 3}', b"{}"):
                 status, said = asking.post(verb, body)
@@ -290,7 +290,7 @@ def test_questions_that_make_no_sense(
         gone = {"PodName": "x", "PodNamespace": pods.namespace, "PodUID": "u", "Node": "q"}
         assert "not found" in asking.ask("bind", gone)["Error"]
         other = {**gone, "PodName": "p"}
-        assert "is another pod now" in asking.ask("bind", other)["Error"]
+        assert "is a different pod now" in asking.ask("bind", other)["Error"]
 
 
 def test_before_it_knows_the_cluster_it_asks_for_patience(

@@ -84,7 +84,7 @@ def test_explain_says_why_node_by_node(control_plane, create_nodes, pods) -> Non
         "--kubeconfig", str(control_plane.kubeconfig_for("system:kube-scheduler")),
     ]  # fmt: skip
     text = subprocess.run(explain, capture_output=True, text=True, check=True).stdout
-    assert "asked 9 nvidia.com/gpu, 8 of 8 free" in text
+    assert "requested 9 nvidia.com/gpu, 8 of 8 free" in text
     assert "not tolerated: k=v:NoSchedule" in text
     found = json.loads(
         subprocess.run([*explain, "-o", "json"], capture_output=True, check=True).stdout

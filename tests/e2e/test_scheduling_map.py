@@ -144,11 +144,11 @@ def remap(pods: Pods, name: str, text: str) -> None:
 
 
 FAILURES = {
-    "line-0": ("0 node1 0", "line 1, '0 node1 0', is passed over: write <index>=<node>:<GPUs>"),
+    "line-0": ("0 node1 0", "line 1, '0 node1 0', is ignored: write <index>=<node>:<GPUs>"),
     "absent-1": ("0=node1:0", "gpu-scheduling-map has no line for index 1; add 1=<node>:<GPUs>"),
     "nobody": ("0=node1:0", "no index in it; give it a name that ends in a number, like web-0"),
-    "lost-0": ("0=node9:0", "4 node(s) were not node9, where the scheduling map puts index 0"),
-    "card-0": ("0=node4:4", "could not give GPU 4 to index 0 of the scheduling map, there are 4"),
+    "lost-0": ("0=node9:0", "4 node(s) were not node9, which the scheduling map names for index 0"),
+    "card-0": ("0=node4:4", "could not assign GPU 4 to index 0 of the scheduling map, there are 4"),
     "taken-0": (
         "0=node4:2",
         "it is assigned to another pod, index 0 of another map; choose another",

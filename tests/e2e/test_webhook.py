@@ -72,7 +72,7 @@ def test_nonsense_is_refused_with_the_schedulers_sentence(
 
     assert status == 422, answer
     assert (
-        "fairlead.dev/gpu-share is 'half'; write a share of one card such as 0.5"
+        "fairlead.dev/gpu-share is 'half'; write a share of one GPU such as 0.5"
         in (answer["message"])
     )
 
@@ -97,7 +97,7 @@ def test_an_assignment_cannot_be_brought_along(asked: Webhook, control_plane: Co
     status, answer = control_plane.api("POST", TRIED, body)
 
     assert status == 422, answer
-    assert "fairlead.dev/gpus says which GPUs a pod got" in answer["message"]
+    assert "fairlead.dev/gpus is set by the scheduler" in answer["message"]
 
 
 def test_pods_of_others_never_come_here(asked: Webhook, control_plane: ControlPlane) -> None:

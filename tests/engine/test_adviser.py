@@ -20,7 +20,7 @@ from ledger_audit import audited, told
 
 FEW = "node(s) had too few free GPUs"
 NO_SHARE = "node(s) had no GPU with a large enough free share"
-NO_MODEL = "node(s) had no GPU of the wanted kind"
+NO_MODEL = "node(s) had no GPU of the requested kind"
 
 
 def listed(name: str, *models: str) -> Any:
@@ -69,7 +69,7 @@ def test_of_pods_without_gpus_it_says_nothing() -> None:
     assert adviser.sift(pod, ["n1", "new"]).passed == ["n1", "new"]
     assert adviser.rate(pod, ["n1", "new"]) == [0, 0]
     assert choose(engine, pod, "n1") == Bind(pod, "n1")
-    claims = a_pod("claims", cpu=1, problem="the pod asks for resource claims")
+    claims = a_pod("claims", cpu=1, problem="the pod requests resource claims")
     assert adviser.sift(claims, ["n1"]).passed == ["n1"]
 
 

@@ -46,13 +46,13 @@ def test_a_pod_that_is_as_it_was_bound_is_not_reported() -> None:
 def test_a_difference_is_reported_once_and_again_when_it_changes() -> None:
     engine = an_engine()
     see(engine, bound())
-    edited = replace(asks(bound(), None), edited="they ask for no GPU now")
+    edited = replace(asks(bound(), None), edited="they now request no GPU")
 
     (warning,) = see(engine, edited)
 
     assert isinstance(warning, AnnounceWarning)
     assert warning.reason == "RequestChangeIgnored"
-    assert "they ask for no GPU now. The pod keeps what it was assigned." in warning.message
+    assert "they now request no GPU. The pod keeps what it was assigned." in warning.message
     assert see(engine, replace(edited, labels={"new": "label"})) == []
     assert len(see(engine, replace(edited, edited="something else"))) == 1
     assert see(engine, bound()) == [], "put back as it was"
@@ -60,7 +60,7 @@ def test_a_difference_is_reported_once_and_again_when_it_changes() -> None:
 
 
 def test_a_difference_from_before_the_start_is_reported() -> None:
-    assert len(see(an_engine(), replace(bound(), edited="they ask for no GPU now"))) == 1
+    assert len(see(an_engine(), replace(bound(), edited="they now request no GPU"))) == 1
 
 
 def test_an_ask_that_only_we_remember_is_reported() -> None:

@@ -232,7 +232,7 @@ def test_a_pod_that_cannot_be_understood_is_refused_once_and_others_go_on() -> N
 def test_a_bound_pod_that_cannot_be_understood_closes_its_node() -> None:
     engine = an_engine(a_node("n1"))
     see(engine, a_pod("odd", uid="o", node="n1", problem="?"), a_pod("p"))
-    assert "1 node(s) held something that could not be read" in failures(decide(engine))[0][1]
+    assert "1 node(s) had an object that could not be read" in failures(decide(engine))[0][1]
     engine.handle(PodGone(a_pod("odd", uid="o", node="n1")), now=1.0)
     assert bound(decide(engine, now=1.0)) == {"p": "n1"}
 

@@ -144,7 +144,7 @@ def test_a_gpu_is_not_kept_for_ever() -> None:
     (warning,) = said
     assert isinstance(warning, AnnounceWarning)
     assert warning.reason == OVERDUE
-    assert "GPU-a can be given to other pods from now on. Check the agent" in warning.message
+    assert "GPU-a can be assigned to other pods from now on. Check the agent" in warning.message
     assert metrics.registry.get_sample_value("fairlead_pods_held_back") == 0
     assert world.bound()
 

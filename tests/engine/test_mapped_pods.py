@@ -155,7 +155,7 @@ def test_a_map_may_name_cards_by_uuid_and_its_beginning() -> None:
     see(engine, mapped("x-0", text, kind=""))
     assert binds(engine) == {"x-0": ("n1", "GPU-n1-2,GPU-n1-1")}
     message = failure(engine, mapped("x-1", text, kind=""))
-    assert "could not give GPU GPU-n to index 1" in message
+    assert "could not assign GPU GPU-n to index 1" in message
 
 
 def test_all_means_every_card() -> None:
@@ -196,7 +196,7 @@ def in_the_way(told: str, *nodes: Node, pod: Pod, there: tuple[Pod, ...] = ()) -
     ("text", "told"),
     [
         ("zero=a:0", "line 1, 'zero=a:0', ends the map: write <index>=<node>:<GPUs>"),
-        ("0 a:0", "line 1, '0 a:0', is passed over: write <index>=<node>:<GPUs>"),
+        ("0 a:0", "line 1, '0 a:0', is ignored: write <index>=<node>:<GPUs>"),
         ("1=a:0", "gpu-scheduling-map has no line for index 0; add 0=<node>:<GPUs>"),
     ],
 )
@@ -205,7 +205,7 @@ def test_a_map_that_says_nothing_about_the_pod_is_retried_when_it_changes(
 ) -> None:
     engine = an_engine(a_node("a", gpus=0))
     message = failure(engine, mapped("x-0", text, kind=""))
-    assert message.startswith("the pod cannot be understood: ")
+    assert message.startswith("the pod is invalid: ")
     assert told in message
     see(engine, mapped("x-0", "0=a:0", kind=""), now=30.0)
     assert binds(engine, 30.0) == {"x-0": ("a", "0")}
@@ -217,7 +217,7 @@ def test_a_pod_without_an_index_is_told_so() -> None:
 
 def test_an_unknown_node_is_waited_for() -> None:
     told = (
-        "1 node(s) were not node1, where the scheduling map puts index 0; "
+        "1 node(s) were not node1, which the scheduling map names for index 0; "
         "correct the map, or label one with gpu-node-name=node1"
     )
     engine = in_the_way(told, a_node("a", gpus=0), pod=mapped("checker-0"))
@@ -253,7 +253,7 @@ def test_other_rules_hold_as_well() -> None:
 @pytest.mark.parametrize("node", [a_node("node4", gpus=3), listed("node4", 3)], ids=str)
 def test_a_card_that_is_not_there_is_waited_for(node: Node) -> None:
     told = (
-        "node(s) could not give GPU 3 to index 3 of the scheduling map, there are 3, 0 to 2; "
+        "node(s) could not assign GPU 3 to index 3 of the scheduling map, there are 3, 0 to 2; "
         "correct the map"
     )
     engine = in_the_way(told, node, pod=mapped("checker-3"))
@@ -271,8 +271,8 @@ def test_a_card_that_is_not_in_order_is_not_given() -> None:
 def test_a_card_of_somebody_elses_map_is_waited_for(node: Node) -> None:
     there = mapped("other-0", "0=n1:2", owner="other", nodeName="n1")
     told = (
-        "node(s) could not give GPU 2 to index 0 of the scheduling map, it is assigned to "
-        "another pod, index 0 of StatefulSet other; choose another or end that pod"
+        "node(s) could not assign GPU 2 to index 0 of the scheduling map, it is assigned to "
+        "another pod, index 0 of StatefulSet other; choose another or delete that pod"
     )
     pod = mapped("mine-0", "0=n1:1,2", owner="mine")
     engine = in_the_way(told, node, pod=pod, there=(there,))
@@ -301,7 +301,7 @@ def test_where_nobody_says_which_cards_are_taken_enough_must_be_left(node: Node)
     one, two = mapped("x-0", "0=n1:0", kind=""), mapped("y-0", "0=n1:0,1", kind="")
     engine = an_engine(node)
     see(engine, there)
-    assert "that are not known by name" in failure(engine, two)
+    assert "that cannot be identified" in failure(engine, two)
     see(engine, one)
     assert binds(engine) == {"x-0": ("n1", "0")}
 
@@ -310,8 +310,8 @@ def test_sharing_that_only_one_of_two_maps_declares_is_refused() -> None:
     """The StatefulSet's map was changed, and its pods follow one after another."""
     old = mapped("checker-3", "3=n1:0\n4=n1:1", nodeName="n1")
     told = (
-        "node(s) could not give GPU 0 to index 4 of the scheduling map, index 3 has it and "
-        "sharing is not declared; give it to both in the map, or end that pod"
+        "node(s) could not assign GPU 0 to index 4 of the scheduling map, index 3 has it and "
+        "sharing is not declared; give it to both in the map, or delete that pod"
     )
     new = mapped("checker-4", "3=n1:1\n4=n1:0")
     engine = in_the_way(told, a_node("n1"), pod=new, there=(old,))
@@ -322,7 +322,7 @@ def test_sharing_that_only_one_of_two_maps_declares_is_refused() -> None:
 def test_a_pod_waits_for_the_one_whose_index_it_has() -> None:
     old = mapped("job-0-aaaaa", kind="Job", labels={INDEX: "0"}, nodeName="node1")
     new = mapped("job-0-bbbbb", kind="Job", labels={INDEX: "0"})
-    told = "another pod with this index has it; wait until it ends, or end it"
+    told = "another pod with this index has it; wait until it ends, or delete it"
     engine = in_the_way(told, a_node("node1"), pod=new, there=(old,))
     engine.handle(PodGone(old), now=30.0)
     assert binds(engine, 30.0) == {"job-0-bbbbb": ("node1", "0,1")}
@@ -418,4 +418,4 @@ def test_a_pending_pod_cannot_choose_what_a_bound_one_was_told() -> None:
 
 def test_two_ways_of_asking_are_refused() -> None:
     pod = mapped("x-0", "0=a:0", kind="", annotations={"fairlead.dev/gpu-share": "0.5"})
-    assert "several ways at once (fairlead and scheduling-map); keep one" in pod.problem
+    assert "several ways (fairlead and scheduling-map); keep one" in pod.problem

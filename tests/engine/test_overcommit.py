@@ -107,7 +107,8 @@ def test_a_busy_card_takes_no_more_and_says_how_busy_it_is() -> None:
         engine, "c", share(500), 3.0
     )
     assert told_of_card(engine, "d", share(500)) == (
-        "asked 0.5 of a GPU, the largest free share is 0 while 85% busy, overcommitted below 80%"
+        "requested 0.5 of a GPU, the largest free share is 0 while 85% busy, "
+        "overcommitted below 80%"
     )
 
 

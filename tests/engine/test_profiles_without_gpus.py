@@ -56,8 +56,8 @@ def message(engine: Engine, pod: Pod) -> str:
 )
 def test_a_part_of_a_gpu_is_refused(profile: str, annotations: dict[str, str], way: str) -> None:
     assert message(an_engine(profile), a_pod(annotations)).startswith(
-        "0/1 nodes are available: the profile of the pod's scheduler does not assign the GPUs that "
-        f"it asks for in the way of {way}; enable the filter GpuFit there, or choose another "
+        "0/1 nodes are available: the profile of the pod's scheduler does not assign GPUs that are "
+        f"requested in the dialect {way}; enable the filter GpuFit there, or choose another "
     )
 
 

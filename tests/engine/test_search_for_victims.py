@@ -42,7 +42,7 @@ def test_what_one_attempt_does_not_get_to_the_next_does(engine, monkeypatch) -> 
     for number, (told,) in enumerate(cut):
         assert isinstance(told, AnnounceFailure)
         assert f"preemption: 0/{NODES} nodes are available" in told.message
-        assert f"{NODES - 1} not looked into yet" in told.message, number
+        assert f"{NODES - 1} not evaluated yet" in told.message, number
     assert [victim.name for step in last if isinstance(step, Evict) for victim in step.victims] == [
         f"holds-{NODES - 1}"
     ]
@@ -63,7 +63,7 @@ def test_a_node_with_too_many_pods_is_passed_over_and_told_of(engine, monkeypatc
     see(engine, a_pod("asks", priority=10, host_ports=PORT))
     ((told,),) = attempts(engine)
     assert isinstance(told, AnnounceFailure)
-    assert "1 too many pods or disruption budgets to look into" in told.message
+    assert "1 too many pods or disruption budgets to evaluate" in told.message
 
 
 def test_a_node_whose_pods_have_too_many_budgets_is_passed_over(engine, monkeypatch) -> None:
@@ -74,4 +74,4 @@ def test_a_node_whose_pods_have_too_many_budgets_is_passed_over(engine, monkeypa
     see(engine, a_pod("asks", priority=10, host_ports=PORT))
     ((told,),) = attempts(engine)
     assert isinstance(told, AnnounceFailure)
-    assert "too many pods or disruption budgets to look into" in told.message
+    assert "too many pods or disruption budgets to evaluate" in told.message

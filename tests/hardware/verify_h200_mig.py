@@ -127,7 +127,7 @@ async def switching(card: Card) -> None:
         with torch(30, card.uuid):
             await asyncio.sleep(3)
             cut = await card.settle()
-            check("a card in use waits", "waits to be empty" in cut.health, cut.health)
+            check("a card in use waits", "when the GPU is empty" in cut.health, cut.health)
             check("and MIG stays off", not card.look().on, card.look().on)
         await asyncio.sleep(1)
     cut = await card.settle()

@@ -90,7 +90,7 @@ def environments(pod: Json) -> list[Any]:
 
 def injected(pod: Json, desk: Desk = DESK) -> list[Any]:
     done = patched(pod, steps(desk, pod))
-    assert steps(desk, done) == [], "asked again, nothing is put in twice"
+    assert steps(desk, done) == [], "requested again, nothing is put in twice"
     return environments(done)
 
 
@@ -216,14 +216,14 @@ def test_everybody_else_passes_untouched(change: Json, request_change: Json) -> 
 @pytest.mark.parametrize(
     ("annotations", "resources", "sentence"),
     [
-        ({"fairlead.dev/gpu-share": "2"}, {}, "write a share of one card such as 0.5"),
+        ({"fairlead.dev/gpu-share": "2"}, {}, "write a share of one GPU such as 0.5"),
         ({"fairlead.dev/gpu-count": "2"}, {}, "but not how much of them"),
-        ({"gpu-fraction": "0.5", "fairlead.dev/gpu-share": "0.5"}, {}, "in several ways at once"),
-        ({}, {"alnair/vgpu-compute": "50"}, "ask for both together"),
-        ({}, {"nvidia.com/gpu": "one"}, "the pod cannot be understood"),
-        ({"fairlead.dev/gpus": "0"}, {}, "fairlead.dev/gpus says which GPUs a pod got"),
-        ({"fairlead.dev/assignment": "{}"}, {}, "leave it out"),
-        ({"fairlead.dev/epoch": "7"}, {}, "leave it out"),
+        ({"gpu-fraction": "0.5", "fairlead.dev/gpu-share": "0.5"}, {}, "in several ways"),
+        ({}, {"alnair/vgpu-compute": "50"}, "; request both"),
+        ({}, {"nvidia.com/gpu": "one"}, "the pod is invalid"),
+        ({"fairlead.dev/gpus": "0"}, {}, "fairlead.dev/gpus is set by the scheduler"),
+        ({"fairlead.dev/assignment": "{}"}, {}, "is set by the scheduler; remove it"),
+        ({"fairlead.dev/epoch": "7"}, {}, "is set by the scheduler; remove it"),
     ],
 )
 def test_nonsense_is_refused_with_a_sentence(
@@ -257,18 +257,18 @@ def test_what_makes_sense_is_allowed() -> None:
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        (b"", "no AdmissionReview"),
-        (b"[]", "no AdmissionReview"),
-        (b"\xff\xfe", "no AdmissionReview"),
-        (b"[" * 100_000, "no AdmissionReview"),
+        (b"", "not an AdmissionReview"),
+        (b"[]", "not an AdmissionReview"),
+        (b"\xff\xfe", "not an AdmissionReview"),
+        (b"[" * 100_000, "not an AdmissionReview"),
         (b"{}", "send an AdmissionReview of admission.k8s.io/v1"),
         (review({}).replace(b"k8s.io/v1", b"k8s.io/v1beta1"), "admissionReviewVersions: [v1]"),
         (b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}', "no request with a uid"),
         (review({}, uid=""), "no request with a uid"),
-        (review({}, uid=7), "no AdmissionReview"),
-        (review([]), "is no pod"),
-        (review({"metadata": {}}), "is no pod"),
-        (review(a_pod([{"name": 7}])), "is no pod"),
+        (review({}, uid=7), "not an AdmissionReview"),
+        (review([]), "is not a pod"),
+        (review({"metadata": {}}), "is not a pod"),
+        (review(a_pod([{"name": 7}])), "is not a pod"),
     ],
     ids=range(12),
 )

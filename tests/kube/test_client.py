@@ -593,7 +593,7 @@ async def test_closing_ends_what_is_under_way_and_what_waits() -> None:
 
 
 def stop() -> None:
-    raise Unreachable("not sent: this process does not lead any more")
+    raise Unreachable("not sent: this process is no longer the leader")
 
 
 async def test_who_waits_for_a_connection_is_asked_again_at_the_moment_of_sending() -> None:

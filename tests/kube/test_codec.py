@@ -91,7 +91,7 @@ def test_the_condition_is_remembered_while_it_is_false() -> None:
 @pytest.mark.parametrize(
     ("quantity", "says"),
     [
-        ("-1", "it asks for -1 nvidia.com/gpu; ask for zero or more"),
+        ("-1", "it requests -1 nvidia.com/gpu; request zero or more"),
         ("many", "'many' is not a quantity"),
         ("", "'' is not a quantity"),
         ("٣", "is not a quantity"),
@@ -100,7 +100,7 @@ def test_the_condition_is_remembered_while_it_is_false() -> None:
 def test_nonsense_is_a_problem_of_the_pod_and_no_exception(quantity: str, says: str) -> None:
     found = pod({"containers": [{"resources": {"requests": {GPU: quantity}}}]})
     assert says in found.problem
-    assert found.problem.startswith("the pod cannot be understood: ")
+    assert found.problem.startswith("the pod is invalid: ")
 
 
 TERM = {"topologyKey": "zone", "labelSelector": {}}
@@ -115,7 +115,7 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
     ],
 )
 def test_hard_rules_that_are_not_known_are_refused_and_not_ignored(spec, says: str) -> None:
-    problem = f"the pod asks for {says}, which Fairlead cannot honour yet"
+    problem = f"the pod requests {says}, which Fairlead does not support yet"
     assert pod(spec).problem == problem
     assert pod({**spec, "nodeName": "n"}).problem == "", "where it runs, it counts like any other"
 
@@ -407,7 +407,7 @@ def _named(many: Iterable[int]) -> dict[str, Any]:
     ids=["spread", "lines about nodes", "terms about nodes", "node selector"],
 )
 def test_thousands_of_rules_are_refused_for_a_pod_that_waits(spec: dict[str, Any]) -> None:
-    assert pod(spec).problem == "the pod has 10001 rules about where it goes; Fairlead honours 128"
+    assert pod(spec).problem == "the pod has 10001 placement rules; the limit is 128"
     # its node stays trusted
     assert pod({**spec, "nodeName": "n"}).problem == ""
 
@@ -415,7 +415,7 @@ def test_thousands_of_rules_are_refused_for_a_pod_that_waits(spec: dict[str, Any
 def test_hundreds_of_kinds_of_resources_are_refused_for_a_pod_that_waits() -> None:
     asked = {f"example.com/r{n}": "1" for n in range(65)}
     spec = {"containers": [{"name": "c", "resources": {"requests": asked, "limits": asked}}]}
-    message = "the pod asks for 65 kinds of resources; Fairlead honours 64"
+    message = "the pod requests 65 kinds of resources; the limit is 64"
     assert pod(spec).problem == message
     assert pod({**spec, "nodeName": "n"}).problem == ""
     assert len(pod({**spec, "nodeName": "n"}).usage) == 65
@@ -434,8 +434,8 @@ def test_thousands_of_values_are_refused_for_a_pod_that_waits(
     rule: Callable[[Iterable[int]], dict[str, Any]],
 ) -> None:
     problem = pod(rule(MANY)).problem
-    assert problem.startswith("the rules about where the pod goes name 1000")
-    assert problem.endswith(" values and namespaces; Fairlead honours 10000")
+    assert problem.startswith("the placement rules of the pod name 1000")
+    assert problem.endswith(" values and namespaces; the limit is 10000")
     assert pod({**rule(MANY), "nodeName": "n"}).problem == ""
     assert pod(rule(range(9_999))).problem == ""
 

@@ -182,7 +182,7 @@ async def test_a_process_that_stood_still_for_too_long_writes_nothing_more() -> 
         server.now_s += 60
         server.transport.requests.clear()
 
-    assert "this process stood still" in await wins(server, elector, freeze)
+    assert "this process was paused" in await wins(server, elector, freeze)
     assert server.transport.requests == [], "not even a renewal"
     with pytest.raises(Unreachable, match="not sent"):
         await fenced.request("POST", "/binding", body=b"{}")

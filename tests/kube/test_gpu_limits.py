@@ -87,7 +87,7 @@ def test_64_gpus_can_be_written_with_the_bind_and_read_back(case: str) -> None:
 def test_more_than_can_be_written_is_refused_before_a_node_is_chosen() -> None:
     containers = [{"kind": "init", GPU: 64, MEM: 1} for _ in range(4)]
 
-    assert f"{LARGEST_BYTES} may be written" in problem_of(*containers, {GPU: 64, MEM: 1})
+    assert f"the limit is {LARGEST_BYTES}" in problem_of(*containers, {GPU: 64, MEM: 1})
 
 
 def test_annotations_that_leave_no_room_are_refused_before_a_node_is_chosen() -> None:

@@ -92,20 +92,20 @@ def test_only_cards_that_nvlink_joins() -> None:
     [
         pytest.param(
             read(container(2), gpu_links="pcie"),
-            f"{LINKS} is 'pcie'; write nvlink, or leave it out",
+            f"{LINKS} is 'pcie'; write nvlink, or remove it",
             id="another word",
         ),
         pytest.param(
             read(container(), gpu_links="nvlink", gpu_share="0.5"),
-            f"{LINKS} is for whole GPUs; add a limit of nvidia.com/gpu",
+            f"{LINKS} applies to whole GPUs; add a limit for nvidia.com/gpu",
             id="a share",
         ),
         pytest.param(
             read(container(), gpu_links="nvlink"),
-            f"{LINKS} is for whole GPUs; add a limit of nvidia.com/gpu",
+            f"{LINKS} applies to whole GPUs; add a limit for nvidia.com/gpu",
             id="no GPU",
         ),
     ],
 )
 def test_links_that_make_no_sense(pod: Pod, problem: str) -> None:
-    assert pod.problem == f"the pod cannot be understood: {problem}"
+    assert pod.problem == f"the pod is invalid: {problem}"

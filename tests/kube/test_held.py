@@ -148,7 +148,7 @@ def test_a_second_dialect_is_noticed_on_a_pod_that_asks_by_its_spec() -> None:
         resources, said, node = ASKING[word]
         _, answer = _bound(resources, said, node)
 
-        assert "cannot be read" in _read(resources, {**said, SHARE: "0.5", **answer}).edited
+        assert "not a valid request" in _read(resources, {**said, SHARE: "0.5", **answer}).edited
 
 
 def test_a_forged_assignment_frees_nothing_however_many_entries_it_has() -> None:

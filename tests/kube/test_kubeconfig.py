@@ -292,10 +292,10 @@ def without(config: dict[str, Any], part: str) -> dict[str, Any]:
         pytest.param(without(a_config(), "clusters"), "no cluster 'one'", id="no such cluster"),
         pytest.param(without(a_config(), "users"), "no user 'one'", id="no such user"),
         pytest.param("clusters: [\n  {a: 1}\nb: 2", "line 3", id="no YAML"),
-        pytest.param("a: !!python/object/apply:os.system [ls]", "no valid YAML", id="a YAML tag"),
+        pytest.param("a: !!python/object/apply:os.system [ls]", "not valid YAML", id="a YAML tag"),
         pytest.param("[1, 2]", "Expected `object`", id="no mapping"),
         pytest.param("clusters: 7", "$.clusters", id="a wrong type"),
-        pytest.param("\x00\x01", "no valid YAML", id="binary"),
+        pytest.param("\x00\x01", "not valid YAML", id="binary"),
         pytest.param(
             a_config(user={"auth-provider": {"name": "gcp"}}), "exec plugin", id="auth-provider"
         ),
@@ -322,13 +322,13 @@ def without(config: dict[str, Any], part: str) -> dict[str, Any]:
         pytest.param(
             a_config(cluster={"proxy-url": "socks5://p"}), "only http:// proxies", id="socks"
         ),
-        pytest.param(a_config(cluster={"server": ""}), "is no URL", id="no server"),
-        pytest.param(a_config(cluster={"server": "ftp://x"}), "is no URL", id="no web server"),
+        pytest.param(a_config(cluster={"server": ""}), "is not a URL", id="no server"),
+        pytest.param(a_config(cluster={"server": "ftp://x"}), "is not a URL", id="no web server"),
         pytest.param(
             a_config(cluster={"certificate-authority": "gone.crt"}), "gone.crt", id="no CA file"
         ),
         pytest.param(
-            a_config(cluster={"certificate-authority-data": "***"}), "no base64", id="no base64"
+            a_config(cluster={"certificate-authority-data": "***"}), "not base64", id="no base64"
         ),
         pytest.param(
             a_config(cluster={"server": "https://h", "certificate-authority-data": "YWJj"}),
@@ -375,7 +375,7 @@ def test_missing_files_and_clusters_are_said(tmp_path: Path, service_account: Pa
 
 def test_an_unknown_context_names_those_there_are(write: Callable[..., str]) -> None:
     path = write(a_config("production"))
-    with pytest.raises(KubeconfigError, match="those there are: production") as error:
+    with pytest.raises(KubeconfigError, match="it has: production") as error:
         load_access(path, context="prodction")
     assert "did you mean 'production'?" in str(error.value)
 

@@ -36,7 +36,7 @@ def test_what_is_no_load_is_refused_with_what_to_write(text):
     pod = a_pod({"fairlead.dev/gpu-load": text})
     assert pod.load is None
     assert pod.problem == (
-        f"the pod cannot be understood: fairlead.dev/gpu-load is {text!r}; write a share of the "
+        f"the pod is invalid: fairlead.dev/gpu-load is {text!r}; write a share of the "
         "time from 0 to 1 such as 0.6, cyclic or bursty, or both such as 0.6 cyclic"
     )
 

@@ -96,7 +96,7 @@ async def test_without_an_answer_there_is_no_access(answer: Any) -> None:
 async def test_a_user_who_fills_memory_is_refused() -> None:
     huge = {"username": "ann", "groups": [f"group-{number}" for number in range(100_000)]}
     asked, _ = reviews(reply(authenticated=True, user=huge))
-    with pytest.raises(NotReviewed, match="more about this user"):
+    with pytest.raises(NotReviewed, match="this user is too large"):
         await asked.user("t")
 
 

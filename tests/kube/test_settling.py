@@ -119,7 +119,7 @@ def test_annotations_that_leave_no_room_for_a_kubelet_are_not_written() -> None:
 
 @pytest.mark.parametrize("node", ["", "N1", "n_1", ".n", "n" * 254, "n1\n", "ñ"])
 def test_node_names_that_cannot_be_are_refused(node: str) -> None:
-    assert "no node name" in problem_with_binding(node, {})
+    assert "not a node name" in problem_with_binding(node, {})
 
 
 # The queue

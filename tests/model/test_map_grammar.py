@@ -122,8 +122,8 @@ def test_the_cards_of_a_value(value: str, devices: tuple[str, ...]) -> None:
     ("text", "told"),
     [
         ("0=node1:0", "gpu-scheduling-map has no line for index 1; add 1=<node>:<GPUs>"),
-        ("0=a:0\n1 node1:0", "line 2, '1 node1:0', is passed over: write <index>=<node>:<GPUs>"),
-        ("1=node1", "line 1, '1=node1', is passed over: write <index>=<node>:<GPUs>"),
+        ("0=a:0\n1 node1:0", "line 2, '1 node1:0', is ignored: write <index>=<node>:<GPUs>"),
+        ("1=node1", "line 1, '1=node1', is ignored: write <index>=<node>:<GPUs>"),
         ("# x\none=a:0\n1=b:0", ("line 2, 'one=a:0', ends the map: write <index>=<node>:<GPUs>, "
                                 "with a number as index")),
         ("1=:0", "names '' for index 1, which is no node; write 1=<node>:<GPUs>"),
@@ -208,5 +208,5 @@ def test_a_seat_knows_what_others_get_of_its_node() -> None:
 def test_pods_of_a_replica_set_take_any_seat() -> None:
     seat = seat_of("ns", "web-x-y", {}, {MAP: CHECKER}, ("ReplicaSet", "web-x"))
     assert seat == Seat("ns/ReplicaSet/web-x", parse(CHECKER).lines)
-    with pytest.raises(MapError, match="has no line at all; write"):
+    with pytest.raises(MapError, match="has no lines; write"):
         seat_of("ns", "web-x-y", {}, {MAP: "nothing"}, ("ReplicaSet", "web-x"))

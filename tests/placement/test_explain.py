@@ -18,7 +18,7 @@ def test_every_node_answers_best_first() -> None:
             "full",
             "NodeResourcesFit",
             ("Insufficient nvidia.com/gpu",),
-            "asked 1 nvidia.com/gpu, 0 of 4 free",
+            "requested 1 nvidia.com/gpu, 0 of 4 free",
         ),
         NodeAnswer(
             "tainted",

@@ -100,7 +100,7 @@ def test_a_picker_may_take_none_and_that_is_explained() -> None:
     refused = place(drawn("a ..", "b ##"), a_pod(gpus=1), with_picker(Never()))
     assert refused.reasons == (
         ("Insufficient nvidia.com/gpu", 1),
-        ("node(s) were passed over by Never", 1),
+        ("node(s) were not selected by Never", 1),
     )
     assert refused.woken_by == EVERYTHING
 
@@ -118,7 +118,10 @@ class Constant:
 
 @pytest.mark.parametrize(
     ("answer", "says"),
-    [(5.0, "Constant must give one answer for each of 1 nodes"), ([np.nan], "gave no number")],
+    [
+        (5.0, "Constant must return one answer for each of 1 nodes"),
+        ([np.nan], "returned no number"),
+    ],
 )
 def test_an_answer_that_cannot_be_used_is_the_plugins_fault(answer, says: str) -> None:
     profile = Profile("bad", PROFILE.filters, ((Constant(answer), 1.0),))

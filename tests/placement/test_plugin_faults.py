@@ -77,11 +77,11 @@ def placement(tmp_path: Path, wanted: str) -> tuple[Placement, Cluster]:
         ("filters: {enabled: ['mine.py:Raises']}",
          "filter Raises ({file}:5): ZeroDivisionError: division by zero"),
         ("scores: ['mine.py:Alone']",
-         "score Alone ({file}:19): Alone must give one answer for each of 2 nodes"),
-        ("scores: [Spread, 'mine.py:Nan']", "score Nan ({file}:24): Nan gave no number"),
+         "score Alone ({file}:19): Alone must return one answer for each of 2 nodes"),
+        ("scores: [Spread, 'mine.py:Nan']", "score Nan ({file}:24): Nan returned no number"),
         ("picker: 'mine.py:Breaks'", "picker Breaks ({file}:40): ValueError: no coin"),
         ("picker: 'mine.py:Far'",
-         "picker Far ({file}:29): pick() gave 2; give a position from 0 to 1, or -1"),
+         "picker Far ({file}:29): pick() returned 2; return a position from 0 to 1, or -1"),
         ("picker: 'mine.py:Half'",
          "picker Half ({file}:34): TypeError: 'float' object cannot be interpreted as an integer"),
     ],
@@ -100,7 +100,7 @@ def test_a_failure_names_plugin_file_line_and_sentence(
 def test_a_picker_may_take_no_node(tmp_path: Path) -> None:
     placing, _ = placement(tmp_path, "picker: 'mine.py:None_'")
     verdict = placing.place(a_pod())
-    assert "2 node(s) were passed over by None" in verdict.message
+    assert "2 node(s) were not selected by None" in verdict.message
 
 
 def test_an_error_of_our_own_blames_no_plugin(tmp_path: Path) -> None:

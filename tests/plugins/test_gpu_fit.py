@@ -34,7 +34,7 @@ def nvlink(cards: int, *models: str) -> GpuAsk:
     [
         pytest.param(
             a_cluster(MESH, taken="1234"), nvlink(4), NO_LINKS, True,
-            "asked 4 GPUs joined by NVLink, of 4 free GPUs at most 3 are",
+            "requested 4 GPUs connected by NVLink, of 4 free GPUs at most 3 are",
             id="the cards that are free do not make a ring",
         ),
         pytest.param(
@@ -43,21 +43,21 @@ def nvlink(cards: int, *models: str) -> GpuAsk:
         ),
         pytest.param(
             a_cluster(MESH, taken="1234567"), nvlink(2), TOO_FEW, True,
-            "asked 2 GPUs, 1 of 8 free", id="too few are free",
+            "requested 2 GPUs, 1 of 8 free", id="too few are free",
         ),
         pytest.param(
             a_cluster(PCIE), nvlink(2), NO_LINKS, False,
-            "asked 2 GPUs joined by NVLink, no two of 8 free are", id="there is no NVLink",
+            "requested 2 GPUs connected by NVLink, no two of 8 free are", id="there is no NVLink",
         ),
         pytest.param(
             a_cluster(MESH, named=False), nvlink(4), NO_LINKS, False,
-            "asked 4 GPUs joined by NVLink; those of the node are not known to be",
+            "requested 4 GPUs connected by NVLink; those of the node are not known to be",
             id="somebody else chooses the cards",
         ),
         pytest.param(
             a_cluster(all_joined(8), named=False, model="NVIDIA-A100-SXM4-80GB"),
             nvlink(4, "H100", "H200"), NO_MODEL, False,
-            "asked H100 or H200, it has NVIDIA-A100-SXM4-80GB", id="another model",
+            "requested H100 or H200, it has NVIDIA-A100-SXM4-80GB", id="another model",
         ),
     ],
 )  # fmt: skip
@@ -82,7 +82,7 @@ def test_a_model_where_no_label_says_what_there_is() -> None:
     request = a_request()
     request = type(request)(resources=request.resources, gpus=GpuAsk(1, models=frozenset({"H100"})))
     told = GpuFit().detail(request, Nodes(cluster.columns))
-    assert told == "asked H100, its labels do not say what it has"
+    assert told == "requested H100, its labels do not say what it has"
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ async def test_who_cannot_be_ended_is_not_joined_by_ever_more(
     for _ in range(4):
         nvml._leaving.add(asyncio.ensure_future(asyncio.sleep(60, 0)))
 
-    with pytest.raises(Silence, match="stuck in the driver"):
+    with pytest.raises(Silence, match="blocked in the driver"):
         await nvml.ask(System, "system")
 
     assert nvml.starts == 0

@@ -20,7 +20,7 @@ from fairlead.kube.access.reviews import NotReviewed, Reviews, Right, TooMany, U
 MOST_NAMESPACES = 100
 
 HOW = (
-    "run `kubectl -n fairlead-system port-forward deploy/fairlead 8080`, and ask "
+    "run `kubectl -n fairlead-system port-forward deploy/fairlead 8080`, and use "
     "http://127.0.0.1:8080"
 )
 
@@ -53,7 +53,7 @@ class Everything:
     async def sight(self, request: web.Request) -> Sight:
         """Not for a web page whose own name was made to lead here."""
         if not is_loopback(request.url.host or ""):
-            raise Refusal(403, "open", "ask for 127.0.0.1 or localhost")
+            raise Refusal(403, "open", "use 127.0.0.1 or localhost")
         return self
 
     async def namespaces(self, names: Collection[str]) -> frozenset[str]:
@@ -89,7 +89,7 @@ class Checked:
             raise Refusal(403, "open", f"a token must not be sent in clear text; {HOW}")
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
-            raise Refusal(401, "anonymous", "show a bearer token of a user of this cluster")
+            raise Refusal(401, "anonymous", "send a bearer token of a user of this cluster")
         try:
             user = await self._reviews.user(token.strip())
         except NotReviewed as error:

@@ -33,8 +33,8 @@ MOST_NODES = 200
 _NO_NODES = "you may not list nodes: GPUs and the names of nodes are not shown"
 _NO_PODS = "there is no pod with GPUs in a namespace where you may list pods"
 _NOT_ALL = (
-    f"only {MOST_NAMESPACES} namespaces with GPUs were looked at; name yours (--namespace), or ask "
-    "for the right to list pods in all"
+    f"only {MOST_NAMESPACES} namespaces with GPUs were checked; name yours (--namespace), or get "
+    "the right to list pods in all namespaces"
 )
 
 Pieces = AsyncIterator[bytes]
@@ -94,7 +94,7 @@ class Details:
     def _turn(self, caller: str) -> Iterator[None]:
         """Two questions of one user at a time, so that others are answered between them."""
         if caller and self._asking[caller] >= _EACH:
-            raise Refusal(429, "crowded", "you ask too much at once; wait for the answers")
+            raise Refusal(429, "crowded", "too many requests at once; wait for the answers")
         self._asking[caller] += 1
         try:
             yield
@@ -119,7 +119,7 @@ class Details:
     async def _explained(self, request: web.Request, sight: Sight) -> Pieces:
         namespace, name = (request.query.get(key, "") for key in ("namespace", "name"))
         if not namespace or not name:
-            raise Refusal(400, "bad", "say which pod: /explain?namespace=NAMESPACE&name=POD")
+            raise Refusal(400, "bad", "name a pod: /explain?namespace=NAMESPACE&name=POD")
         if not await sight.pod(namespace, name):
             raise Refusal(403, "forbidden", "you may not get that pod")
         shown = Shown(await sight.nodes(), await sight.pods_everywhere(), MOST_NODES)
@@ -128,7 +128,7 @@ class Details:
     async def _explanation(self, key: str, shown: Shown) -> Pieces:
         why = self._unready_because()
         if why:
-            raise Refusal(503, "unready", f"cannot explain pods yet: {why}; ask again")
+            raise Refusal(503, "unready", f"cannot explain pods yet: {why}; retry later")
         began_s = time.monotonic()
         try:
             found = self._explain(key, shown)

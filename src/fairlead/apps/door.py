@@ -86,7 +86,7 @@ async def read(request: web.Request, limits: Limits) -> bytes:
     if request.content_type != JSON:
         raise Refusal(415, "bad", f"send {JSON}, and not {request.content_type[:80]!r}")
     if request.headers.get("Content-Encoding", "identity") != "identity":
-        raise Refusal(415, "bad", "send it as it is, without a Content-Encoding")
+        raise Refusal(415, "bad", "send it without a Content-Encoding")
     body = bytearray()
     try:
         async for chunk in request.content.iter_any():

@@ -72,7 +72,7 @@ class Storage:
         return self._capacity_of.of(storage_class).values()
 
     def in_use(self, claim: str) -> bool:
-        """Does a pod that is on a node, or on its way there, use the claim?"""
+        """Does a pod that is on a node, or is being bound there, use the claim?"""
         return claim in self._users
 
     def conflicting_nodes(self, disk: Disk) -> set[str]:
@@ -180,7 +180,7 @@ class Storage:
     # -- pods on nodes -----------------------------------------------------------------------
 
     def use(self, uid: str, node: str, volumes: PodVolumes) -> None:
-        """A pod with volumes is on the node, or on its way there."""
+        """A pod with volumes is on the node, or is being bound there."""
         self._pods[uid] = node, volumes
         for claim in volumes.claims:
             self._users.put(claim.key, uid, node)

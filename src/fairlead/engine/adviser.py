@@ -26,7 +26,7 @@ from fairlead.placement.views import REFUSED
 BEST = 10
 
 UNKNOWN = "node(s) were not known to Fairlead yet"
-KEPT = "node(s) had their free GPUs promised to others"
+KEPT = "node(s) had their free GPUs reserved for nominated pods"
 
 # What may have changed since the nodes were sifted; the rest is the other scheduler's business.
 _AT_BIND = Aspect.USAGE | Aspect.DEVICES | Aspect.TRUST

@@ -8,8 +8,8 @@ from fairlead.model.pods import Pod
 REASON = "RequestChangeIgnored"
 UNKNOWN = "UnknownAnnotation"
 _SENTENCE = (
-    "Annotations that ask for GPUs were changed after the pod was bound, which has no effect{}. "
-    "The pod keeps what it was assigned. To get something else, create a new pod."
+    "Annotations that request GPUs were changed after the pod was bound, which has no effect{}. "
+    "The pod keeps what it was assigned. To request something else, create a new pod."
 )
 
 
@@ -38,7 +38,9 @@ def _removed(held: Holding, pod: Pod) -> AnnounceWarning | None:
     if held.assumed or was is None or was.said is not Said.BOUND:
         return None
     if now is None or now.said < Said.BOUND:
-        return AnnounceWarning(pod, REASON, _sentence("the assignment is gone or cannot be read"))
+        return AnnounceWarning(
+            pod, REASON, _sentence("the assignment was removed or cannot be read")
+        )
     changed = now.said is Said.BOUND and now.uses != was.uses
     return AnnounceWarning(pod, REASON, _sentence("the assignment differs")) if changed else None
 

@@ -305,7 +305,7 @@ class Engine:
             self.cluster.remove(pod.uid)
         if entry.pool is Pool.NONE and pod.uid in self.queue:
             self.queue.retry(entry, now=now)
-        message = f"internal error: {error!r:.300}; please report it as a defect of Fairlead"
+        message = f"internal error: {error!r:.300}; please report it as a bug in Fairlead"
         failure = AnnounceFailure(pod, SCHEDULER_ERROR, message)
         return [failure, BrokenOff(pod, held.node if held else "", error)]
 
@@ -351,7 +351,7 @@ class Engine:
         """Holds cards from now on, so that nobody else is given them while the bind is written."""
         held = self.cluster.holdings.get(pod.uid)
         if held is not None:
-            return [Decline(pod, f"{pod.key} is on {held.node}, or on its way there")]
+            return [Decline(pod, f"{pod.key} is on {held.node}, or is being bound there")]
         assert self.adviser is not None
         grant = self.adviser.grant(pod, node)
         if isinstance(grant, str):

@@ -31,8 +31,8 @@ def overdue(cluster: Cluster, uid: str) -> AnnounceWarning | None:
     if kept is None:
         return None
     note = (
-        f"The pod is gone, and the agent of node {kept.node} has not said that its processes have "
-        f"ended. {kept.gpus} can be given to other pods from now on. Check the agent, and what "
-        "runs on that node."
+        f"The pod is gone, and the agent of node {kept.node} has not reported that its processes "
+        f"have ended. {kept.gpus} can be assigned to other pods from now on. Check the agent and "
+        "the processes on that node."
     )
     return AnnounceWarning(kept.pod, OVERDUE, note)

@@ -263,7 +263,7 @@ def _load(meta: Meta) -> tuple[PodLoad | None, str]:
     try:
         return read_load(meta.annotations or {}), ""
     except FairleadError as error:
-        return None, f"the pod cannot be understood: {error}"
+        return None, f"the pod is invalid: {error}"
 
 
 def _grant(
@@ -357,7 +357,7 @@ def _understand(
             taken = usage(parts, told or _NOTHING_TOLD, largest_total)
             return request, *taken, _beyond_us(spec, request, shared=shared)
     except (FairleadError, msgspec.DecodeError) as error:
-        return PodRequest(), (), None, f"the pod cannot be understood: {error}"
+        return PodRequest(), (), None, f"the pod is invalid: {error}"
     return request, request.resources, None, _beyond_us(spec, request, shared=shared)
 
 
@@ -366,7 +366,7 @@ def _beyond_us(spec: _PodSpec, request: PodRequest, *, shared: bool) -> str:
     if spec.node_name:
         return ""
     if len(bytes(spec.resource_claims)) > len(b"null"):
-        return "the pod asks for resource claims, which Fairlead cannot honour yet"
+        return "the pod requests resource claims, which Fairlead does not support yet"
     return _shared_limits(request) if shared else beyond_limits(request)
 
 

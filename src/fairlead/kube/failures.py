@@ -29,7 +29,7 @@ class Failures:
             error=said,
             exc_info=error if self._is_new(error) else None,
         )
-        return f"internal error while {doing}: {said}; please report it as a defect of Fairlead"
+        return f"internal error while {doing}: {said}; please report it as a bug in Fairlead"
 
     def _is_new(self, error: Exception) -> bool:
         """A traceback takes long to write, and one of each kind is enough."""

@@ -22,8 +22,8 @@ def beyond_limits(request: PodRequest) -> str:
     """Why the request is more than we look at; empty if it is not."""
     if len(request.resources) > _MOST_RESOURCES:
         return (
-            f"the pod asks for {len(request.resources)} kinds of resources; "
-            f"Fairlead honours {_MOST_RESOURCES}"
+            f"the pod requests {len(request.resources)} kinds of resources; "
+            f"the limit is {_MOST_RESOURCES}"
         )
     terms = (request.near, request.apart, request.wishes, request.spread, request.soft_spread)
     rules = sum(map(len, (*terms, request.preferred, request.node_selector)))
@@ -31,13 +31,13 @@ def beyond_limits(request: PodRequest) -> str:
         return ""
     lines = [*_node_lines(request), *_pod_lines(request)]
     if (rules := rules + len(lines)) > _MOST_RULES:
-        return f"the pod has {rules} rules about where it goes; Fairlead honours {_MOST_RULES}"
+        return f"the pod has {rules} placement rules; the limit is {_MOST_RULES}"
     values = sum(len(line.values) for line in lines)
     values += sum(len(term.namespaces) for term in _terms(request))
     if values > _MOST_VALUES:
         return (
-            f"the rules about where the pod goes name {values} values and namespaces; "
-            f"Fairlead honours {_MOST_VALUES}"
+            f"the placement rules of the pod name {values} values and namespaces; "
+            f"the limit is {_MOST_VALUES}"
         )
     return ""
 

@@ -300,7 +300,7 @@ def _amounts(texts: Mapping[str, str]) -> dict[str, int]:
     counted = {name: amount(name, text) for name, text in texts.items()}
     for name, need in counted.items():
         if need < 0:
-            raise FairleadError(f"it asks for {texts[name]} {name}; ask for zero or more")
+            raise FairleadError(f"it requests {texts[name]} {name}; request zero or more")
     return counted
 
 

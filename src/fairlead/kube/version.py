@@ -71,7 +71,7 @@ async def ask_version(client: Transport) -> Version:
             "or the certificate in the kubeconfig, or log in again"
         )
     if reply.status in _PASSING or reply.status >= 500:
-        raise ApiError(f"the API server does not tell its version: {reply.message}")
+        raise ApiError(f"cannot read the version of the API server: {reply.message}")
     return parse_version(reply.body) if reply.status == 200 else UNREADABLE_VERSION
 
 

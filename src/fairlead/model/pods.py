@@ -216,7 +216,7 @@ class Pod:
     misspelt: str = ""
     #: Asks for GPUs, and a container lacks the variable that names them; told while it is pending.
     uninjected: bool = False
-    #: Set when the pod cannot be understood; it is refused with this sentence.
+    #: Set when the pod is invalid; it is refused with this sentence.
     problem: str = ""
     #: The node promised to it (`status.nominatedNodeName`).
     nominated: str = ""

@@ -112,7 +112,7 @@ def parse(text: str) -> SchedulingMap:
             continue
         where = f"line {number}, {said[:40]!r},"
         if "=" not in said or ":" not in said:
-            passed_over = passed_over or f"{where} is passed over: {FORM}"
+            passed_over = passed_over or f"{where} is ignored: {FORM}"
             continue
         line = _read(said)
         if line is None:

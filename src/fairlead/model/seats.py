@@ -83,7 +83,7 @@ def seat_of(
     if owner[0] not in ALIKE:
         raise MapError(f"it has a {MAP}, but no index in it; {_NO_INDEX.get(owner[0], _NAME_IT)}")
     if not found.lines:
-        raise MapError(f"{MAP} has no line at all; {found.and_fault(FORM)}")
+        raise MapError(f"{MAP} has no lines; {found.and_fault(FORM)}")
     for line in found.lines:
         found.line(line.index)
     return seat

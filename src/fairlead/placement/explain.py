@@ -146,4 +146,6 @@ class _Refusals:
         """The same, without asking what the rules would say."""
         nominated = self._cluster.nominations.against(self._pod, name)
         others = tuple(sorted(pod.key for pod in nominated))
-        return NodeAnswer(name, "NominatedPods", ("room is kept for other pods",), kept_for=others)
+        return NodeAnswer(
+            name, "NominatedPods", ("resources are reserved for other pods",), kept_for=others
+        )

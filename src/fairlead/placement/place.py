@@ -133,7 +133,7 @@ class Placement:
         grant = self.grant(view, row, pod)
         if grant is None:
             ask = view.request.gpus
-            raise PluginFault(f"{node} passed every filter, but has no cards for {ask}")
+            raise PluginFault(f"{node} passed every filter, but has no GPUs for {ask}")
         return Placed(node, score, grant)
 
     def asked_cards(self, view: View) -> GpuAsk | None:
@@ -270,5 +270,5 @@ def _picked(picker: Picker, request: PodRequest, totals: NodeScores, cluster: Cl
         return NOWHERE
     if not 0 <= index(position) < len(rows):
         last = len(rows) - 1
-        raise PluginFault(f"pick() gave {position}; give a position from 0 to {last}, or -1")
+        raise PluginFault(f"pick() returned {position}; return a position from 0 to {last}, or -1")
     return int(rows[position])

@@ -31,8 +31,8 @@ NOT_HELPFUL = "Preemption is not helpful for scheduling"
 NEVER = "not eligible due to preemptionPolicy=Never."
 UNDER_WAY = "not eligible due to a terminating pod on the nominated node."
 
-NOT_YET = "not looked into yet"
-TOO_MANY = "too many pods or disruption budgets to look into"
+NOT_YET = "not evaluated yet"
+TOO_MANY = "too many pods or disruption budgets to evaluate"
 
 # Up to this many nodes all are played through, so that the choice is the best there is. Among more,
 # the search ends when this many in a row were no better than the best so far.

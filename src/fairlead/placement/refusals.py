@@ -77,7 +77,7 @@ def tally(
         _count_beside(found, beside, promised, pod, view, profile, cluster)
     left = rows & view.left
     if profile.picker and left.any():
-        found.counts[f"node(s) were passed over by {profile.picker.name}"] = int(left.sum())
+        found.counts[f"node(s) were not selected by {profile.picker.name}"] = int(left.sum())
         found.woken_by = EVERYTHING  # a picker does not say what it reads
     return found
 

@@ -268,14 +268,14 @@ class View:
 
 
 def _refuse_score(score: Opinion) -> NoReturn:
-    raise PluginFault(f"{score.name} gave no number")
+    raise PluginFault(f"{score.name} returned no number")
 
 
 def _checked(plugin: Filter | Opinion, answer: A, nodes: Nodes) -> A:
     """A single number would quietly be taken for every node."""
     shape = answer.shape if isinstance(answer, np.ndarray) else np.asarray(answer).shape
     if shape != (len(nodes),):
-        raise PluginFault(f"{plugin.name} must give one answer for each of {len(nodes)} nodes")
+        raise PluginFault(f"{plugin.name} must return one answer for each of {len(nodes)} nodes")
     return answer
 
 

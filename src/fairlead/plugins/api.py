@@ -143,7 +143,7 @@ class TellsDetail(Protocol):
     """A filter that can put numbers to its refusal, for `fairlead explain`."""
 
     def detail(self, request: PodRequest, node: Nodes) -> str:
-        """One line about the single node given, such as "asked 2 nvidia.com/gpu, 1 of 8 free"."""
+        """One line about the given node, such as "requested 2 nvidia.com/gpu, 1 of 8 free"."""
         ...
 
 

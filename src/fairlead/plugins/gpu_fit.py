@@ -20,10 +20,10 @@ from fairlead.plugins.gpu_words import card_answers, how_to_serve, nearest, not_
 
 NO_GPU = "node(s) had no GPU"
 NO_DIALECT = "node(s) cannot serve this kind of GPU request"
-BUSY = "node(s) were still handing GPUs to another pod"
-NO_MODEL = "node(s) had no GPU of the wanted kind"
+BUSY = "node(s) were still assigning GPUs to another pod"
+NO_MODEL = "node(s) had no GPU of the requested kind"
 NO_SLICE = "node(s) had no room for the MIG slices"
-NO_LINKS = "node(s) had no free set of GPUs joined by NVLink"
+NO_LINKS = "node(s) had no free set of GPUs connected by NVLink"
 TOO_FEW = "node(s) had too few free GPUs"
 NO_SHARE = "node(s) had no GPU with a large enough free share"
 TOO_BUSY = "node(s) had no GPU quiet enough to be overcommitted"
@@ -148,8 +148,8 @@ def _told_of_kinds(ask: GpuAsk, node: Nodes) -> str:
                     for card in found.gpus.cards})  # fmt: skip
     if not node.cards.of_kind(ask)[0]:
         has = f"it has {' and '.join(kinds)}" if kinds else "its labels do not say what it has"
-        return f"asked {_kinds(ask)}, {has}"
-    return f"asked {ask.cards} GPUs joined by NVLink; those of the node are not known to be"
+        return f"requested {_kinds(ask)}, {has}"
+    return f"requested {ask.cards} GPUs connected by NVLink; those of the node are not known to be"
 
 
 def _kinds(ask: GpuAsk) -> str:
@@ -164,21 +164,21 @@ def _told(ask: GpuAsk, node: Nodes) -> str:
     if not cards.serve(ask)[0]:
         return how_to_serve(ask)
     if (cards.busy(ask) & cards.hold_enough(ask))[0]:
-        return "its device plugin still serves another pod, and serves one at a time"
+        return "its device plugin is still serving another pod, and serves one at a time"
     wanted = there & cards.wanted(ask)[0]
     if not wanted.any():
-        return f"asked {_kinds(ask)}, none of {total} is"
+        return f"requested {_kinds(ask)}, none of {total} is"
     if ask.profile:
         served = wanted & cards.cut_for(ask)[0]
         room = int(cards.room_for(ask.profile)[0][served].sum())
-        return (
-            f"asked {ask.cards} {ask.profile}, room for {room} on {total} GPU{'s' * (total != 1)}"
-        )
+        return f"requested {ask.cards} {ask.profile}, {room} fit on {total} GPU{'s' * (total != 1)}"
     if ask.whole:
         free = int(cards.usable(ask)[0].sum()) - int(cards.elsewhere()[0])
         if ask.linked and free >= ask.cards:
-            return f"asked {ask.cards} GPUs joined by NVLink, {_largest_ring(ask, cards, free)}"
-        return f"asked {_cards(ask)}, {max(free, 0)} of {total} free"
+            return (
+                f"requested {ask.cards} GPUs connected by NVLink, {_largest_ring(ask, cards, free)}"
+            )
+        return f"requested {_cards(ask)}, {max(free, 0)} of {total} free"
     return _told_of_shares(ask, node, wanted)
 
 
@@ -203,13 +203,13 @@ def _told_of_shares(ask: GpuAsk, node: Nodes, wanted: NodeMask) -> str:
     need_mib = int(np.max(cards.memory_asked(ask)[0][shared]))
     told = []
     if ask.milli > largest:
-        told.append(f"asked {ask.milli / WHOLE:g} of a GPU, the largest free share is "
+        told.append(f"requested {ask.milli / WHOLE:g} of a GPU, the largest free share is "
                     f"{max(largest, 0) / WHOLE:g}{too_busy(ask, node, shared)}")  # fmt: skip
     # Who asks for a share gets the memory with it, and has been told.
     if need_mib > most_mib and not (told and ask.memory_milli):
-        told.append(f"asked {need_mib} MiB on one GPU, at most {max(most_mib, 0)} are free")
+        told.append(f"requested {need_mib} MiB on one GPU, at most {max(most_mib, 0)} are free")
     return (
         "; ".join(told)
-        or f"of {_cards(ask)} with the share, the memory and a place for a pod, "
+        or f"of {_cards(ask)} with the share, the memory and a free pod slot, "
         f"{int(cards.usable(ask)[0].sum())} found"
     )

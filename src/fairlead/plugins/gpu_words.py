@@ -83,12 +83,12 @@ def nearest(ask: GpuAsk, cards: CardRows) -> str:
 
 def _of_slices(ask: GpuAsk, room: int) -> str:
     if room:
-        return f"No node can fit more than {room} {ask.profile} slices, asked {ask.cards}."
+        return f"No node can fit more than {room} {ask.profile} slices, requested {ask.cards}."
     return f"No node can fit a {ask.profile} slice."
 
 
 def _of_whole(ask: GpuAsk, most: int) -> str:
-    return f"Of {ask.cards} GPUs asked for at most {most} are free on one node."
+    return f"Of {ask.cards} requested GPUs, at most {most} are free on one node."
 
 
 def _of_shares(ask: GpuAsk, cards: CardRows, shared: np.ndarray) -> str:
@@ -99,10 +99,10 @@ def _of_shares(ask: GpuAsk, cards: CardRows, shared: np.ndarray) -> str:
     told = []
     if ask.milli > share:
         told.append(f"The largest free share of a GPU is {share / WHOLE:g}, "
-                    f"asked {ask.milli / WHOLE:g}.")  # fmt: skip
+                    f"requested {ask.milli / WHOLE:g}.")  # fmt: skip
     # Who asks for a share gets the memory with it, and has been told.
     if int(asked_mib.min()) > mib and not (told and ask.memory_milli):
-        told.append(f"At most {mib} MiB are free on one GPU, asked {int(asked_mib.min())}.")
+        told.append(f"At most {mib} MiB are free on one GPU, requested {int(asked_mib.min())}.")
     return " ".join(told)
 
 
@@ -136,7 +136,7 @@ def _missing(ask: GpuAsk, node: Nodes, slot: int, card: Card) -> str:
     if not card.healthy:
         return "unhealthy"
     if not cards.wanted(ask)[0, slot]:
-        return "not of the wanted kind"
+        return "not of the requested kind"
     if ask.profile:
         return _missing_slice(ask, cards, slot, card)
     if cards.wholes()[0, slot]:
@@ -157,7 +157,7 @@ def _missing_slice(ask: GpuAsk, cards: CardRows, slot: int, card: Card) -> str:
         )
     if cards.room_for(ask.profile, emptied=True)[0, slot] == 0:
         return f"cannot be divided into {ask.profile}"
-    return f"no place for a {ask.profile}, slices {_in_use(cards, slot)} are in use"
+    return f"no placement for a {ask.profile}; slices {_in_use(cards, slot)} are in use"
 
 
 def _in_use(cards: CardRows, slot: int) -> str:
@@ -171,11 +171,11 @@ def _missing_part(ask: GpuAsk, node: Nodes, slot: int, card: Card) -> str:
     asked_mib = int(cards.memory_asked(ask)[0, slot])
     free = int(cards.milli_open(ask)[0, slot])
     if asked_mib > card.memory_mib:
-        return f"{card.memory_mib} MiB in all"
+        return f"{card.memory_mib} MiB in total"
     if ask.whole and pods:
         return f"shared by {pods} pod{'s' * (pods > 1)}"
     if 0 < card.sharers <= pods:
-        return f"{pods} pods on it, no more are allowed"
+        return f"{pods} pods on it, the maximum"
     if free < ask.milli:
         this = np.arange(cards.there().shape[1]) == slot
         return f"{max(0, free) / WHOLE:g} of it free{too_busy(ask, node, this)}"

@@ -23,7 +23,7 @@ class GpusCounted:
     name: ClassVar[str] = "GpusCounted"
     #: The answer never changes; it has to be given once.
     reads: ClassVar[Aspect] = Aspect.PRESENCE
-    refusal: ClassVar[str] = "node(s) were not asked, the profile assigns no GPUs"
+    refusal: ClassVar[str] = "node(s) were not checked, the profile assigns no GPUs"
     curable: ClassVar[bool] = False
 
     def veto(self, request: PodRequest, nodes: Nodes) -> str:
@@ -34,7 +34,7 @@ class GpusCounted:
             return "" if self.follows_maps else _no("follow its scheduling map", "SchedulingMap")
         if self.assigns or ask.dialect == PLAIN:
             return ""
-        return _no(f"assign the GPUs that it asks for in the way of {ask.dialect}", "GpuFit")
+        return _no(f"assign GPUs that are requested in the dialect {ask.dialect}", "GpuFit")
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
         return nodes.none() if self.veto(request, nodes) else nodes.all()

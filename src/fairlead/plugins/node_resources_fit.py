@@ -43,7 +43,7 @@ class NodeResourcesFit:
     def detail(self, request: PodRequest, node: Nodes) -> str:
         asked = [*_asked(self, request.resources), (PODS, _ONE_POD)]
         return "; ".join(
-            f"asked {shown(resource, need)} {resource}, {shown(resource, max(0, free))} of "
+            f"requested {shown(resource, need)} {resource}, {shown(resource, max(0, free))} of "
             f"{shown(resource, int(node.allocatable(resource)[0]))} free"
             for resource, need in asked
             if (free := int(node.free(resource)[0])) < need

@@ -13,7 +13,7 @@ from fairlead.model.pods import PodRequest
 class NodeTrusted:
     name: ClassVar[str] = "NodeTrusted"
     reads: ClassVar[Aspect] = Aspect.TRUST
-    refusal: ClassVar[str] = "node(s) held something that could not be read"
+    refusal: ClassVar[str] = "node(s) had an object that could not be read"
     curable: ClassVar[bool] = False
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:

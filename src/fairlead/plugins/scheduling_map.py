@@ -76,14 +76,14 @@ def _elsewhere(seat: Seat, *, found: bool) -> str:
         return SchedulingMap.refusal
     name = seat.line.node
     return (
-        f"node(s) were not {name}, where the scheduling map puts index {seat.index}; "
+        f"node(s) were not {name}, which the scheduling map names for index {seat.index}; "
         f"correct the map, or label one with {NODE_LABEL}={name}"
     )
 
 
 def _told(found: Obstacle, seat: Seat) -> str:
     device = f"GPU {found.device[:63]}"
-    what = f"node(s) could not give {device} to index {seat.index} of the scheduling map"
+    what = f"node(s) could not assign {device} to index {seat.index} of the scheduling map"
     match found.trouble:
         case Trouble.ABSENT:
             have = "there is no such GPU" if not found.cards else f"there are {_range(found.cards)}"
@@ -91,19 +91,21 @@ def _told(found: Obstacle, seat: Seat) -> str:
         case Trouble.BROKEN:
             return f"{what}, it is unhealthy; repair it or choose another"
         case Trouble.TAKEN:
-            return f"{what}, it is assigned to {_whom(found, seat)}; choose another or end that pod"
+            return (
+                f"{what}, it is assigned to {_whom(found, seat)}; choose another or delete that pod"
+            )
         case Trouble.UNDECLARED:
             index = found.holder.index if found.holder else ""
             return (
                 f"{what}, index {index} has it and sharing is not declared; give it to both in the "
-                "map, or end that pod"
+                "map, or delete that pod"
             )
         case Trouble.SAME_INDEX:
-            return f"{what}, another pod with this index has it; wait until it ends, or end it"
+            return f"{what}, another pod with this index has it; wait until it ends, or delete it"
         case Trouble.DOUBTFUL:
             return (
-                f"{what}, other pods hold GPUs that are not known by name, and too few are left; "
-                "end one of them or choose another node"
+                f"{what}, other pods hold GPUs that cannot be identified, and too few are left; "
+                "delete one of them or choose another node"
             )
 
 

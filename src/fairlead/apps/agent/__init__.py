@@ -116,8 +116,8 @@ def _watchman(options: Options) -> Watchman:
         )
     if options.strangers not in ("report", "withhold"):
         raise ConfigError(
-            f"--strangers is {options.strangers!r}; choose report, or withhold to keep others off "
-            "the card as well"
+            f"--strangers is {options.strangers!r}; choose report, or withhold to also keep "
+            "other pods off the GPU"
         )
     named = frozenset(filter(None, map(str.strip, options.trusted_namespaces.split(","))))
     return Watchman(grace_s=grace_s, withhold=options.strangers == "withhold", trusted=named)
@@ -129,8 +129,8 @@ def _partitioner(options: Options, nvml: Nvml) -> Partitioner | None:
     if options.state is None:
         if mine != Owned():
             raise ConfigError(
-                f"--mig is {options.mig!r}, and nobody says where to keep the list of slices that "
-                "the agent makes; add --state DIR, a folder that outlives the agent"
+                f"--mig is {options.mig!r}, which requires a place for the list of slices that "
+                "the agent creates; add --state DIR, a directory that outlives the agent"
             )
         return None
     return Partitioner(nvml, mine, StateFile(options.state))
@@ -158,7 +158,7 @@ async def _once(options: Options) -> Look:
     finally:
         await nvml.close()
     if not survey.cards:
-        raise FairleadError("NVML sees no card on this machine; is this a GPU node?")
+        raise FairleadError("NVML sees no GPU on this machine; is this a GPU node?")
     found = listing(survey, toolkit=await asyncio.to_thread(toolkit_version))
     text = inventory.write(found).encode()
     return Look(options.node, msgspec.Raw(text), list(samples.values()))

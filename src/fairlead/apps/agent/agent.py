@@ -42,7 +42,7 @@ _SURVEY_EVERY = 3
 #: Looks that may fail before every card is called sick.
 _TRIES = 3
 _GRACE_S = 2.0
-_UNREADABLE = "the cards cannot be read; the agent's /readyz says why"
+_UNREADABLE = "the GPUs cannot be read; see the agent's /readyz"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +111,9 @@ class Agent:
     def unready_because(self) -> str:
         """A sentence while the list of cards is not what it should be; empty if it is."""
         if self._failures >= _TRIES:
-            return f"the cards cannot be read ({self._failures} tries): {self._failure}"
+            return f"the GPUs cannot be read ({self._failures} tries): {self._failure}"
         if self._survey is None:
-            return f"the cards have not been read yet{self._failure and ': ' + self._failure}"
+            return f"the GPUs have not been read yet{self._failure and ': ' + self._failure}"
         return self._publisher.problem or (self._slicing.problem if self._slicing else "")
 
     async def run(self) -> None:

@@ -48,7 +48,7 @@ class StateFile:
         except (OSError, msgspec.MsgspecError) as error:
             raise FairleadError(
                 f"{self._path} cannot be read: {error}; it lists the MIG slices that the agent "
-                "made. Mend it, or remove it: the slices then count as somebody else's"
+                "created. Repair it, or delete it: the agent then no longer manages these slices"
             ) from error
 
     def write(self, state: State) -> None:
@@ -63,8 +63,8 @@ class StateFile:
             _sync(self._path.parent)
         except OSError as error:
             raise FairleadError(
-                f"{self._path} cannot be written: {error}; give the agent a folder that lasts "
-                "(--state)"
+                f"{self._path} cannot be written: {error}; give the agent a "
+                "persistent directory (--state)"
             ) from error
 
 

@@ -33,8 +33,8 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 _NO_PERMISSION = 4
-_NOT_OURS = "not all of it can be given away: somebody else has cut slices out of it"
-_FULL = "somebody else has cut it up; remove those slices, or leave the card out of --mig"
+_NOT_OURS = "not all of it can be assigned: it has MIG slices that the agent did not create"
+_FULL = "the agent did not create its MIG slices; remove them, or exclude the GPU from --mig"
 
 
 class Asker(Protocol):
@@ -155,9 +155,9 @@ class Partitioner:
     async def _switch_on(self, card: Partition, held: Held) -> str:
         """Empty if MIG is on now, else why it is not."""
         if card.pending:
-            return "MIG waits for a reset of the card: nvidia-smi --gpu-reset"
+            return "MIG requires a reset of the GPU: nvidia-smi --gpu-reset"
         if held.uncut or card.pids:
-            return "waits to be empty: MIG is switched on then"
+            return "in use: MIG is enabled when the GPU is empty"
         self._put(card.uuid, switched=True)
         try:
             on = await self._nvml.ask(bool, "switch", card.uuid, True)
@@ -165,9 +165,9 @@ class Partitioner:
             if error.of_the_driver:
                 raise
             self._put(card.uuid, switched=False)
-            return f"MIG cannot be switched on: {error}{_hint(error)}"
+            return f"MIG cannot be enabled: {error}{_hint(error)}"
         log.info("MIG switched on", card=card.uuid)
-        return "" if on else "MIG waits for a reset of the card: nvidia-smi --gpu-reset"
+        return "" if on else "MIG requires a reset of the GPU: nvidia-smi --gpu-reset"
 
     async def _give_back(self, card: Partition, held: Held) -> None:
         """The card is not ours any more: MIG goes off if we switched it on and nothing is left."""
@@ -215,8 +215,8 @@ class Partitioner:
         self._put(uuid, made=self._made(uuid) - {made} | {wrong})
         await self._drop(uuid, wrong)
         return (
-            f"the driver made it GPU instance {number} and not {made.id}; Fairlead cannot name "
-            "slices at this place of this card, please report it"
+            f"the driver created GPU instance {number}, not {made.id}; Fairlead cannot name "
+            "slices at this placement of this GPU; please report it"
         )
 
     async def _complete(self, uuid: str, made: Made) -> str:
@@ -246,7 +246,7 @@ class Partitioner:
         if error.of_the_driver:
             raise error
         self._put(uuid, made=self._made(uuid) - {made})
-        return f"the driver does not make the slice: {error}{_hint(error)}"
+        return f"the driver did not create the slice: {error}{_hint(error)}"
 
     # -- what we made ------------------------------------------------------------------------------
 

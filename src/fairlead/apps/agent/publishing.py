@@ -67,7 +67,7 @@ class Publisher:
         self.plugin = False
         #: What the node had when it was first looked at; None if nothing that could be read.
         self.found: Listing | None = None
-        self.problem = "the node has not been looked at yet"
+        self.problem = "the node has not been read yet"
         self.writes = 0
 
     def look_again(self) -> None:
@@ -116,7 +116,7 @@ class Publisher:
         if text == there:
             return ""
         if len(text) > LARGEST_BYTES:
-            return f"the list of cards has {len(text)} bytes, and {LARGEST_BYTES} may be written"
+            return f"the list of GPUs has {len(text)} bytes; the limit is {LARGEST_BYTES}"
         return await self._write(text, len(wanted.cards))
 
     async def _write(self, text: str, cards: int) -> str:

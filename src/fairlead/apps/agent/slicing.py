@@ -41,7 +41,7 @@ class Slicing:
         #: What each pod was told, by its uid.
         self._told: dict[str, str] = {}
         self.cuts: dict[str, CardCut] | None = None
-        self.problem = "the cards have not been cut yet"
+        self.problem = "the MIG slices have not been created yet"
 
     def wake(self) -> None:
         """Something has changed: do not wait for the next look."""
@@ -86,4 +86,4 @@ class Slicing:
     def _complain(self, pod: Pod, why: str) -> None:
         log.warning("MIG slice not created for pod", pod=f"{pod.namespace}/{pod.name}", why=why)
         about = Regarding(pod.namespace, pod.name, pod.uid, pod.version)
-        self._events.warn(about, REASON, "Cutting", f"the MIG slice is not there: {why}")
+        self._events.warn(about, REASON, "Cutting", f"the MIG slice does not exist: {why}")

@@ -26,7 +26,7 @@ Given = Mapping[str, frozenset[int] | None]
 class Kind(Enum):
     """What makes a process a stranger."""
 
-    UNASSIGNED = "of a pod that was not given this card"
+    UNASSIGNED = "of a pod that was not assigned this GPU"
     LEFT_BEHIND = "of a pod that is gone"
     OF_NO_POD = "of no pod"
 
@@ -84,8 +84,8 @@ class Stranger:
     @property
     def advice(self) -> str:
         if self.kind is Kind.UNASSIGNED:
-            return "have it use the cards in CUDA_VISIBLE_DEVICES, or ask for more of them"
-        return "end it, and the card can be given to others"
+            return "make it use the GPUs in CUDA_VISIBLE_DEVICES, or request more GPUs"
+        return "stop it to make the GPU available to other pods"
 
 
 @dataclass(frozen=True, slots=True)

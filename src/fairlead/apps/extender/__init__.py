@@ -47,7 +47,7 @@ def run(options: Options) -> None:
     """Serves until SIGINT or SIGTERM, then ends what is under way and stops."""
     profile = profiles.built_in(options.profile)
     if not profile.grants_cards:
-        raise ConfigError(f"profile {options.profile!r} only counts cards; choose another")
+        raise ConfigError(f"profile {options.profile!r} only counts GPUs; choose another")
     gate = _gate(options)
     running.spare_the_collector()
     run_in_fast_loop(lambda: _run(options, profile, gate))
@@ -57,7 +57,7 @@ def _gate(options: Options) -> Gate:
     """With the certificate to show; without one: plain HTTP."""
     if options.cert_dir is None:
         if options.callers.authorities is not None:
-            raise ConfigError("--client-ca needs TLS; give --cert-dir as well")
+            raise ConfigError("--client-ca requires TLS; add --cert-dir")
         return Gate(options.callers)
     shown = Shown()
     gate = Gate(options.callers, shown)

@@ -67,14 +67,14 @@ class Extender:
             outcome = self._outcomes[pod.uid] = asyncio.get_running_loop().create_future()
             self._scheduler.choose(pod, asked.node)
         if outcome is None or (held is not None and held.node != asked.node):
-            return f"{pod.key} is on {held.node if held else 'a node'}, or on its way there"
+            return f"{pod.key} is on {held.node if held else 'a node'}, or is being bound there"
         return await self._awaited(outcome, pod)
 
     async def _awaited(self, outcome: asyncio.Future[str], pod: Pod) -> str:
         done, _ = await asyncio.wait([outcome], timeout=self._patience_s)
         if done:
             return outcome.result()
-        return f"it is not certain yet whether {pod.key} is bound; its cards are kept until it is"
+        return f"the outcome of the bind of {pod.key} is not known yet; its GPUs stay reserved"
 
     async def _pod(self, asked: BindAsked) -> Pod | str:
         """The pod, read from the API server if our watch has not told of it; else what is wrong."""
@@ -83,7 +83,7 @@ class Extender:
             return seen
         pod = await self._read_pod(asked)
         if isinstance(pod, Pod) and pod.uid != asked.uid:
-            return f"{asked.key} is another pod now: its uid is {pod.uid}, and not {asked.uid}"
+            return f"{asked.key} is a different pod now: its uid is {pod.uid}, not {asked.uid}"
         return pod
 
     async def _read_pod(self, asked: BindAsked) -> Pod | str:

@@ -66,7 +66,7 @@ class Server:
     def _check(self) -> None:
         why = self._extender.unready_because()
         if why:
-            raise Refusal(503, "unready", f"Fairlead cannot answer yet: {why}; ask again")
+            raise Refusal(503, "unready", f"Fairlead cannot answer yet: {why}; retry later")
 
     def _at_once(self, answer: Callable[[bytes], bytes]) -> Answer:
         async def answered(request: web.Request) -> bytes:

@@ -156,9 +156,7 @@ class Care:
         if ends is None:
             return "there is no certificate yet"
         if ends <= dt.datetime.now(dt.UTC):
-            return (
-                f"the certificate expired at {ends.isoformat()}; the log says why it is not renewed"
-            )
+            return f"the certificate expired at {ends.isoformat()}; see the log for the reason"
         return ""
 
 

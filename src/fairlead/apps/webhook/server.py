@@ -67,7 +67,7 @@ def _clear(answer: Callable[[bytes], Answer], limits: Limits) -> Callable[[bytes
 
 def _ended(cpu_s: float, body_bytes: int) -> Refusal:
     log.error("review ended", after_cpu_s=cpu_s, body_bytes=body_bytes)
-    took = f"the review took more than {cpu_s:g} s of CPU time and was ended"
+    took = f"the review took more than {cpu_s:g} s of CPU time and was stopped"
     return Refusal(503, "slow", took)
 
 
@@ -75,4 +75,4 @@ def _stumbled(error: Exception) -> Refusal:
     """A mistake of ours: the pod is not created, and the next question is another one."""
     trace = "".join(traceback.format_exception(error, limit=-3))
     log.error("review failed", error=repr(error), trace=trace)
-    return Refusal(500, "failed", "Fairlead failed at this pod; its log says how")
+    return Refusal(500, "failed", "Fairlead failed to process this pod; see its log")

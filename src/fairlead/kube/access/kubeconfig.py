@@ -59,8 +59,8 @@ def load_access(
         return _from_login(files.login(config, context), env)
     if context is not None:
         raise KubeconfigError(
-            f"context {context!r} was asked for, but there is no kubeconfig; "
-            "name one with --kubeconfig or KUBECONFIG"
+            f"context {context!r} was requested, but there is no kubeconfig; "
+            "set one with --kubeconfig or KUBECONFIG"
         )
     return _in_cluster(env, service_account)
 
@@ -69,7 +69,7 @@ def _in_cluster(env: Mapping[str, str], folder: Path) -> Access:
     host, port = env.get("KUBERNETES_SERVICE_HOST"), env.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
         raise KubeconfigError(
-            "found no cluster to talk to: name a kubeconfig with --kubeconfig or KUBECONFIG, "
+            "found no cluster: set a kubeconfig with --kubeconfig or KUBECONFIG, "
             "put one at ~/.kube/config, or run in a pod with a ServiceAccount"
         )
     authority = Pem.read(folder / "ca.crt")
@@ -158,7 +158,7 @@ def _server(cluster: Cluster, *, secured: bool) -> str:
         server = f"{'https' if secured else 'http'}://{server}"
     if not server.startswith(("http://", "https://")) or server.endswith("://"):
         raise KubeconfigError(
-            f"the cluster's server {cluster.server!r} is no URL; write it as https://host:port"
+            f"the cluster's server {cluster.server!r} is not a URL; write it as https://host:port"
         )
     return server
 

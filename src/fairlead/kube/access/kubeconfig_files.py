@@ -151,7 +151,7 @@ def _read(path: Path) -> _File:
         ) from error
     except yaml.YAMLError as error:
         raise KubeconfigError(
-            f"the kubeconfig {path} is no valid YAML{_where(error)}; correct it there"
+            f"the kubeconfig {path} is not valid YAML{_where(error)}; correct it there"
         ) from error
     except (msgspec.ValidationError, RecursionError) as error:
         raise KubeconfigError(
@@ -230,9 +230,7 @@ def _lookup(config: Config, what: str, name: str, known: Mapping[str, _Value]) -
         return known[name]
     near = difflib.get_close_matches(name, known, n=1)
     meant = f", did you mean {near[0]!r}?" if near else ""
-    raise KubeconfigError(
-        f"{config} has no {what} {name!r}; those there are: {_listed(known)}{meant}"
-    )
+    raise KubeconfigError(f"{config} has no {what} {name!r}; it has: {_listed(known)}{meant}")
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -246,7 +244,7 @@ def pem(data: str | None, file: str | None, folder: Path, what: str) -> Pem | No
             return Pem(base64.b64decode("".join(data.split()), validate=True))
         except (binascii.Error, ValueError) as error:
             raise KubeconfigError(
-                f"the kubeconfig's {what}-data is no base64 ({error}); copy it again"
+                f"the kubeconfig's {what}-data is not base64 ({error}); copy it again"
             ) from error
     return Pem.read(folder / file) if file else None
 

@@ -122,7 +122,7 @@ class Reviews:
             status = (await self._ask(_TOKENS, "TokenReview", spec, _TokenReview)).status
             found = _user(status.user) if status.authenticated else None
             if found is not None and len(msgspec.json.encode(found)) > _LARGEST_USER:
-                raise NotReviewed("the API server says more about this user than can be kept")
+                raise NotReviewed("the data of this user is too large")
             known = self._users.put(key, found, YES_S if found else NO_S)
         return known.value
 
@@ -147,7 +147,9 @@ class Reviews:
             if reply.status == 201:
                 return msgspec.json.decode(reply.body, type=of)
         except (ApiError, *UNREADABLE) as error:
-            raise NotReviewed(f"the API server answered no {kind}: {error}; try again") from error
+            raise NotReviewed(
+                f"the API server did not answer a {kind}: {error}; try again"
+            ) from error
         raise NotReviewed(
             f"the API server refused a {kind}: {reply.message}; the scheduler needs the right to "
             f"create {path.rpartition('/')[2]}"
@@ -157,7 +159,7 @@ class Reviews:
         now_s = self.clock()
         full_s = max(self._full_s.get(budget) or 0.0, now_s) + _EACH_S
         if full_s - now_s > _BURST * _EACH_S:
-            raise TooMany("too many questions about rights at once; try again in a few seconds")
+            raise TooMany("too many access reviews at once; try again in a few seconds")
         self._full_s.put(budget, full_s)
 
 

@@ -66,7 +66,7 @@ def bounded(steps: Iterable[Operation]) -> Iterator[Operation]:
         total += len(step.path) + len(bytes(step.value)) + _STEP_BYTES
         if total > MOST_PATCH_BYTES:
             raise TooMuch(
-                "the pod has too many containers or variables: what Fairlead must put into them is "
+                "the pod has too many containers or variables: what Fairlead must inject is "
                 f"longer than {MOST_PATCH_BYTES // 2**20} MiB"
             )
         yield step

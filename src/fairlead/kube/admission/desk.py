@@ -64,7 +64,7 @@ class Desk:
         except TooMuch as error:
             return Answer(review.refuse(asked, str(error)), "refused")
         except (*UNREADABLE, FairleadError) as error:
-            raise BadReview(f"the object of the AdmissionReview is no pod: {error}") from error
+            raise BadReview(f"the object of the AdmissionReview is not a pod: {error}") from error
 
     def _injected(self, asked: Review, pod: Pod) -> Answer:
         # A pod that makes no sense is refused by the other question, in its own words.

@@ -60,7 +60,7 @@ class Keeper:
                 return await self._turn(now)
             except _Conflict:
                 continue
-        raise KeepingError("others kept changing the certificates at the same moment")
+        raise KeepingError("other replicas changed the certificates at the same time")
 
     async def _turn(self, now: dt.datetime) -> Pair:
         secret = await self._read()
@@ -120,9 +120,7 @@ def _object(reply: Reply, verb: str) -> dict[str, Any]:
     try:
         found: dict[str, Any] = msgspec.json.decode(reply.body, type=dict)
     except UNREADABLE as error:
-        raise KeepingError(
-            f"certificates: the API server's answer makes no sense: {error}"
-        ) from error
+        raise KeepingError(f"certificates: the API server's answer is invalid: {error}") from error
     return found
 
 

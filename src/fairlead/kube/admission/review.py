@@ -89,7 +89,9 @@ def read_review(body: bytes) -> Review:
     try:
         asked = _questions.decode(body)
     except UNREADABLE as error:
-        raise BadReview(f"the body is no AdmissionReview: {str(error)[:_SHOWN_CHARS]}") from error
+        raise BadReview(
+            f"the body is not an AdmissionReview: {str(error)[:_SHOWN_CHARS]}"
+        ) from error
     if asked.kind != KIND or asked.api_version != VERSION:
         said = f"{asked.kind or 'no kind'} of {asked.api_version or 'no apiVersion'}"
         raise BadReview(

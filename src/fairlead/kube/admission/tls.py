@@ -35,7 +35,7 @@ class Shown:
         if pair == self.pair:
             return False
         if not pair.usable:
-            raise ConfigError("the certificate and the key do not belong together, or are no PEM")
+            raise ConfigError("the certificate and the key do not belong together, or are not PEM")
         self.context.current = _made(pair, self._authorities)
         self.pair = pair
         return True

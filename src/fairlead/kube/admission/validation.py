@@ -20,4 +20,4 @@ def problem_with(pod: Pod) -> str:
 
 def _forged(annotations: Mapping[str, str]) -> str:
     found = next((key for key in ANSWERS if key in annotations), "")
-    return f"annotation {found} says which GPUs a pod got; leave it out" if found else ""
+    return f"annotation {found} is set by the scheduler; remove it" if found else ""

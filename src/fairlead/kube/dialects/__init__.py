@@ -91,13 +91,13 @@ def _read_one(asking: Asking) -> GpuAsk | None:
     asks = [ask for dialect in DIALECTS[:-1] if (ask := dialect.ask(asking)) is not None]
     if len(asks) > 1:
         names = " and ".join(ask.dialect for ask in asks)
-        raise FairleadError(f"it asks for GPUs in several ways at once ({names}); keep one")
+        raise FairleadError(f"it requests GPUs in several ways ({names}); keep one")
     plain = _PLAIN.ask(asking)
     if not asks:
         return plain
     if plain is not None and asks[0].dialect not in _BESIDE_PLAIN:
         raise FairleadError(
-            f"it asks for nvidia.com resources and in the way of {asks[0].dialect} as well; "
+            f"it requests nvidia.com resources and also GPUs in the dialect {asks[0].dialect}; "
             "keep one of them"
         )
     return asks[0]

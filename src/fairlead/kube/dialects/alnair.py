@@ -41,12 +41,12 @@ class Alnair(Silent):
         part = only_container(asking, MEMORY, why)
         compute = only_container(asking, COMPUTE, why)
         if compute is not None and compute is not part:
-            raise FairleadError(f"it asks for {COMPUTE} without {MEMORY}; ask for both together")
+            raise FairleadError(f"it requests {COMPUTE} without {MEMORY}; request both")
         if part is None:
             return None
         percent = part.amounts.get(COMPUTE, 0)
         if percent > 100:
-            raise FairleadError(f"it asks for {percent} {COMPUTE}; one card has 100")
+            raise FairleadError(f"it requests {percent} {COMPUTE}; one GPU has 100")
         milli, mib = percent * WHOLE // 100, asked_mib(part.amounts[MEMORY], _GIB)
         return GpuAsk(1, whole=False, milli=milli, memory_mib=mib, dialect=self.name)
 

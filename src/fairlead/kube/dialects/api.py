@@ -207,7 +207,7 @@ def only_container(asking: Asking, resource: str, why: str) -> Part | None:
     asked = [part for part in asking.parts if part.amounts.get(resource, 0)]
     if len(asked) > 1:
         names = " and ".join(part.name for part in asked[:2])
-        raise FairleadError(f"containers {names} both ask for {resource}; {why}")
+        raise FairleadError(f"containers {names} both request {resource}; {why}")
     return asked[0] if asked else None
 
 
@@ -242,7 +242,7 @@ def mib_of(key: str, text: str) -> int:
     except QuantityError as error:
         raise FairleadError(f"{key}: {error}; write an amount such as 16Gi or 16000Mi") from error
     if size <= 0:
-        raise FairleadError(f"{key} is {text[:32]!r}; ask for more than nothing, such as 4Gi")
+        raise FairleadError(f"{key} is {text[:32]!r}; request more than 0, such as 4Gi")
     if size < 1 << 20:
         raise FairleadError(
             f"{key} is {text[:32]!r}, which is {size} bytes; "
@@ -270,9 +270,9 @@ def checked(cards: Sequence[Card], where: str) -> tuple[Card, ...]:
     """Cards that a node may list: a device plugin wrote them, but others can edit annotations."""
     uuids = [card.uuid for card in cards]
     if len(cards) > MOST_CARDS or len(set(uuids)) != len(uuids):
-        raise FairleadError(f"{where} lists a card twice, or more than {MOST_CARDS} cards")
+        raise FairleadError(f"{where} lists a GPU twice, or more than {MOST_CARDS} GPUs")
     if not all(UUID.fullmatch(uuid) for uuid in uuids):
-        raise FairleadError(f"{where} has a uuid that is none; they look like GPU-1a2b…")
+        raise FairleadError(f"{where} has an invalid UUID; UUIDs look like GPU-1a2b…")
     if not all(0 <= card.memory_mib <= MOST_MIB for card in cards):
-        raise FairleadError(f"{where} has a card with an impossible amount of memory")
+        raise FairleadError(f"{where} has a GPU with an impossible amount of memory")
     return tuple(cards)

@@ -34,8 +34,8 @@ class Gpushare(Silent):
             return None
         if part.amounts.get(COUNT, 1) != 1:
             raise FairleadError(
-                f"it asks for {part.amounts[COUNT]} {COUNT}; the device plugin of gpushare gives "
-                "one card to a pod"
+                f"it requests {part.amounts[COUNT]} {COUNT}; the device plugin of gpushare assigns "
+                "one GPU to a pod"
             )
         mib = asked_mib(part.amounts[MEMORY], _GIB)
         return GpuAsk(1, whole=False, milli=0, memory_mib=mib, dialect=self.name)
@@ -47,7 +47,7 @@ class Gpushare(Silent):
         each = total // count
         if count > MOST_CARDS or each >= _GIB:
             raise FairleadError(
-                f"its {MEMORY} are {total} for {count} cards, which cannot be GiB; run the device "
+                f"its {MEMORY} are {total} for {count} GPUs, which cannot be GiB; run the device "
                 "plugin with --memory-unit=GiB"
             )
         cards = (Card(str(n), n, memory_mib=each * _GIB) for n in range(count))
@@ -80,5 +80,5 @@ def _card(uuid: str, inventory: Inventory | None) -> Card:
     cards = inventory.cards if inventory else ()
     found = next((card for card in cards if card.uuid == uuid), None)
     if found is None:
-        raise FairleadError(f"card {uuid} is not on the node any more")
+        raise FairleadError(f"GPU {uuid} is no longer on the node")
     return found

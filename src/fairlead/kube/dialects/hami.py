@@ -116,11 +116,11 @@ def _from_colons(raw: str) -> list[_Device]:
 def _from_commas(fields: list[str]) -> _Device:
     if len(fields) not in (7, 9):
         raise FairleadError(
-            f"its annotation {REGISTER} cannot be read: a card has {len(fields)} fields, not 7 or 9"
+            f"its annotation {REGISTER} cannot be read: a GPU has {len(fields)} fields, not 7 or 9"
         )
     count, devmem = number(fields[1]), number(fields[2])
     if count is None or devmem is None:
-        raise FairleadError(f"its annotation {REGISTER} cannot be read: a number is none")
+        raise FairleadError(f"its annotation {REGISTER} cannot be read: a value is not a number")
     index = number(fields[7]) if len(fields) == 9 else None
     mode = fields[8] if len(fields) == 9 else ""
     return _Device(

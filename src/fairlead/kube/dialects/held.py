@@ -56,14 +56,14 @@ def _raised(use: CardUse, spec: GpuAsk) -> CardUse:
 def difference(grant: Grant, asks: BoundAsks, annotations: Mapping[str, str]) -> str:
     """How the request of a bound pod differs from what it was assigned; empty if it does not."""
     if asks.problem:
-        return f"they cannot be read as a request now: {asks.problem}"
+        return f"they are now not a valid request: {asks.problem}"
     if grant.dialect == Mapped.name:
         return _difference_of_map(grant.member, annotations)
     if asks.spec is not None:
         return ""  # other annotations do not say how much
     if asks.now is None:
-        return "they ask for no GPU now"
-    return "" if _agree(asks.now, grant) else f"they ask for {_amounts(asks.now)} now"
+        return "they now request no GPU"
+    return "" if _agree(asks.now, grant) else f"they now request {_amounts(asks.now)}"
 
 
 def _agree(ask: GpuAsk, grant: Grant) -> bool:
@@ -86,7 +86,7 @@ def _amounts(ask: GpuAsk) -> str:
 
 def _difference_of_map(member: Member | None, annotations: Mapping[str, str]) -> str:
     if MAP not in annotations:
-        return f"{MAP} is gone"
+        return f"{MAP} was removed"
     if member is None:
         return ""
     try:
@@ -95,4 +95,4 @@ def _difference_of_map(member: Member | None, annotations: Mapping[str, str]) ->
         return str(error)
     if line.value == annotations.get(VISIBLE):
         return ""
-    return f"{MAP} gives index {member.index} other GPUs now"
+    return f"{MAP} now gives index {member.index} other GPUs"

@@ -125,9 +125,9 @@ def write(listing: Listing) -> str:
 def _card(entry: CardEntry) -> Card:
     mig = tuple(MigProfile(cut.name, cut.size, tuple(cut.starts)) for cut in entry.slices)
     if not all(map(_fits, mig)):
-        raise FairleadError(f"{KEY} has a MIG profile that fits on no card")
+        raise FairleadError(f"{KEY} has a MIG profile that fits on no GPU")
     if entry.cut == FREE and entry.slots not in _SLOTS:
-        raise FairleadError(f"{KEY} has a card to be cut into {entry.slots} slots; write 4 or 8")
+        raise FairleadError(f"{KEY} has a GPU with {entry.slots} slots; write 4 or 8")
     return Card(
         entry.uuid,
         entry.index,
@@ -151,7 +151,7 @@ def _links(entries: list[CardEntry]) -> Links:
     if not any(entry.links for entry in entries):
         return ()
     if {len(entry.links) for entry in entries} != {len(entries)}:
-        raise FairleadError(f"{KEY} has links that do not fit its {len(entries)} cards")
+        raise FairleadError(f"{KEY} has links that do not match its {len(entries)} GPUs")
     return tuple(
         tuple(0 if path == _SELF else link_gbps(path, entry.model) for path in entry.links)
         for entry in entries

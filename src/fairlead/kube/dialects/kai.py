@@ -55,11 +55,11 @@ class Kai(Silent):
         by_container = _by_container(asking)
         if fraction is None and memory is None:
             if DEVICES in said:
-                raise FairleadError(f"it says {DEVICES}, but neither {FRACTION} nor {MEMORY}")
+                raise FairleadError(f"it has {DEVICES}, but neither {FRACTION} nor {MEMORY}")
             return _per_container(asking, by_container) if by_container else None
         if by_container or (fraction is not None and memory is not None):
             raise FairleadError(
-                f"it asks for a part of a GPU in two ways; keep one of {FRACTION}, {MEMORY} and "
+                f"it requests a part of a GPU in two ways; keep one of {FRACTION}, {MEMORY} and "
                 f"{PREFIX}<name>.gpu-memory"
             )
         milli = 0 if fraction is None else thousandths(FRACTION, fraction)
@@ -83,7 +83,7 @@ class Kai(Silent):
         count, mib = (number(offering.labels.get(label, "")) for label in (COUNT, MIB))
         if not count or mib is None or count > MOST_CARDS:
             raise FairleadError(
-                f"it is ready for GPU fractions, but its labels {COUNT} and {MIB} do not say how "
+                f"it supports GPU fractions, but its labels {COUNT} and {MIB} do not say how "
                 "many GPUs it has and how large; run the feature discovery of NVIDIA there"
             )
         model = offering.labels.get(MODEL, "")
@@ -175,8 +175,8 @@ def _by_container(asking: Asking) -> dict[str, int]:
 def _check_mode(key: str, value: str) -> None:
     if value != "time-slicing":
         raise FairleadError(
-            f"{key} is {value[:32]!r}; Fairlead keeps cards for time-slicing only, and two modes "
-            "cannot share a card"
+            f"{key} is {value[:32]!r}; Fairlead supports time-slicing only, and two modes "
+            "cannot share a GPU"
         )
 
 

@@ -31,11 +31,11 @@ class Nvidia(Silent):
         slices = {name for part in asking.parts for name in part.amounts if _MIG.fullmatch(name)}
         cards = most_at_once(asking, GPU)
         if cards and slices:
-            raise FairleadError("it asks for whole GPUs and for MIG slices; ask for one kind")
+            raise FairleadError("it requests whole GPUs and MIG slices; request one kind")
         if cards:
             return GpuAsk(min(cards, MOST_CARDS), containers=told_apart(seats(asking, GPU)))
         if len(slices) > 1:
-            raise FairleadError("it asks for MIG slices of several kinds; ask for one kind")
+            raise FairleadError("it requests MIG slices of several kinds; request one kind")
         for name in slices:
             found = _MIG.fullmatch(name)
             count = min(most_at_once(asking, name), MOST_CARDS)

@@ -96,8 +96,8 @@ class Ours(Silent):
         _linked(said, None)
         if plain is not None:
             raise FairleadError(
-                "it asks for a part of a GPU by annotation and for nvidia.com resources as well; "
-                "ask for one of them"
+                "it requests a part of a GPU by annotation and also nvidia.com resources; "
+                "request one of them"
             )
         cards = _count(said.get(COUNT, "1"))
         if SLICE in said:
@@ -182,8 +182,8 @@ def _slices(said: Mapping[str, str], cards: int, models: frozenset[str]) -> GpuA
     profile = said[SLICE]
     if SHARE in said or MEMORY in said:
         raise FairleadError(
-            "it asks for a MIG slice and for a share of a card as well; "
-            f"leave out {SLICE}, or {SHARE} and {MEMORY}"
+            "it requests a MIG slice and also a share of a GPU; "
+            f"remove {SLICE}, or {SHARE} and {MEMORY}"
         )
     if not _PROFILE.fullmatch(profile):
         raise FairleadError(
@@ -204,7 +204,7 @@ def _with_models(
             )
         return None
     if COUNT in said:
-        raise FairleadError(f"it asks for nvidia.com/gpu; leave out {COUNT}")
+        raise FairleadError(f"it requests nvidia.com/gpu; remove {COUNT}")
     return replace(plain, models=models, linked=linked)
 
 
@@ -212,9 +212,9 @@ def _linked(said: Mapping[str, str], plain: GpuAsk | None) -> bool:
     if LINKS not in said:
         return False
     if said[LINKS] != "nvlink":
-        raise FairleadError(f"{LINKS} is {said[LINKS][:32]!r}; write nvlink, or leave it out")
+        raise FairleadError(f"{LINKS} is {said[LINKS][:32]!r}; write nvlink, or remove it")
     if plain is None or not plain.whole:
-        raise FairleadError(f"{LINKS} is for whole GPUs; add a limit of nvidia.com/gpu")
+        raise FairleadError(f"{LINKS} applies to whole GPUs; add a limit for nvidia.com/gpu")
     return plain.cards > 1
 
 
@@ -227,7 +227,7 @@ def thousandths(key: str, text: str) -> int:
     milli = round(share * WHOLE) if math.isfinite(share) else 0
     if not 0 < share <= 1 or not milli:
         raise FairleadError(
-            f"{key} is {text[:32]!r}; write a share of one card such as 0.5, at least 0.001 "
+            f"{key} is {text[:32]!r}; write a share of one GPU such as 0.5, at least 0.001 "
             "and at most 1"
         )
     return milli

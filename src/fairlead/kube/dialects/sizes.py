@@ -36,8 +36,8 @@ def too_large(ask: GpuAsk) -> str:
     if size <= LARGEST_BYTES:
         return ""
     return (
-        f"its containers ask for so many GPUs that naming them takes up to {size} bytes; "
-        f"{LARGEST_BYTES} may be written, so let fewer init containers ask for GPUs"
+        f"its containers request so many GPUs that their names take up to {size} bytes, and "
+        f"the limit is {LARGEST_BYTES}; request GPUs in fewer init containers"
     )
 
 

@@ -55,15 +55,15 @@ def read_ask(asking: Asking, words: Words, dialect: str) -> GpuAsk | None:
         if not part.amounts.get(words.count):
             named = next(word for word in words.amounts if part.amounts.get(word))
             raise FairleadError(
-                f"container {part.name!r} asks for {named} and for no {words.count}; "
-                f"add {words.count}: 1, or its device plugin is never called"
+                f"container {part.name!r} requests {named} without {words.count}; "
+                f"add {words.count}: 1, because its device plugin is not called otherwise"
             )
     each = {_each(part, words) for part in asking.parts if part.amounts.get(words.count)}
     if not each:
         return None
     if len(each) > 1:
         raise FairleadError(
-            f"its containers ask for different amounts of a GPU; give all that ask for "
+            f"its containers request different amounts of a GPU; give all that request "
             f"{words.count} the same amounts"
         )
     (milli, memory_mib, memory_milli) = each.pop()
@@ -86,8 +86,8 @@ def _each(part: Part, words: Words) -> Each:
     memory_mib = asked_mib(part.amounts.get(words.memory, 0))
     if memory_mib and percent:
         raise FairleadError(
-            f"container {part.name!r} asks for {words.memory} and for {words.percentage}; "
-            "ask for one of them"
+            f"container {part.name!r} requests {words.memory} and {words.percentage}; "
+            "request one of them"
         )
     all_of_it = not memory_mib and not percent
     return cores * _PERCENT, memory_mib, WHOLE if all_of_it else percent * _PERCENT
@@ -97,8 +97,8 @@ def _percent(part: Part, word: str) -> int:
     percent = part.amounts.get(word, 0)
     if percent > 100:
         raise FairleadError(
-            f"container {part.name!r} asks for {percent} {word}; a card has 100, and more cards "
-            "are asked for by their number"
+            f"container {part.name!r} requests {percent} {word}; a GPU has 100. To request "
+            "more GPUs, raise their number"
         )
     return percent
 

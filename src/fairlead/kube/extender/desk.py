@@ -52,4 +52,4 @@ class Desk:
         except TooMuch as error:
             raise BadQuestion(str(error)) from error
         except (*UNREADABLE, FairleadError) as error:
-            raise BadQuestion(f"Pod is no pod: {error}") from error
+            raise BadQuestion(f"Pod is not a pod: {error}") from error

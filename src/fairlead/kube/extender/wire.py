@@ -88,7 +88,7 @@ def read_nodes(body: bytes) -> NodesAsked:
         return NodesAsked(_pod(fields), names)
     listed = _read(fields, "Nodes", _NodeList)
     if listed is None:
-        raise BadQuestion("there are neither NodeNames nor Nodes; send one of them")
+        raise BadQuestion("the request has neither NodeNames nor Nodes; send one of them")
     objects = listed.items or []
     return NodesAsked(_pod(fields), [_name(each) for each in objects], objects)
 
@@ -120,7 +120,7 @@ def read_bind(body: bytes) -> BindAsked:
 def _limit(fields: Mapping[str, Raw], key: str, mark: bytes, most: int) -> None:
     """Counts bytes before anything is decoded."""
     if bytes(fields.get(key.lower(), b"")).count(mark) > most:
-        raise BadQuestion(f"{key} is too much: it has more than {most} {mark.decode()}")
+        raise BadQuestion(f"{key} is too large: it has more than {most} {mark.decode()}")
 
 
 def _victims(node: str, raw: Raw) -> Victims:
@@ -146,7 +146,7 @@ def _fields(body: bytes, what: str = "the body") -> dict[str, Raw]:
 def _pod(fields: Mapping[str, Raw]) -> bytes:
     raw = bytes(fields.get("pod", b"null"))
     if raw == b"null":
-        raise BadQuestion("there is no Pod to ask about")
+        raise BadQuestion("the request has no Pod")
     return raw
 
 

@@ -96,7 +96,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._waiting is None:
-            self.abort("the server spoke without being asked")
+            self.abort("the server sent data without a request")
             return
         try:
             self._parser.feed_data(data)
@@ -114,7 +114,7 @@ class Connection(asyncio.Protocol):
         if name == b"retry-after":
             self._retry_after = value.decode("latin-1")
         elif name == b"content-encoding" and value != b"identity":
-            self.abort("the reply is packed, which we asked the server not to do")
+            self.abort("the reply is compressed, which was not requested")
 
     def on_body(self, body: bytes) -> None:
         self._body.append(body)
@@ -210,7 +210,7 @@ class Connections:
         try:
             return await reply
         except asyncio.CancelledError:
-            connection.abort("nobody waits for it any more")
+            connection.abort("the request was cancelled")
             raise
         finally:
             timer.cancel()

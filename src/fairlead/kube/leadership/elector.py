@@ -160,13 +160,13 @@ class Elector:
         left_s = self._election.time_left_s(self._clock_s())
         if left_s > 0:
             return left_s
-        reason = f"{self.holder or 'nobody'} holds it now"
+        reason = f"{self.holder or 'no process'} holds it now"
         if self.holder == self.identity:
-            why = self._problem or "this process stood still"
+            why = self._problem or "this process was paused"
             reason = f"no renewal within {self.terms.renew_s:g} s: {why}"
         log.error("leadership lost", lease=self._name(), reason=reason)
         raise LeadershipLost(
-            f"lost the lease {self._name()}, {reason}; start again, and this process stands by"
+            f"lost the lease {self._name()}, {reason}; restart it, and it becomes a standby"
         )
 
     async def _renew(self) -> None:

@@ -57,7 +57,7 @@ class Fenced:
 
     def _check(self) -> None:
         if not self._leads():
-            raise Unreachable("not sent: this process does not lead any more")
+            raise Unreachable("not sent: this process is no longer the leader")
 
     def _complain(self, reply: Reply) -> None:
         """Once: the events of the pods tell the rest."""

@@ -12,7 +12,7 @@ from fairlead.kube.leadership.election import Record, Terms
 
 _HINTS = {
     403: "; grant this user create, get and update on leases there",
-    404: "; is its namespace there?",
+    404: "; does its namespace exist?",
 }
 
 

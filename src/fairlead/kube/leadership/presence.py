@@ -145,7 +145,7 @@ class _Claim:
         """Whether its holder is still there. Clocks of others are not compared with ours."""
         if not seen.record.holder or _has_ended(seen.record.holder):
             return False
-        log.info("waiting to see if another scheduler of this name is there",
+        log.info("waiting to see if another scheduler has this name",
                  scheduler=self._name, holder=seen.record.holder)  # fmt: skip
         for _ in range(int(_SILENT_S / _LOOK_S)):
             await self._sleep(_LOOK_S)
@@ -175,7 +175,7 @@ def _taken_by(holder: str, name: str) -> NameTaken:
     who = f"process {process} on {host}" if process else holder
     return NameTaken(
         f"another scheduler ({who}) serves {name!r} in this cluster, and two of one name would "
-        "bind the same pods: end it, give this one another name with --scheduler-name, or run "
+        "bind the same pods: stop it, give this one another name with --scheduler-name, or run "
         "both with --leader-elect"
     )
 

@@ -84,4 +84,4 @@ async def _page(
     try:
         return read_page(reply.body)
     except UNREADABLE as error:
-        raise ReplyLost(f"the reply to a list of {path} is no list: {error}") from error
+        raise ReplyLost(f"the reply to a list of {path} is not a list: {error}") from error

@@ -27,7 +27,7 @@ def problem_with_binding(
     `own` are the annotations that the pod has.
     """
     if not is_subdomain(node):
-        return f"{node[:80]!r} is no node name: it must be a lower-case DNS subdomain"
+        return f"{node[:80]!r} is not a node name: it must be a lower-case DNS subdomain"
     problem = problem_with_annotations(annotations)
     if problem or not own or not annotations:
         return problem
@@ -53,7 +53,7 @@ def problem_with_annotations(annotations: Mapping[str, str]) -> str:
     size_bytes = 0
     for key, value in annotations.items():
         if not is_qualified_name(key):
-            return f"{key[:80]!r} is no annotation key: write for example example.com/name"
+            return f"{key[:80]!r} is not an annotation key: write for example example.com/name"
         # Printable also means no lone surrogates, which no JSON can carry, and no control or
         # direction characters, which would deceive whoever reads the value in a terminal.
         if not value.isprintable():

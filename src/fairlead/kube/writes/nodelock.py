@@ -60,7 +60,7 @@ class NodeLock:
 
     async def release(self) -> None:
         """Gives it back if it is still ours; one that cannot be given back ends by itself."""
-        problem = "it was changed again and again"
+        problem = "it was changed repeatedly"
         for _ in range(TRIES):
             try:
                 meta = await self._read()

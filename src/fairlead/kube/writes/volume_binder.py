@@ -100,7 +100,7 @@ class VolumeBinder:
 
     async def _carry_out(self, work: BindVolumes) -> None:
         uid = work.pod.uid
-        outcome: VolumesOutcome = VolumesFailed(uid, "pod does not exist any more")
+        outcome: VolumesOutcome = VolumesFailed(uid, "pod no longer exists")
         try:
             written = await self._write(work)
             await self._wait(work, written)

@@ -93,7 +93,7 @@ def _problem(place: Place, cuts: Iterable[Cut], beside: list[Made]) -> str:
         return (
             f"GPU instance {other.id} ({other.place.profile} at slice {other.place.start}) lies "
             "there, and is not the agent's, or still in use; remove it (nvidia-smi mig -dci, then "
-            "-dgi), or delete the pod and it is placed anew"
+            "-dgi), or delete the pod, so that it is scheduled again"
         )
     return ""
 

@@ -30,7 +30,7 @@ _LONGEST_ANSWER = 1 << 22
 _answers = msgspec.json.Decoder(Answer)
 _WHAT_TO_DO = {
     LIBRARY_NOT_FOUND: "; install NVIDIA's driver, or run under NVIDIA's container runtime",
-    DRIVER_NOT_LOADED: "; load NVIDIA's driver (nvidia-smi tells whether it is)",
+    DRIVER_NOT_LOADED: "; load NVIDIA's driver (nvidia-smi shows whether it is loaded)",
     NO_PERMISSION: "; it needs root, or in a pod the capability SYS_ADMIN",
 }
 
@@ -104,14 +104,14 @@ class Nvml:
             await process.stdin.drain()
         line = await process.stdout.readline()
         if not line.endswith(b"\n"):
-            raise Silence("the process that asks NVML ended; the log may say why")
+            raise Silence("the NVML process ended; see the log")
         return line
 
     async def _start(self) -> Process:
         if len(self._leaving) >= _MOST_STUCK:
             raise Silence(
-                f"{len(self._leaving)} processes that asked NVML are stuck in the driver and "
-                "cannot be ended; look at the machine's kernel log, it may need a reboot"
+                f"{len(self._leaving)} NVML processes are blocked in the driver and "
+                "cannot be killed; check the machine's kernel log, it may need a reboot"
             )
         command = (sys.executable, "-m", "fairlead.telemetry.nvml.worker", self._library)
         # A session of its own: whoever presses Ctrl-C means us, and we end it.

@@ -22,8 +22,8 @@ T = TypeVar("T")
 SILENCE_S = 60.0
 #: The index of a card that has none at the moment.
 GONE = -1
-_LOST = "lost: the driver does not see it any more; look at the machine's kernel log"
-_WORDS = {LOST: _LOST, RESET_REQUIRED: "the driver asks for a reset of the GPU"}
+_LOST = "lost: the driver no longer sees it; check the machine's kernel log"
+_WORDS = {LOST: _LOST, RESET_REQUIRED: "the driver requires a reset of the GPU"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class Surveyor:
 def _words(error: NvmlError | Silence) -> str:
     """What is wrong with one card; raised again where it is about all of them."""
     if isinstance(error, Silence):
-        return "NVML does not answer about it; look at the machine's kernel log"
+        return "NVML does not answer for it; check the machine's kernel log"
     if error.of_the_driver:
         raise error
     return _WORDS.get(error.code, str(error))

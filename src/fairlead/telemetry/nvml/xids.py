@@ -26,13 +26,13 @@ SICK = {
 #: What the driver wants done (nvmlDeviceGetFieldValues, field 230); 0: nothing.
 _RECOVERY_FIELD = 230
 _RECOVERY = {
-    1: "the driver asks for a reset of the GPU",
-    2: "the driver asks for a reboot of the machine",
-    3: "the driver asks for it to be kept from its neighbours",
-    4: "the driver asks for it to be emptied and reset",
-    5: "the driver asks for its IMEX domain to be recovered",
-    6: "the driver asks for a reset of its bus",
-    7: "the driver asks for a reboot of the system",
+    1: "the driver requires a reset of the GPU",
+    2: "the driver requires a reboot of the machine",
+    3: "the driver requires it to be isolated from other GPUs",
+    4: "the driver requires it to be drained and reset",
+    5: "the driver requires a recovery of its IMEX domain",
+    6: "the driver requires a reset of its bus",
+    7: "the driver requires a reboot of the system",
 }
 #: More at once than any card reports; the others come with the next question.
 _MOST = 256

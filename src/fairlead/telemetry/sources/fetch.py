@@ -204,7 +204,7 @@ class _Line(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self.usable = False
         closed = "the connection was closed in the middle of the answer"
-        self._fail(_HungUp("it hung up") if self._silent else SourceFault(closed))
+        self._fail(_HungUp("the connection was closed") if self._silent else SourceFault(closed))
 
     # -- called by the parser ----------------------------------------------------------------
 
