@@ -218,7 +218,7 @@ class Target:
 
     def question(self, question: Json) -> None:
         body, desk = json.dumps(question).encode(), ExtenderDesk(self.engine)
-        for ask in (desk.filter, desk.prioritize, desk.preempt):
+        for ask in (lambda body: desk.filter(body).answer()[1], desk.prioritize, desk.preempt):
             try:
                 json.loads(ask(body))
             except BadQuestion:

@@ -4,6 +4,7 @@ import asyncio
 
 import structlog
 
+from fairlead.apps.extender.holding import Holding
 from fairlead.apps.scheduler import Scheduler
 from fairlead.engine import events, instructions
 from fairlead.kube.codec import decode_pod
@@ -44,6 +45,7 @@ class Extender:
             on_event=self._on_event, on_instruction=self._on_instruction,
         )  # fmt: skip
         self.desk = Desk(self._scheduler.engine)
+        self.holding = Holding()
         #: What will have become of binds under way, by uid: a sentence, empty if all is well.
         self._outcomes: dict[str, asyncio.Future[str]] = {}
 
@@ -97,6 +99,7 @@ class Extender:
             return f"{asked.key} cannot be read: {error}"
 
     def _on_event(self, event: events.Event) -> None:
+        self.holding.note(event)
         if isinstance(event, events.BindDone):
             self._settle(event.uid, "")
         elif isinstance(event, events.BindFailed):

@@ -44,8 +44,8 @@ class Server:
 
     def routes(self) -> list[web.RouteDef]:
         desk = self._extender.desk
-        at_once = map(self._at_once, (desk.filter, desk.prioritize, desk.preempt))
-        answers = zip(VERBS, (*at_once, self._bind), strict=True)
+        at_once = map(self._at_once, (desk.prioritize, desk.preempt))
+        answers = zip(VERBS, (self._filter, *at_once, self._bind), strict=True)
         return [self._route(verb, answer) for verb, answer in answers]
 
     def _route(self, verb: str, answer: Answer) -> web.RouteDef:
@@ -74,6 +74,11 @@ class Server:
                 return _clear(answer, await read(request, self._limits))
 
         return answered
+
+    async def _filter(self, request: web.Request) -> bytes:
+        async with self._door.entered():
+            sifting = _clear(self._extender.desk.filter, await read(request, self._limits))
+            return await self._extender.holding.answer(sifting)
 
     async def _bind(self, request: web.Request) -> bytes:
         async with self._door.entered():

@@ -19,9 +19,9 @@ class Desk:
 
     engine: Engine
 
-    def filter(self, body: bytes) -> bytes:
+    def filter(self, body: bytes) -> "Sifting":
         asked = wire.read_nodes(body)
-        return wire.told_nodes(asked, self._adviser.sift(self._pod(asked.pod), asked.names))
+        return Sifting(self.engine, asked, self._pod(asked.pod))
 
     def prioritize(self, body: bytes) -> bytes:
         asked = wire.read_nodes(body)
@@ -53,3 +53,22 @@ class Desk:
             raise BadQuestion(str(error)) from error
         except (*UNREADABLE, FairleadError) as error:
             raise BadQuestion(f"Pod is not a pod: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Sifting:
+    """A question of filter that was read, and can be answered again after a change."""
+
+    engine: Engine
+    asked: wire.NodesAsked
+    pod: Pod
+
+    @property
+    def uid(self) -> str:
+        return self.pod.uid
+
+    def answer(self) -> tuple[bool, bytes]:
+        """Whether any node fits, and the answer."""
+        assert self.engine.adviser is not None
+        advice = self.engine.adviser.sift(self.pod, self.asked.names)
+        return bool(advice.passed), wire.told_nodes(self.asked, advice)
