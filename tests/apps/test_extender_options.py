@@ -26,7 +26,7 @@ def test_the_example_keeps_kube_scheduler_from_waiting_for_what_no_node_lists() 
     ("options", "said"),
     [
         (Options(profile="default-scheduler"), "only counts GPUs; choose another"),
-        (Options(profile="nonesuch"), "there is no profile 'nonesuch'; choose one of"),
+        (Options(profile="nonesuch"), "unknown profile 'nonesuch'; choose one of"),
         (
             Options(callers=Callers(Path("ca.crt"))),
             "--client-ca requires TLS; add --cert-dir",
