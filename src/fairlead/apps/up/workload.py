@@ -13,7 +13,7 @@ _HINTS = {
     "streams.gpus": "write a whole number from 0 to 64",
     "streams.replicas": "write a whole number from 1 to 512",
     "kind": "write Workload",
-    "load": "write a share of all cards such as 0.8",
+    "load": "write a share of all GPUs such as 0.8",
 }
 _PLACE = re.compile(r"`\$\.?(?P<path>[^`]*)`$")
 
