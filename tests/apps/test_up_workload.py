@@ -41,8 +41,8 @@ def test_a_file_needs_little():
         ("streams: [{name: a}, {name: a}]", "two streams are called 'a'; rename one"),
         ("kind: SchedulerConfiguration\nstreams: [{name: a}]", "at $.kind"),
         ("load: 99\nstreams: [{name: a}]", "at $.load"),
-        ("streams: [", "this is not YAML"),
-        ("a: &a [1]\nb: *a", "aliases are not used here"),
+        ("streams: [", "this is not valid YAML"),
+        ("a: &a [1]\nb: *a", "aliases are not supported"),
         ("x" * (1 << 21), "larger than 1 MiB"),
     ],
 )
