@@ -2,6 +2,7 @@
 
 import datetime as dt
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -9,6 +10,7 @@ import yaml
 from fairlead.apps import extender
 from fairlead.apps.callers import Callers
 from fairlead.apps.extender import Options
+from fairlead.apps.extender.extender import Extender
 from fairlead.kube.admission.certificates import Subject, make
 from fairlead.kube.dialects import RESOURCES
 from fairlead.model.errors import ConfigError
@@ -47,3 +49,13 @@ def test_a_client_ca_that_is_none(tmp_path: Path) -> None:
     nonsense.write_text("nonsense")
     with pytest.raises(ConfigError, match="give a PEM file of CAs"):
         extender.run(Options(cert_dir=tmp_path, callers=Callers(nonsense)))
+
+
+def test_an_object_that_is_left_out_does_not_keep_the_extender_from_answering() -> None:
+    extender = Extender.__new__(Extender)
+    extender._scheduler = SimpleNamespace(
+        unready_because=str, standby="", standing="internal errors: 1 objects are left out"
+    )
+    assert extender.unready_because() == ""
+    extender._scheduler.standby = "standby: another leads"
+    assert extender.unready_because() == "standby: another leads"

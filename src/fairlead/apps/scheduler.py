@@ -223,9 +223,14 @@ class Scheduler:
 
     @property
     def standing(self) -> str:
-        """What to say about us beside that we are well; empty when we decide."""
+        """What to report beside being ready: a standby, or objects that are left out."""
+        return self.standby or self._containment.standing
+
+    @property
+    def standby(self) -> str:
+        """Why another replica decides; empty when this one does."""
         if self._has_taken_over or self._elector is None:
-            return self._containment.standing
+            return ""
         leader = self._elector.holder
         if leader == self._elector.identity:
             return "standby: elected, and catching up"

@@ -54,7 +54,7 @@ class Extender:
 
     def unready_because(self) -> str:
         """Why questions cannot be answered right now; empty when they can."""
-        return self._scheduler.unready_because() or self._scheduler.standing
+        return self._scheduler.unready_because() or self._scheduler.standby
 
     async def bind(self, asked: BindAsked) -> str:
         """Writes node and cards in one Binding. Returns what went wrong; nothing if it is bound."""
