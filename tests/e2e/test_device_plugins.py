@@ -107,7 +107,7 @@ def test_two_pods_at_once_wait_for_one_another(
     create(pods, "one", half)
     create(pods, "two", half)
     waiting = eventually(
-        lambda: [pod for pod in ("one", "two") if "handing" in _message(pods, pod)]
+        lambda: [pod for pod in ("one", "two") if "assigning" in _message(pods, pod)]
     )
     # The other one is decided on before; its bind may still be under way.
     eventually(lambda: len(machine.cluster.pods()) == 1)
