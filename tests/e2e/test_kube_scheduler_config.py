@@ -582,4 +582,4 @@ def test_run_ends_where_the_server_is_older_than_the_file(
 
     *_, said = program.log.read_text().splitlines()
     assert said.startswith(f"fairlead: {file}: profiles[0].pluginConfig[0].args.shape: ")
-    assert said.endswith("leave it out (the API server is Kubernetes 1.36)")
+    assert said.endswith("remove it (the API server is Kubernetes 1.36)")
