@@ -242,7 +242,7 @@ def test_a_bound_pod_is_explained_by_what_was_decided(scene: Scene) -> None:
     sentence = f"{space}/my-pod: the pod is bound to node {NODE}, {gpu}\n"
     bound = _run(tenant, "explain", f"{space}/my-pod")
     assert bound.stdout.startswith(sentence), bound.stderr
-    assert "if it were still pending" not in bound.stdout
+    assert "if the pod were pending now" not in bound.stdout
 
     bound = _run(scene.plane.kubeconfig_for(), "explain", f"{space}/my-pod")
     assert bound.stdout.startswith(sentence), bound.stderr
