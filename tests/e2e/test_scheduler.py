@@ -249,7 +249,7 @@ def test_bad_options_get_one_clear_line(control_plane, tmp_path) -> None:
     assert error("--config", str(config)) == (
         f"fairlead: {config}: unknown key 'profils'; did you mean 'profiles'?"
     )
-    assert "there is no profile 'nope'; choose one of" in error("--profile", "nope")
+    assert "unknown profile 'nope'; choose one of" in error("--profile", "nope")
     assert "nothing.yaml" in error("--config", str(tmp_path / "nothing.yaml"))
     assert "no-such-file" in error("--kubeconfig", str(tmp_path / "no-such-file"))
 
