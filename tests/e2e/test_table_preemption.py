@@ -174,6 +174,7 @@ def test_a_gentle_pod_goes_first_when_there_is_room(play: Stage) -> None:
     gentle = play.ask("asks", wants(4, "gentle"))
     play.wait_refused(small)
     play.wait_refused(gentle)
+    time.sleep(1.5)  # the backoff of both, 1 s: the one that ends first would go first
     goes("x")(play)
     assert play.wait_bound(gentle) == "a"
     assert not play.node_of(small)
