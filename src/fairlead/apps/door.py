@@ -103,7 +103,7 @@ def _size(number: int) -> str:
 
 
 class Scrapes:
-    """What Prometheus reads, made anew only so often that it takes a tenth of the time.
+    """What Prometheus reads, rendered at most so often that it takes a tenth of the time.
 
     Going through all nodes takes a while in which nothing else happens. What counts is the CPU that
     it takes: on a machine that is busy with other work, the text would be old for seconds.

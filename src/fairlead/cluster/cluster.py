@@ -100,7 +100,7 @@ class Cluster:
         self.nominations = Nominations(self.columns, self.row_of)
         self.budgets: dict[str, Budget] = {}
         self.seats = Seats()
-        #: GPUs that nobody holds and nobody may have yet.
+        #: GPUs that no pod holds and that may not be assigned yet.
         self.releasing = Releasing()
         self._evictable = PrioritySums(self.columns, below=True)
         self._on_node: dict[str, set[str]] = {}

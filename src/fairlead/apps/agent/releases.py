@@ -10,7 +10,7 @@ from itertools import islice
 from fairlead.kube.dialects.inventory import MOST_RELEASED
 from fairlead.model.pods import Pod
 
-#: Between two looks at what runs, while somebody waits.
+#: Between two reads of the processes, while a pod waits for its GPUs.
 _PAUSE_S = 0.5
 
 
