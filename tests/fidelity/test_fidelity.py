@@ -50,7 +50,8 @@ def test_the_recording_is_what_the_real_server_answers(real, fresh_namespace):
     changed = {name for name in answers if answers[name] != recorded.get(name)}
     assert changed == set(otherwise), (
         "the real server answers otherwise now: run with FIDELITY_RECORD=1, or correct the list of "
-        "this version in differences.py"
+        "this version in differences.py:\n"
+        + "\n".join(pretty({name: answers[name] for name in changed - set(otherwise)}))
     )
 
 
