@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from fairlead.apps.agent.made import State
-from fairlead.apps.agent.partitioning import CardCut, Held, Owned, Partitioner
+from fairlead.apps.agent.partition_state import PartitionState
+from fairlead.apps.agent.partitioning import CardCut, HeldSlices, Owned, Partitioner
 from fairlead.model.gpus import instance_id
 from fairlead.sim.nvml import FakeNvml, Process, machine_of
 from fairlead.sim.nvml.machine import Compute, Instance
@@ -54,13 +54,13 @@ class Paper:
     """A file that lasts; to write it may be the last thing the agent does."""
 
     def __init__(self, witness: Any) -> None:
-        self.state: State = {}
+        self.state: PartitionState = {}
         self._witness = witness
 
-    def read(self) -> State:
+    def read(self) -> PartitionState:
         return dict(self.state)
 
-    def write(self, state: State) -> None:
+    def write(self, state: PartitionState) -> None:
         self._witness("write", False)
         self.state = dict(state)
         self._witness("write", True)
@@ -104,11 +104,11 @@ class Partitions(RuleBasedStateMachine):
 
     # -- the agent ---------------------------------------------------------------------------------
 
-    def held(self) -> dict[str, Held]:
+    def held(self) -> dict[str, HeldSlices]:
         held: dict[str, dict[Place, str]] = {card.uuid: {} for card in self.machine.cards}
         for uid, (uuid, place) in self.pods.items():
             held[uuid][place] = uid
-        return {uuid: Held(places) for uuid, places in held.items()}
+        return {uuid: HeldSlices(places) for uuid, places in held.items()}
 
     @rule()
     def settles(self) -> None:
@@ -190,7 +190,7 @@ class Partitions(RuleBasedStateMachine):
         card = data.draw(st.sampled_from([one for one in self.machine.cards if one.mig] or [None]))
         if card is None:
             return
-        meant = {made.place for made in self.made(card.uuid)}
+        meant = {created.place for created in self.created(card.uuid)}
         used = sum({one.mask for one in card.instances})
         free = [
             (kind, start)
@@ -202,20 +202,20 @@ class Partitions(RuleBasedStateMachine):
             return
         kind, start = data.draw(st.sampled_from(free))
         id_ = instance_id(start, kind.size, SLOTS)
-        made = Instance(id_, kind.id, start, kind.size, self.machine.serial())
+        created = Instance(id_, kind.id, start, kind.size, self.machine.serial())
         if data.draw(st.booleans()):
             serial = self.machine.serial()
-            made.computes = [Compute(0, 0, 0, kind.size, f"MIG-{serial}", serial)]
-        card.instances.append(made)
-        self.others[card.uuid].append(made)
+            created.computes = [Compute(0, 0, 0, kind.size, f"MIG-{serial}", serial)]
+        card.instances.append(created)
+        self.others[card.uuid].append(created)
 
-    def made(self, uuid: str) -> Any:
-        return self.paper.state[uuid].made if uuid in self.paper.state else ()
+    def created(self, uuid: str) -> Any:
+        return self.paper.state[uuid].created if uuid in self.paper.state else ()
 
     @precondition(lambda self: any(self.others.values()))
     @rule(data=st.data())
     def somebody_uncuts(self, data: st.DataObject) -> None:
-        uuid = data.draw(st.sampled_from([one for one, made in self.others.items() if made]))
+        uuid = data.draw(st.sampled_from([one for one, created in self.others.items() if created]))
         gone, card = self.others[uuid].pop(), self.machine.card(uuid)
         card.processes = [one for one in card.processes if one.gpu_instance != gone.id]
         card.instances.remove(gone)
@@ -229,9 +229,9 @@ class Partitions(RuleBasedStateMachine):
 
     @invariant()
     def others_are_left_alone(self) -> None:
-        for uuid, made in self.others.items():
+        for uuid, created in self.others.items():
             there = {one.serial for one in self.machine.card(uuid).instances}
-            assert {one.serial for one in made} <= there
+            assert {one.serial for one in created} <= there
 
     @invariant()
     def nobody_loses_the_slice_under_him(self) -> None:
@@ -248,7 +248,7 @@ class Partitions(RuleBasedStateMachine):
             there = {
                 (one.start, one.size, one.id) for one in ours if one.id in busy or one.computes
             }
-            assert len(there) == len(ours), "nothing is left half made"
+            assert len(there) == len(ours), "nothing is left half created"
             wanted = {
                 (place.start, place.size, instance_id(place.start, place.size, SLOTS))
                 for uid, (uuid, place) in self.pods.items()
@@ -270,7 +270,7 @@ class Partitions(RuleBasedStateMachine):
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("nth", range(3))
 def test_killed_at_a_step_it_goes_on_from_there(step: str, nth: int, after: bool) -> None:
-    """One slice to be dropped, two to be made: killed once, and then left in peace."""
+    """One slice to be dropped, two to be created: killed once, and then not again."""
     scene = Partitions()
     scene.settles()
     first, _ = (card.uuid for card in scene.machine.cards)

@@ -27,8 +27,8 @@ sys.path.insert(0, str(HERE.parents[1] / "src"))
 
 import msgspec  # noqa: E402
 
-from fairlead.apps.agent.made import StateFile  # noqa: E402
-from fairlead.apps.agent.partitioning import CardCut, Held, Owned, Partitioner  # noqa: E402
+from fairlead.apps.agent.partition_state import PartitionStateFile  # noqa: E402
+from fairlead.apps.agent.partitioning import CardCut, HeldSlices, Owned, Partitioner  # noqa: E402
 from fairlead.model.gpus import instance_id, slice_name  # noqa: E402
 from fairlead.sim.nvml import FakeNvml, machine_of  # noqa: E402
 from fairlead.telemetry.nvml.facts import Partition  # noqa: E402
@@ -82,8 +82,8 @@ class Card:
 
     async def settle(self, *places: Place, mine: bool = True) -> CardCut:
         """One look of a new agent, for pods that hold these places."""
-        agent = Partitioner(self.nvml, Owned(everything=mine), StateFile(self.folder))
-        held = {self.uuid: Held({place: f"pod-{place.start}" for place in places})}
+        agent = Partitioner(self.nvml, Owned(everything=mine), PartitionStateFile(self.folder))
+        held = {self.uuid: HeldSlices({place: f"pod-{place.start}" for place in places})}
         found = await agent.settle([self.uuid], held)
         return found.get(self.uuid, CardCut())
 
@@ -282,8 +282,8 @@ class AtDesk:
 async def die(name: str, over: bool, folder: Path) -> None:
     card = Card(folder)
     asker = AtDesk(Desk(Mortal(load(LIBRARY), name, over)))
-    agent = Partitioner(asker, Owned(everything=True), StateFile(folder))
-    await agent.settle([card.uuid], {card.uuid: Held({SMALL: "a", MIDDLE: "b"})})
+    agent = Partitioner(asker, Owned(everything=True), PartitionStateFile(folder))
+    await agent.settle([card.uuid], {card.uuid: HeldSlices({SMALL: "a", MIDDLE: "b"})})
 
 
 def replay(card: Card) -> None:

@@ -15,7 +15,7 @@ from fairlead.apps import door, health
 from fairlead.apps import run as running
 from fairlead.apps.agent.agent import Agent, Settings
 from fairlead.apps.agent.listing import listing, toolkit_version
-from fairlead.apps.agent.made import StateFile
+from fairlead.apps.agent.partition_state import PartitionStateFile
 from fairlead.apps.agent.partitioning import Owned, Partitioner, owned
 from fairlead.apps.agent.strangers import Watchman
 from fairlead.apps.durations import seconds
@@ -52,7 +52,7 @@ class Options:
     nvml: str = DEFAULT_LIBRARY
     proc: Path = PROC
     mig: str = "none"
-    #: Where the list of slices that it made is kept.
+    #: The directory of the partition state.
     state: Path | None = None
     pod_metrics: bool = False
 
@@ -124,7 +124,7 @@ def _watchman(options: Options) -> Watchman:
 
 
 def _partitioner(options: Options, nvml: Nvml) -> Partitioner | None:
-    """Also with `--mig none` where there is a list: what was made is then put back."""
+    """With `--mig none` too if there is a state: what the agent created is then destroyed."""
     mine = owned(options.mig)
     if options.state is None:
         if mine != Owned():
@@ -133,7 +133,7 @@ def _partitioner(options: Options, nvml: Nvml) -> Partitioner | None:
                 "the agent creates; add --state DIR, a directory that outlives the agent"
             )
         return None
-    return Partitioner(nvml, mine, StateFile(options.state))
+    return Partitioner(nvml, mine, PartitionStateFile(options.state))
 
 
 class Look(msgspec.Struct, rename="camel", omit_defaults=True):

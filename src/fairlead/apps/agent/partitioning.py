@@ -1,8 +1,8 @@
 """Cuts the cards that are the agent's own into what pods were given, and puts back the rest.
 
 A card is its own when the operator says so (`--mig`). Everything is worked out anew from what NVML
-finds, what pods hold and what the agent made before, so it may be killed at any moment: the next
-look goes on from what is there.
+finds, what pods hold and what the agent created before, so it may be killed at any moment: the next
+run continues from there.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,19 +13,19 @@ from typing import Any, Protocol, TypeVar
 import structlog
 from msgspec.structs import replace
 
-from fairlead.apps.agent.made import CardState, Store
+from fairlead.apps.agent.partition_state import CardState, PartitionStore
 from fairlead.model.errors import ConfigError
 from fairlead.model.pods import Pod
 from fairlead.telemetry.nvml.cutting import IN_USE
 from fairlead.telemetry.nvml.facts import CardFacts, Cut, Partition
 from fairlead.telemetry.nvml.partitions import (
-    Made,
+    CreatedInstance,
+    PartitionPlan,
     Place,
-    Plan,
-    on_offer,
-    plan,
+    assignable_cuts,
+    plan_partitions,
     slots_of,
-    still_there,
+    still_present,
 )
 from fairlead.telemetry.nvml.process import NvmlError
 
@@ -37,7 +37,7 @@ _NOT_OURS = "not all of it can be assigned: it has MIG slices that the agent did
 _FULL = "the agent did not create its MIG slices; remove them, or exclude the GPU from --mig"
 
 
-class Asker(Protocol):
+class NvmlClient(Protocol):
     async def ask(self, kind: type[T], what: str, *args: Any) -> T:
         """Raises NvmlError or Silence."""
         ...
@@ -65,7 +65,7 @@ def owned(text: str) -> Owned:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldSlices:
     """What pods hold of a card: slices at their places, or something else."""
 
     places: Mapping[Place, str] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class CardCut:
 class Partitioner:
     """One machine. Call `settle` whenever pods or cards may have changed."""
 
-    def __init__(self, nvml: Asker, mine: Owned, store: Store) -> None:
+    def __init__(self, nvml: NvmlClient, mine: Owned, store: PartitionStore) -> None:
         self._nvml = nvml
         self._mine = mine
         self._store = store
@@ -99,7 +99,7 @@ class Partitioner:
         self._odd: dict[str, set[Place]] = {}
 
     async def settle(
-        self, uuids: Sequence[str], held: Mapping[str, Held]
+        self, uuids: Sequence[str], held: Mapping[str, HeldSlices]
     ) -> dict[str, CardCut]:  # fmt: skip
         """Brings every card of ours to what pods hold of it, and says what is left to be had.
 
@@ -108,12 +108,12 @@ class Partitioner:
         found = {}
         for uuid in uuids:
             if self._mine.has(uuid) or uuid in self._state:
-                cut = await self._settled(uuid, held.get(uuid, Held()))
+                cut = await self._settled(uuid, held.get(uuid, HeldSlices()))
                 if self._mine.has(uuid):
                     found[uuid] = cut
         return found
 
-    async def _settled(self, uuid: str, held: Held) -> CardCut:
+    async def _settled(self, uuid: str, held: HeldSlices) -> CardCut:
         """One card that is lost keeps no other from being cut."""
         try:
             return await self._settle(uuid, held)
@@ -122,7 +122,7 @@ class Partitioner:
                 raise
             return CardCut(health=str(error))
 
-    async def _settle(self, uuid: str, held: Held) -> CardCut:
+    async def _settle(self, uuid: str, held: HeldSlices) -> CardCut:
         card = await self._look(uuid)
         if not card.on and self._mine.has(uuid):
             problem = await self._switch_on(card, held)
@@ -130,29 +130,31 @@ class Partitioner:
                 return CardCut(health=problem)
             card = await self._look(uuid)
         wanted = held.places.keys()
-        self._put(uuid, made=still_there(card, self._made(uuid)))
-        steps = plan(wanted, card, self._made(uuid))
+        self._put(uuid, created=still_present(card, self._created(uuid)))
+        steps = plan_partitions(wanted, card, self._created(uuid))
         blocked = steps.blocked | await self._carry_out(uuid, steps)
         if steps.drop or steps.make or steps.complete:
             card = await self._look(uuid)
         if not self._mine.has(uuid):
             await self._give_back(card, held)
-        return self._told(card, wanted, {held.places[place]: why for place, why in blocked.items()})
+        return self._gpu_cut(
+            card, wanted, {held.places[place]: why for place, why in blocked.items()}
+        )
 
     async def _look(self, uuid: str) -> Partition:
         return await self._nvml.ask(Partition, "partition", uuid)
 
-    def _told(
+    def _gpu_cut(
         self, card: Partition, wanted: AbstractSet[Place], blocked: Mapping[str, str]
     ) -> CardCut:
         odd = self._odd.get(card.uuid, set())
-        offer = on_offer(card, self._made(card.uuid), wanted, odd)
+        offer = assignable_cuts(card, self._created(card.uuid), wanted, odd)
         note = _NOT_OURS if offer != card.cuts else ""
         return CardCut(offer, slots_of(card.cuts), "" if offer else _FULL, note, blocked)
 
     # -- the mode ----------------------------------------------------------------------------------
 
-    async def _switch_on(self, card: Partition, held: Held) -> str:
+    async def _switch_on(self, card: Partition, held: HeldSlices) -> str:
         """Empty if MIG is on now, else why it is not."""
         if card.pending:
             return "MIG requires a reset of the GPU: nvidia-smi --gpu-reset"
@@ -169,7 +171,7 @@ class Partitioner:
         log.info("MIG switched on", card=card.uuid)
         return "" if on else "MIG requires a reset of the GPU: nvidia-smi --gpu-reset"
 
-    async def _give_back(self, card: Partition, held: Held) -> None:
+    async def _give_back(self, card: Partition, held: HeldSlices) -> None:
         """The card is not ours any more: MIG goes off if we switched it on and nothing is left."""
         if not self._state.get(card.uuid, CardState()).switched or held.places or card.instances:
             return
@@ -184,74 +186,74 @@ class Partitioner:
 
     # -- slices ------------------------------------------------------------------------------------
 
-    async def _carry_out(self, uuid: str, steps: Plan) -> dict[Place, str]:
+    async def _carry_out(self, uuid: str, steps: PartitionPlan) -> dict[Place, str]:
         """What could not be had after all."""
-        for made in steps.drop:
-            await self._drop(uuid, made)
+        for created in steps.drop:
+            await self._drop(uuid, created)
         blocked = {}
-        for made in steps.make:
-            problem = await self._make(uuid, made) or await self._complete(uuid, made)
+        for created in steps.make:
+            problem = await self._make(uuid, created) or await self._complete(uuid, created)
             if problem:
-                blocked[made.place] = problem
-        for made in steps.complete:
-            problem = await self._complete(uuid, made)
+                blocked[created.place] = problem
+        for created in steps.complete:
+            problem = await self._complete(uuid, created)
             if problem:
-                blocked[made.place] = problem
+                blocked[created.place] = problem
         return blocked
 
-    async def _make(self, uuid: str, made: Made) -> str:
-        place = made.place
-        self._put(uuid, made=self._made(uuid) | {made})
+    async def _make(self, uuid: str, created: CreatedInstance) -> str:
+        place = created.place
+        self._put(uuid, created=self._created(uuid) | {created})
         try:
             number = await self._nvml.ask(int, "make", uuid, place.profile, place.start, place.size)
         except NvmlError as error:
-            return self._give_up(uuid, made, error)
-        if number == made.id:
+            return self._give_up(uuid, created, error)
+        if number == created.id:
             log.info("MIG slice created", card=uuid, profile=place.profile, at=place.start)
             return ""
         # What the pod was told names another slice, or none: it must not be used.
         self._odd.setdefault(uuid, set()).add(place)
-        wrong = replace(made, id=number)
-        self._put(uuid, made=self._made(uuid) - {made} | {wrong})
+        wrong = replace(created, id=number)
+        self._put(uuid, created=self._created(uuid) - {created} | {wrong})
         await self._drop(uuid, wrong)
         return (
-            f"the driver created GPU instance {number}, not {made.id}; Fairlead cannot name "
+            f"the driver created GPU instance {number}, not {created.id}; Fairlead cannot name "
             "slices at this placement of this GPU; please report it"
         )
 
-    async def _complete(self, uuid: str, made: Made) -> str:
+    async def _complete(self, uuid: str, created: CreatedInstance) -> str:
         try:
-            number = await self._nvml.ask(int, "complete", uuid, made.id)
+            number = await self._nvml.ask(int, "complete", uuid, created.id)
         except NvmlError as error:
             if error.of_the_driver:
                 raise
             return f"the slice cannot be completed: {error}"
         return "" if number == 0 else f"its compute instance is {number} and not 0"
 
-    async def _drop(self, uuid: str, made: Made) -> None:
-        place = made.place
+    async def _drop(self, uuid: str, created: CreatedInstance) -> None:
+        place = created.place
         try:
-            await self._nvml.ask(bool, "drop", uuid, made.id, place.start, place.size)
+            await self._nvml.ask(bool, "drop", uuid, created.id, place.start, place.size)
         except NvmlError as error:
             if error.of_the_driver:
                 raise
             if error.code != IN_USE:
                 log.warning("MIG slice cannot be destroyed", card=uuid, error=str(error))
             return
-        self._put(uuid, made=self._made(uuid) - {made})
+        self._put(uuid, created=self._created(uuid) - {created})
         log.info("MIG slice destroyed", card=uuid, profile=place.profile, at=place.start)
 
-    def _give_up(self, uuid: str, made: Made, error: NvmlError) -> str:
-        """The driver refused, so it was not made. Where the driver went away nobody knows."""
+    def _give_up(self, uuid: str, created: CreatedInstance, error: NvmlError) -> str:
+        """The driver refused, so it was not created. If the driver is gone, this is unknown."""
         if error.of_the_driver:
             raise error
-        self._put(uuid, made=self._made(uuid) - {made})
+        self._put(uuid, created=self._created(uuid) - {created})
         return f"the driver did not create the slice: {error}{_hint(error)}"
 
-    # -- what we made ------------------------------------------------------------------------------
+    # -- what the agent created --------------------------------------------------------------------
 
-    def _made(self, uuid: str) -> frozenset[Made]:
-        return self._state.get(uuid, CardState()).made
+    def _created(self, uuid: str) -> frozenset[CreatedInstance]:
+        return self._state.get(uuid, CardState()).created
 
     def _put(self, uuid: str, **changes: Any) -> None:
         """On disk before anything is done about it."""
@@ -270,7 +272,7 @@ def _hint(error: NvmlError) -> str:
     return "; run the agent as root" if error.code == _NO_PERMISSION else ""
 
 
-def held_by(pods: Iterable[Pod], cards: Iterable[CardFacts]) -> dict[str, Held]:
+def held_by(pods: Iterable[Pod], cards: Iterable[CardFacts]) -> dict[str, HeldSlices]:
     """What pods that have not ended hold of each card.
 
     Where a pod may have any of them, all count as held.
@@ -291,4 +293,4 @@ def held_by(pods: Iterable[Pod], cards: Iterable[CardFacts]) -> dict[str, Held]:
                 places[uuid][Place(use.profile, use.start, use.slices)] = pod.uid
             else:
                 uncut.add(uuid)
-    return {uuid: Held(found, uuid in uncut) for uuid, found in places.items()}
+    return {uuid: HeldSlices(found, uuid in uncut) for uuid, found in places.items()}

@@ -1,7 +1,7 @@
-"""What to cut and what to put back, worked out from what is there. No I/O.
+"""Which MIG instances to create and which to destroy, computed from those that exist. No I/O.
 
-*Ours* are instances that stand in the agent's list of what it made, with the same number and place.
-Everybody else's are left alone, whatever becomes of the pods that want their place.
+*Ours* are the instances in the agent's partition state, with the same number and place. Other
+instances are never touched, even if a pod was assigned their place.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ from fairlead.telemetry.nvml.facts import Cut, Instance, Partition
 
 
 class Place(msgspec.Struct, frozen=True, order=True):
-    """A slice that a pod was given: what kind, and where."""
+    """A slice that a pod was assigned: its profile and its position."""
 
     profile: str
     start: int
@@ -27,22 +27,22 @@ class Place(msgspec.Struct, frozen=True, order=True):
         return mask(self.start, self.size)
 
 
-class Made(msgspec.Struct, frozen=True, order=True):
-    """A GPU instance that the agent made, or was about to make."""
+class CreatedInstance(msgspec.Struct, frozen=True, order=True):
+    """A GPU instance that the agent created, or was about to create."""
 
     id: int
     place: Place
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """In this order: dropping makes room."""
+class PartitionPlan:
+    """Carried out in this order: dropping frees space."""
 
-    drop: tuple[Made, ...] = ()
-    make: tuple[Made, ...] = ()
+    drop: tuple[CreatedInstance, ...] = ()
+    make: tuple[CreatedInstance, ...] = ()
     #: GPU instances of ours that are wanted, and have no compute instance yet.
-    complete: tuple[Made, ...] = ()
-    #: Why a place cannot be had.
+    complete: tuple[CreatedInstance, ...] = ()
+    #: Why a place cannot be used.
     blocked: dict[Place, str] = field(default_factory=dict)
 
 
@@ -50,8 +50,8 @@ def mask(start: int, size: int) -> int:
     return ((1 << size) - 1) << start
 
 
-def made_of(instance: Instance) -> Made:
-    return Made(instance.id, Place(instance.profile, instance.start, instance.size))
+def created_from(instance: Instance) -> CreatedInstance:
+    return CreatedInstance(instance.id, Place(instance.profile, instance.start, instance.size))
 
 
 def slots_of(cuts: Iterable[Cut]) -> int:
@@ -59,33 +59,37 @@ def slots_of(cuts: Iterable[Cut]) -> int:
     return max((cut.size for cut in cuts), default=0)
 
 
-def still_there(card: Partition, ours: AbstractSet[Made]) -> frozenset[Made]:
-    """What is left of ours: after a restart of the driver, nothing."""
-    return frozenset(map(made_of, card.instances)) & ours
+def still_present(
+    card: Partition, ours: AbstractSet[CreatedInstance]
+) -> frozenset[CreatedInstance]:
+    """Those of ours that still exist: after a restart of the driver, none."""
+    return frozenset(map(created_from, card.instances)) & ours
 
 
-def plan(wanted: AbstractSet[Place], card: Partition, ours: AbstractSet[Made]) -> Plan:
+def plan_partitions(
+    wanted: AbstractSet[Place], card: Partition, ours: AbstractSet[CreatedInstance]
+) -> PartitionPlan:
     """What brings the card from how it is cut to what pods hold. `ours` may name what is gone."""
-    there = {made_of(instance): instance for instance in card.instances}
-    held = {made for made in there if made in ours and made.place in wanted}
+    there = {created_from(instance): instance for instance in card.instances}
+    held = {created for created in there if created in ours and created.place in wanted}
     drop = tuple(
         sorted(m for m in there if m in ours and m not in held and not there[m].pids)
     )  # fmt: skip
-    staying = [made for made in there if made not in drop]
+    staying = [created for created in there if created not in drop]
     blocked = {}
     make = []
-    for place in sorted(wanted - {made.place for made in held}):
+    for place in sorted(wanted - {created.place for created in held}):
         problem = _problem(place, card.cuts, [m for m in staying if m.place.mask & place.mask])
         if problem:
             blocked[place] = problem
         else:
             number = instance_id(place.start, place.size, slots_of(card.cuts))
-            make.append(Made(number, place))
-    halves = tuple(sorted(made for made in held if 0 not in there[made].computes))
-    return Plan(drop, tuple(make), halves, blocked)
+            make.append(CreatedInstance(number, place))
+    halves = tuple(sorted(created for created in held if 0 not in there[created].computes))
+    return PartitionPlan(drop, tuple(make), halves, blocked)
 
 
-def _problem(place: Place, cuts: Iterable[Cut], beside: list[Made]) -> str:
+def _problem(place: Place, cuts: Iterable[Cut], beside: list[CreatedInstance]) -> str:
     if not any(_allows(cut, place) for cut in cuts):
         return f"the driver allows no {place.profile} at slice {place.start}"
     if beside:
@@ -102,9 +106,9 @@ def _allows(cut: Cut, place: Place) -> bool:
     return (cut.name, cut.size) == (place.profile, place.size) and place.start in cut.starts
 
 
-def on_offer(
+def assignable_cuts(
     card: Partition,
-    ours: AbstractSet[Made],
+    ours: AbstractSet[CreatedInstance],
     wanted: AbstractSet[Place],
     odd: AbstractSet[Place] = frozenset(),
 ) -> tuple[Cut, ...]:
@@ -114,9 +118,9 @@ def on_offer(
     """
     taken = 0
     for instance in card.instances:
-        made = made_of(instance)
-        if made not in ours or (instance.pids and made.place not in wanted):
-            taken |= made.place.mask
+        created = created_from(instance)
+        if created not in ours or (instance.pids and created.place not in wanted):
+            taken |= created.place.mask
     return tuple(_without(card.cuts, taken, odd))
 
 

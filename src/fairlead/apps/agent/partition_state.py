@@ -1,7 +1,7 @@
-"""The agent's list of what it made: a file, so that after a crash it knows its own again.
+"""The GPU instances that the agent created, in a file that survives a crash of the agent.
 
-An entry is written before the instance is made and taken out after it is destroyed. So an instance
-that we made is always in the list, and one that is not in it is somebody else's.
+An entry is written before the instance is created and removed after it is destroyed. An instance
+that is not in the file was therefore not created by the agent.
 """
 
 import os
@@ -11,36 +11,37 @@ from typing import Protocol
 import msgspec
 
 from fairlead.model.errors import FairleadError
-from fairlead.telemetry.nvml.partitions import Made
+from fairlead.telemetry.nvml.partitions import CreatedInstance
 
 FILE = "partitions.json"
 
 
 class CardState(msgspec.Struct, frozen=True, omit_defaults=True):
-    made: frozenset[Made] = frozenset()
-    #: We switched MIG on.
+    #: The file calls it `made`, as earlier versions did.
+    created: frozenset[CreatedInstance] = msgspec.field(default=frozenset(), name="made")
+    #: The agent enabled MIG.
     switched: bool = False
 
 
 #: By the card's uuid.
-State = dict[str, CardState]
-_decode = msgspec.json.Decoder(State).decode
+PartitionState = dict[str, CardState]
+_decode = msgspec.json.Decoder(PartitionState).decode
 
 
-class Store(Protocol):
-    def read(self) -> State: ...
+class PartitionStore(Protocol):
+    def read(self) -> PartitionState: ...
 
-    def write(self, state: State) -> None:
-        """It is there for good when this returns, and never half."""
+    def write(self, state: PartitionState) -> None:
+        """Returns when the state is on disk. A crash leaves the old state or the new one."""
         ...
 
 
-class StateFile:
+class PartitionStateFile:
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
 
-    def read(self) -> State:
-        """Nothing where there is no file yet."""
+    def read(self) -> PartitionState:
+        """Empty if there is no file yet."""
         try:
             return _decode(self._path.read_bytes())
         except FileNotFoundError:
@@ -51,7 +52,7 @@ class StateFile:
                 "created. Repair it, or delete it: the agent then no longer manages these slices"
             ) from error
 
-    def write(self, state: State) -> None:
+    def write(self, state: PartitionState) -> None:
         kept = {uuid: card for uuid, card in sorted(state.items()) if card != CardState()}
         beside = self._path.with_suffix(".new")
         try:
@@ -69,7 +70,7 @@ class StateFile:
 
 
 def _sync(folder: Path) -> None:
-    """A new name lasts only when its folder does."""
+    """A rename survives a crash only after its folder is synced."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
