@@ -15,11 +15,11 @@ from fairlead.engine.engine import Engine
 from fairlead.engine.events import (
     BudgetSeen,
     Event,
-    KinSeen,
     NamespaceSeen,
     NodeSeen,
     PodGone,
     PodSeen,
+    SelectorSeen,
     StorageSeen,
 )
 from fairlead.kube.budgets import decode_budget
@@ -426,7 +426,7 @@ def services(size: Size) -> Iterator[Made]:
     line = Requirement("app", "In", ("hostile",))
     for number in range(size.many):
         selector = LabelSelector((line, Requirement(f"k{number}", "DoesNotExist")))
-        yield partial(KinSeen, "Service", "team-0", f"s{number}", selector)
+        yield partial(SelectorSeen, "Service", "team-0", f"s{number}", selector)
     yield seen(a_pod("h"))
 
 

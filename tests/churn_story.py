@@ -41,7 +41,7 @@ class Ground:
         self.usage = Usage(self.engine.cluster, clock=lambda: self.now_s)
         nowhere = cast(Client, None)  # no watch is started
         self.watches = Watches(
-            nowhere, self.engine, self._feed, lambda: None, _unreadable, with_kin=True
+            nowhere, self.engine, self._feed, lambda: None, _unreadable, with_selectors=True
         )
         self._of: dict[str, Reflector[Any]] = {}
         for reflector in self.watches.all:

@@ -12,7 +12,12 @@ from fairlead.model.sizes import Kept
 
 _ROOM = "fairlead."
 #: Values: they belong to whoever keeps them.
-_VALUES = ("fairlead.model", "fairlead.plugins", "fairlead.kube.codec", "fairlead.kube.kin")
+_VALUES = (
+    "fairlead.model",
+    "fairlead.plugins",
+    "fairlead.kube.codec",
+    "fairlead.kube.pod_selectors",
+)
 
 
 def stores(*roots: object) -> Counter[str]:

@@ -43,7 +43,8 @@ BOUNDED = {
     "PodTable._slot_of", "PodTable._there", "PodTable.row", "_Column.codes",
     "PodIndex._keys_before",  # as last asked for; the next question replaces it
     # answers that pods share
-    "Views._views", "_Readers.filters", "_Readers.rates", "Wishes._about", "Kin._found",
+    "Views._views", "_Readers.filters", "_Readers.rates", "Wishes._about",
+    "DefaultSelectors._found",
     # what is told by source and by cause
     "Latest._told", "Usage.sums", "SchedulingQueue.entered", "Waking._keys_asked",
 }  # fmt: skip

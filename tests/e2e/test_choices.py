@@ -31,7 +31,7 @@ class Scene:
     there: list[Body] = field(default_factory=list)
     nodes: dict[str, Body] = field(default_factory=lambda: {"a": {}, "b": {}, "c": {}})
     #: Services and the like that tell which pods belong together, by path.
-    kin: dict[str, Body] = field(default_factory=dict)
+    selecting: dict[str, Body] = field(default_factory=dict)
 
 
 def soft(*keys: str) -> Body:
@@ -207,45 +207,50 @@ SCENES = {
         "b", {"metadata": {"labels": WEB}}, there=[on("b", affinity=needs())]
     ),
     "away from others of the same service": Scene(
-        "c", {"metadata": {"labels": WEB}}, there=web("a", "b"), kin={"api/v1:services": SERVICE}
+        "c",
+        {"metadata": {"labels": WEB}},
+        there=web("a", "b"),
+        selecting={"api/v1:services": SERVICE},
     ),
     "in another zone than others of the same service": Scene(
         "d",
         {"metadata": {"labels": WEB}},
         there=web("a", "b"),
-        kin={"api/v1:services": SERVICE},
+        selecting={"api/v1:services": SERVICE},
         nodes=dict(zip("abcd", map(real_zone, "1112"), strict=True)),
     ),
     "a node in no zone is not held to zones": Scene(
         "e",
         {"metadata": {"labels": WEB}},
         there=web("a", "b", "e"),
-        kin={"api/v1:services": SERVICE},
+        selecting={"api/v1:services": SERVICE},
         nodes={**dict(zip("abcd", map(real_zone, "1112"), strict=True)), "e": {}},
     ),
     "away from others of the same ReplicaSet": Scene(
         "c",
         made_by("apps/v1", "ReplicaSet"),
         there=web("a", "b"),
-        kin={"apis/apps/v1:replicasets": WORKLOAD},
+        selecting={"apis/apps/v1:replicasets": WORKLOAD},
     ),
     "away from others of the same StatefulSet": Scene(
         "c",
         made_by("apps/v1", "StatefulSet"),
         there=web("a", "b"),
-        kin={"apis/apps/v1:statefulsets": {"spec": {**WORKLOAD["spec"], "serviceName": "x"}}},
+        selecting={"apis/apps/v1:statefulsets": {"spec": {**WORKLOAD["spec"], "serviceName": "x"}}},
     ),
     "away from others of the same ReplicationController": Scene(
         "c",
         made_by("v1", "ReplicationController"),
         there=web("a", "b"),
-        kin={"api/v1:replicationcontrollers": BARE_WORKLOAD},
+        selecting={"api/v1:replicationcontrollers": BARE_WORKLOAD},
     ),
     "rules of its own in place of the service's": Scene(
         "c",
         {**spread(HOST), "metadata": {"labels": {"app": "web", "is": "special"}}},
         there=web("a", "a", "b", "b", "c"),
-        kin={"api/v1:services": {"spec": {"selector": {"is": "special"}, "ports": [{"port": 80}]}}},
+        selecting={
+            "api/v1:services": {"spec": {"selector": {"is": "special"}, "ports": [{"port": 80}]}}
+        },
     ),
     "where the image is": Scene(
         "b",
@@ -290,13 +295,13 @@ def test_both_choose_the_best_node(arena, scene: Scene) -> None:
             _create_node(arena, name, **options)
         for number, pod in enumerate(scene.there):
             pods.create(f"there-{number}", scheduler="nobody", **pod)
-        for kind, body in scene.kin.items():
+        for kind, body in scene.selecting.items():
             path = "/" + kind.replace(":", f"/namespaces/{namespace}/")
             status, answer = arena.api("POST", path, {"metadata": {"name": "web"}, **body})
             assert status == 201, answer
         for scheduler in ("default-scheduler", OURS):
             _wait_until_known(pods, scheduler, list(scene.nodes)[-1])
-            if scene.kin:  # told apart from nodes and pods: nothing shows that it has arrived
+            if scene.selecting:  # told apart from nodes and pods: nothing shows that it has arrived
                 eventually(lambda: _choice(pods, scheduler, scene) == scene.best, what=scheduler)  # noqa: B023
             assert (scheduler, _choice(pods, scheduler, scene)) == (scheduler, scene.best)
     finally:

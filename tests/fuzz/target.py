@@ -77,7 +77,12 @@ class Target:
         self.failures = _Noted()
         self.containment = Containment(self.engine, self.failures)
         self.watches = Watches(
-            _NO_CLIENT, self.engine, self.feed, lambda: None, self._on_unreadable, with_kin=True
+            _NO_CLIENT,
+            self.engine,
+            self.feed,
+            lambda: None,
+            self._on_unreadable,
+            with_selectors=True,
         )
         self._reflectors: dict[str, Reflector[Any]] = {each.path: each for each in self.watches.all}
         for each in self.watches.all:

@@ -7,18 +7,18 @@ from fairlead.engine.engine import Engine
 from fairlead.engine.events import (
     BudgetSeen,
     Event,
-    KinSeen,
     NamespaceSeen,
     NodeSeen,
     PodGone,
     PodSeen,
+    SelectorSeen,
     ServerKnown,
     StorageSeen,
 )
 from fairlead.kube.budgets import decode_budget
 from fairlead.kube.codec import decode_namespace, decode_node, decode_pod
-from fairlead.kube.kin import KINDS as KIN
-from fairlead.kube.kin import decoder_of
+from fairlead.kube.pod_selectors import KINDS as SELECTING_KINDS
+from fairlead.kube.pod_selectors import decoder_of
 from fairlead.kube.storage_codec import STORAGE_KINDS
 from fairlead.model.behaviour import behaviour_of
 from fairlead.placement.explain import Explanation, explain
@@ -59,9 +59,9 @@ class Judge:
         return found
 
     def _event(self, kind: str, raw: bytes) -> Event:
-        if kind in KIN:
-            kin = decoder_of(kind)(raw)
-            return KinSeen(kind, kin.namespace, kin.name, kin.selector)
+        if kind in SELECTING_KINDS:
+            selecting = decoder_of(kind)(raw)
+            return SelectorSeen(kind, selecting.namespace, selecting.name, selecting.selector)
         match kind:
             case "Node":
                 return NodeSeen(decode_node(raw))

@@ -23,7 +23,7 @@ class Scene:
     asks: Pod
     left: set[str]
     namespaces: dict[str, dict[str, str]]
-    kin: LabelSelector | None = None
+    default_selector: LabelSelector | None = None
 
     def on(self, name: str) -> list[Pod]:
         return [pod for pod in self.pods if pod.node == name]
@@ -248,10 +248,13 @@ def system_spread(scene: Scene) -> dict[str, int]:
     own = scene.asks.request.soft_spread
     if own:
         return soft_spread(scene, own, all_keys=True)
-    kin = scene.kin
-    if kin is None:
+    default_selector = scene.default_selector
+    if default_selector is None:
         return dict.fromkeys(scene.left, 0)
-    rules = SpreadRule(HOST, 3, kin), SpreadRule("topology.kubernetes.io/zone", 5, kin)
+    rules = (
+        SpreadRule(HOST, 3, default_selector),
+        SpreadRule("topology.kubernetes.io/zone", 5, default_selector),
+    )
     return soft_spread(scene, rules, all_keys=False)
 
 

@@ -14,7 +14,7 @@ from builders import a_node, a_pod, a_taint, near, selects
 from contract import random_node, random_pod
 from fairlead.apps.profiles import built_in
 from fairlead.cluster.cluster import Cluster
-from fairlead.cluster.kin import Kin
+from fairlead.cluster.default_selectors import DefaultSelectors
 from fairlead.model.nodes import GPU, Image
 from fairlead.model.pods import NodeTerm, Pod, PreferredTerm, Side, Toleration
 from fairlead.model.selectors import LabelSelector, PodTerm, Requirement, SpreadRule
@@ -30,7 +30,7 @@ from fairlead.plugins.taint_toleration import TaintToleration
 
 GIB, MIB = 1 << 30, 1 << 20
 HOST = "kubernetes.io/hostname"
-ALL_SIDES = Side.IMAGES | Side.WISHES | Side.KIN
+ALL_SIDES = Side.IMAGES | Side.WISHES | Side.DEFAULT_SELECTOR
 
 
 def scores(plugin, cluster: Cluster, pod: Pod, left: set[str] | None = None) -> dict[str, float]:
@@ -343,25 +343,25 @@ class TestDefaultSpread:
     """For pods that say nothing themselves, by whom they belong with."""
 
     def test_kin_are_those_of_all_services_and_of_the_owner(self) -> None:
-        kin = Kin()
+        selectors = DefaultSelectors()
         pod = a_pod(labels={"app": "web", "tier": "x"}, owner=("ReplicaSet", "web-1"))
-        assert kin.of(pod) is None
-        kin.put("Service", "default", "web", selects(app="web"))
-        kin.put("Service", "default", "db", selects(app="db"))
-        kin.put("Service", "default", "all", LabelSelector())
-        kin.put("Service", "other", "x", selects(tier="x"))
-        assert kin.of(pod) == selects(app="web")
-        kin.put("ReplicaSet", "default", "web-1", selects(app="web", tier="x"))
-        kin.put("StatefulSet", "default", "web-1", selects(no="body"))
-        assert kin.of(pod) == selects(app="web", tier="x")
-        assert kin.of(a_pod(labels={"app": "web"})) == selects(app="web")
-        kin.put("Service", "default", "web", None)
-        kin.put("ReplicaSet", "default", "web-1", None)
-        assert kin.of(pod) is None
+        assert selectors.of(pod) is None
+        selectors.put("Service", "default", "web", selects(app="web"))
+        selectors.put("Service", "default", "db", selects(app="db"))
+        selectors.put("Service", "default", "all", LabelSelector())
+        selectors.put("Service", "other", "x", selects(tier="x"))
+        assert selectors.of(pod) == selects(app="web")
+        selectors.put("ReplicaSet", "default", "web-1", selects(app="web", tier="x"))
+        selectors.put("StatefulSet", "default", "web-1", selects(no="body"))
+        assert selectors.of(pod) == selects(app="web", tier="x")
+        assert selectors.of(a_pod(labels={"app": "web"})) == selects(app="web")
+        selectors.put("Service", "default", "web", None)
+        selectors.put("ReplicaSet", "default", "web-1", None)
+        assert selectors.of(pod) is None
 
     def cluster(self) -> Cluster:
         cluster = zones(*(a_pod(f"w{i}", node=n, labels=WEB) for i, n in enumerate("aab")))
-        cluster.kin.put("Service", "default", "web", selects(**WEB))
+        cluster.default_selectors.put("Service", "default", "web", selects(**WEB))
         return cluster
 
     def test_the_systems_rules(self) -> None:
@@ -393,7 +393,7 @@ class TestDefaultSpread:
         web, db = a_pod(labels=WEB), a_pod(labels={"app": "db"})
         assert cluster.request_of(web) == cluster.request_of(db)
         assert PodTopologySpread().sides == Side(0)
-        assert built_in("default-scheduler").sides & Side.KIN
+        assert built_in("default-scheduler").sides & Side.DEFAULT_SELECTOR
         assert not built_in("gpu-scheduler").sides
 
     @pytest.mark.parametrize(
@@ -506,11 +506,11 @@ def random_scene(dice: random.Random) -> tuple[Cluster, slow.Scene]:
     cluster.put_namespace("default", spaces["default"])
     served = dice.random() < 0.7
     if served:
-        cluster.kin.put("Service", "default", "web", selects(app="a"))
-    kin = selects(app="a") if served and asks.labels["app"] == "a" else None
+        cluster.default_selectors.put("Service", "default", "web", selects(app="a"))
+    default_selector = selects(app="a") if served and asks.labels["app"] == "a" else None
     left = set(dice.sample(names, dice.randint(1, len(names))))
     there = [pod for pod in pods if pod.node in nodes]
-    return cluster, slow.Scene(nodes, there, asks, left, spaces, kin)
+    return cluster, slow.Scene(nodes, there, asks, left, spaces, default_selector)
 
 
 def _labelled(dice: random.Random, node):

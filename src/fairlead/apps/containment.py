@@ -204,7 +204,7 @@ _SEEN = (
     events.PodSeen,
     events.NodeSeen,
     events.NamespaceSeen,
-    events.KinSeen,
+    events.SelectorSeen,
     events.StorageSeen,
     events.BudgetSeen,
 )
@@ -227,7 +227,7 @@ def _name_of(event: events.Event) -> _Name:
             about = pod.key
         case events.NodeSeen(node):
             about = node.name
-        case events.KinSeen(kind, namespace, name):
+        case events.SelectorSeen(kind, namespace, name):
             about = f"{kind} {namespace}/{name}"
         case events.StorageSeen(seen) | events.StorageGone(seen):
             about = f"{type(seen).__name__} {seen.key}"

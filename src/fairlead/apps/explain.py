@@ -105,8 +105,8 @@ async def _by_the_rules(
             "--config of its scheduler"
         )
     engine = Engine(planned.profiles)
-    kin = bool(profile.sides & Side.KIN)
-    async for event in live_cluster.events(client, behaviour, kin=kin):
+    selectors = bool(profile.sides & Side.DEFAULT_SELECTOR)
+    async for event in live_cluster.events(client, behaviour, selectors=selectors):
         engine.handle(event, now=0.0)
     engine.cluster.remove(pod.uid)
     prices = compute(engine.basis())

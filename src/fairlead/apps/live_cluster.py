@@ -14,17 +14,17 @@ from fairlead.apps.watches import UNFINISHED
 from fairlead.engine.events import (
     BudgetSeen,
     Event,
-    KinSeen,
     NamespaceSeen,
     NodeSeen,
     PodSeen,
+    SelectorSeen,
     ServerKnown,
     StorageSeen,
 )
 from fairlead.kube.budgets import decode_budget
 from fairlead.kube.codec import decode_namespace, decode_node, decode_pod
 from fairlead.kube.http.client import Client
-from fairlead.kube.kin import KINDS, decoder_of
+from fairlead.kube.pod_selectors import KINDS, decoder_of
 from fairlead.kube.storage_codec import STORAGE_KINDS
 from fairlead.kube.version import ask_version
 from fairlead.model.behaviour import Behaviour, behaviour_of
@@ -60,18 +60,18 @@ async def ask_behaviour(client: Client) -> Behaviour:
 
 
 async def events(
-    client: Client, behaviour: Behaviour | None = None, *, kin: bool = True
+    client: Client, behaviour: Behaviour | None = None, *, selectors: bool = True
 ) -> AsyncIterator[Event]:
-    """Pods come after all that they may depend on. `kin`: also who belongs together."""
+    """Pods come after all that they may depend on. `selectors`: also Services and controllers."""
     behaviour = behaviour or await ask_behaviour(client)
     yield ServerKnown(behaviour)
     async for node in _list(client, "/api/v1/nodes", decode_node):
         yield NodeSeen(node)
     async for namespace in _list(client, "/api/v1/namespaces", decode_namespace):
         yield NamespaceSeen(namespace.name, namespace.labels)
-    for kind, (path, _) in KINDS.items() if kin else ():
+    for kind, (path, _) in KINDS.items() if selectors else ():
         async for seen in _list(client, path, decoder_of(kind)):
-            yield KinSeen(kind, seen.namespace, seen.name, seen.selector)
+            yield SelectorSeen(kind, seen.namespace, seen.name, seen.selector)
     for path, decode_storage in STORAGE_KINDS.items():
         async for told in _list(client, path, decode_storage):
             yield StorageSeen(told)

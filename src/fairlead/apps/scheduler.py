@@ -121,7 +121,7 @@ class Scheduler:
             self._feed,
             self._awake.set,
             self._on_unreadable,
-            with_kin=any(profile.sides & Side.KIN for profile in served),
+            with_selectors=any(profile.sides & Side.DEFAULT_SELECTOR for profile in served),
         )
         self._volume_binder = VolumeBinder(
             writer,

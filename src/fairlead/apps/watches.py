@@ -11,9 +11,9 @@ from fairlead.engine.engine import Engine
 from fairlead.kube.budgets import decode_budget
 from fairlead.kube.codec import Namespace, decode_namespace, decode_node, decode_pod
 from fairlead.kube.http.client import Client
-from fairlead.kube.kin import KINDS, Selecting, decoder_of
 from fairlead.kube.mirror.changes import Change, Deleted, Synced, T, Undecodable, Upserted, Vanished
 from fairlead.kube.mirror.reflector import Reflector
+from fairlead.kube.pod_selectors import KINDS, SelectingObject, decoder_of
 from fairlead.kube.storage_codec import CLAIMS, STORAGE_KINDS, VOLUMES
 from fairlead.model.budgets import Budget
 from fairlead.model.nodes import Node
@@ -37,9 +37,9 @@ class Watches:
         woken: Callable[[], None],
         unreadable: Callable[[str, Pod | None, Exception], None],
         *,
-        with_kin: bool,
+        with_selectors: bool,
     ) -> None:
-        """`with_kin`: also what tells which pods belong together.
+        """`with_selectors`: also Services and controllers, for default topology spreading.
 
         `unreadable` takes what cannot be read, by key, and what can be said of it if it is a pod.
         """
@@ -73,7 +73,7 @@ class Watches:
                 self._guarded(self._on_budget),
             ),
             *self._storage.values(),
-            *(self._kin(client) if with_kin else ()),
+            *(self._pod_selectors(client) if with_selectors else ()),
         )
         #: Kinds of which we have not been told everything yet.
         self.unsynced = [_last_part(each.path) for each in self.all]
@@ -86,13 +86,13 @@ class Watches:
     def volumes(self) -> Mapping[str, Volume]:
         return cast(Mapping[str, Volume], self._storage[VOLUMES].objects)
 
-    def _kin(self, client: Client) -> Iterator[Reflector[Selecting]]:
+    def _pod_selectors(self, client: Client) -> Iterator[Reflector[SelectingObject]]:
         for kind, (path, _) in KINDS.items():
             yield Reflector(
                 client,
                 path,
                 decoder_of(kind),
-                self._guarded(partial(self._on_kin, _last_part(path))),
+                self._guarded(partial(self._on_pod_selector, _last_part(path))),
             )
 
     async def retell(self) -> AsyncIterator[None]:
@@ -179,13 +179,13 @@ class Watches:
             case Undecodable() | Vanished():
                 log.error("disruption budget cannot be read", budget=change.key)
 
-    def _on_kin(self, what: str, change: Change[Selecting]) -> None:
+    def _on_pod_selector(self, what: str, change: Change[SelectingObject]) -> None:
         match change:
             case Upserted(seen):
-                event = events.KinSeen(seen.kind, seen.namespace, seen.name, seen.selector)
+                event = events.SelectorSeen(seen.kind, seen.namespace, seen.name, seen.selector)
                 self._feed(event)
             case Deleted(gone):
-                self._feed(events.KinSeen(gone.kind, gone.namespace, gone.name, None))
+                self._feed(events.SelectorSeen(gone.kind, gone.namespace, gone.name, None))
             case Synced():
                 self._sync(what)
             case Undecodable() | Vanished():

@@ -24,8 +24,8 @@ from fairlead.cluster.arrays import Rows
 from fairlead.cluster.aspects import EVERYTHING, NOTHING, Aspect
 from fairlead.cluster.changes import ANYWHERE, ChangeLog
 from fairlead.cluster.columns import Columns
+from fairlead.cluster.default_selectors import DefaultSelectors
 from fairlead.cluster.draft import Draft
-from fairlead.cluster.kin import Kin
 from fairlead.cluster.load import Place, slot_of
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.nominations import Nominations
@@ -46,7 +46,7 @@ from fairlead.model.volumes import PodVolumes
 
 # Plain numbers: flags are slow, and this is asked for every placement.
 _IMAGES, _WISHES = int(Side.IMAGES), int(Side.WISHES)
-_KIN, _LOAD = int(Side.KIN), int(Side.LOAD)
+_DEFAULT_SELECTOR, _LOAD = int(Side.DEFAULT_SELECTOR), int(Side.LOAD)
 
 
 @cache
@@ -91,7 +91,7 @@ class Cluster:
     """The one truth about occupancy. All changes go through here and are logged by row."""
 
     def __init__(self) -> None:
-        self.kin = Kin()
+        self.default_selectors = DefaultSelectors()
         self.row_of: dict[str, int] = {}
         self.columns = Columns(self.row_of)
         self.storage = self.columns.storage
@@ -145,9 +145,13 @@ class Cluster:
             return pod.request_with(marks, pods.keys_asked)
         seen = pods.keys_asked | pods.keys_wished if sides & _WISHES else pods.keys_asked
         spreads = pod.request.spread or pod.request.soft_spread
-        kin = self.kin.of(pod) if sides & _KIN and not spreads else None
+        default_selector = (
+            self.default_selectors.of(pod) if sides & _DEFAULT_SELECTOR and not spreads else None
+        )
         images, load = bool(sides & _IMAGES), bool(sides & _LOAD)
-        return pod.request_with(marks, seen, images=images, kin=kin, load=load)
+        return pod.request_with(
+            marks, seen, images=images, default_selector=default_selector, load=load
+        )
 
     def pods_on(self, node: str) -> list[Pod]:
         return [held.pod for held in self.held_on(node)]

@@ -134,8 +134,8 @@ class Engine:
                 self.cluster.distrust(name, cause)
             case events.NamespaceSeen(name, labels):
                 self._waking.freed |= self.cluster.put_namespace(name, labels)
-            case events.KinSeen(kind, namespace, name, selector):
-                self.cluster.kin.put(kind, namespace, name, selector)
+            case events.SelectorSeen(kind, namespace, name, selector):
+                self.cluster.default_selectors.put(kind, namespace, name, selector)
             case events.TrustRestored(cause):
                 self._waking.freed |= self.cluster.trust(cause)
             case events.StorageSeen(told):

@@ -80,7 +80,7 @@ class NamespaceSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class KinSeen:
+class SelectorSeen:
     """A Service or an owner of pods was added or changed, or (selector None) selects nothing."""
 
     kind: str
@@ -201,7 +201,7 @@ Event = (
     | NodeDistrusted
     | TrustRestored
     | NamespaceSeen
-    | KinSeen
+    | SelectorSeen
     | StorageSeen
     | StorageGone
     | Decide

@@ -13,9 +13,9 @@ from msgspec import Raw
 
 from fairlead.kube import dialects
 from fairlead.kube.dialects.ours import VISIBLE
-from fairlead.kube.kin import OWNERS
 from fairlead.kube.limits import beyond_limits, within_limits
 from fairlead.kube.pod_loads import read_load
+from fairlead.kube.pod_selectors import OWNERS
 from fairlead.kube.pod_volumes import PodVolume, read_volumes
 from fairlead.kube.requests import (
     ContainerParts,

@@ -94,7 +94,7 @@ class Side(IntFlag):
 
     IMAGES = auto()  #: the images it runs
     WISHES = auto()  #: labels that others' preferred terms ask about
-    KIN = auto()  #: the pods that it belongs with, by Services and its owner
+    DEFAULT_SELECTOR = auto()  #: selectors of its Services and its controller
     LOAD = auto()  #: what it will do with its cards
 
 
@@ -130,8 +130,8 @@ class PodRequest:
     #: Images of its containers (so many of them) and image volumes, with a tag or digest each.
     images: tuple[str, ...] = ()
     containers: int = 0
-    #: The pods that it belongs with, if it says nothing itself about how to spread.
-    kin: LabelSelector | None = None
+    #: For default topology spreading: the selectors of its Services and its controller.
+    default_selector: LabelSelector | None = None
     #: What it says it will do with its cards.
     load: PodLoad | None = None
     #: None for the many pods without a volume that matters.
@@ -149,8 +149,8 @@ class PodRequest:
             self.resources, self.scored, self.node_name, self.node_selector, self.node_terms,
             self.tolerations, self.host_ports, self.gpus, self.near, self.apart, self.spread,
             self.preferred, self.soft_spread, self.wishes, self.features, self.images,
-            self.containers, self.kin, self.load, self.volumes, self.namespace, self.labels,
-            self.marks,
+            self.containers, self.default_selector, self.load, self.volumes, self.namespace,
+            self.labels, self.marks,
         )))  # fmt: skip
 
     def __hash__(self) -> int:
@@ -252,7 +252,7 @@ class Pod:
         seen_by: frozenset[str] = frozenset(),
         *,
         images: bool = False,
-        kin: LabelSelector | None = None,
+        default_selector: LabelSelector | None = None,
         load: bool = False,
     ) -> PodRequest:
         """The request, with what plugins read of the pod and what others' selectors see of it.
@@ -261,14 +261,18 @@ class Pod:
         replicas of a StatefulSet, say) still share their answers.
         """
         request = self.request
-        seen = seen_by | request.own_keys | (kin.keys if kin else frozenset())
+        seen = (
+            seen_by
+            | request.own_keys
+            | (default_selector.keys if default_selector else frozenset())
+        )
         if not (marks or seen or images or (load and self.load)):
             return request
         found = ((key, self.annotations.get(key, self.labels.get(key))) for key in marks)
         more = _More(
             self.images if images else (),
             self.containers if images else 0,
-            kin,
+            default_selector,
             self.load if load else None,
             self.namespace if seen or marks else "",
             tuple(sorted((k, v) for k, v in self.labels.items() if k in seen)),
@@ -282,7 +286,7 @@ class _More(NamedTuple):
 
     images: tuple[str, ...]
     containers: int
-    kin: LabelSelector | None
+    default_selector: LabelSelector | None
     load: PodLoad | None
     namespace: str
     labels: tuple[tuple[str, str], ...]

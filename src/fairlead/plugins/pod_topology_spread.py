@@ -62,11 +62,15 @@ class PodTopologySpread:
 
     @property
     def sides(self) -> Side:
-        return Side.KIN if self._defaults else Side(0)
+        return Side.DEFAULT_SELECTOR if self._defaults else Side(0)
 
     @property
     def filter_sides(self) -> Side:
-        return Side.KIN if _HARD in {c.when_unsatisfiable for c in self._defaults} else Side(0)
+        return (
+            Side.DEFAULT_SELECTOR
+            if _HARD in {c.when_unsatisfiable for c in self._defaults}
+            else Side(0)
+        )
 
     @property
     def _defaults(self) -> tuple[DefaultConstraint, ...]:
@@ -74,10 +78,12 @@ class PodTopologySpread:
 
     def _rules(self, request: PodRequest, own: Rules, action: str) -> Rules:
         """The pod's own rules of a kind; the profile's if it has none of any kind."""
-        if request.kin is None:
+        if request.default_selector is None:
             return own
         chosen = (c for c in self._defaults if c.when_unsatisfiable == action)
-        return tuple(SpreadRule(c.topology_key, c.max_skew, request.kin) for c in chosen)
+        return tuple(
+            SpreadRule(c.topology_key, c.max_skew, request.default_selector) for c in chosen
+        )
 
     def _hard(self, request: PodRequest) -> Rules:
         return self._rules(request, request.spread, _HARD)
@@ -101,7 +107,7 @@ class PodTopologySpread:
 
     def rank(self, request: PodRequest, nodes: Nodes, left: NodeMask) -> NodeScores:
         # kube-scheduler's own defaults also serve nodes that are in no zone.
-        lenient = self.defaulting == "System" and request.kin is not None
+        lenient = self.defaulting == "System" and request.default_selector is not None
         return rated(self._soft(request), request, nodes, left, lenient=lenient)
 
     def reasons(self, request: PodRequest, nodes: Nodes) -> Iterable[Reason]:

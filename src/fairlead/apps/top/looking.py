@@ -28,7 +28,7 @@ class Listing:
         now_s = time.monotonic()
         if now_s - self._listed_s > _LIST_EVERY_S:
             engine = Engine({})
-            async for event in live_cluster.events(self._client, kin=False):
+            async for event in live_cluster.events(self._client, selectors=False):
                 engine.handle(event, now=0.0)
             self._listed_s, self._cluster = now_s, engine.cluster
         return self._cluster

@@ -1,4 +1,4 @@
-"""Services and owners of pods: which pods each of them selects."""
+"""Services and controllers of pods: which pods each of them selects."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ OWNERS = frozenset({
 
 
 @dataclass(frozen=True, slots=True)
-class Selecting:
-    """An object that selects pods. Without a selector it means nobody."""
+class SelectingObject:
+    """An object that selects pods. Without a selector it selects none."""
 
     kind: str
     namespace: str
@@ -44,12 +44,12 @@ class _Spec(msgspec.Struct, gc=False):
     selector: Raw = Raw()
 
 
-class _Selecting(msgspec.Struct, gc=False):
+class _SelectingWire(msgspec.Struct, gc=False):
     metadata: _Meta
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
-_decoder = msgspec.json.Decoder(_Selecting)
+_decoder = msgspec.json.Decoder(_SelectingWire)
 
 #: Where each kind is listed and watched, and how its selector is written: the older two have
 #: plain labels.
@@ -61,13 +61,15 @@ KINDS: dict[str, tuple[str, bool]] = {
 }
 
 
-def decoder_of(kind: str) -> Callable[[bytes | Raw], Selecting]:
+def decoder_of(kind: str) -> Callable[[bytes | Raw], SelectingObject]:
     labels_only = KINDS[kind][1]
 
-    def decode(raw: bytes | Raw) -> Selecting:
+    def decode(raw: bytes | Raw) -> SelectingObject:
         wire = _decoder.decode(raw)
         meta = wire.metadata
         selector = decode_selector(bytes(wire.spec.selector), labels_only=labels_only)
-        return Selecting(kind, meta.namespace, meta.name, meta.uid, meta.resource_version, selector)
+        return SelectingObject(
+            kind, meta.namespace, meta.name, meta.uid, meta.resource_version, selector
+        )
 
     return decode

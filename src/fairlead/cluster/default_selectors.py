@@ -1,4 +1,4 @@
-"""Which pods belong together: those of the same Services and of the same owner."""
+"""The default selector of a pod: the selectors of its Services and its controller together."""
 
 from collections.abc import Hashable, Iterator
 from typing import TypeVar
@@ -10,13 +10,13 @@ from fairlead.model.sizes import Kept, weigh
 K = TypeVar("K")
 
 SERVICE = "Service"
-#: Any user can make thousands of Services that all mean one pod; none of them then counts.
+#: Any user can create thousands of Services that select one pod; then none of them counts.
 _MOST_LINES = 128
 _FOUND_BYTES = 16 << 20
 
 
-class Kin:
-    """Selectors of Services and owners, as the API server shows them."""
+class DefaultSelectors:
+    """Selectors of Services and controllers, as the API server shows them."""
 
     def __init__(self) -> None:
         self._services: dict[str, dict[str, LabelSelector]] = {}  # by namespace and name
@@ -35,7 +35,7 @@ class Kin:
             _put(self._owners, (kind, namespace, name), selector)
 
     def of(self, pod: Pod) -> LabelSelector | None:
-        """Whom the pod belongs with; None when nothing says so."""
+        """The default selector of the pod; None if no Service and no controller selects it."""
         if not self._services and not self._owners:
             return None
         key = pod.namespace, pod.owner, tuple(sorted(pod.labels.items()))
