@@ -11,7 +11,7 @@ from fairlead.apps.profiles import built_in
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine import events
 from fairlead.engine.engine import Engine
-from fairlead.engine.instructions import AnnounceFailure, Bind, BrokenOff, Instruction
+from fairlead.engine.instructions import AnnounceFailure, AttemptCrashed, Bind, Instruction
 from fairlead.kube.failures import Failures
 from fairlead.model.pods import Pod
 
@@ -54,8 +54,8 @@ class Driver:
         self.now += 0.01
         made = self.containment.handle(event, self.now)
         for each in made:
-            if isinstance(each, BrokenOff):
-                self.containment.broken_off(each, self.now)
+            if isinstance(each, AttemptCrashed):
+                self.containment.attempt_crashed(each, self.now)
         return made
 
     def rebuild_if_due(self) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.engine import waking
+from fairlead.engine import requeuer
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import Decide, Event
 from fairlead.placement import preempt
@@ -32,8 +32,8 @@ BOUNDS = [
         (preempt, "_MOST_WORK"),
         (preempt, "_MOST_LESSER"),
         (preempt, "_MOST_COMPARED"),
-        (waking, "_SLICE"),
-        (waking, "_REGROUPED"),
+        (requeuer, "_SLICE"),
+        (requeuer, "_REGROUPED"),
     )
 ]
 

@@ -20,9 +20,9 @@ from fairlead.engine import events
 from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import (
     AnnounceFailure,
+    AttemptCrashed,
     Bind,
     BindVolumes,
-    BrokenOff,
     Evict,
     Instruction,
 )
@@ -184,7 +184,7 @@ class Target:
                 self.refused.append(f"{waiting.key}: {message}")
                 if "plugin failed" in message:
                     self.failures.errors.append(("deciding", waiting.key, Found(message)))
-            case BrokenOff():
+            case AttemptCrashed():
                 self.failures.errors.append(("deciding", made.pod.key, made.error))
 
     def _bind(self, bind: Bind) -> None:

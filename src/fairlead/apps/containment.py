@@ -14,7 +14,7 @@ import structlog
 
 from fairlead.engine import events
 from fairlead.engine.engine import SCHEDULER_ERROR, Engine
-from fairlead.engine.instructions import AnnounceFailure, BrokenOff, Decline, Instruction
+from fairlead.engine.instructions import AnnounceFailure, AttemptCrashed, Decline, Instruction
 from fairlead.kube.failures import Failures
 from fairlead.model.pods import Pod
 
@@ -70,7 +70,7 @@ class Containment:
         except Exception as error:
             return self._failed(event, error, now)
 
-    def broken_off(self, broken: BrokenOff, now: float) -> None:
+    def attempt_crashed(self, broken: AttemptCrashed, now: float) -> None:
         """An attempt to place a pod failed half-way."""
         pod = broken.pod
         self.failures.note("deciding", pod.key, broken.error)

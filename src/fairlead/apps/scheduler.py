@@ -298,8 +298,8 @@ class Scheduler:
 
     def _perform(self, instruction: instructions.Instruction) -> None:
         """Carries it out; one that cannot be is answered with that."""
-        if isinstance(instruction, instructions.BrokenOff):
-            self._containment.broken_off(instruction, time.monotonic())
+        if isinstance(instruction, instructions.AttemptCrashed):
+            self._containment.attempt_crashed(instruction, time.monotonic())
             return
         if not self._has_taken_over:
             return  # news that the leader tells
@@ -347,7 +347,7 @@ class Scheduler:
                 self._recorder.warned(instruction)
                 self.metrics.warnings.labels(reason).inc()
                 log.warning("pod warned", pod=pod.key, reason=reason, message=message)
-            case instructions.BrokenOff():
+            case instructions.AttemptCrashed():
                 pass  # see `_perform`
             case _:
                 assert_never(instruction)

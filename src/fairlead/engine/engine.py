@@ -18,16 +18,16 @@ from fairlead.engine.edits import edit_of, misspelling_of
 from fairlead.engine.instructions import (
     AnnounceFailure,
     AnnounceScheduled,
+    AttemptCrashed,
     Bind,
     BindVolumes,
-    BrokenOff,
     ClearNomination,
     Decided,
     Decline,
     Evict,
     Instruction,
 )
-from fairlead.engine.waking import NEW_GROUND, Waking
+from fairlead.engine.requeuer import PREEMPTION_ASPECTS, Requeuer
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import Pod
 from fairlead.model.prices import Basis
@@ -77,7 +77,7 @@ class Engine:
         }
         advises = self._advises
         self.adviser = Adviser(Placement(advises, self.cluster), self.cluster) if advises else None
-        self._waking = Waking(self.cluster, self.queue, self._placements, self._evicting)
+        self._requeuer = Requeuer(self.cluster, self.queue, self._placements, self._evicting)
 
     def forget(self) -> None:
         """Forgets what the API server showed, to be shown all of it again, after a defect.
@@ -123,25 +123,25 @@ class Engine:
             case events.ReleaseOverdue(uid):
                 return self._release_overdue(uid)
             case events.NodeSeen(node):
-                self._waking.freed |= self.cluster.put_node(node)
+                self._requeuer.pending_events |= self.cluster.put_node(node)
                 for uid in releases.confirmed(self.cluster, node):
-                    self._waking.freed |= self.cluster.release(uid)
-                self._waking.freed |= self.cluster.trust(f"node/{node.name}")
+                    self._requeuer.pending_events |= self.cluster.release(uid)
+                self._requeuer.pending_events |= self.cluster.trust(f"node/{node.name}")
             case events.NodeGone(name):
-                self._waking.freed |= self.cluster.remove_node(name)
+                self._requeuer.pending_events |= self.cluster.remove_node(name)
                 self.cluster.trust(f"node/{name}")
             case events.NodeDistrusted(name, cause):
                 self.cluster.distrust(name, cause)
             case events.NamespaceSeen(name, labels):
-                self._waking.freed |= self.cluster.put_namespace(name, labels)
+                self._requeuer.pending_events |= self.cluster.put_namespace(name, labels)
             case events.SelectorSeen(kind, namespace, name, selector):
                 self.cluster.default_selectors.put(kind, namespace, name, selector)
             case events.TrustRestored(cause):
-                self._waking.freed |= self.cluster.trust(cause)
+                self._requeuer.pending_events |= self.cluster.trust(cause)
             case events.StorageSeen(told):
-                self._waking.freed |= self.cluster.put_storage(told)
+                self._requeuer.pending_events |= self.cluster.put_storage(told)
             case events.StorageGone(gone):
-                self._waking.freed |= self.cluster.remove_storage(gone)
+                self._requeuer.pending_events |= self.cluster.remove_storage(gone)
             case events.VolumesReady(uid):
                 return self._volumes_ready(uid, now)
             case events.VolumesFailed(uid, message):
@@ -157,7 +157,7 @@ class Engine:
             case events.PricesComputed(prices):
                 self.cluster.put_prices(prices)
             case events.ReadingsTaken(readings):
-                self._waking.freed |= self.cluster.put_readings(readings, now)
+                self._requeuer.pending_events |= self.cluster.put_readings(readings, now)
             case _:
                 assert_never(event)
         return []
@@ -189,12 +189,12 @@ class Engine:
 
     def wake_at_s(self) -> float | None:
         """When `Decide` should be sent at the latest, if nothing happens before."""
-        return self._waking.due_s()
+        return self._requeuer.due_s()
 
     # -- what the API server shows -----------------------------------------------------------
 
     def _see_pod(self, pod: Pod, now: float) -> list[Instruction]:
-        self._waking.freed |= self.cluster.trust(pod.key)
+        self._requeuer.pending_events |= self.cluster.trust(pod.key)
         if pod.finished:
             self._lose_pod(pod)
         elif pod.node:
@@ -224,11 +224,11 @@ class Engine:
         return []
 
     def _see_advised(self, pod: Pod) -> None:
-        """What another scheduler promised to a pod is not for those whom it asks about next."""
+        """Keeps the nominations of another scheduler, whose pods this profile only checks."""
         if pod.nominated and not pod.deleting:
             self.cluster.nominations.put(pod, pod.nominated)
         else:
-            self._waking.forget_promise(pod.uid)
+            self._requeuer.drop_nomination(pod.uid)
 
     def _see_bound(self, pod: Pod) -> list[Instruction]:
         ours, held = pod.scheduler in self._placements, self.cluster.holdings.get(pod.uid)
@@ -236,8 +236,10 @@ class Engine:
         if pod.uid not in self._binding and self._leave_queue(pod.uid) is None:
             self._count(pod, known=pod.uid in self.cluster.holdings)
         self.unconfirmed.discard(pod.uid)
-        self._waking.settle_promise(pod.uid, pod.node)
-        self._waking.freed |= self.cluster.confirm(pod) | (self.queue.awaited & Aspect.PODS)
+        self._requeuer.settle_nomination(pod.uid, pod.node)
+        self._requeuer.pending_events |= self.cluster.confirm(pod) | (
+            self.queue.awaited & Aspect.PODS
+        )
         if pod.problem:
             self.cluster.distrust(pod.node, pod.key)
         return [warning] if warning else []
@@ -247,10 +249,10 @@ class Engine:
             entry = self.queue.get(pod.uid)
             warning = misspelling_of(entry.pod if entry else None, pod)
             self._count(pod, known=entry is not None)
-            self._waking.see_promise(pod)
+            self._requeuer.observe_nomination(pod)
             self.queue.put(pod, now=now)
             return [warning] if warning else []
-        self._waking.forget_promise(pod.uid)
+        self._requeuer.drop_nomination(pod.uid)
         if self._leave_queue(pod.uid) is None:
             return []
         return [AnnounceFailure(pod, SCHEDULER_ERROR, f"skip schedule deleting pod: {pod.key}")]
@@ -261,17 +263,17 @@ class Engine:
             self.demand.add(pod.request)
 
     def _leave_queue(self, uid: str) -> Entry | None:
-        """The pod waits no longer. If it was awake, its turn goes to those who wait with it."""
+        """The pod waits no longer. If it was active, the pods of its class are checked again."""
         entry = self.queue.get(uid)
         if entry is not None and entry.pool in (Pool.ACTIVE, Pool.BACKOFF):
-            self._waking.freed |= entry.woken_by
+            self._requeuer.pending_events |= entry.woken_by
         return self.queue.remove(uid)
 
     def _lose_pod(self, pod: Pod) -> None:
         self._leave_queue(pod.uid)
         self.unconfirmed.discard(pod.uid)
-        self._waking.forget_promise(pod.uid)
-        self._waking.freed |= self.cluster.remove(pod.uid) | self.cluster.trust(pod.key)
+        self._requeuer.drop_nomination(pod.uid)
+        self._requeuer.pending_events |= self.cluster.remove(pod.uid) | self.cluster.trust(pod.key)
 
     def _pod_gone(self, pod: Pod, now: float) -> None:
         held = self.cluster.holdings.get(pod.uid)
@@ -280,23 +282,23 @@ class Engine:
 
     def _release_overdue(self, uid: str) -> list[Instruction]:
         warning = releases.overdue(self.cluster, uid)
-        self._waking.freed |= self.cluster.release(uid)
+        self._requeuer.pending_events |= self.cluster.release(uid)
         return [warning] if warning else []
 
     # -- deciding ----------------------------------------------------------------------------
 
     def _decide(self, now: float) -> list[Instruction]:
-        self._waking.wake(now)
+        self._requeuer.wake(now)
         entry = self.queue.pop(now=now)
         if entry is None:
             return []
         try:
             return self._attempt(entry, now)
         except Exception as error:  # a defect: this pod waits, the others go on
-            return self._break_off(entry, error, now)
+            return self._crash_attempt(entry, error, now)
 
-    def _break_off(self, entry: Entry, error: Exception, now: float) -> list[Instruction]:
-        """The attempt failed half-way: the pod is tried again, and what is booked is in doubt."""
+    def _crash_attempt(self, entry: Entry, error: Exception, now: float) -> list[Instruction]:
+        """The attempt failed half-way: the pod is tried again, and the ledger is checked."""
         pod, held = entry.pod, self.cluster.holdings.get(entry.pod.uid)
         self._binding.pop(pod.uid, None)
         self._plans.pop(pod.uid, None)
@@ -307,7 +309,7 @@ class Engine:
             self.queue.retry(entry, now=now)
         message = f"internal error: {error!r:.300}; please report it as a bug in Fairlead"
         failure = AnnounceFailure(pod, SCHEDULER_ERROR, message)
-        return [failure, BrokenOff(pod, held.node if held else "", error)]
+        return [failure, AttemptCrashed(pod, held.node if held else "", error)]
 
     def _attempt(self, entry: Entry, now: float) -> list[Instruction]:
         pod = entry.pod
@@ -332,15 +334,17 @@ class Engine:
         self, entry: Entry, verdict: Placed, plan: VolumePlan | None, now: float
     ) -> list[Instruction]:
         pod = entry.pod
-        self._waking.settle_promise(pod.uid, verdict.node)
+        self._requeuer.settle_nomination(pod.uid, verdict.node)
         self.cluster.assume(pod, verdict.node, verdict.grant)
         self._binding[pod.uid] = entry
         if self.queue.awaited:
-            # Somebody may want to be near it.
-            self._waking.freed |= self.queue.awaited & Aspect.PODS
-            following = self.queue.next_like(self._waking.group(pod))
+            # Waiting pods may have affinity to it.
+            self._requeuer.pending_events |= self.queue.awaited & Aspect.PODS
+            following = self.queue.next_like(self._requeuer.group(pod))
             if following is not None:
-                self._waking.wake_or_wait(following, self._waking.would_fit(following.pod), now)
+                self._requeuer.wake_or_keep_waiting(
+                    following, self._requeuer.would_fit(following.pod), now
+                )
         if plan is None:
             return [Bind(pod, verdict.node, grant=verdict.grant)]
         self._plans[pod.uid] = plan
@@ -356,18 +360,18 @@ class Engine:
         grant = self.adviser.grant(pod, node)
         if isinstance(grant, str):
             return [Decline(pod, f"{node} no longer fits {pod.key}: {grant}")]
-        self._waking.settle_promise(pod.uid, node)
+        self._requeuer.settle_nomination(pod.uid, node)
         self.cluster.assume(pod, node, grant)
         self._taken.add(pod.uid)
         return [Bind(pod, node, grant=grant)]
 
     def _refuse(self, entry: Entry, refused: Refused, now: float) -> list[Instruction]:
         pod = entry.pod
-        self.queue.park(entry, self._waking.group(pod), woken_by=refused.woken_by, now=now)
+        self.queue.park(entry, self._requeuer.group(pod), woken_by=refused.woken_by, now=now)
         failure = AnnounceFailure(pod, UNSCHEDULABLE, refused.message, refused.nomination)
         if refused.eviction is None:
             if refused.nomination == "":
-                self._waking.forget_promise(pod.uid)
+                self._requeuer.drop_nomination(pod.uid)
             if refused.unfinished:
                 self.queue.wake(entry, "ScheduleAttemptFailure", now=now)
             return [failure]
@@ -376,17 +380,17 @@ class Engine:
     def _make_room(self, pod: Pod, eviction: Eviction, now: float) -> list[Instruction]:
         made: list[Instruction] = []
         victims = tuple(victim for victim in eviction.victims if not victim.deleting)
-        # As kube-scheduler has it, who only waits for pods that leave anyway takes no promises.
+        # As in kube-scheduler, a pod that only waits for terminating pods clears no nominations.
         for other in self.cluster.nominations.on(eviction.node) if victims else ():
             if other.priority < pod.priority:
                 made.append(ClearNomination(other))
-                self._waking.renounce(other.uid, now)
+                self._requeuer.clear_nomination(other.uid, now)
         self.cluster.nominations.put(pod, eviction.node)
         if victims and pod.uid not in self._evicting:
             self._evicting.add(pod.uid)
             made.append(Evict(pod, eviction.node, victims))
-        following = self.queue.next_like(self._waking.group(pod))
-        if following is not None and self._waking.might_make_room(following.pod):
+        following = self.queue.next_like(self._requeuer.group(pod))
+        if following is not None and self._requeuer.may_preempt(following.pod):
             self.queue.wake(following, "NodeAdd", now=now)
         return made
 
@@ -399,7 +403,7 @@ class Engine:
             self.queue.postpone(entry, "ForceActivate")
         elif self.cluster.nominations.node_of(uid) in self.cluster.row_of:
             return  # that the victims go is seen by itself
-        elif self._waking.has_hope(entry.pod, NEW_GROUND):
+        elif self._requeuer.may_schedule(entry.pod, PREEMPTION_ASPECTS):
             self.queue.wake(entry, "ForceActivate", now=now)
 
     # -- how binds went ----------------------------------------------------------------------
@@ -429,7 +433,7 @@ class Engine:
         self._taken.discard(uid)
         held = self.cluster.holdings.get(uid)
         if held is not None and held.assumed:
-            self._waking.freed |= self.cluster.remove(uid)
+            self._requeuer.pending_events |= self.cluster.remove(uid)
         # The pod may have gone, or have been bound by another, while we were trying.
         if entry is None or uid not in self.queue:
             return []
@@ -447,7 +451,7 @@ class Engine:
         entry, held = self._binding.get(uid), self.cluster.holdings.get(uid)
         if plan is None:
             return []
-        self._waking.freed |= self.cluster.settle_volumes(plan)
+        self._requeuer.pending_events |= self.cluster.settle_volumes(plan)
         if entry is None or held is None or not held.assumed:  # gone meanwhile
             return self._give_up(uid, "", now)
         problem = self._placements[entry.pod.scheduler].volumes_out_of_reach(plan, held.node)
@@ -461,5 +465,5 @@ class Engine:
         plan = self._plans.pop(uid, None)
         if plan is None:
             return []
-        self._waking.freed |= self.cluster.settle_volumes(plan)
+        self._requeuer.pending_events |= self.cluster.settle_volumes(plan)
         return self._give_up(uid, f"{_VOLUMES_FAILED}: {message}", now)

@@ -103,7 +103,7 @@ class Decline:
 
 
 @dataclass(frozen=True, slots=True)
-class BrokenOff:
+class AttemptCrashed:
     """An attempt to place the pod broke off by a defect: what is booked may be wrong.
 
     `node` is where the pod was to go, if that was decided.
@@ -124,5 +124,5 @@ Instruction = (
     | Evict
     | ClearNomination
     | Decline
-    | BrokenOff
+    | AttemptCrashed
 )

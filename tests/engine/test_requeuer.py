@@ -18,7 +18,7 @@ from builders import (
     selects,
 )
 from fairlead.apps.profiles import built_in
-from fairlead.engine import waking
+from fairlead.engine import requeuer
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import (
     Decide,
@@ -214,8 +214,8 @@ def test_nobody_waits_for_what_is_there(
     happenings: list[Event], slice_: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if slice_ is not None:
-        monkeypatch.setattr(waking, "_SLICE", slice_)
-        monkeypatch.setattr(waking, "_REGROUPED", 1)
+        monkeypatch.setattr(requeuer, "_SLICE", slice_)
+        monkeypatch.setattr(requeuer, "_REGROUPED", 1)
     engine = an_engine()
     placement = Placement(built_in(SCHEDULER), engine.cluster)
     seen: dict[str, Pod] = {}

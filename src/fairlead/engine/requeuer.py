@@ -1,4 +1,4 @@
-"""Who of the pods that wait may try again, and what is promised to whom meanwhile."""
+"""Which waiting pods are tried again after a change, and the nominations meanwhile."""
 
 from collections.abc import Collection, Mapping
 
@@ -11,8 +11,8 @@ from fairlead.queue.queue import SchedulingQueue
 
 FLUSH_EVERY_S = 30.0
 
-# Changes of a node after which a refused pod may find somebody to evict there.
-NEW_GROUND = (
+# Changes of a node after which preemption there may become possible for a refused pod.
+PREEMPTION_ASPECTS = (
     Aspect.PRESENCE | Aspect.ALLOCATABLE | Aspect.LABELS | Aspect.TAINTS | Aspect.TRUST
 )  # fmt: skip
 
@@ -21,12 +21,12 @@ NEW_GROUND = (
 _SLICE = 15_000
 _REGROUPED = 1000
 
-# What a promise keeps from others.
-_PROMISED = Aspect.USAGE | Aspect.PODS | Aspect.PORTS | Aspect.DEVICES
+# What a nomination reserves.
+_NOMINATION_ASPECTS = Aspect.USAGE | Aspect.PODS | Aspect.PORTS | Aspect.DEVICES
 
 
-class Waking:
-    """Told of all that became better for somebody; looks at those who wait when asked to."""
+class Requeuer:
+    """Collects what improved, and checks the waiting pods for which it matters."""
 
     def __init__(
         self,
@@ -40,14 +40,14 @@ class Waking:
         self._queue = queue
         self._placements = placements
         self._evicting = evicting
-        #: What became better for somebody since waiting pods were last looked at.
-        self.freed = NOTHING
-        self._woken_mark = cluster.changes.mark
-        #: Who is still to be looked at, the last first: groups, and nominated pods by uid.
+        #: What improved since waiting pods were last checked.
+        self.pending_events = NOTHING
+        self._round_mark = cluster.changes.mark
+        #: What is still to be checked, last first: groups, and nominated pods by uid.
         self._round: list[Group | str] = []
-        #: What became better for them.
-        self._round_freed = NOTHING
-        #: The labels by which waiting pods are told apart, and those not yet sorted by them.
+        #: What improved before this round.
+        self._round_events = NOTHING
+        #: The labels that distinguish waiting pods, and the pods not yet sorted by them.
         self._keys_asked = cluster.columns.pods.keys_asked
         self._unsorted: list[Entry] = []
         self._flushed_s = 0.0
@@ -62,99 +62,99 @@ class Waking:
         flush = self._flushed_s + FLUSH_EVERY_S
         return flush if due is None else min(due, flush)
 
-    # -- promises ----------------------------------------------------------------------------
+    # -- nominations -------------------------------------------------------------------------
 
-    def see_promise(self, pod: Pod) -> None:
-        """Anybody may nominate a pod. What we promised stands until its status has shown it."""
+    def observe_nomination(self, pod: Pod) -> None:
+        """Any writer may nominate a pod. A nomination of ours stands until its status shows it."""
         if pod.nominated:
             self._cluster.nominations.put(pod, pod.nominated)
             return
         known = self._queue.get(pod.uid)
         if known is not None and known.pod.nominated:
-            self.forget_promise(pod.uid)
+            self.drop_nomination(pod.uid)
 
-    def forget_promise(self, uid: str) -> None:
+    def drop_nomination(self, uid: str) -> None:
         if self._cluster.nominations.drop(uid) is not None:
-            self.freed |= _PROMISED
+            self.pending_events |= _NOMINATION_ASPECTS
 
-    def settle_promise(self, uid: str, node: str) -> None:
-        """It has a node: what was promised elsewhere is for others."""
+    def settle_nomination(self, uid: str, node: str) -> None:
+        """It has a node: its nomination to another node ends."""
         if self._cluster.nominations.node_of(uid) not in ("", node):
-            self.freed |= _PROMISED
+            self.pending_events |= _NOMINATION_ASPECTS
         self._cluster.nominations.drop(uid)
 
-    def renounce(self, uid: str, now: float) -> None:
-        """Its place went to a more important pod: it may look for another at once."""
+    def clear_nomination(self, uid: str, now: float) -> None:
+        """A pod of higher priority takes its nominated node: it may be tried again at once."""
         self._cluster.nominations.drop(uid)
         entry = self._queue.get(uid)
         if entry is not None and entry.pool is Pool.WAITING:
             self._queue.wake(entry, "UnschedulablePodUpdate", now=now)
 
-    # -- waking ------------------------------------------------------------------------------
+    # -- requeuing ---------------------------------------------------------------------------
 
     def wake(self, now: float) -> None:
-        """Lets waiting pods try again: those that would now find a node, and the very patient.
+        """Requeues the waiting pods that now fit a node, and those that waited for five minutes.
 
-        Thousands may wait, so they are looked at in rounds, a slice each turn. What becomes better
+        Thousands may wait, so they are checked in rounds, one slice per turn. What improves
         meanwhile is for the next round.
         """
-        if self._sort() and not self._round and self.freed:
+        if self._sort() and not self._round and self.pending_events:
             self._begin_round()
-        self._look(now)
+        self._check_slice(now)
         if now - self._flushed_s >= FLUSH_EVERY_S:
             self._flushed_s = now
             self._queue.flush(now=now)
 
     def _sort(self) -> bool:
-        """Keeps pods together that are alike by the labels asked about; True when all are."""
+        """Sorts pods into classes by the labels that rules ask about; True when all are sorted."""
         if self._keys_asked is not self._cluster.columns.pods.keys_asked:
             self._keys_asked = self._cluster.columns.pods.keys_asked
             self._unsorted = self._queue.all_waiting()
-            self.freed |= self._round_freed if self._round else NOTHING
+            self.pending_events |= self._round_events if self._round else NOTHING
             self._round.clear()
         if self._unsorted:
             slice_, self._unsorted = self._unsorted[:_REGROUPED], self._unsorted[_REGROUPED:]
             self._queue.regroup(slice_, self.group)
-            if self._unsorted:  # who looked for pods alike meanwhile did not find them
-                self.freed |= self._queue.awaited
+            if self._unsorted:  # `next_like` does not find unsorted pods
+                self.pending_events |= self._queue.awaited
         return not self._unsorted
 
     def _begin_round(self) -> None:
-        """The most important are looked at first."""
-        self._round_freed, self.freed = self.freed, NOTHING
-        groups = [entry.group for entry in self._queue.waiting(self._round_freed)]
+        """In order of priority."""
+        self._round_events, self.pending_events = self.pending_events, NOTHING
+        groups = [entry.group for entry in self._queue.waiting(self._round_events)]
         waiting = sorted((group for group in groups if group), key=lambda group: -group[2])
         nominated = self._nominated_on_changed() if self._cluster.nominations else []
         self._round = [*reversed(waiting), *reversed(nominated)]
-        self._woken_mark = self._cluster.changes.mark
+        self._round_mark = self._cluster.changes.mark
 
-    def _look(self, now: float) -> None:
-        """At some of the round, and at one in any case."""
+    def _check_slice(self, now: float) -> None:
+        """Checks a slice of the round, at least one entry."""
         if not self._round:
             return
         work, start = self._cluster.work, self._cluster.work.spent
-        cause = _cause(self._round_freed)
+        cause = _cause(self._round_events)
         while self._round and work.spent - start <= _SLICE:
             next_ = self._round.pop()
             work.asks += 1
             if isinstance(next_, str):
                 self._wake_nominated(next_, cause, now)
             elif (entry := self._queue.next_like(next_)) is not None:
-                hope = self.has_hope(entry.pod, self._round_freed)
-                self.wake_or_wait(entry, hope, now, cause)
+                fits = self.may_schedule(entry.pod, self._round_events)
+                self.wake_or_keep_waiting(entry, fits, now, cause)
 
-    def wake_or_wait(
-        self, entry: Entry, hope: bool, now: float, cause: str = "AssignedPodDelete"
+    def wake_or_keep_waiting(
+        self, entry: Entry, fits: bool, now: float, cause: str = "AssignedPodDelete"
     ) -> None:
-        if hope:
+        if fits:
             self._queue.wake(entry, cause, now=now)
         else:  # perhaps for another reason than before
             placement = self._placements[entry.pod.scheduler]
             self._queue.await_also(entry, placement.refused_by(entry.pod))
 
     def _nominated_on_changed(self) -> list[str]:
-        """Pods whose promised node changed: they wait for just that."""
-        changed = self._cluster.changes.since(self._woken_mark)
+        """Pods whose nominated node changed."""
+        changed = self._cluster.changes.since(self._round_mark)
         rows = self._cluster.row_of.values() if changed is None else changed
         nodes = (self._cluster.columns.nodes[row] for row in rows if row >= 0)
         on = self._cluster.nominations.on
@@ -165,10 +165,10 @@ class Waking:
         if entry and entry.pool is Pool.WAITING and self.would_fit(entry.pod):
             self._queue.wake(entry, cause, now=now)
 
-    def has_hope(self, pod: Pod, freed: Aspect) -> bool:
+    def may_schedule(self, pod: Pod, changed: Aspect) -> bool:
         if self.would_fit(pod):
             return True
-        return bool(freed & NEW_GROUND) and self.might_make_room(pod)
+        return bool(changed & PREEMPTION_ASPECTS) and self.may_preempt(pod)
 
     def would_fit(self, pod: Pod) -> bool:
         try:
@@ -176,10 +176,10 @@ class Waking:
         except Exception:  # let the attempt itself fail, where it is reported
             return True
 
-    def might_make_room(self, pod: Pod) -> bool:
-        promised = self._cluster.nominations.node_of(pod.uid)
-        if pod.uid in self._evicting or promised in self._cluster.row_of:
-            return False  # it has done so already
+    def may_preempt(self, pod: Pod) -> bool:
+        nominated = self._cluster.nominations.node_of(pod.uid)
+        if pod.uid in self._evicting or nominated in self._cluster.row_of:
+            return False  # it has preempted already
         try:
             return self._placements[pod.scheduler].could_make_room(pod)
         except Exception:  # let the attempt itself fail, where it is reported
@@ -201,6 +201,6 @@ _CAUSES = {
 }
 
 
-def _cause(freed: Aspect) -> str:
-    """kube-scheduler's name for what happened; the first when several things did."""
-    return next((name for aspect, name in _CAUSES.items() if aspect & freed), "WildCardEvent")
+def _cause(changed: Aspect) -> str:
+    """kube-scheduler's name for the event; the first if there were several."""
+    return next((name for aspect, name in _CAUSES.items() if aspect & changed), "WildCardEvent")
