@@ -215,7 +215,7 @@ def test_nobody_waits_for_what_is_there(
 ) -> None:
     if slice_ is not None:
         monkeypatch.setattr(requeuer, "_SLICE", slice_)
-        monkeypatch.setattr(requeuer, "_REGROUPED", 1)
+        monkeypatch.setattr(requeuer, "_RECLASSIFIED", 1)
     engine = an_engine()
     placement = Placement(built_in(SCHEDULER), engine.cluster)
     seen: dict[str, Pod] = {}

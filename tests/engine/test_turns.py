@@ -33,7 +33,7 @@ BOUNDS = [
         (preempt, "_MOST_LESSER"),
         (preempt, "_MOST_COMPARED"),
         (requeuer, "_SLICE"),
-        (requeuer, "_REGROUPED"),
+        (requeuer, "_RECLASSIFIED"),
     )
 ]
 

@@ -314,8 +314,8 @@ class Engine:
     def _attempt(self, entry: Entry, now: float) -> list[Instruction]:
         pod = entry.pod
         if pod.problem:
-            group = (pod.scheduler, pod.request, pod.priority)
-            self.queue.park(entry, group, woken_by=NOTHING, now=now)
+            class_ = (pod.scheduler, pod.request, pod.priority)
+            self.queue.park(entry, class_, woken_by=NOTHING, now=now)
             return [AnnounceFailure(pod, UNSCHEDULABLE, pod.problem)]
         placement = self._placements[pod.scheduler]
         try:
@@ -340,7 +340,7 @@ class Engine:
         if self.queue.awaited:
             # Waiting pods may have affinity to it.
             self._requeuer.pending_events |= self.queue.awaited & Aspect.PODS
-            following = self.queue.next_like(self._requeuer.group(pod))
+            following = self.queue.first_of_class(self._requeuer.class_of(pod))
             if following is not None:
                 self._requeuer.wake_or_keep_waiting(
                     following, self._requeuer.would_fit(following.pod), now
@@ -367,7 +367,7 @@ class Engine:
 
     def _refuse(self, entry: Entry, refused: Refused, now: float) -> list[Instruction]:
         pod = entry.pod
-        self.queue.park(entry, self._requeuer.group(pod), woken_by=refused.woken_by, now=now)
+        self.queue.park(entry, self._requeuer.class_of(pod), woken_by=refused.woken_by, now=now)
         failure = AnnounceFailure(pod, UNSCHEDULABLE, refused.message, refused.nomination)
         if refused.eviction is None:
             if refused.nomination == "":
@@ -389,7 +389,7 @@ class Engine:
         if victims and pod.uid not in self._evicting:
             self._evicting.add(pod.uid)
             made.append(Evict(pod, eviction.node, victims))
-        following = self.queue.next_like(self._requeuer.group(pod))
+        following = self.queue.first_of_class(self._requeuer.class_of(pod))
         if following is not None and self._requeuer.may_preempt(following.pod):
             self.queue.wake(following, "NodeAdd", now=now)
         return made

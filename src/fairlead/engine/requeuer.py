@@ -6,7 +6,7 @@ from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.pods import Pod
 from fairlead.placement.place import Placement
-from fairlead.queue.entries import Entry, Group, Pool
+from fairlead.queue.entries import Entry, EquivalenceClass, Pool
 from fairlead.queue.queue import SchedulingQueue
 
 FLUSH_EVERY_S = 30.0
@@ -17,9 +17,9 @@ PREEMPTION_ASPECTS = (
 )  # fmt: skip
 
 # What looking at waiting pods may cost in one turn (see `Work.spent`), if one look does not cost
-# more; and how many of them are sorted into groups again.
+# more; and how many of them are sorted into equivalence classes again.
 _SLICE = 15_000
-_REGROUPED = 1000
+_RECLASSIFIED = 1000
 
 # What a nomination reserves.
 _NOMINATION_ASPECTS = Aspect.USAGE | Aspect.PODS | Aspect.PORTS | Aspect.DEVICES
@@ -43,8 +43,8 @@ class Requeuer:
         #: What improved since waiting pods were last checked.
         self.pending_events = NOTHING
         self._round_mark = cluster.changes.mark
-        #: What is still to be checked, last first: groups, and nominated pods by uid.
-        self._round: list[Group | str] = []
+        #: What is still to be checked, last first: classes, and nominated pods by uid.
+        self._round: list[EquivalenceClass | str] = []
         #: What improved before this round.
         self._round_events = NOTHING
         #: The labels that distinguish waiting pods, and the pods not yet sorted by them.
@@ -113,17 +113,17 @@ class Requeuer:
             self.pending_events |= self._round_events if self._round else NOTHING
             self._round.clear()
         if self._unsorted:
-            slice_, self._unsorted = self._unsorted[:_REGROUPED], self._unsorted[_REGROUPED:]
-            self._queue.regroup(slice_, self.group)
-            if self._unsorted:  # `next_like` does not find unsorted pods
+            slice_, self._unsorted = self._unsorted[:_RECLASSIFIED], self._unsorted[_RECLASSIFIED:]
+            self._queue.reclassify(slice_, self.class_of)
+            if self._unsorted:  # `first_of_class` does not find unsorted pods
                 self.pending_events |= self._queue.awaited
         return not self._unsorted
 
     def _begin_round(self) -> None:
         """In order of priority."""
         self._round_events, self.pending_events = self.pending_events, NOTHING
-        groups = [entry.group for entry in self._queue.waiting(self._round_events)]
-        waiting = sorted((group for group in groups if group), key=lambda group: -group[2])
+        classes = [entry.equivalence_class for entry in self._queue.waiting(self._round_events)]
+        waiting = sorted((class_ for class_ in classes if class_), key=lambda class_: -class_[2])
         nominated = self._nominated_on_changed() if self._cluster.nominations else []
         self._round = [*reversed(waiting), *reversed(nominated)]
         self._round_mark = self._cluster.changes.mark
@@ -139,7 +139,7 @@ class Requeuer:
             work.asks += 1
             if isinstance(next_, str):
                 self._wake_nominated(next_, cause, now)
-            elif (entry := self._queue.next_like(next_)) is not None:
+            elif (entry := self._queue.first_of_class(next_)) is not None:
                 fits = self.may_schedule(entry.pod, self._round_events)
                 self.wake_or_keep_waiting(entry, fits, now, cause)
 
@@ -185,7 +185,7 @@ class Requeuer:
         except Exception:  # let the attempt itself fail, where it is reported
             return True
 
-    def group(self, pod: Pod) -> Group:
+    def class_of(self, pod: Pod) -> EquivalenceClass:
         return pod.scheduler, self._placements[pod.scheduler].request(pod), pod.priority
 
 

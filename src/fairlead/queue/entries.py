@@ -6,8 +6,8 @@ from enum import Enum, auto
 from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.model.pods import Pod, PodRequest
 
-# Scheduler name, request and priority: pods of one group get the same answer.
-Group = tuple[str, PodRequest, int]
+# Scheduler name, request and priority: pods of one class get the same answer.
+EquivalenceClass = tuple[str, PodRequest, int]
 
 
 class Pool(Enum):
@@ -28,11 +28,11 @@ class Entry:
     pool: Pool = Pool.NONE
     attempts: int = 0
     refusals: int = 0
-    #: Failures in a row that were nobody's verdict: a denied bind, an API server that is away.
+    #: Failures in a row without a verdict: a denied bind, an API server that is unreachable.
     errors: int = 0
     due_s: float = 0.0
-    #: What could end its wait, and with whom it waits.
+    #: What could end its wait, and the class with which it waits.
     woken_by: Aspect = NOTHING
-    group: Group | None = None
+    equivalence_class: EquivalenceClass | None = None
     #: The one heap entry that stands for it; older ones are void.
     ticket: int = -1

@@ -9,7 +9,7 @@
              └──── due ──── BACKOFF ◀──────────────┘   (to ACTIVE when its backoff is over)
 
 Order is by priority, then by time of entry. An idle queue gives out a refused pod before its
-backoff is over, since nobody else is waiting; a pod whose bind failed always waits it out.
+backoff is over, since no other pod is due; a pod whose bind failed always waits it out.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ from itertools import count
 
 from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.model.pods import Pod
-from fairlead.queue.entries import Entry, Group, Pool
+from fairlead.queue.entries import Entry, EquivalenceClass, Pool
 
 FIRST_BACKOFF_S = 1.0
 LONGEST_BACKOFF_S = 10.0
@@ -69,8 +69,8 @@ class SchedulingQueue:
         self._active = _Heap(tickets)
         self._backoff = _Heap(tickets)
         self._error_backoff = _Heap(tickets)
-        self._waiting: dict[Group, dict[str, Entry]] = {}
-        #: All that somebody waits for, and perhaps more.
+        self._waiting: dict[EquivalenceClass, dict[str, Entry]] = {}
+        #: All aspects that a pod waits for, and perhaps more.
         self.awaited = NOTHING
         self._counts = dict.fromkeys(Pool, 0)
         #: Pods that entered each pool, by what sent them there, in kube-scheduler's words.
@@ -108,7 +108,7 @@ class SchedulingQueue:
 
     def adopt(self, entry: Entry) -> None:
         """A pod that is being bound, from an earlier queue: known, in no pool."""
-        entry.group, entry.pool, entry.ticket = None, Pool.NONE, -1
+        entry.equivalence_class, entry.pool, entry.ticket = None, Pool.NONE, -1
         self._entries[entry.pod.uid] = entry
 
     def remove(self, uid: str) -> Entry | None:
@@ -120,7 +120,7 @@ class SchedulingQueue:
 
     def _replace(self, entry: Entry, pod: Pod, now: float) -> None:
         old, entry.pod = entry.pod, pod
-        if entry.pool is Pool.WAITING and _asks_anew(old, pod):
+        if entry.pool is Pool.WAITING and _request_changed(old, pod):
             self._leave(entry)
             self._resume(entry, "UnschedulablePodUpdate", now)
         elif entry.pool is Pool.GATED and not pod.gates:
@@ -142,57 +142,59 @@ class SchedulingQueue:
         entry.attempts += 1
         return entry
 
-    def park(self, entry: Entry, group: Group, *, woken_by: Aspect, now: float) -> None:
+    def park(self, entry: Entry, class_: EquivalenceClass, *, woken_by: Aspect, now: float) -> None:
         """No node fits: wait until something in `woken_by` changes."""
         entry.refusals += 1
         entry.errors = 0
         entry.woken_by = woken_by
         self.awaited = self.awaited | woken_by if self._waiting else woken_by
-        entry.group = group
-        _set_back(entry, entry.refusals, now)
+        entry.equivalence_class = class_
+        _back_off_until(entry, entry.refusals, now)
         self._enter(entry, Pool.WAITING, _FAILED)
-        together = self._waiting.setdefault(group, {})
+        together = self._waiting.setdefault(class_, {})
         together[entry.pod.uid] = entry
-        _first(together).woken_by |= woken_by  # it keeps watch for all of them
+        _first(together).woken_by |= woken_by  # the first waits for all of them
 
     def retry(self, entry: Entry, *, now: float) -> None:
-        """It failed for no verdict's sake: try again after a while."""
+        """It failed without a verdict: try again after its backoff."""
         entry.errors += 1
-        _set_back(entry, entry.errors, now)
+        _back_off_until(entry, entry.errors, now)
         self._back_off(entry, self._error_backoff, _FAILED)
 
     # -- waiting -----------------------------------------------------------------------------
 
     def waiting(self, changed: Aspect) -> list[Entry]:
-        """The first pod of each group that waits for any of these changes."""
+        """The first pod of each class that waits for any of these changes."""
         first = map(_first, self._waiting.values())
         return [entry for entry in first if entry.woken_by & changed]
 
     def await_also(self, entry: Entry, changes: Aspect) -> None:
-        """The first of a group waits on, for these as well."""
+        """The first of a class waits on, for these as well."""
         entry.woken_by |= changes
         self.awaited |= changes
 
     def all_waiting(self) -> list[Entry]:
         return [entry for together in self._waiting.values() for entry in together.values()]
 
-    def regroup(self, entries: Iterable[Entry], group_of: Callable[[Pod], Group]) -> None:
-        """Pods that were alike may be no longer, and the other way round."""
+    def reclassify(
+        self, entries: Iterable[Entry], class_of: Callable[[Pod], EquivalenceClass]
+    ) -> None:
+        """Puts the pods into the classes they belong to now."""
         for entry in entries:
             if entry.pool is Pool.WAITING:
-                self._leave_group(entry)
-                entry.group = group_of(entry.pod)
-                together = self._waiting.setdefault(entry.group, {})
+                self._leave_class(entry)
+                entry.equivalence_class = class_of(entry.pod)
+                together = self._waiting.setdefault(entry.equivalence_class, {})
                 together[entry.pod.uid] = entry
                 _first(together).woken_by |= entry.woken_by
 
-    def next_like(self, group: Group) -> Entry | None:
-        """The first pod that waits in the group."""
-        entries = self._waiting.get(group)
+    def first_of_class(self, class_: EquivalenceClass) -> Entry | None:
+        """The first pod that waits in the class."""
+        entries = self._waiting.get(class_)
         return _first(entries) if entries else None
 
     def wake(self, entry: Entry, cause: str, *, now: float) -> None:
-        """A waiting pod may try again. When it succeeds it is time to look at the next like it."""
+        """A waiting pod may try again. If it succeeds, the next of its class is checked."""
         self._leave(entry)
         self._resume(entry, cause, now)
 
@@ -243,36 +245,36 @@ class SchedulingQueue:
         self.entered[pool, cause] += 1
 
     def _leave(self, entry: Entry) -> None:
-        self._leave_group(entry)
+        self._leave_class(entry)
         if entry.pool is not Pool.NONE:
             self._counts[entry.pool] -= 1
         entry.pool = Pool.NONE
         entry.ticket = -1
 
-    def _leave_group(self, entry: Entry) -> None:
-        if entry.group is None:
+    def _leave_class(self, entry: Entry) -> None:
+        if entry.equivalence_class is None:
             return
-        together = self._waiting[entry.group]
+        together = self._waiting[entry.equivalence_class]
         del together[entry.pod.uid]
         if together:
             _first(together).woken_by |= entry.woken_by
         else:
-            del self._waiting[entry.group]
-        entry.group = None
+            del self._waiting[entry.equivalence_class]
+        entry.equivalence_class = None
 
 
 def _first(together: dict[str, Entry]) -> Entry:
     return next(iter(together.values()))
 
 
-def _asks_anew(old: Pod, new: Pod) -> bool:
+def _request_changed(old: Pod, new: Pod) -> bool:
     """Did the pod itself change in a way that could matter? Its status never does."""
     return (old.request, old.problem) != (new.request, new.problem) or (
         (old.labels, old.annotations) != (new.labels, new.annotations)
     )
 
 
-def _set_back(entry: Entry, failures: int, now: float) -> None:
+def _back_off_until(entry: Entry, failures: int, now: float) -> None:
     entry.queued_s = now
     doubled = FIRST_BACKOFF_S * 2.0 ** min(failures - 1, 10)
     entry.due_s = now + min(doubled, LONGEST_BACKOFF_S)
