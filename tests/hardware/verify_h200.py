@@ -25,8 +25,8 @@ from xml.etree import ElementTree as ET
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1] / "src"))
 
-from fairlead.apps.agent.observing import sightings  # noqa: E402
-from fairlead.apps.agent.strangers import Watchman  # noqa: E402
+from fairlead.apps.agent.observing import observed_processes  # noqa: E402
+from fairlead.apps.agent.unassigned_processes import ProcessMonitor  # noqa: E402
 from fairlead.telemetry.nvml.process import Nvml, Silence  # noqa: E402
 from fairlead.telemetry.nvml.survey import Surveyor  # noqa: E402
 from fairlead.telemetry.processes import owner_of  # noqa: E402
@@ -166,17 +166,17 @@ async def load(uuid: str) -> None:
             held = (mine[0].memory_bytes or 0) // MIB if mine else 0
             check("with its memory", abs(held - told.get(process.pid, 0)) < 64, (held, told))
             check("and its utilisation", mine and mine[0].utilization, mine and mine[0].utilization)
-            await stranger(surveyor, uuid, process.pid)
+            await unassigned(surveyor, uuid, process.pid)
 
 
-async def stranger(surveyor: Surveyor, uuid: str, pid: int) -> None:
+async def unassigned(surveyor: Surveyor, uuid: str, pid: int) -> None:
     survey = await surveyor.survey()
     samples, _ = await surveyor.sample()
-    seen = list(sightings(survey.cards, samples, Path("/proc")))
-    verdict = Watchman(grace_s=0).judge(seen, {}, time.monotonic())
-    found = [each for each in verdict.strangers if each.sighting.process.pid == pid]
-    check("a process of no pod is a stranger", found, [each.words for each in found])
-    check("and its card is not free", uuid in verdict.withheld, verdict.withheld)
+    seen = list(observed_processes(survey.cards, samples, Path("/proc")))
+    result = ProcessMonitor(grace_s=0).check(seen, {}, time.monotonic())
+    found = [each for each in result.unassigned if each.observed.process.pid == pid]
+    check("a process of no pod is unassigned", found, [each.words for each in found])
+    check("and its card is not free", uuid in result.withheld, result.withheld)
     check("whose command is known", owner_of(pid), owner_of(pid))
 
 
@@ -296,7 +296,7 @@ def program(folder: Path, uuid: str) -> None:
             check("the node's annotation lists the card", listed["cards"][0]["uuid"] == uuid, uuid)
             with torch(40, uuid) as (process, _):
                 held = cluster.eventually(lambda: cluster.health("h200") != "ok")
-                check("a card with a stranger is withheld", held, cluster.health("h200"))
+                check("a GPU with an unassigned process is withheld", held, cluster.health("h200"))
                 told = cluster.eventually(lambda: cluster.events("UnassignedGPUProcess"))
                 check("and he is reported", f"process {process.pid}" in told[0]["note"], told[0])
                 text = keep("metrics.txt", _get(agent.url + "/metrics"))

@@ -11,7 +11,7 @@ from desks import a_surveyor
 from fairlead.apps.agent.listing import listing
 from fairlead.kube.dialects import inventory
 from fairlead.sim.nvml import Machine, Process, machine_of
-from fairlead.telemetry.agent import AgentMetrics, PodUse, Report, StrangerUse
+from fairlead.telemetry.agent import AgentMetrics, AgentReport, PodUse, UnassignedUse
 
 REAL = Path(__file__).parents[1] / "fixtures" / "h200" / "agent"
 UUID = "GPU-00000000-0000-0000-0000-000000000000"
@@ -38,7 +38,7 @@ async def shown(
     survey = await surveyor.survey()
     samples, _ = await surveyor.sample()
     metrics = AgentMetrics("h200", clock, names_pods=names_pods, restarts=lambda: desk.starts)
-    metrics.report = Report(clock(), survey.cards, samples=tuple(samples.values()), **more)
+    metrics.report = AgentReport(clock(), survey.cards, samples=tuple(samples.values()), **more)
     clock.now_s += 0.19246205500000002
     return series(generate_latest(metrics.registry).decode())
 
@@ -49,9 +49,9 @@ async def test_the_imagined_machine_shows_what_the_real_one_showed() -> None:
     card = machine.cards[0]
     card.busy, card.memory_busy, card.power_mw, card.temperature_c = 100, 26, 441_849, 46
     card.processes = [Process(590, 1_145_044_992)]
-    stranger = StrangerUse(UUID, "0", 590, 1_145_044_992)
+    process = UnassignedUse(UUID, "0", 590, 1_145_044_992)
 
-    found = await shown(machine, sick=frozenset({UUID}), strangers=(stranger,))
+    found = await shown(machine, sick=frozenset({UUID}), unassigned=(process,))
 
     real = series((REAL / "metrics.txt").read_text())
     assert found.keys() == real.keys()

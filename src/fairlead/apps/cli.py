@@ -295,7 +295,7 @@ def agent(
 
     _refuse_other_outputs(output)
     logs.set_up(log_level)
-    options = agents.Options(
+    options = agents.AgentOptions(
         node or socket.gethostname(), kubeconfig, context, address, port, interval, strangers,
         stranger_after, trusted_namespaces, device_plugin, nvml, proc, mig, state,
         pod_metrics,

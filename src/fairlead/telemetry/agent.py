@@ -13,7 +13,7 @@ _CARD = ("node", "uuid", "gpu", "model")
 #: A uid names nobody to who may not list pods; the names are for who switches them on.
 _POD = ("node", "uuid", "gpu", "pod_uid")
 _NAMES = ("namespace", "pod")
-_STRANGER = ("node", "uuid", "gpu", "pid")
+_UNASSIGNED = ("node", "uuid", "gpu", "pid")
 Family = GaugeMetricFamily | CounterMetricFamily
 #: Values by labels, after the node.
 Rows = Sequence[tuple[tuple[str, ...], float | None]]
@@ -34,8 +34,8 @@ class PodUse:
 
 
 @dataclass(frozen=True, slots=True)
-class StrangerUse:
-    """A process on a card that no pod was given for it."""
+class UnassignedUse:
+    """A process on a GPU that was not assigned to its pod."""
 
     uuid: str
     gpu: str
@@ -44,7 +44,7 @@ class StrangerUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class AgentReport:
     """The last complete look at a machine."""
 
     taken_s: float
@@ -53,7 +53,7 @@ class Report:
     sick: frozenset[str] = frozenset()
     samples: tuple[CardSample, ...] = ()
     pods: tuple[PodUse, ...] = ()
-    strangers: tuple[StrangerUse, ...] = ()
+    unassigned: tuple[UnassignedUse, ...] = ()
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ class AgentMetrics:
     node: str
     clock: Callable[[], float]
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
-    report: Report | None = None
+    report: AgentReport | None = None
     #: Whether pods are shown by name, and not by uid alone.
     names_pods: bool = False
     #: Times that NVML had to be asked anew by a new process.
@@ -79,11 +79,11 @@ class _Shown(Collector):
 
     def collect(self) -> Iterable[Metric]:
         metrics = self._metrics
-        report = metrics.report or Report(0.0)
+        report = metrics.report or AgentReport(0.0)
         for family, rows in (
             *_cards(report),
             *_pods(report, names=metrics.names_pods),
-            *_strangers(report),
+            *_unassigned(report),
         ):
             for labels, value in rows:
                 if value is not None:
@@ -104,7 +104,7 @@ class _Shown(Collector):
         yield restarts
 
 
-def _cards(report: Report) -> Iterator[tuple[Family, Rows]]:
+def _cards(report: AgentReport) -> Iterator[tuple[Family, Rows]]:
     names = {card.uuid: (card.uuid, str(card.index), card.model) for card in report.cards}
     shown = [(names[each.uuid], each) for each in report.samples if each.uuid in names]
     parts = [
@@ -158,7 +158,7 @@ def _cards(report: Report) -> Iterator[tuple[Family, Rows]]:
     )
 
 
-def _pods(report: Report, *, names: bool) -> Iterator[tuple[Family, Rows]]:
+def _pods(report: AgentReport, *, names: bool) -> Iterator[tuple[Family, Rows]]:
     labels = (*_POD, *_NAMES) if names else _POD
     named = [
         ((use.uuid, use.gpu, use.pod_uid, *((use.namespace, use.pod) if names else ())), use)
@@ -180,14 +180,14 @@ def _pods(report: Report, *, names: bool) -> Iterator[tuple[Family, Rows]]:
     )
 
 
-def _strangers(report: Report) -> Iterator[tuple[Family, Rows]]:
+def _unassigned(report: AgentReport) -> Iterator[tuple[Family, Rows]]:
     yield (
         _gauge(
             "fairlead_gpu_stranger_memory_used_bytes",
             "GPU memory of a process whose pod was not assigned the GPU.",
-            _STRANGER,
+            _UNASSIGNED,
         ),
-        [((use.uuid, use.gpu, str(use.pid)), use.memory_bytes) for use in report.strangers],
+        [((use.uuid, use.gpu, str(use.pid)), use.memory_bytes) for use in report.unassigned],
     )
 
 

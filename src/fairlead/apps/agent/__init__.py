@@ -13,11 +13,11 @@ from aiohttp import web
 from fairlead import __version__
 from fairlead.apps import door, health
 from fairlead.apps import run as running
-from fairlead.apps.agent.agent import Agent, Settings
+from fairlead.apps.agent.agent import Agent, AgentSettings
 from fairlead.apps.agent.listing import listing, toolkit_version
 from fairlead.apps.agent.partition_state import PartitionStateFile
 from fairlead.apps.agent.partitioning import Owned, Partitioner, owned
-from fairlead.apps.agent.strangers import Watchman
+from fairlead.apps.agent.unassigned_processes import ProcessMonitor
 from fairlead.apps.durations import seconds
 from fairlead.apps.fast_loop import run_in_fast_loop
 from fairlead.kube.access.kubeconfig import load_access
@@ -35,7 +35,7 @@ _SHORTEST_S, _LONGEST_S = 0.1, 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class AgentOptions:
     """What the command line said."""
 
     node: str
@@ -44,8 +44,8 @@ class Options:
     address: str = "0.0.0.0"
     port: int = 9402
     interval: str = "5s"
-    strangers: str = "withhold"
-    stranger_after: str = "30s"
+    unassigned: str = "withhold"
+    unassigned_after: str = "30s"
     trusted_namespaces: str = "kube-system,gpu-operator"
     #: None: as the node's capacity says.
     device_plugin: bool | None = None
@@ -57,13 +57,13 @@ class Options:
     pod_metrics: bool = False
 
 
-def run(options: Options) -> None:
+def run(options: AgentOptions) -> None:
     """Serves and publishes until SIGINT or SIGTERM."""
-    settings, watchman = _settings(options), _watchman(options)
-    run_in_fast_loop(lambda: _run(options, settings, watchman))
+    settings, monitor = _settings(options), _monitor(options)
+    run_in_fast_loop(lambda: _run(options, settings, monitor))
 
 
-async def _run(options: Options, settings: Settings, watchman: Watchman) -> None:
+async def _run(options: AgentOptions, settings: AgentSettings, monitor: ProcessMonitor) -> None:
     nvml = Nvml(options.nvml)
     cutter = Nvml(options.nvml)
     partitioner = _partitioner(options, cutter)
@@ -73,7 +73,7 @@ async def _run(options: Options, settings: Settings, watchman: Watchman) -> None
         max_connections=4,
     )
     settings = replace(settings, toolkit=await asyncio.to_thread(toolkit_version))
-    agent = Agent(nvml, client, settings, watchman, partitioner)
+    agent = Agent(nvml, client, settings, monitor, partitioner)
     app = web.Application(client_max_size=1024)
     app.add_routes(door.health(agent.metrics.registry, agent.unready_because))
     try:
@@ -92,14 +92,14 @@ async def _run(options: Options, settings: Settings, watchman: Watchman) -> None
     log.info("stopped")
 
 
-def _settings(options: Options) -> Settings:
+def _settings(options: AgentOptions) -> AgentSettings:
     pause_s = seconds(options.interval)
     if pause_s is None or not _SHORTEST_S <= pause_s <= _LONGEST_S:
         raise ConfigError(
             f"--interval is {options.interval!r}; write seconds or minutes such as 5s, at least "
             f"{_SHORTEST_S:g}s and at most {_LONGEST_S:g}s"
         )
-    return Settings(
+    return AgentSettings(
         options.node,
         pause_s,
         options.proc,
@@ -108,22 +108,23 @@ def _settings(options: Options) -> Settings:
     )
 
 
-def _watchman(options: Options) -> Watchman:
-    grace_s = seconds(options.stranger_after)
+def _monitor(options: AgentOptions) -> ProcessMonitor:
+    grace_s = seconds(options.unassigned_after)
     if grace_s is None or grace_s < 0:
         raise ConfigError(
-            f"--stranger-after is {options.stranger_after!r}; write seconds or minutes such as 30s"
+            f"--stranger-after is {options.unassigned_after!r}; "
+            "write seconds or minutes such as 30s"
         )
-    if options.strangers not in ("report", "withhold"):
+    if options.unassigned not in ("report", "withhold"):
         raise ConfigError(
-            f"--strangers is {options.strangers!r}; choose report, or withhold to also keep "
+            f"--strangers is {options.unassigned!r}; choose report, or withhold to also keep "
             "other pods off the GPU"
         )
     named = frozenset(filter(None, map(str.strip, options.trusted_namespaces.split(","))))
-    return Watchman(grace_s=grace_s, withhold=options.strangers == "withhold", trusted=named)
+    return ProcessMonitor(grace_s=grace_s, withhold=options.unassigned == "withhold", trusted=named)
 
 
-def _partitioner(options: Options, nvml: Nvml) -> Partitioner | None:
+def _partitioner(options: AgentOptions, nvml: Nvml) -> Partitioner | None:
     """With `--mig none` too if there is a state: what the agent created is then destroyed."""
     mine = owned(options.mig)
     if options.state is None:
@@ -144,12 +145,12 @@ class Look(msgspec.Struct, rename="camel", omit_defaults=True):
     readings: list[CardSample]
 
 
-def once(options: Options) -> Look:
+def once(options: AgentOptions) -> Look:
     """What would be published. No cluster is asked, so it says nothing about device plugins."""
     return asyncio.run(_once(options))
 
 
-async def _once(options: Options) -> Look:
+async def _once(options: AgentOptions) -> Look:
     nvml = Nvml(options.nvml)
     surveyor = Surveyor(nvml, time.monotonic)
     try:

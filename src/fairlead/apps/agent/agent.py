@@ -13,13 +13,18 @@ import structlog
 from msgspec.structs import replace
 
 from fairlead.apps.agent.listing import listing
-from fairlead.apps.agent.observing import sightings, stranger_uses, uses
+from fairlead.apps.agent.node_pods import pods_by_uid
+from fairlead.apps.agent.observing import observed_processes, unassigned_uses, uses
 from fairlead.apps.agent.partitioning import Partitioner
 from fairlead.apps.agent.publishing import Publisher
 from fairlead.apps.agent.releases import Releases
 from fairlead.apps.agent.slicing import Slicing
-from fairlead.apps.agent.strangers import NOT_EMPTY, Stranger, Verdict, Watchman
-from fairlead.apps.agent.tenants import tenants
+from fairlead.apps.agent.unassigned_processes import (
+    NOT_EMPTY,
+    ProcessCheck,
+    ProcessMonitor,
+    UnassignedProcess,
+)
 from fairlead.kube.codec import decode_pod
 from fairlead.kube.dialects.inventory import Listing
 from fairlead.kube.http.client import Client
@@ -28,7 +33,7 @@ from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.writes.event_writer import EventWriter
 from fairlead.kube.writes.notes import Regarding, regarding_node
 from fairlead.model.pods import Pod
-from fairlead.telemetry.agent import AgentMetrics, Report
+from fairlead.telemetry.agent import AgentMetrics, AgentReport
 from fairlead.telemetry.nvml.facts import CardFacts, CardSample
 from fairlead.telemetry.nvml.process import Nvml, NvmlError, Silence
 from fairlead.telemetry.nvml.survey import Survey, Surveyor
@@ -46,7 +51,7 @@ _UNREADABLE = "the GPUs cannot be read; see the agent's /readyz"
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class AgentSettings:
     node: str
     #: Between two looks.
     pause_s: float = 5.0
@@ -65,12 +70,12 @@ class Agent:
         self,
         nvml: Nvml,
         client: Client,
-        settings: Settings,
-        watchman: Watchman,
+        settings: AgentSettings,
+        monitor: ProcessMonitor,
         partitioner: Partitioner | None = None,
     ) -> None:
         self._settings = settings
-        self._watchman = watchman
+        self._monitor = monitor
         self._surveyor = Surveyor(nvml, time.monotonic)
         self._pods: Reflector[Pod] = Reflector(
             client,
@@ -98,7 +103,7 @@ class Agent:
             restarts=lambda: nvml.starts,
         )
         self._survey: Survey | None = None
-        self._verdict: Verdict | None = None
+        self._check: ProcessCheck | None = None
         self._looks = 0
         self._failures = 0
         self._failure = ""
@@ -194,26 +199,26 @@ class Agent:
 
     def _confirms(self) -> bool:
         """Whether it can say that the processes of a pod have ended."""
-        return self._watchman.withholds and not self._blind and sees_the_host(self._settings.proc)
+        return self._monitor.withholds and not self._blind and sees_the_host(self._settings.proc)
 
     # -- what it tells ---------------------------------------------------------------------------
 
     def _tell(self, survey: Survey, samples: dict[str, CardSample]) -> None:
-        residents = tenants(self._pods.objects.values(), survey.cards)
+        resident_pods = pods_by_uid(self._pods.objects.values(), survey.cards)
         proc = self._settings.proc
-        seen = list(sightings(survey.cards, samples, proc)) if sees_the_host(proc) else []
+        seen = list(observed_processes(survey.cards, samples, proc)) if sees_the_host(proc) else []
         self._complain_if_blind(samples, {each.process.pid for each in seen})
         if self._pods.synced and not self._pods.problem:
-            self._verdict = self._watchman.judge(seen, residents, time.monotonic())
-            for stranger in self._verdict.news:
-                self._report(stranger)
-        self.metrics.report = Report(
+            self._check = self._monitor.check(seen, resident_pods, time.monotonic())
+            for process in self._check.to_report:
+                self._report(process)
+        self.metrics.report = AgentReport(
             time.monotonic(),
             survey.cards,
             frozenset(card.uuid for card in survey.cards if self._health(card)),
             tuple(samples.values()),
-            tuple(uses(seen, residents, samples)),
-            tuple(stranger_uses(self._verdict.strangers if self._verdict else ())),
+            tuple(uses(seen, resident_pods, samples)),
+            tuple(unassigned_uses(self._check.unassigned if self._check else ())),
         )
 
     def _complain_if_blind(self, samples: dict[str, CardSample], seen: set[int]) -> None:
@@ -229,31 +234,28 @@ class Agent:
 
     def _withheld(self) -> Mapping[str, str]:
         """Before the pods are known, what an agent before us withheld."""
-        if self._verdict is not None:
-            return self._verdict.withheld
+        if self._check is not None:
+            return self._check.withheld
         found = self._publisher.found
         listed = found.cards if found else ()
         return {card.uuid: card.health for card in listed if card.health.startswith(NOT_EMPTY)}
 
-    def _report(self, stranger: Stranger) -> None:
-        seen = stranger.sighting
+    def _report(self, process: UnassignedProcess) -> None:
+        seen = process.observed
         mib = (seen.process.memory_bytes or 0) >> 20
         log.warning(
             "process on an unassigned GPU",
-            card=seen.card,
+            card=seen.gpu_uuid,
             pid=seen.process.pid,
             command=seen.owner.command,
-            pods=[f"{tenant.namespace}/{tenant.name}" for tenant in stranger.tenants],
+            pods=[f"{pod.namespace}/{pod.name}" for pod in process.pods],
             mib=mib,
         )
         note = (
-            f"{stranger.words} uses {mib} MiB of GPU {seen.gpu} ({seen.card}) on node "
-            f"{self._settings.node}; {stranger.advice}"
+            f"{process.words} uses {mib} MiB of GPU {seen.gpu_index} ({seen.gpu_uuid}) on node "
+            f"{self._settings.node}; {process.advice}"
         )
-        pods = [
-            Regarding(tenant.namespace, tenant.name, tenant.uid, tenant.version)
-            for tenant in stranger.tenants
-        ]
+        pods = [Regarding(pod.namespace, pod.name, pod.uid, pod.version) for pod in process.pods]
         for about in pods or [regarding_node(self._settings.node)]:
             self._events.warn(about, REASON, "Watching", note)
 

@@ -1,19 +1,24 @@
-"""Whose the processes on the cards are, and how much each pod uses."""
+"""The owners of the processes on the GPUs, and how much each pod uses."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from fairlead.apps.agent.strangers import Sighting, Stranger, Tenants, claims_to
-from fairlead.telemetry.agent import PodUse, StrangerUse
+from fairlead.apps.agent.unassigned_processes import (
+    ObservedProcess,
+    PodsByUid,
+    UnassignedProcess,
+    pods_of,
+)
+from fairlead.telemetry.agent import PodUse, UnassignedUse
 from fairlead.telemetry.nvml.facts import CardFacts, CardSample
 from fairlead.telemetry.processes import Owner, owner_of
 
 
-def sightings(
+def observed_processes(
     cards: Sequence[CardFacts], samples: Mapping[str, CardSample], proc: Path
-) -> Iterator[Sighting]:
-    """Processes that cannot be seen from here are nobody's."""
+) -> Iterator[ObservedProcess]:
+    """Without the processes that /proc does not show."""
     owners: dict[int, Owner | None] = {}
     for card in cards:
         sample = samples.get(card.uuid)
@@ -22,31 +27,33 @@ def sightings(
                 owners[process.pid] = owner_of(process.pid, proc)
             owner = owners[process.pid]
             if owner is not None:
-                yield Sighting(card.uuid, str(card.index), process, owner)
+                yield ObservedProcess(card.uuid, str(card.index), process, owner)
 
 
 def uses(
-    seen: Sequence[Sighting], residents: Tenants, samples: Mapping[str, CardSample]
+    seen: Sequence[ObservedProcess], pods_by_uid: PodsByUid, samples: Mapping[str, CardSample]
 ) -> Iterator[PodUse]:
-    """By pod and card, or by the slice that the process is in."""
-    grouped: dict[tuple[str, str, str, str, str], list[Sighting]] = defaultdict(list)
+    """By pod and GPU, or by the slice that the process is in."""
+    grouped: dict[tuple[str, str, str, str, str], list[ObservedProcess]] = defaultdict(list)
     for each in seen:
-        for tenant in claims_to(each.owner, residents):
-            device = _device(each, samples[each.card])
-            names = tenant.uid, tenant.namespace, tenant.name
-            grouped[device, each.gpu, *names].append(each)
+        for pod in pods_of(each.owner, pods_by_uid):
+            device = _device(each, samples[each.gpu_uuid])
+            names = pod.uid, pod.namespace, pod.name
+            grouped[device, each.gpu_index, *names].append(each)
     for whose, group in grouped.items():
         busy = [p.utilization for each in group if (p := each.process).utilization is not None]
         held = [p.memory_bytes for each in group if (p := each.process).memory_bytes is not None]
         yield PodUse(*whose, min(sum(busy), 1.0) if busy else None, sum(held) if held else None)
 
 
-def _device(seen: Sighting, sample: CardSample) -> str:
+def _device(seen: ObservedProcess, sample: CardSample) -> str:
     instance = seen.process.instance
-    return next((part.uuid for part in sample.slices if part.instance == instance), seen.card)
+    return next((part.uuid for part in sample.slices if part.instance == instance), seen.gpu_uuid)
 
 
-def stranger_uses(strangers: Sequence[Stranger]) -> Iterator[StrangerUse]:
-    for stranger in strangers:
-        seen = stranger.sighting
-        yield StrangerUse(seen.card, seen.gpu, seen.process.pid, seen.process.memory_bytes)
+def unassigned_uses(unassigned: Sequence[UnassignedProcess]) -> Iterator[UnassignedUse]:
+    for process in unassigned:
+        seen = process.observed
+        yield UnassignedUse(
+            seen.gpu_uuid, seen.gpu_index, seen.process.pid, seen.process.memory_bytes
+        )

@@ -1,4 +1,4 @@
-"""Who may be on a card, who not, and what becomes of the card."""
+"""Which processes may use a GPU, which are reported, and which GPUs are withheld."""
 
 import json
 from dataclasses import replace
@@ -8,8 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import a_pod
-from fairlead.apps.agent.strangers import REPEAT_S, Kind, Sighting, Tenant, Verdict, Watchman
-from fairlead.apps.agent.tenants import tenants
+from fairlead.apps.agent.node_pods import pods_by_uid
+from fairlead.apps.agent.unassigned_processes import (
+    REPEAT_S,
+    NodePod,
+    ObservedProcess,
+    ProcessCheck,
+    ProcessMonitor,
+)
+from fairlead.apps.agent.unassigned_processes import (
+    UnassignedKind as Kind,
+)
 from fairlead.kube.codec import decode_pod
 from fairlead.model.gpus import CardUse, GpuAsk, Grant
 from fairlead.model.pods import Pod
@@ -22,9 +31,9 @@ CARDS = (A, B, CUT)
 GRACE_S = 30.0
 
 
-def seen(pid: int, card: CardFacts = A, pod: str = "", **more: object) -> Sighting:
+def seen(pid: int, card: CardFacts = A, pod: str = "", **more: object) -> ObservedProcess:
     owner = Owner(str(more.pop("command", "python")), tuple(pod.split()))
-    return Sighting(card.uuid, str(card.index), Process(pid, 1 << 30, **more), owner)
+    return ObservedProcess(card.uuid, str(card.index), Process(pid, 1 << 30, **more), owner)
 
 
 def given_cards(*uses: CardUse, **more: object) -> Pod:
@@ -32,134 +41,134 @@ def given_cards(*uses: CardUse, **more: object) -> Pod:
     return a_pod("p", node="n", request_gpus=ask, grant=grant, **more)
 
 
-def judged(
-    *sightings: Sighting, pods: tuple[Pod, ...] = (), at: tuple[float, ...] = (0, 60)
-) -> Verdict:
-    watchman = Watchman(grace_s=GRACE_S, trusted=frozenset({"kube-system"}))
-    watchman.judge((), {}, 0)
-    residents = tenants(pods, CARDS)
-    return [watchman.judge(sightings, residents, now) for now in at][-1]
+def checked(
+    *observed: ObservedProcess, pods: tuple[Pod, ...] = (), at: tuple[float, ...] = (0, 60)
+) -> ProcessCheck:
+    monitor = ProcessMonitor(grace_s=GRACE_S, trusted=frozenset({"kube-system"}))
+    monitor.check((), {}, 0)
+    residents = pods_by_uid(pods, CARDS)
+    return [monitor.check(observed, residents, now) for now in at][-1]
 
 
-def kinds(verdict: Verdict) -> list[Kind]:
-    return [stranger.kind for stranger in verdict.strangers]
+def kinds(check: ProcessCheck) -> list[Kind]:
+    return [process.kind for process in check.unassigned]
 
 
-def test_a_pod_on_its_own_card_is_no_stranger() -> None:
+def test_a_pod_on_its_own_card_is_assigned() -> None:
     pod = given_cards(CardUse("GPU-a"))
-    assert judged(seen(1, A, pod.uid), pods=(pod,)) == Verdict()
+    assert checked(seen(1, A, pod.uid), pods=(pod,)) == ProcessCheck()
 
 
 def test_a_pod_on_another_card_is_reported_and_the_card_stays_free() -> None:
-    """Else whoever runs a program on somebody else's card could take that card away from him."""
+    """Otherwise a pod could make the GPUs of other pods unavailable."""
     pod = given_cards(CardUse("GPU-a"))
-    verdict = judged(seen(1, B, pod.uid), pods=(pod,))
-    assert kinds(verdict) == [Kind.UNASSIGNED]
-    assert [tenant.uid for tenant in verdict.strangers[0].tenants] == [pod.uid]
-    assert verdict.withheld == {}
+    check = checked(seen(1, B, pod.uid), pods=(pod,))
+    assert kinds(check) == [Kind.UNASSIGNED]
+    assert [pod.uid for pod in check.unassigned[0].pods] == [pod.uid]
+    assert check.withheld == {}
 
 
 def test_a_pod_that_asked_for_no_gpu_belongs_on_none() -> None:
     pod = given_cards()
-    assert kinds(judged(seen(1, A, pod.uid), pods=(pod,))) == [Kind.UNASSIGNED]
+    assert kinds(checked(seen(1, A, pod.uid), pods=(pod,))) == [Kind.UNASSIGNED]
 
 
-def test_a_pod_whose_cards_the_device_plugin_chose_is_never_a_stranger() -> None:
+def test_a_pod_whose_cards_the_device_plugin_chose_is_never_unassigned() -> None:
     counted = given_cards(CardUse(""))
     unsaid = replace(given_cards(CardUse("")), grant=None)
     for pod in (counted, unsaid):
-        assert judged(seen(1, B, pod.uid), pods=(pod,)) == Verdict()
+        assert checked(seen(1, B, pod.uid), pods=(pod,)) == ProcessCheck()
 
 
 def test_a_card_that_is_named_by_its_index_is_found() -> None:
     pod = given_cards(CardUse("1"))
-    assert kinds(judged(seen(1, B, pod.uid), pods=(pod,))) == []
-    assert kinds(judged(seen(1, A, pod.uid), pods=(pod,))) == [Kind.UNASSIGNED]
+    assert kinds(checked(seen(1, B, pod.uid), pods=(pod,))) == []
+    assert kinds(checked(seen(1, A, pod.uid), pods=(pod,))) == [Kind.UNASSIGNED]
 
 
 def test_a_slice_is_for_its_pod_alone() -> None:
     """A 3g at 4 is GPU instance 2."""
     pod = given_cards(CardUse("GPU-c", False, 0, 0, "3g.71gb", 4, 4))
-    assert kinds(judged(seen(1, CUT, pod.uid, instance=2), pods=(pod,))) == []
-    assert kinds(judged(seen(1, CUT, pod.uid, instance=1), pods=(pod,))) == [Kind.UNASSIGNED]
+    assert kinds(checked(seen(1, CUT, pod.uid, instance=2), pods=(pod,))) == []
+    assert kinds(checked(seen(1, CUT, pod.uid, instance=1), pods=(pod,))) == [Kind.UNASSIGNED]
 
 
 def test_a_pod_of_a_trusted_namespace_may_be_anywhere() -> None:
     pod = replace(a_pod("monitor", node="n"), namespace="kube-system")
-    assert judged(seen(1, A, pod.uid), pods=(pod,)) == Verdict()
+    assert checked(seen(1, A, pod.uid), pods=(pod,)) == ProcessCheck()
 
 
 def test_what_a_pod_left_behind_keeps_its_card_at_once() -> None:
     """Its card is given away as soon as the pod is gone, so there is no time to lose."""
-    verdict = judged(seen(7, A, "6a0c2f1e-1111-4222-8333-0123456789ab"), at=(0,))
-    assert verdict.strangers == ()
-    assert verdict.withheld == {"GPU-a": "not empty: process 7 (python) of a pod that is gone"}
+    check = checked(seen(7, A, "6a0c2f1e-1111-4222-8333-0123456789ab"), at=(0,))
+    assert check.unassigned == ()
+    assert check.withheld == {"GPU-a": "not empty: process 7 (python) of a pod that is gone"}
 
 
 def test_so_does_what_a_finished_pod_left_behind() -> None:
     pod = given_cards(CardUse("GPU-a"), finished=True)
-    verdict = judged(seen(7, A, pod.uid), pods=(pod,))
-    assert kinds(verdict) == [Kind.LEFT_BEHIND]
-    assert "GPU-a" in verdict.withheld
+    check = checked(seen(7, A, pod.uid), pods=(pod,))
+    assert kinds(check) == [Kind.LEFT_BEHIND]
+    assert "GPU-a" in check.withheld
 
 
 def test_a_pod_that_is_being_deleted_still_has_its_cards() -> None:
     pod = given_cards(CardUse("GPU-a"), deleting=True)
-    assert judged(seen(7, A, pod.uid), pods=(pod,)) == Verdict()
+    assert checked(seen(7, A, pod.uid), pods=(pod,)) == ProcessCheck()
 
 
 def test_a_process_of_no_pod_gets_its_grace() -> None:
-    assert judged(seen(7), at=(0, GRACE_S - 1)) == Verdict()
-    verdict = judged(seen(7), at=(0, GRACE_S))
-    assert kinds(verdict) == [Kind.OF_NO_POD]
-    assert list(verdict.withheld) == ["GPU-a"]
+    assert checked(seen(7), at=(0, GRACE_S - 1)) == ProcessCheck()
+    check = checked(seen(7), at=(0, GRACE_S))
+    assert kinds(check) == [Kind.OF_NO_POD]
+    assert list(check.withheld) == ["GPU-a"]
 
 
 def test_who_was_there_before_the_agent_has_had_his_grace() -> None:
     """Else a restart of the agent would give away a card that is not empty."""
-    watchman = Watchman(grace_s=GRACE_S)
-    assert list(watchman.judge([seen(7)], {}, 0).withheld) == ["GPU-a"]
-    assert list(watchman.judge([seen(7), seen(8, B)], {}, 5).withheld) == ["GPU-a"]
+    monitor = ProcessMonitor(grace_s=GRACE_S)
+    assert list(monitor.check([seen(7)], {}, 0).withheld) == ["GPU-a"]
+    assert list(monitor.check([seen(7), seen(8, B)], {}, 5).withheld) == ["GPU-a"]
 
 
 def test_the_same_process_is_named_in_whatever_order_they_come() -> None:
-    watchman = Watchman(grace_s=0)
+    monitor = ProcessMonitor(grace_s=0)
     texts = [
-        watchman.judge(each, {}, 0).withheld for each in ([seen(7), seen(8)], [seen(8), seen(7)])
+        monitor.check(each, {}, 0).withheld for each in ([seen(7), seen(8)], [seen(8), seen(7)])
     ]
     assert texts == [{"GPU-a": "not empty: process 7 (python) of no pod"}] * 2
 
 
 def test_who_only_reports_withholds_nothing() -> None:
-    verdict = Watchman(grace_s=0, withhold=False).judge([seen(7)], {}, 0)
-    assert kinds(verdict) == [Kind.OF_NO_POD]
-    assert verdict.withheld == {}
+    check = ProcessMonitor(grace_s=0, withhold=False).check([seen(7)], {}, 0)
+    assert kinds(check) == [Kind.OF_NO_POD]
+    assert check.withheld == {}
 
 
-def test_the_server_of_mps_is_nobodys_and_no_stranger() -> None:
-    assert judged(seen(7, command="nvidia-cuda-mps")) == Verdict()
+def test_the_server_of_mps_is_of_no_pod_and_allowed() -> None:
+    assert checked(seen(7, command="nvidia-cuda-mps")) == ProcessCheck()
     in_a_pod = seen(7, pod="6a0c2f1e-1111-4222-8333-0123456789ab", command="nvidia-cuda-mps")
-    assert kinds(judged(in_a_pod)) == [Kind.LEFT_BEHIND]
+    assert kinds(checked(in_a_pod)) == [Kind.LEFT_BEHIND]
 
 
 def test_an_x_server_keeps_nobody_from_the_card() -> None:
-    assert judged(seen(7, draws=True)) == Verdict()
+    assert checked(seen(7, draws=True)) == ProcessCheck()
     in_a_pod = seen(7, pod="6a0c2f1e-1111-4222-8333-0123456789ab", draws=True)
-    assert kinds(judged(in_a_pod)) == [Kind.LEFT_BEHIND]
+    assert kinds(checked(in_a_pod)) == [Kind.LEFT_BEHIND]
 
 
-def test_a_stranger_is_news_once_and_again_after_an_hour() -> None:
-    watchman = Watchman(grace_s=0)
+def test_an_unassigned_process_is_reported_once_and_again_after_an_hour() -> None:
+    monitor = ProcessMonitor(grace_s=0)
     times = (0.0, 5.0, REPEAT_S - 1, REPEAT_S, REPEAT_S + 5)
-    assert [len(watchman.judge([seen(7)], {}, now).news) for now in times] == [1, 0, 0, 1, 0]
+    assert [len(monitor.check([seen(7)], {}, now).to_report) for now in times] == [1, 0, 0, 1, 0]
 
 
 def test_who_comes_and_goes_all_the_time_is_not_news_each_time() -> None:
-    watchman = Watchman(grace_s=0)
-    watchman.judge([seen(7)], {}, 0)
-    assert watchman.judge([], {}, 5) == Verdict()
-    assert watchman.judge([seen(7)], {}, 10).news == ()
-    assert len(watchman.judge([seen(8)], {}, 10).news) == 1
+    monitor = ProcessMonitor(grace_s=0)
+    monitor.check([seen(7)], {}, 0)
+    assert monitor.check([], {}, 5) == ProcessCheck()
+    assert monitor.check([seen(7)], {}, 10).to_report == ()
+    assert len(monitor.check([seen(8)], {}, 10).to_report) == 1
 
 
 HASH = "0123456789abcdef0123456789abcdef"
@@ -190,25 +199,25 @@ def test_no_annotation_takes_the_place_of_another_pod(way: int, first: bool, ove
     victim = given_cards(CardUse("GPU-a"), uid=VICTIM)
     forgery = forged(VICTIM, CardUse("GPU-b"), finished=over)[way]
     pods = (forgery, victim) if first else (victim, forgery)
-    assert judged(seen(1, A, VICTIM), pods=pods) == Verdict()
-    verdict = judged(seen(1, B, VICTIM), pods=pods)
-    assert kinds(verdict) == [Kind.UNASSIGNED]
-    assert [tenant.uid for tenant in verdict.strangers[0].tenants] == [VICTIM]
+    assert checked(seen(1, A, VICTIM), pods=pods) == ProcessCheck()
+    check = checked(seen(1, B, VICTIM), pods=pods)
+    assert kinds(check) == [Kind.UNASSIGNED]
+    assert [pod.uid for pod in check.unassigned[0].pods] == [VICTIM]
 
 
 @pytest.mark.parametrize("way", range(3))
 def test_no_annotation_gives_the_processes_of_a_pod_the_gpus_of_another(way: int) -> None:
     intruder, helper = given_cards(uid=VICTIM), forged(VICTIM, CardUse("GPU-a"))[way]
-    verdict = judged(seen(1, A, VICTIM), pods=(intruder, helper))
-    assert kinds(verdict) == [Kind.UNASSIGNED]
-    assert [tenant.uid for tenant in verdict.strangers[0].tenants] == [VICTIM]
+    check = checked(seen(1, A, VICTIM), pods=(intruder, helper))
+    assert kinds(check) == [Kind.UNASSIGNED]
+    assert [pod.uid for pod in check.unassigned[0].pods] == [VICTIM]
 
 
 @pytest.mark.parametrize("way", range(3))
 def test_no_annotation_covers_what_a_pod_left_behind(way: int) -> None:
-    verdict = judged(seen(1, A, VICTIM), pods=(forged(VICTIM, CardUse("GPU-a"))[way],))
-    assert kinds(verdict) == [Kind.LEFT_BEHIND]
-    assert list(verdict.withheld) == ["GPU-a"]
+    check = checked(seen(1, A, VICTIM), pods=(forged(VICTIM, CardUse("GPU-a"))[way],))
+    assert kinds(check) == [Kind.LEFT_BEHIND]
+    assert list(check.withheld) == ["GPU-a"]
 
 
 @pytest.mark.parametrize("over", [True, False], ids=["ended", "running"])
@@ -220,30 +229,30 @@ def test_two_mirrors_of_one_static_pod_withhold_nothing_and_hide_nothing(
     forgery = given_cards(CardUse("GPU-b"), annotations=mirror_of(HASH), finished=over)
     pods = (forgery, static) if first else (static, forgery)
     for card in (A, B):
-        verdict = judged(seen(1, card, HASH), pods=pods)
-        assert verdict.withheld == {}
+        check = checked(seen(1, card, HASH), pods=pods)
+        assert check.withheld == {}
         if not (over and card is A):  # one that has ended claims nothing
-            assert kinds(verdict) == [Kind.UNASSIGNED]
-            told = {tenant.uid for tenant in verdict.strangers[0].tenants}
-            assert told == {static.uid, forgery.uid}
+            assert kinds(check) == [Kind.UNASSIGNED]
+            reported = {pod.uid for pod in check.unassigned[0].pods}
+            assert reported == {static.uid, forgery.uid}
 
 
 def test_a_hash_without_the_mark_of_a_mirror_claims_nothing() -> None:
     pod = given_cards(CardUse("GPU-a"), annotations={"kubernetes.io/config.hash": HASH})
-    assert kinds(judged(seen(1, A, HASH), pods=(pod,))) == [Kind.LEFT_BEHIND]
+    assert kinds(checked(seen(1, A, HASH), pods=(pod,))) == [Kind.LEFT_BEHIND]
 
 
 def test_a_control_group_inside_a_pod_does_not_make_it_another_pod() -> None:
     victim = given_cards(CardUse("GPU-a"), uid=VICTIM)
     intruder = given_cards()
-    verdict = judged(seen(1, A, f"{intruder.uid} {VICTIM}"), pods=(victim, intruder))
-    assert [tenant.uid for tenant in verdict.strangers[0].tenants] == [intruder.uid]
+    check = checked(seen(1, A, f"{intruder.uid} {VICTIM}"), pods=(victim, intruder))
+    assert [pod.uid for pod in check.unassigned[0].pods] == [intruder.uid]
 
 
 def test_in_a_cluster_inside_a_pod_the_pod_of_this_cluster_counts() -> None:
     pod = given_cards(CardUse("GPU-a"), uid=VICTIM)
     outer = "00000000-0000-4000-8000-000000000000"
-    assert judged(seen(1, A, f"{outer} {VICTIM}"), pods=(pod,)) == Verdict()
+    assert checked(seen(1, A, f"{outer} {VICTIM}"), pods=(pod,)) == ProcessCheck()
 
 
 @pytest.mark.parametrize("word", ["gpu-share", "gpu-memory"])
@@ -257,14 +266,14 @@ def test_to_ask_for_a_share_is_not_to_have_one(word: str) -> None:
         "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "x"}]},
     }  # fmt: skip
     pod = decode_pod(json.dumps(raw).encode())
-    assert kinds(judged(seen(1, A, "u"), pods=(pod,))) == [Kind.UNASSIGNED]
+    assert kinds(checked(seen(1, A, "u"), pods=(pod,))) == [Kind.UNASSIGNED]
 
 
 def test_a_static_pod_is_known_by_the_hash_of_its_manifest() -> None:
     digest = HASH
     pod = given_cards(CardUse("GPU-a"), annotations=mirror_of(digest))
-    assert judged(seen(1, A, digest), pods=(pod,)) == Verdict()
-    assert kinds(judged(seen(1, B, digest), pods=(pod,))) == [Kind.UNASSIGNED]
+    assert checked(seen(1, A, digest), pods=(pod,)) == ProcessCheck()
+    assert kinds(checked(seen(1, B, digest), pods=(pod,))) == [Kind.UNASSIGNED]
 
 
 def test_what_the_scheduler_wrote_with_the_bind_is_what_counts() -> None:
@@ -283,8 +292,8 @@ def test_what_the_scheduler_wrote_with_the_bind_is_what_counts() -> None:
         "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "x"}]},
     }
     pod = decode_pod(json.dumps(raw).encode())
-    assert judged(seen(1, B, "u"), pods=(pod,)) == Verdict()
-    assert kinds(judged(seen(1, A, "u"), pods=(pod,))) == [Kind.UNASSIGNED]
+    assert checked(seen(1, B, "u"), pods=(pod,)) == ProcessCheck()
+    assert kinds(checked(seen(1, A, "u"), pods=(pod,))) == [Kind.UNASSIGNED]
 
 
 @settings(deadline=None)
@@ -292,20 +301,20 @@ def test_what_the_scheduler_wrote_with_the_bind_is_what_counts() -> None:
 def test_whatever_comes_and_goes_nothing_is_reported_twice_in_an_hour(
     turns: list[tuple[set[int], int]],
 ) -> None:
-    watchman = Watchman(grace_s=10)
-    now, told = 0.0, {}
+    monitor = ProcessMonitor(grace_s=10)
+    now, reported = 0.0, {}
     for pids, passed in turns:
         now += passed
-        for stranger in watchman.judge([seen(pid) for pid in pids], {}, now).news:
-            pid = stranger.sighting.process.pid
-            assert now - told.get(pid, float("-inf")) >= REPEAT_S
-            told[pid] = now
+        for process in monitor.check([seen(pid) for pid in pids], {}, now).to_report:
+            pid = process.observed.process.pid
+            assert now - reported.get(pid, float("-inf")) >= REPEAT_S
+            reported[pid] = now
 
 
 @pytest.mark.parametrize("given", [None, {}, {"GPU-a": None}, {"GPU-a": frozenset({3})}])
-def test_what_a_tenant_may_use(given: dict[str, frozenset[int] | None] | None) -> None:
-    tenant = Tenant("d", "p", "u", given=given)
-    allowed = [tenant.may_use("GPU-a", i) for i in (None, 3, 4)]
+def test_what_a_pod_may_use(given: dict[str, frozenset[int] | None] | None) -> None:
+    pod = NodePod("d", "p", "u", assigned=given)
+    allowed = [pod.may_use("GPU-a", i) for i in (None, 3, 4)]
     expected = {
         str(None): [True] * 3,
         str({}): [False] * 3,
@@ -313,4 +322,4 @@ def test_what_a_tenant_may_use(given: dict[str, frozenset[int] | None] | None) -
         str({"GPU-a": frozenset({3})}): [True, True, False],
     }
     assert allowed == expected[str(given)]
-    assert tenant.may_use("GPU-b", None) == (given is None)
+    assert pod.may_use("GPU-b", None) == (given is None)

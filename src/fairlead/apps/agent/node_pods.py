@@ -1,10 +1,10 @@
-"""The pods of a node, and the cards that each was given."""
+"""The pods of a node, and the GPUs that each was assigned."""
 
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from fairlead.apps.agent.strangers import Given, Tenant, Tenants
+from fairlead.apps.agent.unassigned_processes import AssignedGpus, NodePod, PodsByUid
 from fairlead.kube.dialects.inventory import OURS
 from fairlead.model.gpus import CardUse, Grant, instance_id
 from fairlead.model.pods import Pod
@@ -14,10 +14,10 @@ from fairlead.telemetry.nvml.facts import CardFacts
 _HASH = "kubernetes.io/config.hash"
 _MIRROR = "kubernetes.io/config.mirror"
 _HASH_FORM = re.compile(r"[0-9a-f]{32}")
-_NOTHING: Given = {}
+_NOTHING: AssignedGpus = {}
 
 
-def tenants(pods: Iterable[Pod], cards: Iterable[CardFacts]) -> Tenants:
+def pods_by_uid(pods: Iterable[Pod], cards: Iterable[CardFacts]) -> PodsByUid:
     """By each uid that a pod's processes may go by.
 
     The API server chooses the uid of a pod, so one pod has it. The hash of a static pod is an
@@ -25,13 +25,13 @@ def tenants(pods: Iterable[Pod], cards: Iterable[CardFacts]) -> Tenants:
     """
     known = {card.uuid: card for card in cards}
     by_index = {str(card.index): card for card in cards}
-    found: dict[str, list[Tenant]] = defaultdict(list)
+    found: dict[str, list[NodePod]] = defaultdict(list)
     for pod in pods:
-        given = given_to(pod, by_index | known)
-        tenant = Tenant(pod.namespace, pod.name, pod.uid, pod.version, given, over=pod.finished)
-        found[pod.uid].append(tenant)
+        assigned = assigned_gpus(pod, by_index | known)
+        shown = NodePod(pod.namespace, pod.name, pod.uid, pod.version, assigned, over=pod.finished)
+        found[pod.uid].append(shown)
         if claimed := _static_hash(pod):
-            found[claimed].append(tenant)
+            found[claimed].append(shown)
     return {uid: tuple(claims) for uid, claims in found.items()}
 
 
@@ -47,17 +47,17 @@ def _static_hash(pod: Pod) -> str:
     return claimed if mirror else ""
 
 
-def given_to(pod: Pod, cards: Mapping[str, CardFacts]) -> Given | None:
+def assigned_gpus(pod: Pod, cards: Mapping[str, CardFacts]) -> AssignedGpus | None:
     """None where a device plugin chose the cards, or they are named in a way we do not know."""
     if pod.problem or (pod.grant is None and pod.request.gpus is not None):
         return None
     if pod.grant is None:
         return _NOTHING
-    return _given(pod.grant, cards)
+    return _assigned(pod.grant, cards)
 
 
-def _given(grant: Grant, cards: Mapping[str, CardFacts]) -> Given | None:
-    given: dict[str, frozenset[int] | None] = {}
+def _assigned(grant: Grant, cards: Mapping[str, CardFacts]) -> AssignedGpus | None:
+    assigned: dict[str, frozenset[int] | None] = {}
     for use in grant.uses:
         card = cards.get(use.uuid)
         if card is None and grant.dialect == OURS:
@@ -65,10 +65,10 @@ def _given(grant: Grant, cards: Mapping[str, CardFacts]) -> Given | None:
         if card is None:
             return None
         instances = _instances(use, card)
-        before = given.get(card.uuid, frozenset())
+        before = assigned.get(card.uuid, frozenset())
         both = None if instances is None or before is None else instances | before
-        given[card.uuid] = both
-    return given
+        assigned[card.uuid] = both
+    return assigned
 
 
 def _instances(use: CardUse, card: CardFacts) -> frozenset[int] | None:
