@@ -8,8 +8,8 @@ from builders import a_node, a_pod
 from fairlead.cluster.checking import misplaced, wrong_nodes
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.gpus import Card, CardUse, Grant, Inventory, MigProfile
+from fairlead.model.map_slots import Member
 from fairlead.model.pods import Pod
-from fairlead.model.seats import Member
 
 CUT = (MigProfile("1g.10gb", 1, tuple(range(7))),)
 GPUS = Inventory((Card("GPU-0", 0, "H100", 8000), Card("GPU-1", 1, "H100", 8000, mig=CUT)))

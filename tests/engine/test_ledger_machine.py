@@ -52,10 +52,10 @@ from fairlead.model.gpus import (
     MigProfile,
     Said,
 )
+from fairlead.model.map_slots import MapSlot, Member
 from fairlead.model.pods import Pod
 from fairlead.model.readings import CardReading, NodeReadings
 from fairlead.model.scheduling_map import parse
-from fairlead.model.seats import Member, Seat
 from fairlead.placement.profile import Profile
 from ledger_audit import audited, books_of, could_serve, told
 
@@ -120,10 +120,10 @@ def asks(draw) -> GpuAsk:
     kind = draw(st.sampled_from(kinds))
     count = draw(st.sampled_from([1, 1, 1, 2, 3]))
     if kind == "mapped":
-        seat = Seat(draw(WORKLOADS), MAP.lines)
+        map_slot = MapSlot(draw(WORKLOADS), MAP.lines)
         index = draw(st.none() | st.integers(0, len(MAP.lines) - 1))
-        seat = seat if index is None else seat.at(index)
-        return GpuAsk(draw(st.integers(0, 2)), dialect="scheduling-map", seat=seat)
+        map_slot = map_slot if index is None else map_slot.at(index)
+        return GpuAsk(draw(st.integers(0, 2)), dialect="scheduling-map", map_slot=map_slot)
     if kind == "slice":
         return GpuAsk(count, False, 0, profile=draw(st.sampled_from(A100)).name)
     models = frozenset(draw(st.sampled_from([(), (), (), ("A100",)])))

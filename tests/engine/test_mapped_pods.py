@@ -366,7 +366,7 @@ def test_pods_of_a_deployment_take_the_first_index_that_is_free() -> None:
         assert binds(scheduler, 30.0) == {"web-f": ("real-3", "0,1,2")}
 
 
-def test_an_update_of_a_deployment_hands_on_its_seats() -> None:
+def test_an_update_of_a_deployment_hands_on_its_map_slots() -> None:
     engine = an_engine(a_node("n1"))
 
     def replica(name: str, template: str, **more: Any) -> Pod:

@@ -103,7 +103,7 @@ def test_what_a_pod_asks_for(containers: list[Json], annotations: Json, ask: Gpu
 
 
 @pytest.mark.parametrize(
-    ("containers", "seats"),
+    ("containers", "positions"),
     [
         ([{GPU: 1, MEM: 9}, {}, {GPU: 2, MEM: 9}], ((0,), (), (1, 2))),
         # What an init container had, the containers have after it.
@@ -114,15 +114,15 @@ def test_what_a_pod_asks_for(containers: list[Json], annotations: Json, ask: Gpu
     ],
 )  # fmt: skip
 def test_cards_are_counted_by_container_as_kubernetes_counts(
-    containers: list[Json], seats: tuple[tuple[int, ...], ...]
+    containers: list[Json], positions: tuple[tuple[int, ...], ...]
 ) -> None:
     ask = ask_of(*containers)
     assert ask is not None
-    assert ask.containers == seats
-    assert ask.cards == 1 + max(seat for container in seats for seat in container)
+    assert ask.containers == positions
+    assert ask.cards == 1 + max(position for container in positions for position in container)
     plain = ask_of(*({k: v for k, v in c.items() if k != MEM} for c in containers))
     assert plain is not None
-    assert (plain.cards, plain.containers) == (ask.cards, seats)
+    assert (plain.cards, plain.containers) == (ask.cards, positions)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairlead.model.map_slots import MapSlot, map_slot_of, workload_of
 from fairlead.model.scheduling_map import (
     JOB_INDEX,
     MAP,
@@ -15,7 +16,6 @@ from fairlead.model.scheduling_map import (
     index_of,
     parse,
 )
-from fairlead.model.seats import Seat, seat_of, workload_of
 
 CHECKER = """
 0=node1:0,1
@@ -195,18 +195,18 @@ def test_who_follows_a_map_together() -> None:
 )
 def test_a_pod_without_an_index_is_told_how_to_get_one(name: str, kind: str, told: str) -> None:
     with pytest.raises(MapError, match="no index in it") as caught:
-        seat_of("ns", name, {}, {MAP: CHECKER}, (kind, "x"))
+        map_slot_of("ns", name, {}, {MAP: CHECKER}, (kind, "x"))
     assert told in str(caught.value)
 
 
-def test_a_seat_knows_what_others_get_of_its_node() -> None:
-    seat = seat_of("ns", "checker-3", {}, {MAP: CHECKER}, ("StatefulSet", "checker"))
-    assert [line.index for line in seat.lines] == [3, 4]
-    assert seat.line == Line(3, "node4", "3")
+def test_a_map_slot_has_the_lines_of_its_node() -> None:
+    map_slot = map_slot_of("ns", "checker-3", {}, {MAP: CHECKER}, ("StatefulSet", "checker"))
+    assert [line.index for line in map_slot.lines] == [3, 4]
+    assert map_slot.line == Line(3, "node4", "3")
 
 
-def test_pods_of_a_replica_set_take_any_seat() -> None:
-    seat = seat_of("ns", "web-x-y", {}, {MAP: CHECKER}, ("ReplicaSet", "web-x"))
-    assert seat == Seat("ns/ReplicaSet/web-x", parse(CHECKER).lines)
+def test_pods_of_a_replica_set_take_any_slot() -> None:
+    map_slot = map_slot_of("ns", "web-x-y", {}, {MAP: CHECKER}, ("ReplicaSet", "web-x"))
+    assert map_slot == MapSlot("ns/ReplicaSet/web-x", parse(CHECKER).lines)
     with pytest.raises(MapError, match="has no lines; write"):
-        seat_of("ns", "web-x-y", {}, {MAP: "nothing"}, ("ReplicaSet", "web-x"))
+        map_slot_of("ns", "web-x-y", {}, {MAP: "nothing"}, ("ReplicaSet", "web-x"))

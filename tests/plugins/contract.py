@@ -14,12 +14,12 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import Card, GpuAsk, Inventory
 from fairlead.model.loads import PodLoad
+from fairlead.model.map_slots import MapSlot
 from fairlead.model.nodes import Image, Node
 from fairlead.model.pods import HostPort, NodeTerm, PodRequest, PreferredTerm, Toleration
 from fairlead.model.prices import Prices, Shape
 from fairlead.model.readings import CardReading, NodeReadings
 from fairlead.model.scheduling_map import Line
-from fairlead.model.seats import Seat
 from fairlead.model.selectors import Requirement, SpreadRule
 from fairlead.model.storage import Claim, CsiNode, StorageClass, Volume
 from fairlead.model.volumes import ClaimUse, CsiVolume, Disk, PodVolumes
@@ -59,8 +59,8 @@ REQUESTS = (
     a_request(volumes=PodVolumes((ClaimUse("default/bound"), ClaimUse("default/waiting")))),
     a_request(volumes=PodVolumes((ClaimUse("default/alone"),), (Disk("gce/shared"),))),
     a_request(asks=GpuAsk(1, False, 200, dialect="fairlead"), load=PodLoad(0.7, cyclic=True)),
-    a_request(asks=GpuAsk(0, seat=Seat("ns/x", (Line(0, "n3", "1"),), 0))),
-    a_request(asks=GpuAsk(0, seat=Seat("ns/x", (Line(0, "n3", "1"),)))),
+    a_request(asks=GpuAsk(0, map_slot=MapSlot("ns/x", (Line(0, "n3", "1"),), 0))),
+    a_request(asks=GpuAsk(0, map_slot=MapSlot("ns/x", (Line(0, "n3", "1"),)))),
 )
 IN_ZONE_A = (NodeTerm((Requirement("zone", "In", ("a",)),)),)
 CSI = CsiVolume("csi", "disk-1")

@@ -11,8 +11,8 @@ import numpy as np
 from fairlead.cluster.cluster import Cluster, Holding, granted
 from fairlead.cluster.devices import Devices
 from fairlead.model.gpus import WHOLE, Card, CardUse, Grant
+from fairlead.model.map_slots import Member
 from fairlead.model.pods import Pod
-from fairlead.model.seats import Member
 
 
 def wrong_nodes(cluster: Cluster, names: Iterable[str]) -> list[str]:

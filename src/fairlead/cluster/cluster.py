@@ -27,12 +27,12 @@ from fairlead.cluster.columns import Columns
 from fairlead.cluster.default_selectors import DefaultSelectors
 from fairlead.cluster.draft import Draft
 from fairlead.cluster.load import Place, slot_of
+from fairlead.cluster.map_indices import MapIndices
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.nominations import Nominations
 from fairlead.cluster.price_tables import PriceTables
 from fairlead.cluster.priority_sums import AmountsByRow, PrioritySums, Share
 from fairlead.cluster.releasing import Releasing
-from fairlead.cluster.seats import Seats
 from fairlead.cluster.work import Work
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.budgets import Budget
@@ -99,7 +99,7 @@ class Cluster:
         self.holdings: dict[str, Holding] = {}
         self.nominations = Nominations(self.columns, self.row_of)
         self.budgets: dict[str, Budget] = {}
-        self.seats = Seats()
+        self.map_indices = MapIndices()
         #: GPUs that no pod holds and that may not be assigned yet.
         self.releasing = Releasing()
         self._evictable = PrioritySums(self.columns, below=True)
@@ -397,7 +397,7 @@ class Cluster:
         if held is None:
             return NOTHING
         if held.grant and held.grant.member:
-            self.seats.leave(uid, held.grant.member)
+            self.map_indices.leave(uid, held.grant.member)
         neighbours = self._on_node[held.node]
         neighbours.discard(uid)
         if not neighbours:
@@ -487,7 +487,7 @@ class Cluster:
             self.release(held.pod.uid)  # it was not gone after all
         self.holdings[held.pod.uid] = held
         if held.grant and held.grant.member:
-            self.seats.take(held.pod.uid, held.grant.member)
+            self.map_indices.take(held.pod.uid, held.grant.member)
         self._on_node.setdefault(held.node, set()).add(held.pod.uid)
         row = self.row_of.get(held.node)
         if row is not None:
@@ -547,7 +547,7 @@ def _holds_the_same(held: Holding, pod: Pod, grant: Grant | None) -> bool:
 
 def _somebodys_choice(ask: GpuAsk | None) -> Grant | None:
     """What a pod holds that asked for cards and was not told which."""
-    if ask is None or ask.profile or ask.seat or not ask.whole:
+    if ask is None or ask.profile or ask.map_slot or not ask.whole:
         return None
     return Grant((CardUse(""),) * ask.cards, said=Said.ASKED)
 

@@ -58,7 +58,7 @@ def shape_of(request: PodRequest, card_mib: int = 0) -> Shape | None:
     ask = request.gpus or _counted(request)
     if ask is None:
         return Shape(cpu, memory)
-    if ask.profile or ask.seat:
+    if ask.profile or ask.map_slot:
         return None
     return Shape(cpu, memory, ask.cards, _milli(ask, card_mib), ask.models)
 

@@ -31,7 +31,7 @@ from fairlead.model.gpus import (
     Links,
     MigProfile,
 )
-from fairlead.model.seats import Member
+from fairlead.model.map_slots import Member
 
 Cards = npt.NDArray[np.int64]  # (rows, slots) an amount of something
 CardMask = npt.NDArray[np.bool_]  # (rows, slots)

@@ -9,18 +9,18 @@ from fairlead.cluster.card_rows import CardRows
 from fairlead.cluster.columns import Columns
 from fairlead.cluster.devices import Cards
 from fairlead.cluster.load import LoadRows
+from fairlead.cluster.map_indices import Obstacle, obstacle
 from fairlead.cluster.pod_index import Minding, PodQuery
 from fairlead.cluster.price_tables import PriceTables, Table
-from fairlead.cluster.seats import Obstacle, obstacle
 from fairlead.cluster.storage import Storage
 from fairlead.cluster.wishes import Wish, Wishes
 from fairlead.cluster.work import Work
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.gpus import WHOLE
+from fairlead.model.map_slots import MapSlot
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import ANY_ADDRESS, Amounts, HostPort, PodRequest, Taint
 from fairlead.model.quantities import CPU, PODS
-from fairlead.model.seats import Seat
 from fairlead.model.selectors import PodTerm
 from fairlead.model.volumes import PodVolumes
 
@@ -253,11 +253,11 @@ class Nodes:
 
     # -- cards -------------------------------------------------------------------------------
 
-    def obstacle(self, seat: Seat, position: int) -> Obstacle | None:
+    def obstacle(self, map_slot: MapSlot, position: int) -> Obstacle | None:
         """What keeps a scheduling map from the cards that it names on the node at this position."""
         row = self._pick.start + position if isinstance(self._pick, slice) else self._pick[position]
         counted = int(self.allocatable(GPU)[position])
-        return obstacle(seat, self._columns.devices, int(row), counted)
+        return obstacle(map_slot, self._columns.devices, int(row), counted)
 
     def card_room(self) -> Cards:
         """Thousandths of each card that are free; unlisted cards are free or not as a whole."""

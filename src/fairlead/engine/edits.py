@@ -21,7 +21,9 @@ def edit_of(held: Holding | None, pod: Pod) -> AnnounceWarning | None:
     if held is None or held.pod.edited or held.pod is pod:
         return None
     before, now = held.pod.request.gpus, pod.request.gpus
-    if before == now or (before and before.seat) or (now and now.seat):  # a map may be settled
+    if (
+        before == now or (before and before.map_slot) or (now and now.map_slot)
+    ):  # a map may be settled
         return _removed(held, pod)
     return AnnounceWarning(pod, REASON, _sentence(""))
 

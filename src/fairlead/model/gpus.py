@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from fairlead.model.seats import Member, Seat
+from fairlead.model.map_slots import MapSlot, Member
 
 #: All of a card's compute, in thousandths.
 WHOLE = 1000
@@ -143,7 +143,7 @@ class GpuAsk:
     #: Its share may go beyond what a quiet card has.
     overcommit: Overcommit | None = None
     #: A scheduling map has chosen the node and the cards already.
-    seat: Seat | None = None
+    map_slot: MapSlot | None = None
 
     @property
     def particular(self) -> bool:

@@ -16,7 +16,7 @@ The scheduler and admission read it with the same code:
 An index comes from the label `apps.kubernetes.io/pod-index`, else from the annotation or label
 `batch.kubernetes.io/job-completion-index`, else from the last part of the name, unless the kind of
 the owner gives names that end by chance. Pods of a ReplicaSet have none of these: the scheduler
-gives them the first free one (`model.seats`), so at admission there is no literal for them.
+gives them the first free one (`model.map_slots`), so at admission there is no literal for them.
 """
 
 import re

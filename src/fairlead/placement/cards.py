@@ -6,9 +6,9 @@ from enum import StrEnum
 
 from fairlead.cluster.card_rows import CardRows
 from fairlead.cluster.devices import Devices
-from fairlead.cluster.seats import uses_of
+from fairlead.cluster.map_indices import uses_of
 from fairlead.model.gpus import CardUse, GpuAsk, Grant, Inventory
-from fairlead.model.seats import Seat
+from fairlead.model.map_slots import MapSlot
 from fairlead.placement.links import best_set
 from fairlead.placement.mig import slice_place
 
@@ -50,8 +50,8 @@ def choose(
     `now` is how things are, where the book shows them with pods that are only expected.
     """
     uses: list[CardUse] | None
-    if ask.seat is not None:
-        return _seated(ask, ask.seat, devices, row)
+    if ask.map_slot is not None:
+        return _by_map(ask, ask.map_slot, devices, row)
     inventory = devices.inventories.get(row)
     if inventory is None or not inventory.named:
         return _counted(ask)
@@ -67,13 +67,13 @@ def choose(
     return Grant(tuple(uses), ask.dialect, ask.containers, pending)
 
 
-def _seated(ask: GpuAsk, seat: Seat, devices: Devices, row: int) -> Grant | None:
+def _by_map(ask: GpuAsk, map_slot: MapSlot, devices: Devices, row: int) -> Grant | None:
     """The cards that the map names, and those that the pod asks for beyond them."""
-    if seat.line is None:
+    if map_slot.line is None:
         return None
-    uses = uses_of(seat.line, devices, row)
+    uses = uses_of(map_slot.line, devices, row)
     uses += [CardUse("")] * (ask.cards - len(uses))
-    return Grant(tuple(uses), ask.dialect, member=seat.member)
+    return Grant(tuple(uses), ask.dialect, member=map_slot.member)
 
 
 def _counted(ask: GpuAsk) -> Grant | None:

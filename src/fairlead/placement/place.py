@@ -39,7 +39,7 @@ class Placement:
 
     def view(self, pod: Pod) -> View:
         """The answers shared by all pods that ask for the same."""
-        return self._views.of(self._cluster.seats.settled(self.request(pod)))
+        return self._views.of(self._cluster.map_indices.settled(self.request(pod)))
 
     def request(self, pod: Pod) -> PodRequest:
         """What the rules see of the pod; pods with equal requests get equal answers."""

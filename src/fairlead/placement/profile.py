@@ -114,7 +114,7 @@ class Profile:
 
     def chosen_cards(self, ask: GpuAsk | None) -> GpuAsk | None:
         """The ask as far as this profile goes with it; None where it does not choose cards."""
-        if ask is None or ask.seat is not None:
+        if ask is None or ask.map_slot is not None:
             return ask if self.follows_maps else None
         return self.gpu_fit.understood(ask) if self.gpu_fit else None
 

@@ -55,7 +55,7 @@ def asked_cards(request: PodRequest) -> GpuAsk | None:
     if ask is None:
         count = request.amount(GPU)
         return GpuAsk(count) if count else None
-    return None if ask.profile or ask.seat else ask
+    return None if ask.profile or ask.map_slot else ask
 
 
 def gaps(request: PodRequest, nodes: Nodes) -> Gaps | None:

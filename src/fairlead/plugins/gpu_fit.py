@@ -44,10 +44,10 @@ class GpuFit:
         return ask
 
     def concerns(self, request: PodRequest) -> bool:
-        return request.gpus is not None and request.gpus.seat is None
+        return request.gpus is not None and request.gpus.map_slot is None
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
-        if request.gpus is None or request.gpus.seat is not None:  # the map has chosen
+        if request.gpus is None or request.gpus.map_slot is not None:  # the map has chosen
             return nodes.all()
         return nodes.cards.enough(self.understood(request.gpus))
 

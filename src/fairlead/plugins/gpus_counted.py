@@ -30,7 +30,7 @@ class GpusCounted:
         ask = request.gpus
         if ask is None:
             return ""
-        if ask.seat is not None:
+        if ask.map_slot is not None:
             return "" if self.follows_maps else _no("follow its scheduling map", "SchedulingMap")
         if self.assigns or ask.dialect == PLAIN:
             return ""

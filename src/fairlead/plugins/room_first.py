@@ -21,6 +21,6 @@ class RoomFirst:
 
     def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
         ask = request.gpus
-        if ask is None or ask.whole or ask.profile or ask.seat:
+        if ask is None or ask.whole or ask.profile or ask.map_slot:
             return np.zeros(len(nodes))
         return np.where(nodes.cards.enough(ask), HIGHEST_SCORE, 0.0)

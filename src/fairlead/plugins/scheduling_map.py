@@ -8,11 +8,11 @@ import numpy as np
 
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.map_indices import Obstacle, ObstacleKind
 from fairlead.cluster.nodes import Nodes
-from fairlead.cluster.seats import Obstacle, Trouble
+from fairlead.model.map_slots import MapSlot
 from fairlead.model.pods import PodRequest
 from fairlead.model.scheduling_map import NODE_LABEL, Line
-from fairlead.model.seats import Seat
 from fairlead.plugins.api import Reason
 
 
@@ -26,36 +26,36 @@ class SchedulingMap:
     curable: ClassVar[bool] = False
 
     def concerns(self, request: PodRequest) -> bool:
-        return _seat(request) is not None
+        return _map_slot(request) is not None
 
     def applies(self, request: PodRequest, nodes: Nodes) -> bool:
-        return _seat(request) is not None
+        return _map_slot(request) is not None
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
-        seat = _seat(request)
-        if seat is None:
+        slot = _map_slot(request)
+        if slot is None:
             return nodes.all()
-        meant = _meant(seat.line, nodes)
+        meant = _meant(slot.line, nodes)
         for position in np.flatnonzero(meant):
-            meant[position] = nodes.obstacle(seat, int(position)) is None
+            meant[position] = nodes.obstacle(slot, int(position)) is None
         return meant
 
     def reasons(self, request: PodRequest, nodes: Nodes) -> Iterable[Reason]:
-        seat = _seat(request)
-        if seat is None:
+        slot = _map_slot(request)
+        if slot is None:
             return
-        meant = _meant(seat.line, nodes)
-        yield Reason(_elsewhere(seat, found=bool(meant.any())), ~meant, nodes.none())
+        meant = _meant(slot.line, nodes)
+        yield Reason(_elsewhere(slot, found=bool(meant.any())), ~meant, nodes.none())
         for position in np.flatnonzero(meant):
-            found = nodes.obstacle(seat, int(position))
+            found = nodes.obstacle(slot, int(position))
             if found is not None:
                 where = nodes.none()
                 where[position] = True
-                yield Reason(_told(found, seat), where, nodes.none())
+                yield Reason(_text(found, slot), where, nodes.none())
 
 
-def _seat(request: PodRequest) -> Seat | None:
-    return None if request.gpus is None else request.gpus.seat
+def _map_slot(request: PodRequest) -> MapSlot | None:
+    return None if request.gpus is None else request.gpus.map_slot
 
 
 def _meant(line: Line | None, nodes: Nodes) -> NodeMask:
@@ -66,43 +66,43 @@ def _meant(line: Line | None, nodes: Nodes) -> NodeMask:
     return labelled if labelled.any() else nodes.named((line.node,))
 
 
-def _elsewhere(seat: Seat, *, found: bool) -> str:
-    if seat.line is None:
+def _elsewhere(slot: MapSlot, *, found: bool) -> str:
+    if slot.line is None:
         return (
-            f"node(s) had no index of the scheduling map left, all {len(seat.lines)} are taken; "
+            f"node(s) had no index of the scheduling map left, all {len(slot.lines)} are taken; "
             "add lines to it or scale down"
         )
     if found:
         return SchedulingMap.refusal
-    name = seat.line.node
+    name = slot.line.node
     return (
-        f"node(s) were not {name}, which the scheduling map names for index {seat.index}; "
+        f"node(s) were not {name}, which the scheduling map names for index {slot.index}; "
         f"correct the map, or label one with {NODE_LABEL}={name}"
     )
 
 
-def _told(found: Obstacle, seat: Seat) -> str:
+def _text(found: Obstacle, slot: MapSlot) -> str:
     device = f"GPU {found.device[:63]}"
-    what = f"node(s) could not assign {device} to index {seat.index} of the scheduling map"
-    match found.trouble:
-        case Trouble.ABSENT:
+    what = f"node(s) could not assign {device} to index {slot.index} of the scheduling map"
+    match found.kind:
+        case ObstacleKind.ABSENT:
             have = "there is no such GPU" if not found.cards else f"there are {_range(found.cards)}"
             return f"{what}, {have}; correct the map"
-        case Trouble.BROKEN:
+        case ObstacleKind.BROKEN:
             return f"{what}, it is unhealthy; repair it or choose another"
-        case Trouble.TAKEN:
+        case ObstacleKind.TAKEN:
             return (
-                f"{what}, it is assigned to {_whom(found, seat)}; choose another or delete that pod"
+                f"{what}, it is assigned to {_whom(found, slot)}; choose another or delete that pod"
             )
-        case Trouble.UNDECLARED:
+        case ObstacleKind.UNDECLARED:
             index = found.holder.index if found.holder else ""
             return (
                 f"{what}, index {index} has it and sharing is not declared; give it to both in the "
                 "map, or delete that pod"
             )
-        case Trouble.SAME_INDEX:
+        case ObstacleKind.SAME_INDEX:
             return f"{what}, another pod with this index has it; wait until it ends, or delete it"
-        case Trouble.DOUBTFUL:
+        case ObstacleKind.DOUBTFUL:
             return (
                 f"{what}, other pods hold GPUs that cannot be identified, and too few are left; "
                 "delete one of them or choose another node"
@@ -113,9 +113,9 @@ def _range(cards: int) -> str:
     return f"{cards}, 0 to {cards - 1}" if cards > 1 else "1, 0"
 
 
-def _whom(found: Obstacle, seat: Seat) -> str:
+def _whom(found: Obstacle, slot: MapSlot) -> str:
     """Names only what the pod's own users may see."""
-    namespace = seat.workload.partition("/")[0]
+    namespace = slot.workload.partition("/")[0]
     holder = found.holder
     if holder is None or holder.workload.partition("/")[0] != namespace:
         return "another pod"

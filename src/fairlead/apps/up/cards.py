@@ -17,11 +17,11 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwyz0123456789"  # x 
 
 
 class Picture:
-    """Remembers letters and seats from one look to the next, so that the picture does not jump."""
+    """Remembers letters and places from one look to the next, so that the picture does not jump."""
 
     def __init__(self) -> None:
         self._letters = _Letters()
-        self._seats = _Seats()
+        self._places = _Places()
 
     def mark(self, pod: Pod) -> str:
         """The letter of the pod's work; a blank for work without cards."""
@@ -63,17 +63,17 @@ class Picture:
         for holding in held:
             letter = self._letters.of(_work_of(holding.pod))
             for uuid in _uuids(holding):
-                seat = by_name.get(uuid)
-                if seat is None:
+                place = by_name.get(uuid)
+                if place is None:
                     unnamed[holding.pod.uid] = unnamed.get(holding.pod.uid, 0) + 1
                 else:
-                    marks[seat] = letter if marks[seat] in (FREE, letter) else SHARED
+                    marks[place] = letter if marks[place] in (FREE, letter) else SHARED
         pods = {holding.pod.uid: holding.pod for holding in held}
-        for seat, uid in self._seats.of(node.name, unnamed, marks).items():
-            marks[seat] = self._letters.of(_work_of(pods[uid]))
+        for place, uid in self._places.of(node.name, unnamed, marks).items():
+            marks[place] = self._letters.of(_work_of(pods[uid]))
         lost = [n for n, card in enumerate(cards) if not card.healthy]
-        for seat in lost or _last_free(marks, len(marks) - usable):
-            marks[seat] = LOST
+        for place in lost or _last_free(marks, len(marks) - usable):
+            marks[place] = LOST
         return marks
 
 
@@ -96,7 +96,7 @@ class _Letters:
             self._free.append(self._taken.pop(work))
 
 
-class _Seats:
+class _Places:
     """Pods of which nobody says on which cards they are keep the same cells while they live, so
     that the picture does not jump.
     """
@@ -106,15 +106,17 @@ class _Seats:
 
     def of(self, node: str, wanted: dict[str, int], marks: list[str]) -> dict[int, str]:
         old = self._taken.get(node, {})
-        open_seats = [seat for seat, mark in enumerate(marks) if mark == FREE]
-        seats = {seat: uid for seat, uid in old.items() if uid in wanted and seat in open_seats}
-        seated = Counter(seats.values())
+        open_places = [place for place, mark in enumerate(marks) if mark == FREE]
+        places = {
+            place: uid for place, uid in old.items() if uid in wanted and place in open_places
+        }
+        placed = Counter(places.values())
         for uid, cards in wanted.items():
-            free = (seat for seat in open_seats if seat not in seats)
-            for seat in [s for s, _ in zip(free, range(cards - seated[uid]), strict=False)]:
-                seats[seat] = uid
-        self._taken[node] = seats
-        return seats
+            free = (place for place in open_places if place not in places)
+            for place in [s for s, _ in zip(free, range(cards - placed[uid]), strict=False)]:
+                places[place] = uid
+        self._taken[node] = places
+        return places
 
 
 def _uuids(held: Holding) -> list[str]:
@@ -138,7 +140,7 @@ def _counted_cards(node: Node) -> int:
 
 
 def _last_free(marks: list[str], count: int) -> list[int]:
-    free = [seat for seat, mark in enumerate(marks) if mark == FREE]
+    free = [place for place, mark in enumerate(marks) if mark == FREE]
     return free[-count:] if count > 0 else []
 
 

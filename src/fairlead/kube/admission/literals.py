@@ -8,5 +8,5 @@ def literal_for(pod: Pod) -> str | None:
 
     None if it has none, or gets its index from the scheduler.
     """
-    seat = pod.request.gpus.seat if pod.request.gpus else None
-    return seat.line.value if seat and seat.line else None
+    map_slot = pod.request.gpus.map_slot if pod.request.gpus else None
+    return map_slot.line.value if map_slot and map_slot.line else None

@@ -169,7 +169,7 @@ class Silent:
         return None
 
 
-def seats(asking: Asking, resource: str) -> tuple[tuple[int, ...], ...]:
+def gpu_positions(asking: Asking, resource: str) -> tuple[tuple[int, ...], ...]:
     """Which of the pod's cards each container gets, counted as Kubernetes counts.
 
     Containers and sidecars get their own. What an init container has, the containers after it have

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from fairlead.kube.dialects.ours import VISIBLE
 from fairlead.kube.dialects.scheduling_map import Mapped
 from fairlead.model.gpus import WHOLE, CardUse, GpuAsk, Grant, Said
+from fairlead.model.map_slots import Member
 from fairlead.model.scheduling_map import MAP, MapError, parse
-from fairlead.model.seats import Member
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,18 +106,20 @@ class Kai(Silent):
         ask, grant = telling.pod.request.gpus, telling.grant
         names = ask.names if ask else ()
         return {
-            f"{PREFIX}{name}{_DEVICES}": ",".join(grant.uses[seat].uuid for seat in seats)
-            for name, seats in zip(names, grant.containers, strict=False)
-            if seats
+            f"{PREFIX}{name}{_DEVICES}": ",".join(
+                grant.uses[position].uuid for position in positions
+            )
+            for name, positions in zip(names, grant.containers, strict=False)
+            if positions
         }
 
 
 def _from_devices(annotations: Mapping[str, str], ask: GpuAsk) -> Grant | None:
-    seated: dict[int, str] = {}
-    for name, seats in zip(ask.names, ask.containers, strict=True):
+    by_position: dict[int, str] = {}
+    for name, positions in zip(ask.names, ask.containers, strict=True):
         named = annotations.get(f"{PREFIX}{name}{_DEVICES}", "").split(",")
-        seated |= dict(zip(seats, named, strict=False))
-    uuids = [seated[seat].strip() for seat in sorted(seated)]
+        by_position |= dict(zip(positions, named, strict=False))
+    uuids = [by_position[position].strip() for position in sorted(by_position)]
     if not uuids or not all(map(_is_device, uuids)):
         return None
     uses = (CardUse(uuid, False, ask.milli, ask.memory_mib) for uuid in uuids)

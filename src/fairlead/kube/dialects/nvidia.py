@@ -6,8 +6,8 @@ from typing import ClassVar
 from fairlead.kube.dialects.api import (
     Asking,
     Silent,
+    gpu_positions,
     most_at_once,
-    seats,
     told_apart,
 )
 from fairlead.model.errors import FairleadError
@@ -33,7 +33,7 @@ class Nvidia(Silent):
         if cards and slices:
             raise FairleadError("it requests whole GPUs and MIG slices; request one kind")
         if cards:
-            return GpuAsk(min(cards, MOST_CARDS), containers=told_apart(seats(asking, GPU)))
+            return GpuAsk(min(cards, MOST_CARDS), containers=told_apart(gpu_positions(asking, GPU)))
         if len(slices) > 1:
             raise FairleadError("it requests MIG slices of several kinds; request one kind")
         for name in slices:

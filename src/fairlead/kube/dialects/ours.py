@@ -45,7 +45,7 @@ from fairlead.model.gpus import (
     slice_name,
 )
 from fairlead.model.limits import MOST_CARDS
-from fairlead.model.seats import Member
+from fairlead.model.map_slots import Member
 
 PREFIX = "fairlead.dev/"
 SHARE, MEMORY = PREFIX + "gpu-share", PREFIX + "gpu-memory"
@@ -150,8 +150,8 @@ def _member(found: _Assignment, ask: GpuAsk | None) -> Member | None:
     if found.workload:
         return Member(found.workload, found.index)
     # Assignments of earlier versions do not say it.
-    seat = ask.seat if ask and found.dialect == ask.dialect else None
-    return seat.member if seat else None
+    map_slot = ask.map_slot if ask and found.dialect == ask.dialect else None
+    return map_slot.member if map_slot else None
 
 
 def _visible(grant: Grant, inventory: Inventory | None) -> str:

@@ -15,8 +15,8 @@ from fairlead.kube.dialects.api import Asking, Bound, Identity, Silent, Telling
 from fairlead.kube.dialects.nvidia import Nvidia
 from fairlead.kube.dialects.ours import PREFIX, VISIBLE
 from fairlead.model.gpus import CardUse, GpuAsk, Grant, Said
+from fairlead.model.map_slots import TEMPLATE_HASH, MapSlot, map_slot_of, workload_of
 from fairlead.model.scheduling_map import JOB_INDEX, MAP, POD_INDEX, Line
-from fairlead.model.seats import TEMPLATE_HASH, Seat, seat_of, workload_of
 
 INDEX = PREFIX + "map-index"
 #: Labels and annotations that tell an index or whose pod it is.
@@ -53,29 +53,31 @@ class Mapped(Silent):
         if MAP not in asking.annotations or pod is None:
             return None
         plain = Nvidia().ask(asking)
-        seat = _seat_had(pod, asking.annotations[MAP]) or _seat_wanted(pod, asking.annotations)
-        return GpuAsk(plain.cards if plain else 0, dialect=self.name, seat=seat)
+        map_slot = _assigned_slot(pod, asking.annotations[MAP]) or _requested_slot(
+            pod, asking.annotations
+        )
+        return GpuAsk(plain.cards if plain else 0, dialect=self.name, map_slot=map_slot)
 
     def grant(self, bound: Bound) -> Grant | None:
         """For a pod that somebody else placed by its map."""
-        seat = bound.ask.seat if bound.ask else None
-        if seat is None or seat.line is None:
+        map_slot = bound.ask.map_slot if bound.ask else None
+        if map_slot is None or map_slot.line is None:
             return None
-        uses = tuple(CardUse(device) for device in seat.line.devices)
-        return Grant(uses, self.name, member=seat.member, said=Said.ASKED)
+        uses = tuple(CardUse(device) for device in map_slot.line.devices)
+        return Grant(uses, self.name, member=map_slot.member, said=Said.ASKED)
 
     def tell(self, telling: Telling) -> Mapping[str, str]:
         ask, member = telling.pod.request.gpus, telling.grant.member
-        line = ask.seat.line_of(member.index) if ask and ask.seat and member else None
+        line = ask.map_slot.line_of(member.index) if ask and ask.map_slot and member else None
         return {} if line is None else {VISIBLE: line.value, INDEX: str(line.index)}
 
 
-def _seat_wanted(pod: Identity, annotations: Mapping[str, str]) -> Seat:
+def _requested_slot(pod: Identity, annotations: Mapping[str, str]) -> MapSlot:
     said = {**annotations, **dict(pod.annotations)}
-    return seat_of(pod.namespace, pod.name, dict(pod.labels), said, pod.owner)
+    return map_slot_of(pod.namespace, pod.name, dict(pod.labels), said, pod.owner)
 
 
-def _seat_had(pod: Identity, text: str) -> Seat | None:
+def _assigned_slot(pod: Identity, text: str) -> MapSlot | None:
     """What a bound pod was told, whatever its map says meanwhile."""
     said = dict(pod.annotations)
     index = said.get(INDEX, "")
@@ -83,4 +85,4 @@ def _seat_had(pod: Identity, text: str) -> Seat | None:
         return None
     line = Line(int(index[:9]), "", said[VISIBLE])
     workload = workload_of(pod.namespace, dict(pod.labels), pod.owner, text)
-    return Seat(workload, (line,), line.index)
+    return MapSlot(workload, (line,), line.index)

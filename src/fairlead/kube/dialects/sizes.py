@@ -24,7 +24,7 @@ def most_bytes(ask: GpuAsk | None) -> int:
     """What a bind writes for such a request, at most: no node has more than so many GPUs."""
     if ask is None:
         return _FIXED
-    cards = MOST_CARDS if ask.seat else min(ask.cards, MOST_CARDS)
+    cards = MOST_CARDS if ask.map_slot else min(ask.cards, MOST_CARDS)
     told = sum(map(len, ask.containers)) or cards
     devices = cards * (_DEVICE + _VISIBLE) + told * _TOLD
     return _FIXED + devices + len(ask.containers) * _CONTAINER

@@ -17,9 +17,9 @@ from fairlead.kube.dialects.api import (
     Telling,
     alternatives,
     asked_mib,
+    gpu_positions,
     most_at_once,
     number,
-    seats,
     told_apart,
 )
 from fairlead.model.errors import FairleadError
@@ -75,7 +75,7 @@ def read_ask(asking: Asking, words: Words, dialect: str) -> GpuAsk | None:
         memory_mib=memory_mib,
         memory_milli=memory_milli,
         dialect=dialect,
-        containers=told_apart(seats(asking, words.count)),
+        containers=told_apart(gpu_positions(asking, words.count)),
     )
 
 
@@ -125,7 +125,9 @@ def sections(telling: Telling) -> list[str]:
     """The cards of each container, in the pod's order."""
     grant = telling.grant
     containers = grant.containers or (tuple(range(len(grant.uses))),)
-    return ["".join(_told(grant.uses[seat]) for seat in seats) for seats in containers]
+    return [
+        "".join(_told(grant.uses[position]) for position in positions) for positions in containers
+    ]
 
 
 def _told(use: CardUse) -> str:
@@ -140,7 +142,7 @@ def read_sections(text: str, bound: Bound, dialect: str) -> Grant | None:
         if uses is None:
             return None
         found.append(uses)
-    return _seated(found, bound.ask, dialect) if any(found) else None
+    return _by_position(found, bound.ask, dialect) if any(found) else None
 
 
 def _section(text: str) -> Section | None:
@@ -160,16 +162,16 @@ def _section(text: str) -> Section | None:
     return tuple(uses)
 
 
-def _seated(found: list[Section], ask: GpuAsk | None, dialect: str) -> Grant:
+def _by_position(found: list[Section], ask: GpuAsk | None, dialect: str) -> Grant:
     """Cards of init containers are those of later containers, if the pod was placed by us."""
     containers = (ask.containers or (tuple(range(ask.cards)),)) if ask else ()
-    if [len(section) for section in found] != [len(seats) for seats in containers]:
+    if [len(section) for section in found] != [len(positions) for positions in containers]:
         uses = tuple(use for section in found for use in section)
         return Grant(uses, dialect, said=Said.ASSIGNED)
-    seated: dict[int, CardUse] = {}
-    for section, seats_of_it in zip(found, containers, strict=True):
-        seated |= dict(zip(seats_of_it, section, strict=True))
-    uses = tuple(use for _, use in sorted(seated.items()))
+    by_position: dict[int, CardUse] = {}
+    for section, positions in zip(found, containers, strict=True):
+        by_position |= dict(zip(positions, section, strict=True))
+    uses = tuple(use for _, use in sorted(by_position.items()))
     return Grant(uses, dialect, containers, said=Said.ASSIGNED)
 
 

@@ -7,7 +7,7 @@ from builders import a_node, a_pod
 from fairlead.cluster.cluster import Cluster, Holding
 from fairlead.cluster.devices import Devices
 from fairlead.model.gpus import WHOLE, Card, CardUse, Grant, Inventory
-from fairlead.model.seats import Member
+from fairlead.model.map_slots import Member
 
 CARDS = 3
 NODE = a_node(

@@ -1,4 +1,4 @@
-"""Scheduling maps against the ledger: which indices are taken, and what is in the way of a seat."""
+"""Scheduling maps against the ledger: which indices are taken, and what prevents an assignment."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -6,12 +6,12 @@ from enum import Enum, auto
 
 from fairlead.cluster.devices import Devices
 from fairlead.model.gpus import CardUse
+from fairlead.model.map_slots import MapSlot, Member
 from fairlead.model.pods import PodRequest
 from fairlead.model.scheduling_map import ALL, Line
-from fairlead.model.seats import Member, Seat
 
 
-class Seats:
+class MapIndices:
     """The indices of each workload that pods have, wherever they are."""
 
     def __init__(self) -> None:
@@ -29,17 +29,17 @@ class Seats:
     def settled(self, request: PodRequest) -> PodRequest:
         """The request with the first free index of its map; as it is if it has one, or none is."""
         ask = request.gpus
-        if ask is None or ask.seat is None or ask.seat.index is not None:
+        if ask is None or ask.map_slot is None or ask.map_slot.index is not None:
             return request
-        taken = set(self._taken.get(ask.seat.workload, {}).values())
-        free = (line.index for line in ask.seat.lines if line.index not in taken)
+        taken = set(self._taken.get(ask.map_slot.workload, {}).values())
+        free = (line.index for line in ask.map_slot.lines if line.index not in taken)
         index = next(free, None)
         if index is None:
             return request
-        return replace(request, gpus=replace(ask, seat=ask.seat.at(index)))
+        return replace(request, gpus=replace(ask, map_slot=ask.map_slot.at(index)))
 
 
-class Trouble(Enum):
+class ObstacleKind(Enum):
     ABSENT = auto()  #: there is no such card
     BROKEN = auto()  #: there is, but not in order
     TAKEN = auto()  #: somebody else's
@@ -50,7 +50,7 @@ class Trouble(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    trouble: Trouble
+    kind: ObstacleKind
     device: str
     #: How many cards the node has; 0 where nobody says.
     cards: int
@@ -79,24 +79,24 @@ def uses_of(line: Line, devices: Devices, row: int) -> list[CardUse]:
     return [CardUse(name, memory_mib=memory_mib.get(name, 0)) for name in names]
 
 
-def obstacle(seat: Seat, devices: Devices, row: int, counted: int) -> Obstacle | None:
-    """What keeps the seat from its cards on the row, which counts so many GPUs; the first thing."""
-    if seat.line is None:
+def obstacle(map_slot: MapSlot, devices: Devices, row: int, counted: int) -> Obstacle | None:
+    """The first thing that prevents the assignment on the row, which counts so many GPUs."""
+    if map_slot.line is None:
         return None
     total = len(devices.cards(row)) if devices.known[row] else counted
-    wanted = cards_of(seat.line, devices, row)
+    wanted = cards_of(map_slot.line, devices, row)
     for name, said in wanted.items():
-        if trouble := _absent(name, devices, row, counted):
-            return Obstacle(trouble, said, total)
+        if kind := _absent(name, devices, row, counted):
+            return Obstacle(kind, said, total)
     holders = [*_holders(devices, row)]
     for name, member in holders:
         met = name in wanted or (name and ALL in (name, *wanted))
-        if met and (trouble := _rivalry(name, member, seat, devices, row)):
-            return Obstacle(trouble, wanted.get(name, name), total, member)
+        if met and (kind := _conflict(name, member, map_slot, devices, row)):
+            return Obstacle(kind, wanted.get(name, name), total, member)
     named = {name for name, _ in holders if name}
     unnamed = sum(not name for name, _ in holders)
     if total and unnamed and unnamed + len(named.union(wanted)) > total:
-        return Obstacle(Trouble.DOUBTFUL, seat.line.value, total)
+        return Obstacle(ObstacleKind.DOUBTFUL, map_slot.line.value, total)
     return None
 
 
@@ -110,14 +110,14 @@ def _identity(name: str, devices: Devices, row: int) -> str:
     return alike[0] if len(alike) == 1 else name
 
 
-def _absent(name: str, devices: Devices, row: int, counted: int) -> Trouble | None:
+def _absent(name: str, devices: Devices, row: int, counted: int) -> ObstacleKind | None:
     if not devices.known[row]:
         beyond = counted and name.isascii() and name.isdigit() and int(name[:9]) >= counted
-        return Trouble.ABSENT if beyond else None
+        return ObstacleKind.ABSENT if beyond else None
     for slot, card in enumerate(devices.cards(row)):
         if card.uuid == name:
-            return None if devices.there[row, slot] else Trouble.BROKEN
-    return Trouble.ABSENT
+            return None if devices.there[row, slot] else ObstacleKind.BROKEN
+    return ObstacleKind.ABSENT
 
 
 def _holders(devices: Devices, row: int) -> Iterator[tuple[str, Member | None]]:
@@ -127,13 +127,13 @@ def _holders(devices: Devices, row: int) -> Iterator[tuple[str, Member | None]]:
             yield _identity(use.uuid, devices, row), grant.member
 
 
-def _rivalry(
-    name: str, member: Member | None, seat: Seat, devices: Devices, row: int
-) -> Trouble | None:
-    if member is None or member.workload != seat.workload:
-        return Trouble.TAKEN
-    if member.index == seat.index:
-        return Trouble.SAME_INDEX
-    theirs = seat.line_of(member.index)
+def _conflict(
+    name: str, member: Member | None, map_slot: MapSlot, devices: Devices, row: int
+) -> ObstacleKind | None:
+    if member is None or member.workload != map_slot.workload:
+        return ObstacleKind.TAKEN
+    if member.index == map_slot.index:
+        return ObstacleKind.SAME_INDEX
+    theirs = map_slot.line_of(member.index)
     declared = theirs is not None and name in cards_of(theirs, devices, row)
-    return None if declared else Trouble.UNDECLARED
+    return None if declared else ObstacleKind.UNDECLARED

@@ -1,4 +1,4 @@
-"""Where a scheduling map puts one pod, and with whom it shares."""
+"""What a scheduling map assigns to one pod: index, node and GPUs."""
 
 import hashlib
 from collections.abc import Mapping
@@ -27,8 +27,8 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
-    """Where its map puts a pod. Without an index: on the first seat that is free."""
+class MapSlot:
+    """What its map assigns to a pod. Without an index: the first free line."""
 
     workload: str
     #: Those that matter to the pod, its own among them.
@@ -46,19 +46,19 @@ class Seat:
     def line_of(self, index: int) -> Line | None:
         return next((line for line in self.lines if line.index == index), None)
 
-    def at(self, index: int) -> "Seat":
-        """The seat with this index, and what others get of the same node."""
+    def at(self, index: int) -> "MapSlot":
+        """The slot with this index, and the lines of other pods on the same node."""
         settled = replace(self, index=index)
         own = settled.line
-        near = tuple(line for line in self.lines if own is not None and line.node == own.node)
-        return replace(settled, lines=near)
+        same_node = tuple(line for line in self.lines if own is not None and line.node == own.node)
+        return replace(settled, lines=same_node)
 
 
 def workload_of(
     namespace: str, labels: Mapping[str, str], owner: tuple[str, str], text: str
 ) -> str:  # fmt: skip
     """Whose map it is: of the controller; of the Deployment behind a ReplicaSet, so that its
-    pods hand on their seats in an update; of all with the same map where there is no controller.
+    pods keep their slots in an update; of all with the same map where there is no controller.
     """
     kind, name = owner
     if not kind:
@@ -69,24 +69,24 @@ def workload_of(
     return f"{namespace}/{kind}/{name}"
 
 
-def seat_of(
+def map_slot_of(
     namespace: str, name: str, labels: Mapping[str, str], annotations: Mapping[str, str],
     owner: tuple[str, str],
-) -> Seat:  # fmt: skip
+) -> MapSlot:  # fmt: skip
     """Where the map among its annotations puts the pod. Raises MapError with what to write."""
     text = annotations[MAP]
     found, index = parse(text), index_of(labels, annotations, name, owner[0])
-    seat = Seat(workload_of(namespace, labels, owner, text), found.lines)
+    map_slot = MapSlot(workload_of(namespace, labels, owner, text), found.lines)
     if index is not None:
         found.line(index)
-        return seat.at(index)
+        return map_slot.at(index)
     if owner[0] not in ALIKE:
         raise MapError(f"it has a {MAP}, but no index in it; {_NO_INDEX.get(owner[0], _NAME_IT)}")
     if not found.lines:
         raise MapError(f"{MAP} has no lines; {found.and_fault(FORM)}")
     for line in found.lines:
         found.line(line.index)
-    return seat
+    return map_slot
 
 
 _NAME_IT = f"give it a name that ends in a number, like web-0, or the label {POD_INDEX}"
