@@ -199,7 +199,7 @@ async def measure(nodes: int, kind: str, port: int, takes: int) -> dict[str, flo
     await asyncio.sleep(1.0)
     await _ended(task)
     reading = asyncio.create_task(readings.run())
-    await _taken(
+    await _external_binding(
         readings, kind, 2 * 8 * nodes
     )  # labels are understood, and what rules ask is known
     deciding = Decider(engine)
@@ -208,7 +208,7 @@ async def measure(nodes: int, kind: str, port: int, takes: int) -> dict[str, flo
     reader_s, ours_s = [], []
     for _ in range(takes):
         before, held = children_cpu_s(), len(deciding.held_up_s)
-        await _taken(readings, kind, readings.cards[kind] + 8 * nodes)
+        await _external_binding(readings, kind, readings.cards[kind] + 8 * nodes)
         reader_s.append(children_cpu_s() - before)
         ours_s.append(sum(deciding.held_up_s[held:]))
     await _ended(task)
@@ -236,7 +236,7 @@ async def _ended(task: asyncio.Task[None]) -> None:
         await task
 
 
-async def _taken(readings: Readings, kind: str, cards: int) -> None:
+async def _external_binding(readings: Readings, kind: str, cards: int) -> None:
     while readings.cards[kind] < cards:
         await asyncio.sleep(0.02)
 

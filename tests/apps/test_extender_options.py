@@ -10,7 +10,7 @@ import yaml
 from fairlead.apps import extender
 from fairlead.apps.callers import Callers
 from fairlead.apps.extender import Options
-from fairlead.apps.extender.extender import Extender
+from fairlead.apps.extender.extender import ExtenderDriver
 from fairlead.kube.admission.certificates import Subject, make
 from fairlead.kube.dialects import RESOURCES
 from fairlead.model.errors import ConfigError
@@ -52,7 +52,7 @@ def test_a_client_ca_that_is_none(tmp_path: Path) -> None:
 
 
 def test_an_object_that_is_left_out_does_not_keep_the_extender_from_answering() -> None:
-    extender = Extender.__new__(Extender)
+    extender = ExtenderDriver.__new__(ExtenderDriver)
     extender._scheduler = SimpleNamespace(
         unready_because=str, standby="", standing="internal errors: 1 objects are left out"
     )

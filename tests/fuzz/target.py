@@ -30,8 +30,8 @@ from fairlead.kube import dialects
 from fairlead.kube.admission.desk import Desk as AdmissionDesk
 from fairlead.kube.admission.review import BadReview
 from fairlead.kube.errors import ApiError
-from fairlead.kube.extender.desk import Desk as ExtenderDesk
-from fairlead.kube.extender.wire import BadQuestion, read_bind
+from fairlead.kube.extender.extender_handler import ExtenderHandler
+from fairlead.kube.extender.wire import BadExtenderArgs, read_bind
 from fairlead.kube.failures import Failures
 from fairlead.kube.http.client import Client
 from fairlead.kube.http.reply import UNREADABLE, Reply
@@ -73,7 +73,7 @@ class _Noted(Failures):
 class Target:
     def __init__(self, rng: Random) -> None:
         profile = built_in(SCHEDULER)
-        self.engine = Engine({SCHEDULER: profile}, advises=profile)
+        self.engine = Engine({SCHEDULER: profile}, extender_profile=profile)
         self.failures = _Noted()
         self.containment = Containment(self.engine, self.failures)
         self.watches = Watches(
@@ -222,15 +222,15 @@ class Target:
                 continue
 
     def question(self, question: Json) -> None:
-        body, desk = json.dumps(question).encode(), ExtenderDesk(self.engine)
+        body, desk = json.dumps(question).encode(), ExtenderHandler(self.engine)
         for ask in (lambda body: desk.filter(body).answer()[1], desk.prioritize, desk.preempt):
             try:
                 json.loads(ask(body))
-            except BadQuestion:
+            except BadExtenderArgs:
                 continue
         try:
             read_bind(body)
-        except BadQuestion:
+        except BadExtenderArgs:
             return
 
     def lease(self, raw: Json) -> None:

@@ -4,18 +4,18 @@ import json
 
 import pytest
 
-from fairlead.engine.adviser import Advice
+from fairlead.engine.extender_queries import ExtenderFilterResult
 from fairlead.kube.extender.wire import (
-    BadQuestion,
-    BindAsked,
+    BadExtenderArgs,
+    ExtenderBindingArgs,
     Victims,
+    encode_binding_result,
+    encode_filter_result,
+    encode_priorities,
+    encode_victims,
     read_bind,
     read_nodes,
     read_victims,
-    told_bind,
-    told_nodes,
-    told_scores,
-    told_victims,
 )
 
 POD = {"metadata": {"name": "p", "namespace": "d", "uid": "u"}}
@@ -32,7 +32,7 @@ def node(name: str) -> dict[str, object]:
 def test_names_are_answered_with_names() -> None:
     asked = read_nodes(body(Pod=POD, Nodes=None, NodeNames=["a", "b"]))
     assert (json.loads(asked.pod), asked.names, asked.objects) == (POD, ["a", "b"], None)
-    assert json.loads(told_nodes(asked, Advice(["b"], {"a": "full"}))) == {
+    assert json.loads(encode_filter_result(asked, ExtenderFilterResult(["b"], {"a": "full"}))) == {
         "Nodes": None,
         "NodeNames": ["b"],
         "FailedNodes": {"a": "full"},
@@ -46,7 +46,7 @@ def test_nodes_in_full_come_back_byte_for_byte() -> None:
     sent = f'{{"Pod": {{}}, "Nodes": {{"items": [{{"metadata": {{"name": "a"}}}}, {text}]}}}}'
     asked = read_nodes(sent.encode())
     assert asked.names == ["a", "b"]
-    answer = told_nodes(asked, Advice(["b"], {}, {"a": "never"}))
+    answer = encode_filter_result(asked, ExtenderFilterResult(["b"], {}, {"a": "never"}))
     assert text.encode() in answer
     assert json.loads(answer) == {
         "Nodes": {"metadata": {}, "items": [node("b")]},
@@ -75,19 +75,22 @@ def test_victims_come_in_full_or_by_uid() -> None:
     two = read_victims(body(Pod=POD, NodeNameToVictims=None, NodeNameToMetaVictims=by_uid))
     assert one.offered == {"n": Victims(("u",), 1)}
     assert two.offered == {"n": Victims(("u",), 1), "m": Victims(())}
-    assert json.loads(told_victims(one.offered)) == {
+    assert json.loads(encode_victims(one.offered)) == {
         "NodeNameToMetaVictims": {"n": {"Pods": [{"UID": "u"}], "NumPDBViolations": 1}}
     }
 
 
 def test_scores_and_binds() -> None:
-    assert json.loads(told_scores(["a", "b"], [0, 10])) == [
+    assert json.loads(encode_priorities(["a", "b"], [0, 10])) == [
         {"Host": "a", "Score": 0},
         {"Host": "b", "Score": 10},
     ]
     asked = read_bind(body(PodName="p", PodNamespace="d", PodUID="u", Node="a"))
-    assert asked == BindAsked("d", "p", "u", "a")
-    assert (told_bind(""), told_bind("no")) == (b'{"Error":""}', b'{"Error":"no"}')
+    assert asked == ExtenderBindingArgs("d", "p", "u", "a")
+    assert (encode_binding_result(""), encode_binding_result("no")) == (
+        b'{"Error":""}',
+        b'{"Error":"no"}',
+    )
 
 
 @pytest.mark.parametrize(
@@ -114,6 +117,6 @@ def test_scores_and_binds() -> None:
     ],
 )
 def test_what_makes_no_sense_is_told_in_a_sentence(read, sent: bytes, said: str) -> None:
-    with pytest.raises(BadQuestion, match=said) as caught:
+    with pytest.raises(BadExtenderArgs, match=said) as caught:
         read(sent)
     assert len(str(caught.value)) < 200

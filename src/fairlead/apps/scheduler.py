@@ -79,7 +79,7 @@ class Scheduler:
         verify_every_s: float = EVERY_S,
         terms: Terms | None = None,
         expects_variables: bool = False,
-        advises: Profile | None = None,
+        extender_profile: Profile | None = None,
         sources: Sequence[SourcePlan] = (),
         on_server: Callable[[Behaviour], None] = lambda _: None,
         on_event: Callable[[events.Event], None] = lambda _: None,
@@ -96,11 +96,11 @@ class Scheduler:
         self._on_event = on_event
         self._on_instruction = on_instruction
         self.metrics = metrics
-        self.engine = Engine(profiles, advises)
+        self.engine = Engine(profiles, extender_profile)
         self._served = frozenset(profiles)
         self._expects_variables = expects_variables
         self.engine.keeps_records = log.is_enabled_for(logging.DEBUG)
-        served = (*profiles.values(), *([advises] if advises else ()))
+        served = (*profiles.values(), *([extender_profile] if extender_profile else ()))
         self._elector = Elector(client, terms, fit=self._fit_to_lead) if terms else None
         #: Whether our cache is good enough to decide by: nobody before us knew more.
         self._has_taken_over = self._elector is None

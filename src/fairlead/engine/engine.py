@@ -13,8 +13,8 @@ from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.cluster.cluster import Cluster, Holding
 from fairlead.cluster.demand import Demand
 from fairlead.engine import events, releases
-from fairlead.engine.adviser import Adviser
 from fairlead.engine.edits import edit_of, misspelling_of
+from fairlead.engine.extender_queries import ExtenderQueries
 from fairlead.engine.instructions import (
     AnnounceFailure,
     AnnounceScheduled,
@@ -49,10 +49,12 @@ _VOLUMES_FAILED = 'running PreBind plugin "VolumeBinding"'  # kube-scheduler's w
 class Engine:
     """One scheduler for one cluster, serving every scheduler name that has a profile."""
 
-    def __init__(self, profiles: Mapping[str, Profile], advises: Profile | None = None) -> None:
-        """`advises` is what other schedulers are advised by, on pods that no profile serves."""
+    def __init__(
+        self, profiles: Mapping[str, Profile], extender_profile: Profile | None = None
+    ) -> None:
+        """`extender_profile` answers an extender's queries about pods that no profile serves."""
         self._profiles = profiles
-        self._advises = advises
+        self._extender_profile = extender_profile
         #: What pods ask for, those of other schedulers included if they ask for GPUs.
         self.demand = Demand()
         #: Pods whose bind is under way, by uid.
@@ -64,7 +66,7 @@ class Engine:
         #: What is being done about the volumes of some of them.
         self._plans: dict[str, VolumePlan] = {}
         #: Pods of other schedulers whose bind is under way, by uid.
-        self._taken: set[str] = set()
+        self._external_binding: set[str] = set()
         self._begin()
         #: Is anybody interested in why pods went where they went?
         self.keeps_records = False
@@ -75,8 +77,9 @@ class Engine:
         self._placements = {
             name: Placement(profile, self.cluster) for name, profile in self._profiles.items()
         }
-        advises = self._advises
-        self.adviser = Adviser(Placement(advises, self.cluster), self.cluster) if advises else None
+        profile = self._extender_profile
+        placement = Placement(profile, self.cluster) if profile else None
+        self.extender_queries = ExtenderQueries(placement, self.cluster) if placement else None
         self._requeuer = Requeuer(self.cluster, self.queue, self._placements, self._evicting)
 
     def forget(self) -> None:
@@ -91,7 +94,7 @@ class Engine:
         self.queue.entered = queue.entered
         for entry in self._binding.values():
             self.queue.adopt(entry)
-        decided = self._binding.keys() | self._taken | self.unconfirmed
+        decided = self._binding.keys() | self._external_binding | self.unconfirmed
         for uid, held in cluster.holdings.items():
             if held.assumed and uid in decided:
                 self._keep(held)
@@ -115,7 +118,7 @@ class Engine:
             case events.BindDone(uid):
                 return self._bind_done(uid)
             case events.NodeChosen(pod, node):
-                return self._take(pod, node)
+                return self._assume_external(pod, node)
             case events.ServerKnown(behaviour):
                 self.cluster.behaviour = behaviour
             case events.PodGone(pod):
@@ -219,11 +222,11 @@ class Engine:
             self._lose_pod(pod)
         if pod.scheduler in self._placements:
             return self._see_pending(pod, now)
-        if self.adviser:
-            self._see_advised(pod)
+        if self.extender_queries:
+            self._see_external_pod(pod)
         return []
 
-    def _see_advised(self, pod: Pod) -> None:
+    def _see_external_pod(self, pod: Pod) -> None:
         """Keeps the nominations of another scheduler, whose pods this profile only checks."""
         if pod.nominated and not pod.deleting:
             self.cluster.nominations.put(pod, pod.nominated)
@@ -351,18 +354,18 @@ class Engine:
         self.cluster.assume_volumes(plan, verdict.node)
         return [BindVolumes(pod, verdict.node, plan)]
 
-    def _take(self, pod: Pod, node: str) -> list[Instruction]:
-        """Holds cards from now on, so that nobody else is given them while the bind is written."""
+    def _assume_external(self, pod: Pod, node: str) -> list[Instruction]:
+        """Holds the GPUs from now on, so that no other pod gets them while the bind is written."""
         held = self.cluster.holdings.get(pod.uid)
         if held is not None:
             return [Decline(pod, f"{pod.key} is on {held.node}, or is being bound there")]
-        assert self.adviser is not None
-        grant = self.adviser.grant(pod, node)
+        assert self.extender_queries is not None
+        grant = self.extender_queries.grant(pod, node)
         if isinstance(grant, str):
             return [Decline(pod, f"{node} no longer fits {pod.key}: {grant}")]
         self._requeuer.settle_nomination(pod.uid, node)
         self.cluster.assume(pod, node, grant)
-        self._taken.add(pod.uid)
+        self._external_binding.add(pod.uid)
         return [Bind(pod, node, grant=grant)]
 
     def _refuse(self, entry: Entry, refused: Refused, now: float) -> list[Instruction]:
@@ -410,7 +413,7 @@ class Engine:
 
     def _bind_done(self, uid: str) -> list[Instruction]:
         entry = self._binding.pop(uid, None)
-        self._taken.discard(uid)
+        self._external_binding.discard(uid)
         held = self.cluster.holdings.get(uid)
         if held is not None and held.assumed:
             self.unconfirmed.add(uid)
@@ -430,7 +433,7 @@ class Engine:
     ) -> list[Instruction]:
         entry = self._binding.pop(uid, None)
         self.unconfirmed.discard(uid)
-        self._taken.discard(uid)
+        self._external_binding.discard(uid)
         held = self.cluster.holdings.get(uid)
         if held is not None and held.assumed:
             self._requeuer.pending_events |= self.cluster.remove(uid)

@@ -12,7 +12,7 @@ from fairlead.apps import profiles
 from fairlead.apps import run as running
 from fairlead.apps.callers import Callers, Gate
 from fairlead.apps.electing import Electing
-from fairlead.apps.extender.extender import Extender
+from fairlead.apps.extender.extender import ExtenderDriver
 from fairlead.apps.extender.server import LIMITS, Server, make_app
 from fairlead.apps.fast_loop import run_in_fast_loop
 from fairlead.apps.webhook import note_authorities
@@ -70,7 +70,9 @@ async def _run(options: Options, profile: Profile, gate: Gate) -> None:
     access = load_access(options.kubeconfig, options.context)
     client = Client(access, user_agent=f"fairlead-extender/{__version__}")
     metrics = Metrics()
-    extender = Extender(client, profile, metrics=metrics, terms=options.electing.terms(access))
+    extender = ExtenderDriver(
+        client, profile, metrics=metrics, terms=options.electing.terms(access)
+    )
     server = Server(extender, ExtenderMetrics(metrics.registry), gate)
     app = make_app(server, metrics.registry, extender.unready_because)
     try:
@@ -80,7 +82,9 @@ async def _run(options: Options, profile: Profile, gate: Gate) -> None:
     log.info("stopped")
 
 
-async def _serve(options: Options, app: web.Application, extender: Extender, gate: Gate) -> None:
+async def _serve(
+    options: Options, app: web.Application, extender: ExtenderDriver, gate: Gate
+) -> None:
     context = gate.shown.context if gate.shown else None
     async with listening(app, context, options.address, options.port, LIMITS) as port:
         scheme = "https" if context else "http"

@@ -1,16 +1,16 @@
-"""The extender without its server: it watches like a scheduler, and acts only when it is told."""
+"""The extender without its server: it watches like a scheduler, and acts only on requests."""
 
 import asyncio
 
 import structlog
 
-from fairlead.apps.extender.holding import Holding
+from fairlead.apps.extender.refusal_delay import RefusalDelay
 from fairlead.apps.scheduler import Scheduler
 from fairlead.engine import events, instructions
 from fairlead.kube.codec import decode_pod
 from fairlead.kube.errors import ApiError
-from fairlead.kube.extender.desk import Desk
-from fairlead.kube.extender.wire import BindAsked
+from fairlead.kube.extender.extender_handler import ExtenderHandler
+from fairlead.kube.extender.wire import ExtenderBindingArgs
 from fairlead.kube.http.client import Client
 from fairlead.kube.http.paths import pod_path
 from fairlead.kube.http.reply import UNREADABLE
@@ -22,12 +22,12 @@ from fairlead.telemetry.metrics import Metrics
 
 log = structlog.get_logger(__name__)
 
-#: kube-scheduler's usual patience is 5 s; it should hear from us, and not run out of it.
+#: kube-scheduler's usual timeout is 5 s; the answer comes before it.
 _PATIENCE_S = 4.0
 
 
-class Extender:
-    """Serves no scheduler name, so nothing is decided but what kube-scheduler asks for."""
+class ExtenderDriver:
+    """Serves no scheduler name, so it binds only what kube-scheduler asks it to bind."""
 
     def __init__(
         self,
@@ -41,11 +41,11 @@ class Extender:
         self._client = client
         self._patience_s = patience_s
         self._scheduler = Scheduler(
-            client, {}, metrics=metrics, terms=terms, advises=profile,
+            client, {}, metrics=metrics, terms=terms, extender_profile=profile,
             on_event=self._on_event, on_instruction=self._on_instruction,
         )  # fmt: skip
-        self.desk = Desk(self._scheduler.engine)
-        self.holding = Holding()
+        self.handler = ExtenderHandler(self._scheduler.engine)
+        self.refusal_delay = RefusalDelay()
         #: What will have become of binds under way, by uid: a sentence, empty if all is well.
         self._outcomes: dict[str, asyncio.Future[str]] = {}
 
@@ -56,7 +56,7 @@ class Extender:
         """Why questions cannot be answered right now; empty when they can."""
         return self._scheduler.unready_because() or self._scheduler.standby
 
-    async def bind(self, asked: BindAsked) -> str:
+    async def bind(self, asked: ExtenderBindingArgs) -> str:
         """Writes node and cards in one Binding. Returns what went wrong; nothing if it is bound."""
         pod = await self._pod(asked)
         if isinstance(pod, str):
@@ -78,7 +78,7 @@ class Extender:
             return outcome.result()
         return f"the outcome of the bind of {pod.key} is not known yet; its GPUs stay reserved"
 
-    async def _pod(self, asked: BindAsked) -> Pod | str:
+    async def _pod(self, asked: ExtenderBindingArgs) -> Pod | str:
         """The pod, read from the API server if our watch has not told of it; else what is wrong."""
         seen = self._scheduler.pod(asked.key)
         if seen is not None and seen.uid == asked.uid:
@@ -88,7 +88,7 @@ class Extender:
             return f"{asked.key} is a different pod now: its uid is {pod.uid}, not {asked.uid}"
         return pod
 
-    async def _read_pod(self, asked: BindAsked) -> Pod | str:
+    async def _read_pod(self, asked: ExtenderBindingArgs) -> Pod | str:
         try:
             path = pod_path(asked.namespace, asked.name)
             reply = await self._client.request("GET", path, timeout_s=self._patience_s)
@@ -99,7 +99,7 @@ class Extender:
             return f"{asked.key} cannot be read: {error}"
 
     def _on_event(self, event: events.Event) -> None:
-        self.holding.note(event)
+        self.refusal_delay.note(event)
         if isinstance(event, events.BindDone):
             self._settle(event.uid, "")
         elif isinstance(event, events.BindFailed):

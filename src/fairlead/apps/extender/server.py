@@ -9,9 +9,9 @@ from prometheus_client import CollectorRegistry
 
 from fairlead.apps.callers import Gate
 from fairlead.apps.door import Door, Limits, Refusal, answered, health, read, refusal
-from fairlead.apps.extender.extender import Extender
+from fairlead.apps.extender.extender import ExtenderDriver
 from fairlead.kube.extender import wire
-from fairlead.kube.extender.wire import BadQuestion
+from fairlead.kube.extender.wire import BadExtenderArgs
 from fairlead.telemetry.extender import ExtenderMetrics
 
 #: Nodes in full are large, and there may be thousands of them; kube-scheduler asks one at a time.
@@ -26,11 +26,11 @@ Answer = Callable[[web.Request], Awaitable[bytes]]
 
 
 class Server:
-    """Answers while the cache is synced; before that, who asks is told to come again."""
+    """Answers while the cache is synced; before that, it replies with 503."""
 
     def __init__(
         self,
-        extender: Extender,
+        extender: ExtenderDriver,
         metrics: ExtenderMetrics,
         gate: Gate | None = None,
         *,
@@ -43,8 +43,8 @@ class Server:
         self._door = Door(limits)
 
     def routes(self) -> list[web.RouteDef]:
-        desk = self._extender.desk
-        at_once = map(self._at_once, (desk.prioritize, desk.preempt))
+        handler = self._extender.handler
+        at_once = map(self._at_once, (handler.prioritize, handler.preempt))
         answers = zip(VERBS, (self._filter, *at_once, self._bind), strict=True)
         return [self._route(verb, answer) for verb, answer in answers]
 
@@ -77,20 +77,20 @@ class Server:
 
     async def _filter(self, request: web.Request) -> bytes:
         async with self._door.entered():
-            sifting = _clear(self._extender.desk.filter, await read(request, self._limits))
-            return await self._extender.holding.answer(sifting)
+            query = _clear(self._extender.handler.filter, await read(request, self._limits))
+            return await self._extender.refusal_delay.answer(query)
 
     async def _bind(self, request: web.Request) -> bytes:
         async with self._door.entered():
             asked = _clear(wire.read_bind, await read(request, _BIND))
-        # Outside: others need not wait while the API server thinks about it.
-        return wire.told_bind(await self._extender.bind(asked))
+        # Outside: other requests need not wait for the API server.
+        return wire.encode_binding_result(await self._extender.bind(asked))
 
 
 def _clear(answer: Callable[[bytes], A], body: bytes) -> A:
     try:
         return answer(body)
-    except BadQuestion as error:
+    except BadExtenderArgs as error:
         raise Refusal(
             400, "bad", f"{error}; is this kube-scheduler's extender protocol?"
         ) from error

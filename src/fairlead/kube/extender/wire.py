@@ -1,4 +1,4 @@
-"""The four questions and their answers as JSON.
+"""Requests and replies of the extender's four verbs, as JSON.
 
 Names are those of Go's fields, in whatever case: kube-scheduler reads and writes them so. Pods and
 nodes inside are ordinary Kubernetes objects. Nodes in full come back as they were sent, byte for
@@ -12,7 +12,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw
 
-from fairlead.engine.adviser import Advice
+from fairlead.engine.extender_queries import ExtenderFilterResult
 from fairlead.kube.http.reply import UNREADABLE
 from fairlead.model.errors import FairleadError
 
@@ -24,13 +24,13 @@ MOST_NODES = 50_000
 MOST_OBJECTS = 2_000_000
 
 
-class BadQuestion(FairleadError):
-    """What was sent is no question that could be answered."""
+class BadExtenderArgs(FairleadError):
+    """The request cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
-class NodesAsked:
-    """About one pod, and these nodes; `objects` has them in full if they came so."""
+class ExtenderArgs:
+    """One pod and its candidate nodes; `objects` has them in full if they were sent so."""
 
     pod: bytes
     names: list[str]
@@ -39,19 +39,19 @@ class NodesAsked:
 
 @dataclass(frozen=True, slots=True)
 class Victims:
-    """Whom to evict on a node, by uid, and how many of them a budget protects."""
+    """The pods to evict on a node, by uid, and how many of them a budget protects."""
 
     uids: tuple[str, ...]
     violations: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class VictimsAsked:
+class ExtenderPreemptionArgs:
     pod: bytes
     offered: Mapping[str, Victims]
 
 
-class BindAsked(msgspec.Struct, frozen=True):
+class ExtenderBindingArgs(msgspec.Struct, frozen=True):
     namespace: str
     name: str
     uid: str
@@ -62,7 +62,7 @@ class BindAsked(msgspec.Struct, frozen=True):
         return f"{self.namespace}/{self.name}"
 
 
-# -- questions -----------------------------------------------------------------------------------
+# -- requests ------------------------------------------------------------------------------------
 
 
 class _Meta(msgspec.Struct, gc=False):
@@ -78,23 +78,23 @@ class _NodeList(msgspec.Struct):
     items: list[Raw] | None = None
 
 
-def read_nodes(body: bytes) -> NodesAsked:
-    """The question of filter and prioritize. Raises BadQuestion with a sentence."""
+def read_nodes(body: bytes) -> ExtenderArgs:
+    """The request of filter and prioritize. Raises BadQuestion with a sentence."""
     fields = _fields(body)
     _limit(fields, "NodeNames", b'"', 2 * MOST_NODES)
     _limit(fields, "Nodes", b"{", MOST_OBJECTS)
     names = _read(fields, "NodeNames", list[str])
     if names is not None:
-        return NodesAsked(_pod(fields), names)
+        return ExtenderArgs(_pod(fields), names)
     listed = _read(fields, "Nodes", _NodeList)
     if listed is None:
-        raise BadQuestion("the request has neither NodeNames nor Nodes; send one of them")
+        raise BadExtenderArgs("the request has neither NodeNames nor Nodes; send one of them")
     objects = listed.items or []
-    return NodesAsked(_pod(fields), [_name(each) for each in objects], objects)
+    return ExtenderArgs(_pod(fields), [_name(each) for each in objects], objects)
 
 
-def read_victims(body: bytes) -> VictimsAsked:
-    """The question of preempt. Raises BadQuestion with a sentence."""
+def read_victims(body: bytes) -> ExtenderPreemptionArgs:
+    """The request of preempt. Raises BadQuestion with a sentence."""
     fields = _fields(body)
     # Which of the two is sent goes by nodeCacheCapable; the other is null.
     for key in ("NodeNameToVictims", "NodeNameToMetaVictims"):
@@ -103,24 +103,26 @@ def read_victims(body: bytes) -> VictimsAsked:
         **(_read(fields, "NodeNameToVictims", dict[str, Raw]) or {}),
         **(_read(fields, "NodeNameToMetaVictims", dict[str, Raw]) or {}),
     }
-    return VictimsAsked(_pod(fields), {node: _victims(node, raw) for node, raw in found.items()})
+    return ExtenderPreemptionArgs(
+        _pod(fields), {node: _victims(node, raw) for node, raw in found.items()}
+    )
 
 
-def read_bind(body: bytes) -> BindAsked:
-    """The question of bind. Raises BadQuestion with a sentence."""
+def read_bind(body: bytes) -> ExtenderBindingArgs:
+    """The request of bind. Raises BadQuestion with a sentence."""
     fields = _fields(body)
     keys = ("PodNamespace", "PodName", "PodUID", "Node")
     said = [_read(fields, key, str) or "" for key in keys]
     missing = [key for key, value in zip(keys, said, strict=True) if not value]
     if missing:
-        raise BadQuestion(f"{', '.join(missing)} must not be empty")
-    return BindAsked(*said)
+        raise BadExtenderArgs(f"{', '.join(missing)} must not be empty")
+    return ExtenderBindingArgs(*said)
 
 
 def _limit(fields: Mapping[str, Raw], key: str, mark: bytes, most: int) -> None:
     """Counts bytes before anything is decoded."""
     if bytes(fields.get(key.lower(), b"")).count(mark) > most:
-        raise BadQuestion(f"{key} is too large: it has more than {most} {mark.decode()}")
+        raise BadExtenderArgs(f"{key} is too large: it has more than {most} {mark.decode()}")
 
 
 def _victims(node: str, raw: Raw) -> Victims:
@@ -131,7 +133,7 @@ def _victims(node: str, raw: Raw) -> Victims:
 
 
 def _uid(raw: Raw) -> str:
-    """Of a pod in full, or of one that is told by its UID."""
+    """Of a pod in full, or of one that is given by its UID."""
     fields = _fields(bytes(raw), "a victim")
     if "uid" in fields:
         return _read(fields, "UID", str) or ""
@@ -146,7 +148,7 @@ def _fields(body: bytes, what: str = "the body") -> dict[str, Raw]:
 def _pod(fields: Mapping[str, Raw]) -> bytes:
     raw = bytes(fields.get("pod", b"null"))
     if raw == b"null":
-        raise BadQuestion("the request has no Pod")
+        raise BadExtenderArgs("the request has no Pod")
     return raw
 
 
@@ -163,48 +165,48 @@ def _decoded(raw: bytes, kind: type[T], what: str) -> T:
     try:
         return msgspec.json.decode(raw, type=kind)
     except UNREADABLE as error:
-        raise BadQuestion(f"{what} cannot be read: {str(error)[:_SHOWN_CHARS]}") from error
+        raise BadExtenderArgs(f"{what} cannot be read: {str(error)[:_SHOWN_CHARS]}") from error
 
 
-# -- answers -------------------------------------------------------------------------------------
+# -- replies -------------------------------------------------------------------------------------
 
 _encode = msgspec.json.Encoder().encode
 
 
-def told_nodes(asked: NodesAsked, advice: Advice) -> bytes:
-    """The answer of filter: names for names, nodes in full for nodes in full."""
+def encode_filter_result(asked: ExtenderArgs, result: ExtenderFilterResult) -> bytes:
+    """The reply of filter: names for names, nodes in full for nodes in full."""
     answer: dict[str, object] = {
         "Nodes": None,
-        "NodeNames": advice.passed,
-        "FailedNodes": advice.refused,
-        "FailedAndUnresolvableNodes": advice.hopeless,
+        "NodeNames": result.passed,
+        "FailedNodes": result.refused,
+        "FailedAndUnresolvableNodes": result.hopeless,
         "Error": "",
     }
     if asked.objects is not None:
         by_name = dict(zip(asked.names, asked.objects, strict=True))
-        items = [by_name[name] for name in advice.passed]
+        items = [by_name[name] for name in result.passed]
         answer |= {"Nodes": {"metadata": {}, "items": items}, "NodeNames": None}
     return _encode(answer)
 
 
-def told_scores(nodes: Sequence[str], scores: Sequence[int]) -> bytes:
-    """The answer of prioritize."""
+def encode_priorities(nodes: Sequence[str], scores: Sequence[int]) -> bytes:
+    """The reply of prioritize."""
     pairs = zip(nodes, scores, strict=True)
     return _encode([{"Host": node, "Score": score} for node, score in pairs])
 
 
-def told_victims(found: Mapping[str, Victims]) -> bytes:
-    """The answer of preempt."""
-    told = {
+def encode_victims(found: Mapping[str, Victims]) -> bytes:
+    """The reply of preempt."""
+    victims_by_node = {
         node: {
             "Pods": [{"UID": uid} for uid in victims.uids],
             "NumPDBViolations": victims.violations,
         }
         for node, victims in found.items()
     }
-    return _encode({"NodeNameToMetaVictims": told})
+    return _encode({"NodeNameToMetaVictims": victims_by_node})
 
 
-def told_bind(problem: str) -> bytes:
-    """The answer of bind; without a problem, the pod is bound."""
+def encode_binding_result(problem: str) -> bytes:
+    """The reply of bind; without a problem, the pod is bound."""
     return _encode({"Error": problem})

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from builders import a_node, a_pod, see
 from fairlead.apps.profiles import built_in
-from fairlead.engine.adviser import BEST, KEPT, UNKNOWN, Adviser
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import BindDone, BindFailed, BindProblem, NodeChosen, NodeSeen, PodGone
+from fairlead.engine.extender_queries import BEST, KEPT, UNKNOWN, ExtenderQueries
 from fairlead.engine.instructions import Bind, Decline, Instruction
 from fairlead.model.gpus import Card, GpuAsk, Inventory
 from fairlead.model.pods import Pod, PodRequest
@@ -31,12 +31,12 @@ def listed(name: str, *models: str) -> Any:
     return a_node(name, gpus=len(cards), gpus_listed=inventory)
 
 
-def advising(*nodes: Any, profile: str = "gpu-scheduler") -> tuple[Engine, Adviser]:
+def advising(*nodes: Any, profile: str = "gpu-scheduler") -> tuple[Engine, ExtenderQueries]:
     engine = Engine({}, built_in(profile))
     for node in nodes:
         engine.handle(NodeSeen(node), now=0.0)
-    assert engine.adviser is not None
-    return engine, engine.adviser
+    assert engine.extender_queries is not None
+    return engine, engine.extender_queries
 
 
 def whole(name: str = "p", cards: int = 1, **more: Any) -> Pod:
@@ -55,58 +55,62 @@ def choose(engine: Engine, pod: Pod, node: str) -> Instruction:
 
 
 def test_each_node_says_why_and_whether_evicting_could_help() -> None:
-    engine, adviser = advising(listed("full"), listed("old", "V100"), listed("free"))
+    engine, queries = advising(listed("full"), listed("old", "V100"), listed("free"))
     choose(engine, whole("first", models=["H100"]), "full")
-    advice = adviser.sift(whole(models=["H100"]), ["old", "free", "full", "new"])
-    assert advice.passed == ["free"]
-    assert advice.refused == {"full": "Insufficient nvidia.com/gpu"}
-    assert advice.hopeless == {"old": NO_MODEL, "new": UNKNOWN}
+    result = queries.filter_nodes(whole(models=["H100"]), ["old", "free", "full", "new"])
+    assert result.passed == ["free"]
+    assert result.refused == {"full": "Insufficient nvidia.com/gpu"}
+    assert result.hopeless == {"old": NO_MODEL, "new": UNKNOWN}
 
 
 def test_of_pods_without_gpus_it_says_nothing() -> None:
-    engine, adviser = advising(listed("n1"))
+    engine, queries = advising(listed("n1"))
     pod = a_pod("plain", cpu=10**9)
-    assert adviser.sift(pod, ["n1", "new"]).passed == ["n1", "new"]
-    assert adviser.rate(pod, ["n1", "new"]) == [0, 0]
+    assert queries.filter_nodes(pod, ["n1", "new"]).passed == ["n1", "new"]
+    assert queries.prioritize(pod, ["n1", "new"]) == [0, 0]
     assert choose(engine, pod, "n1") == Bind(pod, "n1")
     claims = a_pod("claims", cpu=1, problem="the pod requests resource claims")
-    assert adviser.sift(claims, ["n1"]).passed == ["n1"]
+    assert queries.filter_nodes(claims, ["n1"]).passed == ["n1"]
 
 
 def test_a_pod_that_is_not_understood_goes_nowhere() -> None:
-    engine, adviser = advising(listed("n1"))
+    engine, queries = advising(listed("n1"))
     odd = Pod("default", "odd", uid="odd", request=PodRequest(), problem="what does it want?")
-    assert adviser.sift(odd, ["n1"]).hopeless == {"n1": "what does it want?"}
-    assert adviser.rate(odd, ["n1"]) == [0]
-    assert adviser.evict(odd, {"n1": ["x"]}) == {}
+    assert queries.filter_nodes(odd, ["n1"]).hopeless == {"n1": "what does it want?"}
+    assert queries.prioritize(odd, ["n1"]) == [0]
+    assert queries.preempt(odd, {"n1": ["x"]}) == {}
     assert isinstance(choose(engine, odd, "n1"), Decline)
 
 
 def test_two_pods_that_were_sifted_at_once_do_not_get_the_same_card() -> None:
-    engine, adviser = advising(listed("n1"))
+    engine, queries = advising(listed("n1"))
     one, two = part("one"), part("two")
-    assert adviser.sift(one, ["n1"]).passed == adviser.sift(two, ["n1"]).passed == ["n1"]
+    assert (
+        queries.filter_nodes(one, ["n1"]).passed
+        == queries.filter_nodes(two, ["n1"]).passed
+        == ["n1"]
+    )
     assert isinstance(choose(engine, one, "n1"), Bind)
     declined = choose(engine, two, "n1")
     assert isinstance(declined, Decline)
     assert declined.message == f"n1 no longer fits default/two: {NO_SHARE}"
-    assert adviser.sift(two, ["n1"]).refused == {"n1": NO_SHARE}
+    assert queries.filter_nodes(two, ["n1"]).refused == {"n1": NO_SHARE}
 
 
 @pytest.mark.parametrize("problem", BindProblem)
 def test_a_bind_that_fails_gives_the_card_back(problem: BindProblem) -> None:
-    engine, adviser = advising(listed("n1"))
+    engine, queries = advising(listed("n1"))
     pod = part("one")
     choose(engine, pod, "n1")
     assert engine.handle(BindFailed(pod.uid, problem, "no"), now=1.0) == []
-    assert adviser.sift(part("two"), ["n1"]).passed == ["n1"]
+    assert queries.filter_nodes(part("two"), ["n1"]).passed == ["n1"]
 
 
 def test_a_pod_on_its_way_is_sent_nowhere_else() -> None:
-    engine, adviser = advising(listed("n1"), listed("n2"))
+    engine, queries = advising(listed("n1"), listed("n2"))
     pod = part("one")
     choose(engine, pod, "n1")
-    assert adviser.sift(pod, ["n1", "n2"]).passed == ["n1"]
+    assert queries.filter_nodes(pod, ["n1", "n2"]).passed == ["n1"]
     assert isinstance(choose(engine, pod, "n2"), Decline)
     assert engine.handle(BindDone(pod.uid), now=1.0) == []  # the other scheduler tells of it
     assert engine.handle(PodGone(pod), now=2.0) == []
@@ -115,21 +119,21 @@ def test_a_pod_on_its_way_is_sent_nowhere_else() -> None:
 
 
 def test_what_is_promised_is_kept_from_lesser_pods() -> None:
-    engine, adviser = advising(listed("n1"))
+    engine, queries = advising(listed("n1"))
     high = part("high", priority=10, nominated="n1", scheduler="another")
     see(engine, high)
     low = part("low")
-    assert adviser.sift(low, ["n1"]).refused == {"n1": NO_SHARE}
+    assert queries.filter_nodes(low, ["n1"]).refused == {"n1": NO_SHARE}
     declined = choose(engine, low, "n1")
     assert isinstance(declined, Decline)
     assert KEPT in declined.message
-    assert adviser.sift(high, ["n1"]).passed == ["n1"]
+    assert queries.filter_nodes(high, ["n1"]).passed == ["n1"]
     see(engine, part("high", uid=high.uid, priority=10, scheduler="another"))
-    assert adviser.sift(low, ["n1"]).passed == ["n1"]
+    assert queries.filter_nodes(low, ["n1"]).passed == ["n1"]
 
 
 def test_whom_to_evict_is_who_has_the_right_card() -> None:
-    engine, adviser = advising(listed("n1", "H100", "V100"), listed("n2", "V100"))
+    engine, queries = advising(listed("n1", "H100", "V100"), listed("n2", "V100"))
     h100 = whole("h100", models=["H100"], priority=2)
     v100 = whole("v100", models=["V100"], priority=1)
     for pod in (h100, v100):
@@ -137,18 +141,18 @@ def test_whom_to_evict_is_who_has_the_right_card() -> None:
     other = whole("other", priority=1)
     choose(engine, other, "n2")
     urgent = whole("urgent", models=["H100"], priority=5)
-    found = adviser.evict(urgent, {"n1": [v100.uid], "n2": [other.uid], "new": ["x"]})
+    found = queries.preempt(urgent, {"n1": [v100.uid], "n2": [other.uid], "new": ["x"]})
     assert {node: [v.name for v in e.victims] for node, e in found.items()} == {"n1": ["h100"]}
     any_card = whole("any", priority=5)
-    found = adviser.evict(any_card, {"n1": [h100.uid, v100.uid]})
+    found = queries.preempt(any_card, {"n1": [h100.uid, v100.uid]})
     assert [v.name for v in found["n1"].victims] == ["v100"], "no more than must go"
 
 
 def test_who_sees_more_than_we_do_keeps_its_victims() -> None:
-    engine, adviser = advising(listed("n1", "H100", "H100"))
+    engine, queries = advising(listed("n1", "H100", "H100"))
     pod = whole("lesser", priority=1)
     choose(engine, pod, "n1")
-    found = adviser.evict(whole("urgent", priority=5), {"n1": [pod.uid]})
+    found = queries.preempt(whole("urgent", priority=5), {"n1": [pod.uid]})
     assert [v.name for v in found["n1"].victims] == ["lesser"]
 
 
@@ -161,16 +165,16 @@ def test_whoever_follows_the_scores_goes_where_we_would_have_gone(
     taken: list[int], cards: int, profile: str
 ) -> None:
     names = [f"n{number}" for number in range(len(taken))]
-    engine, adviser = advising(*(listed(name, *["H100"] * 4) for name in names), profile=profile)
+    engine, queries = advising(*(listed(name, *["H100"] * 4) for name in names), profile=profile)
     for name, count in zip(names, taken, strict=True):
         if count:
             choose(engine, whole(f"on-{name}", count), name)
     pod = whole("p", cards)
     verdict = Placement(built_in(profile), engine.cluster).place(pod)
-    passed = adviser.sift(pod, names).passed
+    passed = queries.filter_nodes(pod, names).passed
     if not isinstance(verdict, Placed):
         assert passed == []
         return
-    scores = dict(zip(passed, adviser.rate(pod, passed), strict=True))
+    scores = dict(zip(passed, queries.prioritize(pod, passed), strict=True))
     assert scores[verdict.node] == max(scores.values()) <= BEST
     assert min(scores.values()) == 0

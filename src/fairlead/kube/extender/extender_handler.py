@@ -1,66 +1,66 @@
-"""Three of the four questions, answered at once. The fourth, bind, needs the API server."""
+"""Three of the extender's four verbs. The fourth, bind, needs the API server."""
 
 from dataclasses import dataclass
 
-from fairlead.engine.adviser import Adviser
 from fairlead.engine.engine import Engine
+from fairlead.engine.extender_queries import ExtenderQueries
 from fairlead.kube.admission.bounds import TooMuch, check_size
 from fairlead.kube.codec import decode_pod
 from fairlead.kube.extender import wire
-from fairlead.kube.extender.wire import BadQuestion, Victims
+from fairlead.kube.extender.wire import BadExtenderArgs, Victims
 from fairlead.kube.http.reply import UNREADABLE
 from fairlead.model.errors import FairleadError
 from fairlead.model.pods import Pod
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class ExtenderHandler:
     """Answers from what the engine knows now. Raises BadQuestion if there is nothing to answer."""
 
     engine: Engine
 
-    def filter(self, body: bytes) -> "Sifting":
+    def filter(self, body: bytes) -> "FilterQuery":
         asked = wire.read_nodes(body)
-        return Sifting(self.engine, asked, self._pod(asked.pod))
+        return FilterQuery(self.engine, asked, self._pod(asked.pod))
 
     def prioritize(self, body: bytes) -> bytes:
         asked = wire.read_nodes(body)
-        scores = self._adviser.rate(self._pod(asked.pod), asked.names)
-        return wire.told_scores(asked.names, scores)
+        scores = self._queries.prioritize(self._pod(asked.pod), asked.names)
+        return wire.encode_priorities(asked.names, scores)
 
     def preempt(self, body: bytes) -> bytes:
         asked = wire.read_victims(body)
         pod = self._pod(asked.pod)
-        if not self._adviser.concerns(pod):
-            return wire.told_victims(asked.offered)
+        if not self._queries.concerns(pod):
+            return wire.encode_victims(asked.offered)
         offered = {node: victims.uids for node, victims in asked.offered.items()}
-        found = self._adviser.evict(pod, offered)
-        return wire.told_victims({
+        found = self._queries.preempt(pod, offered)
+        return wire.encode_victims({
             node: Victims(tuple(pod.uid for pod in eviction.victims), eviction.violations)
             for node, eviction in found.items()
         })  # fmt: skip
 
     @property
-    def _adviser(self) -> Adviser:
-        assert self.engine.adviser is not None
-        return self.engine.adviser
+    def _queries(self) -> ExtenderQueries:
+        assert self.engine.extender_queries is not None
+        return self.engine.extender_queries
 
     def _pod(self, raw: bytes) -> Pod:
         try:
             check_size(raw)
             return decode_pod(raw, self.engine.cluster.behaviour)
         except TooMuch as error:
-            raise BadQuestion(str(error)) from error
+            raise BadExtenderArgs(str(error)) from error
         except (*UNREADABLE, FairleadError) as error:
-            raise BadQuestion(f"Pod is not a pod: {error}") from error
+            raise BadExtenderArgs(f"Pod is not a pod: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
-class Sifting:
-    """A question of filter that was read, and can be answered again after a change."""
+class FilterQuery:
+    """A decoded filter request. It can be answered again after a change."""
 
     engine: Engine
-    asked: wire.NodesAsked
+    asked: wire.ExtenderArgs
     pod: Pod
 
     @property
@@ -69,6 +69,6 @@ class Sifting:
 
     def answer(self) -> tuple[bool, bytes]:
         """Whether any node fits, and the answer."""
-        assert self.engine.adviser is not None
-        advice = self.engine.adviser.sift(self.pod, self.asked.names)
-        return bool(advice.passed), wire.told_nodes(self.asked, advice)
+        assert self.engine.extender_queries is not None
+        result = self.engine.extender_queries.filter_nodes(self.pod, self.asked.names)
+        return bool(result.passed), wire.encode_filter_result(self.asked, result)

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 
 from builders import a_pod
-from fairlead.apps.extender.holding import Holding
+from fairlead.apps.extender.refusal_delay import RefusalDelay
 from fairlead.engine import events
 
 GONE = events.PodGone(a_pod("other", node="n"))
@@ -26,31 +26,31 @@ class Asked:
 
 
 async def test_a_pod_that_is_asked_for_the_first_time_is_refused_at_once() -> None:
-    assert await Holding(LONG_S).answer(Asked()) == b"refused"
+    assert await RefusalDelay(LONG_S).answer(Asked()) == b"refused"
 
 
 async def test_after_a_change_it_is_refused_at_once() -> None:
-    holding, asked = Holding(LONG_S), Asked()
-    await holding.answer(asked)
-    holding.note(GONE)
-    assert await holding.answer(asked) == b"refused"
+    delay, asked = RefusalDelay(LONG_S), Asked()
+    await delay.answer(asked)
+    delay.note(GONE)
+    assert await delay.answer(asked) == b"refused"
 
 
 async def test_without_a_change_it_waits_for_one() -> None:
     """kube-scheduler saw a deletion, and asked before our watch showed it."""
-    holding, asked = Holding(LONG_S), Asked()
-    await holding.answer(asked)
-    holding.note(LEAVING)
-    answering = asyncio.create_task(holding.answer(asked))
+    delay, asked = RefusalDelay(LONG_S), Asked()
+    await delay.answer(asked)
+    delay.note(LEAVING)
+    answering = asyncio.create_task(delay.answer(asked))
     await asyncio.sleep(0)
     asked.fits = True
-    holding.note(GONE)
+    delay.note(GONE)
     assert await answering == b"fits"
 
 
 async def test_a_wait_without_a_change_is_followed_by_answers_at_once() -> None:
-    holding, asked = Holding(0.0), Asked()
-    await holding.answer(asked)
-    await holding.answer(asked)
-    holding._wait_s = LONG_S
-    assert await holding.answer(asked) == b"refused"
+    delay, asked = RefusalDelay(0.0), Asked()
+    await delay.answer(asked)
+    await delay.answer(asked)
+    delay._wait_s = LONG_S
+    assert await delay.answer(asked) == b"refused"

@@ -22,8 +22,8 @@ _REMEMBERED = 20_000
 _CHANGES = events.PodSeen | events.PodGone | events.NodeSeen | events.NodeGone
 
 
-class Question(Protocol):
-    """A question of filter, which can be answered again after a change."""
+class RepeatableQuery(Protocol):
+    """A filter request, which can be answered again after a change."""
 
     @property
     def uid(self) -> str: ...
@@ -32,7 +32,7 @@ class Question(Protocol):
         """Whether any node fits, and the answer."""
 
 
-class Holding:
+class RefusalDelay:
     """Remembers how many changes were seen when a pod was refused."""
 
     def __init__(self, wait_s: float = _WAIT_S) -> None:
@@ -50,7 +50,7 @@ class Holding:
             self._seen += 1
             self._changed.set()
 
-    async def answer(self, question: Question) -> bytes:
+    async def answer(self, question: RepeatableQuery) -> bytes:
         fits, body = question.answer()
         if not fits and self._refused.pop(question.uid, None) == self._seen:
             fits, body = await self._wait(question)
@@ -58,7 +58,7 @@ class Holding:
             self._remember(question.uid)
         return body
 
-    async def _wait(self, question: Question) -> tuple[bool, bytes]:
+    async def _wait(self, question: RepeatableQuery) -> tuple[bool, bytes]:
         now, seen = asyncio.get_running_loop().time, self._seen
         if now() < self._rests_until_s:
             return question.answer()

@@ -1,7 +1,7 @@
-"""Another scheduler's questions, answered from the same cluster by the same rules.
+"""The queries of kube-scheduler's extender protocol, answered by the rules of one profile.
 
-It chooses among the nodes and does all the rest; what it cannot know is which cards are taken. So
-pods without GPUs are none of our business: whatever it says of them is right.
+kube-scheduler chooses among the nodes and does all the rest; what it cannot know is which GPUs are
+taken. So pods without GPUs pass unchanged.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,28 +22,28 @@ from fairlead.placement.sifting import sift
 from fairlead.placement.verdicts import Eviction
 from fairlead.placement.views import REFUSED
 
-#: The best node's score. Only the best get it: whoever follows us goes where we would have gone.
+#: The best node's score. Only the best nodes get it, so that kube-scheduler chooses one of them.
 BEST = 10
 
 UNKNOWN = "node(s) were not known to Fairlead yet"
 KEPT = "node(s) had their free GPUs reserved for nominated pods"
 
-# What may have changed since the nodes were sifted; the rest is the other scheduler's business.
+# What may have changed since the nodes were filtered; kube-scheduler checks the rest.
 _AT_BIND = Aspect.USAGE | Aspect.DEVICES | Aspect.TRUST
 
 
 @dataclass(slots=True)
-class Advice:
-    """The nodes that will do, in the order asked, and what the others have against the pod."""
+class ExtenderFilterResult:
+    """The nodes that fit, in the order given, and why the others do not."""
 
     passed: list[str] = field(default_factory=list)
-    #: Where evicting somebody could help, and where not.
+    #: Nodes where preemption could help, and where not.
     refused: dict[str, str] = field(default_factory=dict)
     hopeless: dict[str, str] = field(default_factory=dict)
 
 
-class Adviser:
-    """One profile for all pods, whatever scheduler they name. It looks, and changes nothing."""
+class ExtenderQueries:
+    """One profile for all pods, whatever scheduler they name. It reads, and changes nothing."""
 
     def __init__(self, placement: Placement, cluster: Cluster) -> None:
         self._placement = placement
@@ -51,35 +51,35 @@ class Adviser:
 
     @staticmethod
     def concerns(pod: Pod) -> bool:
-        """Does it ask for GPUs, or in words that make no sense, which others would overlook?"""
+        """Whether it requests GPUs, or has an invalid request that kube-scheduler ignores."""
         not_understood = bool(pod.problem) and pod.request == PodRequest()
         return pod.request.gpus is not None or not_understood
 
-    def sift(self, pod: Pod, nodes: Sequence[str]) -> Advice:
-        """Which of the nodes will do."""
+    def filter_nodes(self, pod: Pod, nodes: Sequence[str]) -> ExtenderFilterResult:
+        """Which of the nodes fit."""
         if not self.concerns(pod):
-            return Advice(list(nodes))
+            return ExtenderFilterResult(list(nodes))
         veto = pod.problem or self._placement.view(pod).veto
         if veto:
-            return Advice(hopeless=dict.fromkeys(nodes, veto))
+            return ExtenderFilterResult(hopeless=dict.fromkeys(nodes, veto))
         held = self._cluster.holdings.get(pod.uid)
         if held is not None:
             return _only(held.node, nodes)
-        return self._sift(pod, nodes)
+        return self._filter_each(pod, nodes)
 
-    def _sift(self, pod: Pod, nodes: Sequence[str]) -> Advice:
-        row_of, advice = self._cluster.row_of, Advice()
+    def _filter_each(self, pod: Pod, nodes: Sequence[str]) -> ExtenderFilterResult:
+        row_of, result = self._cluster.row_of, ExtenderFilterResult()
         found = sift(self._placement, self._cluster, pod, self._rows(nodes))
         for node in nodes:
             row = row_of.get(node)
             if row is None:
-                advice.hopeless[node] = UNKNOWN
+                result.hopeless[node] = UNKNOWN
             elif found.left[row]:
-                advice.passed.append(node)
+                result.passed.append(node)
             else:
-                said = advice.refused if found.curable[row] else advice.hopeless
+                said = result.refused if found.curable[row] else result.hopeless
                 said[node] = found.texts.get(row) or KEPT
-        return advice
+        return result
 
     def _rows(self, nodes: Sequence[str]) -> NodeMask:
         rows = self._cluster.nodes.none()
@@ -87,8 +87,8 @@ class Adviser:
         rows[[row_of[node] for node in nodes if node in row_of]] = True
         return rows
 
-    def rate(self, pod: Pod, nodes: Sequence[str]) -> list[int]:
-        """0 to `BEST` for each node; all the same if there is nothing to choose between them."""
+    def prioritize(self, pod: Pod, nodes: Sequence[str]) -> list[int]:
+        """0 to `BEST` for each node; all equal if there is no difference."""
         if not self.concerns(pod) or pod.problem:
             return [0] * len(nodes)
         totals = self._placement.totals(pod)
@@ -98,13 +98,13 @@ class Adviser:
         if not fits.any():
             return [0] * len(nodes)
         worst, best = rated[fits].min(), rated[fits].max()
-        # Rounded down, so that nobody but the best reaches the top.
+        # Rounded down, so that only the best nodes get the highest score.
         share = np.where(fits, rated - worst, 0.0) / ((best - worst) or 1.0)
         scores: list[int] = np.floor(BEST * share).astype(int).tolist()
         return scores
 
-    def evict(self, pod: Pod, offered: Mapping[str, Sequence[str]]) -> dict[str, Eviction]:
-        """Whom to evict on each node, given whom (uids) the other scheduler would evict there.
+    def preempt(self, pod: Pod, offered: Mapping[str, Sequence[str]]) -> dict[str, Eviction]:
+        """The victims on each node, given those (uids) that kube-scheduler selected there.
 
         No more of those than must go; if they do not hold the right cards, those who do. A node
         where nobody's going would help is left out.
@@ -139,10 +139,10 @@ class Adviser:
         return KEPT if asked and grant is None else grant
 
 
-def _only(chosen: str, nodes: Sequence[str]) -> Advice:
-    """Its bind is under way, or done and not yet seen by who asks."""
+def _only(chosen: str, nodes: Sequence[str]) -> ExtenderFilterResult:
+    """Its bind is under way, or done and not yet seen by kube-scheduler."""
     others = [node for node in nodes if node != chosen]
-    return Advice(
+    return ExtenderFilterResult(
         [node for node in nodes if node == chosen],
         hopeless=dict.fromkeys(others, f"node(s) were not {chosen}, where the pod is being bound"),
     )
