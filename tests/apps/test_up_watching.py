@@ -6,7 +6,7 @@ from fairlead.engine.events import BindDone, NodeSeen, PodGone, PodSeen
 from fairlead.engine.instructions import Bind
 from fairlead.model.gpus import Card, CardUse, Grant, Inventory
 from fairlead.model.nodes import GPU
-from fairlead.sim.workload import SAMPLE, Seen
+from fairlead.sim.workload import SAMPLE, WorkloadPods
 
 
 class Scene:
@@ -21,10 +21,10 @@ class Scene:
     def place(self, *pods):
         for pod in pods:
             see(self.engine, pod, now=self.now)
-        for made in decide(self.engine, now=self.now):
-            self.watching.note(made)
-            if isinstance(made, Bind):
-                for told in self.engine.handle(BindDone(made.pod.uid), now=self.now):
+        for created in decide(self.engine, now=self.now):
+            self.watching.note(created)
+            if isinstance(created, Bind):
+                for told in self.engine.handle(BindDone(created.pod.uid), now=self.now):
                     self.watching.note(told)
 
     def cards(self):
@@ -97,18 +97,18 @@ def test_a_pod_that_is_being_deleted_is_not_said_to_wait():
     scene = Scene(a_node("n1", gpus=1))
     pod = work("vain", gpus=4)
     scene.place(pod)
-    for made in see(scene.engine, a_pod("vain", uid=pod.uid, gpus=4, deleting=True), now=1.0):
-        scene.watching.note(made)
+    for created in see(scene.engine, a_pod("vain", uid=pod.uid, gpus=4, deleting=True), now=1.0):
+        scene.watching.note(created)
     screen = scene.watching.screen("")
     assert (len(screen.decisions), screen.waiting) == (1, ())
 
 
-def test_the_crowd_is_told_what_lives():
+def test_the_load_generator_sees_what_lives():
     scene = Scene(a_node("n1", gpus=2))
     pod = work("a")
     vain = work("v", gpus=4)
     scene.place(pod, vain, a_pod("stranger"))
-    assert scene.watching.seen() == {"a": Seen(1, 0), "v": Seen(0, 1)}
+    assert scene.watching.seen() == {"a": WorkloadPods(1, 0), "v": WorkloadPods(0, 1)}
     assert scene.watching.cards() == 2
     scene.engine.handle(PodGone(pod), now=1.0)
     scene.engine.handle(PodGone(vain), now=1.0)

@@ -1,4 +1,4 @@
-"""The crowd that keeps a cluster busy: no server, no clock, only tellings and wishes."""
+"""The load generator: no server and no clock, states in and actions out."""
 
 import msgspec
 import pytest
@@ -7,138 +7,149 @@ from fairlead.apps.up import workload as up_workload
 from fairlead.kube.codec import decode_pod
 from fairlead.model.nodes import GPU
 from fairlead.sim.kubelets import RUN_FOR
-from fairlead.sim.workload import SAMPLE, Create, Crowd, Delete, Seen, Stream, Workload
+from fairlead.sim.workload import (
+    SAMPLE,
+    Create,
+    Delete,
+    LoadGenerator,
+    Stream,
+    Workload,
+    WorkloadPods,
+)
 from fairlead.sim.workload.durations import DurationError, seconds, text_of
 from fairlead.sim.workload.objects import object_of, priority_classes
 
 
-def a_crowd(*streams, load=0.8, seed=1, speed=1.0):
-    return Crowd(Workload(list(streams), load=load, seed=seed), speed)
+def a_generator(*streams, load=0.8, seed=1, speed=1.0):
+    return LoadGenerator(Workload(list(streams), load=load, seed=seed), speed)
 
 
 def a_stream(name="work", **more):
     return Stream(name, **more)
 
 
-def created(wishes):
-    return [wish for wish in wishes if isinstance(wish, Create)]
+def created(actions):
+    return [action for action in actions if isinstance(action, Create)]
 
 
-def deleted(wishes):
-    return [wish.name for wish in wishes if isinstance(wish, Delete)]
+def deleted(actions):
+    return [action.name for action in actions if isinstance(action, Delete)]
 
 
-def run(crowd, cards, *, until_s, step_s=0.25):
+def run(generator, cards, *, until_s, step_s=0.25):
     """A cluster that places whatever fits at once; yields the cards in use after each step."""
     bound: dict[str, tuple[Create, float]] = {}
     now = 0.0
     while now < until_s:
-        seen = {name: Seen(wish.stream.replicas) for name, (wish, _) in bound.items()}
-        for wish in crowd.step(now, cards, seen):
-            if isinstance(wish, Delete):
-                bound.pop(wish.name, None)
+        seen = {name: WorkloadPods(action.stream.replicas) for name, (action, _) in bound.items()}
+        for action in generator.step(now, cards, seen):
+            if isinstance(action, Delete):
+                bound.pop(action.name, None)
             else:
-                bound[wish.name] = wish, now
+                bound[action.name] = action, now
         ended = [
             name
-            for name, (wish, at) in bound.items()
-            if wish.stream.kind != "StatefulSet" and now - at > wish.run_for_s / crowd.speed
+            for name, (action, at) in bound.items()
+            if action.stream.kind != "StatefulSet" and now - at > action.run_for_s / generator.speed
         ]
         for name in ended:
             del bound[name]
-        yield now, sum(wish.stream.cards for wish, _ in bound.values())
+        yield now, sum(action.stream.cards for action, _ in bound.values())
         now += step_s
 
 
 def test_the_load_settles_where_it_should_and_stays():
-    crowd = a_crowd(
+    generator = a_generator(
         a_stream("one", run_for="5s-20s", weight=5),
         a_stream("four", gpus=4, run_for="5s-20s"),
         a_stream("set", kind="StatefulSet", replicas=3, run_for="10s"),
     )
-    used = [cards for now, cards in run(crowd, 100, until_s=300) if now > 10]
+    used = [cards for now, cards in run(generator, 100, until_s=300) if now > 10]
     assert 75 <= sum(used) / len(used) <= 85
     assert min(used) > 60
     assert max(used) <= 84
 
 
 def test_the_start_is_a_ramp():
-    crowd = a_crowd(a_stream())
-    assert len(created(crowd.step(0.0, 100, {}))) == 20
-    assert len(created(crowd.step(0.25, 100, {}))) == 15
+    generator = a_generator(a_stream())
+    assert len(created(generator.step(0.0, 100, {}))) == 20
+    assert len(created(generator.step(0.25, 100, {}))) == 15
 
 
 def test_the_same_seed_gives_the_same_work():
     streams = a_stream("a", run_for="1s-9s"), a_stream("b", gpus=2)
     names = [
-        [(wish.name, wish.run_for_s) for wish in created(a_crowd(*streams, seed=s).step(0, 50, {}))]
+        [
+            (action.name, action.run_for_s)
+            for action in created(a_generator(*streams, seed=s).step(0, 50, {}))
+        ]
         for s in (7, 7, 8)
     ]
     assert names[0] == names[1] != names[2]
 
 
 def test_work_that_has_ended_is_tidied_up():
-    crowd = a_crowd(a_stream(gpus=8), load=0.1)
-    [wish] = created(crowd.step(0.0, 80, {}))
-    assert crowd.step(1.0, 80, {wish.name: Seen(bound=1)}) == []
-    assert deleted(crowd.step(9.0, 80, {})) == [wish.name]
+    generator = a_generator(a_stream(gpus=8), load=0.1)
+    [action] = created(generator.step(0.0, 80, {}))
+    assert generator.step(1.0, 80, {action.name: WorkloadPods(bound=1)}) == []
+    assert deleted(generator.step(9.0, 80, {})) == [action.name]
 
 
 def test_work_that_is_not_seen_at_once_is_not_taken_for_ended():
-    crowd = a_crowd(a_stream(gpus=8), load=0.1)
-    crowd.step(0.0, 80, {})
-    assert crowd.step(3.0, 80, {}) == []
+    generator = a_generator(a_stream(gpus=8), load=0.1)
+    generator.step(0.0, 80, {})
+    assert generator.step(3.0, 80, {}) == []
 
 
 def test_a_stateful_set_is_deleted_when_its_time_is_over():
-    crowd = a_crowd(a_stream(kind="StatefulSet", replicas=2, run_for="10s"), load=0.1)
-    [wish] = created(crowd.step(0.0, 20, {}))
-    assert not deleted(crowd.step(9.0, 20, {wish.name: Seen(bound=2)}))
-    assert deleted(crowd.step(20.0, 20, {wish.name: Seen(bound=2)})) == [wish.name]
+    generator = a_generator(a_stream(kind="StatefulSet", replicas=2, run_for="10s"), load=0.1)
+    [action] = created(generator.step(0.0, 20, {}))
+    assert not deleted(generator.step(9.0, 20, {action.name: WorkloadPods(bound=2)}))
+    assert deleted(generator.step(20.0, 20, {action.name: WorkloadPods(bound=2)})) == [action.name]
 
 
 def test_patience_ends_for_work_that_is_never_placed():
-    crowd = a_crowd(a_stream(gpus=64, every="1h", patience="20s"))
-    crowd.step(0.0, 8, {})
-    [wish] = created(crowd.step(3.0, 8, {}))
-    assert not deleted(crowd.step(20.0, 8, {wish.name: Seen(waiting=1)}))
-    assert deleted(crowd.step(23.5, 8, {wish.name: Seen(waiting=1)})) == [wish.name]
+    generator = a_generator(a_stream(gpus=64, every="1h", patience="20s"))
+    generator.step(0.0, 8, {})
+    [action] = created(generator.step(3.0, 8, {}))
+    assert not deleted(generator.step(20.0, 8, {action.name: WorkloadPods(waiting=1)}))
+    assert deleted(generator.step(23.5, 8, {action.name: WorkloadPods(waiting=1)})) == [action.name]
 
 
 def test_a_fixed_pace_is_kept_whatever_the_load():
-    crowd = a_crowd(a_stream(every="10s"), load=0.0)
-    made = sum(len(created(crowd.step(float(now), 0, {}))) for now in range(100))
-    assert made == 10
+    generator = a_generator(a_stream(every="10s"), load=0.0)
+    total = sum(len(created(generator.step(float(now), 0, {}))) for now in range(100))
+    assert total == 10
 
 
 def test_waiting_work_of_a_fixed_pace_does_not_hold_the_load_down():
-    crowd = a_crowd(a_stream("vain", gpus=64, every="10s", patience="1h"), a_stream("work"))
-    waiting = {f"vain-{number:04d}": Seen(waiting=1) for number in range(1, 50)}
+    generator = a_generator(a_stream("vain", gpus=64, every="10s", patience="1h"), a_stream("work"))
+    waiting = {f"vain-{number:04d}": WorkloadPods(waiting=1) for number in range(1, 50)}
     for now in range(200):
-        crowd.step(float(now), 0, waiting)
-    assert len(created(crowd.step(200.0, 100, waiting))) >= 20
+        generator.step(float(now), 0, waiting)
+    assert len(created(generator.step(200.0, 100, waiting))) >= 20
 
 
 def test_speed_shortens_pace_and_patience():
-    crowd = a_crowd(a_stream(every="10s"), load=0.0, speed=10)
-    made = sum(len(created(crowd.step(now / 10, 0, {}))) for now in range(100))
-    assert made == 10
+    generator = a_generator(a_stream(every="10s"), load=0.0, speed=10)
+    total = sum(len(created(generator.step(now / 10, 0, {}))) for now in range(100))
+    assert total == 10
 
 
 def test_work_of_an_earlier_run_is_gone_on_with():
-    crowd = a_crowd(a_stream())
-    assert crowd.adopt("work-0041", 0.0)
-    assert not crowd.adopt("other-0001", 0.0)
-    assert not crowd.adopt("work", 0.0)
-    assert created(crowd.step(0.0, 100, {}))[0].name == "work-0042"
+    generator = a_generator(a_stream())
+    assert generator.adopt("work-0041", 0.0)
+    assert not generator.adopt("other-0001", 0.0)
+    assert not generator.adopt("work", 0.0)
+    assert created(generator.step(0.0, 100, {}))[0].name == "work-0042"
 
 
 # -- objects ---------------------------------------------------------------------------------------
 
 
 def test_a_pod_carries_its_request_its_time_and_its_name():
-    wish = Create(a_stream(gpus=2, labels={"team": "a"}, priority=5), "work-0001", 12.5)
-    body = object_of(wish)
+    action = Create(a_stream(gpus=2, labels={"team": "a"}, priority=5), "work-0001", 12.5)
+    body = object_of(action)
     pod = decode_pod(msgspec.json.encode(body))
     assert dict(pod.request.resources)[GPU] == 2
     assert pod.scheduler == "gpu-scheduler"

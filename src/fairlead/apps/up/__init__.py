@@ -27,8 +27,8 @@ from fairlead.apps.up import logs as up_logs
 from fairlead.apps.up import report as up_report
 from fairlead.apps.up import workload as up_workload
 from fairlead.apps.up.cluster import Ground, embedded, real
-from fairlead.apps.up.crowd import Users
 from fairlead.apps.up.kubeconfig import kubeconfig_place, tell_scheduler
+from fairlead.apps.up.load_generator import LoadRunner
 from fairlead.apps.up.watching import Watching
 from fairlead.engine.engine import Engine
 from fairlead.kube.access.kubeconfig import load_access
@@ -38,7 +38,7 @@ from fairlead.model.errors import ConfigError
 from fairlead.placement.profile import Profile
 from fairlead.sim.kubelets import Kubelets
 from fairlead.sim.machines import DEFAULT_MACHINES, Machine, machines
-from fairlead.sim.workload import Crowd, Workload
+from fairlead.sim.workload import LoadGenerator, Workload
 from fairlead.sim.workload.durations import DurationError, seconds
 from fairlead.telemetry.metrics import Metrics
 
@@ -150,9 +150,11 @@ async def _work(plan: Plan, watching: Watching, ground: Ground) -> None:
         served = await _serve(scheduler, ground)
         # KWOK knows no speed: there the pods are told to end sooner.
         pod_speed = 1.0 if ground.kubelets else plan.options.speed
-        users = Users(client, Crowd(plan.workload, plan.options.speed), watching, pod_speed)
+        load = LoadRunner(
+            client, LoadGenerator(plan.workload, plan.options.speed), watching, pod_speed
+        )
         async with asyncio.TaskGroup() as parts:
-            asking = parts.create_task(users.run())
+            asking = parts.create_task(load.run())
             others = [
                 parts.create_task(each)
                 for each in (

@@ -11,7 +11,7 @@ from fairlead.engine import instructions
 from fairlead.engine.engine import Engine
 from fairlead.model.pods import Pod
 from fairlead.queue.entries import Pool
-from fairlead.sim.workload import SAMPLE, Seen
+from fairlead.sim.workload import SAMPLE, WorkloadPods
 
 _RATE_WINDOW_S = 5.0
 _MOST_TIMES = 100_000
@@ -104,7 +104,7 @@ class Watching:
 
     # -- what others ask ---------------------------------------------------------------------
 
-    def seen(self) -> dict[str, Seen]:
+    def seen(self) -> dict[str, WorkloadPods]:
         """The living pods of each piece of the workload."""
         assert self._engine is not None
         bound, waiting = Counter[str](), Counter[str]()
@@ -113,7 +113,7 @@ class Watching:
         self._forget_gone()
         for pod, _ in self._refused.values():
             waiting[pod.labels.get(SAMPLE, "")] += 1
-        return {name: Seen(bound[name], waiting[name]) for name in bound | waiting if name}
+        return {name: WorkloadPods(bound[name], waiting[name]) for name in bound | waiting if name}
 
     def cards(self) -> int:
         """All that could be given out."""

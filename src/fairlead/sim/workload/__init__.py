@@ -1,7 +1,7 @@
-"""A workload: what a workload file may say, and the crowd of users that follows it.
+"""A workload: the schema of a workload file, and the load generator that follows it.
 
-The crowd does no I/O and reads no clock. It is told what is where, and answers with what to create
-and what to delete; the same tellings with the same seed give the same answers.
+The generator does no I/O and reads no clock. It gets the state of the cluster, and returns what to
+create and what to delete. The same states with the same seed give the same actions.
 """
 
 from collections.abc import Mapping
@@ -17,9 +17,9 @@ from fairlead.sim.workload.durations import seconds
 #: On every object and every pod of the workload: the name of the one that it belongs to.
 SAMPLE = "fairlead.dev/sample"
 
-#: So long after it was asked for, work may not have shown its pods yet.
+#: For so long after its creation, work may have no pods yet.
 _ON_ITS_WAY_S = 5.0
-#: Of what is missing, how much is asked for in one go: the start is a ramp, not a wall.
+#: The fraction of the missing load that one step creates: the start is a ramp.
 _RAMP = 0.25
 
 Kind = Literal["Pod", "StatefulSet", "Job"]
@@ -40,7 +40,7 @@ class Stream(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=
     weight: Annotated[float, msgspec.Meta(ge=0, le=1000)] = 1.0
     #: How long a pod runs: "30s", or drawn from a range, "10s-1m".
     run_for: str = "30s"
-    #: Work of which nothing has been placed for so long is taken back.
+    #: Work without a placed pod is deleted after this.
     patience: str = "1m"
     priority: Annotated[int, msgspec.Meta(ge=-1_000_000_000, le=1_000_000_000)] = 0
     scheduler_name: Annotated[str, msgspec.Meta(min_length=1, max_length=253)] = "gpu-scheduler"
@@ -101,18 +101,18 @@ class Delete:
     name: str
 
 
-Wish = Create | Delete
+Action = Create | Delete
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class WorkloadPods:
     """The pods of one piece of work that have not ended: how many have a node, how many wait."""
 
     bound: int = 0
     waiting: int = 0
 
 
-_NOTHING = Seen()
+_NOTHING = WorkloadPods()
 
 
 @dataclass(slots=True)
@@ -123,8 +123,8 @@ class _Piece:
     bound_s: float | None = None
 
 
-class Crowd:
-    """Users who keep the cluster as busy as the workload says, and tidy up after themselves."""
+class LoadGenerator:
+    """Keeps the cluster as busy as the workload says, and deletes its work afterwards."""
 
     def __init__(self, workload: Workload, speed: float = 1.0) -> None:
         self.workload, self.speed = workload, speed
@@ -135,7 +135,7 @@ class Crowd:
         self._due: dict[str, float] = {}
 
     def adopt(self, name: str, now: float) -> bool:
-        """Goes on with a piece from an earlier run; False if no stream of ours makes such."""
+        """Continues a piece from an earlier run; False if no stream has its name."""
         stream_name, _, number = name.rpartition("-")
         stream = next((s for s in self.workload.streams if s.name == stream_name), None)
         if stream is None or not number.isdecimal():
@@ -145,16 +145,16 @@ class Crowd:
         self.pieces[name] = _Piece(stream, now, stream.run_range_s[0] / self.speed)
         return True
 
-    def step(self, now: float, cards: int, seen: Mapping[str, Seen]) -> list[Wish]:
+    def step(self, now: float, cards: int, seen: Mapping[str, WorkloadPods]) -> list[Action]:
         """What to do next, given the cluster's cards and the pods of each piece of work."""
-        wishes: list[Wish] = list(self._tidy_up(now, seen))
-        wishes += self._keep_pace(now)
-        wishes += self._fill(now, cards, seen)
-        return wishes
+        actions: list[Action] = list(self._tidy_up(now, seen))
+        actions += self._keep_pace(now)
+        actions += self._fill(now, cards, seen)
+        return actions
 
     # -- endings -----------------------------------------------------------------------------
 
-    def _tidy_up(self, now: float, seen: Mapping[str, Seen]) -> list[Delete]:
+    def _tidy_up(self, now: float, seen: Mapping[str, WorkloadPods]) -> list[Delete]:
         ended = [
             (name, piece)
             for name, piece in self.pieces.items()
@@ -164,10 +164,10 @@ class Crowd:
             del self.pieces[name]
         return [Delete(piece.stream.kind, name) for name, piece in ended]
 
-    def _is_over(self, piece: _Piece, seen: Seen, now: float) -> bool:
+    def _is_over(self, piece: _Piece, seen: WorkloadPods, now: float) -> bool:
         if seen.bound:
             piece.bound_s = now if piece.bound_s is None else piece.bound_s
-            # Pods of the others end by themselves; a StatefulSet would only start them anew.
+            # Pods of the other kinds end by themselves; a StatefulSet would restart them.
             return piece.stream.kind == "StatefulSet" and now - piece.bound_s > piece.run_for_s
         if seen.waiting:
             patience_s = seconds(piece.stream.patience) / self.speed
@@ -177,7 +177,7 @@ class Crowd:
     # -- beginnings --------------------------------------------------------------------------
 
     def _keep_pace(self, now: float) -> list[Create]:
-        made: list[Create] = []
+        created: list[Create] = []
         for stream in self.workload.streams:
             if stream.every is None:
                 continue
@@ -186,22 +186,22 @@ class Crowd:
             due = self._due.setdefault(stream.name, now + min(3.0, pace_s / 4))
             if now >= due:
                 self._due[stream.name] = due + pace_s
-                made.append(self._create(stream, now))
-        return made
+                created.append(self._create(stream, now))
+        return created
 
-    def _fill(self, now: float, cards: int, seen: Mapping[str, Seen]) -> list[Create]:
+    def _fill(self, now: float, cards: int, seen: Mapping[str, WorkloadPods]) -> list[Create]:
         streams = [s for s in self.workload.streams if s.every is None and s.cards and s.weight]
-        missing = self.workload.load * cards - self._asked(now, seen)
+        missing = self.workload.load * cards - self._requested(now, seen)
         budget = max(1.0, missing * _RAMP)
-        made: list[Create] = []
+        created: list[Create] = []
         while streams and missing > 0 and budget > 0:
             [stream] = self._random.choices(streams, [s.weight for s in streams])
-            made.append(self._create(stream, now))
+            created.append(self._create(stream, now))
             missing -= stream.cards
             budget -= stream.cards
-        return made
+        return created
 
-    def _asked(self, now: float, seen: Mapping[str, Seen]) -> float:
+    def _requested(self, now: float, seen: Mapping[str, WorkloadPods]) -> float:
         """Cards that work holds or waits for. Work that comes at a fixed pace may wait in vain."""
         total = 0.0
         for name, piece in self.pieces.items():

@@ -13,15 +13,15 @@ _SHARE = "fairlead.dev/gpu-share"
 _IMAGE = "registry.k8s.io/pause:3.10"
 
 
-def object_of(wish: Create, speed: float = 1.0) -> Object:
+def object_of(action: Create, speed: float = 1.0) -> Object:
     """What to POST. `speed` shortens what the pods are told to run, for kubelets at real time."""
-    stream = wish.stream
-    labels = {**stream.labels, "app": stream.name, SAMPLE: wish.name}
-    metadata: Object = {"name": wish.name, "labels": labels}
+    stream = action.stream
+    labels = {**stream.labels, "app": stream.name, SAMPLE: action.name}
+    metadata: Object = {"name": action.name, "labels": labels}
     if stream.kind == "StatefulSet":
         # Its pods would be started anew when they end: the workload deletes the whole instead.
         return _stateful_set(stream, metadata, _template(stream, labels, None))
-    run_for = text_of(wish.run_for_s / speed)
+    run_for = text_of(action.run_for_s / speed)
     template = _template(stream, labels, run_for)
     if stream.kind == "Job":
         return _job(stream, metadata, template)

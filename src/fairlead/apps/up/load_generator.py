@@ -1,4 +1,4 @@
-"""Carries out what the workload's crowd wishes, over the API like any user."""
+"""Carries out the actions of the workload's load generator, over the API like any user."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ import structlog
 from fairlead.apps.up.watching import Watching
 from fairlead.kube.errors import ApiError
 from fairlead.kube.http.client import Client, Reply
-from fairlead.sim.workload import SAMPLE, Create, Crowd, Delete, Kind, Wish
+from fairlead.sim.workload import SAMPLE, Action, Create, Delete, Kind, LoadGenerator
 from fairlead.sim.workload.objects import object_of, priority_classes
 
 log = structlog.get_logger(__name__)
@@ -27,57 +27,57 @@ _CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _OPTIONS = b'{"apiVersion":"v1","kind":"DeleteOptions","propagationPolicy":"Background"}'
 
 
-class Users:
-    """`pod_speed` shortens what pods are told to run, where their kubelets know no speed."""
+class LoadRunner:
+    """`pod_speed` shortens the run time in the pods, for kubelets that know no speed."""
 
     def __init__(
-        self, client: Client, crowd: Crowd, watching: Watching, pod_speed: float = 1.0
+        self, client: Client, generator: LoadGenerator, watching: Watching, pod_speed: float = 1.0
     ) -> None:
-        self._client, self._crowd, self._watching = client, crowd, watching
+        self._client, self._generator, self._watching = client, generator, watching
         self._pod_speed = pod_speed
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def run(self) -> None:
         """Until cancelled."""
-        for each in priority_classes(self._crowd.workload):
+        for each in priority_classes(self._generator.workload):
             _expect(await self._post(_CLASSES, each), 201, 409)
         await self._adopt_left_over()
         while True:
             if cards := self._watching.cards():
-                wishes = self._crowd.step(time.monotonic(), cards, self._watching.seen())
-                self._watching.pods_created = self._crowd.pods_created
-                await self._grant(wishes)
+                actions = self._generator.step(time.monotonic(), cards, self._watching.seen())
+                self._watching.pods_created = self._generator.pods_created
+                await self._carry_out(actions)
                 self._watching.sample()
             await asyncio.sleep(_STEP_S)
 
     async def _adopt_left_over(self) -> None:
-        """A saved state may hold work of an earlier run: go on with it, or tidy it up."""
+        """A saved state may hold work of an earlier run: continue it, or delete it."""
         for kind, path in _PATHS.items():
             reply = await self._client.request("GET", path, params={"labelSelector": SAMPLE})
             for item in msgspec.json.decode(reply.body).get("items", []):
                 metadata = item["metadata"]
                 if metadata.get("ownerReferences"):
                     continue
-                if not self._crowd.adopt(metadata["name"], time.monotonic()):
+                if not self._generator.adopt(metadata["name"], time.monotonic()):
                     await self._perform(Delete(kind, metadata["name"]))
 
-    async def _grant(self, wishes: list[Wish]) -> None:
+    async def _carry_out(self, actions: list[Action]) -> None:
         async with asyncio.TaskGroup() as tasks:
-            for wish in wishes:
-                tasks.create_task(self._perform(wish))
+            for action in actions:
+                tasks.create_task(self._perform(action))
 
-    async def _perform(self, wish: Wish) -> None:
+    async def _perform(self, action: Action) -> None:
         async with self._turns:
             try:
-                await self._try(wish)
+                await self._try(action)
             except ApiError as error:
-                log.warning("workload error", doing=str(wish), error=str(error))
+                log.warning("workload error", doing=str(action), error=str(error))
 
-    async def _try(self, wish: Wish) -> None:
-        match wish:
+    async def _try(self, action: Action) -> None:
+        match action:
             case Create(stream):
                 _expect(
-                    await self._post(_PATHS[stream.kind], object_of(wish, self._pod_speed)),
+                    await self._post(_PATHS[stream.kind], object_of(action, self._pod_speed)),
                     201, 409,
                 )  # fmt: skip
             case Delete(kind, name):
