@@ -18,7 +18,7 @@ from fairlead.apps.usage import Usage
 from fairlead.apps.webhook.server import make_app
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
-from fairlead.kube.admission.desk import Desk
+from fairlead.kube.admission.admission_handler import AdmissionHandler
 from fairlead.model.behaviour import Behaviour
 from fairlead.placement import preempt
 from fairlead.plugins.registry import FILTERS, SCORES, Registry
@@ -215,10 +215,10 @@ def test_every_refusal_that_is_explained_exists(refusal: str) -> None:
 
 
 def test_every_route_is_described() -> None:
-    desk = Desk(frozenset())
+    handler = AdmissionHandler(frozenset())
     details = Details(Everything(), Usage(Cluster()))
     scheduler = health.make_app(Metrics().registry, str, details=details)
-    apps = scheduler, make_app(desk, AdmissionMetrics(), str)
+    apps = scheduler, make_app(handler, AdmissionMetrics(), str)
     routes = {resource.canonical for app in apps for resource in app.router.resources()}
     for route in {*routes, *(f"/{verb}" for verb in VERBS)}:
         assert f"`{route}`" in text("operations.md")

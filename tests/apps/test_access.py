@@ -14,7 +14,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from fairlead.apps import connections
 from fairlead.apps.access import Checked, Closed, Everything, access, is_loopback
-from fairlead.apps.door import Refusal
+from fairlead.apps.http_limits import HttpRefusal
 from fairlead.apps.running_scheduler import NotAnswered, RunningScheduler, running_scheduler
 from fairlead.kube.access.credentials import Static, bearer
 from fairlead.kube.access.reviews import Reviews
@@ -67,7 +67,7 @@ def test_callers_are_checked_where_others_can_reach_the_port(
 
 
 async def test_an_open_port_that_checks_nobody_shows_nothing() -> None:
-    with pytest.raises(Refusal, match="--no-authenticate"):
+    with pytest.raises(HttpRefusal, match="--no-authenticate"):
         await Closed().sight(request(TOKEN))
 
 
@@ -88,7 +88,7 @@ async def test_who_is_not_known_sees_nothing(
     headers: dict[str, str], remote: str, known: bool, code: int
 ) -> None:
     authority = Authority(known=known)
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(HttpRefusal) as refused:
         await checked(authority).sight(request(headers, remote))
     assert refused.value.status == code
     assert len(authority.asked) == (not known), "only a token is worth a question"
@@ -96,7 +96,7 @@ async def test_who_is_not_known_sees_nothing(
 
 async def test_when_nobody_can_say_who_it_is_he_sees_nothing() -> None:
     for status in (403, 500):
-        with pytest.raises(Refusal) as refused:
+        with pytest.raises(HttpRefusal) as refused:
             await checked(Authority(status=status)).sight(request(TOKEN))
         assert refused.value.status == 503
 
@@ -129,7 +129,7 @@ async def test_of_many_namespaces_only_some_are_looked_at(monkeypatch: pytest.Mo
 async def test_a_page_of_another_name_is_not_served() -> None:
     """A browser shows the name that the page came from, wherever that was made to lead."""
     asked = make_mocked_request("GET", "/usage", {"Host": "evil.example.com:8080"})
-    with pytest.raises(Refusal):
+    with pytest.raises(HttpRefusal):
         await Everything().sight(asked)
 
 

@@ -11,8 +11,8 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter
 
 from fairlead.apps import connections, health
-from fairlead.apps.connections import PortLimits, Room
-from fairlead.apps.door import Scrapes
+from fairlead.apps.connections import ConnectionLimit, PortLimits
+from fairlead.apps.http_limits import Scrapes
 
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 LIMITS = PortLimits(connections=8, silent_s=60.0)
@@ -123,7 +123,7 @@ async def test_headers_have_a_limit(head: bytes) -> None:
 
 async def test_connections_that_come_and_go_leave_nothing_behind() -> None:
     now_s = iter(range(1_000_000))
-    room = Room(8, clock=lambda: float(next(now_s)))
+    room = ConnectionLimit(8, clock=lambda: float(next(now_s)))
 
     async def handle(_: web.BaseRequest) -> web.StreamResponse:
         raise AssertionError

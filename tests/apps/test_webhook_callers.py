@@ -8,7 +8,7 @@ import pytest
 from test_webhook_server import HEADERS, REVIEW, Serving, serving
 
 from fairlead.apps.callers import Callers, Gate, names_in
-from fairlead.kube.admission.tls import Shown
+from fairlead.kube.admission.tls import ServingContext
 from fairlead.model.errors import ConfigError
 from fairlead.sim.controlplane.certificates import Authority, KeyPair
 
@@ -71,7 +71,7 @@ def test_alternative_names_count() -> None:
 async def test_authorities_are_taken_up_and_dropped_while_it_runs(
     authority: Authority, tmp_path: Path
 ) -> None:
-    file, shown, new = tmp_path / "ca.crt", Shown(), Authority(tmp_path / "new")
+    file, shown, new = tmp_path / "ca.crt", ServingContext(), Authority(tmp_path / "new")
     both = authority.certificate.read_text() + new.certificate.read_text()
     file.write_text(authority.certificate.read_text())
     gate = Gate(Callers.of(file), shown)
@@ -104,7 +104,7 @@ async def test_authorities_are_taken_up_and_dropped_while_it_runs(
 async def test_a_connection_from_before_a_change_is_closed_after_its_answer(
     authority: Authority, tmp_path: Path
 ) -> None:
-    file, shown = tmp_path / "ca.crt", Shown()
+    file, shown = tmp_path / "ca.crt", ServingContext()
     file.write_text(authority.certificate.read_text())
     gate = Gate(Callers.of(file), shown)
     async with (

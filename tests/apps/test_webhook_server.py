@@ -17,13 +17,13 @@ import pytest
 from fairlead.apps import run as running
 from fairlead.apps import webhook as webhooks
 from fairlead.apps.callers import Callers, Gate
-from fairlead.apps.door import Limits
+from fairlead.apps.http_limits import HttpLimits
 from fairlead.apps.webhook.listening import listening
 from fairlead.apps.webhook.server import make_app
-from fairlead.kube.admission.certificates import Pair, Subject, make
-from fairlead.kube.admission.desk import Desk
-from fairlead.kube.admission.keeper import KeepingError
-from fairlead.kube.admission.tls import Shown
+from fairlead.kube.admission.admission_handler import AdmissionHandler
+from fairlead.kube.admission.cert_rotation import CertRotationError
+from fairlead.kube.admission.certificates import ServingCert, Subject, make
+from fairlead.kube.admission.tls import ServingContext
 from fairlead.model.errors import ConfigError
 from fairlead.model.pods import Pod
 from fairlead.telemetry.admission import AdmissionMetrics
@@ -61,21 +61,21 @@ class Serving:
 
 @asynccontextmanager
 async def serving(
-    limits: Limits | None = None,
+    limits: HttpLimits | None = None,
     why: str = "",
-    desk: Desk | None = None,
+    handler: AdmissionHandler | None = None,
     callers: Callers | None = None,
-    shown: Shown | None = None,
+    shown: ServingContext | None = None,
 ) -> AsyncIterator[Serving]:
     # The garbage of a whole run of tests is collected in this process, too.
-    limits, shown = limits or Limits(cpu_s=10), shown or Shown()
+    limits, shown = limits or HttpLimits(cpu_s=10), shown or ServingContext()
     pair, authority = make(SUBJECT, dt.datetime.now(dt.UTC))
     shown.show(pair)
     gate = Gate(callers or Callers(), shown)
     gate.trust()
     tls = ssl.create_default_context(cadata=authority.decode())
-    desk = desk or Desk(frozenset({"gpu-scheduler"}))
-    app = make_app(desk, AdmissionMetrics(), lambda: why, limits, gate)
+    handler = handler or AdmissionHandler(frozenset({"gpu-scheduler"}))
+    app = make_app(handler, AdmissionMetrics(), lambda: why, limits, gate)
     connector = aiohttp.TCPConnector(ssl=tls)
     async with (
         listening(app, shown.context, "127.0.0.1", 0, limits) as port,
@@ -151,7 +151,7 @@ async def test_only_what_is_offered_is_there() -> None:
 
 
 async def test_a_body_that_never_ends_is_given_up() -> None:
-    async with serving(Limits(answer_s=0.2)) as server:
+    async with serving(HttpLimits(answer_s=0.2)) as server:
         reader, writer = await _half_a_request(server)
 
         assert b"503" in await reader.readline()
@@ -161,7 +161,7 @@ async def test_a_body_that_never_ends_is_given_up() -> None:
 
 
 async def test_a_head_that_never_ends_is_hung_up_on() -> None:
-    async with serving(Limits(head_s=1.0)) as server:
+    async with serving(HttpLimits(head_s=1.0)) as server:
         reader, writer = await server.connect()
         writer.write(b"POST /mutate HTTP/1.1\r\nHost: x\r\nX-Slow: ")
 
@@ -170,7 +170,7 @@ async def test_a_head_that_never_ends_is_hung_up_on() -> None:
 
 
 async def test_whoever_connects_and_shakes_no_hand_is_hung_up_on() -> None:
-    async with serving(Limits(head_s=0.2)) as server:
+    async with serving(HttpLimits(head_s=0.2)) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
 
         assert await reader.read() == b""
@@ -178,7 +178,7 @@ async def test_whoever_connects_and_shakes_no_hand_is_hung_up_on() -> None:
 
 
 async def test_a_connection_that_is_used_stays_open() -> None:
-    async with serving(Limits(head_s=1.0)) as server:
+    async with serving(HttpLimits(head_s=1.0)) as server:
         reader, writer = await server.connect()
         for pause_s in (0.0, 1.5, 0.0):
             await asyncio.sleep(pause_s)
@@ -188,7 +188,7 @@ async def test_a_connection_that_is_used_stays_open() -> None:
 
 
 async def test_a_crowd_is_turned_away_and_the_probes_are_not() -> None:
-    async with serving(Limits(in_hand=1, waiting=1, answer_s=60, cpu_s=10)) as server:
+    async with serving(HttpLimits(in_hand=1, waiting=1, answer_s=60, cpu_s=10)) as server:
         slow = [await _half_a_request(server) for _ in range(2)]
         while (await server.post("/mutate", REVIEW))[0] != 429:
             await asyncio.sleep(0.01)
@@ -217,7 +217,7 @@ async def test_a_mistake_of_ours_concerns_one_pod_only() -> None:
         return None
 
     odd = REVIEW.replace(b'"metadata": {}', b'"metadata": {"name": "odd"}')
-    async with serving(desk=Desk(frozenset({"gpu-scheduler"}), stumble)) as server:
+    async with serving(handler=AdmissionHandler(frozenset({"gpu-scheduler"}), stumble)) as server:
         status, text = await server.post("/mutate", odd)
         assert (status, text) == (500, "Fairlead failed to process this pod; see its log\n")
         assert (await server.post("/mutate", REVIEW))[0] == 200
@@ -231,8 +231,8 @@ async def test_a_review_that_takes_too_much_time_is_ended() -> None:
         return None
 
     odd = REVIEW.replace(b'"metadata": {}', b'"metadata": {"name": "odd"}')
-    desk = Desk(frozenset({"gpu-scheduler"}), endless)
-    async with serving(Limits(cpu_s=0.5), desk=desk) as server:
+    handler = AdmissionHandler(frozenset({"gpu-scheduler"}), endless)
+    async with serving(HttpLimits(cpu_s=0.5), handler=handler) as server:
         for _ in range(3):
             status, text = await server.post("/mutate", odd)
             assert (status, text) == (
@@ -258,7 +258,7 @@ async def test_a_pod_of_empty_containers_is_refused_in_few_words() -> None:
 
 
 async def test_the_longest_silent_connection_makes_room() -> None:
-    async with serving(Limits(connections=3, cpu_s=10)) as server:
+    async with serving(HttpLimits(connections=3, cpu_s=10)) as server:
         silent = [await server.connect() for _ in range(3)]
 
         assert (await server.post("/mutate", REVIEW))[0] == 200
@@ -269,7 +269,7 @@ async def test_the_longest_silent_connection_makes_room() -> None:
 
 
 async def test_a_thousand_at_once_are_all_answered() -> None:
-    async with serving(Limits(answer_s=60, waiting=1000, cpu_s=10)) as server:
+    async with serving(HttpLimits(answer_s=60, waiting=1000, cpu_s=10)) as server:
         replies = await asyncio.gather(*(server.post("/mutate", REVIEW) for _ in range(1000)))
 
     assert {status for status, _ in replies} == {200}
@@ -282,24 +282,24 @@ async def test_an_expired_certificate_makes_it_unready_and_troubles_do_not() -> 
     now = dt.datetime.now(dt.UTC)
     good, _ = make(SUBJECT, now)
     old, _ = make(SUBJECT, now - dt.timedelta(hours=2))
-    given: list[Pair | Exception] = [good, KeepingError("the API server is away"), old]
+    given: list[ServingCert | Exception] = [good, CertRotationError("the API server is away"), old]
 
-    async def current() -> Pair:
+    async def current() -> ServingCert:
         found = given.pop(0)
         if isinstance(found, Exception):
             raise found
         return found
 
     metrics = AdmissionMetrics()
-    care = webhooks.Care(Gate(shown=Shown()), metrics, current, 0.01)
-    assert care.unready_because() == "there is no certificate yet"
+    updater = webhooks.CertUpdater(Gate(shown=ServingContext()), metrics, current, 0.01)
+    assert updater.unready_because() == "there is no certificate yet"
 
-    assert await care.once()
-    assert care.unready_because() == ""
-    assert not await care.once()
-    assert care.unready_because() == "", "the last one is still good"
-    assert await care.once()
-    assert "the certificate expired at" in care.unready_because()
+    assert await updater.once()
+    assert updater.unready_because() == ""
+    assert not await updater.once()
+    assert updater.unready_because() == "", "the last one is still good"
+    assert await updater.once()
+    assert "the certificate expired at" in updater.unready_because()
     ends = metrics.registry.get_sample_value(
         "fairlead_webhook_certificate_expiry_timestamp_seconds"
     )

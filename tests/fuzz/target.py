@@ -27,7 +27,7 @@ from fairlead.engine.instructions import (
     Instruction,
 )
 from fairlead.kube import dialects
-from fairlead.kube.admission.desk import Desk as AdmissionDesk
+from fairlead.kube.admission.admission_handler import AdmissionHandler
 from fairlead.kube.admission.review import BadReview
 from fairlead.kube.errors import ApiError
 from fairlead.kube.extender.extender_handler import ExtenderHandler
@@ -214,16 +214,20 @@ class Target:
     # -- other ways in -----------------------------------------------------------------------
 
     def review(self, review: Json) -> None:
-        body, desk = json.dumps(review).encode(), AdmissionDesk(frozenset({SCHEDULER}))
-        for ask in (desk.mutate, desk.validate):
+        body, handler = json.dumps(review).encode(), AdmissionHandler(frozenset({SCHEDULER}))
+        for ask in (handler.mutate, handler.validate):
             try:
                 json.loads(ask(body).body)
             except BadReview:
                 continue
 
     def question(self, question: Json) -> None:
-        body, desk = json.dumps(question).encode(), ExtenderHandler(self.engine)
-        for ask in (lambda body: desk.filter(body).answer()[1], desk.prioritize, desk.preempt):
+        body, handler = json.dumps(question).encode(), ExtenderHandler(self.engine)
+        for ask in (
+            lambda body: handler.filter(body).answer()[1],
+            handler.prioritize,
+            handler.preempt,
+        ):
             try:
                 json.loads(ask(body))
             except BadExtenderArgs:

@@ -10,15 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.kube.admission import desk as desks
-from fairlead.kube.admission import injection
-from fairlead.kube.admission.desk import Desk
+from fairlead.kube.admission import admission_handler, injection
+from fairlead.kube.admission.admission_handler import AdmissionHandler
 from fairlead.kube.admission.review import BadReview
 
 Json = dict[str, Any]
 LATER = {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.annotations['fairlead.dev/gpus']"}}
 CUDA, RUNTIME = "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"
-DESK = Desk(frozenset({"gpu-scheduler"}))
+HANDLER = AdmissionHandler(frozenset({"gpu-scheduler"}))
 
 
 def a_pod(*envs: list[Json] | None, init: int = 0, **annotations: str) -> Json:
@@ -54,8 +53,8 @@ def answered(body: bytes) -> Json:
     return found["response"]
 
 
-def steps(desk: Desk, pod: Json) -> list[Json]:
-    said = answered(desk.mutate(review(pod)).body)
+def steps(handler: AdmissionHandler, pod: Json) -> list[Json]:
+    said = answered(handler.mutate(review(pod)).body)
     assert said["allowed"] is True
     if "patch" not in said:
         return []
@@ -88,9 +87,9 @@ def environments(pod: Json) -> list[Any]:
     return [one.get("env") for one in (*spec["initContainers"], *spec["containers"])]
 
 
-def injected(pod: Json, desk: Desk = DESK) -> list[Any]:
-    done = patched(pod, steps(desk, pod))
-    assert steps(desk, done) == [], "requested again, nothing is put in twice"
+def injected(pod: Json, handler: AdmissionHandler = HANDLER) -> list[Any]:
+    done = patched(pod, steps(handler, pod))
+    assert steps(handler, done) == [], "requested again, nothing is put in twice"
     return environments(done)
 
 
@@ -124,7 +123,7 @@ def test_the_variable_replaces_what_the_author_wrote(
 
 
 def test_what_is_in_place_is_left_alone() -> None:
-    assert steps(DESK, a_pod([A, OURS], [OURS], init=1)) == []
+    assert steps(HANDLER, a_pod([A, OURS], [OURS], init=1)) == []
 
 
 @pytest.mark.parametrize("word", ["gpu_share", "gpu_memory", "gpu_slice"])
@@ -205,7 +204,7 @@ def test_everybody_else_passes_untouched(change: Json, request_change: Json) -> 
     pod["spec"] |= change
     body = review(pod, **request_change)
 
-    for answer in (DESK.mutate(body), DESK.validate(body)):
+    for answer in (HANDLER.mutate(body), HANDLER.validate(body)):
         assert answered(answer.body) == {"uid": "u-1", "allowed": True}
         assert answer.outcome == "untouched"
 
@@ -233,7 +232,7 @@ def test_nonsense_is_refused_with_a_sentence(
     pod["metadata"]["annotations"] = annotations
     pod["spec"]["containers"][0]["resources"] = {"requests": resources, "limits": resources}
 
-    answer = DESK.validate(review(pod))
+    answer = HANDLER.validate(review(pod))
 
     said = answered(answer.body)
     assert said["allowed"] is False
@@ -241,11 +240,11 @@ def test_nonsense_is_refused_with_a_sentence(
     assert sentence in said["status"]["message"]
     assert answer.outcome == "refused"
     # Variables are put in all the same: the other question is the one that refuses.
-    assert answered(DESK.mutate(review(pod)).body)["allowed"] is True
+    assert answered(HANDLER.mutate(review(pod)).body)["allowed"] is True
 
 
 def test_what_makes_sense_is_allowed() -> None:
-    answer = DESK.validate(review(a_pod(None, **{"fairlead.dev__gpu_share": "0.5"})))
+    answer = HANDLER.validate(review(a_pod(None, **{"fairlead.dev__gpu_share": "0.5"})))
 
     assert answered(answer.body) == {"uid": "u-1", "allowed": True}
     assert answer.outcome == "allowed"
@@ -274,7 +273,7 @@ def test_what_makes_sense_is_allowed() -> None:
 )
 def test_a_bad_review_is_told_so(body: bytes, sentence: str) -> None:
     with pytest.raises(BadReview) as told:
-        DESK.mutate(body)
+        HANDLER.mutate(body)
     assert sentence in str(told.value)
     assert len(str(told.value)) < 400
 
@@ -282,7 +281,7 @@ def test_a_bad_review_is_told_so(body: bytes, sentence: str) -> None:
 @given(st.binary(max_size=200))
 def test_nothing_that_is_sent_breaks_it(body: bytes) -> None:
     with pytest.raises(BadReview):
-        DESK.validate(body)
+        HANDLER.validate(body)
 
 
 def test_the_policy_knows_the_same_names() -> None:
@@ -308,7 +307,7 @@ def test_an_ephemeral_container_sees_the_cards_of_its_pod(word: str) -> None:
     said = {word: "0.5"}
     bold = {"name": "debug", "env": [A, {"name": RUNTIME, "value": "all"}]}
 
-    answer = answered(DESK.mutate(update(debugged(bold, **said), debugged(**said))).body)
+    answer = answered(HANDLER.mutate(update(debugged(bold, **said), debugged(**said))).body)
 
     done = patched(debugged(bold, **said), json.loads(base64.b64decode(answer["patch"])))
     (env,) = [one["env"] for one in done["spec"]["ephemeralContainers"]]
@@ -321,16 +320,16 @@ def test_ephemeral_containers_that_are_there_are_left_alone() -> None:
     old = {"name": "old", "env": [{"name": RUNTIME, "value": "all"}]}
     before, after = debugged(old), debugged(old, {"name": "new"})
 
-    answer = answered(DESK.mutate(update(after, before)).body)
+    answer = answered(HANDLER.mutate(update(after, before)).body)
 
     patch = json.loads(base64.b64decode(answer["patch"]))
     assert [step["path"] for step in patch] == ["/spec/ephemeralContainers/1/env"]
-    assert answered(DESK.mutate(update(before, before)).body) == {"uid": "u-1", "allowed": True}
+    assert answered(HANDLER.mutate(update(before, before)).body) == {"uid": "u-1", "allowed": True}
 
 
 def test_checking_is_for_new_pods() -> None:
     odd = debugged({"name": "debug"}, **{"fairlead.dev__gpu_share": "nonsense"})
-    assert DESK.validate(update(odd, odd)).outcome == "untouched"
+    assert HANDLER.validate(update(odd, odd)).outcome == "untouched"
 
 
 # -- how much is read ------------------------------------------------------------------------------
@@ -366,8 +365,8 @@ LONG_MAP = {"gpu-scheduling-map": "0=node1:0,1\n" * 30_000}
 def test_a_pod_beyond_the_limits_is_refused_before_it_is_decoded(
     pod: Json, sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(desks, "decode_pod", pytest.fail)
-    for ask in (DESK.mutate, DESK.validate):
+    monkeypatch.setattr(admission_handler, "decode_pod", pytest.fail)
+    for ask in (HANDLER.mutate, HANDLER.validate):
         given = ask(review(pod))
         assert given.outcome == "refused"
         assert sentence in answered(given.body)["status"]["message"]
@@ -383,7 +382,7 @@ def test_a_pod_beyond_the_limits_is_refused_before_it_is_decoded(
     ids=["containers", "variables", "value"],
 )
 def test_an_answer_is_never_longer_than_its_bound(pod: Json, literal: str | None) -> None:
-    given = Desk(DESK.schedulers, lambda _: literal).mutate(review(pod))
+    given = AdmissionHandler(HANDLER.schedulers, lambda _: literal).mutate(review(pod))
 
     assert given.outcome == "refused"
     assert "longer than 1 MiB" in answered(given.body)["status"]["message"]
@@ -393,5 +392,5 @@ def test_a_large_pod_within_the_limits_is_served() -> None:
     env = [{"name": f"V{n}", "value": "x" * 100} for n in range(900)]
     pod = a_pod(*[env] * 20)
 
-    assert len(steps(DESK, pod)) == 20
-    assert DESK.validate(review(pod)).outcome == "allowed"
+    assert len(steps(HANDLER, pod)) == 20
+    assert HANDLER.validate(review(pod)).outcome == "allowed"

@@ -11,8 +11,8 @@ import pytest
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
-from fairlead.kube.admission.certificates import Held, Pair, Subject, make
-from fairlead.kube.admission.tls import Shown, read_pair
+from fairlead.kube.admission.certificates import CertState, ServingCert, Subject, make
+from fairlead.kube.admission.tls import ServingContext, read_pair
 from fairlead.model.errors import ConfigError
 
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -23,11 +23,11 @@ def days(number: float) -> dt.datetime:
     return START + dt.timedelta(days=number)
 
 
-def held(now: dt.datetime = START) -> Held:
-    return Held().advanced(now, SUBJECT, published=True)
+def held(now: dt.datetime = START) -> CertState:
+    return CertState().advanced(now, SUBJECT, published=True)
 
 
-def trusts(held: Held, pair: Pair | None) -> bool:
+def trusts(held: CertState, pair: ServingCert | None) -> bool:
     """Whether one of those trusted signed it."""
     assert pair is not None
     leaf = x509.load_pem_x509_certificate(pair.certificate)
@@ -148,7 +148,7 @@ def test_over_ten_years_whoever_is_one_step_behind_is_trusted() -> None:
 def test_a_client_that_trusts_the_authority_gets_through() -> None:
     now = dt.datetime.now(dt.UTC)
     pair, authority = make(SUBJECT, now)
-    shown = Shown()
+    shown = ServingContext()
     assert shown.show(pair)
     assert not shown.show(pair), "it is shown already"
 
@@ -183,10 +183,14 @@ def _handshake(server: ssl.SSLContext, trusted: bytes, name: str) -> str:
 def test_what_does_not_belong_together_is_refused_and_the_last_one_stays() -> None:
     now = dt.datetime.now(dt.UTC)
     (one, authority), (other, _) = make(SUBJECT, now), make(SUBJECT, now)
-    shown = Shown()
+    shown = ServingContext()
     shown.show(one)
 
-    for wrong in (Pair(one.certificate, other.key), Pair(b"", b""), Pair(b"x", one.key)):
+    for wrong in (
+        ServingCert(one.certificate, other.key),
+        ServingCert(b"", b""),
+        ServingCert(b"x", one.key),
+    ):
         with pytest.raises(ConfigError, match="do not belong together"):
             shown.show(wrong)
 

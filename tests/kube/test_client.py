@@ -13,7 +13,7 @@ from aiohttp import web
 
 from fairlead.kube.access.credentials import Static, bearer
 from fairlead.kube.access.kubeconfig import Access
-from fairlead.kube.access.tls import Pair, Pem, client_context
+from fairlead.kube.access.tls import ClientKeyPair, Pem, client_context
 from fairlead.kube.errors import KubeconfigError, ReplyLost, Stalled, Unreachable
 from fairlead.kube.http import client as client_module
 from fairlead.kube.http.client import Client
@@ -406,8 +406,8 @@ def server_tls(authority: Authority) -> ssl.SSLContext:
     return context
 
 
-def pem_pair(pair: KeyPair) -> Pair:
-    return Pair(Pem.read(pair.certificate), Pem.read(pair.key))
+def pem_pair(pair: KeyPair) -> ClientKeyPair:
+    return ClientKeyPair(Pem.read(pair.certificate), Pem.read(pair.key))
 
 
 async def who(request: web.Request) -> web.Response:

@@ -12,7 +12,7 @@ import yaml
 from fairlead.kube.access.credentials import REREAD_S, Renewing, TokenFile
 from fairlead.kube.access.execplugin import ExecPlugin
 from fairlead.kube.access.kubeconfig import Access, load_access
-from fairlead.kube.access.tls import Pair, Pem, RenewedFiles, client_context
+from fairlead.kube.access.tls import ClientKeyPair, Pem, RenewedFiles, client_context
 from fairlead.kube.errors import KubeconfigError
 from fairlead.sim.controlplane.certificates import Authority
 
@@ -254,7 +254,7 @@ def test_renewed_certificate_files_are_taken_up_and_torn_ones_are_not(
     certificate.write_bytes(old.certificate.read_bytes())
     key.write_bytes(old.key.read_bytes())
     ca.write_bytes(authority.certificate.read_bytes())
-    pair, trusted = Pair(Pem.read(certificate), Pem.read(key)), Pem.read(ca)
+    pair, trusted = ClientKeyPair(Pem.read(certificate), Pem.read(key)), Pem.read(ca)
     context = client_context(trusted, pair, verify=True)
     files = RenewedFiles(context, trusted, pair)
 

@@ -14,7 +14,7 @@ from fairlead.kube.mirror.comparer import mismatches
 from fairlead.kube.mirror.feed import Feed, Stats
 from fairlead.kube.mirror.mirror import Mirror, Snapshot
 from fairlead.kube.mirror.position import OutOfStep, Position
-from fairlead.kube.mirror.wire import Refusal, read_identity
+from fairlead.kube.mirror.wire import StatusError, read_identity
 
 
 @dataclass(frozen=True)
@@ -257,7 +257,7 @@ def test_lines_that_make_no_sense(line: bytes) -> None:
 
 @given(st.binary())
 def test_no_bytes_at_all_do_harm(line: bytes) -> None:
-    with contextlib.suppress(OutOfStep, Refusal):
+    with contextlib.suppress(OutOfStep, StatusError):
         a_feed([]).apply(line)
 
 

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from aiohttp import web
 
-from fairlead.apps.door import Refusal
+from fairlead.apps.http_limits import HttpRefusal
 from fairlead.kube.access.reviews import NotReviewed, Reviews, Right, TooMany, User
 
 #: Namespaces that one question is answered for; who may list pods everywhere sees all.
@@ -53,7 +53,7 @@ class Everything:
     async def sight(self, request: web.Request) -> Sight:
         """Not for a web page whose own name was made to lead here."""
         if not is_loopback(request.url.host or ""):
-            raise Refusal(403, "open", "use 127.0.0.1 or localhost")
+            raise HttpRefusal(403, "open", "use 127.0.0.1 or localhost")
         return self
 
     async def namespaces(self, names: Collection[str]) -> frozenset[str]:
@@ -71,7 +71,7 @@ class Everything:
 
 class Closed:
     async def sight(self, _: web.Request) -> Sight:
-        raise Refusal(
+        raise HttpRefusal(
             403, "closed",
             "this port is open to others and callers are not checked, so it names no pods; "
             "start the scheduler without --no-authenticate",
@@ -86,16 +86,18 @@ class Checked:
 
     async def sight(self, request: web.Request) -> Sight:
         if not (_is_secure(request) or is_loopback(request.remote or "")):
-            raise Refusal(403, "open", f"a token must not be sent in clear text; {HOW}")
+            raise HttpRefusal(403, "open", f"a token must not be sent in clear text; {HOW}")
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
-            raise Refusal(401, "anonymous", "send a bearer token of a user of this cluster")
+            raise HttpRefusal(401, "anonymous", "send a bearer token of a user of this cluster")
         try:
             user = await self._reviews.user(token.strip())
         except NotReviewed as error:
             raise _unchecked(error) from error
         if user is None:
-            raise Refusal(401, "unknown", "the API server does not accept this token; log in again")
+            raise HttpRefusal(
+                401, "unknown", "the API server does not accept this token; log in again"
+            )
         return _Of(self._reviews, user)
 
 
@@ -159,5 +161,5 @@ def _is_secure(request: web.Request) -> bool:
     return request.transport is not None and bool(request.transport.get_extra_info("sslcontext"))
 
 
-def _unchecked(error: NotReviewed) -> Refusal:
-    return Refusal(429 if isinstance(error, TooMany) else 503, "unchecked", str(error))
+def _unchecked(error: NotReviewed) -> HttpRefusal:
+    return HttpRefusal(429 if isinstance(error, TooMany) else 503, "unchecked", str(error))

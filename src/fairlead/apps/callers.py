@@ -8,8 +8,8 @@ from typing import Any
 
 from aiohttp import web
 
-from fairlead.apps.door import Refusal
-from fairlead.kube.admission.tls import Shown, read_authorities
+from fairlead.apps.http_limits import HttpRefusal
+from fairlead.kube.admission.tls import ServingContext, read_authorities
 from fairlead.model.errors import ConfigError
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -50,7 +50,7 @@ class Gate:
 
     callers: Callers = Callers()
     #: The server's side of TLS, where there is TLS.
-    shown: Shown | None = None
+    shown: ServingContext | None = None
 
     def trust(self) -> bool:
         """Takes up what changed in the file of authorities; False if nothing did.
@@ -67,18 +67,18 @@ class Gate:
         """
         callers = self.callers
         if callers.networks and not callers.holds(_address(request)):
-            raise Refusal(403, "stranger", "requests from this address are not accepted")
+            raise HttpRefusal(403, "stranger", "requests from this address are not accepted")
         if callers.authorities is None or self.shown is None:
             return False
         certificate, socket = _extra(request, "peercert"), _extra(request, "ssl_object")
         if not certificate or socket is None:
-            raise Refusal(
+            raise HttpRefusal(
                 403, "stranger", "a client certificate from a CA in --client-ca is required"
             )
         if not self.shown.still_trusts(socket.context):
-            raise Refusal(403, "stranger", "the client CAs have changed; connect again")
+            raise HttpRefusal(403, "stranger", "the client CAs have changed; connect again")
         if callers.names and callers.names.isdisjoint(names_in(certificate)):
-            raise Refusal(403, "stranger", "the certificate has none of the accepted names")
+            raise HttpRefusal(403, "stranger", "the certificate has none of the accepted names")
         return bool(socket.context is not self.shown.context.current)
 
 

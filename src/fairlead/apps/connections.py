@@ -1,4 +1,4 @@
-"""A port that cannot be filled: when one connection too many comes, the longest silent one goes.
+"""A port with a limit of connections: above it, the longest idle connection is closed.
 
 So a probe is answered however many others hold connections open: its own is the newest.
 """
@@ -57,14 +57,14 @@ async def serve(
 ) -> Port:
     """Starts serving. Raises ConfigError, which says what to do, where that is not possible."""
     limits = limits or PortLimits()
-    room = Room(limits.connections)
-    app.middlewares.append(room.occupied)
+    limit = ConnectionLimit(limits.connections)
+    app.middlewares.append(limit.occupied)
     runner = web.AppRunner(app, **limits.options())
     await runner.setup()
     assert runner.server is not None
     try:
         server = await asyncio.get_running_loop().create_server(
-            room.limiting(runner.server), address, port
+            limit.limiting(runner.server), address, port
         )
     except OSError as error:
         await runner.cleanup()
@@ -75,7 +75,7 @@ async def serve(
     return Port(runner, server)
 
 
-class Room:
+class ConnectionLimit:
     """Since when each connection has been silent, and which are being answered."""
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:

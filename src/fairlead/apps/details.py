@@ -15,12 +15,12 @@ import msgspec
 from aiohttp import web
 
 from fairlead.apps.access import MOST_NAMESPACES, Access, Sight
-from fairlead.apps.door import JSON, Door, Limits, Refusal, refusal
 from fairlead.apps.explanation import Answer, Shown
+from fairlead.apps.http_limits import JSON, HttpLimits, HttpRefusal, RequestLimiter, refusal
 from fairlead.apps.usage import Seen, Usage
 
-_CHECKING = Limits(answer_s=10.0, in_hand=8, waiting=24)
-_ANSWERING = Limits(answer_s=30.0, in_hand=1, waiting=15)
+_CHECKING = HttpLimits(answer_s=10.0, in_hand=8, waiting=24)
+_ANSWERING = HttpLimits(answer_s=30.0, in_hand=1, waiting=15)
 #: After each byte of an answer: a row has 500 and takes 25 µs, so this is a fifth of the time.
 _REST_S = 2e-7
 #: Questions of one user at a time.
@@ -58,7 +58,7 @@ class Details:
         self._usage = usage
         self._explain = explain
         self._unready_because = unready_because
-        self._checking, self._answering = Door(_CHECKING), Door(_ANSWERING)
+        self._checking, self._answering = RequestLimiter(_CHECKING), RequestLimiter(_ANSWERING)
         self._asking: Counter[str] = Counter()
         self._rested_s = 0.0
 
@@ -74,14 +74,14 @@ class Details:
         async def handle(request: web.Request) -> web.StreamResponse:
             reply = web.StreamResponse(headers={"Content-Type": JSON})
             try:
-                async with self._checking.entered():
+                async with self._checking.admitted():
                     sight = await self._access.sight(request)
                 with self._turn(sight.caller):
-                    async with self._checking.entered():
+                    async with self._checking.admitted():
                         pieces = await find(request, sight)
-                    async with self._answering.entered():
+                    async with self._answering.admitted():
                         await self._answer(request, reply, pieces)
-            except Refusal as refused:
+            except HttpRefusal as refused:
                 if not reply.prepared:
                     return refusal(refused)
                 if request.transport:  # too slow to read it all
@@ -94,7 +94,7 @@ class Details:
     def _turn(self, caller: str) -> Iterator[None]:
         """Two questions of one user at a time, so that others are answered between them."""
         if caller and self._asking[caller] >= _EACH:
-            raise Refusal(429, "crowded", "too many requests at once; wait for the answers")
+            raise HttpRefusal(429, "crowded", "too many requests at once; wait for the answers")
         self._asking[caller] += 1
         try:
             yield
@@ -119,23 +119,23 @@ class Details:
     async def _explained(self, request: web.Request, sight: Sight) -> Pieces:
         namespace, name = (request.query.get(key, "") for key in ("namespace", "name"))
         if not namespace or not name:
-            raise Refusal(400, "bad", "name a pod: /explain?namespace=NAMESPACE&name=POD")
+            raise HttpRefusal(400, "bad", "name a pod: /explain?namespace=NAMESPACE&name=POD")
         if not await sight.pod(namespace, name):
-            raise Refusal(403, "forbidden", "you may not get that pod")
+            raise HttpRefusal(403, "forbidden", "you may not get that pod")
         shown = Shown(await sight.nodes(), await sight.pods_everywhere(), MOST_NODES)
         return self._explanation(f"{namespace}/{name}", shown)
 
     async def _explanation(self, key: str, shown: Shown) -> Pieces:
         why = self._unready_because()
         if why:
-            raise Refusal(503, "unready", f"cannot explain pods yet: {why}; retry later")
+            raise HttpRefusal(503, "unready", f"cannot explain pods yet: {why}; retry later")
         began_s = time.monotonic()
         try:
             found = self._explain(key, shown)
         finally:
             self._rest(_RESTS * (time.monotonic() - began_s))
         if found is None:
-            raise Refusal(404, "absent", "there is no such pod, or it has finished")
+            raise HttpRefusal(404, "absent", "there is no such pod, or it has finished")
         yield msgspec.json.encode(found)
 
     async def _used(self, request: web.Request, sight: Sight) -> Pieces:
@@ -145,7 +145,7 @@ class Details:
         there = frozenset({namespace}) if namespace else self._usage.namespaces
         shown, nodes = await sight.namespaces(there), await sight.nodes()
         if namespace and not shown:
-            raise Refusal(403, "forbidden", "you may not list pods in that namespace")
+            raise HttpRefusal(403, "forbidden", "you may not list pods in that namespace")
         notes = [_NO_NODES] if not nodes else []
         notes += [_NO_PODS] if there and not shown else []
         if len(there) > MOST_NAMESPACES and not await sight.pods_everywhere():

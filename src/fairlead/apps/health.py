@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from fairlead.apps.connections import Port
 from fairlead.apps.connections import serve as serve_port
 from fairlead.apps.details import Details
-from fairlead.apps.door import Scrapes
+from fairlead.apps.http_limits import Scrapes
 
 SERVICE = "gpu-scheduler"
 

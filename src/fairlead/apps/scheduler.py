@@ -30,7 +30,7 @@ from fairlead.kube.leadership.election import Terms
 from fairlead.kube.leadership.elector import Elector, LeadershipLost
 from fairlead.kube.leadership.fence import EPOCH, Fenced
 from fairlead.kube.mirror.reflector import Reflector
-from fairlead.kube.mirror.wire import Refusal
+from fairlead.kube.mirror.wire import StatusError
 from fairlead.kube.version import learn_behaviour
 from fairlead.kube.writes.binder import Binder
 from fairlead.kube.writes.evictor import Evictor
@@ -253,7 +253,7 @@ class Scheduler:
         while True:
             try:
                 return await reflector.catch_up()
-            except (ApiError, Refusal) as error:
+            except (ApiError, StatusError) as error:
                 log.warning(
                     "reading the state of the cluster failed; retrying",
                     path=reflector.path,

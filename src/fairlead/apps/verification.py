@@ -18,7 +18,7 @@ from fairlead.engine import events
 from fairlead.engine.engine import Engine
 from fairlead.kube.errors import ApiError
 from fairlead.kube.mirror.reflector import Reflector
-from fairlead.kube.mirror.wire import Refusal
+from fairlead.kube.mirror.wire import StatusError
 from fairlead.model.pods import Pod
 from fairlead.telemetry.metrics import Metrics
 
@@ -76,7 +76,7 @@ class Verification:
         """Whether our copy was seen to agree with the list."""
         try:
             wrong = await reflector.verify()
-        except (ApiError, Refusal) as error:
+        except (ApiError, StatusError) as error:
             log.warning("cache check failed; retrying", path=reflector.path, error=str(error))
             return False
         if wrong:

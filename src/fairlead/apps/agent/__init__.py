@@ -11,7 +11,7 @@ import structlog
 from aiohttp import web
 
 from fairlead import __version__
-from fairlead.apps import door, health
+from fairlead.apps import health, http_limits
 from fairlead.apps import run as running
 from fairlead.apps.agent.agent import Agent, AgentSettings
 from fairlead.apps.agent.listing import listing, toolkit_version
@@ -75,7 +75,7 @@ async def _run(options: AgentOptions, settings: AgentSettings, monitor: ProcessM
     settings = replace(settings, toolkit=await asyncio.to_thread(toolkit_version))
     agent = Agent(nvml, client, settings, monitor, partitioner)
     app = web.Application(client_max_size=1024)
-    app.add_routes(door.health(agent.metrics.registry, agent.unready_because))
+    app.add_routes(http_limits.health(agent.metrics.registry, agent.unready_because))
     try:
         runner, port = await health.serve(app, options.address, options.port)
         health_at = f"http://{options.address}:{port}"

@@ -18,7 +18,7 @@ from fairlead.apps.fast_loop import run_in_fast_loop
 from fairlead.apps.webhook import note_authorities
 from fairlead.apps.webhook.listening import listening
 from fairlead.kube.access.kubeconfig import load_access
-from fairlead.kube.admission.tls import Shown, read_pair
+from fairlead.kube.admission.tls import ServingContext, read_pair
 from fairlead.kube.http.client import Client
 from fairlead.model.errors import ConfigError, FairleadError
 from fairlead.placement.profile import Profile
@@ -59,7 +59,7 @@ def _gate(options: Options) -> Gate:
         if options.callers.authorities is not None:
             raise ConfigError("--client-ca requires TLS; add --cert-dir")
         return Gate(options.callers)
-    shown = Shown()
+    shown = ServingContext()
     gate = Gate(options.callers, shown)
     shown.show(read_pair(options.cert_dir))
     gate.trust()

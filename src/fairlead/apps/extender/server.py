@@ -8,14 +8,22 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from fairlead.apps.callers import Gate
-from fairlead.apps.door import Door, Limits, Refusal, answered, health, read, refusal
 from fairlead.apps.extender.extender import ExtenderDriver
+from fairlead.apps.http_limits import (
+    HttpLimits,
+    HttpRefusal,
+    RequestLimiter,
+    answered,
+    health,
+    read,
+    refusal,
+)
 from fairlead.kube.extender import wire
 from fairlead.kube.extender.wire import BadExtenderArgs
 from fairlead.telemetry.extender import ExtenderMetrics
 
 #: Nodes in full are large, and there may be thousands of them; kube-scheduler asks one at a time.
-LIMITS = Limits(body_bytes=64 * 2**20, answer_s=4.0, in_hand=2, waiting=128)
+LIMITS = HttpLimits(body_bytes=64 * 2**20, answer_s=4.0, in_hand=2, waiting=128)
 #: Four names.
 _BIND = replace(LIMITS, body_bytes=16 * 2**10)
 
@@ -34,13 +42,13 @@ class Server:
         metrics: ExtenderMetrics,
         gate: Gate | None = None,
         *,
-        limits: Limits = LIMITS,
+        limits: HttpLimits = LIMITS,
     ) -> None:
         self._extender = extender
         self._metrics = metrics
         self._gate = gate or Gate()
         self._limits = limits
-        self._door = Door(limits)
+        self._limiter = RequestLimiter(limits)
 
     def routes(self) -> list[web.RouteDef]:
         handler = self._extender.handler
@@ -55,7 +63,7 @@ class Server:
                     is_old = self._gate.enter(request)
                     self._check()
                     body = await answer(request)
-                except Refusal as refused:
+                except HttpRefusal as refused:
                     self._metrics.answers.labels(verb, refused.outcome).inc()
                     return refusal(refused)
                 self._metrics.answers.labels(verb, "answered").inc()
@@ -66,22 +74,22 @@ class Server:
     def _check(self) -> None:
         why = self._extender.unready_because()
         if why:
-            raise Refusal(503, "unready", f"Fairlead cannot answer yet: {why}; retry later")
+            raise HttpRefusal(503, "unready", f"Fairlead cannot answer yet: {why}; retry later")
 
     def _at_once(self, answer: Callable[[bytes], bytes]) -> Answer:
         async def answered(request: web.Request) -> bytes:
-            async with self._door.entered():
+            async with self._limiter.admitted():
                 return _clear(answer, await read(request, self._limits))
 
         return answered
 
     async def _filter(self, request: web.Request) -> bytes:
-        async with self._door.entered():
+        async with self._limiter.admitted():
             query = _clear(self._extender.handler.filter, await read(request, self._limits))
             return await self._extender.refusal_delay.answer(query)
 
     async def _bind(self, request: web.Request) -> bytes:
-        async with self._door.entered():
+        async with self._limiter.admitted():
             asked = _clear(wire.read_bind, await read(request, _BIND))
         # Outside: other requests need not wait for the API server.
         return wire.encode_binding_result(await self._extender.bind(asked))
@@ -91,7 +99,7 @@ def _clear(answer: Callable[[bytes], A], body: bytes) -> A:
     try:
         return answer(body)
     except BadExtenderArgs as error:
-        raise Refusal(
+        raise HttpRefusal(
             400, "bad", f"{error}; is this kube-scheduler's extender protocol?"
         ) from error
 

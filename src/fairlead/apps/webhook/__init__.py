@@ -1,4 +1,4 @@
-"""`fairlead webhook`: answers the API server's questions about new pods, until told to stop."""
+"""`fairlead webhook`: answers the API server's reviews of new pods, until it is stopped."""
 
 import asyncio
 import datetime as dt
@@ -13,16 +13,16 @@ from aiohttp import web
 from fairlead import __version__
 from fairlead.apps import run as running
 from fairlead.apps.callers import Callers, Gate
-from fairlead.apps.door import Limits
 from fairlead.apps.durations import seconds
 from fairlead.apps.fast_loop import run_in_fast_loop
+from fairlead.apps.http_limits import HttpLimits
 from fairlead.apps.webhook.listening import listening
 from fairlead.apps.webhook.server import make_app
 from fairlead.kube.access.kubeconfig import load_access
-from fairlead.kube.admission.certificates import Pair, Subject
-from fairlead.kube.admission.desk import Desk
-from fairlead.kube.admission.keeper import Keeper, Places
-from fairlead.kube.admission.tls import Shown, read_pair
+from fairlead.kube.admission.admission_handler import AdmissionHandler
+from fairlead.kube.admission.cert_rotation import CertLocations, CertRotation
+from fairlead.kube.admission.certificates import ServingCert, Subject
+from fairlead.kube.admission.tls import ServingContext, read_pair
 from fairlead.kube.http.client import Client
 from fairlead.model.errors import ConfigError, FairleadError
 from fairlead.telemetry.admission import AdmissionMetrics
@@ -69,24 +69,28 @@ def run(options: Options) -> None:
 
 
 async def _run(options: Options, schedulers: frozenset[str], life: dt.timedelta) -> None:
-    shown, metrics = Shown(), AdmissionMetrics()
+    shown, metrics = ServingContext(), AdmissionMetrics()
     gate = Gate(options.callers, shown)
     gate.trust()  # what is wrong from the start is said at once
     client: Client | None = None
     if options.cert_dir is None:
         access = load_access(options.plan.kubeconfig, options.plan.context)
         client = Client(access, user_agent=f"fairlead-webhook/{__version__}")
-        keeper = Keeper(client, _places(options), Subject(_names(options), life))
+        rotation = CertRotation(client, _places(options), Subject(_names(options), life))
         pause_s = min(life.total_seconds() / 40, _LONGEST_PAUSE_S)
-        care = Care(gate, metrics, lambda: keeper.turn(dt.datetime.now(dt.UTC)), pause_s)
+        updater = CertUpdater(
+            gate, metrics, lambda: rotation.turn(dt.datetime.now(dt.UTC)), pause_s
+        )
     else:
         folder = options.cert_dir
         read_pair(folder)
-        care = Care(gate, metrics, lambda: asyncio.to_thread(read_pair, folder), _FILES_PAUSE_S)
-    limits = Limits()
-    app = make_app(Desk(schedulers), metrics, care.unready_because, limits, gate)
+        updater = CertUpdater(
+            gate, metrics, lambda: asyncio.to_thread(read_pair, folder), _FILES_PAUSE_S
+        )
+    limits = HttpLimits()
+    app = make_app(AdmissionHandler(schedulers), metrics, updater.unready_because, limits, gate)
     try:
-        await running.until_signalled(_serve(options, schedulers, app, care, limits))
+        await running.until_signalled(_serve(options, schedulers, app, updater, limits))
     finally:
         if client is not None:
             await client.close()
@@ -97,29 +101,29 @@ async def _serve(
     options: Options,
     schedulers: frozenset[str],
     app: web.Application,
-    care: "Care",
-    limits: Limits,
+    updater: "CertUpdater",
+    limits: HttpLimits,
 ) -> None:
-    while not await care.once():
+    while not await updater.once():
         await asyncio.sleep(_RETRY_S)
-    async with listening(app, care.shown.context, options.address, options.port, limits) as port:
+    async with listening(app, updater.shown.context, options.address, options.port, limits) as port:
         log.info(
             "started",
             version=__version__,
             schedulers=sorted(schedulers),
             health=f"https://{options.address}:{port}",
         )
-        await care.on()
+        await updater.on()
 
 
-class Care:
+class CertUpdater:
     """Keeps the certificate that is shown current, and the authorities of clients."""
 
     def __init__(
         self,
         gate: Gate,
         metrics: AdmissionMetrics,
-        current: Callable[[], Awaitable[Pair]],
+        current: Callable[[], Awaitable[ServingCert]],
         pause_s: float,
     ) -> None:
         assert gate.shown is not None
@@ -166,8 +170,8 @@ def note_authorities(gate: Gate) -> None:
         log.info("client authorities changed", file=str(gate.callers.authorities))
 
 
-def _places(options: Options) -> Places:
-    return Places(_namespace(options), options.cert_store, options.configuration)
+def _places(options: Options) -> CertLocations:
+    return CertLocations(_namespace(options), options.cert_store, options.configuration)
 
 
 def _names(options: Options) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The socket: TLS, and an end for connections that never get to the point."""
+"""The socket: TLS, and a timeout for connections that send no request."""
 
 import asyncio
 import ssl
@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from fairlead.apps.connections import Room
-from fairlead.apps.door import Limits
+from fairlead.apps.connections import ConnectionLimit
+from fairlead.apps.http_limits import HttpLimits
 from fairlead.model.errors import ConfigError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-#: After we are told to stop we answer on for so long, and close each connection that is used: who
-#: asked is to come back on another one, to another of us, and never to one that is closing.
+#: After the signal to stop, requests are answered for so long, and each connection is closed after
+#: its answer: clients connect again, to another replica, and never to one that is closing.
 _FAREWELL_S = 1.0
 #: Requests under way after that.
 _GRACE_S = 3.0
@@ -25,11 +25,15 @@ _REST_S = 1.0
 
 @asynccontextmanager
 async def listening(
-    app: web.Application, context: ssl.SSLContext | None, address: str, port: int, limits: Limits
+    app: web.Application,
+    context: ssl.SSLContext | None,
+    address: str,
+    port: int,
+    limits: HttpLimits,
 ) -> AsyncIterator[int]:
     """Serves inside the block, over TLS if there is a context; gives the port, chosen if 0."""
-    guard, room = Guard(limits.head_s), Room(limits.connections)
-    app.middlewares.extend((guard.seen, room.occupied))
+    timeout, limit = HeaderTimeout(limits.head_s), ConnectionLimit(limits.connections)
+    app.middlewares.extend((timeout.seen, limit.occupied))
     # A body that unpacks itself could be any length.
     runner = web.AppRunner(
         app,
@@ -43,7 +47,7 @@ async def listening(
     assert runner.server is not None
     try:
         server = await asyncio.get_running_loop().create_server(
-            guard.watched(room.limiting(runner.server)), address, port, ssl=context, backlog=512,
+            timeout.watched(limit.limiting(runner.server)), address, port, ssl=context, backlog=512,
             ssl_handshake_timeout=limits.head_s if context else None,
         )  # fmt: skip
     except OSError as error:
@@ -55,16 +59,16 @@ async def listening(
     try:
         yield int(server.sockets[0].getsockname()[1])
     finally:
-        guard.is_leaving = True
+        timeout.is_leaving = True
         await asyncio.sleep(_FAREWELL_S)
         server.close()
         await runner.cleanup()
 
 
-class Guard:
-    """Hangs up on who connects and then sends no whole head, for which aiohttp would wait.
+class HeaderTimeout:
+    """Closes connections that send no complete request header, for which aiohttp would wait.
 
-    And on everybody, after an answer, when we are leaving.
+    During shutdown it closes each connection after its answer.
     """
 
     def __init__(self, head_s: float) -> None:

@@ -1,4 +1,4 @@
-"""The webhook over HTTPS: two questions, health and metrics, and limits."""
+"""The webhook over HTTPS: two reviews, health and metrics, and limits."""
 
 import traceback
 from collections.abc import Callable
@@ -7,9 +7,17 @@ import structlog
 from aiohttp import web
 
 from fairlead.apps.callers import Gate
-from fairlead.apps.door import Door, Limits, Refusal, answered, health, read, refusal
+from fairlead.apps.http_limits import (
+    HttpLimits,
+    HttpRefusal,
+    RequestLimiter,
+    answered,
+    health,
+    read,
+    refusal,
+)
 from fairlead.apps.webhook.cpu_time import TookTooLong, within
-from fairlead.kube.admission.desk import Answer, Desk
+from fairlead.kube.admission.admission_handler import AdmissionAnswer, AdmissionHandler
 from fairlead.kube.admission.review import BadReview
 from fairlead.telemetry.admission import AdmissionMetrics
 
@@ -17,24 +25,24 @@ log = structlog.get_logger(__name__)
 
 
 def make_app(
-    desk: Desk,
+    handler: AdmissionHandler,
     metrics: AdmissionMetrics,
     unready_because: Callable[[], str],
-    limits: Limits | None = None,
+    limits: HttpLimits | None = None,
     gate: Gate | None = None,
 ) -> web.Application:
     """Live as long as the event loop turns; ready while its certificate is good."""
-    limits = limits or Limits()
-    door, gate = Door(limits), gate or Gate()
+    limits = limits or HttpLimits()
+    limiter, gate = RequestLimiter(limits), gate or Gate()
 
-    def asked(route: str, answer: Callable[[bytes], Answer]) -> web.RouteDef:
+    def asked(route: str, answer: Callable[[bytes], AdmissionAnswer]) -> web.RouteDef:
         async def handle(request: web.Request) -> web.Response:
             with metrics.answer_seconds.labels(route).time():
                 try:
                     is_old = gate.enter(request)
-                    async with door.entered():
+                    async with limiter.admitted():
                         given = answer(await read(request, limits))
-                except Refusal as refused:
+                except HttpRefusal as refused:
                     metrics.answers.labels(route, refused.outcome).inc()
                     return refusal(refused)
                 metrics.answers.labels(route, given.outcome).inc()
@@ -44,35 +52,37 @@ def make_app(
 
     app = web.Application()
     app.add_routes([
-        asked("mutate", _clear(desk.mutate, limits)),
-        asked("validate", _clear(desk.validate, limits)),
+        asked("mutate", _clear(handler.mutate, limits)),
+        asked("validate", _clear(handler.validate, limits)),
         *health(metrics.registry, unready_because),
     ])  # fmt: skip
     return app
 
 
-def _clear(answer: Callable[[bytes], Answer], limits: Limits) -> Callable[[bytes], Answer]:
-    def answered(body: bytes) -> Answer:
+def _clear(
+    answer: Callable[[bytes], AdmissionAnswer], limits: HttpLimits
+) -> Callable[[bytes], AdmissionAnswer]:
+    def answered(body: bytes) -> AdmissionAnswer:
         try:
             return within(limits.cpu_s, answer, body)
         except TookTooLong as error:
             raise _ended(limits.cpu_s, len(body)) from error
         except BadReview as error:
-            raise Refusal(400, "bad", str(error)) from error
+            raise HttpRefusal(400, "bad", str(error)) from error
         except Exception as error:
-            raise _stumbled(error) from error
+            raise _crashed(error) from error
 
     return answered
 
 
-def _ended(cpu_s: float, body_bytes: int) -> Refusal:
+def _ended(cpu_s: float, body_bytes: int) -> HttpRefusal:
     log.error("review ended", after_cpu_s=cpu_s, body_bytes=body_bytes)
     took = f"the review took more than {cpu_s:g} s of CPU time and was stopped"
-    return Refusal(503, "slow", took)
+    return HttpRefusal(503, "slow", took)
 
 
-def _stumbled(error: Exception) -> Refusal:
-    """A mistake of ours: the pod is not created, and the next question is another one."""
+def _crashed(error: Exception) -> HttpRefusal:
+    """A defect of Fairlead: the pod is not created; other reviews are not affected."""
     trace = "".join(traceback.format_exception(error, limit=-3))
     log.error("review failed", error=repr(error), trace=trace)
-    return Refusal(500, "failed", "Fairlead failed to process this pod; see its log")
+    return HttpRefusal(500, "failed", "Fairlead failed to process this pod; see its log")

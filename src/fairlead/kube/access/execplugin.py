@@ -18,7 +18,7 @@ import msgspec
 import structlog
 
 from fairlead.kube.access.credentials import bearer
-from fairlead.kube.access.tls import ClientContext, Pair, Pem
+from fairlead.kube.access.tls import ClientContext, ClientKeyPair, Pem
 from fairlead.kube.errors import KubeconfigError
 from fairlead.kube.http.reply import UNREADABLE
 
@@ -143,7 +143,7 @@ class ExecPlugin:
                 f"the credential plugin {self._plugin.command!r} gave a client certificate, which "
                 "needs a server with https://; correct the cluster's server in the kubeconfig"
             )
-        self._context.present(Pair(Pem(certificate.encode()), Pem(key.encode())))
+        self._context.present(ClientKeyPair(Pem(certificate.encode()), Pem(key.encode())))
 
     def _lasting(self, status: _Status) -> _Credential:
         """The credential with its expiry on our own clock, which no step of wall time moves."""

@@ -14,7 +14,7 @@ from fairlead.kube.access import kubeconfig_files as files
 from fairlead.kube.access.credentials import Credentials, Renewing, Static, TokenFile, basic, bearer
 from fairlead.kube.access.execplugin import API_VERSIONS, ExecPlugin, Plugin, command_path
 from fairlead.kube.access.kubeconfig_files import Cluster, Exec, Login
-from fairlead.kube.access.tls import ClientContext, Pair, Pem, RenewedFiles, client_context
+from fairlead.kube.access.tls import ClientContext, ClientKeyPair, Pem, RenewedFiles, client_context
 from fairlead.kube.errors import KubeconfigError
 
 __all__ = ["SCHEDULER_EXTENSION", "SERVICE_ACCOUNT", "Access", "load_access"]
@@ -163,7 +163,7 @@ def _server(cluster: Cluster, *, secured: bool) -> str:
     return server
 
 
-def _pair(login: Login) -> Pair | None:
+def _pair(login: Login) -> ClientKeyPair | None:
     user, folder = login.user, login.user_folder
     certificate = files.pem(
         user.client_certificate_data, user.client_certificate, folder, "client-certificate"
@@ -176,10 +176,10 @@ def _pair(login: Login) -> Pair | None:
             f"user {login.user_name!r} needs both a client-certificate and a client-key; "
             "add the one that is missing"
         )
-    return Pair(certificate, key)
+    return ClientKeyPair(certificate, key)
 
 
-def _in_files(authority: Pem | None, pair: Pair | None) -> bool:
+def _in_files(authority: Pem | None, pair: ClientKeyPair | None) -> bool:
     pems = (authority, *((pair.certificate, pair.key) if pair else ()))
     return any(pem is not None and pem.file is not None for pem in pems)
 

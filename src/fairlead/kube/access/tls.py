@@ -44,21 +44,26 @@ class Pem:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class ClientKeyPair:
     """A client certificate and its key."""
 
     certificate: Pem
     key: Pem
 
-    def reread(self) -> "Pair":
-        return Pair(self.certificate.reread(), self.key.reread())
+    def reread(self) -> "ClientKeyPair":
+        return ClientKeyPair(self.certificate.reread(), self.key.reread())
 
 
 class ClientContext(ReplaceableContext):
     """For connections to an API server. What cannot be used changes nothing."""
 
     def __init__(
-        self, current: ssl.SSLContext, authority: Pem | None, pair: Pair | None, *, verify: bool
+        self,
+        current: ssl.SSLContext,
+        authority: Pem | None,
+        pair: ClientKeyPair | None,
+        *,
+        verify: bool,
     ) -> None:
         self._authority, self._pair, self._verify = authority, pair, verify
 
@@ -70,19 +75,21 @@ class ClientContext(ReplaceableContext):
         self.current = _made(authority, self._pair, verify=self._verify)
         self._authority = authority
 
-    def present(self, pair: Pair) -> None:
+    def present(self, pair: ClientKeyPair) -> None:
         """Log in with this certificate from the next connection on."""
         self.current = _made(self._authority, pair, verify=self._verify)
         self._pair = pair
 
 
-def client_context(authority: Pem | None, pair: Pair | None, *, verify: bool) -> ClientContext:
+def client_context(
+    authority: Pem | None, pair: ClientKeyPair | None, *, verify: bool
+) -> ClientContext:
     """A context that trusts `authority` alone, or the system's authorities if there is none."""
     made = _made(authority, pair, verify=verify)
     return ClientContext(made, authority, pair, verify=verify)
 
 
-def _made(authority: Pem | None, pair: Pair | None, *, verify: bool) -> ssl.SSLContext:
+def _made(authority: Pem | None, pair: ClientKeyPair | None, *, verify: bool) -> ssl.SSLContext:
     context = ssl.create_default_context() if authority is None and verify else _bare_context()
     # Python 3.13 turns on RFC 5280 strictness, which many clusters' own authorities (and so
     # kubectl users) do not meet.
@@ -107,7 +114,7 @@ def _trust(context: ssl.SSLContext, authority: Pem) -> None:
         ) from error
 
 
-def _present(context: ssl.SSLContext, pair: Pair) -> None:
+def _present(context: ssl.SSLContext, pair: ClientKeyPair) -> None:
     with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
         certificate, key = Path(folder, "certificate"), Path(folder, "key")
         certificate.write_bytes(pair.certificate.data)
@@ -125,7 +132,9 @@ def _present(context: ssl.SSLContext, pair: Pair) -> None:
 class RenewedFiles:
     """Certificates in files, taken up again when the files change."""
 
-    def __init__(self, context: ClientContext, authority: Pem | None, pair: Pair | None) -> None:
+    def __init__(
+        self, context: ClientContext, authority: Pem | None, pair: ClientKeyPair | None
+    ) -> None:
         self._context = context
         self._authority = authority
         self._pair = pair

@@ -1,8 +1,8 @@
-"""Certificates of the webhook: one authority for each, whose key nobody keeps.
+"""Certificates of the webhook: one authority for each, whose key is not kept.
 
 An authority signs one certificate and is then trusted for as long as that is valid. Its key is
-thrown away at once, so there is nothing to steal with which more could be signed. A new certificate
-therefore needs a new authority to be trusted first: `Held.advanced` has the order of steps.
+deleted at once, so that it cannot be stolen to sign more. A new certificate
+therefore needs a new authority to be trusted first: `CertState.advanced` has the order of steps.
 """
 
 import datetime as dt
@@ -24,7 +24,7 @@ _PEM = serialization.Encoding.PEM
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class ServingCert:
     """A certificate and its key, in PEM form."""
 
     certificate: bytes
@@ -59,7 +59,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """For whom certificates are, and how long one lives."""
+    """The names that certificates are for, and how long one is valid."""
 
     names: tuple[str, ...]
     life: dt.timedelta
@@ -71,20 +71,20 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """What is kept: the certificate that is shown, the next one, and all who are trusted."""
+class CertState:
+    """What is stored: the serving certificate, the next one, and all trusted authorities."""
 
-    shown: Pair | None = None
-    coming: Pair | None = None
+    shown: ServingCert | None = None
+    coming: ServingCert | None = None
     #: Authorities in PEM form, the newest last.
     trusted: bytes = b""
     #: When `shown` took the place of another.
     since: dt.datetime | None = None
 
-    def advanced(self, now: dt.datetime, subject: Subject, *, published: bool) -> "Held":
+    def advanced(self, now: dt.datetime, subject: Subject, *, published: bool) -> "CertState":
         """The next step if it is time for one, else the same.
 
-        `published` says that API servers had been told of all that are trusted here. A third of
+        `published` says that API servers have all authorities that are trusted here. A third of
         a life before the end, or when it is for other names, a next certificate is made, and
         its authority trusted beside the old one; after the overlap it is shown. After another
         overlap, in which every replica has taken it up, the old authority is trusted no longer.
@@ -93,7 +93,7 @@ class Held:
         shown, coming = held.shown, held.coming
         if shown is None or shown.ends <= now:
             fresh, authority = make(subject, now)
-            return Held(fresh, None, held.trusted + authority, now)
+            return CertState(fresh, None, held.trusted + authority, now)
         if coming is not None and coming.is_for(subject.names):
             due = published and now >= coming.made + subject.overlap
             return replace(held, shown=coming, coming=None, since=now) if due else held
@@ -102,7 +102,9 @@ class Held:
             return replace(held, coming=fresh, trusted=held.trusted + authority)
         return held.without_old(now, subject.overlap, shown)
 
-    def without_old(self, now: dt.datetime, overlap: dt.timedelta, shown: Pair) -> "Held":
+    def without_old(
+        self, now: dt.datetime, overlap: dt.timedelta, shown: ServingCert
+    ) -> "CertState":
         """Without the authorities of certificates that no replica shows any more."""
         mine = _issuers(self.trusted, shown.certificate)
         if mine in (b"", self.trusted):
@@ -112,7 +114,7 @@ class Held:
         return replace(self, trusted=mine) if now >= self.since + overlap else self
 
 
-def make(subject: Subject, now: dt.datetime) -> tuple[Pair, bytes]:
+def make(subject: Subject, now: dt.datetime) -> tuple[ServingCert, bytes]:
     """A new certificate, and the authority that must be trusted for it."""
     keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(2)]
     signer, key = keys
@@ -126,7 +128,7 @@ def make(subject: Subject, now: dt.datetime) -> tuple[Pair, bytes]:
     private = key.private_bytes(
         _PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    return Pair(leaf, private), authority
+    return ServingCert(leaf, private), authority
 
 
 def _sign(

@@ -10,16 +10,16 @@ import tempfile
 from pathlib import Path
 
 from fairlead.kube.access.replaceable import ReplaceableContext
-from fairlead.kube.admission.certificates import Pair
+from fairlead.kube.admission.certificates import ServingCert
 from fairlead.model.errors import ConfigError
 
 
-class Shown:
+class ServingContext:
     """The server's side of TLS. Before the first `show` it cannot serve."""
 
     def __init__(self) -> None:
         self.context = ReplaceableContext(_bare())
-        self.pair: Pair | None = None
+        self.pair: ServingCert | None = None
         self._authorities = ""
 
     @property
@@ -27,7 +27,7 @@ class Shown:
         """When the certificate expires; None while there is none."""
         return self.pair.ends if self.pair else None
 
-    def show(self, pair: Pair) -> bool:
+    def show(self, pair: ServingCert) -> bool:
         """Shows this one from the next connection on; False if it was shown already.
 
         Raises ConfigError, and goes on with the last one, if it cannot be used.
@@ -62,7 +62,7 @@ class Shown:
         return now.issuperset(context.get_ca_certs(binary_form=True))
 
 
-def _made(pair: Pair | None, authorities: str) -> ssl.SSLContext:
+def _made(pair: ServingCert | None, authorities: str) -> ssl.SSLContext:
     context = _bare()
     if authorities:
         _expect(context, authorities)
@@ -79,7 +79,7 @@ def _expect(context: ssl.SSLContext, authorities: str) -> None:
     context.verify_mode = ssl.CERT_OPTIONAL
 
 
-def _load(context: ssl.SSLContext, pair: Pair) -> None:
+def _load(context: ssl.SSLContext, pair: ServingCert) -> None:
     with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
         certificate, key = Path(folder, "tls.crt"), Path(folder, "tls.key")
         certificate.write_bytes(pair.certificate)
@@ -100,10 +100,10 @@ def read_authorities(file: Path) -> str:
         ) from error
 
 
-def read_pair(folder: Path) -> Pair:
+def read_pair(folder: Path) -> ServingCert:
     """`tls.crt` and `tls.key`, as cert-manager and Kubernetes name them."""
     try:
-        return Pair((folder / "tls.crt").read_bytes(), (folder / "tls.key").read_bytes())
+        return ServingCert((folder / "tls.crt").read_bytes(), (folder / "tls.key").read_bytes())
     except OSError as error:
         raise ConfigError(
             f"cannot read {error.filename}: {error.strerror}; --cert-dir must hold tls.crt and "

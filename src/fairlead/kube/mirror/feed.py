@@ -176,5 +176,5 @@ def _sensible(read: Callable[[bytes], _V], raw: bytes) -> _V:
 
 def _refuse(event: wire.Envelope) -> NoReturn:
     if event.type == "ERROR":
-        raise _sensible(wire.Refusal.of_event, event.object)
+        raise _sensible(wire.StatusError.of_event, event.object)
     raise OutOfStep(f"an event of unknown type {event.type!r}")

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from fairlead.kube.errors import ReplyLost
 from fairlead.kube.http.client import LONGEST_BODY, Client
 from fairlead.kube.http.reply import UNREADABLE
-from fairlead.kube.mirror.wire import Identity, Page, Refusal, read_identity, read_page
+from fairlead.kube.mirror.wire import Identity, Page, StatusError, read_identity, read_page
 
 #: Metadata is all a cross-check needs; a server that cannot cut it out sends whole objects.
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
@@ -80,7 +80,7 @@ async def _page(
         max_body=_LONGEST_WHOLE if whole else LONGEST_BODY,
     )
     if reply.status != 200:
-        raise Refusal.of(reply)
+        raise StatusError.of(reply)
     try:
         return read_page(reply.body)
     except UNREADABLE as error:

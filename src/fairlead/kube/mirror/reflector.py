@@ -25,7 +25,7 @@ from fairlead.kube.mirror.comparer import mismatches
 from fairlead.kube.mirror.feed import Feed, Stats
 from fairlead.kube.mirror.mirror import Snapshot
 from fairlead.kube.mirror.position import OutOfStep
-from fairlead.kube.mirror.wire import Refusal
+from fairlead.kube.mirror.wire import StatusError
 
 __all__ = ["Reflector", "Stats"]
 
@@ -200,7 +200,7 @@ class Reflector(Generic[T]):
         self._followed_since = None
         try:
             await self._connect()
-        except Refusal as refusal:
+        except StatusError as refusal:
             return self._heed(refusal)
         except OutOfStep as surprise:
             self._distrust(str(surprise))
@@ -216,7 +216,7 @@ class Reflector(Generic[T]):
         if asked_s or (asked_s is not None and followed_s < self._healthy_s):
             await self._sleep(max(asked_s, self._backoff.next_s()))
 
-    def _heed(self, refusal: Refusal) -> float | None:
+    def _heed(self, refusal: StatusError) -> float | None:
         """Find out what a refusal says about our position."""
         position, code = self._position, refusal.code
         syncing = position.resume is None
@@ -265,7 +265,7 @@ class Reflector(Generic[T]):
             self.path, self._params(), idle_timeout_s=self._idle_timeout_s
         ) as stream:
             if stream.status != 200:
-                raise Refusal.of(stream)
+                raise StatusError.of(stream)
             self._stream = stream
             try:
                 await self._follow(stream)

@@ -101,7 +101,7 @@ _read_kind = msgspec.json.Decoder(_Kind).decode
 _read_status = msgspec.json.Decoder(_Status).decode
 
 
-class Refusal(Exception):
+class StatusError(Exception):
     """The server said no, by the status of a reply or by an ERROR event inside a 200."""
 
     def __init__(
@@ -114,7 +114,7 @@ class Refusal(Exception):
         self.too_new = too_new
 
     @classmethod
-    def of(cls, answer: Reply | WatchStream) -> "Refusal":
+    def of(cls, answer: Reply | WatchStream) -> "StatusError":
         message = answer.message
         return cls(
             answer.status,
@@ -124,7 +124,7 @@ class Refusal(Exception):
         )
 
     @classmethod
-    def of_event(cls, status: bytes) -> "Refusal":
+    def of_event(cls, status: bytes) -> "StatusError":
         """From the Status in an ERROR event; raises msgspec.MsgspecError if it is none."""
         said = _read_status(status)
         details = said.details or _Details()

@@ -1,4 +1,4 @@
-"""The two questions that the API server asks about new pods and containers, answered."""
+"""Answers the API server's two reviews of new pods and containers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ _pods = msgspec.json.Decoder(_Pod)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AdmissionAnswer:
     """What to send back, and one word for the metrics."""
 
     body: bytes
@@ -36,47 +36,49 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
-    """Answers for pods that name one of these schedulers; everybody else passes untouched.
+class AdmissionHandler:
+    """Answers for pods that name one of these schedulers; other pods pass unchanged.
 
-    Raises BadReview when there is nothing that could be answered.
+    Raises BadReview if the request cannot be answered.
     """
 
     schedulers: frozenset[str]
     literal: Callable[[Pod], str | None] = literal_for
 
-    def mutate(self, body: bytes) -> Answer:
+    def mutate(self, body: bytes) -> AdmissionAnswer:
         asked = review.read_review(body)
         concerned = asked.creates_pod or asked.before is not None
         return self._answered(asked, self._injected if concerned else None)
 
-    def validate(self, body: bytes) -> Answer:
+    def validate(self, body: bytes) -> AdmissionAnswer:
         asked = review.read_review(body)
         return self._answered(asked, self._checked if asked.creates_pod else None)
 
-    def _answered(self, asked: Review, answer: Callable[[Review, Pod], Answer] | None) -> Answer:
-        """None: there is nothing to say."""
+    def _answered(
+        self, asked: Review, answer: Callable[[Review, Pod], AdmissionAnswer] | None
+    ) -> AdmissionAnswer:
+        """`answer` is None for objects that are not checked."""
         try:
             pod = self._ours(asked.object) if answer else None
             if pod is None or answer is None:
-                return Answer(review.allow(asked), "untouched")
+                return AdmissionAnswer(review.allow(asked), "untouched")
             return answer(asked, pod)
         except TooMuch as error:
-            return Answer(review.refuse(asked, str(error)), "refused")
+            return AdmissionAnswer(review.refuse(asked, str(error)), "refused")
         except (*UNREADABLE, FairleadError) as error:
             raise BadReview(f"the object of the AdmissionReview is not a pod: {error}") from error
 
-    def _injected(self, asked: Review, pod: Pod) -> Answer:
-        # A pod that makes no sense is refused by the other question, in its own words.
+    def _injected(self, asked: Review, pod: Pod) -> AdmissionAnswer:
+        # An invalid pod is refused by the validating webhook.
         literal = None if pod.problem else self.literal(pod)
         steps = injection.patch(asked.object, literal, asked.before)
-        return Answer(review.allow(asked, steps), "injected" if steps else "untouched")
+        return AdmissionAnswer(review.allow(asked, steps), "injected" if steps else "untouched")
 
-    def _checked(self, asked: Review, pod: Pod) -> Answer:
+    def _checked(self, asked: Review, pod: Pod) -> AdmissionAnswer:
         problem = problem_with(pod)
         if problem:
-            return Answer(review.refuse(asked, problem), "refused")
-        return Answer(review.allow(asked, warning=pod.misspelt), "allowed")
+            return AdmissionAnswer(review.refuse(asked, problem), "refused")
+        return AdmissionAnswer(review.allow(asked, warning=pod.misspelt), "allowed")
 
     def _ours(self, pod: bytes) -> Pod | None:
         if _pods.decode(pod).spec.scheduler_name not in self.schedulers:

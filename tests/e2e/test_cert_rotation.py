@@ -11,15 +11,15 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
 from fairlead.kube.access.kubeconfig import load_access
-from fairlead.kube.admission.certificates import Pair, Subject
-from fairlead.kube.admission.keeper import Keeper, KeepingError, Places
+from fairlead.kube.admission.cert_rotation import CertLocations, CertRotation, CertRotationError
+from fairlead.kube.admission.certificates import ServingCert, Subject
 from fairlead.kube.http.client import Client
 from fairlead.sim.controlplane import ControlPlane
 from webhooks import CONFIGURATIONS, NAMESPACE, configured, free_port
 
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 SUBJECT = Subject(("webhook.ns.svc",), dt.timedelta(days=90))
-PLACES = Places(NAMESPACE, "fairlead-webhook-tls", "fairlead")
+PLACES = CertLocations(NAMESPACE, "fairlead-webhook-tls", "fairlead")
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ async def client(plane: ControlPlane) -> AsyncIterator[Client]:
     await client.close()
 
 
-def trusted(plane: ControlPlane, pair: Pair) -> list[bool]:
+def trusted(plane: ControlPlane, pair: ServingCert) -> list[bool]:
     """For each configuration, whether API servers would trust this one."""
     found = []
     for path in CONFIGURATIONS:
@@ -45,7 +45,7 @@ def trusted(plane: ControlPlane, pair: Pair) -> list[bool]:
     return found
 
 
-def _signed(bundle: bytes, pair: Pair) -> bool:
+def _signed(bundle: bytes, pair: ServingCert) -> bool:
     leaf = x509.load_pem_x509_certificate(pair.certificate)
     for authority in x509.load_pem_x509_certificates(bundle):
         with contextlib.suppress(ValueError, InvalidSignature):
@@ -55,9 +55,9 @@ def _signed(bundle: bytes, pair: Pair) -> bool:
 
 
 async def test_replicas_that_start_together_agree(plane: ControlPlane, client: Client) -> None:
-    keepers = [Keeper(client, PLACES, SUBJECT) for _ in range(4)]
+    keepers = [CertRotation(client, PLACES, SUBJECT) for _ in range(4)]
 
-    shown = await asyncio.gather(*(keeper.turn(START) for keeper in keepers))
+    shown = await asyncio.gather(*(rotation.turn(START) for rotation in keepers))
 
     assert len(set(shown)) == 1
     assert trusted(plane, shown[0]) == [True, True]
@@ -66,13 +66,13 @@ async def test_replicas_that_start_together_agree(plane: ControlPlane, client: C
 async def test_a_change_is_announced_before_it_is_shown(
     plane: ControlPlane, client: Client
 ) -> None:
-    keepers = [Keeper(client, PLACES, SUBJECT) for _ in range(2)]
+    keepers = [CertRotation(client, PLACES, SUBJECT) for _ in range(2)]
     shown = set()
     for day in range(65):
-        for keeper in keepers:
+        for rotation in keepers:
             now = START + dt.timedelta(days=day)
             behind = trusted(plane, next(iter(shown))) if len(shown) == 1 else [True, True]
-            pair = await keeper.turn(now)
+            pair = await rotation.turn(now)
             shown.add(pair)
             assert behind == trusted(plane, pair) == [True, True]
     assert len(shown) == 2
@@ -81,20 +81,20 @@ async def test_a_change_is_announced_before_it_is_shown(
 async def test_a_bundle_that_was_not_there_in_time_puts_the_change_off(
     plane: ControlPlane, client: Client
 ) -> None:
-    keeper = Keeper(client, PLACES, SUBJECT)
-    first = await keeper.turn(START)
-    assert await keeper.turn(START + dt.timedelta(days=60)) == first
+    rotation = CertRotation(client, PLACES, SUBJECT)
+    first = await rotation.turn(START)
+    assert await rotation.turn(START + dt.timedelta(days=60)) == first
     hooks = [{"name": "inject.fairlead.dev", "clientConfig": {"caBundle": ""}}]
     strategic = "application/strategic-merge-patch+json"
     plane.api("PATCH", CONFIGURATIONS[0], {"webhooks": hooks}, content_type=strategic)
 
     later = START + dt.timedelta(days=61)
-    assert await keeper.turn(later) == first, "nobody had been told of the next one"
-    assert await keeper.turn(later) != first
+    assert await rotation.turn(later) == first, "nobody had been told of the next one"
+    assert await rotation.turn(later) != first
 
 
 async def test_without_the_secret_it_says_what_to_do(client: Client) -> None:
-    keeper = Keeper(client, Places(NAMESPACE, "none", "fairlead"), SUBJECT)
+    rotation = CertRotation(client, CertLocations(NAMESPACE, "none", "fairlead"), SUBJECT)
 
-    with pytest.raises(KeepingError, match=r"apply deploy/fairlead\.yaml"):
-        await keeper.turn(START)
+    with pytest.raises(CertRotationError, match=r"apply deploy/fairlead\.yaml"):
+        await rotation.turn(START)

@@ -1,7 +1,7 @@
-"""Certificates of our own: kept in a Secret that every replica reads, published to API servers.
+"""Fairlead's own certificates: kept in a Secret that every replica reads, published to API servers.
 
 The Secret is the one truth. It is changed only as it was read (by its resourceVersion), so of two
-replicas that take the same step one is told of the conflict and reads again.
+replicas that take the same step one gets a conflict and reads again.
 """
 
 import base64
@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from fairlead.kube.admission.certificates import Held, Pair, Subject
+from fairlead.kube.admission.certificates import CertState, ServingCert, Subject
 from fairlead.kube.http.reply import UNREADABLE, Reply
 from fairlead.kube.http.transport import STRATEGIC_MERGE, Transport
 from fairlead.model.errors import FairleadError
@@ -23,17 +23,17 @@ _CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1"
 _encode = msgspec.json.Encoder().encode
 
 
-class KeepingError(FairleadError):
-    """The certificates cannot be kept current just now; those that are shown stay."""
+class CertRotationError(FairleadError):
+    """The certificates cannot be rotated now; those in use stay."""
 
 
 class _Conflict(Exception):
-    """Somebody else was faster."""
+    """Another replica has changed the object."""
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """Where things are in the cluster."""
+class CertLocations:
+    """The Secret and the webhook configurations."""
 
     namespace: str
     secret: str
@@ -45,24 +45,24 @@ class Places:
         return f"/api/v1/namespaces/{self.namespace}/secrets/{self.secret}"
 
 
-class Keeper:
-    """Takes the next step with the certificates, as often as it is asked."""
+class CertRotation:
+    """Takes the next step of the rotation at each call."""
 
-    def __init__(self, client: Transport, places: Places, subject: Subject) -> None:
+    def __init__(self, client: Transport, places: CertLocations, subject: Subject) -> None:
         self._client = client
         self._places = places
         self._subject = subject
 
-    async def turn(self, now: dt.datetime) -> Pair:
+    async def turn(self, now: dt.datetime) -> ServingCert:
         """The certificate to show from now on. Raises KeepingError, or ApiError."""
         for _ in range(5):
             try:
                 return await self._turn(now)
             except _Conflict:
                 continue
-        raise KeepingError("other replicas changed the certificates at the same time")
+        raise CertRotationError("other replicas changed the certificates at the same time")
 
-    async def _turn(self, now: dt.datetime) -> Pair:
+    async def _turn(self, now: dt.datetime) -> ServingCert:
         secret = await self._read()
         held = _held(secret)
         published = not held.trusted or not await self._publish(held.trusted)
@@ -76,18 +76,18 @@ class Keeper:
     async def _read(self) -> dict[str, Any]:
         reply = await self._client.request("GET", self._places.path)
         if reply.status == 404:
-            raise KeepingError(
+            raise CertRotationError(
                 f"there is no Secret {self._places.namespace}/{self._places.secret} to keep "
                 "certificates in; apply deploy/fairlead.yaml, or name another with --cert-store"
             )
         return _object(reply, "read")
 
-    async def _write(self, secret: dict[str, Any], held: Held) -> None:
+    async def _write(self, secret: dict[str, Any], held: CertState) -> None:
         body = _encode({**secret, "data": _data(held)})
         _object(await self._client.request("PUT", self._places.path, body=body), "write")
 
     async def _publish(self, trusted: bytes) -> bool:
-        """Tells API servers whom to trust; False if all of them had been told before."""
+        """Writes the CA bundle; False if all configurations had it before."""
         bundle = base64.b64encode(trusted).decode()
         return any([await self._publish_in(kind, bundle) for kind in _KINDS])
 
@@ -95,7 +95,7 @@ class Keeper:
         path = f"{_CONFIGURATIONS}/{kind}/{self._places.configuration}"
         reply = await self._client.request("GET", path)
         if reply.status == 404:
-            return False  # this kind of question is not asked in this cluster
+            return False  # this cluster has no webhook of this kind
         found = _object(reply, "read")
         stale = [
             one["name"]
@@ -116,22 +116,24 @@ def _object(reply: Reply, verb: str) -> dict[str, Any]:
     if reply.status == 409:
         raise _Conflict
     if reply.status not in (200, 201):
-        raise KeepingError(f"certificates: cannot {verb}: {reply.message}")
+        raise CertRotationError(f"certificates: cannot {verb}: {reply.message}")
     try:
         found: dict[str, Any] = msgspec.json.decode(reply.body, type=dict)
     except UNREADABLE as error:
-        raise KeepingError(f"certificates: the API server's answer is invalid: {error}") from error
+        raise CertRotationError(
+            f"certificates: the API server's answer is invalid: {error}"
+        ) from error
     return found
 
 
-def _held(secret: dict[str, Any]) -> Held:
-    """What cannot be used counts as absent, and is made anew."""
+def _held(secret: dict[str, Any]) -> CertState:
+    """What cannot be used counts as absent, and is created again."""
     try:
         data = {k: base64.b64decode(v) for k, v in (secret.get("data") or {}).items()}
     except (binascii.Error, TypeError):
         data = {}
     shown, coming = _pair(data, _SHOWN), _pair(data, _COMING)
-    return Held(shown, coming, data.get(_TRUSTED, b""), _time(data.get(_SINCE, b"")))
+    return CertState(shown, coming, data.get(_TRUSTED, b""), _time(data.get(_SINCE, b"")))
 
 
 def _time(text: bytes) -> dt.datetime | None:
@@ -142,12 +144,12 @@ def _time(text: bytes) -> dt.datetime | None:
     return found if found.tzinfo else None
 
 
-def _pair(data: dict[str, bytes], name: str) -> Pair | None:
-    pair = Pair(data.get(f"{name}.crt", b""), data.get(f"{name}.key", b""))
+def _pair(data: dict[str, bytes], name: str) -> ServingCert | None:
+    pair = ServingCert(data.get(f"{name}.crt", b""), data.get(f"{name}.key", b""))
     return pair if pair.usable else None
 
 
-def _data(held: Held) -> dict[str, str]:
+def _data(held: CertState) -> dict[str, str]:
     plain = {_TRUSTED: held.trusted}
     if held.since is not None:
         plain[_SINCE] = held.since.isoformat().encode()

@@ -1,7 +1,7 @@
-"""What every server of ours has: a door that lets in only so many, and routes for health.
+"""What all servers have: a limit of concurrent requests, and routes for health.
 
-Only so many requests are read and answered at a time. Others wait, with their bodies left in the
-network, and beyond that number they are turned away.
+A limited number of requests is read and answered at a time. Others wait, with their bodies left in
+the network; beyond a second limit they are refused.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ JSON = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class HttpLimits:
     #: The API server's own limit of an object is 3 MiB, and a review holds up to two of them.
     body_bytes: int = 7 * 2**20
     #: For waiting, reading and answering together.
@@ -33,8 +33,8 @@ class Limits:
     head_s: float = 5.0
 
 
-class Refusal(Exception):
-    """An answer that is no answer: an HTTP status, one word for the metrics, and a sentence."""
+class HttpRefusal(Exception):
+    """An error reply: an HTTP status, one word for the metrics, and a sentence."""
 
     def __init__(self, status: int, outcome: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -42,28 +42,28 @@ class Refusal(Exception):
         self.outcome = outcome
 
 
-class Door:
-    """Lets in as many as there is room for."""
+class RequestLimiter:
+    """Admits a limited number of requests at a time."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: HttpLimits) -> None:
         self._limits = limits
-        self._room = asyncio.Semaphore(limits.in_hand)
-        self._inside = 0
+        self._slots = asyncio.Semaphore(limits.in_hand)
+        self._admitted = 0
 
     @asynccontextmanager
-    async def entered(self) -> AsyncIterator[None]:
-        """Waits for room. Refused if too many wait, or if it all took too long."""
-        if self._inside >= self._limits.in_hand + self._limits.waiting:
-            raise Refusal(429, "crowded", "too many requests at once; try again")
-        self._inside += 1
+    async def admitted(self) -> AsyncIterator[None]:
+        """Waits until a slot is free. Refused if too many wait, or after a timeout."""
+        if self._admitted >= self._limits.in_hand + self._limits.waiting:
+            raise HttpRefusal(429, "crowded", "too many requests at once; try again")
+        self._admitted += 1
         try:
-            async with asyncio.timeout(self._limits.answer_s), self._room:
+            async with asyncio.timeout(self._limits.answer_s), self._slots:
                 yield
         except TimeoutError:
             seconds = self._limits.answer_s
-            raise Refusal(503, "late", f"not read and answered within {seconds:g} s") from None
+            raise HttpRefusal(503, "late", f"not read and answered within {seconds:g} s") from None
         finally:
-            self._inside -= 1
+            self._admitted -= 1
 
 
 def answered(body: bytes, *, close: bool = False) -> web.Response:
@@ -73,7 +73,7 @@ def answered(body: bytes, *, close: bool = False) -> web.Response:
     return response
 
 
-def refusal(refused: Refusal) -> web.Response:
+def refusal(refused: HttpRefusal) -> web.Response:
     # What was not read is left behind with the connection.
     headers = {} if refused.outcome == "bad" else {"Connection": "close"}
     if refused.status == 401:
@@ -81,20 +81,22 @@ def refusal(refused: Refusal) -> web.Response:
     return web.Response(text=f"{refused}\n", status=refused.status, headers=headers)
 
 
-async def read(request: web.Request, limits: Limits) -> bytes:
+async def read(request: web.Request, limits: HttpLimits) -> bytes:
     """The body; Refusal if it is no JSON, or too much of it."""
     if request.content_type != JSON:
-        raise Refusal(415, "bad", f"send {JSON}, and not {request.content_type[:80]!r}")
+        raise HttpRefusal(415, "bad", f"send {JSON}, and not {request.content_type[:80]!r}")
     if request.headers.get("Content-Encoding", "identity") != "identity":
-        raise Refusal(415, "bad", "send it without a Content-Encoding")
+        raise HttpRefusal(415, "bad", "send it without a Content-Encoding")
     body = bytearray()
     try:
         async for chunk in request.content.iter_any():
             body += chunk
             if len(body) > limits.body_bytes:
-                raise Refusal(413, "large", f"the body is longer than {_size(limits.body_bytes)}")
+                raise HttpRefusal(
+                    413, "large", f"the body is longer than {_size(limits.body_bytes)}"
+                )
     except OSError as error:  # the client has gone, and hears no answer
-        raise Refusal(400, "bad", str(error)) from error
+        raise HttpRefusal(400, "bad", str(error)) from error
     return bytes(body)
 
 
