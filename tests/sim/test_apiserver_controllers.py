@@ -305,7 +305,7 @@ async def test_a_node_that_is_not_ready_is_tainted_and_emptied(scene):
 
 
 async def test_events_are_forgotten_after_their_time(monkeypatch):
-    monkeypatch.setattr(events.Events, "kept_s", 0.2)  # an hour is too long for a test
+    monkeypatch.setattr(events.EventController, "kept_s", 0.2)  # an hour is too long for a test
     async with EmbeddedServer.start() as server:
         scene = Scene(server.api)
         about = {"kind": "Pod", "namespace": "default", "name": "p"}

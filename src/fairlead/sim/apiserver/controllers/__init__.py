@@ -9,30 +9,38 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from fairlead.sim.apiserver.api import Api
-from fairlead.sim.apiserver.controllers.budgets import Budgets
-from fairlead.sim.apiserver.controllers.daemonsets import DaemonSets
-from fairlead.sim.apiserver.controllers.deployments import Deployments
-from fairlead.sim.apiserver.controllers.events import Events
-from fairlead.sim.apiserver.controllers.garbage import Garbage
-from fairlead.sim.apiserver.controllers.jobs import Jobs
-from fairlead.sim.apiserver.controllers.loop import Controller, Loop
-from fairlead.sim.apiserver.controllers.namespaces import Namespaces
-from fairlead.sim.apiserver.controllers.nodes import Nodes
+from fairlead.sim.apiserver.controllers.budgets import DisruptionController
+from fairlead.sim.apiserver.controllers.daemonsets import DaemonSetController
+from fairlead.sim.apiserver.controllers.deployments import DeploymentController
+from fairlead.sim.apiserver.controllers.events import EventController
+from fairlead.sim.apiserver.controllers.garbage import GarbageCollector
+from fairlead.sim.apiserver.controllers.jobs import JobController
+from fairlead.sim.apiserver.controllers.loop import Controller, ControllerLoop
+from fairlead.sim.apiserver.controllers.namespaces import NamespaceController
+from fairlead.sim.apiserver.controllers.nodes import NodeController
 from fairlead.sim.apiserver.controllers.owners import Owners
-from fairlead.sim.apiserver.controllers.replicasets import ReplicaSets
-from fairlead.sim.apiserver.controllers.statefulsets import StatefulSets
+from fairlead.sim.apiserver.controllers.replicasets import ReplicaSetController
+from fairlead.sim.apiserver.controllers.statefulsets import StatefulSetController
 
 _ALL: tuple[type[Controller], ...] = (
-    Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs, Budgets, Namespaces, Nodes, Garbage,
-    Events,
-)  # fmt: skip
+    DeploymentController,
+    ReplicaSetController,
+    StatefulSetController,
+    DaemonSetController,
+    JobController,
+    DisruptionController,
+    NamespaceController,
+    NodeController,
+    GarbageCollector,
+    EventController,
+)
 
 
 class Controllers:
     """All controllers, on one loop."""
 
     def __init__(self, api: Api) -> None:
-        self._loop = Loop(api)
+        self._loop = ControllerLoop(api)
         owners = Owners(api.store)
         for make in _ALL:
             self._loop.add(make(api, owners, self._loop))

@@ -11,7 +11,7 @@ from fairlead.sim.apiserver.store import Change, Entry
 Object = dict[str, Any]
 
 
-class Budgets(Controller):
+class DisruptionController(Controller):
     resource = "poddisruptionbudgets.policy"
 
     def concerns(self, resource: str, change: Change) -> list[str]:

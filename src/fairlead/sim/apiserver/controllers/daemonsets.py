@@ -16,7 +16,7 @@ _TOLERATED = (
 )  # fmt: skip
 
 
-class DaemonSets(Controller):
+class DaemonSetController(Controller):
     resource = "daemonsets.apps"
     follows: frozenset[str] | None = frozenset({"pods", "nodes"})
 

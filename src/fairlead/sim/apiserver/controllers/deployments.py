@@ -14,7 +14,7 @@ _REVISION = "deployment.kubernetes.io/revision"
 _SETS = "replicasets.apps"
 
 
-class Deployments(Controller):
+class DeploymentController(Controller):
     resource = "deployments.apps"
     follows: frozenset[str] | None = frozenset({"replicasets.apps"})
 

@@ -3,7 +3,7 @@
 import time
 
 from fairlead.sim.apiserver.api import Api
-from fairlead.sim.apiserver.controllers.loop import Controller, Loop
+from fairlead.sim.apiserver.controllers.loop import Controller, ControllerLoop
 from fairlead.sim.apiserver.controllers.owners import Owners
 from fairlead.sim.apiserver.store import Change
 
@@ -12,14 +12,14 @@ _SWEEP_EVERY_S = 60.0
 _SWEEP = "sweep"
 
 
-class Events(Controller):
+class EventController(Controller):
     """Notes when each event was written, oldest first, and takes out those past their time."""
 
     resource = "events"
     follows: frozenset[str] | None = frozenset()
     kept_s = KEPT_S
 
-    def __init__(self, api: Api, owners: Owners, loop: Loop) -> None:
+    def __init__(self, api: Api, owners: Owners, loop: ControllerLoop) -> None:
         super().__init__(api, owners, loop)
         self._written: dict[str, float] = {}
         self._is_sweeping = False

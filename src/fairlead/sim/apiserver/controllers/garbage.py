@@ -11,7 +11,7 @@ Object = dict[str, Any]
 _FOREGROUND, _ORPHAN = "foregroundDeletion", "orphan"
 
 
-class Garbage(Controller):
+class GarbageCollector(Controller):
     """Keys are `gone UID` for an owner that is no more, `RESOURCE KEY` for one that is going."""
 
     resource = "garbage"

@@ -10,7 +10,7 @@ Object = dict[str, Any]
 INDEX = "batch.kubernetes.io/job-completion-index"
 
 
-class Jobs(Controller):
+class JobController(Controller):
     resource = "jobs.batch"
 
     async def sync(self, key: str) -> None:
@@ -20,22 +20,22 @@ class Jobs(Controller):
         if _is_finished(job):
             await self._expire(job, key)
             return
-        tally = Tally(job, self.owners.pods(job["metadata"]["uid"]))
-        verdict = self._verdict(job, tally, key)
+        counts = JobCounts(job, self.owners.pods(job["metadata"]["uid"]))
+        verdict = self._verdict(job, counts, key)
         if verdict or job["spec"].get("suspend"):
-            await self._stop(job, tally)
+            await self._stop(job, counts)
         else:
-            await self._level(job, tally)
-        tally = Tally(job, self.owners.pods(job["metadata"]["uid"]))
-        await pods.set_status(self.api, self.resource, job, tally.status(verdict))
+            await self._level(job, counts)
+        counts = JobCounts(job, self.owners.pods(job["metadata"]["uid"]))
+        await pods.set_status(self.api, self.resource, job, counts.status(verdict))
 
-    def _verdict(self, job: Object, tally: "Tally", key: str) -> list[tuple[str, str, str]]:
+    def _verdict(self, job: Object, counts: "JobCounts", key: str) -> list[tuple[str, str, str]]:
         """Conditions that end the job; none while it goes on."""
         spec = job["spec"]
-        if tally.is_complete():
+        if counts.is_complete():
             why = ("CompletionsReached", "Reached expected number of succeeded pods")
             return [("SuccessCriteriaMet", *why), ("Complete", *why)]
-        if tally.failed > spec.get("backoffLimit", 6):
+        if counts.failed > spec.get("backoffLimit", 6):
             why = ("BackoffLimitExceeded", "Job has reached the specified backoff limit")
             return [("FailureTarget", *why), ("Failed", *why)]
         deadline, begun = spec.get("activeDeadlineSeconds"), job.get("status", {}).get("startTime")
@@ -47,18 +47,18 @@ class Jobs(Controller):
             self.later(key, left)
         return []
 
-    async def _stop(self, job: Object, tally: "Tally") -> None:
-        for pod in tally.active:
+    async def _stop(self, job: Object, counts: "JobCounts") -> None:
+        for pod in counts.active:
             metadata = pod["metadata"]
             await pods.remove(self.api, "pods", metadata["namespace"], metadata["name"])
 
-    async def _level(self, job: Object, tally: "Tally") -> None:
-        extra = len(tally.active) - tally.wanted_active()
-        for pod in pods.least_needed(tally.active)[: max(extra, 0)]:
+    async def _level(self, job: Object, counts: "JobCounts") -> None:
+        extra = len(counts.active) - counts.wanted_active()
+        for pod in pods.least_needed(counts.active)[: max(extra, 0)]:
             await pods.remove(
                 self.api, "pods", pod["metadata"]["namespace"], pod["metadata"]["name"]
             )
-        for index in tally.missing():
+        for index in counts.missing():
             await self._make(job, index)
 
     async def _make(self, job: Object, index: int | None) -> None:
@@ -112,7 +112,7 @@ def _finished_at(job: Object) -> str:
     return str(ends[0])
 
 
-class Tally:
+class JobCounts:
     """How far a job has come. What has succeeded stays counted when its pod is deleted."""
 
     def __init__(self, job: Object, owned: list[Object]) -> None:

@@ -24,7 +24,7 @@ class Controller:
     # Other resources whose changes matter; None stands for all of them.
     follows: frozenset[str] | None = frozenset({"pods"})
 
-    def __init__(self, api: Api, owners: Owners, loop: "Loop") -> None:
+    def __init__(self, api: Api, owners: Owners, loop: "ControllerLoop") -> None:
         self.api, self.owners, self.loop = api, owners, loop
 
     def concerns(self, resource: str, change: Change) -> list[str]:
@@ -42,7 +42,7 @@ class Controller:
         self.loop.put_later(self, key, after_s)
 
 
-class Loop:
+class ControllerLoop:
     """One line of work for every controller."""
 
     def __init__(self, api: Api) -> None:

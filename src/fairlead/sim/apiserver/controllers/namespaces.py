@@ -5,7 +5,7 @@ from fairlead.sim.apiserver.controllers.loop import Controller
 from fairlead.sim.apiserver.store import Change
 
 
-class Namespaces(Controller):
+class NamespaceController(Controller):
     resource = "namespaces"
     follows: frozenset[str] | None = None
 

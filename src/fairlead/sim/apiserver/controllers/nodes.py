@@ -14,7 +14,7 @@ _CORDONED = "node.kubernetes.io/unschedulable"
 _OURS = frozenset({_NOT_READY, _UNREACHABLE, _CORDONED})
 
 
-class Nodes(Controller):
+class NodeController(Controller):
     resource = "nodes"
     follows: frozenset[str] | None = frozenset()
 

@@ -8,7 +8,7 @@ from fairlead.sim.apiserver.controllers.loop import Controller
 Object = dict[str, Any]
 
 
-class ReplicaSets(Controller):
+class ReplicaSetController(Controller):
     resource = "replicasets.apps"
 
     async def sync(self, key: str) -> None:

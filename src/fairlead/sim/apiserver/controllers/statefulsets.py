@@ -10,7 +10,7 @@ Object = dict[str, Any]
 _REVISION = "controller-revision-hash"
 
 
-class StatefulSets(Controller):
+class StatefulSetController(Controller):
     resource = "statefulsets.apps"
 
     async def sync(self, key: str) -> None:

@@ -4,45 +4,45 @@ from functools import cache
 
 from fairlead.sim.apiserver.kinds import Kind
 from fairlead.sim.apiserver.strategy import cluster, plain, pods, workloads
-from fairlead.sim.apiserver.strategy.base import Specified, Strategy
+from fairlead.sim.apiserver.strategy.base import SpecStrategy, Strategy
 
 _BY_RESOURCE: dict[str, Strategy] = {
-    "pods": pods.Pods(),
-    "nodes": cluster.Nodes(),
-    "namespaces": cluster.Namespaces(),
-    "events": cluster.Events(),
-    "priorityclasses.scheduling.k8s.io": cluster.PriorityClasses(),
-    "leases.coordination.k8s.io": cluster.Leases(),
-    "deployments.apps": workloads.Deployments(),
-    "replicasets.apps": workloads.ReplicaSets(),
-    "statefulsets.apps": workloads.StatefulSets(),
-    "daemonsets.apps": workloads.DaemonSets(),
-    "jobs.batch": workloads.Jobs(),
-    "cronjobs.batch": workloads.CronJobs(),
-    "poddisruptionbudgets.policy": workloads.Budgets(),
-    "configmaps": plain.ConfigMaps(),
-    "secrets": plain.Secrets(),
-    "services": plain.Services(),
-    "persistentvolumeclaims": plain.Claims(),
-    "persistentvolumes": plain.Volumes(),
-    "storageclasses.storage.k8s.io": plain.StorageClasses(),
-    "csinodes.storage.k8s.io": plain.Strict(),
-    "csidrivers.storage.k8s.io": plain.CsiDrivers(),
-    "volumeattachments.storage.k8s.io": plain.Attachments(),
-    "roles.rbac.authorization.k8s.io": plain.Roles(),
-    "clusterroles.rbac.authorization.k8s.io": plain.Roles(),
-    "rolebindings.rbac.authorization.k8s.io": plain.RoleBindings(),
-    "clusterrolebindings.rbac.authorization.k8s.io": plain.RoleBindings(),
-    "runtimeclasses.node.k8s.io": plain.RuntimeClasses(),
-    "mutatingwebhookconfigurations.admissionregistration.k8s.io": plain.MutatingWebhooks(),
-    "validatingwebhookconfigurations.admissionregistration.k8s.io": plain.WebhookConfigurations(),
-    "validatingadmissionpolicies.admissionregistration.k8s.io": plain.Policies(),
-    "validatingadmissionpolicybindings.admissionregistration.k8s.io": plain.Policies(),
-    "mutatingadmissionpolicies.admissionregistration.k8s.io": plain.Policies(),
-    "mutatingadmissionpolicybindings.admissionregistration.k8s.io": plain.Policies(),
-    "customresourcedefinitions.apiextensions.k8s.io": plain.Definitions(),
-    "resourceclaims.resource.k8s.io": Specified(),
-    "resourceslices.resource.k8s.io": plain.Strict(),
+    "pods": pods.PodStrategy(),
+    "nodes": cluster.NodeStrategy(),
+    "namespaces": cluster.NamespaceStrategy(),
+    "events": cluster.EventStrategy(),
+    "priorityclasses.scheduling.k8s.io": cluster.PriorityClassStrategy(),
+    "leases.coordination.k8s.io": cluster.LeaseStrategy(),
+    "deployments.apps": workloads.DeploymentStrategy(),
+    "replicasets.apps": workloads.ReplicaSetStrategy(),
+    "statefulsets.apps": workloads.StatefulSetStrategy(),
+    "daemonsets.apps": workloads.DaemonSetStrategy(),
+    "jobs.batch": workloads.JobStrategy(),
+    "cronjobs.batch": workloads.CronJobStrategy(),
+    "poddisruptionbudgets.policy": workloads.BudgetStrategy(),
+    "configmaps": plain.ConfigMapStrategy(),
+    "secrets": plain.SecretStrategy(),
+    "services": plain.ServiceStrategy(),
+    "persistentvolumeclaims": plain.VolumeClaimStrategy(),
+    "persistentvolumes": plain.VolumeStrategy(),
+    "storageclasses.storage.k8s.io": plain.StorageClassStrategy(),
+    "csinodes.storage.k8s.io": plain.StrictStrategy(),
+    "csidrivers.storage.k8s.io": plain.CsiDriverStrategy(),
+    "volumeattachments.storage.k8s.io": plain.VolumeAttachmentStrategy(),
+    "roles.rbac.authorization.k8s.io": plain.RoleStrategy(),
+    "clusterroles.rbac.authorization.k8s.io": plain.RoleStrategy(),
+    "rolebindings.rbac.authorization.k8s.io": plain.RoleBindingStrategy(),
+    "clusterrolebindings.rbac.authorization.k8s.io": plain.RoleBindingStrategy(),
+    "runtimeclasses.node.k8s.io": plain.RuntimeClassStrategy(),
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io": plain.MutatingWebhookStrategy(),
+    "validatingwebhookconfigurations.admissionregistration.k8s.io": plain.WebhookStrategy(),
+    "validatingadmissionpolicies.admissionregistration.k8s.io": plain.PolicyStrategy(),
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io": plain.PolicyStrategy(),
+    "mutatingadmissionpolicies.admissionregistration.k8s.io": plain.PolicyStrategy(),
+    "mutatingadmissionpolicybindings.admissionregistration.k8s.io": plain.PolicyStrategy(),
+    "customresourcedefinitions.apiextensions.k8s.io": plain.DefinitionStrategy(),
+    "resourceclaims.resource.k8s.io": SpecStrategy(),
+    "resourceslices.resource.k8s.io": plain.StrictStrategy(),
 }
 _PLAIN = Strategy()
 
@@ -55,4 +55,4 @@ def strategy_for(kind: Kind) -> Strategy:
 
 @cache
 def _custom(_name: str, kind: Kind) -> Strategy:
-    return plain.Custom(kind.custom or {})
+    return plain.CustomStrategy(kind.custom or {})

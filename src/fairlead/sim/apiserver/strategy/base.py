@@ -61,7 +61,7 @@ class Strategy:
         return []
 
 
-class Specified(Strategy):
+class SpecStrategy(Strategy):
     """A kind with a spec, a status and generations."""
 
     counts_generations = True

@@ -11,7 +11,7 @@ Object = dict[str, Any]
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
-class Nodes(Strategy):
+class NodeStrategy(Strategy):
     """A node may be created with a status: simulated kubelets do so, as the real server allows."""
 
     def default(self, obj: Object) -> None:
@@ -61,7 +61,7 @@ def _bad_effect(path: str, effect: str) -> Cause:
     return unsupported(path, effect, _EFFECTS)
 
 
-class Namespaces(Strategy):
+class NamespaceStrategy(Strategy):
     has_status = True
 
     def default(self, obj: Object) -> None:
@@ -84,7 +84,7 @@ class Namespaces(Strategy):
         return label_problems(name)
 
 
-class PriorityClasses(Strategy):
+class PriorityClassStrategy(Strategy):
     counts_generations = True
 
     def default(self, obj: Object) -> None:
@@ -125,7 +125,7 @@ def _is_system(name: str) -> bool:
     return name in ("system-cluster-critical", "system-node-critical")
 
 
-class Leases(Strategy):
+class LeaseStrategy(Strategy):
     creates_on_update = True
     allows_blind_update = False
 
@@ -143,7 +143,7 @@ class Leases(Strategy):
         return causes
 
 
-class Events(Strategy):
+class EventStrategy(Strategy):
     creates_on_update = True
 
     def default(self, obj: Object) -> None:

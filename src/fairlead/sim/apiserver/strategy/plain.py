@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 from fairlead.sim.apiserver import names
 from fairlead.sim.apiserver.clock import now_text
 from fairlead.sim.apiserver.status import Cause, invalid, required, unsupported
-from fairlead.sim.apiserver.strategy.base import Specified, Strategy, immutable, need
+from fairlead.sim.apiserver.strategy.base import SpecStrategy, Strategy, immutable, need
 
 Object = dict[str, Any]
 
 
-class ConfigMaps(Strategy):
+class ConfigMapStrategy(Strategy):
     def validate(self, obj: Object) -> list[Cause]:
         causes = self.validate_meta(obj)
         for field in ("data", "binaryData"):
@@ -30,7 +30,7 @@ class ConfigMaps(Strategy):
         return [Cause(name, "FieldValueForbidden", f"Forbidden: {why}") for name in changed]
 
 
-class Secrets(ConfigMaps):
+class SecretStrategy(ConfigMapStrategy):
     def default(self, obj: Object) -> None:
         obj.setdefault("type", "Opaque")
         texts = obj.pop("stringData", None)
@@ -45,7 +45,7 @@ class Secrets(ConfigMaps):
         return immutable(new, old, "type") + super().validate_update(new, old)
 
 
-class Services(Strategy):
+class ServiceStrategy(Strategy):
     creates_on_update = True
     has_status = True
 
@@ -94,7 +94,7 @@ class Services(Strategy):
         return causes
 
 
-class Claims(Strategy):
+class VolumeClaimStrategy(Strategy):
     """PersistentVolumeClaims."""
 
     has_status = True
@@ -116,7 +116,7 @@ class Claims(Strategy):
         return causes
 
 
-class Volumes(Strategy):
+class VolumeStrategy(Strategy):
     """PersistentVolumes."""
 
     has_status = True
@@ -140,7 +140,7 @@ def _add_finalizer(obj: Object, name: str) -> None:
         finalizers.append(name)
 
 
-class StorageClasses(Strategy):
+class StorageClassStrategy(Strategy):
     def default(self, obj: Object) -> None:
         obj.setdefault("reclaimPolicy", "Delete")
         obj.setdefault("volumeBindingMode", "Immediate")
@@ -160,14 +160,14 @@ class StorageClasses(Strategy):
         ]
 
 
-class Roles(Strategy):
+class RoleStrategy(Strategy):
     creates_on_update = True
 
     def name_problems(self, name: str) -> list[str]:
         return names.path_segment_problems(name)
 
 
-class RoleBindings(Roles):
+class RoleBindingStrategy(RoleStrategy):
     def default(self, obj: Object) -> None:
         reference = obj.setdefault("roleRef", {})
         reference.setdefault("apiGroup", "rbac.authorization.k8s.io")
@@ -176,7 +176,7 @@ class RoleBindings(Roles):
                 subject.setdefault("apiGroup", "rbac.authorization.k8s.io")
 
 
-class RuntimeClasses(Strategy):
+class RuntimeClassStrategy(Strategy):
     creates_on_update = True
     allows_blind_update = False
 
@@ -184,13 +184,13 @@ class RuntimeClasses(Strategy):
         return self.validate_meta(obj) + need(obj, "handler")
 
 
-class Strict(Strategy):
+class StrictStrategy(Strategy):
     """A kind whose updates must carry a resourceVersion."""
 
     allows_blind_update = False
 
 
-class CsiDrivers(Strict):
+class CsiDriverStrategy(StrictStrategy):
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         spec.setdefault("attachRequired", True)
@@ -200,7 +200,7 @@ class CsiDrivers(Strict):
             spec.setdefault(name, False)
 
 
-class Attachments(Strategy):
+class VolumeAttachmentStrategy(Strategy):
     """VolumeAttachments."""
 
     allows_blind_update = False
@@ -208,7 +208,7 @@ class Attachments(Strategy):
     first_status: ClassVar[Object] = {"attached": False}
 
 
-class WebhookConfigurations(Strategy):
+class WebhookStrategy(Strategy):
     allows_blind_update = False
     counts_generations = True
     reinvokes = False
@@ -258,7 +258,7 @@ class WebhookConfigurations(Strategy):
         ]
 
 
-class Policies(Strategy):
+class PolicyStrategy(Strategy):
     """Admission policies in CEL, and their bindings: stored, and not acted upon."""
 
     allows_blind_update = False
@@ -269,11 +269,11 @@ class Policies(Strategy):
         return [f"{obj.get('kind')} {name} has no effect: the embedded server runs no policies"]
 
 
-class MutatingWebhooks(WebhookConfigurations):
+class MutatingWebhookStrategy(WebhookStrategy):
     reinvokes = True
 
 
-class Definitions(Specified):
+class DefinitionStrategy(SpecStrategy):
     """CustomResourceDefinitions: established at once, as nothing here takes time to start."""
 
     def default(self, obj: Object) -> None:
@@ -332,7 +332,7 @@ def definition_status(obj: Object) -> Object:
     }  # fmt: skip
 
 
-class Custom(Specified):
+class CustomStrategy(SpecStrategy):
     """Custom resources: the status is apart only where the definition says so."""
 
     allows_blind_update = False

@@ -5,7 +5,7 @@ from typing import Any
 from fairlead.sim.apiserver import quantities
 from fairlead.sim.apiserver.clock import now_text
 from fairlead.sim.apiserver.status import Cause, forbidden_field
-from fairlead.sim.apiserver.strategy.base import Specified
+from fairlead.sim.apiserver.strategy.base import SpecStrategy
 from fairlead.sim.apiserver.strategy.podspec import (
     canonical_quantities,
     containers,
@@ -23,7 +23,7 @@ _CHANGEABLE = (
 )
 
 
-class Pods(Specified):
+class PodStrategy(SpecStrategy):
     """The rules of pods."""
 
     def default(self, obj: Object) -> None:

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 from fairlead.sim.apiserver.names import label_problems
 from fairlead.sim.apiserver.selectors import matches
 from fairlead.sim.apiserver.status import Cause, forbidden_field, invalid, required, unsupported
-from fairlead.sim.apiserver.strategy.base import Specified, immutable
+from fairlead.sim.apiserver.strategy.base import SpecStrategy, immutable
 from fairlead.sim.apiserver.strategy.podspec import (
     canonical_quantities,
     default_spec,
@@ -15,7 +15,7 @@ from fairlead.sim.apiserver.strategy.podspec import (
 Object = dict[str, Any]
 
 
-class Workload(Specified):
+class WorkloadStrategy(SpecStrategy):
     """A kind that makes pods from a template."""
 
     def default(self, obj: Object) -> None:
@@ -62,7 +62,7 @@ class Workload(Specified):
         return immutable(new, old, "spec.selector")
 
 
-class Deployments(Workload):
+class DeploymentStrategy(WorkloadStrategy):
     def default_workload(self, spec: Object) -> None:
         super().default_workload(spec)
         strategy = spec.setdefault("strategy", {})
@@ -75,12 +75,12 @@ class Deployments(Workload):
         spec.setdefault("progressDeadlineSeconds", 600)
 
 
-class ReplicaSets(Workload):
+class ReplicaSetStrategy(WorkloadStrategy):
     what = "replicaset"
     first_status: ClassVar[Object] = {"replicas": 0}
 
 
-class StatefulSets(Workload):
+class StatefulSetStrategy(WorkloadStrategy):
     what = "statefulset"
     first_status: ClassVar[Object] = {"replicas": 0, "availableReplicas": 0}
     _FREE = frozenset(
@@ -121,7 +121,7 @@ class StatefulSets(Workload):
         return [forbidden_field("spec", why)]
 
 
-class DaemonSets(Workload):
+class DaemonSetStrategy(WorkloadStrategy):
     what = "daemonset"
     first_status: ClassVar[Object] = {
         "currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0,
@@ -144,7 +144,7 @@ class DaemonSets(Workload):
         ] = "1"
 
 
-class Jobs(Specified):
+class JobStrategy(SpecStrategy):
     """Jobs choose their selector themselves unless told otherwise."""
 
     def default(self, obj: Object) -> None:
@@ -216,7 +216,7 @@ def default_job(spec: Object) -> None:
     spec.setdefault("manualSelector", False)
 
 
-class CronJobs(Specified):
+class CronJobStrategy(SpecStrategy):
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         spec.setdefault("concurrencyPolicy", "Allow")
@@ -230,7 +230,7 @@ class CronJobs(Specified):
         default_spec(pod.setdefault("spec", {}))
 
 
-class Budgets(Specified):
+class BudgetStrategy(SpecStrategy):
     """PodDisruptionBudgets."""
 
     allows_blind_update = False
