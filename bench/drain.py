@@ -21,7 +21,7 @@ from pathlib import Path
 
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
-from fairlead.sim.controlplane import ControlPlane, Process
+from fairlead.sim.controlplane import ChildProcess, ControlPlane
 from ground import ROOT, api_cpu_s, assets, bind_times, for_all, say, settle, start_scheduler
 
 SIDES = {"kube-scheduler": "default-scheduler", "fairlead": "gpu-scheduler"}
@@ -144,13 +144,13 @@ async def _delete_pods(kubeconfig: str) -> None:
     await for_all(kubeconfig, delete, left)
 
 
-def _cpu_at_first_bind(times: list[float], process: Process) -> float:
+def _cpu_at_first_bind(times: list[float], process: ChildProcess) -> float:
     while not times and process.alive:
         time.sleep(0.01)
     return process.cpu_seconds()
 
 
-def _wait_for_binds(times: list[float], pods: int, process: Process) -> None:
+def _wait_for_binds(times: list[float], pods: int, process: ChildProcess) -> None:
     last = time.monotonic()
     while len(times) < pods:
         if not process.alive or time.monotonic() - last > 900:

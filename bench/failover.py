@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from fairlead.sim.controlplane import ControlPlane, Process
+from fairlead.sim.controlplane import ChildProcess, ControlPlane
 from ground import FAIRLEAD, ROOT, assets, say, settle
 from restart import _create as create_pods
 
@@ -65,20 +65,20 @@ def _measure(plane: ControlPlane, options: argparse.Namespace) -> dict[str, obje
     return report
 
 
-def _start(plane: ControlPlane, stack: ExitStack) -> Process:
+def _start(plane: ControlPlane, stack: ExitStack) -> ChildProcess:
     """A candidate that leads, or stands by with everything read."""
     log = plane.logs / f"fairlead-{time.monotonic_ns()}.log"
     command = [
         FAIRLEAD, "run", "--port", "0", "--leader-elect", "--kubeconfig",
         str(plane.kubeconfig_for()),
     ]  # fmt: skip
-    process = stack.enter_context(Process("fairlead", command, log))
+    process = stack.enter_context(ChildProcess("fairlead", command, log))
     _until(lambda: any(text in log.read_text() for text in ('"standing by"', '"taken over"')), 180)
     time.sleep(3.0)  # it has looked at the lease more than once
     return process
 
 
-def _fail_over(plane: ControlPlane, leader: Process, how: signal.Signals) -> float:
+def _fail_over(plane: ControlPlane, leader: ChildProcess, how: signal.Signals) -> float:
     """Seconds from the signal until a pod is seen that the next leader bound."""
     old = _transitions(plane)
     began = time.monotonic()

@@ -15,7 +15,7 @@ from pathlib import Path
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.errors import Stalled
 from fairlead.kube.http.client import Client
-from fairlead.sim.controlplane import ControlPlane, Process, served, service_account
+from fairlead.sim.controlplane import ChildProcess, ControlPlane, served, service_account
 
 ROOT = Path(__file__).parents[1]
 _ADDED = b'{"type":"ADDED"'
@@ -38,7 +38,7 @@ def assets(*options: str) -> Path:
 @contextmanager
 def start_scheduler(
     plane: ControlPlane, side: str, *options: str, victims: int = 0
-) -> Iterator[Process]:
+) -> Iterator[ChildProcess]:
     """A fresh kube-scheduler, which may send 5,000 requests a second, or Fairlead with options.
 
     Any other side is the client that only writes, and evicts so many victims for each pod. All are
@@ -59,12 +59,12 @@ def start_scheduler(
             "bench-measured",
             str(victims),
         ]
-        with Process("bare-client", command, plane.logs / "bare-client.log") as process:
+        with ChildProcess("bare-client", command, plane.logs / "bare-client.log") as process:
             yield process
         return
     access = ("--kubeconfig", kubeconfig)
     command = [FAIRLEAD, "run", "--port", "0", *access, *options]
-    with Process("fairlead", command, plane.logs / "fairlead.log") as process:
+    with ChildProcess("fairlead", command, plane.logs / "fairlead.log") as process:
         yield process
 
 
@@ -199,7 +199,7 @@ def _in_thread(kubeconfig: str, work: Callable[[Client], Awaitable[None]]) -> It
         loop.close()
 
 
-def settle(process: Process, quiet_share: float = 0.04, within_s: float = 600) -> None:
+def settle(process: ChildProcess, quiet_share: float = 0.04, within_s: float = 600) -> None:
     """Waits until the process has been idle for a second, or for as long as it may take."""
     quiet = 0
     before = process.cpu_seconds()

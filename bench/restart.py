@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from fairlead.kube.http.client import Client
-from fairlead.sim.controlplane import ControlPlane, Process
+from fairlead.sim.controlplane import ChildProcess, ControlPlane
 from ground import FAIRLEAD, ROOT, assets, bind_times, for_all, say, settle
 
 
@@ -44,7 +44,7 @@ def _measure(plane: ControlPlane, options: argparse.Namespace) -> dict[str, floa
             FAIRLEAD, "run", "--port", "0",
             "--kubeconfig", str(plane.kubeconfig_for("system:kube-scheduler")),
         ]  # fmt: skip
-        with Process("fairlead", command, plane.logs / "fairlead.log") as process:
+        with ChildProcess("fairlead", command, plane.logs / "fairlead.log") as process:
             while not times and process.alive and time.monotonic() - started < 120:
                 time.sleep(0.01)
             return {

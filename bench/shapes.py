@@ -34,7 +34,7 @@ from pathlib import Path
 
 from fairlead.apps.profiles import NAMES
 from fairlead.kube.http.client import Client
-from fairlead.sim.controlplane import ControlPlane, Process, served
+from fairlead.sim.controlplane import ChildProcess, ControlPlane, served
 from ground import (
     ROOT,
     assets,
@@ -166,7 +166,7 @@ def _run_stream(plane: ControlPlane, side: str, _: Shape, measured: Sequence[Bod
 class Meter:
     """What the scheduler and the API server use from now on."""
 
-    def __init__(self, plane: ControlPlane, process: Process) -> None:
+    def __init__(self, plane: ControlPlane, process: ChildProcess) -> None:
         self._plane, self._process = plane, process
         self._before = self._now()
 
@@ -258,7 +258,7 @@ def _path(pod: Body) -> str:
 # -- waiting -------------------------------------------------------------------------------------
 
 
-def _wait_for_warm_up(plane: ControlPlane, process: Process, within_s: float = 600) -> None:
+def _wait_for_warm_up(plane: ControlPlane, process: ChildProcess, within_s: float = 600) -> None:
     deadline = time.monotonic() + within_s
     path = f"/api/v1/namespaces/{MEASURED}/pods/warm-up"
     while not plane.api("GET", path)[1]["spec"].get("nodeName"):
@@ -267,7 +267,7 @@ def _wait_for_warm_up(plane: ControlPlane, process: Process, within_s: float = 6
         time.sleep(0.2)
 
 
-def _wait_for_sign(began: list[float], process: Process, within_s: float = 600) -> None:
+def _wait_for_sign(began: list[float], process: ChildProcess, within_s: float = 600) -> None:
     deadline = time.monotonic() + within_s
     while not began:
         if not process.alive or time.monotonic() > deadline:
@@ -275,7 +275,7 @@ def _wait_for_sign(began: list[float], process: Process, within_s: float = 600) 
         time.sleep(0.005)
 
 
-def _wait_for_binds(times: list[float], pods: int, process: Process) -> None:
+def _wait_for_binds(times: list[float], pods: int, process: ChildProcess) -> None:
     """Until all are bound, or none was for a while: the report says how many were."""
     seen, since = 0, time.monotonic()
     while len(times) < pods and time.monotonic() - since < PATIENCE_S:

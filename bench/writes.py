@@ -26,7 +26,7 @@ from fairlead.kube.http.client import Client
 from fairlead.kube.writes.binder import encode_binding
 from fairlead.kube.writes.notes import scheduled_event
 from fairlead.model.pods import Pod
-from fairlead.sim.controlplane import ControlPlane, Process
+from fairlead.sim.controlplane import ChildProcess, ControlPlane
 from ground import assets
 from pods import plain
 
@@ -177,7 +177,7 @@ async def _measure(
     return found
 
 
-def _cpu_ns(process: Process) -> int:
+def _cpu_ns(process: ChildProcess) -> int:
     """To the nanosecond: what /proc/PID/stat tells goes by hundredths of a second."""
     threads = Path(f"/proc/{process.pid}/task").iterdir()
     return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads)

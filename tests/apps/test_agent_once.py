@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.kube.dialects import inventory
-from fairlead.sim.nvml import File, Process, machine_of
+from fairlead.sim.nvml import FakeProcess, FileStore, machine_of
 
 FAIRLEAD = Path(sys.executable).with_name("fairlead")
 pytestmark = pytest.mark.program
@@ -29,8 +29,8 @@ def agent(file: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 def test_it_prints_what_it_would_publish(tmp_path: Path) -> None:
     machine = machine_of(4, wiring="switch")
-    machine.cards[1].processes = [Process(4711, 3 << 30)]
-    File(tmp_path / "m", machine)
+    machine.cards[1].processes = [FakeProcess(4711, 3 << 30)]
+    FileStore(tmp_path / "m", machine)
 
     said = agent(tmp_path / "m", "--once", "-o", "json")
     text = agent(tmp_path / "m", "--once").stdout
@@ -46,7 +46,7 @@ def test_it_prints_what_it_would_publish(tmp_path: Path) -> None:
 def test_a_machine_without_a_driver_is_told_in_one_line(tmp_path: Path) -> None:
     machine = machine_of()
     machine.loaded = False
-    File(tmp_path / "m", machine)
+    FileStore(tmp_path / "m", machine)
 
     said = agent(tmp_path / "m", "--once")
 

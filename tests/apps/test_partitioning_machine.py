@@ -18,8 +18,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from fairlead.apps.agent.partition_state import PartitionState
 from fairlead.apps.agent.partitioning import CardCut, HeldSlices, Owned, Partitioner
 from fairlead.model.gpus import instance_id
-from fairlead.sim.nvml import FakeNvml, Process, machine_of
-from fairlead.sim.nvml.machine import Compute, Instance
+from fairlead.sim.nvml import FakeNvml, FakeProcess, machine_of
+from fairlead.sim.nvml.machine import Compute, FakeInstance
 from fairlead.telemetry.nvml.partitions import Place, mask
 from fairlead.telemetry.nvml.process import NvmlError
 from fairlead.telemetry.nvml.worker import Desk, Question
@@ -84,7 +84,7 @@ class Partitions(RuleBasedStateMachine):
         self.paper = Paper(self.witness)
         self.pods: dict[str, tuple[str, Place]] = {}
         self.offers: dict[str, CardCut] = {}
-        self.others: dict[str, list[Instance]] = {card.uuid: [] for card in self.machine.cards}
+        self.others: dict[str, list[FakeInstance]] = {card.uuid: [] for card in self.machine.cards}
         self.blocked: dict[str, str] = {}
         self.last_pod = 0
         self.born()
@@ -174,7 +174,7 @@ class Partitions(RuleBasedStateMachine):
             )
         )  # fmt: skip
         pid = 1 + max((one.pid for one in card.processes), default=0)
-        card.processes.append(Process(pid, 1, instance.id, 0))
+        card.processes.append(FakeProcess(pid, 1, instance.id, 0))
 
     @precondition(lambda self: any(card.processes for card in self.machine.cards))
     @rule(data=st.data())
@@ -202,7 +202,7 @@ class Partitions(RuleBasedStateMachine):
             return
         kind, start = data.draw(st.sampled_from(free))
         id_ = instance_id(start, kind.size, SLOTS)
-        created = Instance(id_, kind.id, start, kind.size, self.machine.serial())
+        created = FakeInstance(id_, kind.id, start, kind.size, self.machine.serial())
         if data.draw(st.booleans()):
             serial = self.machine.serial()
             created.computes = [Compute(0, 0, 0, kind.size, f"MIG-{serial}", serial)]

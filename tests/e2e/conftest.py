@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from charts import Helm
-from fairlead.sim.controlplane import ControlPlane, Process
+from fairlead.sim.controlplane import ChildProcess, ControlPlane
 from fairleads import Pods, Running, fairlead
 
 _numbers = itertools.count()
@@ -58,7 +58,7 @@ def create_nodes(control_plane: ControlPlane) -> Iterator[Callable[..., list[str
 
 
 @pytest.fixture
-def kwok(control_plane: ControlPlane) -> Iterator[Process]:
+def kwok(control_plane: ControlPlane) -> Iterator[ChildProcess]:
     """KWOK on the shared control plane for the time of one test."""
     with control_plane.start_kwok() as process:
         yield process

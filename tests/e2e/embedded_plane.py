@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from fairlead.sim.controlplane import ADMIN, ControlPlane, Process
-from fairlead.sim.controlplane.client import Client, trusting
+from fairlead.sim.controlplane import ADMIN, ChildProcess, ControlPlane
+from fairlead.sim.controlplane.client import SyncClient, trusting
 from fairlead.sim.controlplane.namespaces import delete_namespace
 from fairlead.sim.controlplane.process import wait_until
 
@@ -46,15 +46,15 @@ class EmbeddedPlane:
         logs.mkdir()
         command = [sys.executable, "-m", "fairlead.sim.apiserver", "--no-controllers",
                    "--kubeconfig-out", str(kubeconfig)]  # fmt: skip
-        with Process("the embedded server", command, logs / "embedded-server.log") as process:
+        with ChildProcess("the embedded server", command, logs / "embedded-server.log") as process:
             # It writes the file, whole, when it serves.
             wait_until(kubeconfig.exists, process, "starting", _START_TIMEOUT_S)
             plane = cls(directory, kubeconfig)
             with plane._admin:
                 yield plane
 
-    def connect(self) -> Client:
-        return Client(self._port, self._tls, token=self._token)
+    def connect(self) -> SyncClient:
+        return SyncClient(self._port, self._tls, token=self._token)
 
     def kubeconfig_for(self, identity: str = ADMIN) -> Path:
         """The same for everyone: the embedded server knows one token and no RBAC."""

@@ -14,7 +14,7 @@ from typing import Any, Self
 import yaml
 
 from exporters import Exporter
-from fairlead.sim.controlplane import Process
+from fairlead.sim.controlplane import ChildProcess
 from fairlead.sim.controlplane.process import wait_until
 from webhooks import free_port
 
@@ -37,7 +37,7 @@ class Prometheus:
             "--storage.tsdb.retention.time=10y", f"--web.listen-address=127.0.0.1:{port}",
         ]  # fmt: skip
         server = cls(f"http://127.0.0.1:{port}")
-        with Process("prometheus", command, folder / "prometheus.log") as process:
+        with ChildProcess("prometheus", command, folder / "prometheus.log") as process:
             wait_until(server.ready, process, "starting", _START_TIMEOUT_S)
             yield server
 

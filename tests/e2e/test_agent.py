@@ -16,7 +16,7 @@ from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.dialects.inventory import CardEntry, Listing
 from fairlead.kube.http.client import Client
 from fairlead.sim.controlplane import ControlPlane, served
-from fairlead.sim.nvml import Fault, File, Process, machine_of
+from fairlead.sim.nvml import FakeProcess, Fault, FileStore, machine_of
 from fairleads import Pods, Running, fairlead
 from fairleads import eventually as soon
 from scene import wait_for
@@ -64,7 +64,7 @@ class Machine:
         self.proc = folder / "proc"
         self.proc.mkdir()
         self._file = folder / "machine.json"
-        self.driver = File(self._file, machine_of(2))
+        self.driver = FileStore(self._file, machine_of(2))
         with self.driver.open() as machine:
             self.uuids = [card.uuid for card in machine.cards]
 
@@ -88,7 +88,7 @@ class Machine:
         (folder / "cgroup").write_text(f"0::/{place}\n")
         (folder / "comm").write_text("python\n")
         with self.driver.open() as machine:
-            machine.cards[card].processes.append(Process(pid, 3 << 30, busy=busy))
+            machine.cards[card].processes.append(FakeProcess(pid, 3 << 30, busy=busy))
             machine.cards[card].busy = busy
 
     def end(self, pid: int) -> None:

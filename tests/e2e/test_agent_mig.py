@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from fairlead.sim.controlplane import ControlPlane
-from fairlead.sim.nvml import Process
-from fairlead.sim.nvml.machine import Instance
+from fairlead.sim.nvml import FakeProcess
+from fairlead.sim.nvml.machine import FakeInstance
 from fairleads import FAIRLEAD, Pods, Running, eventually, fairlead
 from test_agent import Machine, machine, rights  # noqa: F401 — fixtures
 
@@ -112,7 +112,7 @@ def test_others_slices_are_left_alone_and_their_places_not_offered(cut: Cut, pod
     with cut.agent(), fairlead(cut.plane):
         eventually(lambda: cut.card().get("cut") == "free")
         with cut.machine.driver.open() as driver:
-            driver.cards[0].instances.append(Instance(1, 9, 0, 4, driver.serial()))
+            driver.cards[0].instances.append(FakeInstance(1, 9, 0, 4, driver.serial()))
         eventually(lambda: cut.offered().get("3g.71gb") == [4])
         assert cut.offered()["1g.18gb"] == [4, 5, 6]
         assert "7g.141gb" not in cut.offered()
@@ -136,7 +136,7 @@ def test_a_pod_whose_place_is_taken_is_told_what_to_do(cut: Cut, pods: Pods) -> 
     with cut.agent():
         eventually(lambda: cut.card().get("cut") == "free")
         with cut.machine.driver.open() as driver:
-            driver.cards[0].instances.append(Instance(4, 15, 2, 2, driver.serial()))
+            driver.cards[0].instances.append(FakeInstance(4, 15, 2, 2, driver.serial()))
         pods.create("late", metadata={"annotations": said}, nodeName=cut.machine.node)
         (event,) = eventually(lambda: cut.machine.events("late"))
         assert event["reason"] == "MIGSliceNotMade"
@@ -149,7 +149,7 @@ def test_a_pod_whose_place_is_taken_is_told_what_to_do(cut: Cut, pods: Pods) -> 
 
 def test_a_card_in_use_waits_and_one_that_is_given_back_is_whole_again(cut: Cut) -> None:
     with cut.machine.driver.open() as driver:
-        driver.cards[0].processes.append(Process(4711, 1 << 30))
+        driver.cards[0].processes.append(FakeProcess(4711, 1 << 30))
     with cut.agent():
         eventually(lambda: "when the GPU is empty" in cut.card().get("health", ""))
         with cut.machine.driver.open() as driver:

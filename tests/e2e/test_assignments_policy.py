@@ -13,7 +13,7 @@ from fairlead.sim.controlplane.client import (
     MERGE_PATCH,
     STRATEGIC_PATCH,
     Answer,
-    Client,
+    SyncClient,
 )
 from fairleads import Pods, fairlead
 from manifests import policy
@@ -32,7 +32,7 @@ OURS = (
 KAI = "nvidia.com/container.main.gpus.devices"
 WRITERS = "forgers"
 
-Way = Callable[[Client, str, str], Answer]
+Way = Callable[[SyncClient, str, str], Answer]
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def _pod(name: str, annotations: dict[str, str] | None = None, **spec: Any) -> d
 
 
 def _patch(kind: str, sub: str = "") -> Way:
-    def forge(client: Client, name: str, key: str) -> Answer:
+    def forge(client: SyncClient, name: str, key: str) -> Answer:
         if kind == JSON_PATCH:
             pointer = key.replace("~", "~0").replace("/", "~1")
             body: Any = [{"op": "add", "path": f"/metadata/annotations/{pointer}", "value": "0"}]
@@ -95,7 +95,7 @@ def _patch(kind: str, sub: str = "") -> Way:
 
 
 def _apply(sub: str = "") -> Way:
-    def forge(client: Client, name: str, key: str) -> Answer:
+    def forge(client: SyncClient, name: str, key: str) -> Answer:
         body = {
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": name, "annotations": {key: "0"}},
@@ -107,7 +107,7 @@ def _apply(sub: str = "") -> Way:
 
 
 def _put(sub: str = "") -> Way:
-    def forge(client: Client, name: str, key: str) -> Answer:
+    def forge(client: SyncClient, name: str, key: str) -> Answer:
         _, found = client.api("GET", f"{PODS}/{name}")
         found["metadata"]["annotations"] = {**found["metadata"].get("annotations", {}), key: "0"}
         return client.api("PUT", f"{PODS}/{name}{sub}", found)
@@ -115,20 +115,20 @@ def _put(sub: str = "") -> Way:
     return forge
 
 
-def _remove(client: Client, name: str, key: str) -> Answer:
+def _remove(client: SyncClient, name: str, key: str) -> Answer:
     body = {"metadata": {"annotations": {key: None}}}
     return client.api("PATCH", f"{PODS}/{name}", body, content_type=MERGE_PATCH)
 
 
 def _create(**spec: Any) -> Way:
-    def forge(client: Client, name: str, key: str) -> Answer:
+    def forge(client: SyncClient, name: str, key: str) -> Answer:
         return client.api("POST", PODS, _pod(f"{name}-new", {key: "0"}, **spec))
 
     return forge
 
 
 def _bind(path: str) -> Way:
-    def forge(client: Client, name: str, key: str) -> Answer:
+    def forge(client: SyncClient, name: str, key: str) -> Answer:
         body = {
             "apiVersion": "v1", "kind": "Binding",
             "metadata": {"name": name, "annotations": {key: "0"}},

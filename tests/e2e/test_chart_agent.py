@@ -10,9 +10,9 @@ import pytest
 from audits import Audited, granted
 from charts import Helm, Release
 from fairlead.sim.controlplane import ControlPlane, served
-from fairlead.sim.controlplane.client import Client, trusting
+from fairlead.sim.controlplane.client import SyncClient, trusting
 from fairlead.sim.controlplane.identities import write_kubeconfig
-from fairlead.sim.nvml import File, Process, machine_of
+from fairlead.sim.nvml import FakeProcess, FileStore, machine_of
 from fairleads import eventually, fairlead
 from manifests import AGENT, DEPLOY, NAMESPACE, kubectl, wait_for_rights
 from test_chart import enforcing
@@ -57,9 +57,9 @@ def test_it_has_the_rights_that_it_uses_and_no_others(
     access = write_kubeconfig(
         tmp_path / "agent.kubeconfig", plane.url, plane.ca_file, token_on(plane, "gpu-1")
     )
-    machine = File(tmp_path / "machine.json", machine_of())
+    machine = FileStore(tmp_path / "machine.json", machine_of())
     with machine.open() as driver:
-        driver.cards[0].processes = [Process(4711, 1 << 30)]
+        driver.cards[0].processes = [FakeProcess(4711, 1 << 30)]
     stranger = tmp_path / "proc" / "4711"
     stranger.mkdir(parents=True)
     (stranger / "cgroup").write_text("0::/user.slice\n")
@@ -121,10 +121,10 @@ def _refuses(plane: ControlPlane) -> bool:
 
 
 @pytest.fixture(scope="module")
-def agent(guarded: ControlPlane) -> Iterator[Client]:
+def agent(guarded: ControlPlane) -> Iterator[SyncClient]:
     """One that runs on gpu-1."""
     port = int(guarded.url.rpartition(":")[2])
-    found = Client(port, trusting(guarded.ca_file), token=token_on(guarded, "gpu-1"))
+    found = SyncClient(port, trusting(guarded.ca_file), token=token_on(guarded, "gpu-1"))
     yield found
     found.close()
 
@@ -137,7 +137,7 @@ def _said(key: str, value: str | None = "x") -> dict[str, Any]:
     return {"metadata": {"annotations": {key: value}}}
 
 
-def test_it_may_say_what_cards_its_own_node_has(guarded: ControlPlane, agent: Client) -> None:
+def test_it_may_say_what_cards_its_own_node_has(guarded: ControlPlane, agent: SyncClient) -> None:
     for value in ('{"version":1,"cards":[]}', "{}", None):
         status, answer = agent.api(
             "PATCH", _path("gpu-1"), _said(KEY, value), content_type=MERGE
@@ -163,7 +163,7 @@ def test_it_may_say_what_cards_its_own_node_has(guarded: ControlPlane, agent: Cl
     ],
 )  # fmt: skip
 def test_it_may_do_nothing_else_to_nodes_whatever_its_role_says(
-    guarded: ControlPlane, agent: Client, verb: str, path: str, body: Any, complaint: str | None
+    guarded: ControlPlane, agent: SyncClient, verb: str, path: str, body: Any, complaint: str | None
 ) -> None:
     before = _node(guarded, "gpu-1")["spec"], _node(guarded, "gpu-2")["metadata"].get("annotations")
     status, answer = agent.api(verb, path, body, content_type=MERGE if verb == "PATCH" else JSON)
@@ -185,7 +185,7 @@ def test_a_token_that_does_not_say_where_is_not_enough(guarded: ControlPlane) ->
     assert "which is not in its token" in answer["message"]
 
 
-def test_others_are_not_concerned(guarded: ControlPlane, agent: Client) -> None:
+def test_others_are_not_concerned(guarded: ControlPlane, agent: SyncClient) -> None:
     said = {"metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}}}
     assert guarded.api("PATCH", _path("gpu-1"), said, content_type=MERGE)[0] == 200
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from fairlead.sim.controlplane import ControlPlane, ControlPlaneError, Process, service_account
+from fairlead.sim.controlplane import ChildProcess, ControlPlane, ControlPlaneError, service_account
 from fairlead.sim.controlplane import children as controlplane_children
 from fairlead.sim.controlplane.certificates import Authority
-from fairlead.sim.controlplane.client import MERGE_PATCH, Client, trusting
+from fairlead.sim.controlplane.client import MERGE_PATCH, SyncClient, trusting
 from fairlead.sim.controlplane.commands import free_port
 
 #: The folder that pins the version under test.
@@ -78,7 +78,7 @@ def test_client_that_trusts_another_authority_is_refused(
 ) -> None:
     stranger = Authority(tmp_path)
     with (
-        Client(control_plane.port, trusting(stranger.certificate)) as client,
+        SyncClient(control_plane.port, trusting(stranger.certificate)) as client,
         pytest.raises(ssl.SSLCertVerificationError, match="CERTIFICATE_VERIFY_FAILED"),
     ):
         client.api("GET", "/version")
@@ -88,12 +88,12 @@ def test_certificate_of_another_authority_proves_nothing(
     control_plane: ControlPlane, tmp_path: Path
 ) -> None:
     forged = Authority(tmp_path).client("admin", ["system:masters"])
-    with Client(control_plane.port, trusting(control_plane.ca_file, forged)) as client:
+    with SyncClient(control_plane.port, trusting(control_plane.ca_file, forged)) as client:
         assert client.api("GET", "/api/v1/nodes")[0] == 401
 
 
 def test_nobody_may_read_without_proof(control_plane: ControlPlane) -> None:
-    with Client(control_plane.port, trusting(control_plane.ca_file)) as client:
+    with SyncClient(control_plane.port, trusting(control_plane.ca_file)) as client:
         assert client.api("GET", "/api/v1/nodes")[0] == 403
 
 
@@ -402,10 +402,10 @@ def test_children_do_not_outlive_their_parent(
 
 def test_process_outlives_the_thread_that_started_it(tmp_path: Path) -> None:
     # The kernel ties a child to the thread, not to the process, that started it.
-    started: list[Process] = []
+    started: list[ChildProcess] = []
     command = ["/bin/sleep", "60"]
     starter = threading.Thread(
-        target=lambda: started.append(Process("sleep", command, tmp_path / "log"))
+        target=lambda: started.append(ChildProcess("sleep", command, tmp_path / "log"))
     )
     starter.start()
     starter.join()

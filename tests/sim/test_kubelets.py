@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from fairlead.model.nodes import GPU
-from fairlead.sim.apiserver.api import Api
+from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.bootstrap import bootstrap
 from fairlead.sim.apiserver.call import Call
 from fairlead.sim.apiserver.controllers import Controllers
@@ -28,7 +28,7 @@ class World:
 
     def __init__(self, speed: float = 1.0) -> None:
         self.now = 1000.0
-        self.api = Api(Store())
+        self.api = ApiState(Store())
         bootstrap(self.api)
         self.kubelets = Kubelets(self.api, speed=speed, clock=lambda: self.now)
 

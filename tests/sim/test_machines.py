@@ -8,13 +8,13 @@ from fairlead.kube.codec import decode_node
 from fairlead.model.machines import has_nvlink, links_of
 from fairlead.model.nodes import GPU
 from fairlead.sim import machines
-from fairlead.sim.machines import SHAPES, inventory, read_inventory, write_inventory
+from fairlead.sim.machines import MACHINE_TYPES, inventory, read_inventory, write_inventory
 from fairlead.sim.machines.nodes import node_object
 
 NOW = "2030-01-01T00:00:00Z"
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.kind)
+@pytest.mark.parametrize("shape", MACHINE_TYPES, ids=lambda shape: shape.kind)
 def test_links_are_a_symmetric_matrix_with_x_on_the_diagonal(shape):
     size = range(shape.cards)
     assert len(shape.links) == shape.cards
@@ -55,7 +55,7 @@ def test_models_are_spelled_as_nvml_spells_them(shape, model, memory_mib):
 
 def test_the_default_mix_has_every_shape():
     mixed = machines.machines(machines.DEFAULT_MACHINES)
-    assert {machine.shape.kind for machine in mixed} == {shape.kind for shape in SHAPES}
+    assert {machine.shape.kind for machine in mixed} == {shape.kind for shape in MACHINE_TYPES}
     assert sum(machine.shape.cards for machine in mixed) == 80
 
 

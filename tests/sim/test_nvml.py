@@ -12,7 +12,7 @@ from typing import Any
 import pynvml
 import pytest
 
-from fairlead.sim.nvml import FakeNvml, Fault, File, Machine, Process, machine_of
+from fairlead.sim.nvml import FakeMachine, FakeNvml, FakeProcess, Fault, FileStore, machine_of
 from fairlead.sim.nvml.machine import SWITCH
 from fairlead.telemetry.nvml.worker import Desk, Question
 
@@ -65,9 +65,9 @@ class Replay:
     def scene(self, note: str) -> None:
         """What was going on beside the recorder."""
         busy = note.startswith("matrix products") or note == "while in use"
-        torch = [Process(455, 1_050_673_152, busy=85, memory_busy=19)] if busy else []
+        torch = [FakeProcess(455, 1_050_673_152, busy=85, memory_busy=19)] if busy else []
         if note.startswith("torch"):
-            torch = [Process(487, 465_567_744, 2, 0, 9_175_040)]
+            torch = [FakeProcess(487, 465_567_744, 2, 0, 9_175_040)]
         self.card.processes = torch
         self.card.busy, self.card.memory_busy = (99, 23) if busy else (0, 0)
         if note == "after shutdown":
@@ -210,7 +210,7 @@ def lines(word: str) -> Iterator[tuple[list[int], str]]:
             yield [int(part) for part in asked.split()], answer
 
 
-def cut_h200(root: bool = True) -> tuple[Machine, FakeNvml, Any, dict[int, Any]]:
+def cut_h200(root: bool = True) -> tuple[FakeMachine, FakeNvml, Any, dict[int, Any]]:
     machine = machine_of()
     machine.cards[0].mig = machine.cards[0].mig_pending = True
     machine.root = root
@@ -310,7 +310,7 @@ def test_a_slice_in_use_is_not_destroyed() -> None:
     machine, nvml, device, infos = cut_h200()
     instance = cut(nvml, device, infos, 0, 0)
     compute = nvml.nvmlGpuInstanceCreateComputeInstance(instance, 0)
-    machine.cards[0].processes = [Process(9, 1, gpu_instance=7, compute_instance=0)]
+    machine.cards[0].processes = [FakeProcess(9, 1, gpu_instance=7, compute_instance=0)]
     with pytest.raises(pynvml.NVMLError_InUse):
         nvml.nvmlComputeInstanceDestroy(compute)
     machine.cards[0].processes = []
@@ -319,7 +319,7 @@ def test_a_slice_in_use_is_not_destroyed() -> None:
 
 def test_an_old_card_waits_for_its_reset_until_it_is_empty() -> None:
     machine = machine_of(1, "NVIDIA A100-SXM4-40GB")
-    machine.cards[0].processes = [Process(9)]
+    machine.cards[0].processes = [FakeProcess(9)]
     nvml = FakeNvml(machine)
     nvml.nvmlInit()
     device = nvml.nvmlDeviceGetHandleByIndex(0)
@@ -402,10 +402,10 @@ def test_an_xid_is_told_once_to_who_asked() -> None:
 
 def test_a_file_outlives_the_program(tmp_path: Path) -> None:
     path = tmp_path / "driver.json"
-    first = FakeNvml(File(path, machine_of()))
+    first = FakeNvml(FileStore(path, machine_of()))
     first.nvmlInit()
     first.nvmlDeviceSetMigMode(first.nvmlDeviceGetHandleByIndex(0), 1)
-    second = FakeNvml(File(path))
+    second = FakeNvml(FileStore(path))
     second.nvmlInit()
     assert second.nvmlDeviceGetMigMode(second.nvmlDeviceGetHandleByIndex(0)) == [1, 1]
 

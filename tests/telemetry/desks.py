@@ -2,7 +2,7 @@
 
 import msgspec
 
-from fairlead.sim.nvml import FakeNvml, Machine
+from fairlead.sim.nvml import FakeMachine, FakeNvml
 from fairlead.telemetry.nvml.process import Nvml
 from fairlead.telemetry.nvml.survey import Surveyor
 from fairlead.telemetry.nvml.worker import Answer, Desk, Question
@@ -11,7 +11,7 @@ from fairlead.telemetry.nvml.worker import Answer, Desk, Question
 class AtDesk(Nvml):
     """Speaks with a desk as it would with a process; what a process ends with, ends here, too."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: FakeMachine) -> None:
         super().__init__()
         self.machine = machine
         self.desk: Desk | None = None
@@ -36,6 +36,6 @@ class Clock:
         return self.now_s
 
 
-def a_surveyor(machine: Machine) -> tuple[Surveyor, AtDesk, Clock]:
+def a_surveyor(machine: FakeMachine) -> tuple[Surveyor, AtDesk, Clock]:
     desk, clock = AtDesk(machine), Clock()
     return Surveyor(desk, clock), desk, clock

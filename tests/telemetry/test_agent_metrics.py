@@ -10,14 +10,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from desks import a_surveyor
 from fairlead.apps.agent.listing import listing
 from fairlead.kube.dialects import inventory
-from fairlead.sim.nvml import Machine, Process, machine_of
+from fairlead.sim.nvml import FakeMachine, FakeProcess, machine_of
 from fairlead.telemetry.agent import AgentMetrics, AgentReport, PodUse, UnassignedUse
 
 REAL = Path(__file__).parents[1] / "fixtures" / "h200" / "agent"
 UUID = "GPU-00000000-0000-0000-0000-000000000000"
 
 
-def the_real_machine() -> Machine:
+def the_real_machine() -> FakeMachine:
     machine = machine_of()
     machine.cards[0].uuid = UUID
     return machine
@@ -32,7 +32,7 @@ def series(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
 
 
 async def shown(
-    machine: Machine, *, names_pods: bool = False, **more: object
+    machine: FakeMachine, *, names_pods: bool = False, **more: object
 ) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     surveyor, desk, clock = a_surveyor(machine)
     survey = await surveyor.survey()
@@ -48,7 +48,7 @@ async def test_the_imagined_machine_shows_what_the_real_one_showed() -> None:
     machine = the_real_machine()
     card = machine.cards[0]
     card.busy, card.memory_busy, card.power_mw, card.temperature_c = 100, 26, 441_849, 46
-    card.processes = [Process(590, 1_145_044_992)]
+    card.processes = [FakeProcess(590, 1_145_044_992)]
     process = UnassignedUse(UUID, "0", 590, 1_145_044_992)
 
     found = await shown(machine, sick=frozenset({UUID}), unassigned=(process,))

@@ -9,7 +9,7 @@ import pytest
 from desks import a_surveyor
 from fairlead.apps.agent.listing import listing
 from fairlead.kube.dialects import inventory
-from fairlead.sim.nvml import Card, FakeNvml, Machine, Process, machine_of
+from fairlead.sim.nvml import Card, FakeMachine, FakeNvml, FakeProcess, machine_of
 from fairlead.sim.nvml.machine import SWITCH
 from fairlead.telemetry.nvml import cards, links
 from fairlead.telemetry.nvml.facts import CardFacts
@@ -27,13 +27,13 @@ def recorded(call: str, note: str = "idle, MIG off") -> Any:
     )
 
 
-def library(machine: Machine) -> FakeNvml:
+def library(machine: FakeMachine) -> FakeNvml:
     nvml = FakeNvml(machine)
     nvml.nvmlInit()
     return nvml
 
 
-def described(machine: Machine, index: int = 0) -> CardFacts:
+def described(machine: FakeMachine, index: int = 0) -> CardFacts:
     return cards.describe(library(machine), index)
 
 
@@ -143,7 +143,7 @@ def test_a_reading_under_load() -> None:
     machine = machine_of()
     card = machine.cards[0]
     card.busy, card.memory_busy, card.power_mw, card.temperature_c = 99, 23, 688_853, 55
-    card.processes = [Process(455, 1_050_673_152, busy=85)]
+    card.processes = [FakeProcess(455, 1_050_673_152, busy=85)]
 
     sample = Sampler(library(machine)).sample(card.uuid)
 
@@ -159,7 +159,7 @@ def test_a_reading_under_load() -> None:
 def test_who_only_draws_is_told_apart_from_who_computes() -> None:
     machine = machine_of()
     machine.cards[0].processes = [
-        Process(1, kind="graphics"), Process(2, kind="mps"), Process(3),
+        FakeProcess(1, kind="graphics"), FakeProcess(2, kind="mps"), FakeProcess(3),
     ]  # fmt: skip
 
     found = Sampler(library(machine)).sample(machine.cards[0].uuid).processes
@@ -231,6 +231,6 @@ def test_the_kernel_knows_the_numa_node_where_nvml_does_not(tmp_path: Path) -> N
 
 def test_a_switch_is_not_mistaken_for_a_card() -> None:
     card = Card("GPU-a", links=[SWITCH, SWITCH])
-    machine = Machine([card])
+    machine = FakeMachine([card])
 
     assert described(machine).nvlinks == {"": 2}

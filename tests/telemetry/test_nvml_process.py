@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from desks import Clock
-from fairlead.sim.nvml import Fault, File, machine_of
+from fairlead.sim.nvml import Fault, FileStore, machine_of
 from fairlead.telemetry.nvml.facts import CardSample, System
 from fairlead.telemetry.nvml.process import Nvml, NvmlError, Silence
 from fairlead.telemetry.nvml.survey import SILENCE_S, Surveyor
@@ -18,15 +18,15 @@ pytestmark = pytest.mark.program
 
 
 @pytest.fixture
-def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[File]:
+def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FileStore]:
     """What the processes share, as a driver outlives programs."""
     file = tmp_path / "machine.json"
     monkeypatch.setenv("FAIRLEAD_NVML_FILE", str(file))
-    return File(file, machine_of(2))
+    return FileStore(file, machine_of(2))
 
 
 @pytest.fixture
-async def nvml(driver: File) -> AsyncIterator[Nvml]:
+async def nvml(driver: FileStore) -> AsyncIterator[Nvml]:
     asked = Nvml(LIBRARY, limit_s=3.0)
     yield asked
     await asked.close()
@@ -42,7 +42,7 @@ async def test_answers_come_from_another_process(nvml: Nvml) -> None:
 
 
 async def test_a_call_that_hangs_is_given_up_and_the_next_process_answers(
-    driver: File, nvml: Nvml
+    driver: FileStore, nvml: Nvml
 ) -> None:
     await nvml.ask(System, "system")
     with driver.open() as machine:
@@ -55,7 +55,7 @@ async def test_a_call_that_hangs_is_given_up_and_the_next_process_answers(
     assert nvml.starts == 2
 
 
-async def test_a_card_about_which_nvml_hangs_spoils_no_other(driver: File, nvml: Nvml) -> None:
+async def test_a_card_about_which_nvml_hangs_spoils_no_other(driver: FileStore, nvml: Nvml) -> None:
     clock = Clock()
     surveyor = Surveyor(nvml, clock)
     one, two = (card.uuid for card in (await surveyor.survey()).cards)

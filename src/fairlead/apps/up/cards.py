@@ -8,10 +8,10 @@ from fairlead.apps.up.view import FREE, LOST, SHARED, NodeRow
 from fairlead.cluster.cluster import Cluster, Holding
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Pod
-from fairlead.sim.kubelets.cards import CardReading
+from fairlead.sim.kubelets.cards import SimulatedReading
 from fairlead.sim.workload import SAMPLE
 
-Readings = Callable[[str], list[CardReading]]
+Readings = Callable[[str], list[SimulatedReading]]
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwyz0123456789"  # x is a lost card
 

@@ -2,17 +2,17 @@
 
 from typing import Any
 
-from fairlead.sim.apiserver.api import Api
+from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.bodies import typed
 from fairlead.sim.apiserver.call import Call
 from fairlead.sim.apiserver.status import StatusError, forbidden, not_found
-from fairlead.sim.apiserver.webhooks import Review
+from fairlead.sim.apiserver.webhooks import WebhookRequest
 
 Object = dict[str, Any]
 _TOLERATED_S = 300
 
 
-async def on_create(api: Api, call: Call, obj: Object) -> Object:
+async def on_create(api: ApiState, call: Call, obj: Object) -> Object:
     _check_namespace_alive(api, call, obj)
     if call.kind.store_name == "pods":
         _set_priority(api, call, obj)
@@ -24,43 +24,49 @@ async def on_create(api: Api, call: Call, obj: Object) -> Object:
     return await _mutate(api, call, "CREATE", obj, None)
 
 
-async def on_update(api: Api, call: Call, new: Object, old: Object) -> Object:
+async def on_update(api: ApiState, call: Call, new: Object, old: Object) -> Object:
     return await _mutate(api, call, "UPDATE", new, old)
 
 
-async def on_document(api: Api, call: Call, document: Object, old: Object | None = None) -> Object:
+async def on_document(
+    api: ApiState, call: Call, document: Object, old: Object | None = None
+) -> Object:
     """A Binding, an Eviction or a Scale, after the webhooks; a refusal is raised."""
     operation = "CREATE" if old is None else "UPDATE"
     if api.webhooks.mutating:
-        review = Review(call, operation, document, old, _namespace_labels(api, call))
+        review = WebhookRequest(call, operation, document, old, _namespace_labels(api, call))
         document = await api.webhooks.mutate(review)
     await validate(api, call, operation, document, old)
     return document
 
 
-async def _mutate(api: Api, call: Call, operation: str, obj: Object, old: Object | None) -> Object:
+async def _mutate(
+    api: ApiState, call: Call, operation: str, obj: Object, old: Object | None
+) -> Object:
     if not api.webhooks.mutating or call.is_reviewed:
         return obj
-    review = Review(call, operation, obj, old, _namespace_labels(api, call))
+    review = WebhookRequest(call, operation, obj, old, _namespace_labels(api, call))
     changed = await api.webhooks.mutate(review)
     return obj if changed is obj else typed(changed, call.kind)
 
 
 async def validate(
-    api: Api, call: Call, operation: str, obj: Object | None, old: Object | None
+    api: ApiState, call: Call, operation: str, obj: Object | None, old: Object | None
 ) -> None:
     """Asks the validating webhooks; a refusal is raised."""
     if api.webhooks.validating and not call.is_reviewed:
-        await api.webhooks.validate(Review(call, operation, obj, old, _namespace_labels(api, call)))
+        await api.webhooks.validate(
+            WebhookRequest(call, operation, obj, old, _namespace_labels(api, call))
+        )
 
 
-def _namespace_labels(api: Api, call: Call) -> dict[str, str] | None:
+def _namespace_labels(api: ApiState, call: Call) -> dict[str, str] | None:
     name = call.namespace or (call.name if call.kind.store_name == "namespaces" else "")
     entry = api.store.get("namespaces", name) if name else None
     return entry.labels if entry else None
 
 
-def _check_namespace_alive(api: Api, call: Call, obj: Object) -> None:
+def _check_namespace_alive(api: ApiState, call: Call, obj: Object) -> None:
     if not call.kind.namespaced:
         return
     entry = api.store.get("namespaces", call.namespace)
@@ -83,7 +89,7 @@ def _terminating(call: Call, obj: Object) -> StatusError:
     return error
 
 
-def _set_priority(api: Api, call: Call, pod: Object) -> None:
+def _set_priority(api: ApiState, call: Call, pod: Object) -> None:
     spec = pod["spec"]
     name = spec.get("priorityClassName")
     chosen = _priority_class(api, name)
@@ -104,7 +110,7 @@ def _set_priority(api: Api, call: Call, pod: Object) -> None:
     spec.setdefault("preemptionPolicy", policy)
 
 
-def _priority_class(api: Api, name: str | None) -> Object | None:
+def _priority_class(api: ApiState, name: str | None) -> Object | None:
     resource = "priorityclasses.scheduling.k8s.io"
     if name:
         return api.find(resource, name)
@@ -140,7 +146,7 @@ def _taint_until_ready(spec: Object) -> None:
         spec["taints"] = [*taints, {"key": key, "effect": effect}]
 
 
-def _set_storage_class(api: Api, claim: Object) -> None:
+def _set_storage_class(api: ApiState, claim: Object) -> None:
     if "storageClassName" in claim["spec"]:
         return
     mark = "storageclass.kubernetes.io/is-default-class"

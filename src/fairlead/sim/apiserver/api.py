@@ -3,21 +3,21 @@
 from dataclasses import dataclass, field
 
 from fairlead.sim.apiserver.kinds import Kind
-from fairlead.sim.apiserver.registry import Registry
+from fairlead.sim.apiserver.registry import KindRegistry
 from fairlead.sim.apiserver.status import not_found
-from fairlead.sim.apiserver.store import Entry, Object, Store
+from fairlead.sim.apiserver.store import Object, Store, StoredObject
 from fairlead.sim.apiserver.webhooks import Webhooks
 
 
 @dataclass
-class Api:
+class ApiState:
     """The store, the kinds it may hold, and the webhooks that are asked before a write."""
 
     store: Store
-    kinds: Registry = field(default_factory=Registry)
+    kinds: KindRegistry = field(default_factory=KindRegistry)
     webhooks: Webhooks = field(default_factory=Webhooks)
 
-    def entry(self, kind: Kind, key: str) -> Entry:
+    def entry(self, kind: Kind, key: str) -> StoredObject:
         """The stored object, or the 404 that says there is none."""
         found = self.store.get(kind.store_name, key)
         if found is None:

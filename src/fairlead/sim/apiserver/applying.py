@@ -7,7 +7,7 @@ applied and that would change is a conflict, unless forced.
 
 from typing import Any
 
-from fairlead.sim.apiserver.api import Api
+from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.bodies import admit_type
 from fairlead.sim.apiserver.call import Call
 from fairlead.sim.apiserver.creating import create
@@ -22,14 +22,14 @@ from fairlead.sim.apiserver.ownership import (
 )
 from fairlead.sim.apiserver.schema.types import type_of
 from fairlead.sim.apiserver.status import StatusError, bad_request
-from fairlead.sim.apiserver.store import Entry
+from fairlead.sim.apiserver.store import StoredObject
 from fairlead.sim.apiserver.updating import modify
 
 Object = dict[str, Any]
 _IDENTITY = {("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace")}
 
 
-async def apply(api: Api, call: Call, document: Any) -> tuple[Entry, bool]:
+async def apply(api: ApiState, call: Call, document: Any) -> tuple[StoredObject, bool]:
     """The object with the applied fields in it, and whether it had to be created."""
     if not isinstance(document, dict):
         raise bad_request("error decoding YAML: the applied configuration must be an object")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from fairlead.sim.apiserver import admission
-from fairlead.sim.apiserver.api import Api
+from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.bodies import read_document
 from fairlead.sim.apiserver.call import Call
 from fairlead.sim.apiserver.clock import now_text
@@ -13,7 +13,7 @@ Object = dict[str, Any]
 _TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
-async def bind(api: Api, call: Call, body: bytes, content_type: str) -> Object:
+async def bind(api: ApiState, call: Call, body: bytes, content_type: str) -> Object:
     """Assigns the pod to a node. Nothing of the Binding is validated but its target's form."""
     binding = read_document(body, content_type)
     if not isinstance(binding, dict):
@@ -82,7 +82,7 @@ def _check_bindable(call: Call, pod: Object) -> None:
         raise conflict(call.kind, call.name, why, "pods/binding")
 
 
-def _assign(api: Api, pod: Object, binding: Object) -> None:
+def _assign(api: ApiState, pod: Object, binding: Object) -> None:
     node, metadata = binding["target"]["name"], binding.get("metadata") or {}
     pod["spec"]["nodeName"] = node
     pod["status"].pop("nominatedNodeName", None)
@@ -97,7 +97,7 @@ def _assign(api: Api, pod: Object, binding: Object) -> None:
     pod["status"]["conditions"] = _scheduled(pod["status"].get("conditions") or [])
 
 
-def _topology(api: Api, node: str) -> dict[str, str]:
+def _topology(api: ApiState, node: str) -> dict[str, str]:
     entry = api.store.get("nodes", node)
     labels = entry.labels if entry else {}
     return {name: labels[name] for name in _TOPOLOGY if name in labels}

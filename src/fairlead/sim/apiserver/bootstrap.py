@@ -3,7 +3,7 @@
 import uuid
 from typing import Any
 
-from fairlead.sim.apiserver.api import Api
+from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.clock import now_text
 from fairlead.sim.apiserver.strategy import strategy_for
 
@@ -20,7 +20,7 @@ _PRIORITIES = {
 }
 
 
-def bootstrap(api: Api) -> None:
+def bootstrap(api: ApiState) -> None:
     """Creates what is missing, and forgets the changes: a watch of old begins after them."""
     for name in _NAMESPACES:
         _ensure(api, "namespaces", {"metadata": {"name": name}})
@@ -32,7 +32,7 @@ def bootstrap(api: Api) -> None:
     api.store.forget_history()
 
 
-def _ensure(api: Api, resource: str, obj: Object) -> None:
+def _ensure(api: ApiState, resource: str, obj: Object) -> None:
     kind, name = api.kinds.plural(resource), obj["metadata"]["name"]
     if api.store.get(resource, name):
         return

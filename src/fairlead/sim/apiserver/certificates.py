@@ -15,7 +15,7 @@ _VALID_DAYS = 365
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ServerCertificate:
     """A serving certificate with its key, and the authority that clients trust; all PEM."""
 
     authority: bytes
@@ -23,7 +23,7 @@ class Identity:
     key: bytes
 
 
-def make_identity() -> Identity:
+def make_identity() -> ServerCertificate:
     """A fresh authority and a certificate for the loopback names."""
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     ca_name = _name("fairlead embedded authority")
@@ -38,12 +38,12 @@ def make_identity() -> Identity:
     leaf = leaf.add_extension(issuer, critical=False)
     serving = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
     leaf = leaf.add_extension(serving, critical=False)
-    return Identity(
+    return ServerCertificate(
         _pem(ca.sign(ca_key, hashes.SHA256())), _pem(leaf.sign(ca_key, hashes.SHA256())), _key(key)
     )
 
 
-def server_context(identity: Identity, folder: Path) -> ssl.SSLContext:
+def server_context(identity: ServerCertificate, folder: Path) -> ssl.SSLContext:
     """A TLS context; the key passes through a private file because ssl reads only files."""
     chain = folder / "serving.pem"
     chain.touch(mode=0o600)

@@ -5,7 +5,7 @@ import uuid
 from typing import Any
 
 from fairlead.sim.apiserver import admission
-from fairlead.sim.apiserver.api import Api
+from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.call import Call
 from fairlead.sim.apiserver.clock import now_text
 from fairlead.sim.apiserver.status import (
@@ -15,7 +15,7 @@ from fairlead.sim.apiserver.status import (
     generate_name_conflict,
     invalid_object,
 )
-from fairlead.sim.apiserver.store import Entry, encode_as, key_of
+from fairlead.sim.apiserver.store import StoredObject, encode_as, key_of
 from fairlead.sim.apiserver.strategy import strategy_for
 
 Object = dict[str, Any]
@@ -27,7 +27,7 @@ _SERVERS_OWN = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGraceP
                 "selfLink", "generation")  # fmt: skip
 
 
-async def create(api: Api, call: Call, obj: Object) -> Entry:
+async def create(api: ApiState, call: Call, obj: Object) -> StoredObject:
     """Stores a new object and returns it. `obj` is typed and defaulted, and becomes ours."""
     metadata = obj["metadata"]
     check_namespace(call, metadata)
@@ -83,7 +83,7 @@ def _validate(call: Call, obj: Object) -> None:
     call.warnings += strategy_for(call.kind).warnings(obj)
 
 
-def _commit(api: Api, call: Call, obj: Object) -> Entry:
+def _commit(api: ApiState, call: Call, obj: Object) -> StoredObject:
     metadata = obj["metadata"]
     key = key_of(call.namespace, metadata["name"])
     if api.store.get(call.kind.store_name, key):
@@ -91,5 +91,5 @@ def _commit(api: Api, call: Call, obj: Object) -> Entry:
             raise generate_name_conflict(call.kind, metadata["name"])
         raise already_exists(call.kind, metadata["name"])
     if call.dry_run:
-        return Entry(key, 0, encode_as(call.kind, obj), {}, {})
+        return StoredObject(key, 0, encode_as(call.kind, obj), {}, {})
     return api.store.put(call.kind, key, obj)

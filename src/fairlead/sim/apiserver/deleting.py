@@ -4,11 +4,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from fairlead.sim.apiserver import admission
-from fairlead.sim.apiserver.api import Api
+from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.call import Call
 from fairlead.sim.apiserver.clock import as_text, now_text
 from fairlead.sim.apiserver.status import StatusError, conflict, success, unsupported
-from fairlead.sim.apiserver.store import Entry
+from fairlead.sim.apiserver.store import StoredObject
 
 Object = dict[str, Any]
 _RETURNS_OBJECT = frozenset(
@@ -25,7 +25,7 @@ _POLICIES = ("Foreground", "Background", "Orphan")
 _DEPENDENT_FINALIZERS = {"Orphan": "orphan", "Foreground": "foregroundDeletion"}
 
 
-async def delete(api: Api, call: Call, options: Object) -> tuple[Object | bytes, bool]:
+async def delete(api: ApiState, call: Call, options: Object) -> tuple[Object | bytes, bool]:
     """Deletes one object, or marks it. Returns the answer and whether the object is gone."""
     _check_options(options)
     entry = api.entry(call.kind, call.key)
@@ -64,7 +64,9 @@ def _precondition_resource(call: Call) -> str:
     return f"{call.kind.kind}.{call.kind.group}" if call.kind.group else call.kind.kind
 
 
-def _delete(api: Api, call: Call, entry: Entry, options: Object) -> tuple[Object | bytes, bool]:
+def _delete(
+    api: ApiState, call: Call, entry: StoredObject, options: Object
+) -> tuple[Object | bytes, bool]:
     obj = entry.object()
     if call.kind.store_name == "namespaces":
         return _delete_namespace(api, call, obj)
@@ -169,7 +171,7 @@ def _shorten(metadata: Object, asked: int | None) -> None:
         metadata["deletionGracePeriodSeconds"] = asked
 
 
-def _delete_namespace(api: Api, call: Call, obj: Object) -> tuple[Object | bytes, bool]:
+def _delete_namespace(api: ApiState, call: Call, obj: Object) -> tuple[Object | bytes, bool]:
     metadata = obj["metadata"]
     if not metadata.get("deletionTimestamp"):
         metadata["deletionTimestamp"] = now_text()

@@ -3,7 +3,7 @@
 from typing import Any
 
 from fairlead.sim.apiserver.kinds import Kind
-from fairlead.sim.apiserver.registry import Registry
+from fairlead.sim.apiserver.registry import KindRegistry
 
 Object = dict[str, Any]
 VERSION: Object = {
@@ -30,12 +30,12 @@ def core_versions(address: str) -> Object:
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": served}
 
 
-def group_list(kinds: Registry) -> Object:
+def group_list(kinds: KindRegistry) -> Object:
     groups = [_group(group, versions) for group, versions in kinds.groups().items() if group]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
-def group(kinds: Registry, name: str) -> Object | None:
+def group(kinds: KindRegistry, name: str) -> Object | None:
     versions = kinds.groups().get(name)
     if not versions:
         return None
@@ -47,7 +47,7 @@ def _group(name: str, versions: dict[str, list[Kind]]) -> Object:
     return {"name": name, "versions": listed, "preferredVersion": listed[0]}
 
 
-def resource_list(kinds: Registry, group_name: str, version: str) -> Object | None:
+def resource_list(kinds: KindRegistry, group_name: str, version: str) -> Object | None:
     """The APIResourceList of one group and version."""
     found = kinds.groups().get(group_name, {}).get(version)
     if found is None:
@@ -87,7 +87,7 @@ def _subresource(kind: Kind, name: str) -> Object:
     return entry
 
 
-def aggregated(kinds: Registry, core: bool) -> Object:
+def aggregated(kinds: KindRegistry, core: bool) -> Object:
     """Everything at once (apidiscovery.k8s.io/v2), for /api or for /apis."""
     items = [
         _aggregated_group(name, versions)

@@ -3,19 +3,19 @@
 from typing import Any
 
 from fairlead.sim.apiserver import admission
-from fairlead.sim.apiserver.api import Api
+from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.call import Call
 from fairlead.sim.apiserver.clock import now_text
 from fairlead.sim.apiserver.deleting import delete
 from fairlead.sim.apiserver.selectors import matches
 from fairlead.sim.apiserver.status import StatusError, bad_request, success
-from fairlead.sim.apiserver.store import Entry
+from fairlead.sim.apiserver.store import StoredObject
 
 Object = dict[str, Any]
 _BUDGETS = "poddisruptionbudgets.policy"
 
 
-async def evict(api: Api, call: Call, eviction: Object) -> Object:
+async def evict(api: ApiState, call: Call, eviction: Object) -> Object:
     """Deletes the pod if its budget allows one more disruption; 429 if it does not."""
     eviction = await admission.on_document(api, call, eviction)
     name = (eviction.get("metadata") or {}).get("name")
@@ -32,7 +32,7 @@ async def evict(api: Api, call: Call, eviction: Object) -> Object:
     return success(201)
 
 
-def _mark_target(api: Api, call: Call) -> None:
+def _mark_target(api: ApiState, call: Call) -> None:
     """Says in the pod why it will end; part of the same instant as the delete."""
     pod = api.entry(call.kind, call.key).object()
     conditions = pod.setdefault("status", {}).get("conditions") or []
@@ -52,7 +52,7 @@ def _goes_anyway(pod: Object) -> bool:
     return ended or bool(pod["metadata"].get("deletionTimestamp"))
 
 
-def _spend_budget(api: Api, call: Call, pod: Object) -> None:
+def _spend_budget(api: ApiState, call: Call, pod: Object) -> None:
     budgets = _budgets(api, call.namespace, pod["metadata"].get("labels") or {})
     if len(budgets) > 1:
         message = (
@@ -64,7 +64,7 @@ def _spend_budget(api: Api, call: Call, pod: Object) -> None:
         _spend(api, call, budgets[0])
 
 
-def _budgets(api: Api, namespace: str, labels: dict[str, str]) -> list[Entry]:
+def _budgets(api: ApiState, namespace: str, labels: dict[str, str]) -> list[StoredObject]:
     entries = api.store.collection(_BUDGETS).entries.values()
     return [
         entry
@@ -86,7 +86,7 @@ def _is_unhealthy_and_free(pod: Object, budget: Object) -> bool:
     return bool(healthy >= wanted > 0)
 
 
-def _spend(api: Api, call: Call, entry: Entry) -> None:
+def _spend(api: ApiState, call: Call, entry: StoredObject) -> None:
     budget = entry.object()
     status = budget.setdefault("status", {})
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 1):

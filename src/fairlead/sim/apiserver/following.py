@@ -1,6 +1,6 @@
 """Keeps the served kinds and the webhooks in step with the objects that define them."""
 
-from fairlead.sim.apiserver.api import Api
+from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.store import Change, Collection
 
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
@@ -8,7 +8,7 @@ _MUTATING = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
 _VALIDATING = "validatingwebhookconfigurations.admissionregistration.k8s.io"
 
 
-def follow_definitions(api: Api) -> None:
+def follow_definitions(api: ApiState) -> None:
     """Acts on what is stored already, then on every change, within the write itself."""
     definitions = api.store.collection(_DEFINITIONS)
     for entry in definitions.entries.values():
@@ -19,7 +19,7 @@ def follow_definitions(api: Api) -> None:
     _configure(api)
 
 
-def _define(api: Api, change: Change) -> None:
+def _define(api: ApiState, change: Change) -> None:
     crd = change.entry.object()
     if change.type != "DELETED":
         api.kinds.define(crd)
@@ -29,7 +29,7 @@ def _define(api: Api, change: Change) -> None:
     api.store.drop_collection(f"{crd['spec']['names']['plural']}.{crd['spec']['group']}")
 
 
-def _configure(api: Api) -> None:
+def _configure(api: ApiState) -> None:
     stored = (api.store.collection(name) for name in (_MUTATING, _VALIDATING))
     api.webhooks.configure(*(_objects(collection) for collection in stored))
 

@@ -8,7 +8,7 @@ import msgspec
 from fairlead.sim.apiserver.eventviews import to_events_group
 from fairlead.sim.apiserver.kinds import Kind
 from fairlead.sim.apiserver.status import StatusError
-from fairlead.sim.apiserver.store import Entry, encode_as
+from fairlead.sim.apiserver.store import StoredObject, encode_as
 from fairlead.sim.apiserver.tables import partial, table
 
 Object = dict[str, Any]
@@ -75,7 +75,7 @@ def one(raw: bytes, kind: Kind, form: Form) -> bytes:
     return present(raw, kind)
 
 
-def many(entries: list[Entry], kind: Kind, form: Form, metadata: Object) -> bytes:
+def many(entries: list[StoredObject], kind: Kind, form: Form, metadata: Object) -> bytes:
     """A list in the wanted form."""
     if form.is_table:
         objects = [_bare(entry.object()) for entry in entries]

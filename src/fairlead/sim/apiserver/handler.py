@@ -8,10 +8,10 @@ import msgspec
 from aiohttp import web
 
 from fairlead.sim.apiserver import discovery, openapi, verbs
-from fairlead.sim.apiserver.api import Api
+from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.paths import locate
 from fairlead.sim.apiserver.status import StatusError, internal, too_large_body, unauthorized
-from fairlead.sim.apiserver.verbs import Answer
+from fairlead.sim.apiserver.verbs import ApiResponse
 
 log = logging.getLogger(__name__)
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -24,7 +24,7 @@ _NO_QUERY: Mapping[str, str] = {}
 class Front:
     """Answers every request that carries the token."""
 
-    def __init__(self, api: Api, token: str) -> None:
+    def __init__(self, api: ApiState, token: str) -> None:
         self._api = api
         self._authorization = f"Bearer {token}".encode()
         self._documents = openapi.Documents(api.kinds)
@@ -113,7 +113,7 @@ def _json(document: object) -> web.Response:
     return web.Response(body=_encode(document), headers=_JSON)
 
 
-def _response(answer: Answer, warnings: list[str]) -> web.Response:
+def _response(answer: ApiResponse, warnings: list[str]) -> web.Response:
     response = web.Response(status=answer.code, body=answer.body, headers=_JSON)
     for warning in dict.fromkeys(warnings):
         escaped = warning.replace("\\", "\\\\").replace('"', '\\"')

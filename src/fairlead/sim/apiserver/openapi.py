@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from fairlead.sim.apiserver.kinds import Kind
-from fairlead.sim.apiserver.registry import Registry
+from fairlead.sim.apiserver.registry import KindRegistry
 from fairlead.sim.apiserver.schema.types import Field, fields_of, type_of
 
 Object = dict[str, Any]
@@ -26,7 +26,7 @@ _SCALARS: dict[str, Object] = {
 _PREFIX = "io.k8s.api."
 
 
-def index(kinds: Registry) -> Object:
+def index(kinds: KindRegistry) -> Object:
     """/openapi/v3: where the document of each group is."""
     paths = {}
     for group, versions in kinds.groups().items():
@@ -37,7 +37,7 @@ def index(kinds: Registry) -> Object:
     return {"paths": paths}
 
 
-def document_v3(kinds: Registry, group: str, version: str) -> Object:
+def document_v3(kinds: KindRegistry, group: str, version: str) -> Object:
     """The schemas and paths of one group and version."""
     found = kinds.groups().get(group, {}).get(version, [])
     schemas: dict[str, Object] = {}
@@ -53,7 +53,7 @@ def document_v3(kinds: Registry, group: str, version: str) -> Object:
     }
 
 
-def document_v2(kinds: Registry) -> Object:
+def document_v2(kinds: KindRegistry) -> Object:
     """Every schema in one swagger document."""
     schemas: dict[str, Object] = {}
     for kind in kinds:
@@ -162,7 +162,7 @@ def _element(field: Field, prefix: str) -> Object:
 class Documents:
     """Encoded documents, made once for each set of kinds."""
 
-    def __init__(self, kinds: Registry) -> None:
+    def __init__(self, kinds: KindRegistry) -> None:
         self._kinds = kinds
         self._cached = lru_cache(maxsize=64)(self._make)
 

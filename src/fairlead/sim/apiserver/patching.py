@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from fairlead.sim.apiserver.api import Api
+from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.applying import apply
 from fairlead.sim.apiserver.bodies import read_document
 from fairlead.sim.apiserver.call import Call
 from fairlead.sim.apiserver.jsonpatch import PatchError, apply_json_patch, apply_merge_patch
 from fairlead.sim.apiserver.schema.types import type_of, unknown_fields
 from fairlead.sim.apiserver.status import StatusError, bad_request, invalid, unsupported_media
-from fairlead.sim.apiserver.store import Entry
+from fairlead.sim.apiserver.store import StoredObject
 from fairlead.sim.apiserver.strategic import apply_strategic
 from fairlead.sim.apiserver.updating import Change, modify
 
@@ -19,7 +19,9 @@ STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 
 
-async def patch(api: Api, call: Call, body: bytes, content_type: str) -> tuple[Entry, bool]:
+async def patch(
+    api: ApiState, call: Call, body: bytes, content_type: str
+) -> tuple[StoredObject, bool]:
     """The object after the patch, and whether it was created (only apply creates)."""
     media = content_type.partition(";")[0].strip()
     if media == APPLY:

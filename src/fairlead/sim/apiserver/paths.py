@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from fairlead.sim.apiserver.call import Call
 from fairlead.sim.apiserver.kinds import Kind
-from fairlead.sim.apiserver.registry import Registry
+from fairlead.sim.apiserver.registry import KindRegistry
 
 
-def locate(kinds: Registry, path: str, query: Mapping[str, str]) -> Call | None:
+def locate(kinds: KindRegistry, path: str, query: Mapping[str, str]) -> Call | None:
     """The call that a path makes; None when nothing is served there."""
     parts = [part for part in path.split("/") if part]
     if len(parts) >= 3 and parts[0] == "api":
@@ -18,7 +18,7 @@ def locate(kinds: Registry, path: str, query: Mapping[str, str]) -> Call | None:
 
 
 def _locate(
-    kinds: Registry, group: str, version: str, rest: list[str], query: Mapping[str, str]
+    kinds: KindRegistry, group: str, version: str, rest: list[str], query: Mapping[str, str]
 ) -> Call | None:
     if rest[0] == "watch":  # the old way to ask for a watch
         query = {**query, "watch": "true"}
@@ -40,7 +40,7 @@ def _locate(
     return Call(kept, namespace, name, subresource, query, view=kind if kept is not kind else None)
 
 
-def _kept_as(kinds: Registry, kind: Kind) -> Kind:
+def _kept_as(kinds: KindRegistry, kind: Kind) -> Kind:
     """The kind in whose form an object is stored: core's Event, a definition's storage version."""
     if kind.store:
         return kinds.find("", "v1", kind.store) or kind

@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 
 from fairlead.sim.apiserver import forms
-from fairlead.sim.apiserver.api import Api
+from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.call import Call
 from fairlead.sim.apiserver.fields import known_fields
 from fairlead.sim.apiserver.forms import Form
 from fairlead.sim.apiserver.selectors import parse_fields, parse_labels
 from fairlead.sim.apiserver.status import StatusError, bad_request, expired, too_large_version
-from fairlead.sim.apiserver.store import Collection, Entry
+from fairlead.sim.apiserver.store import Collection, StoredObject
 
 Object = dict[str, Any]
-Chooses = Callable[[Entry], bool]
+Chooses = Callable[[StoredObject], bool]
 
 TOO_OLD_CONTINUE = (
     "The provided continue parameter is too old to display a consistent list result. You can "
@@ -28,14 +28,14 @@ TOO_OLD_CONTINUE = (
 )
 
 
-def get(api: Api, call: Call, form: Form) -> bytes:
+def get(api: ApiState, call: Call, form: Form) -> bytes:
     version = parse_version(call.query.get("resourceVersion", ""))
     if version > api.store.version:
         raise too_large_version(version, api.store.version)
     return forms.one(api.entry(call.kind, call.key).raw, call.shown, form)
 
 
-def list_(api: Api, call: Call, form: Form) -> bytes:
+def list_(api: ApiState, call: Call, form: Form) -> bytes:
     """One page, or all, of what the selectors choose."""
     collection = api.store.collection(call.kind.store_name)
     page = _Page.of(api, call, collection)
@@ -64,7 +64,7 @@ class _Page:
         self.version, self.start, self.limit = version, start, limit
 
     @classmethod
-    def of(cls, api: Api, call: Call, collection: Collection) -> "_Page":
+    def of(cls, api: ApiState, call: Call, collection: Collection) -> "_Page":
         query = call.query
         limit, token = _limit(query.get("limit", "")), query.get("continue", "")
         version_text = query.get("resourceVersion", "")
@@ -82,7 +82,7 @@ class _Page:
 
     @classmethod
     def _continued(
-        cls, api: Api, collection: Collection, token: str, limit: int, version_text: str
+        cls, api: ApiState, collection: Collection, token: str, limit: int, version_text: str
     ) -> "_Page":
         if version_text not in ("", "0"):
             raise bad_request("specifying resource version is not allowed when using continue")
@@ -170,14 +170,14 @@ def _read_token(token: str) -> tuple[int, str]:
         raise bad_request("continue key is not valid: illegal base64 data") from None
 
 
-def _in_namespace(entries: list[Entry], namespace: str) -> list[Entry]:
+def _in_namespace(entries: list[StoredObject], namespace: str) -> list[StoredObject]:
     if not namespace:
         return entries
     prefix = namespace + "/"
     return [entry for entry in entries if entry.key.startswith(prefix)]
 
 
-def _ordered(collection: Collection, version: int, current: int) -> list[Entry]:
+def _ordered(collection: Collection, version: int, current: int) -> list[StoredObject]:
     """Entries as they stood at a version, in key order."""
     if version >= current:
         entries = collection.entries
@@ -201,7 +201,7 @@ def selection(call: Call) -> Chooses | None:
     if labels is None and not terms:
         return None
 
-    def chooses(entry: Entry) -> bool:
+    def chooses(entry: StoredObject) -> bool:
         if labels is not None and not labels(entry.labels):
             return False
         return all((entry.fields.get(name, "") == value) == equal for name, equal, value in terms)

@@ -20,7 +20,7 @@ _CUSTOM_VERBS = (
 )  # fmt: skip
 
 
-class Registry:
+class KindRegistry:
     """Looks kinds up by path and by name."""
 
     def __init__(self) -> None:

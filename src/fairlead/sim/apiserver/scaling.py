@@ -4,12 +4,12 @@ import copy
 from typing import Any
 
 from fairlead.sim.apiserver import admission
-from fairlead.sim.apiserver.api import Api
+from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.call import Call
 from fairlead.sim.apiserver.kinds import Kind
 from fairlead.sim.apiserver.selectors import selector_text
 from fairlead.sim.apiserver.status import MODIFIED, bad_request, conflict
-from fairlead.sim.apiserver.store import Entry
+from fairlead.sim.apiserver.store import StoredObject
 from fairlead.sim.apiserver.updating import Change, modify
 
 Object = dict[str, Any]
@@ -39,7 +39,7 @@ def scale_of(obj: Object) -> Object:
     }
 
 
-async def rescale(api: Api, call: Call, change: Change) -> Object:
+async def rescale(api: ApiState, call: Call, change: Change) -> Object:
     """Applies a change to the Scale and writes the number of replicas back."""
     before = scale_of(api.entry(call.kind, call.key).object())
     wanted = change(copy.deepcopy(before))
@@ -60,5 +60,5 @@ async def rescale(api: Api, call: Call, change: Change) -> Object:
 
     plain = Call(call.kind, call.namespace, call.name, "", call.query, call.warnings)
     plain.is_reviewed = True
-    entry: Entry = await modify(api, plain, change_object)
+    entry: StoredObject = await modify(api, plain, change_object)
     return scale_of(entry.object())

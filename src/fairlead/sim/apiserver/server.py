@@ -11,9 +11,9 @@ from typing import Any
 
 from aiohttp import web
 
-from fairlead.sim.apiserver.api import Api
+from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.bootstrap import bootstrap
-from fairlead.sim.apiserver.certificates import Identity, make_identity, server_context
+from fairlead.sim.apiserver.certificates import ServerCertificate, make_identity, server_context
 from fairlead.sim.apiserver.controllers import Controllers
 from fairlead.sim.apiserver.following import follow_definitions
 from fairlead.sim.apiserver.handler import Front
@@ -34,7 +34,7 @@ class StartError(Exception):
 class EmbeddedServer:
     """A Kubernetes API on loopback, in the caller's event loop."""
 
-    def __init__(self, api: Api, token: str, identity: Identity) -> None:
+    def __init__(self, api: ApiState, token: str, identity: ServerCertificate) -> None:
         self.api, self.token, self._identity = api, token, identity
         self.port = 0
 
@@ -68,7 +68,7 @@ class EmbeddedServer:
         """Serves until the block ends. With `state`, goes on from what that file holds."""
         async with contextlib.AsyncExitStack() as stack:
             store = await _open_store(stack, state, history)
-            api = Api(store)
+            api = ApiState(store)
             server = cls(api, secrets.token_urlsafe(32), make_identity())
             stack.push_async_callback(api.webhooks.close)
             follow_definitions(api)

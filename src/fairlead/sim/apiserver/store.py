@@ -23,7 +23,7 @@ _decode = msgspec.json.Decoder().decode
 DEFAULT_HISTORY = 10_000
 
 
-class Entry:
+class StoredObject:
     """One stored object at one version; never changed, only replaced."""
 
     __slots__ = ("fields", "key", "labels", "owners", "raw", "uid", "version")
@@ -61,7 +61,9 @@ class Change:
 
     __slots__ = ("entry", "previous", "type", "version", "wires")
 
-    def __init__(self, type_: str, version: int, entry: Entry, previous: Entry | None) -> None:
+    def __init__(
+        self, type_: str, version: int, entry: StoredObject, previous: StoredObject | None
+    ) -> None:
         self.type, self.version, self.entry, self.previous = type_, version, entry, previous
         # Encoded events by (type, form): watchers of one form share the bytes.
         self.wires: dict[tuple[str, str], bytes] = {}
@@ -72,7 +74,7 @@ class Collection:
 
     def __init__(self, name: str, reader: FieldReader, floor: int, history: int) -> None:
         self.name, self.read_fields = name, reader
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, StoredObject] = {}
         self.changes: deque[Change] = deque()
         self.floor = floor  # changes at or before this version are forgotten
         self.listeners: list[Listener] = []
@@ -129,10 +131,10 @@ class Store:
     def collections(self) -> list[Collection]:
         return list(self._collections.values())
 
-    def get(self, name: str, key: str) -> Entry | None:
+    def get(self, name: str, key: str) -> StoredObject | None:
         return self.collection(name).entries.get(key)
 
-    def put(self, kind: Kind, key: str, obj: Object) -> Entry:
+    def put(self, kind: Kind, key: str, obj: Object) -> StoredObject:
         """Writes an object, new or changed, at the next version."""
         collection = self.collection(kind.store_name)
         previous = collection.entries.get(key)
@@ -141,7 +143,7 @@ class Store:
         self._commit(collection, "MODIFIED" if previous else "ADDED", entry, previous)
         return entry
 
-    def remove(self, kind: Kind, key: str) -> Entry:
+    def remove(self, kind: Kind, key: str) -> StoredObject:
         """Takes an object out; watchers are shown its last state at the version of the delete."""
         collection = self.collection(kind.store_name)
         previous = collection.entries[key]
@@ -160,7 +162,7 @@ class Store:
         metadata = obj["metadata"]
         labels = metadata.get("labels") or {}
         fields = collection.read_fields(obj)
-        entry = Entry(key, version, raw, labels, fields, _owners(metadata), metadata["uid"])
+        entry = StoredObject(key, version, raw, labels, fields, _owners(metadata), metadata["uid"])
         collection.entries[key] = entry
 
     def forget_history(self) -> None:
@@ -169,17 +171,17 @@ class Store:
             collection.changes.clear()
             collection.floor = self.version
 
-    def _entry(self, collection: Collection, kind: Kind, key: str, obj: Object) -> Entry:
+    def _entry(self, collection: Collection, kind: Kind, key: str, obj: Object) -> StoredObject:
         metadata = obj["metadata"]
         metadata["resourceVersion"] = str(self.version)
         raw = encode_as(kind, obj)
         labels = metadata.get("labels") or {}
         fields = collection.read_fields(obj)
         uid = metadata.get("uid", "")
-        return Entry(key, self.version, raw, labels, fields, _owners(metadata), uid)
+        return StoredObject(key, self.version, raw, labels, fields, _owners(metadata), uid)
 
     def _commit(
-        self, collection: Collection, type_: str, entry: Entry, previous: Entry | None
+        self, collection: Collection, type_: str, entry: StoredObject, previous: StoredObject | None
     ) -> None:
         change = Change(type_, self.version, entry, previous)
         collection.apply(change)

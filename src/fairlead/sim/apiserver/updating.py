@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fairlead.sim.apiserver import admission
-from fairlead.sim.apiserver.api import Api
+from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.bodies import typed
 from fairlead.sim.apiserver.call import Call
 from fairlead.sim.apiserver.creating import check_namespace, create
@@ -19,7 +19,7 @@ from fairlead.sim.apiserver.status import (
     invalid_object,
     not_found,
 )
-from fairlead.sim.apiserver.store import Entry, encode_as
+from fairlead.sim.apiserver.store import StoredObject, encode_as
 from fairlead.sim.apiserver.strategy import strategy_for
 from fairlead.sim.apiserver.strategy.metadata import validate_metadata_update
 
@@ -29,7 +29,7 @@ _KEPT = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
          "namespace", "selfLink")  # fmt: skip
 
 
-async def replace(api: Api, call: Call, obj: Object) -> tuple[Entry, bool]:
+async def replace(api: ApiState, call: Call, obj: Object) -> tuple[StoredObject, bool]:
     """PUT: the stored object becomes this one. Says whether it had to be created."""
     metadata = obj["metadata"]
     _check_name(call, metadata)
@@ -45,7 +45,7 @@ async def replace(api: Api, call: Call, obj: Object) -> tuple[Entry, bool]:
     return entry, False
 
 
-async def modify(api: Api, call: Call, change: Change) -> Entry:
+async def modify(api: ApiState, call: Call, change: Change) -> StoredObject:
     """PATCH: the stored object becomes what `change` makes of it, with the same checks."""
 
     def typed_change(old: Object) -> Object:
@@ -58,7 +58,7 @@ async def modify(api: Api, call: Call, change: Change) -> Entry:
     return await _update(api, call, typed_change, None)
 
 
-async def _create_absent(api: Api, call: Call, obj: Object) -> tuple[Entry, bool]:
+async def _create_absent(api: ApiState, call: Call, obj: Object) -> tuple[StoredObject, bool]:
     if not strategy_for(call.kind).creates_on_update or call.subresource:
         raise not_found(call.kind, call.name)
     if obj["metadata"].get("uid"):
@@ -96,7 +96,7 @@ def _version_number(version: str) -> int | None:
     return int(version)
 
 
-async def _update(api: Api, call: Call, change: Change, version: int | None) -> Entry:
+async def _update(api: ApiState, call: Call, change: Change, version: int | None) -> StoredObject:
     """Tries until nobody else wrote in between; only webhooks can let somebody in."""
     while True:
         current = api.entry(call.kind, call.key)
@@ -182,16 +182,18 @@ def _metadata_causes(call: Call, new: Object) -> list[Cause]:
     return 3 * causes if call.kind.store_name == "pods" else causes
 
 
-def commit(api: Api, call: Call, new: Object, old: Object, current: Entry) -> Entry:
+def commit(
+    api: ApiState, call: Call, new: Object, old: Object, current: StoredObject
+) -> StoredObject:
     """Writes the new state; nothing when nothing changed; removes what was only held back."""
     kind = call.kind
     if {**old, "kind": 0, "apiVersion": 0} == {**new, "kind": 0, "apiVersion": 0}:
         return current
     if call.dry_run:
-        return Entry(call.key, current.version, encode_as(kind, new), {}, {})
+        return StoredObject(call.key, current.version, encode_as(kind, new), {}, {})
     if _released(kind, new):
         api.store.remove(kind, call.key)
-        return Entry(call.key, current.version, encode_as(kind, new), {}, {})
+        return StoredObject(call.key, current.version, encode_as(kind, new), {}, {})
     return api.store.put(kind, call.key, new)
 
 

@@ -7,7 +7,7 @@ import msgspec
 from aiohttp import web
 
 from fairlead.sim.apiserver import forms, reading, reviews
-from fairlead.sim.apiserver.api import Api
+from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.binding import bind
 from fairlead.sim.apiserver.bodies import read_document, read_object
 from fairlead.sim.apiserver.call import Call
@@ -27,7 +27,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 @dataclass(slots=True)
-class Answer:
+class ApiResponse:
     code: int
     body: bytes
 
@@ -36,7 +36,7 @@ def is_watch(call: Call) -> bool:
     return call.query.get("watch") in ("true", "1") and not call.subresource
 
 
-async def watch(api: Api, call: Call, request: web.BaseRequest) -> web.StreamResponse:
+async def watch(api: ApiState, call: Call, request: web.BaseRequest) -> web.StreamResponse:
     """Streams events until the watch ends or the client goes."""
     if "watch" not in call.kind.verbs:
         raise method_not_allowed()
@@ -57,7 +57,7 @@ def _form(call: Call, request: web.BaseRequest) -> forms.Form:
     return forms.choose(request.headers.get("Accept", ""), call.query.get("includeObject", ""))
 
 
-async def perform(api: Api, call: Call, request: web.BaseRequest) -> Answer:
+async def perform(api: ApiState, call: Call, request: web.BaseRequest) -> ApiResponse:
     """Everything that is no watch."""
     method = request.method
     if method == "GET":
@@ -74,52 +74,54 @@ async def perform(api: Api, call: Call, request: web.BaseRequest) -> Answer:
         call.check_options("UpdateOptions")
         obj = read_object(call, body, content_type, call.shown)
         entry, created = await replace(api, call, obj)
-        return Answer(201 if created else 200, forms.present(entry.raw, call.shown))
+        return ApiResponse(201 if created else 200, forms.present(entry.raw, call.shown))
     if method == "PATCH" and call.name:
         call.check_options("PatchOptions")
         entry, created = await patch(api, call, body, content_type)
-        return Answer(201 if created else 200, forms.present(entry.raw, call.shown))
+        return ApiResponse(201 if created else 200, forms.present(entry.raw, call.shown))
     raise method_not_allowed()
 
 
-def _read(api: Api, call: Call, form: forms.Form) -> Answer:
+def _read(api: ApiState, call: Call, form: forms.Form) -> ApiResponse:
     if "get" not in call.kind.verbs:
         raise method_not_allowed()
     if call.subresource == "scale":
-        return Answer(200, _encode(scale_of(api.entry(call.kind, call.key).object())))
+        return ApiResponse(200, _encode(scale_of(api.entry(call.kind, call.key).object())))
     if call.subresource == "log":
         raise bad_request("the embedded server runs no containers and keeps no logs")
     if call.subresource in ("binding", "eviction", "finalize"):
         raise method_not_allowed()
     if call.name:
-        return Answer(200, reading.get(api, call, form))
-    return Answer(200, reading.list_(api, call, form))
+        return ApiResponse(200, reading.get(api, call, form))
+    return ApiResponse(200, reading.list_(api, call, form))
 
 
-async def _create(api: Api, call: Call, body: bytes, content_type: str) -> Answer:
+async def _create(api: ApiState, call: Call, body: bytes, content_type: str) -> ApiResponse:
     if call.name or "create" not in call.kind.verbs:
         raise method_not_allowed()
     if call.kind.plural == "bindings":
         return await _legacy_bind(api, call, body, content_type)
     if reviews.is_review(call.kind):
-        return Answer(201, _encode(reviews.answer(call.kind, read_document(body, content_type))))
+        return ApiResponse(
+            201, _encode(reviews.answer(call.kind, read_document(body, content_type)))
+        )
     if call.kind.namespaced and not call.namespace:
         raise method_not_allowed()
     call.check_options("CreateOptions")
     obj = read_object(call, body, content_type, call.shown)
     entry = await create(api, call, obj)
-    return Answer(201, forms.present(entry.raw, call.shown))
+    return ApiResponse(201, forms.present(entry.raw, call.shown))
 
 
-async def _legacy_bind(api: Api, call: Call, body: bytes, content_type: str) -> Answer:
+async def _legacy_bind(api: ApiState, call: Call, body: bytes, content_type: str) -> ApiResponse:
     document = read_document(body, content_type)
     name = (document.get("metadata") or {}).get("name", "") if isinstance(document, dict) else ""
     pods = api.kinds.plural("pods")
     target = Call(pods, call.namespace, name, "binding", call.query, call.warnings)
-    return Answer(201, _encode(await bind(api, target, body, content_type)))
+    return ApiResponse(201, _encode(await bind(api, target, body, content_type)))
 
 
-async def _delete(api: Api, call: Call, body: bytes, content_type: str) -> Answer:
+async def _delete(api: ApiState, call: Call, body: bytes, content_type: str) -> ApiResponse:
     if call.subresource:
         raise method_not_allowed()
     options = read_document(body, content_type) if body.strip() else {}
@@ -128,7 +130,7 @@ async def _delete(api: Api, call: Call, body: bytes, content_type: str) -> Answe
         return await _delete_many(api, call, options)
     answer, _ = await delete(api, call, options)
     shown = forms.present(answer, call.shown) if isinstance(answer, bytes) else _encode(answer)
-    return Answer(200, shown)
+    return ApiResponse(200, shown)
 
 
 def _delete_options(call: Call, options: Object) -> Object:
@@ -142,7 +144,7 @@ def _delete_options(call: Call, options: Object) -> Object:
     return options
 
 
-async def _delete_many(api: Api, call: Call, options: Object) -> Answer:
+async def _delete_many(api: ApiState, call: Call, options: Object) -> ApiResponse:
     if "deletecollection" not in call.kind.verbs or (call.kind.namespaced and not call.namespace):
         raise method_not_allowed()
     chosen = selection(call)
@@ -158,23 +160,27 @@ async def _delete_many(api: Api, call: Call, options: Object) -> Answer:
         if key_of(call.namespace, entry.name) in collection.entries:
             one = Call(call.kind, call.namespace, entry.name, "", call.query, call.warnings)
             await delete(api, one, options)
-    return Answer(200, forms.many(entries, call.shown, forms.PLAIN, metadata))
+    return ApiResponse(200, forms.many(entries, call.shown, forms.PLAIN, metadata))
 
 
-async def _subresource(api: Api, call: Call, method: str, body: bytes, content_type: str) -> Answer:
+async def _subresource(
+    api: ApiState, call: Call, method: str, body: bytes, content_type: str
+) -> ApiResponse:
     if method == "POST" and call.subresource == "binding":
-        return Answer(201, _encode(await bind(api, call, body, content_type)))
+        return ApiResponse(201, _encode(await bind(api, call, body, content_type)))
     if method == "POST" and call.subresource == "eviction":
         document = read_document(body, content_type) if body else {}
-        return Answer(201, _encode(await evict(api, call, document)))
+        return ApiResponse(201, _encode(await evict(api, call, document)))
     if call.subresource == "scale" and method in ("PUT", "PATCH"):
-        return Answer(200, _encode(await _rescale(api, call, method, body, content_type)))
+        return ApiResponse(200, _encode(await _rescale(api, call, method, body, content_type)))
     if call.subresource == "finalize" and method == "PUT":
-        return Answer(200, await _finalize(api, call, read_object(call, body, content_type)))
+        return ApiResponse(200, await _finalize(api, call, read_object(call, body, content_type)))
     raise method_not_allowed()
 
 
-async def _rescale(api: Api, call: Call, method: str, body: bytes, content_type: str) -> Object:
+async def _rescale(
+    api: ApiState, call: Call, method: str, body: bytes, content_type: str
+) -> Object:
     if method == "PUT":
         document = read_document(body, content_type)
         return await rescale(api, call, lambda _: document)
@@ -185,7 +191,7 @@ async def _rescale(api: Api, call: Call, method: str, body: bytes, content_type:
     return await rescale(api, call, change_of(scale, body, media))
 
 
-async def _finalize(api: Api, call: Call, obj: Object) -> bytes:
+async def _finalize(api: ApiState, call: Call, obj: Object) -> bytes:
     """A namespace's finalizers, and with the last of them the namespace."""
     finalizers = (obj.get("spec") or {}).get("finalizers") or []
     entry = api.entry(call.kind, call.key)

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from fairlead.sim.apiserver import forms
-from fairlead.sim.apiserver.api import Api
+from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.call import Call
 from fairlead.sim.apiserver.forms import Form
 from fairlead.sim.apiserver.reading import list_options_error, parse_version, selection
 from fairlead.sim.apiserver.status import StatusError, bad_request, expired
-from fairlead.sim.apiserver.store import Change, Collection, Entry
+from fairlead.sim.apiserver.store import Change, Collection, StoredObject
 
 Object = dict[str, Any]
 BOOKMARK_EVERY_S = 60.0
@@ -25,7 +25,7 @@ _encode = msgspec.json.Encoder().encode
 class Watch:
     """One open watch. Collects encoded events; whoever serves it sends them."""
 
-    def __init__(self, api: Api, call: Call, form: Form) -> None:
+    def __init__(self, api: ApiState, call: Call, form: Form) -> None:
         self.kind, self.form = call.shown, form
         self._store = api.store
         self._collection = api.store.collection(call.kind.store_name)
@@ -128,12 +128,12 @@ class Watch:
             return "MODIFIED" if before else "ADDED"
         return "DELETED" if before else ""
 
-    def _wants(self, entry: Entry) -> bool:
+    def _wants(self, entry: StoredObject) -> bool:
         if self._prefix and not entry.key.startswith(self._prefix):
             return False
         return self._chooses is None or self._chooses(entry)
 
-    def _wire(self, type_: str, entry: Entry, change: Change | None) -> bytes:
+    def _wire(self, type_: str, entry: StoredObject, change: Change | None) -> bytes:
         if self.form.is_table or change is None or entry is not change.entry:
             return _event(type_, self._object(entry))
         cache_key = (type_, f"{self.kind.api_version}{self.form.as_}")
@@ -142,7 +142,7 @@ class Watch:
             wire = change.wires[cache_key] = _event(type_, self._object(entry))
         return wire
 
-    def _object(self, entry: Entry) -> bytes:
+    def _object(self, entry: StoredObject) -> bytes:
         return forms.one(entry.raw, self.kind, self.form)
 
     def _bookmark(self, initial_end: bool = False) -> bytes:
@@ -162,14 +162,14 @@ class Watch:
         return _event("BOOKMARK", _encode(obj))
 
 
-def _last_seen(change: Change) -> Entry:
+def _last_seen(change: Change) -> StoredObject:
     """What left the selection: its old state, at the version of the change."""
     if change.type == "DELETED" or change.previous is None:
         return change.entry
     old = change.previous.object()
     old["metadata"]["resourceVersion"] = str(change.version)
     raw = _encode(old)
-    return Entry(change.entry.key, change.version, raw, change.previous.labels, {})
+    return StoredObject(change.entry.key, change.version, raw, change.previous.labels, {})
 
 
 def _initial_events(query: Any) -> bool | None:

@@ -24,7 +24,7 @@ _SUBRESOURCE_KINDS = {
 
 
 @dataclass(slots=True)
-class Review:
+class WebhookRequest:
     """One write that webhooks are asked about."""
 
     call: Call
@@ -101,7 +101,7 @@ class Webhooks:
         if self._session:
             await self._session.close()
 
-    async def mutate(self, review: Review) -> Object:
+    async def mutate(self, review: WebhookRequest) -> Object:
         """The object after every webhook that wants to see it; the same one if none changed it."""
         again = False
         for hook in self.mutating:
@@ -115,7 +115,7 @@ class Webhooks:
         assert review.obj is not None
         return review.obj
 
-    async def _mutate_once(self, hook: Object, review: Review) -> None:
+    async def _mutate_once(self, hook: Object, review: WebhookRequest) -> None:
         if not _wants(hook, review):
             return
         response = await self._ask(hook, review)
@@ -128,12 +128,12 @@ class Webhooks:
         except PatchError as error:
             raise internal(str(error)) from error
 
-    async def validate(self, review: Review) -> None:
+    async def validate(self, review: WebhookRequest) -> None:
         for hook in self.validating:
             if _wants(hook, review):
                 await self._ask(hook, review)
 
-    async def _ask(self, hook: Object, review: Review) -> Object:
+    async def _ask(self, hook: Object, review: WebhookRequest) -> Object:
         """The webhook's response; {} when it failed and may be ignored."""
         try:
             response = await self._call(hook, review)
@@ -147,7 +147,7 @@ class Webhooks:
             raise _denial(hook["name"], response.get("status") or {})
         return response
 
-    async def _call(self, hook: Object, review: Review) -> Object:
+    async def _call(self, hook: Object, review: WebhookRequest) -> Object:
         client, request = hook.get("clientConfig") or {}, review.request()
         url = client.get("url")
         if not url:
@@ -194,7 +194,7 @@ def _denial(name: str, status: Object) -> StatusError:
     return StatusError(code, status.get("reason", "Forbidden" if code == 403 else ""), message)
 
 
-def _wants(hook: Object, review: Review) -> bool:
+def _wants(hook: Object, review: WebhookRequest) -> bool:
     if review.call.kind.group == "admissionregistration.k8s.io":
         return False  # a broken webhook must not keep itself from being removed
     if not any(_rule_matches(rule, review) for rule in hook.get("rules") or []):
@@ -206,7 +206,7 @@ def _wants(hook: Object, review: Review) -> bool:
     return any(matches(selector, each) for each in review.labels())
 
 
-def _rule_matches(rule: Object, review: Review) -> bool:
+def _rule_matches(rule: Object, review: WebhookRequest) -> bool:
     kind, sub = review.call.kind, review.call.subresource
     scope = rule.get("scope", "*")
     return (

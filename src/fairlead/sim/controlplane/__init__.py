@@ -23,7 +23,7 @@ import yaml
 from fairlead.sim.controlplane import nodes
 from fairlead.sim.controlplane.certificates import Authority, file_name, service_account_keys
 from fairlead.sim.controlplane.children import Children
-from fairlead.sim.controlplane.client import JSON, Answer, Client, trusting
+from fairlead.sim.controlplane.client import JSON, Answer, SyncClient, trusting
 from fairlead.sim.controlplane.commands import CommandLines, scheduler_config
 from fairlead.sim.controlplane.identities import (
     ADMIN,
@@ -33,9 +33,9 @@ from fairlead.sim.controlplane.identities import (
     write_kubeconfig,
 )
 from fairlead.sim.controlplane.namespaces import delete_namespace
-from fairlead.sim.controlplane.process import ControlPlaneError, Process
+from fairlead.sim.controlplane.process import ChildProcess, ControlPlaneError
 
-__all__ = ["ADMIN", "ControlPlane", "ControlPlaneError", "Process", "service_account"]
+__all__ = ["ADMIN", "ChildProcess", "ControlPlane", "ControlPlaneError", "service_account"]
 
 #: Without kube-controller-manager nobody makes the ServiceAccounts that this plugin demands.
 NO_SERVICE_ACCOUNT = ("ServiceAccount",)
@@ -133,7 +133,7 @@ class ControlPlane:
         path = self.directory / f"{file_name(identity)}.kubeconfig"
         return write_kubeconfig(path, self.url, self.ca_file, self._proof(identity, groups))
 
-    def connect(self, identity: str = ADMIN, groups: Sequence[str] = ()) -> Client:
+    def connect(self, identity: str = ADMIN, groups: Sequence[str] = ()) -> SyncClient:
         """A client of its own for this identity; close it, or use it in a `with`."""
         return self._client(self.port, self._proof(identity, groups))
 
@@ -190,7 +190,7 @@ class ControlPlane:
         flags: Sequence[str] = (),
         name: str = "kube-scheduler",
         identity: str = "system:kube-scheduler",
-    ) -> Process:
+    ) -> ChildProcess:
         """Start a kube-scheduler; `config` is merged into its KubeSchedulerConfiguration."""
         kubeconfig = self.kubeconfig_for(identity)
         path = self.directory / f"{name}.yaml"
@@ -203,7 +203,7 @@ class ControlPlane:
 
     def start_controller_manager(
         self, controllers: Sequence[str] = NO_NODE_LIFECYCLE, *, flags: Sequence[str] = ()
-    ) -> Process:
+    ) -> ChildProcess:
         """Start kube-controller-manager with these controllers.
 
         ("*",) adds the one that taints nodes which no kubelet keeps alive; then start KWOK with
@@ -218,7 +218,7 @@ class ControlPlane:
 
     def start_kwok(
         self, stages: Path = _STAGES, *, node_leases: bool = False, flags: Sequence[str] = ()
-    ) -> Process:
+    ) -> ChildProcess:
         """Start KWOK, which plays the kubelet of every node as `kwok_stages.yaml` describes.
 
         `node_leases` keeps the nodes alive for the node lifecycle controller. It costs a write a
@@ -234,7 +234,7 @@ class ControlPlane:
 
     # Looking at processes, and harming them
 
-    def process(self, name: str) -> Process:
+    def process(self, name: str) -> ChildProcess:
         """The child of that name, such as "etcd"; what it used can be read while it lives."""
         return self._children.process(name)
 
@@ -278,23 +278,23 @@ class ControlPlane:
 
     def _start_beside(
         self, name: str, command: Callable[[int], list[str]], ready_path: str
-    ) -> Process:
+    ) -> ChildProcess:
         self._children.serve_on_free_port(name, command, ready_path)
         return self.process(name)
 
-    def _admin(self) -> Client:
+    def _admin(self) -> SyncClient:
         return self._children.client("kube-apiserver")
 
-    def _connect_as_admin(self, port: int) -> Client:
+    def _connect_as_admin(self, port: int) -> SyncClient:
         return self._client(port, self._authority.client(ADMIN, ("system:masters",)))
 
     def _proof(self, identity: str, groups: Sequence[str]) -> Credentials:
         return credentials(identity, groups, self._authority, self._admin())
 
-    def _client(self, port: int, proof: Credentials) -> Client:
+    def _client(self, port: int, proof: Credentials) -> SyncClient:
         if isinstance(proof, str):
-            return Client(port, trusting(self.ca_file), token=proof)
-        return Client(port, trusting(self.ca_file, proof))
+            return SyncClient(port, trusting(self.ca_file), token=proof)
+        return SyncClient(port, trusting(self.ca_file, proof))
 
 
 def _socket_path(directory: Path) -> tuple[Path, Path | None]:

@@ -4,9 +4,9 @@ import http.client
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from fairlead.sim.controlplane.client import Client
+from fairlead.sim.controlplane.client import SyncClient
 from fairlead.sim.controlplane.commands import free_port
-from fairlead.sim.controlplane.process import ControlPlaneError, Process, wait_until
+from fairlead.sim.controlplane.process import ChildProcess, ControlPlaneError, wait_until
 
 _START_TIMEOUT_S = 60.0
 _PORT_TRIES = 5
@@ -15,32 +15,32 @@ _PORT_TRIES = 5
 class Children:
     """Processes by name, with a client for each that serves."""
 
-    def __init__(self, logs: Path, connect: Callable[[int], Client]) -> None:
+    def __init__(self, logs: Path, connect: Callable[[int], SyncClient]) -> None:
         self.logs = logs
         self._connect = connect
-        self._processes: dict[str, Process] = {}
-        self._clients: dict[str, Client] = {}
+        self._processes: dict[str, ChildProcess] = {}
+        self._clients: dict[str, SyncClient] = {}
 
-    def process(self, name: str) -> Process:
+    def process(self, name: str) -> ChildProcess:
         """The child of that name, alive or not."""
         if name not in self._processes:
             known = ", ".join(self._processes) or "nothing"
             raise ControlPlaneError(f"No process {name!r} was started here; there is {known}.")
         return self._processes[name]
 
-    def client(self, name: str) -> Client:
+    def client(self, name: str) -> SyncClient:
         """The admin's connection to that child."""
         if name not in self._clients:
             served = ", ".join(self._clients) or "nothing"
             raise ControlPlaneError(f"No {name!r} serves here; there is {served}.")
         return self._clients[name]
 
-    def start(self, name: str, command: Sequence[str], ready: Callable[[], bool]) -> Process:
+    def start(self, name: str, command: Sequence[str], ready: Callable[[], bool]) -> ChildProcess:
         """Start a program and wait until `ready()`."""
         running = self._processes.get(name)
         if running is not None and running.alive:
             raise ControlPlaneError(f"{name} is running already: stop it first, or name another.")
-        process = self._processes[name] = Process(name, command, self.logs / f"{name}.log")
+        process = self._processes[name] = ChildProcess(name, command, self.logs / f"{name}.log")
         try:
             self.wait(name, ready)
         except BaseException:
@@ -52,7 +52,7 @@ class Children:
         """Wait until `ready()`; raises with the end of the child's log if it does not come."""
         wait_until(ready, self.process(name), "starting", _START_TIMEOUT_S)
 
-    def serve(self, name: str, command: Sequence[str], port: int, ready_path: str) -> Process:
+    def serve(self, name: str, command: Sequence[str], port: int, ready_path: str) -> ChildProcess:
         """Start a server on this port and wait until it answers `ready_path`."""
         if name in self._clients:
             self._clients.pop(name).close()
@@ -82,7 +82,7 @@ class Children:
             process.stop()
 
 
-def _answers(client: Client, path: str) -> bool:
+def _answers(client: SyncClient, path: str) -> bool:
     try:
         client.text(path)
     except (OSError, http.client.HTTPException, ControlPlaneError):

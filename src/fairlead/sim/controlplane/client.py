@@ -27,7 +27,7 @@ def trusting(authority: Path, identity: KeyPair | None = None) -> ssl.SSLContext
     return context
 
 
-class Client:
+class SyncClient:
     """Requests to one port on the loopback address. Threads may share it; they take turns."""
 
     def __init__(

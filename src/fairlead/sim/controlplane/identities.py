@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import yaml
 
 from fairlead.sim.controlplane.certificates import Authority, KeyPair, write_private
-from fairlead.sim.controlplane.client import Client
+from fairlead.sim.controlplane.client import SyncClient
 from fairlead.sim.controlplane.process import ControlPlaneError
 from fairlead.sim.controlplane.served import until
 
@@ -31,7 +31,7 @@ def service_account(namespace: str, name: str) -> str:
 
 
 def credentials(
-    identity: str, groups: Sequence[str], authority: Authority, admin: Client
+    identity: str, groups: Sequence[str], authority: Authority, admin: SyncClient
 ) -> Credentials:
     """What proves this identity; makes the ServiceAccount if there is none."""
     if identity.startswith(_SERVICE_ACCOUNT):
@@ -50,7 +50,7 @@ def write_kubeconfig(path: Path, server: str, authority: Path, proof: Credential
     return fresh.replace(path)
 
 
-def _token(admin: Client, namespace: str, name: str) -> str:
+def _token(admin: SyncClient, namespace: str, name: str) -> str:
     accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
     status, answer = admin.api("POST", accounts, {"metadata": {"name": name}})
     if status not in (201, 409):
@@ -68,7 +68,7 @@ def _token(admin: Client, namespace: str, name: str) -> str:
     return token
 
 
-def _accepted(admin: Client, token: str) -> bool:
+def _accepted(admin: SyncClient, token: str) -> bool:
     """Not yet, while the API server remembers an earlier ServiceAccount of that name."""
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview"}
     path = "/apis/authentication.k8s.io/v1/tokenreviews"

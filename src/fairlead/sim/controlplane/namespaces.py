@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
-from fairlead.sim.controlplane.client import MERGE_PATCH, Client
+from fairlead.sim.controlplane.client import MERGE_PATCH, SyncClient
 from fairlead.sim.controlplane.process import ControlPlaneError
 
 _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _AT_ONCE = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
 
 
-def delete_namespace(client: Client, name: str) -> None:
+def delete_namespace(client: SyncClient, name: str) -> None:
     """Delete the namespace and everything in it; returns when it is gone. Absent is fine."""
     # Marked first, so that nothing new can be created in it.
     status, namespace = client.api("DELETE", f"/api/v1/namespaces/{name}")
@@ -24,7 +24,7 @@ def delete_namespace(client: Client, name: str) -> None:
         raise ControlPlaneError(f"Namespace {name} stays: {answer.get('message')}")
 
 
-def _collections(client: Client, namespace: str) -> Iterator[str]:
+def _collections(client: SyncClient, namespace: str) -> Iterator[str]:
     """The path of every kind of thing that can be in a namespace, custom resources included."""
     for root in ("/api", "/apis"):
         _, discovered = client.api("GET", root, accept=_DISCOVERY)
@@ -38,7 +38,7 @@ def _collections(client: Client, namespace: str) -> Iterator[str]:
                     yield f"{prefix}/namespaces/{namespace}/{kind['resource']}"
 
 
-def _empty(client: Client, collection: str) -> None:
+def _empty(client: SyncClient, collection: str) -> None:
     client.api("DELETE", collection, _AT_ONCE)
     # Most are empty, and a list of nothing is cheap. What is left waits for its finalizers.
     _, left = client.api("GET", collection)
@@ -46,7 +46,7 @@ def _empty(client: Client, collection: str) -> None:
         _release(client, f"{collection}/{item['metadata']['name']}", item)
 
 
-def _release(client: Client, path: str, item: dict[str, Any]) -> None:
+def _release(client: SyncClient, path: str, item: dict[str, Any]) -> None:
     if item["metadata"].get("finalizers"):
         no_finalizers = {"metadata": {"finalizers": None}}
         client.api("PATCH", path, no_finalizers, content_type=MERGE_PATCH)

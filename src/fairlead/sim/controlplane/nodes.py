@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
-from fairlead.sim.controlplane.client import MERGE_PATCH, Answer, Client
+from fairlead.sim.controlplane.client import MERGE_PATCH, Answer, SyncClient
 from fairlead.sim.controlplane.process import ControlPlaneError
 
 Taint: TypeAlias = Mapping[str, str]
@@ -53,7 +53,7 @@ def node_body(
     }
 
 
-def create(connect: Callable[[], Client], bodies: Sequence[Body], threads: int) -> None:
+def create(connect: Callable[[], SyncClient], bodies: Sequence[Body], threads: int) -> None:
     """Create these nodes, a few at a time; returns when all are Ready and untainted."""
 
     def create_share(share: Sequence[Body]) -> None:
@@ -66,7 +66,7 @@ def create(connect: Callable[[], Client], bodies: Sequence[Body], threads: int) 
         list(pool.map(create_share, [share for share in shares if share]))
 
 
-def _create_one(client: Client, body: Body) -> None:
+def _create_one(client: SyncClient, body: Body) -> None:
     created = _expect(201, "POST", client.api("POST", "/api/v1/nodes", body))
     # The TaintNodesByCondition admission plugin taints every new node, ready or not.
     taints = created["spec"].get("taints", [])

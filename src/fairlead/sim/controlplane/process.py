@@ -34,7 +34,7 @@ class ControlPlaneError(FairleadError):
     """A part of the control plane did not start or answer; the message says where its log is."""
 
 
-class Process:
+class ChildProcess:
     """A running program. It dies with this Python process, even if that is killed (on Linux)."""
 
     def __init__(self, name: str, command: Sequence[str], log: Path) -> None:
@@ -119,7 +119,9 @@ class Process:
         return int(match[1])
 
 
-def wait_until(ready: Callable[[], bool], process: Process, doing: str, timeout_s: float) -> None:
+def wait_until(
+    ready: Callable[[], bool], process: ChildProcess, doing: str, timeout_s: float
+) -> None:
     """Poll until `ready()`; raises with the end of the log if the process ends or time is up."""
     deadline = time.monotonic() + timeout_s
     while not ready():

@@ -37,13 +37,13 @@ _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _TIMEOUT_S, _PAUSE_S = 150.0, 0.05
 
 
-class Api(Protocol):
+class ApiClient(Protocol):
     """What is needed of a control plane, or of a client."""
 
     def api(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Answer: ...
 
 
-class Namespaces(Api, Protocol):
+class NamespaceApi(ApiClient, Protocol):
     """A control plane that can empty a namespace."""
 
     def delete_namespace(self, name: str) -> None: ...
@@ -58,7 +58,7 @@ def until(holds: Callable[[], bool], what: str) -> None:
         time.sleep(_PAUSE_S)
 
 
-def create(plane: Api, body: Mapping[str, Any], path: str = "") -> str:
+def create(plane: ApiClient, body: Mapping[str, Any], path: str = "") -> str:
     """Create an object, without waiting; its path. `path` is its collection, if not by kind."""
     collection = path or COLLECTIONS[body["kind"]]
     status, answer = plane.api("POST", collection, body)
@@ -71,7 +71,7 @@ def create(plane: Api, body: Mapping[str, Any], path: str = "") -> str:
 # Priority admission
 
 
-def priority_class(plane: Api, name: str, value: int, **more: Any) -> None:
+def priority_class(plane: ApiClient, name: str, value: int, **more: Any) -> None:
     """A PriorityClass that pods may name from now on; it may be there already."""
     body = {"metadata": {"name": name}, "value": value, **more}
     if plane.api("GET", f"{PRIORITY_CLASSES}/{name}")[0] != 200:
@@ -80,7 +80,7 @@ def priority_class(plane: Api, name: str, value: int, **more: Any) -> None:
 
 
 @contextmanager
-def priority_classes(plane: Api, values: Mapping[str, int]) -> Iterator[None]:
+def priority_classes(plane: ApiClient, values: Mapping[str, int]) -> Iterator[None]:
     """PriorityClasses by name, for the time of a block."""
     for name, value in values.items():
         priority_class(plane, name, value)
@@ -93,7 +93,7 @@ def priority_classes(plane: Api, values: Mapping[str, int]) -> Iterator[None]:
     )
 
 
-def _unknown(plane: Api, name: str) -> bool:
+def _unknown(plane: ApiClient, name: str) -> bool:
     """Whether admission refuses a pod because it has not seen this class."""
     container = {"name": "main", "image": "x"}
     spec = {"priorityClassName": name, "schedulerName": "none", "containers": [container]}
@@ -106,7 +106,7 @@ def _unknown(plane: Api, name: str) -> bool:
 
 
 def allowed(
-    plane: Api, user: str, verb: str, resource: str, groups: Sequence[str] = (), **more: str
+    plane: ApiClient, user: str, verb: str, resource: str, groups: Sequence[str] = (), **more: str
 ) -> bool:
     """Whether RBAC lets the user do this now; `more` is a group, namespace, name, subresource."""
     asked = {"verb": verb, "resource": resource, **more}
@@ -117,7 +117,7 @@ def allowed(
 
 
 def wait_allowed(
-    plane: Api, user: str, verb: str, resource: str, groups: Sequence[str] = (), **more: str
+    plane: ApiClient, user: str, verb: str, resource: str, groups: Sequence[str] = (), **more: str
 ) -> None:
     """Returns when RBAC has seen the roles and bindings that let the user do this."""
     until(
@@ -131,7 +131,7 @@ def wait_allowed(
 
 @contextmanager
 def policy(
-    plane: Api, objects: Sequence[Mapping[str, Any]], acts: Callable[[], bool]
+    plane: ApiClient, objects: Sequence[Mapping[str, Any]], acts: Callable[[], bool]
 ) -> Iterator[None]:
     """A policy and its bindings, in force for the time of a block; `acts` sees its effect."""
     names = ", ".join(sorted({str(one["metadata"]["name"]) for one in objects}))
@@ -148,7 +148,7 @@ def policy(
 # Namespaces
 
 
-def remove_namespace(plane: Namespaces, name: str) -> None:
+def remove_namespace(plane: NamespaceApi, name: str) -> None:
     """Delete a namespace; returns when another of that name may be created and used.
 
     As long as the API server remembers that it was going, nothing can be created in a new one.

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from fairlead.model.readings import NodeReadings
-from fairlead.sim.apiserver.api import Api
+from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.call import Call
 from fairlead.sim.apiserver.clock import now_text
 from fairlead.sim.apiserver.creating import create
@@ -22,14 +22,14 @@ from fairlead.sim.apiserver.store import Change
 from fairlead.sim.apiserver.strategy import strategy_for
 from fairlead.sim.kubelets import nodes
 from fairlead.sim.kubelets.agenda import Agenda, Key, Step
-from fairlead.sim.kubelets.cards import CardReading
+from fairlead.sim.kubelets.cards import SimulatedReading
 from fairlead.sim.kubelets.hosts import Hosts
-from fairlead.sim.kubelets.telling import told
-from fairlead.sim.kubelets.work import RUN_FOR, PodWork, Tally
+from fairlead.sim.kubelets.model_readings import node_readings
+from fairlead.sim.kubelets.work import RUN_FOR, PodCounts, PodWork
 from fairlead.sim.machines import Machine
 from fairlead.sim.machines.nodes import node_object
 
-__all__ = ["RUN_FOR", "CardReading", "Kubelets", "Tally"]
+__all__ = ["RUN_FOR", "Kubelets", "PodCounts", "SimulatedReading"]
 
 #: Steps between two looks at the network.
 _SLICE = 200
@@ -39,7 +39,7 @@ class Kubelets:
     """Plays every node of one embedded server. `speed` shortens what pods take, not leases."""
 
     def __init__(
-        self, api: Api, *, speed: float = 1.0, clock: Callable[[], float] = time.monotonic
+        self, api: ApiState, *, speed: float = 1.0, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._api, self._clock = api, clock
         self._agenda: Agenda[Key, Step] = Agenda()
@@ -48,8 +48,8 @@ class Kubelets:
         self._awake = asyncio.Event()
 
     @property
-    def tally(self) -> Tally:
-        return self._work.tally
+    def counts(self) -> PodCounts:
+        return self._work.counts
 
     # -- life --------------------------------------------------------------------------------
 
@@ -120,7 +120,7 @@ class Kubelets:
 
     # -- what is asked of us from outside ----------------------------------------------------
 
-    def readings(self, node: str) -> list[CardReading]:
+    def readings(self, node: str) -> list[SimulatedReading]:
         """What NVML would say on that node now, card by card; nothing for an unknown node."""
         host = self._hosts.get(node)
         return host.cards.readings(self._clock()) if host else []
@@ -130,7 +130,7 @@ class Kubelets:
         for name, host in list(self._hosts.items()):
             if not host.down:
                 now = self._clock()
-                yield told(name, host.cards.readings(now), now)
+                yield node_readings(name, host.cards.readings(now), now)
 
     def lose_card(self, node: str, index: int) -> None:
         """The card falls off the bus: no longer allocatable, and whoever ran on it fails."""

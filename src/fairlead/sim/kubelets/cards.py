@@ -16,7 +16,7 @@ _IDLERS, _SERVERS = ("notebook", "debug"), ("serve", "infer")
 
 
 @dataclass(frozen=True, slots=True)
-class CardReading:
+class SimulatedReading:
     """What NVML would say about one card now."""
 
     index: int
@@ -88,21 +88,21 @@ class NodeCards:
             entry.health = "lost" if entry.index in lost else "ok"
         return {pod for index in lost for pod in self._holders.get(index, ())}
 
-    def readings(self, now: float) -> list[CardReading]:
+    def readings(self, now: float) -> list[SimulatedReading]:
         return [self._reading(entry, now) for entry in self.entries]
 
-    def _reading(self, entry: CardEntry, now: float) -> CardReading:
+    def _reading(self, entry: CardEntry, now: float) -> SimulatedReading:
         card, total = CARDS.get(entry.model), entry.memory_mib
         idle_w = card.idle_w if card else _UNKNOWN_IDLE_W
         full_w = card.full_w if card else _UNKNOWN_FULL_W
         if entry.health != "ok":
-            return CardReading(entry.index, entry.uuid, entry.model, 0, 0, total, 0, lost=True)
+            return SimulatedReading(entry.index, entry.uuid, entry.model, 0, 0, total, 0, lost=True)
         holders = self._holders.get(entry.index, {})
         pods = {pod: self._work(pod, now - since, total) for pod, since in holders.items()}
         percent = min(100, sum(busy for busy, _ in pods.values()))
         used = min(total, _DRIVER_MIB + sum(mib for _, mib in pods.values()))
         power = round(idle_w + (full_w - idle_w) * percent / 100)
-        return CardReading(
+        return SimulatedReading(
             entry.index, entry.uuid, entry.model, percent, used, total, power, pods
         )  # fmt: skip
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
-from fairlead.sim.apiserver.api import Api
+from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.clock import micro_text, now_text
 from fairlead.sim.apiserver.store import Change
 from fairlead.sim.kubelets import nodes
@@ -19,7 +19,7 @@ LEASE_EVERY_S = 10.0
 
 @dataclass(slots=True)
 class Host:
-    """A node that is being played."""
+    """A simulated node."""
 
     cards: NodeCards
     address: str
@@ -34,7 +34,9 @@ class Host:
 class Hosts:
     """Every node there is, by name."""
 
-    def __init__(self, api: Api, agenda: Agenda[Key, Step], clock: Callable[[], float]) -> None:
+    def __init__(
+        self, api: ApiState, agenda: Agenda[Key, Step], clock: Callable[[], float]
+    ) -> None:
         self._api, self._agenda, self._clock = api, agenda, clock
         self._nodes = api.kinds.plural("nodes")
         self._leases = api.kinds.plural("leases.coordination.k8s.io")
@@ -54,8 +56,8 @@ class Hosts:
             return
         node = change.entry.object()
         host = self._known.get(name) or self._welcome(name, node)
-        wished = nodes.wants_down(node), nodes.lost_cards(node)
-        if wished != (host.down, host.lost) or not nodes.is_ready_known(node):
+        wanted = nodes.should_be_down(node), nodes.lost_cards(node)
+        if wanted != (host.down, host.lost) or not nodes.is_ready_known(node):
             self._agenda.put(("node", name), self._clock(), Step.RECONCILE)
 
     def renew(self, name: str) -> None:
@@ -70,7 +72,7 @@ class Hosts:
         self._agenda.put(("lease", name), self._clock() + LEASE_EVERY_S, Step.RENEW)
 
     def reconcile(self, name: str) -> tuple[set[str], set[str]]:
-        """Makes the node as its annotations wish.
+        """Gives the node the failures that its annotations request.
 
         Returns the pods that lost a card by that, and those that can go on now.
         """
@@ -78,10 +80,10 @@ class Hosts:
         if entry is None or host is None:
             return set(), set()
         node = entry.object()
-        host.down, host.lost = nodes.wants_down(node), nodes.lost_cards(node)
-        wished = nodes.as_wished(node, now_text())
-        if wished != node:
-            self._api.store.put(self._nodes, name, wished)
+        host.down, host.lost = nodes.should_be_down(node), nodes.lost_cards(node)
+        wanted = nodes.with_failures(node, now_text())
+        if wanted != node:
+            self._api.store.put(self._nodes, name, wanted)
         going_on: set[str] = set()
         if not host.down:
             going_on, host.held = host.held, set()

@@ -1,6 +1,6 @@
 """How a node object changes when its machine fails and recovers, and its heartbeat.
 
-Failures are wished for by annotation, so that kubectl can cause them as well as a test:
+Failures are requested by annotation, so that kubectl can cause them as well as a test:
 
     kubectl annotate node h100-01 fairlead.dev/simulate-lost-cards=0,3
     kubectl annotate node h100-01 fairlead.dev/simulate-not-ready=true
@@ -24,20 +24,20 @@ LEASE_S = 40
 _BROKEN = ("Ready", "False", "KubeletNotReady", "a failure is being simulated")
 
 
-def wants_down(node: Object) -> bool:
+def should_be_down(node: Object) -> bool:
     return _annotations(node).get(NOT_READY, "").lower() in ("true", "yes", "1")
 
 
 def lost_cards(node: Object) -> frozenset[int]:
-    """Indices of cards that should have fallen off; what is no number is ignored."""
-    wished = _annotations(node).get(LOST_CARDS, "").split(",")
-    return frozenset(int(each) for each in wished if each.strip().isdecimal())
+    """Indices of GPUs that should be lost; other text is ignored."""
+    requested = _annotations(node).get(LOST_CARDS, "").split(",")
+    return frozenset(int(each) for each in requested if each.strip().isdecimal())
 
 
-def as_wished(node: Object, now: str) -> Object:
-    """The same node with the failures that its annotations wish for, and no others."""
+def with_failures(node: Object, now: str) -> Object:
+    """The node with the failures that its annotations request, and no others."""
     changed: Object = msgspec.json.decode(msgspec.json.encode(node))
-    _set_ready(changed, now, down=wants_down(node))
+    _set_ready(changed, now, down=should_be_down(node))
     _set_cards(changed, lost_cards(node))
     return changed
 
@@ -77,7 +77,7 @@ def card_count(node: Object) -> int:
 
 
 def is_ready_known(node: Object) -> bool:
-    """Has anyone spoken for this node? One that kubectl created has no kubelet's word yet."""
+    """Whether a Ready condition exists: a node that kubectl created has none yet."""
     conditions = (node.get("status") or {}).get("conditions") or []
     return any(each["type"] == "Ready" for each in conditions)
 

@@ -8,9 +8,9 @@ import msgspec
 
 from fairlead.model.nodes import GPU
 from fairlead.model.quantities import amount
-from fairlead.sim.apiserver.api import Api
+from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.clock import now_text, seconds_since
-from fairlead.sim.apiserver.store import Change, Entry
+from fairlead.sim.apiserver.store import Change, StoredObject
 from fairlead.sim.kubelets import pods as statuses
 from fairlead.sim.kubelets.agenda import Agenda, Key, Step
 from fairlead.sim.kubelets.cards import lot
@@ -46,7 +46,7 @@ _glances = msgspec.json.Decoder(_Glance)
 
 
 @dataclass(slots=True)
-class Tally:
+class PodCounts:
     """What became of pods so far."""
 
     started: int = 0
@@ -60,13 +60,13 @@ class PodWork:
 
     def __init__(
         self,
-        api: Api,
+        api: ApiState,
         agenda: Agenda[Key, Step],
         hosts: Hosts,
         speed: float,
         clock: Callable[[], float],
     ) -> None:
-        self.tally = Tally()
+        self.counts = PodCounts()
         self._api, self._agenda, self._hosts = api, agenda, hosts
         self._speed, self._clock = speed, clock
         self._pods = api.kinds.plural("pods")
@@ -92,7 +92,7 @@ class PodWork:
         if entry is not None and host is not None:
             self._plan(host, entry)
 
-    def _plan(self, host: Host, entry: Entry) -> None:
+    def _plan(self, host: Host, entry: StoredObject) -> None:
         pod, phase = _glances.decode(entry.raw), entry.fields["status.phase"]
         if pod.metadata.deletion_timestamp:
             self._appoint(entry.key, Step.REMOVE, _REMOVAL_S)
@@ -104,7 +104,7 @@ class PodWork:
         else:
             self._end(host, entry.key)
 
-    def _plan_finish(self, host: Host, entry: Entry, pod: _Glance) -> None:
+    def _plan_finish(self, host: Host, entry: StoredObject, pod: _Glance) -> None:
         if not host.cards.has(entry.key):  # it ran before we were here
             self._take_cards(host, entry)
         try:
@@ -136,7 +136,7 @@ class PodWork:
         elif step is Step.START:
             self._start(host, entry)
         elif step is Step.FINISH:
-            self.tally.succeeded += 1
+            self.counts.succeeded += 1
             self._write_status(entry, statuses.succeeded(entry.object(), now_text()))
         else:
             self._remove(entry)
@@ -144,10 +144,10 @@ class PodWork:
     def fail(self, key: str, reason: str, message: str) -> None:
         entry = self._api.store.get("pods", key)
         if entry is not None:
-            self.tally.failed += 1
+            self.counts.failed += 1
             self._write_status(entry, statuses.failed(entry.object(), now_text(), reason, message))
 
-    def _start(self, host: Host, entry: Entry) -> None:
+    def _start(self, host: Host, entry: StoredObject) -> None:
         if not self._take_cards(host, entry):
             message = (
                 f"Allocate failed due to requested number of devices unavailable for {GPU}. "
@@ -156,11 +156,11 @@ class PodWork:
             )
             self.fail(entry.key, "UnexpectedAdmissionError", message)
             return
-        self.tally.started += 1
+        self.counts.started += 1
         status = statuses.running(entry.object(), now_text(), self._new_address(), host.address)
         self._write_status(entry, status)
 
-    def _take_cards(self, host: Host, entry: Entry) -> bool:
+    def _take_cards(self, host: Host, entry: StoredObject) -> bool:
         pod = entry.object()
         chosen = (pod["metadata"].get("annotations") or {}).get(CHOSEN_CARDS, "").split(",")
         asked = _cards_asked(pod)
@@ -168,17 +168,17 @@ class PodWork:
             host.cards.share(entry.key, chosen, self._clock())
         return host.cards.take(entry.key, asked, chosen, self._clock())
 
-    def _remove(self, entry: Entry) -> None:
+    def _remove(self, entry: StoredObject) -> None:
         pod = entry.object()
         metadata = pod["metadata"]
         if not metadata.get("finalizers"):
-            self.tally.removed += 1
+            self.counts.removed += 1
             self._api.store.remove(self._pods, entry.key)
         elif metadata.get("deletionGracePeriodSeconds"):
             metadata["deletionGracePeriodSeconds"] = 0  # only its finalizers keep it now
             self._api.store.put(self._pods, entry.key, pod)
 
-    def _write_status(self, entry: Entry, status: Object) -> None:
+    def _write_status(self, entry: StoredObject, status: Object) -> None:
         pod = entry.object()
         pod["status"] = status
         self._api.store.put(self._pods, entry.key, pod)

@@ -35,7 +35,7 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class MachineType:
     """One kind of machine. Its cards count from 0; `numa` and `links` follow that order."""
 
     kind: str
@@ -57,7 +57,7 @@ class Machine:
     """One machine: a shape with a name and a place. `number` gives it an address of its own."""
 
     name: str
-    shape: Shape
+    shape: MachineType
     zone: str
     number: int
 
@@ -75,7 +75,7 @@ class CardEntry(msgspec.Struct, rename="camel", omit_defaults=True):
     health: str = "ok"
 
 
-class Inventory(msgspec.Struct, rename="camel"):
+class ReportedInventory(msgspec.Struct, rename="camel"):
     """What a machine says about its cards."""
 
     version: int
@@ -124,17 +124,23 @@ V100 = Card("Tesla V100-SXM2-32GB", 32768, idle_w=42, full_w=300, family="volta"
 L40S = Card("NVIDIA L40S", 46068, idle_w=33, full_w=350, family="ada-lovelace")
 A10 = Card("NVIDIA A10", 23028, idle_w=20, full_w=150, family="ampere")
 
-HGX_H200 = Shape("hgx-h200-8", "h200", H200, 192, 2048, _TWO_SOCKETS, _switched(18), "nvswitch")
-HGX_H100 = Shape("hgx-h100-8", "h100", H100, 192, 2048, _TWO_SOCKETS, _switched(18), "nvswitch")
-HGX_A100 = Shape("hgx-a100-8", "a100", A100, 128, 1024, _TWO_SOCKETS, _switched(12), "nvswitch")
-DGX_1V = Shape(
+HGX_H200 = MachineType(
+    "hgx-h200-8", "h200", H200, 192, 2048, _TWO_SOCKETS, _switched(18), "nvswitch"
+)
+HGX_H100 = MachineType(
+    "hgx-h100-8", "h100", H100, 192, 2048, _TWO_SOCKETS, _switched(18), "nvswitch"
+)
+HGX_A100 = MachineType(
+    "hgx-a100-8", "a100", A100, 128, 1024, _TWO_SOCKETS, _switched(12), "nvswitch"
+)
+DGX_1V = MachineType(
     "dgx-1v", "dgx1v", V100, 80, 512, _TWO_SOCKETS, _matrix(8, _cube_mesh_link), "nvlink"
 )
-L40S_4 = Shape("l40s-4", "l40s", L40S, 96, 768, (0, 0, 1, 1), _bridged(4, "NODE", 2), "pcie")
-A10_4 = Shape("a10-4", "a10", A10, 64, 256, (0, 0, 0, 0), _bridged(4, "PHB", 4), "pcie")
+L40S_4 = MachineType("l40s-4", "l40s", L40S, 96, 768, (0, 0, 1, 1), _bridged(4, "NODE", 2), "pcie")
+A10_4 = MachineType("a10-4", "a10", A10, 64, 256, (0, 0, 0, 0), _bridged(4, "PHB", 4), "pcie")
 
-SHAPES = (HGX_H100, HGX_H200, HGX_A100, DGX_1V, L40S_4, A10_4)
-CARDS = {shape.card.model: shape.card for shape in SHAPES}
+MACHINE_TYPES = (HGX_H100, HGX_H200, HGX_A100, DGX_1V, L40S_4, A10_4)
+CARDS = {shape.card.model: shape.card for shape in MACHINE_TYPES}
 
 #: A mixed cluster: 12 machines with 80 cards. The first six are all different.
 _ROUND = (
@@ -149,7 +155,7 @@ def machines(count: int) -> list[Machine]:
     """A mix of machines, always the same for one count; names sort as they count."""
     shapes = list(itertools.islice(itertools.cycle(_ROUND), count))
     digits = max(2, len(str(count)))
-    numbers = {shape.short: itertools.count(1) for shape in SHAPES}
+    numbers = {shape.short: itertools.count(1) for shape in MACHINE_TYPES}
     return [
         Machine(
             f"{shape.short}-{next(numbers[shape.short]):0{digits}d}",
@@ -164,9 +170,9 @@ def machines(count: int) -> list[Machine]:
 # -- what a machine says about itself --------------------------------------------------------------
 
 
-def inventory(machine: Machine) -> Inventory:
+def inventory(machine: Machine) -> ReportedInventory:
     """All cards well. UUIDs follow from the node's name, so a restart finds the same cards."""
-    return Inventory(1, machine.shape.fabric, list(_entries(machine)))
+    return ReportedInventory(1, machine.shape.fabric, list(_entries(machine)))
 
 
 def _entries(machine: Machine) -> Iterator[CardEntry]:
@@ -179,13 +185,13 @@ def _entries(machine: Machine) -> Iterator[CardEntry]:
         )
 
 
-def write_inventory(found: Inventory) -> str:
+def write_inventory(found: ReportedInventory) -> str:
     return msgspec.json.encode(found).decode()
 
 
-_inventories = msgspec.json.Decoder(Inventory)
+_inventories = msgspec.json.Decoder(ReportedInventory)
 
 
-def read_inventory(text: str) -> Inventory:
+def read_inventory(text: str) -> ReportedInventory:
     """Raises msgspec.MsgspecError, which says what is wrong and where."""
     return _inventories.decode(text)

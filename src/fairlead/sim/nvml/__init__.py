@@ -1,11 +1,11 @@
 """An imagined NVML, held to what a real H200 answered (`tests/sim/test_nvml.py`).
 
 `machine_of(8, wiring="switch")` is a machine; `FakeNvml(machine)` is the library on it. With
-`File(path, machine)` in place of the machine several programs share it, and it outlives them.
+`FileStore(path, machine)` in place of the machine several programs share it, and it outlives them.
 """
 
 from fairlead.sim.nvml.library import FakeNvml
-from fairlead.sim.nvml.machine import Card, Fault, Machine, Process, machine_of
-from fairlead.sim.nvml.store import File
+from fairlead.sim.nvml.machine import Card, FakeMachine, FakeProcess, Fault, machine_of
+from fairlead.sim.nvml.store import FileStore
 
-__all__ = ["Card", "FakeNvml", "Fault", "File", "Machine", "Process", "machine_of"]
+__all__ = ["Card", "FakeMachine", "FakeNvml", "FakeProcess", "Fault", "FileStore", "machine_of"]

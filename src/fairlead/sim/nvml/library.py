@@ -12,9 +12,9 @@ from typing import Any
 import pynvml
 
 from fairlead.sim.nvml import mig, readings, wiring
-from fairlead.sim.nvml.machine import Fault, Machine
+from fairlead.sim.nvml.machine import FakeMachine, Fault
 from fairlead.sim.nvml.sessions import CALLS, Handles, Session, refuse
-from fairlead.sim.nvml.store import Memory, Store
+from fairlead.sim.nvml.store import MachineStore, MemoryStore
 
 #: Each of these files fills the table of calls.
 ROOMS = (mig, readings, wiring)
@@ -34,8 +34,8 @@ class FakeNvml:
     The witness may raise: that is how a test kills a program between two calls.
     """
 
-    def __init__(self, store: Store | Machine, witness: Witness | None = None) -> None:
-        self._store = Memory(store) if isinstance(store, Machine) else store
+    def __init__(self, store: MachineStore | FakeMachine, witness: Witness | None = None) -> None:
+        self._store = MemoryStore(store) if isinstance(store, FakeMachine) else store
         self._witness = witness or (lambda _name, _over: None)
         self._handles = Handles()
         #: The driver's life that it was initialised in; None before.
@@ -95,7 +95,7 @@ class FakeNvml:
         self._witness(name, True)
         return answer
 
-    def _alive(self, machine: Machine) -> None:
+    def _alive(self, machine: FakeMachine) -> None:
         if self._life is None or self._life != machine.life:
             raise refuse(pynvml.NVML_ERROR_UNINITIALIZED)
         if not machine.loaded:

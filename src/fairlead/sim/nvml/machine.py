@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from fairlead.sim.nvml.models import H200, MODELS, Model, Profile
+from fairlead.sim.nvml.models import H200, MODELS, MigProfile, Model
 
 #: What a process that is in no slice says of its instances.
 NOWHERE = 0xFFFFFFFF
@@ -17,7 +17,7 @@ SWITCH = "switch"
 FAR = "SYS"
 
 
-class Process(msgspec.Struct):
+class FakeProcess(msgspec.Struct):
     pid: int
     memory_bytes: int = 0
     gpu_instance: int = NOWHERE
@@ -41,7 +41,7 @@ class Compute(msgspec.Struct):
     serial: int
 
 
-class Instance(msgspec.Struct):
+class FakeInstance(msgspec.Struct):
     """A GPU instance: a place that was cut out."""
 
     id: int
@@ -64,8 +64,8 @@ class Card(msgspec.Struct):
     numa: int = 0
     mig: bool = False
     mig_pending: bool = False
-    instances: list[Instance] = []
-    processes: list[Process] = []
+    instances: list[FakeInstance] = []
+    processes: list[FakeProcess] = []
     #: Percent.
     busy: int = 0
     memory_busy: int = 0
@@ -88,7 +88,7 @@ class Card(msgspec.Struct):
     def bus_id(self) -> str:
         return f"00000000:00:{self.slot:02X}.0"
 
-    def profile(self, profile_id: int) -> Profile | None:
+    def profile(self, profile_id: int) -> MigProfile | None:
         return next((one for one in self.kind.profiles if one.id == profile_id), None)
 
     @property
@@ -97,11 +97,11 @@ class Card(msgspec.Struct):
         idle = sum(self.idle_bytes(instance) for instance in self.instances)
         return idle + sum(one.memory_bytes + one.overhead_bytes for one in self.processes)
 
-    def idle_bytes(self, instance: Instance) -> int:
+    def idle_bytes(self, instance: FakeInstance) -> int:
         profile = self.profile(instance.profile_id)
         return profile.idle_bytes if profile and instance.computes else 0
 
-    def inside(self, instance: Instance) -> list[Process]:
+    def inside(self, instance: FakeInstance) -> list[FakeProcess]:
         return [one for one in self.processes if one.gpu_instance == instance.id]
 
 
@@ -116,7 +116,7 @@ class Fault(msgspec.Struct):
     times: int = -1
 
 
-class Machine(msgspec.Struct):
+class FakeMachine(msgspec.Struct):
     cards: list[Card]
     #: What `nvidia-smi topo -m` says between cards, by position; empty: nothing but SYS.
     paths: list[list[str]] = []
@@ -158,7 +158,7 @@ class Machine(msgspec.Struct):
 
 def machine_of(
     count: int = 1, model: str = H200.name, *, wiring: Literal["switch", "pcie"] = "pcie"
-) -> Machine:
+) -> FakeMachine:
     """Cards of one model, half of them on each of two NUMA nodes where there are several."""
     half = max(count // 2, 1)
     cards = [
@@ -175,4 +175,4 @@ def machine_of(
         ["X" if a == b else "NODE" if cards[a].numa == cards[b].numa else FAR for b in range(count)]
         for a in range(count)
     ]
-    return Machine(cards, paths)
+    return FakeMachine(cards, paths)

@@ -6,9 +6,9 @@ from uuid import UUID, uuid5
 import pynvml
 
 from fairlead.model.gpus import instance_id
-from fairlead.sim.nvml.machine import Card, Compute, Instance
-from fairlead.sim.nvml.models import Profile
-from fairlead.sim.nvml.sessions import CALLS, Session, Slice, call, refer, refuse
+from fairlead.sim.nvml.machine import Card, Compute, FakeInstance
+from fairlead.sim.nvml.models import MigProfile
+from fairlead.sim.nvml.sessions import CALLS, FakeSlice, Session, call, refer, refuse
 
 #: Profiles that the driver of the recording knows the numbers of.
 _NUMBERS = 17
@@ -62,7 +62,7 @@ def profile_info(session: Session, handle: Any, number: int, version: int = 2) -
     return _profile_info(found)
 
 
-def _profile_info(profile: Profile) -> Any:
+def _profile_info(profile: MigProfile) -> Any:
     answer = pynvml.c_nvmlGpuInstanceProfileInfo_v2_t()
     answer.id, answer.name = profile.id, f"MIG {profile.name}".encode()
     answer.sliceCount, answer.instanceCount = profile.compute, profile.instances
@@ -106,7 +106,7 @@ def create(session: Session, handle: Any, profile_id: int, placement: Any) -> An
     if _overlaps(card, place.start, place.size) or _made(card, profile) >= profile.instances:
         raise refuse(pynvml.NVML_ERROR_INSUFFICIENT_RESOURCES)
     number = instance_id(place.start, place.size, _slots(card))
-    made = Instance(number, profile.id, place.start, place.size, session.machine.serial())
+    made = FakeInstance(number, profile.id, place.start, place.size, session.machine.serial())
     card.instances.append(made)
     return session.gpu_instance(card, made)
 
@@ -186,7 +186,7 @@ def compute_profile_info(
     return answer
 
 
-def _compute_kind(profile: Profile, number: int) -> tuple[int, int, int]:
+def _compute_kind(profile: MigProfile, number: int) -> tuple[int, int, int]:
     """Compute slices, multiprocessors and how many fit; not supported where it does not exist."""
     if number == _SECOND_KIND and profile.second_kind != (0, 0):
         processors, count = profile.second_kind
@@ -216,7 +216,7 @@ def create_compute(session: Session, handle: Any, number: int) -> Any:
     return session.compute_instance(card, made)
 
 
-def _uuid(card: Card, instance: Instance, id_: int) -> str:
+def _uuid(card: Card, instance: FakeInstance, id_: int) -> str:
     """Not the place alone decides: whoever lies beside it changes the name."""
     beside = sorted(one.id for one in card.instances if one is not instance)
     return f"MIG-{uuid5(_UUIDS, f'{card.uuid}/{instance.id}/{id_}/{beside}')}"
@@ -294,7 +294,7 @@ def parent(session: Session, handle: Any) -> Any:
 
 @call("nvmlDeviceIsMigDeviceHandle")
 def is_mig_device(session: Session, handle: Any) -> int:
-    return int(isinstance(session.target(handle), Slice))
+    return int(isinstance(session.target(handle), FakeSlice))
 
 
 @call("nvmlDeviceGetGpuInstanceId")
@@ -326,7 +326,7 @@ CALLS["nvmlDeviceGetAttributes"] = attributes
 # -- rules -----------------------------------------------------------------------------------------
 
 
-def _slice(session: Session, handle: Any) -> Slice:
+def _slice(session: Session, handle: Any) -> FakeSlice:
     found = session.target(handle)
     if isinstance(found, Card):
         raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
@@ -345,7 +345,7 @@ def _cut(card: Card) -> Card:
     return card
 
 
-def _profile(card: Card, profile_id: int) -> Profile:
+def _profile(card: Card, profile_id: int) -> MigProfile:
     found = card.profile(profile_id)
     if found is None:
         raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
@@ -357,7 +357,7 @@ def _overlaps(card: Card, start: int, size: int, smaller_than: int = 99) -> bool
     return any(one.mask & mask and one.size < smaller_than for one in card.instances)
 
 
-def _made(card: Card, profile: Profile) -> int:
+def _made(card: Card, profile: MigProfile) -> int:
     return sum(one.profile_id == profile.id for one in card.instances)
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pynvml
 
-from fairlead.sim.nvml.machine import NOWHERE, Card, Process
+from fairlead.sim.nvml.machine import NOWHERE, Card, FakeProcess
 from fairlead.sim.nvml.models import MIB
-from fairlead.sim.nvml.sessions import CALLS, Session, Slice, call, refuse
+from fairlead.sim.nvml.sessions import CALLS, FakeSlice, Session, call, refuse
 
 #: Facts of a card that never change, by the call that asks for them.
 _FIXED = {
@@ -99,7 +99,7 @@ def by_bus(session: Session, bus_id: str | bytes) -> Any:
 @call("nvmlDeviceGetName")
 def name(session: Session, handle: Any) -> str:
     found = session.target(handle)
-    if not isinstance(found, Slice):
+    if not isinstance(found, FakeSlice):
         return found.model
     profile = found.card.profile(found.instance.profile_id)
     plain = profile.name.removesuffix("+me") if profile else ""
@@ -109,7 +109,7 @@ def name(session: Session, handle: Any) -> str:
 @call("nvmlDeviceGetUUID")
 def uuid(session: Session, handle: Any) -> str:
     found = session.target(handle)
-    return found.compute.uuid if isinstance(found, Slice) else found.uuid
+    return found.compute.uuid if isinstance(found, FakeSlice) else found.uuid
 
 
 @call("nvmlDeviceGetIndex")
@@ -174,7 +174,7 @@ def memory(session: Session, handle: Any, version: int | None = None) -> Any:
     return answer
 
 
-def _memory(found: Card | Slice) -> tuple[int, int, int]:
+def _memory(found: Card | FakeSlice) -> tuple[int, int, int]:
     if isinstance(found, Card):
         return found.kind.memory_bytes, found.kind.reserved_bytes, found.used_bytes
     card, instance = found.card, found.instance
@@ -264,7 +264,7 @@ for _kind, _name in (("compute", "Compute"), ("graphics", "Graphics"), ("mps", "
         CALLS[f"nvmlDeviceGet{_name}RunningProcesses{_version}"] = _processes(_kind)
 
 
-def _process(one: Process) -> Any:
+def _process(one: FakeProcess) -> Any:
     return pynvml.nvmlFriendlyObject(
         {
             "pid": one.pid,

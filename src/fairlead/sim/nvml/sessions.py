@@ -11,7 +11,7 @@ from typing import Any
 
 import pynvml
 
-from fairlead.sim.nvml.machine import Card, Compute, Instance, Machine
+from fairlead.sim.nvml.machine import Card, Compute, FakeInstance, FakeMachine
 
 Answer = Callable[..., Any]
 #: Every function that is imitated, by its name in nvidia-ml-py.
@@ -33,11 +33,11 @@ def refuse(error: int) -> Exception:
 
 
 @dataclass(frozen=True)
-class Slice:
+class FakeSlice:
     """A MIG device: a compute instance of a card."""
 
     card: Card
-    instance: Instance
+    instance: FakeInstance
     compute: Compute
 
 
@@ -73,7 +73,7 @@ class Handles:
 
 @dataclass
 class Session:
-    machine: Machine
+    machine: FakeMachine
     handles: Handles
 
     def pointer(self, type_: Any, kind: str, uuid: str, serial: int = 0) -> Any:
@@ -82,7 +82,7 @@ class Session:
     def device(self, card: Card) -> Any:
         return self.pointer(pynvml.c_nvmlDevice_t, "card", card.uuid)
 
-    def gpu_instance(self, card: Card, instance: Instance) -> Any:
+    def gpu_instance(self, card: Card, instance: FakeInstance) -> Any:
         return self.pointer(pynvml.c_nvmlGpuInstance_t, "gpu", card.uuid, instance.serial)
 
     def compute_instance(self, card: Card, compute: Compute) -> Any:
@@ -91,23 +91,23 @@ class Session:
     def mig_device(self, card: Card, compute: Compute) -> Any:
         return self.pointer(pynvml.c_nvmlDevice_t, "slice", card.uuid, compute.serial)
 
-    def target(self, handle: Any) -> Card | Slice:
+    def target(self, handle: Any) -> Card | FakeSlice:
         """What a device handle means: a card, or a slice of one."""
         kind, uuid, serial = self.handles.key(handle)
         if kind == "card":
             return self._card(uuid)
         if kind != "slice":
             raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
-        return Slice(*self._compute(uuid, serial))
+        return FakeSlice(*self._compute(uuid, serial))
 
     def card(self, handle: Any) -> Card:
         """A card; what only cards have is not supported for a slice."""
         found = self.target(handle)
-        if isinstance(found, Slice):
+        if isinstance(found, FakeSlice):
             raise refuse(pynvml.NVML_ERROR_NOT_SUPPORTED)
         return found
 
-    def instance(self, handle: Any) -> tuple[Card, Instance]:
+    def instance(self, handle: Any) -> tuple[Card, FakeInstance]:
         kind, uuid, serial = self.handles.key(handle)
         card = self._card(uuid)
         found = next((one for one in card.instances if one.serial == serial), None)
@@ -115,7 +115,7 @@ class Session:
             raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
         return card, found
 
-    def compute(self, handle: Any) -> tuple[Card, Instance, Compute]:
+    def compute(self, handle: Any) -> tuple[Card, FakeInstance, Compute]:
         kind, uuid, serial = self.handles.key(handle)
         if kind != "compute":
             raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
@@ -127,7 +127,7 @@ class Session:
             raise refuse(pynvml.NVML_ERROR_GPU_IS_LOST)
         return found
 
-    def _compute(self, uuid: str, serial: int) -> tuple[Card, Instance, Compute]:
+    def _compute(self, uuid: str, serial: int) -> tuple[Card, FakeInstance, Compute]:
         card = self._card(uuid)
         for instance in card.instances:
             for compute in instance.computes:

@@ -7,6 +7,6 @@ import os
 from pathlib import Path
 
 from fairlead.sim.nvml.library import FakeNvml
-from fairlead.sim.nvml.store import File
+from fairlead.sim.nvml.store import FileStore
 
-library = FakeNvml(File(Path(os.environ["FAIRLEAD_NVML_FILE"])))
+library = FakeNvml(FileStore(Path(os.environ["FAIRLEAD_NVML_FILE"])))

@@ -1,4 +1,4 @@
-"""Where a driver's knowledge lies: in this process, or in a file that outlives it."""
+"""The state of a driver: in this process, or in a file that outlives it."""
 
 import fcntl
 from collections.abc import Iterator
@@ -7,33 +7,33 @@ from pathlib import Path
 
 import msgspec
 
-from fairlead.sim.nvml.machine import Machine
+from fairlead.sim.nvml.machine import FakeMachine
 
-_decode = msgspec.json.Decoder(Machine).decode
+_decode = msgspec.json.Decoder(FakeMachine).decode
 _encode = msgspec.json.Encoder().encode
 
 
-class Memory:
-    """For one program, which may call itself dead and begin anew."""
+class MemoryStore:
+    """For one program, which may simulate its own restart."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: FakeMachine) -> None:
         self.machine = machine
 
     @contextmanager
-    def open(self) -> Iterator[Machine]:
+    def open(self) -> Iterator[FakeMachine]:
         yield self.machine
 
 
-class File:
-    """For several programs at once: whoever opens it is alone with it."""
+class FileStore:
+    """For several programs at once: opening it locks it."""
 
-    def __init__(self, path: Path, machine: Machine | None = None) -> None:
+    def __init__(self, path: Path, machine: FakeMachine | None = None) -> None:
         self._path = path
         if machine is not None:
             path.write_bytes(_encode(machine))
 
     @contextmanager
-    def open(self) -> Iterator[Machine]:
+    def open(self) -> Iterator[FakeMachine]:
         with self._path.open("r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             before = file.read()
@@ -48,4 +48,4 @@ class File:
                     file.truncate()
 
 
-Store = Memory | File
+MachineStore = MemoryStore | FileStore

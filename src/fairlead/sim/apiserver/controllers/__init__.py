@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from fairlead.sim.apiserver.api import Api
+from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.controllers.budgets import DisruptionController
 from fairlead.sim.apiserver.controllers.daemonsets import DaemonSetController
 from fairlead.sim.apiserver.controllers.deployments import DeploymentController
@@ -39,7 +39,7 @@ _ALL: tuple[type[Controller], ...] = (
 class Controllers:
     """All controllers, on one loop."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: ApiState) -> None:
         self._loop = ControllerLoop(api)
         owners = Owners(api.store)
         for make in _ALL:

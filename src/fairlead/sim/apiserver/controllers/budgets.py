@@ -6,7 +6,7 @@ from fairlead.sim.apiserver.clock import now_text
 from fairlead.sim.apiserver.controllers import podmaking as pods
 from fairlead.sim.apiserver.controllers.loop import Controller
 from fairlead.sim.apiserver.selectors import matches
-from fairlead.sim.apiserver.store import Change, Entry
+from fairlead.sim.apiserver.store import Change, StoredObject
 
 Object = dict[str, Any]
 
@@ -37,7 +37,7 @@ class DisruptionController(Controller):
             self.api, self.resource, budget, _status(budget, len(chosen), healthy, disrupted)
         )
 
-    def _pods(self, budget: Object) -> list[Entry]:
+    def _pods(self, budget: Object) -> list[StoredObject]:
         namespace, selector = budget["metadata"]["namespace"], budget["spec"].get("selector")
         entries = self.api.store.collection("pods").entries.values()
         return [

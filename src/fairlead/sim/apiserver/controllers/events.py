@@ -2,7 +2,7 @@
 
 import time
 
-from fairlead.sim.apiserver.api import Api
+from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.controllers.loop import Controller, ControllerLoop
 from fairlead.sim.apiserver.controllers.owners import Owners
 from fairlead.sim.apiserver.store import Change
@@ -19,7 +19,7 @@ class EventController(Controller):
     follows: frozenset[str] | None = frozenset()
     kept_s = KEPT_S
 
-    def __init__(self, api: Api, owners: Owners, loop: ControllerLoop) -> None:
+    def __init__(self, api: ApiState, owners: Owners, loop: ControllerLoop) -> None:
         super().__init__(api, owners, loop)
         self._written: dict[str, float] = {}
         self._is_sweeping = False

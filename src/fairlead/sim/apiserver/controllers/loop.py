@@ -4,7 +4,7 @@ import asyncio
 import logging
 from typing import Any
 
-from fairlead.sim.apiserver.api import Api
+from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.controllers.owners import Owners
 from fairlead.sim.apiserver.status import StatusError
 from fairlead.sim.apiserver.store import Change
@@ -24,7 +24,7 @@ class Controller:
     # Other resources whose changes matter; None stands for all of them.
     follows: frozenset[str] | None = frozenset({"pods"})
 
-    def __init__(self, api: Api, owners: Owners, loop: "ControllerLoop") -> None:
+    def __init__(self, api: ApiState, owners: Owners, loop: "ControllerLoop") -> None:
         self.api, self.owners, self.loop = api, owners, loop
 
     def concerns(self, resource: str, change: Change) -> list[str]:
@@ -45,7 +45,7 @@ class Controller:
 class ControllerLoop:
     """One line of work for every controller."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: ApiState) -> None:
         self._api = api
         self._controllers: list[Controller] = []
         self._line: dict[tuple[Controller, str], None] = {}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fairlead.sim.apiserver.store import Change, Entry, Store
+from fairlead.sim.apiserver.store import Change, Store, StoredObject
 
 Object = dict[str, Any]
 
@@ -19,7 +19,7 @@ class Owners:
                 self._note(collection.name, entry)
         store.written.insert(0, self._on_change)
 
-    def dependents(self, uid: str) -> list[tuple[str, Entry]]:
+    def dependents(self, uid: str) -> list[tuple[str, StoredObject]]:
         """(resource, entry) of everything that names this owner."""
         found = []
         for resource, key in tuple(self._dependents.get(uid, ())):
@@ -32,11 +32,11 @@ class Owners:
         """Copies of the pods that name this owner."""
         return [entry.object() for name, entry in self.dependents(uid) if name == "pods"]
 
-    def keys_of_owners(self, resource: str, entry: Entry) -> list[str]:
+    def keys_of_owners(self, resource: str, entry: StoredObject) -> list[str]:
         """Keys of the owners of an object that are of this resource."""
         return [key for name, key in self.places(entry) if name == resource]
 
-    def places(self, entry: Entry) -> list[tuple[str, str]]:
+    def places(self, entry: StoredObject) -> list[tuple[str, str]]:
         """(resource, key) of the owners of an object that still exist."""
         return [self._places[uid] for uid in entry.owners if uid in self._places]
 
@@ -52,13 +52,13 @@ class Owners:
         else:
             self._note(resource, change.entry, new=change.previous is None)
 
-    def _note(self, resource: str, entry: Entry, new: bool = True) -> None:
+    def _note(self, resource: str, entry: StoredObject, new: bool = True) -> None:
         for uid in entry.owners:
             self._dependents.setdefault(uid, {})[resource, entry.key] = None
         if new and resource not in _NEVER_OWN:
             self._places[entry.uid] = (resource, entry.key)
 
-    def _forget(self, resource: str, entry: Entry) -> None:
+    def _forget(self, resource: str, entry: StoredObject) -> None:
         for uid in entry.owners:
             known = self._dependents.get(uid)
             if known is not None:

@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
-from fairlead.sim.apiserver.api import Api
+from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.bodies import typed
 from fairlead.sim.apiserver.call import Call
 from fairlead.sim.apiserver.creating import create
 from fairlead.sim.apiserver.deleting import delete
 from fairlead.sim.apiserver.status import StatusError
-from fairlead.sim.apiserver.store import Entry
+from fairlead.sim.apiserver.store import StoredObject
 from fairlead.sim.apiserver.updating import modify
 
 Object = dict[str, Any]
@@ -20,7 +20,7 @@ _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def call_for(
-    api: Api, resource: str, namespace: str, name: str = "", subresource: str = ""
+    api: ApiState, resource: str, namespace: str, name: str = "", subresource: str = ""
 ) -> Call:
     """A call of our own; webhooks can tell it from the calls of clients."""
     kind = api.kinds.plural(resource)
@@ -46,13 +46,13 @@ def pod_from(template: Object, owner: Object, api_version: str, kind: str) -> Ob
     return {"metadata": metadata, "spec": copy.deepcopy(template["spec"])}
 
 
-async def make(api: Api, resource: str, namespace: str, obj: Object) -> Entry:
+async def make(api: ApiState, resource: str, namespace: str, obj: Object) -> StoredObject:
     """Creates an object as a client would."""
     call = call_for(api, resource, namespace)
     return await create(api, call, typed(obj, call.kind))
 
 
-async def remove(api: Api, resource: str, namespace: str, name: str, **options: Any) -> None:
+async def remove(api: ApiState, resource: str, namespace: str, name: str, **options: Any) -> None:
     """Deletes an object; one that is gone already is fine."""
     try:
         await delete(api, call_for(api, resource, namespace, name), options)
@@ -61,7 +61,7 @@ async def remove(api: Api, resource: str, namespace: str, name: str, **options: 
             raise
 
 
-async def set_status(api: Api, resource: str, obj: Object, status: Object) -> None:
+async def set_status(api: ApiState, resource: str, obj: Object, status: Object) -> None:
     """Writes a status; nothing happens when it is as it was."""
     if obj.get("status") == status:
         return
