@@ -78,8 +78,10 @@ class Ground:
         if bind.grant is not None:
             node = self.engine.cluster.node_named(bind.node)
             gpus = node.gpus if node else None
-            telling = dialects.Telling(bind.pod, bind.node, bind.grant, gpus, 1)
-            body["metadata"].setdefault("annotations", {}).update(dialects.tell(telling))
+            assignment = dialects.Assignment(bind.pod, bind.node, bind.grant, gpus, 1)
+            body["metadata"].setdefault("annotations", {}).update(
+                dialects.annotations_for(assignment)
+            )
         self.tell("MODIFIED", ("pods", body))
 
     #: Pods that are there, as the API server has them.

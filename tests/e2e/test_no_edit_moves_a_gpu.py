@@ -156,7 +156,7 @@ def stage(control_plane: ControlPlane, create_nodes: Any, pods: Pods) -> Iterato
 
 
 def test_every_word_is_edited() -> None:
-    known = {word for dialect in DIALECTS for word in dialect.words}
+    known = {word for dialect in DIALECTS for word in dialect.annotation_keys}
     by_container = {CONTAINER + end for end in ("memory.request", "memory.limit", "compute.mode")}
     by_container = {word.replace("main.", "main.gpu-") for word in by_container}
 

@@ -65,7 +65,7 @@ def all_binds(engine: Engine, now: float = 1.0) -> list[Bind]:
 
 def told(bind: Bind) -> dict[str, str]:
     assert bind.grant is not None
-    return dialects.tell(dialects.Telling(bind.pod, bind.node, bind.grant, None, 0))
+    return dialects.annotations_for(dialects.Assignment(bind.pod, bind.node, bind.grant, None, 0))
 
 
 def confirm(engine: Engine, bind: Bind, source: Any) -> Pod:

@@ -59,11 +59,11 @@ def a_node(annotations: Json | None = None, **more: Any) -> Node:
 
 
 def told(pod: Pod, grant: Any, node: Node) -> dict[str, str]:
-    return dialects.tell(dialects.Telling(pod, node.name, grant, node.gpus, NOW_NS))
+    return dialects.annotations_for(dialects.Assignment(pod, node.name, grant, node.gpus, NOW_NS))
 
 
 def lock_of(pod: Pod, grant: Any, node: Node) -> tuple[str, str] | None:
-    return dialects.lock(dialects.Telling(pod, node.name, grant, node.gpus, NOW_NS))
+    return dialects.lock(dialects.Assignment(pod, node.name, grant, node.gpus, NOW_NS))
 
 
 HAMI_CARDS = [

@@ -19,7 +19,7 @@ from dialect_objects import (
 )
 from dialect_objects import a_node as decoded_node
 from fairlead.cluster.devices import Devices
-from fairlead.kube.dialects import DIALECTS, words
+from fairlead.kube.dialects import DIALECTS, request_annotations
 from fairlead.model.gpus import CardUse, Grant
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
@@ -113,11 +113,11 @@ EDITS = {
 
 
 def test_every_word_that_asks_is_tried() -> None:
-    known = {word for dialect in DIALECTS for word in dialect.words}
+    known = {word for dialect in DIALECTS for word in dialect.annotation_keys}
     by_container = {word for word in ASKING if word.startswith(CONTAINER)}
 
     assert known <= set(ASKING)
-    assert dict(words(dict.fromkeys(ASKING, ""))).keys() == known | by_container
+    assert dict(request_annotations(dict.fromkeys(ASKING, ""))).keys() == known | by_container
 
 
 @pytest.mark.parametrize("word", ASKING)

@@ -64,7 +64,7 @@ def test_every_word_that_asks_is_fixed_once_the_pod_is_bound() -> None:
 
     named = set(re.findall(r"'([^']+)'", listed))
 
-    assert named == {word for dialect in DIALECTS for word in dialect.words}
+    assert named == {word for dialect in DIALECTS for word in dialect.annotation_keys}
 
 
 def test_the_policy_that_warns_knows_the_same_keys() -> None:
@@ -73,7 +73,7 @@ def test_the_policy_that_warns_knows_the_same_keys() -> None:
     nearly = set(re.findall(r"'([^']+)'", text.partition("- name: nearly")[2].partition("- n")[0]))
 
     assert {key for key in known if misspelt({key: ""})} == set()
-    words = {word for dialect in DIALECTS for word in dialect.words}
+    words = {word for dialect in DIALECTS for word in dialect.annotation_keys}
     without_prefix = {word for word in words if "/" not in word}
     assert known >= {word for word in words if word.startswith("fairlead.dev/")} | without_prefix
     assert nearly == {w.replace("-", "") for w in {*without_prefix, "gpu-share", "gpu-slice"}}

@@ -44,7 +44,7 @@ def test_any_unknown_key_under_our_prefix_is_reported() -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        *(word for dialect in DIALECTS for word in dialect.words),
+        *(word for dialect in DIALECTS for word in dialect.annotation_keys),
         PREFIX + "gpu-load", PREFIX + "gpus", PREFIX + "assignment", PREFIX + "run-for",
         "nvidia.com/container.a.gpu-memory.limit", "nvidia.com/container.a.gpus.devices",
         "hami.io/gpu-scheduler-policy", "example.com/gpu-memory", "gpu-memory-limit",

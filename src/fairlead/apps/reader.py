@@ -68,7 +68,7 @@ class Reader:
         source = sources.make(plan)
         if isinstance(source, Annotations):
             self._annotations.append(source)
-        return Running(source, plan, lambda: self._nodes, _tell, time.monotonic)
+        return Running(source, plan, lambda: self._nodes, _log_news, time.monotonic)
 
 
 async def read_sources() -> None:
@@ -80,7 +80,7 @@ async def read_sources() -> None:
         reader.obey(decoder.decode(order))
 
 
-def _tell(news: News) -> None:
+def _log_news(news: News) -> None:
     """Waits if the other side is slow to read: then it has enough."""
     sys.stdout.buffer.write(framed(news))
     sys.stdout.buffer.flush()

@@ -319,7 +319,7 @@ class Scheduler:
                 log.debug("binding volumes", pod=pod.key, node=node)
             case instructions.Bind(pod, node):
                 self._measures.bind_started(pod)
-                self._binder.submit(self._told(instruction))
+                self._binder.submit(self._with_assignment(instruction))
                 log.debug("binding", pod=pod.key, node=node)
             case instructions.Decided(pod, node, record):
                 cards = [asdict(card) for card in record.cards]
@@ -361,18 +361,18 @@ class Scheduler:
         gpus = {"gpus": [use.uuid for use in uses if use.uuid] or len(uses)} if uses else {}
         return {**told, **gpus, "ms": waited_ms, "attempts": done.attempts}
 
-    def _told(self, bind: instructions.Bind) -> instructions.Bind:
+    def _with_assignment(self, bind: instructions.Bind) -> instructions.Bind:
         """The bind with what the device plugin on its node must know, and who decided it."""
         if self._elector:
             bind = replace(bind, annotations={EPOCH: self._elector.epoch})
         if bind.grant is None:
             return bind
         node = self.engine.cluster.node_named(bind.node)
-        telling = dialects.Telling(
+        assignment = dialects.Assignment(
             bind.pod, bind.node, bind.grant, node.gpus if node else None, time.time_ns()
         )
-        annotations = {**bind.annotations, **dialects.tell(telling)}
-        return replace(bind, annotations=annotations, lock=dialects.lock(telling))
+        annotations = {**bind.annotations, **dialects.annotations_for(assignment)}
+        return replace(bind, annotations=annotations, lock=dialects.lock(assignment))
 
     # -- deciding ----------------------------------------------------------------------------
 

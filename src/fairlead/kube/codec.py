@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead.kube import dialects
-from fairlead.kube.dialects.ours import VISIBLE
+from fairlead.kube.dialects.fairlead import VISIBLE
 from fairlead.kube.limits import beyond_limits, within_limits
 from fairlead.kube.pod_loads import read_load
 from fairlead.kube.pod_selectors import OWNERS
@@ -317,10 +317,10 @@ def _internal_address(addresses: Sequence[_Address]) -> str:
     return next((each.address for each in addresses if each.type == "InternalIP"), "")
 
 
-def _offering(wire: _Node, allocatable: Amounts) -> dialects.Offering:
+def _offering(wire: _Node, allocatable: Amounts) -> dialects.NodeDeclaration:
     meta = wire.metadata
     true = (c.type for c in wire.status.conditions or () if c.status == "True")
-    return dialects.Offering(
+    return dialects.NodeDeclaration(
         meta.name, meta.labels or {}, meta.annotations or {}, dict(allocatable), frozenset(true)
     )
 
@@ -387,7 +387,7 @@ def _request_parts(meta: Meta, spec: _PodSpec) -> RequestParts:
         namespace=meta.namespace if about_pods else "",
         overhead=bytes(spec.overhead),
         pod_level=bytes(spec.resources),
-        gpu_words=dialects.words(meta.annotations or {}),
+        gpu_words=dialects.request_annotations(meta.annotations or {}),
         identity=_identity(meta, bound=bool(spec.node_name)),
         # A request that makes no sense is refused, but whoever has its cards has them.
         bound=bool(spec.node_name),
@@ -395,8 +395,8 @@ def _request_parts(meta: Meta, spec: _PodSpec) -> RequestParts:
     )
 
 
-def _identity(meta: Meta, *, bound: bool) -> dialects.Identity | None:
-    if not dialects.tells_pods_apart(meta.annotations or {}):
+def _identity(meta: Meta, *, bound: bool) -> dialects.PodIdentity | None:
+    if not dialects.has_scheduling_map(meta.annotations or {}):
         return None
     owners = (owner for owner in meta.owner_references or () if owner.controller)
     owner = next(((owner.kind, owner.name) for owner in owners), ("", ""))

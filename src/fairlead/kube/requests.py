@@ -56,7 +56,7 @@ class RequestParts:
     #: Annotations that say something about GPUs.
     gpu_words: tuple[tuple[str, str], ...] = ()
     #: Which pod it is, if that matters to how it asks for GPUs.
-    identity: dialects.Identity | None = None
+    identity: dialects.PodIdentity | None = None
     #: It is on a node already, so somebody understood it.
     bound: bool = False
     #: How many GPUs work as one, if it says so.
@@ -172,7 +172,7 @@ def read_request(parts: RequestParts) -> PodRequest:
     )
 
 
-def _asking(parts: RequestParts, needs: resources.Needs) -> dialects.Asking:
+def _asking(parts: RequestParts, needs: resources.Needs) -> dialects.GpuSpec:
     init = [
         dialects.Part(part.name, need.requests, brief=not part.sidecar)
         for part, need in zip(parts.init, needs.init, strict=True)
@@ -181,7 +181,7 @@ def _asking(parts: RequestParts, needs: resources.Needs) -> dialects.Asking:
         dialects.Part(part.name, need.requests)
         for part, need in zip(parts.containers, needs.containers, strict=True)
     ]
-    return dialects.Asking([*init, *running], dict(parts.gpu_words), parts.identity)
+    return dialects.GpuSpec([*init, *running], dict(parts.gpu_words), parts.identity)
 
 
 def read_bound_asks(parts: RequestParts) -> dialects.BoundAsks:
@@ -189,8 +189,8 @@ def read_bound_asks(parts: RequestParts) -> dialects.BoundAsks:
     return dialects.read_asks_of_bound(_asking(parts, read_needs(parts)))
 
 
-def _gpus(asking: dialects.Asking, *, bound: bool) -> GpuAsk | None:
-    return dialects.read_asks_of_bound(asking).now if bound else dialects.read_ask(asking)
+def _gpus(gpu_spec: dialects.GpuSpec, *, bound: bool) -> GpuAsk | None:
+    return dialects.read_asks_of_bound(gpu_spec).now if bound else dialects.read_ask(gpu_spec)
 
 
 def _together(ask: GpuAsk | None, as_one: int) -> GpuAsk | None:

@@ -9,18 +9,20 @@ from difflib import get_close_matches
 from functools import lru_cache
 
 from fairlead.kube.dialects import DIALECTS, kai
-from fairlead.kube.dialects.ours import ASSIGNMENT, PREFIX, VISIBLE
+from fairlead.kube.dialects.fairlead import ASSIGNMENT, PREFIX, VISIBLE
 from fairlead.kube.dialects.scheduling_map import INDEX
 from fairlead.kube.leadership.fence import EPOCH
 from fairlead.kube.pod_loads import LOAD
 
-_WORDS = frozenset(word for dialect in DIALECTS for word in dialect.words)
+_ANNOTATION_KEYS = frozenset(word for dialect in DIALECTS for word in dialect.annotation_keys)
 #: Names under our prefix that users write.
-_OURS = tuple(key.removeprefix(PREFIX) for key in (*_WORDS, LOAD) if key.startswith(PREFIX))
-_THEIRS = tuple(sorted(word for word in _WORDS if not word.startswith(PREFIX)))
+_FAIRLEAD = tuple(
+    key.removeprefix(PREFIX) for key in (*_ANNOTATION_KEYS, LOAD) if key.startswith(PREFIX)
+)
+_THEIRS = tuple(sorted(word for word in _ANNOTATION_KEYS if not word.startswith(PREFIX)))
 #: Written with a bind, or on simulated pods.
 _OTHERS = (VISIBLE, ASSIGNMENT, INDEX, EPOCH, PREFIX + "run-for", PREFIX + "sample")
-_KNOWN = _WORDS.union(_OTHERS, (LOAD,))
+_KNOWN = _ANNOTATION_KEYS.union(_OTHERS, (LOAD,))
 #: Ours without the prefix, where no other system uses the name.
 _ONLY_OURS = frozenset({"gpu-share", "gpu-slice"})
 _BY_CONTAINER = kai.PREFIX + "<container>.gpu-memory.request"
@@ -48,7 +50,7 @@ def misspelt(annotations: Mapping[str, str]) -> str:
 def _about(key: str) -> str:
     lower = key.lower()
     if lower.startswith(PREFIX):
-        near = _nearest(lower.removeprefix(PREFIX), _OURS, _SOMEWHAT)
+        near = _nearest(lower.removeprefix(PREFIX), _FAIRLEAD, _SOMEWHAT)
         return _sentence(key, near and PREFIX + near)
     if key.startswith(kai.PREFIX):
         return "" if kai.is_known(key) else _sentence(key, _BY_CONTAINER)

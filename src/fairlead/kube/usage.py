@@ -101,10 +101,10 @@ def _taking(
 ) -> Needs:
     """The pod, if each container takes what `takes` makes of its name and requests."""
 
-    def taking(named: Sequence[ContainerParts], asking: Sequence[Container]) -> list[Container]:
+    def taking(named: Sequence[ContainerParts], gpu_spec: Sequence[Container]) -> list[Container]:
         return [
             Container(takes(part.name, container.requests), container.sidecar)
-            for part, container in zip(named, asking, strict=True)
+            for part, container in zip(named, gpu_spec, strict=True)
         ]
 
     return Needs(taking(parts.containers, needs.containers), taking(parts.init, needs.init))

@@ -18,10 +18,10 @@ from rich.live import Live
 from fairlead.apps.run import Options as RunOptions
 from fairlead.apps.run import plan
 from fairlead.apps.running_scheduler import kubectl_options, running_scheduler
-from fairlead.apps.top.asking import Asking, FromScheduler
 from fairlead.apps.top.choosing import Wish, choose, narrowed
 from fairlead.apps.top.history import FromPrometheus
 from fairlead.apps.top.looking import FromSources
+from fairlead.apps.top.report_source import FromScheduler, ReportSource
 from fairlead.apps.top.view import render
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
@@ -54,7 +54,7 @@ async def top(options: Options) -> None:
         await client.close()
 
 
-async def _show(source: Asking, options: Options) -> None:
+async def _show(source: ReportSource, options: Options) -> None:
     if options.output == "json":
         _write_json(await source.report(), options.wish, sys.stdout)
     elif options.once or not sys.stdout.isatty():
@@ -64,7 +64,7 @@ async def _show(source: Asking, options: Options) -> None:
 
 
 @asynccontextmanager
-async def _source(options: Options, client: Client) -> AsyncIterator[Asking]:
+async def _source(options: Options, client: Client) -> AsyncIterator[ReportSource]:
     """What the user named; else the scheduler that the kubeconfig names; else a look of our own."""
     if options.prometheus:
         yield FromPrometheus(client, options.prometheus, options.since_s)
@@ -89,7 +89,7 @@ def show(report: Report, wish: Wish, console: Console) -> None:
             console.file.write(line.plain.rstrip() + "\n")
 
 
-async def _show_live(source: Asking, options: Options) -> None:
+async def _show_live(source: ReportSource, options: Options) -> None:
     console = Console()
     with Live(console=console, screen=True, auto_refresh=False) as view:
         while True:

@@ -9,8 +9,8 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from fairlead.apps.top.asking import NotAnswered
 from fairlead.apps.top.looking import Listing
+from fairlead.apps.top.report_source import NotAnswered
 from fairlead.apps.usage import Usage
 from fairlead.cluster.cluster import Cluster
 from fairlead.kube.http.client import Client
@@ -87,7 +87,7 @@ class FromPrometheus:
         places = _places(usage.cluster)
         for at_s in sorted(past):
             self._now_s = at_s
-            usage.latest.note(_told(past[at_s], places, at_s))
+            usage.latest.note(_node_readings(past[at_s], places, at_s))
             await usage.look(lambda pod: started[pod.uid] <= self._now_s)
 
     async def _ask(self, from_s: float, until_s: float) -> _Past:
@@ -137,7 +137,7 @@ def _add(past: _Past, card: str, what: str, series: _Series) -> None:
             past.setdefault(at_s, {}).setdefault(card, {}).setdefault(what, value)
 
 
-def _told(
+def _node_readings(
     cards: Mapping[str, dict[str, float]], places: Mapping[str, str], at_s: float
 ) -> Iterator[NodeReadings]:
     by_node: dict[str, dict[str, CardReading]] = {}

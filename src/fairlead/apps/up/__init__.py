@@ -27,7 +27,7 @@ from fairlead.apps.up import logs as up_logs
 from fairlead.apps.up import report as up_report
 from fairlead.apps.up import workload as up_workload
 from fairlead.apps.up.cluster import Ground, embedded, real
-from fairlead.apps.up.kubeconfig import kubeconfig_place, tell_scheduler
+from fairlead.apps.up.kubeconfig import kubeconfig_place, record_scheduler_url
 from fairlead.apps.up.load_generator import LoadRunner
 from fairlead.apps.up.watching import Watching
 from fairlead.engine.engine import Engine
@@ -180,7 +180,7 @@ async def _serve(scheduler: Scheduler, ground: Ground) -> Port:
     registry = scheduler.metrics.registry
     app = health.make_app(registry, scheduler.unready_because, details=details)
     runner, port = await health.serve(app, running.DEFAULT_ADDRESS, 0)
-    tell_scheduler(ground.kubeconfig, f"http://{running.DEFAULT_ADDRESS}:{port}")
+    record_scheduler_url(ground.kubeconfig, f"http://{running.DEFAULT_ADDRESS}:{port}")
     return runner
 
 

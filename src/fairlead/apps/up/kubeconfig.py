@@ -47,7 +47,7 @@ def write(path: Path, text: str) -> None:
         ) from error
 
 
-def tell_scheduler(path: Path, url: str) -> None:
+def record_scheduler_url(path: Path, url: str) -> None:
     """Adds where the scheduler serves, so that `fairlead top` finds it by this file alone."""
     document = yaml.safe_load(path.read_text(encoding="utf-8"))
     for entry in document["clusters"]:

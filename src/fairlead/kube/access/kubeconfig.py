@@ -215,12 +215,12 @@ def _plugin(login: Login, stanza: Exec, authority: Pem | None) -> Plugin:
         api_version=stanza.api_version,
         args=tuple(stanza.args or ()),
         env={variable.name: variable.value for variable in stanza.env or ()},
-        cluster=_told(login.cluster, authority) if stanza.provide_cluster_info else None,
+        cluster=_cluster_fields(login.cluster, authority) if stanza.provide_cluster_info else None,
         install_hint=stanza.install_hint or "",
     )
 
 
-def _told(cluster: Cluster, authority: Pem | None) -> dict[str, object]:
+def _cluster_fields(cluster: Cluster, authority: Pem | None) -> dict[str, object]:
     """What a plugin learns about the cluster when it asks to (provideClusterInfo)."""
     told = {
         "server": cluster.server,

@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from fairlead.kube.admission.bounds import bounded
 from fairlead.kube.admission.review import Operation
-from fairlead.kube.dialects.ours import MEMORY, SHARE, SLICE, VISIBLE
+from fairlead.kube.dialects.fairlead import MEMORY, SHARE, SLICE, VISIBLE
 from fairlead.model.scheduling_map import MAP
 
 CUDA, RUNTIME = "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from fairlead.kube.dialects.ours import ASSIGNMENT, PREFIX, VISIBLE
+from fairlead.kube.dialects.fairlead import ASSIGNMENT, PREFIX, VISIBLE
 from fairlead.kube.dialects.scheduling_map import INDEX
 from fairlead.model.pods import Pod
 

@@ -1,4 +1,4 @@
-"""Every dialect that Fairlead speaks, and the one place where they meet."""
+"""All dialects, and the order in which they are read."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -6,22 +6,22 @@ from dataclasses import replace
 from fairlead.kube.dialects import discovery, kai
 from fairlead.kube.dialects.alnair import Alnair
 from fairlead.kube.dialects.api import (
-    Asking,
+    Assignment,
     Bound,
     Dialect,
-    Identity,
-    Offering,
+    GpuSpec,
+    NodeDeclaration,
     Part,
-    Telling,
+    PodIdentity,
 )
+from fairlead.kube.dialects.fairlead import ASSIGNMENT, Fairlead
 from fairlead.kube.dialects.gpushare import Gpushare
 from fairlead.kube.dialects.hami import Hami
 from fairlead.kube.dialects.held import BoundAsks, at_least, difference, unassigned
 from fairlead.kube.dialects.kai import Kai
 from fairlead.kube.dialects.merging import merged
 from fairlead.kube.dialects.nvidia import Nvidia
-from fairlead.kube.dialects.ours import ASSIGNMENT, Ours
-from fairlead.kube.dialects.scheduling_map import Mapped, identity, tells_pods_apart
+from fairlead.kube.dialects.scheduling_map import Mapped, has_scheduling_map, identity
 from fairlead.kube.dialects.sizes import too_large, too_large_with
 from fairlead.kube.dialects.volcano import Volcano
 from fairlead.model.errors import FairleadError
@@ -31,13 +31,15 @@ from fairlead.model.limits import MOST_CARDS
 __all__ = [
     "DIALECTS",
     "RESOURCES",
-    "Asking",
+    "Assignment",
     "BoundAsks",
-    "Identity",
-    "Offering",
+    "GpuSpec",
+    "NodeDeclaration",
     "Part",
-    "Telling",
+    "PodIdentity",
+    "annotations_for",
     "difference",
+    "has_scheduling_map",
     "identity",
     "is_assigned",
     "lock",
@@ -45,54 +47,52 @@ __all__ = [
     "read_asks_of_bound",
     "read_grant",
     "read_inventory",
-    "tell",
-    "tells_pods_apart",
+    "request_annotations",
     "too_large_with",
-    "words",
 ]
 
-_OURS, _PLAIN, _HAMI, _KAI, _MAPPED = Ours(), Nvidia(), Hami(), Kai(), Mapped()
+_FAIRLEAD, _PLAIN, _HAMI, _KAI, _MAPPED = Fairlead(), Nvidia(), Hami(), Kai(), Mapped()
 #: In the order in which they are believed: a device plugin that says what it took comes first,
 #: then we, who know most about a card; those who know cards by their index only come last.
 DIALECTS: tuple[Dialect, ...] = (
-    Alnair(), _OURS, _MAPPED, _HAMI, Volcano(), _KAI, Gpushare(), _PLAIN,
+    Alnair(), _FAIRLEAD, _MAPPED, _HAMI, Volcano(), _KAI, Gpushare(), _PLAIN,
 )  # fmt: skip
 _BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
 #: Those whose pods ask by annotation, which may be gone when the assignment is read.
-_BY_ANNOTATION = frozenset({_OURS.name, _KAI.name, _MAPPED.name})
+_BY_ANNOTATION = frozenset({_FAIRLEAD.name, _KAI.name, _MAPPED.name})
 #: Those that may ask for `nvidia.com/gpu` as well.
 _BESIDE_PLAIN = (_HAMI.name, _MAPPED.name, PLAIN)
 
-_WORDS = frozenset(word for dialect in DIALECTS for word in dialect.words)
+_ANNOTATION_KEYS = frozenset(word for dialect in DIALECTS for word in dialect.annotation_keys)
 #: Resources that belong to a dialect and that no node lists.
 RESOURCES = tuple(sorted({name for dialect in DIALECTS for name in dialect.resources}))
 
 
-def words(annotations: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """The annotations of a pod that say what it asks of GPUs."""
-    # Every pod comes by here, so the common case makes no call of ours.
+def request_annotations(annotations: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The annotations of a pod that request GPUs."""
+    # Called for every pod, so the common case makes no further call.
     found = [
         key
         for key in annotations
-        if key in _WORDS or (key.startswith(kai.PREFIX) and kai.is_word(key))
+        if key in _ANNOTATION_KEYS or (key.startswith(kai.PREFIX) and kai.is_word(key))
     ]
     return tuple((key, annotations[key]) for key in sorted(found))
 
 
-def read_ask(asking: Asking) -> GpuAsk | None:
+def read_ask(gpu_spec: GpuSpec) -> GpuAsk | None:
     """What the pod asks of GPUs; refused if it asks in two dialects at once, or for too many."""
-    ask = _read_one(asking)
+    ask = _read_one(gpu_spec)
     if ask is not None and (problem := too_large(ask)):
         raise FairleadError(problem)
     return ask
 
 
-def _read_one(asking: Asking) -> GpuAsk | None:
-    asks = [ask for dialect in DIALECTS[:-1] if (ask := dialect.ask(asking)) is not None]
+def _read_one(gpu_spec: GpuSpec) -> GpuAsk | None:
+    asks = [ask for dialect in DIALECTS[:-1] if (ask := dialect.ask(gpu_spec)) is not None]
     if len(asks) > 1:
         names = " and ".join(ask.dialect for ask in asks)
         raise FairleadError(f"it requests GPUs in several ways ({names}); keep one")
-    plain = _PLAIN.ask(asking)
+    plain = _PLAIN.ask(gpu_spec)
     if not asks:
         return plain
     if plain is not None and asks[0].dialect not in _BESIDE_PLAIN:
@@ -103,22 +103,22 @@ def _read_one(asking: Asking) -> GpuAsk | None:
     return asks[0]
 
 
-def read_asks_of_bound(asking: Asking) -> BoundAsks:
+def read_asks_of_bound(gpu_spec: GpuSpec) -> BoundAsks:
     """The same for a pod that is on a node already: the scheduler that put it there understood it.
 
     It has no more GPUs than a node can have, even if it asks for more than there are atoms.
     """
-    spec = _readable(replace(asking, annotations={}, identity=None))
+    spec = _readable(replace(gpu_spec, annotations={}, identity=None))
     try:
-        return BoundAsks(_bounded(read_ask(asking)), spec)
+        return BoundAsks(_bounded(read_ask(gpu_spec)), spec)
     except FairleadError as error:
         return BoundAsks(spec, spec, str(error))
 
 
-def _readable(asking: Asking) -> GpuAsk | None:
+def _readable(gpu_spec: GpuSpec) -> GpuAsk | None:
     for read in (read_ask, _PLAIN.ask):
         try:
-            return _bounded(read(asking))
+            return _bounded(read(gpu_spec))
         except FairleadError:
             continue
     return None
@@ -128,7 +128,7 @@ def _bounded(ask: GpuAsk | None) -> GpuAsk | None:
     return replace(ask, cards=min(ask.cards, MOST_CARDS)) if ask else None
 
 
-def read_inventory(offering: Offering) -> tuple[Inventory | None, str]:
+def read_inventory(declaration: NodeDeclaration) -> tuple[Inventory | None, str]:
     """The node's cards one by one if anybody lists them, else what its labels tell of them.
 
     And what could not be read.
@@ -136,7 +136,7 @@ def read_inventory(offering: Offering) -> tuple[Inventory | None, str]:
     found, problems = [], []
     for dialect in DIALECTS:
         try:
-            inventory = dialect.inventory(offering)
+            inventory = dialect.inventory(declaration)
         except FairleadError as error:
             problems.append(str(error))
             continue
@@ -145,7 +145,7 @@ def read_inventory(offering: Offering) -> tuple[Inventory | None, str]:
     # One who lists cards by uuid is believed before one who counts them.
     found.sort(key=lambda inventory: any(card.uuid.isdigit() for card in inventory.cards[:1]))
     listed = merged(found)
-    gpus = discovery.completed(listed, offering) if listed else discovery.counted(offering)
+    gpus = discovery.completed(listed, declaration) if listed else discovery.counted(declaration)
     return gpus, "; ".join(problems)
 
 
@@ -161,7 +161,7 @@ def read_grant(
     if asks.now is None:
         if ASSIGNMENT not in annotations and not any(map(kai.is_answer, annotations)):
             return None
-        grants = (dialect.grant(bound) for dialect in (_OURS, _KAI))
+        grants = (dialect.grant(bound) for dialect in (_FAIRLEAD, _KAI))
         return next((said for said in grants if said and said.dialect in _BY_ANNOTATION), None)
     said = next(filter(None, (dialect.grant(bound) for dialect in DIALECTS)), None)
     found = unassigned(asks.now) if said is None else at_least(said, asks.spec)
@@ -174,19 +174,22 @@ def is_assigned(annotations: Mapping[str, str]) -> bool:
     return ASSIGNMENT in annotations
 
 
-def tell(telling: Telling) -> dict[str, str]:
+def annotations_for(assignment: Assignment) -> dict[str, str]:
     """The annotations that go with the bind."""
-    return {**_OURS.tell(telling), **_speaker(telling).tell(telling)}
+    return {
+        **_FAIRLEAD.annotations_for(assignment),
+        **_dialect_of(assignment).annotations_for(assignment),
+    }
 
 
-def lock(telling: Telling) -> tuple[str, str] | None:
-    """The annotation of the node that must be ours before the bind, and its value."""
-    return _speaker(telling).lock(telling)
+def lock(assignment: Assignment) -> tuple[str, str] | None:
+    """The annotation of the node that is written as a lock before the bind, and its value."""
+    return _dialect_of(assignment).lock(assignment)
 
 
-def _speaker(telling: Telling) -> Dialect:
-    """Where HAMi is at home, its plugin hands out plain GPUs as well."""
-    dialect, inventory = telling.grant.dialect, telling.inventory
+def _dialect_of(assignment: Assignment) -> Dialect:
+    """On a node of HAMi, its device plugin also hands out plain GPUs."""
+    dialect, inventory = assignment.grant.dialect, assignment.inventory
     if dialect == PLAIN and inventory is not None and _HAMI.name in inventory.dialects:
         return _HAMI
     return _BY_NAME[dialect]

@@ -10,11 +10,11 @@ from typing import ClassVar
 
 from fairlead.kube.dialects.api import (
     UUID,
-    Asking,
+    Assignment,
     Bound,
-    Offering,
-    Silent,
-    Telling,
+    DialectDefaults,
+    GpuSpec,
+    NodeDeclaration,
     asked_mib,
     checked,
     number,
@@ -33,13 +33,13 @@ CHUNKS = (PREFIX + "vitual-gpu-count", PREFIX + "virtual-gpu-count")
 _GIB = 1024
 
 
-class Alnair(Silent):
+class Alnair(DialectDefaults):
     name: ClassVar[str] = "alnair"
 
-    def ask(self, asking: Asking) -> GpuAsk | None:
+    def ask(self, gpu_spec: GpuSpec) -> GpuAsk | None:
         why = "its device plugin serves one container of a pod"
-        part = only_container(asking, MEMORY, why)
-        compute = only_container(asking, COMPUTE, why)
+        part = only_container(gpu_spec, MEMORY, why)
+        compute = only_container(gpu_spec, COMPUTE, why)
         if compute is not None and compute is not part:
             raise FairleadError(f"it requests {COMPUTE} without {MEMORY}; request both")
         if part is None:
@@ -50,8 +50,8 @@ class Alnair(Silent):
         milli, mib = percent * WHOLE // 100, asked_mib(part.amounts[MEMORY], _GIB)
         return GpuAsk(1, whole=False, milli=milli, memory_mib=mib, dialect=self.name)
 
-    def inventory(self, offering: Offering) -> Inventory | None:
-        said = offering.annotations
+    def inventory(self, declaration: NodeDeclaration) -> Inventory | None:
+        said = declaration.annotations
         chunks = next((said[key] for key in CHUNKS if key in said), None)
         if chunks is None or UUIDS not in said:
             return None
@@ -82,6 +82,6 @@ class Alnair(Silent):
     def pending(self, annotations: Mapping[str, str]) -> bool:
         return TIME in annotations and TAKEN not in annotations
 
-    def tell(self, telling: Telling) -> Mapping[str, str]:
+    def annotations_for(self, assignment: Assignment) -> Mapping[str, str]:
         """Its plugin compares times as texts, so they must be equally long."""
-        return {TIME: f"{telling.now_ns:019d}"}
+        return {TIME: f"{assignment.now_ns:019d}"}

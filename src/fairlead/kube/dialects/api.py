@@ -1,7 +1,7 @@
 """What a dialect is: one way to ask for GPUs, to list them, and to say who got which.
 
 Each dialect is one file. It reads what a pod asks for, reads the cards of a node, reads what a
-bound pod was given, and writes what the device plugin on the node must be told. Nothing here
+bound pod was given, and writes what the device plugin on the node reads. Nothing here
 decides anything, and nothing here reads a clock.
 """
 
@@ -46,7 +46,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class PodIdentity:
     """Which pod it is, for dialects that serve each pod differently."""
 
     namespace: str
@@ -59,18 +59,18 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
-    """What a pod says: its containers in order, init containers first, and its annotations."""
+class GpuSpec:
+    """What of a pod requests GPUs: its containers, init containers first, and its annotations."""
 
     parts: Sequence[Part] = ()
     annotations: Mapping[str, str] = field(default_factory=dict)
     #: None unless it has a scheduling map.
-    identity: Identity | None = None
+    identity: PodIdentity | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Offering:
-    """What a node says about itself."""
+class NodeDeclaration:
+    """What a Node object says about its GPUs."""
 
     name: str
     labels: Mapping[str, str]
@@ -91,8 +91,8 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
-    """A decision, and all that it takes to write it down."""
+class Assignment:
+    """A decision, with all that is needed to write it as annotations."""
 
     pod: Pod
     node: str
@@ -109,18 +109,18 @@ class Telling:
 class Dialect(Protocol):
     name: ClassVar[str]
     #: Annotations of pods that say what they ask for.
-    words: ClassVar[tuple[str, ...]]
+    annotation_keys: ClassVar[tuple[str, ...]]
     #: Resources that are its own and that no node lists as allocatable.
     resources: ClassVar[tuple[str, ...]]
 
-    def ask(self, asking: Asking) -> GpuAsk | None:
+    def ask(self, gpu_spec: GpuSpec) -> GpuAsk | None:
         """What the pod asks for in this dialect; None if it does not speak it.
 
         Raises FairleadError with a sentence for its author if it makes no sense.
         """
         ...
 
-    def inventory(self, offering: Offering) -> Inventory | None:
+    def inventory(self, declaration: NodeDeclaration) -> Inventory | None:
         """The node's cards, if it lists them in this dialect.
 
         Raises FairleadError if it does, but not so that one could understand it.
@@ -132,28 +132,28 @@ class Dialect(Protocol):
         ...
 
     def pending(self, annotations: Mapping[str, str]) -> bool:
-        """Whether the device plugin was told, and has not answered yet."""
+        """Whether the device plugin has the assignment, and has not confirmed it yet."""
         ...
 
-    def tell(self, telling: Telling) -> Mapping[str, str]:
+    def annotations_for(self, assignment: Assignment) -> Mapping[str, str]:
         """The annotations that its device plugin reads."""
         ...
 
-    def lock(self, telling: Telling) -> tuple[str, str] | None:
-        """The annotation of the node that must be ours before the bind, and its value."""
+    def lock(self, assignment: Assignment) -> tuple[str, str] | None:
+        """The annotation of the node that is written as a lock before the bind, and its value."""
         ...
 
 
-class Silent:
-    """What most dialects have nothing to say about."""
+class DialectDefaults:
+    """The answers of a dialect that does not use a function."""
 
-    words: ClassVar[tuple[str, ...]] = ()
+    annotation_keys: ClassVar[tuple[str, ...]] = ()
     resources: ClassVar[tuple[str, ...]] = ()
 
-    def ask(self, asking: Asking) -> GpuAsk | None:
+    def ask(self, gpu_spec: GpuSpec) -> GpuAsk | None:
         return None
 
-    def inventory(self, offering: Offering) -> Inventory | None:
+    def inventory(self, declaration: NodeDeclaration) -> Inventory | None:
         return None
 
     def grant(self, bound: Bound) -> Grant | None:
@@ -162,49 +162,49 @@ class Silent:
     def pending(self, annotations: Mapping[str, str]) -> bool:
         return False
 
-    def tell(self, telling: Telling) -> Mapping[str, str]:
+    def annotations_for(self, assignment: Assignment) -> Mapping[str, str]:
         return {}
 
-    def lock(self, telling: Telling) -> tuple[str, str] | None:
+    def lock(self, assignment: Assignment) -> tuple[str, str] | None:
         return None
 
 
-def gpu_positions(asking: Asking, resource: str) -> tuple[tuple[int, ...], ...]:
+def gpu_positions(gpu_spec: GpuSpec, resource: str) -> tuple[tuple[int, ...], ...]:
     """Which of the pod's cards each container gets, counted as Kubernetes counts.
 
     Containers and sidecars get their own. What an init container has, the containers after it have
     again; only the sidecars before it are still there. Nobody can be served beyond reason, so then
     it is left empty.
     """
-    if most_at_once(asking, resource) > MOST_CARDS:
+    if most_at_once(gpu_spec, resource) > MOST_CARDS:
         return ()
     taken = 0
     found = []
-    for part in asking.parts:
+    for part in gpu_spec.parts:
         need = part.amounts.get(resource, 0)
         found.append(tuple(range(taken, taken + need)))
         taken += 0 if part.brief else need
     return tuple(found)
 
 
-def most_at_once(asking: Asking, resource: str) -> int:
+def most_at_once(gpu_spec: GpuSpec, resource: str) -> int:
     """As Kubernetes counts: containers together, or the greediest moment of their start."""
     running = most = 0
-    for part in asking.parts:
+    for part in gpu_spec.parts:
         need = part.amounts.get(resource, 0)
         most = max(most, running + need)
         running += 0 if part.brief else need
     return most
 
 
-def told_apart(found: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
-    """The same, or nothing where there is but one container."""
+def unless_single(found: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+    """Empty for a single container, else unchanged."""
     return found if len(found) > 1 else ()
 
 
-def only_container(asking: Asking, resource: str, why: str) -> Part | None:
+def only_container(gpu_spec: GpuSpec, resource: str, why: str) -> Part | None:
     """The one container that asks for the resource; refused with the reason if there are more."""
-    asked = [part for part in asking.parts if part.amounts.get(resource, 0)]
+    asked = [part for part in gpu_spec.parts if part.amounts.get(resource, 0)]
     if len(asked) > 1:
         names = " and ".join(part.name for part in asked[:2])
         raise FairleadError(f"containers {names} both request {resource}; {why}")

@@ -1,4 +1,4 @@
-"""What labels tell of a node's GPUs: their kind, how many, and with that how they are joined.
+"""What labels say about a node's GPUs: their model, their number, and the links between them.
 
     nvidia.com/gpu.product, .count, .memory (MiB), .clique    # NVIDIA's GPU Feature Discovery
     node.kubernetes.io/instance-type                          # the cloud provider
@@ -11,7 +11,7 @@ nobody can be given a part of one.
 from collections.abc import Mapping
 from dataclasses import replace
 
-from fairlead.kube.dialects.api import Offering
+from fairlead.kube.dialects.api import NodeDeclaration
 from fairlead.model import machines
 from fairlead.model.gpus import Card, Inventory, Links
 from fairlead.model.limits import MOST_CARDS
@@ -25,24 +25,24 @@ _NVLINK = "gpu.nvlink"
 _MIG = "nvidia.com/mig-"
 
 
-def counted(offering: Offering) -> Inventory | None:
+def counted(declaration: NodeDeclaration) -> Inventory | None:
     """The cards as far as labels tell; None where they tell nothing."""
-    labels = offering.labels
+    labels = declaration.labels
     machine = labels.get(_MACHINE, "")
     product = labels.get(_PRODUCT) or machines.product_of(machine)
-    cards = _number(labels, _COUNT) or offering.allocatable.get(GPU, 0)
+    cards = _number(labels, _COUNT) or declaration.allocatable.get(GPU, 0)
     if not 0 < cards <= MOST_CARDS or not (product or _all_joined(labels)):
         return None
     return _inventory(
         product, cards, _number(labels, _MEMORY), machine, labels.get(_CLIQUE, ""),
-        _all_joined(labels), _all_cut(offering),
+        _all_joined(labels), _all_cut(declaration),
     )  # fmt: skip
 
 
-def completed(found: Inventory, offering: Offering) -> Inventory:
+def completed(found: Inventory, declaration: NodeDeclaration) -> Inventory:
     """An inventory that lists cards, with what it does not say and labels do."""
-    clique = found.clique or offering.labels.get(_CLIQUE, "")
-    links = found.links or _links_by_index(found.cards, offering.labels)
+    clique = found.clique or declaration.labels.get(_CLIQUE, "")
+    links = found.links or _links_by_index(found.cards, declaration.labels)
     if (clique, links) == (found.clique, found.links):
         return found
     return replace(found, clique=clique, links=links)
@@ -88,9 +88,9 @@ def _all_joined(labels: Mapping[str, str]) -> bool:
     return labels.get(_NVLINK) == "true"
 
 
-def _all_cut(offering: Offering) -> bool:
+def _all_cut(declaration: NodeDeclaration) -> bool:
     """MIG everywhere: the device plugin lists slices and no card."""
-    offered = offering.allocatable
+    offered = declaration.allocatable
     return not offered.get(GPU) and any(offered[name] for name in offered if name.startswith(_MIG))
 
 

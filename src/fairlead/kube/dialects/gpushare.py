@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from fairlead.kube.dialects.api import (
-    Asking,
+    Assignment,
     Bound,
-    Offering,
-    Silent,
-    Telling,
+    DialectDefaults,
+    GpuSpec,
+    NodeDeclaration,
     asked_mib,
     number,
     only_container,
@@ -24,12 +24,12 @@ ASSIGNED, ASSUMED = "ALIYUN_COM_GPU_MEM_ASSIGNED", "ALIYUN_COM_GPU_MEM_ASSUME_TI
 _GIB = 1024
 
 
-class Gpushare(Silent):
+class Gpushare(DialectDefaults):
     name: ClassVar[str] = "gpushare"
 
-    def ask(self, asking: Asking) -> GpuAsk | None:
+    def ask(self, gpu_spec: GpuSpec) -> GpuAsk | None:
         why = "its device plugin serves one container of a pod"
-        part = only_container(asking, MEMORY, why)
+        part = only_container(gpu_spec, MEMORY, why)
         if part is None:
             return None
         if part.amounts.get(COUNT, 1) != 1:
@@ -40,8 +40,8 @@ class Gpushare(Silent):
         mib = asked_mib(part.amounts[MEMORY], _GIB)
         return GpuAsk(1, whole=False, milli=0, memory_mib=mib, dialect=self.name)
 
-    def inventory(self, offering: Offering) -> Inventory | None:
-        count, total = (offering.allocatable.get(name, 0) for name in (COUNT, MEMORY))
+    def inventory(self, declaration: NodeDeclaration) -> Inventory | None:
+        count, total = (declaration.allocatable.get(name, 0) for name in (COUNT, MEMORY))
         if not count or not total:
             return None
         each = total // count
@@ -64,15 +64,15 @@ class Gpushare(Silent):
     def pending(self, annotations: Mapping[str, str]) -> bool:
         return annotations.get(ASSIGNED) == "false"
 
-    def tell(self, telling: Telling) -> Mapping[str, str]:
-        use = telling.grant.uses[0]
-        card = _card(use.uuid, telling.inventory)
+    def annotations_for(self, assignment: Assignment) -> Mapping[str, str]:
+        use = assignment.grant.uses[0]
+        card = _card(use.uuid, assignment.inventory)
         return {
             INDEX: str(card.index),
             POD: str(use.memory_mib // _GIB),
             DEVICE: str(card.memory_mib // _GIB),
             ASSIGNED: "false",
-            ASSUMED: str(telling.now_ns),
+            ASSUMED: str(assignment.now_ns),
         }
 
 

@@ -15,11 +15,11 @@ import msgspec
 
 from fairlead.kube.dialects import vgpu
 from fairlead.kube.dialects.api import (
-    Asking,
+    Assignment,
     Bound,
-    Offering,
-    Silent,
-    Telling,
+    DialectDefaults,
+    GpuSpec,
+    NodeDeclaration,
     checked,
     decoded,
     number,
@@ -36,7 +36,9 @@ PHASE, BIND_TIME = "hami.io/bind-phase", "hami.io/bind-time"
 USE_UUID, NO_UUID = "nvidia.com/use-gpuuuid", "nvidia.com/nouse-gpuuuid"
 ALLOCATING = "allocating"
 
-_WORDS = vgpu.Words(GPU, "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores")
+_RESOURCES = vgpu.ResourceNames(
+    GPU, "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"
+)
 
 
 class _Device(msgspec.Struct):
@@ -53,25 +55,27 @@ class _Device(msgspec.Struct):
 _devices = msgspec.json.Decoder(list[_Device])
 
 
-class Hami(Silent):
+class Hami(DialectDefaults):
     name: ClassVar[str] = "hami"
-    words: ClassVar[tuple[str, ...]] = (vgpu.USE_TYPE, vgpu.NO_TYPE, USE_UUID, NO_UUID)
-    resources: ClassVar[tuple[str, ...]] = (*_WORDS.amounts, "nvidia.com/priority")
+    annotation_keys: ClassVar[tuple[str, ...]] = (vgpu.USE_TYPE, vgpu.NO_TYPE, USE_UUID, NO_UUID)
+    resources: ClassVar[tuple[str, ...]] = (*_RESOURCES.amounts, "nvidia.com/priority")
 
-    def ask(self, asking: Asking) -> GpuAsk | None:
-        said = asking.annotations
-        spoken = any(part.amounts.get(word) for part in asking.parts for word in _WORDS.amounts)
-        if not spoken and not any(word in said for word in self.words):
+    def ask(self, gpu_spec: GpuSpec) -> GpuAsk | None:
+        said = gpu_spec.annotations
+        spoken = any(
+            part.amounts.get(word) for part in gpu_spec.parts for word in _RESOURCES.amounts
+        )
+        if not spoken and not any(word in said for word in self.annotation_keys):
             return None
-        ask = vgpu.read_ask(asking, _WORDS, self.name)
+        ask = vgpu.read_ask(gpu_spec, _RESOURCES, self.name)
         if ask is None:
             return None
         named = vgpu.with_kinds(ask, said)
         return vgpu.with_cards(named, said, USE_UUID, NO_UUID)
 
-    def inventory(self, offering: Offering) -> Inventory | None:
-        raw = offering.annotations.get(REGISTER)
-        if raw is None or offering.annotations.get(HANDSHAKE, "").startswith("Deleted"):
+    def inventory(self, declaration: NodeDeclaration) -> Inventory | None:
+        raw = declaration.annotations.get(REGISTER)
+        if raw is None or declaration.annotations.get(HANDSHAKE, "").startswith("Deleted"):
             return None
         found = (
             decoded(_devices, raw, REGISTER) if raw.lstrip().startswith("[") else _from_colons(raw)
@@ -87,21 +91,21 @@ class Hami(Silent):
     def pending(self, annotations: Mapping[str, str]) -> bool:
         return annotations.get(PHASE) == ALLOCATING
 
-    def tell(self, telling: Telling) -> Mapping[str, str]:
-        devices = vgpu.joined(vgpu.sections(telling), closed=True)
+    def annotations_for(self, assignment: Assignment) -> Mapping[str, str]:
+        devices = vgpu.joined(vgpu.sections(assignment), closed=True)
         return {
-            NODE: telling.node,
-            TIME: str(telling.now_s),
+            NODE: assignment.node,
+            TIME: str(assignment.now_s),
             TO_ALLOCATE: devices,
             ALLOCATED: devices,
             PHASE: ALLOCATING,
-            BIND_TIME: str(telling.now_s),
+            BIND_TIME: str(assignment.now_s),
         }
 
-    def lock(self, telling: Telling) -> tuple[str, str] | None:
+    def lock(self, assignment: Assignment) -> tuple[str, str] | None:
         """The plugin serves the pod that the lock names, and takes the lock away after that."""
-        pod = telling.pod
-        return LOCK, f"{rfc3339(telling.now_s)},{pod.namespace},{pod.name}"
+        pod = assignment.pod
+        return LOCK, f"{rfc3339(assignment.now_s)},{pod.namespace},{pod.name}"
 
 
 def rfc3339(now_s: int) -> str:

@@ -10,7 +10,7 @@ Annotations stay editable after the bind, so three sources may disagree:
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from fairlead.kube.dialects.ours import VISIBLE
+from fairlead.kube.dialects.fairlead import VISIBLE
 from fairlead.kube.dialects.scheduling_map import Mapped
 from fairlead.model.gpus import WHOLE, CardUse, GpuAsk, Grant, Said
 from fairlead.model.map_slots import Member

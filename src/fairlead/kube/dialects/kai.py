@@ -17,15 +17,15 @@ from fairlead.kube.dialects.api import (
     KAI,
     MOST_MIB,
     UUID,
-    Asking,
+    Assignment,
     Bound,
-    Offering,
-    Silent,
-    Telling,
+    DialectDefaults,
+    GpuSpec,
+    NodeDeclaration,
     mib_of,
     number,
 )
-from fairlead.kube.dialects.ours import thousandths
+from fairlead.kube.dialects.fairlead import thousandths
 from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory, Said
 from fairlead.model.limits import MOST_CARDS
@@ -45,18 +45,18 @@ _SAID = re.compile(
 _DEVICES = ".gpus.devices"
 
 
-class Kai(Silent):
+class Kai(DialectDefaults):
     name: ClassVar[str] = KAI
-    words: ClassVar[tuple[str, ...]] = (FRACTION, MEMORY, DEVICES, CONTAINER)
+    annotation_keys: ClassVar[tuple[str, ...]] = (FRACTION, MEMORY, DEVICES, CONTAINER)
 
-    def ask(self, asking: Asking) -> GpuAsk | None:
-        said = asking.annotations
+    def ask(self, gpu_spec: GpuSpec) -> GpuAsk | None:
+        said = gpu_spec.annotations
         fraction, memory = said.get(FRACTION), said.get(MEMORY)
-        by_container = _by_container(asking)
+        by_container = _by_container(gpu_spec)
         if fraction is None and memory is None:
             if DEVICES in said:
                 raise FairleadError(f"it has {DEVICES}, but neither {FRACTION} nor {MEMORY}")
-            return _per_container(asking, by_container) if by_container else None
+            return _per_container(gpu_spec, by_container) if by_container else None
         if by_container or (fraction is not None and memory is not None):
             raise FairleadError(
                 f"it requests a part of a GPU in two ways; keep one of {FRACTION}, {MEMORY} and "
@@ -64,7 +64,7 @@ class Kai(Silent):
             )
         milli = 0 if fraction is None else thousandths(FRACTION, fraction)
         cards = _whole_number(DEVICES, said.get(DEVICES, "1"), MOST_CARDS)
-        chosen = _chosen_container(asking, said.get(CONTAINER))
+        chosen = _chosen_container(gpu_spec, said.get(CONTAINER))
         return GpuAsk(
             cards,
             whole=False,
@@ -76,17 +76,17 @@ class Kai(Silent):
             names=(chosen,),
         )
 
-    def inventory(self, offering: Offering) -> Inventory | None:
+    def inventory(self, declaration: NodeDeclaration) -> Inventory | None:
         """Where NvFractions runs, indices will do for the cards."""
-        if not READY & offering.conditions:
+        if not READY & declaration.conditions:
             return None
-        count, mib = (number(offering.labels.get(label, "")) for label in (COUNT, MIB))
+        count, mib = (number(declaration.labels.get(label, "")) for label in (COUNT, MIB))
         if not count or mib is None or count > MOST_CARDS:
             raise FairleadError(
                 f"it supports GPU fractions, but its labels {COUNT} and {MIB} do not say how "
                 "many GPUs it has and how large; run the feature discovery of NVIDIA there"
             )
-        model = offering.labels.get(MODEL, "")
+        model = declaration.labels.get(MODEL, "")
         cards = tuple(Card(str(n), n, model, mib) for n in range(count))
         return Inventory(cards, dialects=frozenset({self.name}))
 
@@ -102,8 +102,8 @@ class Kai(Silent):
             return Grant((), self.name, said=Said.ASSIGNED)
         return _from_devices(bound.annotations, ask)
 
-    def tell(self, telling: Telling) -> Mapping[str, str]:
-        ask, grant = telling.pod.request.gpus, telling.grant
+    def annotations_for(self, assignment: Assignment) -> Mapping[str, str]:
+        ask, grant = assignment.pod.request.gpus, assignment.grant
         names = ask.names if ask else ()
         return {
             f"{PREFIX}{name}{_DEVICES}": ",".join(
@@ -156,15 +156,15 @@ def _is_in_group(labels: Mapping[str, str]) -> bool:
     return any(key == GROUP or key.startswith(GROUP + "/") for key in labels)
 
 
-def _by_container(asking: Asking) -> dict[str, int]:
+def _by_container(gpu_spec: GpuSpec) -> dict[str, int]:
     """MiB of each container that speaks of memory: what it requests, or else its limit."""
     mib: dict[str, int] = {}
-    names = {part.name for part in asking.parts}
-    for key in sorted(asking.annotations, reverse=True):  # requests come after limits
+    names = {part.name for part in gpu_spec.parts}
+    for key in sorted(gpu_spec.annotations, reverse=True):  # requests come after limits
         found = _SAID.fullmatch(key) if key.startswith(PREFIX) else None
         if found is None:
             continue
-        value = asking.annotations[key]
+        value = gpu_spec.annotations[key]
         if found["name"] not in names:
             raise FairleadError(f"{key} names a container that the pod does not have")
         if found["what"] == "compute.mode":
@@ -182,10 +182,10 @@ def _check_mode(key: str, value: str) -> None:
         )
 
 
-def _per_container(asking: Asking, mib: Mapping[str, int]) -> GpuAsk:
+def _per_container(gpu_spec: GpuSpec, mib: Mapping[str, int]) -> GpuAsk:
     """All on one card, added up as Kubernetes adds up."""
     running = most = 0
-    for part in asking.parts:
+    for part in gpu_spec.parts:
         need = mib.get(part.name, 0)
         most = max(most, running + need)
         running += 0 if part.brief else need
@@ -195,14 +195,14 @@ def _per_container(asking: Asking, mib: Mapping[str, int]) -> GpuAsk:
         milli=0,
         memory_mib=most,
         dialect=Kai.name,
-        containers=tuple((0,) if part.name in mib else () for part in asking.parts),
-        names=tuple(part.name for part in asking.parts),
+        containers=tuple((0,) if part.name in mib else () for part in gpu_spec.parts),
+        names=tuple(part.name for part in gpu_spec.parts),
     )
 
 
-def _chosen_container(asking: Asking, wanted: str | None) -> str:
-    running = [part.name for part in asking.parts if not part.brief] or [""]
-    if wanted is not None and wanted not in {part.name for part in asking.parts}:
+def _chosen_container(gpu_spec: GpuSpec, wanted: str | None) -> str:
+    running = [part.name for part in gpu_spec.parts if not part.brief] or [""]
+    if wanted is not None and wanted not in {part.name for part in gpu_spec.parts}:
         raise FairleadError(f"{CONTAINER} is {wanted[:63]!r}, and the pod has no such container")
     return running[0] if wanted is None else wanted
 

@@ -4,11 +4,11 @@ import re
 from typing import ClassVar
 
 from fairlead.kube.dialects.api import (
-    Asking,
-    Silent,
+    DialectDefaults,
+    GpuSpec,
     gpu_positions,
     most_at_once,
-    told_apart,
+    unless_single,
 )
 from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import PLAIN, GpuAsk
@@ -18,7 +18,7 @@ from fairlead.model.nodes import GPU
 _MIG = re.compile(r"nvidia\.com/mig-(?P<profile>\d+g\.\d+gb(?:\.me)?)")
 
 
-class Nvidia(Silent):
+class Nvidia(DialectDefaults):
     """Counts and labels name no single card: the device plugin picks, and is told nothing.
 
     A node may claim to have any number, and NodeResourcesFit counts them all. Cards are told apart
@@ -27,18 +27,20 @@ class Nvidia(Silent):
 
     name: ClassVar[str] = PLAIN
 
-    def ask(self, asking: Asking) -> GpuAsk | None:
-        slices = {name for part in asking.parts for name in part.amounts if _MIG.fullmatch(name)}
-        cards = most_at_once(asking, GPU)
+    def ask(self, gpu_spec: GpuSpec) -> GpuAsk | None:
+        slices = {name for part in gpu_spec.parts for name in part.amounts if _MIG.fullmatch(name)}
+        cards = most_at_once(gpu_spec, GPU)
         if cards and slices:
             raise FairleadError("it requests whole GPUs and MIG slices; request one kind")
         if cards:
-            return GpuAsk(min(cards, MOST_CARDS), containers=told_apart(gpu_positions(asking, GPU)))
+            return GpuAsk(
+                min(cards, MOST_CARDS), containers=unless_single(gpu_positions(gpu_spec, GPU))
+            )
         if len(slices) > 1:
             raise FairleadError("it requests MIG slices of several kinds; request one kind")
         for name in slices:
             found = _MIG.fullmatch(name)
-            count = min(most_at_once(asking, name), MOST_CARDS)
+            count = min(most_at_once(gpu_spec, name), MOST_CARDS)
             if found and count:
                 return GpuAsk(count, whole=False, milli=0, profile=found["profile"])
         return None

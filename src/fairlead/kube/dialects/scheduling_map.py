@@ -11,21 +11,21 @@ has, so that a pod whose index was chosen keeps it when the scheduler starts aga
 from collections.abc import Mapping
 from typing import ClassVar
 
-from fairlead.kube.dialects.api import Asking, Bound, Identity, Silent, Telling
+from fairlead.kube.dialects.api import Assignment, Bound, DialectDefaults, GpuSpec, PodIdentity
+from fairlead.kube.dialects.fairlead import PREFIX, VISIBLE
 from fairlead.kube.dialects.nvidia import Nvidia
-from fairlead.kube.dialects.ours import PREFIX, VISIBLE
 from fairlead.model.gpus import CardUse, GpuAsk, Grant, Said
 from fairlead.model.map_slots import TEMPLATE_HASH, MapSlot, map_slot_of, workload_of
 from fairlead.model.scheduling_map import JOB_INDEX, MAP, POD_INDEX, Line
 
 INDEX = PREFIX + "map-index"
-#: Labels and annotations that tell an index or whose pod it is.
-_TELLING_LABELS = (POD_INDEX, JOB_INDEX, TEMPLATE_HASH)
-_TELLING_ANNOTATIONS = (JOB_INDEX, INDEX, VISIBLE)
+#: Labels and annotations that give the index or the workload of a pod.
+_IDENTITY_LABELS = (POD_INDEX, JOB_INDEX, TEMPLATE_HASH)
+_IDENTITY_ANNOTATIONS = (JOB_INDEX, INDEX, VISIBLE)
 
 
-def tells_pods_apart(annotations: Mapping[str, str]) -> bool:
-    """Whether it matters which pod it is that asks so."""
+def has_scheduling_map(annotations: Mapping[str, str]) -> bool:
+    """Whether the request depends on which pod it is."""
     return MAP in annotations
 
 
@@ -36,25 +36,25 @@ def identity(
     labels: Mapping[str, str],
     annotations: Mapping[str, str],
     bound: bool,
-) -> Identity:
+) -> PodIdentity:
     """Which pod it is, as far as its place in a map is concerned."""
-    told = tuple((key, labels[key]) for key in _TELLING_LABELS if key in labels)
-    said = tuple((key, annotations[key]) for key in _TELLING_ANNOTATIONS if key in annotations)
-    return Identity(namespace, name, owner, told, said, bound)
+    pod_labels = tuple((key, labels[key]) for key in _IDENTITY_LABELS if key in labels)
+    said = tuple((key, annotations[key]) for key in _IDENTITY_ANNOTATIONS if key in annotations)
+    return PodIdentity(namespace, name, owner, pod_labels, said, bound)
 
 
-class Mapped(Silent):
+class Mapped(DialectDefaults):
     name: ClassVar[str] = "scheduling-map"
-    words: ClassVar[tuple[str, ...]] = (MAP,)
+    annotation_keys: ClassVar[tuple[str, ...]] = (MAP,)
 
-    def ask(self, asking: Asking) -> GpuAsk | None:
+    def ask(self, gpu_spec: GpuSpec) -> GpuAsk | None:
         """Cards that it asks for as a resource as well are counted by the node."""
-        pod = asking.identity
-        if MAP not in asking.annotations or pod is None:
+        pod = gpu_spec.identity
+        if MAP not in gpu_spec.annotations or pod is None:
             return None
-        plain = Nvidia().ask(asking)
-        map_slot = _assigned_slot(pod, asking.annotations[MAP]) or _requested_slot(
-            pod, asking.annotations
+        plain = Nvidia().ask(gpu_spec)
+        map_slot = _assigned_slot(pod, gpu_spec.annotations[MAP]) or _requested_slot(
+            pod, gpu_spec.annotations
         )
         return GpuAsk(plain.cards if plain else 0, dialect=self.name, map_slot=map_slot)
 
@@ -66,19 +66,19 @@ class Mapped(Silent):
         uses = tuple(CardUse(device) for device in map_slot.line.devices)
         return Grant(uses, self.name, member=map_slot.member, said=Said.ASKED)
 
-    def tell(self, telling: Telling) -> Mapping[str, str]:
-        ask, member = telling.pod.request.gpus, telling.grant.member
+    def annotations_for(self, assignment: Assignment) -> Mapping[str, str]:
+        ask, member = assignment.pod.request.gpus, assignment.grant.member
         line = ask.map_slot.line_of(member.index) if ask and ask.map_slot and member else None
         return {} if line is None else {VISIBLE: line.value, INDEX: str(line.index)}
 
 
-def _requested_slot(pod: Identity, annotations: Mapping[str, str]) -> MapSlot:
+def _requested_slot(pod: PodIdentity, annotations: Mapping[str, str]) -> MapSlot:
     said = {**annotations, **dict(pod.annotations)}
     return map_slot_of(pod.namespace, pod.name, dict(pod.labels), said, pod.owner)
 
 
-def _assigned_slot(pod: Identity, text: str) -> MapSlot | None:
-    """What a bound pod was told, whatever its map says meanwhile."""
+def _assigned_slot(pod: PodIdentity, text: str) -> MapSlot | None:
+    """What was assigned to a bound pod, whatever its map says now."""
     said = dict(pod.annotations)
     index = said.get(INDEX, "")
     if not pod.bound or VISIBLE not in said or not (index.isascii() and index.isdigit()):

@@ -11,16 +11,16 @@ from fairlead.kube.dialects.api import (
     MOST_ALTERNATIVES,
     MOST_NAMED,
     UUID,
-    Asking,
+    Assignment,
     Bound,
+    GpuSpec,
     Part,
-    Telling,
     alternatives,
     asked_mib,
     gpu_positions,
     most_at_once,
     number,
-    told_apart,
+    unless_single,
 )
 from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import WHOLE, CardUse, GpuAsk, Grant, Said
@@ -35,7 +35,7 @@ Section = tuple[CardUse, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class ResourceNames:
     """Resources of one dialect."""
 
     count: str
@@ -48,45 +48,45 @@ class Words:
         return self.memory, self.percentage, self.cores
 
 
-def read_ask(asking: Asking, words: Words, dialect: str) -> GpuAsk | None:
+def read_ask(gpu_spec: GpuSpec, names: ResourceNames, dialect: str) -> GpuAsk | None:
     """What the containers ask for; None if none of them asks for a card."""
-    asked = [part for part in asking.parts if any(part.amounts.get(w) for w in words.amounts)]
+    asked = [part for part in gpu_spec.parts if any(part.amounts.get(w) for w in names.amounts)]
     for part in asked:
-        if not part.amounts.get(words.count):
-            named = next(word for word in words.amounts if part.amounts.get(word))
+        if not part.amounts.get(names.count):
+            named = next(word for word in names.amounts if part.amounts.get(word))
             raise FairleadError(
-                f"container {part.name!r} requests {named} without {words.count}; "
-                f"add {words.count}: 1, because its device plugin is not called otherwise"
+                f"container {part.name!r} requests {named} without {names.count}; "
+                f"add {names.count}: 1, because its device plugin is not called otherwise"
             )
-    each = {_each(part, words) for part in asking.parts if part.amounts.get(words.count)}
+    each = {_each(part, names) for part in gpu_spec.parts if part.amounts.get(names.count)}
     if not each:
         return None
     if len(each) > 1:
         raise FairleadError(
             f"its containers request different amounts of a GPU; give all that request "
-            f"{words.count} the same amounts"
+            f"{names.count} the same amounts"
         )
     (milli, memory_mib, memory_milli) = each.pop()
     return GpuAsk(
-        cards=most_at_once(asking, words.count),
+        cards=most_at_once(gpu_spec, names.count),
         # All of the compute means nobody else on the card.
         whole=milli == WHOLE,
         milli=milli,
         memory_mib=memory_mib,
         memory_milli=memory_milli,
         dialect=dialect,
-        containers=told_apart(gpu_positions(asking, words.count)),
+        containers=unless_single(gpu_positions(gpu_spec, names.count)),
     )
 
 
-def _each(part: Part, words: Words) -> Each:
+def _each(part: Part, names: ResourceNames) -> Each:
     percent, cores = (
-        _percent(part, word) for word in (words.percentage, words.cores)
+        _percent(part, word) for word in (names.percentage, names.cores)
     )  # fmt: skip
-    memory_mib = asked_mib(part.amounts.get(words.memory, 0))
+    memory_mib = asked_mib(part.amounts.get(names.memory, 0))
     if memory_mib and percent:
         raise FairleadError(
-            f"container {part.name!r} requests {words.memory} and {words.percentage}; "
+            f"container {part.name!r} requests {names.memory} and {names.percentage}; "
             "request one of them"
         )
     all_of_it = not memory_mib and not percent
@@ -118,19 +118,20 @@ def _listed(said: Mapping[str, str], key: str, most: int = MOST_ALTERNATIVES) ->
     return alternatives(key, said.get(key, ""), ",", most)
 
 
-# -- what the device plugin is told ------------------------------------------------------------
+# -- what the device plugin reads --------------------------------------------------------------
 
 
-def sections(telling: Telling) -> list[str]:
+def sections(assignment: Assignment) -> list[str]:
     """The cards of each container, in the pod's order."""
-    grant = telling.grant
+    grant = assignment.grant
     containers = grant.containers or (tuple(range(len(grant.uses))),)
     return [
-        "".join(_told(grant.uses[position]) for position in positions) for positions in containers
+        "".join(_device_text(grant.uses[position]) for position in positions)
+        for positions in containers
     ]
 
 
-def _told(use: CardUse) -> str:
+def _device_text(use: CardUse) -> str:
     return f"{use.uuid},{_KIND},{use.memory_mib},{use.milli // _PERCENT}:"
 
 

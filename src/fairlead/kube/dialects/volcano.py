@@ -4,7 +4,15 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from fairlead.kube.dialects import vgpu
-from fairlead.kube.dialects.api import Asking, Bound, Offering, Silent, Telling, checked, number
+from fairlead.kube.dialects.api import (
+    Assignment,
+    Bound,
+    DialectDefaults,
+    GpuSpec,
+    NodeDeclaration,
+    checked,
+    number,
+)
 from fairlead.kube.dialects.hami import ALLOCATING, rfc3339
 from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import Card, GpuAsk, Grant, Inventory
@@ -17,7 +25,7 @@ IDS, TO_ALLOCATE = "volcano.sh/vgpu-ids-new", "volcano.sh/devices-to-allocate"
 PHASE, BIND_TIME = "volcano.sh/bind-phase", "volcano.sh/bind-time"
 USE_UUID, NO_UUID = "volcano.sh/vgpu-use-gpuuuid", "volcano.sh/vgpu-nouse-gpuuuid"
 
-_WORDS = vgpu.Words(
+_RESOURCES = vgpu.ResourceNames(
     "volcano.sh/vgpu-number",
     "volcano.sh/vgpu-memory",
     "volcano.sh/vgpu-memory-percentage",
@@ -25,23 +33,23 @@ _WORDS = vgpu.Words(
 )
 
 
-class Volcano(Silent):
+class Volcano(DialectDefaults):
     name: ClassVar[str] = "volcano"
-    words: ClassVar[tuple[str, ...]] = (vgpu.USE_TYPE, vgpu.NO_TYPE, USE_UUID, NO_UUID)
+    annotation_keys: ClassVar[tuple[str, ...]] = (vgpu.USE_TYPE, vgpu.NO_TYPE, USE_UUID, NO_UUID)
     #: Its plugin lists the others.
-    resources: ClassVar[tuple[str, ...]] = (_WORDS.percentage,)
+    resources: ClassVar[tuple[str, ...]] = (_RESOURCES.percentage,)
 
-    def ask(self, asking: Asking) -> GpuAsk | None:
-        said = asking.annotations
-        ask = vgpu.read_ask(asking, _WORDS, self.name)
+    def ask(self, gpu_spec: GpuSpec) -> GpuAsk | None:
+        said = gpu_spec.annotations
+        ask = vgpu.read_ask(gpu_spec, _RESOURCES, self.name)
         if ask is None:
             return None
         named = vgpu.with_kinds(ask, said)
         return vgpu.with_cards(named, said, USE_UUID, NO_UUID)
 
-    def inventory(self, offering: Offering) -> Inventory | None:
-        raw = offering.annotations.get(REGISTER)
-        if raw is None or offering.annotations.get(HANDSHAKE, "").startswith("Deleted"):
+    def inventory(self, declaration: NodeDeclaration) -> Inventory | None:
+        raw = declaration.annotations.get(REGISTER)
+        if raw is None or declaration.annotations.get(HANDSHAKE, "").startswith("Deleted"):
             return None
         parts = [part for part in raw.split(":") if part.strip()]
         cards = [_card(part.split(","), index) for index, part in enumerate(parts)]
@@ -55,19 +63,19 @@ class Volcano(Silent):
     def pending(self, annotations: Mapping[str, str]) -> bool:
         return annotations.get(PHASE) == ALLOCATING
 
-    def tell(self, telling: Telling) -> Mapping[str, str]:
-        devices = vgpu.joined(vgpu.sections(telling), closed=False)
+    def annotations_for(self, assignment: Assignment) -> Mapping[str, str]:
+        devices = vgpu.joined(vgpu.sections(assignment), closed=False)
         return {
-            NODE: telling.node,
-            TIME: str(telling.now_s),
+            NODE: assignment.node,
+            TIME: str(assignment.now_s),
             IDS: devices,
             TO_ALLOCATE: devices,
             PHASE: ALLOCATING,
-            BIND_TIME: str(telling.now_s),
+            BIND_TIME: str(assignment.now_s),
         }
 
-    def lock(self, telling: Telling) -> tuple[str, str] | None:
-        return LOCK, rfc3339(telling.now_s)
+    def lock(self, assignment: Assignment) -> tuple[str, str] | None:
+        return LOCK, rfc3339(assignment.now_s)
 
 
 def _card(fields: list[str], index: int) -> Card:

@@ -4,11 +4,11 @@ from collections.abc import Collection, Mapping
 
 from fairlead.kube.mirror.changes import T
 from fairlead.kube.mirror.mirror import Mirror
-from fairlead.kube.mirror.wire import Identity
+from fairlead.kube.mirror.wire import ObjectIdentity
 
 
 def mismatches(
-    mirror: Mirror[T], listed: Mapping[str, Identity], version: str, removed: Collection[str]
+    mirror: Mirror[T], listed: Mapping[str, ObjectIdentity], version: str, removed: Collection[str]
 ) -> list[str]:
     """Keys that we hold wrongly, given a list taken at `version` some seconds ago.
 
@@ -28,7 +28,7 @@ def mismatches(
     return sorted((*missed, *ghosts))
 
 
-def _agrees(ours: tuple[str, str], theirs: Identity) -> bool:
+def _agrees(ours: tuple[str, str], theirs: ObjectIdentity) -> bool:
     return ours == (theirs.uid, theirs.version) or _is_newer(ours[1], theirs.version)
 
 

@@ -107,7 +107,7 @@ class Feed(Generic[T]):
         if not version:
             raise OutOfStep("a list that does not say its revision")
         for number, changes in enumerate(self.mirror.replace(snapshot), start=1):
-            self._tell(changes)
+            self._notify(changes)
             if number % _BREATH == 0:
                 await asyncio.sleep(0)
         self.position.start(version)
@@ -134,21 +134,21 @@ class Feed(Generic[T]):
     def _upsert(self, obj: T | Undecodable) -> None:
         if isinstance(obj, Undecodable):
             self.position.advance(obj.version)
-            self._tell(self.mirror.put_unreadable(obj))
+            self._notify(self.mirror.put_unreadable(obj))
         elif self.mirror.holds(obj):
             self._stats.duplicates += 1
         else:
             self.position.advance(obj.version)
-            self._tell(self.mirror.put(obj))
+            self._notify(self.mirror.put(obj))
 
     def _remove(self, obj: T | Undecodable) -> None:
         if obj.key is None:
             raise OutOfStep("a deletion of an object whose name cannot be read")
         self.position.advance(obj.version)
         last = None if isinstance(obj, Undecodable) else obj
-        self._tell(self.mirror.remove(obj.key, obj.uid, last))
+        self._notify(self.mirror.remove(obj.key, obj.uid, last))
 
-    def _tell(self, changes: list[Change[T]]) -> None:
+    def _notify(self, changes: list[Change[T]]) -> None:
         for change in changes:
             self._deliver(change)
 

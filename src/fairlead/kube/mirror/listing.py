@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from fairlead.kube.errors import ReplyLost
 from fairlead.kube.http.client import LONGEST_BODY, Client
 from fairlead.kube.http.reply import UNREADABLE
-from fairlead.kube.mirror.wire import Identity, Page, StatusError, read_identity, read_page
+from fairlead.kube.mirror.wire import ObjectIdentity, Page, StatusError, read_identity, read_page
 
 #: Metadata is all a cross-check needs; a server that cannot cut it out sends whole objects.
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
@@ -48,9 +48,9 @@ async def pages(
 
 async def identities(
     client: Client, path: str, selectors: Mapping[str, str], *, page_size: int = 500
-) -> tuple[str, dict[str, Identity]]:
+) -> tuple[str, dict[str, ObjectIdentity]]:
     """The newest revision, and which objects there are in it."""
-    version, found = "", dict[str, Identity]()
+    version, found = "", dict[str, ObjectIdentity]()
     async for page in pages(client, path, selectors, page_size=page_size, accept=_METADATA_ONLY):
         version = page.metadata.resource_version
         try:

@@ -43,7 +43,7 @@ class _Names(msgspec.Struct, rename="camel", gc=False):
     resource_version: str = ""
 
 
-class Identity(msgspec.Struct, gc=False):
+class ObjectIdentity(msgspec.Struct, gc=False):
     """Which object this is, whatever else may be in it."""
 
     metadata: _Names
@@ -95,7 +95,7 @@ class _Status(msgspec.Struct):
 
 read_envelope = msgspec.json.Decoder(Envelope).decode
 read_bookmark = msgspec.json.Decoder(Bookmark).decode
-read_identity = msgspec.json.Decoder(Identity).decode
+read_identity = msgspec.json.Decoder(ObjectIdentity).decode
 read_page = msgspec.json.Decoder(Page).decode
 _read_kind = msgspec.json.Decoder(_Kind).decode
 _read_status = msgspec.json.Decoder(_Status).decode
@@ -146,7 +146,7 @@ def undecodable(raw: bytes, error: Exception) -> Undecodable:
     try:
         identity = read_identity(raw)
     except UNREADABLE:
-        identity = Identity(_Names())
+        identity = ObjectIdentity(_Names())
     return Undecodable(
         key=identity.key or None,
         uid=identity.uid,

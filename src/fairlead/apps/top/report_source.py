@@ -7,12 +7,12 @@ import msgspec
 from fairlead.apps.running_scheduler import NotAnswered, RunningScheduler
 from fairlead.telemetry.report import Report
 
-__all__ = ["Asking", "FromScheduler", "NotAnswered"]
+__all__ = ["FromScheduler", "NotAnswered", "ReportSource"]
 
 _reports = msgspec.json.Decoder(Report)
 
 
-class Asking(Protocol):
+class ReportSource(Protocol):
     async def report(self) -> Report: ...
 
 

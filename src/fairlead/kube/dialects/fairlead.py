@@ -22,11 +22,11 @@ from msgspec import Meta
 from fairlead.kube.dialects import inventory
 from fairlead.kube.dialects.api import (
     MOST_MIB,
-    Asking,
+    Assignment,
     Bound,
-    Offering,
-    Silent,
-    Telling,
+    DialectDefaults,
+    GpuSpec,
+    NodeDeclaration,
     alternatives,
     decoded,
     mib_of,
@@ -80,17 +80,17 @@ _encode = msgspec.json.Encoder().encode
 _NO_MEMBER = Member("", 0)
 
 
-class Ours(Silent):
+class Fairlead(DialectDefaults):
     name: ClassVar[str] = inventory.OURS
-    words: ClassVar[tuple[str, ...]] = (SHARE, MEMORY, SLICE, COUNT, MODEL, LINKS)
+    annotation_keys: ClassVar[tuple[str, ...]] = (SHARE, MEMORY, SLICE, COUNT, MODEL, LINKS)
 
-    def ask(self, asking: Asking) -> GpuAsk | None:
-        said = asking.annotations
+    def ask(self, gpu_spec: GpuSpec) -> GpuAsk | None:
+        said = gpu_spec.annotations
         share, memory = said.get(SHARE), said.get(MEMORY)
-        if not any(word in said for word in self.words):
+        if not any(word in said for word in self.annotation_keys):
             return None
         models = _models(said[MODEL]) if MODEL in said else frozenset()
-        plain = Nvidia().ask(asking)
+        plain = Nvidia().ask(gpu_spec)
         if share is None and memory is None and SLICE not in said:
             return _with_models(plain, models, said, linked=_linked(said, plain))
         _linked(said, None)
@@ -112,8 +112,8 @@ class Ours(Silent):
             dialect=self.name,
         )
 
-    def inventory(self, offering: Offering) -> Inventory | None:
-        raw = offering.annotations.get(inventory.KEY)
+    def inventory(self, declaration: NodeDeclaration) -> Inventory | None:
+        raw = declaration.annotations.get(inventory.KEY)
         return None if raw is None else inventory.read(raw)
 
     def grant(self, bound: Bound) -> Grant | None:
@@ -123,7 +123,7 @@ class Ours(Silent):
         try:
             found = decoded(_assignments, raw, ASSIGNMENT)
         except FairleadError:
-            return None  # nobody's word but ours counts, and this is not ours
+            return None  # only what Fairlead wrote counts
         uses = found.devices
         if not 0 < len(uses) <= MOST_CARDS or any(use.start + use.slices > 8 for use in uses):
             return None
@@ -131,9 +131,9 @@ class Ours(Silent):
         uses_had = tuple(_use(use) for use in uses)
         return Grant(uses_had, found.dialect, containers, member=_member(found, bound.ask))
 
-    def tell(self, telling: Telling) -> Mapping[str, str]:
+    def annotations_for(self, assignment: Assignment) -> Mapping[str, str]:
         """What every pod with cards is told, whatever its dialect."""
-        grant = telling.grant
+        grant = assignment.grant
         uses = [
             _Use(u.uuid, u.milli, u.memory_mib, u.whole, u.profile, u.start, u.slices)
             for u in grant.uses
@@ -141,7 +141,7 @@ class Ours(Silent):
         member = grant.member or _NO_MEMBER
         said = _Assignment(uses, grant.dialect, member.workload, member.index)
         return {
-            VISIBLE: _visible(grant, telling.inventory),
+            VISIBLE: _visible(grant, assignment.inventory),
             ASSIGNMENT: _encode(said).decode(),
         }
 
@@ -190,7 +190,9 @@ def _slices(said: Mapping[str, str], cards: int, models: frozenset[str]) -> GpuA
             f"{SLICE} is {profile[:32]!r}; write a MIG profile such as 1g.18gb, "
             "as `nvidia-smi mig -lgip` lists them"
         )
-    return GpuAsk(cards, whole=False, milli=0, profile=profile, models=models, dialect=Ours.name)
+    return GpuAsk(
+        cards, whole=False, milli=0, profile=profile, models=models, dialect=Fairlead.name
+    )
 
 
 def _with_models(
