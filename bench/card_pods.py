@@ -53,7 +53,7 @@ def openb_prices(cards: int) -> Prices | None:
 def _request(cpu: int, cards: int, milli: int) -> PodRequest:
     ask = GpuAsk(cards, milli == WHOLE, milli, dialect="fairlead") if cards else None
     resources = (("cpu", cpu), ("memory", 16 * _GIB))
-    return PodRequest(resources=resources, scored=(cpu, 16 * _GIB), gpus=ask)
+    return PodRequest(resources=resources, scored=(cpu, 16 * _GIB), gpu_request=ask)
 
 
 def _pod(number: int, request: PodRequest, scheduler: str) -> Pod:

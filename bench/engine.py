@@ -56,7 +56,7 @@ def a_cluster(nodes: int, *, listed: bool = False) -> Engine:
         name = f"node-{number:05d}"
         labels = {HOST: name, ZONE: f"z{number % 3}"}
         cards = eight_cards(name) if listed else None
-        node = Node(name, allocatable=ALLOCATABLE, labels=labels, gpus=cards)
+        node = Node(name, allocatable=ALLOCATABLE, labels=labels, inventory=cards)
         engine.handle(NodeSeen(node), now=0.0)
     return engine
 

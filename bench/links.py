@@ -158,7 +158,7 @@ class Ours:
         numa = numa_of(CARDS, MACHINE)
         cards = (Card(f"GPU-{n}", n, MODEL, 32768, numa=numa[n]) for n in range(CARDS))
         self._cluster = Cluster()
-        self._cluster.put_node(Node("n", allocatable=(), gpus=Inventory(tuple(cards), LINKS)))
+        self._cluster.put_node(Node("n", allocatable=(), inventory=Inventory(tuple(cards), LINKS)))
         self.took_s: list[float] = []
 
     def take(self, number: int, job: Job) -> Cards | None:

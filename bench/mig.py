@@ -163,7 +163,7 @@ class Ours:
     def __init__(self) -> None:
         cards = (Card(f"GPU-{n}", n, "A100", 81920, mig=GEOMETRY) for n in range(CARDS))
         self._cluster = Cluster()
-        self._cluster.put_node(Node("n", allocatable=(), gpus=Inventory(tuple(cards))))
+        self._cluster.put_node(Node("n", allocatable=(), inventory=Inventory(tuple(cards))))
 
     def take(self, number: int, profile: MigProfile) -> bool:
         ask = GpuAsk(1, whole=False, milli=0, profile=profile.name)

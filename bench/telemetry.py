@@ -125,7 +125,7 @@ def an_engine(nodes: int) -> Engine:
     engine = Engine({SCHEDULER: profile})
     for number in range(nodes):
         name = f"node-{number:05d}"
-        node = Node(name, allocatable=ALLOCATABLE, gpus=eight_cards(name), address="127.0.0.1")
+        node = Node(name, allocatable=ALLOCATABLE, inventory=eight_cards(name), address="127.0.0.1")
         engine.handle(NodeSeen(node), now=time.monotonic())
     return engine
 

@@ -36,7 +36,7 @@ class Trace:
 
     @property
     def capacity_milli(self) -> int:
-        return WHOLE * sum(len(node.gpus.cards) for node in self.nodes if node.gpus)
+        return WHOLE * sum(len(node.inventory.cards) for node in self.nodes if node.inventory)
 
     @property
     def seeds(self) -> list[int]:
@@ -53,7 +53,7 @@ class Trace:
         """All pods of the trace, as if the cluster had seen them before."""
         pods = Counter(filter(None, map(shape_of, self.requests)))
         cards = Counter(
-            card.model for node in self.nodes if node.gpus for card in node.gpus.cards
+            card.model for node in self.nodes if node.inventory for card in node.inventory.cards
         )  # fmt: skip
         return Basis(tuple(pods.items()), tuple(cards.items()))
 
@@ -87,7 +87,7 @@ def _node(row: dict[str, str]) -> Node:
         ("cpu", int(row["cpu_milli"])), ("memory", int(row["memory_mib"]) << 20), ("pods", _PODS),
     )  # fmt: skip
     listed = tuple(Card(f"GPU-{name}-{index}", index, row["model"]) for index in range(cards))
-    return Node(name, allocatable=allocatable, gpus=Inventory(listed, dialects={_DIALECT}))
+    return Node(name, allocatable=allocatable, inventory=Inventory(listed, dialects={_DIALECT}))
 
 
 def _request(row: dict[str, str]) -> PodRequest:

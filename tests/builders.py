@@ -19,7 +19,7 @@ _uids = count()
 
 
 def a_request(gpus: int = 0, cpu: int = 0, **more: Any) -> PodRequest:
-    more["gpus"] = more.pop("asks", None)
+    more["gpu_request"] = more.pop("asks", None)
     amounts = {"cpu": cpu, GPU: gpus, **more.pop("resources", {})}
     resources = tuple(sorted((name, amount) for name, amount in amounts.items() if amount))
     return PodRequest(resources=resources, **more)
@@ -39,7 +39,7 @@ def a_pod(name: str = "p", **more: Any) -> Pod:
     asks = {key: more.pop(key) for key in list(more) if key in _REQUEST_KEYS}
     request = a_request(**asks)
     if "request_gpus" in more:
-        request = replace(request, gpus=more.pop("request_gpus"))
+        request = replace(request, gpu_request=more.pop("request_gpus"))
     defaults = {"uid": f"uid-{name}-{next(_uids)}", "scheduler": SCHEDULER}
     usage = more.pop("usage", request.resources)
     return Pod("default", name, **{**defaults, **more}, request=request, usage=usage)
@@ -58,7 +58,7 @@ def a_node(name: str = "n1", gpus: int = 8, **more: Any) -> Node:
     }  # fmt: skip
     allocatable = tuple(sorted((key, amount) for key, amount in amounts.items() if amount))
     listed = more.pop("gpus_listed", None)
-    return Node(name, **{"allocatable": allocatable, "gpus": listed, **more})
+    return Node(name, **{"allocatable": allocatable, "inventory": listed, **more})
 
 
 def a_taint(key: str = "dedicated", value: str = "", effect: str = "NoSchedule") -> Taint:

@@ -77,7 +77,7 @@ class Ground:
         body["status"] = {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}
         if bind.grant is not None:
             node = self.engine.cluster.node_named(bind.node)
-            gpus = node.gpus if node else None
+            gpus = node.inventory if node else None
             assignment = dialects.Assignment(bind.pod, bind.node, bind.grant, gpus, 1)
             body["metadata"].setdefault("annotations", {}).update(
                 dialects.annotations_for(assignment)

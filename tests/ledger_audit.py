@@ -106,7 +106,7 @@ def books(inventory: Inventory | None, grants: Iterable[Grant]) -> Books:
 def books_of(cluster: Cluster, name: str) -> Books:
     node = cluster.node_named(name)
     assert node is not None
-    return books(node.gpus, grants_of(cluster, name))
+    return books(node.inventory, grants_of(cluster, name))
 
 
 def grants_of(cluster: Cluster, name: str) -> list[Grant]:
@@ -119,7 +119,7 @@ def audited(cluster: Cluster, name: str) -> dict[str, object]:
     """What the ledger must say about the node, in the words of `told`."""
     node = cluster.node_named(name)
     assert node is not None
-    gpus = node.gpus if node.gpus and node.gpus.cards else None
+    gpus = node.inventory if node.inventory and node.inventory.cards else None
     found = books_of(cluster, name)
     first_fit = gpus.first_fit if gpus else ()
     by_kind: dict[int, int] = {}

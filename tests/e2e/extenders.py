@@ -112,7 +112,7 @@ def complaints(plane: ControlPlane) -> list[str]:
     for each in plane.api("GET", "/api/v1/nodes")[1]["items"]:
         node = decode_node(msgspec.json.encode(each))
         grants = [pod.grant for pod in pods if pod.node == node.name and pod.grant]
-        told = books(node.gpus, grants)
+        told = books(node.inventory, grants)
         found += [f"{a.card.uuid}: {a.complaint()}" for a in told.accounts if a.complaint()]
         if told.accounts and told.unknown:
             found.append(f"{node.name}: {told.unknown} cards of which nobody knows which")

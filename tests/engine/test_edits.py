@@ -30,7 +30,7 @@ def see(engine: Engine, *pods: Pod) -> list[Instruction]:
 
 
 def asks(pod: Pod, ask: GpuAsk | None) -> Pod:
-    return replace(pod, request=replace(pod.request, gpus=ask))
+    return replace(pod, request=replace(pod.request, gpu_request=ask))
 
 
 def free(engine: Engine) -> int:

@@ -214,7 +214,7 @@ class Ledger(RuleBasedStateMachine):
 
     def check_eviction(self, evict: Evict) -> None:
         """With those gone who have to go, the cards are enough."""
-        node, ask = self.cluster.node_named(evict.node), evict.pod.request.gpus
+        node, ask = self.cluster.node_named(evict.node), evict.pod.request.gpu_request
         assert node is not None
         assert ask is not None
         assert all(victim.priority < evict.pod.priority for victim in evict.victims)
@@ -223,10 +223,10 @@ class Ledger(RuleBasedStateMachine):
         # Lesser pods that leave already need not be told to.
         gone |= {h.pod.uid for h in held if h.pod.deleting and h.pod.priority < evict.pod.priority}
         stay = [h for h in held if h.pod.uid not in gone]
-        cards = node.gpus.cards if node.gpus else ()
+        cards = node.inventory.cards if node.inventory else ()
         most = max((self.limit_milli(evict.node, card) for card in cards), default=WHOLE)
         kept = [grant for name, grant in self.vanished.values() if name == evict.node]
-        assert could_serve(ask, node.gpus, [h.grant for h in stay if h.grant] + kept, most)
+        assert could_serve(ask, node.inventory, [h.grant for h in stay if h.grant] + kept, most)
 
     # -- nodes -------------------------------------------------------------------------------
 
@@ -252,19 +252,19 @@ class Ledger(RuleBasedStateMachine):
     def a_card_changes(self, data, what: str) -> None:
         name = data.draw(st.sampled_from(sorted(self.cluster.row_of)))
         node = self.cluster.node_named(name)
-        if node is None or node.gpus is None or not node.gpus.cards:
+        if node is None or node.inventory is None or not node.inventory.cards:
             return
-        first, *others = node.gpus.cards
+        first, *others = node.inventory.cards
         others = [replace(card, index=card.index - 1) for card in others]
         changed = {
             "lost": others,
             "moved": [*others, replace(first, index=len(others))],
-            "mended": [replace(first, healthy=not first.healthy), *node.gpus.cards[1:]],
-            "cut": [replace(first, mig=() if first.mig else A100), *node.gpus.cards[1:]],
-            "dearer": [replace(first, memory_mib=24_000), *node.gpus.cards[1:]],
+            "mended": [replace(first, healthy=not first.healthy), *node.inventory.cards[1:]],
+            "cut": [replace(first, mig=() if first.mig else A100), *node.inventory.cards[1:]],
+            "dearer": [replace(first, memory_mib=24_000), *node.inventory.cards[1:]],
         }[what]
-        gpus = replace(node.gpus, cards=tuple(changed), links=())
-        self.tell(NodeSeen(replace(node, gpus=gpus)))
+        gpus = replace(node.inventory, cards=tuple(changed), links=())
+        self.tell(NodeSeen(replace(node, inventory=gpus)))
 
     # -- pods --------------------------------------------------------------------------------
 
@@ -349,7 +349,7 @@ class Ledger(RuleBasedStateMachine):
         uid = data.draw(st.sampled_from(known))
         pod, held = self.pods[uid], self.cluster.holdings[uid].grant
         books = {name: told(self.cluster, name) for name in self.cluster.row_of}
-        before = pod.request.gpus
+        before = pod.request.gpu_request
         if (before and before.whole) or (ask and ask.whole):
             ask = before  # whole GPUs are in the spec, which cannot be changed
         pending = held is not None and held.pending
@@ -357,7 +357,7 @@ class Ledger(RuleBasedStateMachine):
         gone = asked if pending or (ask and not ask.whole) else None
         grant = pod.grant if said == "as before" and pod.grant else gone
         changed = replace(pod, grant=grant, edited="" if ask else "no GPU now")
-        self.pods[uid] = replace(changed, request=replace(pod.request, gpus=ask))
+        self.pods[uid] = replace(changed, request=replace(pod.request, gpu_request=ask))
         self.watch_tells(uid)
         assert self.cluster.holdings[uid].grant == held
         assert books == {name: told(self.cluster, name) for name in self.cluster.row_of}
@@ -436,7 +436,7 @@ class Ledger(RuleBasedStateMachine):
         uid = data.draw(st.sampled_from(sorted(self.known)))
         held = self.cluster.holdings[uid]
         node = self.cluster.node_named(held.node)
-        gpus = node.gpus if node else None
+        gpus = node.inventory if node else None
         names = (
             {name for card in gpus.cards for name in (card.uuid, str(card.index))}
             if gpus
@@ -456,9 +456,9 @@ class Ledger(RuleBasedStateMachine):
         node = self.cluster.node_named(self.vanished[uid][0])
         if not said:
             self.tell(ReleaseOverdue(uid))
-        elif node is not None and node.gpus is not None:
-            told_of = replace(node.gpus, released=frozenset({uid, "u-of-nobody"}))
-            self.tell(NodeSeen(replace(node, gpus=told_of)))
+        elif node is not None and node.inventory is not None:
+            told_of = replace(node.inventory, released=frozenset({uid, "u-of-nobody"}))
+            self.tell(NodeSeen(replace(node, inventory=told_of)))
         else:
             return
         del self.vanished[uid]
@@ -557,7 +557,7 @@ class Overcommitted(Ledger):
     @rule(node=NODES, busy=st.lists(st.sampled_from([0.0, 0.2, 0.7, 0.9, 1.0]), max_size=CARDS))
     def cards_are_read(self, node: str, busy: list[float]) -> None:
         found = self.cluster.node_named(node)
-        listed = found.gpus.cards if found and found.gpus else ()
+        listed = found.inventory.cards if found and found.inventory else ()
         by_uuid = {card.index: card.uuid for card in listed}
         names = [by_uuid.get(index, str(index)) for index in range(len(busy))]
         taken_s = self.now + 0.5

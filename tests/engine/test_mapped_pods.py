@@ -257,7 +257,7 @@ def test_a_card_that_is_not_there_is_waited_for(node: Node) -> None:
         "correct the map"
     )
     engine = in_the_way(told, node, pod=mapped("checker-3"))
-    larger = listed("node4", 4) if node.gpus else a_node("node4", gpus=4)
+    larger = listed("node4", 4) if node.inventory else a_node("node4", gpus=4)
     engine.handle(NodeSeen(larger), now=30.0)
     assert binds(engine, 30.0) == {"checker-3": ("node4", "3")}
 

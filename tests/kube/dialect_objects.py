@@ -40,7 +40,7 @@ def a_pod(*containers: Json, **more: Any) -> Pod:
 def ask_of(*containers: Json, annotations: Json | None = None) -> GpuAsk | None:
     pod = a_pod(*containers, annotations=annotations)
     assert not pod.problem, pod.problem
-    return pod.request.gpus
+    return pod.request.gpu_request
 
 
 def problem_of(*containers: Json, annotations: Json | None = None) -> str:
@@ -59,11 +59,13 @@ def a_node(annotations: Json | None = None, **more: Any) -> Node:
 
 
 def told(pod: Pod, grant: Any, node: Node) -> dict[str, str]:
-    return dialects.annotations_for(dialects.Assignment(pod, node.name, grant, node.gpus, NOW_NS))
+    return dialects.annotations_for(
+        dialects.Assignment(pod, node.name, grant, node.inventory, NOW_NS)
+    )
 
 
 def lock_of(pod: Pod, grant: Any, node: Node) -> tuple[str, str] | None:
-    return dialects.lock(dialects.Assignment(pod, node.name, grant, node.gpus, NOW_NS))
+    return dialects.lock(dialects.Assignment(pod, node.name, grant, node.inventory, NOW_NS))
 
 
 HAMI_CARDS = [

@@ -174,10 +174,10 @@ COLONS = f"{A},10,16000,100,NVIDIA-Tesla V100,0,true:{B},10,16000,100,NVIDIA-A10
 
 def cards_of(node: Node) -> list[tuple[str, int, str, int, bool, int]]:
     assert not node.gpu_problem, node.gpu_problem
-    assert node.gpus is not None
+    assert node.inventory is not None
     return [
         (card.uuid, card.index, card.model, card.memory_mib, card.healthy, card.sharers)
-        for card in node.gpus.cards
+        for card in node.inventory.cards
     ]
 
 
@@ -189,7 +189,7 @@ def test_hami_lists_cards_in_json_and_used_to_in_colons() -> None:
     newer = a_node({"hami.io/node-nvidia-register": f"{A},10,16000,100,V100,0,true,3,mig:"})
     assert cards_of(newer) == [(A, 3, "V100", 16000, False, 10)]
     gone = {"hami.io/node-handshake": "Deleted_2026.01.01 00:00:00"}
-    assert a_node({"hami.io/node-nvidia-register": COLONS, **gone}).gpus is None
+    assert a_node({"hami.io/node-nvidia-register": COLONS, **gone}).inventory is None
 
 
 def test_the_others_list_theirs() -> None:
@@ -219,8 +219,8 @@ def test_several_lists_of_one_node_are_one_book() -> None:
         "hami.io/node-nvidia-register": json.dumps(hami),
     }, **{"aliyun.com/gpu-mem": 32, "aliyun.com/gpu-count": 2})  # fmt: skip
     assert cards_of(node) == [(B, 0, "H100", 81000, True, 10), (A, 1, "H100", 81000, False, 10)]
-    assert node.gpus is not None
-    assert node.gpus.dialects == {"fairlead", "kai", "hami", "gpushare"}
+    assert node.inventory is not None
+    assert node.inventory.dialects == {"fairlead", "kai", "hami", "gpushare"}
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_several_lists_of_one_node_are_one_book() -> None:
 )  # fmt: skip
 def test_a_malformed_list_leaves_the_node_with_its_count(annotations: Json) -> None:
     node = a_node(annotations, **{GPU: 8})
-    assert node.gpus is None
+    assert node.inventory is None
     assert node.gpu_problem
     assert len(node.gpu_problem) < 400
     assert dict(node.allocatable)[GPU] == 8
@@ -265,12 +265,12 @@ def test_a_malformed_list_leaves_the_node_with_its_count(annotations: Json) -> N
 
 def test_a_malformed_list_does_not_spoil_another() -> None:
     node = hami_node()
-    assert node.gpus is not None
+    assert node.inventory is not None
     both = a_node({
         "hami.io/node-nvidia-register": json.dumps(HAMI_CARDS),
         "volcano.sh/node-vgpu-register": "nonsense:",
     })  # fmt: skip
-    assert both.gpus == node.gpus
+    assert both.inventory == node.inventory
     assert "volcano.sh/node-vgpu-register" in both.gpu_problem
 
 
@@ -348,7 +348,7 @@ def test_what_the_other_device_plugins_are_told(
     containers: list[Json], annotations: Json, node: Node, expected: dict[str, str]
 ) -> None:
     pod = a_pod(*containers, annotations=annotations)
-    words = told(pod, chosen(pod.request.gpus, node), node)
+    words = told(pod, chosen(pod.request.gpu_request, node), node)
     assert {key: words[key] for key in words if not key.startswith("fairlead.dev/")} == expected
 
 
@@ -371,8 +371,8 @@ def test_a_slice_has_a_name_before_it_exists(profile: str, count: str, names: li
     """GPU instances as an H200 numbers them, by their place."""
     said = {"fairlead.dev/gpu-slice": profile, "fairlead.dev/gpu-count": count}
     pod, node = a_pod({}, annotations=said), cut_node()
-    words = told(pod, chosen(pod.request.gpus, node), node)
-    uuid = node.gpus.cards[0].uuid if node.gpus else ""
+    words = told(pod, chosen(pod.request.gpu_request, node), node)
+    uuid = node.inventory.cards[0].uuid if node.inventory else ""
     assert words["fairlead.dev/gpus"] == ",".join(f"MIG-{uuid}/{name}/0" for name in names)
     assert '"p":' in words["fairlead.dev/assignment"]
 
@@ -380,14 +380,14 @@ def test_a_slice_has_a_name_before_it_exists(profile: str, count: str, names: li
 def test_where_the_cut_is_fixed_nothing_is_named() -> None:
     node = cut_node(cut="")
     pod = a_pod({"nvidia.com/mig-1g.18gb": 1})
-    words = told(pod, chosen(pod.request.gpus, node), node)
-    assert node.gpus
-    assert words["fairlead.dev/gpus"] == node.gpus.cards[0].uuid
+    words = told(pod, chosen(pod.request.gpu_request, node), node)
+    assert node.inventory
+    assert words["fairlead.dev/gpus"] == node.inventory.cards[0].uuid
 
 
 def chosen(ask: GpuAsk | None, node: Node) -> Grant:
     devices = Devices(1)
-    devices.put(0, node.gpus)
+    devices.put(0, node.inventory)
     assert ask is not None
     grant = choose(ask, devices, 0, CardPolicy.PACK)
     assert grant is not None
@@ -438,7 +438,7 @@ SCENES = st.one_of(
 def test_what_was_told_is_read_back(scene: tuple[Any, Json, Node]) -> None:
     containers, said, node = scene
     pod = a_pod(*containers, annotations=said)
-    grant = chosen(pod.request.gpus, node)
+    grant = chosen(pod.request.gpu_request, node)
     words = told(pod, grant, node)
     bound = pod_json(*containers, annotations={**said, **words}, node="n1")
     assert decode_pod(json.dumps(bound).encode()).grant == grant
@@ -517,7 +517,7 @@ def test_more_cards_than_any_node_has_are_not_counted_one_by_one() -> None:
     for asked in ({GPU: 10**15}, {GPU: 10**15, MEM: 1}, {V + "number": 10**15}):
         pending = a_pod(asked, {})
         assert not pending.problem, "it waits for a node with so many, in the usual words"
-        assert pending.request.gpus is not None
+        assert pending.request.gpu_request is not None
         assert pending.request.amount(next(iter(asked))) == 10**15
         held = Holding.of(a_pod(asked, {}, node="n1"), "n1", assumed=False).grant
         assert held is not None
@@ -627,7 +627,7 @@ def test_whatever_is_written_is_taken_calmly(
 ) -> None:
     node = a_node(listed, **offered)
     devices = Devices(1)
-    devices.put(0, node.gpus)
+    devices.put(0, node.inventory)
     bound = a_pod(asked, annotations=said, node="n1")
     assert not bound.problem
     before = devices.memory_free.copy(), devices.milli_free.copy(), devices.users.copy()
@@ -639,8 +639,12 @@ def test_whatever_is_written_is_taken_calmly(
     after = devices.memory_free, devices.milli_free, devices.users
     assert all((one == other).all() for one, other in zip(before, after, strict=True))
     pending = a_pod(asked, annotations=said)
-    ask = pending.request.gpus
-    if ask is not None and node.gpus is not None and CardRows(devices, slice(0, 1)).enough(ask)[0]:
+    ask = pending.request.gpu_request
+    if (
+        ask is not None
+        and node.inventory is not None
+        and CardRows(devices, slice(0, 1)).enough(ask)[0]
+    ):
         grant = choose(ask, devices, 0, CardPolicy.PACK)
         assert grant is not None
         told(pending, grant, node)
@@ -658,7 +662,7 @@ def test_memory_beyond_every_card_is_refused_like_any_other(asked: Json) -> None
     assert ask is not None
     for node in (hami_node(), volcano_node(), gpushare_node(), alnair_node()):
         devices = Devices(1)
-        devices.put(0, node.gpus)
+        devices.put(0, node.inventory)
         assert not CardRows(devices, slice(0, 1)).enough(ask)[0]
 
 
@@ -678,11 +682,11 @@ def a_plugins_list() -> dict[str, str]:
 def test_where_a_device_plugin_picks_the_cards_they_are_counted_and_not_named() -> None:
     node = a_node(a_plugins_list())
     devices = Devices(1)
-    devices.put(0, node.gpus)
+    devices.put(0, node.inventory)
     grant = choose(GpuAsk(2), devices, 0, CardPolicy.PACK)
 
-    assert node.gpus is not None
-    assert [card.model for card in node.gpus.cards] == ["H100", "H100"]
+    assert node.inventory is not None
+    assert [card.model for card in node.inventory.cards] == ["H100", "H100"]
     assert grant == Grant((CardUse(""), CardUse("")))
     assert told(a_pod({GPU: 2}), grant, node)["fairlead.dev/gpus"] == "0,1"
     assert choose(parts("fairlead", milli=500), devices, 0, CardPolicy.PACK) is None
@@ -693,6 +697,6 @@ def test_unless_that_plugin_is_told_which_ones() -> None:
     hami = json.dumps(HAMI_CARDS)
     node = a_node({**a_plugins_list(), "hami.io/node-nvidia-register": hami})
 
-    assert node.gpus is not None
-    assert node.gpus.named
-    assert "hami" in node.gpus.dialects
+    assert node.inventory is not None
+    assert node.inventory.named
+    assert "hami" in node.inventory.dialects

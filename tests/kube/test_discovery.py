@@ -22,7 +22,7 @@ def read(labels: dict[str, str], inventory: object = None, **allocatable: str) -
         meta["annotations"] = {"fairlead.dev/inventory": json.dumps(inventory)}
     offered = {name.replace("__", "/").replace("_", "."): n for name, n in allocatable.items()}
     node = {"metadata": meta, "status": {"allocatable": offered}}
-    return decode_node(json.dumps(node).encode()).gpus
+    return decode_node(json.dumps(node).encode()).inventory
 
 
 def test_feature_discovery() -> None:

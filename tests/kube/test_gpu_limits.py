@@ -68,10 +68,10 @@ def test_64_gpus_can_be_written_with_the_bind_and_read_back(case: str) -> None:
     containers, said, node = MANY[case]
     labels = {"apps.kubernetes.io/pod-index": "0"}
     pod = a_pod(*containers, annotations=said, labels=labels)
-    ask = pod.request.gpus
+    ask = pod.request.gpu_request
     assert ask is not None, pod.problem
     devices = Devices(1)
-    devices.put(0, node.gpus)
+    devices.put(0, node.inventory)
     grant = choose(ask, devices, 0, CardPolicy.PACK)
     assert grant is not None
     written = told(pod, grant, node)

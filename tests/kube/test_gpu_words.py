@@ -29,8 +29,8 @@ def read(*containers: dict[str, Any], **annotations: str) -> Pod:
 def ask_of(*containers: dict[str, Any]) -> GpuAsk:
     pod = read(*containers)
     assert not pod.problem
-    assert pod.request.gpus is not None
-    return pod.request.gpus
+    assert pod.request.gpu_request is not None
+    return pod.request.gpu_request
 
 
 def env(value: Any, name: str = "TENSOR_PARALLEL_SIZE") -> list[dict[str, Any]]:
@@ -80,9 +80,9 @@ def test_other_variables_do_not_make_another_request() -> None:
 
 
 def test_only_cards_that_nvlink_joins() -> None:
-    found = read(container(2), gpu_links="nvlink", gpu_model="H100").request.gpus
+    found = read(container(2), gpu_links="nvlink", gpu_model="H100").request.gpu_request
     assert found == GpuAsk(2, models=frozenset({"H100"}), together=2, linked=True)
-    single = read(container(1), gpu_links="nvlink").request.gpus
+    single = read(container(1), gpu_links="nvlink").request.gpu_request
     assert single is not None
     assert not single.linked, "a card by itself is joined to nothing"
 

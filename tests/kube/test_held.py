@@ -191,10 +191,10 @@ def test_a_pod_of_a_map_stays_the_one_it_was_when_the_map_changes() -> None:
 
 def _bound(resources: Json, said: Json, node: Node) -> tuple[Grant, dict[str, str]]:
     pod = a_pod(resources, annotations=said, labels={"apps.kubernetes.io/pod-index": "0"})
-    ask = pod.request.gpus
+    ask = pod.request.gpu_request
     assert ask is not None, pod.problem
     devices = Devices(1)
-    devices.put(0, node.gpus)
+    devices.put(0, node.inventory)
     grant = choose(ask, devices, 0, CardPolicy.PACK)
     assert grant is not None
     return grant, told(pod, grant, node)

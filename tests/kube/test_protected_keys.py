@@ -43,7 +43,7 @@ def test_what_a_device_plugin_is_told_is_protected(
     asked: Json, annotations: Json, node: Node, uuid: str
 ) -> None:
     pod = a_pod(asked, annotations=annotations)
-    ask = pod.request.gpus
+    ask = pod.request.gpu_request
     assert ask is not None
     grant = Grant((CardUse(uuid, False, 500, 4096),), ask.dialect, ask.containers)
 

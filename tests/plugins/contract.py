@@ -214,12 +214,12 @@ _CHANGES = {
     Aspect.ANNOTATIONS: lambda n: _with(n, annotations={"note": "x"}),
     Aspect.TAINTS: lambda n: _with(n, taints=(a_taint("other"),), unschedulable=True),
     Aspect.ALLOCATABLE: lambda n: a_node(
-        n.name, gpus=2, gpus_listed=n.gpus,
-        **{key: getattr(n, key) for key in _KEPT if key not in ("allocatable", "gpus")},
+        n.name, gpus=2, gpus_listed=n.inventory,
+        **{key: getattr(n, key) for key in _KEPT if key not in ("allocatable", "inventory")},
     ),
     Aspect.IMAGES: lambda n: _with(n, images=(Image(("y:2",), 500 << 20),)),
     Aspect.FEATURES: lambda n: _with(n, features=("F", "G")),
-    Aspect.DEVICES: lambda n: _with(n, gpus=None),
+    Aspect.DEVICES: lambda n: _with(n, inventory=None),
 }  # fmt: skip
 
 
@@ -322,7 +322,7 @@ def random_pod(dice: random.Random, number: int):
 
 _KEPT = (
     "allocatable", "labels", "annotations", "taints", "unschedulable", "images", "features",
-    "gpus",
+    "inventory",
 )  # fmt: skip
 
 

@@ -63,7 +63,7 @@ def nvlink(cards: int, *models: str) -> GpuAsk:
 )  # fmt: skip
 def test_reasons(cluster: Cluster, ask: GpuAsk, text: str, curable: bool, detail: str) -> None:
     request = a_request(gpus=0)
-    request = type(request)(resources=request.resources, gpus=ask)
+    request = type(request)(resources=request.resources, gpu_request=ask)
     nodes = Nodes(cluster.columns)
     rule = GpuFit()
     given = {r.text: bool(r.curable[0]) for r in rule.reasons(request, nodes) if r.where[0]}
@@ -80,7 +80,9 @@ def test_a_model_where_no_label_says_what_there_is() -> None:
     cluster = Cluster()
     cluster.put_node(a_node("n1"))
     request = a_request()
-    request = type(request)(resources=request.resources, gpus=GpuAsk(1, models=frozenset({"H100"})))
+    request = type(request)(
+        resources=request.resources, gpu_request=GpuAsk(1, models=frozenset({"H100"}))
+    )
     told = GpuFit().detail(request, Nodes(cluster.columns))
     assert told == "requested H100, its labels do not say what it has"
 

@@ -99,7 +99,7 @@ def test_the_scheduler_reads_the_node(machine):
 
 @pytest.mark.parametrize("machine", machines.machines(6), ids=lambda machine: machine.name)
 def test_the_scheduler_knows_its_cards(machine):
-    gpus = decode_node(json.dumps(node_object(machine, NOW)).encode()).gpus
+    gpus = decode_node(json.dumps(node_object(machine, NOW)).encode()).inventory
     assert [card.uuid for card in gpus.cards] == [card.uuid for card in inventory(machine).cards]
     assert {card.memory_mib for card in gpus.cards} == {machine.shape.card.memory_mib}
     assert [card.numa for card in gpus.cards] == list(machine.shape.numa)

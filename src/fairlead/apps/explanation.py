@@ -156,7 +156,7 @@ def answer(pod: Pod, state: str, message: str) -> Answer:
         "state": state,
         "message": message,
         "requests": dict(pod.request.resources),
-        "asks": asked(pod.request.gpus),
+        "asks": asked(pod.request.gpu_request),
         "nodes": [],
     }
 

@@ -369,7 +369,7 @@ class Scheduler:
             return bind
         node = self.engine.cluster.node_named(bind.node)
         assignment = dialects.Assignment(
-            bind.pod, bind.node, bind.grant, node.gpus if node else None, time.time_ns()
+            bind.pod, bind.node, bind.grant, node.inventory if node else None, time.time_ns()
         )
         annotations = {**bind.annotations, **dialects.annotations_for(assignment)}
         return replace(bind, annotations=annotations, lock=dialects.lock(assignment))

@@ -48,4 +48,4 @@ class Survey:
 
 
 def _has_cards(node: Node) -> bool:
-    return node.gpus is not None or any(name == GPU for name, _ in node.allocatable)
+    return node.inventory is not None or any(name == GPU for name, _ in node.allocatable)

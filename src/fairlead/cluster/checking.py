@@ -49,8 +49,8 @@ def _right(cluster: Cluster, name: str, row: int) -> bool:
     if (columns.requested[:, row] != taken).any():
         return False
     node = cluster.node_at(row)
-    named = node.gpus is not None and node.gpus.named
-    cards = node.gpus.cards if node.gpus and named else ()
+    named = node.inventory is not None and node.inventory.named
+    cards = node.inventory.cards if node.inventory and named else ()
     return _cards_right(columns.devices, row, cards, list(cluster.grants_on(name)))
 
 

@@ -83,7 +83,7 @@ class Holding:
         """What a pending pod would hold there (assumed), or what a bound one does."""
         request = pod.request
         amounts = request.resources if assumed else pod.usage
-        grant = grant or pod.grant or _somebodys_choice(request.gpus)
+        grant = grant or pod.grant or _somebodys_choice(request.gpu_request)
         return cls(pod, node, amounts, pod.held_scored, request.host_ports, assumed, grant)
 
 
@@ -412,7 +412,7 @@ class Cluster:
         free; `held` is what the pod had, and has no more.
         """
         row = self.row_of.get(held.node)
-        gpus = self.node_at(row).gpus if row is not None else None
+        gpus = self.node_at(row).inventory if row is not None else None
         if row is None or held.grant is None or gpus is None or not gpus.confirms:
             return
         known = self.columns.devices.slots_of(row)
@@ -525,7 +525,7 @@ def granted(pod: Pod, held: Holding | None) -> Grant | None:
     """
     said = pod.grant
     if held is None or held.assumed or held.node != pod.node:
-        return said or _somebodys_choice(pod.request.gpus)
+        return said or _somebodys_choice(pod.request.gpu_request)
     kept = held.grant
     if said is not None and _is_news(said, kept):
         return said
@@ -560,7 +560,7 @@ def _difference(old: Node, new: Node) -> Aspect:
         changed |= Aspect.LABELS
     if old.annotations != new.annotations:
         changed |= Aspect.ANNOTATIONS
-    if old.gpus != new.gpus:
+    if old.inventory != new.inventory:
         changed |= Aspect.DEVICES
     if old.taints != new.taints or old.unschedulable != new.unschedulable:
         changed |= Aspect.TAINTS

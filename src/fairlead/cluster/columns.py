@@ -104,7 +104,7 @@ class Columns:
         for key, column in self._labels.items():
             column.put(row, node.labels.get(key))
         self.devices.make_slots(min(dict(node.allocatable).get(GPU, 0), MOST_CARDS))
-        if self.devices.put(row, node.gpus):
+        if self.devices.put(row, node.inventory):
             self.load.clear_row(row)  # slots may stand for other cards now
         self.load.fit(self._capacity, self.devices.slots)
 

@@ -55,7 +55,7 @@ class Demand:
 def shape_of(request: PodRequest, card_mib: int = 0) -> Shape | None:
     """None for a pod that asks for MIG slices, which have no price, or whose map has chosen."""
     cpu, memory = request.amount(CPU), request.amount(MEMORY)
-    ask = request.gpus or _counted(request)
+    ask = request.gpu_request or _counted(request)
     if ask is None:
         return Shape(cpu, memory)
     if ask.profile or ask.map_slot:

@@ -28,7 +28,7 @@ class MapIndices:
 
     def settled(self, request: PodRequest) -> PodRequest:
         """The request with the first free index of its map; as it is if it has one, or none is."""
-        ask = request.gpus
+        ask = request.gpu_request
         if ask is None or ask.map_slot is None or ask.map_slot.index is not None:
             return request
         taken = set(self._taken.get(ask.map_slot.workload, {}).values())
@@ -36,7 +36,7 @@ class MapIndices:
         index = next(free, None)
         if index is None:
             return request
-        return replace(request, gpus=replace(ask, map_slot=ask.map_slot.at(index)))
+        return replace(request, gpu_request=replace(ask, map_slot=ask.map_slot.at(index)))
 
 
 class ObstacleKind(Enum):

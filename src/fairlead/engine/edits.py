@@ -20,7 +20,7 @@ def edit_of(held: Holding | None, pod: Pod) -> AnnounceWarning | None:
         return None if known else AnnounceWarning(pod, REASON, _sentence(pod.edited))
     if held is None or held.pod.edited or held.pod is pod:
         return None
-    before, now = held.pod.request.gpus, pod.request.gpus
+    before, now = held.pod.request.gpu_request, pod.request.gpu_request
     if (
         before == now or (before and before.map_slot) or (now and now.map_slot)
     ):  # a map may be settled

@@ -262,7 +262,7 @@ class Engine:
 
     def _count(self, pod: Pod, *, known: bool) -> None:
         ours = pod.scheduler in self._placements
-        if not known and (ours or pod.request.gpus or pod.request.amount(GPU)):
+        if not known and (ours or pod.request.gpu_request or pod.request.amount(GPU)):
             self.demand.add(pod.request)
 
     def _leave_queue(self, uid: str) -> Entry | None:

@@ -53,7 +53,7 @@ class ExtenderQueries:
     def concerns(pod: Pod) -> bool:
         """Whether it requests GPUs, or has an invalid request that kube-scheduler ignores."""
         not_understood = bool(pod.problem) and pod.request == PodRequest()
-        return pod.request.gpus is not None or not_understood
+        return pod.request.gpu_request is not None or not_understood
 
     def filter_nodes(self, pod: Pod, nodes: Sequence[str]) -> ExtenderFilterResult:
         """Which of the nodes fit."""

@@ -19,9 +19,9 @@ def keep(cluster: Cluster, held: Holding | None, pod: Pod, now_s: float) -> None
 
 def confirmed(cluster: Cluster, node: Node) -> list[str]:
     """The uids of the pods whose GPUs the agent of the node calls free."""
-    if not cluster.releasing or node.gpus is None:
+    if not cluster.releasing or node.inventory is None:
         return []
-    said = node.gpus.released
+    said = node.inventory.released
     return [uid for kept in cluster.releasing.on(node.name) if (uid := kept.pod.uid) in said]
 
 

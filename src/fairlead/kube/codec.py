@@ -214,7 +214,7 @@ def decode_pod(raw: bytes | Raw, behaviour: Behaviour = KUBERNETES_1_36) -> Pod:
     grant, edited = _grant(wire, parts, request, shared=shared) if spec.node_name else (None, "")
     load, odd = _load(meta) if meta.annotations and not spec.node_name else (None, "")
     if len(raw) > _ROOMY_BYTES and not spec.node_name:
-        problem = problem or dialects.too_large_with(meta.annotations or {}, request.gpus)
+        problem = problem or dialects.too_large_with(meta.annotations or {}, request.gpu_request)
     containers = (*(spec.init_containers or ()), *(spec.containers or ()))
     mounted = (volume.image.reference for volume in spec.volumes or () if volume.image)
     images = _images_of((*(c.image for c in containers), *mounted))
@@ -240,13 +240,15 @@ def decode_pod(raw: bytes | Raw, behaviour: Behaviour = KUBERNETES_1_36) -> Pod:
         usage=usage,
         usage_scored=scored,
         owner=None if spec.node_name else _owner(meta),
-        controller=_controller(meta) if spec.node_name and (grant or request.gpus) else "",
+        controller=_controller(meta) if spec.node_name and (grant or request.gpu_request) else "",
         images=images,
         containers=len(images if behaviour.counts_image_volumes else containers),
         grant=grant,
         edited=edited,
         misspelt="" if spec.node_name or not meta.annotations else misspelt(meta.annotations),
-        uninjected=not spec.node_name and request.gpus is not None and _lacks(meta, containers),
+        uninjected=not spec.node_name
+        and request.gpu_request is not None
+        and _lacks(meta, containers),
         load=load,
         problem=problem or odd,
         condition=_unscheduled(status.conditions or ()),
@@ -272,9 +274,9 @@ def _grant(
     """What a bound pod holds, and how its annotations differ from that, if they do."""
     meta, status = wire.metadata, wire.status
     said, labels = meta.annotations or {}, meta.labels or {}
-    if not said and request.gpus is None:
+    if not said and request.gpu_request is None:
         return None, ""
-    asks = dialects.BoundAsks(request.gpus, request.gpus)
+    asks = dialects.BoundAsks(request.gpu_request, request.gpu_request)
     if parts.gpu_words:
         asks = _shared_asks(parts) if shared else _bound_asks(parts)
     # A kubelet that took the pod on has called the device plugin.
@@ -307,7 +309,7 @@ def decode_node(raw: bytes | Raw) -> Node:
         unschedulable=spec.unschedulable,
         images=tuple(_image(bytes(image)) for image in wire.status.images or ()),
         features=tuple(wire.status.declared_features or ()),
-        gpus=gpus,
+        inventory=gpus,
         gpu_problem=problem,
         address=_internal_address(wire.status.addresses or ()),
     )

@@ -152,7 +152,7 @@ def read_request(parts: RequestParts) -> PodRequest:
     apart = _json(parts.pod_anti_affinity, _PodAffinity, _PodAffinity())
     return PodRequest(
         resources=resources.total(needs),
-        gpus=_together(_gpus(_asking(parts, needs), bound=parts.bound), parts.as_one),
+        gpu_request=_together(_gpus(_asking(parts, needs), bound=parts.bound), parts.as_one),
         scored=resources.scored(needs),
         node_selector=tuple(sorted(_json(parts.node_selector, dict[str, str], {}).items())),
         node_terms=_terms(affinity.required),

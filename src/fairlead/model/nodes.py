@@ -32,7 +32,7 @@ class Node:
     #: What its kubelet declares to be able to do.
     features: tuple[str, ...] = ()
     #: Its cards one by one, where somebody tells.
-    gpus: Inventory | None = None
+    inventory: Inventory | None = None
     #: Why what it says of its cards was not understood; its GPUs are counted then, no more.
     gpu_problem: str = ""
     #: Where its exporters are asked; "" where it tells no InternalIP.

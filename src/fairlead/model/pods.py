@@ -116,7 +116,7 @@ class PodRequest:
     tolerations: tuple[Toleration, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
     #: What it asks of single cards.
-    gpus: GpuAsk | None = None
+    gpu_request: GpuAsk | None = None
     #: Pods it must be near to, and pods it must not be near to.
     near: tuple[PodTerm, ...] = ()
     apart: tuple[PodTerm, ...] = ()
@@ -147,7 +147,7 @@ class PodRequest:
         # Hashing nested tuples costs microseconds, and every decision looks a request up.
         object.__setattr__(self, "_hash", hash((
             self.resources, self.scored, self.node_name, self.node_selector, self.node_terms,
-            self.tolerations, self.host_ports, self.gpus, self.near, self.apart, self.spread,
+            self.tolerations, self.host_ports, self.gpu_request, self.near, self.apart, self.spread,
             self.preferred, self.soft_spread, self.wishes, self.features, self.images,
             self.containers, self.default_selector, self.load, self.volumes, self.namespace,
             self.labels, self.marks,

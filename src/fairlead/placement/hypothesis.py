@@ -100,7 +100,7 @@ class Hypothesis:
         told = self._told(row)
         for held in promised:
             draft.take(held)
-        asks_for_gpus = self._view.request.gpus is not None
+        asks_for_gpus = self._view.request.gpu_request is not None
         return told or self._told(row) or [GpuFit.refusal] * asks_for_gpus
 
     def _told(self, row: int) -> list[str]:
@@ -145,7 +145,7 @@ class Hypothesis:
 
     def has_cards(self, row: int, now: Occupied) -> bool:
         """Whether the pod would get GPUs beside those who are expected, and as things are `now`."""
-        ask = self._profile.chosen_cards(self._view.request.gpus)
+        ask = self._profile.chosen_cards(self._view.request.gpu_request)
         if ask is None:
             return True
         devices = self._cluster.columns.devices
@@ -153,7 +153,7 @@ class Hypothesis:
 
     def _foreseen(self, pod: Pod, row: int, draft: Draft) -> Grant | None:
         """The cards that a pod will get there: free ones, or those of pods that make room."""
-        ask = self._profile.chosen_cards(pod.request.gpus) if self._profile.gpu_fit else None
+        ask = self._profile.chosen_cards(pod.request.gpu_request) if self._profile.gpu_fit else None
         if ask is None:
             return None
         node = self._cluster.node_at(row).name

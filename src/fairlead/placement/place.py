@@ -132,13 +132,13 @@ class Placement:
             return Placed(node, score)
         grant = self.grant(view, row, pod)
         if grant is None:
-            ask = view.request.gpus
+            ask = view.request.gpu_request
             raise PluginFault(f"{node} passed every filter, but has no GPUs for {ask}")
         return Placed(node, score, grant)
 
     def asked_cards(self, view: View) -> GpuAsk | None:
         """What the request asks of cards, if it is for this profile to choose them."""
-        return self.profile.chosen_cards(view.request.gpus)
+        return self.profile.chosen_cards(view.request.gpu_request)
 
     def grant(self, view: View, row: int, pod: Pod) -> Grant | None:
         """The cards that the pod would get there; none if it asks for none, or there are none."""

@@ -33,7 +33,7 @@ class FillQuietCards:
         share(self, "level")
 
     def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
-        if request.gpus is None or request.gpus.whole:
+        if request.gpu_request is None or request.gpu_request.whole:
             return np.zeros(len(nodes))
         return of_best_cards(self.rate_cards(request, nodes), request, nodes)
 

@@ -51,7 +51,7 @@ def asked_cards(request: PodRequest) -> GpuAsk | None:
     """What the pod asks of cards, be it only as a count; None without GPUs, for slices, or where
     a map has chosen the cards already.
     """
-    ask = request.gpus
+    ask = request.gpu_request
     if ask is None:
         count = request.amount(GPU)
         return GpuAsk(count) if count else None

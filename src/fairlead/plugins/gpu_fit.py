@@ -44,36 +44,44 @@ class GpuFit:
         return ask
 
     def concerns(self, request: PodRequest) -> bool:
-        return request.gpus is not None and request.gpus.map_slot is None
+        return request.gpu_request is not None and request.gpu_request.map_slot is None
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
-        if request.gpus is None or request.gpus.map_slot is not None:  # the map has chosen
+        if (
+            request.gpu_request is None or request.gpu_request.map_slot is not None
+        ):  # the map has chosen
             return nodes.all()
-        return nodes.cards.enough(self.understood(request.gpus))
+        return nodes.cards.enough(self.understood(request.gpu_request))
 
     def reasons(self, request: PodRequest, nodes: Nodes) -> Iterable[Reason]:
         """One for each node: the first thing that is missing."""
-        if request.gpus is None:
+        if request.gpu_request is None:
             return
         left = ~self.allows(request, nodes)
-        for text, refused, curable in _missing(self.understood(request.gpus), nodes):
+        for text, refused, curable in _missing(self.understood(request.gpu_request), nodes):
             where = left & refused
             left = left & ~refused
             yield Reason(text, where, where if curable else nodes.none())
         yield Reason(self.refusal, left, left)
 
     def detail(self, request: PodRequest, node: Nodes) -> str:
-        if request.gpus is None:
+        if request.gpu_request is None:
             return ""
         if not node.cards.known()[0]:
-            return _told_of_kinds(request.gpus, node)
-        return _told(self.understood(request.gpus), node)
+            return _told_of_kinds(request.gpu_request, node)
+        return _told(self.understood(request.gpu_request), node)
 
     def cards(self, request: PodRequest, node: Nodes) -> tuple[CardAnswer, ...]:
-        return card_answers(self.understood(request.gpus), node) if request.gpus else ()
+        return (
+            card_answers(self.understood(request.gpu_request), node) if request.gpu_request else ()
+        )
 
     def nearest(self, request: PodRequest, nodes: Nodes) -> str:
-        return nearest(self.understood(request.gpus), nodes.cards) if request.gpus else ""
+        return (
+            nearest(self.understood(request.gpu_request), nodes.cards)
+            if request.gpu_request
+            else ""
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +152,8 @@ def _told_of_kinds(ask: GpuAsk, node: Nodes) -> str:
     """About a single node whose cards are counted, not listed."""
     if not node.cards.serve(ask)[0]:
         return "the node has no GPU" if _without_gpus(node)[0] else how_to_serve(ask)
-    kinds = sorted({card.model for found in node.objects() if found and found.gpus
-                    for card in found.gpus.cards})  # fmt: skip
+    kinds = sorted({card.model for found in node.objects() if found and found.inventory
+                    for card in found.inventory.cards})  # fmt: skip
     if not node.cards.of_kind(ask)[0]:
         has = f"it has {' and '.join(kinds)}" if kinds else "its labels do not say what it has"
         return f"requested {_kinds(ask)}, {has}"

@@ -23,11 +23,11 @@ class GpuLinks:
     reads: ClassVar[Aspect] = Aspect.DEVICES
 
     def concerns(self, request: PodRequest) -> bool:
-        ask = request.gpus
+        ask = request.gpu_request
         return ask is not None and ask.whole and ask.together > 1
 
     def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
-        ask = request.gpus
+        ask = request.gpu_request
         if ask is None or not self.concerns(request):
             return np.zeros(len(nodes))
         scores: NodeScores = HIGHEST_SCORE * nodes.cards.ring_quality(ask)

@@ -108,7 +108,7 @@ def _of_shares(ask: GpuAsk, cards: CardRows, shared: np.ndarray) -> str:
 
 def _listed(node: Nodes) -> Sequence[Card]:
     found = next(iter(node.objects()), None)
-    return found.gpus.cards if found and found.gpus and found.gpus.named else ()
+    return found.inventory.cards if found and found.inventory and found.inventory.named else ()
 
 
 def too_busy(ask: GpuAsk, node: Nodes, among: CardMask) -> str:

@@ -27,7 +27,7 @@ class GpusCounted:
     curable: ClassVar[bool] = False
 
     def veto(self, request: PodRequest, nodes: Nodes) -> str:
-        ask = request.gpus
+        ask = request.gpu_request
         if ask is None:
             return ""
         if ask.map_slot is not None:

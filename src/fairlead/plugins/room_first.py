@@ -20,7 +20,7 @@ class RoomFirst:
     reads: ClassVar[Aspect] = Aspect.DEVICES
 
     def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
-        ask = request.gpus
+        ask = request.gpu_request
         if ask is None or ask.whole or ask.profile or ask.map_slot:
             return np.zeros(len(nodes))
         return np.where(nodes.cards.enough(ask), HIGHEST_SCORE, 0.0)

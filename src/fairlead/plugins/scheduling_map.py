@@ -55,7 +55,7 @@ class SchedulingMap:
 
 
 def _map_slot(request: PodRequest) -> MapSlot | None:
-    return None if request.gpus is None else request.gpus.map_slot
+    return None if request.gpu_request is None else request.gpu_request.map_slot
 
 
 def _meant(line: Line | None, nodes: Nodes) -> NodeMask:

@@ -43,7 +43,7 @@ def _counted(node: Node, told: Told, now_s: float) -> Iterator[CardRow]:
     """Where nobody lists the cards, those that somebody measures; or so many without a name."""
     measured = sorted({name for word in told.words for name in word.cards})
     count = dict(node.allocatable).get(GPU, 0)
-    model = node.gpus.cards[0].model if node.gpus and node.gpus.cards else ""
+    model = node.inventory.cards[0].model if node.inventory and node.inventory.cards else ""
     for index, name in enumerate(measured or [str(n) for n in range(count)]):
         card = Card(name, int(name) if name.isdecimal() else index, model)
         yield _card(node.name, card, "counted", 0.0, told, now_s, [], 0)

@@ -49,7 +49,7 @@ def _static_hash(pod: Pod) -> str:
 
 def assigned_gpus(pod: Pod, cards: Mapping[str, CardFacts]) -> AssignedGpus | None:
     """None where a device plugin chose the cards, or they are named in a way we do not know."""
-    if pod.problem or (pod.grant is None and pod.request.gpus is not None):
+    if pod.problem or (pod.grant is None and pod.request.gpu_request is not None):
         return None
     if pod.grant is None:
         return _NOTHING

@@ -283,7 +283,7 @@ def held_by(pods: Iterable[Pod], cards: Iterable[CardFacts]) -> dict[str, HeldSl
     for pod in pods:
         if pod.finished:
             continue
-        if pod.problem or (pod.grant is None and pod.request.gpus is not None):
+        if pod.problem or (pod.grant is None and pod.request.gpu_request is not None):
             uncut |= places.keys()
         for use in pod.grant.uses if pod.grant else ():
             uuid = listed.get(use.uuid)

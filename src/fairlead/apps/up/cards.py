@@ -26,7 +26,9 @@ class Picture:
     def mark(self, pod: Pod) -> str:
         """The letter of the pod's work; a blank for work without cards."""
         return (
-            self._letters.of(_work_of(pod)) if pod.request.gpus or pod.request.amount(GPU) else " "
+            self._letters.of(_work_of(pod))
+            if pod.request.gpu_request or pod.request.amount(GPU)
+            else " "
         )
 
     def rows(self, cluster: Cluster, readings: Readings | None) -> tuple[NodeRow, ...]:
@@ -55,7 +57,7 @@ class Picture:
         )
 
     def _marks(self, node: Node, held: list[Holding]) -> list[str]:
-        cards = node.gpus.cards if node.gpus and node.gpus.named else ()
+        cards = node.inventory.cards if node.inventory and node.inventory.named else ()
         usable = allocatable_cards(node)
         marks = [FREE] * max(usable, _counted_cards(node), len(cards))
         by_name = {name: n for n, card in enumerate(cards) for name in (card.uuid, str(card.index))}

@@ -8,5 +8,5 @@ def literal_for(pod: Pod) -> str | None:
 
     None if it has none, or gets its index from the scheduler.
     """
-    map_slot = pod.request.gpus.map_slot if pod.request.gpus else None
+    map_slot = pod.request.gpu_request.map_slot if pod.request.gpu_request else None
     return map_slot.line.value if map_slot and map_slot.line else None

@@ -103,7 +103,7 @@ class Kai(DialectDefaults):
         return _from_devices(bound.annotations, ask)
 
     def annotations_for(self, assignment: Assignment) -> Mapping[str, str]:
-        ask, grant = assignment.pod.request.gpus, assignment.grant
+        ask, grant = assignment.pod.request.gpu_request, assignment.grant
         names = ask.names if ask else ()
         return {
             f"{PREFIX}{name}{_DEVICES}": ",".join(

@@ -67,7 +67,7 @@ class Mapped(DialectDefaults):
         return Grant(uses, self.name, member=map_slot.member, said=Said.ASKED)
 
     def annotations_for(self, assignment: Assignment) -> Mapping[str, str]:
-        ask, member = assignment.pod.request.gpus, assignment.grant.member
+        ask, member = assignment.pod.request.gpu_request, assignment.grant.member
         line = ask.map_slot.line_of(member.index) if ask and ask.map_slot and member else None
         return {} if line is None else {VISIBLE: line.value, INDEX: str(line.index)}
 
