@@ -22,7 +22,7 @@ from fairlead.sim.nvml import FakeNvml, FakeProcess, machine_of
 from fairlead.sim.nvml.machine import Compute, FakeInstance
 from fairlead.telemetry.nvml.partitions import Place, mask
 from fairlead.telemetry.nvml.process import NvmlError
-from fairlead.telemetry.nvml.worker import Desk, Question
+from fairlead.telemetry.nvml.worker import NvmlHandler, NvmlQuery
 
 T = TypeVar("T")
 SLOTS = 8
@@ -38,13 +38,13 @@ class Killed(BaseException):
 
 
 class Direct:
-    """Asks the desk of the agent's worker, without the process around it."""
+    """Calls the handler of the worker, without its process."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, handler: NvmlHandler) -> None:
+        self._handler = handler
 
     async def ask(self, kind: type[T], what: str, *args: Any) -> T:
-        answer = self._desk.answer(Question(what, list(args)))
+        answer = self._handler.answer(NvmlQuery(what, list(args)))
         if answer.error:
             raise NvmlError(answer.error, answer.text)
         return msgspec.json.decode(answer.value, type=kind)
@@ -91,7 +91,7 @@ class Partitions(RuleBasedStateMachine):
 
     def born(self) -> None:
         self.nvml = FakeNvml(self.machine, self.witness)
-        self.agent = Partitioner(Direct(Desk(self.nvml)), Owned(everything=True), self.paper)
+        self.agent = Partitioner(Direct(NvmlHandler(self.nvml)), Owned(everything=True), self.paper)
 
     def witness(self, name: str, over: bool) -> None:
         if self.death is None:

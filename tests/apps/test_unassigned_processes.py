@@ -22,7 +22,7 @@ from fairlead.apps.agent.unassigned_processes import (
 from fairlead.kube.codec import decode_pod
 from fairlead.model.gpus import CardUse, GpuAsk, Grant
 from fairlead.model.pods import Pod
-from fairlead.telemetry.nvml.facts import CardFacts, Cut, Process
+from fairlead.telemetry.nvml.facts import CardFacts, Cut, GpuProcess
 from fairlead.telemetry.processes import Owner
 
 A, B = CardFacts(0, "GPU-a"), CardFacts(1, "GPU-b")
@@ -33,7 +33,7 @@ GRACE_S = 30.0
 
 def seen(pid: int, card: CardFacts = A, pod: str = "", **more: object) -> ObservedProcess:
     owner = Owner(str(more.pop("command", "python")), tuple(pod.split()))
-    return ObservedProcess(card.uuid, str(card.index), Process(pid, 1 << 30, **more), owner)
+    return ObservedProcess(card.uuid, str(card.index), GpuProcess(pid, 1 << 30, **more), owner)
 
 
 def given_cards(*uses: CardUse, **more: object) -> Pod:

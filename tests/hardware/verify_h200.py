@@ -27,7 +27,7 @@ sys.path.insert(0, str(HERE.parents[1] / "src"))
 
 from fairlead.apps.agent.observing import observed_processes  # noqa: E402
 from fairlead.apps.agent.unassigned_processes import ProcessMonitor  # noqa: E402
-from fairlead.telemetry.nvml.process import Nvml, Silence  # noqa: E402
+from fairlead.telemetry.nvml.process import Nvml, NvmlUnavailable  # noqa: E402
 from fairlead.telemetry.nvml.survey import Surveyor  # noqa: E402
 from fairlead.telemetry.processes import owner_of  # noqa: E402
 
@@ -270,7 +270,7 @@ async def hang(folder: Path) -> None:
         check("which is a new one", nvml.starts == 2, nvml.starts)
         assert nvml._process is not None
         nvml._process.kill()
-        with contextlib.suppress(Silence):
+        with contextlib.suppress(NvmlUnavailable):
             await again.survey()
         survey = await again.survey()
         check("a killed one is replaced", survey.cards[0].uuid == uuid, nvml.starts)

@@ -34,7 +34,7 @@ from fairlead.sim.nvml import FakeNvml, machine_of  # noqa: E402
 from fairlead.telemetry.nvml.facts import Partition  # noqa: E402
 from fairlead.telemetry.nvml.partitions import Place, slots_of  # noqa: E402
 from fairlead.telemetry.nvml.process import Nvml, NvmlError  # noqa: E402
-from fairlead.telemetry.nvml.worker import Desk, Question, load  # noqa: E402
+from fairlead.telemetry.nvml.worker import NvmlHandler, NvmlQuery, load  # noqa: E402
 
 OUT = Path(os.environ.get("OUT") or tempfile.mkdtemp())
 LIBRARY = os.environ.get("NVML", "pynvml")
@@ -74,9 +74,9 @@ class Card:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.nvml = Nvml(LIBRARY)
-        self.desk = Desk(load(LIBRARY))
-        self.desk.answer(Question("system"))
-        library = self.desk._library
+        self.handler = NvmlHandler(load(LIBRARY))
+        self.handler.answer(NvmlQuery("system"))
+        library = self.handler._library
         self.uuid = library.nvmlDeviceGetUUID(library.nvmlDeviceGetHandleByIndex(0))
         self.uuid = self.uuid.decode() if isinstance(self.uuid, bytes) else self.uuid
 
@@ -91,7 +91,7 @@ class Card:
         return msgspec.json.decode(self.ask("partition", self.uuid)[0], type=Partition)
 
     def ask(self, what: str, *args: Any) -> tuple[bytes, int]:
-        answer = self.desk.answer(Question(what, list(args)))
+        answer = self.handler.answer(NvmlQuery(what, list(args)))
         return bytes(answer.value), answer.error
 
     def slices(self) -> list[tuple[int, str, int, int, tuple[int, ...]]]:
@@ -136,7 +136,7 @@ async def switching(card: Card) -> None:
     check("in eight slots", cut.slots == slots_of(cut.cuts) == 8, cut.slots)
 
 
-async def cutting(card: Card) -> None:
+async def partition_steps(card: Card) -> None:
     began = time.monotonic()
     cut = await card.settle(SMALL, MIDDLE, LARGE)
     took = time.monotonic() - began
@@ -201,7 +201,7 @@ async def using(card: Card) -> None:
 
 def raw_destroy(card: Card, instance: int) -> None:
     """What NVML itself says, which the agent does not rely on."""
-    library = card.desk._library
+    library = card.handler._library
     handle = library.nvmlDeviceGetHandleByUUID(card.uuid)
     found = library.nvmlDeviceGetGpuInstanceById(handle, instance)
     compute = library.nvmlGpuInstanceGetComputeInstanceById(found, 0)
@@ -268,12 +268,12 @@ class Mortal:
         return last
 
 
-class AtDesk:
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+class InProcessNvml:
+    def __init__(self, handler: NvmlHandler) -> None:
+        self._handler = handler
 
     async def ask(self, kind: type[Any], what: str, *args: Any) -> Any:
-        answer = self._desk.answer(Question(what, list(args)))
+        answer = self._handler.answer(NvmlQuery(what, list(args)))
         if answer.error:
             raise NvmlError(answer.error, answer.text)
         return msgspec.json.decode(answer.value, type=kind)
@@ -281,7 +281,7 @@ class AtDesk:
 
 async def die(name: str, over: bool, folder: Path) -> None:
     card = Card(folder)
-    asker = AtDesk(Desk(Mortal(load(LIBRARY), name, over)))
+    asker = InProcessNvml(NvmlHandler(Mortal(load(LIBRARY), name, over)))
     agent = Partitioner(asker, Owned(everything=True), PartitionStateFile(folder))
     await agent.settle([card.uuid], {card.uuid: HeldSlices({SMALL: "a", MIDDLE: "b"})})
 
@@ -291,35 +291,35 @@ def replay(card: Card) -> None:
     machine = machine_of()
     machine.cards[0].uuid = card.uuid
     machine.cards[0].mig = machine.cards[0].mig_pending = True
-    imagined = Desk(FakeNvml(machine))
+    imagined = NvmlHandler(FakeNvml(machine))
     chance, kept, wrong = random.Random(8), [], 0
     cuts = card.look().cuts
     for _ in range(60):
-        question = _question(chance, card, cuts)
-        real, mine = card.desk.answer(question), imagined.answer(question)
+        query = _question(chance, card, cuts)
+        real, mine = card.handler.answer(query), imagined.answer(query)
         same = (bytes(real.value), real.error) == (bytes(mine.value), mine.error)
         wrong += not same
-        kept.append({"ask": [question.what, *question.args[1:]], "error": real.error,
+        kept.append({"ask": [query.what, *query.args[1:]], "error": real.error,
                      "value": json.loads(bytes(real.value)), "same": same})  # fmt: skip
         if not same:
-            print("     differs:", question, real, mine)
+            print("     differs:", query, real, mine)
     (OUT / "mig_replay.json").write_text("\n".join(map(json.dumps, kept)))
     check("the imagined NVML answers the same", not wrong, f"{wrong} of {len(kept)} differ")
 
 
-def _question(chance: random.Random, card: Card, cuts: Any) -> Question:
+def _question(chance: random.Random, card: Card, cuts: Any) -> NvmlQuery:
     cut = chance.choice(cuts)
     start = chance.choice([*cut.starts, *cut.starts, 3])
     there = card.look().instances
     what = chance.choice(["make", "make", "make", "complete", "drop", "partition"])
     if what == "make" or not there:
-        return Question("make", [card.uuid, cut.name, start, cut.size])
+        return NvmlQuery("make", [card.uuid, cut.name, start, cut.size])
     one = chance.choice(there)
     if what == "complete":
-        return Question("complete", [card.uuid, one.id])
+        return NvmlQuery("complete", [card.uuid, one.id])
     if what == "drop":
-        return Question("drop", [card.uuid, one.id, one.start, one.size])
-    return Question("partition", [card.uuid])
+        return NvmlQuery("drop", [card.uuid, one.id, one.start, one.size])
+    return NvmlQuery("partition", [card.uuid])
 
 
 async def put_back(card: Card) -> None:
@@ -336,7 +336,7 @@ async def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         card = Card(Path(folder))
         check("it starts with MIG off and nobody on the card", not card.look().on, card.look())
-        steps = [switching, cutting, *([seeing, using] if TORCH else []), others, dying]
+        steps = [switching, partition_steps, *([seeing, using] if TORCH else []), others, dying]
         for step in steps:
             try:
                 await step(card)

@@ -14,7 +14,7 @@ import pytest
 
 from fairlead.sim.nvml import FakeMachine, FakeNvml, FakeProcess, Fault, FileStore, machine_of
 from fairlead.sim.nvml.machine import SWITCH
-from fairlead.telemetry.nvml.worker import Desk, Question
+from fairlead.telemetry.nvml.worker import NvmlHandler, NvmlQuery
 
 H200 = Path(__file__).parents[1] / "fixtures" / "h200"
 #: Sensors and clocks, which differ from one moment to the next: only their kind is compared.
@@ -267,11 +267,11 @@ def test_cut_at_random_it_answers_as_the_h200_did() -> None:
     """What `tests/hardware/verify_h200_mig.py` asked a real card."""
     machine, nvml, *_ = cut_h200()
     machine.cards[0].uuid = uuid = "GPU-00000000-0000-0000-0000-000000000000"
-    desk = Desk(nvml)
+    desk = NvmlHandler(nvml)
     for number, line in enumerate((H200 / "mig_replay.jsonl").read_text().splitlines()):
         record = json.loads(line)
         what, *args = record["ask"]
-        answer = desk.answer(Question(what, [uuid, *args]))
+        answer = desk.answer(NvmlQuery(what, [uuid, *args]))
         said = (json.loads(bytes(answer.value)), answer.error)
         assert said == (record["value"], record["error"]), (number, what, args)
 

@@ -7,11 +7,11 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from desks import a_surveyor
 from fairlead.apps.agent.listing import listing
 from fairlead.kube.dialects import inventory
 from fairlead.sim.nvml import FakeMachine, FakeProcess, machine_of
 from fairlead.telemetry.agent import AgentMetrics, AgentReport, PodUse, UnassignedUse
+from nvml_in_process import a_surveyor
 
 REAL = Path(__file__).parents[1] / "fixtures" / "h200" / "agent"
 UUID = "GPU-00000000-0000-0000-0000-000000000000"
@@ -34,10 +34,10 @@ def series(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
 async def shown(
     machine: FakeMachine, *, names_pods: bool = False, **more: object
 ) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    surveyor, desk, clock = a_surveyor(machine)
+    surveyor, handler, clock = a_surveyor(machine)
     survey = await surveyor.survey()
     samples, _ = await surveyor.sample()
-    metrics = AgentMetrics("h200", clock, names_pods=names_pods, restarts=lambda: desk.starts)
+    metrics = AgentMetrics("h200", clock, names_pods=names_pods, restarts=lambda: handler.starts)
     metrics.report = AgentReport(clock(), survey.cards, samples=tuple(samples.values()), **more)
     clock.now_s += 0.19246205500000002
     return series(generate_latest(metrics.registry).decode())

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from desks import a_surveyor
 from fairlead.apps.agent.listing import listing
 from fairlead.kube.dialects import inventory
 from fairlead.sim.nvml import Card, FakeMachine, FakeNvml, FakeProcess, machine_of
@@ -14,6 +13,7 @@ from fairlead.sim.nvml.machine import SWITCH
 from fairlead.telemetry.nvml import cards, links
 from fairlead.telemetry.nvml.facts import CardFacts
 from fairlead.telemetry.nvml.samples import Sampler
+from nvml_in_process import a_surveyor
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "h200"
 RECORDS: list[dict[str, Any]] = json.loads((FIXTURES / "nvml.json").read_text())

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from desks import Clock
 from fairlead.sim.nvml import Fault, FileStore, machine_of
 from fairlead.telemetry.nvml.facts import CardSample, System
-from fairlead.telemetry.nvml.process import Nvml, NvmlError, Silence
+from fairlead.telemetry.nvml.process import Nvml, NvmlError, NvmlUnavailable
 from fairlead.telemetry.nvml.survey import SILENCE_S, Surveyor
+from nvml_in_process import Clock
 
 LIBRARY = "fairlead.sim.nvml.shared:library"
 pytestmark = pytest.mark.program
@@ -48,7 +48,7 @@ async def test_a_call_that_hangs_is_given_up_and_the_next_process_answers(
     with driver.open() as machine:
         machine.faults.append(Fault("nvmlDeviceGetCount", hangs=True, times=1))
 
-    with pytest.raises(Silence, match="did not answer"):
+    with pytest.raises(NvmlUnavailable, match="did not answer"):
         await nvml.ask(System, "system")
 
     assert (await nvml.ask(System, "system")).count == 2
@@ -80,7 +80,7 @@ async def test_a_process_that_is_killed_is_replaced(nvml: Nvml) -> None:
     assert nvml._process is not None
     nvml._process.kill()
 
-    with pytest.raises(Silence, match="ended"):
+    with pytest.raises(NvmlUnavailable, match="ended"):
         await nvml.ask(System, "system")
 
     assert (await nvml.ask(System, "system")).count == 2
@@ -93,7 +93,7 @@ async def test_who_cannot_be_ended_is_not_joined_by_ever_more(
     for _ in range(4):
         nvml._leaving.add(asyncio.ensure_future(asyncio.sleep(60, 0)))
 
-    with pytest.raises(Silence, match="blocked in the driver"):
+    with pytest.raises(NvmlUnavailable, match="blocked in the driver"):
         await nvml.ask(System, "system")
 
     assert nvml.starts == 0

@@ -2,11 +2,11 @@
 
 import pytest
 
-from desks import a_surveyor
 from fairlead.sim.nvml import Fault, machine_of
 from fairlead.telemetry.nvml.process import NvmlError
 from fairlead.telemetry.nvml.survey import GONE
 from fairlead.telemetry.nvml.xids import SICK, words
+from nvml_in_process import a_surveyor
 
 LOST, RESET_REQUIRED, UNINITIALIZED, NOT_LOADED = 15, 16, 1, 9
 
@@ -47,7 +47,7 @@ async def test_a_card_that_fell_off_the_bus_is_kept_though_others_take_its_index
 async def test_a_lost_card_does_not_keep_the_others_from_reporting_errors() -> None:
     """NVML answers for the whole set that one of its cards is lost."""
     machine = machine_of(2)
-    surveyor, desk, _ = a_surveyor(machine)
+    surveyor, handler, _ = a_surveyor(machine)
     await surveyor.survey()
     await surveyor.xids()
     machine.cards.pop(0)
@@ -57,7 +57,7 @@ async def test_a_lost_card_does_not_keep_the_others_from_reporting_errors() -> N
     seen = await surveyor.xids()
 
     assert [xid.number for xid in seen] == [79]
-    assert desk.starts == 1
+    assert handler.starts == 1
 
 
 async def test_a_card_that_wants_a_reset_says_so() -> None:
@@ -101,7 +101,7 @@ async def test_what_a_program_did_or_the_card_dealt_with_is_no_sickness(number: 
 
 async def test_after_a_restart_of_the_driver_a_new_process_goes_on_and_sickness_is_over() -> None:
     machine = machine_of(2)
-    surveyor, desk, _ = a_surveyor(machine)
+    surveyor, handler, _ = a_surveyor(machine)
     await surveyor.survey()
     await surveyor.xids()
     machine.cards[0].xids.append(79)
@@ -113,7 +113,7 @@ async def test_after_a_restart_of_the_driver_a_new_process_goes_on_and_sickness_
     survey = await surveyor.survey()
 
     assert raised.value.code == UNINITIALIZED
-    assert desk.starts == 2
+    assert handler.starts == 2
     assert not any(card.trouble for card in survey.cards)
 
 

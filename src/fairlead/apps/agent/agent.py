@@ -35,8 +35,8 @@ from fairlead.kube.writes.notes import Regarding, regarding_node
 from fairlead.model.pods import Pod
 from fairlead.telemetry.agent import AgentMetrics, AgentReport
 from fairlead.telemetry.nvml.facts import CardFacts, CardSample
-from fairlead.telemetry.nvml.process import Nvml, NvmlError, Silence
-from fairlead.telemetry.nvml.survey import Survey, Surveyor
+from fairlead.telemetry.nvml.process import Nvml, NvmlError, NvmlUnavailable
+from fairlead.telemetry.nvml.survey import GpuSurvey, Surveyor
 from fairlead.telemetry.processes import pods_running, sees_the_host
 
 log = structlog.get_logger(__name__)
@@ -102,7 +102,7 @@ class Agent:
             names_pods=settings.names_pods,
             restarts=lambda: nvml.starts,
         )
-        self._survey: Survey | None = None
+        self._survey: GpuSurvey | None = None
         self._check: ProcessCheck | None = None
         self._looks = 0
         self._failures = 0
@@ -166,7 +166,7 @@ class Agent:
         before = self._wanted(self._publisher)
         try:
             await self._look()
-        except (NvmlError, Silence) as error:
+        except (NvmlError, NvmlUnavailable) as error:
             self._fail(str(error))
         else:
             self._failures, self._failure = 0, ""
@@ -203,7 +203,7 @@ class Agent:
 
     # -- what it tells ---------------------------------------------------------------------------
 
-    def _tell(self, survey: Survey, samples: dict[str, CardSample]) -> None:
+    def _tell(self, survey: GpuSurvey, samples: dict[str, CardSample]) -> None:
         resident_pods = pods_by_uid(self._pods.objects.values(), survey.cards)
         proc = self._settings.proc
         seen = list(observed_processes(survey.cards, samples, proc)) if sees_the_host(proc) else []

@@ -12,7 +12,7 @@ from fairlead.apps.agent.partitioning import CardCut
 from fairlead.kube.dialects.inventory import FREE, WELL, CardEntry, Listing, Slice
 from fairlead.telemetry.nvml.facts import CardFacts, Cut
 from fairlead.telemetry.nvml.links import FAR, SELF, fabric, nvlink_word
-from fairlead.telemetry.nvml.survey import Survey
+from fairlead.telemetry.nvml.survey import GpuSurvey
 
 SYSFS = Path("/sys")
 _TOOLKIT = "nvidia-ctk"
@@ -20,7 +20,7 @@ _TOOLKIT_LIMIT_S = 5.0
 
 
 def listing(
-    survey: Survey,
+    survey: GpuSurvey,
     *,
     plugin: bool = False,
     toolkit: str = "",
@@ -51,7 +51,7 @@ def listing(
     )
 
 
-def _entry(card: CardFacts, survey: Survey, withheld: str, sysfs: Path) -> CardEntry:
+def _entry(card: CardFacts, survey: GpuSurvey, withheld: str, sysfs: Path) -> CardEntry:
     return CardEntry(
         index=card.index,
         uuid=card.uuid,
@@ -82,7 +82,7 @@ def _slices(cuts: Iterable[Cut]) -> list[Slice]:
     return [Slice(cut.name, cut.size, list(cut.starts)) for cut in cuts]
 
 
-def _links(card: CardFacts, survey: Survey) -> list[str]:
+def _links(card: CardFacts, survey: GpuSurvey) -> list[str]:
     paths = survey.paths.get(card.uuid, {})
     return [
         SELF if other.uuid == card.uuid else nvlink_word(card, other) or paths.get(other.uuid, FAR)

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from fairlead.apps.agent.partition_state import CardState, PartitionStore
 from fairlead.model.errors import ConfigError
 from fairlead.model.pods import Pod
-from fairlead.telemetry.nvml.cutting import IN_USE
 from fairlead.telemetry.nvml.facts import CardFacts, Cut, Partition
+from fairlead.telemetry.nvml.partition_steps import IN_USE
 from fairlead.telemetry.nvml.partitions import (
     CreatedInstance,
     PartitionPlan,
@@ -39,7 +39,7 @@ _FULL = "the agent did not create its MIG slices; remove them, or exclude the GP
 
 class NvmlClient(Protocol):
     async def ask(self, kind: type[T], what: str, *args: Any) -> T:
-        """Raises NvmlError or Silence."""
+        """Raises NvmlError or NvmlUnavailable."""
         ...
 
 
@@ -103,7 +103,7 @@ class Partitioner:
     ) -> dict[str, CardCut]:  # fmt: skip
         """Brings every card of ours to what pods hold of it, and says what is left to be had.
 
-        Raises NvmlError or Silence where the driver does not answer; what was done is done.
+        Raises NvmlError or NvmlUnavailable if the driver does not answer; finished steps stay.
         """
         found = {}
         for uuid in uuids:

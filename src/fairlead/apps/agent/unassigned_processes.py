@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from fairlead.telemetry.nvml.facts import Process
+from fairlead.telemetry.nvml.facts import GpuProcess
 from fairlead.telemetry.processes import Owner
 
 #: An unassigned process that stays is reported again after this.
@@ -63,7 +63,7 @@ class ObservedProcess:
 
     gpu_uuid: str
     gpu_index: str
-    process: Process
+    process: GpuProcess
     owner: Owner
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 from uuid import UUID
 
-from fairlead.telemetry.nvml.asking import Library, maybe, text
+from fairlead.telemetry.nvml.calls import Library, maybe, text
 from fairlead.telemetry.nvml.facts import CardFacts, Cut, System
 from fairlead.telemetry.nvml.xids import recovery
 

@@ -43,7 +43,7 @@ class CardFacts(msgspec.Struct, frozen=True, rename="camel"):
     trouble: str = ""
 
 
-class Instance(msgspec.Struct, frozen=True):
+class GpuInstance(msgspec.Struct, frozen=True):
     """One GPU instance, its compute instances, and who is on it."""
 
     id: int
@@ -62,12 +62,12 @@ class Partition(msgspec.Struct, frozen=True):
     #: It will be on after the next reset.
     pending: bool = False
     cuts: tuple[Cut, ...] = ()
-    instances: tuple[Instance, ...] = ()
+    instances: tuple[GpuInstance, ...] = ()
     #: All processes on the card.
     pids: tuple[int, ...] = ()
 
 
-class Process(msgspec.Struct, frozen=True, rename="camel"):
+class GpuProcess(msgspec.Struct, frozen=True, rename="camel"):
     """One process on a card, or on a slice of it."""
 
     pid: int
@@ -103,7 +103,7 @@ class CardSample(msgspec.Struct, frozen=True, rename="camel"):
     #: Since the driver started, by direction: tx, rx.
     nvlink_bytes: dict[str, int] = {}
     slices: tuple[SliceSample, ...] = ()
-    processes: tuple[Process, ...] = ()
+    processes: tuple[GpuProcess, ...] = ()
 
 
 class Xid(msgspec.Struct, frozen=True, rename="camel"):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fairlead.telemetry.nvml.asking import Library, maybe
+from fairlead.telemetry.nvml.calls import Library, maybe
 from fairlead.telemetry.nvml.facts import CardFacts
 
 SELF, FAR = "X", "SYS"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from fairlead.model.gpus import instance_id
-from fairlead.telemetry.nvml.facts import Cut, Instance, Partition
+from fairlead.telemetry.nvml.facts import Cut, GpuInstance, Partition
 
 
 class Place(msgspec.Struct, frozen=True, order=True):
@@ -50,7 +50,7 @@ def mask(start: int, size: int) -> int:
     return ((1 << size) - 1) << start
 
 
-def created_from(instance: Instance) -> CreatedInstance:
+def created_from(instance: GpuInstance) -> CreatedInstance:
     return CreatedInstance(instance.id, Place(instance.profile, instance.start, instance.size))
 
 

@@ -1,4 +1,4 @@
-"""Asking NVML without ever waiting for it: in a process of its own, with a time limit."""
+"""Queries NVML in a separate process, with a time limit."""
 
 import asyncio
 import sys
@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from fairlead.model.errors import FairleadError
-from fairlead.telemetry.nvml.asking import (
+from fairlead.telemetry.nvml.calls import (
     DRIVER_NOT_LOADED,
     LIBRARY_NOT_FOUND,
     NO_PERMISSION,
     OF_THE_DRIVER,
 )
-from fairlead.telemetry.nvml.worker import Answer, Question
+from fairlead.telemetry.nvml.worker import NvmlAnswer, NvmlQuery
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ _START_S = 20.0
 #: A process that is stuck in the driver cannot be ended. So many are left behind before we wait.
 _MOST_STUCK = 4
 _LONGEST_ANSWER = 1 << 22
-_answers = msgspec.json.Decoder(Answer)
+_answers = msgspec.json.Decoder(NvmlAnswer)
 _WHAT_TO_DO = {
     LIBRARY_NOT_FOUND: "; install NVIDIA's driver, or run under NVIDIA's container runtime",
     DRIVER_NOT_LOADED: "; load NVIDIA's driver (nvidia-smi shows whether it is loaded)",
@@ -48,12 +48,12 @@ class NvmlError(FairleadError):
         return self.code in OF_THE_DRIVER
 
 
-class Silence(FairleadError):
-    """NVML did not answer: it hangs, or the process that asked it ended."""
+class NvmlUnavailable(FairleadError):
+    """NVML did not answer: it hangs, or its process ended."""
 
 
 class Nvml:
-    """One question at a time. After a silence or an error of the driver a new process is started.
+    """One query at a time. After a timeout or an error of the driver, a new process is started.
 
     Use it inside one event loop, and close it.
     """
@@ -68,16 +68,18 @@ class Nvml:
         self.starts = 0
 
     async def ask(self, kind: type[T], what: str, *args: Any) -> T:
-        """Raises NvmlError or Silence."""
+        """Raises NvmlError or NvmlUnavailable."""
         async with self._turn:
             limit_s = self._limit_s + (_START_S if self._process is None else 0)
             try:
                 async with asyncio.timeout(limit_s):
-                    line = await self._exchange(Question(what, list(args)))
+                    line = await self._exchange(NvmlQuery(what, list(args)))
             except TimeoutError:
                 self._drop()
                 about = " ".join(map(str, (what, *args)))[:80]
-                raise Silence(f"NVML did not answer ({about}) within {limit_s:g} s") from None
+                raise NvmlUnavailable(
+                    f"NVML did not answer ({about}) within {limit_s:g} s"
+                ) from None
             except BaseException:
                 self._drop()
                 raise
@@ -95,26 +97,26 @@ class Nvml:
         for task in self._leaving:
             task.cancel()
 
-    async def _exchange(self, question: Question) -> bytes:
+    async def _exchange(self, query: NvmlQuery) -> bytes:
         process = self._process or await self._start()
         assert process.stdin is not None
         assert process.stdout is not None
         with suppress(ConnectionError):  # it ended; the empty answer says so
-            process.stdin.write(msgspec.json.encode(question) + b"\n")
+            process.stdin.write(msgspec.json.encode(query) + b"\n")
             await process.stdin.drain()
         line = await process.stdout.readline()
         if not line.endswith(b"\n"):
-            raise Silence("the NVML process ended; see the log")
+            raise NvmlUnavailable("the NVML process ended; see the log")
         return line
 
     async def _start(self) -> Process:
         if len(self._leaving) >= _MOST_STUCK:
-            raise Silence(
+            raise NvmlUnavailable(
                 f"{len(self._leaving)} NVML processes are blocked in the driver and "
                 "cannot be killed; check the machine's kernel log, it may need a reboot"
             )
         command = (sys.executable, "-m", "fairlead.telemetry.nvml.worker", self._library)
-        # A session of its own: whoever presses Ctrl-C means us, and we end it.
+        # A session of its own: Ctrl-C is for this process, which then ends the worker.
         self._process = await asyncio.create_subprocess_exec(
             *command, stdin=PIPE, stdout=PIPE, limit=_LONGEST_ANSWER, start_new_session=True
         )

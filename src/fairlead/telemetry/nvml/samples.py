@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from fairlead.telemetry.nvml.asking import NOT_FOUND, Library, maybe, no_answer, text
-from fairlead.telemetry.nvml.facts import CardSample, Process, SliceSample
+from fairlead.telemetry.nvml.calls import NOT_FOUND, Library, maybe, no_answer, text
+from fairlead.telemetry.nvml.facts import CardSample, GpuProcess, SliceSample
 
 _KIB = 1 << 10
 #: What NVML says of a process that is in no GPU instance.
@@ -49,9 +49,9 @@ class Sampler:
             processes=tuple(self._processes(uuid, handle)),
         )
 
-    def _processes(self, uuid: str, handle: Any) -> Iterator[Process]:
+    def _processes(self, uuid: str, handle: Any) -> Iterator[GpuProcess]:
         used = self._use_by_process(uuid, handle)
-        found: dict[int, Process] = {}
+        found: dict[int, GpuProcess] = {}
         for name in _LISTS:
             for each in maybe(self._library, name, handle) or ():
                 busy = None if used is None else used.get(each.pid, 0.0)
@@ -72,9 +72,9 @@ class Sampler:
         return {each.pid: min(each.smUtil, 100) / 100 for each in latest}
 
 
-def _process(process: Any, utilization: float | None, *, draws: bool) -> Process:
+def _process(process: Any, utilization: float | None, *, draws: bool) -> GpuProcess:
     instance = getattr(process, "gpuInstanceId", None)
-    return Process(
+    return GpuProcess(
         process.pid,
         process.usedGpuMemory,
         utilization,

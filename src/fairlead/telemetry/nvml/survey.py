@@ -11,10 +11,10 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from fairlead.telemetry.nvml import xids
-from fairlead.telemetry.nvml.asking import LOST, RESET_REQUIRED
+from fairlead.telemetry.nvml.calls import LOST, RESET_REQUIRED
 from fairlead.telemetry.nvml.facts import CardFacts, CardSample, System, Xid
 from fairlead.telemetry.nvml.links import Paths
-from fairlead.telemetry.nvml.process import Nvml, NvmlError, Silence
+from fairlead.telemetry.nvml.process import Nvml, NvmlError, NvmlUnavailable
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ _WORDS = {LOST: _LOST, RESET_REQUIRED: "the driver requires a reset of the GPU"}
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class GpuSurvey:
     """Every card that was ever seen, in the order of their indices, with its trouble."""
 
     system: System
@@ -50,8 +50,8 @@ class Surveyor:
         #: What Xids say is wrong, by uuid.
         self._sick: dict[str, str] = {}
 
-    async def survey(self) -> Survey:
-        """Raises NvmlError or Silence where there is nothing to be learnt about any card."""
+    async def survey(self) -> GpuSurvey:
+        """Raises NvmlError or NvmlUnavailable if nothing can be read about any GPU."""
         try:
             system = await self._nvml.ask(System, "system")
         except NvmlError:
@@ -62,12 +62,12 @@ class Surveyor:
         for index in range(system.count):
             try:
                 card = await self._ask_about(index, CardFacts, "card", index)
-            except (NvmlError, Silence) as error:
+            except (NvmlError, NvmlUnavailable) as error:
                 troubles[index] = _words(error)
             else:
                 found[card.uuid] = card
         await self._note_paths(found)
-        return Survey(system, self._merged(found, troubles), self._paths)
+        return GpuSurvey(system, self._merged(found, troubles), self._paths)
 
     async def sample(self) -> tuple[dict[str, CardSample], dict[str, str]]:
         """The cards that answer, and what is wrong with the others."""
@@ -76,7 +76,7 @@ class Surveyor:
         for card in self._present():
             try:
                 sample = await self._ask_about(card.index, CardSample, "sample", card.uuid)
-            except (NvmlError, Silence) as error:
+            except (NvmlError, NvmlUnavailable) as error:
                 troubles[card.uuid] = _words(error)
             else:
                 samples[card.uuid] = sample
@@ -96,10 +96,10 @@ class Surveyor:
 
     async def _ask_about(self, index: int, kind: type[T], what: str, argument: int | str) -> T:
         if self._clock() < self._silent.get(index, 0.0):
-            raise Silence("NVML does not answer")
+            raise NvmlUnavailable("NVML does not answer")
         try:
             answer = await self._nvml.ask(kind, what, argument)
-        except Silence:
+        except NvmlUnavailable:
             self._silent[index] = self._clock() + SILENCE_S
             raise
         self._silent.pop(index, None)
@@ -143,9 +143,9 @@ class Surveyor:
                 yield replace(card, index=index, trouble=troubles.get(index, _LOST))
 
 
-def _words(error: NvmlError | Silence) -> str:
+def _words(error: NvmlError | NvmlUnavailable) -> str:
     """What is wrong with one card; raised again where it is about all of them."""
-    if isinstance(error, Silence):
+    if isinstance(error, NvmlUnavailable):
         return "NVML does not answer for it; check the machine's kernel log"
     if error.of_the_driver:
         raise error

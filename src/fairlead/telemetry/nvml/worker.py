@@ -1,10 +1,10 @@
-"""The process that talks to NVML: a question a line on standard input, an answer a line back.
+"""The process that calls NVML: reads a query per line, and writes an answer per line.
 
     python -m fairlead.telemetry.nvml.worker pynvml
     {"what": "card", "args": [0]}
     {"value": {"index": 0, "uuid": "GPU-…", …}}
 
-It may hang, or be killed, at any moment; whoever asks starts another. `pynvml` may be any module
+It may hang or be killed at any moment; `Nvml` then starts another. `pynvml` may be any module
 with those function names, or `module:name` of an object with them.
 """
 
@@ -17,54 +17,60 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from fairlead.telemetry.nvml import cards, cutting, links
-from fairlead.telemetry.nvml.asking import LIBRARY_NOT_FOUND, Library
+from fairlead.telemetry.nvml import cards, links, partition_steps
+from fairlead.telemetry.nvml.calls import LIBRARY_NOT_FOUND, Library
 from fairlead.telemetry.nvml.facts import CardFacts, CardSample, System, Xid
 from fairlead.telemetry.nvml.samples import Sampler
 from fairlead.telemetry.nvml.xids import XidWatch
 
-#: How a card is cut, and the steps that cut it.
-CUTTING = (cutting.partition, cutting.switch, cutting.make, cutting.complete, cutting.drop)
+#: Reads the MIG partition of a GPU, and changes it.
+PARTITION_STEPS = (
+    partition_steps.partition,
+    partition_steps.switch,
+    partition_steps.make,
+    partition_steps.complete,
+    partition_steps.drop,
+)
 
 
-class Question(msgspec.Struct):
+class NvmlQuery(msgspec.Struct):
     what: str
     args: list[Any] = []
 
 
-class Answer(msgspec.Struct, omit_defaults=True):
+class NvmlAnswer(msgspec.Struct, omit_defaults=True):
     value: msgspec.Raw = msgspec.Raw(b"null")
     #: NVML's number; 0: none.
     error: int = 0
     text: str = ""
 
 
-class Desk:
-    """Answers with plain values. NVML is initialised with the first question."""
+class NvmlHandler:
+    """Answers with plain values. The first query initialises NVML."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
         self._ready = False
         self._sampler = Sampler(library)
         self._xids: XidWatch | None = None
-        self.questions: dict[str, Callable[..., Any]] = {
+        self.queries: dict[str, Callable[..., Any]] = {
             "system": self._system,
             "card": self._card,
             "paths": self._paths,
             "sample": self._sample,
             "xids": self._seen_xids,
-            **{step.__name__: partial(step, library) for step in CUTTING},
+            **{step.__name__: partial(step, library) for step in PARTITION_STEPS},
         }
 
-    def answer(self, question: Question) -> Answer:
+    def answer(self, query: NvmlQuery) -> NvmlAnswer:
         try:
             if not self._ready:
                 self._library.nvmlInit()
                 self._ready = True
-            value = self.questions[question.what](*question.args)
+            value = self.queries[query.what](*query.args)
         except self._library.NVMLError as error:
-            return Answer(error=int(error.value), text=str(error))
-        return Answer(msgspec.Raw(msgspec.json.encode(value)))
+            return NvmlAnswer(error=int(error.value), text=str(error))
+        return NvmlAnswer(msgspec.Raw(msgspec.json.encode(value)))
 
     def _system(self) -> System:
         return cards.system(self._library)
@@ -108,11 +114,11 @@ def load(name: str) -> Library:
     return getattr(found, attribute) if attribute else found
 
 
-def serve(desk: Desk, questions: BinaryIO, answers: BinaryIO) -> None:
-    """Until nobody asks any more."""
-    decoder, encoder = msgspec.json.Decoder(Question), msgspec.json.Encoder()
-    for line in questions:
-        answers.write(encoder.encode(desk.answer(decoder.decode(line))) + b"\n")
+def serve(handler: NvmlHandler, queries: BinaryIO, answers: BinaryIO) -> None:
+    """Until the input ends."""
+    decoder, encoder = msgspec.json.Decoder(NvmlQuery), msgspec.json.Encoder()
+    for line in queries:
+        answers.write(encoder.encode(handler.answer(decoder.decode(line))) + b"\n")
         answers.flush()
 
 
@@ -120,7 +126,7 @@ def main() -> None:
     # A library that prints something must not answer for us.
     with os.fdopen(os.dup(1), "wb") as answers:
         os.dup2(2, 1)
-        serve(Desk(load(sys.argv[1])), sys.stdin.buffer, answers)
+        serve(NvmlHandler(load(sys.argv[1])), sys.stdin.buffer, answers)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fairlead.telemetry.nvml.asking import OF_THE_DRIVER, TIMEOUT, Library, maybe, text
+from fairlead.telemetry.nvml.calls import OF_THE_DRIVER, TIMEOUT, Library, maybe, text
 from fairlead.telemetry.nvml.facts import Xid
 
 #: After one of these nothing new should start on the card before somebody has looked at it, or

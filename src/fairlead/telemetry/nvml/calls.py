@@ -1,4 +1,4 @@
-"""Asking a library that often cannot tell."""
+"""Calls of a library that often has no answer."""
 
 from typing import Any
 

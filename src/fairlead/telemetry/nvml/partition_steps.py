@@ -11,9 +11,9 @@ import ctypes
 from collections.abc import Iterator
 from typing import Any
 
-from fairlead.telemetry.nvml.asking import Library, maybe, text
+from fairlead.telemetry.nvml.calls import Library, maybe, text
 from fairlead.telemetry.nvml.cards import cuts_of
-from fairlead.telemetry.nvml.facts import Instance, Partition
+from fairlead.telemetry.nvml.facts import GpuInstance, Partition
 
 IN_USE = 19
 #: Invalid Argument, Not Found.
@@ -121,7 +121,7 @@ def _profiles(library: Library, handle: Any) -> Iterator[tuple[int, str, int]]:
 
 def _instances(
     library: Library, handle: Any, pids: dict[int | None, set[int]]
-) -> Iterator[Instance]:
+) -> Iterator[GpuInstance]:
     computes = _computes(library, handle)
     for profile, name, _ in _profiles(library, handle):
         array = (library.c_nvmlGpuInstance_t * _MOST_INSTANCES)()
@@ -132,7 +132,7 @@ def _instances(
         for found in array[: count.value if count.value <= _MOST_INSTANCES else 0]:
             info = maybe(library, "nvmlGpuInstanceGetInfo", found) if found else None
             if info is not None:
-                yield Instance(
+                yield GpuInstance(
                     int(info.id),
                     name,
                     int(info.placement.start),
