@@ -4,126 +4,33 @@ Every shape gives events one after the other. An event is made when it is asked 
 a user writes JSON, so that reading it is part of its turn.
 """
 
-import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
-from fairlead.apps.profiles import built_in
-from fairlead.engine.engine import Engine
-from fairlead.engine.events import (
-    BudgetSeen,
-    Event,
-    NamespaceSeen,
-    NodeSeen,
-    PodGone,
-    PodSeen,
-    SelectorSeen,
-    StorageSeen,
-)
+from fairlead.engine.events import BudgetSeen, NamespaceSeen, PodSeen, SelectorSeen
 from fairlead.kube.budgets import decode_budget
-from fairlead.kube.codec import decode_node, decode_pod
-from fairlead.kube.storage_codec import decode_claim, decode_class, decode_volume
-from fairlead.model.pods import Pod
+from fairlead.kube.codec import decode_pod
 from fairlead.model.selectors import LabelSelector, Requirement
-from pods import HOST, ZONE, Body, plain
+from hostile_cluster import (
+    APPS,
+    TEAMS,
+    Made,
+    Shape,
+    Size,
+    a_node,
+    a_pod,
+    encoded,
+    gone,
+    node_seen,
+    seen,
+)
+from hostile_volumes import VOLUME_SHAPES
+from pods import HOST, ZONE, Body
 
-Made: TypeAlias = Callable[[], Event]
-Shape: TypeAlias = Callable[["Size"], Iterator[Made]]
-
-SCHEDULER = "gpu-scheduler"
-PROFILE = "default-scheduler"
-TEAMS = 20
-APPS = 200
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    nodes: int = 5000
-    pods: int = 38_000
-    #: Pods and other objects of a hostile kind, where there are several.
-    many: int = 4000
-    #: Values, lines, labels and the like of one object.
-    each: int = 10_000
-    #: Rules of one pod.
-    rules: int = 128
-
-    @classmethod
-    def percent(cls, part: int) -> "Size":
-        """So many hundredths of what is measured, for a test."""
-        return cls(50 * part, 380 * part, 40 * part, 100 * part)
-
-    def node(self, number: int) -> str:
-        return f"node-{number % self.nodes:05d}"
-
-
-def a_full_cluster(size: Size) -> Engine:
-    """Nodes in ten zones, and pods of many teams and apps that leave a little room on each node."""
-    engine = Engine({SCHEDULER: built_in(PROFILE)})
-    for number in range(size.nodes):
-        engine.handle(NodeSeen(decode_node(encoded(a_node(size, number)))), now=0.0)
-    for team in range(TEAMS):
-        engine.handle(NamespaceSeen(f"team-{team}", {"team": f"t{team}"}), now=0.0)
-    kind = decode_pod(encoded(a_pod("there", cpu="1", gpus=1)))
-    for number in range(size.pods):
-        engine.handle(PodSeen(_bound(kind, size, number)), now=0.0)
-    return engine
-
-
-def _bound(kind: Pod, size: Size, number: int) -> Pod:
-    labels = {"app": f"app-{number % APPS}", "pod": f"pod-{number}", "tier": "web"}
-    return replace(
-        kind,
-        namespace=f"team-{number % TEAMS}",
-        name=f"there-{number}",
-        uid=f"there-{number}",
-        node=size.node(number),
-        labels=labels,
-    )
-
-
-def a_node(size: Size, number: int, **more: Any) -> Body:
-    name = size.node(number)
-    amounts = {"cpu": "64", "memory": "1Ti", "pods": "110", "nvidia.com/gpu": "8"}
-    amounts |= more.pop("resources", {})
-    labels = {HOST: name, ZONE: f"zone-{number % 10}", **more.pop("labels", {})}
-    return {
-        "metadata": {"name": name, "labels": labels, "uid": name},
-        "spec": more.pop("spec", {}),
-        "status": {"allocatable": amounts, **more},
-    }
-
-
-def a_pod(name: str, *, cpu: str = "1", gpus: int = 0, priority: int = 0, **spec: Any) -> Body:
-    labels = spec.pop("labels", {"app": "hostile"})
-    body = plain(cpu=cpu, gpus=gpus, schedulerName=SCHEDULER, priority=priority, **spec)
-    namespace = spec.get("namespace", "team-0")
-    return body | {
-        "metadata": {"name": name, "uid": name, "namespace": namespace, "labels": labels}
-    }
-
-
-def encoded(body: Body) -> bytes:
-    return json.dumps(body).encode()
-
-
-def seen(body: Body) -> Made:
-    raw = encoded(body)
-    return lambda: PodSeen(decode_pod(raw))
-
-
-def node_seen(body: Body) -> Made:
-    raw = encoded(body)
-    return lambda: NodeSeen(decode_node(raw))
-
-
-def gone(size: Size, number: int) -> Made:
-    kind = decode_pod(encoded(a_pod("there", cpu="1", gpus=1)))
-    return lambda: PodGone(_bound(kind, size, number))
-
 
 # -- terms -----------------------------------------------------------------------------------
 
@@ -430,58 +337,6 @@ def services(size: Size) -> Iterator[Made]:
     yield seen(a_pod("h"))
 
 
-# -- volumes ---------------------------------------------------------------------------------
-
-_CLASS = {"metadata": {"name": "slow"}, "provisioner": "kubernetes.io/no-provisioner",
-          "volumeBindingMode": "WaitForFirstConsumer"}  # fmt: skip
-
-
-def volumes(size: Size, claims: int = 16, terms: int = 16) -> Iterator[Made]:
-    """Claims without a volume yet, and volumes that are reached from some nodes each."""
-    raw_class = encoded(_CLASS)
-    yield lambda: StorageSeen(decode_class(raw_class))
-    for number in range(size.many // 80):
-        raw = encoded(_a_volume(size, number, terms))
-        yield lambda raw=raw: StorageSeen(decode_volume(raw))
-    for number in range(claims):
-        raw = encoded(_a_claim(number))
-        yield lambda raw=raw: StorageSeen(decode_claim(raw))
-    mounts = [
-        {"name": f"v{number}", "persistentVolumeClaim": {"claimName": f"c{number}"}}
-        for number in range(claims)
-    ]
-    yield seen(a_pod("h", gpus=1, priority=10, volumes=mounts))
-    yield seen(a_pod("i", gpus=8, priority=10, volumes=mounts[: claims // 2]))
-
-
-def _a_volume(size: Size, number: int, terms: int) -> Body:
-    lines = [
-        {
-            "key": HOST,
-            "operator": "In",
-            "values": [size.node(number + at) for at in range(size.each // 200)],
-        }
-        for _ in range(2)
-    ]
-    affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": lines}] * terms}}
-    return {
-        "metadata": {"name": f"v{number}", "uid": f"v{number}"},
-        "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
-                 "storageClassName": "slow", "nodeAffinity": affinity,
-                 "local": {"path": "/x"}},
-        "status": {"phase": "Available"},
-    }  # fmt: skip
-
-
-def _a_claim(number: int) -> Body:
-    return {
-        "metadata": {"name": f"c{number}", "namespace": "team-0", "uid": f"c{number}"},
-        "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "slow",
-                 "resources": {"requests": {"storage": "1Gi"}}},
-        "status": {"phase": "Pending"},
-    }  # fmt: skip
-
-
 SHAPES: dict[str, Shape] = {
     "one anti-affinity term": one_anti_affinity_term,
     "anti-affinity by zone": anti_affinity,
@@ -521,5 +376,5 @@ SHAPES: dict[str, Shape] = {
     "node with images": node_with_images,
     "namespace with labels": namespace_with_labels,
     "services": services,
-    "volumes": volumes,
+    **VOLUME_SHAPES,
 }

@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from builders import a_node, selects
+from builders import a_node, a_request, selects
+from fairlead.cluster import free_volumes, reach
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.volume_outlook import VolumeOutlook, look
@@ -23,6 +24,7 @@ from fairlead.model.storage import (
     VolumePlan,
 )
 from fairlead.model.volumes import ClaimUse, PodVolumes
+from fairlead.plugins.volume_binding import VolumeBinding
 
 WAITS, MADE = "waits", "made"
 HOST, ZONE = "host", "zone"
@@ -30,6 +32,10 @@ HOST, ZONE = "host", "zone"
 
 def tied(key: str, *values: str, operator: str = "In") -> tuple[NodeTerm, ...]:
     return (NodeTerm((Requirement(key, operator, values),)),)
+
+
+def both(*several: tuple[NodeTerm, ...]) -> tuple[NodeTerm, ...]:
+    return (NodeTerm(tuple(line for terms in several for line in terms[0].labels)),)
 
 
 # -- by hand, one node at a time -----------------------------------------------------------------
@@ -143,6 +149,8 @@ terms = st.one_of(
     st.builds(lambda zone: tied(ZONE, zone), zones),
     st.builds(lambda zone: tied(ZONE, zone, operator="NotIn"), zones),
     st.just(tied(ZONE, operator="Exists")),
+    st.builds(lambda host, zone: both(tied(HOST, host), tied(ZONE, zone)), hosts, zones),
+    st.builds(lambda host, zone: tied(HOST, host) + tied(ZONE, zone), hosts, zones),
     st.just(()),
 )
 selectors = st.one_of(st.none(), st.builds(lambda zone: selects(zone=zone), zones))
@@ -176,7 +184,7 @@ def worlds(draw: Any) -> World:
     # What two volumes are promised to the same claim is nobody's case: the first is as good.
     promised = [volume for volume in volumes if volume.claim == "default/c0"]
     volumes = [volume for volume in volumes if volume not in promised[1:]]
-    claims = [draw(_claims(number)) for number in range(draw(st.integers(1, 3)))]
+    claims = [draw(_claims(number)) for number in range(draw(st.integers(1, 4)))]
     topologies = st.one_of(st.just(()), st.builds(lambda zone: tied(ZONE, zone), zones))
     provisioners = st.sampled_from(["csi", "kubernetes.io/no-provisioner"])
     capacities = [
@@ -214,7 +222,16 @@ def _claims(draw: Any, number: int) -> Claim:
     )
 
 
-@settings(max_examples=500)
+@pytest.fixture(params=["together", "one by one"])
+def _offered(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few nodes are not enough to meet what is done for many."""
+    if request.param == "one by one":
+        monkeypatch.setattr(free_volumes, "_TOGETHER", 0)
+        monkeypatch.setattr(reach, "_FEW", 0)
+
+
+@pytest.mark.usefixtures("_offered")
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(worlds())
 def test_all_nodes_at_once_are_told_what_each_would_be(world: World) -> None:
     cluster = world.cluster()
@@ -293,6 +310,35 @@ def test_a_claim_that_is_being_provisioned_pins_its_pods() -> None:
     assert look(DATA, cluster.nodes).refused.tolist() == [False, True]
     cluster.settle_volumes(plan)
     assert look(DATA, cluster.nodes).refused.tolist() == [False, True]
+
+
+def test_a_change_of_storage_or_labels_is_seen_at_once() -> None:
+    cluster = a_world(A_CLASS, a_claim())
+    assert look(DATA, cluster.nodes).unbindable.all()
+
+    cluster.put_storage(a_volume(node_terms=tied(HOST, "n0", "n9")))
+    assert look(DATA, cluster.nodes).unbindable.tolist() == [False, True]
+
+    cluster.put_node(a_node("n1", labels={HOST: "n9"}))
+    assert not look(DATA, cluster.nodes).unbindable.any()
+
+    cluster.remove_storage(a_volume())
+    assert look(DATA, cluster.nodes).unbindable.all()
+
+
+def test_volumes_that_were_not_evaluated_are_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    others = [a_volume(f"a{n}", node_terms=tied(f"l{n}", "x")) for n in range(20)]
+    last = a_volume("z", node_terms=tied(HOST, "n0"))
+    cluster = a_world(A_CLASS, a_claim(), *others, last)
+    rule, request = VolumeBinding(), a_request(volumes=DATA)
+    assert rule.allows(request, cluster.nodes).tolist() == [True, False]
+
+    monkeypatch.setattr(free_volumes, "MOST_SPENT", 500)
+    cluster.put_storage(a_claim(version="2", size_bytes=0))
+    assert not rule.allows(request, cluster.nodes).any()
+    told_of = [each.text for each in rule.reasons(request, cluster.nodes) if each.where.any()]
+    assert len(told_of) == 1
+    assert told_of[0].endswith("evaluated: too many have a node affinity of their own")
 
 
 def test_a_volume_that_another_took_first_is_not_taken_back() -> None:

@@ -15,11 +15,13 @@ from typing import Any
 
 import pytest
 
+from fairlead.cluster import free_volumes
 from fairlead.engine import requeuer
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import Decide, Event
 from fairlead.placement import preempt
-from hostile_shapes import SHAPES, Shape, Size, a_full_cluster
+from hostile_cluster import Shape, Size, a_full_cluster
+from hostile_shapes import SHAPES
 
 MOST_LINES = 2_500_000
 MOST_WORK = 250_000
@@ -32,6 +34,7 @@ BOUNDS = [
         (preempt, "_MOST_WORK"),
         (preempt, "_MOST_LESSER"),
         (preempt, "_MOST_COMPARED"),
+        (free_volumes, "MOST_SPENT"),
         (requeuer, "_SLICE"),
         (requeuer, "_RECLASSIFIED"),
     )

@@ -62,6 +62,9 @@ class _Columns:
             found = self._array(name, rows)
         return found[:rows]
 
+    def at(self, name: str, row: int) -> int:
+        return self._told.get(name, {}).get(row, self._filler)
+
     def _write(self, name: str, row: int, value: int) -> None:
         array = self._arrays.get(name)
         if array is not None and row < len(array):
@@ -115,6 +118,19 @@ class AttachedVolumes:
             left = self._limits.first(driver, rows) - self._held.first(driver, rows)
             over |= (need > 0) & (need > left)
         return over
+
+    def over_limit_on(self, wanted: Iterable[CsiVolume], node: str, row: int) -> bool:
+        """The same of one node, which is at the row."""
+        self._count_stale()
+        needs: Counter[str] = Counter()
+        for volume in set(wanted):
+            users = self._nodes_with.of((volume.driver, volume.handle))
+            needs[volume.driver] += node not in users
+        return any(
+            need > self._limits.at(driver, row) - self._held.at(driver, row)
+            for driver, need in needs.items()
+            if need
+        )
 
     def installed(self, driver: str, rows: int) -> NodeMask:
         """True where the node's kubelet knows the driver."""
@@ -249,6 +265,8 @@ class AttachedVolumes:
                 columns.clear(each, row)
 
     def _count(self, name: str, row: int) -> None:
+        if not any(name in kept for kept in (self._csi_nodes, self._pods_on, self._attached_to)):
+            return
         told = self._csi_nodes.get(name) or CsiNode(name)
         for driver, limit in told.limits:
             self._limits.put(driver, row, limit)

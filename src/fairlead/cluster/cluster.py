@@ -276,6 +276,8 @@ class Cluster:
         if aspects:
             self.columns.put_node(row, node)
             self.changes.add(row, aspects)
+            if aspects & Aspect.LABELS:
+                self.storage.outlook = None
         else:
             self.columns.nodes[row] = node
         return aspects
@@ -313,7 +315,7 @@ class Cluster:
         for uid in self._on_node.get(name, ()):
             self.columns.pods.take(uid)
             self.storage.leave(uid)
-        self.storage.attached.node_changed(name)
+        self.storage.node_changed(name)
         self._free_rows.append(row)
         self.changes.add(row, EVERYTHING)
         return Aspect.PRESENCE
@@ -342,7 +344,7 @@ class Cluster:
         self.row_of[node.name] = row
         self.columns.put_node(row, node)
         self.columns.distrusted[row] = node.name in self._distrusted.values()
-        self.storage.attached.node_changed(node.name)
+        self.storage.node_changed(node.name)
         for uid in self._on_node.get(node.name, ()):
             self._occupy(row, self.holdings[uid], +1)
         for kept in self.releasing.on(node.name):

@@ -1,35 +1,38 @@
-"""The smallest free volume for a claim, for every node at once.
+"""The smallest free volume for each claim of a pod, for every node at once.
 
-Local disks come as one volume a disk, each reachable from one node only, by the thousand. So
-volumes that are tied to values of one label are looked up in a table by that value, and only others
-cost an array each.
+Volumes are offered smallest first. On each node that reaches it, a volume goes to the first claim
+that it fits and that has none. This gives the same as to serve claim by claim, since all claims
+prefer smaller volumes, and costs the same for one claim as for many.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from fairlead.cluster.arrays import NodeMask, PerNode
-from fairlead.cluster.node_terms import any_term
+from fairlead.cluster.arrays import PerNode, Rows
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.open_volumes import OpenVolume
-from fairlead.model.pods import NodeTerm
+from fairlead.cluster.reach import Reach
+from fairlead.model.selectors import LabelSelector
 from fairlead.model.storage import Claim, Volume
 
 #: In place of a volume's number, where there is none.
 NONE = -1
-
-Positions = list[int]  # in a list of candidates, ascending
+#: What comparing volumes may cost for one pod, in microseconds: the others are not evaluated.
+MOST_SPENT = 40_000
+#: Offers that are made together, for each node that there is.
+_TOGETHER = 4
 
 
 class FreeVolumes:
     """Chooses volumes for the claims of one pod, and numbers those in question."""
 
-    def __init__(self) -> None:
+    def __init__(self, nodes: Nodes, reach: Reach) -> None:
+        self._nodes = nodes
+        self._reach = reach
         self._volumes: list[Volume] = []
-        self._numbers: dict[str, int] = {}
-        #: Where volumes with these terms can be reached from; the claims of a pod share it.
-        self._near: dict[tuple[NodeTerm, ...], NodeMask] = {}
+        #: Volumes that were not compared, since that would have taken too long.
+        self.left_out = 0
 
     def volume(self, number: int) -> Volume:
         return self._volumes[number]
@@ -39,101 +42,131 @@ class FreeVolumes:
         """By number."""
         return [volume.capacity_bytes for volume in self._volumes]
 
-    def choose(self, claim: Claim, nodes: Nodes, taken: Sequence[PerNode]) -> PerNode:
-        """The number of the volume for each node, `NONE` where there is none.
+    def choose(self, claims: Sequence[Claim]) -> list[PerNode]:
+        """For each claim the number of its volume on each node, `NONE` where there is none.
 
-        `taken` is what earlier claims of the same pod were given.
+        The claims are given by size, the smallest first.
         """
-        candidates = _candidates(claim, nodes)
-        nothing = len(candidates)
-        numbers = np.array([*self._numbered(candidates), NONE], dtype=np.int64)
-        best: PerNode = np.full(len(nodes), nothing, dtype=np.int64)
-        # Each earlier claim has taken at most one of a group, so that many more must be on offer.
-        for offers in self._offers(candidates, nodes, 1 + len(taken)):
-            np.minimum(best, _first_left(offers, numbers, taken, nothing), out=best)
-        chosen: PerNode = numbers[best]
-        return chosen
+        chosen: PerNode = np.full((len(claims), len(self._nodes)), NONE, dtype=np.int64)
+        open_by_class: dict[str, list[int]] = {}
+        reserved: set[str] = set()
+        for place, claim in enumerate(claims):
+            meant = self._reserved(claim)
+            if meant is None:
+                open_by_class.setdefault(claim.storage_class, []).append(place)
+            elif meant.name not in reserved:
+                reserved.add(meant.name)
+                chosen[place, self._reach.rows(meant.node_terms)] = self._number(meant)
+        for storage_class, places in open_by_class.items():
+            volumes = self._nodes.storage.open_volumes(storage_class)
+            if volumes:
+                chosen[places] = self._match(volumes, [claims[place] for place in places])
+        return list(chosen)
 
-    def _offers(
-        self, candidates: list[OpenVolume], nodes: Nodes, depth: int
-    ) -> Iterator[list[PerNode]]:
-        """For each way to reach volumes, the first few positions that it offers to each node."""
-        by_label: dict[str, dict[str, Positions]] = {}
-        by_terms: dict[tuple[NodeTerm, ...] | None, Positions] = {}
-        for position, found in enumerate(candidates):
-            if found.tied is None:
-                by_terms.setdefault(found.volume.node_terms, []).append(position)
+    def _reserved(self, claim: Claim) -> Volume | None:
+        """The volume that is reserved for the claim: it takes no other."""
+        meant = self._nodes.storage.volumes_of(claim)
+        return next((volume for volume in meant if _is_like(volume, claim)), None)
+
+    def _match(self, volumes: Sequence[OpenVolume], claims: Sequence[Claim]) -> PerNode:
+        offers = _Offers(len(claims), len(self._nodes))
+        fitting = _Fitting(claims)
+        start = self._reach.spent
+        for place, found in enumerate(volumes):
+            if self._reach.spent - start + fitting.spent > MOST_SPENT:
+                self.left_out += len(volumes) - place
+                break
+            fits = fitting.claims(found)
+            if not fits:
                 continue
-            key, values = found.tied
-            for value in values:
-                by_label.setdefault(key, {}).setdefault(value, []).append(position)
-        nothing = len(candidates)
-        for key, by_value in by_label.items():
-            yield _from_table(key, by_value, nodes, depth, nothing)
-        for terms, positions in by_terms.items():
-            near = nodes.all() if terms is None else self._reached(terms, nodes)
-            yield [np.where(near, position, nothing) for position in positions[:depth]]
-
-    def _reached(self, terms: tuple[NodeTerm, ...], nodes: Nodes) -> NodeMask:
-        found = self._near.get(terms)
-        if found is None:
-            found = self._near[terms] = any_term(terms, nodes)
-        return found
-
-    def _numbered(self, candidates: list[OpenVolume]) -> Iterable[int]:
-        if not self._volumes:  # the first claim, and mostly the only one
-            self._volumes = [found.volume for found in candidates]
-            return range(len(candidates))
-        if not self._numbers:
-            self._numbers = {volume.name: number for number, volume in enumerate(self._volumes)}
-        return [self._number(found.volume) for found in candidates]
+            rows = self._reach.rows(found.volume.node_terms)
+            if len(rows) and not offers.make(self._number(found.volume), fits, rows):
+                break
+        offers.finish()
+        self._nodes.work.terms += self._reach.spent - start + fitting.spent
+        return offers.chosen
 
     def _number(self, volume: Volume) -> int:
-        number = self._numbers.setdefault(volume.name, len(self._volumes))
-        if number == len(self._volumes):
-            self._volumes.append(volume)
-        return number
+        self._volumes.append(volume)
+        return len(self._volumes) - 1
 
 
-def reachable(volume: Volume, nodes: Nodes, *, migrating: bool = False) -> NodeMask:
-    """True where the volume's node affinity allows. `migrating`: as its CSI driver sees it."""
-    near = nodes.all() if volume.node_terms is None else any_term(volume.node_terms, nodes)
-    if migrating and volume.migrated_terms is not None and volume.csi is not None:
-        moved = nodes.migrated(volume.csi.plugin)
-        near = np.where(moved, any_term(volume.migrated_terms, nodes), near)
-    return near
+class _Fitting:
+    """Which claims a volume fits, as bits."""
+
+    def __init__(self, claims: Sequence[Claim]) -> None:
+        self._claims = claims
+        self._by_shape: dict[tuple[object, ...], int] = {}
+        #: Selectors, and the claims that have each.
+        self._selectors: dict[LabelSelector, int] = {}
+        for place, claim in enumerate(claims):
+            if claim.selector is not None:
+                others = self._selectors.get(claim.selector, 0)
+                self._selectors[claim.selector] = others | 1 << place
+        self.spent = 0
+
+    def claims(self, found: OpenVolume) -> int:
+        fits = self._by_shape.get(found.shape)
+        if fits is None:
+            fits = self._by_shape[found.shape] = self._fits(found.volume)
+        if self._selectors and fits:
+            fits &= ~self._unselected(found.volume, fits)
+        return fits
+
+    def _fits(self, volume: Volume) -> int:
+        self.spent += len(self._claims)
+        return sum(1 << place for place, claim in enumerate(self._claims) if _fits(volume, claim))
+
+    def _unselected(self, volume: Volume, fits: int) -> int:
+        refused = 0
+        for selector, bits in self._selectors.items():
+            if bits & fits:
+                self.spent += 1 + len(selector.lines)
+                refused |= 0 if selector.matches(volume.labels) else bits
+        return refused
 
 
-def _candidates(claim: Claim, nodes: Nodes) -> list[OpenVolume]:
-    """Volumes for the claim, the best first."""
-    meant = [volume for volume in nodes.storage.volumes_of(claim) if _is_like(volume, claim)]
-    if meant:  # somebody has promised it this volume, so it takes no other
-        return [OpenVolume.of(meant[0])]
-    here = _within_reach(nodes.storage.open_volumes(claim.storage_class), nodes)
-    fits: dict[tuple[object, ...], bool] = {}
-    fitting = []
-    for found in here:
-        fit = fits.get(found.shape)
-        if fit is None:
-            fit = fits[found.shape] = _fits(found.volume, claim)
-        if fit:
-            fitting.append(found)
-    if claim.selector is not None:
-        return [found for found in fitting if claim.selector.matches(found.volume.labels)]
-    return fitting
+class _Offers:
+    """Which claims have no volume yet on each node, as bits, and what the others have."""
 
+    def __init__(self, claims: int, nodes: int) -> None:
+        self.chosen: PerNode = np.full((claims, nodes), NONE, dtype=np.int64)
+        self._open: PerNode = np.full(nodes, (1 << claims) - 1, dtype=np.int64)
+        self._waiting: list[tuple[int, int, Rows]] = []
+        self._size = 0
 
-def _within_reach(volumes: Sequence[OpenVolume], nodes: Nodes) -> Sequence[OpenVolume]:
-    """Leaves out what is tied to other nodes, when only one is asked about."""
-    if len(nodes) != 1:
-        return volumes
-    (node,) = nodes.objects()
-    labels = node.labels if node else {}
-    return [
-        found
-        for found in volumes
-        if found.tied is None or labels.get(found.tied[0]) in found.tied[1]
-    ]
+    def make(self, number: int, fits: int, rows: Rows) -> bool:
+        """The volume is offered on these rows. False when no claim is left without a volume."""
+        self._waiting.append((number, fits, rows))
+        self._size += len(rows)
+        if self._size <= _TOGETHER * len(self._open):
+            return True
+        self.finish()
+        return bool(self._open.any())
+
+    def finish(self) -> None:
+        """Settles the offers that were made since."""
+        offers, self._waiting, self._size = self._waiting, [], 0
+        if not offers:
+            return
+        numbers, fits, rows = zip(*offers, strict=True)
+        lengths = [len(each) for each in rows]
+        left = np.concatenate(rows)
+        self._settle(np.repeat(numbers, lengths), np.repeat(fits, lengths), left)
+
+    def _settle(self, numbers: PerNode, fits: PerNode, rows: Rows) -> None:
+        """The first useful offer of each row is taken, until none is useful."""
+        while True:
+            useful = np.flatnonzero(self._open[rows] & fits)
+            if not len(useful):
+                return
+            numbers, fits, rows = numbers[useful], fits[useful], rows[useful]
+            at, first = np.unique(rows, return_index=True)
+            could = self._open[at] & fits[first]
+            taken = could & -could  # the lowest bit
+            self._open[at] ^= taken
+            self.chosen[np.bitwise_count(taken - 1), at] = numbers[first]
+            fits[first] = 0
 
 
 def _fits(volume: Volume, claim: Claim) -> bool:
@@ -147,32 +180,3 @@ def _is_like(volume: Volume, claim: Claim) -> bool:
         and volume.attributes_class == claim.attributes_class
         and not volume.deleting
     )
-
-
-def _first_left(
-    offers: list[PerNode], numbers: PerNode, taken: Sequence[PerNode], nothing: int
-) -> PerNode:
-    """Of several offers for each node, the first that is not taken."""
-    found: PerNode = np.full(len(offers[0]), nothing, dtype=np.int64)
-    for offer in reversed(offers):
-        left = offer < nothing
-        for others in taken:
-            left &= numbers[offer] != others
-        found = np.where(left, offer, found)
-    return found
-
-
-def _from_table(
-    key: str, by_value: dict[str, Positions], nodes: Nodes, depth: int, nothing: int
-) -> list[PerNode]:
-    domains = nodes.domains(key)
-    # One more, so that nodes without the label (-1) find nothing at the end.
-    width = int(domains.max(initial=-1)) + 2
-    table = np.full((depth, width), nothing, dtype=np.int64)
-    codes = nodes.domain_of(key)
-    for value, positions in by_value.items():
-        code = codes.get(value, NONE)
-        if 0 <= code < width - 1:
-            for level, position in enumerate(positions[:depth]):
-                table[level, code] = position
-    return [level[domains] for level in table]

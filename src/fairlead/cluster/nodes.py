@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import numpy as np
 
-from fairlead.cluster.arrays import Codes, NodeMask, PerNode, RowPick, sealed
+from fairlead.cluster.arrays import Codes, NodeMask, PerNode, RowPick, Rows, sealed
 from fairlead.cluster.card_rows import CardRows
 from fairlead.cluster.columns import Columns
 from fairlead.cluster.devices import Cards
@@ -66,6 +66,17 @@ class Nodes:
     def only(self, mask: NodeMask) -> "Nodes":
         """Of all nodes those where the mask is true."""
         return Nodes(self._columns, np.flatnonzero(mask))
+
+    @property
+    def whole(self) -> bool:
+        """Are these all nodes that there are?"""
+        return isinstance(self._pick, slice) and self._pick == slice(0, self._columns.size)
+
+    def at(self, positions: Rows) -> "Nodes":
+        """Of these nodes those at the positions."""
+        pick = self._pick
+        rows = positions + pick.start if isinstance(pick, slice) else pick[positions]
+        return Nodes(self._columns, rows)
 
     @property
     def storage(self) -> Storage:
@@ -232,6 +243,9 @@ class Nodes:
     def over_volume_limit(self, volumes: PodVolumes) -> NodeMask:
         """True where the volumes would be more than a CSI driver's limit."""
         attached = self.storage.attached
+        if self._size == 1 and (node := self._columns.nodes[self._row]):
+            wanted = attached.of_pod(volumes)
+            return np.array([attached.over_limit_on(wanted, node.name, self._row)])
         over: NodeMask = attached.over_limit(attached.of_pod(volumes), self._columns.size)[
             self._pick
         ]

@@ -8,7 +8,6 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fairlead.model.pods import NodeTerm
 from fairlead.model.storage import Volume
 
 
@@ -20,14 +19,12 @@ class OpenVolume(NamedTuple):
     volume: Volume
     #: Volumes of one shape serve the same claims, labels apart.
     shape: tuple[int, str, str, tuple[str, ...]]
-    #: The one label, and its values, that ties it to nodes, if nothing else does.
-    tied: tuple[str, tuple[str, ...]] | None
 
     @classmethod
     def of(cls, volume: Volume) -> "OpenVolume":
         size, mode = volume.capacity_bytes, volume.mode
         shape = (size, mode, volume.attributes_class, volume.access_modes)
-        return cls(size, volume.name, volume, shape, _tied_to(volume.node_terms))
+        return cls(size, volume.name, volume, shape)
 
 
 class OpenVolumes:
@@ -50,10 +47,3 @@ class OpenVolumes:
             del listed[place]
             if not listed:
                 del self._by_class[volume.storage_class]
-
-
-def _tied_to(terms: tuple[NodeTerm, ...] | None) -> tuple[str, tuple[str, ...]] | None:
-    if terms is None or len(terms) != 1 or terms[0].fields or len(terms[0].labels) != 1:
-        return None
-    (line,) = terms[0].labels
-    return (line.key, line.values) if line.operator == "In" else None

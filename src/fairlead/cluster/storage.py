@@ -8,7 +8,7 @@ object replaces what was assumed of it.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TypeVar, assert_never
+from typing import TYPE_CHECKING, TypeVar, assert_never
 
 from fairlead.cluster.attached import AttachedVolumes
 from fairlead.cluster.grouped import Grouped
@@ -26,6 +26,9 @@ from fairlead.model.storage import (
     VolumePlan,
 )
 from fairlead.model.volumes import Disk, PodVolumes
+
+if TYPE_CHECKING:
+    from fairlead.cluster.volume_outlook import VolumeOutlook
 
 T = TypeVar("T")
 
@@ -50,6 +53,8 @@ class Storage:
         self._users: Grouped[str, str] = Grouped()
         self._disks: Grouped[str, str] = Grouped()
         self.attached = AttachedVolumes(self, row_of)
+        #: What was last asked about all nodes, and the answer, until storage or a node changes.
+        self.outlook: tuple[PodVolumes, VolumeOutlook] | None = None
 
     # -- asking ------------------------------------------------------------------------------
 
@@ -91,6 +96,7 @@ class Storage:
 
     def put(self, told: StorageObject) -> bool:
         """Takes in an object. False when it says nothing that rules could see."""
+        self.outlook = None
         match told:
             case Claim():
                 self._told_claims[told.key] = told
@@ -114,6 +120,7 @@ class Storage:
 
     def remove(self, gone: StorageObject) -> bool:
         """Forgets an object. False when nobody knew it."""
+        self.outlook = None
         match gone:
             case Claim():
                 self._told_claims.pop(gone.key, None)
@@ -143,6 +150,7 @@ class Storage:
 
     def assume(self, plan: VolumePlan, node: str) -> None:
         """Rules see the plan as carried out from now on."""
+        self.outlook = None
         for claim, volume in plan.bindings:
             taken = replace(volume, claim=claim.key, claim_uid=claim.uid)
             self._see_volume(volume.name, taken)
@@ -151,6 +159,7 @@ class Storage:
 
     def settle(self, plan: VolumePlan) -> None:
         """The plan is done, or has failed: rules see what the API server told last."""
+        self.outlook = None
         for _, volume in plan.bindings:
             self._see_volume(volume.name, self._told_volumes.get(volume.name))
         for claim in plan.provisions:
@@ -178,6 +187,11 @@ class Storage:
         return changed
 
     # -- pods on nodes -----------------------------------------------------------------------
+
+    def node_changed(self, name: str) -> None:
+        """The node came to a row, or left it, or has other labels."""
+        self.outlook = None
+        self.attached.node_changed(name)
 
     def use(self, uid: str, node: str, volumes: PodVolumes) -> None:
         """A pod with volumes is on the node, or is being bound there."""

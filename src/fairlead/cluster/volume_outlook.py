@@ -8,12 +8,16 @@ provision one for the node.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from fairlead.cluster.arrays import NodeMask, PerNode
-from fairlead.cluster.free_volumes import NONE, FreeVolumes, reachable
-from fairlead.cluster.node_terms import any_term, selected
+from fairlead.cluster.free_volumes import NONE, FreeVolumes
+from fairlead.cluster.node_terms import any_term
 from fairlead.cluster.nodes import Nodes
+from fairlead.cluster.published_room import PublishedRoom
+from fairlead.cluster.reach import Reach
 from fairlead.cluster.storage import Storage
-from fairlead.model.storage import Claim, StorageClass, VolumePlan
+from fairlead.model.storage import Claim, Volume, VolumePlan
 from fairlead.model.volumes import PodVolumes
 
 #: Claims of one pod that wait for it: each takes care not to take what the others take.
@@ -30,11 +34,14 @@ class VolumeOutlook:
     #: No volume to bind, and none can be provisioned; or not of that size.
     unbindable: NodeMask
     cramped: NodeMask
+    #: Unbindable, but not all volumes were evaluated.
+    unread: NodeMask
+    room: PublishedRoom
+    free: FreeVolumes
     #: For each claim that is to be bound: the volume for each node, by number, or `NONE`.
     chosen: list[tuple[Claim, PerNode]] = field(default_factory=list)
     #: Claims that a scheduler has already sent to a node, to be provisioned there.
     sent: list[Claim] = field(default_factory=list)
-    free: FreeVolumes = field(default_factory=FreeVolumes)
 
     @property
     def refused(self) -> NodeMask:
@@ -60,23 +67,35 @@ def sorted_out(volumes: PodVolumes, storage: Storage) -> tuple[list[Claim], list
 
 
 def look(volumes: PodVolumes, nodes: Nodes) -> VolumeOutlook:
-    """How each node could serve the claims, as things are."""
+    """How each node could serve the claims, as things are.
+
+    The last answer about all nodes is kept until something changes: who is refused is told why.
+    """
+    if not nodes.whole:
+        return _look(volumes, nodes)
+    kept = nodes.storage.outlook
+    if kept is None or kept[0] != volumes:
+        kept = nodes.storage.outlook = volumes, _look(volumes, nodes)
+    return kept[1]
+
+
+def _look(volumes: PodVolumes, nodes: Nodes) -> VolumeOutlook:
     bound, waiting = sorted_out(volumes, nodes.storage)
-    far, lost = _check_bound(bound, nodes)
+    reach = Reach(nodes)
+    free, room = FreeVolumes(nodes, reach), PublishedRoom(nodes, reach)
+    far, lost = _check_bound(bound, nodes, reach)
     if len(waiting) > MOST_WAITING:
-        return VolumeOutlook(far, lost, nodes.all(), nodes.none())
+        return VolumeOutlook(far, lost, nodes.all(), nodes.none(), nodes.none(), room, free)
     sent = [claim for claim in waiting if claim.selected_node is not None]
     elsewhere = _sent_elsewhere(sent, nodes)
-    free = FreeVolumes()
-    chosen: list[tuple[Claim, PerNode]] = []
-    for claim in sorted(
-        (claim for claim in waiting if claim.selected_node is None), key=_size_bytes
-    ):
-        chosen.append((claim, free.choose(claim, nodes, [choice for _, choice in chosen])))
+    unsent = sorted((claim for claim in waiting if claim.selected_node is None), key=_size_bytes)
+    chosen = list(zip(unsent, free.choose(unsent), strict=True))
     wanted = [(claim, ~elsewhere) for claim in sent]
     wanted += [(claim, ~elsewhere & (choice == NONE)) for claim, choice in chosen]
-    unbindable, cramped = _check_provisions(wanted, nodes)
-    return VolumeOutlook(far, lost, unbindable | elsewhere, cramped, chosen, sent, free)
+    unbindable, cramped = _check_provisions(wanted, nodes, room)
+    unread = unbindable & ~elsewhere if free.left_out else nodes.none()
+    unbindable |= elsewhere
+    return VolumeOutlook(far, lost, unbindable, cramped, unread, room, free, chosen, sent)
 
 
 def out_of_reach(plan: VolumePlan, node: Nodes, name: str) -> str:
@@ -84,7 +103,7 @@ def out_of_reach(plan: VolumePlan, node: Nodes, name: str) -> str:
     for claim in plan.claims:
         now = node.storage.claims.get(claim.key)
         volume = node.storage.volumes.get(now.volume) if now else None
-        if volume is not None and not reachable(volume, node, migrating=True).all():
+        if volume is not None and not _reachable(volume, node, Reach(node)).all():
             return (
                 f'pv "{volume.name}" node affinity doesn\'t match node "{name}": '
                 "no matching NodeSelectorTerms"
@@ -92,7 +111,19 @@ def out_of_reach(plan: VolumePlan, node: Nodes, name: str) -> str:
     return ""
 
 
-def _check_bound(claims: Iterable[Claim], nodes: Nodes) -> tuple[NodeMask, NodeMask]:
+def _reachable(volume: Volume, nodes: Nodes, reach: Reach) -> NodeMask:
+    """True where the volume's node affinity allows, as its CSI driver sees it."""
+    near = nodes.none()
+    near[reach.rows(volume.node_terms)] = True
+    if volume.migrated_terms is not None and volume.csi is not None:
+        moved = nodes.migrated(volume.csi.plugin)
+        near = np.where(moved, any_term(volume.migrated_terms, nodes), near)
+    return near
+
+
+def _check_bound(
+    claims: Iterable[Claim], nodes: Nodes, reach: Reach
+) -> tuple[NodeMask, NodeMask]:  # fmt: skip
     """Of each node the first claim that is out of reach decides."""
     far, lost, left = nodes.none(), nodes.none(), nodes.all()
     for claim in claims:
@@ -100,7 +131,7 @@ def _check_bound(claims: Iterable[Claim], nodes: Nodes) -> tuple[NodeMask, NodeM
         if volume is None:
             lost |= left
             break
-        near = reachable(volume, nodes, migrating=True)
+        near = _reachable(volume, nodes, reach)
         far |= left & ~near
         left &= near
     return far, lost
@@ -114,7 +145,7 @@ def _sent_elsewhere(claims: Iterable[Claim], nodes: Nodes) -> NodeMask:
 
 
 def _check_provisions(
-    wanted: Iterable[tuple[Claim, NodeMask]], nodes: Nodes
+    wanted: Iterable[tuple[Claim, NodeMask]], nodes: Nodes, published: PublishedRoom
 ) -> tuple[NodeMask, NodeMask]:
     """Of each node the first claim that cannot be provisioned decides."""
     unbindable, cramped = nodes.none(), nodes.none()
@@ -128,19 +159,8 @@ def _check_provisions(
             continue
         if found.topologies:
             unbindable |= asked & ~any_term(found.topologies, nodes)
-        cramped |= asked & ~unbindable & ~_has_room(claim, found, nodes)
+        cramped |= asked & ~unbindable & ~published.suffices(claim)
     return unbindable, cramped
-
-
-def _has_room(claim: Claim, found: StorageClass, nodes: Nodes) -> NodeMask:
-    driver = nodes.storage.drivers.get(found.provisioner)
-    if claim.size_bytes is None or driver is None or not driver.tracks_capacity:
-        return nodes.all()
-    room = nodes.none()
-    for capacity in nodes.storage.capacities(found.name):
-        if capacity.topology is not None and capacity.holds(claim.size_bytes):
-            room |= selected(capacity.topology, nodes)
-    return room
 
 
 def _size_bytes(claim: Claim) -> int:

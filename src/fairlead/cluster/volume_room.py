@@ -10,10 +10,8 @@ import numpy as np
 
 from fairlead.cluster.arrays import NodeScores, PerNode
 from fairlead.cluster.free_volumes import NONE
-from fairlead.cluster.node_terms import selected
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.volume_outlook import VolumeOutlook
-from fairlead.model.storage import Claim
 
 #: What one claim takes and what it takes it from, on each node; no capacity where it is not asked.
 Share = tuple[str, PerNode, PerNode]
@@ -25,7 +23,7 @@ def worth(found: VolumeOutlook, nodes: Nodes, line: PerNode) -> NodeScores:
     for _, choice in found.chosen:
         bound |= choice != NONE
     static = _mean(_bound_shares(found), nodes, line)
-    made = _mean(_made_shares(found, nodes), nodes, line)
+    made = _mean(_made_shares(found), nodes, line)
     scores: NodeScores = np.where(bound, static, made)
     return scores
 
@@ -57,29 +55,12 @@ def _bound_shares(found: VolumeOutlook) -> Iterator[Share]:
         yield claim.storage_class, wanted, sizes[choice]
 
 
-def _made_shares(found: VolumeOutlook, nodes: Nodes) -> Iterator[Share]:
+def _made_shares(found: VolumeOutlook) -> Iterator[Share]:
     counted: set[str] = set()
     for claim in (*found.sent, *(claim for claim, _ in found.chosen)):
-        capacity = _published(claim, nodes)
+        capacity = found.room.first(claim)
         wanted = np.where(capacity >= 0, claim.size_bytes or 0, 0)
         # A class has its capacity once, however many volumes of it the pod wants.
         first = claim.storage_class not in counted
         counted.add(claim.storage_class)
         yield claim.storage_class, wanted, np.maximum(capacity, 0) if first else capacity * 0
-
-
-def _published(claim: Claim, nodes: Nodes) -> PerNode:
-    """The first capacity that has room for the claim; -1 where nobody publishes one."""
-    storage = nodes.storage
-    found: PerNode = np.full(len(nodes), -1, dtype=np.int64)
-    made_by = storage.classes.get(claim.storage_class)
-    driver = storage.drivers.get(made_by.provisioner) if made_by else None
-    if driver is None or not driver.tracks_capacity:
-        return found
-    for capacity in storage.capacities(claim.storage_class):
-        if capacity.topology is None or capacity.capacity_bytes is None:
-            continue
-        if capacity.holds(claim.size_bytes or 0):
-            here = selected(capacity.topology, nodes) & (found < 0)
-            found = np.where(here, capacity.capacity_bytes, found)
-    return found

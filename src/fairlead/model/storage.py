@@ -153,9 +153,13 @@ class StorageCapacity:
     def key(self) -> str:
         return f"{self.namespace}/{self.name}"
 
+    @property
+    def most_bytes(self) -> int | None:
+        """The size of the largest volume; None when the driver does not say."""
+        return self.capacity_bytes if self.largest_bytes is None else self.largest_bytes
+
     def holds(self, size_bytes: int) -> bool:
-        most = self.capacity_bytes if self.largest_bytes is None else self.largest_bytes
-        return most is not None and most >= size_bytes
+        return self.most_bytes is not None and self.most_bytes >= size_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,11 @@ from fairlead.model.volumes import ClaimUse
 from fairlead.plugins.api import Reason
 from fairlead.plugins.shapes import Shape, check_shape, emptier_is_better, line_of
 
+_UNBINDABLE = "node(s) didn't find available persistent volumes to bind"
+_NOT_EVALUATED = (
+    f"{_UNBINDABLE} among those that were evaluated: too many have a node affinity of their own"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class VolumeBinding:
@@ -59,7 +64,8 @@ class VolumeBinding:
         found = look(request.volumes, nodes)
         for text, where in (
             (self.refusal, found.far),
-            ("node(s) didn't find available persistent volumes to bind", found.unbindable),
+            (_UNBINDABLE, found.unbindable & ~found.unread),
+            (_NOT_EVALUATED, found.unread),
             ("node(s) did not have enough free storage", found.cramped),
             (
                 "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
