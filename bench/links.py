@@ -197,13 +197,13 @@ def placed(book: Baseline | Ours, stream: Sequence[Job]) -> list[tuple[Job, Card
 
 
 def quality(done: Iterable[tuple[Job, Cards]]) -> tuple[float, float, float]:
-    minding = [(job.cards, cards) for job, cards in done if job.sensitive and job.cards > 1]
+    sensitive = [(job.cards, cards) for job, cards in done if job.sensitive and job.cards > 1]
     most = {size: best(RINGS.total, size) for size in SIZES[1:]}
     fastest = {size: best(RINGS.bottleneck, size) for size in SIZES[1:]}
     return (
-        mean(all_links(cards) / most[size] for size, cards in minding),
-        mean(ring(cards) / fastest[size] for size, cards in minding),
-        mean(ring(cards) <= max(PCIE_GBPS.values()) for _, cards in minding),
+        mean(all_links(cards) / most[size] for size, cards in sensitive),
+        mean(ring(cards) / fastest[size] for size, cards in sensitive),
+        mean(ring(cards) <= max(PCIE_GBPS.values()) for _, cards in sensitive),
     )
 
 

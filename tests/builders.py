@@ -25,7 +25,7 @@ def a_request(gpus: int = 0, cpu: int = 0, **more: Any) -> PodRequest:
     return PodRequest(resources=resources, **more)
 
 
-def near(topology_key: str, namespace: str = "default", **labels: str) -> PodTerm:
+def pod_term(topology_key: str, namespace: str = "default", **labels: str) -> PodTerm:
     """Pods with these labels, in the sense of a topology key."""
     return PodTerm(topology_key, selects(**labels), (namespace,))
 
@@ -47,8 +47,8 @@ def a_pod(name: str = "p", **more: Any) -> Pod:
 
 _REQUEST_KEYS = {
     "gpus", "cpu", "resources", "scored", "node_name", "node_selector", "node_terms",
-    "tolerations", "host_ports", "near", "apart", "spread", "namespace", "preferred",
-    "soft_spread", "wishes", "features", "volumes",
+    "tolerations", "host_ports", "required_affinity", "anti_affinity", "spread", "namespace",
+    "preferred", "soft_spread", "preferred_affinity", "features", "volumes",
 }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from builders import a_node, a_pod, an_engine, decide, near, see
+from builders import a_node, a_pod, an_engine, decide, pod_term, see
 from fairlead.apps.explain import show
 from fairlead.apps.explanation import ALL, Answer, Explainer, Shown, asked, cards_told
 from fairlead.engine.engine import Engine
@@ -97,7 +97,7 @@ def test_rules_that_look_around_are_not_asked_node_by_node(
     zone = {"zone": "z"}
     engine = an_engine(*(a_node(f"n{number}", labels=zone) for number in range(100)))
     see(engine, a_pod("there", node="n0", labels={"app": "a"}))
-    pod = a_pod("p", apart=(near("zone", app="a"),))
+    pod = a_pod("p", anti_affinity=(pod_term("zone", app="a"),))
     see(engine, pod)
     decide(engine)
     questions, rule = [0], InterPodAffinity.allows

@@ -43,7 +43,7 @@ BOUNDED = {
     "PodTable._slot_of", "PodTable._there", "PodTable.row", "_Column.codes",
     "PodIndex._keys_before",  # as last asked for; the next question replaces it
     # answers that pods share
-    "Views._views", "_Readers.filters", "_Readers.rates", "Wishes._about",
+    "Views._views", "_Readers.filters", "_Readers.rates", "AffinityWeights._about",
     "DefaultSelectors._found",
     # what is told by source and by cause
     "Latest._told", "Usage.sums", "SchedulingQueue.entered", "Requeuer._keys_asked",

@@ -38,7 +38,7 @@ PODS = st.builds(
     labels=LABELS,
     priority=st.integers(0, 1),
     deleting=st.booleans(),
-    request=st.builds(PodRequest, apart=st.lists(TERMS, max_size=2).map(tuple)),
+    request=st.builds(PodRequest, anti_affinity=st.lists(TERMS, max_size=2).map(tuple)),
 )
 STEPS = st.one_of(
     st.tuples(st.just("ask"), QUERIES),
@@ -66,8 +66,8 @@ def test_counts_follow_the_pods(steps, last, newcomer) -> None:
             namespaces[what[0]] = what[1] or {}
     for query in asked:
         assert index.count(query).tolist() == counted(query, index, namespaces)
-    found = dict(index.minding(newcomer.namespace, newcomer.labels))
-    wanted = minding(newcomer, index, namespaces)
+    found = dict(index.existing_anti_affinity(newcomer.namespace, newcomer.labels))
+    wanted = existing_anti_affinity(newcomer, index, namespaces)
     assert {term: rows.dense(ROWS).tolist() for term, rows in found.items()} == wanted
 
 
@@ -80,10 +80,12 @@ def counted(query: PodQuery, index: PodIndex, namespaces: dict) -> list[int]:
     return counts
 
 
-def minding(newcomer: Pod, index: PodIndex, namespaces: dict) -> dict[PodTerm, list[int]]:
+def existing_anti_affinity(
+    newcomer: Pod, index: PodIndex, namespaces: dict
+) -> dict[PodTerm, list[int]]:
     held: dict[PodTerm, list[int]] = {}
     for row, pod in index.pods.values():
-        for term in pod.request.apart:
+        for term in pod.request.anti_affinity:
             if means(term, newcomer, namespaces):
                 held.setdefault(term, [0] * ROWS)[row] += 1
     return held
@@ -123,11 +125,11 @@ def test_a_term_that_names_thousands_is_kept_in_few_places() -> None:
     many = tuple(map(str, range(5000)))
     for term in (_apart_from(*many), _apart_from("7", namespaces=("a", *many))):
         index = PodIndex(ROWS)
-        index.put(0, Pod("a", "holder", "1", request=PodRequest(apart=(term,))))
+        index.put(0, Pod("a", "holder", "1", request=PodRequest(anti_affinity=(term,))))
         assert len(index._held._things) <= 64
-        assert [found for found, _ in index.minding("a", {"app": "7"})] == [term]
-        assert not index.minding("a", {"app": "x"})
-        assert not index.minding("elsewhere", {"app": "7"})
+        assert [found for found, _ in index.existing_anti_affinity("a", {"app": "7"})] == [term]
+        assert not index.existing_anti_affinity("a", {"app": "x"})
+        assert not index.existing_anti_affinity("elsewhere", {"app": "7"})
 
 
 def test_pods_that_come_and_go_leave_no_values_behind() -> None:
@@ -151,11 +153,11 @@ def test_a_term_on_few_nodes_takes_little_room_and_one_on_many_is_counted_as_wel
     term = _apart_from("7")
     index = PodIndex(100)
     for row in range(100):
-        pod = Pod("a", "p", str(row), request=PodRequest(apart=(term,)))
+        pod = Pod("a", "p", str(row), request=PodRequest(anti_affinity=(term,)))
         index.put(row, pod)
-        ((_, held),) = index.minding("a", {"app": "7"})
+        ((_, held),) = index.existing_anti_affinity("a", {"app": "7"})
         assert held.rows().tolist() == list(range(row + 1))
     for row in range(100):
         index.take(str(row))
-    assert not index.minding("a", {"app": "7"})
-    assert not index._minders
+    assert not index.existing_anti_affinity("a", {"app": "7"})
+    assert not index._with_anti_affinity

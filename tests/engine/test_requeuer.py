@@ -13,7 +13,7 @@ from builders import (
     a_taint,
     an_engine,
     decide,
-    near,
+    pod_term,
     see,
     selects,
 )
@@ -103,7 +103,7 @@ def test_pods_that_were_alike_are_told_apart_once_somebody_minds_a_label() -> No
     see(engine, a_pod("minded", gpus=1, labels={"app": "minded"}))
     see(engine, *(a_pod(f"fine-{n}", gpus=1, labels={"app": "fine"}) for n in range(3)))
     assert bound(engine) == set()
-    see(engine, a_pod("minds", node="n1", apart=(near("zone", app="minded"),)))
+    see(engine, a_pod("minds", node="n1", anti_affinity=(pod_term("zone", app="minded"),)))
     engine.handle(NodeSeen(a_node("n2", labels={"zone": "z1"})), now=1.0)
     assert bound(engine) == {"fine-0", "fine-1", "fine-2"}
 

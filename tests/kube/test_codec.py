@@ -133,8 +133,11 @@ def test_what_a_pod_wants_of_other_pods_is_read() -> None:
         ],
     }).request  # fmt: skip
     everything, a_is_b = LabelSelector(), LabelSelector((Requirement("a", "In", ("b",)),))
-    assert found.near == (PodTerm("zone", everything, ("ns",)), PodTerm("zone", a_is_b, ("b",)))
-    assert found.apart == (PodTerm("zone", everything, (), everything),)
+    assert found.required_affinity == (
+        PodTerm("zone", everything, ("ns",)),
+        PodTerm("zone", a_is_b, ("b",)),
+    )
+    assert found.anti_affinity == (PodTerm("zone", everything, (), everything),)
     has_a = LabelSelector((Requirement("a", "Exists"),))
     assert found.spread == (SpreadRule("zone", 1, has_a, min_domains=3, honours_taints=True),)
 
@@ -304,7 +307,7 @@ def test_wishes_are_read() -> None:
     ).request
     term = PodTerm("zone", LabelSelector((Requirement("app", "In", ("web",)),)), ("ns",))
     assert found.preferred == (PreferredTerm(7, NodeTerm((Requirement("disk", "Exists"),))),)
-    assert found.wishes == ((term, 5), (term, -3))
+    assert found.preferred_affinity == ((term, 5), (term, -3))
     assert found.soft_spread == (SpreadRule("zone", 2, None),)
     assert found.spread == (SpreadRule("rack", 1, None),)
 
@@ -442,8 +445,8 @@ def test_thousands_of_values_are_refused_for_a_pod_that_waits(
 
 def test_who_has_thousands_of_rules_has_no_say_in_who_joins_it() -> None:
     reasonable, unreasonable = _apart(), _apart(namespaces=[f"n{n}" for n in MANY])
-    assert pod({**reasonable, "nodeName": "n"}).request.apart
-    assert not pod({**unreasonable, "nodeName": "n"}).request.apart
+    assert pod({**reasonable, "nodeName": "n"}).request.anti_affinity
+    assert not pod({**unreasonable, "nodeName": "n"}).request.anti_affinity
 
 
 def test_what_a_node_has_and_can_do() -> None:

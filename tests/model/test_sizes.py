@@ -1,13 +1,13 @@
 import sys
 
-from builders import a_request, near
+from builders import a_request, pod_term
 from fairlead.model.sizes import Kept, weigh
 
 
 def test_what_is_weighed_is_about_what_it_takes() -> None:
     small, large = (
         a_request(cpu=1),
-        a_request(apart=tuple(near("zone", app=str(n)) for n in range(500))),
+        a_request(anti_affinity=tuple(pod_term("zone", app=str(n)) for n in range(500))),
     )
     assert weigh(small) < 4096
     names = [f"name-{n}" for n in range(1000)]

@@ -129,7 +129,7 @@ NAMES: Branches = {
 
 def _matches_itself(seen: Seen) -> bool:
     """Placed although nobody is there to be near to."""
-    near = seen.decoded.request.near
+    near = seen.decoded.request.required_affinity
     return bool(near) and seen.placed and not seen.meant(near)
 
 
@@ -144,11 +144,11 @@ def _keyless(seen: Seen) -> bool:
 
 AFFINITY: Branches = {
     "affinity: refused": lambda s: s.says("match pod affinity rules"),
-    "affinity: met": lambda s: s.placed and s.meant(s.decoded.request.near),
+    "affinity: met": lambda s: s.placed and s.meant(s.decoded.request.required_affinity),
     "affinity: self match exception": _matches_itself,
     "affinity: several terms": lambda s: len(s.terms(NEAR)) > 1,
     "affinity: a pod that leaves counts": lambda s: any(
-        leaving(pod) for pod in s.meant(s.decoded.request.near)
+        leaving(pod) for pod in s.meant(s.decoded.request.required_affinity)
     ),
     "anti-affinity: refused": lambda s: s.says("match pod anti-affinity rules"),
     "anti-affinity: met": lambda s: s.placed and s.terms(APART),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders import SCHEDULER, a_node, a_pod, a_taint, near
+from builders import SCHEDULER, a_node, a_pod, a_taint, pod_term
 from fairlead.apps.profiles import KUBE, built_in
 from fairlead.cluster import columns
 from fairlead.cluster.cluster import Cluster
@@ -63,11 +63,12 @@ def pods(draw: st.DrawFn, *, bound: bool) -> Pod:
         [None, GpuAsk(1, models=frozenset({"H200"})), GpuAsk(1, profile="1g.10gb")]
     )
     tolerations = tuple(Toleration(key, "Exists") for key in sorted(draw(_taints)))
-    apart = (near("zone", app="x"),) if draw(st.integers(0, 4)) == 0 else ()
+    apart = (pod_term("zone", app="x"),) if draw(st.integers(0, 4)) == 0 else ()
     return a_pod(
         uid=f"u{draw(st.integers(0, 7))}" if bound else "probe", node=node,
         priority=draw(st.integers(0, 2)), resources=draw(_amounts), labels={"app": "x"},
-        node_terms=draw(terms), tolerations=tolerations, apart=apart, request_gpus=draw(asks),
+        node_terms=draw(terms), tolerations=tolerations, anti_affinity=apart,
+        request_gpus=draw(asks),
     )  # fmt: skip
 
 

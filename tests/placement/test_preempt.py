@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from builders import a_node, a_pod, a_taint, drawn, near, selects
+from builders import a_node, a_pod, a_taint, drawn, pod_term, selects
 from contract import random_node, random_pod
 from fairlead.apps.profiles import built_in
 from fairlead.cluster.cluster import Cluster
@@ -103,11 +103,11 @@ CHOICES = {
     ),
     "a pod that must not be near is a reason to evict": (
         {"a": [p("x", labels={"app": "loud"}), p("y", labels={"app": "quiet"})]},
-        {"gpus": 1, "namespace": "default", "apart": (near("zone", app="loud"),)},
+        {"gpus": 1, "namespace": "default", "anti_affinity": (pod_term("zone", app="loud"),)},
         ("a", {"x"}),
     ),
     "a pod that minds us is a reason to evict": (
-        {"a": [p("x", apart=(near("zone", app="me"),)), p("y")]},
+        {"a": [p("x", anti_affinity=(pod_term("zone", app="me"),)), p("y")]},
         {"gpus": 1, "labels": {"app": "me"}},
         ("a", {"x"}),
     ),
@@ -287,7 +287,12 @@ def test_a_promised_pod_counts_for_those_who_must_not_be_near_it() -> None:
     cluster = cluster_of(a=[], b=[p("x", 50, gpus=4)])
     promised = a_pod("promised", gpus=1, priority=5, labels={"app": "loud"})
     cluster.nominations.put(promised, "a")
-    asks = {"gpus": 1, "priority": 0, "namespace": "default", "apart": (near("zone", app="loud"),)}
+    asks = {
+        "gpus": 1,
+        "priority": 0,
+        "namespace": "default",
+        "anti_affinity": (pod_term("zone", app="loud"),),
+    }
     found = refused(cluster, **asks)
     assert "1 node(s) didn't match pod anti-affinity rules" in found.message
 
@@ -308,11 +313,15 @@ def test_whom_a_promised_pod_minds_has_to_stay_away_if_anybody_there_minds_it() 
     """As kube-scheduler has it: else nobody asks about affinity at all."""
     cluster = cluster_of(a=[], b=[p("full", 50, gpus=4)])
     loud = {"gpus": 1, "namespace": "default", "labels": {"app": "loud", "tier": "back"}}
-    minds = a_pod("minds", priority=5, namespace="default", apart=(near("zone", app="loud"),))
+    minds = a_pod(
+        "minds", priority=5, namespace="default", anti_affinity=(pod_term("zone", app="loud"),)
+    )
     cluster.nominations.put(minds, "a")
     placement = Placement(PROFILE, cluster)
     assert placement.place(a_pod(**loud)).node == "a"
-    cluster.confirm(a_pod(node="b", namespace="default", apart=(near("zone", tier="back"),)))
+    cluster.confirm(
+        a_pod(node="b", namespace="default", anti_affinity=(pod_term("zone", tier="back"),))
+    )
     found = placement.place(a_pod(**loud)).message
     assert "1 node(s) didn't satisfy existing pods anti-affinity rules" in found
     cluster.nominations.drop(minds.uid)
@@ -349,7 +358,12 @@ def test_a_promised_pod_is_nobody_to_be_near_to() -> None:
     """It may never come: a pod that must be near it has to wait for it."""
     cluster = cluster_of(a=[])
     cluster.nominations.put(a_pod("promised", gpus=1, priority=5, labels={"app": "web"}), "a")
-    asks = {"gpus": 1, "priority": 0, "namespace": "default", "near": (near("zone", app="web"),)}
+    asks = {
+        "gpus": 1,
+        "priority": 0,
+        "namespace": "default",
+        "required_affinity": (pod_term("zone", app="web"),),
+    }
     assert "1 node(s) didn't match pod affinity rules" in refused(cluster, **asks).message
 
 

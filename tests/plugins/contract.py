@@ -8,7 +8,7 @@ import random
 
 import numpy as np
 
-from builders import a_node, a_pod, a_request, a_taint, near, selects
+from builders import a_node, a_pod, a_request, a_taint, pod_term, selects
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
@@ -47,12 +47,12 @@ REQUESTS = (
     a_request(node_name="n3"),
     a_request(cpu=2000, asks=GpuAsk(1, False, 300, dialect="fairlead")),
     a_request(cpu=2000, asks=GpuAsk(2, models=frozenset({"H100"}), dialect="fairlead")),
-    a_request(namespace="default", near=(near("zone", app="a"),)),
-    a_request(namespace="default", apart=(near("zone", app="a"),)),
+    a_request(namespace="default", required_affinity=(pod_term("zone", app="a"),)),
+    a_request(namespace="default", anti_affinity=(pod_term("zone", app="a"),)),
     a_request(namespace="default", spread=(SpreadRule("zone", 1, selects(app="a")),)),
     a_request(preferred=(PreferredTerm(7, NodeTerm((Requirement("zone", "In", ("a",)),))),)),
     a_request(namespace="default", soft_spread=(SpreadRule("zone", 1, selects(app="a")),)),
-    a_request(wishes=((near("zone", app="a"), 5), (near("rank", app="b"), -3))),
+    a_request(preferred_affinity=((pod_term("zone", app="a"), 5), (pod_term("rank", app="b"), -3))),
     a_request(namespace="default", labels=(("app", "b"),)),
     a_request(images=("x:1", "y:2"), containers=2),
     a_request(features=("F",)),
@@ -310,9 +310,11 @@ def random_pod(dice: random.Random, number: int):
         priority=dice.randint(-1, 1),
         labels={"app": dice.choice("abc")} if dice.random() < 0.7 else {},
         deleting=dice.random() < 0.1,
-        apart=(near("zone", app="b"),) if dice.random() < 0.1 else (),
-        near=(near("rank", app="b"),) if dice.random() < 0.1 else (),
-        wishes=((near("zone", app="b"), dice.randint(-9, 9)),) if dice.random() < 0.2 else (),
+        anti_affinity=(pod_term("zone", app="b"),) if dice.random() < 0.1 else (),
+        required_affinity=(pod_term("rank", app="b"),) if dice.random() < 0.1 else (),
+        preferred_affinity=((pod_term("zone", app="b"), dice.randint(-9, 9)),)
+        if dice.random() < 0.2
+        else (),
         scored=(dice.choice([100, 500]), dice.choice([1, 4]) << 30),
         volumes=PodVolumes((ClaimUse("default/bound"),), (Disk("gce/shared", read_only=True),))
         if dice.random() < 0.1

@@ -184,7 +184,7 @@ def means(scene: Scene, term: PodTerm, pod: Pod) -> bool:
 
 def pod_affinity(scene: Scene, hard_weight: int, ignore: bool) -> dict[str, int]:
     me = scene.asks
-    if ignore and not me.request.wishes:
+    if ignore and not me.request.preferred_affinity:
         return dict.fromkeys(scene.left, 0)
     credited: dict[tuple[str, str], int] = {}
 
@@ -195,13 +195,13 @@ def pod_affinity(scene: Scene, hard_weight: int, ignore: bool) -> dict[str, int]
 
     for other in scene.pods:
         node = scene.nodes[other.node]
-        for term, weight in me.request.wishes:
+        for term, weight in me.request.preferred_affinity:
             if means(scene, term, other):
                 credit(node, term.topology_key, weight)
-        for term, weight in other.request.wishes:
+        for term, weight in other.request.preferred_affinity:
             if means(scene, term, me):
                 credit(node, term.topology_key, weight)
-        for term in other.request.near:
+        for term in other.request.required_affinity:
             if means(scene, term, me):
                 credit(node, term.topology_key, hard_weight)
     sums = {

@@ -32,7 +32,7 @@ THERE = st.builds(
     labels=LABELS,
     priority=st.integers(0, 1),
     deleting=st.booleans(),
-    apart=TERMS,
+    anti_affinity=TERMS,
 )
 NODE_LABELS = st.fixed_dictionaries(
     {}, optional={"zone": st.sampled_from(["z1", "z2"]), "host": st.sampled_from(["h1", "h2"])}
@@ -52,12 +52,19 @@ def a_cluster(labels: list[dict[str, str]], there: list[dict]) -> Cluster:
 @given(
     st.lists(NODE_LABELS, min_size=NODES, max_size=NODES),
     st.lists(THERE, max_size=6),
-    st.builds(a_pod, st.just("asks"), labels=LABELS, near=TERMS, apart=TERMS, spread=SPREADS),
+    st.builds(
+        a_pod,
+        st.just("asks"),
+        labels=LABELS,
+        required_affinity=TERMS,
+        anti_affinity=TERMS,
+        spread=SPREADS,
+    ),
     st.data(),
 )
 def test_foreseen_is_what_comes(labels, there, pod: Pod, data: st.DataObject) -> None:
     cluster = a_cluster(labels, there)
-    request = pod.request_with((), cluster.columns.pods.keys_asked | {"app"})
+    request = pod.request_with((), cluster.columns.pods.keys_of_anti_affinity | {"app"})
     rules: list[Foresees] = [InterPodAffinity(), PodTopologySpread()]
     row = data.draw(st.integers(0, NODES - 1))
     held = cluster.held_on(f"n{row}")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slow_scores as slow
-from builders import a_node, a_pod, a_taint, near, selects
+from builders import a_node, a_pod, a_taint, pod_term, selects
 from contract import random_node, random_pod
 from fairlead.apps.profiles import built_in
 from fairlead.cluster.cluster import Cluster
@@ -30,7 +30,7 @@ from fairlead.plugins.taint_toleration import TaintToleration
 
 GIB, MIB = 1 << 30, 1 << 20
 HOST = "kubernetes.io/hostname"
-ALL_SIDES = Side.IMAGES | Side.WISHES | Side.DEFAULT_SELECTOR
+ALL_SIDES = Side.IMAGES | Side.PREFERRED_AFFINITY | Side.DEFAULT_SELECTOR
 
 
 def scores(plugin, cluster: Cluster, pod: Pod, left: set[str] | None = None) -> dict[str, float]:
@@ -253,7 +253,7 @@ def test_weights_of_resources_must_make_sense(weights) -> None:
 
 
 WEB = {"app": "web"}
-ABOUT_WEB = near("zone", **WEB)
+ABOUT_WEB = pod_term("zone", **WEB)
 
 
 def zones(*pods: Pod) -> Cluster:
@@ -261,19 +261,20 @@ def zones(*pods: Pod) -> Cluster:
     return a_cluster(*(a_node(name, labels=found) for name, found in labels.items()), pods=pods)
 
 
-class TestWishes:
+class TestPreferredAffinity:
     def test_its_own(self) -> None:
         cluster = zones(*(a_pod(f"w{i}", node=n, labels=WEB) for i, n in enumerate("aab")))
-        assert scores(InterPodAffinity(), cluster, a_pod(wishes=((ABOUT_WEB, 5),))) == {
+        assert scores(InterPodAffinity(), cluster, a_pod(preferred_affinity=((ABOUT_WEB, 5),))) == {
             "a": 100, "b": 50, "c": 0,
         }  # fmt: skip
-        assert scores(InterPodAffinity(), cluster, a_pod(wishes=((ABOUT_WEB, -5),))) == {
+        averse = a_pod(preferred_affinity=((ABOUT_WEB, -5),))
+        assert scores(InterPodAffinity(), cluster, averse) == {
             "a": 0, "b": 50, "c": 100,
         }  # fmt: skip
 
     def test_those_of_others_until_they_go(self) -> None:
-        fan = a_pod("fan", node="b", wishes=((ABOUT_WEB, 5),))
-        cluster = zones(fan, a_pod("shy", node="a", wishes=((ABOUT_WEB, -5),)))
+        fan = a_pod("fan", node="b", preferred_affinity=((ABOUT_WEB, 5),))
+        cluster = zones(fan, a_pod("shy", node="a", preferred_affinity=((ABOUT_WEB, -5),)))
         web = a_pod(labels=WEB)
         assert scores(InterPodAffinity(), cluster, web) == {"a": 0, "b": 100, "c": 50}
         assert scores(InterPodAffinity(), cluster, a_pod(labels={"app": "db"}))["b"] == 0
@@ -282,8 +283,8 @@ class TestWishes:
 
     def test_others_needs_count_by_the_option(self) -> None:
         cluster = zones(
-            a_pod("needs", node="a", near=(ABOUT_WEB,)),
-            a_pod("fan", node="b", wishes=((ABOUT_WEB, 4),)),
+            a_pod("needs", node="a", required_affinity=(ABOUT_WEB,)),
+            a_pod("fan", node="b", preferred_affinity=((ABOUT_WEB, 4),)),
         )
         web = a_pod(labels=WEB)
         assert scores(InterPodAffinity(), cluster, web) == {"a": 25, "b": 100, "c": 0}
@@ -292,23 +293,23 @@ class TestWishes:
 
     def test_others_wishes_can_be_left_out_for_pods_without_any(self) -> None:
         plugin = InterPodAffinity(ignore_preferred_terms_of_existing_pods=True)
-        cluster = zones(a_pod("fan", node="b", wishes=((ABOUT_WEB, 4),)))
+        cluster = zones(a_pod("fan", node="b", preferred_affinity=((ABOUT_WEB, 4),)))
         assert set(scores(plugin, cluster, a_pod(labels=WEB)).values()) == {0}
-        wishing = a_pod(labels=WEB, wishes=((near(HOST, app="nobody"), 1),))
+        wishing = a_pod(labels=WEB, preferred_affinity=((pod_term(HOST, app="nobody"), 1),))
         assert scores(plugin, cluster, wishing) == {"a": 0, "b": 100, "c": 0}
 
     def test_namespaces_are_told_by_their_labels(self) -> None:
         term = PodTerm("zone", selects(**WEB), (), selects(team="x"))
-        cluster = zones(a_pod("fan", node="b", wishes=((term, 4),)))
+        cluster = zones(a_pod("fan", node="b", preferred_affinity=((term, 4),)))
         assert scores(InterPodAffinity(), cluster, a_pod(labels=WEB))["b"] == 0
         cluster.put_namespace("default", {"team": "x"})
         assert scores(InterPodAffinity(), cluster, a_pod(labels=WEB))["b"] == 100
 
     def test_labels_that_only_wishes_ask_about_split_no_other_profiles_requests(self) -> None:
-        cluster = zones(a_pod("fan", node="b", wishes=((ABOUT_WEB, 4),)))
+        cluster = zones(a_pod("fan", node="b", preferred_affinity=((ABOUT_WEB, 4),)))
         web, db = a_pod(labels=WEB), a_pod(labels={"app": "db"})
         assert cluster.request_of(web) == cluster.request_of(db)
-        sides = Side.WISHES
+        sides = Side.PREFERRED_AFFINITY
         assert cluster.request_of(web, (), sides) != cluster.request_of(db, (), sides)
 
 
@@ -496,7 +497,7 @@ def random_scene(dice: random.Random) -> tuple[Cluster, slow.Scene]:
             dice, 3, lambda: PreferredTerm(dice.randint(0, 9), NodeTerm((dice.choice(LINES),)))
         ),
         node_selector=some(dice, 1, lambda: ("zone", "a")),
-        wishes=some(dice, 2, lambda: (random_term(dice), dice.randint(-9, 9))),
+        preferred_affinity=some(dice, 2, lambda: (random_term(dice), dice.randint(-9, 9))),
         soft_spread=random_rules(dice),
         images=dice.choice([("x:1",), ("x:1", "y:2", "x:1"), ("nobody:1",)]),
         containers=2,
@@ -526,8 +527,8 @@ def _wishing(dice: random.Random, pod: Pod) -> Pod:
     return a_pod(
         pod.name, uid=pod.uid, node=pod.node, labels=pod.labels, deleting=pod.deleting,
         resources=dict(request.resources), scored=request.scored,
-        near=some(dice, 1, lambda: random_term(dice)),
-        wishes=some(dice, 1, lambda: (random_term(dice), dice.randint(-9, 9))),
+        required_affinity=some(dice, 1, lambda: random_term(dice)),
+        preferred_affinity=some(dice, 1, lambda: (random_term(dice), dice.randint(-9, 9))),
     )  # fmt: skip
 
 

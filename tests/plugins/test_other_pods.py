@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from builders import a_node, a_pod, near, selects
+from builders import a_node, a_pod, pod_term, selects
 from contract import random_node, random_pod
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.pods import Pod
@@ -28,7 +28,7 @@ def zones(**pods: str) -> Cluster:
 
 
 def allowed(rule, cluster: Cluster, pod: Pod) -> set[str]:
-    request = pod.request_with((), cluster.columns.pods.keys_asked)
+    request = pod.request_with((), cluster.columns.pods.keys_of_anti_affinity)
     mask = rule.allows(request, cluster.nodes)
     if not rule.applies(request, cluster.nodes):
         assert mask.all(), "what does not apply must refuse nobody"
@@ -42,53 +42,61 @@ class TestAffinity:
     rule = InterPodAffinity()
 
     def test_near_means_the_same_domain(self) -> None:
-        assert allowed(self.rule, zones(web="a1"), a_pod(near=(near("zone", **WEB),))) == {
+        assert allowed(
+            self.rule, zones(web="a1"), a_pod(required_affinity=(pod_term("zone", **WEB),))
+        ) == {
             "a1",
             "a2",
         }
 
     def test_the_first_of_its_kind_may_start_anywhere_with_the_key(self) -> None:
-        first = a_pod(labels=WEB, near=(near("zone", **WEB),))
+        first = a_pod(labels=WEB, required_affinity=(pod_term("zone", **WEB),))
         assert allowed(self.rule, zones(), first) == {"a1", "a2", "b1"}
 
     def test_but_not_if_it_is_not_of_that_kind(self) -> None:
-        assert allowed(self.rule, zones(), a_pod(near=(near("zone", **WEB),))) == set()
+        assert (
+            allowed(self.rule, zones(), a_pod(required_affinity=(pod_term("zone", **WEB),)))
+            == set()
+        )
 
     def test_all_terms_must_mean_the_same_pod(self) -> None:
-        terms = (near("zone", app="web"), near("zone", app="db"))
-        assert allowed(self.rule, zones(web="a1", db="a1"), a_pod(near=terms)) == set()
+        terms = (pod_term("zone", app="web"), pod_term("zone", app="db"))
+        assert allowed(self.rule, zones(web="a1", db="a1"), a_pod(required_affinity=terms)) == set()
 
     def test_apart_from_others(self) -> None:
-        pod = a_pod(apart=(near("zone", **WEB),))
+        pod = a_pod(anti_affinity=(pod_term("zone", **WEB),))
         assert allowed(self.rule, zones(web="a1"), pod) == {"b1", "x"}
 
     def test_others_want_to_be_apart_from_me(self) -> None:
         cluster = zones()
-        shy = a_pod("shy", node="a1", apart=(near("zone", **WEB),))
+        shy = a_pod("shy", node="a1", anti_affinity=(pod_term("zone", **WEB),))
         cluster.confirm(shy)
         assert allowed(self.rule, cluster, a_pod(labels=WEB)) == {"b1", "x"}
         assert allowed(self.rule, cluster, a_pod(labels={"app": "db"})) == {"a1", "a2", "b1", "x"}
         cluster.remove(shy.uid)
-        assert cluster.columns.pods.keys_asked == frozenset()
+        assert cluster.columns.pods.keys_of_anti_affinity == frozenset()
 
     def test_terminating_pods_still_count(self) -> None:
         cluster = zones()
         cluster.confirm(a_pod("web", node="a1", labels=WEB, deleting=True))
-        assert allowed(self.rule, cluster, a_pod(apart=(near("zone", **WEB),))) == {"b1", "x"}
+        assert allowed(self.rule, cluster, a_pod(anti_affinity=(pod_term("zone", **WEB),))) == {
+            "b1",
+            "x",
+        }
 
     def test_other_namespaces_are_meant_only_when_named_or_selected(self) -> None:
         cluster = zones(web="a1")
         cluster.put_namespace("default", {"team": "x"})
         elsewhere = PodTerm("zone", selects(**WEB), ("other",))
-        assert len(allowed(self.rule, cluster, a_pod(apart=(elsewhere,)))) == 4
+        assert len(allowed(self.rule, cluster, a_pod(anti_affinity=(elsewhere,)))) == 4
         chosen = PodTerm("zone", selects(**WEB), (), selects(team="x"))
-        assert allowed(self.rule, cluster, a_pod(apart=(chosen,))) == {"b1", "x"}
+        assert allowed(self.rule, cluster, a_pod(anti_affinity=(chosen,))) == {"b1", "x"}
         cluster.put_namespace("default", {"team": "y"})
-        assert len(allowed(self.rule, cluster, a_pod(apart=(chosen,)))) == 4
+        assert len(allowed(self.rule, cluster, a_pod(anti_affinity=(chosen,)))) == 4
 
     def test_a_null_selector_means_nobody(self) -> None:
         term = PodTerm("zone", None, ("default",))
-        assert len(allowed(self.rule, zones(web="a1"), a_pod(apart=(term,)))) == 4
+        assert len(allowed(self.rule, zones(web="a1"), a_pod(anti_affinity=(term,)))) == 4
 
 
 class TestSpread:
@@ -179,7 +187,7 @@ def slow_affinity(cluster: Cluster, pod: Pod, name: str) -> bool:
     def together(key: str, other) -> bool:
         return key in labels and other.get(key) == labels[key]
 
-    terms = pod.request.near
+    terms = pod.request.required_affinity
     if terms:
         matched = [(where, p) for where, p in there if all(means(t, p) for t in terms)]
         if any(t.topology_key not in labels for t in terms):
@@ -188,13 +196,13 @@ def slow_affinity(cluster: Cluster, pod: Pod, name: str) -> bool:
         first = not any(t.topology_key in where for where, _ in matched for t in terms)
         if not near_all and not (first and all(means(t, pod) for t in terms)):
             return False
-    for term in pod.request.apart:
+    for term in pod.request.anti_affinity:
         if any(together(term.topology_key, where) and means(term, p) for where, p in there):
             return False
     return not any(
         together(term.topology_key, where) and means(term, pod)
         for where, p in there
-        for term in p.request.apart
+        for term in p.request.anti_affinity
     )
 
 
@@ -260,8 +268,8 @@ def random_asker(dice: random.Random) -> Pod:
     )  # fmt: skip
     return a_pod(
         labels={"app": dice.choice("abc")} if dice.random() < 0.7 else {},
-        near=tuple(term() for _ in range(dice.randint(0, 2))),
-        apart=tuple(term() for _ in range(dice.randint(0, 2))),
+        required_affinity=tuple(term() for _ in range(dice.randint(0, 2))),
+        anti_affinity=tuple(term() for _ in range(dice.randint(0, 2))),
         spread=spread,
         node_selector=(("zone", "a"),) if dice.random() < 0.2 else (),
     )

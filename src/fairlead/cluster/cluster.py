@@ -45,7 +45,7 @@ from fairlead.model.storage import StorageObject, VolumePlan
 from fairlead.model.volumes import PodVolumes
 
 # Plain numbers: flags are slow, and this is asked for every placement.
-_IMAGES, _WISHES = int(Side.IMAGES), int(Side.WISHES)
+_IMAGES, _PREFERRED_AFFINITY = int(Side.IMAGES), int(Side.PREFERRED_AFFINITY)
 _DEFAULT_SELECTOR, _LOAD = int(Side.DEFAULT_SELECTOR), int(Side.LOAD)
 
 
@@ -142,8 +142,12 @@ class Cluster:
         """What rules see of the pod; pods with equal requests get equal answers."""
         pods = self.columns.pods
         if not sides:
-            return pod.request_with(marks, pods.keys_asked)
-        seen = pods.keys_asked | pods.keys_wished if sides & _WISHES else pods.keys_asked
+            return pod.request_with(marks, pods.keys_of_anti_affinity)
+        seen = (
+            pods.keys_of_anti_affinity | pods.keys_of_affinity
+            if sides & _PREFERRED_AFFINITY
+            else pods.keys_of_anti_affinity
+        )
         spreads = pod.request.spread or pod.request.soft_spread
         default_selector = (
             self.default_selectors.of(pod) if sides & _DEFAULT_SELECTOR and not spreads else None

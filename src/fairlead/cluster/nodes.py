@@ -4,16 +4,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import numpy as np
 
+from fairlead.cluster.affinity_weights import AffinityWeights, KeyWeights
 from fairlead.cluster.arrays import Codes, NodeMask, PerNode, RowPick, Rows, sealed
 from fairlead.cluster.card_rows import CardRows
 from fairlead.cluster.columns import Columns
 from fairlead.cluster.devices import Cards
 from fairlead.cluster.load import LoadRows
 from fairlead.cluster.map_indices import Obstacle, obstacle
-from fairlead.cluster.pod_index import Minding, PodQuery
+from fairlead.cluster.pod_index import ExistingAntiAffinity, PodQuery
 from fairlead.cluster.price_tables import PriceTables, Table
 from fairlead.cluster.storage import Storage
-from fairlead.cluster.wishes import Wish, Wishes
 from fairlead.cluster.work import Work
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.gpus import WHOLE
@@ -340,32 +340,34 @@ class Nodes:
         """Many counts are about to be asked for: makes them together."""
         self._columns.pods.prepare(queries)
 
-    def minding(self, request: PodRequest) -> Minding:
-        """Terms by which pods want to be apart from this one, and where those pods are."""
-        if not self._columns.pods.keys_asked:
+    def existing_anti_affinity(self, request: PodRequest) -> ExistingAntiAffinity:
+        """Anti-affinity terms of existing pods that select this one, and where those pods are."""
+        if not self._columns.pods.keys_of_anti_affinity:
             return []
-        return self._columns.pods.minding(request.namespace, dict(request.labels))
+        return self._columns.pods.existing_anti_affinity(request.namespace, dict(request.labels))
 
-    def minding_by_key(self, request: PodRequest) -> Mapping[str, PerNode]:
+    def existing_anti_affinity_by_key(self, request: PodRequest) -> Mapping[str, PerNode]:
         """By topology key, how many such terms the pods of each node hold. Of all nodes only."""
-        if not self._columns.pods.keys_asked:
+        if not self._columns.pods.keys_of_anti_affinity:
             return {}
         labels = dict(request.labels)
-        return self._columns.pods.minding_by_key(request.namespace, labels, self._size)
+        return self._columns.pods.existing_anti_affinity_by_key(
+            request.namespace, labels, self._size
+        )
 
     def holding(self, terms: Collection[PodTerm], below: int) -> Iterator[tuple[PodTerm, int]]:
         """The row of each pod below a priority that has one of these terms, for each term."""
         return self._columns.pods.holding(terms, below)
 
-    def wishes_about(self, request: PodRequest) -> tuple[Wish, ...]:
-        """Topology keys under which pods would like to be near this one, or apart; by row."""
-        return self._about(self._columns.pods.wishes, request)
+    def preferred_affinity_to(self, request: PodRequest) -> tuple[KeyWeights, ...]:
+        """Topology keys of preferred terms of existing pods for this one; weights by row."""
+        return self._about(self._columns.pods.preferred_affinity, request)
 
-    def needs_about(self, request: PodRequest) -> tuple[Wish, ...]:
-        """Topology keys under which pods had to be near such a pod; how many of them, by row."""
-        return self._about(self._columns.pods.needs, request)
+    def required_affinity_to(self, request: PodRequest) -> tuple[KeyWeights, ...]:
+        """Topology keys of required affinity of existing pods to this one; counts by row."""
+        return self._about(self._columns.pods.required_affinity, request)
 
-    def _about(self, held: Wishes, request: PodRequest) -> tuple[Wish, ...]:
+    def _about(self, held: AffinityWeights, request: PodRequest) -> tuple[KeyWeights, ...]:
         of_namespace = self._columns.pods.labels_of(request.namespace)
         return held.about(request.namespace, request.labels, of_namespace)
 

@@ -1,4 +1,4 @@
-"""How many pods of a kind are on each node, and who on each node minds whom.
+"""How many pods of a kind are on each node, and which existing anti-affinity holds there.
 
 A rule that depends on other pods asks for a count; it is made once by looking at every pod, and
 from then on follows each pod that comes or goes. Rules then work on one number a node.
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairlead.cluster.affinity_weights import AffinityWeights
 from fairlead.cluster.arrays import PerNode
 from fairlead.cluster.pod_hooks import PodHooks
 from fairlead.cluster.pod_table import PodTable, keys_of
 from fairlead.cluster.row_counts import RowCounts
-from fairlead.cluster.wishes import Wishes
 from fairlead.cluster.work import Work
 from fairlead.model.pods import Pod
 from fairlead.model.selectors import LabelSelector, PodTerm
@@ -24,7 +24,7 @@ from fairlead.model.sizes import ENTRY_BYTES, weigh
 COUNT_BYTES = 128 << 20
 _MOST_COUNTS = 8192
 
-Minding = Sequence[tuple[PodTerm, RowCounts]]
+ExistingAntiAffinity = Sequence[tuple[PodTerm, RowCounts]]
 
 _REMEMBERED = 256
 
@@ -69,19 +69,21 @@ class PodIndex:
         self._table = PodTable()
         self._asked_before = False
         self._holders: dict[PodTerm, RowCounts] = {}
-        #: Who minds a pod with such labels in such a namespace, as last found.
-        self._minding: dict[tuple[str, frozenset[tuple[str, str]]], Minding] = {}
+        #: By namespace and labels of the pod selected, as last found.
+        self._existing_anti_affinity: dict[
+            tuple[str, frozenset[tuple[str, str]]], ExistingAntiAffinity
+        ] = {}
         #: Grows whenever a pod with such a term comes or goes; what was summed up last.
         self._holds = 0
         self._summed: tuple[Hashable, Mapping[str, PerNode]] | None = None
         #: Pods with such terms, by uid.
-        self._minders: dict[str, None] = {}
+        self._with_anti_affinity: dict[str, None] = {}
         self._held: PodHooks[PodTerm] = PodHooks()
         #: Label keys that terms of these pods, and of those expected, ask about; how many each.
         self._keys: Counter[str] = Counter()
-        #: Preferred terms of the pods that are there; and their required ones about being near.
-        self.wishes = Wishes(self._work)
-        self.needs = Wishes(self._work)
+        #: Preferred terms of existing pods; and their required affinity terms.
+        self.preferred_affinity = AffinityWeights(self._work)
+        self.required_affinity = AffinityWeights(self._work)
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._seen: frozenset[str] | None = frozenset()
         self._keys_before: frozenset[str] = frozenset()
@@ -125,34 +127,40 @@ class PodIndex:
             self._work.pods += len(self.pods)
             self._table.fill(self.pods.values())
 
-    def minding(self, namespace: str, labels: Mapping[str, str]) -> Minding:
-        """Terms by which pods there want to be apart from such a pod, and where those pods are.
+    def existing_anti_affinity(
+        self, namespace: str, labels: Mapping[str, str]
+    ) -> ExistingAntiAffinity:
+        """Anti-affinity terms of existing pods that select such a pod, and where those pods are.
 
         It follows the pods until other terms are held than now.
         """
         key = namespace, frozenset(labels.items())
-        found = self._minding.get(key)
+        found = self._existing_anti_affinity.get(key)
         if found is None:
-            if len(self._minding) >= _REMEMBERED:
-                self._minding.clear()
-            found = self._minding[key] = self._find_minding(namespace, labels)
+            if len(self._existing_anti_affinity) >= _REMEMBERED:
+                self._existing_anti_affinity.clear()
+            found = self._existing_anti_affinity[key] = self._find_existing_anti_affinity(
+                namespace, labels
+            )
         return found
 
-    def minding_by_key(
+    def existing_anti_affinity_by_key(
         self, namespace: str, labels: Mapping[str, str], rows: int
     ) -> Mapping[str, PerNode]:
         """By topology key, how many of those terms the pods of each row hold; not to be changed."""
         key = self._holds, rows, namespace, frozenset(labels.items())
         if self._summed is None or self._summed[0] != key:
             found: dict[str, PerNode] = {}
-            for term, held in self.minding(namespace, labels):
+            for term, held in self.existing_anti_affinity(namespace, labels):
                 if term.topology_key not in found:
                     found[term.topology_key] = np.zeros(rows, dtype=np.int64)
                 held.add_to(found[term.topology_key])
             self._summed = key, found
         return self._summed[1]
 
-    def _find_minding(self, namespace: str, labels: Mapping[str, str]) -> Minding:
+    def _find_existing_anti_affinity(
+        self, namespace: str, labels: Mapping[str, str]
+    ) -> ExistingAntiAffinity:
         of_namespace = self._namespaces.get(namespace, {})
         candidates = list(self._held.may_mean(namespace, labels))
         self._work.terms += len(candidates)
@@ -164,19 +172,19 @@ class PodIndex:
 
     def holding(self, terms: Collection[PodTerm], below: int) -> Iterator[tuple[PodTerm, int]]:
         """The row of each pod below a priority that has one of these terms, for each term."""
-        self._work.pods += len(self._minders)
-        for uid in self._minders:
+        self._work.pods += len(self._with_anti_affinity)
+        for uid in self._with_anti_affinity:
             row, pod = self.pods[uid]
             if pod.priority < below:
-                yield from ((term, row) for term in pod.request.apart if term in terms)
+                yield from ((term, row) for term in pod.request.anti_affinity if term in terms)
 
     def means(self, terms: Iterable[PodTerm], namespace: str, labels: Mapping[str, str]) -> bool:
         of_namespace = self._namespaces.get(namespace, {})
         return all(term.means(namespace, labels, of_namespace) for term in terms)
 
     @property
-    def keys_asked(self) -> frozenset[str]:
-        """Label keys by which pods that are there, or expected, mind others; empty if none do."""
+    def keys_of_anti_affinity(self) -> frozenset[str]:
+        """Label keys in anti-affinity of existing or expected pods; empty if there is none."""
         if self._seen is None:
             if self._keys_before != self._keys.keys():
                 self._keys_before = frozenset(self._keys)
@@ -184,16 +192,16 @@ class PodIndex:
         return self._seen
 
     @property
-    def keys_wished(self) -> frozenset[str]:
-        """Label keys by which pods that are there would like to be near others, or apart."""
-        return self.wishes.keys | self.needs.keys
+    def keys_of_affinity(self) -> frozenset[str]:
+        """Label keys that the preferred and required affinity of existing pods selects by."""
+        return self.preferred_affinity.keys | self.required_affinity.keys
 
     def labels_of(self, namespace: str) -> Mapping[str, str]:
         return self._namespaces.get(namespace, {})
 
     @property
     def asked(self) -> bool:
-        """Does anybody look at pods' labels at all?"""
+        """Does any term select pods by labels?"""
         return bool(self._counts or self._holders)
 
     # -- following ---------------------------------------------------------------------------
@@ -203,21 +211,21 @@ class PodIndex:
         self.pods[pod.uid] = row, pod
         if self._asked_before:
             self._table.put(row, pod)
-        if pod.request.apart:
-            self._minders[pod.uid] = None
+        if pod.request.anti_affinity:
+            self._with_anti_affinity[pod.uid] = None
         self._tally(row, pod, +1)
 
     def take(self, uid: str) -> bool:
         found = self.pods.pop(uid, None)
         if found is not None:
             self._table.take(uid)
-            self._minders.pop(uid, None)
+            self._with_anti_affinity.pop(uid, None)
             self._tally(*found, -1)
         return found is not None
 
     def expect(self, pod: Pod, step: int) -> None:
-        """One more pod may come, or one less: labels that it would mind matter from now on."""
-        for term in pod.request.apart:
+        """One more pod may come, or one less: the labels in its anti-affinity matter now."""
+        for term in pod.request.anti_affinity:
             self._ask_keys(term, step)
 
     def grow(self, rows: int) -> None:
@@ -229,16 +237,16 @@ class PodIndex:
             holders.grow(rows)
 
     def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> bool:
-        """Says whether anybody could mind that the namespace's labels are these now."""
+        """Whether the labels of the namespace changed."""
         if labels is None:
             changed = self._namespaces.pop(name, None) is not None
         else:
             changed = self._namespaces.get(name) != labels
             self._namespaces[name] = labels
         if changed:
-            self.wishes.forget()
-            self.needs.forget()
-            self._minding.clear()
+            self.preferred_affinity.forget()
+            self.required_affinity.forget()
+            self._existing_anti_affinity.clear()
             self._summed = None
             for query in [query for query in self._counts if query.asks_namespaces]:
                 self._forget(query)
@@ -262,11 +270,11 @@ class PodIndex:
             self._work.terms += len(query.terms)
             if self._means(query, pod):
                 self._counts[query][row] += step
-        for term, weight in pod.request.wishes:
-            self.wishes.add(row, term, step * weight)
-        for term in pod.request.near:
-            self.needs.add(row, term, step)
-        for term in pod.request.apart:
+        for term, weight in pod.request.preferred_affinity:
+            self.preferred_affinity.add(row, term, step * weight)
+        for term in pod.request.required_affinity:
+            self.required_affinity.add(row, term, step)
+        for term in pod.request.anti_affinity:
             self._hold(row, term, step)
 
     def _hold(self, row: int, term: PodTerm, step: int) -> None:
@@ -276,13 +284,13 @@ class PodIndex:
             holders = self._holders[term] = RowCounts(self._rows)
             self._held.put(term, term)
             self._ask_keys(term, +1)
-            self._minding.clear()
+            self._existing_anti_affinity.clear()
         holders.add(row, step)
         if step < 0 and not holders:
             del self._holders[term]
             self._held.drop(term, term)
             self._ask_keys(term, -1)
-            self._minding.clear()
+            self._existing_anti_affinity.clear()
 
     def _ask_keys(self, term: PodTerm, step: int) -> None:
         """One more term asks about its label keys, or one less; also about the namespace ("")."""

@@ -48,7 +48,7 @@ class Requeuer:
         #: What improved before this round.
         self._round_events = NOTHING
         #: The labels that distinguish waiting pods, and the pods not yet sorted by them.
-        self._keys_asked = cluster.columns.pods.keys_asked
+        self._keys_asked = cluster.columns.pods.keys_of_anti_affinity
         self._unsorted: list[Entry] = []
         self._flushed_s = 0.0
 
@@ -107,8 +107,8 @@ class Requeuer:
 
     def _sort(self) -> bool:
         """Sorts pods into classes by the labels that rules ask about; True when all are sorted."""
-        if self._keys_asked is not self._cluster.columns.pods.keys_asked:
-            self._keys_asked = self._cluster.columns.pods.keys_asked
+        if self._keys_asked is not self._cluster.columns.pods.keys_of_anti_affinity:
+            self._keys_asked = self._cluster.columns.pods.keys_of_anti_affinity
             self._unsorted = self._queue.all_waiting()
             self.pending_events |= self._round_events if self._round else NOTHING
             self._round.clear()

@@ -25,7 +25,13 @@ def beyond_limits(request: PodRequest) -> str:
             f"the pod requests {len(request.resources)} kinds of resources; "
             f"the limit is {_MOST_RESOURCES}"
         )
-    terms = (request.near, request.apart, request.wishes, request.spread, request.soft_spread)
+    terms = (
+        request.required_affinity,
+        request.anti_affinity,
+        request.preferred_affinity,
+        request.spread,
+        request.soft_spread,
+    )
     rules = sum(map(len, (*terms, request.preferred, request.node_selector)))
     if not rules and request.node_terms is None:
         return ""
@@ -47,15 +53,17 @@ def within_limits(request: PodRequest) -> PodRequest:
 
     Unless that is within reason: it would be asked for every other pod.
     """
-    if not (request.near or request.apart or request.wishes) or not beyond_limits(request):
+    if not (
+        request.required_affinity or request.anti_affinity or request.preferred_affinity
+    ) or not beyond_limits(request):
         return request
-    return replace(request, near=(), apart=(), wishes=())
+    return replace(request, required_affinity=(), anti_affinity=(), preferred_affinity=())
 
 
 def _terms(request: PodRequest) -> Iterator[PodTerm]:
-    yield from request.near
-    yield from request.apart
-    yield from (term for term, _ in request.wishes)
+    yield from request.required_affinity
+    yield from request.anti_affinity
+    yield from (term for term, _ in request.preferred_affinity)
 
 
 def _node_lines(request: PodRequest) -> Iterator[Requirement]:

@@ -147,25 +147,29 @@ class _Spread(msgspec.Struct, rename="camel"):
 
 def read_request(parts: RequestParts) -> PodRequest:
     needs = read_needs(parts)
-    affinity = _json(parts.node_affinity, _NodeAffinity, _NodeAffinity())
-    near = _json(parts.pod_affinity, _PodAffinity, _PodAffinity())
-    apart = _json(parts.pod_anti_affinity, _PodAffinity, _PodAffinity())
+    node_affinity = _json(parts.node_affinity, _NodeAffinity, _NodeAffinity())
+    pod_affinity = _json(parts.pod_affinity, _PodAffinity, _PodAffinity())
+    anti_affinity = _json(parts.pod_anti_affinity, _PodAffinity, _PodAffinity())
     return PodRequest(
         resources=resources.total(needs),
         gpu_request=_together(_gpus(_asking(parts, needs), bound=parts.bound), parts.as_one),
         scored=resources.scored(needs),
         node_selector=tuple(sorted(_json(parts.node_selector, dict[str, str], {}).items())),
-        node_terms=_terms(affinity.required),
+        node_terms=_terms(node_affinity.required),
         tolerations=_tolerations(parts.tolerations),
         host_ports=_host_ports([*parts.containers, *(c for c in parts.init if c.sidecar)]),
-        near=tuple(_pod_term(term, parts.namespace) for term in near.required or ()),
-        apart=tuple(_pod_term(term, parts.namespace) for term in apart.required or ()),
+        required_affinity=tuple(
+            _pod_term(term, parts.namespace) for term in pod_affinity.required or ()
+        ),
+        anti_affinity=tuple(
+            _pod_term(term, parts.namespace) for term in anti_affinity.required or ()
+        ),
         spread=_spread(parts.spread, _HARD),
-        preferred=_preferred(affinity.preferred),
+        preferred=_preferred(node_affinity.preferred),
         soft_spread=_spread(parts.spread, _SOFT),
-        wishes=(
-            *_wishes(near.preferred, +1, parts.namespace),
-            *_wishes(apart.preferred, -1, parts.namespace),
+        preferred_affinity=(
+            *_preferred_pods(pod_affinity.preferred, +1, parts.namespace),
+            *_preferred_pods(anti_affinity.preferred, -1, parts.namespace),
         ),
         features=parts.features,
         volumes=parts.volumes,
@@ -221,7 +225,7 @@ def _size(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 4 else 0
 
 
-def _wishes(
+def _preferred_pods(
     found: list[_WeightedPodTerm] | None, sign: int, own_namespace: str
 ) -> Iterable[tuple[PodTerm, int]]:
     for weighted in found or ():

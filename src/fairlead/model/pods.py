@@ -93,7 +93,7 @@ class Side(IntFlag):
     """
 
     IMAGES = auto()  #: the images it runs
-    WISHES = auto()  #: labels that others' preferred terms ask about
+    PREFERRED_AFFINITY = auto()  #: labels that preferred terms of other pods select
     DEFAULT_SELECTOR = auto()  #: selectors of its Services and its controller
     LOAD = auto()  #: what it will do with its cards
 
@@ -117,14 +117,14 @@ class PodRequest:
     host_ports: tuple[HostPort, ...] = ()
     #: What it asks of single cards.
     gpu_request: GpuAsk | None = None
-    #: Pods it must be near to, and pods it must not be near to.
-    near: tuple[PodTerm, ...] = ()
-    apart: tuple[PodTerm, ...] = ()
+    #: Required terms about pods in the same topology domain.
+    required_affinity: tuple[PodTerm, ...] = ()
+    anti_affinity: tuple[PodTerm, ...] = ()
     spread: tuple[SpreadRule, ...] = ()
-    #: The same as wishes: nodes, spreading, and pods to be near (weight above 0) or apart (below).
+    #: Preferred terms: nodes, spreading, and pods (anti-affinity has a weight below 0).
     preferred: tuple[PreferredTerm, ...] = ()
     soft_spread: tuple[SpreadRule, ...] = ()
-    wishes: tuple[tuple[PodTerm, int], ...] = ()
+    preferred_affinity: tuple[tuple[PodTerm, int], ...] = ()
     #: What the node's kubelet must declare to be able to do.
     features: tuple[str, ...] = ()
     #: Images of its containers (so many of them) and image volumes, with a tag or digest each.
@@ -147,10 +147,10 @@ class PodRequest:
         # Hashing nested tuples costs microseconds, and every decision looks a request up.
         object.__setattr__(self, "_hash", hash((
             self.resources, self.scored, self.node_name, self.node_selector, self.node_terms,
-            self.tolerations, self.host_ports, self.gpu_request, self.near, self.apart, self.spread,
-            self.preferred, self.soft_spread, self.wishes, self.features, self.images,
-            self.containers, self.default_selector, self.load, self.volumes, self.namespace,
-            self.labels, self.marks,
+            self.tolerations, self.host_ports, self.gpu_request, self.required_affinity,
+            self.anti_affinity, self.spread, self.preferred, self.soft_spread,
+            self.preferred_affinity, self.features, self.images, self.containers,
+            self.default_selector, self.load, self.volumes, self.namespace, self.labels, self.marks,
         )))  # fmt: skip
 
     def __hash__(self) -> int:
@@ -171,9 +171,13 @@ class PodRequest:
     @property
     def own_keys(self) -> frozenset[str]:
         """Label keys that its own terms ask about: a pod may be meant by its own rules."""
-        if not (self.near or self.apart or self.spread or self.soft_spread):
+        if not (self.required_affinity or self.anti_affinity or self.spread or self.soft_spread):
             return frozenset()
-        terms: tuple[PodTerm | SpreadRule, ...] = (*self.near, *self.apart, *self.spread)
+        terms: tuple[PodTerm | SpreadRule, ...] = (
+            *self.required_affinity,
+            *self.anti_affinity,
+            *self.spread,
+        )
         keys = (term.selector.keys for term in terms if term.selector is not None)
         return frozenset().union(*keys) | {""}  # never empty: the namespace matters as well
 

@@ -21,8 +21,8 @@ from fairlead.plugins.api import (
     Rank,
     Score,
     Vetoes,
+    depends_on_pods,
     marks_of,
-    minds_pods,
     sides_of,
 )
 from fairlead.plugins.gpu_fit import GpuFit
@@ -86,7 +86,7 @@ class Profile:
         foresees = {index: rule for index, rule in rules if isinstance(rule, Foresees)}
         object.__setattr__(self, "foresees", foresees)
         about_pods = frozenset(
-            index for index, rule in rules if rule.reads & ABOUT_PODS and minds_pods(rule)
+            index for index, rule in rules if rule.reads & ABOUT_PODS and depends_on_pods(rule)
         )
         object.__setattr__(self, "about_pods", about_pods)
         by_pods = frozenset(i for i in about_pods if self.filters[i].reads & _MORE_THAN_AMOUNTS)

@@ -16,16 +16,16 @@ from fairlead.model.pods import PodRequest
 from fairlead.model.selectors import PodTerm
 
 
-def near_enough(request: PodRequest, nodes: Nodes, below: int | None = None) -> NodeMask:
+def affinity_matches(request: PodRequest, nodes: Nodes, below: int | None = None) -> NodeMask:
     """Each term's domain must hold a pod that all the terms mean."""
     keyed, found = nodes.all(), nodes.all()
-    if not request.near:
+    if not request.required_affinity:
         return found
-    query = PodQuery(request.near)
+    query = PodQuery(request.required_affinity)
     meant = nodes.pods_meant(query)
     gone = None if below is None else nodes.pods_meant(replace(query, below=below))
     counted = nodes.none()
-    for key in dict.fromkeys(term.topology_key for term in request.near):
+    for key in dict.fromkeys(term.topology_key for term in request.required_affinity):
         has_key = nodes.has_label(key)
         keyed &= has_key
         found &= in_domain(key, meant, nodes, gone)
@@ -34,31 +34,35 @@ def near_enough(request: PodRequest, nodes: Nodes, below: int | None = None) -> 
         return keyed & found
     anywhere = meant[counted].sum() - (0 if gone is None else np.where(counted, gone, 0))
     # The first of its kind could never start if it had to wait for another.
-    if nodes.means_itself(request, request.near):
+    if nodes.means_itself(request, request.required_affinity):
         found |= anywhere <= 0
     return keyed & found
 
 
-def too_near(request: PodRequest, nodes: Nodes, below: int | None = None) -> NodeMask:
-    near = nodes.none()
-    for key, terms in by_key(request.apart).items():
+def anti_affinity_matches(request: PodRequest, nodes: Nodes, below: int | None = None) -> NodeMask:
+    found = nodes.none()
+    for key, terms in by_key(request.anti_affinity).items():
         counts = meant_by_any(terms, nodes)
         gone = None if below is None else meant_by_any(terms, nodes, below)
-        near |= in_domain(key, counts, nodes, gone)
-    return near
+        found |= in_domain(key, counts, nodes, gone)
+    return found
 
 
-def is_minded(request: PodRequest, nodes: Nodes, below: int | None = None) -> NodeMask:
-    near = nodes.none()
+def existing_anti_affinity_matches(
+    request: PodRequest, nodes: Nodes, below: int | None = None
+) -> NodeMask:
+    found = nodes.none()
     gone: dict[str, PerNode] = {}
-    holders = nodes.minding_by_key(request)
+    holders = nodes.existing_anti_affinity_by_key(request)
     if below is not None:
         gone = {key: np.zeros(len(nodes), dtype=np.int64) for key in holders}
-        for term, row in nodes.holding({term for term, _ in nodes.minding(request)}, below):
+        for term, row in nodes.holding(
+            {term for term, _ in nodes.existing_anti_affinity(request)}, below
+        ):
             gone[term.topology_key][row] += 1
     for key, counts in holders.items():
-        near |= in_domain(key, counts, nodes, gone.get(key))
-    return near
+        found |= in_domain(key, counts, nodes, gone.get(key))
+    return found
 
 
 def by_key(terms: Iterable[PodTerm]) -> dict[str, list[PodTerm]]:

@@ -23,51 +23,54 @@ class AffinityTrial:
         self._nodes = nodes
         #: Where pods on other nodes refuse it already.
         self._never = nodes.none()
-        #: By topology key, the counts of pods that it must not be near to.
-        self._apart: dict[str, list[PerNode]] = {}
-        for key, terms in by_key(request.apart).items():
+        #: By topology key, the counts of pods that its anti-affinity selects.
+        self._anti_affinity: dict[str, list[PerNode]] = {}
+        for key, terms in by_key(request.anti_affinity).items():
             self._never |= _elsewhere(key, meant_by_any(terms, nodes), nodes) > 0
-            self._apart[key] = [nodes.pods_meant(PodQuery((term,))) for term in terms]
-        for key, holders in nodes.minding_by_key(request).items():
+            self._anti_affinity[key] = [nodes.pods_meant(PodQuery((term,))) for term in terms]
+        for key, holders in nodes.existing_anti_affinity_by_key(request).items():
             self._never |= _elsewhere(key, holders, nodes) > 0
-        self._near = _Near(request, nodes) if request.near else None
+        self._affinity = _RequiredAffinity(request, nodes) if request.required_affinity else None
 
     def at(self, row: int, pods: Collection[Pod]) -> Callable[[], bool]:
         """Asks about the row as it is then; `pods` are all that may be there."""
-        if self._never[row] or (self._near and not self._near.possible[row]):
+        if self._never[row] or (self._affinity and not self._affinity.possible[row]):
             return lambda: False
-        crowding = [
-            counts for key, found in self._apart.items() if self._has(key, row) for counts in found
+        counted = [
+            counts
+            for key, found in self._anti_affinity.items()
+            if self._has(key, row)
+            for counts in found
         ]
-        minding = [pod.uid for pod in pods if self._minds(pod, row)]
-        near = self._near
+        excluding = [pod.uid for pod in pods if self._excludes(pod, row)]
+        affinity = self._affinity
         is_there = self._nodes.is_there
 
         def allows() -> bool:
-            if near and not near.allows(row):
+            if affinity and not affinity.allows(row):
                 return False
-            if any(counts.item(row) for counts in crowding):
+            if any(counts.item(row) for counts in counted):
                 return False
-            return not any(map(is_there, minding))
+            return not any(map(is_there, excluding))
 
         return allows
 
-    def _minds(self, pod: Pod, row: int) -> bool:
+    def _excludes(self, pod: Pod, row: int) -> bool:
         return any(
             self._has(term.topology_key, row) and self._nodes.means_itself(self._request, (term,))
-            for term in pod.request.apart
+            for term in pod.request.anti_affinity
         )
 
     def _has(self, key: str, row: int) -> bool:
         return bool(self._nodes.domains(key).item(row) >= 0)
 
 
-class _Near:
+class _RequiredAffinity:
     """Each term's domain must hold a pod that all the terms mean."""
 
     def __init__(self, request: PodRequest, nodes: Nodes) -> None:
-        keys = list(dict.fromkeys(term.topology_key for term in request.near))
-        self._meant = nodes.pods_meant(PodQuery(request.near))
+        keys = list(dict.fromkeys(term.topology_key for term in request.required_affinity))
+        self._meant = nodes.pods_meant(PodQuery(request.required_affinity))
         #: Where all the keys are; and where each domain holds such a pod on another node.
         self.possible: NodeMask = nodes.all()
         self._elsewhere, counted = nodes.all(), nodes.none()
@@ -77,7 +80,7 @@ class _Near:
             self._elsewhere &= _elsewhere(key, self._meant, nodes) > 0
         here = np.where(counted, self._meant, 0)
         self._others = here.sum() - here
-        self._itself = nodes.means_itself(request, request.near)
+        self._itself = nodes.means_itself(request, request.required_affinity)
 
     def allows(self, row: int) -> bool:
         if self._elsewhere[row] or self._meant.item(row):

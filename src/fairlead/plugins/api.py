@@ -255,12 +255,12 @@ def sides_of(plugin: Plugin, *, as_filter: bool = False) -> Side:
     return Side(getattr(plugin, "filter_sides", sides) if as_filter else sides)
 
 
-def minds_pods(rule: Filter) -> bool:
+def depends_on_pods(rule: Filter) -> bool:
     """Could its answer for a node change with the pods there, as far as what it reads goes?
 
     A filter that reads volumes, but only claims and what they are bound to, says that it does not.
     """
-    return bool(getattr(rule, "minds_pods", True))
+    return bool(getattr(rule, "depends_on_pods", True))
 
 
 def concerns(rule: Filter | Score, request: PodRequest) -> bool:

@@ -1,4 +1,4 @@
-"""Pods that must be near others or apart, pods that would like to, and what others wish of them."""
+"""Inter-pod affinity and anti-affinity, required and preferred, of the pod and of existing pods."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,12 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.pod_index import PodQuery
 from fairlead.model.pods import PodRequest, Side
-from fairlead.plugins.affinity_rules import is_minded, near_enough, sum_of_domain, too_near
+from fairlead.plugins.affinity_rules import (
+    affinity_matches,
+    anti_affinity_matches,
+    existing_anti_affinity_matches,
+    sum_of_domain,
+)
 from fairlead.plugins.affinity_trial import AffinityTrial
 from fairlead.plugins.api import Reason
 from fairlead.plugins.normalising import stretched
@@ -19,15 +24,15 @@ from fairlead.plugins.normalising import stretched
 
 @dataclass(frozen=True, slots=True)
 class InterPodAffinity:
-    #: How much it counts that a pod there had to be near such a pod as this; 0 to 100.
+    #: Weight of required affinity of existing pods to this one; 0 to 100.
     hard_pod_affinity_weight: int = 1
-    #: Leave out what pods there wish, unless this pod has wishes of its own.
+    #: Leave out preferred terms of existing pods, unless this pod has some of its own.
     ignore_preferred_terms_of_existing_pods: bool = False
     name: ClassVar[str] = "InterPodAffinity"
     reads: ClassVar[Aspect] = Aspect.PODS | Aspect.LABELS
     refusal: ClassVar[str] = "node(s) didn't match pod affinity rules"
     curable: ClassVar[bool] = True
-    sides: ClassVar[Side] = Side.WISHES
+    sides: ClassVar[Side] = Side.PREFERRED_AFFINITY
     filter_sides: ClassVar[Side] = Side(0)
 
     def __post_init__(self) -> None:
@@ -35,34 +40,36 @@ class InterPodAffinity:
             raise ValueError("hard_pod_affinity_weight must be 0 to 100")
 
     def applies(self, request: PodRequest, nodes: Nodes) -> bool:
-        if request.near or request.apart:
+        if request.required_affinity or request.anti_affinity:
             return True
-        return bool(nodes.minding(request)) and bool(is_minded(request, nodes).any())
+        return bool(nodes.existing_anti_affinity(request)) and bool(
+            existing_anti_affinity_matches(request, nodes).any()
+        )
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
-        allowed = near_enough(request, nodes)
-        allowed &= ~too_near(request, nodes)
-        allowed &= ~is_minded(request, nodes)
+        allowed = affinity_matches(request, nodes)
+        allowed &= ~anti_affinity_matches(request, nodes)
+        allowed &= ~existing_anti_affinity_matches(request, nodes)
         return allowed
 
     def cares(self, request: PodRequest, nodes: Nodes) -> bool:
-        if request.wishes:
+        if request.preferred_affinity:
             return True
         if self.ignore_preferred_terms_of_existing_pods:
             return False
-        return bool(nodes.wishes_about(request) or nodes.needs_about(request))
+        return bool(nodes.preferred_affinity_to(request) or nodes.required_affinity_to(request))
 
     def rank(self, request: PodRequest, nodes: Nodes, left: NodeMask) -> NodeScores:
-        """By the weights of its own wishes, of others' wishes about it, and of their needs."""
+        """By the weights of its preferred terms, and of existing pods' terms about it."""
         weights: dict[str, PerNode] = {}
-        nodes.prepare_counts([PodQuery((term,)) for term, _ in request.wishes])
-        for term, weight in request.wishes:
+        nodes.prepare_counts([PodQuery((term,)) for term, _ in request.preferred_affinity])
+        for term, weight in request.preferred_affinity:
             meant = nodes.pods_meant(PodQuery((term,)))
             _weigh(weights, term.topology_key, nodes)[:] += weight * meant
-        for key, rows in nodes.wishes_about(request):
+        for key, rows in nodes.preferred_affinity_to(request):
             _add_rows(_weigh(weights, key, nodes), rows)
         if self.hard_pod_affinity_weight:
-            for key, rows in nodes.needs_about(request):
+            for key, rows in nodes.required_affinity_to(request):
                 _add_rows(_weigh(weights, key, nodes), rows, self.hard_pod_affinity_weight)
         counts = np.zeros(len(nodes), dtype=np.int64)
         for key, weighed in weights.items():
@@ -80,12 +87,14 @@ class InterPodAffinity:
 
     def _reasons(self, request: PodRequest, nodes: Nodes, below: int | None) -> Iterable[Reason]:
         """A node has one of the three: the first that kube-scheduler would have found."""
-        far = ~near_enough(request, nodes, below)
-        crowded = too_near(request, nodes, below) & ~far
-        minded = is_minded(request, nodes, below) & ~far & ~crowded
-        yield Reason(self.refusal, far, nodes.none())
-        yield Reason("node(s) didn't match pod anti-affinity rules", crowded, crowded)
-        yield Reason("node(s) didn't satisfy existing pods anti-affinity rules", minded, minded)
+        unmatched = ~affinity_matches(request, nodes, below)
+        excluded = anti_affinity_matches(request, nodes, below) & ~unmatched
+        by_existing = existing_anti_affinity_matches(request, nodes, below) & ~unmatched & ~excluded
+        yield Reason(self.refusal, unmatched, nodes.none())
+        yield Reason("node(s) didn't match pod anti-affinity rules", excluded, excluded)
+        yield Reason(
+            "node(s) didn't satisfy existing pods anti-affinity rules", by_existing, by_existing
+        )
 
     def trial(self, request: PodRequest, nodes: Nodes) -> AffinityTrial:
         return AffinityTrial(request, nodes)

@@ -25,7 +25,7 @@ class AddedAffinity:
     preferred: tuple[PreferredTerm, ...] = ()
 
     def __post_init__(self) -> None:
-        for term in (*(self.required or ()), *(wish.term for wish in self.preferred)):
+        for term in (*(self.required or ()), *(preferred.term for preferred in self.preferred)):
             if wrong := node_terms.fault(term):
                 raise ValueError(f"added_affinity: {wrong}")
 
@@ -59,9 +59,9 @@ class NodeAffinity:
     def rank(self, request: PodRequest, nodes: Nodes, left: NodeMask) -> NodeScores:
         """By the weights of the preferred terms that match."""
         counts = np.zeros(len(nodes), dtype=np.int64)
-        for wish in (*self.added_affinity.preferred, *request.preferred):
-            if wish.weight:
-                counts += wish.weight * node_terms.matches(wish.term, nodes)
+        for preferred in (*self.added_affinity.preferred, *request.preferred):
+            if preferred.weight:
+                counts += preferred.weight * node_terms.matches(preferred.term, nodes)
         return most_is_best(counts, left)
 
     def _enforced(self, nodes: Nodes) -> NodeMask:

@@ -32,7 +32,7 @@ class VolumeBinding:
     reads: ClassVar[Aspect] = Aspect.VOLUMES | Aspect.LABELS
     refusal: ClassVar[str] = "node(s) didn't match PersistentVolume's node affinity"
     curable: ClassVar[bool] = False
-    minds_pods: ClassVar[bool] = False
+    depends_on_pods: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_shape(self.shape)

@@ -27,7 +27,7 @@ class VolumeZone:
     reads: ClassVar[Aspect] = Aspect.VOLUMES | Aspect.LABELS
     refusal: ClassVar[str] = "node(s) had no available volume zone"
     curable: ClassVar[bool] = False
-    minds_pods: ClassVar[bool] = False
+    depends_on_pods: ClassVar[bool] = False
 
     def applies(self, request: PodRequest, nodes: Nodes) -> bool:
         return bool(_named_claims(request))

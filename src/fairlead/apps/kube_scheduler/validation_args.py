@@ -60,9 +60,9 @@ def _node_affinity(found: args.NodeAffinity, key: str) -> Iterator[Finding]:
         yield from _term(term, f"{place}[{number}]")
     place = f"{key}.addedAffinity.preferredDuringSchedulingIgnoredDuringExecution"
     preferred = found.added_affinity.preferred_during_scheduling_ignored_during_execution
-    for number, wish in enumerate(preferred):
-        if wish.weight:
-            yield from _term(wish.preference, f"{place}[{number}]")
+    for number, rated in enumerate(preferred):
+        if rated.weight:
+            yield from _term(rated.preference, f"{place}[{number}]")
 
 
 def _term(term: args.NodeTerm, key: str) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Who would like to be near whom, or apart: terms of pods that are there, weighted, by row."""
+"""Affinity terms of existing pods, with their weights by row."""
 
 from collections.abc import Mapping
 
@@ -7,21 +7,21 @@ from fairlead.model.selectors import PodTerm
 from fairlead.model.sizes import Kept, weigh
 
 Labels = tuple[tuple[str, str], ...]
-#: A topology key, and how much the pods of each row wish for a pod under it.
-Wish = tuple[str, Mapping[int, int]]
+#: A topology key, and the sum of the weights of the pods of each row.
+KeyWeights = tuple[str, Mapping[int, int]]
 
 _ABOUT_BYTES = 16 << 20
 
 
-class Wishes:
+class AffinityWeights:
     """Weights by term and row. Sparse: most terms are held on a few nodes only."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
         self._held: dict[PodTerm, dict[int, int]] = {}
         self._keys: frozenset[str] | None = frozenset()
-        #: Asked for every placement, and changed only by terms that nobody held before.
-        self._about: Kept[tuple[str, Labels], tuple[Wish, ...]] = Kept(_ABOUT_BYTES)
+        #: Asked for every placement, and changed only by terms that no pod held before.
+        self._about: Kept[tuple[str, Labels], tuple[KeyWeights, ...]] = Kept(_ABOUT_BYTES)
 
     def add(self, row: int, term: PodTerm, weight: int) -> None:
         rows = self._held.get(term)
@@ -37,8 +37,8 @@ class Wishes:
 
     def about(
         self, namespace: str, labels: Labels, of_namespace: Mapping[str, str]
-    ) -> tuple[Wish, ...]:
-        """The wishes that mean a pod with these labels in this namespace."""
+    ) -> tuple[KeyWeights, ...]:
+        """The terms that select a pod with these labels in this namespace."""
         if not self._held:
             return ()
         found = self._about.get((namespace, labels))
