@@ -23,10 +23,10 @@ class WantedModel:
     #: What of a node the answer depends on.
     reads: ClassVar[Aspect] = Aspect.LABELS
     #: What of a pod, beside its requests, the answer depends on.
-    marks: ClassVar[tuple[str, ...]] = (WANTED,)
+    pod_keys: ClassVar[tuple[str, ...]] = (WANTED,)
 
     def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
-        wanted = request.mark(WANTED)
+        wanted = request.pod_value(WANTED)
         if wanted is None:
             return np.zeros(len(nodes))
         return np.where(nodes.label_in(self.label, (wanted,)), 100.0, 0.0)

@@ -53,7 +53,7 @@ def stand_in(name: str, **options: Any) -> type:
     made = make_dataclass(
         name, [(n, object, field(default=value)) for n, value in options.items()], frozen=True
     )
-    made.name, made.reads, made.refusal, made.curable = name, Aspect.LABELS, "no", False
+    made.name, made.reads, made.refusal, made.resolvable = name, Aspect.LABELS, "no", False
     made.allows = lambda self, request, nodes: nodes.all()
     made.rate = lambda self, request, nodes: nodes.all() * 0.0
     return made
@@ -314,7 +314,7 @@ def test_a_filter_that_is_no_score_is_missing_as_a_score() -> None:
         name: ClassVar[str] = "TaintToleration"
         reads: ClassVar[Aspect] = Aspect.TAINTS
         refusal: ClassVar[str] = "no"
-        curable: ClassVar[bool] = False
+        resolvable: ClassVar[bool] = False
 
         def allows(self, request: Any, nodes: Any) -> Any:
             return nodes.all()

@@ -60,7 +60,7 @@ def test_a_device_plugin_that_takes_one_pod_at_a_time_is_left_alone_meanwhile() 
     for ask in (part(), GpuAsk(1)):
         assert not enough(cluster, ask)
     (reason,) = (r for r in GpuFit().reasons(request, cluster.nodes) if r.where.any())
-    assert (reason.text, reason.curable.any()) == (BUSY, False)
+    assert (reason.text, reason.resolvable.any()) == (BUSY, False)
     large = a_pod(request_gpus=part(16_001)).request
     (reason,) = (r for r in GpuFit().reasons(large, cluster.nodes) if r.where.any())
     assert reason.text == NO_MEMORY, "whoever is busy, it would not fit"

@@ -60,7 +60,7 @@ def test_each_node_says_why_and_whether_evicting_could_help() -> None:
     result = queries.filter_nodes(whole(models=["H100"]), ["old", "free", "full", "new"])
     assert result.passed == ["free"]
     assert result.refused == {"full": "Insufficient nvidia.com/gpu"}
-    assert result.hopeless == {"old": NO_MODEL, "new": UNKNOWN}
+    assert result.unresolvable == {"old": NO_MODEL, "new": UNKNOWN}
 
 
 def test_of_pods_without_gpus_it_says_nothing() -> None:
@@ -76,7 +76,7 @@ def test_of_pods_without_gpus_it_says_nothing() -> None:
 def test_a_pod_that_is_not_understood_goes_nowhere() -> None:
     engine, queries = advising(listed("n1"))
     odd = Pod("default", "odd", uid="odd", request=PodRequest(), problem="what does it want?")
-    assert queries.filter_nodes(odd, ["n1"]).hopeless == {"n1": "what does it want?"}
+    assert queries.filter_nodes(odd, ["n1"]).unresolvable == {"n1": "what does it want?"}
     assert queries.prioritize(odd, ["n1"]) == [0]
     assert queries.preempt(odd, {"n1": ["x"]}) == {}
     assert isinstance(choose(engine, odd, "n1"), Decline)

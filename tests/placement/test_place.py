@@ -129,18 +129,18 @@ def test_an_answer_that_cannot_be_used_is_the_plugins_fault(answer, says: str) -
         place(drawn("a .."), a_pod(gpus=1), profile)
 
 
-class ReadsMark:
-    name: ClassVar[str] = "ReadsMark"
+class ReadsPodKey:
+    name: ClassVar[str] = "ReadsPodKey"
     reads: ClassVar = PROFILE.filters[0].reads
-    marks: ClassVar = ("want",)
+    pod_keys: ClassVar = ("want",)
 
     def rate(self, request, nodes):
-        wanted = request.mark("want")
+        wanted = request.pod_value("want")
         return np.array([100.0 * (n is not None and n.name == wanted) for n in nodes.objects()])
 
 
 def test_declared_labels_and_annotations_reach_the_plugin() -> None:
-    profile = Profile("marks", PROFILE.filters, ((ReadsMark(), 1.0),))
+    profile = Profile("pod keys", PROFILE.filters, ((ReadsPodKey(), 1.0),))
     placement = Placement(profile, drawn("a ..", "b ..", "c .."))
     assert placement.place(a_pod(annotations={"want": "c"})).node == "c"
     assert placement.place(a_pod(labels={"want": "b"})).node == "b"

@@ -22,7 +22,7 @@ def helper():
 class Base:
     reads = Aspect.USAGE
     refusal = "no"
-    curable = False
+    resolvable = False
 
 class Raises(Base):
     name = "Raises"

@@ -447,7 +447,7 @@ def slow_evictions(cluster: Cluster, pod) -> dict[str, tuple]:
     found = {}
     for node in cluster.row_of:
         victims = [cluster.holdings[uid].pod for uid in best_victims(cluster, pod, node)]
-        if victims and _curable(cluster, pod, node):
+        if victims and _resolvable(cluster, pod, node):
             violating = violating_pods(
                 cluster,
                 sorted(
@@ -464,7 +464,7 @@ def slow_evictions(cluster: Cluster, pod) -> dict[str, tuple]:
     return found
 
 
-def _curable(cluster: Cluster, pod, node: str) -> bool:
+def _resolvable(cluster: Cluster, pod, node: str) -> bool:
     """Nodes that are too small, cordoned or tainted are not looked into."""
     found = cluster.node_at(cluster.row_of[node])
     if found.unschedulable or any(taint.effect != "PreferNoSchedule" for taint in found.taints):

@@ -24,11 +24,11 @@ from fairlead.model.selectors import Requirement, SpreadRule
 from fairlead.model.storage import Claim, CsiNode, StorageClass, Volume
 from fairlead.model.volumes import ClaimUse, CsiVolume, Disk, PodVolumes
 from fairlead.plugins.api import (
+    ClusterFilter,
     Filter,
-    LooksAround,
     Picker,
     Plugin,
-    Rank,
+    RelativeScore,
     Score,
     concerns,
     reasons_of,
@@ -135,7 +135,7 @@ PRICES = Prices(
 
 
 def _check_one(plugin: Plugin, request: PodRequest, scene: Scene, dice) -> None:
-    for kind in (Filter, Score, Rank, Picker):
+    for kind in (Filter, Score, RelativeScore, Picker):
         if isinstance(plugin, kind):
             _check_as(kind, plugin, request, scene, dice)
 
@@ -151,7 +151,7 @@ def _check_as(kind, plugin: Plugin, request: PodRequest, scene: Scene, dice) -> 
     if kind in (Filter, Score) and not concerns(plugin, request):
         unmoved = whole.all() if kind is Filter else not whole.any()
         assert unmoved, f"{plugin.name} has something to say, and must be concerned"
-    if kind in (Filter, Score) and not (kind is Filter and isinstance(plugin, LooksAround)):
+    if kind in (Filter, Score) and not (kind is Filter and isinstance(plugin, ClusterFilter)):
         _check_rows_stand_alone(plugin, answer, cluster, whole, dice)
     if kind is not Picker:
         _check_order_does_not_matter(plugin, answer, scene, whole)
@@ -161,12 +161,12 @@ def _check_as(kind, plugin: Plugin, request: PodRequest, scene: Scene, dice) -> 
     assert _fingerprint(cluster) == before, f"{plugin.name} changed the cluster"
 
 
-def _ranked(plugin: Rank, request: PodRequest, nodes: Nodes):
+def _ranked(plugin: RelativeScore, request: PodRequest, nodes: Nodes):
     """As a view asks: about some of the nodes, and only if the plugin cares."""
     left = nodes.named([f"n{number}" for number in range(12) if number % 3 != 1])
     left = left if left.any() else nodes.present()
     ranks = plugin.rank(request, nodes, left)
-    if plugin.cares(request, nodes):
+    if plugin.applies_as_score(request, nodes):
         return ranks
     assert len(set(ranks[left])) <= 1, f"{plugin.name} does care, and must say so"
     return np.zeros(len(nodes))
@@ -175,7 +175,7 @@ def _ranked(plugin: Rank, request: PodRequest, nodes: Nodes):
 _ASK = {
     Filter: lambda plugin, request, nodes: plugin.allows(request, nodes),
     Score: lambda plugin, request, nodes: plugin.rate(request, nodes),
-    Rank: _ranked,
+    RelativeScore: _ranked,
     Picker: lambda plugin, request, nodes: plugin.pick(request, nodes, np.zeros(len(nodes))),
 }
 
@@ -244,7 +244,7 @@ def _check_reasons(plugin, request, cluster, allowed) -> None:
     explained = cluster.nodes.none()
     for reason in reasons_of(plugin, request, cluster.nodes):
         explained |= reason.where
-        assert not (reason.curable & ~reason.where).any(), f"{plugin.name}: cure without ill"
+        assert not (reason.resolvable & ~reason.where).any(), f"{plugin.name}: cure without ill"
     assert (explained == ~allowed).all(), f"{plugin.name} must explain exactly what it refuses"
 
 

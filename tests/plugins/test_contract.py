@@ -56,7 +56,7 @@ class WrongReasons:
     name: ClassVar[str] = "bad"
     reads: ClassVar[Aspect] = Aspect.TAINTS
     refusal: ClassVar[str] = "never"
-    curable: ClassVar[bool] = False
+    resolvable: ClassVar[bool] = False
 
     def allows(self, request, nodes):
         return ~nodes.cordoned()

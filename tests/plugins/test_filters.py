@@ -148,14 +148,14 @@ def test_a_node_full_of_pods_takes_no_more() -> None:
     assert not allows(NodeResourcesFit(), a_request(), node, a_pod(node="n1"))
 
 
-def test_every_short_resource_is_a_reason_and_only_evictable_ones_are_curable() -> None:
+def test_every_short_resource_is_a_reason_and_only_evictable_ones_are_resolvable() -> None:
     cluster = Cluster()
     cluster.put_node(a_node("full", gpus=8))
     cluster.confirm(a_pod(node="full", gpus=8))
     cluster.put_node(a_node("small", gpus=1, resources={"cpu": 1000}))
     request = a_request(gpus=2, cpu=2000)
     found = {
-        reason.text: (reason.where.tolist(), reason.curable.tolist())
+        reason.text: (reason.where.tolist(), reason.resolvable.tolist())
         for reason in reasons_of(NodeResourcesFit(), request, cluster.nodes)
     }
     assert found == {

@@ -30,7 +30,7 @@ def nvlink(cards: int, *models: str) -> GpuAsk:
 
 
 @pytest.mark.parametrize(
-    ("cluster", "ask", "text", "curable", "detail"),
+    ("cluster", "ask", "text", "resolvable", "detail"),
     [
         pytest.param(
             a_cluster(MESH, taken="1234"), nvlink(4), NO_LINKS, True,
@@ -61,18 +61,18 @@ def nvlink(cards: int, *models: str) -> GpuAsk:
         ),
     ],
 )  # fmt: skip
-def test_reasons(cluster: Cluster, ask: GpuAsk, text: str, curable: bool, detail: str) -> None:
+def test_reasons(cluster: Cluster, ask: GpuAsk, text: str, resolvable: bool, detail: str) -> None:
     request = a_request(gpus=0)
     request = type(request)(resources=request.resources, gpu_request=ask)
     nodes = Nodes(cluster.columns)
     rule = GpuFit()
-    given = {r.text: bool(r.curable[0]) for r in rule.reasons(request, nodes) if r.where[0]}
+    given = {r.text: bool(r.resolvable[0]) for r in rule.reasons(request, nodes) if r.where[0]}
     if not detail:
         assert rule.allows(request, nodes)[0]
         assert not given
         return
     assert not rule.allows(request, nodes)[0]
-    assert given == {text: curable}
+    assert given == {text: resolvable}
     assert rule.detail(request, nodes) == detail
 
 

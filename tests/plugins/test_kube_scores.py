@@ -16,10 +16,10 @@ from fairlead.apps.profiles import built_in
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.default_selectors import DefaultSelectors
 from fairlead.model.nodes import GPU, Image
-from fairlead.model.pods import NodeTerm, Pod, PreferredTerm, Side, Toleration
+from fairlead.model.pods import NodeTerm, Pod, PodField, PreferredTerm, Toleration
 from fairlead.model.selectors import LabelSelector, PodTerm, Requirement, SpreadRule
 from fairlead.plugins.allocation import LeastAllocated, MostAllocated, RequestedToCapacityRatio
-from fairlead.plugins.api import Rank
+from fairlead.plugins.api import RelativeScore
 from fairlead.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from fairlead.plugins.image_locality import ImageLocality
 from fairlead.plugins.inter_pod_affinity import InterPodAffinity
@@ -30,17 +30,17 @@ from fairlead.plugins.taint_toleration import TaintToleration
 
 GIB, MIB = 1 << 30, 1 << 20
 HOST = "kubernetes.io/hostname"
-ALL_SIDES = Side.IMAGES | Side.PREFERRED_AFFINITY | Side.DEFAULT_SELECTOR
+ALL_FIELDS = PodField.IMAGES | PodField.PREFERRED_AFFINITY | PodField.DEFAULT_SELECTOR
 
 
 def scores(plugin, cluster: Cluster, pod: Pod, left: set[str] | None = None) -> dict[str, float]:
     """As a view asks."""
     nodes = cluster.nodes
-    request = cluster.request_of(pod, (), ALL_SIDES)
+    request = cluster.request_of(pod, (), ALL_FIELDS)
     mask = nodes.present() if left is None else nodes.named(left)
-    if isinstance(plugin, Rank):
-        cares = plugin.cares(request, nodes)
-        found = plugin.rank(request, nodes, mask) if cares else np.zeros(len(nodes))
+    if isinstance(plugin, RelativeScore):
+        applies_as_score = plugin.applies_as_score(request, nodes)
+        found = plugin.rank(request, nodes, mask) if applies_as_score else np.zeros(len(nodes))
     else:
         found = plugin.rate(request, nodes)
     return {name: float(found[row]) for name, row in cluster.row_of.items() if mask[row]}
@@ -141,7 +141,7 @@ def named(*values: str) -> Requirement:
 
 
 @pytest.mark.parametrize(
-    ("terms", "only", "veto"),
+    ("terms", "only", "message"),
     [
         pytest.param(None, None, "", id="no terms"),
         pytest.param((), None, "", id="an empty list of terms"),
@@ -164,12 +164,12 @@ def named(*values: str) -> Requirement:
         ),
     ],
 )  # fmt: skip
-def test_node_affinity_knows_the_only_nodes_in_question(terms, only, veto: str) -> None:
+def test_node_affinity_knows_the_only_nodes_in_question(terms, only, message: str) -> None:
     cluster = a_cluster(a_node("a"), a_node("b"), a_node("c"))
     request, nodes = a_pod(node_terms=terms).request, cluster.nodes
-    mask = NodeAffinity().narrowed(request, nodes)
+    mask = NodeAffinity().pre_filter_result(request, nodes)
     found = None if mask is None else {n for n, row in cluster.row_of.items() if mask[row]}
-    assert (found, NodeAffinity().veto(request, nodes)) == (only, veto)
+    assert (found, NodeAffinity().pre_filter(request, nodes)) == (only, message)
 
 
 class TestBalance:
@@ -309,8 +309,8 @@ class TestPreferredAffinity:
         cluster = zones(a_pod("fan", node="b", preferred_affinity=((ABOUT_WEB, 4),)))
         web, db = a_pod(labels=WEB), a_pod(labels={"app": "db"})
         assert cluster.request_of(web) == cluster.request_of(db)
-        sides = Side.PREFERRED_AFFINITY
-        assert cluster.request_of(web, (), sides) != cluster.request_of(db, (), sides)
+        pod_fields = PodField.PREFERRED_AFFINITY
+        assert cluster.request_of(web, (), pod_fields) != cluster.request_of(db, (), pod_fields)
 
 
 class TestSoftSpread:
@@ -379,10 +379,10 @@ class TestDefaultSpread:
     def test_a_list_can_forbid(self) -> None:
         rule = PodTopologySpread("List", (DefaultConstraint("zone", 1, "DoNotSchedule"),))
         cluster = self.cluster()
-        request = cluster.request_of(a_pod(labels=WEB), (), rule.sides)
+        request = cluster.request_of(a_pod(labels=WEB), (), rule.pod_fields)
         assert rule.applies(request, cluster.nodes)
         assert rule.allows(request, cluster.nodes).tolist() == [False, True, False]
-        assert not rule.applies(cluster.request_of(a_pod(), (), rule.sides), cluster.nodes)
+        assert not rule.applies(cluster.request_of(a_pod(), (), rule.pod_fields), cluster.nodes)
 
     def test_a_list_is_as_strict_as_a_pods_own_rules(self) -> None:
         rule = PodTopologySpread("List", (DefaultConstraint("zone", 1, "ScheduleAnyway"),))
@@ -393,9 +393,9 @@ class TestDefaultSpread:
         cluster = self.cluster()
         web, db = a_pod(labels=WEB), a_pod(labels={"app": "db"})
         assert cluster.request_of(web) == cluster.request_of(db)
-        assert PodTopologySpread().sides == Side(0)
-        assert built_in("default-scheduler").sides & Side.DEFAULT_SELECTOR
-        assert not built_in("gpu-scheduler").sides
+        assert PodTopologySpread().pod_fields == PodField(0)
+        assert built_in("default-scheduler").pod_fields & PodField.DEFAULT_SELECTOR
+        assert not built_in("gpu-scheduler").pod_fields
 
     @pytest.mark.parametrize(
         "options",
@@ -442,7 +442,9 @@ class TestImages:
         cluster = Cluster()
         x, y = a_pod(images=("x:1",), containers=1), a_pod(images=("y:1",), containers=1)
         assert cluster.request_of(x) == cluster.request_of(y)
-        assert cluster.request_of(x, (), Side.IMAGES) != cluster.request_of(y, (), Side.IMAGES)
+        assert cluster.request_of(x, (), PodField.IMAGES) != cluster.request_of(
+            y, (), PodField.IMAGES
+        )
 
 
 # -- by the slow copy ----------------------------------------------------------------------------
@@ -566,8 +568,8 @@ def test_arrays_agree_with_the_slow_and_simple_scores(judge, dice: random.Random
     plugin, slowly = judge
     cluster, scene = random_scene(dice)
     expected = slowly(scene)
-    request = cluster.request_of(scene.asks, (), ALL_SIDES)
-    if isinstance(plugin, Rank) and not plugin.cares(request, cluster.nodes):
+    request = cluster.request_of(scene.asks, (), ALL_FIELDS)
+    if isinstance(plugin, RelativeScore) and not plugin.applies_as_score(request, cluster.nodes):
         assert len(set(expected.values())) == 1, "it should have cared"
     else:
         assert scores(plugin, cluster, scene.asks, scene.left) == expected

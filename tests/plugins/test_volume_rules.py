@@ -90,7 +90,7 @@ def test_from_1_37_on_a_driver_must_be_installed_if_it_says_so() -> None:
     assert strict.allows(request, cluster.nodes).tolist() == [True, False]
     (reason, _) = strict.reasons(request, cluster.nodes)
     assert reason.text == "csi CSI driver is not installed on the node"
-    assert reason.where.tolist() == reason.curable.tolist() == [False, True]
+    assert reason.where.tolist() == reason.resolvable.tolist() == [False, True]
 
 
 def with_storages() -> Cluster:
@@ -123,11 +123,11 @@ def test_from_1_37_on_the_emptiest_storage_is_liked_most() -> None:
     request = a_request(volumes=PodVolumes((ClaimUse("default/data"),)))
     rule = VolumeBinding()
 
-    assert not rule.cares(request, cluster.nodes)
+    assert not rule.applies_as_score(request, cluster.nodes)
     assert rule.rank(request, cluster.nodes, cluster.nodes.all()).tolist() == [0, 0, 0, 0]
     cluster.behaviour = KUBERNETES_1_37
-    assert rule.cares(request, cluster.nodes)
-    assert not rule.cares(a_request(), cluster.nodes)
+    assert rule.applies_as_score(request, cluster.nodes)
+    assert not rule.applies_as_score(a_request(), cluster.nodes)
     # Free afterwards: 90 of 100, 20 of 30 (66 %, 33 taken), 30 of 40, and no number at all.
     ranked = rule.rank(request, cluster.nodes, cluster.nodes.all())
     assert ranked.tolist() == [90, 67, 75, 0]
@@ -159,10 +159,10 @@ def test_a_pod_for_which_too_many_claims_wait_is_told_so() -> None:
         uses.append(ClaimUse(f"default/c{number}"))
     rule = VolumeBinding()
     enough = a_request(volumes=PodVolumes(tuple(uses[:-1])))
-    assert rule.veto(enough, cluster.nodes) == ""
+    assert rule.pre_filter(enough, cluster.nodes) == ""
     assert rule.allows(enough, cluster.nodes).all()
     request = a_request(volumes=PodVolumes(tuple(uses)))
-    assert rule.veto(request, cluster.nodes) == (
+    assert rule.pre_filter(request, cluster.nodes) == (
         f"{MOST_WAITING + 1} claims wait for the pod; Fairlead binds {MOST_WAITING} for one"
     )
     assert not rule.allows(request, cluster.nodes).any()

@@ -29,7 +29,7 @@ from fairlead.apps.telemetry_config import TelemetryConfig
 from fairlead.model.errors import ConfigError
 from fairlead.placement.cards import CardPolicy
 from fairlead.placement.profile import Profile
-from fairlead.plugins.api import Filter, Opinion, Picker, Plugin
+from fairlead.plugins.api import AnyScore, Filter, Picker, Plugin
 from fairlead.plugins.node_resources_fit import NodeResourcesFit
 from fairlead.plugins.node_trusted import NodeTrusted
 from fairlead.plugins.registry import Registry
@@ -118,7 +118,7 @@ _COUNTED = (
 )
 
 Filters = tuple[Filter, ...]
-Scores = tuple[tuple[Opinion, float], ...]
+Scores = tuple[tuple[AnyScore, float], ...]
 
 
 def read(path: Path) -> Config:
@@ -183,7 +183,7 @@ class _Maker:
     def filter(self, item: str | PluginConfig) -> Filter:
         return plugin_files.as_filter(*self._made(item))
 
-    def score(self, item: str | ScoreConfig) -> tuple[Opinion, float]:
+    def score(self, item: str | ScoreConfig) -> tuple[AnyScore, float]:
         weight = 1.0 if isinstance(item, str) else item.weight
         return plugin_files.as_score(*self._made(item)), weight
 

@@ -19,7 +19,7 @@ from fairlead.kube.http.client import Client
 from fairlead.kube.http.paths import pod_path
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.errors import ConfigError, FairleadError
-from fairlead.model.pods import Pod, Side
+from fairlead.model.pods import Pod, PodField
 from fairlead.model.quantities import shown
 from fairlead.placement.place import Placement
 from fairlead.placement.prices import compute
@@ -105,7 +105,7 @@ async def _by_the_rules(
             "--config of its scheduler"
         )
     engine = Engine(planned.profiles)
-    selectors = bool(profile.sides & Side.DEFAULT_SELECTOR)
+    selectors = bool(profile.pod_fields & PodField.DEFAULT_SELECTOR)
     async for event in live_cluster.events(client, behaviour, selectors=selectors):
         engine.handle(event, now=0.0)
     engine.cluster.remove(pod.uid)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from fairlead.model.errors import ConfigError
-from fairlead.plugins.api import Filter, Opinion, Picker, Plugin, Rank, Score
+from fairlead.plugins.api import AnyScore, Filter, Picker, Plugin, RelativeScore, Score
 from fairlead.plugins.registry import Registry
 
 GROUPS = ("fairlead.filters", "fairlead.scores", "fairlead.pickers")
@@ -102,8 +102,8 @@ def as_filter(plugin: Plugin, reference: str) -> Filter:
     return plugin
 
 
-def as_score(plugin: Plugin, reference: str) -> Opinion:
-    if not isinstance(plugin, Score | Rank):
+def as_score(plugin: Plugin, reference: str) -> AnyScore:
+    if not isinstance(plugin, Score | RelativeScore):
         raise ConfigError(f"{reference!r} is not a score; list it under filters or picker")
     return plugin
 

@@ -9,7 +9,7 @@ from fairlead.model.nodes import GPU
 from fairlead.placement.cards import CardPolicy
 from fairlead.placement.profile import Profile
 from fairlead.plugins.allocation import LeastAllocated, MostAllocated
-from fairlead.plugins.api import Filter, Opinion
+from fairlead.plugins.api import AnyScore, Filter
 from fairlead.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from fairlead.plugins.gap_price import GapPrice
 from fairlead.plugins.gpu_aware import GpuAware
@@ -34,7 +34,7 @@ _GPU_FIRST = {GPU: 10, "cpu": 1, "memory": 1}
 
 _TUTORIAL = {"cpu": 10, "memory": 10, GPU: 20}
 
-_SCORES: Mapping[str, tuple[tuple[Opinion, float], ...]] = {
+_SCORES: Mapping[str, tuple[tuple[AnyScore, float], ...]] = {
     # Names that other systems' users already have in their pods come first.
     "gpu-scheduler": ((GapPrice(), 1.0), (GpuLinks(), 0.1)),
     "toyscheduler": ((GpuBestFit(), 1.0),),

@@ -37,7 +37,7 @@ from fairlead.kube.writes.evictor import Evictor
 from fairlead.kube.writes.recorder import Recorder
 from fairlead.kube.writes.volume_binder import VolumeBinder
 from fairlead.model.behaviour import Behaviour
-from fairlead.model.pods import Pod, Side
+from fairlead.model.pods import Pod, PodField
 from fairlead.model.readings import NodeReadings
 from fairlead.placement.profile import Profile
 from fairlead.telemetry.metrics import Metrics
@@ -121,7 +121,9 @@ class Scheduler:
             self._feed,
             self._awake.set,
             self._on_unreadable,
-            with_selectors=any(profile.sides & Side.DEFAULT_SELECTOR for profile in served),
+            with_selectors=any(
+                profile.pod_fields & PodField.DEFAULT_SELECTOR for profile in served
+            ),
         )
         self._volume_binder = VolumeBinder(
             writer,

@@ -38,15 +38,15 @@ from fairlead.model.behaviour import Behaviour
 from fairlead.model.budgets import Budget
 from fairlead.model.gpus import CardUse, GpuAsk, Grant, Said
 from fairlead.model.nodes import GPU, Node
-from fairlead.model.pods import Amounts, HostPort, Pod, PodRequest, Side
+from fairlead.model.pods import Amounts, HostPort, Pod, PodField, PodRequest
 from fairlead.model.prices import Prices
 from fairlead.model.readings import CardReading, NodeReadings
 from fairlead.model.storage import StorageObject, VolumePlan
 from fairlead.model.volumes import PodVolumes
 
 # Plain numbers: flags are slow, and this is asked for every placement.
-_IMAGES, _PREFERRED_AFFINITY = int(Side.IMAGES), int(Side.PREFERRED_AFFINITY)
-_DEFAULT_SELECTOR, _LOAD = int(Side.DEFAULT_SELECTOR), int(Side.LOAD)
+_IMAGES, _PREFERRED_AFFINITY = int(PodField.IMAGES), int(PodField.PREFERRED_AFFINITY)
+_DEFAULT_SELECTOR, _LOAD = int(PodField.DEFAULT_SELECTOR), int(PodField.LOAD)
 
 
 @cache
@@ -138,23 +138,27 @@ class Cluster:
         assert node is not None, f"row {row} holds no node"
         return node
 
-    def request_of(self, pod: Pod, marks: tuple[str, ...] = (), sides: int = 0) -> PodRequest:
+    def request_of(
+        self, pod: Pod, pod_keys: tuple[str, ...] = (), pod_fields: int = 0
+    ) -> PodRequest:
         """What rules see of the pod; pods with equal requests get equal answers."""
         pods = self.columns.pods
-        if not sides:
-            return pod.request_with(marks, pods.keys_of_anti_affinity)
+        if not pod_fields:
+            return pod.request_with(pod_keys, pods.keys_of_anti_affinity)
         seen = (
             pods.keys_of_anti_affinity | pods.keys_of_affinity
-            if sides & _PREFERRED_AFFINITY
+            if pod_fields & _PREFERRED_AFFINITY
             else pods.keys_of_anti_affinity
         )
         spreads = pod.request.spread or pod.request.soft_spread
         default_selector = (
-            self.default_selectors.of(pod) if sides & _DEFAULT_SELECTOR and not spreads else None
+            self.default_selectors.of(pod)
+            if pod_fields & _DEFAULT_SELECTOR and not spreads
+            else None
         )
-        images, load = bool(sides & _IMAGES), bool(sides & _LOAD)
+        images, load = bool(pod_fields & _IMAGES), bool(pod_fields & _LOAD)
         return pod.request_with(
-            marks, seen, images=images, default_selector=default_selector, load=load
+            pod_keys, seen, images=images, default_selector=default_selector, load=load
         )
 
     def pods_on(self, node: str) -> list[Pod]:

@@ -39,7 +39,7 @@ class ExtenderFilterResult:
     passed: list[str] = field(default_factory=list)
     #: Nodes where preemption could help, and where not.
     refused: dict[str, str] = field(default_factory=dict)
-    hopeless: dict[str, str] = field(default_factory=dict)
+    unresolvable: dict[str, str] = field(default_factory=dict)
 
 
 class ExtenderQueries:
@@ -59,9 +59,9 @@ class ExtenderQueries:
         """Which of the nodes fit."""
         if not self.concerns(pod):
             return ExtenderFilterResult(list(nodes))
-        veto = pod.problem or self._placement.view(pod).veto
-        if veto:
-            return ExtenderFilterResult(hopeless=dict.fromkeys(nodes, veto))
+        message = pod.problem or self._placement.view(pod).pre_filter_message
+        if message:
+            return ExtenderFilterResult(unresolvable=dict.fromkeys(nodes, message))
         held = self._cluster.holdings.get(pod.uid)
         if held is not None:
             return _only(held.node, nodes)
@@ -73,11 +73,11 @@ class ExtenderQueries:
         for node in nodes:
             row = row_of.get(node)
             if row is None:
-                result.hopeless[node] = UNKNOWN
+                result.unresolvable[node] = UNKNOWN
             elif found.left[row]:
                 result.passed.append(node)
             else:
-                said = result.refused if found.curable[row] else result.hopeless
+                said = result.refused if found.resolvable[row] else result.unresolvable
                 said[node] = found.texts.get(row) or KEPT
         return result
 
@@ -144,5 +144,7 @@ def _only(chosen: str, nodes: Sequence[str]) -> ExtenderFilterResult:
     others = [node for node in nodes if node != chosen]
     return ExtenderFilterResult(
         [node for node in nodes if node == chosen],
-        hopeless=dict.fromkeys(others, f"node(s) were not {chosen}, where the pod is being bound"),
+        unresolvable=dict.fromkeys(
+            others, f"node(s) were not {chosen}, where the pod is being bound"
+        ),
     )

@@ -86,10 +86,10 @@ class HostPort:
 ANY_ADDRESS = HostPort(0).ip
 
 
-class Side(IntFlag):
-    """Sides of a pod that become part of its request only if a plugin of the profile looks there.
+class PodField(IntFlag):
+    """Fields of a pod that are part of its request only if a plugin of the profile reads them.
 
-    Most profiles do not, and pods that differ in these alone then share their answers.
+    Pods that differ only in other fields share their results.
     """
 
     IMAGES = auto()  #: the images it runs
@@ -140,7 +140,7 @@ class PodRequest:
     namespace: str = ""
     labels: tuple[tuple[str, str], ...] = ()
     #: Labels and annotations that a plugin of the profile declared it reads.
-    marks: tuple[tuple[str, str], ...] = ()
+    pod_keys: tuple[tuple[str, str], ...] = ()
     _hash: int = field(default=0, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -150,7 +150,8 @@ class PodRequest:
             self.tolerations, self.host_ports, self.gpu_request, self.required_affinity,
             self.anti_affinity, self.spread, self.preferred, self.soft_spread,
             self.preferred_affinity, self.features, self.images, self.containers,
-            self.default_selector, self.load, self.volumes, self.namespace, self.labels, self.marks,
+            self.default_selector, self.load, self.volumes, self.namespace, self.labels,
+            self.pod_keys,
         )))  # fmt: skip
 
     def __hash__(self) -> int:
@@ -181,8 +182,8 @@ class PodRequest:
         keys = (term.selector.keys for term in terms if term.selector is not None)
         return frozenset().union(*keys) | {""}  # never empty: the namespace matters as well
 
-    def mark(self, key: str) -> str | None:
-        return next((value for name, value in self.marks if name == key), None)
+    def pod_value(self, key: str) -> str | None:
+        return next((value for name, value in self.pod_keys if name == key), None)
 
 
 _COMPARED = tuple(field.name for field in fields(PodRequest) if field.compare)
@@ -252,7 +253,7 @@ class Pod:
 
     def request_with(
         self,
-        marks: tuple[str, ...] = (),
+        pod_keys: tuple[str, ...] = (),
         seen_by: frozenset[str] = frozenset(),
         *,
         images: bool = False,
@@ -270,15 +271,15 @@ class Pod:
             | request.own_keys
             | (default_selector.keys if default_selector else frozenset())
         )
-        if not (marks or seen or images or (load and self.load)):
+        if not (pod_keys or seen or images or (load and self.load)):
             return request
-        found = ((key, self.annotations.get(key, self.labels.get(key))) for key in marks)
+        found = ((key, self.annotations.get(key, self.labels.get(key))) for key in pod_keys)
         more = _More(
             self.images if images else (),
             self.containers if images else 0,
             default_selector,
             self.load if load else None,
-            self.namespace if seen or marks else "",
+            self.namespace if seen or pod_keys else "",
             tuple(sorted((k, v) for k, v in self.labels.items() if k in seen)),
             tuple((key, value) for key, value in found if value is not None),
         )
@@ -294,7 +295,7 @@ class _More(NamedTuple):
     load: PodLoad | None
     namespace: str
     labels: tuple[tuple[str, str], ...]
-    marks: tuple[tuple[str, str], ...]
+    pod_keys: tuple[tuple[str, str], ...]
 
 
 def _dress(request: PodRequest, more: _More) -> PodRequest:

@@ -63,7 +63,7 @@ def _explained(
     verdict: Verdict, placement: Placement, cluster: Cluster, pod: Pod, most: int | None
 ) -> Explanation:
     view = placement.view(pod)
-    if view.veto:  # no node was looked at, so none has an answer
+    if view.pre_filter_message:  # no node was looked at, so none has an answer
         return Explanation(verdict, ())
     totals = placement.totals(pod)
     refusals = _Refusals(pod, view, placement.profile, cluster, bounded=most is not None)

@@ -16,11 +16,11 @@ from fairlead.placement.profile import Profile
 from fairlead.placement.views import View
 from fairlead.plugins.api import (
     CardAnswer,
+    DetailedFilter,
     Filter,
+    FilterTrial,
     Reason,
     TellsCards,
-    TellsDetail,
-    Trial,
     concerns,
     nearest_of,
     reasons_of,
@@ -44,16 +44,16 @@ class Hypothesis:
             index
             for index in profile.about_pods
             if (
-                profile.around[index].applies(request, nodes)
-                if index in profile.around
+                profile.cluster_filters[index].applies(request, nodes)
+                if index in profile.cluster_filters
                 else concerns(profile.filters[index], request)
             )
         }
-        self._drafted = self._asked & (profile.by_pods | profile.around.keys())
+        self._drafted = self._asked & (profile.by_pods | profile.cluster_filters.keys())
         #: Rules that look around, as all pods are where they are; and what they ask of one row.
-        self._trials: dict[int, Trial] = {
-            index: profile.foresees[index].trial(request, nodes)
-            for index in self._asked & profile.foresees.keys()
+        self._trials: dict[int, FilterTrial] = {
+            index: profile.eviction_forecasts[index].trial(request, nodes)
+            for index in self._asked & profile.eviction_forecasts.keys()
         }
         self._lasting: dict[int, list[Reason]] = {}
         self._in_order = sorted(self._asked)
@@ -174,11 +174,11 @@ class Hypothesis:
         """What the rule says against the row, and whether evicting somebody could help."""
         nodes, position = self._seen_by(index, row)
         found = [reason for reason in self._said(index, nodes) if reason.where[position]]
-        return [r.text for r in found], any(r.curable[position] for r in found)
+        return [r.text for r in found], any(r.resolvable[position] for r in found)
 
     def _said(self, index: int, nodes: Nodes) -> Iterable[Reason]:
         """What a rule says of all nodes, whoever is there, is asked once."""
-        if index not in self._profile.around or index in self._profile.about_pods:
+        if index not in self._profile.cluster_filters or index in self._profile.about_pods:
             return reasons_of(self._profile.filters[index], self._view.request, nodes)
         if index not in self._lasting:
             rule = self._profile.filters[index]
@@ -189,7 +189,7 @@ class Hypothesis:
         """Numbers to the refusal, where the rule has some."""
         rule = self._profile.filters[index]
         node = Nodes(self._cluster.columns, slice(row, row + 1))
-        return rule.detail(self._view.request, node) if isinstance(rule, TellsDetail) else ""
+        return rule.detail(self._view.request, node) if isinstance(rule, DetailedFilter) else ""
 
     def cards(self, index: int, row: int) -> tuple[CardAnswer, ...]:
         """The same card by card, where the rule looks at cards."""
@@ -203,6 +203,6 @@ class Hypothesis:
         return nearest_of(self._profile.filters[index], self._view.request, node)
 
     def _seen_by(self, index: int, row: int) -> tuple[Nodes, int]:
-        if index in self._profile.around:
+        if index in self._profile.cluster_filters:
             return self._cluster.nodes, row
         return Nodes(self._cluster.columns, slice(row, row + 1)), 0

@@ -23,7 +23,7 @@ from fairlead.placement.promises import Promised, blocked, promised_against
 from fairlead.placement.refusals import Tally, tally
 from fairlead.placement.verdicts import Placed, Record, Refused, Verdict
 from fairlead.placement.views import REFUSED, View, Views
-from fairlead.plugins.api import CardScores, Picker, Plans
+from fairlead.plugins.api import CardScores, Picker, VolumePlanner
 
 NOWHERE = -1
 
@@ -43,7 +43,7 @@ class Placement:
 
     def request(self, pod: Pod) -> PodRequest:
         """What the rules see of the pod; pods with equal requests get equal answers."""
-        return self._cluster.request_of(pod, self.profile.marks, self.profile.sides)
+        return self._cluster.request_of(pod, self.profile.pod_keys, self.profile.pod_fields)
 
     def place(self, pod: Pod) -> Verdict:
         """Where the pod goes; among equally good nodes the first, so that a replay agrees.
@@ -57,11 +57,11 @@ class Placement:
 
     def _place(self, pod: Pod) -> Verdict:
         view = self.view(pod)
-        row = NOWHERE if view.veto else self._promised_row(view, pod)
+        row = NOWHERE if view.pre_filter_message else self._promised_row(view, pod)
         if row != NOWHERE:
             return self._placed(view, row, float(view.total[row]), pod)
         totals = self._totals(view, pod)
-        row = NOWHERE if view.veto else self._best(view, totals)
+        row = NOWHERE if view.pre_filter_message else self._best(view, totals)
         if row == NOWHERE:
             return self._refused(view, pod)
         return self._placed(view, row, float(totals[row]), pod)
@@ -82,7 +82,7 @@ class Placement:
         """Would it be placed now?"""
         view = self.view(pod)
         left = view.left
-        if view.veto or not left.any():
+        if view.pre_filter_message or not left.any():
             return False
         promised = promised_against(pod, self._cluster)
         if promised is None:
@@ -96,7 +96,11 @@ class Placement:
         if profile.picker:
             return EVERYTHING
         refusing = np.flatnonzero(~view.allowed.all(axis=1))
-        rules = (*profile.vetoing, *profile.narrowing, *(profile.filters[i] for i in refusing))
+        rules = (
+            *profile.pre_filters,
+            *profile.pre_filter_results,
+            *(profile.filters[i] for i in refusing),
+        )
         return reduce(or_, (rule.reads for rule in rules), Aspect.PRESENCE)
 
     def volume_plan(self, pod: Pod, node: str) -> VolumePlan | None:
@@ -105,7 +109,9 @@ class Placement:
             return None
         request, one = self.request(pod), self._one(node)
         plans = (
-            rule.plan(request, one) for rule in self.profile.filters if isinstance(rule, Plans)
+            rule.plan(request, one)
+            for rule in self.profile.filters
+            if isinstance(rule, VolumePlanner)
         )
         return next(filter(None, plans), None)
 
@@ -196,8 +202,8 @@ class Placement:
     # -- refusing ----------------------------------------------------------------------------
 
     def _refused(self, view: View, pod: Pod) -> Refused:
-        if view.veto:
-            return _vetoed(view, self.profile, len(self._cluster))
+        if view.pre_filter_message:
+            return _refused_before_filters(view, self.profile, len(self._cluster))
         promised = promised_against(pod, self._cluster)
         key = self._circumstances(pod)
         found: Tally | None = view.answers.get(key)
@@ -219,14 +225,14 @@ class Placement:
         if not self.profile.preempts:
             return self._told(found, None)
         row = self._cluster.row_of.get(self._cluster.nominations.node_of(pod.uid))
-        hopeless = row is not None and not found.curable[row]
-        if why := ineligible(pod, self._cluster, hopeless=hopeless):
+        unresolvable = row is not None and not found.resolvable[row]
+        if why := ineligible(pod, self._cluster, unresolvable=unresolvable):
             return self._told(found, why)
         key = ("eviction", self._circumstances(pod))
         outcome: Outcome | None = view.answers.get(key)
         if outcome is None:
             search = Preemption(pod, view, self.profile, self._cluster, promised)
-            outcome = search.search(found.curable)
+            outcome = search.search(found.resolvable)
         if outcome.eviction is None:
             if not outcome.cut_short:
                 view.answers[key] = outcome  # else who is evicted may change with a budget or start
@@ -255,10 +261,16 @@ class Placement:
         )
 
 
-def _vetoed(view: View, profile: Profile, nodes: int) -> Refused:
-    rules = profile.vetoing
+def _refused_before_filters(view: View, profile: Profile, nodes: int) -> Refused:
+    rules = profile.pre_filters
     woken_by = reduce(or_, (rule.reads for rule in rules), Aspect.PRESENCE)
-    return Refused(nodes, (), tuple(rule.name for rule in rules), woken_by, veto=view.veto)
+    return Refused(
+        nodes,
+        (),
+        tuple(rule.name for rule in rules),
+        woken_by,
+        pre_filter_message=view.pre_filter_message,
+    )
 
 
 def _picked(picker: Picker, request: PodRequest, totals: NodeScores, cluster: Cluster) -> int:

@@ -24,7 +24,7 @@ from fairlead.placement.profile import Profile
 from fairlead.placement.promises import Promised
 from fairlead.placement.verdicts import Eviction, Played, unavailable
 from fairlead.placement.views import View
-from fairlead.plugins.api import Filter, Foresees, reasons_of
+from fairlead.plugins.api import EvictionForecast, Filter, reasons_of
 
 NO_VICTIMS = "No preemption victims found for incoming pod"
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
@@ -80,10 +80,10 @@ class Preemption:
         for budget in cluster.budgets.values():
             self._budgets.setdefault(budget.namespace, []).append(budget)
 
-    def search(self, curable: NodeMask) -> Outcome:
+    def search(self, resolvable: NodeMask) -> Outcome:
         """The best eviction on one of the nodes where evicting could help."""
-        outcome = Outcome(looked_into=int(np.count_nonzero(curable)))
-        rows = np.flatnonzero(curable & self._has_victims())
+        outcome = Outcome(looked_into=int(np.count_nonzero(resolvable)))
+        rows = np.flatnonzero(resolvable & self._has_victims())
         outcome.counts[NO_VICTIMS] = outcome.looked_into - len(rows)
         possible = self._possible(rows, outcome)
         outcome.eviction = self._best(self._promising(possible), outcome)
@@ -129,30 +129,30 @@ class Preemption:
             for index, rule in enumerate(self._profile.filters):
                 self._cluster.work.ask(len(rows))
                 if self._hypothesis.needs_draft_for(index):
-                    foreseeing = self._profile.foresees.get(index)
-                    if foreseeing is None:
+                    forecast = self._profile.eviction_forecasts.get(index)
+                    if forecast is None:
                         break  # from here on only playing it through can tell
-                    left &= self._foreseen(foreseeing, rows, left, outcome)
+                    left &= self._foreseen(forecast, rows, left, outcome)
                     continue
-                around = index in self._profile.around
-                if around and not self._view.speaks(index):
+                whole_cluster = index in self._profile.cluster_filters
+                if whole_cluster and not self._view.speaks(index):
                     continue
-                allowed = self._view.allowed[index, rows] if around else None
+                allowed = self._view.allowed[index, rows] if whole_cluster else None
                 refused = left & ~(rule.allows(request, nodes) if allowed is None else allowed)
                 if refused.any():
                     left &= ~refused
-                    self._blame(rule, rows[refused], outcome, around=around)
+                    self._blame(rule, rows[refused], outcome, whole_cluster=whole_cluster)
         return rows[left]
 
-    def _blame(self, rule: Filter, rows: Rows, outcome: Outcome, *, around: bool) -> None:
+    def _blame(self, rule: Filter, rows: Rows, outcome: Outcome, *, whole_cluster: bool) -> None:
         columns = self._cluster.columns
-        nodes = Nodes(columns) if around else Nodes(columns, rows)
+        nodes = Nodes(columns) if whole_cluster else Nodes(columns, rows)
         for reason in reasons_of(rule, self._view.request, nodes):
-            where = reason.where[rows] if around else reason.where
+            where = reason.where[rows] if whole_cluster else reason.where
             outcome.counts[reason.text] += int(where.sum())
 
     def _foreseen(
-        self, rule: Foresees, rows: Rows, left: NodeMask, outcome: Outcome
+        self, rule: EvictionForecast, rows: Rows, left: NodeMask, outcome: Outcome
     ) -> NodeMask:  # fmt: skip
         """Which rows a rule that looks around leaves; where room is promised it cannot tell."""
         asked = left
@@ -270,15 +270,15 @@ class Preemption:
         return violating
 
 
-def ineligible(pod: Pod, cluster: Cluster, *, hopeless: bool) -> str:
+def ineligible(pod: Pod, cluster: Cluster, *, unresolvable: bool) -> str:
     """Why the pod may not evict anybody just now, or nothing.
 
-    `hopeless` says that evicting cannot help on the node that it is nominated for.
+    `unresolvable` says that evicting cannot help on the node that it is nominated for.
     """
     if not pod.preempts:
         return NEVER
     node = cluster.nominations.node_of(pod.uid)
-    if node in cluster.row_of and not hopeless:
+    if node in cluster.row_of and not unresolvable:
         leaving = (p for p in cluster.pods_on(node) if p.priority < pod.priority and p.evicted)
         if any(leaving):
             return UNDER_WAY

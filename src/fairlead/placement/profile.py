@@ -7,23 +7,23 @@ from operator import or_
 
 from fairlead.cluster.aspects import Aspect
 from fairlead.model.gpus import GpuAsk
-from fairlead.model.pods import Side
+from fairlead.model.pods import PodField
 from fairlead.placement.cards import CardPolicy
 from fairlead.plugins.api import (
+    AnyScore,
     ChoosesCards,
+    ClusterFilter,
+    EvictionForecast,
     Filter,
-    Foresees,
-    LooksAround,
-    Narrows,
-    Opinion,
     Picker,
     Plugin,
-    Rank,
+    PreFilter,
+    PreFilterResult,
+    RelativeScore,
     Score,
-    Vetoes,
     depends_on_pods,
-    marks_of,
-    sides_of,
+    pod_fields_of,
+    pod_keys_of,
 )
 from fairlead.plugins.gpu_fit import GpuFit
 from fairlead.plugins.gpus_counted import GpusCounted
@@ -39,7 +39,7 @@ class Profile:
 
     name: str
     filters: tuple[Filter, ...]
-    scores: tuple[tuple[Opinion, float], ...] = ()
+    scores: tuple[tuple[AnyScore, float], ...] = ()
     #: Without a picker the highest score wins, and among equals the first node.
     picker: Picker | None = None
     #: How shares of a card find their card, unless a score chooses.
@@ -47,22 +47,22 @@ class Profile:
     #: May pods of lower priority be evicted to make room?
     preempts: bool = True
     #: Pod labels and annotations that some plugin reads.
-    marks: tuple[str, ...] = field(init=False)
-    #: Filters, by their place, that look around; and that look at pods.
-    around: Mapping[int, LooksAround] = field(init=False)
-    #: Of the former, those that can tell what evicting pods would change.
-    foresees: Mapping[int, Foresees] = field(init=False)
+    pod_keys: tuple[str, ...] = field(init=False)
+    #: Cluster filters, by their place; and filters that read pods.
+    cluster_filters: Mapping[int, ClusterFilter] = field(init=False)
+    #: Of the former, those that can predict what evicting pods would change.
+    eviction_forecasts: Mapping[int, EvictionForecast] = field(init=False)
     about_pods: frozenset[int] = field(init=False)
     #: Of the latter, those that see more than how much is taken on the node.
     by_pods: frozenset[int] = field(init=False)
-    #: Filters that speak before any node is looked at.
-    vetoing: tuple[Vetoes, ...] = field(init=False)
-    narrowing: tuple[Narrows, ...] = field(init=False)
-    #: Scores, by their place, that go by row; and that compare.
+    #: Filters that are called before any node is checked.
+    pre_filters: tuple[PreFilter, ...] = field(init=False)
+    pre_filter_results: tuple[PreFilterResult, ...] = field(init=False)
+    #: Scores, by their place, by row; and relative to other nodes.
     rates: Mapping[int, Score] = field(init=False)
-    ranks: Mapping[int, Rank] = field(init=False)
-    #: Sides of the pod that some plugin looks at, as a plain number.
-    sides: int = field(init=False)
+    relative_scores: Mapping[int, RelativeScore] = field(init=False)
+    #: Fields of the pod that some plugin reads, as a plain number.
+    pod_fields: int = field(init=False)
 
     #: The rule about single cards; without it they are only counted.
     gpu_fit: GpuFit | None = field(init=False)
@@ -74,17 +74,19 @@ class Profile:
         object.__setattr__(self, "gpu_fit", next(fits, None))
         follows = any(isinstance(rule, SchedulingMap) for rule in self.filters)
         object.__setattr__(self, "follows_maps", follows)
-        sides = [sides_of(rule, as_filter=True) for rule in self.filters]
-        sides += [sides_of(score) for score, _ in self.scores]
-        sides += [sides_of(self.picker)] if self.picker else []
-        object.__setattr__(self, "sides", int(reduce(or_, sides, Side(0))))
-        found = dict.fromkeys(mark for plugin in self.plugins for mark in marks_of(plugin))
-        object.__setattr__(self, "marks", tuple(found))
+        pod_fields = [pod_fields_of(rule, as_filter=True) for rule in self.filters]
+        pod_fields += [pod_fields_of(score) for score, _ in self.scores]
+        pod_fields += [pod_fields_of(self.picker)] if self.picker else []
+        object.__setattr__(self, "pod_fields", int(reduce(or_, pod_fields, PodField(0))))
+        found = dict.fromkeys(key for plugin in self.plugins for key in pod_keys_of(plugin))
+        object.__setattr__(self, "pod_keys", tuple(found))
         rules = list(enumerate(self.filters))
-        around = {index: rule for index, rule in rules if isinstance(rule, LooksAround)}
-        object.__setattr__(self, "around", around)
-        foresees = {index: rule for index, rule in rules if isinstance(rule, Foresees)}
-        object.__setattr__(self, "foresees", foresees)
+        cluster_filters = {index: rule for index, rule in rules if isinstance(rule, ClusterFilter)}
+        object.__setattr__(self, "cluster_filters", cluster_filters)
+        eviction_forecasts = {
+            index: rule for index, rule in rules if isinstance(rule, EvictionForecast)
+        }
+        object.__setattr__(self, "eviction_forecasts", eviction_forecasts)
         about_pods = frozenset(
             index for index, rule in rules if rule.reads & ABOUT_PODS and depends_on_pods(rule)
         )
@@ -95,17 +97,21 @@ class Profile:
 
     def _sort_out(self) -> None:
         """Asking a plugin what it can do is slow, and views are made all the time."""
-        vetoing = tuple(rule for rule in self.filters if isinstance(rule, Vetoes))
+        pre_filters = tuple(rule for rule in self.filters if isinstance(rule, PreFilter))
         if not (self.gpu_fit and self.follows_maps):
-            vetoing = (GpusCounted(self.grants_cards, self.follows_maps), *vetoing)
-        narrowing = tuple(rule for rule in self.filters if isinstance(rule, Narrows))
-        opinions = [(index, opinion) for index, (opinion, _) in enumerate(self.scores)]
-        rates = {index: opinion for index, opinion in opinions if not isinstance(opinion, Rank)}
-        ranks = {index: opinion for index, opinion in opinions if isinstance(opinion, Rank)}
-        object.__setattr__(self, "vetoing", vetoing)
-        object.__setattr__(self, "narrowing", narrowing)
+            pre_filters = (GpusCounted(self.grants_cards, self.follows_maps), *pre_filters)
+        pre_filter_results = tuple(
+            rule for rule in self.filters if isinstance(rule, PreFilterResult)
+        )
+        scores = [(index, score) for index, (score, _) in enumerate(self.scores)]
+        rates = {index: score for index, score in scores if not isinstance(score, RelativeScore)}
+        relative_scores = {
+            index: score for index, score in scores if isinstance(score, RelativeScore)
+        }
+        object.__setattr__(self, "pre_filters", pre_filters)
+        object.__setattr__(self, "pre_filter_results", pre_filter_results)
         object.__setattr__(self, "rates", rates)
-        object.__setattr__(self, "ranks", ranks)
+        object.__setattr__(self, "relative_scores", relative_scores)
 
     @property
     def grants_cards(self) -> bool:

@@ -47,7 +47,7 @@ def allowed_beside(
     nodes = Nodes(cluster.columns, rows)
     with cluster.taking_more(promised.rows, promised.amounts):
         for index, rule in enumerate(profile.filters):
-            if rule.reads & Aspect.USAGE and index not in profile.around:
+            if rule.reads & Aspect.USAGE and index not in profile.cluster_filters:
                 allowed[index] = rule.allows(view.request, nodes)
     return allowed
 

@@ -15,14 +15,14 @@ from fairlead.placement.hypothesis import NOBODY, Hypothesis
 from fairlead.placement.profile import Profile
 from fairlead.placement.promises import Promised, allowed_beside
 from fairlead.placement.views import View
-from fairlead.plugins.api import Filter, Narrows, nearest_of, reasons_of
+from fairlead.plugins.api import Filter, PreFilterResult, nearest_of, reasons_of
 
 
 @dataclass(slots=True)
 class Tally:
     """What the rules said, and where evicting somebody could help."""
 
-    curable: NodeMask
+    resolvable: NodeMask
     counts: Counter[str] = field(default_factory=Counter)
     refusers: dict[str, None] = field(default_factory=dict)
     woken_by: Aspect = Aspect.PRESENCE
@@ -49,7 +49,7 @@ class Tally:
             self.nearest = self.nearest or nearest_of(rule, request, nodes.only(first))
             for reason in reasons_of(rule, request, nodes):
                 self.counts[reason.text] += int(np.count_nonzero(reason.where & first))
-                self.curable |= reason.curable & first
+                self.resolvable |= reason.resolvable & first
 
 
 def tally(
@@ -60,7 +60,7 @@ def tally(
     found = Tally(nodes.none())
     rows = nodes.present().copy()
     own = cluster.row_of.get(cluster.nominations.node_of(pod.uid))
-    for rule, outside in _outside(view.request, profile.narrowing, nodes):
+    for rule, outside in _outside(view.request, profile.pre_filter_results, nodes):
         names = {rule.name}
         if own is not None:  # it was asked before anybody narrowed the search
             outside[own] = False
@@ -113,22 +113,22 @@ def _count_row(
         hypothesis.expect(row, draft)
         index = hypothesis.first(row)
         if index != NOBODY:
-            texts, curable = hypothesis.reasons(index, row)
+            texts, resolvable = hypothesis.reasons(index, row)
     if index == NOBODY:
         index = hypothesis.first(row)
-        texts, curable = hypothesis.reasons(index, row) if index != NOBODY else ([], False)
+        texts, resolvable = hypothesis.reasons(index, row) if index != NOBODY else ([], False)
     if index != NOBODY:
         found.blame(filters[index])
         found.nearest = found.nearest or hypothesis.nearest(index, row)
         found.counts.update(texts)
-        found.curable[row] = curable
+        found.resolvable[row] = resolvable
 
 
 def _outside(
-    request: PodRequest, rules: tuple[Narrows, ...], nodes: Nodes
+    request: PodRequest, rules: tuple[PreFilterResult, ...], nodes: Nodes
 ) -> Iterator[tuple[Filter, NodeMask]]:
     """Nodes that were out of the question before anybody looked at them."""
     for rule in rules:
-        narrowed = rule.narrowed(request, nodes)
-        if narrowed is not None and not narrowed.all():
-            yield rule, ~narrowed
+        pre_filter_result = rule.pre_filter_result(request, nodes)
+        if pre_filter_result is not None and not pre_filter_result.all():
+            yield rule, ~pre_filter_result

@@ -21,7 +21,7 @@ class Sifted:
     left: NodeMask
     texts: dict[int, str]
     #: Refused rows where evicting somebody could help.
-    curable: NodeMask
+    resolvable: NodeMask
 
 
 def sift(placement: Placement, cluster: Cluster, pod: Pod, rows: NodeMask) -> Sifted:
@@ -49,7 +49,7 @@ def _blame_rules(
         for reason in reasons_of(rule, view.request, cluster.nodes):
             for row in np.flatnonzero(reason.where & first):
                 texts[int(row)].append(reason.text)
-            found.curable[reason.curable & first] = True
+            found.resolvable[reason.resolvable & first] = True
     found.texts.update((row, ", ".join(said)) for row, said in texts.items())
 
 
@@ -59,5 +59,5 @@ def _blame_promises(found: Sifted, row: int, asking: Hypothesis, cluster: Cluste
         asking.expect(row, draft)
         index = asking.first(row)
         if index != NOBODY:
-            texts, found.curable[row] = asking.reasons(index, row)
+            texts, found.resolvable[row] = asking.reasons(index, row)
             found.texts[row] = ", ".join(texts)

@@ -72,7 +72,7 @@ class Refused:
     #: A change of any of these could change the answer.
     woken_by: Aspect
     #: Why the pod cannot run anywhere, said before any node was looked at.
-    veto: str = ""
+    pre_filter_message: str = ""
     #: What kept us from evicting others; None if nobody looked into that.
     no_eviction: str | None = None
     eviction: Eviction | None = None
@@ -90,9 +90,9 @@ class Refused:
         """kube-scheduler's words, to the byte, and between them what we know of cards."""
         if not self.nodes:
             return "no nodes available to schedule pods"
-        if self.veto:
+        if self.pre_filter_message:
             # The note on resource claims needs what was not looked at, and says so.
-            return f"0/{self.nodes} nodes are available: {self.veto}. not found"
+            return f"0/{self.nodes} nodes are available: {self.pre_filter_message}. not found"
         said = unavailable(self.nodes, dict(self.reasons))
         told = ", ".join(self._attempts())
         return " ".join(filter(None, (said, self.nearest, told)))

@@ -3,7 +3,7 @@
 A view holds a row of booleans for each filter, a row of numbers for each score, and their total.
 After a placement only one node differs, and only rules that read what a placement changes are
 asked again, about that node alone. So a burst of equal pods costs little more than its binds.
-Rules that look around (`plugins.api.LooksAround`) and scores that compare (`plugins.api.Rank`) are
+Cluster filters (`plugins.api.ClusterFilter`) and relative scores (`plugins.api.RelativeScore`) are
 asked about all nodes again.
 """
 
@@ -27,7 +27,7 @@ from fairlead.model.errors import PluginFault
 from fairlead.model.pods import PodRequest
 from fairlead.placement.profile import Profile
 from fairlead.placement.verdicts import Played
-from fairlead.plugins.api import Filter, LooksAround, Opinion, Rank, Score, concerns
+from fairlead.plugins.api import AnyScore, ClusterFilter, Filter, RelativeScore, Score, concerns
 
 REFUSED = -np.inf
 _PRESENCE = int(Aspect.PRESENCE)
@@ -62,20 +62,22 @@ class View:
             for rule in profile.filters
         ]
         #: Rules that look around, with their place and what they read; not asked row by row.
-        self._around: list[tuple[int, Bits, LooksAround]] = []
-        for index, rule in profile.around.items():
-            self._around.append((index, self._filter_reads[index], rule))
+        self._cluster_filters: list[tuple[int, Bits, ClusterFilter]] = []
+        for index, rule in profile.cluster_filters.items():
+            self._cluster_filters.append((index, self._filter_reads[index], rule))
             self._filter_reads[index] = 0
         #: What rules and scores that are asked row by row read.
         self._row_reads = reduce(or_, self._filter_reads, 0)
-        self._veto_reads = reduce(or_, (int(rule.reads) for rule in profile.vetoing), 0)
+        self._pre_filter_reads = reduce(or_, (int(rule.reads) for rule in profile.pre_filters), 0)
         #: Scores by row, and scores that compare, with their place and what they read.
         self._rates = [
             (i, int(s.reads) | _PRESENCE, s)
             for i, s in profile.rates.items()
             if concerns(s, request)
         ]
-        self._ranks = [(i, int(s.reads) | _PRESENCE, s) for i, s in profile.ranks.items()]
+        self._relative_scores = [
+            (i, int(s.reads) | _PRESENCE, s) for i, s in profile.relative_scores.items()
+        ]
         for _, _, score in self._rates:
             self._row_reads |= int(score.reads)
         self._weights = [weight for _, weight in profile.scores]
@@ -89,7 +91,7 @@ class View:
         self.total: NodeScores  # (rows,) with `REFUSED` where any filter refuses
         self._left: NodeMask  # (rows,) that the ranks were last asked about
         #: Why no node will do, whatever the filters say of each; mostly nothing.
-        self.veto = ""
+        self.pre_filter_message = ""
         #: What was answered to pods like this one, by whatever else it depended on; void as soon
         #: as anything changes.
         self.answers: dict[Hashable, Any] = {}
@@ -115,12 +117,12 @@ class View:
         else:
             aspects = reduce(or_, changed.values())
             self._follow(changed)
-        if self._around:
+        if self._cluster_filters:
             self._look_around(aspects)
-        if self._ranks:
+        if self._relative_scores:
             self._compare(aspects)
-        if aspects & self._veto_reads:
-            self._ask_for_vetoes()
+        if aspects & self._pre_filter_reads:
+            self._ask_pre_filters()
         self._mark = log.mark
 
     @property
@@ -139,8 +141,8 @@ class View:
         left = self.left & ~refused
         scores = self._scores.copy()
         nodes = self._cluster.nodes
-        for index, _, rank in self._ranks:
-            if left.any() and rank.cares(self.request, nodes):
+        for index, _, rank in self._relative_scores:
+            if left.any() and rank.applies_as_score(self.request, nodes):
                 scores[index] = self._ranked(index, rank, nodes, left)
         totals: NodeScores = np.where(left, scores.sum(axis=0), REFUSED)
         return totals
@@ -175,7 +177,7 @@ class View:
     def _look_around(self, changed: Bits) -> None:
         nodes = self._cluster.nodes
         stale = False
-        for index, reads, rule in self._around:
+        for index, reads, rule in self._cluster_filters:
             if not changed & reads:
                 continue
             if rule.applies(self.request, nodes):
@@ -198,10 +200,10 @@ class View:
             return
         others = not np.array_equal(left, self._left)
         stale = False
-        for index, reads, rank in self._ranks:
+        for index, reads, rank in self._relative_scores:
             if not (others or changed & reads):
                 continue
-            if rank.cares(self.request, nodes):
+            if rank.applies_as_score(self.request, nodes):
                 self._work.ask(len(nodes))
                 self._scores[index] = self._ranked(index, rank, nodes, left)
                 stale = True
@@ -212,12 +214,12 @@ class View:
         if stale:
             self._sum_up(slice(0, len(self.total)), nodes)
 
-    def _ask_for_vetoes(self) -> None:
+    def _ask_pre_filters(self) -> None:
         nodes = self._cluster.nodes
-        said = (rule.veto(self.request, nodes) for rule in self._profile.vetoing)
-        self.veto = next(filter(None, said), "")
+        said = (rule.pre_filter(self.request, nodes) for rule in self._profile.pre_filters)
+        self.pre_filter_message = next(filter(None, said), "")
 
-    def _ranked(self, index: int, rank: Rank, nodes: Nodes, left: NodeMask) -> NodeScores:
+    def _ranked(self, index: int, rank: RelativeScore, nodes: Nodes, left: NodeMask) -> NodeScores:
         return self._weights[index] * _checked(rank, rank.rank(self.request, nodes, left), nodes)
 
     def _update(self, pick: RowPick, aspects: Bits) -> None:
@@ -267,11 +269,11 @@ class View:
         _refuse_score(next(wrong, self._profile.scores[0][0]))
 
 
-def _refuse_score(score: Opinion) -> NoReturn:
+def _refuse_score(score: AnyScore) -> NoReturn:
     raise PluginFault(f"{score.name} returned no number")
 
 
-def _checked(plugin: Filter | Opinion, answer: A, nodes: Nodes) -> A:
+def _checked(plugin: Filter | AnyScore, answer: A, nodes: Nodes) -> A:
     """A single number would quietly be taken for every node."""
     shape = answer.shape if isinstance(answer, np.ndarray) else np.asarray(answer).shape
     if shape != (len(nodes),):

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from fairlead.cluster.arrays import NodeMask, NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
-from fairlead.model.pods import Pod, PodRequest, Side
+from fairlead.model.pods import Pod, PodField, PodRequest
 from fairlead.model.storage import VolumePlan
 
 HIGHEST_SCORE = 100.0
@@ -33,8 +33,8 @@ class Reason:
 
     text: str
     where: NodeMask
-    #: Where evicting somebody could change the answer.
-    curable: NodeMask
+    #: Where evicting pods could change the answer.
+    resolvable: NodeMask
 
 
 @runtime_checkable
@@ -46,7 +46,7 @@ class Filter(Protocol):
     #: Shown to users as "<count> <refusal>".
     refusal: ClassVar[str]
     #: Could evicting pods change the answer?
-    curable: ClassVar[bool]
+    resolvable: ClassVar[bool]
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
         """True where the pod may run."""
@@ -54,7 +54,7 @@ class Filter(Protocol):
 
 
 @runtime_checkable
-class LooksAround(Filter, Protocol):
+class ClusterFilter(Filter, Protocol):
     """A rule whose answer for a node depends on other nodes as well.
 
     It is always asked about all nodes, again whenever anything that it reads changed anywhere, and
@@ -66,8 +66,8 @@ class LooksAround(Filter, Protocol):
         ...
 
 
-class Trial(Protocol):
-    """What a rule that looks around would say of one node if other pods were there."""
+class FilterTrial(Protocol):
+    """What a cluster filter would answer for one node if other pods were there."""
 
     def at(self, row: int, pods: Collection[Pod]) -> Callable[[], bool]:
         """A question that may be asked again as pods come and go on this row, and on no other.
@@ -78,8 +78,8 @@ class Trial(Protocol):
 
 
 @runtime_checkable
-class Foresees(LooksAround, Protocol):
-    """A rule that looks around and can tell what evicting pods from a node would change there.
+class EvictionForecast(ClusterFilter, Protocol):
+    """A cluster filter that can predict what evicting pods from a node would change there.
 
     Without this it is asked about all nodes again for every pod that might have to go.
     """
@@ -88,7 +88,7 @@ class Foresees(LooksAround, Protocol):
         """Why not, if the pods below this priority had left the node, and only this one."""
         ...
 
-    def trial(self, request: PodRequest, nodes: Nodes) -> Trial:
+    def trial(self, request: PodRequest, nodes: Nodes) -> FilterTrial:
         """Made of all nodes while every pod is where it is."""
         ...
 
@@ -103,25 +103,25 @@ class Concerns(Protocol):
 
 
 @runtime_checkable
-class Vetoes(Filter, Protocol):
-    """A filter that may know at once that no node will do."""
+class PreFilter(Filter, Protocol):
+    """A filter that may refuse a pod before any node is checked."""
 
-    def veto(self, request: PodRequest, nodes: Nodes) -> str:
+    def pre_filter(self, request: PodRequest, nodes: Nodes) -> str:
         """One sentence why the pod cannot run anywhere as things are, or nothing."""
         ...
 
 
 @runtime_checkable
-class Narrows(Filter, Protocol):
-    """A filter that can tell the only nodes in question before anybody looks at nodes."""
+class PreFilterResult(Filter, Protocol):
+    """A filter that can name the only nodes to check before any node is checked."""
 
-    def narrowed(self, request: PodRequest, nodes: Nodes) -> NodeMask | None:
-        """The nodes in question; None when all are."""
+    def pre_filter_result(self, request: PodRequest, nodes: Nodes) -> NodeMask | None:
+        """The nodes to check; None for all."""
         ...
 
 
 @runtime_checkable
-class Plans(Protocol):
+class VolumePlanner(Protocol):
     """A filter that knows what must be done about volumes before a pod can be bound."""
 
     def plan(self, request: PodRequest, node: Nodes) -> VolumePlan | None:
@@ -130,8 +130,8 @@ class Plans(Protocol):
 
 
 @runtime_checkable
-class ExplainsItself(Protocol):
-    """A filter with more to say than one sentence."""
+class ReasonedFilter(Protocol):
+    """A filter with more than one reason."""
 
     def reasons(self, request: PodRequest, nodes: Nodes) -> Iterable[Reason]:
         """Why, for the nodes that it does not allow."""
@@ -139,7 +139,7 @@ class ExplainsItself(Protocol):
 
 
 @runtime_checkable
-class TellsDetail(Protocol):
+class DetailedFilter(Protocol):
     """A filter that can put numbers to its refusal, for `fairlead explain`."""
 
     def detail(self, request: PodRequest, node: Nodes) -> str:
@@ -183,7 +183,7 @@ class TellsCards(Protocol):
 
 @runtime_checkable
 class Score(Protocol):
-    """Ranks nodes. The profile, not the plugin, decides how much a score weighs."""
+    """Rates nodes. The profile, not the plugin, decides how much a score weighs."""
 
     name: ClassVar[str]
     reads: ClassVar[Aspect]
@@ -207,18 +207,18 @@ class ChoosesCards(Protocol):
 
 
 @runtime_checkable
-class Rank(Protocol):
-    """A score that compares: what it says of a node depends on the nodes it competes with.
+class RelativeScore(Protocol):
+    """A score of a node that depends on the other candidates.
 
     It is always asked about all nodes, again whenever anything that it reads changed anywhere or
-    other nodes are left. A class may be both a filter and a rank.
+    other nodes are left. A class may be both a filter and a relative score.
     """
 
     name: ClassVar[str]
     reads: ClassVar[Aspect]
 
-    def cares(self, request: PodRequest, nodes: Nodes) -> bool:
-        """False when it has nothing to say about this request, so that all nodes are equal."""
+    def applies_as_score(self, request: PodRequest, nodes: Nodes) -> bool:
+        """False when all nodes are equal for this request."""
         ...
 
     def rank(self, request: PodRequest, nodes: Nodes, left: NodeMask) -> NodeScores:
@@ -228,7 +228,7 @@ class Rank(Protocol):
 
 @runtime_checkable
 class Picker(Protocol):
-    """Has the last word: takes one of the nodes that passed every filter."""
+    """Chooses one of the nodes that passed every filter."""
 
     name: ClassVar[str]
 
@@ -237,22 +237,22 @@ class Picker(Protocol):
         ...
 
 
-Opinion = Score | Rank
-Plugin = Filter | Opinion | Picker
+AnyScore = Score | RelativeScore
+Plugin = Filter | AnyScore | Picker
 
 
-def marks_of(plugin: Plugin) -> tuple[str, ...]:
+def pod_keys_of(plugin: Plugin) -> tuple[str, ...]:
     """Pod labels and annotations the plugin reads; they become part of the request."""
-    return tuple(getattr(plugin, "marks", ()))
+    return tuple(getattr(plugin, "pod_keys", ()))
 
 
-def sides_of(plugin: Plugin, *, as_filter: bool = False) -> Side:
-    """Sides of the pod that the plugin looks at; they become part of the request.
+def pod_fields_of(plugin: Plugin, *, as_filter: bool = False) -> PodField:
+    """Fields of the pod that the plugin reads; they become part of the request.
 
-    One that is both a filter and a score may look at others as a filter.
+    One that is both a filter and a score may read others as a filter.
     """
-    sides = getattr(plugin, "sides", 0)
-    return Side(getattr(plugin, "filter_sides", sides) if as_filter else sides)
+    pod_fields = getattr(plugin, "pod_fields", 0)
+    return PodField(getattr(plugin, "filter_pod_fields", pod_fields) if as_filter else pod_fields)
 
 
 def depends_on_pods(rule: Filter) -> bool:
@@ -275,7 +275,7 @@ def reasons_of(rule: Filter, request: PodRequest, nodes: Nodes) -> Iterable[Reas
     if told is not None:
         return told(request, nodes)
     refused = ~rule.allows(request, nodes)
-    return [Reason(rule.refusal, refused, refused if rule.curable else nodes.none())]
+    return [Reason(rule.refusal, refused, refused if rule.resolvable else nodes.none())]
 
 
 def nearest_of(rule: Filter, request: PodRequest, refused: Nodes) -> str:

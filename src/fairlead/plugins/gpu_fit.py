@@ -37,7 +37,7 @@ class GpuFit:
     name: ClassVar[str] = "GpuFit"
     reads: ClassVar[Aspect] = Aspect.DEVICES
     refusal: ClassVar[str] = "node(s) had no fitting GPU"
-    curable: ClassVar[bool] = True
+    resolvable: ClassVar[bool] = True
 
     def understood(self, ask: GpuAsk) -> GpuAsk:
         """The ask as this rule goes by it."""
@@ -58,10 +58,10 @@ class GpuFit:
         if request.gpu_request is None:
             return
         left = ~self.allows(request, nodes)
-        for text, refused, curable in _missing(self.understood(request.gpu_request), nodes):
+        for text, refused, resolvable in _missing(self.understood(request.gpu_request), nodes):
             where = left & refused
             left = left & ~refused
-            yield Reason(text, where, where if curable else nodes.none())
+            yield Reason(text, where, where if resolvable else nodes.none())
         yield Reason(self.refusal, left, left)
 
     def detail(self, request: PodRequest, node: Nodes) -> str:

@@ -24,9 +24,9 @@ class GpusCounted:
     #: The answer never changes; it has to be given once.
     reads: ClassVar[Aspect] = Aspect.PRESENCE
     refusal: ClassVar[str] = "node(s) were not checked, the profile assigns no GPUs"
-    curable: ClassVar[bool] = False
+    resolvable: ClassVar[bool] = False
 
-    def veto(self, request: PodRequest, nodes: Nodes) -> str:
+    def pre_filter(self, request: PodRequest, nodes: Nodes) -> str:
         ask = request.gpu_request
         if ask is None:
             return ""
@@ -37,7 +37,7 @@ class GpusCounted:
         return _no(f"assign GPUs that are requested in the dialect {ask.dialect}", "GpuFit")
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
-        return nodes.none() if self.veto(request, nodes) else nodes.all()
+        return nodes.none() if self.pre_filter(request, nodes) else nodes.all()
 
 
 def _no(what: str, rule: str) -> str:

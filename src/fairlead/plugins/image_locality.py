@@ -8,7 +8,7 @@ import numpy as np
 from fairlead.cluster.arrays import NodeMask, NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
-from fairlead.model.pods import PodRequest, Side
+from fairlead.model.pods import PodField, PodRequest
 
 _MIB = 1 << 20
 #: Less than this is not worth a detour; more than that for each container makes no difference.
@@ -25,9 +25,9 @@ class ImageLocality:
 
     name: ClassVar[str] = "ImageLocality"
     reads: ClassVar[Aspect] = Aspect.IMAGES
-    sides: ClassVar[Side] = Side.IMAGES
+    pod_fields: ClassVar[PodField] = PodField.IMAGES
 
-    def cares(self, request: PodRequest, nodes: Nodes) -> bool:
+    def applies_as_score(self, request: PodRequest, nodes: Nodes) -> bool:
         return any(map(nodes.has_image, request.images))
 
     def rank(self, request: PodRequest, nodes: Nodes, left: NodeMask) -> NodeScores:

@@ -10,7 +10,7 @@ from fairlead.cluster.arrays import NodeMask, NodeScores, PerNode
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.pod_index import PodQuery
-from fairlead.model.pods import PodRequest, Side
+from fairlead.model.pods import PodField, PodRequest
 from fairlead.plugins.affinity_rules import (
     affinity_matches,
     anti_affinity_matches,
@@ -31,9 +31,9 @@ class InterPodAffinity:
     name: ClassVar[str] = "InterPodAffinity"
     reads: ClassVar[Aspect] = Aspect.PODS | Aspect.LABELS
     refusal: ClassVar[str] = "node(s) didn't match pod affinity rules"
-    curable: ClassVar[bool] = True
-    sides: ClassVar[Side] = Side.PREFERRED_AFFINITY
-    filter_sides: ClassVar[Side] = Side(0)
+    resolvable: ClassVar[bool] = True
+    pod_fields: ClassVar[PodField] = PodField.PREFERRED_AFFINITY
+    filter_pod_fields: ClassVar[PodField] = PodField(0)
 
     def __post_init__(self) -> None:
         if not 0 <= self.hard_pod_affinity_weight <= 100:
@@ -52,7 +52,7 @@ class InterPodAffinity:
         allowed &= ~existing_anti_affinity_matches(request, nodes)
         return allowed
 
-    def cares(self, request: PodRequest, nodes: Nodes) -> bool:
+    def applies_as_score(self, request: PodRequest, nodes: Nodes) -> bool:
         if request.preferred_affinity:
             return True
         if self.ignore_preferred_terms_of_existing_pods:

@@ -9,7 +9,7 @@ from fairlead.cluster.arrays import NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.loads import UNKNOWN
-from fairlead.model.pods import PodRequest, Side
+from fairlead.model.pods import PodField, PodRequest
 from fairlead.plugins.api import HIGHEST_SCORE, CardScores
 from fairlead.plugins.gaps import asked_cards
 from fairlead.plugins.measured import READS, of_best_cards
@@ -26,7 +26,7 @@ class MemoryRoom:
     packs: bool = False
     name: ClassVar[str] = "MemoryRoom"
     reads: ClassVar[Aspect] = READS
-    sides: ClassVar[Side] = Side.LOAD
+    pod_fields: ClassVar[PodField] = PodField.LOAD
 
     def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
         return of_best_cards(self.rate_cards(request, nodes), request, nodes)

@@ -36,7 +36,7 @@ class NodeAffinity:
     name: ClassVar[str] = "NodeAffinity"
     reads: ClassVar[Aspect] = Aspect.LABELS
     refusal: ClassVar[str] = "node(s) didn't match Pod's node affinity/selector"
-    curable: ClassVar[bool] = False
+    resolvable: ClassVar[bool] = False
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
         return self._enforced(nodes) & _wanted(request, nodes)
@@ -46,14 +46,14 @@ class NodeAffinity:
         yield Reason(_ENFORCED, ~enforced, nodes.none())
         yield Reason(self.refusal, enforced & ~_wanted(request, nodes), nodes.none())
 
-    def veto(self, request: PodRequest, nodes: Nodes) -> str:
+    def pre_filter(self, request: PodRequest, nodes: Nodes) -> str:
         return "pod affinity terms conflict" if _named(request) == frozenset() else ""
 
-    def narrowed(self, request: PodRequest, nodes: Nodes) -> NodeMask | None:
+    def pre_filter_result(self, request: PodRequest, nodes: Nodes) -> NodeMask | None:
         names = _named(request)
         return nodes.named(names) if names else None
 
-    def cares(self, request: PodRequest, nodes: Nodes) -> bool:
+    def applies_as_score(self, request: PodRequest, nodes: Nodes) -> bool:
         return bool(request.preferred or self.added_affinity.preferred)
 
     def rank(self, request: PodRequest, nodes: Nodes, left: NodeMask) -> NodeScores:

@@ -14,7 +14,7 @@ class NodeDeclaredFeatures:
     name: ClassVar[str] = "NodeDeclaredFeatures"
     reads: ClassVar[Aspect] = Aspect.FEATURES
     refusal: ClassVar[str] = "node(s) didn't match Pod's required features"
-    curable: ClassVar[bool] = False
+    resolvable: ClassVar[bool] = False
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
         allowed = nodes.all()

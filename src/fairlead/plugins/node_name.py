@@ -14,7 +14,7 @@ class NodeName:
     name: ClassVar[str] = "NodeName"
     reads: ClassVar[Aspect] = Aspect.PRESENCE
     refusal: ClassVar[str] = "node(s) didn't match the requested node name"
-    curable: ClassVar[bool] = False
+    resolvable: ClassVar[bool] = False
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
         return nodes.named((request.node_name,)) if request.node_name else nodes.all()

@@ -14,7 +14,7 @@ class NodePorts:
     name: ClassVar[str] = "NodePorts"
     reads: ClassVar[Aspect] = Aspect.PORTS
     refusal: ClassVar[str] = "node(s) didn't have free ports for the requested pod ports"
-    curable: ClassVar[bool] = True
+    resolvable: ClassVar[bool] = True
 
     def concerns(self, request: PodRequest) -> bool:
         return bool(request.host_ports)

@@ -23,7 +23,7 @@ class NodeResourcesFit:
     name: ClassVar[str] = "NodeResourcesFit"
     reads: ClassVar[Aspect] = Aspect.USAGE | Aspect.ALLOCATABLE
     refusal: ClassVar[str] = "node(s) lack free resources"
-    curable: ClassVar[bool] = True
+    resolvable: ClassVar[bool] = True
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
         return nodes.have_room(_asked(self, request.resources))
@@ -31,14 +31,14 @@ class NodeResourcesFit:
     def reasons(self, request: PodRequest, nodes: Nodes) -> Iterable[Reason]:
         """One reason for each resource that is short, as kube-scheduler counts them."""
         # A node where one request exceeds all there is cannot be helped by evicting anyone.
-        hopeless = nodes.none()
+        unresolvable = nodes.none()
         for resource, need in _asked(self, request.resources):
-            hopeless |= nodes.allocatable(resource) < need
+            unresolvable |= nodes.allocatable(resource) < need
         crowded: NodeMask = nodes.free(PODS) < _ONE_POD
-        yield Reason("Too many pods", crowded, crowded & ~hopeless)
+        yield Reason("Too many pods", crowded, crowded & ~unresolvable)
         for resource, need in _asked(self, request.resources):
             short: NodeMask = nodes.free(resource) < need
-            yield Reason(f"Insufficient {resource}", short, short & ~hopeless)
+            yield Reason(f"Insufficient {resource}", short, short & ~unresolvable)
 
     def detail(self, request: PodRequest, node: Nodes) -> str:
         asked = [*_asked(self, request.resources), (PODS, _ONE_POD)]

@@ -14,7 +14,7 @@ class NodeTrusted:
     name: ClassVar[str] = "NodeTrusted"
     reads: ClassVar[Aspect] = Aspect.TRUST
     refusal: ClassVar[str] = "node(s) had an object that could not be read"
-    curable: ClassVar[bool] = False
+    resolvable: ClassVar[bool] = False
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
         return ~nodes.distrusted()

@@ -16,7 +16,7 @@ class NodeUnschedulable:
     name: ClassVar[str] = "NodeUnschedulable"
     reads: ClassVar[Aspect] = Aspect.TAINTS
     refusal: ClassVar[str] = "node(s) were unschedulable"
-    curable: ClassVar[bool] = False
+    resolvable: ClassVar[bool] = False
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
         if any(toleration.tolerates(CORDON) for toleration in request.tolerations):

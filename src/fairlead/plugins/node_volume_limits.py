@@ -17,7 +17,7 @@ class NodeVolumeLimits:
     name: ClassVar[str] = "NodeVolumeLimits"
     reads: ClassVar[Aspect] = Aspect.VOLUMES
     refusal: ClassVar[str] = "node(s) exceed max volume count"
-    curable: ClassVar[bool] = True
+    resolvable: ClassVar[bool] = True
 
     def applies(self, request: PodRequest, nodes: Nodes) -> bool:
         return request.volumes is not None

@@ -7,7 +7,7 @@ from typing import ClassVar, Final, Literal
 from fairlead.cluster.arrays import NodeMask, NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
-from fairlead.model.pods import PodRequest, Side
+from fairlead.model.pods import PodField, PodRequest
 from fairlead.model.selectors import SpreadRule
 from fairlead.plugins.api import Reason
 from fairlead.plugins.hard_spread import SpreadTrial, is_skewed
@@ -51,7 +51,7 @@ class PodTopologySpread:
     name: ClassVar[str] = "PodTopologySpread"
     reads: ClassVar[Aspect] = Aspect.PODS | Aspect.LABELS | Aspect.TAINTS
     refusal: ClassVar[str] = "node(s) didn't match pod topology spread constraints"
-    curable: ClassVar[bool] = True
+    resolvable: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.defaulting == "System" and self.default_constraints:
@@ -61,15 +61,15 @@ class PodTopologySpread:
             raise ValueError("default_constraints: one for each key and whenUnsatisfiable")
 
     @property
-    def sides(self) -> Side:
-        return Side.DEFAULT_SELECTOR if self._defaults else Side(0)
+    def pod_fields(self) -> PodField:
+        return PodField.DEFAULT_SELECTOR if self._defaults else PodField(0)
 
     @property
-    def filter_sides(self) -> Side:
+    def filter_pod_fields(self) -> PodField:
         return (
-            Side.DEFAULT_SELECTOR
+            PodField.DEFAULT_SELECTOR
             if _HARD in {c.when_unsatisfiable for c in self._defaults}
-            else Side(0)
+            else PodField(0)
         )
 
     @property
@@ -102,7 +102,7 @@ class PodTopologySpread:
             allowed &= ~is_skewed(rule, request, nodes, counted)
         return allowed
 
-    def cares(self, request: PodRequest, nodes: Nodes) -> bool:
+    def applies_as_score(self, request: PodRequest, nodes: Nodes) -> bool:
         return bool(self._soft(request))
 
     def rank(self, request: PodRequest, nodes: Nodes, left: NodeMask) -> NodeScores:

@@ -9,7 +9,7 @@ from fairlead.cluster.arrays import NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.loads import UNKNOWN, expected_busy
-from fairlead.model.pods import PodRequest, Side
+from fairlead.model.pods import PodField, PodRequest
 from fairlead.plugins.api import HIGHEST_SCORE, CardScores
 from fairlead.plugins.measured import READS, of_best_cards, share
 
@@ -31,7 +31,7 @@ class QuietNeighbours:
     hot: float = 0.9
     name: ClassVar[str] = "QuietNeighbours"
     reads: ClassVar[Aspect] = READS
-    sides: ClassVar[Side] = Side.LOAD
+    pod_fields: ClassVar[PodField] = PodField.LOAD
 
     def __post_init__(self) -> None:
         share(self, "hot")

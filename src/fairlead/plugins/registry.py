@@ -5,7 +5,7 @@ from difflib import get_close_matches
 
 from fairlead.model.errors import ConfigError, UnknownPlugin
 from fairlead.plugins.allocation import LeastAllocated, MostAllocated, RequestedToCapacityRatio
-from fairlead.plugins.api import Filter, Opinion, Plugin
+from fairlead.plugins.api import AnyScore, Filter, Plugin
 from fairlead.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from fairlead.plugins.best_fit import BestFit
 from fairlead.plugins.dot_product import DotProduct
@@ -61,7 +61,7 @@ FILTERS: tuple[type[Filter], ...] = (
     GpuFit,
     NodeTrusted,
 )
-SCORES: tuple[type[Opinion], ...] = (
+SCORES: tuple[type[AnyScore], ...] = (
     BestFit,
     DotProduct,
     FillQuietCards,

@@ -23,7 +23,7 @@ class SchedulingMap:
     name: ClassVar[str] = "SchedulingMap"
     reads: ClassVar[Aspect] = Aspect.LABELS | Aspect.DEVICES | Aspect.ALLOCATABLE
     refusal: ClassVar[str] = "node(s) were not the one that the scheduling map names"
-    curable: ClassVar[bool] = False
+    resolvable: ClassVar[bool] = False
 
     def concerns(self, request: PodRequest) -> bool:
         return _map_slot(request) is not None

@@ -22,13 +22,13 @@ class TaintToleration:
     name: ClassVar[str] = "TaintToleration"
     reads: ClassVar[Aspect] = Aspect.TAINTS
     refusal: ClassVar[str] = "node(s) had untolerated taint(s)"
-    curable: ClassVar[bool] = False
+    resolvable: ClassVar[bool] = False
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
         told = _told(request)
         return nodes.taints_pass(lambda taints: not _untolerated(told, taints, _HARD))
 
-    def cares(self, request: PodRequest, nodes: Nodes) -> bool:
+    def applies_as_score(self, request: PodRequest, nodes: Nodes) -> bool:
         told = _told(request)
         return not nodes.taints_pass(lambda taints: not _untolerated(told, taints, _SOFT)).all()
 

@@ -19,7 +19,7 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import WHOLE
 from fairlead.model.loads import MIDDLING, UNKNOWN, expected_busy
 from fairlead.model.machines import strength_of
-from fairlead.model.pods import PodRequest, Side
+from fairlead.model.pods import PodField, PodRequest
 from fairlead.plugins.api import HIGHEST_SCORE, CardScores
 from fairlead.plugins.gaps import asked_cards, card_count
 from fairlead.plugins.measured import READS, of_best_cards, positive
@@ -36,7 +36,7 @@ class UtilSched:
     expected_weight: float = 3.0
     name: ClassVar[str] = "UtilSched"
     reads: ClassVar[Aspect] = READS
-    sides: ClassVar[Side] = Side.LOAD
+    pod_fields: ClassVar[PodField] = PodField.LOAD
 
     def __post_init__(self) -> None:
         positive(self, "node_weight", "actual_weight", "expected_weight")

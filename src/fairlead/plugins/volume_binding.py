@@ -31,7 +31,7 @@ class VolumeBinding:
     name: ClassVar[str] = "VolumeBinding"
     reads: ClassVar[Aspect] = Aspect.VOLUMES | Aspect.LABELS
     refusal: ClassVar[str] = "node(s) didn't match PersistentVolume's node affinity"
-    curable: ClassVar[bool] = False
+    resolvable: ClassVar[bool] = False
     depends_on_pods: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -40,7 +40,7 @@ class VolumeBinding:
     def applies(self, request: PodRequest, nodes: Nodes) -> bool:
         return request.volumes is not None and bool(request.volumes.claims)
 
-    def veto(self, request: PodRequest, nodes: Nodes) -> str:
+    def pre_filter(self, request: PodRequest, nodes: Nodes) -> str:
         uses = request.volumes.claims if request.volumes else ()
         problems = (problem_with(use, nodes.storage) for use in uses)
         if problem := next(filter(None, problems), ""):
@@ -74,7 +74,7 @@ class VolumeBinding:
         ):
             yield Reason(text, where, nodes.none())
 
-    def cares(self, request: PodRequest, nodes: Nodes) -> bool:
+    def applies_as_score(self, request: PodRequest, nodes: Nodes) -> bool:
         return nodes.behaviour.scores_free_storage and self.applies(request, nodes)
 
     def rank(self, request: PodRequest, nodes: Nodes, left: NodeMask) -> NodeScores:

@@ -23,14 +23,14 @@ class VolumeRestrictions:
     name: ClassVar[str] = "VolumeRestrictions"
     reads: ClassVar[Aspect] = Aspect.VOLUMES
     refusal: ClassVar[str] = "node(s) had no available disk"
-    curable: ClassVar[bool] = True
+    resolvable: ClassVar[bool] = True
 
     def applies(self, request: PodRequest, nodes: Nodes) -> bool:
         """Not for claims that only a promised pod has: kube-scheduler does not look for them."""
         volumes = request.volumes
         return volumes is not None and (bool(volumes.disks) or _claim_is_taken(request, nodes))
 
-    def veto(self, request: PodRequest, nodes: Nodes) -> str:
+    def pre_filter(self, request: PodRequest, nodes: Nodes) -> str:
         missing = (use for use in _named(request) if use.key not in nodes.storage.claims)
         first = next(missing, None)
         return f'persistentvolumeclaim "{first.name}" not found' if first else ""

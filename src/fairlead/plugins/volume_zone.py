@@ -26,13 +26,13 @@ class VolumeZone:
     name: ClassVar[str] = "VolumeZone"
     reads: ClassVar[Aspect] = Aspect.VOLUMES | Aspect.LABELS
     refusal: ClassVar[str] = "node(s) had no available volume zone"
-    curable: ClassVar[bool] = False
+    resolvable: ClassVar[bool] = False
     depends_on_pods: ClassVar[bool] = False
 
     def applies(self, request: PodRequest, nodes: Nodes) -> bool:
         return bool(_named_claims(request))
 
-    def veto(self, request: PodRequest, nodes: Nodes) -> str:
+    def pre_filter(self, request: PodRequest, nodes: Nodes) -> str:
         problems = (_problem_with(use, nodes.storage) for use in _named_claims(request))
         return next(filter(None, problems), "")
 

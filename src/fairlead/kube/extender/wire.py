@@ -179,7 +179,7 @@ def encode_filter_result(asked: ExtenderArgs, result: ExtenderFilterResult) -> b
         "Nodes": None,
         "NodeNames": result.passed,
         "FailedNodes": result.refused,
-        "FailedAndUnresolvableNodes": result.hopeless,
+        "FailedAndUnresolvableNodes": result.unresolvable,
         "Error": "",
     }
     if asked.objects is not None:

@@ -8,7 +8,7 @@ from builders import a_node, a_pod
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.pods import Pod
 from fairlead.model.selectors import LabelSelector, PodTerm, Requirement, SpreadRule
-from fairlead.plugins.api import Foresees
+from fairlead.plugins.api import EvictionForecast
 from fairlead.plugins.inter_pod_affinity import InterPodAffinity
 from fairlead.plugins.pod_topology_spread import PodTopologySpread
 
@@ -65,7 +65,7 @@ def a_cluster(labels: list[dict[str, str]], there: list[dict]) -> Cluster:
 def test_foreseen_is_what_comes(labels, there, pod: Pod, data: st.DataObject) -> None:
     cluster = a_cluster(labels, there)
     request = pod.request_with((), cluster.columns.pods.keys_of_anti_affinity | {"app"})
-    rules: list[Foresees] = [InterPodAffinity(), PodTopologySpread()]
+    rules: list[EvictionForecast] = [InterPodAffinity(), PodTopologySpread()]
     row = data.draw(st.integers(0, NODES - 1))
     held = cluster.held_on(f"n{row}")
     for rule in rules:
@@ -82,7 +82,7 @@ def test_foreseen_is_what_comes(labels, there, pod: Pod, data: st.DataObject) ->
             for before, after in zip(foreseen, rule.reasons(request, cluster.nodes), strict=True):
                 assert before.text == after.text
                 assert before.where[row] == after.where[row]
-                assert before.curable[row] == after.curable[row]
+                assert before.resolvable[row] == after.resolvable[row]
             for each in held:
                 if each.pod.priority < 1 and data.draw(st.booleans()):
                     draft.add(each)
