@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from builders import a_pod
-from fairlead.apps.agent.releases import Releases
+from fairlead.apps.agent.releases import ReleasedPods
 from fairlead.kube.dialects import inventory
 from fairlead.kube.dialects.inventory import MOST_RELEASED, CardEntry, Listing
 from fairlead.model.errors import FairleadError
@@ -28,7 +28,7 @@ class Machine:
     def __init__(self) -> None:
         self.running: set[str] = set()
         self.news = 0
-        self.releases = Releases(lambda: self.running, self._changed)
+        self.releases = ReleasedPods(lambda: self.running, self._changed)
 
     def _changed(self) -> None:
         self.news += 1

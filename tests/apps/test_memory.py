@@ -46,7 +46,7 @@ BOUNDED = {
     "Views._views", "_Readers.filters", "_Readers.rates", "AffinityWeights._about",
     "DefaultSelectors._found",
     # what is told by source and by cause
-    "Latest._told", "Usage.sums", "SchedulingQueue.entered", "Requeuer._keys_asked",
+    "ReadingStore._by_node", "Usage.sums", "SchedulingQueue.entered", "Requeuer._keys_asked",
 }  # fmt: skip
 
 

@@ -11,8 +11,8 @@ from fairlead.apps.top.choosing import SORTS, Wish, choose, narrowed
 from fairlead.apps.top.view import render
 from fairlead.kube.access.credentials import Static
 from fairlead.model.errors import ConfigError
-from fairlead.telemetry.report import CardRow, HeldRow, Holder, PodRow, Report
-from fairlead.telemetry.rightsizing import Advice
+from fairlead.telemetry.report import CardRow, HeldRow, Holder, PodRow, UsageReport
+from fairlead.telemetry.rightsizing import SizeAdvice
 
 
 def card(node: str = "n1", index: int = 0, **more) -> CardRow:
@@ -32,7 +32,7 @@ def pod(name: str = "train", **more) -> PodRow:
         "utilisation": 0.4, "memory_used_mib": 1000.0, "memory_peak_mib": 2000.0,
         "guessed": False, "watched_s": 7200.0, "idle_for_s": None, "held_hours": 2.0,
         "used_hours": 1.0, "idle_hours": 0.0, "wasted_hours": 1.0,
-        "advice": Advice("has what it needs", "right"),
+        "advice": SizeAdvice("has what it needs", "right"),
     }  # fmt: skip
     return PodRow(name=name, **{**known, **more})
 
@@ -41,10 +41,10 @@ UNKNOWN = {"utilisation": None, "memory_used_mib": None, "power_w": None, "readi
 IDLE = pod(
     "notebook", namespace="web", node="n2", mean=0.0, high=0.05, utilisation=0.0, idle_for_s=7100.0,
     wasted_hours=2.0, idle_hours=2.0, used_hours=0.0,
-    advice=Advice("idle for 120 min: delete it, or scale it down", "idle"),
+    advice=SizeAdvice("idle for 120 min: delete it, or scale it down", "idle"),
 )  # fmt: skip
 GUESSED = pod("shared", guessed=True, asked="0.5", held=0.5, wasted_hours=0.1)
-REPORT = Report(
+REPORT = UsageReport(
     7200.0,
     [
         card(), card("n2", 1, holders=[Holder("web/notebook", "0.5")]), card("n2", 0, state="lost"),
@@ -57,7 +57,7 @@ REPORT = Report(
 def test_gpu_time_of_pods_that_have_ended_stays_in_the_head_and_in_namespaces():
     """Ten hours of a namespace, of which a pod that is there has two."""
     ended = [HeldRow("ml", 10.0, 4.0, 1.0, 6.0), HeldRow("gone", 5.0, 5.0, 0.0, 0.0)]
-    report = Report(7200.0, [card()], [pod()], held=ended)
+    report = UsageReport(7200.0, [card()], [pod()], held=ended)
     assert "GPU time allocated 15 h, used 9.0 h, wasted 6.0 h (fully idle 1.0 h)" in picture(
         Wish(), report=report
     )
@@ -69,7 +69,7 @@ def test_gpu_time_of_pods_that_have_ended_stays_in_the_head_and_in_namespaces():
 
 
 def test_without_nodes_there_is_no_number_of_gpus():
-    assert picture(Wish(), report=Report(60.0, [], [pod()])).startswith("GPUs allocated 1.0")
+    assert picture(Wish(), report=UsageReport(60.0, [], [pod()])).startswith("GPUs allocated 1.0")
 
 
 def picture(wish: Wish, width: int | None = None, height: int | None = None, report=REPORT) -> str:
@@ -140,7 +140,7 @@ def test_cards_say_who_has_what_of_them_and_what_is_not_known():
 
 
 def test_without_any_readings_it_says_where_they_could_come_from():
-    blind = Report(5.0, [card(**UNKNOWN)], [])
+    blind = UsageReport(5.0, [card(**UNKNOWN)], [])
     assert "no GPU readings: use a scheduler with telemetry (--scheduler)" in picture(
         Wish("cards"), report=blind
     )
@@ -148,7 +148,7 @@ def test_without_any_readings_it_says_where_they_could_come_from():
 
 
 def test_what_a_source_did_wrong_is_shown():
-    report = Report(5.0, [card()], [], ["dcgm: n1 does not answer"])
+    report = UsageReport(5.0, [card()], [], ["dcgm: n1 does not answer"])
     assert "dcgm: n1 does not answer" in picture(Wish("cards"), report=report)
 
 

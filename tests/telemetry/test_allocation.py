@@ -15,7 +15,7 @@ from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory
 from fairlead.model.machines import geometry_of
 from fairlead.model.readings import CardReading, NodeReadings
 from fairlead.telemetry.allocation import STATES, by_model, freshness
-from fairlead.telemetry.report import Report, by_namespace, by_node, by_owner, total
+from fairlead.telemetry.report import UsageReport, by_namespace, by_node, by_owner, total
 
 MIB = 80_000
 
@@ -56,7 +56,7 @@ class Scene:
         self.cluster.put_readings([readings], self.now_s)
         self.usage.note(ReadingsTaken((readings,)))
 
-    def look(self, after_s: float = 0.0) -> Report:
+    def look(self, after_s: float = 0.0) -> UsageReport:
         self.now_s += after_s
         asyncio.run(self.usage.look())
         return asyncio.run(self.usage.report())
@@ -217,11 +217,11 @@ def test_what_is_told_of_pods_and_nodes_that_are_not_there_is_not_kept():
     own = CardReading(0.5)
     scene.tell("n1", pods={"default/p": own, **{f"made/up-{n}": own for n in range(100)}}, a=0.5)
     scene.tell("n2", b=0.5)
-    [word] = scene.usage.latest.on("n1", scene.now_s).words
+    [word] = scene.usage.latest.on("n1", scene.now_s).readings
     assert word.pods == {"default/p": own}
     scene.cluster.remove_node("n2")
     scene.look()
-    assert not scene.usage.latest.on("n2", scene.now_s).words
+    assert not scene.usage.latest.on("n2", scene.now_s).readings
 
 
 def test_cards_show_who_holds_what_of_them():
@@ -247,4 +247,4 @@ def test_what_is_served_is_the_report():
     async def served() -> bytes:
         return b"".join([piece async for piece in scene.usage.pieces(EVERYTHING)])
 
-    assert msgspec.json.decode(asyncio.run(served()), type=Report) == report
+    assert msgspec.json.decode(asyncio.run(served()), type=UsageReport) == report

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead.model.readings import CardReading
-from fairlead.telemetry.sources import Tally
+from fairlead.telemetry.sources import ReadCounts
 from fairlead.telemetry.sources.alnair import (
     LASTS_S,
     Annotations,
@@ -66,7 +66,7 @@ def test_no_text_does_harm(text: str) -> None:
 
 
 def test_a_node_s_cards_are_told_apart_from_its_other_annotations() -> None:
-    tally = Tally()
+    counts = ReadCounts()
     annotations = {
         "ai.centaurus.io/gpu-static": "{'count': '2', 'model': 'Tesla K80', 'mem_size': '12GB'}",
         "ai.centaurus.io/gpu-0": V03,
@@ -74,8 +74,8 @@ def test_a_node_s_cards_are_told_apart_from_its_other_annotations() -> None:
         "ai.centaurus.io/physical-gpu-count": "2",
         "other.io/gpu-2": V04,
     }
-    assert list(node_cards(annotations, tally)) == ["0"]
-    assert tally.rejected == {"unreadable": 1}
+    assert list(node_cards(annotations, counts)) == ["0"]
+    assert counts.rejected == {"unreadable": 1}
 
 
 async def test_a_profiler_that_fell_silent_is_left_to_fade() -> None:
@@ -84,7 +84,7 @@ async def test_a_profiler_that_fell_silent_is_left_to_fade() -> None:
     source.put("n1", {"ai.centaurus.io/gpu-0": V03, "ai.centaurus.io/gpu-1": V04})
 
     async def cards(nodes: dict[str, str]) -> list[tuple[float, list[str]]]:
-        return [(told.taken_s, list(told.cards)) async for told in source.take(nodes, Tally())]
+        return [(told.taken_s, list(told.cards)) async for told in source.take(nodes, ReadCounts())]
 
     assert await cards({"n1": ""}) == [(100.0, ["0", "1"])]
     now_s[0] += LASTS_S - 1
@@ -102,5 +102,5 @@ async def test_a_node_that_is_gone_or_has_no_notes_any_more_is_forgotten() -> No
     for node in ("n1", "n2"):
         source.put(node, {"ai.centaurus.io/gpu-0": V03})
     source.put("n2", {})
-    assert [told async for told in source.take({"n2": ""}, Tally())] == []
-    assert [told async for told in source.take({"n1": "", "n2": ""}, Tally())] == []
+    assert [told async for told in source.take({"n2": ""}, ReadCounts())] == []
+    assert [told async for told in source.take({"n1": "", "n2": ""}, ReadCounts())] == []

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families as prometheu
 from fairlead.telemetry.sources.exposition import (
     LONGEST_LINE,
     Found,
-    Pieces,
+    LineBuffer,
     Scanner,
     exactly,
     parse_labels,
@@ -24,7 +24,7 @@ SCANNER = Scanner(["load", "load_more"])
 def found(*pieces: bytes) -> tuple[list[Found], int]:
     """What is wanted of a text in pieces, and how many lines were broken."""
     seen: list[Found] = []
-    reader = Pieces(SCANNER, seen.extend)
+    reader = LineBuffer(SCANNER, seen.extend)
     for piece in pieces:
         reader.put(piece)
     reader.end()
@@ -117,7 +117,7 @@ def test_odd_values_are_handed_on_as_they_stand(said: str) -> None:
 def test_a_million_series_are_passed_through_in_little_memory() -> None:
     piece = b"".join(b'other{a="%d"} 1\n' % n for n in range(1000)) + b'load{a="1"} 2\n'
     seen: list[Found] = []
-    reader = Pieces(SCANNER, seen.extend)
+    reader = LineBuffer(SCANNER, seen.extend)
     for _ in range(1000):
         reader.put(piece)
         assert reader._waiting < 128 * 2**10

@@ -3,68 +3,76 @@
 import pytest
 
 from fairlead.model.readings import CardReading, NodeReadings
-from fairlead.telemetry.sources import SourceFault, SourcePlan, Tally
-from fairlead.telemetry.sources.guard import Guard, lie
-from fairlead.telemetry.sources.running import MOST_CARDS, Batch, News, Running, Status
+from fairlead.telemetry.sources import ReadCounts, SourceFault, SourcePlan
+from fairlead.telemetry.sources.guard import SourceGuard, implausible
+from fairlead.telemetry.sources.running import (
+    MOST_CARDS,
+    News,
+    ReadingBatch,
+    SourceRunner,
+    SourceStatus,
+)
 
 
-def a_tally(asked: int = 1, failed: int = 0, believed: int = 100, **rejected: int) -> Tally:
-    tally = Tally(asked, failed, believed)
-    tally.rejected.update({why.replace("_", " "): count for why, count in rejected.items()})
-    return tally
+def some_counts(
+    asked: int = 1, failed: int = 0, believed: int = 100, **rejected: int
+) -> ReadCounts:
+    counts = ReadCounts(asked, failed, believed)
+    counts.rejected.update({why.replace("_", " "): count for why, count in rejected.items()})
+    return counts
 
 
 def test_three_failures_in_a_row_cut_a_source_off_and_one_success_brings_it_back() -> None:
-    guard = Guard(15.0)
+    guard = SourceGuard(15.0)
     for cut_off in (False, False, True):
-        guard.taken(Tally(), "it answers HTTP 500")
+        guard.taken(ReadCounts(), "it answers HTTP 500")
         assert guard.cut_off is cut_off
-    guard.taken(a_tally())
+    guard.taken(some_counts())
     assert (guard.cut_off, guard.problem, guard.wait_s()) == (False, "", 15.0)
 
 
 def test_a_source_that_stays_away_is_asked_less_and_less_often() -> None:
-    guard = Guard(15.0)
+    guard = SourceGuard(15.0)
     waits = []
     for _ in range(10):
-        guard.taken(Tally(), "cannot connect")
+        guard.taken(ReadCounts(), "cannot connect")
         waits.append(guard.wait_s())
     assert waits == [15, 15, 30, 60, 120, 240, 300, 300, 300, 300]
 
 
 def test_a_source_that_is_asked_seldom_is_not_asked_more_often_when_it_fails() -> None:
-    guard = Guard(900.0)
+    guard = SourceGuard(900.0)
     for _ in range(5):
-        guard.taken(Tally(), "cannot connect")
+        guard.taken(ReadCounts(), "cannot connect")
     assert guard.wait_s() == 900.0
 
 
-def test_a_lie_is_enough() -> None:
-    guard = Guard(15.0)
-    guard.taken(a_tally(believed=10, negative=11))
+def test_impossible_values_cut_a_source_off_at_once() -> None:
+    guard = SourceGuard(15.0)
+    guard.taken(some_counts(believed=10, negative=11))
     assert guard.cut_off
     assert guard.problem == "most of its values are impossible: 11 negative; 10 values are valid"
 
 
 @pytest.mark.parametrize(
-    "tally",
+    "counts",
     [
-        a_tally(believed=10, negative=10),
-        a_tally(believed=0, not_a_number=8),
-        a_tally(believed=0, unknown_node=1000),
-        a_tally(asked=10, failed=5),
+        some_counts(believed=10, negative=10),
+        some_counts(believed=0, not_a_number=8),
+        some_counts(believed=0, unknown_node=1000),
+        some_counts(asked=10, failed=5),
     ],
     ids=["half", "a single card", "nodes of another cluster", "half of the nodes"],
 )
-def test_these_are_no_reason(tally: Tally) -> None:
-    guard = Guard(15.0)
-    guard.taken(tally)
+def test_these_are_no_reason(counts: ReadCounts) -> None:
+    guard = SourceGuard(15.0)
+    guard.taken(counts)
     assert not guard.problem
 
 
 def test_most_nodes_away_is_a_failure() -> None:
-    guard = Guard(15.0)
-    guard.taken(a_tally(asked=10, failed=6))
+    guard = SourceGuard(15.0)
+    guard.taken(some_counts(asked=10, failed=6))
     assert guard.problem.startswith("6 of 10 returned nothing")
 
 
@@ -79,25 +87,25 @@ class Played:
     def __init__(self, nodes: int = 0, absurd_from: int = 10**9, fault: str = "") -> None:
         self.nodes, self.absurd_from, self.fault = nodes, absurd_from, fault
 
-    async def take(self, nodes, tally):
+    async def take(self, nodes, counts):
         for number in range(self.nodes):
             if number >= self.absurd_from:
-                tally.rejected["negative"] += 100
+                counts.rejected["negative"] += 100
             else:
-                tally.believed += 8
+                counts.believed += 8
             cards = {str(card): CardReading(0.5) for card in range(8)}
             yield NodeReadings(f"n{number}", 1.0, cards)
         if self.fault:
             raise SourceFault(self.fault)
 
 
-async def told(source: Played) -> tuple[list[Batch], Status]:
+async def told(source: Played) -> tuple[list[ReadingBatch], SourceStatus]:
     news: list[News] = []
     plan = SourcePlan("dcgm", "played", every_s=1.0)
-    await Running(source, plan, lambda: {"n": ""}, news.append, lambda: 77.0).once()
+    await SourceRunner(source, plan, lambda: {"n": ""}, news.append, lambda: 77.0).once()
     *batches, status = news
-    assert isinstance(status, Status)
-    return [batch for batch in batches if isinstance(batch, Batch)], status
+    assert isinstance(status, SourceStatus)
+    return [batch for batch in batches if isinstance(batch, ReadingBatch)], status
 
 
 async def test_news_come_in_parts_that_are_quickly_taken() -> None:
@@ -124,4 +132,4 @@ async def test_what_came_before_a_fault_counts() -> None:
 
 
 def test_one_card_that_errs_is_no_lie() -> None:
-    assert lie(a_tally(believed=0, too_much=8)) == ""
+    assert implausible(some_counts(believed=0, too_much=8)) == ""

@@ -13,7 +13,7 @@ import pytest
 
 from exporters import Exporter, exporting
 from fairlead.model.readings import NodeReadings
-from fairlead.telemetry.sources import SourceFault, SourcePlan, Tally, make
+from fairlead.telemetry.sources import ReadCounts, SourceFault, SourcePlan, make
 from fairlead.telemetry.sources.prometheus import QUERIES
 
 NODES = {"gpu-a": "10.0.0.1"}
@@ -39,7 +39,7 @@ def vector(*values: object, warnings: tuple[str, ...] = (), **labels: str) -> di
 
 async def asked(
     server: Exporter, answers: dict[str, Any], **plan: Any
-) -> tuple[list[NodeReadings], Tally]:
+) -> tuple[list[NodeReadings], ReadCounts]:
     """Answers by expression; one that is a number is a status."""
 
     def answer(body: bytes) -> tuple[int, bytes]:
@@ -48,11 +48,11 @@ async def asked(
 
     server.answer = answer
     url = server.url.removesuffix("/metrics")
-    source, tally = (
+    source, counts = (
         make(SourcePlan("prometheus", "prometheus", url, timeout_s=5.0, **plan)),
-        Tally(),
+        ReadCounts(),
     )
-    return [told async for told in source.take(NODES, tally)], tally
+    return [told async for told in source.take(NODES, counts)], counts
 
 
 async def test_each_reading_is_a_query(server: Exporter) -> None:
@@ -62,19 +62,19 @@ async def test_each_reading_is_a_query(server: Exporter) -> None:
         QUERIES["memoryUsedMib"]: vector(60987, 3),
         QUERIES["time"]: vector(measured, measured),
     }
-    ((told,), tally) = await asked(server, answers)
+    ((told,), counts) = await asked(server, answers)
     assert told.cards["GPU-0"].utilisation == 0.97
     assert told.cards["GPU-1"].memory_used_mib == 3
     assert 99 < time.monotonic() - told.taken_s < 130
     assert set(server.asked) == {"/api/v1/query"}
-    assert len(server.asked) == tally.asked == len(QUERIES)
+    assert len(server.asked) == counts.asked == len(QUERIES)
 
 
 async def test_what_was_measured_long_ago_is_left_out(server: Exporter) -> None:
     long_ago = time.time() - 1000
     answers = {QUERIES["utilisation"]: vector(0.97), QUERIES["time"]: vector(long_ago)}
-    told, tally = await asked(server, answers)
-    assert (told, tally.rejected["old"]) == ([], 1)
+    told, counts = await asked(server, answers)
+    assert (told, counts.rejected["old"]) == ([], 1)
 
 
 async def test_a_query_that_fails_takes_nothing_from_the_others(server: Exporter) -> None:
@@ -84,17 +84,17 @@ async def test_a_query_that_fails_takes_nothing_from_the_others(server: Exporter
         QUERIES["powerW"]: 400,
         QUERIES["temperatureC"]: wrong,
     }
-    ((told,), tally) = await asked(server, answers)
+    ((told,), counts) = await asked(server, answers)
     assert told.cards["GPU-0"].utilisation == 0.97
-    assert (tally.failed, tally.rejected["query"], tally.rejected["unreachable"]) == (2, 1, 1)
-    assert "it returns a scalar, not a vector; correct it in the configuration" in tally.problem
+    assert (counts.failed, counts.rejected["query"], counts.rejected["unreachable"]) == (2, 1, 1)
+    assert "it returns a scalar, not a vector; correct it in the configuration" in counts.problem
 
 
 async def test_warnings_are_counted_and_what_came_is_used(server: Exporter) -> None:
     answers = {QUERIES["utilisation"]: vector(0.97, warnings=("some data is missing",))}
-    ((told,), tally) = await asked(server, answers)
+    ((told,), counts) = await asked(server, answers)
     assert told.cards["GPU-0"].utilisation == 0.97
-    assert (tally.failed, tally.rejected["warning"]) == (0, 1)
+    assert (counts.failed, counts.rejected["warning"]) == (0, 1)
 
 
 async def test_own_queries_replace_all(server: Exporter) -> None:
@@ -104,8 +104,8 @@ async def test_own_queries_replace_all(server: Exporter) -> None:
 
 
 async def test_values_that_cannot_be(server: Exporter) -> None:
-    (_, tally) = await asked(server, {QUERIES["utilisation"]: vector("NaN", 97, -1)})
-    assert tally.rejected == {"not a number": 1, "too much": 1, "negative": 1, "warning": 0}
+    (_, counts) = await asked(server, {QUERIES["utilisation"]: vector("NaN", 97, -1)})
+    assert counts.rejected == {"not a number": 1, "too much": 1, "negative": 1, "warning": 0}
 
 
 async def test_the_token_goes_along_and_is_read_anew(server: Exporter, tmp_path: Any) -> None:

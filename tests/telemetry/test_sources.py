@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from exporters import Exporter, dcgm_text, exporting
 from fairlead.model.readings import CardReading, NodeReadings
-from fairlead.telemetry.sources import SourceFault, SourcePlan, Tally, make
+from fairlead.telemetry.sources import ReadCounts, SourceFault, SourcePlan, make
 from fairlead.telemetry.sources.agent import AGENT
 from fairlead.telemetry.sources.alnair import ALNAIR
 from fairlead.telemetry.sources.dcgm import DCGM
-from fairlead.telemetry.sources.exposition import Pieces, Scanner
-from fairlead.telemetry.sources.gathering import Gathering, Memory, NodeNames
-from fairlead.telemetry.sources.meanings import Dialect
+from fairlead.telemetry.sources.exposition import LineBuffer, Scanner
+from fairlead.telemetry.sources.formats import ExporterFormat
+from fairlead.telemetry.sources.gathering import NodeNames, ReadingCollector, SourceState
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "telemetry"
 UUID = "GPU-5fd4f087-86f3-7a43-b711-4771313afc5"
@@ -32,22 +32,22 @@ def exporter() -> Iterator[Exporter]:
 
 
 def gathered(
-    dialect: Dialect,
+    dialect: ExporterFormat,
     text: bytes,
-    tally: Tally,
+    counts: ReadCounts,
     asked: str | None = "gpu-a",
-    memory: Memory | None = None,
+    memory: SourceState | None = None,
     now_s: float = 1000.0,
 ) -> list[NodeReadings]:
-    gathering = Gathering(dialect, memory or Memory(), NodeNames(NODES), asked)
-    pieces = Pieces(Scanner(dialect.series), gathering.put)
+    gathering = ReadingCollector(dialect, memory or SourceState(), NodeNames(NODES), asked)
+    pieces = LineBuffer(Scanner(dialect.series), gathering.put)
     pieces.put(text)
     pieces.end()
-    return list(gathering.readings("test", tally, now_s))
+    return list(gathering.readings("test", counts, now_s))
 
 
-def told(dialect: Dialect, name: str, asked: str | None = "gpu-a") -> NodeReadings:
-    (found,) = gathered(dialect, (FIXTURES / name).read_bytes(), Tally(), asked)
+def told(dialect: ExporterFormat, name: str, asked: str | None = "gpu-a") -> NodeReadings:
+    (found,) = gathered(dialect, (FIXTURES / name).read_bytes(), ReadCounts(), asked)
     return found
 
 
@@ -92,7 +92,7 @@ def test_the_pod_is_the_one_that_prometheus_renamed() -> None:
         'namespace="monitoring",pod="dcgm-exporter-x",exported_namespace="team-a",exported_pod="t"'
     )
     text = f'DCGM_FI_DEV_GPU_UTIL{{gpu="0",UUID="GPU-0",Hostname="gpu-a",{own}}} 50\n'
-    (found,) = gathered(DCGM, text.encode(), Tally())
+    (found,) = gathered(DCGM, text.encode(), ReadCounts())
     assert list(found.pods) == ["team-a/t"]
 
 
@@ -101,18 +101,18 @@ def test_a_counter_is_read_as_a_rate_from_the_second_time_on() -> None:
         card = 'fairlead_gpu_nvlink_bytes_total{node="gpu-a",uuid="GPU-0",gpu="0",direction='
         return f'{card}"tx"}} {sent}\n{card}"rx"}} {received}\n'.encode()
 
-    memory = Memory()
-    (first,) = gathered(AGENT, text(10, 5), Tally(), memory=memory)
+    memory = SourceState()
+    (first,) = gathered(AGENT, text(10, 5), ReadCounts(), memory=memory)
     assert first.cards == {}
-    (second,) = gathered(AGENT, text(30, 35), Tally(), memory=memory, now_s=1010.0)
+    (second,) = gathered(AGENT, text(30, 35), ReadCounts(), memory=memory, now_s=1010.0)
     assert second.cards["GPU-0"].nvlink_bytes_s == pytest.approx(2 + 3)
-    (anew,) = gathered(AGENT, text(0, 0), Tally(), memory=memory, now_s=1020.0)
+    (anew,) = gathered(AGENT, text(0, 0), ReadCounts(), memory=memory, now_s=1020.0)
     assert anew.cards == {}
 
 
 def test_an_exemplar_is_no_part_of_the_value() -> None:
     text = b'DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-0"} 50 # {id="x"} 0.67\n'
-    (found,) = gathered(DCGM, text, Tally())
+    (found,) = gathered(DCGM, text, ReadCounts())
     assert found.cards["GPU-0"].utilisation == pytest.approx(0.5)
 
 
@@ -133,20 +133,20 @@ def test_an_exemplar_is_no_part_of_the_value() -> None:
     ],
 )
 def test_which_node_a_series_belongs_to(said: str, asked: str | None, believed: str | None) -> None:
-    tally = Tally()
+    counts = ReadCounts()
     text = f'DCGM_FI_DEV_GPU_UTIL{{gpu="0",UUID="GPU-0",Hostname="{said}"}} 50\n'.encode()
-    found = gathered(DCGM, text, tally, asked)
+    found = gathered(DCGM, text, counts, asked)
     assert [each.node for each in found] == ([believed] if believed else [])
     if not believed:
-        assert tally.rejected == {"another node" if asked else "unknown node": 1}
+        assert counts.rejected == {"another node" if asked else "unknown node": 1}
 
 
 def test_a_node_has_no_more_gpus_than_a_machine_can_have() -> None:
-    tally = Tally()
+    counts = ReadCounts()
     lines = (f'DCGM_FI_DEV_GPU_UTIL{{gpu="0",UUID="GPU-{n}"}} 50\n' for n in range(1000))
-    (found,) = gathered(DCGM, "".join(lines).encode(), tally)
+    (found,) = gathered(DCGM, "".join(lines).encode(), counts)
     assert len(found.cards) == 256
-    assert tally.rejected == {"too many GPUs": 744}
+    assert counts.rejected == {"too many GPUs": 744}
 
 
 # -- nonsense --------------------------------------------------------------------------------------
@@ -163,40 +163,42 @@ def test_a_node_has_no_more_gpus_than_a_machine_can_have() -> None:
     ],
 )
 def test_values_that_cannot_be(said: str, why: str) -> None:
-    tally = Tally()
+    counts = ReadCounts()
     card = '{gpu="0",UUID="GPU-0"}'
     text = f"DCGM_FI_DEV_GPU_UTIL{card} {said}\nDCGM_FI_DEV_FB_USED{card} 7\n"
-    (found,) = gathered(DCGM, text.encode(), tally)
+    (found,) = gathered(DCGM, text.encode(), counts)
     assert found.cards["GPU-0"] == CardReading(memory_used_mib=7, place=0)
-    assert (tally.rejected, tally.believed) == ({why: 1}, 1)
+    assert (counts.rejected, counts.believed) == ({why: 1}, 1)
 
 
 def test_bytes_in_place_of_mib_cannot_be() -> None:
-    tally = Tally()
-    gathered(DCGM, f'DCGM_FI_DEV_FB_USED{{gpu="0",UUID="GPU-0"}} {60987 * 2**20}\n'.encode(), tally)
-    assert tally.rejected == {"too much": 1}
+    counts = ReadCounts()
+    gathered(
+        DCGM, f'DCGM_FI_DEV_FB_USED{{gpu="0",UUID="GPU-0"}} {60987 * 2**20}\n'.encode(), counts
+    )
+    assert counts.rejected == {"too much": 1}
 
 
 def test_of_a_series_told_twice_the_first_counts() -> None:
-    tally = Tally()
+    counts = ReadCounts()
     line = 'DCGM_FI_DEV_GPU_UTIL{{gpu="0",UUID="GPU-0"}} {}\n'
-    (found,) = gathered(DCGM, (line.format(10) + line.format(90)).encode(), tally)
+    (found,) = gathered(DCGM, (line.format(10) + line.format(90)).encode(), counts)
     assert found.cards["GPU-0"].utilisation == pytest.approx(0.1)
-    assert tally.rejected == {"twice": 1}
+    assert counts.rejected == {"twice": 1}
 
 
 def test_the_clock_of_an_exporter_is_believed_into_the_past_only() -> None:
-    def taken(age_s: float, tally: Tally) -> list[NodeReadings]:
+    def taken(age_s: float, counts: ReadCounts) -> list[NodeReadings]:
         stamp = round((time.time() - age_s) * 1000)
         text = f'DCGM_FI_DEV_GPU_UTIL{{gpu="0",UUID="GPU-0"}} 50 {stamp}\n'.encode()
-        return gathered(DCGM, text, tally, now_s=time.monotonic())
+        return gathered(DCGM, text, counts, now_s=time.monotonic())
 
-    (past,), (future,) = taken(100, Tally()), taken(-100, Tally())
+    (past,), (future,) = taken(100, ReadCounts()), taken(-100, ReadCounts())
     assert past.taken_s < time.monotonic() - 99
     assert future.taken_s == pytest.approx(time.monotonic(), abs=50)
-    tally = Tally()
-    assert taken(1000, tally) == []
-    assert tally.rejected == {"old": 1}
+    counts = ReadCounts()
+    assert taken(1000, counts) == []
+    assert counts.rejected == {"old": 1}
 
 
 _values = st.one_of(
@@ -225,9 +227,9 @@ def test_a_known_layout_is_read_as_line_by_line(lines: list[tuple]) -> None:
         + f"}} {value}\n"
         for name, card, cut, pod, value in lines
     ).encode()
-    slow_tally, fast_tally = Tally(), Tally()
-    slow = Gathering(DCGM, Memory(), NodeNames(NODES), "gpu-a")
-    pieces = Pieces(Scanner(DCGM.series), slow.put)
+    slow_tally, fast_tally = ReadCounts(), ReadCounts()
+    slow = ReadingCollector(DCGM, SourceState(), NodeNames(NODES), "gpu-a")
+    pieces = LineBuffer(Scanner(DCGM.series), slow.put)
     pieces.put(text)
     pieces.end()
     by_line = list(slow._read_lines("test", slow_tally, 1000.0))
@@ -259,9 +261,9 @@ def comparable(readings: list[NodeReadings]) -> list:
 
 async def take(
     plan: SourcePlan, nodes: dict[str, str] | None = None
-) -> tuple[list[NodeReadings], Tally]:
-    source, tally = make(plan), Tally()
-    return [each async for each in source.take(nodes or NODES, tally)], tally
+) -> tuple[list[NodeReadings], ReadCounts]:
+    source, counts = make(plan), ReadCounts()
+    return [each async for each in source.take(nodes or NODES, counts)], counts
 
 
 def a_plan(exporter: Exporter, **more: object) -> SourcePlan:
@@ -272,20 +274,20 @@ async def test_each_node_is_asked_at_its_address(exporter: Exporter) -> None:
     exporter.text = dcgm_text({"": {0: 50}})
     url = f"http://{{address}}:{exporter.port}/of/{{node}}"
     nodes = {"gpu-a": "127.0.0.1", "gpu-b": "127.0.0.1", "gpu-c": ""}
-    found, tally = await take(a_plan(exporter, url=url), nodes)
+    found, counts = await take(a_plan(exporter, url=url), nodes)
     assert sorted(each.node for each in found) == ["gpu-a", "gpu-b"]
     assert sorted(exporter.asked) == ["/of/gpu-a", "/of/gpu-b"]
-    assert (tally.asked, tally.failed, tally.rejected) == (2, 0, {"no address": 1})
+    assert (counts.asked, counts.failed, counts.rejected) == (2, 0, {"no address": 1})
 
 
 async def test_a_node_that_is_away_costs_only_itself(exporter: Exporter) -> None:
     exporter.text = dcgm_text({"": {0: 50}})
     url = f"http://{{address}}:{exporter.port}/metrics"
     nodes = {"gpu-a": "127.0.0.1", "gpu-b": "no-such-host.invalid"}
-    found, tally = await take(a_plan(exporter, url=url), nodes)
+    found, counts = await take(a_plan(exporter, url=url), nodes)
     assert [each.node for each in found] == ["gpu-a"]
-    assert (tally.asked, tally.failed) == (2, 1)
-    assert tally.problem.startswith("gpu-b: cannot connect")
+    assert (counts.asked, counts.failed) == (2, 1)
+    assert counts.problem.startswith("gpu-b: cannot connect")
 
 
 async def test_a_packed_answer_is_unpacked(exporter: Exporter) -> None:
@@ -356,8 +358,8 @@ async def test_only_http_is_asked(exporter: Exporter, url: str) -> None:
 async def test_a_million_series_at_one_address(exporter: Exporter) -> None:
     noise = b"".join(b'DCGM_FI_DEV_SM_CLOCK{gpu="%d"} 1980\n' % n for n in range(1_000_000))
     exporter.text = noise + dcgm_text({"gpu-a": {0: 50}})
-    ((found,), tally) = await take(a_plan(exporter, timeout_s=60.0))
-    assert (list(found.cards), tally.believed) == (["GPU-gpu-a-0"], 1)
+    ((found,), counts) = await take(a_plan(exporter, timeout_s=60.0))
+    assert (list(found.cards), counts.believed) == (["GPU-gpu-a-0"], 1)
 
 
 async def test_connections_are_kept_if_so_wanted_and_one_that_the_server_closed_is_made_anew(
@@ -366,6 +368,6 @@ async def test_connections_are_kept_if_so_wanted_and_one_that_the_server_closed_
     exporter.show({"gpu-a": {0: 50}})
     source = make(a_plan(exporter, keeps=True))
     for _ in range(3):  # the server hangs up after every answer without saying so
-        tally = Tally()
-        assert len([told async for told in source.take(NODES, tally)]) == 1
+        counts = ReadCounts()
+        assert len([told async for told in source.take(NODES, counts)]) == 1
     assert len(exporter.asked) == 3

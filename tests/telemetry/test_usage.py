@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.model.machines import geometry_of
-from fairlead.telemetry.rightsizing import ENOUGH_S, Having, advise, span
+from fairlead.telemetry.rightsizing import ENOUGH_S, PodAllocation, advise, span
 from fairlead.telemetry.usage import IDLE, LONGEST_GAP_S, Sample, Use
 
 H200_MIB = 143771
@@ -82,7 +82,7 @@ def long(*samples: Sample) -> Use:
     return watched(*(samples * (int(ENOUGH_S / 60 / len(samples)) + 1)))
 
 
-WHOLE_H200 = Having(1, card_memory_mib=H200_MIB, mig=geometry_of("NVIDIA H200", H200_MIB))
+WHOLE_H200 = PodAllocation(1, card_memory_mib=H200_MIB, mig=geometry_of("NVIDIA H200", H200_MIB))
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ WHOLE_H200 = Having(1, card_memory_mib=H200_MIB, mig=geometry_of("NVIDIA H200", 
         (watched(Sample(1, 1, 1)), WHOLE_H200, "too-early", "measured for 1 min; advice after 30"),
         (long(Sample(1, 1, 0.2, guessed=True)), WHOLE_H200, "guessed", "per-pod usage is not"),
         (long(Sample(1, 1, 0.0, 900)), WHOLE_H200, "idle", "idle for 31 min"),
-        (long(Sample(4, 4, 2.0, 900, 0b0101)), Having(4), "fewer-cards", "2 of its 4 GPUs"),
-        (long(Sample(4, 4, 2.0, 900, 0b1111)), Having(4), "right", "has what it needs"),
+        (long(Sample(4, 4, 2.0, 900, 0b0101)), PodAllocation(4), "fewer-cards", "2 of its 4 GPUs"),
+        (long(Sample(4, 4, 2.0, 900, 0b1111)), PodAllocation(4), "right", "has what it needs"),
         (
             long(Sample(1, 1, 0.2, 20_000, 1)),
             WHOLE_H200,
@@ -111,19 +111,19 @@ WHOLE_H200 = Having(1, card_memory_mib=H200_MIB, mig=geometry_of("NVIDIA H200", 
         (long(Sample(1, 1, 0.1, None, 1)), WHOLE_H200, "right", "has what it needs"),
         (
             long(Sample(0.5, 0.5, 0.1, 4_000, 1)),
-            Having(1, whole=False, milli=500, memory_mib=40_000, card_memory_mib=80_000),
+            PodAllocation(1, whole=False, milli=500, memory_mib=40_000, card_memory_mib=80_000),
             "smaller",
             "0.2 of a GPU with 5 GiB would have been enough",
         ),
         (
             long(Sample(0.5, 0.5, 0.5, 38_000, 1)),
-            Having(1, whole=False, milli=500, memory_mib=40_000, card_memory_mib=80_000),
+            PodAllocation(1, whole=False, milli=500, memory_mib=40_000, card_memory_mib=80_000),
             "right",
             "has what it needs",
         ),
         (
             long(Sample(0.5, 0.5, 0.06, 10_000, 1)),
-            Having(
+            PodAllocation(
                 1, whole=False, profile="3g.71gb", card_memory_mib=H200_MIB, mig=WHOLE_H200.mig
             ),
             "smaller",

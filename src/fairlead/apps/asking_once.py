@@ -2,7 +2,7 @@
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.readings import NodeReadings
-from fairlead.telemetry.sources import Source, SourceFault, Tally
+from fairlead.telemetry.sources import ReadCounts, Source, SourceFault
 from fairlead.telemetry.sources.alnair import Annotations
 
 
@@ -12,10 +12,10 @@ async def take_once(source: Source, cluster: Cluster) -> tuple[list[NodeReadings
     if isinstance(source, Annotations):
         for node in nodes:
             source.put(node.name, node.annotations)
-    tally, taken = Tally(), list[NodeReadings]()
+    counts, taken = ReadCounts(), list[NodeReadings]()
     try:
-        async for readings in source.take({node.name: node.address for node in nodes}, tally):
+        async for readings in source.take({node.name: node.address for node in nodes}, counts):
             taken.append(readings)
     except SourceFault as fault:
         return [], f"{source.name}: {fault}"
-    return taken, f"{source.name}: {tally.problem}" if tally.problem else ""
+    return taken, f"{source.name}: {counts.problem}" if counts.problem else ""

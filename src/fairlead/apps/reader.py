@@ -18,7 +18,7 @@ from fairlead.apps.fast_loop import run_in_fast_loop
 from fairlead.telemetry import sources
 from fairlead.telemetry.sources.alnair import Annotations
 from fairlead.telemetry.sources.api import SourcePlan
-from fairlead.telemetry.sources.running import News, Running
+from fairlead.telemetry.sources.running import News, SourceRunner
 
 HEAD = struct.Struct(">I")
 
@@ -64,11 +64,11 @@ class Reader:
             if task.done():
                 task.result()  # a defect of ours: end, and let it be seen
 
-    def _start(self, plan: SourcePlan) -> Running:
+    def _start(self, plan: SourcePlan) -> SourceRunner:
         source = sources.make(plan)
         if isinstance(source, Annotations):
             self._annotations.append(source)
-        return Running(source, plan, lambda: self._nodes, _log_news, time.monotonic)
+        return SourceRunner(source, plan, lambda: self._nodes, _log_news, time.monotonic)
 
 
 async def read_sources() -> None:

@@ -16,7 +16,7 @@ from fairlead.apps.survey import Survey
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import Event, ReadingsTaken
 from fairlead.telemetry.sources.api import SourcePlan
-from fairlead.telemetry.sources.running import Batch, News, Status
+from fairlead.telemetry.sources.running import News, ReadingBatch, SourceStatus
 
 log = structlog.get_logger(__name__)
 
@@ -36,7 +36,7 @@ class Readings:
         self._feed = feed
         self._notes = any(plan.kind == "alnair" and not plan.url for plan in plans)
         #: By source: how its last take ended, and counts since the start.
-        self.last: dict[str, Status] = {}
+        self.last: dict[str, SourceStatus] = {}
         self.cards: Counter[str] = Counter()
         self.rejected: Counter[tuple[str, str]] = Counter()
 
@@ -93,19 +93,19 @@ class Readings:
 
     async def _listen(self, process: Process) -> None:
         assert process.stdout is not None
-        decoder = msgspec.msgpack.Decoder(Batch | Status)
+        decoder = msgspec.msgpack.Decoder(ReadingBatch | SourceStatus)
         while (message := await frame(process.stdout)) is not None:
             self._hear(decoder.decode(message))
             await asyncio.sleep(0)  # decisions between any two
 
     def _hear(self, news: News) -> None:
         match news:
-            case Batch(readings):
+            case ReadingBatch(readings):
                 self._feed(ReadingsTaken(readings))
-            case Status():
+            case SourceStatus():
                 self._note(news)
 
-    def _note(self, status: Status) -> None:
+    def _note(self, status: SourceStatus) -> None:
         before = self.last.get(status.source)
         was_cut_off = before is not None and before.cut_off
         self.last[status.source] = status

@@ -17,8 +17,8 @@ from fairlead.engine import events
 from fairlead.model.pods import Pod
 from fairlead.model.readings import NodeReadings
 from fairlead.telemetry import reporting
-from fairlead.telemetry.latest import Latest, Told
-from fairlead.telemetry.report import HOUR_S, CardRow, HeldRow, PodRow, Report
+from fairlead.telemetry.latest import LatestReadings, ReadingStore
+from fairlead.telemetry.report import HOUR_S, CardRow, HeldRow, PodRow, UsageReport
 from fairlead.telemetry.rightsizing import ENOUGH_S
 from fairlead.telemetry.sampling import sample
 from fairlead.telemetry.usage import UsageBook
@@ -85,7 +85,7 @@ class Usage:
     #: How often to look, and for how long before advice is given.
     every_s: float = EVERY_S
     enough_s: float = ENOUGH_S
-    latest: Latest = field(default_factory=Latest)
+    latest: ReadingStore = field(default_factory=ReadingStore)
     book: UsageBook = field(default_factory=UsageBook)
     #: By namespace and scheduler, as of the last look.
     sums: dict[tuple[str, str], Held] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class Usage:
     async def look(self, there: Callable[[Pod], bool] = lambda _: True) -> None:
         """At every pod that holds cards and was there, a few at a time."""
         sums = {name: held.start_anew() for name, held in self._some_sums()}
-        uids, told = set(), dict[str, Told]()
+        uids, told = set(), dict[str, LatestReadings]()
         async for held in _unhurried(list(self.cluster.holdings.values())):
             if held.grant and held.node in self.cluster.row_of and there(held.pod):
                 uids.add(held.pod.uid)
@@ -143,7 +143,7 @@ class Usage:
             return list(self.sums.items())
         return [(name, held) for name, held in self.sums.items() if held.held or name == OTHERS]
 
-    def _add(self, held: Holding, told: Told, total: Held) -> None:
+    def _add(self, held: Holding, told: LatestReadings, total: Held) -> None:
         now_s, before = self.clock(), self.book.uses.get(held.pod.uid)
         was = (before.held_s, before.wasted_s, before.idle_s, before.used_s) if before else _NONE
         seen = sample(held, self.cluster, told)
@@ -157,9 +157,9 @@ class Usage:
         total.idle_s += use.idle_s - was[2]
         total.used_s += use.used_s - was[3]
 
-    async def report(self) -> Report:
+    async def report(self) -> UsageReport:
         now_s = self.clock()
-        return Report(
+        return UsageReport(
             since_s=now_s - self.since_s,
             cards=[row async for row in _unhurried(self._cards(EVERYTHING, now_s))],
             pods=[row async for row in _unhurried(self._pods(EVERYTHING, now_s))],

@@ -1,4 +1,4 @@
-"""The last word on every card and pod, whoever said it."""
+"""The latest reading of every GPU and pod, of all sources."""
 
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
@@ -8,53 +8,53 @@ from fairlead.model.readings import CardReading, NodeReadings
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What is known of one node just now, the latest word first."""
+class LatestReadings:
+    """The current readings of one node, the latest first."""
 
-    words: tuple[NodeReadings, ...] = ()
+    readings: tuple[NodeReadings, ...] = ()
 
     def card(self, uuid: str, index: int) -> CardReading | None:
-        """By uuid, else by index for sources that know no better."""
+        """By uuid, or by index for sources without uuids."""
         found = self._find(uuid, index)
         return found[1] if found else None
 
     def taken_s(self, uuid: str, index: int) -> float | None:
-        """When that was."""
+        """When that reading was taken."""
         found = self._find(uuid, index)
         return found[0].taken_s if found else None
 
     def _find(self, uuid: str, index: int) -> tuple[NodeReadings, CardReading] | None:
-        for word in self.words:
-            reading = word.cards.get(uuid) or word.cards.get(str(index))
+        for node in self.readings:
+            reading = node.cards.get(uuid) or node.cards.get(str(index))
             if reading is not None:
-                return word, reading
+                return node, reading
         return None
 
     def pod(self, key: str, uid: str) -> CardReading | None:
-        found = (word.pods.get(key) or word.pods.get(uid) for word in self.words)
+        found = (node.pods.get(key) or node.pods.get(uid) for node in self.readings)
         return next(filter(None, found), None)
 
 
-NOTHING_TOLD = Told()
+NO_READINGS = LatestReadings()
 
 
-class Latest:
-    """Keeps what each source said last about each node; what is too old counts for nothing."""
+class ReadingStore:
+    """Keeps the last reading of each node by source; stale ones are not returned."""
 
     def __init__(self) -> None:
-        self._told: dict[str, dict[str, NodeReadings]] = {}
+        self._by_node: dict[str, dict[str, NodeReadings]] = {}
 
     def note(self, readings: Iterable[NodeReadings]) -> None:
-        for told in readings:
-            self._told.setdefault(told.node, {})[told.source] = told
+        for each in readings:
+            self._by_node.setdefault(each.node, {})[each.source] = each
 
     def forget_all_but(self, nodes: Container[str]) -> None:
-        for node in [node for node in self._told if node not in nodes]:
-            del self._told[node]
+        for node in [node for node in self._by_node if node not in nodes]:
+            del self._by_node[node]
 
-    def on(self, node: str, now_s: float) -> Told:
-        known = self._told.get(node)
+    def on(self, node: str, now_s: float) -> LatestReadings:
+        known = self._by_node.get(node)
         if known is None:
-            return NOTHING_TOLD
-        fresh = [told for told in known.values() if now_s - told.taken_s < STALE_S]
-        return Told(tuple(sorted(fresh, key=lambda told: -told.taken_s)))
+            return NO_READINGS
+        fresh = [each for each in known.values() if now_s - each.taken_s < STALE_S]
+        return LatestReadings(tuple(sorted(fresh, key=lambda each: -each.taken_s)))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from fairlead.telemetry.rightsizing import Advice
+from fairlead.telemetry.rightsizing import SizeAdvice
 
 HOUR_S = 3600.0
 
@@ -66,7 +66,7 @@ class PodRow(_Row, frozen=True):
     used_hours: float
     idle_hours: float
     wasted_hours: float
-    advice: Advice
+    advice: SizeAdvice
 
 
 class SumRow(_Row, frozen=True):
@@ -99,7 +99,7 @@ class HeldRow(_Row, frozen=True):
     wasted_hours: float
 
 
-class Report(_Row, frozen=True):
+class UsageReport(_Row, frozen=True):
     """All of it at one time. `since_s`: for how long somebody has added up."""
 
     since_s: float

@@ -7,10 +7,10 @@ from fairlead.model.gpus import WHOLE, Card, CardUse
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Pod
 from fairlead.telemetry.allocation import STATES, booked, states
-from fairlead.telemetry.latest import Latest, Told
+from fairlead.telemetry.latest import LatestReadings, ReadingStore
 from fairlead.telemetry.report import HOUR_S, CardRow, Holder, PodRow
 from fairlead.telemetry.rightsizing import advise
-from fairlead.telemetry.sampling import having
+from fairlead.telemetry.sampling import allocation_of
 from fairlead.telemetry.usage import UsageBook, Use
 
 _GIB = 1024
@@ -19,7 +19,9 @@ _GIB = 1024
 Shown = Callable[[Pod], bool]
 
 
-def card_rows(cluster: Cluster, latest: Latest, now_s: float, shown: Shown) -> Iterator[CardRow]:
+def card_rows(
+    cluster: Cluster, latest: ReadingStore, now_s: float, shown: Shown
+) -> Iterator[CardRow]:
     """Every card of every node, by name of the node and index, with the pods that are shown."""
     share, state = booked(cluster.columns.devices), states(cluster.columns.devices)
     for name in sorted(cluster.row_of):
@@ -39,9 +41,9 @@ def card_rows(cluster: Cluster, latest: Latest, now_s: float, shown: Shown) -> I
             )  # fmt: skip
 
 
-def _counted(node: Node, told: Told, now_s: float) -> Iterator[CardRow]:
+def _counted(node: Node, told: LatestReadings, now_s: float) -> Iterator[CardRow]:
     """Where nobody lists the cards, those that somebody measures; or so many without a name."""
-    measured = sorted({name for word in told.words for name in word.cards})
+    measured = sorted({name for node in told.readings for name in node.cards})
     count = dict(node.allocatable).get(GPU, 0)
     model = node.inventory.cards[0].model if node.inventory and node.inventory.cards else ""
     for index, name in enumerate(measured or [str(n) for n in range(count)]):
@@ -54,7 +56,7 @@ def _card(
     card: Card,
     state: str,
     share: float,
-    told: Told,
+    told: LatestReadings,
     now_s: float,
     holders: list[Holder],
     memory_booked_mib: int,
@@ -102,7 +104,7 @@ def pod_rows(
 def _pod(held: Holding, cluster: Cluster, use: Use, now_s: float, enough_s: float) -> PodRow:
     assert held.grant is not None
     pod, last = held.pod, use.latest
-    has = having(held, cluster)
+    has = allocation_of(held, cluster)
     memory = has.card_memory_mib if has.whole else has.memory_mib
     idle_for_s = None if use.idle_since_s is None else now_s - use.idle_since_s
     return PodRow(

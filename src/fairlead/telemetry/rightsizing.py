@@ -21,7 +21,7 @@ _GIB = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Having:
+class PodAllocation:
     """What a pod has of each of its cards, and how those cards could be cut."""
 
     cards: int
@@ -33,7 +33,7 @@ class Having:
     mig: tuple[MigProfile, ...] = ()
 
 
-class Advice(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+class SizeAdvice(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """A sentence for people, and the same as values for programs."""
 
     text: str
@@ -45,25 +45,25 @@ class Advice(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     profile: str = ""
 
 
-def advise(use: Use, having: Having, enough_s: float = ENOUGH_S) -> Advice:
+def advise(use: Use, having: PodAllocation, enough_s: float = ENOUGH_S) -> SizeAdvice:
     """What would have been enough; or why nothing can be said."""
     if not use.watched_s:
-        return Advice("no readings", "unmeasured")
+        return SizeAdvice("no readings", "unmeasured")
     if use.watched_s < enough_s:
         seen, enough = span(use.watched_s), span(enough_s)
-        return Advice(f"measured for {seen}; advice after {enough}", "too-early")
+        return SizeAdvice(f"measured for {seen}; advice after {enough}", "too-early")
     if use.ever_guessed:
-        return Advice("shares a GPU; per-pod usage is not available", "guessed")
+        return SizeAdvice("shares a GPU; per-pod usage is not available", "guessed")
     if use.idle_s >= use.measured_s * (1 - IDLE):
-        return Advice(f"idle for {span(use.watched_s)}: delete it, or scale it down", "idle")
+        return SizeAdvice(f"idle for {span(use.watched_s)}: delete it, or scale it down", "idle")
     at_work = use.busy_cards.bit_count()
     if 0 < at_work < having.cards:
         text = f"{at_work} of its {having.cards} GPUs would have been enough"
-        return Advice(text, "fewer-cards", cards=at_work)
-    return _smaller(use, having) or Advice("has what it needs", "right")
+        return SizeAdvice(text, "fewer-cards", cards=at_work)
+    return _smaller(use, having) or SizeAdvice("has what it needs", "right")
 
 
-def _smaller(use: Use, having: Having) -> Advice | None:
+def _smaller(use: Use, having: PodAllocation) -> SizeAdvice | None:
     """A part of the card, where that is less than it has. Several cards work as one."""
     high, card_mib = use.level_for(_OF_THE_TIME), having.card_memory_mib
     if having.cards > 1 or high is None or use.memory_peak_mib is None or not card_mib:
@@ -83,17 +83,17 @@ def _smaller(use: Use, having: Having) -> Advice | None:
     text = f"{compute:g} of a GPU with {memory // _GIB} GiB would have been enough"
     told = f"{text}, or a MIG {cut.name}" if cut and having.whole else text
     name = cut.name if cut and having.whole else ""
-    return Advice(told, "smaller", share=compute, memory_mib=memory, profile=name)
+    return SizeAdvice(told, "smaller", share=compute, memory_mib=memory, profile=name)
 
 
-def _other_slice(cut: MigProfile | None, having: Having) -> Advice | None:
+def _other_slice(cut: MigProfile | None, having: PodAllocation) -> SizeAdvice | None:
     sizes = {kind.name: (kind.slices, kind.compute) for kind in having.mig}
     if cut is None or (cut.slices, cut.compute) >= sizes.get(having.profile, (0, 0)):
         return None
-    return Advice(f"a MIG {cut.name} would have been enough", "smaller", profile=cut.name)
+    return SizeAdvice(f"a MIG {cut.name} would have been enough", "smaller", profile=cut.name)
 
 
-def _share_had(having: Having) -> float:
+def _share_had(having: PodAllocation) -> float:
     if having.profile:
         kinds = {kind.name: kind.compute for kind in having.mig}
         most = max(kinds.values(), default=0)
@@ -101,7 +101,7 @@ def _share_had(having: Having) -> float:
     return 1.0 if having.whole or not having.milli else having.milli / WHOLE
 
 
-def _slice_for(share: float, memory_mib: float, having: Having) -> MigProfile | None:
+def _slice_for(share: float, memory_mib: float, having: PodAllocation) -> MigProfile | None:
     """The smallest slice with that much of both; None if only the whole card would do."""
     most = max((kind.compute for kind in having.mig), default=0)
     length = max((kind.slices for kind in having.mig), default=0)

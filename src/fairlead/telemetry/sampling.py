@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from fairlead.cluster.cluster import Cluster, Holding
 from fairlead.model.gpus import WHOLE, Card, CardUse
 from fairlead.model.machines import geometry_of
-from fairlead.telemetry.latest import Told
-from fairlead.telemetry.rightsizing import Having
+from fairlead.telemetry.latest import LatestReadings
+from fairlead.telemetry.rightsizing import PodAllocation
 from fairlead.telemetry.usage import IDLE, Sample
 
 _NO_CARD = Card("", -1)
@@ -35,7 +35,7 @@ def part_of(use: CardUse, card: Card) -> float:
     return min(1.0, max(use.milli / WHOLE, memory))
 
 
-def sample(held: Holding, cluster: Cluster, told: Told) -> Sample:
+def sample(held: Holding, cluster: Cluster, told: LatestReadings) -> Sample:
     """Cards that it has for itself tell it best, then readings of its own."""
     assert held.grant is not None
     uses, cards = held.grant.uses, cards_of(held, cluster)
@@ -53,7 +53,7 @@ def sample(held: Holding, cluster: Cluster, told: Told) -> Sample:
     return _shared(held, cluster, told, cards, parts, _each(memory, uses))
 
 
-def _alone(cards: Sequence[Card], told: Told) -> Sample:
+def _alone(cards: Sequence[Card], told: LatestReadings) -> Sample:
     measured, used, busy, highest = 0, 0.0, 0, None
     for bit, card in enumerate(cards):
         reading = told.card(card.uuid, card.index) if card.uuid else None
@@ -71,7 +71,7 @@ def _alone(cards: Sequence[Card], told: Told) -> Sample:
 def _shared(
     held: Holding,
     cluster: Cluster,
-    told: Told,
+    told: LatestReadings,
     cards: Sequence[Card],
     parts: Sequence[float],
     memory_mib: float | None,
@@ -96,13 +96,13 @@ def _shared(
     return Sample(sum(parts), measured, used, memory_mib, busy, guessed)
 
 
-def having(held: Holding, cluster: Cluster) -> Having:
+def allocation_of(held: Holding, cluster: Cluster) -> PodAllocation:
     """What it has of each card, for advice."""
     assert held.grant is not None
     use = held.grant.uses[0]
     card = next((card for card in cards_of(held, cluster) if card.uuid), _NO_CARD)
     mig = card.mig or geometry_of(card.model, card.memory_mib)
-    return Having(
+    return PodAllocation(
         len(held.grant.uses), use.whole, use.milli, use.memory_mib, use.profile,
         card.memory_mib, mig,
     )  # fmt: skip

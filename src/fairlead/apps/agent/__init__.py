@@ -137,7 +137,7 @@ def _partitioner(options: AgentOptions, nvml: Nvml) -> Partitioner | None:
     return Partitioner(nvml, mine, PartitionStateFile(options.state))
 
 
-class Look(msgspec.Struct, rename="camel", omit_defaults=True):
+class AgentSnapshot(msgspec.Struct, rename="camel", omit_defaults=True):
     """All that one look at the machine tells."""
 
     node: str
@@ -145,12 +145,12 @@ class Look(msgspec.Struct, rename="camel", omit_defaults=True):
     readings: list[CardSample]
 
 
-def once(options: AgentOptions) -> Look:
+def once(options: AgentOptions) -> AgentSnapshot:
     """What would be published. No cluster is asked, so it says nothing about device plugins."""
     return asyncio.run(_once(options))
 
 
-async def _once(options: AgentOptions) -> Look:
+async def _once(options: AgentOptions) -> AgentSnapshot:
     nvml = Nvml(options.nvml)
     surveyor = Surveyor(nvml, time.monotonic)
     try:
@@ -162,10 +162,10 @@ async def _once(options: AgentOptions) -> Look:
         raise FairleadError("NVML sees no GPU on this machine; is this a GPU node?")
     found = listing(survey, toolkit=await asyncio.to_thread(toolkit_version))
     text = inventory.write(found).encode()
-    return Look(options.node, msgspec.Raw(text), list(samples.values()))
+    return AgentSnapshot(options.node, msgspec.Raw(text), list(samples.values()))
 
 
-def show(look: Look, output: str, stream: IO[str]) -> None:
+def show(look: AgentSnapshot, output: str, stream: IO[str]) -> None:
     if output == "json":
         print(msgspec.json.format(msgspec.json.encode(look), indent=2).decode(), file=stream)
         return

@@ -17,7 +17,7 @@ from fairlead.apps.agent.node_pods import pods_by_uid
 from fairlead.apps.agent.observing import observed_processes, unassigned_uses, uses
 from fairlead.apps.agent.partitioning import Partitioner
 from fairlead.apps.agent.publishing import Publisher
-from fairlead.apps.agent.releases import Releases
+from fairlead.apps.agent.releases import ReleasedPods
 from fairlead.apps.agent.slicing import Slicing
 from fairlead.apps.agent.unassigned_processes import (
     NOT_EMPTY,
@@ -111,7 +111,7 @@ class Agent:
         self._unseen: set[int] = set()
         self._blind = False
         self._look_now = asyncio.Event()
-        self._releases = Releases(lambda: pods_running(settings.proc), self._processes_ended)
+        self._releases = ReleasedPods(lambda: pods_running(settings.proc), self._processes_ended)
 
     def unready_because(self) -> str:
         """A sentence while the list of cards is not what it should be; empty if it is."""

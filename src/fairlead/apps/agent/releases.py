@@ -14,7 +14,7 @@ from fairlead.model.pods import Pod
 _PAUSE_S = 0.5
 
 
-class Releases:
+class ReleasedPods:
     """`run` it in a task, which sleeps while no pod has ended.
 
     It asks which processes there are, and not what the driver thinks of them: it must be quick, and

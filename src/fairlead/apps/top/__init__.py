@@ -25,7 +25,7 @@ from fairlead.apps.top.report_source import FromScheduler, ReportSource
 from fairlead.apps.top.view import render
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
-from fairlead.telemetry.report import Report, total
+from fairlead.telemetry.report import UsageReport, total
 from fairlead.telemetry.sources import make
 
 
@@ -78,7 +78,7 @@ async def _source(options: Options, client: Client) -> AsyncIterator[ReportSourc
         yield FromScheduler(scheduler, options.wish.namespace)
 
 
-def show(report: Report, wish: Wish, console: Console) -> None:
+def show(report: UsageReport, wish: Wish, console: Console) -> None:
     """One picture: as wide as the terminal, or as wide as it takes."""
     seen = narrowed(report, wish)
     width = console.width if console.is_terminal else None
@@ -99,7 +99,7 @@ async def _show_live(source: ReportSource, options: Options) -> None:
             await asyncio.sleep(options.every_s)
 
 
-def as_data(report: Report, wish: Wish) -> dict[str, Any]:
+def as_data(report: UsageReport, wish: Wish) -> dict[str, Any]:
     """What `-o json` prints: sums over all that the filters let through, and the rows."""
     seen = narrowed(report, wish)
     chosen = choose(seen, wish)
@@ -109,5 +109,5 @@ def as_data(report: Report, wish: Wish) -> dict[str, Any]:
     return {"sinceS": round(seen.since_s, 1), "notes": seen.notes, "total": totals, wish.by: rows}
 
 
-def _write_json(report: Report, wish: Wish, out: TextIO) -> None:
+def _write_json(report: UsageReport, wish: Wish, out: TextIO) -> None:
     out.write(json.dumps(as_data(report, wish), indent=2) + "\n")

@@ -8,8 +8,8 @@ from fairlead.model.errors import ConfigError
 from fairlead.telemetry.report import (
     CardRow,
     PodRow,
-    Report,
     SumRow,
+    UsageReport,
     by_namespace,
     by_node,
     by_owner,
@@ -81,7 +81,7 @@ class Chosen:
         return self.cards or self.pods or self.sums
 
 
-def narrowed(report: Report, wish: Wish) -> Report:
+def narrowed(report: UsageReport, wish: Wish) -> UsageReport:
     """Only what the filters let through."""
     pods = [
         pod
@@ -96,10 +96,10 @@ def narrowed(report: Report, wish: Wish) -> Report:
     ]
     held = [row for row in report.held if wish.namespace in ("", row.namespace)]
     # Where pods that have ended were is not known.
-    return Report(report.since_s, cards, pods, report.notes, [] if wish.node else held)
+    return UsageReport(report.since_s, cards, pods, report.notes, [] if wish.node else held)
 
 
-def choose(report: Report, wish: Wish) -> Chosen:
+def choose(report: UsageReport, wish: Wish) -> Chosen:
     """Sorted, of a report that is narrowed already; equal ones by name."""
     usual, keys = SORTS[wish.by]
     order, named = keys[wish.sort or usual], keys["name"]

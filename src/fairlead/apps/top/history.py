@@ -16,7 +16,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.kube.http.client import Client
 from fairlead.model.pods import Pod
 from fairlead.model.readings import CardReading, NodeReadings
-from fairlead.telemetry.report import Report
+from fairlead.telemetry.report import UsageReport
 from fairlead.telemetry.sources import agent, dcgm
 from fairlead.telemetry.usage import UsageBook
 
@@ -70,7 +70,7 @@ class FromPrometheus:
         self._now_s = self._began_s = time.time() - since_s
         self._usage: Usage | None = None
 
-    async def report(self) -> Report:
+    async def report(self) -> UsageReport:
         cluster, until_s = await self._listing.cluster(), time.time()
         if self._usage is None:
             book = UsageBook(longest_gap_s=2 * self._step_s)
@@ -79,7 +79,7 @@ class FromPrometheus:
         past = await self._ask(self._now_s, until_s)
         await self._play(self._usage, past)
         report = await self._usage.report()
-        return Report(self._now_s - self._began_s, report.cards, report.pods, held=report.held)
+        return UsageReport(self._now_s - self._began_s, report.cards, report.pods, held=report.held)
 
     async def _play(self, usage: Usage, past: _Past) -> None:
         """Looks at every step as if it were now; pods are there from when they started."""

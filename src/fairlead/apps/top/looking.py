@@ -9,7 +9,7 @@ from fairlead.apps.usage import Usage
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine.engine import Engine
 from fairlead.kube.http.client import Client
-from fairlead.telemetry.report import Report
+from fairlead.telemetry.report import UsageReport
 from fairlead.telemetry.sources import Source
 
 #: Pods and nodes are listed anew this often, readings are taken for every picture.
@@ -42,7 +42,7 @@ class FromSources:
         self._sources = sources
         self._usage: Usage | None = None
 
-    async def report(self) -> Report:
+    async def report(self) -> UsageReport:
         cluster = await self._listing.cluster()
         if self._usage is None:
             self._usage = Usage(cluster)
@@ -51,7 +51,7 @@ class FromSources:
         notes = [note for source in self._sources if (note := await self._take(source, cluster))]
         await self._usage.look()
         report = await self._usage.report()
-        return Report(report.since_s, report.cards, report.pods, notes, report.held)
+        return UsageReport(report.since_s, report.cards, report.pods, notes, report.held)
 
     async def _take(self, source: Source, cluster: Cluster) -> str:
         """What went wrong, if anything did."""

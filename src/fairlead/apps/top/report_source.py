@@ -5,15 +5,15 @@ from typing import Protocol
 import msgspec
 
 from fairlead.apps.running_scheduler import NotAnswered, RunningScheduler
-from fairlead.telemetry.report import Report
+from fairlead.telemetry.report import UsageReport
 
 __all__ = ["FromScheduler", "NotAnswered", "ReportSource"]
 
-_reports = msgspec.json.Decoder(Report)
+_reports = msgspec.json.Decoder(UsageReport)
 
 
 class ReportSource(Protocol):
-    async def report(self) -> Report: ...
+    async def report(self) -> UsageReport: ...
 
 
 class FromScheduler:
@@ -23,7 +23,7 @@ class FromScheduler:
         self._scheduler = scheduler
         self._params = {"namespace": namespace} if namespace else {}
 
-    async def report(self) -> Report:
+    async def report(self) -> UsageReport:
         body = await self._scheduler.get("/usage", self._params)
         try:
             return _reports.decode(body)

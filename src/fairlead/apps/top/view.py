@@ -6,7 +6,7 @@ from rich.text import Text
 
 from fairlead.apps.top.choosing import Chosen
 from fairlead.apps.top.table import Column, lines
-from fairlead.telemetry.report import HOUR_S, CardRow, PodRow, Report, SumRow, total
+from fairlead.telemetry.report import HOUR_S, CardRow, PodRow, SumRow, UsageReport, total
 from fairlead.telemetry.rightsizing import span
 
 _GIB = 1024
@@ -17,7 +17,9 @@ WIDE = 150
 _ADVICE = ("idle", "fewer-cards", "smaller")
 
 
-def render(report: Report, chosen: Chosen, width: int | None, height: int | None) -> list[Text]:
+def render(
+    report: UsageReport, chosen: Chosen, width: int | None, height: int | None
+) -> list[Text]:
     """Lines of at most that width, at most so many; None: whatever it takes."""
     top = [*_head(report), Text()]
     room = None if height is None else height - len(top)
@@ -31,7 +33,7 @@ def render(report: Report, chosen: Chosen, width: int | None, height: int | None
     return [*top, *body]
 
 
-def _head(report: Report) -> list[Text]:
+def _head(report: UsageReport) -> list[Text]:
     held = total(report.pods, report.held)
     cards = len(report.cards)
     measured = sum(card.utilisation is not None for card in report.cards)

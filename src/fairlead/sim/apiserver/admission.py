@@ -5,7 +5,7 @@ from typing import Any
 from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.bodies import typed
 from fairlead.sim.apiserver.call import Call
-from fairlead.sim.apiserver.status import StatusError, forbidden, not_found
+from fairlead.sim.apiserver.status import ApiStatusError, forbidden, not_found
 from fairlead.sim.apiserver.webhooks import WebhookRequest
 
 Object = dict[str, Any]
@@ -76,7 +76,7 @@ def _check_namespace_alive(api: ApiState, call: Call, obj: Object) -> None:
         raise _terminating(call, obj)
 
 
-def _terminating(call: Call, obj: Object) -> StatusError:
+def _terminating(call: Call, obj: Object) -> ApiStatusError:
     namespace = call.namespace
     why = f"unable to create new content in namespace {namespace} because it is being terminated"
     error = forbidden(call.kind, obj["metadata"].get("name", ""), why)

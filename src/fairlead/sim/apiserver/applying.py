@@ -21,7 +21,7 @@ from fairlead.sim.apiserver.ownership import (
     value_at,
 )
 from fairlead.sim.apiserver.schema.types import type_of
-from fairlead.sim.apiserver.status import StatusError, bad_request
+from fairlead.sim.apiserver.status import ApiStatusError, bad_request
 from fairlead.sim.apiserver.store import StoredObject
 from fairlead.sim.apiserver.updating import modify
 
@@ -80,7 +80,7 @@ def _check_conflicts(call: Call, old: Object, document: Object, manager: str, pa
          "field": _dotted(path)}
         for other, path in clashes
     ]  # fmt: skip
-    raise StatusError(409, "Conflict", message, {"causes": causes})
+    raise ApiStatusError(409, "Conflict", message, {"causes": causes})
 
 
 def _dotted(path: tuple[str, ...]) -> str:
@@ -102,9 +102,9 @@ def _check_named(call: Call, document: Object) -> None:
         )
 
 
-def _manager_missing() -> StatusError:
+def _manager_missing() -> ApiStatusError:
     message = "Required value: is required for apply patch"
     causes = [{"reason": "FieldValueRequired", "message": message, "field": "fieldManager"}]
     details: Object = {"group": "meta.k8s.io", "kind": "PatchOptions", "causes": causes}
     text = f'PatchOptions.meta.k8s.io "" is invalid: fieldManager: {message}'
-    return StatusError(422, "Invalid", text, details)
+    return ApiStatusError(422, "Invalid", text, details)

@@ -7,7 +7,7 @@ from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.bodies import read_document
 from fairlead.sim.apiserver.call import Call
 from fairlead.sim.apiserver.clock import now_text
-from fairlead.sim.apiserver.status import StatusError, bad_request, conflict, not_found, success
+from fairlead.sim.apiserver.status import ApiStatusError, bad_request, conflict, not_found, success
 
 Object = dict[str, Any]
 _TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
@@ -56,7 +56,7 @@ def _check_target(binding: Object) -> None:
         problems.append("target.name: Required value")
     if problems:
         text = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
-        raise StatusError(500, "", text)
+        raise ApiStatusError(500, "", text)
 
 
 def _check_preconditions(call: Call, wanted: Object, found: Object) -> None:

@@ -12,7 +12,7 @@ from fairlead.sim.apiserver.quantities import BadQuantity
 from fairlead.sim.apiserver.schema import protobuf
 from fairlead.sim.apiserver.schema.decoding import WrongType, conform
 from fairlead.sim.apiserver.schema.types import type_named, type_of, unknown_fields
-from fairlead.sim.apiserver.status import StatusError, bad_request, unsupported_media
+from fairlead.sim.apiserver.status import ApiStatusError, bad_request, unsupported_media
 from fairlead.sim.apiserver.strategy import strategy_for
 
 Object = dict[str, Any]
@@ -118,7 +118,7 @@ def _check_kind(obj: Object, kind: Kind) -> None:
         raise bad_request("Object 'Kind' is missing in '" + msgspec.json.encode(obj).decode() + "'")
 
 
-def _wrong_version(version: str, name: str, kind: Kind) -> StatusError:
+def _wrong_version(version: str, name: str, kind: Kind) -> ApiStatusError:
     if type_named(version, name):
         return bad_request(
             f"the API version in the data ({version}) does not match "
@@ -128,7 +128,7 @@ def _wrong_version(version: str, name: str, kind: Kind) -> StatusError:
     return bad_request(f'{_cannot(kind)}: {known} in scheme "pkg/runtime/scheme.go:111"')
 
 
-def _wrong_kind(version: str, name: str, kind: Kind) -> StatusError:
+def _wrong_kind(version: str, name: str, kind: Kind) -> ApiStatusError:
     group, _, short = (version or kind.api_version).rpartition("/")
     return bad_request(
         f'{name} in version "{short}" cannot be handled as a {kind.kind}: converting '

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairlead.sim.apiserver.kinds import Kind
-from fairlead.sim.apiserver.status import Cause, StatusError, unsupported
+from fairlead.sim.apiserver.status import ApiStatusError, Cause, unsupported
 from fairlead.sim.apiserver.store import key_of
 
 Object = dict[str, Any]
@@ -59,11 +59,11 @@ class Call:
             raise _invalid_options(options_kind, causes)
 
 
-def _invalid_options(kind: str, causes: list[Cause]) -> StatusError:
+def _invalid_options(kind: str, causes: list[Cause]) -> ApiStatusError:
     shown = causes[0].text if len(causes) == 1 else f"[{', '.join(each.text for each in causes)}]"
     listed = [
         {"reason": each.reason, "message": each.message, "field": each.field} for each in causes
     ]
     details: Object = {"group": "meta.k8s.io", "kind": kind, "causes": listed}
     message = f'{kind}.meta.k8s.io "" is invalid: {shown}'
-    return StatusError(422, "Invalid", message, details)
+    return ApiStatusError(422, "Invalid", message, details)

@@ -9,7 +9,7 @@ from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.call import Call
 from fairlead.sim.apiserver.clock import now_text
 from fairlead.sim.apiserver.status import (
-    StatusError,
+    ApiStatusError,
     already_exists,
     bad_request,
     generate_name_conflict,
@@ -55,7 +55,7 @@ def check_namespace(call: Call, metadata: Object) -> None:
 def _check_fresh(metadata: Object) -> None:
     if metadata.get("resourceVersion"):
         message = "resourceVersion should not be set on objects to be created"
-        raise StatusError(500, "", message)
+        raise ApiStatusError(500, "", message)
 
 
 def _stamp(call: Call, metadata: Object) -> None:

@@ -7,7 +7,7 @@ from fairlead.sim.apiserver import admission
 from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.call import Call
 from fairlead.sim.apiserver.clock import as_text, now_text
-from fairlead.sim.apiserver.status import StatusError, conflict, success, unsupported
+from fairlead.sim.apiserver.status import ApiStatusError, conflict, success, unsupported
 from fairlead.sim.apiserver.store import StoredObject
 
 Object = dict[str, Any]
@@ -44,7 +44,7 @@ def _check_options(options: Object) -> None:
         listed = [{"reason": cause.reason, "message": message, "field": cause.field}]
         details: Object = {"group": "meta.k8s.io", "kind": "DeleteOptions", "causes": listed}
         text = f'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: {message}'
-        raise StatusError(422, "Invalid", text, details)
+        raise ApiStatusError(422, "Invalid", text, details)
 
 
 def _check_preconditions(call: Call, obj: Object, options: Object) -> None:

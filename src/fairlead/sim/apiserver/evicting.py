@@ -8,7 +8,7 @@ from fairlead.sim.apiserver.call import Call
 from fairlead.sim.apiserver.clock import now_text
 from fairlead.sim.apiserver.deleting import delete
 from fairlead.sim.apiserver.selectors import matches
-from fairlead.sim.apiserver.status import StatusError, bad_request, success
+from fairlead.sim.apiserver.status import ApiStatusError, bad_request, success
 from fairlead.sim.apiserver.store import StoredObject
 
 Object = dict[str, Any]
@@ -59,7 +59,7 @@ def _spend_budget(api: ApiState, call: Call, pod: Object) -> None:
             "Internal error occurred: This pod has more than one PodDisruptionBudget, which the "
             "eviction subresource does not support."
         )
-        raise StatusError(500, "InternalError", message)
+        raise ApiStatusError(500, "InternalError", message)
     if budgets and not _is_unhealthy_and_free(pod, budgets[0].object()):
         _spend(api, call, budgets[0])
 
@@ -121,9 +121,9 @@ def _note_exhausted(budget: Object, status: Object) -> None:
     status["conditions"] = [*others, condition]
 
 
-def _too_many(message: str, why: str, retry_s: int | None = None) -> StatusError:
+def _too_many(message: str, why: str, retry_s: int | None = None) -> ApiStatusError:
     causes = [{"reason": "DisruptionBudget", "message": why}]
     details: Object = {"causes": causes}
     if retry_s:
         details["retryAfterSeconds"] = retry_s
-    return StatusError(429, "TooManyRequests", message, details)
+    return ApiStatusError(429, "TooManyRequests", message, details)

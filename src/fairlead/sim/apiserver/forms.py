@@ -7,7 +7,7 @@ import msgspec
 
 from fairlead.sim.apiserver.eventviews import to_events_group
 from fairlead.sim.apiserver.kinds import Kind
-from fairlead.sim.apiserver.status import StatusError
+from fairlead.sim.apiserver.status import ApiStatusError
 from fairlead.sim.apiserver.store import StoredObject, encode_as
 from fairlead.sim.apiserver.tables import partial, table
 
@@ -50,7 +50,7 @@ def choose(accept: str, include: str = "") -> Form:
             return PLAIN
         if named.get("g") == "meta.k8s.io" and named.get("v") == "v1":
             return Form(wanted, include or "Metadata")
-    raise StatusError(
+    raise ApiStatusError(
         406, "NotAcceptable",
         "only the following media types are accepted: application/json, application/yaml",
     )  # fmt: skip

@@ -10,7 +10,7 @@ from aiohttp import web
 from fairlead.sim.apiserver import discovery, openapi, verbs
 from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.paths import locate
-from fairlead.sim.apiserver.status import StatusError, internal, too_large_body, unauthorized
+from fairlead.sim.apiserver.status import ApiStatusError, internal, too_large_body, unauthorized
 from fairlead.sim.apiserver.verbs import ApiResponse
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class Front:
                 if known is not None:
                     return known
             return await self._serve(request)
-        except StatusError as error:
+        except ApiStatusError as error:
             return _refusal(error)
         except web.HTTPRequestEntityTooLarge:
             return _refusal(too_large_body())
@@ -70,7 +70,7 @@ class Front:
         if is_core or (
             parts[0] == "apis" and len(parts) > 2 and parts[1] in self._api.kinds.groups()
         ):
-            raise StatusError(
+            raise ApiStatusError(
                 404, "NotFound", "the server could not find the requested resource", {}
             )
         return web.Response(status=404, text="404 page not found\n")
@@ -121,7 +121,7 @@ def _response(answer: ApiResponse, warnings: list[str]) -> web.Response:
     return response
 
 
-def _refusal(error: StatusError) -> web.Response:
+def _refusal(error: ApiStatusError) -> web.Response:
     response = web.Response(status=error.code, body=_encode(error.document()), headers=_JSON)
     retry = (error.details or {}).get("retryAfterSeconds")
     if retry:

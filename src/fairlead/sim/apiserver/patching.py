@@ -8,7 +8,7 @@ from fairlead.sim.apiserver.bodies import read_document
 from fairlead.sim.apiserver.call import Call
 from fairlead.sim.apiserver.jsonpatch import PatchError, apply_json_patch, apply_merge_patch
 from fairlead.sim.apiserver.schema.types import type_of, unknown_fields
-from fairlead.sim.apiserver.status import StatusError, bad_request, invalid, unsupported_media
+from fairlead.sim.apiserver.status import ApiStatusError, bad_request, invalid, unsupported_media
 from fairlead.sim.apiserver.store import StoredObject
 from fairlead.sim.apiserver.strategic import apply_strategic
 from fairlead.sim.apiserver.updating import Change, modify
@@ -68,7 +68,7 @@ def _json_change(call: Call, document: Any) -> Change:
             changed: Object = apply_json_patch(old, document)
         except PatchError as error:
             message = "the server rejected our request due to an error in our request"
-            raise StatusError(422, "Invalid", message, {}) from error
+            raise ApiStatusError(422, "Invalid", message, {}) from error
         return _checked(call, changed)
 
     return change
@@ -78,13 +78,13 @@ def _strategic(call: Call, old: Object, document: Object) -> Object:
     try:
         return apply_strategic(old, document, type_of(call.kind))
     except PatchError as error:
-        raise StatusError(500, "", str(error)) from error
+        raise ApiStatusError(500, "", str(error)) from error
 
 
-def _strict_error(changed: Object, why: str) -> StatusError:
+def _strict_error(changed: Object, why: str) -> ApiStatusError:
     cause = invalid("patch", changed, why)
     listed = [{"reason": cause.reason, "message": cause.message, "field": cause.field}]
-    return StatusError(422, "Invalid", f' "" is invalid: {cause.text}', {"causes": listed})
+    return ApiStatusError(422, "Invalid", f' "" is invalid: {cause.text}', {"causes": listed})
 
 
 def _checked(call: Call, changed: Object, is_suspect: bool = True) -> Object:

@@ -13,7 +13,7 @@ from fairlead.sim.apiserver.call import Call
 from fairlead.sim.apiserver.fields import known_fields
 from fairlead.sim.apiserver.forms import Form
 from fairlead.sim.apiserver.selectors import parse_fields, parse_labels
-from fairlead.sim.apiserver.status import StatusError, bad_request, expired, too_large_version
+from fairlead.sim.apiserver.status import ApiStatusError, bad_request, expired, too_large_version
 from fairlead.sim.apiserver.store import Collection, StoredObject
 
 Object = dict[str, Any]
@@ -95,7 +95,7 @@ class _Page:
         return cls(version, start, limit)
 
 
-def _with_token(error: StatusError, token: str) -> StatusError:
+def _with_token(error: ApiStatusError, token: str) -> ApiStatusError:
     error.list_metadata = {"continue": token}
     return error
 
@@ -121,15 +121,15 @@ def _check_match(query: Any) -> None:
         raise _bad_list("resourceVersionMatch", why)
 
 
-def _bad_list(field: str, why: str) -> StatusError:
+def _bad_list(field: str, why: str) -> ApiStatusError:
     return list_options_error(field, "FieldValueForbidden", f"Forbidden: {why}")
 
 
-def list_options_error(field: str, reason: str, message: str) -> StatusError:
+def list_options_error(field: str, reason: str, message: str) -> ApiStatusError:
     causes = [{"reason": reason, "message": message, "field": field}]
     details: Object = {"group": "meta.k8s.io", "kind": "ListOptions", "causes": causes}
     text = f'ListOptions.meta.k8s.io "" is invalid: {field}: {message}'
-    return StatusError(422, "Invalid", text, details)
+    return ApiStatusError(422, "Invalid", text, details)
 
 
 def parse_version(text: str) -> int:
@@ -139,14 +139,14 @@ def parse_version(text: str) -> int:
     if not text.isdigit():
         why = f'strconv.ParseUint: parsing "{text}": invalid syntax'
         message = f'Invalid value: "{text}": {why}'
-        raise StatusError(500, "", f"resourceVersion: {message}")
+        raise ApiStatusError(500, "", f"resourceVersion: {message}")
     return int(text)
 
 
 def _list_version(text: str) -> int:
     try:
         return parse_version(text)
-    except StatusError as error:
+    except ApiStatusError as error:
         raise bad_request(f"invalid resource version: {error.message}") from error
 
 

@@ -9,7 +9,7 @@ from fairlead.sim.apiserver.kinds import Kind
 Object = dict[str, Any]
 
 
-class StatusError(Exception):
+class ApiStatusError(Exception):
     """A request that fails. It becomes the HTTP answer as it stands."""
 
     def __init__(self, code: int, reason: str, message: str, details: Object | None = None) -> None:
@@ -91,22 +91,22 @@ def _named(kind: Kind, name: str) -> Object:
     return details
 
 
-def not_found(kind: Kind, name: str) -> StatusError:
+def not_found(kind: Kind, name: str) -> ApiStatusError:
     message = f'{kind.group_resource} "{name}" not found'
-    return StatusError(404, "NotFound", message, _named(kind, name))
+    return ApiStatusError(404, "NotFound", message, _named(kind, name))
 
 
-def already_exists(kind: Kind, name: str) -> StatusError:
+def already_exists(kind: Kind, name: str) -> ApiStatusError:
     message = f'{kind.group_resource} "{name}" already exists'
-    return StatusError(409, "AlreadyExists", message, _named(kind, name))
+    return ApiStatusError(409, "AlreadyExists", message, _named(kind, name))
 
 
-def generate_name_conflict(kind: Kind, name: str) -> StatusError:
+def generate_name_conflict(kind: Kind, name: str) -> ApiStatusError:
     message = (
         f'{kind.group_resource} "{name}" already exists, the server was not able to generate '
         "a unique name for the object"
     )
-    return StatusError(409, "AlreadyExists", message, _named(kind, name))
+    return ApiStatusError(409, "AlreadyExists", message, _named(kind, name))
 
 
 MODIFIED = (
@@ -114,15 +114,15 @@ MODIFIED = (
 )
 
 
-def conflict(kind: Kind, name: str, why: str, resource: str = "") -> StatusError:
+def conflict(kind: Kind, name: str, why: str, resource: str = "") -> ApiStatusError:
     resource = resource or kind.group_resource
     message = f'Operation cannot be fulfilled on {resource} "{name}": {why}'
     details = _named(kind, name)
     details["kind"] = resource.partition(".")[0]
-    return StatusError(409, "Conflict", message, details)
+    return ApiStatusError(409, "Conflict", message, details)
 
 
-def invalid_object(kind: Kind, name: str, causes: list[Cause]) -> StatusError:
+def invalid_object(kind: Kind, name: str, causes: list[Cause]) -> ApiStatusError:
     texts = list(dict.fromkeys(cause.text for cause in causes))
     shown = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     group = f".{kind.group}" if kind.group else ""
@@ -134,53 +134,53 @@ def invalid_object(kind: Kind, name: str, causes: list[Cause]) -> StatusError:
         {"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in causes
     ]
     message = f'{kind.kind}{group} "{name}" is invalid: {shown}'
-    return StatusError(422, "Invalid", message, details)
+    return ApiStatusError(422, "Invalid", message, details)
 
 
-def bad_request(message: str) -> StatusError:
-    return StatusError(400, "BadRequest", message)
+def bad_request(message: str) -> ApiStatusError:
+    return ApiStatusError(400, "BadRequest", message)
 
 
-def forbidden(kind: Kind, name: str, why: str) -> StatusError:
+def forbidden(kind: Kind, name: str, why: str) -> ApiStatusError:
     target = f'{kind.group_resource} "{name}"' if name else kind.group_resource
-    return StatusError(403, "Forbidden", f"{target} is forbidden: {why}", _named(kind, name))
+    return ApiStatusError(403, "Forbidden", f"{target} is forbidden: {why}", _named(kind, name))
 
 
-def method_not_allowed() -> StatusError:
+def method_not_allowed() -> ApiStatusError:
     message = "the server does not allow this method on the requested resource"
-    return StatusError(405, "MethodNotAllowed", message, {})
+    return ApiStatusError(405, "MethodNotAllowed", message, {})
 
 
-def unsupported_media(accepted: Iterable[str]) -> StatusError:
+def unsupported_media(accepted: Iterable[str]) -> ApiStatusError:
     message = (
         "the body of the request was in an unknown format - accepted media types include: "
         + ", ".join(accepted)
     )
-    return StatusError(415, "UnsupportedMediaType", message)
+    return ApiStatusError(415, "UnsupportedMediaType", message)
 
 
-def internal(message: str) -> StatusError:
+def internal(message: str) -> ApiStatusError:
     details = {"causes": [{"message": message}]}
-    return StatusError(500, "InternalError", f"Internal error occurred: {message}", details)
+    return ApiStatusError(500, "InternalError", f"Internal error occurred: {message}", details)
 
 
-def unauthorized() -> StatusError:
-    return StatusError(401, "Unauthorized", "Unauthorized")
+def unauthorized() -> ApiStatusError:
+    return ApiStatusError(401, "Unauthorized", "Unauthorized")
 
 
-def too_large_body() -> StatusError:
+def too_large_body() -> ApiStatusError:
     message = "Request entity too large: limit is 3145728"
-    return StatusError(413, "RequestEntityTooLarge", message)
+    return ApiStatusError(413, "RequestEntityTooLarge", message)
 
 
-def expired(message: str) -> StatusError:
-    return StatusError(410, "Expired", message)
+def expired(message: str) -> ApiStatusError:
+    return ApiStatusError(410, "Expired", message)
 
 
-def too_large_version(asked: int, current: int) -> StatusError:
+def too_large_version(asked: int, current: int) -> ApiStatusError:
     message = f"Timeout: Too large resource version: {asked}, current: {current}"
     causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
-    return StatusError(504, "Timeout", message, {"causes": causes, "retryAfterSeconds": 1})
+    return ApiStatusError(504, "Timeout", message, {"causes": causes, "retryAfterSeconds": 1})
 
 
 def success(code: int = 201, details: Object | None = None) -> Object:

@@ -11,8 +11,8 @@ from fairlead.sim.apiserver.creating import check_namespace, create
 from fairlead.sim.apiserver.kinds import Kind
 from fairlead.sim.apiserver.status import (
     MODIFIED,
+    ApiStatusError,
     Cause,
-    StatusError,
     bad_request,
     conflict,
     invalid,
@@ -80,19 +80,19 @@ def _check_name(call: Call, metadata: Object) -> None:
         )
 
 
-def _version_missing(kind: Kind, name: str) -> StatusError:
+def _version_missing(kind: Kind, name: str) -> ApiStatusError:
     cause = invalid("metadata.resourceVersion", 0, "must be specified for an update")
     error = invalid_object(kind, name, [cause])
     # Here, and only here, the real server names the resource and not the kind.
     message = f'{kind.group_resource} "{name}" is invalid: {cause.text}'
-    return StatusError(422, "Invalid", message, {**(error.details or {}), "kind": kind.plural})
+    return ApiStatusError(422, "Invalid", message, {**(error.details or {}), "kind": kind.plural})
 
 
 def _version_number(version: str) -> int | None:
     if not version:
         return None
     if not version.isdigit():
-        raise StatusError(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
+        raise ApiStatusError(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
     return int(version)
 
 
@@ -125,7 +125,7 @@ def _check_versions(call: Call, new: Object, old: Object, version: int | None) -
         raise conflict(call.kind, call.name, MODIFIED)
 
 
-def _wrong_uid(call: Call, wanted: str, found: str) -> StatusError:
+def _wrong_uid(call: Call, wanted: str, found: str) -> ApiStatusError:
     why = (
         "StorageError: invalid object, Code: 4, Key: /registry/"
         f"{_registry_path(call)}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: "

@@ -12,7 +12,7 @@ from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.call import Call
 from fairlead.sim.apiserver.forms import Form
 from fairlead.sim.apiserver.reading import list_options_error, parse_version, selection
-from fairlead.sim.apiserver.status import StatusError, bad_request, expired
+from fairlead.sim.apiserver.status import ApiStatusError, bad_request, expired
 from fairlead.sim.apiserver.store import Change, Collection, StoredObject
 
 Object = dict[str, Any]
@@ -196,7 +196,7 @@ def _timeout_s(text: str) -> float:
         raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
 
 
-def _too_old(version: int, collection: Collection) -> StatusError:
+def _too_old(version: int, collection: Collection) -> ApiStatusError:
     return expired(f"too old resource version: {version} ({collection.floor})")
 
 
@@ -204,5 +204,5 @@ def _event(type_: str, obj: bytes) -> bytes:
     return b'{"type":"%s","object":%s}\n' % (type_.encode(), obj.rstrip(b"\n"))
 
 
-def _error_event(error: StatusError) -> bytes:
+def _error_event(error: ApiStatusError) -> bytes:
     return _event("ERROR", _encode(error.document()))

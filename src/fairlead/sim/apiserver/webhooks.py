@@ -12,7 +12,7 @@ import msgspec
 from fairlead.sim.apiserver.call import Call
 from fairlead.sim.apiserver.jsonpatch import PatchError, apply_json_patch
 from fairlead.sim.apiserver.selectors import matches
-from fairlead.sim.apiserver.status import StatusError, internal
+from fairlead.sim.apiserver.status import ApiStatusError, internal
 
 Object = dict[str, Any]
 _encode = msgspec.json.Encoder().encode
@@ -186,12 +186,12 @@ def _hooks(configurations: list[Object]) -> list[Object]:
     return [hook for each in ordered for hook in each.get("webhooks", [])]
 
 
-def _denial(name: str, status: Object) -> StatusError:
+def _denial(name: str, status: Object) -> ApiStatusError:
     message = f'admission webhook "{name}" denied the request'
     why = status.get("message") or status.get("reason")
     message += f": {why}" if why else " without explanation"
     code = status.get("code") or 403
-    return StatusError(code, status.get("reason", "Forbidden" if code == 403 else ""), message)
+    return ApiStatusError(code, status.get("reason", "Forbidden" if code == 403 else ""), message)
 
 
 def _wants(hook: Object, review: WebhookRequest) -> bool:

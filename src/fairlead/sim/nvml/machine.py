@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from fairlead.sim.nvml.models import H200, MODELS, MigProfile, Model
+from fairlead.sim.nvml.models import H200, MODELS, DriverProfile, Model
 
 #: What a process that is in no slice says of its instances.
 NOWHERE = 0xFFFFFFFF
@@ -88,7 +88,7 @@ class Card(msgspec.Struct):
     def bus_id(self) -> str:
         return f"00000000:00:{self.slot:02X}.0"
 
-    def profile(self, profile_id: int) -> MigProfile | None:
+    def profile(self, profile_id: int) -> DriverProfile | None:
         return next((one for one in self.kind.profiles if one.id == profile_id), None)
 
     @property

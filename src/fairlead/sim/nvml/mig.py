@@ -7,7 +7,7 @@ import pynvml
 
 from fairlead.model.gpus import instance_id
 from fairlead.sim.nvml.machine import Card, Compute, FakeInstance
-from fairlead.sim.nvml.models import MigProfile
+from fairlead.sim.nvml.models import DriverProfile
 from fairlead.sim.nvml.sessions import CALLS, FakeSlice, Session, call, refer, refuse
 
 #: Profiles that the driver of the recording knows the numbers of.
@@ -62,7 +62,7 @@ def profile_info(session: Session, handle: Any, number: int, version: int = 2) -
     return _profile_info(found)
 
 
-def _profile_info(profile: MigProfile) -> Any:
+def _profile_info(profile: DriverProfile) -> Any:
     answer = pynvml.c_nvmlGpuInstanceProfileInfo_v2_t()
     answer.id, answer.name = profile.id, f"MIG {profile.name}".encode()
     answer.sliceCount, answer.instanceCount = profile.compute, profile.instances
@@ -186,7 +186,7 @@ def compute_profile_info(
     return answer
 
 
-def _compute_kind(profile: MigProfile, number: int) -> tuple[int, int, int]:
+def _compute_kind(profile: DriverProfile, number: int) -> tuple[int, int, int]:
     """Compute slices, multiprocessors and how many fit; not supported where it does not exist."""
     if number == _SECOND_KIND and profile.second_kind != (0, 0):
         processors, count = profile.second_kind
@@ -345,7 +345,7 @@ def _cut(card: Card) -> Card:
     return card
 
 
-def _profile(card: Card, profile_id: int) -> MigProfile:
+def _profile(card: Card, profile_id: int) -> DriverProfile:
     found = card.profile(profile_id)
     if found is None:
         raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
@@ -357,7 +357,7 @@ def _overlaps(card: Card, start: int, size: int, smaller_than: int = 99) -> bool
     return any(one.mask & mask and one.size < smaller_than for one in card.instances)
 
 
-def _made(card: Card, profile: MigProfile) -> int:
+def _made(card: Card, profile: DriverProfile) -> int:
     return sum(one.profile_id == profile.id for one in card.instances)
 
 

@@ -17,7 +17,7 @@ _ROOMY = 9
 
 
 @dataclass(frozen=True, slots=True)
-class MigProfile:
+class DriverProfile:
     """One way to cut a card. `number` is NVML's constant, `id` what instances are made with."""
 
     number: int
@@ -44,7 +44,7 @@ class Model:
     name: str
     memory_bytes: int
     reserved_bytes: int
-    profiles: tuple[MigProfile, ...] = ()
+    profiles: tuple[DriverProfile, ...] = ()
     capability: tuple[int, int] = (9, 0)
     architecture: int = 9
     cores: int = 0
@@ -58,20 +58,20 @@ class Model:
 H200 = Model(
     "NVIDIA H200", 150_754_820_096, 644_939_776, cores=16_896, pci_id=590_680_286, links=18,
     profiles=(
-        MigProfile(0, 19, "1g.18gb", 1, 1, (0, 1, 2, 3, 4, 5, 6), 7, 16, 16_384),
-        MigProfile(
+        DriverProfile(0, 19, "1g.18gb", 1, 1, (0, 1, 2, 3, 4, 5, 6), 7, 16, 16_384),
+        DriverProfile(
             1, 14, "2g.35gb", 2, 2, (0, 2, 4), 3, 32, 33_280, 2, 2, 2, idle_bytes=30_408_704
         ),
-        MigProfile(
+        DriverProfile(
             2, 9, "3g.71gb", 3, 4, (0, 4), 2, 60, 71_424, 3, 3, 3,
             idle_bytes=45_219_840, second_kind=(26, 2),
         ),
-        MigProfile(3, 5, "4g.71gb", 4, 4, (0,), 1, 64, 71_424, 4, 4, 4, idle_bytes=60_817_408),
-        MigProfile(
+        DriverProfile(3, 5, "4g.71gb", 4, 4, (0,), 1, 64, 71_424, 4, 4, 4, idle_bytes=60_817_408),
+        DriverProfile(
             4, 0, "7g.141gb", 7, 8, (0,), 1, 132, 143_360, 8, 7, 7, 1, idle_bytes=106_430_464
         ),
-        MigProfile(7, 20, "1g.18gb+me", 1, 1, (0, 1, 2, 3, 4, 5, 6), 1, 16, 16_384, ofas=1),
-        MigProfile(9, 15, "1g.35gb", 1, 2, (0, 2, 4, 6), 4, 26, 33_280),
+        DriverProfile(7, 20, "1g.18gb+me", 1, 1, (0, 1, 2, 3, 4, 5, 6), 1, 16, 16_384, ofas=1),
+        DriverProfile(9, 15, "1g.35gb", 1, 2, (0, 2, 4, 6), 4, 26, 33_280),
     ),
 )  # fmt: skip
 
@@ -87,7 +87,7 @@ def _other(name: str, memory_mib: int, capability: tuple[int, int], links: int =
         number = _ROOMY if cut.slices > cut.compute == 1 else _NUMBERS[cut.compute]
         memory = memory_mib * cut.slices // slots
         profiles.append(
-            MigProfile(
+            DriverProfile(
                 number,
                 ids[number],
                 cut.name,

@@ -35,7 +35,7 @@ class Sampler:
         handle = library.nvmlDeviceGetHandleByUUID(uuid)
         rates = maybe(library, "nvmlDeviceGetUtilizationRates", handle)
         power_mw = maybe(library, "nvmlDeviceGetPowerUsage", handle)
-        memory = _memory(library, handle)
+        memory = _state(library, handle)
         return CardSample(
             uuid=uuid,
             utilization=None if rates is None else rates.gpu / 100,
@@ -83,7 +83,7 @@ def _process(process: Any, utilization: float | None, *, draws: bool) -> GpuProc
     )
 
 
-def _memory(library: Library, handle: Any) -> Any:
+def _state(library: Library, handle: Any) -> Any:
     """As `nvidia-smi` counts it: what the driver keeps for itself is not used by anybody."""
     version = getattr(library, "nvmlMemory_v2", None)
     newer = None if version is None else maybe(library, "nvmlDeviceGetMemoryInfo", handle, version)
@@ -105,7 +105,7 @@ def _slices(library: Library, handle: Any) -> Iterator[SliceSample]:
     for place in range(_MOST_SLICES if mode is not None and mode[0] else 0):
         part = maybe(library, "nvmlDeviceGetMigDeviceHandleByIndex", handle, place)
         if part is not None:
-            memory = _memory(library, part)
+            memory = _state(library, part)
             yield SliceSample(
                 text(library.nvmlDeviceGetUUID(part)),
                 text(library.nvmlDeviceGetName(part)).rpartition(" ")[2],

@@ -3,15 +3,15 @@
 from fairlead.telemetry.sources import agent, alnair, dcgm
 from fairlead.telemetry.sources.api import (
     NodeAddresses,
+    ReadCounts,
     Source,
     SourceFault,
     SourcePlan,
-    Tally,
 )
 from fairlead.telemetry.sources.prometheus import Prometheus
 from fairlead.telemetry.sources.scrape import Scrape
 
-__all__ = ["KINDS", "NodeAddresses", "Source", "SourceFault", "SourcePlan", "Tally", "make"]
+__all__ = ["KINDS", "NodeAddresses", "ReadCounts", "Source", "SourceFault", "SourcePlan", "make"]
 
 #: Kinds of sources, and where they are asked unless somebody says otherwise.
 KINDS = {

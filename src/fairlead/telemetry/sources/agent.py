@@ -4,7 +4,7 @@ import math
 
 from fairlead.telemetry.sources import api
 from fairlead.telemetry.sources.exposition import Labels, book_of
-from fairlead.telemetry.sources.meanings import AGE, Dialect, Meaning, Whose, index_of
+from fairlead.telemetry.sources.formats import AGE, ExporterFormat, Meaning, SeriesTarget, index_of
 
 _MIB = 2.0**-20
 _LONGEST_S = 1e9
@@ -26,14 +26,14 @@ SERIES = {
 }
 
 
-def whose(labels: Labels) -> Whose | None:
+def whose(labels: Labels) -> SeriesTarget | None:
     """Slices have uuids of their own, and the agent tells of their card, too."""
     card = labels.get("uuid") or labels.get("gpu", "")
     card = "" if card.startswith("MIG-") else card
     pod, namespace = labels.get("pod", ""), labels.get("namespace", "")
     owner = f"{namespace}/{pod}" if pod else labels.get("pod_uid", "")
-    return Whose(card, labels.get("node", ""), owner, index=index_of(labels.get("gpu", "")))
+    return SeriesTarget(card, labels.get("node", ""), owner, index=index_of(labels.get("gpu", "")))
 
 
-AGENT = Dialect(SERIES, book_of(whose))
+AGENT = ExporterFormat(SERIES, book_of(whose))
 DEFAULT_URL = "http://{address}:9402/metrics"

@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from fairlead.model.readings import CardReading, NodeReadings
-from fairlead.telemetry.sources.api import MOST_MEMORY_MIB, NodeAddresses, Tally, taken_s
+from fairlead.telemetry.sources.api import MOST_MEMORY_MIB, NodeAddresses, ReadCounts, taken_s
 from fairlead.telemetry.sources.exposition import Labels, book_of
-from fairlead.telemetry.sources.meanings import Dialect, Meaning, Whose, index_of
+from fairlead.telemetry.sources.formats import ExporterFormat, Meaning, SeriesTarget, index_of
 
 PREFIX = "ai.centaurus.io/"
 _NOTES = PREFIX + "gpu-"
@@ -43,12 +43,12 @@ def card_reading(text: str) -> CardReading | None:
     return CardReading(
         utilisation=_percent(told.get("max_gpu_util")),
         memory_busy=_percent(memory_busy),
-        memory_used_mib=_memory(told),
+        memory_used_mib=_state(told),
         cyclic=cyclic if isinstance(cyclic, bool) else None,
     )
 
 
-def node_cards(annotations: Mapping[str, str], tally: Tally) -> dict[str, CardReading]:
+def node_cards(annotations: Mapping[str, str], counts: ReadCounts) -> dict[str, CardReading]:
     """By index, what a node's annotations say."""
     cards: dict[str, CardReading] = {}
     for key, text in annotations.items():
@@ -57,9 +57,9 @@ def node_cards(annotations: Mapping[str, str], tally: Tally) -> dict[str, CardRe
             continue
         reading = card_reading(text)
         if reading is None:
-            tally.rejected["unreadable"] += 1
+            counts.rejected["unreadable"] += 1
             continue
-        tally.believed += 1
+        counts.believed += 1
         cards[str(int(found[1]))] = reading
     return cards
 
@@ -85,30 +85,30 @@ class Annotations:
         elif before is None or before[0] != cards:
             self._told[node] = cards, self._clock()
 
-    async def take(self, nodes: NodeAddresses, tally: Tally) -> AsyncIterator[NodeReadings]:
+    async def take(self, nodes: NodeAddresses, counts: ReadCounts) -> AsyncIterator[NodeReadings]:
         """A node whose profiler has been silent for long is left to fade."""
         now_s = self._clock()
         for node, (told, changed_s) in list(self._told.items()):
             if node not in nodes:
                 del self._told[node]
             elif now_s - changed_s < LASTS_S:
-                yield NodeReadings(node, now_s, node_cards(told, tally), source=self.name)
+                yield NodeReadings(node, now_s, node_cards(told, counts), source=self.name)
 
 
 # -- its exporter --------------------------------------------------------------------------------
 
 
-def whose(labels: Labels) -> Whose | None:
+def whose(labels: Labels) -> SeriesTarget | None:
     """Its series are about processes: those of one card add up."""
     card = labels.get("gpu_uuid") or labels.get("gpu_idx", "")
-    return Whose(card, labels.get("nodeName", ""), index=index_of(labels.get("gpu_idx", "")))
+    return SeriesTarget(card, labels.get("nodeName", ""), index=index_of(labels.get("gpu_idx", "")))
 
 
 SERIES = {
     "alnair_gpu_util": Meaning("utilisation", 0.01, adds=True),
     "alnair_gpu_mem_util": Meaning("memory_busy", 0.01, adds=True),
 }
-ALNAIR = Dialect(SERIES, book_of(whose))
+ALNAIR = ExporterFormat(SERIES, book_of(whose))
 DEFAULT_URL = "http://{address}:9876/metrics"
 
 
@@ -134,7 +134,7 @@ def _depth(text: str) -> int:
     return deepest
 
 
-def _memory(told: Mapping[Any, Any]) -> float | None:
+def _state(told: Mapping[Any, Any]) -> float | None:
     """By process where it is told, to the MiB; else rounded up to GiB."""
     processes = told.get("pid-mem")
     if isinstance(processes, list) and processes:

@@ -29,7 +29,7 @@ class SourceFault(FairleadError):
 
 
 @dataclass(slots=True)
-class Tally:
+class ReadCounts:
     """What became of one take. Whoever takes counts here while it yields."""
 
     #: Addresses asked, and those of them that gave nothing.
@@ -53,7 +53,7 @@ class Source(Protocol):
         """What metrics and logs call it."""
         ...
 
-    def take(self, nodes: NodeAddresses, tally: Tally) -> AsyncIterator[NodeReadings]:
+    def take(self, nodes: NodeAddresses, counts: ReadCounts) -> AsyncIterator[NodeReadings]:
         """What cards do now, each node as soon as it is known.
 
         Raises SourceFault if nobody can be asked; what a single node does wrong is in the tally.

@@ -4,7 +4,7 @@ import re
 
 from fairlead.telemetry.sources import api
 from fairlead.telemetry.sources.exposition import Labels, book_of
-from fairlead.telemetry.sources.meanings import Dialect, Meaning, Whose, index_of
+from fairlead.telemetry.sources.formats import ExporterFormat, Meaning, SeriesTarget, index_of
 
 #: A slice has so many sevenths of the engines: the 3 of "3g.40gb".
 _SLICE = re.compile(r"(\d+)(?:c\.\d+)?g\.")
@@ -34,12 +34,12 @@ SERIES = {
 }
 
 
-def whose(labels: Labels) -> Whose | None:
+def whose(labels: Labels) -> SeriesTarget | None:
     """None if they name no card."""
     card = labels.get("UUID") or labels.get("uuid") or labels.get("gpu", "")
     if not card:
         return None
-    return Whose(
+    return SeriesTarget(
         card, _node(labels), pod_of(labels), _part(labels), index_of(labels.get("gpu", ""))
     )
 
@@ -62,5 +62,5 @@ def _part(labels: Labels) -> float:
     return min(int(found[1]), _SEVENTHS) / _SEVENTHS if found else 1 / _SEVENTHS
 
 
-DCGM = Dialect(SERIES, book_of(whose))
+DCGM = ExporterFormat(SERIES, book_of(whose))
 DEFAULT_URL = "http://{address}:9400/metrics"

@@ -47,7 +47,7 @@ def exactly(line: Found) -> Found:
     return (name, found[1], found[2], found[3]) if found else line
 
 
-class Pieces:
+class LineBuffer:
     """Puts lines together that were cut in two on their way. The last one counts if it ended."""
 
     def __init__(self, scanner: Scanner, on_found: Callable[[list[Found]], None]) -> None:
@@ -89,7 +89,7 @@ class Pieces:
 _ENOUGH = 64 * 2**10
 
 
-class Book(Generic[Known]):
+class LabelCache(Generic[Known]):
     """What labels mean, by their bytes. Holds what was understood, and forgets all when full."""
 
     def __init__(self, understand: Callable[[bytes], Known | None]) -> None:
@@ -106,14 +106,14 @@ class Book(Generic[Known]):
         return self._known.keep(block, known, weigh(block, known))
 
 
-def book_of(whose: Callable[[Labels], Known | None]) -> Book[Known]:
+def book_of(whose: Callable[[Labels], Known | None]) -> LabelCache[Known]:
     """A book of the labels of a text."""
 
     def understand(block: bytes) -> Known | None:
         labels = parse_labels(block)
         return None if labels is None else whose(labels)
 
-    return Book(understand)
+    return LabelCache(understand)
 
 
 def parse_labels(block: bytes) -> Labels | None:

@@ -23,7 +23,7 @@ _PIECE = 256 * 2**10
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class FetchLimits:
     timeout_s: float
     #: Of the answer, unpacked.
     most_bytes: int
@@ -72,7 +72,7 @@ def token(path: str) -> Mapping[str, str]:
     return {"Authorization": f"Bearer {said}"}
 
 
-class Lines:
+class ConnectionPool:
     """Connections, which are kept for the next time if so wanted.
 
     A server that hung up meanwhile is called again: nothing that we ask changes anything.
@@ -80,20 +80,20 @@ class Lines:
 
     def __init__(self, *, keeps: bool = False) -> None:
         self._keeps = keeps
-        self._idle: dict[tuple[str, int], list[_Line]] = {}
+        self._idle: dict[tuple[str, int], list[_Connection]] = {}
 
-    def hang_up(self) -> None:
+    def close(self) -> None:
         """Ends every connection that is kept."""
         for idle in self._idle.values():
             for line in idle:
-                line.hang_up()
+                line.close()
         self._idle.clear()
 
     async def fetch(
         self,
         address: Address,
         sink: Sink,
-        limits: Limits,
+        limits: FetchLimits,
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
     ) -> None:
@@ -109,28 +109,28 @@ class Lines:
                 continue
             try:
                 await line.ask(request, sink, limits)
-            except _HungUp:
+            except _ClosedEarly:
                 continue
             break
         else:
-            line = await _call(address, limits.timeout_s)
+            line = await _connect(address, limits.timeout_s)
             await line.ask(request, sink, limits)
         if line.usable and self._keeps:
             idle.append(line)
         else:
-            line.hang_up()
+            line.close()
 
 
-class _HungUp(SourceFault):
+class _ClosedEarly(SourceFault):
     """The server closed the connection before it said anything."""
 
 
-async def _call(address: Address, timeout_s: float) -> "_Line":
+async def _connect(address: Address, timeout_s: float) -> "_Connection":
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(timeout_s):
             _, line = await loop.create_connection(
-                _Line, address.host, address.port, ssl=address.tls
+                _Connection, address.host, address.port, ssl=address.tls
             )
     except TimeoutError:
         raise SourceFault(f"cannot connect within {timeout_s:g} s") from None
@@ -149,7 +149,7 @@ def _request(address: Address, headers: Mapping[str, str], body: bytes | None) -
     return b"".join(lines) + (body or b"")
 
 
-class _Line(asyncio.Protocol):
+class _Connection(asyncio.Protocol):
     """One connection, one question at a time."""
 
     def __init__(self) -> None:
@@ -160,7 +160,7 @@ class _Line(asyncio.Protocol):
         self._unpacker: zlib._Decompress | None = None
         self._silent = True
 
-    async def ask(self, request: bytes, sink: Sink, limits: Limits) -> None:
+    async def ask(self, request: bytes, sink: Sink, limits: FetchLimits) -> None:
         assert self._transport is not None
         loop = asyncio.get_running_loop()
         self._answer = loop.create_future()
@@ -172,13 +172,13 @@ class _Line(asyncio.Protocol):
         try:
             await self._answer
         except BaseException:
-            self.hang_up()
+            self.close()
             raise
         finally:
             timer.cancel()
             del self._sink
 
-    def hang_up(self) -> None:
+    def close(self) -> None:
         self.usable = False
         if self._transport is not None:
             self._transport.abort()
@@ -192,7 +192,7 @@ class _Line(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._silent = False
         if self._answer is None or self._answer.done():
-            self.hang_up()  # it speaks without being asked
+            self.close()  # it speaks without being asked
             return
         try:
             self._parser.feed_data(data)
@@ -204,7 +204,9 @@ class _Line(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self.usable = False
         closed = "the connection was closed in the middle of the answer"
-        self._fail(_HungUp("the connection was closed") if self._silent else SourceFault(closed))
+        self._fail(
+            _ClosedEarly("the connection was closed") if self._silent else SourceFault(closed)
+        )
 
     # -- called by the parser ----------------------------------------------------------------
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from fairlead.model.readings import CardReading, NodeReadings
 from fairlead.model.sizes import Kept, weigh
-from fairlead.telemetry.sources.api import NodeAddresses, Tally, taken_s
+from fairlead.telemetry.sources.api import NodeAddresses, ReadCounts, taken_s
 from fairlead.telemetry.sources.exposition import Found, exactly, timestamp_s
-from fairlead.telemetry.sources.layout import MOST_PODS, Layout, Line, Shape, layout_of
-from fairlead.telemetry.sources.meanings import AGE, SUMS, Dialect, Meaning, Whose
+from fairlead.telemetry.sources.formats import AGE, SUMS, ExporterFormat, Meaning, SeriesTarget
+from fairlead.telemetry.sources.layout import MOST_PODS, Layout, LayoutShape, Line, layout_of
 
 #: Rounding may push a share a little above all of it; more than this is no rounding.
 _SLACK = 1.02
@@ -46,18 +46,18 @@ class _Node:
     pods: dict[str, list[dict[str, float]]] = field(default_factory=dict)
 
 
-class Gathering:
+class ReadingCollector:
     """One answer. `asked` is the node that gave it, or None if it speaks for all nodes."""
 
     def __init__(
         self,
-        dialect: Dialect,
-        memory: "Memory",
+        dialect: ExporterFormat,
+        memory: "SourceState",
         nodes: "NodeNames",
         asked: str | None,
     ) -> None:
         self._meaning = dialect.meanings
-        self._memory = memory
+        self._state = memory
         self._book = dialect.book
         self._nodes = nodes
         self._asked = asked
@@ -69,21 +69,21 @@ class Gathering:
     def put(self, found: list[Found]) -> None:
         self._found = self._found + found if self._found else found
 
-    def readings(self, source: str, tally: Tally, now_s: float) -> Iterator[NodeReadings]:
+    def readings(self, source: str, counts: ReadCounts, now_s: float) -> Iterator[NodeReadings]:
         """What can be believed of it; the rest is counted by why not."""
         if self._asked is None or not self._found:
-            return self._read_lines(source, tally, now_s)
+            return self._read_lines(source, counts, now_s)
         names, blocks, texts, rests = zip(*self._found, strict=True)
         layout = None if any(rests) else self._layout(names, blocks)
         told = layout.readings(texts, now_s, source) if layout else None
         if told is None:
-            return self._read_lines(source, tally, now_s)
-        tally.believed += len(texts)
+            return self._read_lines(source, counts, now_s)
+        counts.believed += len(texts)
         return iter((told,))
 
     def _layout(self, names: tuple[bytes, ...], blocks: tuple[bytes, ...]) -> Layout | None:
         assert self._asked is not None
-        known = self._memory.layouts.get(self._asked)
+        known = self._state.layouts.get(self._asked)
         if known is not None and known[0] == names and known[1] == blocks:
             return known[2]
         # The same bytes stand in every line of a card, and are kept once.
@@ -91,7 +91,7 @@ class Gathering:
         layout = self._new_layout(names, blocks)
         if sum(map(len, kept)) <= _LARGEST_LAYOUT:
             known = names, tuple(kept[block] for block in blocks), layout
-            self._memory.layouts[self._asked] = known
+            self._state.layouts[self._asked] = known
         return layout
 
     def _new_layout(self, names: Sequence[bytes], blocks: Sequence[bytes]) -> Layout | None:
@@ -105,7 +105,7 @@ class Gathering:
                 return None
             useless = whose.part < 1.0 and not meaning.of_slices
             lines.append(None if useless else (whose, meaning))
-        layout = layout_of(self._asked, lines, self._memory.shapes)
+        layout = layout_of(self._asked, lines, self._state.shapes)
         return layout if layout and len(layout.cards) <= MOST_CARDS else None
 
     def _sort(self) -> None:
@@ -124,21 +124,21 @@ class Gathering:
                 if at_s is not None:
                     self._times[block] = at_s
 
-    def _read_lines(self, source: str, tally: Tally, now_s: float) -> Iterator[NodeReadings]:
+    def _read_lines(self, source: str, counts: ReadCounts, now_s: float) -> Iterator[NodeReadings]:
         self._sort()
         if self._twice:
-            tally.rejected["twice"] += self._twice
+            counts.rejected["twice"] += self._twice
         gathered: dict[str, _Node] = {}
         for block, told in self._blocks.items():
             whose = self._book.of(block)
             if whose is None:
-                tally.rejected["labels"] += len(told)
+                counts.rejected["labels"] += len(told)
                 continue
             node = self._nodes.of(whose.node, self._asked)
             if node is None:
-                tally.rejected["another node" if self._asked else "unknown node"] += len(told)
+                counts.rejected["another node" if self._asked else "unknown node"] += len(told)
                 continue
-            self._gather(gathered, node, whose, block, told, tally, now_s)
+            self._gather(gathered, node, whose, block, told, counts, now_s)
         for name, found in gathered.items():
             yield _told(name, found, source)
 
@@ -146,33 +146,38 @@ class Gathering:
         self,
         gathered: dict[str, _Node],
         node: str,
-        whose: Whose,
+        whose: SeriesTarget,
         block: bytes,
         told: dict[bytes, bytes],
-        tally: Tally,
+        counts: ReadCounts,
         now_s: float,
     ) -> None:
         at_s = now_s if block not in self._times else taken_s(self._times[block])
         if now_s - at_s >= _OLD_S:
-            tally.rejected["old"] += len(told)
+            counts.rejected["old"] += len(told)
             return
         there = gathered.get(node)
         if there is None:
             there = gathered[node] = _Node(at_s)
         there.taken_s = min(there.taken_s, at_s)
-        values = self._values(told, whose, block, tally, at_s)
+        values = self._values(told, whose, block, counts, at_s)
         if AGE in values:
             there.age_s = values.pop(AGE)[0]
         if whose.pod and values:
             parts = {name: value for name, (value, _) in values.items()}
-            _add_pod(there, whose.pod, parts, tally)
+            _add_pod(there, whose.pod, parts, counts)
         if whose.card not in there.cards and len(there.cards) >= MOST_CARDS:
-            tally.rejected["too many GPUs"] += len(told)
+            counts.rejected["too many GPUs"] += len(told)
         elif whose.card:
-            _add(there.cards.setdefault(whose.card, _Card(whose.index)), whose.part, values, tally)
+            _add(there.cards.setdefault(whose.card, _Card(whose.index)), whose.part, values, counts)
 
     def _values(
-        self, told: dict[bytes, bytes], whose: Whose, block: bytes, tally: Tally, at_s: float
+        self,
+        told: dict[bytes, bytes],
+        whose: SeriesTarget,
+        block: bytes,
+        counts: ReadCounts,
+        at_s: float,
     ) -> Values:
         """By reading: what the best series for it says, in our unit."""
         values: Values = {}
@@ -180,9 +185,9 @@ class Gathering:
             meaning = self._meaning[name]
             if whose.part < 1.0 and not meaning.of_slices:
                 continue
-            value = believed(text, meaning, tally)
+            value = believed(text, meaning, counts)
             if value is not None and meaning.grows:
-                value = self._memory.rate((name, block), value, at_s)
+                value = self._state.rate((name, block), value, at_s)
             if value is None:
                 continue
             before = values.get(meaning.reading)
@@ -193,12 +198,12 @@ class Gathering:
         return values
 
 
-class Memory:
+class SourceState:
     """What a source keeps from one take to the next: how nodes speak, and what counters said."""
 
     def __init__(self) -> None:
         self.layouts: dict[str, tuple[tuple[bytes, ...], tuple[bytes, ...], Layout | None]] = {}
-        self.shapes: dict[object, Shape] = {}
+        self.shapes: dict[object, LayoutShape] = {}
         self._counters: Kept[tuple[bytes, bytes], tuple[float, float]] = Kept(_COUNTER_BYTES)
 
     def keep_nodes(self, nodes: Collection[str]) -> None:
@@ -251,21 +256,21 @@ class NodeNames:
         return asked if self.find(said) in (None, asked) else None
 
 
-def believed(text: bytes, meaning: Meaning, tally: Tally) -> float | None:
+def believed(text: bytes, meaning: Meaning, counts: ReadCounts) -> float | None:
     """The value in our unit, if a card can have it."""
     try:
         value = float(text) * meaning.scale
     except ValueError:
-        tally.rejected["not a number"] += 1
+        counts.rejected["not a number"] += 1
         return None
     most = meaning.most
     if 0.0 <= value <= most:
-        tally.believed += 1
+        counts.believed += 1
         return value
     if most < value <= most * _SLACK:
-        tally.believed += 1
+        counts.believed += 1
         return most
-    tally.rejected[_why_not(value)] += 1
+    counts.rejected[_why_not(value)] += 1
     return None
 
 
@@ -275,14 +280,14 @@ def _why_not(value: float) -> str:
     return "negative" if value < 0 else "too much"
 
 
-def _add_pod(node: _Node, pod: str, parts: dict[str, float], tally: Tally) -> None:
+def _add_pod(node: _Node, pod: str, parts: dict[str, float], counts: ReadCounts) -> None:
     if pod not in node.pods and len(node.pods) >= MOST_PODS:
-        tally.rejected["too many pods"] += len(parts)
+        counts.rejected["too many pods"] += len(parts)
         return
     node.pods.setdefault(pod, []).append(parts)
 
 
-def _add(card: _Card, part: float, values: Values, tally: Tally) -> None:
+def _add(card: _Card, part: float, values: Values, counts: ReadCounts) -> None:
     """Slices add up to their card; of a whole card the first word counts."""
     for name, (value, meaning) in values.items():
         if meaning.of_pod:
@@ -295,7 +300,7 @@ def _add(card: _Card, part: float, values: Values, tally: Tally) -> None:
         elif meaning.adds:
             card.whole[name] = min(card.whole[name] + value, meaning.most)
         else:
-            tally.rejected["twice"] += 1
+            counts.rejected["twice"] += 1
 
 
 def _told(name: str, found: _Node, source: str) -> NodeReadings:

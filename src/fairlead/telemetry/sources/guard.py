@@ -1,10 +1,10 @@
-"""Whether a source is worth listening to. It decides; whoever runs the source obeys."""
+"""Decides whether a source is used. `SourceRunner` acts on it."""
 
 from dataclasses import dataclass, field
 
-from fairlead.telemetry.sources.api import Tally
+from fairlead.telemetry.sources.api import ReadCounts
 
-#: Why a value is not believed that a sound source never sends.
+#: Why values are rejected that a working source never sends.
 _ABSURD = ("not a number", "negative", "too much", "twice", "labels", "another node")
 #: So many absurd values are a mishap, whatever their share.
 _MISHAPS = 8
@@ -14,17 +14,17 @@ _LONGEST_BREAK_S = 300.0
 
 
 @dataclass(slots=True)
-class Guard:
-    """Cuts a source off that fails three times in a row, and one that lies at once."""
+class SourceGuard:
+    """Cuts off a source after three failures in a row, or at once if its values are impossible."""
 
     every_s: float
     failures: int = 0
     problem: str = field(default="")
-    _lied: bool = False
+    _implausible: bool = False
 
     @property
     def cut_off(self) -> bool:
-        return self._lied or self.failures >= _PATIENCE
+        return self._implausible or self.failures >= _PATIENCE
 
     def wait_s(self) -> float:
         """Until it is asked again: longer and longer while it is cut off."""
@@ -33,28 +33,28 @@ class Guard:
         doublings = min(max(self.failures - _PATIENCE, 0) + 1, 16)
         return max(self.every_s, min(self.every_s * 2.0**doublings, _LONGEST_BREAK_S))
 
-    def taken(self, tally: Tally, fault: str = "") -> None:
+    def taken(self, counts: ReadCounts, fault: str = "") -> None:
         """One take has ended, with a fault or with what the tally says."""
-        problem = fault or failure(tally) or lie(tally)
+        problem = fault or failure(counts) or implausible(counts)
         if not problem:
-            self.failures, self._lied, self.problem = 0, False, ""
+            self.failures, self._implausible, self.problem = 0, False, ""
             return
         self.failures += 1
-        self._lied = bool(lie(tally))
+        self._implausible = bool(implausible(counts))
         self.problem = problem
 
 
-def failure(tally: Tally) -> str:
-    """Why a take counts as failed; a few nodes that are away are no failure."""
-    if tally.asked and 2 * tally.failed > tally.asked:
-        return f"{tally.failed} of {tally.asked} returned nothing, for example {tally.problem}"
+def failure(counts: ReadCounts) -> str:
+    """Why a take counts as failed; a few unreachable nodes are no failure."""
+    if counts.asked and 2 * counts.failed > counts.asked:
+        return f"{counts.failed} of {counts.asked} returned nothing, for example {counts.problem}"
     return ""
 
 
-def lie(tally: Tally) -> str:
-    """Why a source cannot be believed at all; one card that errs is no lie."""
-    absurd = {why: tally.rejected[why] for why in _ABSURD if tally.rejected[why]}
-    if sum(absurd.values()) <= max(_MISHAPS, tally.believed):
+def implausible(counts: ReadCounts) -> str:
+    """Why a source is not used at all; impossible values of one GPU are no reason."""
+    absurd = {why: counts.rejected[why] for why in _ABSURD if counts.rejected[why]}
+    if sum(absurd.values()) <= max(_MISHAPS, counts.believed):
         return ""
     listed = ", ".join(f"{count} {why}" for why, count in absurd.items())
-    return f"most of its values are impossible: {listed}; {tally.believed} values are valid"
+    return f"most of its values are impossible: {listed}; {counts.believed} values are valid"

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairlead.model.readings import CardReading, NodeReadings
-from fairlead.telemetry.sources.meanings import AGE, SUMS, Meaning, Whose
+from fairlead.telemetry.sources.formats import AGE, SUMS, Meaning, SeriesTarget
 
 #: In the order in which a `CardReading` is made.
 FIELDS = (
@@ -24,14 +24,14 @@ _WIDTH = len(FIELDS)
 MOST_PODS = 512
 
 #: Of one line: whose it is and what it means; None for a line without a use.
-Line = tuple[Whose, Meaning] | None
+Line = tuple[SeriesTarget, Meaning] | None
 Floats = npt.NDArray[np.float64]
 #: (line, weight) for each reading of each card or pod, by (its number, field).
 Shares = dict[tuple[int, int], list[tuple[int, float]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class LayoutShape:
     """What answers of equal shape share, whatever their labels."""
 
     scale: Floats
@@ -52,7 +52,7 @@ class Layout:
     node: str
     cards: tuple[tuple[str, int | None], ...]
     pods: tuple[str, ...]
-    shape: Shape
+    shape: LayoutShape
 
     def readings(self, texts: Sequence[bytes], now_s: float, source: str) -> NodeReadings | None:
         """What these values say; None if any of them is out of the ordinary."""
@@ -80,7 +80,7 @@ class Layout:
         return NodeReadings(self.node, now_s - age_s, cards, pods, source)
 
 
-def layout_of(node: str, lines: Sequence[Line], shapes: dict[object, Shape]) -> Layout | None:
+def layout_of(node: str, lines: Sequence[Line], shapes: dict[object, LayoutShape]) -> Layout | None:
     """How to read answers of these lines; None if that cannot be said once for all."""
     if any(line is not None and line[1].grows for line in lines):
         return None
@@ -128,9 +128,9 @@ def _shares(lines: Sequence[Line], cards: list[str], pods: list[str]) -> Shares 
     return shares
 
 
-def _best(lines: Sequence[Line]) -> dict[tuple[Whose, int], list[int]]:
+def _best(lines: Sequence[Line]) -> dict[tuple[SeriesTarget, int], list[int]]:
     """Of lines with the same labels and reading, those of the highest rank."""
-    best: dict[tuple[Whose, int], list[int]] = {}
+    best: dict[tuple[SeriesTarget, int], list[int]] = {}
     for number, line in enumerate(lines):
         if line is None or line[1].reading == AGE:
             continue
@@ -153,7 +153,7 @@ def _key(lines: Sequence[Line], cards: int, pods: int, shares: Shares) -> object
     )
 
 
-def _shape(lines: Sequence[Line], count: int, shares: Shares) -> Shape:
+def _shape(lines: Sequence[Line], count: int, shares: Shares) -> LayoutShape:
     parts = [
         (line, weight, number * _WIDTH + field)
         for (number, field), chosen in shares.items()
@@ -167,7 +167,7 @@ def _shape(lines: Sequence[Line], count: int, shares: Shares) -> Shape:
             ceiling[number * _WIDTH + field] = first[1].most
     told = {number * _WIDTH + field for number, field in shares}
     ages = [n for n, line in enumerate(lines) if line is not None and line[1].reading == AGE]
-    return Shape(
+    return LayoutShape(
         scale=np.array([line[1].scale if line else 0.0 for line in lines]),
         most=np.array([line[1].most if line else np.inf for line in lines]),
         lines=np.array([part[0] for part in parts], dtype=np.intp),

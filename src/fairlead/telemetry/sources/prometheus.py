@@ -7,11 +7,17 @@ import msgspec
 
 from fairlead.model.readings import NodeReadings
 from fairlead.telemetry.sources import api, dcgm
-from fairlead.telemetry.sources.api import NodeAddresses, SourceFault, SourcePlan, Tally, taken_s
-from fairlead.telemetry.sources.exposition import Book, Found
-from fairlead.telemetry.sources.fetch import Address, Limits, Lines, token
-from fairlead.telemetry.sources.gathering import Gathering, Memory, NodeNames
-from fairlead.telemetry.sources.meanings import Dialect, Meaning, Whose
+from fairlead.telemetry.sources.api import (
+    NodeAddresses,
+    ReadCounts,
+    SourceFault,
+    SourcePlan,
+    taken_s,
+)
+from fairlead.telemetry.sources.exposition import Found, LabelCache
+from fairlead.telemetry.sources.fetch import Address, ConnectionPool, FetchLimits, token
+from fairlead.telemetry.sources.formats import ExporterFormat, Meaning, SeriesTarget
+from fairlead.telemetry.sources.gathering import NodeNames, ReadingCollector, SourceState
 
 #: 40,000 cards with twenty labels each are some 20 MiB.
 _MOST_BYTES = 256 * 2**20
@@ -60,7 +66,7 @@ _replies = msgspec.json.Decoder(_Reply)
 _labels = msgspec.json.Decoder(dict[str, str])
 
 
-def _whose(block: bytes) -> Whose | None:
+def _whose(block: bytes) -> SeriesTarget | None:
     try:
         return dcgm.whose(_labels.decode(block))
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -74,34 +80,34 @@ class Prometheus:
         self._plan = plan
         self._queries = dict(plan.queries or QUERIES)
         series = {name: meaning for name, meaning in MEANINGS.items() if name in self._queries}
-        self._dialect = Dialect(series, Book(_whose))
-        self._memory = Memory()
-        self._lines = Lines(keeps=plan.keeps)
+        self._dialect = ExporterFormat(series, LabelCache(_whose))
+        self._state = SourceState()
+        self._lines = ConnectionPool(keeps=plan.keeps)
         self._address = Address.of(
             f"{plan.url.rstrip('/')}/api/v1/query", ca_file=plan.ca_file
         )  # fmt: skip
-        self._limits = Limits(plan.timeout_s, _MOST_BYTES)
+        self._limits = FetchLimits(plan.timeout_s, _MOST_BYTES)
 
     @property
     def name(self) -> str:
         return self._plan.name
 
-    async def take(self, nodes: NodeAddresses, tally: Tally) -> AsyncIterator[NodeReadings]:
+    async def take(self, nodes: NodeAddresses, counts: ReadCounts) -> AsyncIterator[NodeReadings]:
         now_s = taken_s()
-        gathering = Gathering(self._dialect, self._memory, NodeNames(nodes), None)
-        times = await self._times(tally)
+        gathering = ReadingCollector(self._dialect, self._state, NodeNames(nodes), None)
+        times = await self._times(counts)
         for name in self._dialect.series:
-            samples = await self._ask(name, tally)
+            samples = await self._ask(name, counts)
             gathering.put([self._found(name, sample, times) for sample in samples])
-        for told in gathering.readings(self.name, tally, now_s):
+        for told in gathering.readings(self.name, counts, now_s):
             yield told
 
-    async def _times(self, tally: Tally) -> dict[tuple[str, str], bytes]:
+    async def _times(self, counts: ReadCounts) -> dict[tuple[str, str], bytes]:
         """By node and card: when it was measured, as a text would say it."""
         if TIME not in self._queries:
             return {}
         found = {}
-        for sample in await self._ask(TIME, tally):
+        for sample in await self._ask(TIME, counts):
             whose = self._dialect.book.of(bytes(sample.metric))
             if whose is not None:
                 found[whose.node, whose.card] = sample.value[1].encode()
@@ -113,17 +119,17 @@ class Prometheus:
         at = times.get((whose.node, whose.card), b"") if whose else b""
         return name.encode(), block, sample.value[1].encode(), at
 
-    async def _ask(self, name: str, tally: Tally) -> list[_Sample]:
-        tally.asked += 1
+    async def _ask(self, name: str, counts: ReadCounts) -> list[_Sample]:
+        counts.asked += 1
         try:
             reply = await self._query(self._queries[name])
         except SourceFault as fault:
-            tally.fail(f"query {name!r}: {fault}")
+            counts.fail(f"query {name!r}: {fault}")
             return []
-        tally.rejected["warning"] += len(reply.warnings)
+        counts.rejected["warning"] += len(reply.warnings)
         if reply.status != "success" or reply.data.result_type != "vector":
             said = reply.error or f"it returns a {reply.data.result_type}, not a vector"
-            tally.fail(f"query {name!r}: {said}; correct it in the configuration", "query")
+            counts.fail(f"query {name!r}: {said}; correct it in the configuration", "query")
             return []
         return reply.data.result
 

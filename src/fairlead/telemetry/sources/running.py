@@ -8,22 +8,28 @@ from typing import TypeAlias
 import msgspec
 
 from fairlead.model.readings import NodeReadings
-from fairlead.telemetry.rhythm import Rhythm
-from fairlead.telemetry.sources.api import NodeAddresses, Source, SourceFault, SourcePlan, Tally
-from fairlead.telemetry.sources.guard import Guard, lie
+from fairlead.telemetry.periodicity import PeriodicityDetector
+from fairlead.telemetry.sources.api import (
+    NodeAddresses,
+    ReadCounts,
+    Source,
+    SourceFault,
+    SourcePlan,
+)
+from fairlead.telemetry.sources.guard import SourceGuard, implausible
 
 #: The engine takes so many cards in a millisecond.
 MOST_CARDS = 128
 _JITTER = 0.1
 
 
-class Batch(msgspec.Struct, tag="batch", array_like=True, frozen=True):
+class ReadingBatch(msgspec.Struct, tag="batch", array_like=True, frozen=True):
     """Some of what a take gave."""
 
     readings: tuple[NodeReadings, ...]
 
 
-class Status(msgspec.Struct, tag="status", array_like=True, frozen=True):
+class SourceStatus(msgspec.Struct, tag="status", array_like=True, frozen=True):
     """How a take ended. Counts are of that take alone."""
 
     source: str
@@ -35,10 +41,10 @@ class Status(msgspec.Struct, tag="status", array_like=True, frozen=True):
     cut_off: bool
 
 
-News: TypeAlias = Batch | Status
+News: TypeAlias = ReadingBatch | SourceStatus
 
 
-class Running:
+class SourceRunner:
     def __init__(
         self,
         source: Source,
@@ -52,8 +58,8 @@ class Running:
         self._nodes = nodes
         self._tell = tell
         self._clock = clock
-        self._guard = Guard(plan.every_s)
-        self._rhythm = Rhythm()
+        self._guard = SourceGuard(plan.every_s)
+        self._periodicity = PeriodicityDetector()
         self._succeeded_s = 0.0
 
     async def run(self) -> None:
@@ -66,49 +72,49 @@ class Running:
                 await asyncio.sleep(_NOBODY_YET_S)
 
     async def once(self) -> None:
-        tally, cards, fault = Tally(), 0, ""
+        counts, cards, fault = ReadCounts(), 0, ""
         try:
             # Whatever the source does about its own limits: no take outlasts two turns.
             async with asyncio.timeout(2 * self._plan.every_s + self._plan.timeout_s):
-                cards = await self._pass_on(tally)
+                cards = await self._pass_on(counts)
         except SourceFault as error:
             fault = str(error)
         except TimeoutError:
             fault = f"it took longer than {2 * self._plan.every_s + self._plan.timeout_s:g} s"
-        self._guard.taken(tally, fault)
+        self._guard.taken(counts, fault)
         if not self._guard.problem:
             self._succeeded_s = self._clock()
-            self._rhythm.look()
+            self._periodicity.look()
         self._tell(
-            Status(
+            SourceStatus(
                 self._plan.name,
                 self._succeeded_s,
                 cards,
-                dict(tally.rejected),
+                dict(counts.rejected),
                 self._guard.problem,
                 self._guard.cut_off,
             )
         )
 
-    async def _pass_on(self, tally: Tally) -> int:
+    async def _pass_on(self, counts: ReadCounts) -> int:
         """How many cards were told of. What lies is not passed on from there."""
         cards, waiting, size = 0, [], 0
-        async for told in self._source.take(self._nodes(), tally):
+        async for told in self._source.take(self._nodes(), counts):
             waiting.append(told)
             size += len(told.cards)
             if size < MOST_CARDS:
                 continue
-            self._pass(waiting, tally)
+            self._pass(waiting, counts)
             cards, waiting, size = cards + size, [], 0
             await asyncio.sleep(0)
-        self._pass(waiting, tally)
+        self._pass(waiting, counts)
         return cards + size
 
-    def _pass(self, waiting: list[NodeReadings], tally: Tally) -> None:
-        if problem := lie(tally):
+    def _pass(self, waiting: list[NodeReadings], counts: ReadCounts) -> None:
+        if problem := implausible(counts):
             raise SourceFault(problem)
         if waiting:
-            self._tell(Batch(tuple(self._rhythm.put(waiting))))
+            self._tell(ReadingBatch(tuple(self._periodicity.put(waiting))))
 
 
 _NOBODY_YET_S = 0.2

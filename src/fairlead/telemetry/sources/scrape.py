@@ -5,11 +5,17 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 
 from fairlead.model.readings import NodeReadings
-from fairlead.telemetry.sources.api import NodeAddresses, SourceFault, SourcePlan, Tally, taken_s
-from fairlead.telemetry.sources.exposition import Pieces, Scanner
-from fairlead.telemetry.sources.fetch import Address, Limits, Lines, token
-from fairlead.telemetry.sources.gathering import Gathering, Memory, NodeNames
-from fairlead.telemetry.sources.meanings import AGE, Dialect
+from fairlead.telemetry.sources.api import (
+    NodeAddresses,
+    ReadCounts,
+    SourceFault,
+    SourcePlan,
+    taken_s,
+)
+from fairlead.telemetry.sources.exposition import LineBuffer, Scanner
+from fairlead.telemetry.sources.fetch import Address, ConnectionPool, FetchLimits, token
+from fairlead.telemetry.sources.formats import AGE, ExporterFormat
+from fairlead.telemetry.sources.gathering import NodeNames, ReadingCollector, SourceState
 
 #: A node with 16 cards cut into slices tells less than 2 MiB; a million series are some 300 MiB.
 MOST_BYTES_OF_A_NODE = 16 * 2**20
@@ -23,45 +29,45 @@ _OF_USE = frozenset({"utilisation", "memory_busy", "memory_used_mib", "power_w",
 class Scrape:
     """A source that reads text from exporters of one dialect."""
 
-    def __init__(self, plan: SourcePlan, dialect: Dialect) -> None:
+    def __init__(self, plan: SourcePlan, dialect: ExporterFormat) -> None:
         self._plan = plan
         self._dialect = dialect = _brief(dialect) if plan.brief else dialect
         self._scanner = Scanner(dialect.series)
-        self._memory = Memory()
-        self._lines = Lines(keeps=plan.keeps)
+        self._state = SourceState()
+        self._lines = ConnectionPool(keeps=plan.keeps)
         self._addresses: dict[str, Address] = {}
         most = MOST_BYTES_OF_A_NODE if plan.per_node else MOST_BYTES
-        self._limits = Limits(plan.timeout_s, most)
+        self._limits = FetchLimits(plan.timeout_s, most)
 
     @property
     def name(self) -> str:
         return self._plan.name
 
-    async def take(self, nodes: NodeAddresses, tally: Tally) -> AsyncIterator[NodeReadings]:
+    async def take(self, nodes: NodeAddresses, counts: ReadCounts) -> AsyncIterator[NodeReadings]:
         names = NodeNames(nodes)
         self._forget_all_but(nodes)
         if not self._plan.per_node:
-            tally.asked += 1
-            for told in await self._ask(self._plan.url, None, names, tally):
+            counts.asked += 1
+            for told in await self._ask(self._plan.url, None, names, counts):
                 yield told
             return
-        async for told in self._take_from_each(nodes, names, tally):
+        async for told in self._take_from_each(nodes, names, counts):
             yield told
 
     async def _take_from_each(
-        self, nodes: NodeAddresses, names: NodeNames, tally: Tally
+        self, nodes: NodeAddresses, names: NodeNames, counts: ReadCounts
     ) -> AsyncIterator[NodeReadings]:
         """So many askers at once, each with a node at a time."""
         answers: asyncio.Queue[list[NodeReadings] | None] = asyncio.Queue()
-        waiting = self._urls(nodes, tally)
+        waiting = self._urls(nodes, counts)
 
         async def ask() -> None:
             for name, url in waiting:
-                tally.asked += 1
+                counts.asked += 1
                 try:
-                    answers.put_nowait(await self._ask(url, name, names, tally))
+                    answers.put_nowait(await self._ask(url, name, names, counts))
                 except SourceFault as fault:
-                    tally.fail(f"{name}: {fault}")
+                    counts.fail(f"{name}: {fault}")
             answers.put_nowait(None)
 
         askers = [asyncio.create_task(ask()) for _ in range(self._plan.at_once)]
@@ -73,33 +79,33 @@ class Scrape:
                 asker.cancel()
             await asyncio.gather(*askers, return_exceptions=True)
 
-    def _urls(self, nodes: NodeAddresses, tally: Tally) -> Iterator[tuple[str, str]]:
+    def _urls(self, nodes: NodeAddresses, counts: ReadCounts) -> Iterator[tuple[str, str]]:
         for name, address in nodes.items():
             if not address and "{address}" in self._plan.url:
-                tally.rejected["no address"] += 1
+                counts.rejected["no address"] += 1
                 continue
             host = f"[{address}]" if ":" in address else address
             yield name, self._plan.url.replace("{address}", host).replace("{node}", name)
 
     async def _ask(
-        self, url: str, node: str | None, names: NodeNames, tally: Tally
+        self, url: str, node: str | None, names: NodeNames, counts: ReadCounts
     ) -> list[NodeReadings]:
-        gathering = Gathering(self._dialect, self._memory, names, node)
-        pieces = Pieces(self._scanner, gathering.put)
+        gathering = ReadingCollector(self._dialect, self._state, names, node)
+        pieces = LineBuffer(self._scanner, gathering.put)
         now_s = taken_s()
         headers = token(self._plan.token_file)
         await self._lines.fetch(self._address(url), pieces.put, self._limits, headers)
         pieces.end()
         if pieces.broken:
-            tally.rejected["half a line"] += pieces.broken
-        return list(gathering.readings(self.name, tally, now_s))
+            counts.rejected["half a line"] += pieces.broken
+        return list(gathering.readings(self.name, counts, now_s))
 
     def _forget_all_but(self, nodes: NodeAddresses) -> None:
         """Nodes that are gone leave no connection and no layout behind."""
-        self._memory.keep_nodes(nodes)
+        self._state.keep_nodes(nodes)
         if len(self._addresses) > 2 * len(nodes) + _SPARE:
             self._addresses.clear()
-            self._lines.hang_up()
+            self._lines.close()
 
     def _address(self, url: str) -> Address:
         found = self._addresses.get(url)
@@ -108,7 +114,7 @@ class Scrape:
         return found
 
 
-def _brief(dialect: Dialect) -> Dialect:
+def _brief(dialect: ExporterFormat) -> ExporterFormat:
     """What a scheduler goes by, and nothing else."""
     kept = {name: meaning for name, meaning in dialect.series.items() if meaning.reading in _OF_USE}
     return replace(dialect, series=kept)

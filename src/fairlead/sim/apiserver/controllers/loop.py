@@ -6,7 +6,7 @@ from typing import Any
 
 from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.controllers.owners import Owners
-from fairlead.sim.apiserver.status import StatusError
+from fairlead.sim.apiserver.status import ApiStatusError
 from fairlead.sim.apiserver.store import Change
 
 log = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class ControllerLoop:
     async def _work(self, controller: Controller, key: str) -> None:
         try:
             await controller.sync(key)
-        except StatusError as error:
+        except ApiStatusError as error:
             # A webhook that refuses, a namespace that is going: try again, ever more rarely.
             log.info("%s %s: %s", controller.resource, key, error.message)
             self._retry(controller, key)

@@ -11,7 +11,7 @@ from fairlead.sim.apiserver.bodies import typed
 from fairlead.sim.apiserver.call import Call
 from fairlead.sim.apiserver.creating import create
 from fairlead.sim.apiserver.deleting import delete
-from fairlead.sim.apiserver.status import StatusError
+from fairlead.sim.apiserver.status import ApiStatusError
 from fairlead.sim.apiserver.store import StoredObject
 from fairlead.sim.apiserver.updating import modify
 
@@ -56,7 +56,7 @@ async def remove(api: ApiState, resource: str, namespace: str, name: str, **opti
     """Deletes an object; one that is gone already is fine."""
     try:
         await delete(api, call_for(api, resource, namespace, name), options)
-    except StatusError as error:
+    except ApiStatusError as error:
         if error.code != 404:
             raise
 
@@ -70,7 +70,7 @@ async def set_status(api: ApiState, resource: str, obj: Object, status: Object) 
     call = call_for(api, resource, namespace, metadata["name"], "status")
     try:
         await modify(api, call, lambda old: {**old, "status": status})
-    except StatusError as error:
+    except ApiStatusError as error:
         if error.code != 404:
             raise
 

@@ -1,10 +1,10 @@
-"""Training against bursts: what has a rhythm, and when that is known."""
+"""Periodic load against bursts."""
 
 import numpy as np
 import pytest
 
 from fairlead.model.readings import CardReading, NodeReadings
-from fairlead.telemetry.rhythm import WINDOW, Rhythm, is_cyclic
+from fairlead.telemetry.periodicity import WINDOW, PeriodicityDetector, is_cyclic
 
 TIMES = np.arange(WINDOW)
 RANDOM = np.random.default_rng(7)
@@ -15,7 +15,7 @@ def cyclic(load: np.ndarray) -> bool:
 
 
 @pytest.mark.parametrize("period", [4, 6, 9, 15])
-def test_epochs_with_pauses_have_a_rhythm(period: int) -> None:
+def test_epochs_with_pauses_are_periodic(period: int) -> None:
     working = (TIMES % period) < period * 0.6
     assert cyclic(np.where(working, 0.9, 0.1) + RANDOM.normal(0, 0.03, WINDOW))
 
@@ -42,15 +42,15 @@ def test_most_bursts_at_random_have_none() -> None:
 
 
 def test_a_card_is_called_cyclic_once_it_is_known_and_others_are_not() -> None:
-    rhythm = Rhythm()
+    detector = PeriodicityDetector()
 
     def read(turn: int) -> dict[str, CardReading]:
         shares = {"train": 0.9 if turn % 6 < 4 else 0.1, "serve": 0.5}
         told = NodeReadings(
             "n", float(turn), {key: CardReading(share) for key, share in shares.items()}
         )
-        ((found,),) = [rhythm.put([told])]
-        rhythm.look()
+        ((found,),) = [detector.put([told])]
+        detector.look()
         return dict(found.cards)
 
     early = [read(turn) for turn in range(WINDOW)]
@@ -61,8 +61,8 @@ def test_a_card_is_called_cyclic_once_it_is_known_and_others_are_not() -> None:
 
 
 def test_what_the_source_says_is_left_alone() -> None:
-    rhythm = Rhythm()
+    detector = PeriodicityDetector()
     told = NodeReadings("n", 1.0, {"0": CardReading(0.5, cyclic=False), "1": CardReading(None)})
     for _ in range(2 * WINDOW):
-        assert rhythm.put([told]) == [told]
-        rhythm.look()
+        assert detector.put([told]) == [told]
+        detector.look()

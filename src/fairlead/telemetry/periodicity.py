@@ -1,6 +1,6 @@
-"""Tells load that rises and falls in a rhythm, as that of training does, from load in bursts.
+"""Distinguishes periodic load, as of training, from bursty load.
 
-A window of utilisation for each card, and its autocorrelation, for many cards at once.
+By the autocorrelation of a window of utilisation for each GPU, for many GPUs at once.
 """
 
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ WINDOW = 40
 #: Cards looked at in one go; each is looked at again when all others were.
 _CARDS_AT_ONCE = 4096
 _MOST_CARDS = 400_000
-#: A load that moves by less is steady, and has no rhythm.
+#: A load that varies by less is steady, and not periodic.
 _LEAST_SWING = 0.05
-#: So alike must the window and itself a period later be.
+#: The least correlation of the window with itself one period later.
 _ALIKE = 0.6
 #: A period is at least three readings, and is seen at least twice.
 _SHORTEST, _LONGEST = 3, WINDOW // 2
@@ -27,23 +27,23 @@ Windows = npt.NDArray[np.float32]
 
 
 def is_cyclic(windows: Windows) -> npt.NDArray[np.bool_]:
-    """For each row of readings, the oldest first: whether it has a rhythm."""
+    """For each row of readings, the oldest first: whether it is periodic."""
     centred = windows - windows.mean(axis=1, keepdims=True)
     spectrum = np.fft.rfft(centred, n=2 * windows.shape[1], axis=1)
     products = np.fft.irfft(np.abs(spectrum) ** 2, axis=1)[:, : windows.shape[1]]
     energy = np.maximum(products[:, :1], 1e-9)
-    # With every step less of the window is left to compare.
+    # With every step, less of the window is left to compare.
     left = 1.0 - np.arange(windows.shape[1]) / windows.shape[1]
     alike = products / energy / left
-    # Before a rhythm comes back it must have gone: what only drifts is alike all along.
+    # The correlation must fall below 0 before it rises again: a drift correlates throughout.
     gone = np.minimum.accumulate(alike, axis=1) < 0.0
     found = ((alike >= _ALIKE) & gone)[:, _SHORTEST : _LONGEST + 1].any(axis=1)
     cyclic: npt.NDArray[np.bool_] = found & (windows.std(axis=1) >= _LEAST_SWING)
     return cyclic
 
 
-class Rhythm:
-    """Remembers what was read of each card. One that is new has no rhythm until it is known."""
+class PeriodicityDetector:
+    """Keeps a window of readings for each GPU. A GPU without a full window is not periodic."""
 
     def __init__(self) -> None:
         self._begin()
@@ -58,7 +58,7 @@ class Rhythm:
         self._next = 0
 
     def put(self, batch: Sequence[NodeReadings]) -> list[NodeReadings]:
-        """The same with `cyclic` set where there is a rhythm and the source says nothing of it."""
+        """The batch with `cyclic` set where the load is periodic and the source does not say so."""
         if len(self._row) > _MOST_CARDS:
             self._begin()  # most of them are long gone
         found: list[int] = []
@@ -75,11 +75,11 @@ class Rhythm:
         rows = np.array(found, dtype=np.intp)
         self._windows[rows, self._seen[rows] % WINDOW] = shares
         self._seen[rows] += 1
-        rhythmic = set(rows[self._cyclic[rows]].tolist())
-        return [self._marked(node, rhythmic) for node in batch] if rhythmic else list(batch)
+        periodic = set(rows[self._cyclic[rows]].tolist())
+        return [self._marked(node, periodic) for node in batch] if periodic else list(batch)
 
     def look(self) -> None:
-        """Looks at some cards anew. Call it after every take: their turn comes."""
+        """Checks some of the GPUs, in turn. Call it after every take."""
         some = slice(self._next, self._next + _CARDS_AT_ONCE)
         self._next = some.stop if some.stop < len(self._row) else 0
         seen, windows = self._seen[some], self._windows[some]
@@ -103,10 +103,10 @@ class Rhythm:
             self._seen = np.append(self._seen, np.zeros(more, np.int64))
             self._cyclic = np.append(self._cyclic, np.zeros(more, np.bool_))
 
-    def _marked(self, told: NodeReadings, rhythmic: set[int]) -> NodeReadings:
+    def _marked(self, told: NodeReadings, periodic: set[int]) -> NodeReadings:
         cards = {
             key: card._replace(cyclic=True)
-            if card.cyclic is None and self._row.get((told.node, key)) in rhythmic
+            if card.cyclic is None and self._row.get((told.node, key)) in periodic
             else card
             for key, card in told.cards.items()
         }

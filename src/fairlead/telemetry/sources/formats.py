@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fairlead.telemetry.sources.exposition import Book
+from fairlead.telemetry.sources.exposition import LabelCache
 
 #: Readings that add up where a pod has several cards; of the others the mean counts.
 SUMS = ("memory_used_mib", "power_w", "nvlink_bytes_s")
@@ -33,7 +33,7 @@ AGE = "age_s"
 
 
 @dataclass(frozen=True, slots=True)
-class Whose:
+class SeriesTarget:
     """What a label block names. `card` is a uuid or an index, "" if it is about no single card."""
 
     card: str
@@ -46,12 +46,12 @@ class Whose:
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class ExporterFormat:
     """How one kind of exporter speaks."""
 
     series: Mapping[str, Meaning]
     #: What its labels mean. Kept for as long as the program runs: cards seldom change.
-    book: Book[Whose]
+    book: LabelCache[SeriesTarget]
     #: The series by their names as they stand in a text.
     meanings: Mapping[bytes, Meaning] = field(init=False)
 
