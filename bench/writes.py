@@ -24,7 +24,7 @@ from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.codec import decode_pod
 from fairlead.kube.http.client import Client
 from fairlead.kube.writes.binder import encode_binding
-from fairlead.kube.writes.notes import scheduled_event
+from fairlead.kube.writes.event_objects import scheduled_event
 from fairlead.model.pods import Pod
 from fairlead.sim.controlplane import ChildProcess, ControlPlane
 from ground import assets

@@ -41,7 +41,7 @@ from fairlead.kube.mirror.position import OutOfStep
 from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.writes.annotations import problem_with_binding
 from fairlead.kube.writes.binder import encode_binding
-from fairlead.kube.writes.notes import failed_event
+from fairlead.kube.writes.event_objects import failed_event
 from fairlead.model.errors import FairleadError
 from fairlead.model.pods import Pod
 from fuzz.objects import CARDS, GPU_MIB, KINDS, Json, node, pod

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled
 from fairlead.kube.errors import ReplyLost, Unreachable
-from fairlead.kube.writes import notes
+from fairlead.kube.writes import event_objects
 from fairlead.kube.writes.event_writer import LATEST_S, LOOK_S, TRIES, EventWriter
 from fairlead.kube.writes.spam import NS_PER_S
 from fairlead.model.pods import Pod
@@ -81,7 +81,7 @@ async def test_scheduled_event_field_by_field() -> None:
 
 @given(st.text(max_size=1200))
 def test_notes_are_cut_at_whole_characters(text: str) -> None:
-    note = notes.shortened(text)
+    note = event_objects.shortened(text)
     encoded = text.encode(errors="replace")
     if len(encoded) <= 1024:
         assert note == text
@@ -93,7 +93,7 @@ def test_notes_are_cut_at_whole_characters(text: str) -> None:
 
 @pytest.mark.parametrize("length", [1024, 1025])
 def test_the_limit_is_that_of_the_api_server(length: int) -> None:
-    assert (notes.shortened("x" * length) == "x" * length) is (length <= 1024)
+    assert (event_objects.shortened("x" * length) == "x" * length) is (length <= 1024)
 
 
 async def test_names_differ_even_when_the_clock_stands_still() -> None:

@@ -15,7 +15,7 @@ from fairlead.kube.http.transport import Transport
 from fairlead.kube.leadership.election import Election, Terms
 from fairlead.kube.leadership.epochs import EpochClient
 from fairlead.kube.leadership.lease import LeaseClient, Seen
-from fairlead.kube.writes.notes import micro_time
+from fairlead.kube.writes.event_objects import micro_time
 from fairlead.model.errors import FairleadError
 
 log = structlog.get_logger(__name__)

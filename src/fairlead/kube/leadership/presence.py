@@ -24,7 +24,7 @@ from fairlead.kube.http.transport import Transport
 from fairlead.kube.leadership.election import Record, Terms
 from fairlead.kube.leadership.lease import LeaseClient, LeaseProblem, Seen
 from fairlead.kube.writes.annotations import is_subdomain
-from fairlead.kube.writes.notes import micro_time
+from fairlead.kube.writes.event_objects import micro_time
 from fairlead.model.errors import FairleadError
 
 log = structlog.get_logger(__name__)

@@ -13,7 +13,7 @@ from fairlead.kube.errors import ReplyLost, Unreachable
 from fairlead.kube.http.paths import pod_path
 from fairlead.kube.http.reply import Reply
 from fairlead.kube.http.transport import STRATEGIC_MERGE, Transport
-from fairlead.kube.writes.notes import second_time
+from fairlead.kube.writes.event_objects import second_time
 from fairlead.kube.writes.outbox import Outbox, Tally
 from fairlead.kube.writes.pauses import pause_s
 from fairlead.kube.writes.recent import Recent

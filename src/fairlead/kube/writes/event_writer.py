@@ -11,7 +11,7 @@ from fairlead.kube.errors import ReplyLost, Unreachable
 from fairlead.kube.http.paths import in_namespace, named
 from fairlead.kube.http.reply import Reply
 from fairlead.kube.http.transport import STRATEGIC_MERGE, Transport
-from fairlead.kube.writes import notes
+from fairlead.kube.writes import event_objects
 from fairlead.kube.writes.outbox import Outbox, Tally
 from fairlead.kube.writes.pauses import pause_s
 from fairlead.kube.writes.recent import Recent
@@ -39,15 +39,15 @@ _encode = msgspec.json.Encoder().encode
 class _Story:
     """One Event object: what we know of it, and what the server knows."""
 
-    event: notes.Event
+    event: event_objects.Event
     last_ns: int
     count: int = 1
     created: bool = False
     written_count: int = 0
     written_ns: int = 0
 
-    def series(self) -> notes.Series:
-        return notes.Series(self.count, notes.micro_time(self.last_ns))
+    def series(self) -> event_objects.Series:
+        return event_objects.Series(self.count, event_objects.micro_time(self.last_ns))
 
 
 class EventWriter:
@@ -86,28 +86,28 @@ class EventWriter:
 
     def scheduled(self, announce: AnnounceScheduled) -> None:
         now_ns = self._unique_ns()
-        event = notes.scheduled_event(announce.pod, announce.node, self._hostname, now_ns)
+        event = event_objects.scheduled_event(announce.pod, announce.node, self._hostname, now_ns)
         self._notices.put(event.metadata.name, _Story(event, now_ns))
 
     def preempted(self, victim: Pod, evict: Evict) -> None:
         now_ns = self._unique_ns()
-        event = notes.preempted_event(victim, evict.pod, evict.node, self._hostname, now_ns)
+        event = event_objects.preempted_event(victim, evict.pod, evict.node, self._hostname, now_ns)
         self._explanations.put(event.metadata.name, _Story(event, now_ns))
 
     def warned(self, announce: AnnounceWarning) -> None:
         pod, now_ns = announce.pod, self._unique_ns()
-        note = notes.shortened(announce.message)
+        note = event_objects.shortened(announce.message)
         if self._spam.allows(pod.uid, now_ns):
-            event = notes.warned_event(pod, announce.reason, note, self._hostname, now_ns)
+            event = event_objects.warned_event(pod, announce.reason, note, self._hostname, now_ns)
             self._explanations.put(event.metadata.name, _Story(event, now_ns))
         else:
             self.tally.filtered += 1
 
-    def warn(self, about: notes.Regarding, reason: str, action: str, note: str) -> None:
+    def warn(self, about: event_objects.Regarding, reason: str, action: str, note: str) -> None:
         """Each one is an event of its own: whoever calls takes care not to repeat himself."""
         now_ns = self._unique_ns()
         reporter = ("fairlead-agent", f"fairlead-agent-{self._hostname}")
-        event = notes.warning(about, reason, action, note, reporter, now_ns)
+        event = event_objects.warning(about, reason, action, note, reporter, now_ns)
         if self._spam.allows(about.uid, now_ns):
             self._explanations.put(event.metadata.name, _Story(event, now_ns))
         else:
@@ -115,12 +115,12 @@ class EventWriter:
 
     def failed(self, announce: AnnounceFailure) -> None:
         now_ns = self._unique_ns()
-        note = notes.shortened(announce.message)
+        note = event_objects.shortened(announce.message)
         story = self._stories.get((announce.pod.uid, note))
         if story is not None and now_ns - story.last_ns < SERIES_ENDS_NS:
             self._repeat(story, now_ns)
         elif self._spam.allows(announce.pod.uid, now_ns):
-            event = notes.failed_event(announce.pod, note, self._hostname, now_ns)
+            event = event_objects.failed_event(announce.pod, note, self._hostname, now_ns)
             story = _Story(event, now_ns)
             self._stories.put((announce.pod.uid, note), story)
             self._explanations.put(event.metadata.name, story)
@@ -233,7 +233,7 @@ class EventWriter:
         return await self._client.request(
             "PATCH",
             named(in_namespace(_API, meta.namespace, "events"), meta.name),
-            body=_encode(notes.SeriesPatch(story.series())),
+            body=_encode(event_objects.SeriesPatch(story.series())),
             content_type=STRATEGIC_MERGE,
             timeout_s=TIMEOUT_S,
         )

@@ -15,7 +15,7 @@ from fairlead.kube.http.paths import pod_path
 from fairlead.kube.http.reply import UNREADABLE, Reply
 from fairlead.kube.http.transport import STRATEGIC_MERGE, Transport
 from fairlead.kube.mirror.wire import read_identity
-from fairlead.kube.writes.notes import second_time
+from fairlead.kube.writes.event_objects import second_time
 from fairlead.kube.writes.pauses import pause_s
 from fairlead.model.pods import Pod
 
