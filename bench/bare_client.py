@@ -25,8 +25,8 @@ from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.codec import decode_pod
 from fairlead.kube.http.client import Client
 from fairlead.kube.writes.binder import encode_binding
-from fairlead.kube.writes.evictor import Evictor
 from fairlead.kube.writes.event_objects import scheduled_event
+from fairlead.kube.writes.evictor import Evictor
 from fairlead.kube.writes.recorder import Recorder
 from fairlead.model.pods import Pod
 

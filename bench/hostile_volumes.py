@@ -6,10 +6,10 @@ from functools import partial
 from fairlead.engine.events import StorageSeen
 from fairlead.kube.storage_codec import (
     decode_capacity,
-    decode_claim,
     decode_class,
     decode_csi_driver,
     decode_volume,
+    decode_volume_claim,
 )
 from hostile_cluster import Made, Shape, Size, a_pod, encoded, seen
 from pods import HOST, Body
@@ -28,7 +28,7 @@ def _told(decode: Callable[[bytes], object], body: Body) -> Made:
 def _claimed(size: Size, make_claim: Callable[[Size, int], Body]) -> Iterator[Made]:
     """The claims, and pods that use them."""
     for number in range(_CLAIMS):
-        yield _told(decode_claim, make_claim(size, number))
+        yield _told(decode_volume_claim, make_claim(size, number))
     mounts = [
         {"name": f"v{number}", "persistentVolumeClaim": {"claimName": f"c{number}"}}
         for number in range(_CLAIMS)

@@ -6,8 +6,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from builders import a_node, a_pod
 from fairlead.cluster.cluster import Cluster
-from fairlead.model.storage import Attachment, Claim, CsiNode, StorageClass, Volume
-from fairlead.model.volumes import ClaimUse, CsiVolume, PodVolumes
+from fairlead.model.storage import Attachment, CsiNode, StorageClass, Volume, VolumeClaim
+from fairlead.model.volumes import CsiVolume, PodVolumes, VolumeClaimUse
 
 NODES = ["n0", "n1", "n2"]
 CLAIMS = ["c0", "c1", "c2"]
@@ -44,7 +44,7 @@ class Limits(RuleBasedStateMachine):
     @rule(number=st.integers(0, 4), node=nodes, used=st.lists(claims, min_size=1, max_size=2))
     def pod_comes(self, number: int, node: str, used: list[str]) -> None:
         self.pod_goes(number)
-        held = PodVolumes(tuple(ClaimUse(f"default/{name}") for name in used))
+        held = PodVolumes(tuple(VolumeClaimUse(f"default/{name}") for name in used))
         self.pods[f"p{number}"] = pod = a_pod(uid=f"p{number}", node=node, volumes=held)
         self.cluster.confirm(pod)
 
@@ -55,7 +55,9 @@ class Limits(RuleBasedStateMachine):
 
     @rule(name=claims, volume=st.sampled_from(["", "v0", "v1"]), made=st.booleans())
     def claim_changes(self, name: str, volume: str, made: bool) -> None:
-        self._put(Claim("default", name, volume=volume, storage_class="class" if made else ""))
+        self._put(
+            VolumeClaim("default", name, volume=volume, storage_class="class" if made else "")
+        )
 
     @rule(name=volumes, handle=handles, in_tree=st.booleans())
     def volume_changes(self, name: str, handle: str, in_tree: bool) -> None:
@@ -93,7 +95,7 @@ class Limits(RuleBasedStateMachine):
         for pod in self.pods.values():
             fresh.confirm(pod)
         for wanted in CLAIMS:
-            asked = PodVolumes((ClaimUse(f"default/{wanted}"),))
+            asked = PodVolumes((VolumeClaimUse(f"default/{wanted}"),))
             assert _over(self.cluster, asked) == _over(fresh, asked) == self._by_hand(asked)
 
     def _by_hand(self, asked: PodVolumes) -> dict[str, bool]:
@@ -125,7 +127,7 @@ class Limits(RuleBasedStateMachine):
     def _resolved(self, held: PodVolumes) -> set[tuple[str, str]]:
         found = set()
         for use in held.claims:
-            claim = self.storage.get(f"Claim {use.key}")
+            claim = self.storage.get(f"VolumeClaim {use.key}")
             if claim is None:
                 continue
             volume = self.storage.get(f"Volume {claim.volume}")

@@ -16,14 +16,14 @@ from fairlead.model.nodes import Node
 from fairlead.model.pods import NodeTerm
 from fairlead.model.selectors import LabelSelector, Requirement
 from fairlead.model.storage import (
-    Claim,
     CsiDriver,
     StorageCapacity,
     StorageClass,
     Volume,
+    VolumeClaim,
     VolumePlan,
 )
-from fairlead.model.volumes import ClaimUse, PodVolumes
+from fairlead.model.volumes import PodVolumes, VolumeClaimUse
 from fairlead.plugins.volume_binding import VolumeBinding
 
 WAITS, MADE = "waits", "made"
@@ -51,7 +51,7 @@ def near(volume: Volume, node: Node) -> bool:
     return volume.node_terms is None or meets(volume.node_terms, node)
 
 
-def find(claim: Claim, volumes: list[Volume], node: Node, taken: set[str]) -> Volume | None:
+def find(claim: VolumeClaim, volumes: list[Volume], node: Node, taken: set[str]) -> Volume | None:
     smallest: Volume | None = None
     for volume in sorted(volumes, key=lambda each: each.name):
         if volume.name in taken or volume.storage_class != claim.storage_class:
@@ -78,7 +78,7 @@ class World:
     def __init__(self, nodes, claims, volumes, classes, tracked, capacities) -> None:
         self.nodes, self.claims, self.volumes = nodes, claims, volumes
         self.classes, self.tracked, self.capacities = classes, tracked, capacities
-        self.uses = PodVolumes(tuple(ClaimUse(claim.key) for claim in claims))
+        self.uses = PodVolumes(tuple(VolumeClaimUse(claim.key) for claim in claims))
 
     def cluster(self) -> Cluster:
         cluster = Cluster()
@@ -96,7 +96,7 @@ class World:
         sent = [claim for claim in waiting if claim.selected_node is not None]
         if any(claim.selected_node != node.name for claim in sent):
             return {**verdict, "unbindable": True}, VolumePlan()
-        bindings: list[tuple[Claim, Volume]] = []
+        bindings: list[tuple[VolumeClaim, Volume]] = []
         to_make = list(sent)
         unsent = (claim for claim in waiting if claim.selected_node is None)
         for claim in sorted(unsent, key=lambda each: each.size_bytes or 0):
@@ -111,7 +111,7 @@ class World:
                 return {**verdict, problem: True}, VolumePlan()
         return verdict, VolumePlan(tuple(bindings), tuple(to_make))
 
-    def _waits(self, claim: Claim) -> bool:
+    def _waits(self, claim: VolumeClaim) -> bool:
         return not claim.volume  # both classes do
 
     def _check_bound(self, node: Node) -> tuple[bool, bool]:
@@ -123,7 +123,7 @@ class World:
                 return True, False
         return False, False
 
-    def _problem_with_making(self, claim: Claim, node: Node) -> str:
+    def _problem_with_making(self, claim: VolumeClaim, node: Node) -> str:
         (found,) = [each for each in self.classes if each.name == claim.storage_class]
         if found.provisioner != "csi":
             return "unbindable"
@@ -206,9 +206,9 @@ def worlds(draw: Any) -> World:
 
 
 @st.composite
-def _claims(draw: Any, number: int) -> Claim:
+def _claims(draw: Any, number: int) -> VolumeClaim:
     volume = draw(mostly("", "v0", "gone"))
-    return Claim(
+    return VolumeClaim(
         "default",
         f"c{number}",
         uid=f"uid-{number}",
@@ -269,8 +269,8 @@ def a_world(*objects: Any, nodes: tuple[str, ...] = ("n0", "n1")) -> Cluster:
     return cluster
 
 
-def a_claim(name: str = "data", **more: Any) -> Claim:
-    return Claim(
+def a_claim(name: str = "data", **more: Any) -> VolumeClaim:
+    return VolumeClaim(
         "default", name, **{"uid": f"u-{name}", "storage_class": WAITS, "size_bytes": 1, **more}
     )
 
@@ -281,11 +281,11 @@ def a_volume(name: str = "v", **more: Any) -> Volume:
 
 
 A_CLASS = StorageClass(WAITS, waits=True)
-DATA = PodVolumes((ClaimUse("default/data"),))
+DATA = PodVolumes((VolumeClaimUse("default/data"),))
 
 
 def test_a_volume_that_is_being_taken_is_nobody_elses() -> None:
-    more = PodVolumes((ClaimUse("default/more"),))
+    more = PodVolumes((VolumeClaimUse("default/more"),))
     cluster = a_world(A_CLASS, a_claim(), a_claim("more"), a_volume())
     plan = look(DATA, cluster.nodes).plan(0)
     cluster.assume_volumes(plan, "n0")

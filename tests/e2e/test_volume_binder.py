@@ -15,9 +15,9 @@ from fairlead.engine.instructions import BindVolumes
 from fairlead.kube.access.kubeconfig import Access, load_access
 from fairlead.kube.http.client import Client
 from fairlead.kube.mirror.reflector import Reflector
-from fairlead.kube.storage_codec import CLAIMS, VOLUMES, decode_claim, decode_volume
+from fairlead.kube.storage_codec import CLAIMS, VOLUMES, decode_volume, decode_volume_claim
 from fairlead.kube.writes.volume_binder import VolumeBinder, VolumesOutcome
-from fairlead.model.storage import Claim, Volume, VolumePlan
+from fairlead.model.storage import Volume, VolumeClaim, VolumePlan
 from fairlead.sim.controlplane import ControlPlane
 from faultproxy import FaultProxy
 from scene import wait_for
@@ -49,7 +49,7 @@ class Bench:
 
     def __init__(self, client: Client, **options: Any) -> None:
         self.outcomes: asyncio.Queue[VolumesOutcome] = asyncio.Queue()
-        self._claims = Reflector(client, CLAIMS, decode_claim, lambda _: self.binder.look())
+        self._claims = Reflector(client, CLAIMS, decode_volume_claim, lambda _: self.binder.look())
         self._volumes = Reflector(client, VOLUMES, decode_volume, lambda _: self.binder.look())
         self.binder = VolumeBinder(
             client,
@@ -92,8 +92,8 @@ def work(storage: Storage, *, volume: str = "", node: str = "n1") -> BindVolumes
     return BindVolumes(a_pod("user", uid="the-pod"), node, plan)
 
 
-def read_claim(storage: Storage) -> Claim:
-    return decode_claim(json.dumps(storage.claim("data")).encode())
+def read_claim(storage: Storage) -> VolumeClaim:
+    return decode_volume_claim(json.dumps(storage.claim("data")).encode())
 
 
 def read_volume(storage: Storage, name: str) -> Volume:

@@ -11,8 +11,8 @@ from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled, Bin
 from fairlead.model.gpus import Card, GpuAsk, Inventory
 from fairlead.model.pods import NodeTerm, Pod
 from fairlead.model.selectors import Requirement
-from fairlead.model.storage import Claim, StorageClass, Volume
-from fairlead.model.volumes import ClaimUse, PodVolumes
+from fairlead.model.storage import StorageClass, Volume, VolumeClaim
+from fairlead.model.volumes import PodVolumes, VolumeClaimUse
 from fairlead.queue.entries import Pool
 
 HOST = "kubernetes.io/hostname"
@@ -22,8 +22,8 @@ def on(node: str) -> tuple[NodeTerm, ...]:
     return (NodeTerm((Requirement(HOST, "In", (node,)),)),)
 
 
-def a_claim(name: str = "data", **more: Any) -> Claim:
-    return Claim(
+def a_claim(name: str = "data", **more: Any) -> VolumeClaim:
+    return VolumeClaim(
         "default", name, **{"uid": f"u-{name}", "storage_class": "waits", "size_bytes": 1, **more}
     )
 
@@ -34,7 +34,7 @@ def a_volume(name: str = "disk", node: str = "n2", **more: Any) -> Volume:
 
 
 def a_user(name: str = "user", claim: str = "data", **more: Any) -> Pod:
-    return a_pod(name, volumes=PodVolumes((ClaimUse(f"default/{claim}"),)), **more)
+    return a_pod(name, volumes=PodVolumes((VolumeClaimUse(f"default/{claim}"),)), **more)
 
 
 def engine_with(*storage: Any) -> Engine:

@@ -9,16 +9,16 @@ from fairlead.kube.codec import decode_pod
 from fairlead.kube.storage_codec import (
     decode_attachment,
     decode_capacity,
-    decode_claim,
     decode_class,
     decode_csi_driver,
     decode_csi_node,
     decode_volume,
+    decode_volume_claim,
 )
 from fairlead.model.errors import QuantityError
 from fairlead.model.pods import NodeTerm
 from fairlead.model.selectors import LabelSelector, Requirement
-from fairlead.model.volumes import ClaimUse, CsiVolume, Disk, PodVolumes
+from fairlead.model.volumes import CsiVolume, Disk, PodVolumes, VolumeClaimUse
 
 ZONE, OLD_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
 OLD_REGION = "failure-domain.beta.kubernetes.io/region"
@@ -37,7 +37,7 @@ def test_a_claim() -> None:
         "pv.kubernetes.io/bind-completed": "yes",
         "volume.beta.kubernetes.io/storage-class": "older",
     }
-    claim = decode_claim(
+    claim = decode_volume_claim(
         encoded(
             {
                 "accessModes": ["ReadWriteOncePod"],
@@ -57,11 +57,13 @@ def test_a_claim() -> None:
     assert claim.deleting
     assert (claim.storage_class, claim.selected_node, claim.owner) == ("older", "n1", "b")
     assert claim.selector == LabelSelector((Requirement("kind", "In", ("fast",)),))
-    assert decode_claim(encoded({})).size_bytes is None
+    assert decode_volume_claim(encoded({})).size_bytes is None
 
 
 def test_objects_that_differ_in_their_version_alone_are_the_same_to_us() -> None:
-    assert decode_claim(encoded()) == decode_claim(encoded(meta={"resourceVersion": "8"}))
+    assert decode_volume_claim(encoded()) == decode_volume_claim(
+        encoded(meta={"resourceVersion": "8"})
+    )
 
 
 @pytest.mark.parametrize(
@@ -161,7 +163,7 @@ def test_a_class_its_drivers_and_their_capacity() -> None:
 @pytest.mark.parametrize(
     ("decode", "spec"),
     [
-        (decode_claim, {"resources": {"requests": {"storage": "much"}}}),
+        (decode_volume_claim, {"resources": {"requests": {"storage": "much"}}}),
         (decode_volume, {"capacity": {"storage": "some"}}),
     ],
 )
@@ -184,12 +186,12 @@ TOKEN = {"name": "kube-api-access-x7k2p", "projected": {"sources": []}}
         pytest.param({"name": "e", "emptyDir": {}}, None, id="and so does an empty dir"),
         pytest.param(
             {"name": "d", "persistentVolumeClaim": {"claimName": "c"}},
-            PodVolumes((ClaimUse("ns/c"),)),
+            PodVolumes((VolumeClaimUse("ns/c"),)),
             id="a claim",
         ),
         pytest.param(
             {"name": "d", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
-            PodVolumes((ClaimUse("ns/x-d", "ns/x", "u"),)),
+            PodVolumes((VolumeClaimUse("ns/x-d", "ns/x", "u"),)),
             id="a claim of its own",
         ),
         pytest.param(

@@ -1,6 +1,6 @@
 from builders import a_node, a_pod, a_taint, drawn
 from fairlead.apps.profiles import built_in
-from fairlead.model.volumes import ClaimUse, PodVolumes
+from fairlead.model.volumes import PodVolumes, VolumeClaimUse
 from fairlead.placement.explain import NodeAnswer, explain
 from fairlead.placement.place import Placement
 from fairlead.placement.verdicts import Placed
@@ -31,7 +31,7 @@ def test_every_node_answers_best_first() -> None:
 
 def test_no_node_answers_when_none_was_looked_at() -> None:
     cluster = drawn("roomy ........")
-    pod = a_pod(volumes=PodVolumes((ClaimUse("default/data"),)))
+    pod = a_pod(volumes=PodVolumes((VolumeClaimUse("default/data"),)))
     found = explain(Placement(built_in("gpu-scheduler"), cluster), cluster, pod)
     assert 'persistentvolumeclaim "data" not found' in found.verdict.message
     assert found.nodes == ()

@@ -15,8 +15,8 @@ from fairlead.model.budgets import Budget
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import HostPort, NodeTerm
 from fairlead.model.selectors import Requirement, SpreadRule
-from fairlead.model.storage import Claim
-from fairlead.model.volumes import ClaimUse, PodVolumes
+from fairlead.model.storage import VolumeClaim
+from fairlead.model.volumes import PodVolumes, VolumeClaimUse
 from fairlead.placement.place import Placement
 from fairlead.placement.profile import Profile
 from fairlead.placement.verdicts import Placed, Refused
@@ -300,8 +300,8 @@ def test_a_promised_pod_counts_for_those_who_must_not_be_near_it() -> None:
 def test_a_claim_for_one_pod_is_not_kept_for_who_was_promised_a_node() -> None:
     """As kube-scheduler has it: it looks for who has the claim only among pods on nodes."""
     cluster = cluster_of(a=[])
-    cluster.put_storage(Claim("default", "data", access_modes=("ReadWriteOncePod",)))
-    alone = {"gpus": 1, "volumes": PodVolumes((ClaimUse("default/data"),))}
+    cluster.put_storage(VolumeClaim("default", "data", access_modes=("ReadWriteOncePod",)))
+    alone = {"gpus": 1, "volumes": PodVolumes((VolumeClaimUse("default/data"),))}
     cluster.nominations.put(a_pod("promised", priority=5, **alone), "a")
     rules = Profile("one rule", filters=(VolumeRestrictions(),))
     assert Placement(rules, cluster).place(a_pod(**alone)).node == "a"

@@ -21,8 +21,8 @@ from fairlead.model.prices import Prices, Shape
 from fairlead.model.readings import CardReading, NodeReadings
 from fairlead.model.scheduling_map import Line
 from fairlead.model.selectors import Requirement, SpreadRule
-from fairlead.model.storage import Claim, CsiNode, StorageClass, Volume
-from fairlead.model.volumes import ClaimUse, CsiVolume, Disk, PodVolumes
+from fairlead.model.storage import CsiNode, StorageClass, Volume, VolumeClaim
+from fairlead.model.volumes import CsiVolume, Disk, PodVolumes, VolumeClaimUse
 from fairlead.plugins.api import (
     ClusterFilter,
     Filter,
@@ -56,8 +56,10 @@ REQUESTS = (
     a_request(namespace="default", labels=(("app", "b"),)),
     a_request(images=("x:1", "y:2"), containers=2),
     a_request(features=("F",)),
-    a_request(volumes=PodVolumes((ClaimUse("default/bound"), ClaimUse("default/waiting")))),
-    a_request(volumes=PodVolumes((ClaimUse("default/alone"),), (Disk("gce/shared"),))),
+    a_request(
+        volumes=PodVolumes((VolumeClaimUse("default/bound"), VolumeClaimUse("default/waiting")))
+    ),
+    a_request(volumes=PodVolumes((VolumeClaimUse("default/alone"),), (Disk("gce/shared"),))),
     a_request(asks=GpuAsk(1, False, 200, dialect="fairlead"), load=PodLoad(0.7, cyclic=True)),
     a_request(asks=GpuAsk(0, map_slot=MapSlot("ns/x", (Line(0, "n3", "1"),), 0))),
     a_request(asks=GpuAsk(0, map_slot=MapSlot("ns/x", (Line(0, "n3", "1"),)))),
@@ -66,12 +68,12 @@ IN_ZONE_A = (NodeTerm((Requirement("zone", "In", ("a",)),)),)
 CSI = CsiVolume("csi", "disk-1")
 STORAGE = (
     StorageClass("waits", waits=True),
-    Claim("default", "waiting", storage_class="waits", size_bytes=1),
+    VolumeClaim("default", "waiting", storage_class="waits", size_bytes=1),
     Volume("free", storage_class="waits", capacity_bytes=2, phase="Available",
            node_terms=IN_ZONE_A),
-    Claim("default", "bound", volume="taken", bind_completed=True),
+    VolumeClaim("default", "bound", volume="taken", bind_completed=True),
     Volume("taken", claim="default/bound", phase="Bound", csi=CSI, labels={"zone": "b"}),
-    Claim("default", "alone", volume="taken", bind_completed=True,
+    VolumeClaim("default", "alone", volume="taken", bind_completed=True,
           access_modes=("ReadWriteOncePod",)),
     *(CsiNode(f"n{number}", drivers=("csi",), limits=(("csi", number % 2),))
       for number in range(12)),
@@ -316,7 +318,9 @@ def random_pod(dice: random.Random, number: int):
         if dice.random() < 0.2
         else (),
         scored=(dice.choice([100, 500]), dice.choice([1, 4]) << 30),
-        volumes=PodVolumes((ClaimUse("default/bound"),), (Disk("gce/shared", read_only=True),))
+        volumes=PodVolumes(
+            (VolumeClaimUse("default/bound"),), (Disk("gce/shared", read_only=True),)
+        )
         if dice.random() < 0.1
         else None,
     )

@@ -9,14 +9,14 @@ from fairlead.model.behaviour import KUBERNETES_1_37
 from fairlead.model.pods import NodeTerm
 from fairlead.model.selectors import Requirement
 from fairlead.model.storage import (
-    Claim,
     CsiDriver,
     CsiNode,
     StorageCapacity,
     StorageClass,
     Volume,
+    VolumeClaim,
 )
-from fairlead.model.volumes import ClaimUse, CsiVolume, Disk, PodVolumes
+from fairlead.model.volumes import CsiVolume, Disk, PodVolumes, VolumeClaimUse
 from fairlead.plugins.node_volume_limits import NodeVolumeLimits
 from fairlead.plugins.shapes import ShapePoint
 from fairlead.plugins.volume_binding import VolumeBinding
@@ -45,9 +45,9 @@ REGION = "topology.kubernetes.io/region"
 def test_zones(of_volume: dict[str, str], of_node: dict[str, str], allowed: bool) -> None:
     cluster = Cluster()
     cluster.put_node(a_node(labels=of_node))
-    cluster.put_storage(Claim("default", "data", volume="v", bind_completed=True))
+    cluster.put_storage(VolumeClaim("default", "data", volume="v", bind_completed=True))
     cluster.put_storage(Volume("v", labels=of_volume))
-    request = a_request(volumes=PodVolumes((ClaimUse("default/data"),)))
+    request = a_request(volumes=PodVolumes((VolumeClaimUse("default/data"),)))
 
     assert VolumeZone().allows(request, cluster.nodes).tolist() == [allowed]
 
@@ -80,9 +80,9 @@ def test_from_1_37_on_a_driver_must_be_installed_if_it_says_so() -> None:
         cluster.put_node(a_node(name))
     cluster.put_storage(CsiDriver("csi", must_be_installed=True))
     cluster.put_storage(CsiNode("has", drivers=("csi",)))
-    cluster.put_storage(Claim("default", "data", volume="v", bind_completed=True))
+    cluster.put_storage(VolumeClaim("default", "data", volume="v", bind_completed=True))
     cluster.put_storage(Volume("v", csi=CsiVolume("csi", "h")))
-    request = a_request(volumes=PodVolumes((ClaimUse("default/data"),)))
+    request = a_request(volumes=PodVolumes((VolumeClaimUse("default/data"),)))
 
     assert NodeVolumeLimits().allows(request, cluster.nodes).tolist() == [True, True]
     cluster.behaviour = KUBERNETES_1_37
@@ -114,13 +114,13 @@ def with_storages() -> Cluster:
     cluster.put_storage(
         Volume("v", storage_class="s", capacity_bytes=40, phase="Available", node_terms=tied)
     )
-    cluster.put_storage(Claim("default", "data", storage_class="s", size_bytes=10))
+    cluster.put_storage(VolumeClaim("default", "data", storage_class="s", size_bytes=10))
     return cluster
 
 
 def test_from_1_37_on_the_emptiest_storage_is_liked_most() -> None:
     cluster = with_storages()
-    request = a_request(volumes=PodVolumes((ClaimUse("default/data"),)))
+    request = a_request(volumes=PodVolumes((VolumeClaimUse("default/data"),)))
     rule = VolumeBinding()
 
     assert not rule.applies_as_score(request, cluster.nodes)
@@ -136,7 +136,7 @@ def test_from_1_37_on_the_emptiest_storage_is_liked_most() -> None:
 def test_the_storage_that_becomes_as_full_as_wanted_is_liked_most() -> None:
     cluster = with_storages()
     cluster.behaviour = KUBERNETES_1_37
-    request = a_request(volumes=PodVolumes((ClaimUse("default/data"),)))
+    request = a_request(volumes=PodVolumes((VolumeClaimUse("default/data"),)))
     rule = VolumeBinding((ShapePoint(0, 0), ShapePoint(30, 10), ShapePoint(100, 0)))
 
     # Taken: 10 of 100, 10 of 30 (33 %), 10 of 40 (25 %), and no number at all.
@@ -155,8 +155,8 @@ def test_a_pod_for_which_too_many_claims_wait_is_told_so() -> None:
     cluster.put_storage(StorageClass("late", provisioner="example.com", waits=True))
     uses = []
     for number in range(MOST_WAITING + 1):
-        cluster.put_storage(Claim("default", f"c{number}", storage_class="late"))
-        uses.append(ClaimUse(f"default/c{number}"))
+        cluster.put_storage(VolumeClaim("default", f"c{number}", storage_class="late"))
+        uses.append(VolumeClaimUse(f"default/c{number}"))
     rule = VolumeBinding()
     enough = a_request(volumes=PodVolumes(tuple(uses[:-1])))
     assert rule.pre_filter(enough, cluster.nodes) == ""

@@ -128,7 +128,7 @@ class Scheduler:
         self._volume_binder = VolumeBinder(
             writer,
             self._feed,
-            self._watches.claims,
+            self._watches.volume_claims,
             self._watches.volumes,
             failures=failures,
         )

@@ -18,7 +18,7 @@ from fairlead.kube.storage_codec import CLAIMS, STORAGE_KINDS, VOLUMES
 from fairlead.model.budgets import Budget
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
-from fairlead.model.storage import Claim, StorageObject, Volume
+from fairlead.model.storage import StorageObject, Volume, VolumeClaim
 
 log = structlog.get_logger(__name__)
 
@@ -79,8 +79,8 @@ class Watches:
         self.unsynced = [_last_part(each.path) for each in self.all]
 
     @property
-    def claims(self) -> Mapping[str, Claim]:
-        return cast(Mapping[str, Claim], self._storage[CLAIMS].objects)
+    def volume_claims(self) -> Mapping[str, VolumeClaim]:
+        return cast(Mapping[str, VolumeClaim], self._storage[CLAIMS].objects)
 
     @property
     def volumes(self) -> Mapping[str, Volume]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from fairlead.cluster.arrays import NodeMask, PerNode
 from fairlead.cluster.grouped import Grouped
-from fairlead.model.storage import Attachment, Claim, CsiNode, Volume
+from fairlead.model.storage import Attachment, CsiNode, Volume, VolumeClaim
 from fairlead.model.volumes import CsiVolume, PodVolumes
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class AttachedVolumes:
         self._attachments: dict[str, Attachment] = {}
         self._attached_to: Grouped[str, Attachment] = Grouped()  # by node
         self._attached_as: Grouped[str, Attachment] = Grouped()  # by volume
-        self._claims_on: Grouped[str, Claim] = Grouped()  # by volume
+        self._claims_on: Grouped[str, VolumeClaim] = Grouped()  # by volume
         self._pods_on: Grouped[str, PodVolumes] = Grouped()  # by node
         #: Nodes to be counted anew when somebody asks.
         self._stale: set[str] = set()
@@ -148,7 +148,7 @@ class AttachedVolumes:
         """The volumes of a pod that a node's limit could count; missing claims are left out."""
         yield from volumes.inline
         for use in volumes.claims:
-            claim = self._storage.claims.get(use.key)
+            claim = self._storage.volume_claims.get(use.key)
             found = self._resolve(claim) if claim is not None else None
             if found is not None:
                 yield found
@@ -158,7 +158,7 @@ class AttachedVolumes:
         need[list(self._nodes_with.of((volume.driver, volume.handle)).values())] = 0
         return need
 
-    def _resolve(self, claim: Claim) -> CsiVolume | None:
+    def _resolve(self, claim: VolumeClaim) -> CsiVolume | None:
         """What the claim is, or will be, to a CSI driver; None when nobody counts it."""
         volume = self._storage.volumes.get(claim.volume) if claim.volume else None
         if volume is not None:
@@ -221,7 +221,9 @@ class AttachedVolumes:
             else:
                 self._stale.discard(name)
 
-    def claim_changed(self, key: str, old: Claim | None, new: Claim | None) -> None:
+    def volume_claim_changed(
+        self, key: str, old: VolumeClaim | None, new: VolumeClaim | None
+    ) -> None:
         self._look_again_at(*self._storage.users_of(key))
         if old is not None:
             self._claims_on.drop(old.volume, key)

@@ -14,7 +14,7 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.open_volumes import OpenVolume
 from fairlead.cluster.reach import Reach
 from fairlead.model.selectors import LabelSelector
-from fairlead.model.storage import Claim, Volume
+from fairlead.model.storage import Volume, VolumeClaim
 
 #: In place of a volume's number, where there is none.
 NONE = -1
@@ -42,7 +42,7 @@ class FreeVolumes:
         """By number."""
         return [volume.capacity_bytes for volume in self._volumes]
 
-    def choose(self, claims: Sequence[Claim]) -> list[PerNode]:
+    def choose(self, claims: Sequence[VolumeClaim]) -> list[PerNode]:
         """For each claim the number of its volume on each node, `NONE` where there is none.
 
         The claims are given by size, the smallest first.
@@ -63,12 +63,12 @@ class FreeVolumes:
                 chosen[places] = self._match(volumes, [claims[place] for place in places])
         return list(chosen)
 
-    def _reserved(self, claim: Claim) -> Volume | None:
+    def _reserved(self, claim: VolumeClaim) -> Volume | None:
         """The volume that is reserved for the claim: it takes no other."""
         meant = self._nodes.storage.volumes_of(claim)
         return next((volume for volume in meant if _is_like(volume, claim)), None)
 
-    def _match(self, volumes: Sequence[OpenVolume], claims: Sequence[Claim]) -> PerNode:
+    def _match(self, volumes: Sequence[OpenVolume], claims: Sequence[VolumeClaim]) -> PerNode:
         offers = _Offers(len(claims), len(self._nodes))
         fitting = _Fitting(claims)
         start = self._reach.spent
@@ -94,7 +94,7 @@ class FreeVolumes:
 class _Fitting:
     """Which claims a volume fits, as bits."""
 
-    def __init__(self, claims: Sequence[Claim]) -> None:
+    def __init__(self, claims: Sequence[VolumeClaim]) -> None:
         self._claims = claims
         self._by_shape: dict[tuple[object, ...], int] = {}
         #: Selectors, and the claims that have each.
@@ -169,11 +169,11 @@ class _Offers:
             fits[first] = 0
 
 
-def _fits(volume: Volume, claim: Claim) -> bool:
+def _fits(volume: Volume, claim: VolumeClaim) -> bool:
     return _is_like(volume, claim) and set(claim.access_modes) <= set(volume.access_modes)
 
 
-def _is_like(volume: Volume, claim: Claim) -> bool:
+def _is_like(volume: Volume, claim: VolumeClaim) -> bool:
     return (
         volume.capacity_bytes >= (claim.size_bytes or 0)
         and volume.mode == claim.mode

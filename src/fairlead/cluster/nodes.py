@@ -80,7 +80,7 @@ class Nodes:
 
     @property
     def storage(self) -> Storage:
-        """Claims, volumes and the like; they belong to no node."""
+        """Volume claims, volumes and related objects; they belong to no node."""
         return self._columns.storage
 
     def objects(self) -> Iterable[Node | None]:

@@ -12,7 +12,7 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.reach import Pairs, Reach, Terms
 from fairlead.model.pods import NodeTerm
 from fairlead.model.selectors import LabelSelector
-from fairlead.model.storage import Claim, StorageCapacity
+from fairlead.model.storage import StorageCapacity, VolumeClaim
 
 NO_CAPACITY = -1
 
@@ -26,14 +26,14 @@ class PublishedRoom:
         self._read: dict[str, tuple[Sequence[StorageCapacity], Pairs]] = {}
         self._largest: dict[str, PerNode] = {}
 
-    def is_tracked(self, claim: Claim) -> bool:
+    def is_tracked(self, claim: VolumeClaim) -> bool:
         """Does the driver of the claim's class publish how much it can provision?"""
         storage = self._nodes.storage
         made_by = storage.classes.get(claim.storage_class)
         driver = storage.drivers.get(made_by.provisioner) if made_by else None
         return driver is not None and driver.tracks_capacity
 
-    def suffices(self, claim: Claim) -> NodeMask:
+    def suffices(self, claim: VolumeClaim) -> NodeMask:
         """Where a volume of the claim's size can be provisioned."""
         if claim.size_bytes is None or not self.is_tracked(claim):
             return self._nodes.all()
@@ -43,7 +43,7 @@ class PublishedRoom:
         room: NodeMask = largest >= max(claim.size_bytes, 0)
         return room
 
-    def first(self, claim: Claim) -> PerNode:
+    def first(self, claim: VolumeClaim) -> PerNode:
         """The first capacity that has room for the claim, `NO_CAPACITY` where there is none."""
         found: PerNode = np.full(len(self._nodes), NO_CAPACITY, dtype=np.int64)
         if not self.is_tracked(claim):

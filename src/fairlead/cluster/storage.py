@@ -1,4 +1,4 @@
-"""Claims, volumes and what else storage is made of; who uses them; and bindings on their way.
+"""Volume claims, volumes and other storage; the pods that use them; and bindings on their way.
 
 What the API server told and what rules see differ in one thing. When a pod is placed, the volumes
 that it will bind and the node that it wants claims provisioned on are *assumed*: rules see them at
@@ -16,13 +16,13 @@ from fairlead.cluster.open_volumes import OpenVolume, OpenVolumes
 from fairlead.model.storage import (
     AVAILABLE,
     Attachment,
-    Claim,
     CsiDriver,
     CsiNode,
     StorageCapacity,
     StorageClass,
     StorageObject,
     Volume,
+    VolumeClaim,
     VolumePlan,
 )
 from fairlead.model.volumes import Disk, PodVolumes
@@ -37,13 +37,13 @@ class Storage:
     """What rules may ask about storage. `Cluster` tells it of objects, and of pods on nodes."""
 
     def __init__(self, row_of: dict[str, int]) -> None:
-        self.claims: dict[str, Claim] = {}
+        self.volume_claims: dict[str, VolumeClaim] = {}
         self.volumes: dict[str, Volume] = {}
         self.classes: dict[str, StorageClass] = {}
         self.drivers: dict[str, CsiDriver] = {}
         self._capacities: dict[str, StorageCapacity] = {}
-        self._told_claims: dict[str, Claim] = {}
-        self._told_volumes: dict[str, Volume] = {}
+        self._observed_volume_claims: dict[str, VolumeClaim] = {}
+        self._observed_volumes: dict[str, Volume] = {}
         #: Volumes that any claim of their class may take, and volumes that belong to a claim.
         self._open = OpenVolumes()
         self._of_claim: Grouped[str, Volume] = Grouped()
@@ -58,7 +58,7 @@ class Storage:
 
     # -- asking ------------------------------------------------------------------------------
 
-    def waits(self, claim: Claim) -> bool:
+    def waits(self, claim: VolumeClaim) -> bool:
         """Is the claim to be bound only when a pod that uses it is placed?"""
         found = self.classes.get(claim.storage_class)
         return found is not None and found.waits and not claim.volume
@@ -67,7 +67,7 @@ class Storage:
         """Volumes that any claim of the class may take, smallest first."""
         return self._open.of(storage_class)
 
-    def volumes_of(self, claim: Claim) -> Iterator[Volume]:
+    def volumes_of(self, claim: VolumeClaim) -> Iterator[Volume]:
         """Volumes of the claim's class that are meant for this claim and no other."""
         for volume in self._of_claim.of(claim.key).values():
             if volume.belongs_to(claim) and volume.storage_class == claim.storage_class:
@@ -98,11 +98,11 @@ class Storage:
         """Takes in an object. False when it says nothing that rules could see."""
         self.outlook = None
         match told:
-            case Claim():
-                self._told_claims[told.key] = told
-                return self._see_claim(told.key, told)
+            case VolumeClaim():
+                self._observed_volume_claims[told.key] = told
+                return self._see_volume_claim(told.key, told)
             case Volume():
-                self._told_volumes[told.name] = told
+                self._observed_volumes[told.name] = told
                 return self._see_volume(told.name, told)
             case StorageClass():
                 self.attached.look_again()
@@ -122,11 +122,11 @@ class Storage:
         """Forgets an object. False when nobody knew it."""
         self.outlook = None
         match gone:
-            case Claim():
-                self._told_claims.pop(gone.key, None)
-                return self._see_claim(gone.key, None)
+            case VolumeClaim():
+                self._observed_volume_claims.pop(gone.key, None)
+                return self._see_volume_claim(gone.key, None)
             case Volume():
-                self._told_volumes.pop(gone.name, None)
+                self._observed_volumes.pop(gone.name, None)
                 return self._see_volume(gone.name, None)
             case StorageClass():
                 self.attached.look_again()
@@ -155,21 +155,21 @@ class Storage:
             taken = replace(volume, claim=claim.key, claim_uid=claim.uid)
             self._see_volume(volume.name, taken)
         for claim in plan.provisions:
-            self._see_claim(claim.key, replace(claim, selected_node=node))
+            self._see_volume_claim(claim.key, replace(claim, selected_node=node))
 
     def settle(self, plan: VolumePlan) -> None:
         """The plan is done, or has failed: rules see what the API server told last."""
         self.outlook = None
         for _, volume in plan.bindings:
-            self._see_volume(volume.name, self._told_volumes.get(volume.name))
+            self._see_volume(volume.name, self._observed_volumes.get(volume.name))
         for claim in plan.provisions:
-            self._see_claim(claim.key, self._told_claims.get(claim.key))
+            self._see_volume_claim(claim.key, self._observed_volume_claims.get(claim.key))
 
-    def _see_claim(self, key: str, claim: Claim | None) -> bool:
-        old = self.claims.get(key)
-        changed = _replace(self.claims, key, claim)
+    def _see_volume_claim(self, key: str, claim: VolumeClaim | None) -> bool:
+        old = self.volume_claims.get(key)
+        changed = _replace(self.volume_claims, key, claim)
         if changed:
-            self.attached.claim_changed(key, old, claim)
+            self.attached.volume_claim_changed(key, old, claim)
         return changed
 
     def _see_volume(self, name: str, volume: Volume | None) -> bool:

@@ -17,7 +17,7 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.published_room import PublishedRoom
 from fairlead.cluster.reach import Reach
 from fairlead.cluster.storage import Storage
-from fairlead.model.storage import Claim, Volume, VolumePlan
+from fairlead.model.storage import Volume, VolumeClaim, VolumePlan
 from fairlead.model.volumes import PodVolumes
 
 #: Claims of one pod that wait for it: each takes care not to take what the others take.
@@ -39,9 +39,9 @@ class VolumeOutlook:
     room: PublishedRoom
     free: FreeVolumes
     #: For each claim that is to be bound: the volume for each node, by number, or `NONE`.
-    chosen: list[tuple[Claim, PerNode]] = field(default_factory=list)
+    chosen: list[tuple[VolumeClaim, PerNode]] = field(default_factory=list)
     #: Claims that a scheduler has already sent to a node, to be provisioned there.
-    sent: list[Claim] = field(default_factory=list)
+    sent: list[VolumeClaim] = field(default_factory=list)
 
     @property
     def refused(self) -> NodeMask:
@@ -56,12 +56,14 @@ class VolumeOutlook:
         return VolumePlan(matched[::-1], tuple(made))
 
 
-def sorted_out(volumes: PodVolumes, storage: Storage) -> tuple[list[Claim], list[Claim]]:
+def sorted_out(
+    volumes: PodVolumes, storage: Storage
+) -> tuple[list[VolumeClaim], list[VolumeClaim]]:
     """The claims that are bound, and those that wait for this pod; others are in neither.
 
     A pod may name a claim twice. kube-scheduler then looks for two volumes, and so do we.
     """
-    claims = [found for use in volumes.claims if (found := storage.claims.get(use.key))]
+    claims = [found for use in volumes.claims if (found := storage.volume_claims.get(use.key))]
     bound = [claim for claim in claims if claim.bound]
     return bound, [claim for claim in claims if not claim.bound and storage.waits(claim)]
 
@@ -101,7 +103,7 @@ def _look(volumes: PodVolumes, nodes: Nodes) -> VolumeOutlook:
 def out_of_reach(plan: VolumePlan, node: Nodes, name: str) -> str:
     """Which volume of a plan that was carried out cannot be reached from the one node given."""
     for claim in plan.claims:
-        now = node.storage.claims.get(claim.key)
+        now = node.storage.volume_claims.get(claim.key)
         volume = node.storage.volumes.get(now.volume) if now else None
         if volume is not None and not _reachable(volume, node, Reach(node)).all():
             return (
@@ -122,7 +124,7 @@ def _reachable(volume: Volume, nodes: Nodes, reach: Reach) -> NodeMask:
 
 
 def _check_bound(
-    claims: Iterable[Claim], nodes: Nodes, reach: Reach
+    claims: Iterable[VolumeClaim], nodes: Nodes, reach: Reach
 ) -> tuple[NodeMask, NodeMask]:  # fmt: skip
     """Of each node the first claim that is out of reach decides."""
     far, lost, left = nodes.none(), nodes.none(), nodes.all()
@@ -137,7 +139,7 @@ def _check_bound(
     return far, lost
 
 
-def _sent_elsewhere(claims: Iterable[Claim], nodes: Nodes) -> NodeMask:
+def _sent_elsewhere(claims: Iterable[VolumeClaim], nodes: Nodes) -> NodeMask:
     elsewhere = nodes.none()
     for claim in claims:
         elsewhere |= ~nodes.named((claim.selected_node or "",))
@@ -145,7 +147,7 @@ def _sent_elsewhere(claims: Iterable[Claim], nodes: Nodes) -> NodeMask:
 
 
 def _check_provisions(
-    wanted: Iterable[tuple[Claim, NodeMask]], nodes: Nodes, published: PublishedRoom
+    wanted: Iterable[tuple[VolumeClaim, NodeMask]], nodes: Nodes, published: PublishedRoom
 ) -> tuple[NodeMask, NodeMask]:
     """Of each node the first claim that cannot be provisioned decides."""
     unbindable, cramped = nodes.none(), nodes.none()
@@ -163,5 +165,5 @@ def _check_provisions(
     return unbindable, cramped
 
 
-def _size_bytes(claim: Claim) -> int:
+def _size_bytes(claim: VolumeClaim) -> int:
     return claim.size_bytes or 0

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from fairlead.model.volumes import ClaimUse, CsiVolume, Disk, PodVolumes
+from fairlead.model.volumes import CsiVolume, Disk, PodVolumes, VolumeClaimUse
 
 
-class ClaimSource(msgspec.Struct, rename="camel", gc=False):
+class VolumeClaimSource(msgspec.Struct, rename="camel", gc=False):
     claim_name: str = ""
 
 
@@ -41,7 +41,7 @@ class ImageSource(msgspec.Struct, gc=False):
 
 class PodVolume(InTree, rename="camel", gc=False, kw_only=True):
     name: str = ""
-    persistent_volume_claim: ClaimSource | None = None
+    persistent_volume_claim: VolumeClaimSource | None = None
     ephemeral: msgspec.Raw = msgspec.Raw()
     iscsi: DiskSource | None = None
     rbd: DiskSource | None = None
@@ -56,15 +56,17 @@ def read_volumes(
     namespace: str, pod: str, uid: str, volumes: list[PodVolume] | None
 ) -> PodVolumes | None:
     """None for most pods: secrets and config maps go anywhere."""
-    claims: list[ClaimUse] = []
+    claims: list[VolumeClaimUse] = []
     disks: list[Disk] = []
     inline: list[CsiVolume] = []
     for volume in volumes or ():
         if volume.persistent_volume_claim is not None:
-            claims.append(ClaimUse(f"{namespace}/{volume.persistent_volume_claim.claim_name}"))
+            claims.append(
+                VolumeClaimUse(f"{namespace}/{volume.persistent_volume_claim.claim_name}")
+            )
         elif len(bytes(volume.ephemeral)) > len(b"null"):
             name = f"{namespace}/{pod}-{volume.name}"
-            claims.append(ClaimUse(name, f"{namespace}/{pod}", uid))
+            claims.append(VolumeClaimUse(name, f"{namespace}/{pod}", uid))
         else:
             disks += _disks(volume)
             moved = as_csi(volume, {})

@@ -16,12 +16,12 @@ from fairlead.kube.requests import (
 from fairlead.kube.storage_wire import (
     AttachmentWire,
     CapacityWire,
-    ClaimWire,
     ClassWire,
     CsiDriverWire,
     CsiNodeWire,
     RequestsWire,
     TopologyWire,
+    VolumeClaimWire,
     VolumeWire,
 )
 from fairlead.model.pods import NodeTerm
@@ -29,13 +29,13 @@ from fairlead.model.quantities import amount
 from fairlead.model.selectors import Requirement
 from fairlead.model.storage import (
     Attachment,
-    Claim,
     CsiDriver,
     CsiNode,
     StorageCapacity,
     StorageClass,
     StorageObject,
     Volume,
+    VolumeClaim,
 )
 from fairlead.model.volumes import CsiVolume
 
@@ -57,7 +57,7 @@ _ZONE_OF_DRIVER = {
 }
 
 
-_claims = msgspec.json.Decoder(ClaimWire)
+_claims = msgspec.json.Decoder(VolumeClaimWire)
 _volumes = msgspec.json.Decoder(VolumeWire)
 _classes = msgspec.json.Decoder(ClassWire)
 _csi_nodes = msgspec.json.Decoder(CsiNodeWire)
@@ -66,13 +66,13 @@ _capacities = msgspec.json.Decoder(CapacityWire)
 _attachments = msgspec.json.Decoder(AttachmentWire)
 
 
-def decode_claim(raw: bytes | Raw) -> Claim:
+def decode_volume_claim(raw: bytes | Raw) -> VolumeClaim:
     wire = _claims.decode(raw)
     meta, spec = wire.metadata, wire.spec
     size = ((spec.resources or RequestsWire()).requests or {}).get(_STORAGE)
     old_class = meta.annotation(_BETA_CLASS)
     owners = (owner.uid for owner in meta.owner_references or () if owner.controller)
-    return Claim(
+    return VolumeClaim(
         meta.namespace,
         meta.name,
         meta.uid,
@@ -192,7 +192,7 @@ def decode_attachment(raw: bytes | Raw) -> Attachment:
 CLAIMS, VOLUMES = "/api/v1/persistentvolumeclaims", "/api/v1/persistentvolumes"
 #: Every kind that storage is made of: where it is listed, and who reads it.
 STORAGE_KINDS: Mapping[str, Callable[[bytes | Raw], StorageObject]] = {
-    CLAIMS: decode_claim,
+    CLAIMS: decode_volume_claim,
     VOLUMES: decode_volume,
     "/apis/storage.k8s.io/v1/storageclasses": decode_class,
     "/apis/storage.k8s.io/v1/csinodes": decode_csi_node,

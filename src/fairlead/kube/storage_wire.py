@@ -29,7 +29,7 @@ class RequestsWire(msgspec.Struct, gc=False):
     requests: dict[str, str] | None = None
 
 
-class ClaimSpecWire(msgspec.Struct, rename="camel", gc=False):
+class VolumeClaimSpecWire(msgspec.Struct, rename="camel", gc=False):
     access_modes: list[str] | None = None
     selector: LabelSelectorWire | None = None
     resources: RequestsWire | None = None
@@ -43,9 +43,9 @@ class PhaseWire(msgspec.Struct, gc=False):
     phase: str = ""
 
 
-class ClaimWire(msgspec.Struct, gc=False):
+class VolumeClaimWire(msgspec.Struct, gc=False):
     metadata: MetaWire
-    spec: ClaimSpecWire = msgspec.field(default_factory=ClaimSpecWire)
+    spec: VolumeClaimSpecWire = msgspec.field(default_factory=VolumeClaimSpecWire)
     status: PhaseWire = msgspec.field(default_factory=PhaseWire)
 
 

@@ -16,7 +16,7 @@ NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class VolumeClaim:
     """A PersistentVolumeClaim."""
 
     namespace: str
@@ -78,7 +78,7 @@ class Volume:
     def key(self) -> str:
         return self.name
 
-    def belongs_to(self, claim: Claim) -> bool:
+    def belongs_to(self, claim: VolumeClaim) -> bool:
         return self.claim == claim.key and self.claim_uid in ("", claim.uid)
 
 
@@ -178,7 +178,9 @@ class Attachment:
         return self.name
 
 
-StorageObject = Claim | Volume | StorageClass | CsiNode | CsiDriver | StorageCapacity | Attachment
+StorageObject = (
+    VolumeClaim | Volume | StorageClass | CsiNode | CsiDriver | StorageCapacity | Attachment
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +190,9 @@ class VolumePlan:
     The objects are those that were decided on: whoever writes insists that they have not changed.
     """
 
-    bindings: tuple[tuple[Claim, Volume], ...] = ()
-    provisions: tuple[Claim, ...] = ()
+    bindings: tuple[tuple[VolumeClaim, Volume], ...] = ()
+    provisions: tuple[VolumeClaim, ...] = ()
 
     @property
-    def claims(self) -> tuple[Claim, ...]:
+    def claims(self) -> tuple[VolumeClaim, ...]:
         return (*(claim for claim, _ in self.bindings), *self.provisions)

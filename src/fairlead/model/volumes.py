@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimUse:
+class VolumeClaimUse:
     """A volume of a pod that is a claim."""
 
     #: "namespace/name" of the claim.
@@ -48,7 +48,7 @@ class CsiVolume:
 class PodVolumes:
     """The volumes that matter; secrets, config maps, empty dirs and the like do not."""
 
-    claims: tuple[ClaimUse, ...] = ()
+    claims: tuple[VolumeClaimUse, ...] = ()
     disks: tuple[Disk, ...] = ()
     #: In-tree volumes without a claim that a CSI driver serves.
     inline: tuple[CsiVolume, ...] = ()

@@ -14,7 +14,7 @@ from fairlead.cluster.volume_outlook import MOST_WAITING, look, sorted_out
 from fairlead.cluster.volume_room import worth
 from fairlead.model.pods import PodRequest
 from fairlead.model.storage import VolumePlan
-from fairlead.model.volumes import ClaimUse
+from fairlead.model.volumes import VolumeClaimUse
 from fairlead.plugins.api import Reason
 from fairlead.plugins.shapes import Shape, check_shape, emptier_is_better, line_of
 
@@ -91,9 +91,9 @@ class VolumeBinding:
         return plan if plan.claims else None
 
 
-def problem_with(use: ClaimUse, storage: Storage) -> str:
+def problem_with(use: VolumeClaimUse, storage: Storage) -> str:
     """Why the claim is of no use to the pod wherever it goes, in kube-scheduler's words."""
-    claim = storage.claims.get(use.key)
+    claim = storage.volume_claims.get(use.key)
     if claim is None and use.ephemeral:
         return (
             "waiting for ephemeral volume controller to create the persistentvolumeclaim "
@@ -113,7 +113,7 @@ def problem_with(use: ClaimUse, storage: Storage) -> str:
     return ""
 
 
-def _is_overdue(use: ClaimUse, storage: Storage) -> bool:
+def _is_overdue(use: VolumeClaimUse, storage: Storage) -> bool:
     """It should have been bound without us."""
-    claim = storage.claims.get(use.key)
+    claim = storage.volume_claims.get(use.key)
     return claim is not None and not claim.bound and not storage.waits(claim)

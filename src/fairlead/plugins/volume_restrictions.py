@@ -9,7 +9,7 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.pods import PodRequest
 from fairlead.model.storage import READ_WRITE_ONCE_POD
-from fairlead.model.volumes import ClaimUse
+from fairlead.model.volumes import VolumeClaimUse
 from fairlead.plugins.api import Reason
 
 _IN_USE = (
@@ -31,7 +31,7 @@ class VolumeRestrictions:
         return volumes is not None and (bool(volumes.disks) or _claim_is_taken(request, nodes))
 
     def pre_filter(self, request: PodRequest, nodes: Nodes) -> str:
-        missing = (use for use in _named(request) if use.key not in nodes.storage.claims)
+        missing = (use for use in _named(request) if use.key not in nodes.storage.volume_claims)
         first = next(missing, None)
         return f'persistentvolumeclaim "{first.name}" not found' if first else ""
 
@@ -47,7 +47,7 @@ class VolumeRestrictions:
             yield Reason(_IN_USE, ~taken, ~taken)
 
 
-def _named(request: PodRequest) -> list[ClaimUse]:
+def _named(request: PodRequest) -> list[VolumeClaimUse]:
     uses = request.volumes.claims if request.volumes else ()
     return [use for use in uses if not use.ephemeral]
 
@@ -55,7 +55,7 @@ def _named(request: PodRequest) -> list[ClaimUse]:
 def _claim_is_taken(request: PodRequest, nodes: Nodes) -> bool:
     """Does another pod, wherever it is, use a claim that is meant for one pod at a time?"""
     for use in _named(request):
-        claim = nodes.storage.claims.get(use.key)
+        claim = nodes.storage.volume_claims.get(use.key)
         alone = claim is not None and READ_WRITE_ONCE_POD in claim.access_modes
         if alone and nodes.storage.in_use(use.key):
             return True

@@ -9,8 +9,8 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.storage import Storage
 from fairlead.model.pods import PodRequest
-from fairlead.model.storage import Claim, Volume
-from fairlead.model.volumes import ClaimUse
+from fairlead.model.storage import Volume, VolumeClaim
+from fairlead.model.volumes import VolumeClaimUse
 
 #: Labels of volumes and nodes, and the one of today that stands in for an old one.
 _LABELS = {
@@ -49,7 +49,7 @@ class VolumeZone:
         return inside | ~placed
 
 
-def _named_claims(request: PodRequest) -> tuple[ClaimUse, ...]:
+def _named_claims(request: PodRequest) -> tuple[VolumeClaimUse, ...]:
     """Claims that the pod names itself: volumes made for it alone come where it goes."""
     uses = request.volumes.claims if request.volumes else ()
     return tuple(use for use in uses if not use.ephemeral)
@@ -57,7 +57,7 @@ def _named_claims(request: PodRequest) -> tuple[ClaimUse, ...]:
 
 def _volumes(request: PodRequest, storage: Storage) -> Iterator[Volume]:
     for use in _named_claims(request):
-        claim = storage.claims.get(use.key)
+        claim = storage.volume_claims.get(use.key)
         volume = storage.volumes.get(claim.volume) if claim else None
         if volume is not None:
             yield volume
@@ -71,8 +71,8 @@ def _zones(volume: Volume) -> Iterator[tuple[str, tuple[str, ...]]]:
                 yield key, values
 
 
-def _problem_with(use: ClaimUse, storage: Storage) -> str:
-    claim = storage.claims.get(use.key)
+def _problem_with(use: VolumeClaimUse, storage: Storage) -> str:
+    claim = storage.volume_claims.get(use.key)
     if claim is None:
         return f'persistentvolumeclaim "{use.name}" not found'
     if claim.volume:
@@ -81,7 +81,7 @@ def _problem_with(use: ClaimUse, storage: Storage) -> str:
     return _problem_with_class(claim, storage)
 
 
-def _problem_with_class(claim: Claim, storage: Storage) -> str:
+def _problem_with_class(claim: VolumeClaim, storage: Storage) -> str:
     if not claim.storage_class:
         return "PersistentVolumeClaim had no pv name and storageClass name"
     found = storage.classes.get(claim.storage_class)

@@ -30,8 +30,8 @@ from fairlead.kube.dialects.inventory import Listing
 from fairlead.kube.http.client import Client
 from fairlead.kube.mirror.changes import Change, Deleted, Upserted
 from fairlead.kube.mirror.reflector import Reflector
-from fairlead.kube.writes.event_writer import EventWriter
 from fairlead.kube.writes.event_objects import Regarding, regarding_node
+from fairlead.kube.writes.event_writer import EventWriter
 from fairlead.model.pods import Pod
 from fairlead.telemetry.agent import AgentMetrics, AgentReport
 from fairlead.telemetry.nvml.facts import CardFacts, CardSample

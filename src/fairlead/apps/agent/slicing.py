@@ -7,8 +7,8 @@ import structlog
 
 from fairlead.apps.agent.partitioning import CardCut, Partitioner, held_by
 from fairlead.kube.mirror.reflector import Reflector
-from fairlead.kube.writes.event_writer import EventWriter
 from fairlead.kube.writes.event_objects import Regarding
+from fairlead.kube.writes.event_writer import EventWriter
 from fairlead.model.errors import FairleadError
 from fairlead.model.pods import Pod
 from fairlead.telemetry.nvml.facts import CardFacts

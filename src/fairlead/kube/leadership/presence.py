@@ -54,15 +54,17 @@ class Presence:
     ) -> None:
         self._client = client
         identity = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4()}"
-        self._claims = [_Claim(client, name, identity, sleep) for name in sorted(names)]
+        self._name_leases = [_NameLease(client, name, identity, sleep) for name in sorted(names)]
 
     async def during(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Does the work with the names claimed. Raises NameTaken if another has one of them."""
         parts: list[asyncio.Task[None]] = []
         try:
-            await asyncio.gather(*(claim.take() for claim in self._claims))
+            await asyncio.gather(*(claim.take() for claim in self._name_leases))
             await self._warn_of_leaders()
-            parts += [asyncio.create_task(claim.keep(), name="presence") for claim in self._claims]
+            parts += [
+                asyncio.create_task(claim.keep(), name="presence") for claim in self._name_leases
+            ]
             parts.append(asyncio.create_task(work(), name="work"))
             ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
             for task in ended:
@@ -71,7 +73,7 @@ class Presence:
             for task in parts:
                 task.cancel()
             await asyncio.gather(*parts, return_exceptions=True)
-            await asyncio.gather(*(claim.release() for claim in self._claims))
+            await asyncio.gather(*(claim.release() for claim in self._name_leases))
 
     async def _warn_of_leaders(self) -> None:
         """Which names an elected scheduler serves is not known here, so it is only told."""
@@ -93,7 +95,7 @@ def _holders(reply: Reply) -> list[tuple[str, str]]:
     return [(holder, namespace) for holder, namespace in found if holder]
 
 
-class _Claim:
+class _NameLease:
     """The Lease of one scheduler name."""
 
     def __init__(

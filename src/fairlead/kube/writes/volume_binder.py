@@ -1,6 +1,6 @@
 """Binds and provisions the volumes of pods, and reports once for each when all of it is done.
 
-Nothing is undone when it fails: a volume that was promised to a claim stays promised, and a claim
+Nothing is undone when it fails: a volume that was reserved for a claim stays reserved, and a claim
 that was sent to a node stays sent. So a restart at any point loses nothing, for the next attempt
 finds both.
 """
@@ -22,12 +22,12 @@ from fairlead.kube.http.transport import Transport
 from fairlead.kube.storage_codec import (
     BOUND_BY_CONTROLLER,
     SELECTED_NODE,
-    decode_claim,
     decode_volume,
+    decode_volume_claim,
 )
 from fairlead.kube.writes.pauses import pause_s
 from fairlead.model.errors import FairleadError
-from fairlead.model.storage import Claim, Volume
+from fairlead.model.storage import Volume, VolumeClaim
 
 VolumesOutcome = VolumesReady | VolumesFailed
 
@@ -57,7 +57,7 @@ class VolumeBinder:
         self,
         client: Transport,
         report: Callable[[VolumesOutcome], None],
-        claims: Mapping[str, Claim],
+        claims: Mapping[str, VolumeClaim],
         volumes: Mapping[str, Volume],
         *,
         wait_s: float = WAIT_S,
@@ -122,13 +122,17 @@ class VolumeBinder:
         for claim, volume in work.plan.bindings:
             if not (volume.belongs_to(claim) and volume.claim_uid):
                 path = named("/api/v1/persistentvolumes", volume.name)
-                done = partial(_is_promised, claim)
-                versions[volume.key] = await self._patch(path, _promise(volume, claim), done)
+                done = partial(_has_claim_ref, claim)
+                versions[volume.key] = await self._patch(
+                    path, _claim_ref_patch(volume, claim), done
+                )
         for claim in work.plan.provisions:
             if claim.selected_node != work.node:
                 path = named(_claims_in(claim.namespace), claim.name)
-                done = partial(_is_sent, work.node)
-                versions[claim.key] = await self._patch(path, _send(claim, work.node), done)
+                done = partial(_has_selected_node, work.node)
+                versions[claim.key] = await self._patch(
+                    path, _selected_node_patch(claim, work.node), done
+                )
         return versions
 
     async def _patch(
@@ -176,7 +180,7 @@ class VolumeBinder:
         made = [self._is_provisioned(claim, work.node, written) for claim in work.plan.provisions]
         return all(bound) and all(made)
 
-    def _is_bound(self, claim: Claim, volume: Volume, written: Mapping[str, str]) -> bool:
+    def _is_bound(self, claim: VolumeClaim, volume: Volume, written: Mapping[str, str]) -> bool:
         told, now = self._volumes.get(volume.name), self._claims.get(claim.key)
         if told is None:
             raise _Failed(
@@ -194,7 +198,7 @@ class VolumeBinder:
             raise _Failed(f'binding volumes: ClaimRef got reset for pv "{volume.name}"')
         return now.bound
 
-    def _is_provisioned(self, claim: Claim, node: str, written: Mapping[str, str]) -> bool:
+    def _is_provisioned(self, claim: VolumeClaim, node: str, written: Mapping[str, str]) -> bool:
         now = self._claims.get(claim.key)
         if now is None:
             raise _Failed(
@@ -212,7 +216,7 @@ def _claims_in(namespace: str) -> str:
     return in_namespace("/api/v1", namespace, "persistentvolumeclaims")
 
 
-def _promise(volume: Volume, claim: Claim) -> dict[str, Any]:
+def _claim_ref_patch(volume: Volume, claim: VolumeClaim) -> dict[str, Any]:
     """The volume becomes the claim's, unless it is another version than was decided on."""
     reference = {
         "kind": "PersistentVolumeClaim",
@@ -223,12 +227,12 @@ def _promise(volume: Volume, claim: Claim) -> dict[str, Any]:
         "resourceVersion": claim.version,
     }
     meta: dict[str, Any] = {"resourceVersion": volume.version, "uid": volume.uid}
-    if not volume.belongs_to(claim):  # else its user has promised it, and may want it back so
+    if not volume.belongs_to(claim):  # else a user wrote the reference, and it stays
         meta["annotations"] = {BOUND_BY_CONTROLLER: "yes"}
     return {"metadata": meta, "spec": {"claimRef": reference}}
 
 
-def _send(claim: Claim, node: str) -> dict[str, Any]:
+def _selected_node_patch(claim: VolumeClaim, node: str) -> dict[str, Any]:
     return {
         "metadata": {
             "resourceVersion": claim.version,
@@ -238,13 +242,13 @@ def _send(claim: Claim, node: str) -> dict[str, Any]:
     }
 
 
-def _is_promised(claim: Claim, raw: bytes) -> str | None:
+def _has_claim_ref(claim: VolumeClaim, raw: bytes) -> str | None:
     now = decode_volume(raw)
     return now.version if (now.claim, now.claim_uid) == (claim.key, claim.uid) else None
 
 
-def _is_sent(node: str, raw: bytes) -> str | None:
-    now = decode_claim(raw)
+def _has_selected_node(node: str, raw: bytes) -> str | None:
+    now = decode_volume_claim(raw)
     return now.version if now.selected_node == node else None
 
 
