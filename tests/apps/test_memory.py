@@ -136,8 +136,8 @@ async def test_readings_of_nodes_that_are_gone_are_forgotten() -> None:
     for _ in range(10):
         story.step(1)
     await story.ground.usage.look()
-    told = story.ground.usage.latest._told
-    assert told.keys() == story.ground.engine.cluster.row_of.keys()
+    kept = story.ground.usage.latest._by_node
+    assert kept.keys() == story.ground.engine.cluster.row_of.keys()
 
 
 async def test_sums_by_namespace_are_so_many_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
