@@ -69,7 +69,7 @@ class Occupancy(RuleBasedStateMachine):
         return sum(dict(h.amounts).get(GPU, 0) for h in held)
 
     @invariant()
-    def promises_equal_nominations(self) -> None:
+    def nominated_amounts_add_up(self) -> None:
         nominations = self.cluster.nominations
         pods = self.cluster.columns.resource_index["pods"]
         for name, row in self.cluster.row_of.items():

@@ -40,8 +40,8 @@ def test_those_go_who_have_to_and_nobody_else(play: Stage, scene: Scene) -> None
     assert len(gone) == 1 if scene.victims == "?" else gone == scene.victims.split()
 
 
-def test_a_promise_is_kept_from_the_same_and_lower_but_not_from_higher(play: Stage) -> None:
-    high = promised(play)
+def test_a_nomination_is_kept_from_the_same_and_lower_but_not_from_higher(play: Stage) -> None:
+    high = nominated(play)
     lower, same = play.ask("lower", wants(2, "low")), play.ask("same", wants(2))
     play.wait_refused(lower)
     play.wait_refused(same)
@@ -51,8 +51,8 @@ def test_a_promise_is_kept_from_the_same_and_lower_but_not_from_higher(play: Sta
     assert not play.node_of(high)
 
 
-def test_a_promise_is_redeemed_when_the_victim_is_gone(play: Stage) -> None:
-    high = promised(play)
+def test_a_nomination_is_redeemed_when_the_victim_is_gone(play: Stage) -> None:
+    high = nominated(play)
     lower = play.ask("lower", wants(2, "low"))
     play.wait_refused(lower)
     release(play, "x")
@@ -62,8 +62,8 @@ def test_a_promise_is_redeemed_when_the_victim_is_gone(play: Stage) -> None:
     assert not play.node_of(lower)
 
 
-def test_what_was_promised_to_a_pod_that_goes_is_for_others(play: Stage) -> None:
-    promised(play)
+def test_the_node_of_a_nominated_pod_that_goes_is_for_others(play: Stage) -> None:
+    nominated(play)
     lower = play.ask("lower", wants(2, "low"))
     play.wait_refused(lower)
     goes("asks")(play)
@@ -85,7 +85,7 @@ def test_nobody_else_is_evicted_while_a_victim_takes_its_time(play: Stage) -> No
     assert play.wait_bound(high) == "a"
 
 
-def test_a_more_important_pod_takes_the_promised_node(play: Stage) -> None:
+def test_a_more_important_pod_takes_the_nominated_node(play: Stage) -> None:
     set_up(play, FOUR, {"x": has(2, **HELD), "y": has(2, **HELD)})
     middle = play.ask("middle", wants(2, "middle"))
     soon(lambda: play.nominated(middle) == "a", "middle nominated")
@@ -100,7 +100,7 @@ def test_a_more_important_pod_takes_the_promised_node(play: Stage) -> None:
 
 def test_a_pod_goes_elsewhere_when_it_can(play: Stage) -> None:
     """Its promised node is cordoned; what it was promised there is for others."""
-    high = promised(play)
+    high = nominated(play)
     lower = play.ask("lower", wants(2, "low", nodeSelector={"disk": "ssd"}))
     play.wait_refused(lower)
     node_comes("b", cards(4))(play)
@@ -108,8 +108,8 @@ def test_a_pod_goes_elsewhere_when_it_can(play: Stage) -> None:
     assert play.wait_bound(lower) == "a"
 
 
-def test_a_promised_node_that_is_cordoned_does_not_bind(play: Stage) -> None:
-    high = promised(play)
+def test_a_nominated_node_that_is_cordoned_does_not_bind(play: Stage) -> None:
+    high = nominated(play)
     cordoned("a", now=True)(play)
     release(play, "x")
     play.mark()
@@ -118,7 +118,7 @@ def test_a_promised_node_that_is_cordoned_does_not_bind(play: Stage) -> None:
     assert play.wait_bound(high) == "b"
 
 
-def test_others_are_evicted_elsewhere_when_the_promised_node_is_gone(play: Stage) -> None:
+def test_others_are_evicted_elsewhere_when_the_nominated_node_is_gone(play: Stage) -> None:
     set_up(play, EACH_FOUR, {"x": has(4, **HELD), "y": has(4, on="b", priority="middle")})
     high = play.ask("asks", wants(4))
     soon(lambda: leaving(play, "x"), "x evicted")
@@ -128,8 +128,8 @@ def test_others_are_evicted_elsewhere_when_the_promised_node_is_gone(play: Stage
 
 
 @pytest.mark.skipif(KUBE, reason="only Fairlead is stopped and started here")
-def test_a_promise_is_remembered_over_a_restart(play: Stage) -> None:
-    high = promised(play, EACH_FOUR | {"b": cards(4)}, {"y": has(4, on="b", priority="middle")})
+def test_a_nomination_is_remembered_over_a_restart(play: Stage) -> None:
+    high = nominated(play, EACH_FOUR | {"b": cards(4)}, {"y": has(4, on="b", priority="middle")})
     with play.interval():
         lower = play.ask("lower", wants(2, "low"))
     play.wait_refused(lower)
@@ -259,7 +259,7 @@ def set_up(
     play.ready()
 
 
-def promised(
+def nominated(
     play: Stage, nodes: dict[str, Body] | None = None, more: dict[str, Body] | None = None
 ) -> str:
     """An important pod waits for a node with two free cards, until a victim is gone from there."""

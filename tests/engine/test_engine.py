@@ -57,7 +57,7 @@ def test_it_speaks_as_the_version_of_the_server_does() -> None:
     assert messages == [f"{start} no new claims to deallocate,", start]
 
 
-def test_a_gated_pod_holds_the_room_that_it_was_promised() -> None:
+def test_a_gated_pod_holds_the_room_that_it_was_nominated_for() -> None:
     engine = an_engine(a_node("n1", gpus=2))
     see(engine, a_pod("gated", gpus=2, priority=5, gates=("wait",), nominated="n1"))
     see(engine, a_pod("p", gpus=2))

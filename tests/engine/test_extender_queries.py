@@ -118,7 +118,7 @@ def test_a_pod_on_its_way_is_sent_nowhere_else() -> None:
     assert isinstance(choose(engine, part("two"), "n1"), Bind)
 
 
-def test_what_is_promised_is_kept_from_lesser_pods() -> None:
+def test_what_is_nominated_is_kept_from_lesser_pods() -> None:
     engine, queries = advising(listed("n1"))
     high = part("high", priority=10, nominated="n1", scheduler="another")
     see(engine, high)

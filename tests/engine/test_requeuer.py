@@ -57,7 +57,7 @@ def test_an_empty_zone_that_goes_holds_nobody_back() -> None:
     assert bound(engine) == {"asks"}
 
 
-def test_a_promise_on_a_node_that_went_hinders_no_other() -> None:
+def test_a_nomination_on_a_node_that_went_hinders_no_other() -> None:
     engine = an_engine(a_node("n1", gpus=2))
     low = a_pod("low", gpus=2, node="n1")
     see(engine, low, a_pod("high", uid="h", priority=9, gpus=2))
@@ -71,7 +71,7 @@ def test_a_promise_on_a_node_that_went_hinders_no_other() -> None:
     assert evicted(engine) == ["other"]
 
 
-def test_who_lost_its_promise_to_a_higher_pod_does_not_wait_for_victims_of_old() -> None:
+def test_who_lost_its_nomination_to_a_higher_pod_does_not_wait_for_victims_of_old() -> None:
     engine = an_engine(a_node("n1", gpus=3), a_node("n2", gpus=2))
     low, other = a_pod("low", gpus=2, node="n1"), a_pod("other", priority=4, gpus=2, node="n2")
     middle = a_pod("middle", uid="m", priority=5, gpus=2)
@@ -84,17 +84,17 @@ def test_who_lost_its_promise_to_a_higher_pod_does_not_wait_for_victims_of_old()
     assert engine.cluster.nominations.node_of("m") == "n2"
 
 
-def test_who_waits_for_pods_that_leave_anyway_takes_no_promises() -> None:
+def test_who_waits_for_pods_that_leave_anyway_clears_no_nominations() -> None:
     engine = an_engine(a_node("n1", gpus=2))
     leaving = a_pod("leaves", gpus=2, node="n1", deleting=True)
-    see(engine, leaving, a_pod("promised", nominated="n1", gates=("wait",)))
+    see(engine, leaving, a_pod("nominated", nominated="n1", gates=("wait",)))
     see(engine, a_pod("high", priority=9, gpus=2))
     made = decide(engine)
     assert [step for step in made if isinstance(step, Evict | ClearNomination)] == []
     see(engine, a_pod("stays", gpus=0, node="n1", host_ports=(HostPort(80),)))
     see(engine, a_pod("higher", priority=10, gpus=0, host_ports=(HostPort(80),)))
     assert [s.pod.name for s in decide(engine) if isinstance(s, ClearNomination)] == [
-        "promised", "high",
+        "nominated", "high",
     ]  # fmt: skip
 
 
@@ -108,7 +108,7 @@ def test_pods_that_were_alike_are_told_apart_once_somebody_minds_a_label() -> No
     assert bound(engine) == {"fine-0", "fine-1", "fine-2"}
 
 
-def test_a_promised_port_is_free_when_the_promise_ends() -> None:
+def test_a_nominated_port_is_free_when_the_nomination_ends() -> None:
     engine = an_engine(a_node("n1", gpus=8))
     high = a_pod("high", priority=9, host_ports=(HostPort(80),), gpus=8)
     see(engine, a_pod("there", gpus=8, node="n1"), high)
@@ -119,7 +119,7 @@ def test_a_promised_port_is_free_when_the_promise_ends() -> None:
     assert bound(engine) == {"low"}
 
 
-def test_a_promise_that_is_not_needed_any_more_is_room_for_others() -> None:
+def test_a_nomination_that_is_not_needed_any_more_is_room_for_others() -> None:
     engine = an_engine(a_node("n1", gpus=2, labels={"disk": "ssd"}))
     high = a_pod("high", priority=9, gpus=2)
     see(engine, a_pod("there", gpus=1, node="n1"), high)

@@ -24,7 +24,7 @@ class Answer:
     nominated: str = ""
     victims: tuple[Key, ...] = ()
     #: Pods that lost what they had been promised.
-    renounced: tuple[Key, ...] = ()
+    cleared: tuple[Key, ...] = ()
 
     @property
     def message(self) -> str:
@@ -39,10 +39,10 @@ class Answer:
         return "refused" if self.condition else "silent"
 
 
-def answer(api: Api, key: Key, promised: str = "") -> Answer | None:
+def answer(api: Api, key: Key, nomination: str = "") -> Answer | None:
     """The answer about a pod, once there is a complete one; victims are not looked for.
 
-    `promised` is the node that it came with a nomination for.
+    `nomination` is the node that it came with a nomination for.
     """
     pod = api.pods.get(key)
     if pod is None:
@@ -51,7 +51,7 @@ def answer(api: Api, key: Key, promised: str = "") -> Answer | None:
         return Answer(node)
     if refusal(pod):
         return _refused(api, key)
-    if chosen := api.volumes_for.get(key) or (nominated(pod) if not promised else ""):
+    if chosen := api.volumes_for.get(key) or (nominated(pod) if not nomination else ""):
         return Answer(chosen, waits=True)
     return None
 
@@ -81,11 +81,11 @@ def victims(api: Api, others: list[Object]) -> tuple[Key, ...]:
     return tuple(sorted(key for key in staying if _goes(api.pods.get(key))))
 
 
-def renounced(api: Api, others: list[Object]) -> tuple[Key, ...]:
+def cleared(api: Api, others: list[Object]) -> tuple[Key, ...]:
     """Which of these pods had been promised a node, and are no more."""
-    promised = {key_of(pod): nominated(pod) for pod in others if nominated(pod)}
-    kept = {key for key, node in promised.items() if nominated(api.pods.get(key, {})) == node}
-    return tuple(sorted(promised.keys() - kept))
+    nomination = {key_of(pod): nominated(pod) for pod in others if nominated(pod)}
+    kept = {key for key, node in nomination.items() if nominated(api.pods.get(key, {})) == node}
+    return tuple(sorted(nomination.keys() - kept))
 
 
 def _goes(pod: Object | None) -> bool:

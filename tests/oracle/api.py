@@ -104,7 +104,7 @@ class Api:
         await self.until(lambda: key_of(pod) in self.refused, _REFUSAL_S)
         return await self.nominate(pod)
 
-    async def create_promised(self, pod: Object) -> Object:
+    async def create_nominated(self, pod: Object) -> Object:
         """A pod that is nominated before anybody tries it: a gate keeps it until then."""
         gated = {**pod, "spec": {**pod["spec"], "schedulingGates": [{"name": "oracle/promised"}]}}
         await self.create(gated)

@@ -22,7 +22,7 @@ from fairlead.placement.explain import Explanation
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import fairlead
 from oracle import exceptions
-from oracle.answers import Answer, answer, made_room, renounced, victims
+from oracle.answers import Answer, answer, cleared, made_room, victims
 from oracle.api import Api, together
 from oracle.case import Case, Object, copied, key_of, nominated, waits
 from oracle.compare import Difference, difference
@@ -187,7 +187,7 @@ def _start_plane(assets: Path, folder: Path) -> ControlPlane:
 
 
 async def _create(side: Api, probe: Object) -> Object:
-    return await (side.create_promised(probe) if nominated(probe) else side.create(probe))
+    return await (side.create_nominated(probe) if nominated(probe) else side.create(probe))
 
 
 async def _answer(side: Api, pod: Object, others: list[Object]) -> Answer:
@@ -199,7 +199,7 @@ async def _answer(side: Api, pod: Object, others: list[Object]) -> Answer:
     gone = victims(side, others)
     if found and found.node and gone:
         found = made_room(side, key, found.node) or found
-    return replace(found or Answer(), victims=gone, renounced=renounced(side, others))
+    return replace(found or Answer(), victims=gone, cleared=cleared(side, others))
 
 
 async def _put_back(side: Api, told: Answer, case: Case) -> None:
@@ -213,7 +213,7 @@ async def _put_back(side: Api, told: Answer, case: Case) -> None:
         if key_of(pod) in told.victims:
             await side.delete(pod)
             await side.create(pod)
-        elif key_of(pod) in told.renounced:
+        elif key_of(pod) in told.cleared:
             await side.nominate(pod)
 
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 
 from oracle.branches_asked import ARGUMENTS
 from oracle.branches_beyond import FEATURES, IMAGES, PREEMPTION, SCORES, VOLUMES
+from oracle.branches_nominated import NOMINATIONS
 from oracle.branches_odd import ODD_IMAGES, ODD_PODS, ODD_SPREAD, ODD_STORAGE
-from oracle.branches_promised import NOMINATIONS
 from oracle.case import Object, labels_of, nominated
 from oracle.seen import APART, NEAR, Seen, leaving
 from oracle.some_nodes import GPU, UNSCHEDULABLE, WIDGET

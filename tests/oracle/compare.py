@@ -29,13 +29,13 @@ def difference(
 
 
 def _differs(
-    theirs: Answer, ours: Answer, judged: Explanation, promised: str
+    theirs: Answer, ours: Answer, judged: Explanation, nomination: str
 ) -> tuple[str, str] | None:
     if theirs.verdict != ours.verdict:
         return "verdict", f"kube-scheduler: {_told(theirs)}\n      Fairlead: {_told(ours)}"
     if theirs.verdict == "placed":
         sides = ((theirs.node, "kube-scheduler"), (ours.node, "Fairlead"))
-        found = (_wrong_node(node, side, judged, promised) for node, side in sides)
+        found = (_wrong_node(node, side, judged, nomination) for node, side in sides)
         return next(filter(None, found), None)
     for kind in ("condition", "event"):
         told, we_told = getattr(theirs, kind), getattr(ours, kind)
@@ -48,14 +48,16 @@ def _differs(
     return None
 
 
-def _wrong_node(node: str, side: str, judged: Explanation, promised: str) -> tuple[str, str] | None:
+def _wrong_node(
+    node: str, side: str, judged: Explanation, nomination: str
+) -> tuple[str, str] | None:
     if node not in feasible_nodes(judged):
         (said,) = [a for a in judged.nodes if a.node == node]
         return (
             "feasible",
             f"{side} chose {node}, which Fairlead refuses: {said.rule} {said.reasons}",
         )
-    if node not in best_nodes(judged, promised):
+    if node not in best_nodes(judged, nomination):
         scores = {a.node: a.score for a in judged.nodes if a.score is not None}
         return "score", f"{side} chose {node}, and Fairlead's scores are {scores}"
     return None
@@ -63,7 +65,7 @@ def _wrong_node(node: str, side: str, judged: Explanation, promised: str) -> tup
 
 def _other_victims(case: Case, theirs: Answer, ours: Answer) -> tuple[str, str] | None:
     if theirs.nominated == ours.nominated:
-        same = theirs.victims == ours.victims and theirs.renounced == ours.renounced
+        same = theirs.victims == ours.victims and theirs.cleared == ours.cleared
     else:
         same = burden(case, theirs.victims) == burden(case, ours.victims)
     if same:
@@ -73,10 +75,8 @@ def _other_victims(case: Case, theirs: Answer, ours: Answer) -> tuple[str, str] 
 
 
 def _harm(answer: Answer) -> str:
-    victims, renounced = (
-        ", ".join(map("/".join, keys)) for keys in (answer.victims, answer.renounced)
-    )
-    return f"on {answer.nominated}: {victims}; takes promises of: {renounced}"
+    victims, cleared = (", ".join(map("/".join, keys)) for keys in (answer.victims, answer.cleared))
+    return f"on {answer.nominated}: {victims}; clears nominations of: {cleared}"
 
 
 def _told(answer: Answer) -> str:

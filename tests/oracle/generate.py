@@ -8,7 +8,7 @@ from oracle.draws import Draw
 from oracle.some_budgets import budgets
 from oracle.some_extras import gated_pods, keep_from_evicting, weigh_down
 from oracle.some_nodes import CALM, namespaces, nodes
-from oracle.some_nominations import nominated_pods, promise_some
+from oracle.some_nominations import nominate_some, nominated_pods
 from oracle.some_oddities import make_odd
 from oracle.some_owners import adopt, owners
 from oracle.some_pods import bound_pods, probe, subjects
@@ -79,13 +79,13 @@ def generate(
     weigh_down(extras, (*bound, *probes))
     waiting = gated_pods(extras)
     if "nominations" in features:
-        promises = Draw(f"nominations of {seed}")
-        promised = nominated_pods(promises, names, features)
-        for pod in promised:
-            if stores and promises.chance(0.4):
-                use_volumes(promises, pod, more)
-        waiting += promised
-        promise_some(promises, probes, bound, names)
+        nominations = Draw(f"nominations of {seed}")
+        nomination = nominated_pods(nominations, names, features)
+        for pod in nomination:
+            if stores and nominations.chance(0.4):
+                use_volumes(nominations, pod, more)
+        waiting += nomination
+        nominate_some(nominations, probes, bound, names)
     for pod in probes:
         pod["spec"]["schedulerName"] = scheduler
     name = "-".join(["calm"] * calm + [scheduler] * (scheduler != DEFAULT) + ["seed", str(seed)])

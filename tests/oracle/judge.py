@@ -75,10 +75,10 @@ class Judge:
         return StorageSeen(_STORAGE[kind](raw))
 
 
-def best_nodes(found: Explanation, promised: str = "") -> set[str]:
+def best_nodes(found: Explanation, nomination: str = "") -> set[str]:
     """Nodes that Fairlead finds as good as any; the one that was promised is best if it will do."""
-    if promised in feasible_nodes(found):
-        return {promised}
+    if nomination in feasible_nodes(found):
+        return {nomination}
     scores = {node.node: node.score for node in found.nodes if node.score is not None}
     best = max(scores.values(), default=0.0)
     return {node for node, score in scores.items() if score >= best - 1e-6}

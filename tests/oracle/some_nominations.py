@@ -28,7 +28,7 @@ def nominated_pods(draw: Draw, nodes: Sequence[str], features: Collection[str]) 
     ]
 
 
-def promise_some(
+def nominate_some(
     draw: Draw, probes: Sequence[Object], bound: Sequence[Object], nodes: Sequence[str]
 ) -> None:
     """Some probes come with a promise, and some pods that leave do so to make room for somebody.

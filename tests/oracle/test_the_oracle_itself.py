@@ -70,22 +70,22 @@ def test_a_difference_is_seen(theirs: Answer, ours: Answer, expected: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("promised", "node", "expected"),
+    ("nomination", "node", "expected"),
     [
-        pytest.param("d", "d", "", id="to the promised node, which is not the best"),
+        pytest.param("d", "d", "", id="to the nominated node, which is not the best"),
         pytest.param("d", "a", "score", id="to the best one instead"),
-        pytest.param("c", "a", "", id="a promise that cannot be kept"),
+        pytest.param("c", "a", "", id="a nomination that cannot be kept"),
     ],
 )
-def test_a_promise_comes_before_scores(promised: str, node: str, expected: str) -> None:
-    probe = {**PROBE, "status": {"nominatedNodeName": promised}}
+def test_a_nomination_comes_before_scores(nomination: str, node: str, expected: str) -> None:
+    probe = {**PROBE, "status": {"nominatedNodeName": nomination}}
     assert kind(Answer(node), Answer(node), probe=probe) == expected
 
 
-def test_who_loses_a_promise_is_compared() -> None:
-    theirs = replace(REFUSED, nominated="a", renounced=(("team-a", "waits"),))
+def test_who_loses_a_nomination_is_compared() -> None:
+    theirs = replace(REFUSED, nominated="a", cleared=(("team-a", "waits"),))
     assert kind(theirs, theirs) == ""
-    assert kind(theirs, replace(theirs, renounced=())) == "victims"
+    assert kind(theirs, replace(theirs, cleared=())) == "victims"
 
 
 def victim(name: str, node: str, priority: int, started: int = 1) -> Object:

@@ -255,7 +255,7 @@ def test_while_its_victims_leave_a_pod_waits() -> None:
     assert found.message.endswith("not eligible due to a terminating pod on the nominated node.")
 
 
-def test_a_promised_place_is_kept_from_equals_and_lesser_pods() -> None:
+def test_a_nominated_node_is_kept_from_equals_and_lesser_pods() -> None:
     cluster = drawn("a ....", "b ..")
     cluster.nominations.put(a_pod("waiting", gpus=3, priority=5), "a")
     placement = Placement(PROFILE, cluster)
@@ -267,7 +267,7 @@ def test_a_promised_place_is_kept_from_equals_and_lesser_pods() -> None:
     assert placement.place(a_pod(gpus=4, priority=6)).node == "a"
 
 
-def test_a_pod_goes_to_its_promised_place_even_if_another_is_better() -> None:
+def test_a_pod_goes_to_its_nominated_node_even_if_another_is_better() -> None:
     cluster = drawn("a ####....", "b ..")
     pod = a_pod(gpus=2, priority=5)
     placement = Placement(PROFILE, cluster)
@@ -276,17 +276,17 @@ def test_a_pod_goes_to_its_promised_place_even_if_another_is_better() -> None:
     assert placement.place(pod).node == "a"
 
 
-def test_a_promise_that_cannot_be_kept_is_forgotten_for_another_place() -> None:
+def test_a_nomination_that_cannot_be_kept_is_forgotten_for_another_place() -> None:
     cluster = drawn("a ####", "b ..")
     pod = a_pod(gpus=2, priority=5)
     cluster.nominations.put(pod, "a")
     assert Placement(PROFILE, cluster).place(pod).node == "b"
 
 
-def test_a_promised_pod_counts_for_those_who_must_not_be_near_it() -> None:
+def test_a_nominated_pod_counts_for_those_who_must_not_be_near_it() -> None:
     cluster = cluster_of(a=[], b=[p("x", 50, gpus=4)])
-    promised = a_pod("promised", gpus=1, priority=5, labels={"app": "loud"})
-    cluster.nominations.put(promised, "a")
+    nominated = a_pod("nominated", gpus=1, priority=5, labels={"app": "loud"})
+    cluster.nominations.put(nominated, "a")
     asks = {
         "gpus": 1,
         "priority": 0,
@@ -297,19 +297,19 @@ def test_a_promised_pod_counts_for_those_who_must_not_be_near_it() -> None:
     assert "1 node(s) didn't match pod anti-affinity rules" in found.message
 
 
-def test_a_claim_for_one_pod_is_not_kept_for_who_was_promised_a_node() -> None:
+def test_a_claim_for_one_pod_is_not_kept_for_a_nominated_pod() -> None:
     """As kube-scheduler has it: it looks for who has the claim only among pods on nodes."""
     cluster = cluster_of(a=[])
     cluster.put_storage(VolumeClaim("default", "data", access_modes=("ReadWriteOncePod",)))
     alone = {"gpus": 1, "volumes": PodVolumes((VolumeClaimUse("default/data"),))}
-    cluster.nominations.put(a_pod("promised", priority=5, **alone), "a")
+    cluster.nominations.put(a_pod("nominated", priority=5, **alone), "a")
     rules = Profile("one rule", filters=(VolumeRestrictions(),))
     assert Placement(rules, cluster).place(a_pod(**alone)).node == "a"
     cluster.confirm(a_pod("has-it", priority=50, node="a", **alone))
     assert "ReadWriteOncePod" in refused(cluster, rules, **alone).message
 
 
-def test_whom_a_promised_pod_minds_has_to_stay_away_if_anybody_there_minds_it() -> None:
+def test_whom_a_nominated_pod_minds_has_to_stay_away_if_anybody_there_minds_it() -> None:
     """As kube-scheduler has it: else nobody asks about affinity at all."""
     cluster = cluster_of(a=[], b=[p("full", 50, gpus=4)])
     loud = {"gpus": 1, "namespace": "default", "labels": {"app": "loud", "tier": "back"}}
@@ -328,7 +328,7 @@ def test_whom_a_promised_pod_minds_has_to_stay_away_if_anybody_there_minds_it() 
     assert placement.place(a_pod(**loud)).node == "a"
 
 
-def test_a_promised_node_is_asked_even_if_the_pod_names_others() -> None:
+def test_a_nominated_node_is_asked_even_if_the_pod_names_others() -> None:
     """And who refuses it is named for the others, too: kube-scheduler's words."""
     cluster = Cluster()
     for name in ("a", "b"):
@@ -343,10 +343,10 @@ def test_a_promised_node_is_asked_even_if_the_pod_names_others() -> None:
     }
 
 
-def test_what_a_promise_leaves_short_is_told_even_if_others_left() -> None:
+def test_what_a_nomination_leaves_short_is_told_even_if_others_left() -> None:
     cluster = cluster_of(a=[p("x", host_ports=(HostPort(80),))])
-    promised = a_pod("promised", gpus=0, priority=50, host_ports=(HostPort(80),))
-    cluster.nominations.put(promised, "a")
+    nominated = a_pod("nominated", gpus=0, priority=50, host_ports=(HostPort(80),))
+    cluster.nominations.put(nominated, "a")
     found = refused(cluster, gpus=1, host_ports=(HostPort(80),))
     assert found.message.endswith(
         "preemption: 0/1 nodes are available: 1 node(s) didn't have free ports for the requested "
@@ -354,10 +354,10 @@ def test_what_a_promise_leaves_short_is_told_even_if_others_left() -> None:
     )
 
 
-def test_a_promised_pod_is_nobody_to_be_near_to() -> None:
+def test_a_nominated_pod_is_nobody_to_be_near_to() -> None:
     """It may never come: a pod that must be near it has to wait for it."""
     cluster = cluster_of(a=[])
-    cluster.nominations.put(a_pod("promised", gpus=1, priority=5, labels={"app": "web"}), "a")
+    cluster.nominations.put(a_pod("nominated", gpus=1, priority=5, labels={"app": "web"}), "a")
     asks = {
         "gpus": 1,
         "priority": 0,
@@ -397,12 +397,12 @@ def test_the_choice_is_that_of_a_slow_copy_of_the_rules(seed: int) -> None:
 
 
 def fits_on(cluster: Cluster, pod, node: str, without: set[str]) -> bool:
-    """Asks a fresh cluster in which the promised pods are there, and one in which they are not."""
-    promised = [
+    """Asks a fresh cluster in which the nominated pods are there, and one in which they are not."""
+    nominated = [
         other for other in cluster.nominations.on(node)
         if other.priority >= pod.priority and other.uid != pod.uid
     ]  # fmt: skip
-    return all(_fits(cluster, pod, node, without, there) for there in (promised, []))
+    return all(_fits(cluster, pod, node, without, there) for there in (nominated, []))
 
 
 def _fits(cluster: Cluster, pod, node: str, without: set[str], there) -> bool:

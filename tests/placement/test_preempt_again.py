@@ -29,15 +29,15 @@ def full_cluster(nodes: int) -> Cluster:
     return cluster
 
 
-def promise(cluster: Cluster, dice: random.Random) -> None:
+def nominate(cluster: Cluster, dice: random.Random) -> None:
     pod = a_pod(f"promised-{dice.random()}", gpus=2, priority=dice.randint(0, 12))
     cluster.nominations.put(pod, f"n{dice.randint(0, 7)}")
 
 
-def break_promise(cluster: Cluster, dice: random.Random) -> None:
-    promised = cluster.nominations.on(f"n{dice.randint(0, 7)}")
-    if promised:
-        cluster.nominations.drop(promised[0].uid)
+def drop_nomination(cluster: Cluster, dice: random.Random) -> None:
+    nominated = cluster.nominations.on(f"n{dice.randint(0, 7)}")
+    if nominated:
+        cluster.nominations.drop(nominated[0].uid)
 
 
 def start(cluster: Cluster, dice: random.Random) -> None:
@@ -64,7 +64,7 @@ def protect(cluster: Cluster, dice: random.Random) -> None:
 
 
 TURNS: tuple[Callable[[Cluster, random.Random], None], ...] = (
-    promise, promise, break_promise, start, end, arrive, grow, protect,
+    nominate, nominate, drop_nomination, start, end, arrive, grow, protect,
 )  # fmt: skip
 
 

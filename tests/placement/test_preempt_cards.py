@@ -127,46 +127,46 @@ def test_evicting_is_not_said_to_help_where_it_would_not(case: str) -> None:
     assert refused.no_eviction == f"0/1 nodes are available: 1 {NOT_HELPFUL}."
 
 
-def promised(cluster: Cluster, ask: GpuAsk, priority: int = 10) -> None:
+def nominated(cluster: Cluster, ask: GpuAsk, priority: int = 10) -> None:
     pod = a_pod("first", request_gpus=ask, priority=priority)
     cluster.nominations.put(pod, "n1")
 
 
-def test_a_promised_card_is_kept_from_equals_while_its_victim_leaves() -> None:
+def test_a_nominated_card_is_kept_from_equals_while_its_victim_leaves() -> None:
     """Card 0 has a victim with a third of it. What is free beside it is part of the promise."""
     leaving = held("victim", on(0, 300), deleting=True)
     cluster = cluster_of(listed(1), leaving)
-    promised(cluster, GpuAsk(1))
+    nominated(cluster, GpuAsk(1))
     assert isinstance(place(cluster, share(500), priority=10), Refused)
     assert isinstance(place(cluster, share(500), priority=5), Refused)
     assert isinstance(place(cluster, share(500), priority=11), Placed)
 
 
-def test_others_get_other_cards_than_the_promised_one() -> None:
+def test_others_get_other_cards_than_the_nominated_one() -> None:
     """Shares are packed: without the promise the fuller card 0 would be taken."""
     leaving = held("victim", on(0, 300), deleting=True)
     cluster = cluster_of(listed(2), leaving, held("boss", on(1, 100), 20))
-    promised(cluster, GpuAsk(1))
+    nominated(cluster, GpuAsk(1))
     found = place(cluster, share(500))
     assert isinstance(found, Placed)
     assert found.grant is not None
     assert [use.uuid for use in found.grant.uses] == ["GPU-1"]
 
 
-def test_a_promised_share_counts_on_one_card() -> None:
+def test_a_nominated_share_counts_on_one_card() -> None:
     """As long as its victim is there as well, nobody of equal rank comes at all."""
     leaving = held("victim", on(0, 700), deleting=True)
     cluster = cluster_of(listed(1), leaving)
-    promised(cluster, share(800))
+    nominated(cluster, share(800))
     assert isinstance(place(cluster, share(200)), Refused)
     cluster.remove(leaving.uid)
     assert isinstance(place(cluster, share(300)), Refused)
     assert isinstance(place(cluster, share(200)), Placed)
 
 
-def test_two_promises_are_two_cards() -> None:
+def test_two_nominations_are_two_cards() -> None:
     cluster = cluster_of(listed(3))
-    promised(cluster, GpuAsk(2))
+    nominated(cluster, GpuAsk(2))
     assert isinstance(place(cluster, GpuAsk(2)), Refused)
     found = place(cluster, GpuAsk(1))
     assert isinstance(found, Placed)
@@ -184,9 +184,9 @@ def test_a_card_that_only_expected_pods_would_use_is_as_idle_as_it_is() -> None:
         assert choose(share(300), devices, row, CardPolicy.PACK, now) is None
 
 
-def test_a_promise_leaves_no_trace_in_the_ledger() -> None:
+def test_a_nomination_leaves_no_trace_in_the_ledger() -> None:
     cluster = cluster_of(listed(2), held("victim", on(0, 300), deleting=True))
-    promised(cluster, GpuAsk(1))
+    nominated(cluster, GpuAsk(1))
     before = cluster.columns.devices.milli_free.copy()
     place(cluster, share(500))
     assert (cluster.columns.devices.milli_free == before).all()
@@ -210,7 +210,7 @@ def test_the_preemptor_gets_the_card_and_who_was_blocked_is_woken_when_it_goes()
     ]
 
 
-def test_a_promise_taken_back_wakes_who_was_kept_out_by_it() -> None:
+def test_a_nomination_taken_back_wakes_who_was_kept_out_by_it() -> None:
     engine = an_engine(a_node("n1", gpus=1, gpus_listed=listed(1)))
     boss = a_pod("boss", request_gpus=GpuAsk(1), priority=10, nominated="n1", gates=("wait",))
     engine.cluster.nominations.put(boss, "n1")

@@ -1,6 +1,6 @@
-"""Room that was promised: pods for which others were evicted, and where they are expected.
+"""Nominated pods: pods for which others were evicted, and the nodes that they wait for.
 
-A promise is no reservation. Pods of higher priority ignore it; those of the same or a lower one
+A nomination is no reservation. Pods of higher priority ignore it; those of the same or a lower one
 must leave room for it.
 """
 
@@ -31,19 +31,19 @@ class Nominations:
         return bool(self._node_of)
 
     def node_of(self, uid: str) -> str:
-        """The node promised to the pod, or nothing."""
+        """The nominated node of the pod, or nothing."""
         return self._node_of.get(uid, "")
 
     def on(self, node: str) -> list[Pod]:
         return list(self._on.get(node, {}).values())
 
     def against(self, pod: Pod, node: str) -> list[Pod]:
-        """Pods whose promise this one must respect there."""
-        promised = self._on.get(node, {}).values()
-        return [p for p in promised if p.priority >= pod.priority and p.uid != pod.uid]
+        """Pods whose nomination this one must respect there."""
+        nominated = self._on.get(node, {}).values()
+        return [p for p in nominated if p.priority >= pod.priority and p.uid != pod.uid]
 
     def amounts_against(self, pod: Pod) -> tuple[Rows, AmountsByRow] | None:
-        """Rows with promises to others that this pod must respect, and how much of everything."""
+        """Rows with nominated pods that this pod must respect, and how much those request."""
         if not self._node_of or self._node_of.keys() == {pod.uid}:
             return None
         table = self._sums.of(pod.priority, self._shares)
@@ -65,7 +65,7 @@ class Nominations:
         self._follow(pod, node, +1)
 
     def drop(self, uid: str) -> Pod | None:
-        """Takes the promise back; the pod as it was nominated, if it was."""
+        """Drops the nomination; returns the pod as it was nominated, if it was."""
         node = self._node_of.pop(uid, None)
         if node is None:
             return None
@@ -78,7 +78,7 @@ class Nominations:
         return pod
 
     def node_came(self, node: str) -> None:
-        """The node has a row now: what is promised there counts."""
+        """The node has a row now: the pods nominated for it count."""
         for pod in self.on(node):
             self._follow(pod, node, +1)
 
@@ -87,7 +87,7 @@ class Nominations:
         self.version += 1
 
     def forget_sums(self) -> None:
-        """There is a resource that promises were not counted in."""
+        """There is a resource that nominated pods were not counted in."""
         self._sums.forget()
         self.version += 1
 

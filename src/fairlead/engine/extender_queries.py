@@ -14,11 +14,11 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.gpus import Grant
 from fairlead.model.pods import Pod, PodRequest
-from fairlead.placement.hypothesis import Hypothesis
+from fairlead.placement.filter_report import filter_report
+from fairlead.placement.node_trial import NodeTrial
+from fairlead.placement.nominated import nominated_against
 from fairlead.placement.place import Placement
 from fairlead.placement.preempt import Preemption
-from fairlead.placement.promises import promised_against
-from fairlead.placement.sifting import sift
 from fairlead.placement.verdicts import Eviction
 from fairlead.placement.views import REFUSED
 
@@ -69,7 +69,7 @@ class ExtenderQueries:
 
     def _filter_each(self, pod: Pod, nodes: Sequence[str]) -> ExtenderFilterResult:
         row_of, result = self._cluster.row_of, ExtenderFilterResult()
-        found = sift(self._placement, self._cluster, pod, self._rows(nodes))
+        found = filter_report(self._placement, self._cluster, pod, self._rows(nodes))
         for node in nodes:
             row = row_of.get(node)
             if row is None:
@@ -112,8 +112,8 @@ class ExtenderQueries:
         if pod.problem:
             return {}
         view = self._placement.view(pod)
-        promised = promised_against(pod, self._cluster)
-        search = Preemption(pod, view, self._placement.profile, self._cluster, promised)
+        nominated = nominated_against(pod, self._cluster)
+        search = Preemption(pod, view, self._placement.profile, self._cluster, nominated)
         found = {}
         for node, uids in offered.items():
             row = self._cluster.row_of.get(node)
@@ -132,8 +132,8 @@ class ExtenderQueries:
         view = self._placement.view(pod)
         for index, rule in enumerate(self._placement.profile.filters):
             if rule.reads & _AT_BIND and not view.allowed[index, row]:
-                asking = Hypothesis(pod, view, self._placement.profile, self._cluster)
-                return ", ".join(asking.reasons(index, row)[0])
+                trial = NodeTrial(pod, view, self._placement.profile, self._cluster)
+                return ", ".join(trial.reasons(index, row)[0])
         asked = self._placement.asked_cards(view)
         grant = self._placement.grant(view, row, pod) if asked else None
         return KEPT if asked and grant is None else grant

@@ -223,7 +223,7 @@ class Pod:
     uninjected: bool = False
     #: Set when the pod is invalid; it is refused with this sentence.
     problem: str = ""
-    #: The node promised to it (`status.nominatedNodeName`).
+    #: Its nominated node (`status.nominatedNodeName`).
     nominated: str = ""
     #: May others be evicted for it? (`preemptionPolicy` is not Never.)
     preempts: bool = True

@@ -12,7 +12,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.pods import Pod
 from fairlead.placement.faults import fault_of
-from fairlead.placement.hypothesis import Hypothesis
+from fairlead.placement.node_trial import NodeTrial
 from fairlead.placement.place import Placement
 from fairlead.placement.profile import Profile
 from fairlead.placement.verdicts import Verdict
@@ -108,7 +108,7 @@ class _Refusals:
         self._profile = profile
         self._cluster = cluster
         self._bounded = bounded
-        self._asking = Hypothesis(pod, view, profile, cluster)
+        self._trial = NodeTrial(pod, view, profile, cluster)
         self._said: dict[int, list[Reason]] = {}
 
     def of(self, name: str, row: int) -> NodeAnswer:
@@ -120,8 +120,8 @@ class _Refusals:
             name,
             self._profile.filters[first].name,
             self._reasons(first, row),
-            self._asking.detail(first, row),
-            cards=self._asking.cards(first, row),
+            self._trial.detail(first, row),
+            cards=self._trial.cards(first, row),
         )
 
     def _reasons(self, index: int, row: int) -> tuple[str, ...]:
@@ -131,19 +131,19 @@ class _Refusals:
         return tuple(reason.text for reason in self._said[index] if reason.where[row])
 
     def _kept_free(self, name: str, row: int) -> NodeAnswer:
-        """It would do, but room there is promised to others."""
-        asking = self._asking
+        """It fits, but not together with the pods nominated for it."""
+        trial = self._trial
         with self._cluster.draft(row) as draft:
-            promised = asking.expect(row, draft)
-            first = asking.first(row)
-            texts = asking.reasons(first, row)[0]
-            cards = asking.cards(first, row)
-        others = tuple(sorted(held.pod.key for held in promised))
+            nominated = trial.expect(row, draft)
+            first = trial.first(row)
+            texts = trial.reasons(first, row)[0]
+            cards = trial.cards(first, row)
+        others = tuple(sorted(held.pod.key for held in nominated))
         rule = self._profile.filters[first]
         return NodeAnswer(name, rule.name, tuple(texts), cards=cards, kept_for=others)
 
     def _reserved(self, name: str) -> NodeAnswer:
-        """The same, without asking what the rules would say."""
+        """The same, without trial what the rules would say."""
         nominated = self._cluster.nominations.against(self._pod, name)
         others = tuple(sorted(pod.key for pod in nominated))
         return NodeAnswer(

@@ -16,10 +16,10 @@ from fairlead.model.pods import Pod, PodRequest
 from fairlead.model.storage import VolumePlan
 from fairlead.placement.cards import Liking, Occupied, choose
 from fairlead.placement.faults import fault_of
-from fairlead.placement.hypothesis import NOBODY, Hypothesis
+from fairlead.placement.node_trial import NO_RULE, NodeTrial
+from fairlead.placement.nominated import NominatedAmounts, blocked, nominated_against
 from fairlead.placement.preempt import Outcome, Preemption, ineligible
 from fairlead.placement.profile import Profile
-from fairlead.placement.promises import Promised, blocked, promised_against
 from fairlead.placement.refusals import Tally, tally
 from fairlead.placement.verdicts import Placed, Record, Refused, Verdict
 from fairlead.placement.views import REFUSED, View, Views
@@ -57,7 +57,7 @@ class Placement:
 
     def _place(self, pod: Pod) -> Verdict:
         view = self.view(pod)
-        row = NOWHERE if view.pre_filter_message else self._promised_row(view, pod)
+        row = NOWHERE if view.pre_filter_message else self._nominated_row(view, pod)
         if row != NOWHERE:
             return self._placed(view, row, float(view.total[row]), pod)
         totals = self._totals(view, pod)
@@ -84,10 +84,10 @@ class Placement:
         left = view.left
         if view.pre_filter_message or not left.any():
             return False
-        promised = promised_against(pod, self._cluster)
-        if promised is None:
+        nominated = nominated_against(pod, self._cluster)
+        if nominated is None:
             return True
-        refused = blocked(promised, pod, view, self.profile, self._cluster)
+        refused = blocked(nominated, pod, view, self.profile, self._cluster)
         return refused is None or bool((left & ~refused).any())
 
     def refused_by(self, pod: Pod) -> Aspect:
@@ -155,7 +155,7 @@ class Placement:
             return self._chosen(view, ask, row)
         now = Occupied.of(self._cluster.columns.devices, row)
         with self._cluster.draft(row) as draft:  # not the cards that others wait for
-            Hypothesis(pod, view, self.profile, self._cluster).expect(row, draft)
+            NodeTrial(pod, view, self.profile, self._cluster).expect(row, draft)
             return self._chosen(view, ask, row, now)
 
     def _chosen(
@@ -175,20 +175,20 @@ class Placement:
 
     # -- choosing ----------------------------------------------------------------------------
 
-    def _promised_row(self, view: View, pod: Pod) -> int:
-        """The node that was promised to the pod, if it can go there now."""
+    def _nominated_row(self, view: View, pod: Pod) -> int:
+        """The nominated node of the pod, if it fits there now."""
         row = self._cluster.row_of.get(self._cluster.nominations.node_of(pod.uid), NOWHERE)
         if row == NOWHERE or not view.total[row] > REFUSED:
             return NOWHERE
-        hypothesis = Hypothesis(pod, view, self.profile, self._cluster)
+        trial = NodeTrial(pod, view, self.profile, self._cluster)
         with self._cluster.draft(row) as draft:
-            return row if hypothesis.refuser(row, draft) == NOBODY else NOWHERE
+            return row if trial.refuser(row, draft) == NO_RULE else NOWHERE
 
     def _totals(self, view: View, pod: Pod) -> NodeScores:
-        promised = promised_against(pod, self._cluster)
-        if promised is None:
+        nominated = nominated_against(pod, self._cluster)
+        if nominated is None:
             return view.total
-        refused = blocked(promised, pod, view, self.profile, self._cluster)
+        refused = blocked(nominated, pod, view, self.profile, self._cluster)
         return view.total if refused is None else view.without(refused)
 
     def _best(self, view: View, totals: NodeScores) -> int:
@@ -204,13 +204,13 @@ class Placement:
     def _refused(self, view: View, pod: Pod) -> Refused:
         if view.pre_filter_message:
             return _refused_before_filters(view, self.profile, len(self._cluster))
-        promised = promised_against(pod, self._cluster)
+        nominated = nominated_against(pod, self._cluster)
         key = self._circumstances(pod)
         found: Tally | None = view.answers.get(key)
         if found is None:
-            found = tally(pod, view, self.profile, self._cluster, promised)
+            found = tally(pod, view, self.profile, self._cluster, nominated)
             view.answers[key] = found
-        return self._make_room(found, view, pod, promised)
+        return self._make_room(found, view, pod, nominated)
 
     def _circumstances(self, pod: Pod) -> tuple[int, int, str]:
         """What a refusal depends on, besides the request and the state of the cluster."""
@@ -218,29 +218,29 @@ class Placement:
         return pod.priority, nominations.version, nominations.node_of(pod.uid) and pod.uid
 
     def _make_room(
-        self, found: Tally, view: View, pod: Pod, promised: Promised | None
+        self, found: Tally, view: View, pod: Pod, nominated: NominatedAmounts | None
     ) -> Refused:  # fmt: skip
         if not len(self._cluster):
-            return self._told(found, None, nomination="")
+            return self._refusal(found, None, nomination="")
         if not self.profile.preempts:
-            return self._told(found, None)
+            return self._refusal(found, None)
         row = self._cluster.row_of.get(self._cluster.nominations.node_of(pod.uid))
         unresolvable = row is not None and not found.resolvable[row]
         if why := ineligible(pod, self._cluster, unresolvable=unresolvable):
-            return self._told(found, why)
+            return self._refusal(found, why)
         key = ("eviction", self._circumstances(pod))
         outcome: Outcome | None = view.answers.get(key)
         if outcome is None:
-            search = Preemption(pod, view, self.profile, self._cluster, promised)
+            search = Preemption(pod, view, self.profile, self._cluster, nominated)
             outcome = search.search(found.resolvable)
         if outcome.eviction is None:
             if not outcome.cut_short:
                 view.answers[key] = outcome  # else who is evicted may change with a budget or start
-            told = outcome.told(len(self._cluster))
-            return self._told(found, told, outcome, nomination="")
-        return self._told(found, None, outcome, nomination=outcome.eviction.node)
+            message = outcome.message(len(self._cluster))
+            return self._refusal(found, message, outcome, nomination="")
+        return self._refusal(found, None, outcome, nomination=outcome.eviction.node)
 
-    def _told(
+    def _refusal(
         self,
         found: Tally,
         no_eviction: str | None,

@@ -19,9 +19,9 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.model.budgets import Budget
 from fairlead.model.pods import Pod
 from fairlead.model.quantities import PODS
-from fairlead.placement.hypothesis import NOBODY, Hypothesis
+from fairlead.placement.node_trial import NO_RULE, NodeTrial
+from fairlead.placement.nominated import NominatedAmounts
 from fairlead.placement.profile import Profile
-from fairlead.placement.promises import Promised
 from fairlead.placement.verdicts import Eviction, Played, unavailable
 from fairlead.placement.views import View
 from fairlead.plugins.api import EvictionForecast, Filter, reasons_of
@@ -59,8 +59,8 @@ class Outcome:
     #: Is there more to look into, in another attempt?
     cut_short: bool = False
 
-    def told(self, nodes: int) -> str:
-        """What stood against evicting anybody, node by node."""
+    def message(self, nodes: int) -> str:
+        """Why evicting pods does not help, node by node."""
         return unavailable(nodes, {**self.counts, NOT_HELPFUL: nodes - self.looked_into})
 
 
@@ -68,14 +68,19 @@ class Preemption:
     """The search for one pod. It looks, and changes nothing."""
 
     def __init__(
-        self, pod: Pod, view: View, profile: Profile, cluster: Cluster, promised: Promised | None
+        self,
+        pod: Pod,
+        view: View,
+        profile: Profile,
+        cluster: Cluster,
+        nominated: NominatedAmounts | None,
     ) -> None:
         self._pod = pod
         self._view = view
         self._profile = profile
         self._cluster = cluster
-        self._promised = promised
-        self._hypothesis = Hypothesis(pod, view, profile, cluster)
+        self._nominated = nominated
+        self._trial = NodeTrial(pod, view, profile, cluster)
         self._budgets: dict[str, list[Budget]] = {}
         for budget in cluster.budgets.values():
             self._budgets.setdefault(budget.namespace, []).append(budget)
@@ -86,7 +91,7 @@ class Preemption:
         rows = np.flatnonzero(resolvable & self._has_victims())
         outcome.counts[NO_VICTIMS] = outcome.looked_into - len(rows)
         possible = self._possible(rows, outcome)
-        outcome.eviction = self._best(self._promising(possible), outcome)
+        outcome.eviction = self._best(self._fewest_victims_first(possible), outcome)
         return outcome
 
     def on(self, row: int, first: frozenset[str]) -> Eviction | None:
@@ -120,15 +125,15 @@ class Preemption:
         if not len(rows):
             return rows
         left_taken = self._cluster.columns.requested - self._cluster.evictable(self._pod.priority)
-        if self._promised:
-            left_taken[:, self._promised.rows] += self._promised.amounts
+        if self._nominated:
+            left_taken[:, self._nominated.rows] += self._nominated.amounts
         request = self._view.request
         nodes = Nodes(self._cluster.columns, rows)
         left = nodes.all()
         with self._cluster.taking(left_taken):
             for index, rule in enumerate(self._profile.filters):
                 self._cluster.work.ask(len(rows))
-                if self._hypothesis.needs_draft_for(index):
+                if self._trial.needs_draft_for(index):
                     forecast = self._profile.eviction_forecasts.get(index)
                     if forecast is None:
                         break  # from here on only playing it through can tell
@@ -154,10 +159,10 @@ class Preemption:
     def _foreseen(
         self, rule: EvictionForecast, rows: Rows, left: NodeMask, outcome: Outcome
     ) -> NodeMask:  # fmt: skip
-        """Which rows a rule that looks around leaves; where room is promised it cannot tell."""
+        """The rows that the filter leaves; it cannot predict rows with nominated pods."""
         asked = left
-        if self._promised:
-            asked = left & ~np.isin(rows, self._promised.rows)
+        if self._nominated:
+            asked = left & ~np.isin(rows, self._nominated.rows)
         allowed = np.ones(len(rows), dtype=np.bool_)
         nodes, below = self._cluster.nodes, self._pod.priority
         for reason in rule.reasons_without(self._view.request, nodes, below):
@@ -166,7 +171,7 @@ class Preemption:
             allowed &= ~refused
         return allowed
 
-    def _promising(self, rows: Rows) -> Rows:
+    def _fewest_victims_first(self, rows: Rows) -> Rows:
         """Where few could have to go first; rows keep their order among equals."""
         if len(rows) <= _PLAY_ALL:
             return rows
@@ -213,10 +218,10 @@ class Preemption:
             outcome.counts[TOO_MANY] += 1
             return None
         violating = self._violating(lesser)
-        promised = cluster.nominations.against(self._pod, node)
-        cast = [held.pod for held in lesser], violating, promised
+        nominated = cluster.nominations.against(self._pod, node)
+        cast = [held.pod for held in lesser], violating, nominated
         played = self._view.played.get(row)
-        if played is None or played.cast != cast or self._hypothesis.needs_draft:
+        if played is None or played.cast != cast or self._trial.needs_draft:
             played = Played(cast, *self._play_through(row, node, lesser, violating))
             self._view.played[row] = played
         outcome.counts.update(played.against)
@@ -228,8 +233,8 @@ class Preemption:
         with self._cluster.draft(row) as draft:
             for held in lesser:
                 draft.take(held)
-            if self._hypothesis.refuser(row, draft) != NOBODY:
-                return None, self._hypothesis.told_against(row, draft)
+            if self._trial.refuser(row, draft) != NO_RULE:
+                return None, self._trial.refusal_texts(row, draft)
             return self._reprieve(row, node, lesser, violating, draft), []
 
     def _reprieve(
@@ -240,7 +245,7 @@ class Preemption:
         # Those whose budget is used up are the first to be let back in.
         for held in sorted(lesser, key=lambda held: held.pod.uid not in violating):
             draft.add(held)
-            if self._hypothesis.refuses(row, draft):
+            if self._trial.refuses(row, draft):
                 draft.take(held)
                 victims.append(held.pod)
                 violations += held.pod.uid in violating

@@ -11,16 +11,16 @@ from fairlead.cluster.aspects import EVERYTHING, Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.pods import Pod, PodRequest
-from fairlead.placement.hypothesis import NOBODY, Hypothesis
+from fairlead.placement.node_trial import NO_RULE, NodeTrial
+from fairlead.placement.nominated import NominatedAmounts, allowed_beside
 from fairlead.placement.profile import Profile
-from fairlead.placement.promises import Promised, allowed_beside
 from fairlead.placement.views import View
 from fairlead.plugins.api import Filter, PreFilterResult, nearest_of, reasons_of
 
 
 @dataclass(slots=True)
 class Tally:
-    """What the rules said, and where evicting somebody could help."""
+    """What the rules said, and where evicting pods could help."""
 
     resolvable: NodeMask
     counts: Counter[str] = field(default_factory=Counter)
@@ -53,7 +53,7 @@ class Tally:
 
 
 def tally(
-    pod: Pod, view: View, profile: Profile, cluster: Cluster, promised: Promised | None
+    pod: Pod, view: View, profile: Profile, cluster: Cluster, nominated: NominatedAmounts | None
 ) -> Tally:
     """The refusals of a pod for which no node is left."""
     nodes = cluster.nodes
@@ -64,17 +64,17 @@ def tally(
         names = {rule.name}
         if own is not None:  # it was asked before anybody narrowed the search
             outside[own] = False
-            names |= _first_refuser(own, Hypothesis(pod, view, profile, cluster), cluster)
+            names |= _first_refuser(own, NodeTrial(pod, view, profile, cluster), cluster)
         told = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(names))}]"
         found.counts[told] += int((outside & rows).sum())
         found.blame(rule)
         rows &= ~outside
     beside = nodes.none()
-    if promised:
-        beside[promised.rows] = rows[promised.rows]
+    if nominated:
+        beside[nominated.rows] = rows[nominated.rows]
     found.count(view.allowed, rows & ~beside, profile.filters, view.request, nodes)
-    if promised:
-        _count_beside(found, beside, promised, pod, view, profile, cluster)
+    if nominated:
+        _count_beside(found, beside, nominated, pod, view, profile, cluster)
     left = rows & view.left
     if profile.picker and left.any():
         found.counts[f"node(s) were not selected by {profile.picker.name}"] = int(left.sum())
@@ -82,44 +82,44 @@ def tally(
     return found
 
 
-def _first_refuser(row: int, asking: Hypothesis, cluster: Cluster) -> set[str]:
-    """kube-scheduler names whoever refused the promised node beside who narrowed the search."""
+def _first_refuser(row: int, trial: NodeTrial, cluster: Cluster) -> set[str]:
+    """kube-scheduler names the filter that refused the nominated node, and the pre-filter."""
     with cluster.draft(row) as draft:
-        return asking.names(asking.refuser(row, draft))
+        return trial.names(trial.refuser(row, draft))
 
 
 def _count_beside(
-    found: Tally, rows: NodeMask, promised: Promised, pod: Pod, view: View, profile: Profile,
-    cluster: Cluster,
+    found: Tally, rows: NodeMask, nominated: NominatedAmounts, pod: Pod, view: View,
+    profile: Profile, cluster: Cluster,
 ) -> None:  # fmt: skip
-    """Rows where room is promised to others: first with those there, then without."""
+    """Rows with nominated pods: first with those there, then without."""
     nodes, filters, request = cluster.nodes, profile.filters, view.request
-    hypothesis = Hypothesis(pod, view, profile, cluster)
-    if hypothesis.needs_draft:
+    trial = NodeTrial(pod, view, profile, cluster)
+    if trial.needs_draft:
         for row in np.flatnonzero(rows):
-            _count_row(found, int(row), hypothesis, filters, cluster)
+            _count_row(found, int(row), trial, filters, cluster)
         return
     allowed = view.allowed.copy()
-    allowed[:, promised.rows] = allowed_beside(promised, promised.rows, view, profile, cluster)
-    with cluster.taking_more(promised.rows, promised.amounts):
+    allowed[:, nominated.rows] = allowed_beside(nominated, nominated.rows, view, profile, cluster)
+    with cluster.taking_more(nominated.rows, nominated.amounts):
         found.count(allowed, rows, filters, request, nodes)
     found.count(view.allowed, rows & allowed.all(axis=0), filters, request, nodes)
 
 
 def _count_row(
-    found: Tally, row: int, hypothesis: Hypothesis, filters: tuple[Filter, ...], cluster: Cluster
+    found: Tally, row: int, trial: NodeTrial, filters: tuple[Filter, ...], cluster: Cluster
 ) -> None:
     with cluster.draft(row) as draft:
-        hypothesis.expect(row, draft)
-        index = hypothesis.first(row)
-        if index != NOBODY:
-            texts, resolvable = hypothesis.reasons(index, row)
-    if index == NOBODY:
-        index = hypothesis.first(row)
-        texts, resolvable = hypothesis.reasons(index, row) if index != NOBODY else ([], False)
-    if index != NOBODY:
+        trial.expect(row, draft)
+        index = trial.first(row)
+        if index != NO_RULE:
+            texts, resolvable = trial.reasons(index, row)
+    if index == NO_RULE:
+        index = trial.first(row)
+        texts, resolvable = trial.reasons(index, row) if index != NO_RULE else ([], False)
+    if index != NO_RULE:
         found.blame(filters[index])
-        found.nearest = found.nearest or hypothesis.nearest(index, row)
+        found.nearest = found.nearest or trial.nearest(index, row)
         found.counts.update(texts)
         found.resolvable[row] = resolvable
 
@@ -127,7 +127,7 @@ def _count_row(
 def _outside(
     request: PodRequest, rules: tuple[PreFilterResult, ...], nodes: Nodes
 ) -> Iterator[tuple[Filter, NodeMask]]:
-    """Nodes that were out of the question before anybody looked at them."""
+    """Nodes that a pre-filter excludes."""
     for rule in rules:
         pre_filter_result = rule.pre_filter_result(request, nodes)
         if pre_filter_result is not None and not pre_filter_result.all():

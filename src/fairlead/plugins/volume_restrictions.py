@@ -26,7 +26,7 @@ class VolumeRestrictions:
     resolvable: ClassVar[bool] = True
 
     def applies(self, request: PodRequest, nodes: Nodes) -> bool:
-        """Not for claims that only a promised pod has: kube-scheduler does not look for them."""
+        """Not for claims that only a nominated pod has: kube-scheduler does not look for them."""
         volumes = request.volumes
         return volumes is not None and (bool(volumes.disks) or _claim_is_taken(request, nodes))
 

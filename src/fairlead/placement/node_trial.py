@@ -1,7 +1,8 @@
-"""What the filters would say of one node if other pods were there.
+"""What the filters would answer for one node if other pods were there.
 
-A draft (`Cluster.draft`) changes only which pods are on the node, so only rules that look at pods
-are asked again; what the others said is in the view. Rules are named by their place in the profile.
+A draft (`Cluster.draft`) changes only which pods are on the node, so only rules that read pods are
+called again; the results of the others are in the view. Rules are named by their index in the
+profile.
 """
 
 from collections.abc import Callable, Iterable
@@ -27,10 +28,10 @@ from fairlead.plugins.api import (
 )
 from fairlead.plugins.gpu_fit import GpuFit
 
-NOBODY = -1
+NO_RULE = -1
 
 
-class Hypothesis:
+class NodeTrial:
     """One pod's request against one profile; the cluster is as the draft under way has it."""
 
     def __init__(self, pod: Pod, view: View, profile: Profile, cluster: Cluster) -> None:
@@ -58,7 +59,7 @@ class Hypothesis:
         self._lasting: dict[int, list[Reason]] = {}
         self._in_order = sorted(self._asked)
         self._questions: dict[int, Callable[[], bool]] = {}
-        self._at = NOBODY
+        self._at = NO_RULE
 
     @property
     def needs_draft(self) -> bool:
@@ -69,22 +70,22 @@ class Hypothesis:
         return index in self._drafted
 
     def refuser(self, row: int, draft: Draft) -> int:
-        """The first rule that refuses the row with the pods promised to it there, or without."""
-        promised = self.expect(row, draft)
+        """The first rule that refuses the row with its nominated pods there, or without."""
+        nominated = self.expect(row, draft)
         refuser = self.first(row)
-        for held in promised:
+        for held in nominated:
             draft.take(held)
-        if refuser == NOBODY and promised and self.needs_draft:
+        if refuser == NO_RULE and nominated and self.needs_draft:
             return self.first(row)
         return refuser
 
     def refuses(self, row: int, draft: Draft) -> bool:
         """Does any rule that looks at pods refuse the row? What others said was asked before."""
-        promised = self.expect(row, draft)
+        nominated = self.expect(row, draft)
         refused = self._refuses(row)
-        for held in promised:
+        for held in nominated:
             draft.take(held)
-        return refused or (bool(promised) and self.needs_draft and self._refuses(row))
+        return refused or (bool(nominated) and self.needs_draft and self._refuses(row))
 
     def _refuses(self, row: int) -> bool:
         rules = self._profile.filters
@@ -92,20 +93,20 @@ class Hypothesis:
 
     def names(self, index: int) -> set[str]:
         """The rule's name, if there is a rule."""
-        return set() if index == NOBODY else {self._profile.filters[index].name}
+        return set() if index == NO_RULE else {self._profile.filters[index].name}
 
-    def told_against(self, row: int, draft: Draft) -> list[str]:
-        """What that rule says, as things are when it refuses; nothing if none does."""
-        promised = self.expect(row, draft)
-        told = self._told(row)
-        for held in promised:
+    def refusal_texts(self, row: int, draft: Draft) -> list[str]:
+        """The texts of that refusal; nothing if no rule refuses."""
+        nominated = self.expect(row, draft)
+        texts = self._first_refusal(row)
+        for held in nominated:
             draft.take(held)
         asks_for_gpus = self._view.request.gpu_request is not None
-        return told or self._told(row) or [GpuFit.refusal] * asks_for_gpus
+        return texts or self._first_refusal(row) or [GpuFit.refusal] * asks_for_gpus
 
-    def _told(self, row: int) -> list[str]:
+    def _first_refusal(self, row: int) -> list[str]:
         refuser = self.first(row)
-        return [] if refuser == NOBODY else self.reasons(refuser, row)[0]
+        return [] if refuser == NO_RULE else self.reasons(refuser, row)[0]
 
     def first(self, row: int) -> int:
         """The first rule that refuses the row as it is now."""
@@ -115,7 +116,7 @@ class Hypothesis:
                     return index
             elif index not in self._profile.about_pods and not self._view.allowed[index, row]:
                 return index
-        return NOBODY
+        return NO_RULE
 
     def _allows(self, index: int, rule: Filter, row: int) -> bool:
         if index in self._trials:
@@ -133,11 +134,11 @@ class Hypothesis:
         return self._questions[index]
 
     def expect(self, row: int, draft: Draft) -> list[Holding]:
-        """Puts those there who are expected and whom this pod must leave room for."""
+        """Adds the nominated pods that this pod must leave room for."""
         node = self._cluster.node_at(row).name
-        promised = self._cluster.nominations.against(self._pod, node)
+        nominated = self._cluster.nominations.against(self._pod, node)
         expected = []
-        for pod in sorted(promised, key=lambda pod: -pod.priority):
+        for pod in sorted(nominated, key=lambda pod: -pod.priority):
             grant = self._foreseen(pod, row, draft)
             expected.append(Holding.of(pod, node, assumed=True, grant=grant))
             draft.add(expected[-1])
@@ -171,13 +172,13 @@ class Hypothesis:
         return None
 
     def reasons(self, index: int, row: int) -> tuple[list[str], bool]:
-        """What the rule says against the row, and whether evicting somebody could help."""
+        """What the rule says against the row, and whether evicting pods could help."""
         nodes, position = self._seen_by(index, row)
         found = [reason for reason in self._said(index, nodes) if reason.where[position]]
         return [r.text for r in found], any(r.resolvable[position] for r in found)
 
     def _said(self, index: int, nodes: Nodes) -> Iterable[Reason]:
-        """What a rule says of all nodes, whoever is there, is asked once."""
+        """What a rule answers for all nodes, whatever pods are there, is asked once."""
         if index not in self._profile.cluster_filters or index in self._profile.about_pods:
             return reasons_of(self._profile.filters[index], self._view.request, nodes)
         if index not in self._lasting:
