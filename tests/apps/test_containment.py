@@ -167,7 +167,7 @@ def test_our_own_writes_to_the_status_of_a_pod_are_no_change_of_it(breaks) -> No
 
 
 async def test_a_part_that_breaks_is_started_again(monkeypatch) -> None:
-    monkeypatch.setattr("fairlead.apps.containment._FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr("fairlead.apps.supervising.FIRST_PAUSE_S", 0.001)
     containment, runs = Driver().containment, 0
 
     async def run() -> None:

@@ -22,6 +22,7 @@ from fairlead.engine.events import (
 )
 from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled, Bind, Evict
 from fairlead.model.behaviour import KNOWN, Behaviour
+from fairlead.model.volumes import PodVolumes
 from fairlead.placement.profile import Profile
 from fairlead.queue.entries import Pool
 
@@ -274,6 +275,53 @@ def test_a_plugin_that_breaks_is_reported_and_others_are_not_harmed() -> None:
     told = f"a plugin failed: score Breaks ({__file__}:{line}): ZeroDivisionError: oops"
     assert failures(made) == [("SchedulerError", told)]
     assert bound(made) == {"lucky": "n1"}
+
+
+class Moody:
+    """Allows no node, or all, and breaks when it is asked what it reads, or what it plans."""
+
+    name: ClassVar[str] = "Moody"
+    refusal: ClassVar[str] = "not today"
+    resolvable: ClassVar[bool] = False
+
+    def __init__(self, *, allowed: bool) -> None:
+        self.allowed, self.broken = allowed, False
+
+    @property
+    def reads(self) -> Aspect:
+        if self.broken:
+            raise ZeroDivisionError("oops")
+        return Aspect.LABELS
+
+    def allows(self, request, nodes):
+        return nodes.all() if self.allowed else nodes.none()
+
+    def plan(self, request, node):
+        raise ZeroDivisionError("no plan")
+
+
+def test_a_plugin_that_breaks_while_pods_are_requeued_ends_nothing() -> None:
+    rule = Moody(allowed=False)
+    profile = Profile("moody", (*built_in(SCHEDULER).filters, rule), ())
+    engine = Engine({SCHEDULER: built_in(SCHEDULER), "moody": profile})
+    engine.handle(NodeSeen(a_node("n1")), now=0.0)
+    see(engine, a_pod("waits", scheduler="moody"))
+    assert "1 not today" in failures(decide(engine))[0][1]
+    rule.broken = True
+    engine.handle(NodeSeen(a_node("n1", labels={"other": "label"})), now=1.0)
+    see(engine, a_pod("lucky"), now=1.0)
+    assert bound(decide(engine, now=1.0)) == {"lucky": "n1"}
+    ((_, told),) = failures(decide(engine, now=20.0, times=1))
+    assert told.startswith(f"a plugin failed: filter Moody ({__file__}:")
+
+
+def test_a_plugin_that_breaks_while_it_plans_is_reported_by_name() -> None:
+    profile = Profile("moody", (*built_in(SCHEDULER).filters, Moody(allowed=True)), ())
+    engine = Engine({SCHEDULER: profile})
+    engine.handle(NodeSeen(a_node("n1")), now=0.0)
+    see(engine, a_pod("planned", volumes=PodVolumes()))
+    ((_, told),) = failures(decide(engine, times=1))
+    assert told.startswith(f"a plugin failed: filter Moody ({__file__}:")
 
 
 def test_the_same_events_give_the_same_instructions() -> None:

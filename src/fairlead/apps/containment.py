@@ -6,12 +6,12 @@ less often after that. An object that breaks it twice is left out until its auth
 one that is changed and breaks it again and again is left out in any case, each for ten minutes.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 import structlog
 
+from fairlead.apps.supervising import CALM_S, FIRST_PAUSE_S, LONGEST_PAUSE_S, supervise
 from fairlead.engine import events
 from fairlead.engine.engine import SCHEDULER_ERROR, Engine
 from fairlead.engine.instructions import AnnounceFailure, AttemptCrashed, Decline, Instruction
@@ -26,10 +26,6 @@ _STRIKES_IN_ALL = 5
 _ASIDE_S = 600.0
 #: Objects that are remembered to have broken it: the newest.
 _REMEMBERED = 1024
-#: Between the end of one rebuild and the next; doubled each time, and forgotten after a calm time.
-_FIRST_PAUSE_S = 1.0
-_LONGEST_PAUSE_S = 60.0
-_CALM_S = 600.0
 
 _Name = tuple[str, str]
 
@@ -89,17 +85,7 @@ class Containment:
 
     async def supervise(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         """Runs a part of the program, and again after a while if it breaks."""
-        pause_s = _FIRST_PAUSE_S
-        while True:
-            started_s = asyncio.get_running_loop().time()
-            try:
-                return await run()
-            except Exception as error:
-                self.failures.note("running", name, error)
-            if asyncio.get_running_loop().time() - started_s > _CALM_S:
-                pause_s = _FIRST_PAUSE_S
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        await supervise(self.failures, name, run)
 
     # -- objects that are left out -----------------------------------------------------------
 
@@ -177,8 +163,8 @@ class Containment:
         return self._due_s is not None and now >= self._due_s
 
     def rebuild_begins(self, now: float) -> None:
-        calm = now - self._rebuilt_s > _CALM_S
-        self._pause_s = _FIRST_PAUSE_S if calm else min(2 * self._pause_s, _LONGEST_PAUSE_S)
+        calm = now - self._rebuilt_s > CALM_S
+        self._pause_s = FIRST_PAUSE_S if calm else min(2 * self._pause_s, LONGEST_PAUSE_S)
         self._due_s = None
         self.rebuilds += 1
         self.is_rebuilding = True

@@ -11,7 +11,16 @@ from fairlead.engine.engine import Engine
 from fairlead.kube.budgets import decode_budget
 from fairlead.kube.codec import Namespace, decode_namespace, decode_node, decode_pod
 from fairlead.kube.http.client import Client
-from fairlead.kube.mirror.changes import Change, Deleted, Synced, T, Undecodable, Upserted, Vanished
+from fairlead.kube.mirror.changes import (
+    Change,
+    Deleted,
+    Synced,
+    T,
+    Undecodable,
+    Upserted,
+    Vanished,
+    key_of,
+)
 from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.pod_selectors import KINDS, SelectingObject, decoder_of
 from fairlead.kube.storage_codec import CLAIMS, STORAGE_KINDS, VOLUMES
@@ -110,7 +119,7 @@ class Watches:
                     self._unreadable(change.key or "", _pod_of(change), ValueError(change.error))
                 on_change(change)
             except Exception as error:
-                self._unreadable(_key_of(change), None, error)
+                self._unreadable(key_of(change), None, error)
 
         return deliver
 
@@ -215,15 +224,6 @@ class Watches:
             self.unsynced.remove(what)
             log.info("synced", what=what, nodes=len(self._engine.cluster))
         self._woken()
-
-
-def _key_of(change: Change[Any]) -> str:
-    match change:
-        case Upserted(obj) | Deleted(obj):
-            return str(obj.key)
-        case Undecodable() | Vanished():
-            return change.key or ""
-    return "sync"
 
 
 def _pod_of(change: Undecodable) -> Pod | None:

@@ -323,12 +323,14 @@ class Engine:
         placement = self._placements[pod.scheduler]
         try:
             verdict = placement.place(pod)
+            plan = record = None
+            if isinstance(verdict, Placed):
+                plan = placement.volume_plan(pod, verdict.node)
+                record = placement.record(pod, verdict) if self.keeps_records else None
         except Exception as error:  # a user's plugin broke: this pod waits, the others go on
             self.queue.retry(entry, now=now)
             return [AnnounceFailure(pod, SCHEDULER_ERROR, str(error))]
         if isinstance(verdict, Placed):
-            plan = placement.volume_plan(pod, verdict.node)
-            record = placement.record(pod, verdict) if self.keeps_records else None
             made = self._assume(entry, verdict, plan, now)
             return [*made, Decided(pod, verdict.node, record)] if record else made
         return self._refuse(entry, verdict, now)

@@ -146,11 +146,11 @@ class Requeuer:
     def wake_or_keep_waiting(
         self, entry: Entry, fits: bool, now: float, cause: str = "AssignedPodDelete"
     ) -> None:
-        if fits:
+        woken_by = None if fits else self._refused_by(entry.pod)
+        if woken_by is None:
             self._queue.wake(entry, cause, now=now)
         else:  # perhaps for another reason than before
-            placement = self._placements[entry.pod.scheduler]
-            self._queue.await_also(entry, placement.refused_by(entry.pod))
+            self._queue.await_also(entry, woken_by)
 
     def _nominated_on_changed(self) -> list[str]:
         """Pods whose nominated node changed."""
@@ -175,6 +175,12 @@ class Requeuer:
             return self._placements[pod.scheduler].fits(pod)
         except Exception:  # let the attempt itself fail, where it is reported
             return True
+
+    def _refused_by(self, pod: Pod) -> Aspect | None:
+        try:
+            return self._placements[pod.scheduler].refused_by(pod)
+        except Exception:  # let the attempt itself fail, where it is reported
+            return None
 
     def may_preempt(self, pod: Pod) -> bool:
         nominated = self._cluster.nominations.node_of(pod.uid)

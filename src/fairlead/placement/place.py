@@ -67,7 +67,13 @@ class Placement:
         return self._placed(view, row, float(totals[row]), pod)
 
     def record(self, pod: Pod, placed: Placed) -> Record:
-        """What counted, before the pod is there and has changed it."""
+        """What counted, before the pod is there and has changed it. Raises as `place` does."""
+        try:
+            return self._record(pod, placed)
+        except Exception as error:
+            raise fault_of(error, self.profile) from error
+
+    def _record(self, pod: Pod, placed: Placed) -> Record:
         view, node = self.view(pod), self._one(placed.node)
         fit, uses = self.profile.gpu_fit, placed.grant.uses if placed.grant else ()
         given = {use.uuid for use in uses}
@@ -104,9 +110,18 @@ class Placement:
         return reduce(or_, (rule.reads for rule in rules), Aspect.PRESENCE)
 
     def volume_plan(self, pod: Pod, node: str) -> VolumePlan | None:
-        """What must be done about the pod's volumes before it can be bound to the node."""
+        """What must be done about the pod's volumes before it can be bound to the node.
+
+        Raises PluginFault, as `place` does.
+        """
         if pod.request.volumes is None:
             return None
+        try:
+            return self._volume_plan(pod, node)
+        except Exception as error:
+            raise fault_of(error, self.profile) from error
+
+    def _volume_plan(self, pod: Pod, node: str) -> VolumePlan | None:
         request, one = self.request(pod), self._one(node)
         plans = (
             rule.plan(request, one)

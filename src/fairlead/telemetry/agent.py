@@ -1,6 +1,6 @@
 """What a Prometheus server reads from a node's agent."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry
@@ -68,6 +68,8 @@ class AgentMetrics:
     names_pods: bool = False
     #: Times that NVML had to be asked anew by a new process.
     restarts: Callable[[], int] = int
+    #: Unexpected errors, by what was being done.
+    errors: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.registry.register(_Shown(self))
@@ -102,6 +104,14 @@ class _Shown(Collector):
         )
         restarts.add_metric((metrics.node,), metrics.restarts())
         yield restarts
+        errors = CounterMetricFamily(
+            "fairlead_agent_internal_errors",
+            "Unexpected errors, each limited to one object.",
+            labels=("node", "doing"),
+        )
+        for doing, count in metrics.errors.items():
+            errors.add_metric((metrics.node, doing), count)
+        yield errors
 
 
 def _cards(report: AgentReport) -> Iterator[tuple[Family, Rows]]:

@@ -5,7 +5,7 @@ import contextlib
 import dataclasses
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,10 +25,12 @@ from fairlead.apps.agent.unassigned_processes import (
     ProcessMonitor,
     UnassignedProcess,
 )
+from fairlead.apps.supervising import supervise
 from fairlead.kube.codec import decode_pod
 from fairlead.kube.dialects.inventory import Listing
+from fairlead.kube.failures import Failures
 from fairlead.kube.http.client import Client
-from fairlead.kube.mirror.changes import Change, Deleted, Upserted
+from fairlead.kube.mirror.changes import Change, Deleted, Upserted, key_of
 from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.writes.event_objects import Regarding, regarding_node
 from fairlead.kube.writes.event_writer import EventWriter
@@ -76,12 +78,14 @@ class Agent:
     ) -> None:
         self._settings = settings
         self._monitor = monitor
+        #: Unexpected errors: what they are about is passed over, and the rest goes on.
+        self.internal = Failures()
         self._surveyor = Surveyor(nvml, time.monotonic)
         self._pods: Reflector[Pod] = Reflector(
             client,
             "/api/v1/pods",
             decode_pod,
-            self._pod_changed,
+            self._deliver,
             field_selector=f"spec.nodeName={settings.node}",
         )
         self._publisher = Publisher(client, settings.node, self._wanted)
@@ -101,6 +105,7 @@ class Agent:
             time.monotonic,
             names_pods=settings.names_pods,
             restarts=lambda: nvml.starts,
+            errors=self.internal.counts,
         )
         self._survey: GpuSurvey | None = None
         self._check: ProcessCheck | None = None
@@ -122,15 +127,26 @@ class Agent:
         return self._publisher.problem or (self._slicing.problem if self._slicing else "")
 
     async def run(self) -> None:
+        parts: dict[str, Callable[[], Awaitable[None]]] = {
+            "pods": self._pods.run,
+            "publisher": self._publisher.run,
+            "events": self._events.run,
+            "look": self._look_for_ever,
+        }
+        if self._confirms():
+            parts["releases"] = self._releases.run
+        if self._slicing:
+            parts["slicing"] = self._slicing.run
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._pods.run())
-            tasks.create_task(self._publisher.run())
-            tasks.create_task(self._events.run())
-            tasks.create_task(self._look_for_ever())
-            if self._confirms():
-                tasks.create_task(self._releases.run())
-            if self._slicing:
-                tasks.create_task(self._slicing.run())
+            for name, run in parts.items():
+                tasks.create_task(supervise(self.internal, name, run), name=name)
+
+    def _deliver(self, change: Change[Pod]) -> None:
+        """What it raises is a failure of the pod that changed."""
+        try:
+            self._pod_changed(change)
+        except Exception as error:
+            self.internal.note("reading", key_of(change), error)
 
     def _pod_changed(self, change: Change[Pod]) -> None:
         """The mirror is looked at when it is needed; slices are needed at once.
@@ -162,12 +178,17 @@ class Agent:
                     await self._look_now.wait()
 
     async def look(self) -> None:
-        """Once. A driver that is away or hangs is waited for; nothing is forgotten meanwhile."""
+        """Once. A driver that is away or hangs is waited for; nothing is forgotten meanwhile.
+
+        An error of our own does not make GPUs sick: it would be the work of one pod.
+        """
         before = self._wanted(self._publisher)
         try:
             await self._look()
         except (NvmlError, NvmlUnavailable) as error:
             self._fail(str(error))
+        except Exception as error:
+            self.internal.note("observing", self._settings.node, error)
         else:
             self._failures, self._failure = 0, ""
         if self._wanted(self._publisher) != before:

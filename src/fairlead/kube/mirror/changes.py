@@ -68,3 +68,13 @@ class Synced:
 
 
 Change: TypeAlias = Upserted[T] | Deleted[T] | Undecodable | Vanished | Synced
+
+
+def key_of(change: Change[Any]) -> str:
+    """The object that changed; "sync" for what is about none."""
+    match change:
+        case Upserted(obj) | Deleted(obj):
+            return str(obj.key)
+        case Undecodable() | Vanished():
+            return change.key or ""
+    return "sync"
