@@ -3,7 +3,7 @@
 from itertools import cycle, islice
 
 from fairlead.cluster.demand import shape_of
-from fairlead.model.gpus import WHOLE, Card, GpuAsk, Inventory
+from fairlead.model.gpus import WHOLE, Card, GpuRequest, Inventory
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.model.prices import Basis, Prices
 from fairlead.placement.prices import compute
@@ -51,7 +51,7 @@ def openb_prices(cards: int) -> Prices | None:
 
 
 def _request(cpu: int, cards: int, milli: int) -> PodRequest:
-    ask = GpuAsk(cards, milli == WHOLE, milli, dialect="fairlead") if cards else None
+    ask = GpuRequest(cards, milli == WHOLE, milli, dialect="fairlead") if cards else None
     resources = (("cpu", cpu), ("memory", 16 * _GIB))
     return PodRequest(resources=resources, scored=(cpu, 16 * _GIB), gpu_request=ask)
 

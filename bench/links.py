@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.rings import rings_of
-from fairlead.model.gpus import Card, GpuAsk, Inventory
+from fairlead.model.gpus import Card, GpuRequest, Inventory
 from fairlead.model.machines import PCIE_GBPS, links_of, numa_of
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
@@ -162,7 +162,7 @@ class Ours:
         self.took_s: list[float] = []
 
     def take(self, number: int, job: Job) -> Cards | None:
-        ask = GpuAsk(job.cards, together=job.cards if job.sensitive else 1)
+        ask = GpuRequest(job.cards, together=job.cards if job.sensitive else 1)
         if not self._cluster.nodes.cards.enough(ask)[0]:
             return None
         start = time.thread_time()

@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import mean
 
 from fairlead.cluster.cluster import Cluster
-from fairlead.model.gpus import Card, GpuAsk, Inventory, MigProfile
+from fairlead.model.gpus import Card, GpuRequest, Inventory, MigProfile
 from fairlead.model.machines import geometry_of
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
@@ -166,7 +166,7 @@ class Ours:
         self._cluster.put_node(Node("n", allocatable=(), inventory=Inventory(tuple(cards))))
 
     def take(self, number: int, profile: MigProfile) -> bool:
-        ask = GpuAsk(1, whole=False, milli=0, profile=profile.name)
+        ask = GpuRequest(1, whole=False, milli=0, profile=profile.name)
         if not self._cluster.nodes.cards.enough(ask)[0]:
             return False
         grant = choose(ask, self._cluster.columns.devices, 0, CardPolicy.PACK)

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from fairlead.cluster.demand import shape_of
-from fairlead.model.gpus import WHOLE, Card, GpuAsk, Inventory
+from fairlead.model.gpus import WHOLE, Card, GpuRequest, Inventory
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.model.prices import Basis
@@ -97,11 +97,11 @@ def _request(row: dict[str, str]) -> PodRequest:
     )
 
 
-def _ask(row: dict[str, str]) -> GpuAsk | None:
+def _ask(row: dict[str, str]) -> GpuRequest | None:
     cards, milli = int(row["num_gpu"]), int(row["gpu_milli"])
     if not cards:
         return None
     models = frozenset(filter(None, (row.get("gpu_spec") or "").split("|")))
     if milli == WHOLE:
-        return GpuAsk(cards, models=models, dialect=_DIALECT)
-    return GpuAsk(cards, whole=False, milli=milli, models=models, dialect=_DIALECT)
+        return GpuRequest(cards, models=models, dialect=_DIALECT)
+    return GpuRequest(cards, whole=False, milli=milli, models=models, dialect=_DIALECT)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fairlead.cluster.cluster import Cluster
-from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory
+from fairlead.model.gpus import Card, CardUse, GpuRequest, Grant, Inventory
 
 
 @dataclass
@@ -185,7 +185,7 @@ def told(cluster: Cluster, name: str) -> dict[str, object]:
 
 
 def could_serve(
-    ask: GpuAsk, inventory: Inventory | None, grants: Iterable[Grant], limit_milli: int = 1000
+    ask: GpuRequest, inventory: Inventory | None, grants: Iterable[Grant], limit_milli: int = 1000
 ) -> bool:
     """Whether the cards would do for a pod if these were the others on the node.
 
@@ -210,7 +210,7 @@ def _is_unused(account: Account) -> bool:
     return account.card.healthy and not account.uses and not account.card.mig
 
 
-def _has_room(account: Account, ask: GpuAsk, limit_milli: int) -> bool:
+def _has_room(account: Account, ask: GpuRequest, limit_milli: int) -> bool:
     card = account.card
     mib = ask.memory_mib + card.memory_mib * ask.memory_milli // 1000
     if not card.healthy or card.mig or account.wholes or account.slices:

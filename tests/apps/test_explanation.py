@@ -10,7 +10,7 @@ from builders import a_node, a_pod, an_engine, decide, pod_term, see
 from fairlead.apps.explain import show
 from fairlead.apps.explanation import ALL, Answer, Explainer, Shown, asked, cards_told
 from fairlead.engine.engine import Engine
-from fairlead.model.gpus import CardUse, GpuAsk, Grant
+from fairlead.model.gpus import CardUse, GpuRequest, Grant
 from fairlead.model.pods import Pod
 from fairlead.plugins.inter_pod_affinity import InterPodAffinity
 
@@ -119,17 +119,17 @@ def test_rules_that_look_around_are_not_asked_node_by_node(
     ("ask", "words"),
     [
         (None, ""),
-        (GpuAsk(2), ""),
-        (GpuAsk(1, whole=False, milli=500, memory_milli=500), "0.5 of a GPU"),
-        (GpuAsk(1, whole=False, milli=0, memory_mib=16384), "16 GiB of a GPU's memory"),
-        (GpuAsk(2, whole=False, milli=250, memory_mib=4000),
+        (GpuRequest(2), ""),
+        (GpuRequest(1, whole=False, milli=500, memory_milli=500), "0.5 of a GPU"),
+        (GpuRequest(1, whole=False, milli=0, memory_mib=16384), "16 GiB of a GPU's memory"),
+        (GpuRequest(2, whole=False, milli=250, memory_mib=4000),
          "2 × 0.25 of a GPU with 4000 MiB of a GPU's memory"),
-        (GpuAsk(3, whole=False, milli=0, profile="1g.18gb"), "3 × a 1g.18gb slice"),
-        (GpuAsk(2, models=frozenset({"H200", "H100"}), linked=True),
+        (GpuRequest(3, whole=False, milli=0, profile="1g.18gb"), "3 × a 1g.18gb slice"),
+        (GpuRequest(2, models=frozenset({"H200", "H100"}), linked=True),
          "of model H100 or H200, joined by NVLink"),
     ],
 )  # fmt: skip
-def test_what_annotations_ask_for_is_told(ask: GpuAsk | None, words: str) -> None:
+def test_what_annotations_ask_for_is_told(ask: GpuRequest | None, words: str) -> None:
     assert asked(ask) == words
     engine = an_engine(a_node())
     text = shown_as_text(told(engine, a_pod("p", request_gpus=ask)))

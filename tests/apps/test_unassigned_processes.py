@@ -20,7 +20,7 @@ from fairlead.apps.agent.unassigned_processes import (
     UnassignedKind as Kind,
 )
 from fairlead.kube.codec import decode_pod
-from fairlead.model.gpus import CardUse, GpuAsk, Grant
+from fairlead.model.gpus import CardUse, GpuRequest, Grant
 from fairlead.model.pods import Pod
 from fairlead.telemetry.nvml.facts import CardFacts, Cut, GpuProcess
 from fairlead.telemetry.processes import Owner
@@ -37,7 +37,7 @@ def seen(pid: int, card: CardFacts = A, pod: str = "", **more: object) -> Observ
 
 
 def given_cards(*uses: CardUse, **more: object) -> Pod:
-    ask, grant = (GpuAsk(len(uses)), Grant(uses)) if uses else (None, None)
+    ask, grant = (GpuRequest(len(uses)), Grant(uses)) if uses else (None, None)
     return a_pod("p", node="n", request_gpus=ask, grant=grant, **more)
 
 

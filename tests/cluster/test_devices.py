@@ -10,7 +10,16 @@ from contract import PRICES
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.interned import Interned
 from fairlead.cluster.price_tables import PriceTables
-from fairlead.model.gpus import PLAIN, Card, CardUse, GpuAsk, Grant, Inventory, Links, MigProfile
+from fairlead.model.gpus import (
+    PLAIN,
+    Card,
+    CardUse,
+    GpuRequest,
+    Grant,
+    Inventory,
+    Links,
+    MigProfile,
+)
 from fairlead.model.machines import all_joined, links_of
 from fairlead.model.prices import Shape
 from fairlead.placement.cards import CardPolicy, choose
@@ -33,11 +42,11 @@ def cluster_of(inventory: Inventory) -> Cluster:
     return cluster
 
 
-def share(milli: int = 500, mib: int = 0, count: int = 1, **more) -> GpuAsk:
-    return GpuAsk(count, False, milli, mib, dialect="fairlead", **more)
+def share(milli: int = 500, mib: int = 0, count: int = 1, **more) -> GpuRequest:
+    return GpuRequest(count, False, milli, mib, dialect="fairlead", **more)
 
 
-def enough(cluster: Cluster, ask: GpuAsk) -> bool:
+def enough(cluster: Cluster, ask: GpuRequest) -> bool:
     return bool(cluster.nodes.cards.enough(ask)[0])
 
 
@@ -49,11 +58,11 @@ def give(cluster: Cluster, uid: str, *uses: CardUse) -> None:
 def test_a_whole_card_is_nobody_elses() -> None:
     cluster = cluster_of(cards(2))
     give(cluster, "a", CardUse("GPU-0"))
-    assert enough(cluster, GpuAsk(1))
-    assert not enough(cluster, GpuAsk(2))
+    assert enough(cluster, GpuRequest(1))
+    assert not enough(cluster, GpuRequest(2))
     assert enough(cluster, share(1000))
     give(cluster, "b", CardUse("GPU-1", False, 100))
-    assert not enough(cluster, GpuAsk(1))
+    assert not enough(cluster, GpuRequest(1))
     assert not enough(cluster, share(901))
     assert enough(cluster, share(900))
 
@@ -71,16 +80,16 @@ def test_what_a_pod_held_is_free_when_it_is_gone() -> None:
     cluster = cluster_of(cards(1))
     give(cluster, "a", CardUse("GPU-0", False, 700, 60_000))
     cluster.remove("a")
-    assert enough(cluster, GpuAsk(1))
+    assert enough(cluster, GpuRequest(1))
     assert cluster.columns.devices.memory_free[0, 0] == 80_000
 
 
 def test_cards_of_pods_that_nobody_told_us_about_are_counted() -> None:
     """A pod of another scheduler has one of the two cards: which, only its kubelet knows."""
     cluster = cluster_of(cards(2))
-    cluster.confirm(a_pod("b", uid="b", node="n1", request_gpus=GpuAsk(1)))
-    assert enough(cluster, GpuAsk(1))
-    assert not enough(cluster, GpuAsk(2))
+    cluster.confirm(a_pod("b", uid="b", node="n1", request_gpus=GpuRequest(1)))
+    assert enough(cluster, GpuRequest(1))
+    assert not enough(cluster, GpuRequest(2))
     give(cluster, "a", CardUse("GPU-0", False, 500))
     assert enough(cluster, share(500))
     assert not enough(cluster, share(600)), "the other card may be the one that is taken"
@@ -89,8 +98,8 @@ def test_cards_of_pods_that_nobody_told_us_about_are_counted() -> None:
 def test_a_claim_on_a_card_that_is_not_there_counts_as_one_that_is() -> None:
     cluster = cluster_of(cards(2))
     give(cluster, "a", CardUse("GPU-of-another-node"))
-    assert not enough(cluster, GpuAsk(2))
-    assert enough(cluster, GpuAsk(1))
+    assert not enough(cluster, GpuRequest(2))
+    assert enough(cluster, GpuRequest(1))
 
 
 def test_two_claims_on_one_card_close_it_until_both_are_gone() -> None:
@@ -100,7 +109,7 @@ def test_two_claims_on_one_card_close_it_until_both_are_gone() -> None:
     cluster.remove("a")
     assert not enough(cluster, share(1))
     cluster.remove("b")
-    assert enough(cluster, GpuAsk(1))
+    assert enough(cluster, GpuRequest(1))
 
 
 def test_a_lost_card_is_not_given_and_comes_back_with_its_pods() -> None:
@@ -108,10 +117,10 @@ def test_a_lost_card_is_not_given_and_comes_back_with_its_pods() -> None:
     give(cluster, "a", CardUse("GPU-0", False, 700))
     sick = Inventory((Card("GPU-0", 0, "H100", 80_000, healthy=False), Card("GPU-1", 1)))
     cluster.put_node(a_node("n1", gpus=0, gpus_listed=sick))
-    assert not enough(cluster, GpuAsk(2))
+    assert not enough(cluster, GpuRequest(2))
     reordered = Inventory(tuple(reversed(cards(2).cards)), dialects=frozenset({"fairlead"}))
     cluster.put_node(a_node("n1", gpus=0, gpus_listed=reordered))
-    assert not enough(cluster, GpuAsk(2))
+    assert not enough(cluster, GpuRequest(2))
     assert cluster.columns.devices.milli_free[0].tolist()[:2] == [1000, 300]
 
 
@@ -120,17 +129,17 @@ def test_a_node_that_comes_back_knows_its_pods() -> None:
     give(cluster, "a", CardUse("GPU-0"))
     cluster.remove_node("n1")
     cluster.put_node(a_node("n1", gpus=0, gpus_listed=cards(1)))
-    assert not enough(cluster, GpuAsk(1))
+    assert not enough(cluster, GpuRequest(1))
 
 
 def test_slices_have_places() -> None:
     cluster = cluster_of(cards(1, mig=(ONE, TWO, THREE), slots=8))
-    ask = GpuAsk(1, False, 0, profile="3g.40gb", dialect="fairlead")
+    ask = GpuRequest(1, False, 0, profile="3g.40gb", dialect="fairlead")
     give(cluster, "a", CardUse("GPU-0", False, 0, 0, "1g.10gb", 1, 1))
     assert enough(cluster, ask)
     give(cluster, "b", CardUse("GPU-0", False, 0, 0, "1g.10gb", 5, 1))
     assert not enough(cluster, ask)
-    ones = GpuAsk(5, False, 0, profile="1g.10gb", dialect="fairlead")
+    ones = GpuRequest(5, False, 0, profile="1g.10gb", dialect="fairlead")
     assert enough(cluster, ones)
     cluster.remove("a")
     assert enough(cluster, ask)
@@ -138,7 +147,9 @@ def test_slices_have_places() -> None:
 
 
 def test_slices_are_cut_by_who_is_told_of_them() -> None:
-    ours, plain = (GpuAsk(1, False, 0, profile="1g.10gb", dialect=d) for d in ("fairlead", PLAIN))
+    ours, plain = (
+        GpuRequest(1, False, 0, profile="1g.10gb", dialect=d) for d in ("fairlead", PLAIN)
+    )
     freely, fixed = (cluster_of(cards(1, mig=(ONE,), slots=slots)) for slots in (8, 0))
     assert enough(freely, ours)
     assert not enough(freely, plain), "no device plugin serves what the agent cuts"
@@ -149,20 +160,20 @@ def test_slices_are_cut_by_who_is_told_of_them() -> None:
 @pytest.mark.parametrize("dialect", ["hami", "alnair"])
 def test_an_ask_that_the_node_does_not_understand(dialect: str) -> None:
     cluster = cluster_of(cards(1))
-    assert not enough(cluster, GpuAsk(1, False, 100, dialect=dialect))
+    assert not enough(cluster, GpuRequest(1, False, 100, dialect=dialect))
 
 
 def test_whole_cards_are_only_counted_where_cards_are_not_listed() -> None:
     cluster = Cluster()
     cluster.put_node(a_node("n1", gpus=4))
-    assert enough(cluster, GpuAsk(4))
+    assert enough(cluster, GpuRequest(4))
     assert not enough(cluster, share(500))
 
 
 def test_models() -> None:
     cluster = cluster_of(cards(2))
-    assert enough(cluster, GpuAsk(2, models=frozenset({"H100", "H200"})))
-    assert not enough(cluster, GpuAsk(1, models=frozenset({"A100"})))
+    assert enough(cluster, GpuRequest(2, models=frozenset({"H100", "H200"})))
+    assert not enough(cluster, GpuRequest(1, models=frozenset({"A100"})))
 
 
 @pytest.mark.parametrize(
@@ -170,7 +181,7 @@ def test_models() -> None:
 )
 def test_models_are_known_by_some_of_their_words(wish: str, fits: bool) -> None:
     listed = Inventory((Card("GPU-0", 0, "NVIDIA H100 80GB HBM3", 81559),))
-    assert enough(cluster_of(listed), GpuAsk(1, models=frozenset({wish}))) is fits
+    assert enough(cluster_of(listed), GpuRequest(1, models=frozenset({wish}))) is fits
 
 
 # -- cards that labels tell of ---------------------------------------------------------------------
@@ -186,19 +197,19 @@ def counted(count: int, model: str = "NVIDIA-H100-80GB-HBM3", links: Links = ())
 
 def test_cards_that_are_counted_have_a_model_but_are_not_shared() -> None:
     cluster = cluster_of(counted(8))
-    assert enough(cluster, GpuAsk(8))
-    assert enough(cluster, GpuAsk(2, models=frozenset({"H100"})))
-    assert not enough(cluster, GpuAsk(2, models=frozenset({"A100"})))
+    assert enough(cluster, GpuRequest(8))
+    assert enough(cluster, GpuRequest(2, models=frozenset({"H100"})))
+    assert not enough(cluster, GpuRequest(2, models=frozenset({"A100"})))
     assert not enough(cluster, share(500))
-    assert not enough(cluster, GpuAsk(1, only=frozenset({"GPU-0"})))
+    assert not enough(cluster, GpuRequest(1, only=frozenset({"GPU-0"})))
     assert not cluster.columns.devices.known[0]
 
 
 def test_a_pod_on_counted_cards_is_told_no_names() -> None:
     cluster = cluster_of(counted(8))
-    grant = choose(GpuAsk(2), cluster.columns.devices, 0, CardPolicy.PACK)
+    grant = choose(GpuRequest(2), cluster.columns.devices, 0, CardPolicy.PACK)
     assert grant == Grant((CardUse(""), CardUse("")))
-    sliced = GpuAsk(1, False, 0, profile="1g.10gb")
+    sliced = GpuRequest(1, False, 0, profile="1g.10gb")
     told = choose(sliced, cluster.columns.devices, 0, CardPolicy.PACK)
     assert told == Grant((CardUse("", False, 0, 0, "1g.10gb"),)), "its kubelet has cut slices"
 
@@ -206,16 +217,16 @@ def test_a_pod_on_counted_cards_is_told_no_names() -> None:
 def test_a_model_is_refused_where_nobody_says_what_there_is() -> None:
     cluster = Cluster()
     cluster.put_node(a_node("n1", gpus=8))
-    assert enough(cluster, GpuAsk(8))
-    assert not enough(cluster, GpuAsk(1, models=frozenset({"H100"})))
+    assert enough(cluster, GpuRequest(8))
+    assert not enough(cluster, GpuRequest(1, models=frozenset({"H100"})))
 
 
 def test_cards_that_are_listed_at_last_know_their_pods() -> None:
     cluster = cluster_of(counted(2))
-    cluster.confirm(a_pod("a", uid="a", node="n1", request_gpus=GpuAsk(1)))
+    cluster.confirm(a_pod("a", uid="a", node="n1", request_gpus=GpuRequest(1)))
     cluster.put_node(a_node("n1", gpus=0, gpus_listed=cards(2)))
-    assert not enough(cluster, GpuAsk(2))
-    assert enough(cluster, GpuAsk(1))
+    assert not enough(cluster, GpuRequest(2))
+    assert enough(cluster, GpuRequest(1))
     cluster.put_node(a_node("n1", gpus=0, gpus_listed=counted(2)))
     assert not enough(cluster, share(500)), "and the names are gone with the list"
 
@@ -231,18 +242,18 @@ def test_a_card_that_is_cut_does_not_stand_in_for_one_that_somebody_holds() -> N
     """Who was given a whole card by a device plugin has no card that is cut into slices."""
     whole, slices = cards(1).cards, (Card("GPU-9", 9, "A100", 80_000, mig=(ONE,)),)
     cluster = cluster_of(Inventory(whole + slices, dialects=frozenset({"fairlead"})))
-    cluster.confirm(a_pod("b", uid="b", node="n1", request_gpus=GpuAsk(1)))
+    cluster.confirm(a_pod("b", uid="b", node="n1", request_gpus=GpuRequest(1)))
     assert not enough(cluster, share(100))
-    assert not enough(cluster, GpuAsk(1))
-    assert enough(cluster, GpuAsk(1, False, 0, profile="1g.10gb"))
+    assert not enough(cluster, GpuRequest(1))
+    assert enough(cluster, GpuRequest(1, False, 0, profile="1g.10gb"))
 
 
 def test_cards_of_the_wanted_kind_beside_others_that_somebody_holds() -> None:
     """Two of four may be anybody's, and two are left for us: the filter and the choice agree."""
     others = tuple(Card(f"GPU-t{n}", 8 + n, "T4", 16_000) for n in range(2))
     cluster = cluster_of(Inventory(cards(2).cards + others))
-    cluster.confirm(a_pod("b", uid="b", node="n1", request_gpus=GpuAsk(2)))
-    ask = GpuAsk(2, models=frozenset({"H100"}))
+    cluster.confirm(a_pod("b", uid="b", node="n1", request_gpus=GpuRequest(2)))
+    ask = GpuRequest(2, models=frozenset({"H100"}))
     assert enough(cluster, ask)
     assert choose(ask, cluster.columns.devices, 0, CardPolicy.PACK) is not None
 
@@ -252,9 +263,9 @@ def test_a_card_is_not_cut_under_somebody_who_is_on_it(left: CardUse) -> None:
     cluster = cluster_of(cards(1))
     give(cluster, "a", left)
     cluster.put_node(a_node("n1", gpus=0, gpus_listed=cut(1)))
-    assert not enough(cluster, GpuAsk(1, False, 0, profile="1g.10gb"))
+    assert not enough(cluster, GpuRequest(1, False, 0, profile="1g.10gb"))
     cluster.remove("a")
-    assert enough(cluster, GpuAsk(1, False, 0, profile="1g.10gb"))
+    assert enough(cluster, GpuRequest(1, False, 0, profile="1g.10gb"))
 
 
 def test_slices_on_a_card_that_is_no_longer_cut_keep_it() -> None:
@@ -262,7 +273,7 @@ def test_slices_on_a_card_that_is_no_longer_cut_keep_it() -> None:
     give(cluster, "a", CardUse("GPU-0", False, 0, 0, "1g.10gb", 6, 1))
     cluster.put_node(a_node("n1", gpus=0, gpus_listed=cards(1)))
     assert not enough(cluster, share(100))
-    assert not enough(cluster, GpuAsk(1))
+    assert not enough(cluster, GpuRequest(1))
 
 
 @pytest.mark.parametrize("name", ["GPU-0", "0"])
@@ -282,8 +293,8 @@ def test_slices_stay_taken_when_a_neighbour_goes(name: str) -> None:
 # -- links -----------------------------------------------------------------------------------------
 
 
-def linked(count: int) -> GpuAsk:
-    return GpuAsk(count, linked=True)
+def linked(count: int) -> GpuRequest:
+    return GpuRequest(count, linked=True)
 
 
 def test_nvlink_between_free_cards() -> None:
@@ -292,7 +303,7 @@ def test_nvlink_between_free_cards() -> None:
     assert all(enough(cluster, linked(count)) for count in range(2, 9))
     for taken in (1, 2, 3, 4):  # 0 is joined to none of 5, 6 and 7
         give(cluster, f"p{taken}", CardUse(f"GPU-{taken}"))
-    assert enough(cluster, GpuAsk(4))
+    assert enough(cluster, GpuRequest(4))
     assert enough(cluster, linked(3))
     assert not enough(cluster, linked(4))
     grant = choose(linked(3), cluster.columns.devices, 0, CardPolicy.PACK)

@@ -7,7 +7,7 @@ import pytest
 from builders import a_node, a_pod
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
-from fairlead.model.gpus import PLAIN, Card, CardUse, GpuAsk, Grant, Inventory
+from fairlead.model.gpus import PLAIN, Card, CardUse, GpuRequest, Grant, Inventory
 from fairlead.placement.cards import CardPolicy, choose
 from fairlead.plugins.gpu_fit import BUSY, NO_MEMORY, GpuFit
 
@@ -31,15 +31,15 @@ def cluster_of(inventory: Inventory) -> Cluster:
     return cluster
 
 
-def part(mib: int = 1000, milli: int = 0, dialect: str = "hami", **more) -> GpuAsk:
-    return GpuAsk(1, False, milli, mib, dialect=dialect, **more)
+def part(mib: int = 1000, milli: int = 0, dialect: str = "hami", **more) -> GpuRequest:
+    return GpuRequest(1, False, milli, mib, dialect=dialect, **more)
 
 
-def enough(cluster: Cluster, ask: GpuAsk) -> bool:
+def enough(cluster: Cluster, ask: GpuRequest) -> bool:
     return bool(cluster.nodes.cards.enough(ask)[0])
 
 
-def card_for(cluster: Cluster, ask: GpuAsk) -> str:
+def card_for(cluster: Cluster, ask: GpuRequest) -> str:
     grant = choose(ask, cluster.columns.devices, 0, CardPolicy.PACK)
     assert grant is not None
     return grant.uses[0].uuid
@@ -57,7 +57,7 @@ def test_a_device_plugin_that_takes_one_pod_at_a_time_is_left_alone_meanwhile() 
     cluster = cluster_of(BOOK)
     give(cluster, "a", replace(used("GPU-0"), pending=True))
     request = a_pod(request_gpus=part()).request
-    for ask in (part(), GpuAsk(1)):
+    for ask in (part(), GpuRequest(1)):
         assert not enough(cluster, ask)
     (reason,) = (r for r in GpuFit().reasons(request, cluster.nodes) if r.where.any())
     assert (reason.text, reason.resolvable.any()) == (BUSY, False)
@@ -66,7 +66,7 @@ def test_a_device_plugin_that_takes_one_pod_at_a_time_is_left_alone_meanwhile() 
     assert reason.text == NO_MEMORY, "whoever is busy, it would not fit"
     assert give(cluster, "a", used("GPU-0")) & Aspect.DEVICES, "whoever waits must hear of it"
     assert enough(cluster, part())
-    assert enough(cluster, GpuAsk(1))
+    assert enough(cluster, GpuRequest(1))
 
 
 def test_a_pod_under_way_that_goes_leaves_nothing_behind() -> None:
@@ -81,7 +81,7 @@ def test_a_pod_under_way_that_goes_leaves_nothing_behind() -> None:
 def test_a_grant_says_whether_its_plugin_must_answer_first() -> None:
     for inventory, ask, pending in (
         (BOOK, part(), True),
-        (BOOK, GpuAsk(1), True),
+        (BOOK, GpuRequest(1), True),
         (PICKS, part(dialect="alnair"), False),
     ):
         grant = choose(ask, cluster_of(inventory).columns.devices, 0, CardPolicy.PACK)
@@ -122,8 +122,8 @@ def test_an_index_means_the_card_that_is_there() -> None:
 
 def test_all_compute_is_the_whole_card_but_not_all_of_its_memory() -> None:
     cluster = cluster_of(BOOK)
-    assert not enough(cluster, GpuAsk(1, memory_mib=16_001, dialect="hami"))
-    grant = choose(GpuAsk(1, memory_mib=4000), cluster.columns.devices, 0, CardPolicy.PACK)
+    assert not enough(cluster, GpuRequest(1, memory_mib=16_001, dialect="hami"))
+    grant = choose(GpuRequest(1, memory_mib=4000), cluster.columns.devices, 0, CardPolicy.PACK)
     assert grant is not None
     assert grant.uses == (CardUse("GPU-0", memory_mib=4000),)
 
@@ -131,7 +131,7 @@ def test_all_compute_is_the_whole_card_but_not_all_of_its_memory() -> None:
 # -- plugins that pick the card themselves
 
 
-def alnair(mib: int, milli: int = 0) -> GpuAsk:
+def alnair(mib: int, milli: int = 0) -> GpuRequest:
     return part(mib, milli, "alnair")
 
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from fairlead.cluster.interned import Interned
 from fairlead.cluster.model_match import ModelMatch
-from fairlead.model.gpus import GpuAsk
+from fairlead.model.gpus import GpuRequest
 from fairlead.model.machines import is_any_of, is_model
 
 WORDS = st.sampled_from(["NVIDIA", "H100", "h100", "80GB", "MIG", "1g.5gb", "T4", "GH200", ""])
@@ -26,12 +26,12 @@ def test_any_of_several_is_what_one_of_them_is(product: str, wanted: frozenset[s
 
 def test_the_answer_is_kept_until_a_model_comes_or_goes() -> None:
     models = interned("NVIDIA H100", "Tesla T4")
-    match, ask = ModelMatch(models), GpuAsk(1, models=frozenset({"H100", "A100"}))
+    match, ask = ModelMatch(models), GpuRequest(1, models=frozenset({"H100", "A100"}))
 
     first = match.of(ask)
 
     assert first.tolist() == [True, False, False]
-    assert match.of(GpuAsk(2, models=frozenset({"A100", "H100"}))) is first
+    assert match.of(GpuRequest(2, models=frozenset({"A100", "H100"}))) is first
     models.take("NVIDIA A100")
     assert match.of(ask).tolist() == [True, False, True, False]
     models.drop(0)
@@ -42,15 +42,15 @@ def test_the_answer_is_kept_until_a_model_comes_or_goes() -> None:
 def test_parts_of_names_in_either_case_and_slots_without_a_gpu() -> None:
     match = ModelMatch(interned("NVIDIA-H100", "Tesla T4"))
 
-    assert match.of(GpuAsk(1, like=("h1", "a1"))).tolist() == [True, False, False]
-    assert match.of(GpuAsk(1, unlike=("TESLA",))).tolist() == [True, False, True]
-    assert match.of(GpuAsk(1, like=("NVIDIA",), unlike=("h100",))).tolist() == [False] * 3
+    assert match.of(GpuRequest(1, like=("h1", "a1"))).tolist() == [True, False, False]
+    assert match.of(GpuRequest(1, unlike=("TESLA",))).tolist() == [True, False, True]
+    assert match.of(GpuRequest(1, like=("NVIDIA",), unlike=("h100",))).tolist() == [False] * 3
 
 
 def test_what_is_kept_is_bounded() -> None:
     match = ModelMatch(interned("T4"))
     match._kept.most_bytes = 1 << 16
     for number in range(1000):
-        match.of(GpuAsk(1, models=frozenset({f"M{number}"})))
+        match.of(GpuRequest(1, models=frozenset({f"M{number}"})))
     assert 0 < len(match._kept) < 256
     assert match._kept.bytes <= 1 << 16

@@ -8,7 +8,7 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import NodeSeen, ReadingsTaken
 from fairlead.engine.instructions import AnnounceFailure, Bind, Decided
-from fairlead.model.gpus import Card, GpuAsk, Inventory
+from fairlead.model.gpus import Card, GpuRequest, Inventory
 from fairlead.model.loads import PodLoad
 from fairlead.model.readings import CardReading, NodeReadings
 from fairlead.placement.profile import Profile
@@ -16,7 +16,7 @@ from fairlead.plugins.low_utilisation import LowUtilisation
 from fairlead.plugins.quiet_neighbours import QuietNeighbours
 from fairlead.plugins.registry import FILTERS
 
-HALF = GpuAsk(1, False, 500, memory_mib=10_000, dialect="fairlead")
+HALF = GpuRequest(1, False, 500, memory_mib=10_000, dialect="fairlead")
 
 
 def a_listed_node(name: str, cards: int = 2, model: str = "H100"):
@@ -73,7 +73,7 @@ def play(name: str, *, readings: bool) -> list[object]:
     """A day with shares, whole cards and one pod too many, and what came of it."""
     engine = an_engine(profile=built_in(name), nodes=("n1", "n2", "n3"))
     made: list[object] = []
-    asks = [HALF, GpuAsk(1), GpuAsk(2), HALF, HALF, GpuAsk(1), GpuAsk(2), HALF]
+    asks = [HALF, GpuRequest(1), GpuRequest(2), HALF, HALF, GpuRequest(1), GpuRequest(2), HALF]
     for step, ask in enumerate(asks):
         if readings:
             engine.handle(ReadingsTaken(), now=60.0 * step)
@@ -103,7 +103,7 @@ def test_readings_never_make_a_pod_wait(name) -> None:
     for busy in (0.0, 1.0):
         engine = an_engine(profile=built_in(name), nodes=("n1",))
         measure(engine, 1.0, n1=[busy, busy])
-        assert placed(engine, a_pod("p", gpus=2, request_gpus=GpuAsk(2)), 2.0).node == "n1"
+        assert placed(engine, a_pod("p", gpus=2, request_gpus=GpuRequest(2)), 2.0).node == "n1"
 
 
 def test_the_record_of_a_decision_has_what_counted_before_it() -> None:

@@ -7,7 +7,7 @@ from contract import PRICES
 from fairlead.cluster.demand import Demand
 from fairlead.engine.events import BindDone, PricesComputed
 from fairlead.engine.instructions import Bind
-from fairlead.model.gpus import Card, GpuAsk, Inventory
+from fairlead.model.gpus import Card, GpuRequest, Inventory
 from fairlead.model.prices import Shape
 
 
@@ -32,7 +32,7 @@ def test_cards_are_counted_by_model() -> None:
 
 def test_memory_alone_is_a_share_of_a_card() -> None:
     demand = Demand()
-    demand.add(a_pod(request_gpus=GpuAsk(1, False, 0, 20_000, dialect="fairlead")).request)
+    demand.add(a_pod(request_gpus=GpuRequest(1, False, 0, 20_000, dialect="fairlead")).request)
     assert demand.shapes(card_mib=80_000) == ((Shape(0, 0, 1, 250), 1),)
 
 
@@ -56,7 +56,7 @@ def test_new_prices_are_heeded_by_the_next_decision() -> None:
         a_node("a", gpus=2, gpus_listed=listed("H100")),
         a_node("b", gpus=2, gpus_listed=listed("T4")),
     )
-    ask = {"gpus": 1, "request_gpus": GpuAsk(1)}
+    ask = {"gpus": 1, "request_gpus": GpuRequest(1)}
     see(engine, a_pod("first", **ask))
     first = decide(engine)
     engine.handle(PricesComputed(PRICES), now=0.0)

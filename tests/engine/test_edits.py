@@ -7,10 +7,10 @@ from fairlead.apps.profiles import built_in
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import Decide, NodeSeen, PodSeen
 from fairlead.engine.instructions import AnnounceWarning, Bind, Instruction
-from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory, Said
+from fairlead.model.gpus import Card, CardUse, GpuRequest, Grant, Inventory, Said
 from fairlead.model.pods import Pod
 
-HALF = GpuAsk(1, whole=False, milli=500, dialect="fairlead")
+HALF = GpuRequest(1, whole=False, milli=500, dialect="fairlead")
 GRANT = Grant((CardUse("GPU-0", False, 500, 0),), "fairlead")
 
 
@@ -29,7 +29,7 @@ def see(engine: Engine, *pods: Pod) -> list[Instruction]:
     return [made for pod in pods for made in engine.handle(PodSeen(pod), now=0.0)]
 
 
-def asks(pod: Pod, ask: GpuAsk | None) -> Pod:
+def asks(pod: Pod, ask: GpuRequest | None) -> Pod:
     return replace(pod, request=replace(pod.request, gpu_request=ask))
 
 

@@ -8,7 +8,7 @@ from builders import a_node, a_pod, an_engine, decide, see
 from fairlead.engine import events
 from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled, Bind, BindVolumes
-from fairlead.model.gpus import Card, GpuAsk, Inventory
+from fairlead.model.gpus import Card, GpuRequest, Inventory
 from fairlead.model.pods import NodeTerm, Pod
 from fairlead.model.selectors import Requirement
 from fairlead.model.storage import StorageClass, Volume, VolumeClaim
@@ -87,7 +87,7 @@ def test_a_gpu_that_is_lost_while_volumes_are_bound_is_not_assigned(
     spoken = frozenset({dialect})
     had = Inventory((Card("0", 0, "T4", 16_000),), dialects=spoken)
     engine.handle(events.NodeSeen(a_node("n2", labels={HOST: "n2"}, gpus_listed=had)), now=0.0)
-    pod = a_user(request_gpus=GpuAsk(1, whole=False, milli=0, memory_mib=4096, dialect=dialect))
+    pod = a_user(request_gpus=GpuRequest(1, whole=False, milli=0, memory_mib=4096, dialect=dialect))
     see(engine, pod)
     (asked,) = decide(engine)
     assert isinstance(asked, BindVolumes)

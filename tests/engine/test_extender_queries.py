@@ -12,7 +12,7 @@ from fairlead.engine.engine import Engine
 from fairlead.engine.events import BindDone, BindFailed, BindProblem, NodeChosen, NodeSeen, PodGone
 from fairlead.engine.extender_queries import BEST, KEPT, UNKNOWN, ExtenderQueries
 from fairlead.engine.instructions import Bind, Decline, Instruction
-from fairlead.model.gpus import Card, GpuAsk, Inventory
+from fairlead.model.gpus import Card, GpuRequest, Inventory
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement.place import Placement
 from fairlead.placement.verdicts import Placed
@@ -41,11 +41,11 @@ def advising(*nodes: Any, profile: str = "gpu-scheduler") -> tuple[Engine, Exten
 
 def whole(name: str = "p", cards: int = 1, **more: Any) -> Pod:
     models = frozenset(more.pop("models", ()))
-    return a_pod(name, gpus=cards, request_gpus=GpuAsk(cards, models=models), **more)
+    return a_pod(name, gpus=cards, request_gpus=GpuRequest(cards, models=models), **more)
 
 
 def part(name: str = "p", milli: int = 600, **more: Any) -> Pod:
-    ask = GpuAsk(1, False, milli, memory_milli=milli, dialect="fairlead")
+    ask = GpuRequest(1, False, milli, memory_milli=milli, dialect="fairlead")
     return a_pod(name, request_gpus=ask, **more)
 
 

@@ -12,12 +12,12 @@ from fairlead.engine.engine import Engine
 from fairlead.engine.events import Decide, Event, NodeGone, NodeSeen, PodGone, PodSeen
 from fairlead.engine.instructions import AnnounceWarning, Bind, Evict, Instruction
 from fairlead.engine.releases import OVERDUE
-from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory
+from fairlead.model.gpus import Card, CardUse, GpuRequest, Grant, Inventory
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
 from fairlead.telemetry.metrics import Metrics
 
-WHOLE = GpuAsk(1, False, 1000, memory_milli=1000, dialect="fairlead")
+WHOLE = GpuRequest(1, False, 1000, memory_milli=1000, dialect="fairlead")
 STARTED = "2026-01-01T00:00:00Z"
 
 

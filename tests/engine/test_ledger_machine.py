@@ -46,7 +46,7 @@ from fairlead.model.gpus import (
     WHOLE,
     Card,
     CardUse,
-    GpuAsk,
+    GpuRequest,
     Grant,
     Inventory,
     MigProfile,
@@ -115,7 +115,7 @@ def inventories(draw, node: str) -> Inventory | None:
 
 
 @st.composite
-def asks(draw) -> GpuAsk:
+def asks(draw) -> GpuRequest:
     kinds = ["share", "share", "whole", "slice", "whole of theirs", "linked", "mapped"]
     kind = draw(st.sampled_from(kinds))
     count = draw(st.sampled_from([1, 1, 1, 2, 3]))
@@ -123,17 +123,17 @@ def asks(draw) -> GpuAsk:
         map_slot = MapSlot(draw(WORKLOADS), MAP.lines)
         index = draw(st.none() | st.integers(0, len(MAP.lines) - 1))
         map_slot = map_slot if index is None else map_slot.at(index)
-        return GpuAsk(draw(st.integers(0, 2)), dialect="scheduling-map", map_slot=map_slot)
+        return GpuRequest(draw(st.integers(0, 2)), dialect="scheduling-map", map_slot=map_slot)
     if kind == "slice":
-        return GpuAsk(count, False, 0, profile=draw(st.sampled_from(A100)).name)
+        return GpuRequest(count, False, 0, profile=draw(st.sampled_from(A100)).name)
     models = frozenset(draw(st.sampled_from([(), (), (), ("A100",)])))
     if kind == "share":
         milli, mib = draw(MILLI), draw(MIB)
         by_share = milli if not mib else 0
         dialect = draw(st.sampled_from(DIALECTS))
-        return GpuAsk(count, False, milli, mib, by_share, models=models, dialect=dialect)
+        return GpuRequest(count, False, milli, mib, by_share, models=models, dialect=dialect)
     dialect = PLAIN if kind != "whole of theirs" else draw(st.sampled_from(DIALECTS))
-    return GpuAsk(count, models=models, dialect=dialect, linked=kind == "linked")
+    return GpuRequest(count, models=models, dialect=dialect, linked=kind == "linked")
 
 
 @st.composite
@@ -269,12 +269,12 @@ class Ledger(RuleBasedStateMachine):
     # -- pods --------------------------------------------------------------------------------
 
     @rule(wishes=st.lists(st.tuples(asks(), st.integers(0, 2)), min_size=1, max_size=4))
-    def pods_are_created(self, wishes: list[tuple[GpuAsk, int]]) -> None:
+    def pods_are_created(self, wishes: list[tuple[GpuRequest, int]]) -> None:
         for ask, priority in wishes:
             self.pod_is_created(ask, priority)
         self.decide(times=len(wishes))
 
-    def pod_is_created(self, ask: GpuAsk, priority: int) -> None:
+    def pod_is_created(self, ask: GpuRequest, priority: int) -> None:
         uid = f"u{len(self.pods)}-{self.now}"
         counted = ask.cards if ask.dialect == PLAIN and ask.whole else 0
         pod = a_pod(uid, uid=uid, gpus=counted, request_gpus=ask, priority=priority)
@@ -314,7 +314,7 @@ class Ledger(RuleBasedStateMachine):
         self.tell(BindFailed(uid, BindProblem.DENIED, "no"))
 
     @rule(node=NODES, ask=asks(), grant=st.none() | claims())
-    def another_scheduler_binds(self, node: str, ask: GpuAsk, grant: Grant | None) -> None:
+    def another_scheduler_binds(self, node: str, ask: GpuRequest, grant: Grant | None) -> None:
         uid = f"x{len(self.pods)}-{self.now}"
         self.pods[uid] = a_pod(
             uid, uid=uid, request_gpus=ask, grant=grant, node=node, scheduler="other"
@@ -341,7 +341,7 @@ class Ledger(RuleBasedStateMachine):
 
     @precondition(lambda self: any(pod.node for pod in self.pods.values()))
     @rule(data=st.data(), ask=st.none() | asks(), said=st.sampled_from(["as before", "gone"]))
-    def an_ask_of_a_bound_pod_is_edited(self, data, ask: GpuAsk | None, said: str) -> None:
+    def an_ask_of_a_bound_pod_is_edited(self, data, ask: GpuRequest | None, said: str) -> None:
         """Removed, raised, lowered or put in other words: what it holds stays as it is."""
         known = sorted(uid for uid, pod in self.known.items() if self.pods[uid] is pod)
         if not known:
@@ -583,7 +583,7 @@ class Overcommitted(Ledger):
         self.cards_are_read("n1", busy)
         self.time_passes(wait_s)
         for _ in range(pods):
-            self.pod_is_created(GpuAsk(1, False, milli, 1000, dialect="fairlead"), 1)
+            self.pod_is_created(GpuRequest(1, False, milli, 1000, dialect="fairlead"), 1)
         self.decide(times=2 * pods)
 
     @rule(seconds=st.sampled_from([20.0, 61.0]))

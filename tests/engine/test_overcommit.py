@@ -12,7 +12,7 @@ from fairlead.engine.engine import Engine
 from fairlead.engine.events import NodeSeen, PodGone, ReadingsTaken
 from fairlead.engine.instructions import AnnounceFailure, Bind, Evict
 from fairlead.model.errors import ConfigError
-from fairlead.model.gpus import Card, GpuAsk, Inventory, MigProfile
+from fairlead.model.gpus import Card, GpuRequest, Inventory, MigProfile
 from fairlead.model.readings import CardReading, NodeReadings
 from fairlead.placement.explain import explain
 from fairlead.placement.place import Placement
@@ -23,8 +23,8 @@ PROFILE = overcommitted(built_in("alnair-cost-saving"), 1.5, 0.8)
 MIG = (MigProfile("1g.10gb", 1, (0, 1, 2)),)
 
 
-def share(milli: int, mib: int = 1000) -> GpuAsk:
-    return GpuAsk(1, False, milli, mib, dialect="fairlead")
+def share(milli: int, mib: int = 1000) -> GpuRequest:
+    return GpuRequest(1, False, milli, mib, dialect="fairlead")
 
 
 def an_engine(*nodes: str, profile=PROFILE, **card: object) -> Engine:
@@ -41,7 +41,7 @@ def measure(engine: Engine, now: float, **busy: float) -> None:
     engine.handle(ReadingsTaken(told), now=now)
 
 
-def tried(engine: Engine, name: str, ask: GpuAsk, now: float, **more: object) -> str:
+def tried(engine: Engine, name: str, ask: GpuRequest, now: float, **more: object) -> str:
     """The node it went to, or why not."""
     counted = ask.cards if ask.whole else 0
     pod = a_pod(name, uid=name, gpus=counted, request_gpus=ask, **more)
@@ -69,7 +69,7 @@ def test_a_quiet_card_takes_shares_up_to_the_limit() -> None:
     assert engine.cluster.columns.devices.milli_free[0, 0] == -500
 
 
-@pytest.mark.parametrize("ask", [GpuAsk(1), share(500, 79_000)])
+@pytest.mark.parametrize("ask", [GpuRequest(1), share(500, 79_000)])
 def test_whole_cards_and_memory_are_never_given_twice(ask) -> None:
     engine = an_engine()
     measure(engine, 1.0, n1=0.0)
@@ -80,7 +80,7 @@ def test_whole_cards_and_memory_are_never_given_twice(ask) -> None:
 def test_slices_and_the_cards_they_are_cut_from_are_never_overcommitted() -> None:
     engine = an_engine(mig=MIG)
     measure(engine, 1.0, n1=0.0)
-    slices = GpuAsk(3, False, 0, profile="1g.10gb")
+    slices = GpuRequest(3, False, 0, profile="1g.10gb")
     assert tried(engine, "a", slices, 2.0) == "n1"
     assert "no room for the MIG slices" in tried(engine, "b", replace(slices, cards=1), 3.0)
     assert "0/1 nodes are available" in tried(engine, "c", share(100), 3.0)
@@ -93,7 +93,7 @@ def test_without_the_key_nothing_is_overcommitted() -> None:
     assert "large enough free share" in tried(engine, "c", share(500), 3.0)
 
 
-def told_of_card(engine: Engine, name: str, ask: GpuAsk) -> str:
+def told_of_card(engine: Engine, name: str, ask: GpuRequest) -> str:
     pod = a_pod(name, request_gpus=ask)
     (node,) = explain(Placement(PROFILE, engine.cluster), engine.cluster, pod).nodes
     return node.detail

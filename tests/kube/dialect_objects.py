@@ -5,7 +5,7 @@ from typing import Any
 
 from fairlead.kube import dialects
 from fairlead.kube.codec import decode_node, decode_pod
-from fairlead.model.gpus import GpuAsk
+from fairlead.model.gpus import GpuRequest
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
 
@@ -37,7 +37,7 @@ def a_pod(*containers: Json, **more: Any) -> Pod:
     return decode_pod(json.dumps(pod_json(*containers, **more)).encode())
 
 
-def ask_of(*containers: Json, annotations: Json | None = None) -> GpuAsk | None:
+def ask_of(*containers: Json, annotations: Json | None = None) -> GpuRequest | None:
     pod = a_pod(*containers, annotations=annotations)
     assert not pod.problem, pod.problem
     return pod.request.gpu_request

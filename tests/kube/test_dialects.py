@@ -33,7 +33,7 @@ from fairlead.cluster.card_rows import CardRows
 from fairlead.cluster.cluster import Holding
 from fairlead.cluster.devices import Devices
 from fairlead.kube.codec import decode_pod
-from fairlead.model.gpus import CardUse, GpuAsk, Grant, Said
+from fairlead.model.gpus import CardUse, GpuRequest, Grant, Said
 from fairlead.model.nodes import Node
 from fairlead.placement.cards import CardPolicy, choose
 
@@ -46,8 +46,8 @@ GPU, MEM, PERCENT, CORES = (
 V = "volcano.sh/vgpu-"
 
 
-def parts(dialect: str, cards: int = 1, **more: Any) -> GpuAsk:
-    return GpuAsk(cards, **{"whole": False, "milli": 0, "dialect": dialect, **more})
+def parts(dialect: str, cards: int = 1, **more: Any) -> GpuRequest:
+    return GpuRequest(cards, **{"whole": False, "milli": 0, "dialect": dialect, **more})
 
 
 @pytest.mark.parametrize(
@@ -59,14 +59,14 @@ def parts(dialect: str, cards: int = 1, **more: Any) -> GpuAsk:
         ([{GPU: 1, CORES: 30}], {}, parts("hami", milli=300, memory_milli=1000)),
         # All cores: nobody else on the card.
         ([{GPU: 1, MEM: 4000, CORES: 100}], {},
-         GpuAsk(1, memory_mib=4000, dialect="hami")),
+         GpuRequest(1, memory_mib=4000, dialect="hami")),
         ([{GPU: 1}], {"nvidia.com/use-gputype": "A100, V100"},
          parts("hami", memory_milli=1000, like=("A100", "V100"))),
         ([{GPU: 1, MEM: 1}], {"nvidia.com/nouse-gputype": "1080"},
          parts("hami", memory_mib=1, unlike=("1080",))),
         ([{GPU: 1, MEM: 1}], {"nvidia.com/use-gpuuuid": A, "nvidia.com/nouse-gpuuuid": f"{B},{C}"},
          parts("hami", memory_mib=1, only=frozenset({A}), never=frozenset({B, C}))),
-        ([{GPU: 2}], {}, GpuAsk(2, together=2)),
+        ([{GPU: 2}], {}, GpuRequest(2, together=2)),
         ([{V + "number": 1, V + "memory": 3000, V + "cores": 20}], {},
          parts("volcano", memory_mib=3000, milli=200)),
         ([{V + "number": 2, V + "memory-percentage": 25}], {},
@@ -98,7 +98,7 @@ def parts(dialect: str, cards: int = 1, **more: Any) -> GpuAsk:
          parts("fairlead", 2, profile="3g.71gb", models=frozenset({"H200"}))),
     ],
 )  # fmt: skip
-def test_what_a_pod_asks_for(containers: list[Json], annotations: Json, ask: GpuAsk) -> None:
+def test_what_a_pod_asks_for(containers: list[Json], annotations: Json, ask: GpuRequest) -> None:
     assert ask_of(*containers, annotations=annotations) == ask
 
 
@@ -385,7 +385,7 @@ def test_where_the_cut_is_fixed_nothing_is_named() -> None:
     assert words["fairlead.dev/gpus"] == node.inventory.cards[0].uuid
 
 
-def chosen(ask: GpuAsk | None, node: Node) -> Grant:
+def chosen(ask: GpuRequest | None, node: Node) -> Grant:
     devices = Devices(1)
     devices.put(0, node.inventory)
     assert ask is not None
@@ -683,7 +683,7 @@ def test_where_a_device_plugin_picks_the_cards_they_are_counted_and_not_named() 
     node = a_node(a_plugins_list())
     devices = Devices(1)
     devices.put(0, node.inventory)
-    grant = choose(GpuAsk(2), devices, 0, CardPolicy.PACK)
+    grant = choose(GpuRequest(2), devices, 0, CardPolicy.PACK)
 
     assert node.inventory is not None
     assert [card.model for card in node.inventory.cards] == ["H100", "H100"]

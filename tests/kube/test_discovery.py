@@ -7,7 +7,7 @@ import pytest
 from builders import a_node, a_pod, an_engine, decide, see
 from fairlead.engine.instructions import Bind
 from fairlead.kube.codec import decode_node
-from fairlead.model.gpus import CardUse, GpuAsk, Grant, Inventory
+from fairlead.model.gpus import CardUse, GpuRequest, Grant, Inventory
 from fairlead.model.machines import all_joined, has_nvlink, links_of
 
 PRODUCT, COUNT = "nvidia.com/gpu.product", "nvidia.com/gpu.count"
@@ -114,7 +114,7 @@ def test_a_list_of_cards_says_more_and_labels_add_what_it_leaves_out() -> None:
 def test_a_pod_finds_the_model_by_the_labels_of_nodes() -> None:
     listed = {"a100": read({**H100, PRODUCT: "NVIDIA-A100-SXM4-80GB"}), "h100": read(H100)}
     engine = an_engine(*(a_node(name, gpus_listed=found) for name, found in listed.items()))
-    ask = GpuAsk(2, models=frozenset({"H100"}), together=2, linked=True)
+    ask = GpuRequest(2, models=frozenset({"H100"}), together=2, linked=True)
     see(engine, a_pod("p", gpus=2, request_gpus=ask))
     (bind,) = (made for made in decide(engine) if isinstance(made, Bind))
     assert bind.node == "h100"

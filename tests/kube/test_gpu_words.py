@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fairlead.kube.codec import decode_pod
-from fairlead.model.gpus import GpuAsk
+from fairlead.model.gpus import GpuRequest
 from fairlead.model.pods import Pod
 
 LINKS = "fairlead.dev/gpu-links"
@@ -26,7 +26,7 @@ def read(*containers: dict[str, Any], **annotations: str) -> Pod:
     return decode_pod(json.dumps(pod).encode())
 
 
-def ask_of(*containers: dict[str, Any]) -> GpuAsk:
+def ask_of(*containers: dict[str, Any]) -> GpuRequest:
     pod = read(*containers)
     assert not pod.problem
     assert pod.request.gpu_request is not None
@@ -81,7 +81,7 @@ def test_other_variables_do_not_make_another_request() -> None:
 
 def test_only_cards_that_nvlink_joins() -> None:
     found = read(container(2), gpu_links="nvlink", gpu_model="H100").request.gpu_request
-    assert found == GpuAsk(2, models=frozenset({"H100"}), together=2, linked=True)
+    assert found == GpuRequest(2, models=frozenset({"H100"}), together=2, linked=True)
     single = read(container(1), gpu_links="nvlink").request.gpu_request
     assert single is not None
     assert not single.linked, "a card by itself is joined to nothing"

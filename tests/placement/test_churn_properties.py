@@ -12,7 +12,7 @@ from builders import SCHEDULER, a_node, a_pod, a_taint, pod_term
 from fairlead.apps.profiles import KUBE, built_in
 from fairlead.cluster import columns
 from fairlead.cluster.cluster import Cluster
-from fairlead.model.gpus import Card, GpuAsk, Inventory, MigProfile
+from fairlead.model.gpus import Card, GpuRequest, Inventory, MigProfile
 from fairlead.model.nodes import Node
 from fairlead.model.pods import NodeTerm, Pod, Toleration
 from fairlead.model.prices import Prices, Shape
@@ -60,7 +60,7 @@ def pods(draw: st.DrawFn, *, bound: bool) -> Pod:
         (NodeTerm((Requirement("rank", "Gt", ("1",)),)),),
     ])  # fmt: skip
     asks = st.sampled_from(
-        [None, GpuAsk(1, models=frozenset({"H200"})), GpuAsk(1, profile="1g.10gb")]
+        [None, GpuRequest(1, models=frozenset({"H200"})), GpuRequest(1, profile="1g.10gb")]
     )
     tolerations = tuple(Toleration(key, "Exists") for key in sorted(draw(_taints)))
     apart = (pod_term("zone", app="x"),) if draw(st.integers(0, 4)) == 0 else ()

@@ -10,7 +10,7 @@ from builders import SCHEDULER, a_node, a_pod, a_taint
 from fairlead.apps.explain import show
 from fairlead.apps.profiles import built_in
 from fairlead.cluster.cluster import Cluster
-from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory, MigProfile
+from fairlead.model.gpus import Card, CardUse, GpuRequest, Grant, Inventory, MigProfile
 from fairlead.model.machines import all_joined
 from fairlead.model.readings import CardReading, NodeReadings
 from fairlead.placement.explain import Explanation, explain
@@ -34,7 +34,9 @@ def a_card(number: int, **more: Any) -> Card:
     return Card(f"GPU-{number}", number, **{"model": "H100", "memory_mib": 8000, **more})
 
 
-def asked(ask: GpuAsk, *cards: Card, used: dict[int, list[CardUse]], **more: Any) -> Explanation:
+def asked(
+    ask: GpuRequest, *cards: Card, used: dict[int, list[CardUse]], **more: Any
+) -> Explanation:
     """One node with these cards, pods on some, and a pod that asks."""
     cluster = Cluster()
     gpus = Inventory(cards, dialects=frozenset({"fairlead"}), **more)
@@ -51,13 +53,13 @@ def asked(ask: GpuAsk, *cards: Card, used: dict[int, list[CardUse]], **more: Any
     return explain(Placement(built_in(SCHEDULER), cluster), cluster, pod)
 
 
-def share(milli: int, mib: int = 0, cards: int = 1) -> GpuAsk:
-    return GpuAsk(cards, False, milli, mib, dialect="fairlead")
+def share(milli: int, mib: int = 0, cards: int = 1) -> GpuRequest:
+    return GpuRequest(cards, False, milli, mib, dialect="fairlead")
 
 
 CASES = {
     "whole cards": (
-        asked(GpuAsk(3), *map(a_card, range(4)), used={0: [WHOLE], 1: [part(300), part(200)]}),
+        asked(GpuRequest(3), *map(a_card, range(4)), used={0: [WHOLE], 1: [part(300), part(200)]}),
         "Of 3 requested GPUs, at most 2 are free on one node.",
         "requested 3 GPUs, 2 of 4 free",
         ["assigned whole", "shared by 2 pods", "", ""],
@@ -96,7 +98,7 @@ CASES = {
         ["2 pods on it, the maximum"],
     ),
     "a slice": (
-        asked(GpuAsk(1, False, 0, profile="3g.40gb"), a_card(0, mig=MIG), a_card(1),
+        asked(GpuRequest(1, False, 0, profile="3g.40gb"), a_card(0, mig=MIG), a_card(1),
               a_card(2, mig=MIG[:1]), used={0: [cut(1, 1), cut(6, 1)]}),
         "No node can fit a 3g.40gb slice.",
         "requested 1 3g.40gb, 0 fit on 3 GPUs",
@@ -104,27 +106,27 @@ CASES = {
          "cannot be divided into 3g.40gb"],
     ),
     "a slice that somebody else cuts": (
-        asked(GpuAsk(1, False, 0, profile="3g.40gb"), a_card(0, mig=MIG, slots=8), used={}),
+        asked(GpuRequest(1, False, 0, profile="3g.40gb"), a_card(0, mig=MIG, slots=8), used={}),
         "No node can fit a 3g.40gb slice.",
         "requested 1 3g.40gb, 0 fit on 1 GPU",
         ["divided by the agent, which serves fairlead.dev/gpu-slice"],
     ),
     "cards that are not cut, in order, and of a kind": (
-        asked(GpuAsk(2, models=frozenset({"H100"})), a_card(0, mig=MIG), a_card(1, healthy=False),
-              a_card(2, model="T4"), a_card(3), used={}),
+        asked(GpuRequest(2, models=frozenset({"H100"})), a_card(0, mig=MIG),
+              a_card(1, healthy=False), a_card(2, model="T4"), a_card(3), used={}),
         "Of 2 requested GPUs, at most 1 are free on one node.",
         "requested 2 GPUs, 1 of 3 free",
         ["divided into MIG slices", "unhealthy", "not of the requested kind", ""],
     ),
     "cards joined by NVLink": (
-        asked(GpuAsk(2, linked=True), *map(a_card, range(2)), used={},
+        asked(GpuRequest(2, linked=True), *map(a_card, range(2)), used={},
               links=((0, 10), (10, 0))),
         "",
         "requested 2 GPUs connected by NVLink, no two of 2 free are",
         ["", ""],
     ),
     "enough of those that NVLink joins": (
-        asked(GpuAsk(2, linked=True), *map(a_card, range(2)), used={0: [WHOLE]},
+        asked(GpuRequest(2, linked=True), *map(a_card, range(2)), used={0: [WHOLE]},
               links=all_joined(2)),
         "Of 2 requested GPUs, at most 1 are free on one node.",
         "requested 2 GPUs, 1 of 2 free",

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from builders import a_node, a_pod
 from fairlead.cluster.cluster import Cluster
-from fairlead.model.gpus import Card, CardUse, GpuAsk, Inventory
+from fairlead.model.gpus import Card, CardUse, GpuRequest, Inventory
 from fairlead.model.machines import geometry_of
 from fairlead.placement.cards import CardPolicy, choose
 from fairlead.placement.mig import slice_place
@@ -89,7 +89,7 @@ def test_slices_never_overlap_and_are_always_legal(steps) -> None:
                 cluster.remove(running.pop(step % len(running)))
             continue
         profile, count = step
-        ask = GpuAsk(count, whole=False, milli=0, profile=profile)
+        ask = GpuRequest(count, whole=False, milli=0, profile=profile)
         fits = bool(cluster.nodes.cards.enough(ask)[0])
         grant = choose(ask, cluster.columns.devices, 0, CardPolicy.PACK) if fits else None
         assert (grant is not None) == fits, "the filter and the choice agree"

@@ -10,7 +10,7 @@ from fairlead.apps.profiles import built_in
 from fairlead.cluster.cluster import Cluster, Holding
 from fairlead.engine.events import EvictionEnded, PodGone
 from fairlead.engine.instructions import Bind, Evict
-from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory, MigProfile
+from fairlead.model.gpus import Card, CardUse, GpuRequest, Grant, Inventory, MigProfile
 from fairlead.model.pods import Pod
 from fairlead.placement.cards import CardPolicy, Occupied, choose
 from fairlead.placement.place import Placement
@@ -29,13 +29,13 @@ def on(card: int, milli: int = 1000, mib: int = 0) -> Grant:
     return Grant((CardUse(f"GPU-{card}", milli == 1000, milli, mib),), "fairlead")
 
 
-def share(milli: int, mib: int = 0, cards: int = 1) -> GpuAsk:
-    return GpuAsk(cards, False, milli, mib, dialect="fairlead")
+def share(milli: int, mib: int = 0, cards: int = 1) -> GpuRequest:
+    return GpuRequest(cards, False, milli, mib, dialect="fairlead")
 
 
 def held(name: str, grant: Grant, priority: int = 0, **more: Any) -> Pod:
     use = grant.uses[0]
-    ask = GpuAsk(len(grant.uses)) if use.whole else share(use.milli, use.memory_mib)
+    ask = GpuRequest(len(grant.uses)) if use.whole else share(use.milli, use.memory_mib)
     return a_pod(name, node="n1", grant=grant, priority=priority, request_gpus=ask, **more)
 
 
@@ -47,12 +47,12 @@ def cluster_of(gpus: Inventory, *pods: Pod) -> Cluster:
     return cluster
 
 
-def place(cluster: Cluster, ask: GpuAsk, priority: int = 10, **more: Any) -> Placed | Refused:
+def place(cluster: Cluster, ask: GpuRequest, priority: int = 10, **more: Any) -> Placed | Refused:
     pod = a_pod("new", request_gpus=ask, priority=priority, **more)
     return Placement(built_in(SCHEDULER), cluster).place(pod)
 
 
-def victims(cluster: Cluster, ask: GpuAsk, priority: int = 10) -> set[str]:
+def victims(cluster: Cluster, ask: GpuRequest, priority: int = 10) -> set[str]:
     refused = place(cluster, ask, priority)
     assert isinstance(refused, Refused)
     return {pod.name for pod in refused.eviction.victims} if refused.eviction else set()
@@ -77,12 +77,12 @@ CHOICES = {
     ),
     "for a whole card everybody on it": (
         (held("a", on(0, 300)), held("b", on(0, 300)), held("boss", on(1), 20)),
-        GpuAsk(1),
+        GpuRequest(1),
         ({"a", "b"},),
     ),
     "for two whole cards enough of them, and not who has a third": (
         (held("a", on(0), 1), held("b", on(1), 2), held("c", on(2), 3), held("boss", on(3), 20)),
-        GpuAsk(2),
+        GpuRequest(2),
         ({"a", "b"},),
     ),
 }  # fmt: skip
@@ -101,19 +101,19 @@ def test_slices_make_room_for_a_longer_one() -> None:
         return a_pod(name, node="n1", grant=Grant((use,)), priority=priority)
 
     cluster = cluster_of(listed(1, mig=MIG), cut("a", 0, 0), cut("b", 2, 0), cut("c", 6, 0))
-    assert victims(cluster, GpuAsk(1, False, 0, profile="3g.40gb")) == {"a", "b"}
+    assert victims(cluster, GpuRequest(1, False, 0, profile="3g.40gb")) == {"a", "b"}
 
 
 HOPELESS = {
     "more memory than a card has": (listed(2), share(100, 90_000)),
-    "more cards than there are": (listed(2), GpuAsk(3)),
+    "more cards than there are": (listed(2), GpuRequest(3)),
     "a slice that no card can be cut into": (
-        listed(2, mig=MIG), GpuAsk(1, False, 0, profile="7g.80gb"),
+        listed(2, mig=MIG), GpuRequest(1, False, 0, profile="7g.80gb"),
     ),
     "more slices than there is room for": (
-        listed(2, mig=MIG), GpuAsk(3, False, 0, profile="3g.40gb"),
+        listed(2, mig=MIG), GpuRequest(3, False, 0, profile="3g.40gb"),
     ),
-    "cards that are out of order": (listed(2, healthy=False), GpuAsk(1)),
+    "cards that are out of order": (listed(2, healthy=False), GpuRequest(1)),
 }  # fmt: skip
 
 
@@ -127,7 +127,7 @@ def test_evicting_is_not_said_to_help_where_it_would_not(case: str) -> None:
     assert refused.no_eviction == f"0/1 nodes are available: 1 {NOT_HELPFUL}."
 
 
-def nominated(cluster: Cluster, ask: GpuAsk, priority: int = 10) -> None:
+def nominated(cluster: Cluster, ask: GpuRequest, priority: int = 10) -> None:
     pod = a_pod("first", request_gpus=ask, priority=priority)
     cluster.nominations.put(pod, "n1")
 
@@ -136,7 +136,7 @@ def test_a_nominated_card_is_kept_from_equals_while_its_victim_leaves() -> None:
     """Card 0 has a victim with a third of it. What is free beside it is part of the promise."""
     leaving = held("victim", on(0, 300), deleting=True)
     cluster = cluster_of(listed(1), leaving)
-    nominated(cluster, GpuAsk(1))
+    nominated(cluster, GpuRequest(1))
     assert isinstance(place(cluster, share(500), priority=10), Refused)
     assert isinstance(place(cluster, share(500), priority=5), Refused)
     assert isinstance(place(cluster, share(500), priority=11), Placed)
@@ -146,7 +146,7 @@ def test_others_get_other_cards_than_the_nominated_one() -> None:
     """Shares are packed: without the promise the fuller card 0 would be taken."""
     leaving = held("victim", on(0, 300), deleting=True)
     cluster = cluster_of(listed(2), leaving, held("boss", on(1, 100), 20))
-    nominated(cluster, GpuAsk(1))
+    nominated(cluster, GpuRequest(1))
     found = place(cluster, share(500))
     assert isinstance(found, Placed)
     assert found.grant is not None
@@ -166,9 +166,9 @@ def test_a_nominated_share_counts_on_one_card() -> None:
 
 def test_two_nominations_are_two_cards() -> None:
     cluster = cluster_of(listed(3))
-    nominated(cluster, GpuAsk(2))
-    assert isinstance(place(cluster, GpuAsk(2)), Refused)
-    found = place(cluster, GpuAsk(1))
+    nominated(cluster, GpuRequest(2))
+    assert isinstance(place(cluster, GpuRequest(2)), Refused)
+    found = place(cluster, GpuRequest(1))
     assert isinstance(found, Placed)
 
 
@@ -186,7 +186,7 @@ def test_a_card_that_only_expected_pods_would_use_is_as_idle_as_it_is() -> None:
 
 def test_a_nomination_leaves_no_trace_in_the_ledger() -> None:
     cluster = cluster_of(listed(2), held("victim", on(0, 300), deleting=True))
-    nominated(cluster, GpuAsk(1))
+    nominated(cluster, GpuRequest(1))
     before = cluster.columns.devices.milli_free.copy()
     place(cluster, share(500))
     assert (cluster.columns.devices.milli_free == before).all()
@@ -197,7 +197,7 @@ def test_the_preemptor_gets_the_card_and_who_was_blocked_is_woken_when_it_goes()
     victim = held("victim", on(0), scheduler="other")
     engine = an_engine(a_node("n1", gpus=1, gpus_listed=listed(1)))
     see(engine, victim)
-    boss = a_pod("boss", request_gpus=GpuAsk(1), gpus=1, priority=10)
+    boss = a_pod("boss", request_gpus=GpuRequest(1), gpus=1, priority=10)
     evicts = [made for made in decide_on(engine, boss) if isinstance(made, Evict)]
     assert [pod.name for pod in evicts[0].victims] == ["victim"]
     see(engine, replace(victim, deleting=True))
@@ -212,7 +212,7 @@ def test_the_preemptor_gets_the_card_and_who_was_blocked_is_woken_when_it_goes()
 
 def test_a_nomination_taken_back_wakes_who_was_kept_out_by_it() -> None:
     engine = an_engine(a_node("n1", gpus=1, gpus_listed=listed(1)))
-    boss = a_pod("boss", request_gpus=GpuAsk(1), priority=10, nominated="n1", gates=("wait",))
+    boss = a_pod("boss", request_gpus=GpuRequest(1), priority=10, nominated="n1", gates=("wait",))
     engine.cluster.nominations.put(boss, "n1")
     equal = a_pod("equal", request_gpus=share(100), priority=10)
     assert not [made for made in decide_on(engine, equal) if isinstance(made, Bind)]

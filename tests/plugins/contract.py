@@ -12,7 +12,7 @@ from builders import a_node, a_pod, a_request, a_taint, pod_term, selects
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
-from fairlead.model.gpus import Card, GpuAsk, Inventory
+from fairlead.model.gpus import Card, GpuRequest, Inventory
 from fairlead.model.loads import PodLoad
 from fairlead.model.map_slots import MapSlot
 from fairlead.model.nodes import Image, Node
@@ -45,8 +45,8 @@ REQUESTS = (
     a_request(tolerations=(Toleration("dedicated", "Exists"),)),
     a_request(host_ports=(HostPort(80),)),
     a_request(node_name="n3"),
-    a_request(cpu=2000, asks=GpuAsk(1, False, 300, dialect="fairlead")),
-    a_request(cpu=2000, asks=GpuAsk(2, models=frozenset({"H100"}), dialect="fairlead")),
+    a_request(cpu=2000, asks=GpuRequest(1, False, 300, dialect="fairlead")),
+    a_request(cpu=2000, asks=GpuRequest(2, models=frozenset({"H100"}), dialect="fairlead")),
     a_request(namespace="default", required_affinity=(pod_term("zone", app="a"),)),
     a_request(namespace="default", anti_affinity=(pod_term("zone", app="a"),)),
     a_request(namespace="default", spread=(SpreadRule("zone", 1, selects(app="a")),)),
@@ -60,9 +60,9 @@ REQUESTS = (
         volumes=PodVolumes((VolumeClaimUse("default/bound"), VolumeClaimUse("default/waiting")))
     ),
     a_request(volumes=PodVolumes((VolumeClaimUse("default/alone"),), (Disk("gce/shared"),))),
-    a_request(asks=GpuAsk(1, False, 200, dialect="fairlead"), load=PodLoad(0.7, cyclic=True)),
-    a_request(asks=GpuAsk(0, map_slot=MapSlot("ns/x", (Line(0, "n3", "1"),), 0))),
-    a_request(asks=GpuAsk(0, map_slot=MapSlot("ns/x", (Line(0, "n3", "1"),)))),
+    a_request(asks=GpuRequest(1, False, 200, dialect="fairlead"), load=PodLoad(0.7, cyclic=True)),
+    a_request(asks=GpuRequest(0, map_slot=MapSlot("ns/x", (Line(0, "n3", "1"),), 0))),
+    a_request(asks=GpuRequest(0, map_slot=MapSlot("ns/x", (Line(0, "n3", "1"),)))),
 )
 IN_ZONE_A = (NodeTerm((Requirement("zone", "In", ("a",)),)),)
 CSI = CsiVolume("csi", "disk-1")

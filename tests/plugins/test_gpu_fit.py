@@ -5,7 +5,7 @@ import pytest
 from builders import a_node, a_pod, a_request
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
-from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory, Links
+from fairlead.model.gpus import Card, CardUse, GpuRequest, Grant, Inventory, Links
 from fairlead.model.machines import all_joined, links_of
 from fairlead.model.nodes import Node
 from fairlead.plugins.gpu_fit import NO_LINKS, NO_MODEL, TOO_FEW, GpuFit
@@ -25,8 +25,8 @@ def a_cluster(links: Links, *, named: bool = True, taken: str = "", model: str =
     return cluster
 
 
-def nvlink(cards: int, *models: str) -> GpuAsk:
-    return GpuAsk(cards, models=frozenset(models), linked=True, together=cards)
+def nvlink(cards: int, *models: str) -> GpuRequest:
+    return GpuRequest(cards, models=frozenset(models), linked=True, together=cards)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,9 @@ def nvlink(cards: int, *models: str) -> GpuAsk:
         ),
     ],
 )  # fmt: skip
-def test_reasons(cluster: Cluster, ask: GpuAsk, text: str, resolvable: bool, detail: str) -> None:
+def test_reasons(
+    cluster: Cluster, ask: GpuRequest, text: str, resolvable: bool, detail: str
+) -> None:
     request = a_request(gpus=0)
     request = type(request)(resources=request.resources, gpu_request=ask)
     nodes = Nodes(cluster.columns)
@@ -81,7 +83,7 @@ def test_a_model_where_no_label_says_what_there_is() -> None:
     cluster.put_node(a_node("n1"))
     request = a_request()
     request = type(request)(
-        resources=request.resources, gpu_request=GpuAsk(1, models=frozenset({"H100"}))
+        resources=request.resources, gpu_request=GpuRequest(1, models=frozenset({"H100"}))
     )
     told = GpuFit().detail(request, Nodes(cluster.columns))
     assert told == "requested H100, its labels do not say what it has"
@@ -107,7 +109,7 @@ def test_a_share_where_none_is_served(node: Node, reason: str, detail: str) -> N
     cluster = Cluster()
     cluster.put_node(node)
     nodes = Nodes(cluster.columns, slice(0, 1))
-    request = a_request(asks=GpuAsk(1, False, 500, dialect="fairlead"))
+    request = a_request(asks=GpuRequest(1, False, 500, dialect="fairlead"))
     reasons = [r.text for r in GpuFit().reasons(request, nodes) if r.where.any()]
     assert reasons == [reason]
     assert GpuFit().detail(request, nodes) == detail

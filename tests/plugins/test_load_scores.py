@@ -7,7 +7,7 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.load import STALE_S
 from fairlead.model.errors import ConfigError
-from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory
+from fairlead.model.gpus import Card, CardUse, GpuRequest, Grant, Inventory
 from fairlead.model.loads import PodLoad
 from fairlead.model.machines import all_joined
 from fairlead.model.readings import CardReading, NodeReadings
@@ -19,7 +19,7 @@ from fairlead.plugins.quiet_neighbours import QuietNeighbours
 from fairlead.plugins.utilsched import UtilSched
 
 MIB = 80_000
-SHARE = GpuAsk(1, False, 200, memory_mib=10_000, dialect="fairlead")
+SHARE = GpuRequest(1, False, 200, memory_mib=10_000, dialect="fairlead")
 
 
 def a_cluster(*held: str, **nodes: list[CardReading | None]) -> Cluster:
@@ -44,7 +44,7 @@ def measure(cluster: Cluster, now_s: float = 1.0, **nodes: list[CardReading | No
     return cluster.put_readings(told, now_s)
 
 
-def rated(score, cluster: Cluster, ask: GpuAsk | None = SHARE, load: PodLoad | None = None):
+def rated(score, cluster: Cluster, ask: GpuRequest | None = SHARE, load: PodLoad | None = None):
     request = a_request(asks=ask, load=load)
     return [round(points, 1) for points in score.rate(request, cluster.nodes).tolist()]
 
@@ -66,7 +66,7 @@ def test_filling_goes_to_the_busiest_card_that_stays_below_the_level() -> None:
 
 def test_filling_has_nothing_to_say_about_whole_cards() -> None:
     cluster = a_cluster(n1=[busy(0.2)], n2=[busy(0.9)])
-    assert rated(FillQuietCards(), cluster, GpuAsk(1)) == [0.0, 0.0]
+    assert rated(FillQuietCards(), cluster, GpuRequest(1)) == [0.0, 0.0]
 
 
 def test_busy_pods_shun_busy_cards_and_light_ones_do_not_mind() -> None:
@@ -116,9 +116,9 @@ def test_without_readings_of_memory_the_book_counts() -> None:
 
 def test_memory_in_use_on_a_whole_card_belongs_to_somebody_else() -> None:
     cluster = a_cluster(n1=[used(40_000)], n2=[used(0)])
-    assert rated(MemoryRoom(), cluster, GpuAsk(1)) == [75.0, 100.0]
+    assert rated(MemoryRoom(), cluster, GpuRequest(1)) == [75.0, 100.0]
     needs = PodLoad(memory_mib=80_000.0)
-    assert rated(MemoryRoom(packs=True), cluster, GpuAsk(1), needs) == [0.0, 100.0]
+    assert rated(MemoryRoom(packs=True), cluster, GpuRequest(1), needs) == [0.0, 100.0]
 
 
 def test_where_cards_are_only_counted_the_quietest_are_taken_to_be_free() -> None:
@@ -151,7 +151,7 @@ def test_the_tutorials_points_go_by_real_memory_and_utilisation() -> None:
         n3=[CardReading(0.0, memory_used_mib=40_000.0)],
         n4=[None],
     )
-    whole, most = GpuAsk(1), 120.0
+    whole, most = GpuRequest(1), 120.0
     points = [50 + 30 + 30, 50 + 0 + 30, 25 + 30 + 30, 50 + 15 + 30]
     expected = [round(100 * found / most, 1) for found in points]
     assert rated(GpuAware(), cluster, whole) == expected
@@ -170,13 +170,13 @@ def a_fleet(**models: str) -> Cluster:
 def test_utilsched_likes_strong_models_and_takes_unknown_ones_to_be_middling() -> None:
     cluster = a_fleet(n1="Tesla K80", n2="Tesla V100-SXM2-16GB", n3="Brand New 9000",
                       n4="NVIDIA A100-SXM4-80GB", n5="NVIDIA H100 80GB HBM3")  # fmt: skip
-    found = rated(UtilSched(), cluster, GpuAsk(1))
+    found = rated(UtilSched(), cluster, GpuRequest(1))
     assert found == sorted(found)
     assert len(set(found)) == len(found)
 
 
 def test_utilsched_likes_what_is_idle_and_has_room_for_what_will_come() -> None:
-    score, whole = UtilSched(), GpuAsk(1)
+    score, whole = UtilSched(), GpuRequest(1)
     busy, quiet = [CardReading(0.9)] * 2, [CardReading(0.1)] * 2
     cluster = a_cluster(n1=busy, n2=quiet, n3=[None, None])
     in_order = rated(score, cluster, whole)
@@ -191,7 +191,7 @@ def test_utilsched_likes_what_is_idle_and_has_room_for_what_will_come() -> None:
 
 def test_utilsched_by_hand() -> None:
     cluster = a_cluster(n1=[CardReading(0.2, 0.1, 8000.0)] * 2)
-    found = rated(UtilSched(), cluster, GpuAsk(1), PodLoad(0.4, memory_mib=16_000.0))
+    found = rated(UtilSched(), cluster, GpuRequest(1), PodLoad(0.4, memory_mib=16_000.0))
     node = (2 / 8 + 0.5 + 0.8) / 3
     actual = (0.8 + 0.9 + 1 + 1) / 4
     expected = ((1 - 0.2 - 0.4 * 0.5 / 0.8) + (1 - 0.1 - 0.2)) / 2
@@ -203,10 +203,10 @@ def test_utilsched_counts_free_cards_and_nvlink() -> None:
     for name, links in (("n1", ()), ("n2", all_joined(4))):
         cards = tuple(Card(f"{name}-{i}", i, "H100", MIB) for i in range(4))
         cluster.put_node(a_node(name, gpus=4, gpus_listed=Inventory(cards, links)))
-    plain, joined = rated(UtilSched(), cluster, GpuAsk(2, together=2))
+    plain, joined = rated(UtilSched(), cluster, GpuRequest(2, together=2))
     assert joined - plain == pytest.approx(100 * 5 / 3 / 18, abs=0.1)
     cluster.confirm(a_pod("p", node="n1", grant=Grant((CardUse("n1-0"),))))
-    fewer, more = rated(UtilSched(), cluster, GpuAsk(1))
+    fewer, more = rated(UtilSched(), cluster, GpuRequest(1))
     assert fewer < more
 
 

@@ -7,7 +7,7 @@ from builders import a_node, a_pod, a_request
 from contract import PRICES
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
-from fairlead.model.gpus import WHOLE, Card, CardUse, GpuAsk, Grant, Inventory
+from fairlead.model.gpus import WHOLE, Card, CardUse, GpuRequest, Grant, Inventory
 from fairlead.model.machines import links_of
 from fairlead.model.pods import PodRequest
 from fairlead.placement.place import Placement
@@ -41,11 +41,11 @@ def cluster_of(**nodes: tuple[str, list[int]]) -> Cluster:
 
 
 def share(milli: int, cpu: int = 0) -> PodRequest:
-    return a_request(cpu=cpu, asks=GpuAsk(1, False, milli, dialect="fairlead"))
+    return a_request(cpu=cpu, asks=GpuRequest(1, False, milli, dialect="fairlead"))
 
 
 def whole(cards: int) -> PodRequest:
-    return a_request(asks=GpuAsk(cards, dialect="fairlead"))
+    return a_request(asks=GpuRequest(cards, dialect="fairlead"))
 
 
 def best(score, request: PodRequest, cluster: Cluster) -> str:
@@ -149,7 +149,7 @@ def test_a_share_goes_to_the_card_that_the_score_counted_on(score, priced: bool)
     if priced:
         cluster.put_prices(PRICES)
     profile = Profile("p", tuple(kind() for kind in FILTERS), ((score, 1.0),))
-    pod = a_pod("new", cpu=100, request_gpus=GpuAsk(1, False, 400, dialect="fairlead"))
+    pod = a_pod("new", cpu=100, request_gpus=GpuRequest(1, False, 400, dialect="fairlead"))
     verdict = Placement(profile, cluster).place(pod)
     assert isinstance(verdict, Placed)
     (use,) = verdict.grant.uses
@@ -161,13 +161,13 @@ def test_a_share_goes_to_the_card_that_the_score_counted_on(score, priced: bool)
 def test_unlisted_cards_count_as_whole_ones() -> None:
     cluster = Cluster()
     cluster.put_node(a_node("counted", gpus=16))
-    cluster.confirm(a_pod("there", gpus=3, node="counted", request_gpus=GpuAsk(3)))
+    cluster.confirm(a_pod("there", gpus=3, node="counted", request_gpus=GpuRequest(3)))
     assert cluster.nodes.card_room().sum() == 13 * WHOLE
 
 
 def test_cards_that_somebody_else_chose_are_not_thought_free() -> None:
     cluster = cluster_of(a=("T4", [1000, 1000, 400]))
-    cluster.confirm(a_pod("theirs", node="a", request_gpus=GpuAsk(1)))
+    cluster.confirm(a_pod("theirs", node="a", request_gpus=GpuRequest(1)))
     assert cluster.nodes.card_room()[0].tolist()[:3] == [1000, 0, 400]
 
 
@@ -181,7 +181,7 @@ def test_several_cards_go_where_a_good_ring_is_free() -> None:
             Card(f"GPU-{name}-{n}", n, "V100", 32768, healthy=n in left) for n in range(8)
         )
         cluster.put_node(a_node(name, gpus=8, gpus_listed=Inventory(cards, links)))
-    asked = a_request(asks=GpuAsk(2, together=2))
+    asked = a_request(asks=GpuRequest(2, together=2))
     assert GpuLinks().rate(asked, cluster.nodes).tolist() == [20.0, 50.0, 100.0]
-    alone = a_request(asks=GpuAsk(2, together=1))
+    alone = a_request(asks=GpuRequest(2, together=1))
     assert GpuLinks().rate(alone, cluster.nodes).tolist() == [0.0] * 3

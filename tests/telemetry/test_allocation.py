@@ -11,7 +11,7 @@ from fairlead.apps.usage import EVERYTHING, Usage
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.load import STALE_S
 from fairlead.engine.events import ReadingsTaken
-from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory
+from fairlead.model.gpus import Card, CardUse, GpuRequest, Grant, Inventory
 from fairlead.model.machines import geometry_of
 from fairlead.model.readings import CardReading, NodeReadings
 from fairlead.telemetry.allocation import STATES, by_model, freshness
@@ -27,7 +27,7 @@ def listed(*names: str, model: str = "H100", **more) -> Inventory:
 
 
 def holding(name: str, node: str, *uses: CardUse, **more):
-    ask = GpuAsk(len(uses), whole=uses[0].whole)
+    ask = GpuRequest(len(uses), whole=uses[0].whole)
     return a_pod(name, request_gpus=ask, node=node, grant=Grant(uses), **more)
 
 
@@ -148,7 +148,7 @@ def test_who_shares_a_card_is_guessed_at_unless_it_is_measured_or_alone():
 
 def test_cards_that_somebody_else_chose_are_measured_by_pod_or_not_at_all():
     scene = Scene(n1=None)
-    scene.hold(a_pod("p", gpus=2, request_gpus=GpuAsk(2), node="n1"))
+    scene.hold(a_pod("p", gpus=2, request_gpus=GpuRequest(2), node="n1"))
     [pod] = scene.look().pods
     assert (pod.held, pod.utilisation, pod.advice.kind) == (2, None, "unmeasured")
     scene.tell("n1", {"default/p": CardReading(0.5)})

@@ -12,7 +12,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.engine.engine import Engine
 from fairlead.kube.leadership.fence import EPOCH
 from fairlead.model.errors import PluginFault
-from fairlead.model.gpus import WHOLE, GpuAsk, Grant
+from fairlead.model.gpus import WHOLE, GpuRequest, Grant
 from fairlead.model.pods import Pod
 from fairlead.placement.explain import Explanation, NodeAnswer, explain
 from fairlead.placement.place import Placement
@@ -168,7 +168,7 @@ def cards_told(grant: Grant | None) -> str:
     return f", {told}" if told else ""
 
 
-def asked(ask: GpuAsk | None) -> str:
+def asked(ask: GpuRequest | None) -> str:
     """What annotations, or resources of a dialect, ask of GPUs; "" for whole ones of any kind."""
     if ask is None:
         return ""
@@ -177,7 +177,7 @@ def asked(ask: GpuAsk | None) -> str:
     return ", ".join(parts)
 
 
-def _part(ask: GpuAsk, count: str) -> list[str]:
+def _part(ask: GpuRequest, count: str) -> list[str]:
     if ask.profile:
         return [f"{count}a {ask.profile} slice"]
     if ask.whole:
@@ -192,7 +192,7 @@ def _memory(mib: int) -> str:
     return f"{size} of a GPU's memory"
 
 
-def _kind(ask: GpuAsk) -> list[str]:
+def _kind(ask: GpuRequest) -> list[str]:
     words: Mapping[str, tuple[str, ...]] = {
         "of model": tuple(sorted(ask.models)),
         "like": ask.like,

@@ -11,7 +11,7 @@ import numpy as np
 from fairlead.cluster import rings
 from fairlead.cluster.arrays import NodeMask, NodeScores, PerNode, RowPick, sealed
 from fairlead.cluster.devices import CardMask, Cards, Devices
-from fairlead.model.gpus import PLAIN, WHOLE, GpuAsk, MigProfile, Overcommit
+from fairlead.model.gpus import PLAIN, WHOLE, GpuRequest, MigProfile, Overcommit
 from fairlead.model.sizes import remembered
 
 
@@ -84,7 +84,7 @@ class CardRows:
 
     # -- what they could do ------------------------------------------------------------------
 
-    def usable(self, ask: GpuAsk) -> CardMask:
+    def usable(self, ask: GpuRequest) -> CardMask:
         """Cards that could serve one part of the ask, alone and as things are."""
         book, pick = self._devices, self._pick
         if ask.profile:
@@ -104,7 +104,7 @@ class CardRows:
             fits = fits & self.wanted(ask)
         return fits
 
-    def milli_open(self, ask: GpuAsk, *, if_quiet: bool = False) -> Cards:
+    def milli_open(self, ask: GpuRequest, *, if_quiet: bool = False) -> Cards:
         """Thousandths of each card that such an ask may have; or could, if all were quiet."""
         free: Cards = self._devices.milli_free[self._pick]
         if ask.overcommit is None:
@@ -118,7 +118,7 @@ class CardRows:
         quiet: CardMask = load.busiest[pick] < overcommit.high_water
         return quiet & (load.fresh[pick] > 0)
 
-    def cut_for(self, ask: GpuAsk) -> CardMask:
+    def cut_for(self, ask: GpuRequest) -> CardMask:
         """Cards cut by who is told of the ask: a device plugin serves only what it found there."""
         freely = self._devices.cut_freely[self._pick]
         return ~freely if ask.dialect == PLAIN else freely
@@ -130,7 +130,7 @@ class CardRows:
         only &= book.memory_free[pick] == book.memory[pick]
         return only
 
-    def _predicted(self, ask: GpuAsk) -> CardMask:
+    def _predicted(self, ask: GpuRequest) -> CardMask:
         """Cards that the device plugin would not overrule, where it has the last word."""
         book, pick = self._devices, self._pick
         steered = book.spoken(ask.dialect, book.first_fit[pick])
@@ -141,26 +141,26 @@ class CardRows:
         first: CardMask = enough & (np.cumsum(enough, axis=1) == 1)
         return first | ~steered[:, None]
 
-    def memory_asked(self, ask: GpuAsk) -> Cards:
+    def memory_asked(self, ask: GpuRequest) -> Cards:
         """MiB that a part of the ask would take of each card."""
         book, pick = self._devices, self._pick
         asked: Cards = ask.memory_mib + book.memory[pick] * ask.memory_milli // WHOLE
         return asked
 
-    def serve(self, ask: GpuAsk) -> NodeMask:
+    def serve(self, ask: GpuRequest) -> NodeMask:
         """Nodes whose device plugin understands the ask; whole cards are understood everywhere."""
         book, pick = self._devices, self._pick
         if ask.dialect == PLAIN:
             return np.ones_like(book.known[pick])
         return book.spoken(ask.dialect, book.dialects[pick])
 
-    def busy(self, ask: GpuAsk) -> NodeMask:
+    def busy(self, ask: GpuRequest) -> NodeMask:
         """Nodes whose device plugin is still at another pod and must not be confused."""
         book, pick = self._devices, self._pick
         pending: NodeMask = book.pending[pick] > 0
         return pending & book.spoken(ask.dialect, book.one_at_a_time[pick])
 
-    def enough(self, ask: GpuAsk) -> NodeMask:
+    def enough(self, ask: GpuRequest) -> NodeMask:
         """Nodes that could serve the whole ask; cards that are not known are not counted here."""
         book, pick = self._devices, self._pick
         if _is_one(pick) and self._all_alike(ask) and not ask.linked:
@@ -174,7 +174,7 @@ class CardRows:
             found &= self.serve(ask)
         return found & self.joined(ask) if ask.linked else found
 
-    def of_kind(self, ask: GpuAsk) -> NodeMask:
+    def of_kind(self, ask: GpuRequest) -> NodeMask:
         """Nodes whose cards are of the kind asked for, as far as anybody says which kind it is."""
         book, pick = self._devices, self._pick
         if not ask.particular:
@@ -182,7 +182,7 @@ class CardRows:
         of_kind: PerNode = (self.wanted(ask) & (book.model[pick] >= 0)).sum(axis=1)
         return of_kind > 0
 
-    def joined(self, ask: GpuAsk, *, among: CardMask | None = None) -> NodeMask:
+    def joined(self, ask: GpuRequest, *, among: CardMask | None = None) -> NodeMask:
         """Nodes where NVLink joins as many of the usable cards (or of these) as are asked for.
 
         Where somebody else chooses the cards, any that many of them have to be joined.
@@ -200,7 +200,7 @@ class CardRows:
                 found[listed] = rings.joined(links, usable[listed], ask.cards)
         return found
 
-    def ring_quality(self, ask: GpuAsk) -> NodeScores:
+    def ring_quality(self, ask: GpuRequest) -> NodeScores:
         """The best ring that a node could give now, as a share of the best that it ever could."""
         book, pick = self._devices, self._pick
         wiring, known = book.wiring[pick], book.known[pick]
@@ -212,7 +212,7 @@ class CardRows:
                 found[rows] = rings.quality(links, usable[rows], ask.together)
         return found
 
-    def hold_enough(self, ask: GpuAsk) -> NodeMask:
+    def hold_enough(self, ask: GpuRequest) -> NodeMask:
         """Nodes with the cards for the whole ask, whoever may be told of it."""
         book, pick = self._devices, self._pick
         if self._all_alike(ask):
@@ -234,13 +234,13 @@ class CardRows:
         found: NodeMask = shared + fresh >= ask.cards
         return found
 
-    def _all_alike(self, ask: GpuAsk) -> bool:
+    def _all_alike(self, ask: GpuRequest) -> bool:
         """Will any card do that nobody uses?"""
         if not ask.whole or ask.profile or ask.by_memory or ask.particular:
             return False
         return ask.dialect not in self._devices.ever_first_fit
 
-    def wanted(self, ask: GpuAsk) -> CardMask:
+    def wanted(self, ask: GpuRequest) -> CardMask:
         """Cards of the kind that is asked for."""
         book, pick = self._devices, self._pick
         wanted: CardMask = np.ones_like(book.there[pick])
@@ -250,7 +250,7 @@ class CardRows:
             wanted = wanted & self._by_name(ask)
         return wanted
 
-    def _by_name(self, ask: GpuAsk) -> CardMask:
+    def _by_name(self, ask: GpuRequest) -> CardMask:
         """For the few who name cards: looked up card by card."""
         book, pick = self._devices, self._pick
         named = np.zeros_like(book.there[pick])

@@ -36,7 +36,7 @@ from fairlead.cluster.releasing import Releasing
 from fairlead.cluster.work import Work
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.budgets import Budget
-from fairlead.model.gpus import CardUse, GpuAsk, Grant, Said
+from fairlead.model.gpus import CardUse, GpuRequest, Grant, Said
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Amounts, HostPort, Pod, PodField, PodRequest
 from fairlead.model.prices import Prices
@@ -555,7 +555,7 @@ def _holds_the_same(held: Holding, pod: Pod, grant: Grant | None) -> bool:
     return same and held.grant == grant
 
 
-def _somebodys_choice(ask: GpuAsk | None) -> Grant | None:
+def _somebodys_choice(ask: GpuRequest | None) -> Grant | None:
     """What a pod holds that asked for cards and was not told which."""
     if ask is None or ask.profile or ask.map_slot or not ask.whole:
         return None

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from fairlead.model.gpus import WHOLE, GpuAsk
+from fairlead.model.gpus import WHOLE, GpuRequest
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import PodRequest
 from fairlead.model.prices import Shape
@@ -63,12 +63,12 @@ def shape_of(request: PodRequest, card_mib: int = 0) -> Shape | None:
     return Shape(cpu, memory, ask.cards, _milli(ask, card_mib), ask.models)
 
 
-def _counted(request: PodRequest) -> GpuAsk | None:
+def _counted(request: PodRequest) -> GpuRequest | None:
     count = request.amount(GPU)
-    return GpuAsk(count) if count else None
+    return GpuRequest(count) if count else None
 
 
-def _milli(ask: GpuAsk, card_mib: int) -> int:
+def _milli(ask: GpuRequest, card_mib: int) -> int:
     if ask.whole:
         return WHOLE
     by_memory = WHOLE * ask.memory_mib // card_mib if card_mib else 0

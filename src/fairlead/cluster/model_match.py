@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairlead.cluster.interned import Interned
-from fairlead.model.gpus import GpuAsk
+from fairlead.model.gpus import GpuRequest
 from fairlead.model.machines import is_any_of
 from fairlead.model.sizes import Kept, weigh
 
@@ -22,7 +22,7 @@ class ModelMatch:
         self._models = models
         self._kept: Kept[_Kinds, tuple[int, ModelMask]] = Kept(_KEPT_BYTES)
 
-    def of(self, ask: GpuAsk) -> ModelMask:
+    def of(self, ask: GpuRequest) -> ModelMask:
         kinds = ask.models, ask.like, ask.unlike
         version, mask = self._kept.get(kinds, (-1, None))
         if mask is None or version != self._models.version:

@@ -10,7 +10,7 @@ import msgspec
 from fairlead.kube import dialects
 from fairlead.model import resources
 from fairlead.model.errors import FairleadError
-from fairlead.model.gpus import GpuAsk
+from fairlead.model.gpus import GpuRequest
 from fairlead.model.pods import (
     ANY_ADDRESS,
     HostPort,
@@ -193,11 +193,11 @@ def read_bound_asks(parts: RequestParts) -> dialects.BoundAsks:
     return dialects.read_asks_of_bound(_asking(parts, read_needs(parts)))
 
 
-def _gpus(gpu_spec: dialects.GpuSpec, *, bound: bool) -> GpuAsk | None:
+def _gpus(gpu_spec: dialects.GpuSpec, *, bound: bool) -> GpuRequest | None:
     return dialects.read_asks_of_bound(gpu_spec).now if bound else dialects.read_ask(gpu_spec)
 
 
-def _together(ask: GpuAsk | None, as_one: int) -> GpuAsk | None:
+def _together(ask: GpuRequest | None, as_one: int) -> GpuRequest | None:
     """Whole cards work as one unless the pod says in which groups."""
     if ask is None or not ask.whole or ask.cards < 2:
         return ask

@@ -110,7 +110,7 @@ class Overcommit:
 
 
 @dataclass(frozen=True, slots=True)
-class GpuAsk:
+class GpuRequest:
     """What a pod asks of cards: `cards` of them, and this much of each."""
 
     cards: int

@@ -6,7 +6,7 @@ from enum import IntFlag, StrEnum, auto
 from functools import cached_property
 from typing import NamedTuple
 
-from fairlead.model.gpus import GpuAsk, Grant
+from fairlead.model.gpus import GpuRequest, Grant
 from fairlead.model.loads import PodLoad
 from fairlead.model.selectors import LabelSelector, PodTerm, Requirement, SpreadRule
 from fairlead.model.sizes import Kept, weigh
@@ -116,7 +116,7 @@ class PodRequest:
     tolerations: tuple[Toleration, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
     #: What it asks of single cards.
-    gpu_request: GpuAsk | None = None
+    gpu_request: GpuRequest | None = None
     #: Required terms about pods in the same topology domain.
     required_affinity: tuple[PodTerm, ...] = ()
     anti_affinity: tuple[PodTerm, ...] = ()

@@ -7,7 +7,7 @@ from enum import StrEnum
 from fairlead.cluster.card_rows import CardRows
 from fairlead.cluster.devices import Devices
 from fairlead.cluster.map_indices import uses_of
-from fairlead.model.gpus import CardUse, GpuAsk, Grant, Inventory
+from fairlead.model.gpus import CardUse, GpuRequest, Grant, Inventory
 from fairlead.model.map_slots import MapSlot
 from fairlead.placement.links import best_set
 from fairlead.placement.mig import slice_place
@@ -43,7 +43,7 @@ class Occupied:
 
 
 def choose(
-    ask: GpuAsk, devices: Devices, row: int, liking: Liking, now: Occupied | None = None
+    ask: GpuRequest, devices: Devices, row: int, liking: Liking, now: Occupied | None = None
 ) -> Grant | None:
     """The cards, or None if the node cannot serve the ask after all.
 
@@ -67,7 +67,7 @@ def choose(
     return Grant(tuple(uses), ask.dialect, ask.containers, pending)
 
 
-def _by_map(ask: GpuAsk, map_slot: MapSlot, devices: Devices, row: int) -> Grant | None:
+def _by_map(ask: GpuRequest, map_slot: MapSlot, devices: Devices, row: int) -> Grant | None:
     """The cards that the map names, and those that the pod asks for beyond them."""
     if map_slot.line is None:
         return None
@@ -76,7 +76,7 @@ def _by_map(ask: GpuAsk, map_slot: MapSlot, devices: Devices, row: int) -> Grant
     return Grant(tuple(uses), ask.dialect, member=map_slot.member)
 
 
-def _counted(ask: GpuAsk) -> Grant | None:
+def _counted(ask: GpuRequest) -> Grant | None:
     """Somebody else chooses; inside the pod they are the first ones."""
     if not (ask.whole or ask.profile):
         return None
@@ -88,13 +88,13 @@ def _one(devices: Devices, row: int) -> CardRows:
     return CardRows(devices, slice(row, row + 1))
 
 
-def _usable(ask: GpuAsk, devices: Devices, row: int) -> list[int]:
+def _usable(ask: GpuRequest, devices: Devices, row: int) -> list[int]:
     usable = _one(devices, row).usable(ask)[0].tolist()
     return [slot for slot, will_do in enumerate(usable) if will_do]
 
 
 def _whole(
-    ask: GpuAsk, devices: Devices, row: int, inventory: Inventory
+    ask: GpuRequest, devices: Devices, row: int, inventory: Inventory
 ) -> list[CardUse] | None:  # fmt: skip
     slots = _usable(ask, devices, row)
     if min(len(slots), devices.spare.item(row)) < ask.cards:
@@ -110,7 +110,7 @@ def _whole(
     ]
 
 
-def _asked_mib(ask: GpuAsk, devices: Devices, row: int) -> list[int]:
+def _asked_mib(ask: GpuRequest, devices: Devices, row: int) -> list[int]:
     """What a part of the ask takes of each card."""
     if not ask.by_memory:
         return [0] * devices.slots
@@ -119,7 +119,7 @@ def _asked_mib(ask: GpuAsk, devices: Devices, row: int) -> list[int]:
 
 
 def _shares(
-    ask: GpuAsk,
+    ask: GpuRequest,
     devices: Devices,
     row: int,
     inventory: Inventory,
@@ -162,7 +162,7 @@ def _leaving_cards_for_others(slots: list[int], states: list[Occupied]) -> list[
     return left
 
 
-def _slices(ask: GpuAsk, devices: Devices, row: int) -> list[CardUse] | None:
+def _slices(ask: GpuRequest, devices: Devices, row: int) -> list[CardUse] | None:
     """Slices one after another, each where it spoils least: on the fullest card, last place."""
     cards = devices.cards(row)
     used = {slot: int(devices.slices_used[row, slot]) for slot in _usable(ask, devices, row)}

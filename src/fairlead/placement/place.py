@@ -11,7 +11,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.volume_outlook import out_of_reach
 from fairlead.model.errors import PluginFault
-from fairlead.model.gpus import GpuAsk, Grant
+from fairlead.model.gpus import GpuRequest, Grant
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.model.storage import VolumePlan
 from fairlead.placement.cards import Liking, Occupied, choose
@@ -157,7 +157,7 @@ class Placement:
             raise PluginFault(f"{node} passed every filter, but has no GPUs for {ask}")
         return Placed(node, score, grant)
 
-    def asked_cards(self, view: View) -> GpuAsk | None:
+    def asked_cards(self, view: View) -> GpuRequest | None:
         """What the request asks of cards, if it is for this profile to choose them."""
         return self.profile.chosen_cards(view.request.gpu_request)
 
@@ -174,7 +174,7 @@ class Placement:
             return self._chosen(view, ask, row, now)
 
     def _chosen(
-        self, view: View, ask: GpuAsk, row: int, now: Occupied | None = None
+        self, view: View, ask: GpuRequest, row: int, now: Occupied | None = None
     ) -> Grant | None:
         liking = self.profile.cards if ask.whole else self._liking(view, row)
         return choose(ask, self._cluster.columns.devices, row, liking, now)

@@ -6,7 +6,7 @@ from functools import reduce
 from operator import or_
 
 from fairlead.cluster.aspects import Aspect
-from fairlead.model.gpus import GpuAsk
+from fairlead.model.gpus import GpuRequest
 from fairlead.model.pods import PodField
 from fairlead.placement.cards import CardPolicy
 from fairlead.plugins.api import (
@@ -118,7 +118,7 @@ class Profile:
         """Does it choose cards, or only count them?"""
         return self.gpu_fit is not None
 
-    def chosen_cards(self, ask: GpuAsk | None) -> GpuAsk | None:
+    def chosen_cards(self, ask: GpuRequest | None) -> GpuRequest | None:
         """The ask as far as this profile goes with it; None where it does not choose cards."""
         if ask is None or ask.map_slot is not None:
             return ask if self.follows_maps else None

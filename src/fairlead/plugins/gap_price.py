@@ -15,7 +15,7 @@ from fairlead.cluster.arrays import NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.price_tables import PriceTables, Table
-from fairlead.model.gpus import GpuAsk
+from fairlead.model.gpus import GpuRequest
 from fairlead.model.pods import PodRequest
 from fairlead.plugins.api import HIGHEST_SCORE, CardScores
 from fairlead.plugins.gap_worth import Worth, WorthOfOne
@@ -61,7 +61,7 @@ class GapPrice:
 
 
 def _loss_of_one(
-    tables: PriceTables, ask: GpuAsk | None, request: PodRequest, node: Nodes
+    tables: PriceTables, ask: GpuRequest | None, request: PodRequest, node: Nodes
 ) -> float:  # fmt: skip
     worth = WorthOfOne(tables, request, node)
     if ask is None:
@@ -71,7 +71,7 @@ def _loss_of_one(
     return min(_losses_by_card(ask, node, worth))
 
 
-def _losses_by_card(ask: GpuAsk, node: Nodes, worth: WorthOfOne) -> list[float]:
+def _losses_by_card(ask: GpuRequest, node: Nodes, worth: WorthOfOne) -> list[float]:
     """`_loss_by_card` of a single node; cards with equal gaps lose the same."""
     usable = node.cards.usable(ask)[0].tolist()
     taken = parts(ask, node)[0].tolist() if ask.by_memory else [ask.milli] * len(usable)

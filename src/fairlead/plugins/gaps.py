@@ -7,7 +7,7 @@ import numpy as np
 from fairlead.cluster.arrays import NodeScores, PerNode
 from fairlead.cluster.devices import CardMask, Cards
 from fairlead.cluster.nodes import Nodes
-from fairlead.model.gpus import WHOLE, GpuAsk
+from fairlead.model.gpus import WHOLE, GpuRequest
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import PodRequest
 
@@ -47,14 +47,14 @@ class Gaps:
         return taken
 
 
-def asked_cards(request: PodRequest) -> GpuAsk | None:
+def asked_cards(request: PodRequest) -> GpuRequest | None:
     """What the pod asks of cards, be it only as a count; None without GPUs, for slices, or where
     a map has chosen the cards already.
     """
     ask = request.gpu_request
     if ask is None:
         count = request.amount(GPU)
-        return GpuAsk(count) if count else None
+        return GpuRequest(count) if count else None
     return None if ask.profile or ask.map_slot else ask
 
 
@@ -72,13 +72,13 @@ def gaps(request: PodRequest, nodes: Nodes) -> Gaps | None:
     return Gaps(room, usable, np.full_like(room, WHOLE), ask.cards, shares=False)
 
 
-def shares(ask: GpuAsk, nodes: Nodes) -> Gaps:
+def shares(ask: GpuRequest, nodes: Nodes) -> Gaps:
     """The same for an ask of parts of cards."""
     room, usable = nodes.card_room(), nodes.cards.usable(ask)
     return Gaps(room, usable, parts(ask, nodes), ask.cards, shares=True)
 
 
-def parts(ask: GpuAsk, nodes: Nodes) -> Cards:
+def parts(ask: GpuRequest, nodes: Nodes) -> Cards:
     """Thousandths that a part of the ask would take of each card."""
     cards = nodes.cards
     memory = cards.memory()

@@ -11,7 +11,7 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.card_rows import CardRows
 from fairlead.cluster.devices import CardMask
 from fairlead.cluster.nodes import Nodes
-from fairlead.model.gpus import WHOLE, GpuAsk, Overcommit
+from fairlead.model.gpus import WHOLE, GpuRequest, Overcommit
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import PodRequest
 from fairlead.model.sizes import remembered
@@ -39,7 +39,7 @@ class GpuFit:
     refusal: ClassVar[str] = "node(s) had no fitting GPU"
     resolvable: ClassVar[bool] = True
 
-    def understood(self, ask: GpuAsk) -> GpuAsk:
+    def understood(self, ask: GpuRequest) -> GpuRequest:
         """The ask as this rule goes by it."""
         return ask
 
@@ -92,16 +92,16 @@ class Overcommitting(GpuFit):
     high_water: float
     reads: ClassVar[Aspect] = Aspect.DEVICES | Aspect.LOAD
 
-    def understood(self, ask: GpuAsk) -> GpuAsk:
+    def understood(self, ask: GpuRequest) -> GpuRequest:
         return ask if ask.whole or ask.profile else _beyond(ask, self.limit, self.high_water)
 
 
 @remembered(8 << 20)
-def _beyond(ask: GpuAsk, limit: float, high_water: float) -> GpuAsk:
+def _beyond(ask: GpuRequest, limit: float, high_water: float) -> GpuRequest:
     return replace(ask, overcommit=Overcommit(round(limit * WHOLE), high_water))
 
 
-def _missing(ask: GpuAsk, nodes: Nodes) -> Iterable[tuple[str, NodeMask, bool]]:
+def _missing(ask: GpuRequest, nodes: Nodes) -> Iterable[tuple[str, NodeMask, bool]]:
     cards = nodes.cards
     unserved = ~cards.serve(ask)
     if unserved.any():
@@ -139,7 +139,7 @@ def _without_gpus(nodes: Nodes) -> NodeMask:
 
 
 def _missing_of_whole(
-    ask: GpuAsk, cards: CardRows, wanted: CardMask
+    ask: GpuRequest, cards: CardRows, wanted: CardMask
 ) -> Iterable[tuple[str, NodeMask, bool]]:
     if ask.linked:
         yield NO_LINKS, ~cards.joined(ask, among=wanted), False
@@ -148,7 +148,7 @@ def _missing_of_whole(
     yield TOO_FEW, cards.all(), True
 
 
-def _told_of_kinds(ask: GpuAsk, node: Nodes) -> str:
+def _told_of_kinds(ask: GpuRequest, node: Nodes) -> str:
     """About a single node whose cards are counted, not listed."""
     if not node.cards.serve(ask)[0]:
         return "the node has no GPU" if _without_gpus(node)[0] else how_to_serve(ask)
@@ -160,11 +160,11 @@ def _told_of_kinds(ask: GpuAsk, node: Nodes) -> str:
     return f"requested {ask.cards} GPUs connected by NVLink; those of the node are not known to be"
 
 
-def _kinds(ask: GpuAsk) -> str:
+def _kinds(ask: GpuRequest) -> str:
     return " or ".join(sorted({*ask.models, *ask.like})) or "certain GPUs"
 
 
-def _told(ask: GpuAsk, node: Nodes) -> str:
+def _told(ask: GpuRequest, node: Nodes) -> str:
     """About a single node, in numbers."""
     cards = node.cards
     there = cards.there()[0]
@@ -190,18 +190,18 @@ def _told(ask: GpuAsk, node: Nodes) -> str:
     return _told_of_shares(ask, node, wanted)
 
 
-def _cards(ask: GpuAsk) -> str:
+def _cards(ask: GpuRequest) -> str:
     return f"{ask.cards} GPU{'s' * (ask.cards > 1)}"
 
 
-def _largest_ring(ask: GpuAsk, cards: CardRows, free: int) -> str:
+def _largest_ring(ask: GpuRequest, cards: CardRows, free: int) -> str:
     sizes = range(ask.cards - 1, 1, -1)
     joined = (size for size in sizes if cards.joined(replace(ask, cards=size))[0])
     largest = next(joined, 0)
     return f"of {free} free GPUs at most {largest} are" if largest else f"no two of {free} free are"
 
 
-def _told_of_shares(ask: GpuAsk, node: Nodes, wanted: NodeMask) -> str:
+def _told_of_shares(ask: GpuRequest, node: Nodes, wanted: NodeMask) -> str:
     cards = node.cards
     shared = wanted & (cards.wholes()[0] == 0)
     if not shared.any():

@@ -8,7 +8,7 @@ import numpy as np
 from fairlead.cluster.card_rows import CardRows
 from fairlead.cluster.devices import CardMask
 from fairlead.cluster.nodes import Nodes
-from fairlead.model.gpus import WHOLE, Card, GpuAsk
+from fairlead.model.gpus import WHOLE, Card, GpuRequest
 from fairlead.plugins.api import CardAnswer
 
 #: What a node needs to serve requests of a dialect, and how it gets that.
@@ -21,14 +21,14 @@ _SERVED_WITH = {
 }
 
 
-def not_served(ask: GpuAsk) -> str:
+def not_served(ask: GpuRequest) -> str:
     """What the nodes lack that cannot serve the dialect of the ask, for an event."""
     if ask.dialect in _SERVED_WITH:
         return f"their GPUs are not listed in {_SERVED_WITH[ask.dialect][0]}"
     return f"no device plugin of {ask.dialect}"
 
 
-def how_to_serve(ask: GpuAsk) -> str:
+def how_to_serve(ask: GpuRequest) -> str:
     """The same about one node, with what to do."""
     if ask.dialect not in _SERVED_WITH:
         return f"needs the device plugin of {ask.dialect}"
@@ -39,7 +39,7 @@ def how_to_serve(ask: GpuAsk) -> str:
     return f"{told}; shares are not served beside NVIDIA's device plugin"
 
 
-def card_answers(ask: GpuAsk, node: Nodes) -> tuple[CardAnswer, ...]:
+def card_answers(ask: GpuRequest, node: Nodes) -> tuple[CardAnswer, ...]:
     """About each card of the single node given; none where cards are only counted."""
     cards = _listed(node)
     usable, free = node.cards.usable(ask)[0], node.cards.milli_free()[0]
@@ -64,7 +64,7 @@ def card_answers(ask: GpuAsk, node: Nodes) -> tuple[CardAnswer, ...]:
     )
 
 
-def nearest(ask: GpuAsk, cards: CardRows) -> str:
+def nearest(ask: GpuRequest, cards: CardRows) -> str:
     """How near the nodes come that cannot serve the ask, one sentence; "" if that tells nothing."""
     known = cards.known() & cards.serve(ask)
     wanted = cards.there() & cards.wanted(ask) & known[:, None]
@@ -81,17 +81,17 @@ def nearest(ask: GpuAsk, cards: CardRows) -> str:
     return _of_shares(ask, cards, wanted & (cards.wholes() == 0))
 
 
-def _of_slices(ask: GpuAsk, room: int) -> str:
+def _of_slices(ask: GpuRequest, room: int) -> str:
     if room:
         return f"No node can fit more than {room} {ask.profile} slices, requested {ask.cards}."
     return f"No node can fit a {ask.profile} slice."
 
 
-def _of_whole(ask: GpuAsk, most: int) -> str:
+def _of_whole(ask: GpuRequest, most: int) -> str:
     return f"Of {ask.cards} requested GPUs, at most {most} are free on one node."
 
 
-def _of_shares(ask: GpuAsk, cards: CardRows, shared: np.ndarray) -> str:
+def _of_shares(ask: GpuRequest, cards: CardRows, shared: np.ndarray) -> str:
     if not shared.any():
         return "All GPUs are assigned whole."
     share = max(0, int(cards.milli_open(ask)[shared].max()))
@@ -111,7 +111,7 @@ def _listed(node: Nodes) -> Sequence[Card]:
     return found.inventory.cards if found and found.inventory and found.inventory.named else ()
 
 
-def too_busy(ask: GpuAsk, node: Nodes, among: CardMask) -> str:
+def too_busy(ask: GpuRequest, node: Nodes, among: CardMask) -> str:
     """What keeps the quietest of these cards (of a single node) from being overcommitted."""
     if ask.overcommit is None:
         return ""
@@ -130,7 +130,7 @@ def _told(value: float, digits: int = 0) -> float | None:
     return round(float(value), digits) if math.isfinite(value) else None
 
 
-def _missing(ask: GpuAsk, node: Nodes, slot: int, card: Card) -> str:
+def _missing(ask: GpuRequest, node: Nodes, slot: int, card: Card) -> str:
     """The first thing that keeps the card from serving a part of the ask."""
     cards = node.cards
     if not card.healthy:
@@ -146,7 +146,7 @@ def _missing(ask: GpuAsk, node: Nodes, slot: int, card: Card) -> str:
     return _missing_part(ask, node, slot, card)
 
 
-def _missing_slice(ask: GpuAsk, cards: CardRows, slot: int, card: Card) -> str:
+def _missing_slice(ask: GpuRequest, cards: CardRows, slot: int, card: Card) -> str:
     if not card.mig:
         return "not divided into MIG slices"
     if not cards.cut_for(ask)[0, slot]:
@@ -165,7 +165,7 @@ def _in_use(cards: CardRows, slot: int) -> str:
     return ", ".join(str(place) for place in range(8) if used >> place & 1) or "of others"
 
 
-def _missing_part(ask: GpuAsk, node: Nodes, slot: int, card: Card) -> str:
+def _missing_part(ask: GpuRequest, node: Nodes, slot: int, card: Card) -> str:
     cards = node.cards
     pods, free_mib = int(cards.users()[0, slot]), int(cards.memory_free()[0, slot])
     asked_mib = int(cards.memory_asked(ask)[0, slot])

@@ -25,7 +25,7 @@ from fairlead.kube.dialects.scheduling_map import Mapped, has_scheduling_map, id
 from fairlead.kube.dialects.sizes import too_large, too_large_with
 from fairlead.kube.dialects.volcano import Volcano
 from fairlead.model.errors import FairleadError
-from fairlead.model.gpus import PLAIN, GpuAsk, Grant, Inventory
+from fairlead.model.gpus import PLAIN, GpuRequest, Grant, Inventory
 from fairlead.model.limits import MOST_CARDS
 
 __all__ = [
@@ -79,7 +79,7 @@ def request_annotations(annotations: Mapping[str, str]) -> tuple[tuple[str, str]
     return tuple((key, annotations[key]) for key in sorted(found))
 
 
-def read_ask(gpu_spec: GpuSpec) -> GpuAsk | None:
+def read_ask(gpu_spec: GpuSpec) -> GpuRequest | None:
     """What the pod asks of GPUs; refused if it asks in two dialects at once, or for too many."""
     ask = _read_one(gpu_spec)
     if ask is not None and (problem := too_large(ask)):
@@ -87,7 +87,7 @@ def read_ask(gpu_spec: GpuSpec) -> GpuAsk | None:
     return ask
 
 
-def _read_one(gpu_spec: GpuSpec) -> GpuAsk | None:
+def _read_one(gpu_spec: GpuSpec) -> GpuRequest | None:
     asks = [ask for dialect in DIALECTS[:-1] if (ask := dialect.ask(gpu_spec)) is not None]
     if len(asks) > 1:
         names = " and ".join(ask.dialect for ask in asks)
@@ -115,7 +115,7 @@ def read_asks_of_bound(gpu_spec: GpuSpec) -> BoundAsks:
         return BoundAsks(spec, spec, str(error))
 
 
-def _readable(gpu_spec: GpuSpec) -> GpuAsk | None:
+def _readable(gpu_spec: GpuSpec) -> GpuRequest | None:
     for read in (read_ask, _PLAIN.ask):
         try:
             return _bounded(read(gpu_spec))
@@ -124,7 +124,7 @@ def _readable(gpu_spec: GpuSpec) -> GpuAsk | None:
     return None
 
 
-def _bounded(ask: GpuAsk | None) -> GpuAsk | None:
+def _bounded(ask: GpuRequest | None) -> GpuRequest | None:
     return replace(ask, cards=min(ask.cards, MOST_CARDS)) if ask else None
 
 

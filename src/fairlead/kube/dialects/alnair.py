@@ -21,7 +21,7 @@ from fairlead.kube.dialects.api import (
     only_container,
 )
 from fairlead.model.errors import FairleadError
-from fairlead.model.gpus import WHOLE, Card, CardUse, GpuAsk, Grant, Inventory, Said
+from fairlead.model.gpus import WHOLE, Card, CardUse, GpuRequest, Grant, Inventory, Said
 
 MEMORY, COMPUTE = "alnair/vgpu-memory", "alnair/vgpu-compute"
 PREFIX = "ai.centaurus.io/"
@@ -36,7 +36,7 @@ _GIB = 1024
 class Alnair(DialectDefaults):
     name: ClassVar[str] = "alnair"
 
-    def ask(self, gpu_spec: GpuSpec) -> GpuAsk | None:
+    def ask(self, gpu_spec: GpuSpec) -> GpuRequest | None:
         why = "its device plugin serves one container of a pod"
         part = only_container(gpu_spec, MEMORY, why)
         compute = only_container(gpu_spec, COMPUTE, why)
@@ -48,7 +48,7 @@ class Alnair(DialectDefaults):
         if percent > 100:
             raise FairleadError(f"it requests {percent} {COMPUTE}; one GPU has 100")
         milli, mib = percent * WHOLE // 100, asked_mib(part.amounts[MEMORY], _GIB)
-        return GpuAsk(1, whole=False, milli=milli, memory_mib=mib, dialect=self.name)
+        return GpuRequest(1, whole=False, milli=milli, memory_mib=mib, dialect=self.name)
 
     def inventory(self, declaration: NodeDeclaration) -> Inventory | None:
         said = declaration.annotations

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.json import Decoder
 
 from fairlead.model.errors import FairleadError, QuantityError
-from fairlead.model.gpus import Card, GpuAsk, Grant, Inventory
+from fairlead.model.gpus import Card, GpuRequest, Grant, Inventory
 from fairlead.model.limits import MOST_CARDS
 from fairlead.model.pods import Pod
 from fairlead.model.quantities import amount
@@ -87,7 +87,7 @@ class Bound:
     annotations: Mapping[str, str]
     labels: Mapping[str, str]
     #: None where its annotations ask for nothing any more.
-    ask: GpuAsk | None
+    ask: GpuRequest | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Dialect(Protocol):
     #: Resources that are its own and that no node lists as allocatable.
     resources: ClassVar[tuple[str, ...]]
 
-    def ask(self, gpu_spec: GpuSpec) -> GpuAsk | None:
+    def ask(self, gpu_spec: GpuSpec) -> GpuRequest | None:
         """What the pod asks for in this dialect; None if it does not speak it.
 
         Raises FairleadError with a sentence for its author if it makes no sense.
@@ -150,7 +150,7 @@ class DialectDefaults:
     annotation_keys: ClassVar[tuple[str, ...]] = ()
     resources: ClassVar[tuple[str, ...]] = ()
 
-    def ask(self, gpu_spec: GpuSpec) -> GpuAsk | None:
+    def ask(self, gpu_spec: GpuSpec) -> GpuRequest | None:
         return None
 
     def inventory(self, declaration: NodeDeclaration) -> Inventory | None:

@@ -38,7 +38,7 @@ from fairlead.model.gpus import (
     PLAIN,
     WHOLE,
     CardUse,
-    GpuAsk,
+    GpuRequest,
     Grant,
     Inventory,
     instance_id,
@@ -84,7 +84,7 @@ class Fairlead(DialectDefaults):
     name: ClassVar[str] = inventory.OURS
     annotation_keys: ClassVar[tuple[str, ...]] = (SHARE, MEMORY, SLICE, COUNT, MODEL, LINKS)
 
-    def ask(self, gpu_spec: GpuSpec) -> GpuAsk | None:
+    def ask(self, gpu_spec: GpuSpec) -> GpuRequest | None:
         said = gpu_spec.annotations
         share, memory = said.get(SHARE), said.get(MEMORY)
         if not any(word in said for word in self.annotation_keys):
@@ -102,7 +102,7 @@ class Fairlead(DialectDefaults):
         cards = _count(said.get(COUNT, "1"))
         if SLICE in said:
             return _slices(said, cards, models)
-        return GpuAsk(
+        return GpuRequest(
             cards,
             whole=False,
             milli=0 if share is None else thousandths(SHARE, share),
@@ -146,7 +146,7 @@ class Fairlead(DialectDefaults):
         }
 
 
-def _member(found: _Assignment, ask: GpuAsk | None) -> Member | None:
+def _member(found: _Assignment, ask: GpuRequest | None) -> Member | None:
     if found.workload:
         return Member(found.workload, found.index)
     # Assignments of earlier versions do not say it.
@@ -178,7 +178,7 @@ def _use(use: _Use) -> CardUse:
     )
 
 
-def _slices(said: Mapping[str, str], cards: int, models: frozenset[str]) -> GpuAsk:
+def _slices(said: Mapping[str, str], cards: int, models: frozenset[str]) -> GpuRequest:
     profile = said[SLICE]
     if SHARE in said or MEMORY in said:
         raise FairleadError(
@@ -190,14 +190,14 @@ def _slices(said: Mapping[str, str], cards: int, models: frozenset[str]) -> GpuA
             f"{SLICE} is {profile[:32]!r}; write a MIG profile such as 1g.18gb, "
             "as `nvidia-smi mig -lgip` lists them"
         )
-    return GpuAsk(
+    return GpuRequest(
         cards, whole=False, milli=0, profile=profile, models=models, dialect=Fairlead.name
     )
 
 
 def _with_models(
-    plain: GpuAsk | None, models: frozenset[str], said: Mapping[str, str], *, linked: bool
-) -> GpuAsk | None:
+    plain: GpuRequest | None, models: frozenset[str], said: Mapping[str, str], *, linked: bool
+) -> GpuRequest | None:
     if plain is None:
         if COUNT in said or models:
             raise FairleadError(
@@ -210,7 +210,7 @@ def _with_models(
     return replace(plain, models=models, linked=linked)
 
 
-def _linked(said: Mapping[str, str], plain: GpuAsk | None) -> bool:
+def _linked(said: Mapping[str, str], plain: GpuRequest | None) -> bool:
     if LINKS not in said:
         return False
     if said[LINKS] != "nvlink":

@@ -14,7 +14,7 @@ from fairlead.kube.dialects.api import (
     only_container,
 )
 from fairlead.model.errors import FairleadError
-from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory, Said
+from fairlead.model.gpus import Card, CardUse, GpuRequest, Grant, Inventory, Said
 from fairlead.model.limits import MOST_CARDS
 
 MEMORY, COUNT = "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
@@ -27,7 +27,7 @@ _GIB = 1024
 class Gpushare(DialectDefaults):
     name: ClassVar[str] = "gpushare"
 
-    def ask(self, gpu_spec: GpuSpec) -> GpuAsk | None:
+    def ask(self, gpu_spec: GpuSpec) -> GpuRequest | None:
         why = "its device plugin serves one container of a pod"
         part = only_container(gpu_spec, MEMORY, why)
         if part is None:
@@ -38,7 +38,7 @@ class Gpushare(DialectDefaults):
                 "one GPU to a pod"
             )
         mib = asked_mib(part.amounts[MEMORY], _GIB)
-        return GpuAsk(1, whole=False, milli=0, memory_mib=mib, dialect=self.name)
+        return GpuRequest(1, whole=False, milli=0, memory_mib=mib, dialect=self.name)
 
     def inventory(self, declaration: NodeDeclaration) -> Inventory | None:
         count, total = (declaration.allocatable.get(name, 0) for name in (COUNT, MEMORY))

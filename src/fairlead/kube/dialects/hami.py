@@ -25,7 +25,7 @@ from fairlead.kube.dialects.api import (
     number,
 )
 from fairlead.model.errors import FairleadError
-from fairlead.model.gpus import PLAIN, Card, GpuAsk, Grant, Inventory
+from fairlead.model.gpus import PLAIN, Card, GpuRequest, Grant, Inventory
 from fairlead.model.nodes import GPU
 
 REGISTER, HANDSHAKE = "hami.io/node-nvidia-register", "hami.io/node-handshake"
@@ -60,7 +60,7 @@ class Hami(DialectDefaults):
     annotation_keys: ClassVar[tuple[str, ...]] = (vgpu.USE_TYPE, vgpu.NO_TYPE, USE_UUID, NO_UUID)
     resources: ClassVar[tuple[str, ...]] = (*_RESOURCES.amounts, "nvidia.com/priority")
 
-    def ask(self, gpu_spec: GpuSpec) -> GpuAsk | None:
+    def ask(self, gpu_spec: GpuSpec) -> GpuRequest | None:
         said = gpu_spec.annotations
         spoken = any(
             part.amounts.get(word) for part in gpu_spec.parts for word in _RESOURCES.amounts

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from fairlead.kube.dialects.fairlead import VISIBLE
 from fairlead.kube.dialects.scheduling_map import Mapped
-from fairlead.model.gpus import WHOLE, CardUse, GpuAsk, Grant, Said
+from fairlead.model.gpus import WHOLE, CardUse, GpuRequest, Grant, Said
 from fairlead.model.map_slots import Member
 from fairlead.model.scheduling_map import MAP, MapError, parse
 
@@ -21,13 +21,13 @@ from fairlead.model.scheduling_map import MAP, MapError, parse
 class BoundAsks:
     """What a bound pod asks for: with its annotations as they are now, and by its spec alone."""
 
-    now: GpuAsk | None = None
-    spec: GpuAsk | None = None
+    now: GpuRequest | None = None
+    spec: GpuRequest | None = None
     #: Why the annotations cannot be read as a request; then `now` is what the spec says.
     problem: str = ""
 
 
-def unassigned(ask: GpuAsk) -> Grant | None:
+def unassigned(ask: GpuRequest) -> Grant | None:
     """A part of some GPU: until it is known of which, none may be given away for it."""
     if ask.whole or ask.profile:
         return None  # counted as whole GPUs, or as slices
@@ -35,7 +35,7 @@ def unassigned(ask: GpuAsk) -> Grant | None:
     return Grant(uses, ask.dialect, said=Said.ASKED)
 
 
-def at_least(said: Grant, spec: GpuAsk | None) -> Grant:
+def at_least(said: Grant, spec: GpuRequest | None) -> Grant:
     """The assignment, and no less than the spec: where no policy is installed it can be forged."""
     if spec is None or spec.profile or not said.uses:
         return said
@@ -44,7 +44,7 @@ def at_least(said: Grant, spec: GpuAsk | None) -> Grant:
     return replace(said, uses=uses + (CardUse(""),) * missing)
 
 
-def _raised(use: CardUse, spec: GpuAsk) -> CardUse:
+def _raised(use: CardUse, spec: GpuRequest) -> CardUse:
     return replace(
         use,
         whole=use.whole or spec.whole,
@@ -66,7 +66,7 @@ def difference(grant: Grant, asks: BoundAsks, annotations: Mapping[str, str]) ->
     return "" if _agree(asks.now, grant) else f"they now request {_amounts(asks.now)}"
 
 
-def _agree(ask: GpuAsk, grant: Grant) -> bool:
+def _agree(ask: GpuRequest, grant: Grant) -> bool:
     if not grant.uses or (ask.dialect, ask.cards) != (grant.dialect, len(grant.uses)):
         return False
     use = grant.uses[0]
@@ -76,7 +76,7 @@ def _agree(ask: GpuAsk, grant: Grant) -> bool:
     return memory and (ask.whole, ask.milli) == (use.whole, use.milli)
 
 
-def _amounts(ask: GpuAsk) -> str:
+def _amounts(ask: GpuRequest) -> str:
     if ask.profile:
         return f"{ask.cards} x {ask.profile}"
     amounts = [f"{ask.milli / WHOLE:g} of the compute"] if ask.milli else []

@@ -27,7 +27,7 @@ from fairlead.kube.dialects.api import (
 )
 from fairlead.kube.dialects.fairlead import thousandths
 from fairlead.model.errors import FairleadError
-from fairlead.model.gpus import Card, CardUse, GpuAsk, Grant, Inventory, Said
+from fairlead.model.gpus import Card, CardUse, GpuRequest, Grant, Inventory, Said
 from fairlead.model.limits import MOST_CARDS
 
 FRACTION, MEMORY, DEVICES = "gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"
@@ -49,7 +49,7 @@ class Kai(DialectDefaults):
     name: ClassVar[str] = KAI
     annotation_keys: ClassVar[tuple[str, ...]] = (FRACTION, MEMORY, DEVICES, CONTAINER)
 
-    def ask(self, gpu_spec: GpuSpec) -> GpuAsk | None:
+    def ask(self, gpu_spec: GpuSpec) -> GpuRequest | None:
         said = gpu_spec.annotations
         fraction, memory = said.get(FRACTION), said.get(MEMORY)
         by_container = _by_container(gpu_spec)
@@ -65,7 +65,7 @@ class Kai(DialectDefaults):
         milli = 0 if fraction is None else thousandths(FRACTION, fraction)
         cards = _whole_number(DEVICES, said.get(DEVICES, "1"), MOST_CARDS)
         chosen = _chosen_container(gpu_spec, said.get(CONTAINER))
-        return GpuAsk(
+        return GpuRequest(
             cards,
             whole=False,
             milli=milli,
@@ -114,7 +114,7 @@ class Kai(DialectDefaults):
         }
 
 
-def _from_devices(annotations: Mapping[str, str], ask: GpuAsk) -> Grant | None:
+def _from_devices(annotations: Mapping[str, str], ask: GpuRequest) -> Grant | None:
     by_position: dict[int, str] = {}
     for name, positions in zip(ask.names, ask.containers, strict=True):
         named = annotations.get(f"{PREFIX}{name}{_DEVICES}", "").split(",")
@@ -182,14 +182,14 @@ def _check_mode(key: str, value: str) -> None:
         )
 
 
-def _per_container(gpu_spec: GpuSpec, mib: Mapping[str, int]) -> GpuAsk:
+def _per_container(gpu_spec: GpuSpec, mib: Mapping[str, int]) -> GpuRequest:
     """All on one card, added up as Kubernetes adds up."""
     running = most = 0
     for part in gpu_spec.parts:
         need = mib.get(part.name, 0)
         most = max(most, running + need)
         running += 0 if part.brief else need
-    return GpuAsk(
+    return GpuRequest(
         1,
         whole=False,
         milli=0,

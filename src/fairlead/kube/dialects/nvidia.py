@@ -11,7 +11,7 @@ from fairlead.kube.dialects.api import (
     unless_single,
 )
 from fairlead.model.errors import FairleadError
-from fairlead.model.gpus import PLAIN, GpuAsk
+from fairlead.model.gpus import PLAIN, GpuRequest
 from fairlead.model.limits import MOST_CARDS
 from fairlead.model.nodes import GPU
 
@@ -27,13 +27,13 @@ class Nvidia(DialectDefaults):
 
     name: ClassVar[str] = PLAIN
 
-    def ask(self, gpu_spec: GpuSpec) -> GpuAsk | None:
+    def ask(self, gpu_spec: GpuSpec) -> GpuRequest | None:
         slices = {name for part in gpu_spec.parts for name in part.amounts if _MIG.fullmatch(name)}
         cards = most_at_once(gpu_spec, GPU)
         if cards and slices:
             raise FairleadError("it requests whole GPUs and MIG slices; request one kind")
         if cards:
-            return GpuAsk(
+            return GpuRequest(
                 min(cards, MOST_CARDS), containers=unless_single(gpu_positions(gpu_spec, GPU))
             )
         if len(slices) > 1:
@@ -42,5 +42,5 @@ class Nvidia(DialectDefaults):
             found = _MIG.fullmatch(name)
             count = min(most_at_once(gpu_spec, name), MOST_CARDS)
             if found and count:
-                return GpuAsk(count, whole=False, milli=0, profile=found["profile"])
+                return GpuRequest(count, whole=False, milli=0, profile=found["profile"])
         return None

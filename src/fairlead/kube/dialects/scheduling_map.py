@@ -14,7 +14,7 @@ from typing import ClassVar
 from fairlead.kube.dialects.api import Assignment, Bound, DialectDefaults, GpuSpec, PodIdentity
 from fairlead.kube.dialects.fairlead import PREFIX, VISIBLE
 from fairlead.kube.dialects.nvidia import Nvidia
-from fairlead.model.gpus import CardUse, GpuAsk, Grant, Said
+from fairlead.model.gpus import CardUse, GpuRequest, Grant, Said
 from fairlead.model.map_slots import TEMPLATE_HASH, MapSlot, map_slot_of, workload_of
 from fairlead.model.scheduling_map import JOB_INDEX, MAP, POD_INDEX, Line
 
@@ -47,7 +47,7 @@ class Mapped(DialectDefaults):
     name: ClassVar[str] = "scheduling-map"
     annotation_keys: ClassVar[tuple[str, ...]] = (MAP,)
 
-    def ask(self, gpu_spec: GpuSpec) -> GpuAsk | None:
+    def ask(self, gpu_spec: GpuSpec) -> GpuRequest | None:
         """Cards that it asks for as a resource as well are counted by the node."""
         pod = gpu_spec.identity
         if MAP not in gpu_spec.annotations or pod is None:
@@ -56,7 +56,7 @@ class Mapped(DialectDefaults):
         map_slot = _assigned_slot(pod, gpu_spec.annotations[MAP]) or _requested_slot(
             pod, gpu_spec.annotations
         )
-        return GpuAsk(plain.cards if plain else 0, dialect=self.name, map_slot=map_slot)
+        return GpuRequest(plain.cards if plain else 0, dialect=self.name, map_slot=map_slot)
 
     def grant(self, bound: Bound) -> Grant | None:
         """For a pod that somebody else placed by its map."""

@@ -7,7 +7,7 @@ then on every update of the pod is refused, those of its kubelet included.
 from collections.abc import Mapping
 
 from fairlead.kube.writes.annotations import LARGEST_BYTES, MOST_ON_A_POD_BYTES, size_of
-from fairlead.model.gpus import GpuAsk
+from fairlead.model.gpus import GpuRequest
 from fairlead.model.limits import MOST_CARDS
 
 #: The longest uuid that an inventory may list.
@@ -20,7 +20,7 @@ _TOLD = 2 * (_UUID + 24)
 _FIXED, _CONTAINER = 2048, 160
 
 
-def most_bytes(ask: GpuAsk | None) -> int:
+def most_bytes(ask: GpuRequest | None) -> int:
     """What a bind writes for such a request, at most: no node has more than so many GPUs."""
     if ask is None:
         return _FIXED
@@ -30,7 +30,7 @@ def most_bytes(ask: GpuAsk | None) -> int:
     return _FIXED + devices + len(ask.containers) * _CONTAINER
 
 
-def too_large(ask: GpuAsk) -> str:
+def too_large(ask: GpuRequest) -> str:
     """Why its GPUs cannot be written with the bind; empty if they can."""
     size = most_bytes(ask)
     if size <= LARGEST_BYTES:
@@ -41,7 +41,7 @@ def too_large(ask: GpuAsk) -> str:
     )
 
 
-def too_large_with(annotations: Mapping[str, str], ask: GpuAsk | None) -> str:
+def too_large_with(annotations: Mapping[str, str], ask: GpuRequest | None) -> str:
     """Why the pod has no room for what the bind writes; empty if it has."""
     own, added = size_of(annotations), most_bytes(ask)
     if own + added <= MOST_ON_A_POD_BYTES:

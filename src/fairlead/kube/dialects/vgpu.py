@@ -23,7 +23,7 @@ from fairlead.kube.dialects.api import (
     unless_single,
 )
 from fairlead.model.errors import FairleadError
-from fairlead.model.gpus import WHOLE, CardUse, GpuAsk, Grant, Said
+from fairlead.model.gpus import WHOLE, CardUse, GpuRequest, Grant, Said
 
 USE_TYPE, NO_TYPE = "nvidia.com/use-gputype", "nvidia.com/nouse-gputype"
 _KIND = "NVIDIA"
@@ -48,7 +48,7 @@ class ResourceNames:
         return self.memory, self.percentage, self.cores
 
 
-def read_ask(gpu_spec: GpuSpec, names: ResourceNames, dialect: str) -> GpuAsk | None:
+def read_ask(gpu_spec: GpuSpec, names: ResourceNames, dialect: str) -> GpuRequest | None:
     """What the containers ask for; None if none of them asks for a card."""
     asked = [part for part in gpu_spec.parts if any(part.amounts.get(w) for w in names.amounts)]
     for part in asked:
@@ -67,7 +67,7 @@ def read_ask(gpu_spec: GpuSpec, names: ResourceNames, dialect: str) -> GpuAsk | 
             f"{names.count} the same amounts"
         )
     (milli, memory_mib, memory_milli) = each.pop()
-    return GpuAsk(
+    return GpuRequest(
         cards=most_at_once(gpu_spec, names.count),
         # All of the compute means nobody else on the card.
         whole=milli == WHOLE,
@@ -103,12 +103,12 @@ def _percent(part: Part, word: str) -> int:
     return percent
 
 
-def with_kinds(ask: GpuAsk, said: Mapping[str, str]) -> GpuAsk:
+def with_kinds(ask: GpuRequest, said: Mapping[str, str]) -> GpuRequest:
     """Only, or never, cards with such a name."""
     return replace(ask, like=_listed(said, USE_TYPE), unlike=_listed(said, NO_TYPE))
 
 
-def with_cards(ask: GpuAsk, said: Mapping[str, str], only: str, never: str) -> GpuAsk:
+def with_cards(ask: GpuRequest, said: Mapping[str, str], only: str, never: str) -> GpuRequest:
     """Only, or never, the cards that these annotations name."""
     listed = [frozenset(_listed(said, key, MOST_NAMED)) for key in (only, never)]
     return replace(ask, only=listed[0], never=listed[1])
@@ -163,7 +163,7 @@ def _section(text: str) -> Section | None:
     return tuple(uses)
 
 
-def _by_position(found: list[Section], ask: GpuAsk | None, dialect: str) -> Grant:
+def _by_position(found: list[Section], ask: GpuRequest | None, dialect: str) -> Grant:
     """Cards of init containers are those of later containers, if the pod was placed by us."""
     containers = (ask.containers or (tuple(range(ask.cards)),)) if ask else ()
     if [len(section) for section in found] != [len(positions) for positions in containers]:

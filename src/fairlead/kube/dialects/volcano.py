@@ -15,7 +15,7 @@ from fairlead.kube.dialects.api import (
 )
 from fairlead.kube.dialects.hami import ALLOCATING, rfc3339
 from fairlead.model.errors import FairleadError
-from fairlead.model.gpus import Card, GpuAsk, Grant, Inventory
+from fairlead.model.gpus import Card, GpuRequest, Grant, Inventory
 
 REGISTER, HANDSHAKE = "volcano.sh/node-vgpu-register", "volcano.sh/node-vgpu-handshake"
 #: The annotation has no prefix: it is the name of the device.
@@ -39,7 +39,7 @@ class Volcano(DialectDefaults):
     #: Its plugin lists the others.
     resources: ClassVar[tuple[str, ...]] = (_RESOURCES.percentage,)
 
-    def ask(self, gpu_spec: GpuSpec) -> GpuAsk | None:
+    def ask(self, gpu_spec: GpuSpec) -> GpuRequest | None:
         said = gpu_spec.annotations
         ask = vgpu.read_ask(gpu_spec, _RESOURCES, self.name)
         if ask is None:
