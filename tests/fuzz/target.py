@@ -191,7 +191,9 @@ class Target:
         uid, told = bind.pod.uid, {}
         if bind.grant is not None:
             seen = self.engine.cluster.node_named(bind.node)
-            assignment = dialects.Assignment(bind.pod, bind.node, bind.grant, seen and seen.gpus, 0)
+            assignment = dialects.Assignment(
+                bind.pod, bind.node, bind.grant, seen and seen.inventory, 0
+            )
             told = dialects.annotations_for(assignment)
         if problem := problem_with_binding(bind.node, told):
             self.feed(events.BindFailed(uid, events.BindProblem.DENIED, problem))
