@@ -24,7 +24,7 @@ from statistics import mean
 from typing import NamedTuple
 
 from fairlead.cluster.cluster import Cluster
-from fairlead.cluster.rings import rings_of
+from fairlead.cluster.link_topology import link_topology_of
 from fairlead.model.gpus import Card, GpuRequest, Inventory
 from fairlead.model.machines import PCIE_GBPS, links_of, numa_of
 from fairlead.model.nodes import Node
@@ -33,7 +33,7 @@ from fairlead.placement.cards import CardPolicy, choose
 
 MODEL, MACHINE, CARDS = "Tesla V100-SXM2-32GB", "p3dn.24xlarge", 8
 LINKS = links_of(MODEL, CARDS, MACHINE)
-RINGS = rings_of(LINKS)
+RINGS = link_topology_of(LINKS)
 SIZES = (1, 2, 3, 4, 5)
 #: quality.md: all links, the ring, and avoidable rings over PCIe.
 PUBLISHED = {

@@ -8,7 +8,7 @@ from typing import TypeGuard
 
 import numpy as np
 
-from fairlead.cluster import rings
+from fairlead.cluster import link_topology
 from fairlead.cluster.arrays import NodeMask, NodeScores, PerNode, RowPick, sealed
 from fairlead.cluster.devices import CardMask, Cards, Devices
 from fairlead.model.gpus import PLAIN, WHOLE, GpuRequest, MigProfile, Overcommit
@@ -195,9 +195,9 @@ class CardRows:
             counted = (wiring == code) & ~known
             listed = (wiring == code) & known
             if counted.any():
-                found[counted] = rings.always_joined(links, ask.cards)
+                found[counted] = link_topology.always_joined(links, ask.cards)
             if listed.any():
-                found[listed] = rings.joined(links, usable[listed], ask.cards)
+                found[listed] = link_topology.joined(links, usable[listed], ask.cards)
         return found
 
     def ring_quality(self, ask: GpuRequest) -> NodeScores:
@@ -209,7 +209,7 @@ class CardRows:
         for links, code in book.wirings.items():
             rows = (wiring == code) & known
             if rows.any():
-                found[rows] = rings.quality(links, usable[rows], ask.together)
+                found[rows] = link_topology.quality(links, usable[rows], ask.together)
         return found
 
     def hold_enough(self, ask: GpuRequest) -> NodeMask:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fairlead.cluster.rings import MOST_CARDS, Rings, even, rings_of
+from fairlead.cluster.link_topology import MOST_CARDS, LinkTopology, even, link_topology_of
 from fairlead.model.gpus import Inventory, Links
 from fairlead.model.sizes import remembered
 
@@ -40,7 +40,7 @@ def _group(links: Links, numa: tuple[int, ...], free: Slots, count: int, as_one:
         return _by_numa(numa, free, count)
     if len(links) > MOST_CARDS:
         return _grown(links, free, count)
-    return _looked_up(rings_of(links), numa, free, count, as_one)
+    return _looked_up(link_topology_of(links), numa, free, count, as_one)
 
 
 def _by_numa(numa: tuple[int, ...], free: Slots, count: int) -> Slots:
@@ -57,15 +57,15 @@ def _by_numa(numa: tuple[int, ...], free: Slots, count: int) -> Slots:
 
 
 def _looked_up(
-    rings: Rings, numa: tuple[int, ...], free: Slots, count: int, as_one: bool
+    topology: LinkTopology, numa: tuple[int, ...], free: Slots, count: int, as_one: bool
 ) -> Slots:  # fmt: skip
     """The best of all sets, by one quality after another."""
     all_free = sum(1 << slot for slot in free)
-    sets = rings.sets[(rings.sets & ~all_free == 0) & (rings.size == count)]
+    sets = topology.sets[(topology.sets & ~all_free == 0) & (topology.size == count)]
     if as_one:
-        sets = sets[_most(rings.bottleneck[sets])]
-    stays = rings.total[all_free ^ sets]
-    unbroken = rings.total[sets] + stays
+        sets = sets[_most(topology.bottleneck[sets])]
+    stays = topology.total[all_free ^ sets]
+    unbroken = topology.total[sets] + stays
     best = _most(unbroken)
     if not as_one:
         best = best[_most(stays[best])]

@@ -22,7 +22,7 @@ PerSet = npt.NDArray[np.int64]
 MOST_CARDS = 16
 
 
-class Rings:
+class LinkTopology:
     """About every set of cards of one machine."""
 
     def __init__(self, links: Links) -> None:
@@ -82,8 +82,8 @@ class Rings:
 
 # Two megabytes for sixteen cards.
 @lru_cache(maxsize=16)
-def rings_of(links: Links) -> Rings:
-    return Rings(links)
+def link_topology_of(links: Links) -> LinkTopology:
+    return LinkTopology(links)
 
 
 @remembered(8 << 20)
@@ -103,7 +103,7 @@ def joined(links: Links, usable: npt.NDArray[np.bool_], count: int) -> NodeMask:
     if len(links) > MOST_CARDS:
         return np.zeros_like(enough)
     bits = usable[:, : len(links)] @ (1 << np.arange(len(links)))
-    found: NodeMask = rings_of(links).joined(count)[bits]
+    found: NodeMask = link_topology_of(links).joined(count)[bits]
     return found
 
 
@@ -114,7 +114,7 @@ def quality(
     if count < 2 or even(links) or len(links) > MOST_CARDS:
         return np.ones(len(usable))
     bits = usable[:, : len(links)] @ (1 << np.arange(len(links)))
-    best = rings_of(links).best(count)
+    best = link_topology_of(links).best(count)
     found: npt.NDArray[np.float64] = best[bits] / max(int(best[-1]), 1)
     return found
 
@@ -125,7 +125,7 @@ def always_joined(links: Links, count: int) -> bool:
         return False
     if count < 2 or even(links):
         return count < 2 or links[0][1] >= NVLINK_GBPS
-    return len(links) <= MOST_CARDS and rings_of(links).always_joined(count)
+    return len(links) <= MOST_CARDS and link_topology_of(links).always_joined(count)
 
 
 def _totals(gbps: npt.NDArray[np.int64], sets: PerSet) -> PerSet:

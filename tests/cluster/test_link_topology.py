@@ -6,7 +6,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairlead.cluster.rings import Rings, always_joined, even, joined, rings_of
+from fairlead.cluster.link_topology import (
+    LinkTopology,
+    always_joined,
+    even,
+    joined,
+    link_topology_of,
+)
 from fairlead.model.gpus import NVLINK_GBPS, Links
 from fairlead.model.machines import all_joined
 from wirings import CUBE_MESH, PCIE, slowest_of_best_ring, wirings
@@ -15,11 +21,11 @@ from wirings import CUBE_MESH, PCIE, slowest_of_best_ring, wirings
 @settings(deadline=None, max_examples=50)
 @given(wirings())
 def test_every_set_has_the_ring_that_trying_all_finds(links: Links) -> None:
-    rings = Rings(links)
-    for bits in rings.sets:
+    topology = LinkTopology(links)
+    for bits in topology.sets:
         cards = tuple(card for card in range(len(links)) if bits >> card & 1)
-        assert rings.bottleneck[bits] == slowest_of_best_ring(links, cards)
-        assert rings.total[bits] == sum(links[a][b] for a, b in combinations(cards, 2))
+        assert topology.bottleneck[bits] == slowest_of_best_ring(links, cards)
+        assert topology.total[bits] == sum(links[a][b] for a, b in combinations(cards, 2))
 
 
 @settings(deadline=None, max_examples=50)
@@ -38,9 +44,11 @@ def test_joined_means_that_some_set_of_that_size_is(links: Links, count: int, da
 
 def test_rings_of_the_cube_mesh() -> None:
     """As published: the best ring of 2, 3, 4, 5 and 8 cards, and how many sets must use PCIe."""
-    rings = rings_of(CUBE_MESH)
-    best = {k: int(rings.bottleneck[rings.size == k].max()) for k in (2, 3, 4, 5, 8)}
-    over_pcie = {k: float((rings.bottleneck[rings.size == k] == 10).mean()) for k in (2, 3, 4)}
+    topology = link_topology_of(CUBE_MESH)
+    best = {k: int(topology.bottleneck[topology.size == k].max()) for k in (2, 3, 4, 5, 8)}
+    over_pcie = {
+        k: float((topology.bottleneck[topology.size == k] == 10).mean()) for k in (2, 3, 4)
+    }
     assert best == {2: 50, 3: 25, 4: 25, 5: 25, 8: 50}
     assert {k: round(share, 2) for k, share in over_pcie.items()} == {2: 0.43, 3: 0.86, 4: 0.89}
 
@@ -60,7 +68,7 @@ def test_a_switch_needs_no_table() -> None:
     assert not joined(links, usable[None], 10)[0]
 
 
-def test_large_machines_that_are_joined_in_part_promise_nothing() -> None:
+def test_large_machines_that_are_joined_in_part_have_no_known_rings() -> None:
     links = tuple(tuple(50 if a // 2 == b // 2 else 10 for b in range(20)) for a in range(20))
     assert not joined(links, np.ones((1, 20), dtype=np.bool_), 2)[0]
 
@@ -71,4 +79,4 @@ def test_a_machine_with_fewer_cards_than_asked_for() -> None:
 
 
 def test_a_link_is_as_good_as_its_worse_direction() -> None:
-    assert Rings(((0, 50), (25, 0))).bottleneck.tolist() == [0, 0, 0, 25]
+    assert LinkTopology(((0, 50), (25, 0))).bottleneck.tolist() == [0, 0, 0, 25]
