@@ -32,7 +32,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 BOUNDED = {
     "ChangeLog._entries", "Cluster._free_rows", "Demand._counts",
     # columns that pods ask for
-    "Columns._free_places", "Columns._labels", "Columns._vectors", "Columns._needs",
+    "Columns._free_places", "Columns._labels", "Columns._vectors", "Columns._indexed_amounts",
     "Columns.allocatable", "Columns.requested", "Columns.resource_index", "Columns.missed",
     "LabelColumn._codes", "LabelColumn._numbers", "ImageIndex._named", "ImageIndex._rows",
     "ImageIndex._nodes", "Interned._code_of", "Interned._free", "Interned._uses",

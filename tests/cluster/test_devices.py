@@ -21,7 +21,7 @@ from fairlead.model.gpus import (
     MigProfile,
 )
 from fairlead.model.machines import all_joined, links_of
-from fairlead.model.prices import Shape
+from fairlead.model.prices import PodShape
 from fairlead.placement.cards import CardPolicy, choose
 
 ONE, TWO, THREE = (
@@ -329,7 +329,10 @@ def test_thousands_of_models_make_no_larger_tables_of_prices() -> None:
     models = Interned[str]()
     for number in range(3000):
         models.take(f"Model {number}")
-    shapes = (Shape(1000, 0, 1, 500), Shape(4000, 0, 1, 1000, frozenset({"Model 7", "Model 8"})))
+    shapes = (
+        PodShape(1000, 0, 1, 500),
+        PodShape(4000, 0, 1, 1000, frozenset({"Model 7", "Model 8"})),
+    )
     tables = PriceTables(replace(PRICES, typical=tuple((shape, 0.5) for shape in shapes)), models)
     assert len(tables.useful()) == 2
     room, rank = np.full((3, 1), 1000), np.array([2, 2, 2])

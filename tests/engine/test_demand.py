@@ -8,7 +8,7 @@ from fairlead.cluster.demand import Demand
 from fairlead.engine.events import BindDone, PricesComputed
 from fairlead.engine.instructions import Bind
 from fairlead.model.gpus import Card, GpuRequest, Inventory
-from fairlead.model.prices import Shape
+from fairlead.model.prices import PodShape
 
 
 def test_a_pod_is_counted_once() -> None:
@@ -33,7 +33,7 @@ def test_cards_are_counted_by_model() -> None:
 def test_memory_alone_is_a_share_of_a_card() -> None:
     demand = Demand()
     demand.add(a_pod(request_gpus=GpuRequest(1, False, 0, 20_000, dialect="fairlead")).request)
-    assert demand.shapes(card_mib=80_000) == ((Shape(0, 0, 1, 250), 1),)
+    assert demand.shapes(card_mib=80_000) == ((PodShape(0, 0, 1, 250), 1),)
 
 
 def test_it_forgets_what_is_long_ago() -> None:
@@ -45,7 +45,7 @@ def test_it_forgets_what_is_long_ago() -> None:
     counts = dict(demand.shapes(0))
     assert demand.seen == 5010
     assert sum(counts.values()) < 5000
-    assert counts[Shape(0, 0, 8, 1000)] == 5
+    assert counts[PodShape(0, 0, 8, 1000)] == 5
 
 
 def test_new_prices_are_heeded_by_the_next_decision() -> None:

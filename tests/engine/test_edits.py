@@ -7,7 +7,7 @@ from fairlead.apps.profiles import built_in
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import Decide, NodeSeen, PodSeen
 from fairlead.engine.instructions import AnnounceWarning, Bind, Instruction
-from fairlead.model.gpus import Card, CardUse, GpuRequest, Grant, Inventory, Said
+from fairlead.model.gpus import Card, CardUse, GpuRequest, Grant, GrantSource, Inventory
 from fairlead.model.pods import Pod
 
 HALF = GpuRequest(1, whole=False, milli=500, dialect="fairlead")
@@ -75,7 +75,7 @@ def test_an_ask_that_only_we_remember_is_reported() -> None:
 def test_an_assignment_that_is_removed_frees_nothing_and_is_reported() -> None:
     engine = an_engine()
     see(engine, bound())
-    unknown = Grant((CardUse("", False, 500),), "fairlead", said=Said.ASKED)
+    unknown = Grant((CardUse("", False, 500),), "fairlead", source=GrantSource.ASKED)
 
     assert len(see(engine, replace(bound(), grant=unknown))) == 1
     assert free(engine) == 500
@@ -100,7 +100,7 @@ def test_an_assignment_that_is_forged_while_we_run_changes_nothing_and_is_report
 def test_a_device_plugin_that_picks_the_gpu_is_believed() -> None:
     engine = an_engine()
     see(engine, bound())
-    took = Grant((CardUse("GPU-0", False, 700),), "fairlead", said=Said.TAKEN)
+    took = Grant((CardUse("GPU-0", False, 700),), "fairlead", source=GrantSource.TAKEN)
 
     assert see(engine, replace(bound(), grant=took)) == []
     assert free(engine) == 300
@@ -112,7 +112,7 @@ def test_an_ask_that_is_added_to_a_running_pod_books_nothing() -> None:
     engine = an_engine()
     plain = a_pod("p", uid="p", node="n1")
     see(engine, plain)
-    unknown = Grant((CardUse("", False, 500),) * 64, "fairlead", said=Said.ASKED)
+    unknown = Grant((CardUse("", False, 500),) * 64, "fairlead", source=GrantSource.ASKED)
 
     (warning,) = see(engine, replace(asks(plain, HALF), grant=unknown))
 

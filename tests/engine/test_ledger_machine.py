@@ -48,9 +48,9 @@ from fairlead.model.gpus import (
     CardUse,
     GpuRequest,
     Grant,
+    GrantSource,
     Inventory,
     MigProfile,
-    Said,
 )
 from fairlead.model.map_slots import MapSlot, Member
 from fairlead.model.pods import Pod
@@ -353,7 +353,7 @@ class Ledger(RuleBasedStateMachine):
         if (before and before.whole) or (ask and ask.whole):
             ask = before  # whole GPUs are in the spec, which cannot be changed
         pending = held is not None and held.pending
-        asked = Grant((CardUse("", False),), pending=pending, said=Said.ASKED)
+        asked = Grant((CardUse("", False),), pending=pending, source=GrantSource.ASKED)
         gone = asked if pending or (ask and not ask.whole) else None
         grant = pod.grant if said == "as before" and pod.grant else gone
         changed = replace(pod, grant=grant, edited="" if ask else "no GPU now")
@@ -403,7 +403,7 @@ class Ledger(RuleBasedStateMachine):
 
     def watch_tells(self, uid: str) -> None:
         said = self.pods[uid].grant
-        if uid not in self.known or (said and said.said is Said.TAKEN):
+        if uid not in self.known or (said and said.source is GrantSource.TAKEN):
             self.had[uid] = said
         self.known[uid] = self.pods[uid]
         self.under_way.pop(uid, None)
@@ -528,9 +528,9 @@ class Ledger(RuleBasedStateMachine):
         } == {uid: node for uid, (node, _) in held.items()}
         for uid, pod in self.known.items():
             had, now = self.had[uid], held[uid][1]
-            if pod.grant and pod.grant.said is Said.TAKEN:
+            if pod.grant and pod.grant.source is GrantSource.TAKEN:
                 assert now == pod.grant, "a device plugin is believed"
-            elif had and had.said >= Said.BOUND:
+            elif had and had.source >= GrantSource.BOUND:
                 assert now, "what was assigned with the bind stays"
                 assert now.uses == had.uses
 

@@ -33,7 +33,7 @@ from fairlead.cluster.card_rows import CardRows
 from fairlead.cluster.cluster import Holding
 from fairlead.cluster.devices import Devices
 from fairlead.kube.codec import decode_pod
-from fairlead.model.gpus import CardUse, GpuRequest, Grant, Said
+from fairlead.model.gpus import CardUse, GpuRequest, Grant, GrantSource
 from fairlead.model.nodes import Node
 from fairlead.placement.cards import CardPolicy, choose
 
@@ -510,7 +510,7 @@ def test_who_says_less_than_the_spec_is_not_believed() -> None:
 )  # fmt: skip
 def test_a_part_of_nobody_knows_which_card_is_one_that_nobody_else_gets(words: Json) -> None:
     grant = grant_of({GPU: 1, MEM: 4000}, annotations=words)
-    assert grant == Grant((use("", 4000),), "hami", said=Said.ASKED)
+    assert grant == Grant((use("", 4000),), "hami", source=GrantSource.ASKED)
 
 
 def test_more_cards_than_any_node_has_are_not_counted_one_by_one() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from fairlead.model.resources import Container, Needs, scored, total
+from fairlead.model.resources import Container, PodResources, scored, total
 
 GI = 1 << 30
 
@@ -10,50 +10,50 @@ def c(sidecar: bool = False, **requests: int) -> Container:
 
 
 @pytest.mark.parametrize(
-    ("needs", "expected"),
+    ("pod_resources", "expected"),
     [
-        pytest.param(Needs([c(cpu=100), c(cpu=200)]), {"cpu": 300}, id="containers add up"),
+        pytest.param(PodResources([c(cpu=100), c(cpu=200)]), {"cpu": 300}, id="containers add up"),
         pytest.param(
-            Needs([c(cpu=100)], init=[c(cpu=500), c(cpu=300)]),
+            PodResources([c(cpu=100)], init=[c(cpu=500), c(cpu=300)]),
             {"cpu": 500},
             id="init containers run one by one, so the greediest counts",
         ),
         pytest.param(
-            Needs([c(cpu=400)], init=[c(cpu=100, gpu=2)]),
+            PodResources([c(cpu=400)], init=[c(cpu=100, gpu=2)]),
             {"cpu": 400, "gpu": 2},
             id="each resource takes its own maximum",
         ),
         pytest.param(
-            Needs([c(cpu=100)], init=[c(sidecar=True, cpu=50), c(cpu=200)]),
+            PodResources([c(cpu=100)], init=[c(sidecar=True, cpu=50), c(cpu=200)]),
             {"cpu": 250},
             id="an init container runs beside the sidecars started before it",
         ),
         pytest.param(
-            Needs([c(cpu=100)], init=[c(cpu=200), c(sidecar=True, cpu=50)]),
+            PodResources([c(cpu=100)], init=[c(cpu=200), c(sidecar=True, cpu=50)]),
             {"cpu": 200},
             id="but not beside those started after it",
         ),
         pytest.param(
-            Needs([c(cpu=300)], init=[c(sidecar=True, cpu=50)]),
+            PodResources([c(cpu=300)], init=[c(sidecar=True, cpu=50)]),
             {"cpu": 350},
             id="sidecars stay, so they add to the containers",
         ),
         pytest.param(
-            Needs([c(cpu=300, gpu=1)], pod_level={"cpu": 900, "gpu": 7}),
+            PodResources([c(cpu=300, gpu=1)], pod_level={"cpu": 900, "gpu": 7}),
             {"cpu": 900, "gpu": 1},
             id="pod-level requests replace cpu, not devices",
         ),
         pytest.param(
-            Needs([c(cpu=300)], overhead={"cpu": 10, "memory": GI}, pod_level={"cpu": 100}),
+            PodResources([c(cpu=300)], overhead={"cpu": 10, "memory": GI}, pod_level={"cpu": 100}),
             {"cpu": 110, "memory": GI},
             id="overhead comes on top of everything",
         ),
-        pytest.param(Needs([c(gpu=0)]), {}, id="zero is nothing"),
+        pytest.param(PodResources([c(gpu=0)]), {}, id="zero is nothing"),
     ],
 )
-def test_totals(needs: Needs, expected: dict[str, int]) -> None:
-    assert dict(total(needs)) == expected
+def test_totals(pod_resources: PodResources, expected: dict[str, int]) -> None:
+    assert dict(total(pod_resources)) == expected
 
 
 def test_containers_that_ask_for_nothing_are_scored_as_small_ones() -> None:
-    assert scored(Needs([c(), c(cpu=1000)])) == (1100, 2 * 200 * (1 << 20))
+    assert scored(PodResources([c(), c(cpu=1000)])) == (1100, 2 * 200 * (1 << 20))

@@ -15,7 +15,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.model.gpus import Card, GpuRequest, Inventory, MigProfile
 from fairlead.model.nodes import Node
 from fairlead.model.pods import NodeTerm, Pod, Toleration
-from fairlead.model.prices import Prices, Shape
+from fairlead.model.prices import PodShape, Prices
 from fairlead.model.selectors import Requirement
 from fairlead.placement.place import Placement
 from fairlead.placement.verdicts import Placed, Verdict
@@ -130,7 +130,7 @@ class World:
 _PRICES = Prices(
     pods=1000, values=tuple(np.linspace(0, 1000, 101)), blocks=((2, 0.5),),
     pressure=((_MODELS[1], 0.7),),
-    typical=((Shape(1000, 0, 1, 500), 0.5), (Shape(4000, 0, 2), 0.5)),
+    typical=((PodShape(1000, 0, 1, 500), 0.5), (PodShape(4000, 0, 2), 0.5)),
     cpu_milli_per_card=8000.0, memory_bytes_per_card=1e10,
 )  # fmt: skip
 

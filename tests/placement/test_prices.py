@@ -4,22 +4,22 @@ import pytest
 
 pytest.importorskip("scipy", reason="the prices need scipy: run `make setup`")
 
-from fairlead.model.prices import Basis, Shape
+from fairlead.model.prices import Basis, PodShape
 from fairlead.placement import prices
 from fairlead.placement.prices import ETA, compute, typical
 
 
-def basis(*shapes: tuple[Shape, int], cards: int = 100) -> Basis:
+def basis(*shapes: tuple[PodShape, int], cards: int = 100) -> Basis:
     return Basis(shapes, (("T4", cards),))
 
 
-def part(milli: int, **more) -> Shape:
-    return Shape(4000, 1 << 30, 1, milli, **more)
+def part(milli: int, **more) -> PodShape:
+    return PodShape(4000, 1 << 30, 1, milli, **more)
 
 
 def test_too_few_pods_have_no_prices() -> None:
     assert compute(basis((part(500), 99))) is None
-    assert compute(basis((Shape(1000), 1000))) is None, "nobody asks for cards"
+    assert compute(basis((PodShape(1000), 1000))) is None, "nobody asks for cards"
     assert compute(Basis(((part(500), 1000),), ())) is None, "there are none"
 
 
@@ -57,7 +57,7 @@ def test_the_same_pods_give_the_same_prices() -> None:
 
 
 def test_what_pods_bring_along() -> None:
-    eight = Shape(80_000, 1 << 33, 8, 1000)
+    eight = PodShape(80_000, 1 << 33, 8, 1000)
     found = compute(basis((part(500), 100), (eight, 100)))
     assert found is not None
     assert found.cpu_milli_per_card == pytest.approx((4000 + 80_000) / 8.5)
@@ -65,7 +65,9 @@ def test_what_pods_bring_along() -> None:
 
 
 def test_pods_without_gpus_make_it_less_likely_that_the_next_one_needs_cards() -> None:
-    found = compute(basis((part(810), 300), (Shape(9000, 0, 8, 1000), 100), (Shape(1000), 600)))
+    found = compute(
+        basis((part(810), 300), (PodShape(9000, 0, 8, 1000), 100), (PodShape(1000), 600))
+    )
     assert found is not None
     assert found.blocks == ((8, 0.1),)
     assert found.values[99] == pytest.approx(810 * (1 + ETA * 0.3))

@@ -17,7 +17,7 @@ from fairlead.model.loads import PodLoad
 from fairlead.model.map_slots import MapSlot
 from fairlead.model.nodes import Image, Node
 from fairlead.model.pods import HostPort, NodeTerm, PodRequest, PreferredTerm, Toleration
-from fairlead.model.prices import Prices, Shape
+from fairlead.model.prices import PodShape, Prices
 from fairlead.model.readings import CardReading, NodeReadings
 from fairlead.model.scheduling_map import Line
 from fairlead.model.selectors import Requirement, SpreadRule
@@ -132,7 +132,11 @@ PRICES = Prices(
     memory_bytes_per_card=float(1 << 34),
     blocks=((2, 0.1),),
     pressure=(("H100", 0.5),),
-    typical=((Shape(1000, 0, 1, 500), 0.6), (Shape(2000, 0, 2, 1000), 0.3), (Shape(500), 0.1)),
+    typical=(
+        (PodShape(1000, 0, 1, 500), 0.6),
+        (PodShape(2000, 0, 2, 1000), 0.3),
+        (PodShape(500), 0.1),
+    ),
 )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fairlead.cluster.storage import Storage
 
 #: Driver and handle.
-Identity = tuple[str, str]
+VolumeIdentity = tuple[str, str]
 NO_LIMIT = np.iinfo(np.int64).max
 #: Drivers that pods ask about and that are kept as arrays.
 _MOST_ARRAYS = 64
@@ -97,8 +97,10 @@ class AttachedVolumes:
         #: Nodes to be counted anew when somebody asks.
         self._stale: set[str] = set()
         #: Of each node that was counted: its row, what its pods use, and the drivers concerned.
-        self._counted: dict[str, tuple[int, frozenset[Identity], CsiNode, frozenset[str]]] = {}
-        self._nodes_with: Grouped[Identity, int] = Grouped()  # rows by node
+        self._counted: dict[
+            str, tuple[int, frozenset[VolumeIdentity], CsiNode, frozenset[str]]
+        ] = {}
+        self._nodes_with: Grouped[VolumeIdentity, int] = Grouped()  # rows by node
         self._held = _Columns()  # by driver, as are the next two
         self._limits = _Columns(NO_LIMIT)
         self._installed = _Columns()
@@ -284,12 +286,12 @@ class AttachedVolumes:
         for driver, count in counts.items():
             self._held.put(driver, row, count)
 
-    def _used_on(self, name: str) -> Iterator[Identity]:
+    def _used_on(self, name: str) -> Iterator[VolumeIdentity]:
         for volumes in self._pods_on.of(name).values():
             for volume in self.of_pod(volumes):
                 yield volume.driver, volume.handle
 
-    def _attached_on(self, name: str) -> Iterator[Identity]:
+    def _attached_on(self, name: str) -> Iterator[VolumeIdentity]:
         for attachment in self._attached_to.of(name).values():
             volume = self._storage.volumes.get(attachment.volume)
             if attachment.driver and volume and volume.csi and not volume.csi.plugin:

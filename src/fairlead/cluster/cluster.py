@@ -36,7 +36,7 @@ from fairlead.cluster.releasing import Releasing
 from fairlead.cluster.work import Work
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.budgets import Budget
-from fairlead.model.gpus import CardUse, GpuRequest, Grant, Said
+from fairlead.model.gpus import CardUse, GpuRequest, Grant, GrantSource
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Amounts, HostPort, Pod, PodField, PodRequest
 from fairlead.model.prices import Prices
@@ -83,7 +83,7 @@ class Holding:
         """What a pending pod would hold there (assumed), or what a bound one does."""
         request = pod.request
         amounts = request.resources if assumed else pod.usage
-        grant = grant or pod.grant or _somebodys_choice(request.gpu_request)
+        grant = grant or pod.grant or _unidentified_gpus(request.gpu_request)
         return cls(pod, node, amounts, pod.held_scored, request.host_ports, assumed, grant)
 
 
@@ -535,7 +535,7 @@ def granted(pod: Pod, held: Holding | None) -> Grant | None:
     """
     said = pod.grant
     if held is None or held.assumed or held.node != pod.node:
-        return said or _somebodys_choice(pod.request.gpu_request)
+        return said or _unidentified_gpus(pod.request.gpu_request)
     kept = held.grant
     if said is not None and _is_news(said, kept):
         return said
@@ -544,9 +544,9 @@ def granted(pod: Pod, held: Holding | None) -> Grant | None:
 
 
 def _is_news(said: Grant, kept: Grant | None) -> bool:
-    if said.said is Said.BOUND:
-        return kept is not None and kept.said < Said.BOUND
-    return said.assigned and (kept is None or said.said >= kept.said)
+    if said.source is GrantSource.BOUND:
+        return kept is not None and kept.source < GrantSource.BOUND
+    return said.assigned and (kept is None or said.source >= kept.source)
 
 
 def _holds_the_same(held: Holding, pod: Pod, grant: Grant | None) -> bool:
@@ -555,11 +555,11 @@ def _holds_the_same(held: Holding, pod: Pod, grant: Grant | None) -> bool:
     return same and held.grant == grant
 
 
-def _somebodys_choice(ask: GpuRequest | None) -> Grant | None:
-    """What a pod holds that asked for cards and was not told which."""
+def _unidentified_gpus(ask: GpuRequest | None) -> Grant | None:
+    """What a pod holds that requested GPUs without an assignment."""
     if ask is None or ask.profile or ask.map_slot or not ask.whole:
         return None
-    return Grant((CardUse(""),) * ask.cards, said=Said.ASKED)
+    return Grant((CardUse(""),) * ask.cards, source=GrantSource.ASKED)
 
 
 def _difference(old: Node, new: Node) -> Aspect:

@@ -29,7 +29,7 @@ from fairlead.model.sizes import Kept, weigh
 
 Vector = npt.NDArray[np.int64]  # (resources,)
 #: Places of resources in the columns, and how much of each is needed.
-Needs = tuple[tuple[int, int], ...]
+IndexedAmounts = tuple[tuple[int, int], ...]
 
 #: Resources that always have a column.
 ALWAYS = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS, GPU)
@@ -84,7 +84,7 @@ class Columns:
         self.ports: dict[tuple[str, int], dict[int, list[HostPort]]] = {}
         self._labels: dict[str, LabelColumn] = {}
         self._vectors: Kept[Amounts, Vector] = Kept(_VECTOR_BYTES)
-        self._needs: Kept[Amounts, Needs] = Kept(_VECTOR_BYTES)
+        self._indexed_amounts: Kept[Amounts, IndexedAmounts] = Kept(_VECTOR_BYTES)
 
     def new_row(self) -> int:
         if self.size == self._capacity:
@@ -197,7 +197,7 @@ class Columns:
     def _fill(self, new: set[str]) -> None:
         """One look at all nodes, however many columns are new."""
         self._vectors.clear()
-        self._needs.clear()
+        self._indexed_amounts.clear()
         for row, node in enumerate(self.nodes):
             for name, amount in node.allocatable if node else ():
                 if name in new:
@@ -209,7 +209,7 @@ class Columns:
         self.requested[place] = 0
         self._free_places.append(place)
         self._vectors.clear()
-        self._needs.clear()
+        self._indexed_amounts.clear()
 
     def _count_offers(self, old: Node | None, new: Node | None) -> None:
         """What a node offers instead of what it did; what none offers any more has no column."""
@@ -248,17 +248,17 @@ class Columns:
             self._vectors.keep(amounts, vector, weigh(amounts) + vector.nbytes)
         return vector
 
-    def needs(self, amounts: Amounts) -> Needs | None:
+    def indexed_amounts(self, amounts: Amounts) -> IndexedAmounts | None:
         """What must be free, a place for the pod included; None if some of it has no column."""
-        needs = self._needs.get(amounts)
-        if needs is None:
+        indexed_amounts = self._indexed_amounts.get(amounts)
+        if indexed_amounts is None:
             if any(need > 0 and name not in self.resource_index for name, need in amounts):
                 return None
             index = self.resource_index
             found = {index[name]: need for name, need in amounts if name in index}
-            needs = tuple((found | {index[PODS]: 1}).items())
-            self._needs.keep(amounts, needs, weigh(amounts, needs))
-        return needs
+            indexed_amounts = tuple((found | {index[PODS]: 1}).items())
+            self._indexed_amounts.keep(amounts, indexed_amounts, weigh(amounts, indexed_amounts))
+        return indexed_amounts
 
     # -- taints and ports --------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from collections import Counter
 from fairlead.model.gpus import WHOLE, GpuRequest
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import PodRequest
-from fairlead.model.prices import Shape
+from fairlead.model.prices import PodShape
 from fairlead.model.quantities import CPU, MEMORY
 
 _MOST_PODS = 100_000
@@ -36,9 +36,9 @@ class Demand:
         ):
             self._fade()
 
-    def shapes(self, card_mib: int) -> tuple[tuple[Shape, int], ...]:
+    def shapes(self, card_mib: int) -> tuple[tuple[PodShape, int], ...]:
         """Pods by shape. Who asks for MiB alone gets a share of a card with `card_mib`."""
-        found: Counter[Shape] = Counter()
+        found: Counter[PodShape] = Counter()
         for request, count in self._counts.items():
             shape = shape_of(request, card_mib)
             if shape is not None:
@@ -52,15 +52,15 @@ class Demand:
         self._bytes = sum(request.weight_bytes for request in self._counts)
 
 
-def shape_of(request: PodRequest, card_mib: int = 0) -> Shape | None:
+def shape_of(request: PodRequest, card_mib: int = 0) -> PodShape | None:
     """None for a pod that asks for MIG slices, which have no price, or whose map has chosen."""
     cpu, memory = request.amount(CPU), request.amount(MEMORY)
     ask = request.gpu_request or _counted(request)
     if ask is None:
-        return Shape(cpu, memory)
+        return PodShape(cpu, memory)
     if ask.profile or ask.map_slot:
         return None
-    return Shape(cpu, memory, ask.cards, _milli(ask, card_mib), ask.models)
+    return PodShape(cpu, memory, ask.cards, _milli(ask, card_mib), ask.models)
 
 
 def _counted(request: PodRequest) -> GpuRequest | None:

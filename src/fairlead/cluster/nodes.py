@@ -131,16 +131,18 @@ class Nodes:
 
     def have_room(self, amounts: Amounts) -> NodeMask:
         """Where that much of each resource is free, and one more pod may come."""
-        needs = self._columns.needs(amounts)
-        if needs is None:
+        indexed_amounts = self._columns.indexed_amounts(amounts)
+        if indexed_amounts is None:
             return self._find_room(amounts)
         offered, taken, pick = self._columns.allocatable, self._columns.requested, self._pick
         if self._size == 1:  # plain numbers: after each placement one node is asked about again
             row = self._row
-            free = (offered.item(at, row) - taken.item(at, row) >= need for at, need in needs)
+            free = (
+                offered.item(at, row) - taken.item(at, row) >= need for at, need in indexed_amounts
+            )
             return np.array([all(free)])
         enough = self.all()
-        for at, need in needs:
+        for at, need in indexed_amounts:
             enough &= offered[at, pick] - taken[at, pick] >= need
         return enough
 

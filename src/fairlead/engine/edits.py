@@ -2,7 +2,7 @@
 
 from fairlead.cluster.cluster import Holding
 from fairlead.engine.instructions import AnnounceWarning
-from fairlead.model.gpus import Said
+from fairlead.model.gpus import GrantSource
 from fairlead.model.pods import Pod
 
 REASON = "RequestChangeIgnored"
@@ -37,13 +37,13 @@ def misspelling_of(before: Pod | None, pod: Pod) -> AnnounceWarning | None:
 
 def _removed(held: Holding, pod: Pod) -> AnnounceWarning | None:
     was, now = held.pod.grant, pod.grant
-    if held.assumed or was is None or was.said is not Said.BOUND:
+    if held.assumed or was is None or was.source is not GrantSource.BOUND:
         return None
-    if now is None or now.said < Said.BOUND:
+    if now is None or now.source < GrantSource.BOUND:
         return AnnounceWarning(
             pod, REASON, _sentence("the assignment was removed or cannot be read")
         )
-    changed = now.said is Said.BOUND and now.uses != was.uses
+    changed = now.source is GrantSource.BOUND and now.uses != was.uses
     return AnnounceWarning(pod, REASON, _sentence("the assignment differs")) if changed else None
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from fairlead.model.gpus import Grant
 from fairlead.model.pods import Pod
 from fairlead.model.storage import VolumePlan
-from fairlead.placement.verdicts import Record
+from fairlead.placement.verdicts import PlacementRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Decided:
 
     pod: Pod
     node: str
-    record: Record
+    record: PlacementRecord
 
 
 @dataclass(frozen=True, slots=True)

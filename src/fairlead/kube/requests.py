@@ -146,14 +146,16 @@ class _Spread(msgspec.Struct, rename="camel"):
 
 
 def read_request(parts: RequestParts) -> PodRequest:
-    needs = read_needs(parts)
+    pod_resources = read_pod_resources(parts)
     node_affinity = _json(parts.node_affinity, _NodeAffinity, _NodeAffinity())
     pod_affinity = _json(parts.pod_affinity, _PodAffinity, _PodAffinity())
     anti_affinity = _json(parts.pod_anti_affinity, _PodAffinity, _PodAffinity())
     return PodRequest(
-        resources=resources.total(needs),
-        gpu_request=_together(_gpus(_asking(parts, needs), bound=parts.bound), parts.as_one),
-        scored=resources.scored(needs),
+        resources=resources.total(pod_resources),
+        gpu_request=_together(
+            _gpus(_asking(parts, pod_resources), bound=parts.bound), parts.as_one
+        ),
+        scored=resources.scored(pod_resources),
         node_selector=tuple(sorted(_json(parts.node_selector, dict[str, str], {}).items())),
         node_terms=_terms(node_affinity.required),
         tolerations=_tolerations(parts.tolerations),
@@ -176,21 +178,21 @@ def read_request(parts: RequestParts) -> PodRequest:
     )
 
 
-def _asking(parts: RequestParts, needs: resources.Needs) -> dialects.GpuSpec:
+def _asking(parts: RequestParts, pod_resources: resources.PodResources) -> dialects.GpuSpec:
     init = [
         dialects.Part(part.name, need.requests, brief=not part.sidecar)
-        for part, need in zip(parts.init, needs.init, strict=True)
+        for part, need in zip(parts.init, pod_resources.init, strict=True)
     ]
     running = [
         dialects.Part(part.name, need.requests)
-        for part, need in zip(parts.containers, needs.containers, strict=True)
+        for part, need in zip(parts.containers, pod_resources.containers, strict=True)
     ]
     return dialects.GpuSpec([*init, *running], dict(parts.gpu_words), parts.identity)
 
 
 def read_bound_asks(parts: RequestParts) -> dialects.BoundAsks:
     """What a bound pod asks of GPUs, with its annotations and without them."""
-    return dialects.read_asks_of_bound(_asking(parts, read_needs(parts)))
+    return dialects.read_asks_of_bound(_asking(parts, read_pod_resources(parts)))
 
 
 def _gpus(gpu_spec: dialects.GpuSpec, *, bound: bool) -> GpuRequest | None:
@@ -280,8 +282,8 @@ def read_selector(found: LabelSelectorWire | None) -> LabelSelector | None:
     return LabelSelector((*lines, *read_requirements(found.match_expressions)))
 
 
-def read_needs(parts: RequestParts) -> resources.Needs:
-    return resources.Needs(
+def read_pod_resources(parts: RequestParts) -> resources.PodResources:
+    return resources.PodResources(
         containers=[resources.Container(requested(c.resources)) for c in parts.containers],
         init=[resources.Container(requested(c.resources), c.sidecar) for c in parts.init],
         overhead=amounts(parts.overhead),

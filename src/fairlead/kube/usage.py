@@ -8,10 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from fairlead.kube.requests import ContainerParts, RequestParts, amounts, read_needs, requested
+from fairlead.kube.requests import (
+    ContainerParts,
+    RequestParts,
+    amounts,
+    read_pod_resources,
+    requested,
+)
 from fairlead.model import resources
 from fairlead.model.pods import Amounts
-from fairlead.model.resources import Container, Counted, Needs
+from fairlead.model.resources import Container, Counted, PodResources
 
 
 class ContainerReport(NamedTuple):
@@ -40,19 +46,27 @@ def read_usage(
 
     `largest_total` as in `Behaviour.takes_largest_total`.
     """
-    needs = read_needs(parts)
-    level = _pod_level(needs.pod_level, told, every_name=largest_total)
-    versions = _three(parts, needs, told) if largest_total else [_largest_each(parts, needs, told)]
-    held = [replace(version, overhead=needs.overhead, pod_level=level) for version in versions]
+    pod_resources = read_pod_resources(parts)
+    level = _pod_level(pod_resources.pod_level, told, every_name=largest_total)
+    versions = (
+        _three(parts, pod_resources, told)
+        if largest_total
+        else [_largest_each(parts, pod_resources, told)]
+    )
+    held = [
+        replace(version, overhead=pod_resources.overhead, pod_level=level) for version in versions
+    ]
     cpu, memory = zip(*map(resources.scored_when_held, held), strict=True)
     counted = _largest(*map(resources.peak, versions))
     of_pod = amounts(told.allocated), requested(told.resources)
     if largest_total and all(of_pod):
         counted = _largest(resources.peak(versions[0]), *of_pod)
-    return resources.settle(counted, level, needs.overhead), (max(cpu), max(memory))
+    return resources.settle(counted, level, pod_resources.overhead), (max(cpu), max(memory))
 
 
-def _largest_each(parts: RequestParts, needs: Needs, told: StatusParts) -> Needs:
+def _largest_each(
+    parts: RequestParts, pod_resources: PodResources, told: StatusParts
+) -> PodResources:
     """1.36: each container counts with its largest."""
     reports = {report.name: report for report in told.containers if report.resources}
     # Only sidecars are still there to be resized; other init containers are over.
@@ -65,12 +79,14 @@ def _largest_each(parts: RequestParts, needs: Needs, told: StatusParts) -> Needs
         granted = {} if told.infeasible else asked
         return _largest(granted, requested(report.resources), amounts(report.allocated))
 
-    return _taking(parts, needs, largest)
+    return _taking(parts, pod_resources, largest)
 
 
-def _three(parts: RequestParts, needs: Needs, told: StatusParts) -> list[Needs]:
+def _three(
+    parts: RequestParts, pod_resources: PodResources, told: StatusParts
+) -> list[PodResources]:
     """1.37: the pod is added up three times, and the largest sum counts."""
-    granted = Needs() if told.infeasible else needs
+    granted = PodResources() if told.infeasible else pod_resources
     allocated_to = {report.name: amounts(report.allocated) for report in told.containers}
     held_by = {report.name: requested(report.resources) for report in told.containers}
 
@@ -80,7 +96,11 @@ def _three(parts: RequestParts, needs: Needs, told: StatusParts) -> list[Needs]:
     def actual(name: str, asked: Mapping[str, int]) -> Mapping[str, int]:
         return held_by.get(name) or allocated(name, asked)
 
-    return [granted, _taking(parts, needs, allocated), _taking(parts, needs, actual)]
+    return [
+        granted,
+        _taking(parts, pod_resources, allocated),
+        _taking(parts, pod_resources, actual),
+    ]
 
 
 def _pod_level(
@@ -96,9 +116,9 @@ def _pod_level(
 
 def _taking(
     parts: RequestParts,
-    needs: Needs,
+    pod_resources: PodResources,
     takes: Callable[[str, Mapping[str, int]], Mapping[str, int]],
-) -> Needs:
+) -> PodResources:
     """The pod, if each container takes what `takes` makes of its name and requests."""
 
     def taking(named: Sequence[ContainerParts], gpu_spec: Sequence[Container]) -> list[Container]:
@@ -107,7 +127,9 @@ def _taking(
             for part, container in zip(named, gpu_spec, strict=True)
         ]
 
-    return Needs(taking(parts.containers, needs.containers), taking(parts.init, needs.init))
+    return PodResources(
+        taking(parts.containers, pod_resources.containers), taking(parts.init, pod_resources.init)
+    )
 
 
 def _largest(*options: Mapping[str, int]) -> Counted:

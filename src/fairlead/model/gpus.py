@@ -175,8 +175,8 @@ class CardUse:
         return ((1 << self.slices) - 1) << self.start
 
 
-class Said(IntEnum):
-    """How it is known what a bound pod has; a later one is believed before an earlier one."""
+class GrantSource(IntEnum):
+    """How it is known which GPUs a bound pod has; a later one takes precedence."""
 
     ASKED = 0  #: by its request alone: which GPUs it has is not known
     ASSIGNED = 1  #: in the words of another scheduler
@@ -198,8 +198,8 @@ class Grant:
     #: Who has it, where a scheduling map lets several pods have the same card.
     member: Member | None = None
     #: How it is known, which makes no difference to what is held.
-    said: Said = field(default=Said.BOUND, compare=False)
+    source: GrantSource = field(default=GrantSource.BOUND, compare=False)
 
     @property
     def assigned(self) -> bool:
-        return self.said > Said.ASKED
+        return self.source > GrantSource.ASKED

@@ -7,7 +7,7 @@ STEP = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class PodShape:
     """What a pod asks for, as far as the worth of gaps is concerned."""
 
     cpu_milli: int
@@ -27,7 +27,7 @@ class Shape:
 class Basis:
     """What prices are computed from: pods seen by shape, and how many cards of which model."""
 
-    pods: tuple[tuple[Shape, int], ...]
+    pods: tuple[tuple[PodShape, int], ...]
     cards: tuple[tuple[str, int], ...]
 
 
@@ -47,4 +47,4 @@ class Prices:
     #: How short each model is for those who insist on it.
     pressure: tuple[tuple[str, float], ...]
     #: The most frequent shapes and their shares, which add up to one.
-    typical: tuple[tuple[Shape, float], ...]
+    typical: tuple[tuple[PodShape, float], ...]

@@ -26,7 +26,7 @@ class Container:
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class PodResources:
     """The parts of a pod that ask for resources."""
 
     containers: Sequence[Container] = ()
@@ -36,9 +36,9 @@ class Needs:
     pod_level: Mapping[str, int] = field(default_factory=dict)
 
 
-def total(needs: Needs) -> Amounts:
+def total(pod_resources: PodResources) -> Amounts:
     """What the scheduler must find free on one node."""
-    return settle(peak(needs), needs.pod_level, needs.overhead)
+    return settle(peak(pod_resources), pod_resources.pod_level, pod_resources.overhead)
 
 
 def settle(
@@ -51,23 +51,23 @@ def settle(
     return freeze(counted)
 
 
-def scored(needs: Needs) -> tuple[int, int]:
+def scored(pod_resources: PodResources) -> tuple[int, int]:
     """Cpu and memory for scoring, where a container without a request counts as a small one.
 
     Pod-level requests are left out, as kube-scheduler does for the pod that it scores for.
     """
-    counted = peak(_stated(needs, _UNSTATED))
-    _add(counted, needs.overhead)
+    counted = peak(_stated(pod_resources, _UNSTATED))
+    _add(counted, pod_resources.overhead)
     return counted.get(CPU, 0), counted.get(MEMORY, 0)
 
 
-def scored_when_held(needs: Needs) -> tuple[int, int]:
+def scored_when_held(pod_resources: PodResources) -> tuple[int, int]:
     """The same for a pod that is on its node: there pod-level requests do count."""
-    if not any(is_pod_level(name) for name in needs.pod_level):
-        return scored(needs)
-    known = dict(total(needs)) | dict(needs.pod_level)
+    if not any(is_pod_level(name) for name in pod_resources.pod_level):
+        return scored(pod_resources)
+    known = dict(total(pod_resources)) | dict(pod_resources.pod_level)
     defaults = {name: small for name, small in _UNSTATED.items() if name not in known}
-    counted = dict(total(_stated(needs, defaults)))
+    counted = dict(total(_stated(pod_resources, defaults)))
     return counted.get(CPU, 0), counted.get(MEMORY, 0)
 
 
@@ -75,12 +75,12 @@ def freeze(counted: Mapping[str, int]) -> Amounts:
     return tuple(sorted((name, need) for name, need in counted.items() if need))
 
 
-def peak(needs: Needs) -> Counted:
+def peak(pod_resources: PodResources) -> Counted:
     """The most that the containers take at any time in the life of the pod."""
-    running = _sum(container.requests for container in needs.containers)
+    running = _sum(container.requests for container in pod_resources.containers)
     sidecars: Counted = {}
     starting: Counted = {}
-    for container in needs.init:
+    for container in pod_resources.init:
         step = _sum((container.requests, sidecars))
         if container.sidecar:
             sidecars = step
@@ -90,13 +90,15 @@ def peak(needs: Needs) -> Counted:
     return {name: max(running.get(name, 0), starting.get(name, 0)) for name in running | starting}
 
 
-def _stated(needs: Needs, defaults: Mapping[str, int]) -> Needs:
+def _stated(pod_resources: PodResources, defaults: Mapping[str, int]) -> PodResources:
     """With these for what containers do not say."""
 
     def say(containers: Sequence[Container]) -> list[Container]:
         return [Container({**defaults, **c.requests}, c.sidecar) for c in containers]
 
-    return replace(needs, containers=say(needs.containers), init=say(needs.init))
+    return replace(
+        pod_resources, containers=say(pod_resources.containers), init=say(pod_resources.init)
+    )
 
 
 def is_pod_level(name: str) -> bool:

@@ -21,7 +21,7 @@ class CardPolicy(StrEnum):
 
 
 #: A policy, or each card's rating: the more, the better.
-Liking = CardPolicy | Sequence[float]
+GpuPreference = CardPolicy | Sequence[float]
 
 
 @dataclass(slots=True)
@@ -43,7 +43,11 @@ class Occupied:
 
 
 def choose(
-    ask: GpuRequest, devices: Devices, row: int, liking: Liking, now: Occupied | None = None
+    ask: GpuRequest,
+    devices: Devices,
+    row: int,
+    preference: GpuPreference,
+    now: Occupied | None = None,
 ) -> Grant | None:
     """The cards, or None if the node cannot serve the ask after all.
 
@@ -60,7 +64,7 @@ def choose(
     elif ask.whole:
         uses = _whole(ask, devices, row, inventory)
     else:
-        uses = _shares(ask, devices, row, inventory, liking, now)
+        uses = _shares(ask, devices, row, inventory, preference, now)
     if uses is None:
         return None
     pending = ask.dialect in inventory.one_at_a_time
@@ -123,10 +127,10 @@ def _shares(
     devices: Devices,
     row: int,
     inventory: Inventory,
-    liking: Liking,
+    preference: GpuPreference,
     now: Occupied | None,
 ) -> list[CardUse] | None:
-    slots = _by_preference(_usable(ask, devices, row), devices, row, liking)
+    slots = _by_preference(_usable(ask, devices, row), devices, row, preference)
     states = [Occupied.of(devices, row)] + ([now] if now else [])
     slots = _leaving_cards_for_others(slots, states)
     if ask.overcommit:  # no card is given twice while there is room on another
@@ -141,13 +145,13 @@ def _shares(
 
 
 def _by_preference(
-    slots: Iterable[int], devices: Devices, row: int, liking: Liking
+    slots: Iterable[int], devices: Devices, row: int, preference: GpuPreference
 ) -> list[int]:  # fmt: skip
-    if not isinstance(liking, CardPolicy):
-        return sorted(slots, key=lambda slot: (-liking[slot], slot))
+    if not isinstance(preference, CardPolicy):
+        return sorted(slots, key=lambda slot: (-preference[slot], slot))
     free = devices.milli_free[row].tolist()
     memory = devices.memory_free[row].tolist()
-    sign = 1 if liking is CardPolicy.PACK else -1
+    sign = 1 if preference is CardPolicy.PACK else -1
     return sorted(slots, key=lambda slot: (sign * free[slot], sign * memory[slot], slot))
 
 

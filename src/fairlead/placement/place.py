@@ -14,14 +14,14 @@ from fairlead.model.errors import PluginFault
 from fairlead.model.gpus import GpuRequest, Grant
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.model.storage import VolumePlan
-from fairlead.placement.cards import Liking, Occupied, choose
+from fairlead.placement.cards import GpuPreference, Occupied, choose
 from fairlead.placement.faults import fault_of
 from fairlead.placement.node_trial import NO_RULE, NodeTrial
 from fairlead.placement.nominated import NominatedAmounts, blocked, nominated_against
 from fairlead.placement.preempt import Outcome, Preemption, ineligible
 from fairlead.placement.profile import Profile
-from fairlead.placement.refusals import Tally, tally
-from fairlead.placement.verdicts import Placed, Record, Refused, Verdict
+from fairlead.placement.refusals import RefusalCounts, count_refusals
+from fairlead.placement.verdicts import Placed, PlacementRecord, Refused, Verdict
 from fairlead.placement.views import REFUSED, View, Views
 from fairlead.plugins.api import CardScores, Picker, VolumePlanner
 
@@ -66,19 +66,19 @@ class Placement:
             return self._refused(view, pod)
         return self._placed(view, row, float(totals[row]), pod)
 
-    def record(self, pod: Pod, placed: Placed) -> Record:
+    def record(self, pod: Pod, placed: Placed) -> PlacementRecord:
         """What counted, before the pod is there and has changed it. Raises as `place` does."""
         try:
             return self._record(pod, placed)
         except Exception as error:
             raise fault_of(error, self.profile) from error
 
-    def _record(self, pod: Pod, placed: Placed) -> Record:
+    def _record(self, pod: Pod, placed: Placed) -> PlacementRecord:
         view, node = self.view(pod), self._one(placed.node)
         fit, uses = self.profile.gpu_fit, placed.grant.uses if placed.grant else ()
         given = {use.uuid for use in uses}
         cards = fit.cards(view.request, node) if fit and given else ()
-        return Record(
+        return PlacementRecord(
             placed.score,
             view.added(self._cluster.row_of[placed.node]),
             tuple(card for card in cards if card.uuid in given),
@@ -176,17 +176,17 @@ class Placement:
     def _chosen(
         self, view: View, ask: GpuRequest, row: int, now: Occupied | None = None
     ) -> Grant | None:
-        liking = self.profile.cards if ask.whole else self._liking(view, row)
-        return choose(ask, self._cluster.columns.devices, row, liking, now)
+        preference = self.profile.cards if ask.whole else self._preference(view, row)
+        return choose(ask, self._cluster.columns.devices, row, preference, now)
 
-    def _liking(self, view: View, row: int) -> Liking:
+    def _preference(self, view: View, row: int) -> GpuPreference:
         """How shares find their card on the node."""
         if self._chooser is None:
             return self.profile.cards
         node = Nodes(self._cluster.columns, slice(row, row + 1))
         rated: CardScores = self._chooser.rate_cards(view.request, node)
-        liking: list[float] = np.asarray(rated[0]).tolist()
-        return liking
+        preference: list[float] = np.asarray(rated[0]).tolist()
+        return preference
 
     # -- choosing ----------------------------------------------------------------------------
 
@@ -221,9 +221,9 @@ class Placement:
             return _refused_before_filters(view, self.profile, len(self._cluster))
         nominated = nominated_against(pod, self._cluster)
         key = self._circumstances(pod)
-        found: Tally | None = view.answers.get(key)
+        found: RefusalCounts | None = view.answers.get(key)
         if found is None:
-            found = tally(pod, view, self.profile, self._cluster, nominated)
+            found = count_refusals(pod, view, self.profile, self._cluster, nominated)
             view.answers[key] = found
         return self._make_room(found, view, pod, nominated)
 
@@ -233,7 +233,7 @@ class Placement:
         return pod.priority, nominations.version, nominations.node_of(pod.uid) and pod.uid
 
     def _make_room(
-        self, found: Tally, view: View, pod: Pod, nominated: NominatedAmounts | None
+        self, found: RefusalCounts, view: View, pod: Pod, nominated: NominatedAmounts | None
     ) -> Refused:  # fmt: skip
         if not len(self._cluster):
             return self._refusal(found, None, nomination="")
@@ -257,7 +257,7 @@ class Placement:
 
     def _refusal(
         self,
-        found: Tally,
+        found: RefusalCounts,
         no_eviction: str | None,
         outcome: Outcome | None = None,
         nomination: str | None = None,

@@ -12,7 +12,7 @@ import numpy as np
 
 from fairlead.model.gpus import WHOLE
 from fairlead.model.machines import is_any_of
-from fairlead.model.prices import STEP, Basis, Prices, Shape
+from fairlead.model.prices import STEP, Basis, PodShape, Prices
 from fairlead.placement.packing import MARKS, Sizes, Values, gap_values
 
 #: Fewer pods than this tell too little.
@@ -44,11 +44,11 @@ def compute(basis: Basis) -> Prices | None:
     )
 
 
-def typical(pods: tuple[tuple[Shape, int], ...]) -> tuple[tuple[Shape, float], ...]:
+def typical(pods: tuple[tuple[PodShape, int], ...]) -> tuple[tuple[PodShape, float], ...]:
     """The most frequent shapes, memory left aside, that make up 95 % of all pods."""
-    counted: Counter[Shape] = Counter()
+    counted: Counter[PodShape] = Counter()
     for shape, count in pods:
-        counted[Shape(shape.cpu_milli, 0, shape.cards, shape.milli, shape.models)] += count
+        counted[PodShape(shape.cpu_milli, 0, shape.cards, shape.milli, shape.models)] += count
     most = 0
     kept = []
     for shape, count in sorted(counted.items(), key=_by_frequency):
@@ -59,18 +59,18 @@ def typical(pods: tuple[tuple[Shape, int], ...]) -> tuple[tuple[Shape, float], .
     return tuple((shape, count / most) for shape, count in kept)
 
 
-def _by_frequency(item: tuple[Shape, int]) -> tuple[int, int, int, int, list[str]]:
+def _by_frequency(item: tuple[PodShape, int]) -> tuple[int, int, int, int, list[str]]:
     shape, count = item
     return -count, -shape.cpu_milli, -shape.milli, -shape.cards, sorted(shape.models)
 
 
-def _blocks(pods: list[tuple[Shape, int]], seen: int) -> tuple[tuple[int, float], ...]:
+def _blocks(pods: list[tuple[PodShape, int]], seen: int) -> tuple[tuple[int, float], ...]:
     shares = ((n, sum(c for shape, c in pods if shape.cards == n) / seen) for n in _BLOCKS)
     return tuple((cards, share) for cards, share in shares if share)
 
 
 def _pressure(
-    pods: list[tuple[Shape, int]], cards: dict[str, int]
+    pods: list[tuple[PodShape, int]], cards: dict[str, int]
 ) -> tuple[tuple[str, float], ...]:  # fmt: skip
     """Demand that insists on some models, as a share of the cards that could serve it."""
     scale = sum(cards.values()) / sum(shape.total_milli * count for shape, count in pods)
@@ -89,7 +89,7 @@ def _pressure(
 # -- the price of a gap --------------------------------------------------------------------------
 
 
-def _values(pods: list[tuple[Shape, int]], seen: int, capacity: int) -> Values:
+def _values(pods: list[tuple[PodShape, int]], seen: int, capacity: int) -> Values:
     sizes, asking, cards = _by_size(pods)
     drawn = _demands(sizes, cards, capacity)
     packed = np.mean([gap_values(sizes, demand, capacity) for demand in drawn], axis=0)
@@ -100,7 +100,7 @@ def _values(pods: list[tuple[Shape, int]], seen: int, capacity: int) -> Values:
     return values
 
 
-def _by_size(pods: list[tuple[Shape, int]]) -> tuple[Sizes, Values, Values]:
+def _by_size(pods: list[tuple[PodShape, int]]) -> tuple[Sizes, Values, Values]:
     """Sizes in hundredths of a card, rounded up; how many pods ask for each, and how many cards."""
     asking: Counter[int] = Counter()
     cards: Counter[int] = Counter()

@@ -19,7 +19,7 @@ from fairlead.plugins.api import Filter, PreFilterResult, nearest_of, reasons_of
 
 
 @dataclass(slots=True)
-class Tally:
+class RefusalCounts:
     """What the rules said, and where evicting pods could help."""
 
     resolvable: NodeMask
@@ -52,12 +52,12 @@ class Tally:
                 self.resolvable |= reason.resolvable & first
 
 
-def tally(
+def count_refusals(
     pod: Pod, view: View, profile: Profile, cluster: Cluster, nominated: NominatedAmounts | None
-) -> Tally:
+) -> RefusalCounts:
     """The refusals of a pod for which no node is left."""
     nodes = cluster.nodes
-    found = Tally(nodes.none())
+    found = RefusalCounts(nodes.none())
     rows = nodes.present().copy()
     own = cluster.row_of.get(cluster.nominations.node_of(pod.uid))
     for rule, outside in _outside(view.request, profile.pre_filter_results, nodes):
@@ -89,7 +89,7 @@ def _first_refuser(row: int, trial: NodeTrial, cluster: Cluster) -> set[str]:
 
 
 def _count_beside(
-    found: Tally, rows: NodeMask, nominated: NominatedAmounts, pod: Pod, view: View,
+    found: RefusalCounts, rows: NodeMask, nominated: NominatedAmounts, pod: Pod, view: View,
     profile: Profile, cluster: Cluster,
 ) -> None:  # fmt: skip
     """Rows with nominated pods: first with those there, then without."""
@@ -107,7 +107,7 @@ def _count_beside(
 
 
 def _count_row(
-    found: Tally, row: int, trial: NodeTrial, filters: tuple[Filter, ...], cluster: Cluster
+    found: RefusalCounts, row: int, trial: NodeTrial, filters: tuple[Filter, ...], cluster: Cluster
 ) -> None:
     with cluster.draft(row) as draft:
         trial.expect(row, draft)

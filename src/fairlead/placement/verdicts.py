@@ -19,7 +19,7 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class PlacementRecord:
     """Why a pod was placed where it was, in numbers."""
 
     score: float

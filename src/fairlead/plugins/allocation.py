@@ -15,7 +15,7 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.pods import PodRequest
 from fairlead.model.quantities import CPU, EPHEMERAL_STORAGE, MEMORY, is_scalar
-from fairlead.plugins.shapes import Shape, check_shape, fuller_is_better, line_of
+from fairlead.plugins.shapes import ScoringShape, check_shape, fuller_is_better, line_of
 
 _STATED_OR_NOT = (CPU, MEMORY)
 
@@ -85,7 +85,7 @@ class MostAllocated:
 class RequestedToCapacityRatio:
     #: Weight of each resource.
     resources: Mapping[str, int] = field(default_factory=cpu_and_memory)
-    shape: Shape = field(default_factory=fuller_is_better)
+    shape: ScoringShape = field(default_factory=fuller_is_better)
     name: ClassVar[str] = "RequestedToCapacityRatio"
     reads: ClassVar[Aspect] = Aspect.USAGE | Aspect.ALLOCATABLE
 

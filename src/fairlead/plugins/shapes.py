@@ -17,14 +17,14 @@ class ShapePoint:
     score: int
 
 
-Shape = tuple[ShapePoint, ...]
+ScoringShape = tuple[ShapePoint, ...]
 
 
-def fuller_is_better() -> Shape:
+def fuller_is_better() -> ScoringShape:
     return ShapePoint(0, 0), ShapePoint(100, HIGHEST)
 
 
-def emptier_is_better() -> Shape:
+def emptier_is_better() -> ScoringShape:
     return ShapePoint(0, HIGHEST), ShapePoint(100, 0)
 
 

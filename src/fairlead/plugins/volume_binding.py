@@ -16,7 +16,7 @@ from fairlead.model.pods import PodRequest
 from fairlead.model.storage import VolumePlan
 from fairlead.model.volumes import VolumeClaimUse
 from fairlead.plugins.api import Reason
-from fairlead.plugins.shapes import Shape, check_shape, emptier_is_better, line_of
+from fairlead.plugins.shapes import ScoringShape, check_shape, emptier_is_better, line_of
 
 _UNBINDABLE = "node(s) didn't find available persistent volumes to bind"
 _NOT_EVALUATED = (
@@ -27,7 +27,7 @@ _NOT_EVALUATED = (
 @dataclass(frozen=True, slots=True)
 class VolumeBinding:
     #: What storage is worth that becomes so full; only the score asks.
-    shape: Shape = field(default_factory=emptier_is_better)
+    shape: ScoringShape = field(default_factory=emptier_is_better)
     name: ClassVar[str] = "VolumeBinding"
     reads: ClassVar[Aspect] = Aspect.VOLUMES | Aspect.LABELS
     refusal: ClassVar[str] = "node(s) didn't match PersistentVolume's node affinity"

@@ -21,7 +21,7 @@ from fairlead.kube.dialects.api import (
     only_container,
 )
 from fairlead.model.errors import FairleadError
-from fairlead.model.gpus import WHOLE, Card, CardUse, GpuRequest, Grant, Inventory, Said
+from fairlead.model.gpus import WHOLE, Card, CardUse, GpuRequest, Grant, GrantSource, Inventory
 
 MEMORY, COMPUTE = "alnair/vgpu-memory", "alnair/vgpu-compute"
 PREFIX = "ai.centaurus.io/"
@@ -77,7 +77,7 @@ class Alnair(DialectDefaults):
         ask = bound.ask
         milli = ask.milli if ask and ask.dialect == self.name else 0
         uses = (CardUse(uuid, False, milli, gib * _GIB) for uuid, gib in sorted(counted.items()))
-        return Grant(tuple(uses), self.name, said=Said.TAKEN)
+        return Grant(tuple(uses), self.name, source=GrantSource.TAKEN)
 
     def pending(self, annotations: Mapping[str, str]) -> bool:
         return TIME in annotations and TAKEN not in annotations

@@ -14,7 +14,7 @@ from fairlead.kube.dialects.api import (
     only_container,
 )
 from fairlead.model.errors import FairleadError
-from fairlead.model.gpus import Card, CardUse, GpuRequest, Grant, Inventory, Said
+from fairlead.model.gpus import Card, CardUse, GpuRequest, Grant, GrantSource, Inventory
 from fairlead.model.limits import MOST_CARDS
 
 MEMORY, COUNT = "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
@@ -59,7 +59,7 @@ class Gpushare(DialectDefaults):
         if index is None or gib is None:
             return None
         use = CardUse(str(index), False, 0, gib * _GIB)
-        return Grant((use,), self.name, said=Said.ASSIGNED)
+        return Grant((use,), self.name, source=GrantSource.ASSIGNED)
 
     def pending(self, annotations: Mapping[str, str]) -> bool:
         return annotations.get(ASSIGNED) == "false"

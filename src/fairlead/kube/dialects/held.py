@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from fairlead.kube.dialects.fairlead import VISIBLE
 from fairlead.kube.dialects.scheduling_map import Mapped
-from fairlead.model.gpus import WHOLE, CardUse, GpuRequest, Grant, Said
+from fairlead.model.gpus import WHOLE, CardUse, GpuRequest, Grant, GrantSource
 from fairlead.model.map_slots import Member
 from fairlead.model.scheduling_map import MAP, MapError, parse
 
@@ -32,7 +32,7 @@ def unassigned(ask: GpuRequest) -> Grant | None:
     if ask.whole or ask.profile:
         return None  # counted as whole GPUs, or as slices
     uses = (CardUse("", False, ask.milli, ask.memory_mib),) * ask.cards
-    return Grant(uses, ask.dialect, said=Said.ASKED)
+    return Grant(uses, ask.dialect, source=GrantSource.ASKED)
 
 
 def at_least(said: Grant, spec: GpuRequest | None) -> Grant:

@@ -27,7 +27,7 @@ from fairlead.kube.dialects.api import (
 )
 from fairlead.kube.dialects.fairlead import thousandths
 from fairlead.model.errors import FairleadError
-from fairlead.model.gpus import Card, CardUse, GpuRequest, Grant, Inventory, Said
+from fairlead.model.gpus import Card, CardUse, GpuRequest, Grant, GrantSource, Inventory
 from fairlead.model.limits import MOST_CARDS
 
 FRACTION, MEMORY, DEVICES = "gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"
@@ -95,11 +95,11 @@ class Kai(DialectDefaults):
         if ask is None:
             return None if _is_in_group(bound.labels) else _unasked(bound.annotations)
         if reserved and ask.whole and _is_device(reserved):
-            return Grant((CardUse(reserved),), self.name, said=Said.ASSIGNED)
+            return Grant((CardUse(reserved),), self.name, source=GrantSource.ASSIGNED)
         if ask.dialect != self.name:
             return None
         if _is_in_group(bound.labels):
-            return Grant((), self.name, said=Said.ASSIGNED)
+            return Grant((), self.name, source=GrantSource.ASSIGNED)
         return _from_devices(bound.annotations, ask)
 
     def annotations_for(self, assignment: Assignment) -> Mapping[str, str]:
@@ -123,7 +123,7 @@ def _from_devices(annotations: Mapping[str, str], ask: GpuRequest) -> Grant | No
     if not uuids or not all(map(_is_device, uuids)):
         return None
     uses = (CardUse(uuid, False, ask.milli, ask.memory_mib) for uuid in uuids)
-    return Grant(tuple(uses), Kai.name, ask.containers, said=Said.ASSIGNED)
+    return Grant(tuple(uses), Kai.name, ask.containers, source=GrantSource.ASSIGNED)
 
 
 def _unasked(annotations: Mapping[str, str]) -> Grant | None:
@@ -132,7 +132,7 @@ def _unasked(annotations: Mapping[str, str]) -> Grant | None:
     uuids = dict.fromkeys(uuid.strip() for text in said for uuid in text.split(","))
     if not uuids or len(uuids) > MOST_CARDS or not all(map(_is_device, uuids)):
         return None
-    return Grant(tuple(CardUse(uuid) for uuid in uuids), Kai.name, said=Said.ASSIGNED)
+    return Grant(tuple(CardUse(uuid) for uuid in uuids), Kai.name, source=GrantSource.ASSIGNED)
 
 
 def _is_device(name: str) -> bool:

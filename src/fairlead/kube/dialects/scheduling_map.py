@@ -14,7 +14,7 @@ from typing import ClassVar
 from fairlead.kube.dialects.api import Assignment, Bound, DialectDefaults, GpuSpec, PodIdentity
 from fairlead.kube.dialects.fairlead import PREFIX, VISIBLE
 from fairlead.kube.dialects.nvidia import Nvidia
-from fairlead.model.gpus import CardUse, GpuRequest, Grant, Said
+from fairlead.model.gpus import CardUse, GpuRequest, Grant, GrantSource
 from fairlead.model.map_slots import TEMPLATE_HASH, MapSlot, map_slot_of, workload_of
 from fairlead.model.scheduling_map import JOB_INDEX, MAP, POD_INDEX, Line
 
@@ -64,7 +64,7 @@ class Mapped(DialectDefaults):
         if map_slot is None or map_slot.line is None:
             return None
         uses = tuple(CardUse(device) for device in map_slot.line.devices)
-        return Grant(uses, self.name, member=map_slot.member, said=Said.ASKED)
+        return Grant(uses, self.name, member=map_slot.member, source=GrantSource.ASKED)
 
     def annotations_for(self, assignment: Assignment) -> Mapping[str, str]:
         ask, member = assignment.pod.request.gpu_request, assignment.grant.member

@@ -23,7 +23,7 @@ from fairlead.kube.dialects.api import (
     unless_single,
 )
 from fairlead.model.errors import FairleadError
-from fairlead.model.gpus import WHOLE, CardUse, GpuRequest, Grant, Said
+from fairlead.model.gpus import WHOLE, CardUse, GpuRequest, Grant, GrantSource
 
 USE_TYPE, NO_TYPE = "nvidia.com/use-gputype", "nvidia.com/nouse-gputype"
 _KIND = "NVIDIA"
@@ -168,12 +168,12 @@ def _by_position(found: list[Section], ask: GpuRequest | None, dialect: str) -> 
     containers = (ask.containers or (tuple(range(ask.cards)),)) if ask else ()
     if [len(section) for section in found] != [len(positions) for positions in containers]:
         uses = tuple(use for section in found for use in section)
-        return Grant(uses, dialect, said=Said.ASSIGNED)
+        return Grant(uses, dialect, source=GrantSource.ASSIGNED)
     by_position: dict[int, CardUse] = {}
     for section, positions in zip(found, containers, strict=True):
         by_position |= dict(zip(positions, section, strict=True))
     uses = tuple(use for _, use in sorted(by_position.items()))
-    return Grant(uses, dialect, containers, said=Said.ASSIGNED)
+    return Grant(uses, dialect, containers, source=GrantSource.ASSIGNED)
 
 
 def joined(parts: Iterable[str], *, closed: bool) -> str:
