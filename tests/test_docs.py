@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from contract import check_plugin
 from fairlead.apps import cli, config, health, plugin_files, profiles
-from fairlead.apps.access import Everything
+from fairlead.apps.access import AllowAll
 from fairlead.apps.details import Details
 from fairlead.apps.extender.server import VERBS
 from fairlead.apps.typed_paths import all_keys
@@ -216,7 +216,7 @@ def test_every_refusal_that_is_explained_exists(refusal: str) -> None:
 
 def test_every_route_is_described() -> None:
     handler = AdmissionHandler(frozenset())
-    details = Details(Everything(), Usage(Cluster()))
+    details = Details(AllowAll(), Usage(Cluster()))
     scheduler = health.make_app(Metrics().registry, str, details=details)
     apps = scheduler, make_app(handler, AdmissionMetrics(), str)
     routes = {resource.canonical for app in apps for resource in app.router.resources()}

@@ -13,7 +13,7 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
 from fairlead.apps import connections
-from fairlead.apps.access import Checked, Closed, Everything, access, is_loopback
+from fairlead.apps.access import AllowAll, DenyAll, TokenAuth, access, is_loopback
 from fairlead.apps.http_limits import HttpRefusal
 from fairlead.apps.running_scheduler import NotAnswered, RunningScheduler, running_scheduler
 from fairlead.kube.access.credentials import Static, bearer
@@ -46,17 +46,17 @@ class Authority:
         return Reply(self.status, json.dumps({"status": said}).encode())
 
 
-def checked(authority: Authority) -> Checked:
-    return Checked(Reviews(authority))  # type: ignore[arg-type]
+def checked(authority: Authority) -> TokenAuth:
+    return TokenAuth(Reviews(authority))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("address", "authenticate", "kind"),
     [
-        ("127.0.0.1", None, Everything), ("127.0.0.1", True, Checked),
-        ("127.0.0.1", False, Everything), ("::1", None, Everything), ("0.0.0.0", None, Checked),
-        ("::", None, Checked), ("10.0.0.1", None, Checked), ("", None, Checked),
-        ("example.com", None, Checked), ("0.0.0.0", False, Closed), ("10.0.0.1", False, Closed),
+        ("127.0.0.1", None, AllowAll), ("127.0.0.1", True, TokenAuth),
+        ("127.0.0.1", False, AllowAll), ("::1", None, AllowAll), ("0.0.0.0", None, TokenAuth),
+        ("::", None, TokenAuth), ("10.0.0.1", None, TokenAuth), ("", None, TokenAuth),
+        ("example.com", None, TokenAuth), ("0.0.0.0", False, DenyAll), ("10.0.0.1", False, DenyAll),
     ],
 )  # fmt: skip
 def test_callers_are_checked_where_others_can_reach_the_port(
@@ -68,7 +68,7 @@ def test_callers_are_checked_where_others_can_reach_the_port(
 
 async def test_an_open_port_that_checks_nobody_shows_nothing() -> None:
     with pytest.raises(HttpRefusal, match="--no-authenticate"):
-        await Closed().sight(request(TOKEN))
+        await DenyAll().rights(request(TOKEN))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ async def test_who_is_not_known_sees_nothing(
 ) -> None:
     authority = Authority(known=known)
     with pytest.raises(HttpRefusal) as refused:
-        await checked(authority).sight(request(headers, remote))
+        await checked(authority).rights(request(headers, remote))
     assert refused.value.status == code
     assert len(authority.asked) == (not known), "only a token is worth a question"
 
@@ -97,32 +97,32 @@ async def test_who_is_not_known_sees_nothing(
 async def test_when_nobody_can_say_who_it_is_he_sees_nothing() -> None:
     for status in (403, 500):
         with pytest.raises(HttpRefusal) as refused:
-            await checked(Authority(status=status)).sight(request(TOKEN))
+            await checked(Authority(status=status)).rights(request(TOKEN))
         assert refused.value.status == 503
 
 
 async def test_he_sees_the_namespaces_whose_pods_he_may_list() -> None:
     authority = Authority(lambda right: right.get("namespace") == "lab")
-    sight = await checked(authority).sight(request(TOKEN))
-    assert await sight.namespaces({"lab", "other"}) == {"lab"}
-    assert not await sight.nodes()
-    assert await sight.pod("lab", "p")
-    assert not await sight.pod("other", "p")
+    rights = await checked(authority).rights(request(TOKEN))
+    assert await rights.namespaces({"lab", "other"}) == {"lab"}
+    assert not await rights.nodes()
+    assert await rights.pod("lab", "p")
+    assert not await rights.pod("other", "p")
 
 
 async def test_who_may_list_pods_everywhere_is_asked_about_once() -> None:
     authority = Authority(lambda right: right["resource"] == "pods")
-    sight = await checked(authority).sight(request(TOKEN))
+    rights = await checked(authority).rights(request(TOKEN))
     names = {f"n{number}" for number in range(1000)}
-    assert await sight.namespaces(names) == names
+    assert await rights.namespaces(names) == names
     assert len(authority.asked) == 2
 
 
 async def test_of_many_namespaces_only_some_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairlead.apps.access.MOST_NAMESPACES", 5)
     authority = Authority(lambda right: "namespace" in right)
-    sight = await checked(authority).sight(request(TOKEN))
-    assert len(await sight.namespaces({f"n{number}" for number in range(98)})) == 5
+    rights = await checked(authority).rights(request(TOKEN))
+    assert len(await rights.namespaces({f"n{number}" for number in range(98)})) == 5
     assert len(authority.asked) == 2 + 5
 
 
@@ -130,7 +130,7 @@ async def test_a_page_of_another_name_is_not_served() -> None:
     """A browser shows the name that the page came from, wherever that was made to lead."""
     asked = make_mocked_request("GET", "/usage", {"Host": "evil.example.com:8080"})
     with pytest.raises(HttpRefusal):
-        await Everything().sight(asked)
+        await AllowAll().rights(asked)
 
 
 def test_other_machines_are_not_this_one() -> None:

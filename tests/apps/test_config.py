@@ -4,7 +4,7 @@ import pytest
 
 from fairlead.apps import config, plugin_files
 from fairlead.apps.profiles import built_in
-from fairlead.apps.run import Options, plan
+from fairlead.apps.run import RunOptions, plan
 from fairlead.apps.telemetry_config import endpoint_plan
 from fairlead.model.errors import ConfigError
 from fairlead.plugins.registry import Registry
@@ -199,7 +199,7 @@ class TestWhatIsServed:
     def served(self, tmp_path: Path, text: str = "", **options) -> dict[str, str]:
         file = tmp_path / "c.yaml"
         file.write_text(text)
-        found = plan(Options(config=file, **options)).profiles
+        found = plan(RunOptions(config=file, **options)).profiles
         return {name: profile.name for name, profile in found.items()}
 
     def test_by_default_the_names_that_users_have(self, tmp_path: Path) -> None:

@@ -12,15 +12,15 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from fairlead.apps import connections, details, health
-from fairlead.apps.access import Everything, Sight
+from fairlead.apps.access import AllowAll, CallerRights
 from fairlead.apps.connections import PortLimits
 from fairlead.apps.details import Details
-from fairlead.apps.explanation import Answer, Shown
+from fairlead.apps.explanation import Answer, ExplanationScope
 from fairlead.apps.usage import Usage
 from fairlead.cluster.cluster import Cluster
 
 
-def slow_to_explain(_key: str, _shown: Shown) -> Answer:
+def slow_to_explain(_key: str, _shown: ExplanationScope) -> Answer:
     time.sleep(0.02)
     return {"state": "fits"}
 
@@ -43,7 +43,7 @@ async def get(url: str) -> tuple[int, str]:
 async def test_who_asks_on_and_on_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop is held for a tenth of the time: what an answer takes is rested for nine times."""
     rests: list[float] = []
-    shown = Details(Everything(), Usage(Cluster()), slow_to_explain)
+    shown = Details(AllowAll(), Usage(Cluster()), slow_to_explain)
     monkeypatch.setattr(shown, "_rest", rests.append)
     async with serving(shown) as url:
         assert await get(f"{url}/explain?namespace=a&name=b") == (200, '{"state":"fits"}')
@@ -54,7 +54,7 @@ async def test_too_many_are_turned_away_and_probes_are_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(details, "_RESTS", 1e6)
-    shown = Details(Everything(), Usage(Cluster()), slow_to_explain)
+    shown = Details(AllowAll(), Usage(Cluster()), slow_to_explain)
     async with serving(shown) as url:
         explain = f"{url}/explain?namespace=a&name=b"
         assert (await get(explain))[0] == 200
@@ -67,11 +67,11 @@ async def test_too_many_are_turned_away_and_probes_are_answered(
         await asyncio.gather(*asking, return_exceptions=True)
 
 
-class Named(Everything):
+class Named(AllowAll):
     """Who asks says so in a header."""
 
-    async def sight(self, request: web.Request) -> Sight:
-        seen = Everything()
+    async def rights(self, request: web.Request) -> CallerRights:
+        seen = AllowAll()
         seen.caller = request.headers["Who"]
         return seen
 
@@ -96,14 +96,14 @@ async def test_who_asks_too_much_at_once_leaves_room_for_others(
 
 
 async def test_nothing_is_explained_before_everything_is_read() -> None:
-    shown = Details(Everything(), Usage(Cluster()), slow_to_explain, lambda: "not synced yet")
+    shown = Details(AllowAll(), Usage(Cluster()), slow_to_explain, lambda: "not synced yet")
     async with serving(shown) as url:
         status, text = await get(f"{url}/explain?namespace=a&name=b")
         assert (status, text) == (503, "cannot explain pods yet: not synced yet; retry later\n")
 
 
 async def test_a_report_of_nothing_is_a_report() -> None:
-    async with serving(Details(Everything(), Usage(Cluster()))) as url:
+    async with serving(Details(AllowAll(), Usage(Cluster()))) as url:
         status, text = await get(f"{url}/usage")
         assert status == 200
         assert json.loads(text)["pods"] == []

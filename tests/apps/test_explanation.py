@@ -8,16 +8,16 @@ import pytest
 
 from builders import a_node, a_pod, an_engine, decide, pod_term, see
 from fairlead.apps.explain import show
-from fairlead.apps.explanation import ALL, Answer, Explainer, Shown, asked, cards_told
+from fairlead.apps.explanation import ALL, Answer, Explainer, ExplanationScope, asked, cards_told
 from fairlead.engine.engine import Engine
 from fairlead.model.gpus import CardUse, GpuRequest, Grant
 from fairlead.model.pods import Pod
 from fairlead.plugins.inter_pod_affinity import InterPodAffinity
 
-TENANT = Shown(nodes=False, pods=False)
+TENANT = ExplanationScope(nodes=False, pods=False)
 
 
-def told(engine: Engine, pod: Pod, shown: Shown = ALL) -> Answer:
+def told(engine: Engine, pod: Pod, shown: ExplanationScope = ALL) -> Answer:
     found = Explainer(engine, {pod.key: pod}.get)(pod.key, shown)
     assert found is not None
     return found
@@ -53,14 +53,14 @@ def test_a_reader_without_rights_gets_counts_and_no_names() -> None:
 
 def test_who_may_list_nodes_sees_no_pods_of_others() -> None:
     engine, urgent = crowded()
-    found = told(engine, urgent, Shown(pods=False))
+    found = told(engine, urgent, ExplanationScope(pods=False))
     assert "after the eviction of 1 pod(s) of lower priority" in found["message"]
     assert "victim" not in json.dumps(found)
 
     decide(engine)  # nominates it, so that room is kept for it
     see(engine, a_node_free := a_pod("second", gpus=1))
     engine.cluster.remove(next(iter(engine.cluster.held_on("node-a"))).pod.uid)
-    kept = json.dumps(told(engine, a_node_free, Shown(pods=False)))
+    kept = json.dumps(told(engine, a_node_free, ExplanationScope(pods=False)))
     assert "its room is reserved for 1 other pod(s)" in kept
     assert "urgent" not in kept
     assert "its room is reserved for default/urgent" in json.dumps(told(engine, a_node_free))
@@ -84,7 +84,7 @@ def test_a_pod_on_its_way_and_one_of_another_scheduler() -> None:
 
 def test_of_many_nodes_the_best_are_shown() -> None:
     engine = an_engine(*(a_node(f"n{number}", gpus=number % 2) for number in range(50)))
-    found = told(engine, a_pod("p", gpus=1), Shown(most_nodes=30))
+    found = told(engine, a_pod("p", gpus=1), ExplanationScope(most_nodes=30))
     assert [node["rule"] for node in found["nodes"]] == [""] * 25 + ["NodeResourcesFit"] * 5
     assert found["nodesLeftOut"] == 20
     assert "and 20 other nodes" in shown_as_text(found)
@@ -107,7 +107,7 @@ def test_rules_that_look_around_are_not_asked_node_by_node(
         return rule(self, *asked)  # type: ignore[arg-type]
 
     monkeypatch.setattr(InterPodAffinity, "allows", counted)
-    found = told(engine, pod, Shown(most_nodes=100))
+    found = told(engine, pod, ExplanationScope(most_nodes=100))
     assert {node["rule"] for node in found["nodes"]} == {"InterPodAffinity"}
     assert questions[0] < 5
 

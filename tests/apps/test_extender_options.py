@@ -9,7 +9,7 @@ import yaml
 
 from fairlead.apps import extender
 from fairlead.apps.callers import Callers
-from fairlead.apps.extender import Options
+from fairlead.apps.extender import ExtenderOptions
 from fairlead.apps.extender.extender import ExtenderDriver
 from fairlead.kube.admission.certificates import Subject, make
 from fairlead.kube.dialects import RESOURCES
@@ -27,16 +27,16 @@ def test_the_example_keeps_kube_scheduler_from_waiting_for_what_no_node_lists() 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (Options(profile="default-scheduler"), "only counts GPUs; choose another"),
-        (Options(profile="nonesuch"), "unknown profile 'nonesuch'; choose one of"),
+        (ExtenderOptions(profile="default-scheduler"), "only counts GPUs; choose another"),
+        (ExtenderOptions(profile="nonesuch"), "unknown profile 'nonesuch'; choose one of"),
         (
-            Options(callers=Callers(Path("ca.crt"))),
+            ExtenderOptions(callers=Callers(Path("ca.crt"))),
             "--client-ca requires TLS; add --cert-dir",
         ),
-        (Options(cert_dir=Path("nowhere")), "--cert-dir must hold tls.crt and tls.key"),
+        (ExtenderOptions(cert_dir=Path("nowhere")), "--cert-dir must hold tls.crt and tls.key"),
     ],
 )
-def test_options_that_cannot_work(options: Options, said: str) -> None:
+def test_options_that_cannot_work(options: ExtenderOptions, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         extender.run(options)
 
@@ -48,7 +48,7 @@ def test_a_client_ca_that_is_none(tmp_path: Path) -> None:
     nonsense = tmp_path / "ca.crt"
     nonsense.write_text("nonsense")
     with pytest.raises(ConfigError, match="give a PEM file of CAs"):
-        extender.run(Options(cert_dir=tmp_path, callers=Callers(nonsense)))
+        extender.run(ExtenderOptions(cert_dir=tmp_path, callers=Callers(nonsense)))
 
 
 def test_an_object_that_is_left_out_does_not_keep_the_extender_from_answering() -> None:

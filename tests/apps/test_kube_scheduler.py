@@ -12,7 +12,7 @@ import yaml
 from fairlead.apps import kube_scheduler
 from fairlead.apps.electing import Electing
 from fairlead.apps.findings import Translation
-from fairlead.apps.run import Options, plan
+from fairlead.apps.run import RunOptions, plan
 from fairlead.cluster.aspects import Aspect
 from fairlead.kube.access.credentials import Static
 from fairlead.kube.access.kubeconfig import Access
@@ -563,7 +563,7 @@ def test_a_default_is_not_worth_a_note(text: str) -> None:
 def planned(tmp_path: Path, text: str, **options: Any) -> Any:
     file = tmp_path / "scheduler.yaml"
     file.write_text(yaml.safe_dump(HEAD) + text)
-    return plan(Options(config=file, **options))
+    return plan(RunOptions(config=file, **options))
 
 
 def test_leader_election_is_taken_over(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from fairlead.apps import cli, kube_scheduler
 from fairlead.apps.findings import Translation
 from fairlead.apps.kube_scheduler.catalogue import catalogue_of
-from fairlead.apps.run import Options, plan
+from fairlead.apps.run import RunOptions, plan
 from fairlead.model.behaviour import KNOWN, KUBERNETES_1_36, KUBERNETES_1_37, Behaviour
 from fairlead.model.errors import ConfigError
 from fairlead.plugins.registry import Registry
@@ -142,7 +142,7 @@ def test_no_shape_for_storage_is_the_default(tmp_path: Path) -> None:
 def test_run_meets_the_server_before_it_refuses_what_only_some_versions_take(
     tmp_path: Path,
 ) -> None:
-    planned = plan(Options(config=a_file(tmp_path, FULLER)))
+    planned = plan(RunOptions(config=a_file(tmp_path, FULLER)))
 
     planned.meet(KUBERNETES_1_37)
     says = r"shape: .* remove it \(the API server is Kubernetes 1\.36\)"
@@ -151,7 +151,7 @@ def test_run_meets_the_server_before_it_refuses_what_only_some_versions_take(
 
 
 def test_what_every_version_takes_meets_any_server(tmp_path: Path) -> None:
-    planned = plan(Options(config=a_file(tmp_path, "parallelism: 4\n")))
+    planned = plan(RunOptions(config=a_file(tmp_path, "parallelism: 4\n")))
     for known in KNOWN:
         planned.meet(known)
 

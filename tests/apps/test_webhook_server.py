@@ -312,9 +312,9 @@ async def test_an_expired_certificate_makes_it_unready_and_troubles_do_not() -> 
 @pytest.mark.parametrize("life", ["90 days", "-1h", "1s", ""])
 def test_a_life_that_is_none_is_told_so(life: str) -> None:
     with pytest.raises(ConfigError, match="write hours, minutes or seconds such as 2160h"):
-        webhooks.run(webhooks.Options(running.Options(), cert_lifetime=life))
+        webhooks.run(webhooks.WebhookOptions(running.RunOptions(), cert_lifetime=life))
 
 
 def test_a_folder_without_certificates_is_told_so_at_once(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"--cert-dir must hold tls\.crt and tls\.key"):
-        webhooks.run(webhooks.Options(running.Options(), cert_dir=tmp_path))
+        webhooks.run(webhooks.WebhookOptions(running.RunOptions(), cert_dir=tmp_path))

@@ -15,7 +15,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from fairlead.apps import health
-from fairlead.apps.access import Everything
+from fairlead.apps.access import AllowAll
 from fairlead.apps.details import Details
 from fairlead.apps.usage import Usage
 from fairlead.cluster.cluster import Cluster
@@ -125,7 +125,7 @@ def _rights(plane: ControlPlane, namespace: str) -> Iterator[None]:
 
 
 def _routes() -> list[str]:
-    app = health.make_app(CollectorRegistry(), str, details=Details(Everything(), Usage(Cluster())))
+    app = health.make_app(CollectorRegistry(), str, details=Details(AllowAll(), Usage(Cluster())))
     return sorted(resource.canonical for resource in app.router.resources())
 
 

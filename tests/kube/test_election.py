@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from fairlead.kube.leadership.election import Election, Record, Terms
+from fairlead.kube.leadership.election import Election, LeaderRecord, Terms
 
 TERMS = Terms(lease_s=15, renew_s=10, retry_s=2)
 
@@ -23,7 +23,7 @@ def test_a_lease_that_nobody_has_is_free() -> None:
     assert election.free_at_s() == -math.inf
 
     record = election.claim("now")
-    assert record == Record("a", 15, "now", "now", 0)
+    assert record == LeaderRecord("a", 15, "now", "now", 0)
     election.written(record, 5.0)
     assert election.time_left_s(5.0) == 10.0
     assert election.time_left_s(14.9) > 0 >= election.time_left_s(15.0)
@@ -31,20 +31,20 @@ def test_a_lease_that_nobody_has_is_free() -> None:
 
 def test_another_is_left_alone_for_as_long_as_its_record_says_from_its_last_change() -> None:
     election = an_election()
-    held = Record("b", 7, "t0", "t0", 3)
+    held = LeaderRecord("b", 7, "t0", "t0", 3)
     election.observe(held, 100.0)
     election.observe(held, 104.0)  # the same: no sign of life
     assert election.free_at_s() == 107.0
-    election.observe(Record("b", 7, "t0", "t1", 3), 106.0)
+    election.observe(LeaderRecord("b", 7, "t0", "t1", 3), 106.0)
     assert election.free_at_s() == 113.0
-    assert election.claim("t2") == Record("a", 15, "t2", "t2", 4)
+    assert election.claim("t2") == LeaderRecord("a", 15, "t2", "t2", 4)
 
 
 def test_a_released_lease_is_free_at_once() -> None:
     old, new = an_election("old"), an_election("new")
     old.written(old.claim("t0"), 0.0)
     released = old.release("t1")
-    new.observe(Record("old", 15, "t0", "t0", 0), 0.0)
+    new.observe(LeaderRecord("old", 15, "t0", "t0", 0), 0.0)
     new.observe(released, 1.0)
     assert new.free_at_s() == -math.inf
     assert new.claim("t2").transitions == 1
@@ -57,19 +57,19 @@ def test_a_deleted_lease_still_counts_and_comes_back_as_it_was() -> None:
     for election in (leader, standby):
         election.observe(None, 2.0)
     assert standby.free_at_s() == 16.0
-    assert leader.claim("t1") == Record("leader", 15, "t0", "t1", 0)
+    assert leader.claim("t1") == LeaderRecord("leader", 15, "t0", "t1", 0)
 
 
 def test_a_leader_that_sees_another_name_leads_no_more() -> None:
     election = an_election()
     election.written(election.claim("t0"), 0.0)
-    election.observe(Record("b", 15, "t1", "t1", 1), 1.0)
+    election.observe(LeaderRecord("b", 15, "t1", "t1", 1), 1.0)
     assert election.time_left_s(1.0) <= 0
 
 
 def test_the_number_of_transitions_stays_one_that_the_server_takes() -> None:
     election = an_election()
-    election.observe(Record("", 1, "", "", 2**31 - 1), 0.0)
+    election.observe(LeaderRecord("", 1, "", "", 2**31 - 1), 0.0)
     assert election.claim("now").transitions == 0
 
 
@@ -92,7 +92,7 @@ def test_terms_on_which_nobody_could_lead_are_refused(terms: Terms, complaint: s
 def test_epochs_of_two_holders_differ(number: int, one: str, other: str) -> None:
     first, second = an_election(one), an_election(other)
     for election in (first, second):
-        election.observe(Record("", 1, "", "", number), 0.0)
+        election.observe(LeaderRecord("", 1, "", "", number), 0.0)
         election.written(election.claim("now"), 0.0)
     assert (first.epoch == second.epoch) == (one == other)
 
@@ -105,7 +105,7 @@ class _Candidate:
         self.offset_s = offset_s
         self.version = -1
         #: A write that left at some time over some version, and has not arrived yet.
-        self.sent: tuple[Record, float, int] | None = None
+        self.sent: tuple[LeaderRecord, float, int] | None = None
 
 
 class TwoElectors(RuleBasedStateMachine):
@@ -114,7 +114,7 @@ class TwoElectors(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now_s = 0.0
-        self.lease: Record | None = None
+        self.lease: LeaderRecord | None = None
         self.version = 0
         self.candidates = [_Candidate("a", 0.0), _Candidate("b", 1e6)]
         self.names = (f"next-{number}" for number in itertools.count())

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from fairlead.kube.writes.outbox import Outbox, Tally
+from fairlead.kube.writes.outbox import Outbox, WriteCounts
 from fairlead.kube.writes.recent import Recent
 from fairlead.kube.writes.spam import NS_PER_S, SpamFilter
 from scripted import until
@@ -36,8 +36,8 @@ class Post:
 
 
 @contextlib.asynccontextmanager
-async def an_outbox(post: Post, **options: int) -> AsyncIterator[tuple[Outbox[Any], Tally]]:
-    tally = Tally()
+async def an_outbox(post: Post, **options: int) -> AsyncIterator[tuple[Outbox[Any], WriteCounts]]:
+    tally = WriteCounts()
     outbox: Outbox[Any] = Outbox(post, tally, **{"limit": 100, "workers": 1, **options})
     running = asyncio.create_task(outbox.run())
     yield outbox, tally
@@ -189,7 +189,7 @@ async def test_stop_delivers_what_it_can_and_counts_the_rest() -> None:
 
 
 async def test_stop_after_a_cancelled_run_does_not_wait() -> None:
-    outbox: Outbox[Any] = Outbox(Post(), Tally(), limit=9, workers=1)
+    outbox: Outbox[Any] = Outbox(Post(), WriteCounts(), limit=9, workers=1)
     running = asyncio.create_task(outbox.run())
     await asyncio.sleep(0)
     running.cancel()

@@ -1,9 +1,9 @@
 """Who may see what on our port: callers show a token, and see what they may list themselves.
 
-Everything    a port on this machine alone, where callers are not checked
-Checked       the API server says who the caller is (TokenReview) and what the user may list and get
+AllowAll      a port on this machine alone, where callers are not checked
+TokenAuth     the API server says who the caller is (TokenReview) and what the user may list and get
               (SubjectAccessReview)
-Closed        an open port where callers are not checked: nothing that names a pod
+DenyAll       an open port where callers are not checked: nothing that names a pod
 """
 
 import asyncio
@@ -25,7 +25,7 @@ HOW = (
 )
 
 
-class Sight(Protocol):
+class CallerRights(Protocol):
     """What one caller may see. Each raises Refusal if that cannot be found out."""
 
     @property
@@ -40,17 +40,17 @@ class Sight(Protocol):
     async def nodes(self) -> bool: ...
 
 
-class Access(Protocol):
-    async def sight(self, request: web.Request) -> Sight:
+class Authorizer(Protocol):
+    async def rights(self, request: web.Request) -> CallerRights:
         """Raises Refusal if the caller may see nothing."""
 
 
-class Everything:
-    """For every program of this machine. It is its own sight."""
+class AllowAll:
+    """For every program of this machine. It is its own `CallerRights`."""
 
     caller = ""
 
-    async def sight(self, request: web.Request) -> Sight:
+    async def rights(self, request: web.Request) -> CallerRights:
         """Not for a web page whose own name was made to lead here."""
         if not is_loopback(request.url.host or ""):
             raise HttpRefusal(403, "open", "use 127.0.0.1 or localhost")
@@ -69,8 +69,8 @@ class Everything:
         return True
 
 
-class Closed:
-    async def sight(self, _: web.Request) -> Sight:
+class DenyAll:
+    async def rights(self, _: web.Request) -> CallerRights:
         raise HttpRefusal(
             403, "closed",
             "this port is open to others and callers are not checked, so it names no pods; "
@@ -78,13 +78,13 @@ class Closed:
         )  # fmt: skip
 
 
-class Checked:
+class TokenAuth:
     """Takes a bearer token, over TLS or from this machine: elsewhere it would be read by others."""
 
     def __init__(self, reviews: Reviews) -> None:
         self._reviews = reviews
 
-    async def sight(self, request: web.Request) -> Sight:
+    async def rights(self, request: web.Request) -> CallerRights:
         if not (_is_secure(request) or is_loopback(request.remote or "")):
             raise HttpRefusal(403, "open", f"a token must not be sent in clear text; {HOW}")
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
@@ -98,11 +98,11 @@ class Checked:
             raise HttpRefusal(
                 401, "unknown", "the API server does not accept this token; log in again"
             )
-        return _Of(self._reviews, user)
+        return _UserRights(self._reviews, user)
 
 
-class _Of:
-    """The sight of one user."""
+class _UserRights:
+    """What one user may see."""
 
     def __init__(self, reviews: Reviews, user: User) -> None:
         self._reviews = reviews
@@ -133,14 +133,14 @@ class _Of:
             raise _unchecked(error) from error
 
 
-def access(address: str, authenticate: bool | None, reviews: Reviews) -> Access:
+def access(address: str, authenticate: bool | None, reviews: Reviews) -> Authorizer:
     """Callers are checked where the port is open to others, unless the user says otherwise."""
     alone = is_loopback(address)
     if authenticate is None:
         authenticate = not alone
     if authenticate:
-        return Checked(reviews)
-    return Everything() if alone else Closed()
+        return TokenAuth(reviews)
+    return AllowAll() if alone else DenyAll()
 
 
 def is_loopback(address: str) -> bool:

@@ -11,7 +11,7 @@ import msgspec
 from fairlead.apps import kube_scheduler, plugin_files
 from fairlead.apps.findings import Finding
 from fairlead.apps.kube_scheduler.format import KIND
-from fairlead.apps.run import Options, plan
+from fairlead.apps.run import RunOptions, plan
 from fairlead.model.behaviour import KNOWN, Behaviour
 from fairlead.model.errors import ConfigError
 from fairlead.placement.profile import Profile
@@ -44,7 +44,7 @@ def check(file: Path, versions: Sequence[Behaviour] = KNOWN) -> Report:
     try:
         moved = kube_scheduler.read(file, plugin_files.installed(), versions)
         if moved is None:
-            found = plan(Options(config=file))
+            found = plan(RunOptions(config=file))
             described = _described(found.profiles)
             return Report(str(file), "SchedulerConfiguration", described, warnings=found.warnings)
     except ConfigError as error:

@@ -13,7 +13,7 @@ from fairlead import __version__
 from fairlead.apps import logs
 from fairlead.apps.durations import seconds
 from fairlead.apps.electing import Electing
-from fairlead.apps.run import Options
+from fairlead.apps.run import RunOptions
 from fairlead.apps.run import run as run_scheduler
 from fairlead.model.behaviour import KNOWN, Behaviour
 from fairlead.model.errors import FairleadError
@@ -135,7 +135,7 @@ def run(
         leader_elect_resource_namespace,
     )
     run_scheduler(
-        Options(
+        RunOptions(
             kubeconfig, context, scheduler_name, profile, config, address, port, electing,
             authenticate, expect_variables,
         )
@@ -188,9 +188,9 @@ def webhook(
     from fairlead.apps.callers import Callers
 
     logs.set_up(log_level)
-    plan = Options(kubeconfig, context, scheduler_name, profile, config)
+    plan = RunOptions(kubeconfig, context, scheduler_name, profile, config)
     webhooks.run(
-        webhooks.Options(
+        webhooks.WebhookOptions(
             plan, address, port, cert_dir, cert_lifetime, namespace, service, cert_store,
             configuration, tuple(host or ()),
             Callers.of(client_ca, client_name or (), allow_from or ()),
@@ -232,7 +232,7 @@ def extender(
         resource_namespace=leader_elect_resource_namespace,
     )
     extending.run(
-        extending.Options(
+        extending.ExtenderOptions(
             kubeconfig,
             context,
             profile,
@@ -332,7 +332,7 @@ def explain(
     from fairlead.apps import targets
 
     _refuse_other_outputs(output)
-    options = Options(kubeconfig, context, scheduler_name, profile, config)
+    options = RunOptions(kubeconfig, context, scheduler_name, profile, config)
     target = targets.parse(pod, namespace)
     answer = asyncio.run(explaining.explain_pod(options, target, scheduler))
     explaining.show(answer, output, sys.stdout)
@@ -360,7 +360,7 @@ def compare(
     _refuse_other_outputs(output)
     if live and workload:
         raise typer.BadParameter("choose --live or --workload", param_hint="--live")
-    chosen = Options(kubeconfig, context)
+    chosen = RunOptions(kubeconfig, context)
     scene = asyncio.run(comparing.live_scene(chosen)) if live else comparing.read_scene(workload)
     comparing.show(comparing.compare(scene, profile), output, sys.stdout)
 
@@ -396,8 +396,8 @@ def top(
     _refuse_other_outputs(output)
     every_s = _at_least("--every", every, 1.0)
     since_s = _at_least("--since", since, 60.0)
-    options = topping.Options(
-        Options(kubeconfig, context, config=config),
+    options = topping.TopOptions(
+        RunOptions(kubeconfig, context, config=config),
         Wish(by, sort, node, namespace),
         scheduler,
         output,
@@ -471,7 +471,7 @@ def up(
     """Run a simulated GPU cluster on this machine, with a live view of the scheduler."""
     from fairlead.apps import up as upping
 
-    options = upping.Options(
+    options = upping.UpOptions(
         nodes, workload, speed, kubeconfig_out, port, headless, lasts, real, state, config
     )
     raise typer.Exit(upping.up(options))

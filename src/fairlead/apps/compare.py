@@ -16,7 +16,7 @@ import yaml
 
 from fairlead.apps import live_cluster, profiles, typed_yaml
 from fairlead.apps.explanation import cards_told
-from fairlead.apps.run import Options
+from fairlead.apps.run import RunOptions
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import Event, NodeSeen, PodSeen, PricesComputed
 from fairlead.kube.access.kubeconfig import load_access
@@ -77,7 +77,7 @@ def parse_scene(text: str) -> Scene:
     return Scene((*nodes, *pods))
 
 
-async def live_scene(options: Options) -> Scene:
+async def live_scene(options: RunOptions) -> Scene:
     client = Client(load_access(options.kubeconfig, options.context))
     try:
         return Scene(tuple([event async for event in live_cluster.events(client)]))

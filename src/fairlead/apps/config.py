@@ -41,7 +41,7 @@ class _Strict(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     pass
 
 
-class PluginConfig(_Strict):
+class PluginOptions(_Strict):
     plugin: str
     options: dict[str, Any] = msgspec.field(default_factory=dict)
 
@@ -55,7 +55,7 @@ class ScoreConfig(_Strict):
 class FiltersConfig(_Strict):
     """What a profile has beyond the filters of the one it starts from, and what it has not."""
 
-    enabled: list[str | PluginConfig] = msgspec.field(default_factory=list)
+    enabled: list[str | PluginOptions] = msgspec.field(default_factory=list)
     disabled: list[str] = msgspec.field(default_factory=list)
 
 
@@ -73,9 +73,9 @@ class ProfileConfig(_Strict):
     scheduler_name: Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
     profile: str = "gpu-scheduler"
     #: A list replaces all of them.
-    filters: list[str | PluginConfig] | FiltersConfig | None = None
+    filters: list[str | PluginOptions] | FiltersConfig | None = None
     scores: list[str | ScoreConfig] | ScoresConfig | None = None
-    picker: str | PluginConfig | None = None
+    picker: str | PluginOptions | None = None
     cards: CardPolicy | None = None
     preempts: bool = True
     overcommit: OvercommitConfig | None = None
@@ -180,14 +180,14 @@ class _Maker:
     registry: Registry
     base: Path
 
-    def filter(self, item: str | PluginConfig) -> Filter:
+    def filter(self, item: str | PluginOptions) -> Filter:
         return plugin_files.as_filter(*self._made(item))
 
     def score(self, item: str | ScoreConfig) -> tuple[AnyScore, float]:
         weight = 1.0 if isinstance(item, str) else item.weight
         return plugin_files.as_score(*self._made(item)), weight
 
-    def picker(self, item: str | PluginConfig) -> Picker:
+    def picker(self, item: str | PluginOptions) -> Picker:
         return plugin_files.as_picker(*self._made(item))
 
     def filters(self, wanted: ProfileConfig, base: Filters) -> Filters:
@@ -211,7 +211,7 @@ class _Maker:
             return changed(base, enabled, found.disabled, lambda weighed: weighed[0].name)
         return tuple(self.score(item) for item in found)
 
-    def _made(self, item: str | PluginConfig | ScoreConfig) -> tuple[Plugin, str]:
+    def _made(self, item: str | PluginOptions | ScoreConfig) -> tuple[Plugin, str]:
         reference = item if isinstance(item, str) else item.plugin
         options = {} if isinstance(item, str) else item.options
         return plugin_files.make(self.registry, reference, options, self.base), reference

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 import msgspec
 from aiohttp import web
 
-from fairlead.apps.access import MOST_NAMESPACES, Access, Sight
-from fairlead.apps.explanation import Answer, Shown
+from fairlead.apps.access import MOST_NAMESPACES, Authorizer, CallerRights
+from fairlead.apps.explanation import Answer, ExplanationScope
 from fairlead.apps.http_limits import JSON, HttpLimits, HttpRefusal, RequestLimiter, refusal
-from fairlead.apps.usage import Seen, Usage
+from fairlead.apps.usage import ReportScope, Usage
 
 _CHECKING = HttpLimits(answer_s=10.0, in_hand=8, waiting=24)
 _ANSWERING = HttpLimits(answer_s=30.0, in_hand=1, waiting=15)
@@ -41,7 +41,7 @@ Pieces = AsyncIterator[bytes]
 
 
 #: How an explanation is found: of the pod of that key, as far as it is shown; None: no such pod.
-Explain = Callable[[str, Shown], Answer | None]
+Explain = Callable[[str, ExplanationScope], Answer | None]
 
 
 class Details:
@@ -49,7 +49,7 @@ class Details:
 
     def __init__(
         self,
-        access: Access,
+        access: Authorizer,
         usage: Usage,
         explain: Explain = lambda *_: None,
         unready_because: Callable[[], str] = str,
@@ -69,16 +69,16 @@ class Details:
         ]
 
     def _route(
-        self, find: Callable[[web.Request, Sight], Awaitable[Pieces]]
+        self, find: Callable[[web.Request, CallerRights], Awaitable[Pieces]]
     ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def handle(request: web.Request) -> web.StreamResponse:
             reply = web.StreamResponse(headers={"Content-Type": JSON})
             try:
                 async with self._checking.admitted():
-                    sight = await self._access.sight(request)
-                with self._turn(sight.caller):
+                    rights = await self._access.rights(request)
+                with self._turn(rights.caller):
                     async with self._checking.admitted():
-                        pieces = await find(request, sight)
+                        pieces = await find(request, rights)
                     async with self._answering.admitted():
                         await self._answer(request, reply, pieces)
             except HttpRefusal as refused:
@@ -116,16 +116,16 @@ class Details:
     def _rest(self, for_s: float) -> None:
         self._rested_s = max(self._rested_s, time.monotonic()) + for_s
 
-    async def _explained(self, request: web.Request, sight: Sight) -> Pieces:
+    async def _explained(self, request: web.Request, rights: CallerRights) -> Pieces:
         namespace, name = (request.query.get(key, "") for key in ("namespace", "name"))
         if not namespace or not name:
             raise HttpRefusal(400, "bad", "name a pod: /explain?namespace=NAMESPACE&name=POD")
-        if not await sight.pod(namespace, name):
+        if not await rights.pod(namespace, name):
             raise HttpRefusal(403, "forbidden", "you may not get that pod")
-        shown = Shown(await sight.nodes(), await sight.pods_everywhere(), MOST_NODES)
+        shown = ExplanationScope(await rights.nodes(), await rights.pods_everywhere(), MOST_NODES)
         return self._explanation(f"{namespace}/{name}", shown)
 
-    async def _explanation(self, key: str, shown: Shown) -> Pieces:
+    async def _explanation(self, key: str, shown: ExplanationScope) -> Pieces:
         why = self._unready_because()
         if why:
             raise HttpRefusal(503, "unready", f"cannot explain pods yet: {why}; retry later")
@@ -138,16 +138,16 @@ class Details:
             raise HttpRefusal(404, "absent", "there is no such pod, or it has finished")
         yield msgspec.json.encode(found)
 
-    async def _used(self, request: web.Request, sight: Sight) -> Pieces:
-        return self._usage.pieces(await self._seen(sight, request.query.get("namespace", "")))
+    async def _used(self, request: web.Request, rights: CallerRights) -> Pieces:
+        return self._usage.pieces(await self._seen(rights, request.query.get("namespace", "")))
 
-    async def _seen(self, sight: Sight, namespace: str) -> Seen:
+    async def _seen(self, rights: CallerRights, namespace: str) -> ReportScope:
         there = frozenset({namespace}) if namespace else self._usage.namespaces
-        shown, nodes = await sight.namespaces(there), await sight.nodes()
+        shown, nodes = await rights.namespaces(there), await rights.nodes()
         if namespace and not shown:
             raise HttpRefusal(403, "forbidden", "you may not list pods in that namespace")
         notes = [_NO_NODES] if not nodes else []
         notes += [_NO_PODS] if there and not shown else []
-        if len(there) > MOST_NAMESPACES and not await sight.pods_everywhere():
+        if len(there) > MOST_NAMESPACES and not await rights.pods_everywhere():
             notes.append(_NOT_ALL)
-        return Seen(shown, nodes, tuple(notes))
+        return ReportScope(shown, nodes, tuple(notes))

@@ -7,8 +7,16 @@ from typing import Any, TextIO
 
 from fairlead.apps import live_cluster
 from fairlead.apps.asking_once import take_once
-from fairlead.apps.explanation import ALL, Answer, Shown, explained, is_settled, settled, unserved
-from fairlead.apps.run import Options, plan
+from fairlead.apps.explanation import (
+    ALL,
+    Answer,
+    ExplanationScope,
+    explained,
+    is_settled,
+    settled,
+    unserved,
+)
+from fairlead.apps.run import RunOptions, plan
 from fairlead.apps.running_scheduler import kubectl_options, running_scheduler
 from fairlead.apps.targets import Target, pod_of
 from fairlead.engine.engine import Engine
@@ -26,14 +34,14 @@ from fairlead.placement.prices import compute
 from fairlead.telemetry.sources import SourcePlan, make
 
 #: Of a bound pod: how many nodes are shown beside its own.
-_BEST = Shown(most_nodes=10)
+_BEST = ExplanationScope(most_nodes=10)
 
 
 class NotExplained(FairleadError):
     """There is nothing to explain; the text says why."""
 
 
-async def explain_pod(options: Options, target: Target, scheduler: str = "") -> Answer:
+async def explain_pod(options: RunOptions, target: Target, scheduler: str = "") -> Answer:
     """The explanation as plain data: what `-o json` prints.
 
     `scheduler` is a running one to ask. One that the kubeconfig names is asked where the user may
@@ -58,7 +66,9 @@ async def explain_pod(options: Options, target: Target, scheduler: str = "") -> 
         await client.close()
 
 
-async def _ask(options: Options, client: Client, where: str, namespace: str, name: str) -> Answer:
+async def _ask(
+    options: RunOptions, client: Client, where: str, namespace: str, name: str
+) -> Answer:
     """A scheduler explains pods that the user may get; by node with the right to list nodes."""
     kubectl = kubectl_options(options.kubeconfig, options.context)
     async with running_scheduler(where, client.access.credentials, kubectl) as scheduler:
@@ -67,7 +77,7 @@ async def _ask(options: Options, client: Client, where: str, namespace: str, nam
     return found
 
 
-async def _find_out(options: Options, client: Client, namespace: str, name: str) -> Answer:
+async def _find_out(options: RunOptions, client: Client, namespace: str, name: str) -> Answer:
     behaviour = await live_cluster.ask_behaviour(client)
     body = await _get_pod(client, namespace, name)
     pod = decode_pod(body, behaviour)
@@ -92,7 +102,11 @@ def _pending(body: bytes, behaviour: Behaviour) -> Pod:
 
 
 async def _by_the_rules(
-    options: Options, client: Client, behaviour: Behaviour, pod: Pod, shown: Shown = ALL
+    options: RunOptions,
+    client: Client,
+    behaviour: Behaviour,
+    pod: Pod,
+    shown: ExplanationScope = ALL,
 ) -> Answer:
     """By the rules of the configuration, on all that the API server lists but the pod itself."""
     planned = plan(options)

@@ -1,6 +1,6 @@
 """Why a pod is where it is, or waits, as plain data: what `fairlead explain -o json` prints.
 
-`Shown` says what the reader may see. A reader who may not list nodes gets counts by reason.
+`ExplanationScope` is what the reader may see. Readers who may not list nodes get counts by reason.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -24,7 +24,7 @@ _GIB = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ExplanationScope:
     """What of an explanation is shown: nodes by name, pods of others by name, and so many nodes."""
 
     nodes: bool = True
@@ -32,7 +32,7 @@ class Shown:
     most_nodes: int | None = None
 
 
-ALL = Shown()
+ALL = ExplanationScope()
 
 
 def is_settled(pod: Pod) -> bool:
@@ -70,7 +70,9 @@ def _assigned(pod: Pod) -> Answer:
     return told | {"epoch": pod.annotations.get(EPOCH, "")}
 
 
-def explained(placement: Placement, cluster: Cluster, pod: Pod, shown: Shown = ALL) -> Answer:
+def explained(
+    placement: Placement, cluster: Cluster, pod: Pod, shown: ExplanationScope = ALL
+) -> Answer:
     """Why the pod waits, or where it would go, by the rules of its profile."""
     found = explain(placement, cluster, pod, shown.most_nodes if shown.nodes else 0)
     state, message = _said(found, shown)
@@ -96,7 +98,7 @@ class Explainer:
     engine: Engine
     pod_of: Callable[[str], Pod | None]
 
-    def __call__(self, key: str, shown: Shown) -> Answer | None:
+    def __call__(self, key: str, shown: ExplanationScope) -> Answer | None:
         """None if there is no such pod."""
         pod = self.pod_of(key)
         if pod is None or is_settled(pod):
@@ -114,7 +116,7 @@ class Explainer:
             return answer(pod, "failed", str(error))
 
 
-def _said(found: Explanation, shown: Shown) -> tuple[str, str]:
+def _said(found: Explanation, shown: ExplanationScope) -> tuple[str, str]:
     verdict = found.verdict
     if isinstance(verdict, Refused):
         if not shown.nodes:
@@ -124,7 +126,7 @@ def _said(found: Explanation, shown: Shown) -> tuple[str, str]:
     return "fits", "the pod fits now" + (where if shown.nodes else "")
 
 
-def _making_room(refused: Refused, shown: Shown) -> str:
+def _making_room(refused: Refused, shown: ExplanationScope) -> str:
     if refused.eviction is None:
         return ""
     victims = refused.eviction.victims
@@ -139,7 +141,7 @@ def _reasons(found: Explanation) -> list[Answer]:
     return [{"reason": text, "nodes": count} for text, count in found.verdict.reasons]
 
 
-def _node(node: NodeAnswer, shown: Shown) -> Answer:
+def _node(node: NodeAnswer, shown: ExplanationScope) -> Answer:
     told = asdict(node)
     kept_for = told.pop("kept_for")
     if kept_for:

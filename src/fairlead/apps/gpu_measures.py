@@ -5,7 +5,7 @@ By model and by namespace: cards one by one are the agent's to tell, and pods `f
 
 from collections.abc import Callable, Mapping
 
-from fairlead.apps.usage import Held, Usage
+from fairlead.apps.usage import HeldTotals, Usage
 from fairlead.telemetry import allocation
 from fairlead.telemetry.allocation import STATES, ModelSums
 from fairlead.telemetry.metrics import Metrics, Reading
@@ -121,7 +121,7 @@ class _Gpus:
     def by_model(self, amount: Callable[[ModelSums], float]) -> Callable[[], Reading]:
         return lambda: {(model,): amount(sums) for model, sums in self._models().items()}
 
-    def by_holder(self, amount: Callable[[Held], float]) -> Callable[[], Reading]:
+    def by_holder(self, amount: Callable[[HeldTotals], float]) -> Callable[[], Reading]:
         """As of the last look at all pods."""
         return lambda: {name: amount(held) for name, held in self._usage.sums.items()}
 

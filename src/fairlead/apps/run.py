@@ -39,7 +39,7 @@ DEFAULT_PORT = 8080
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class RunOptions:
     """What the command line and the environment said; None where they said nothing."""
 
     kubeconfig: str | None = None
@@ -55,7 +55,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RunPlan:
     """What will be run: options, file and defaults put together."""
 
     profiles: Mapping[str, Profile]
@@ -80,7 +80,7 @@ class Plan:
             raise ConfigError(f"{why} (the API server is Kubernetes {behaviour.name})")
 
 
-def plan(options: Options) -> Plan:
+def plan(options: RunOptions) -> RunPlan:
     """Options win over the file, the file over the defaults."""
     registry = plugin_files.installed()
     if options.config:
@@ -92,7 +92,7 @@ def plan(options: Options) -> Plan:
     config = configs.read(options.config) if options.config else configs.Config()
     served = _served(options, config)
     built = configs.build_profiles(served, registry, options.config)
-    return Plan(
+    return RunPlan(
         profiles=built,
         address=options.address or config.address or DEFAULT_ADDRESS,
         port=next(p for p in (options.port, config.port, DEFAULT_PORT) if p is not None),
@@ -115,14 +115,14 @@ def _endpoint(served: list[configs.ProfileConfig]) -> list[SourcePlan]:
     return [endpoint_plan(endpoint)] if endpoint and wanted else []
 
 
-def _plan_moved(options: Options, moved: Translation) -> Plan:
+def _plan_moved(options: RunOptions, moved: Translation) -> RunPlan:
     """What a KubeSchedulerConfiguration asks for, if all of it can be honoured."""
     if moved.problems:
         raise ConfigError(_summary(options.config, moved.problems))
     if options.profile is not None:
         raise ConfigError(f"{options.config} defines its own profiles; remove --profile")
     names = _named_by_file(options.scheduler_name, list(moved.profiles))
-    return Plan(
+    return RunPlan(
         profiles={name: moved.profiles[name] for name in names},
         address=options.address or DEFAULT_ADDRESS,
         port=DEFAULT_PORT if options.port is None else options.port,
@@ -143,7 +143,7 @@ def _summary(file: Path | None, problems: Sequence[Finding]) -> str:
     return f"{file}: {problems[0]}{rest}"
 
 
-def _served(options: Options, config: configs.Config) -> list[configs.ProfileConfig]:
+def _served(options: RunOptions, config: configs.Config) -> list[configs.ProfileConfig]:
     """A name given by the user is served alone, by the profile asked for or the one so called."""
     name, profile = options.scheduler_name, options.profile
     if config.profiles and not (name and profile):
@@ -172,7 +172,7 @@ def _named_by_file(name: str | None, names: Sequence[str]) -> Sequence[str]:
     return [name]
 
 
-def run(options: Options) -> None:
+def run(options: RunOptions) -> None:
     """Schedules until SIGINT or SIGTERM, then stops cleanly."""
     prepared = plan(options)
     for note in prepared.notes:
@@ -193,7 +193,7 @@ def spare_the_collector() -> None:
     gc.set_threshold(50_000, 20, 100)
 
 
-async def _run(options: Options, prepared: Plan) -> None:
+async def _run(options: RunOptions, prepared: RunPlan) -> None:
     access = load_access(options.kubeconfig, options.context)
     terms = prepared.electing.terms(access)
     client = Client(access, user_agent=f"fairlead/{__version__}")

@@ -41,7 +41,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ReportScope:
     """What a report shows: pods of these namespaces (None: of all), and nodes with their cards."""
 
     namespaces: frozenset[str] | None = None
@@ -53,11 +53,11 @@ class Seen:
         return self.namespaces is None or pod.namespace in self.namespaces
 
 
-EVERYTHING = Seen()
+EVERYTHING = ReportScope()
 
 
 @dataclass(slots=True)
-class Held:
+class HeldTotals:
     """What the pods of one namespace and scheduler have in cards, and since we began in seconds."""
 
     held: float = 0.0
@@ -69,9 +69,9 @@ class Held:
     wasted_s: float = 0.0
     idle_s: float = 0.0
 
-    def start_anew(self) -> "Held":
+    def start_anew(self) -> "HeldTotals":
         """What is had now is counted again; what was added up stays."""
-        return Held(
+        return HeldTotals(
             held_s=self.held_s, used_s=self.used_s, wasted_s=self.wasted_s, idle_s=self.idle_s
         )
 
@@ -88,7 +88,7 @@ class Usage:
     latest: ReadingStore = field(default_factory=ReadingStore)
     book: UsageBook = field(default_factory=UsageBook)
     #: By namespace and scheduler, as of the last look.
-    sums: dict[tuple[str, str], Held] = field(default_factory=dict)
+    sums: dict[tuple[str, str], HeldTotals] = field(default_factory=dict)
     since_s: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -125,7 +125,7 @@ class Usage:
                 whose = held.pod.namespace, held.pod.scheduler
                 if whose not in sums and len(sums) >= MOST_SUMS:
                     whose = OTHERS
-                self._add(held, told[held.node], sums.setdefault(whose, Held()))
+                self._add(held, told[held.node], sums.setdefault(whose, HeldTotals()))
         async for uid in _unhurried(list(self.book.uses)):
             if uid not in uids:
                 del self.book.uses[uid]
@@ -137,13 +137,13 @@ class Usage:
         """Those whose pods were seen to hold cards."""
         return frozenset(namespace for namespace, _ in self.sums)
 
-    def _some_sums(self) -> list[tuple[tuple[str, str], Held]]:
+    def _some_sums(self) -> list[tuple[tuple[str, str], HeldTotals]]:
         """All, or where they are too many only those of pods that are there."""
         if len(self.sums) < MOST_SUMS:
             return list(self.sums.items())
         return [(name, held) for name, held in self.sums.items() if held.held or name == OTHERS]
 
-    def _add(self, held: Holding, told: LatestReadings, total: Held) -> None:
+    def _add(self, held: Holding, told: LatestReadings, total: HeldTotals) -> None:
         now_s, before = self.clock(), self.book.uses.get(held.pod.uid)
         was = (before.held_s, before.wasted_s, before.idle_s, before.used_s) if before else _NONE
         seen = sample(held, self.cluster, told)
@@ -166,7 +166,7 @@ class Usage:
             held=self._held(EVERYTHING),
         )
 
-    async def pieces(self, seen: Seen) -> AsyncIterator[bytes]:
+    async def pieces(self, seen: ReportScope) -> AsyncIterator[bytes]:
         """A report of what may be seen as JSON, bit by bit: that of a large cluster is long."""
         now_s = self.clock()
         notes, held = _encode(seen.notes), _encode(self._held(seen))
@@ -178,7 +178,7 @@ class Usage:
             yield piece
         yield b"]}"
 
-    def _held(self, seen: Seen) -> list[HeldRow]:
+    def _held(self, seen: ReportScope) -> list[HeldRow]:
         """By namespace, pods that have ended included."""
         found = dict[str, HeldRow]()
         for (namespace, _), held in self.sums.items():
@@ -186,17 +186,17 @@ class Usage:
                 found[namespace] = _row(namespace, held, found.get(namespace))
         return list(found.values())
 
-    def _cards(self, seen: Seen, now_s: float) -> Iterator[CardRow]:
+    def _cards(self, seen: ReportScope, now_s: float) -> Iterator[CardRow]:
         if seen.nodes:
             yield from reporting.card_rows(self.cluster, self.latest, now_s, seen.shows)
 
-    def _pods(self, seen: Seen, now_s: float) -> Iterator[PodRow]:
+    def _pods(self, seen: ReportScope, now_s: float) -> Iterator[PodRow]:
         rows = reporting.pod_rows(self.cluster, self.book, now_s, self.enough_s, seen.shows)
         for row in rows:
             yield row if seen.nodes else msgspec.structs.replace(row, node="")
 
 
-def _row(namespace: str, held: Held, before: HeldRow | None) -> HeldRow:
+def _row(namespace: str, held: HeldTotals, before: HeldRow | None) -> HeldRow:
     """One more scheduler's part of a namespace."""
     seconds = held.held_s, held.used_s, held.idle_s, held.wasted_s
     hours = [each / HOUR_S for each in seconds]
@@ -206,7 +206,7 @@ def _row(namespace: str, held: Held, before: HeldRow | None) -> HeldRow:
     return HeldRow(namespace, *hours)
 
 
-def _most_of(sums: dict[tuple[str, str], Held]) -> dict[tuple[str, str], Held]:
+def _most_of(sums: dict[tuple[str, str], HeldTotals]) -> dict[tuple[str, str], HeldTotals]:
     """Namespaces come and go; of too many, those that have nothing now are forgotten."""
     over = len(sums) - _MOST_SUMS
     idle = [name for name, held in sums.items() if not held.held]

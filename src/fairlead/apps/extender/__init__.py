@@ -32,7 +32,7 @@ _FILES_PAUSE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ExtenderOptions:
     kubeconfig: str | None = None
     context: str | None = None
     profile: str = profiles.SERVED_BY_DEFAULT[0]
@@ -43,7 +43,7 @@ class Options:
     electing: Electing = field(default_factory=Electing)
 
 
-def run(options: Options) -> None:
+def run(options: ExtenderOptions) -> None:
     """Serves until SIGINT or SIGTERM, then ends what is under way and stops."""
     profile = profiles.built_in(options.profile)
     if not profile.grants_cards:
@@ -53,7 +53,7 @@ def run(options: Options) -> None:
     run_in_fast_loop(lambda: _run(options, profile, gate))
 
 
-def _gate(options: Options) -> Gate:
+def _gate(options: ExtenderOptions) -> Gate:
     """With the certificate to show; without one: plain HTTP."""
     if options.cert_dir is None:
         if options.callers.authorities is not None:
@@ -66,7 +66,7 @@ def _gate(options: Options) -> Gate:
     return gate
 
 
-async def _run(options: Options, profile: Profile, gate: Gate) -> None:
+async def _run(options: ExtenderOptions, profile: Profile, gate: Gate) -> None:
     access = load_access(options.kubeconfig, options.context)
     client = Client(access, user_agent=f"fairlead-extender/{__version__}")
     metrics = Metrics()
@@ -83,7 +83,7 @@ async def _run(options: Options, profile: Profile, gate: Gate) -> None:
 
 
 async def _serve(
-    options: Options, app: web.Application, extender: ExtenderDriver, gate: Gate
+    options: ExtenderOptions, app: web.Application, extender: ExtenderDriver, gate: Gate
 ) -> None:
     context = gate.shown.context if gate.shown else None
     async with listening(app, context, options.address, options.port, LIMITS) as port:

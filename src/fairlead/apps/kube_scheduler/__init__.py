@@ -63,7 +63,7 @@ def translate(text: str, registry: Registry, behaviour: Behaviour) -> Translatio
     translation.problems.extend(notes.extenders(config.extenders, ignorable=False))
     translation.notes.extend(notes.ignored(config, found))
     translation.notes.extend(notes.extenders(config.extenders, ignorable=True))
-    profiles = config.profiles or [formats.Profile()]
+    profiles = config.profiles or [formats.KubeSchedulerProfile()]
     names = [profile.scheduler_name or DEFAULT_NAME for profile in profiles]
     translation.notes.extend(notes.clash(names))
     left_to_extenders = tuple(
@@ -139,7 +139,7 @@ class _Reader:
     #: Resources that extenders count.
     left_to_extenders: tuple[str, ...] = ()
 
-    def profile(self, name: str, profile: formats.Profile, key: str) -> Profile:
+    def profile(self, name: str, profile: formats.KubeSchedulerProfile, key: str) -> Profile:
         arguments = self.arguments(profile, key)
         _ignore(arguments, self.left_to_extenders)
         translator = Translator(
@@ -154,7 +154,9 @@ class _Reader:
         self.into.notes.extend(found.misses)
         return translator.profile(name, found)
 
-    def arguments(self, profile: formats.Profile, key: str) -> dict[str, plugin_args.Args]:
+    def arguments(
+        self, profile: formats.KubeSchedulerProfile, key: str
+    ) -> dict[str, plugin_args.Args]:
         """The arguments of every plugin that takes some: those of the file, else the defaults."""
         behaviour = self.known.behaviour
         arguments = {
@@ -197,7 +199,7 @@ class _Reader:
 def _ignore(arguments: dict[str, plugin_args.Args], resources: tuple[str, ...]) -> None:
     """An extender counts them, so that no node has to offer any."""
     fit = arguments["NodeResourcesFit"]
-    if resources and isinstance(fit, plugin_args.NodeResourcesFit):
+    if resources and isinstance(fit, plugin_args.NodeResourcesFitArgs):
         before = () if isinstance(fit.ignored_resources, UnsetType) else fit.ignored_resources
         ignored = (*before, *resources)
         arguments["NodeResourcesFit"] = structs.replace(fit, ignored_resources=ignored)

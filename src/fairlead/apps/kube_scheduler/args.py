@@ -19,47 +19,47 @@ class Args(Strict):
 A = TypeVar("A", bound=Args)
 
 
-class DefaultPreemption(Args):
+class DefaultPreemptionArgs(Args):
     min_candidate_nodes_percentage: Int32 = 10
     min_candidate_nodes_absolute: Int32 = 100
 
 
-class DynamicResources(Args):
+class DynamicResourcesArgs(Args):
     filter_timeout: str = "10s"
     binding_timeout: str = "10m0s"
 
 
-class InterPodAffinity(Args):
+class InterPodAffinityArgs(Args):
     hard_pod_affinity_weight: Int32 = 1
     ignore_preferred_terms_of_existing_pods: bool = False
 
 
-class NodeRequirement(Strict):
+class NodeSelectorRequirement(Strict):
     key: str = ""
     operator: str = ""
     values: tuple[str, ...] = ()
 
 
-class NodeTerm(Strict, omit_defaults=True):
-    match_expressions: tuple[NodeRequirement, ...] = ()
-    match_fields: tuple[NodeRequirement, ...] = ()
+class NodeSelectorTerm(Strict, omit_defaults=True):
+    match_expressions: tuple[NodeSelectorRequirement, ...] = ()
+    match_fields: tuple[NodeSelectorRequirement, ...] = ()
 
 
 class NodeSelector(Strict):
-    node_selector_terms: tuple[NodeTerm, ...] = ()
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
 
-class PreferredTerm(Strict):
+class PreferredSchedulingTerm(Strict):
     weight: Int32 = 0
-    preference: NodeTerm = msgspec.field(default_factory=NodeTerm)
+    preference: NodeSelectorTerm = msgspec.field(default_factory=NodeSelectorTerm)
 
 
 class Affinity(Strict, omit_defaults=True):
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
-    preferred_during_scheduling_ignored_during_execution: tuple[PreferredTerm, ...] = ()
+    preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] = ()
 
 
-class NodeAffinity(Args):
+class NodeAffinityArgs(Args):
     added_affinity: Affinity | UnsetType = UNSET
 
 
@@ -76,20 +76,20 @@ def _cpu_and_memory() -> tuple[Resource, ...]:
     return Resource("cpu"), Resource("memory")
 
 
-class NodeResourcesBalancedAllocation(Args):
+class NodeResourcesBalancedAllocationArgs(Args):
     resources: tuple[Resource, ...] = ()
 
     def __post_init__(self) -> None:
         self.resources = self.resources or _cpu_and_memory()
 
 
-class ShapePoint(Strict):
+class UtilizationShapePoint(Strict):
     utilization: Int32 = 0
     score: Int32 = 0
 
 
 class Ratio(Strict):
-    shape: tuple[ShapePoint, ...] = ()
+    shape: tuple[UtilizationShapePoint, ...] = ()
 
 
 class ScoringStrategy(Strict):
@@ -101,7 +101,7 @@ class ScoringStrategy(Strict):
         self.resources = self.resources or _cpu_and_memory()
 
 
-class NodeResourcesFit(Args):
+class NodeResourcesFitArgs(Args):
     ignored_resources: tuple[str, ...] | UnsetType = UNSET
     ignored_resource_groups: tuple[str, ...] | UnsetType = UNSET
     scoring_strategy: ScoringStrategy = msgspec.field(
@@ -120,51 +120,51 @@ class SpreadConstraint(Strict):
     match_label_keys: tuple[str, ...] | UnsetType = UNSET
 
 
-class PodTopologySpread(Args):
+class PodTopologySpreadArgs(Args):
     default_constraints: tuple[SpreadConstraint, ...] | UnsetType = UNSET
     defaulting_type: str = "System"
 
 
-class VolumeBinding(Args):
+class VolumeBindingArgs(Args):
     bind_timeout_seconds: int = 600
-    shape: tuple[ShapePoint, ...] | UnsetType = UNSET
+    shape: tuple[UtilizationShapePoint, ...] | UnsetType = UNSET
 
 
-def _emptier_is_better() -> tuple[ShapePoint, ...]:
-    return ShapePoint(0, 10), ShapePoint(100, 0)
+def _emptier_is_better() -> tuple[UtilizationShapePoint, ...]:
+    return UtilizationShapePoint(0, 10), UtilizationShapePoint(100, 0)
 
 
 def completed(found: A, behaviour: Behaviour) -> A:
     """With the defaults that kube-scheduler of only some versions has."""
-    if isinstance(found, VolumeBinding) and behaviour.scores_free_storage and not found.shape:
+    if isinstance(found, VolumeBindingArgs) and behaviour.scores_free_storage and not found.shape:
         return msgspec.structs.replace(found, shape=_emptier_is_better())
     return found
 
 
 KINDS: dict[str, type[Args]] = {
-    kind.__name__: kind
+    kind.__name__.removesuffix("Args"): kind
     for kind in (
-        DefaultPreemption,
-        DynamicResources,
-        InterPodAffinity,
-        NodeAffinity,
-        NodeResourcesBalancedAllocation,
-        NodeResourcesFit,
-        PodTopologySpread,
-        VolumeBinding,
+        DefaultPreemptionArgs,
+        DynamicResourcesArgs,
+        InterPodAffinityArgs,
+        NodeAffinityArgs,
+        NodeResourcesBalancedAllocationArgs,
+        NodeResourcesFitArgs,
+        PodTopologySpreadArgs,
+        VolumeBindingArgs,
     )
 }
 
 _INNER: dict[str, type[msgspec.Struct]] = {
     "addedAffinity": Affinity,
     "requiredDuringSchedulingIgnoredDuringExecution": NodeSelector,
-    "nodeSelectorTerms": NodeTerm,
-    "preferredDuringSchedulingIgnoredDuringExecution": PreferredTerm,
-    "preference": NodeTerm,
-    "matchExpressions": NodeRequirement,
-    "matchFields": NodeRequirement,
+    "nodeSelectorTerms": NodeSelectorTerm,
+    "preferredDuringSchedulingIgnoredDuringExecution": PreferredSchedulingTerm,
+    "preference": NodeSelectorTerm,
+    "matchExpressions": NodeSelectorRequirement,
+    "matchFields": NodeSelectorRequirement,
     "resources": Resource,
-    "shape": ShapePoint,
+    "shape": UtilizationShapePoint,
     "requestedToCapacityRatio": Ratio,
     "scoringStrategy": ScoringStrategy,
     "defaultConstraints": SpreadConstraint,

@@ -63,7 +63,7 @@ class PluginConfig(Strict):
     args: dict[str, Any] = {}
 
 
-class Profile(Strict):
+class KubeSchedulerProfile(Strict):
     scheduler_name: str | None = None
     percentage_of_nodes_to_score: Int32 | None = None
     plugins: Plugins = msgspec.field(default_factory=Plugins)
@@ -131,7 +131,7 @@ class Configuration(Strict):
     percentage_of_nodes_to_score: Int32 = 0
     pod_initial_backoff_seconds: int = 1
     pod_max_backoff_seconds: int = 10
-    profiles: tuple[Profile, ...] = ()
+    profiles: tuple[KubeSchedulerProfile, ...] = ()
     extenders: tuple[Extender, ...] = ()
     delay_cache_until_active: bool = False
 
@@ -142,7 +142,7 @@ _STRUCTS: dict[str, type[msgspec.Struct]] = {
     "$": Configuration,
     "leaderElection": LeaderElection,
     "clientConnection": ClientConnection,
-    "profiles": Profile,
+    "profiles": KubeSchedulerProfile,
     "plugins": Plugins,
     **_POINTS,
     "enabled": Enabled,

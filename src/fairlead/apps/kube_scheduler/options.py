@@ -21,13 +21,13 @@ class Option:
 
 def of(point: str, plugin: str, found: args.Args | None) -> tuple[str, list[Option]]:
     """The Fairlead plugin that stands for this one as a filter or score, and its options."""
-    if point == "score" and isinstance(found, args.NodeResourcesFit):
+    if point == "score" and isinstance(found, args.NodeResourcesFitArgs):
         return found.scoring_strategy.type, list(_strategy(found.scoring_strategy))
     make = _MAKERS[point].get(plugin)
     return plugin, list(make(found)) if make else []
 
 
-def _added_affinity(found: args.NodeAffinity) -> Iterator[Option]:
+def _added_affinity(found: args.NodeAffinityArgs) -> Iterator[Option]:
     added = found.added_affinity
     if isinstance(added, UnsetType):
         return
@@ -40,15 +40,15 @@ def _added_affinity(found: args.NodeAffinity) -> Iterator[Option]:
     yield Option("added_affinity", "addedAffinity", value, matters=True)
 
 
-def _term(term: args.NodeTerm) -> dict[str, Any]:
+def _term(term: args.NodeSelectorTerm) -> dict[str, Any]:
     return {"labels": _lines(term.match_expressions), "fields": _lines(term.match_fields)}
 
 
-def _lines(found: Sequence[args.NodeRequirement]) -> list[dict[str, Any]]:
+def _lines(found: Sequence[args.NodeSelectorRequirement]) -> list[dict[str, Any]]:
     return [{"key": r.key, "operator": r.operator, "values": list(r.values)} for r in found]
 
 
-def _ignored(found: args.NodeResourcesFit) -> Iterator[Option]:
+def _ignored(found: args.NodeResourcesFitArgs) -> Iterator[Option]:
     for field, key, value in (
         ("ignored_resources", "ignoredResources", found.ignored_resources),
         ("ignored_resource_groups", "ignoredResourceGroups", found.ignored_resource_groups),
@@ -57,7 +57,7 @@ def _ignored(found: args.NodeResourcesFit) -> Iterator[Option]:
             yield Option(field, key, list(value), matters=True)
 
 
-def _constraints(found: args.PodTopologySpread) -> Iterator[Option]:
+def _constraints(found: args.PodTopologySpreadArgs) -> Iterator[Option]:
     constraints = [
         {
             "topology_key": constraint.topology_key,
@@ -75,13 +75,13 @@ def _constraints(found: args.PodTopologySpread) -> Iterator[Option]:
     yield Option("defaulting", "defaultingType", found.defaulting_type, matters=False)
 
 
-def _soft_constraints(found: args.PodTopologySpread) -> Iterator[Option]:
+def _soft_constraints(found: args.PodTopologySpreadArgs) -> Iterator[Option]:
     for option in _constraints(found):
         system = option.value == "System"
         yield Option(option.field, option.key, option.value, option.matters or system)
 
 
-def _terms(found: args.InterPodAffinity) -> Iterator[Option]:
+def _terms(found: args.InterPodAffinityArgs) -> Iterator[Option]:
     weight, ignores = found.hard_pod_affinity_weight, found.ignore_preferred_terms_of_existing_pods
     yield Option("hard_pod_affinity_weight", "hardPodAffinityWeight", weight, weight != 1)
     field = "ignore_preferred_terms_of_existing_pods"
@@ -95,12 +95,12 @@ def _strategy(found: args.ScoringStrategy) -> Iterator[Option]:
         yield _shape(shape, "scoringStrategy.requestedToCapacityRatio.shape")
 
 
-def _shape(points: Sequence[args.ShapePoint], key: str) -> Option:
+def _shape(points: Sequence[args.UtilizationShapePoint], key: str) -> Option:
     shape = [{"utilization": point.utilization, "score": point.score} for point in points]
     return Option("shape", key, shape, matters=True)
 
 
-def _storage_shape(found: args.VolumeBinding) -> Iterator[Option]:
+def _storage_shape(found: args.VolumeBindingArgs) -> Iterator[Option]:
     if not isinstance(found.shape, UnsetType):
         yield _shape(found.shape, "shape")
 
@@ -112,7 +112,7 @@ def _resources(resources: Sequence[args.Resource], key: str) -> Option:
     return Option("resources", key, weights, matters=True)
 
 
-def _balanced(found: args.NodeResourcesBalancedAllocation) -> Iterator[Option]:
+def _balanced(found: args.NodeResourcesBalancedAllocationArgs) -> Iterator[Option]:
     yield _resources(found.resources, "resources")
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 from fairlead.apps import plugin_files
 from fairlead.apps.findings import Finding
 from fairlead.apps.kube_scheduler import options
-from fairlead.apps.kube_scheduler.args import Args, VolumeBinding
+from fairlead.apps.kube_scheduler.args import Args, VolumeBindingArgs
 from fairlead.apps.kube_scheduler.beyond import SUCCESSORS, cards_of, replaced
 from fairlead.apps.kube_scheduler.catalogue import (
     BUILT_IN,
@@ -88,7 +88,7 @@ class Translator:
     def _waits_as_ever(self, plugin: str) -> bool:
         """Do arguments for volumes leave the time for binding as it is?"""
         found = self.args.get(plugin)
-        return isinstance(found, VolumeBinding) and found.bind_timeout_seconds == _BIND_S
+        return isinstance(found, VolumeBindingArgs) and found.bind_timeout_seconds == _BIND_S
 
     def _made(self, point: str, merged: Merged, accept: Callable[[Plugin, str], T]) -> dict[str, T]:
         """Ours by the names of theirs. Names that are wrong here have been complained about."""

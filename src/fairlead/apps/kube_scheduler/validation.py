@@ -4,7 +4,12 @@ from collections.abc import Iterator, Sequence
 
 from fairlead.apps.durations import seconds
 from fairlead.apps.findings import Finding
-from fairlead.apps.kube_scheduler.format import Configuration, Extender, LeaderElection, Profile
+from fairlead.apps.kube_scheduler.format import (
+    Configuration,
+    Extender,
+    KubeSchedulerProfile,
+    LeaderElection,
+)
 from fairlead.sim.apiserver.names import label_name_problems
 
 
@@ -54,7 +59,7 @@ def _leader_election(election: LeaderElection) -> Iterator[Finding]:
         yield Finding("leaderElection.resourceLock", text)
 
 
-def _profiles(profiles: Sequence[Profile]) -> Iterator[Finding]:
+def _profiles(profiles: Sequence[KubeSchedulerProfile]) -> Iterator[Finding]:
     names = [profile.scheduler_name for profile in profiles]
     for place, profile in enumerate(profiles):
         key = f"profiles[{place}]"

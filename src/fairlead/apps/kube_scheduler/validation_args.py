@@ -23,11 +23,11 @@ def check(plugin: str, found: args.Args, key: str, behaviour: Behaviour) -> Iter
     if found.kind not in (UNSET, f"{plugin}Args"):
         yield Finding(f"{key}.kind", f"{found.kind!r} is not valid here; use {plugin}Args")
     yield from _CHECKS[plugin](found, key)
-    if isinstance(found, args.VolumeBinding) and not isinstance(found.shape, UnsetType):
+    if isinstance(found, args.VolumeBindingArgs) and not isinstance(found.shape, UnsetType):
         yield from _storage_shape(found.shape, f"{key}.shape", behaviour)
 
 
-def _preemption(found: args.DefaultPreemption, key: str) -> Iterator[Finding]:
+def _preemption(found: args.DefaultPreemptionArgs, key: str) -> Iterator[Finding]:
     percentage, absolute = found.min_candidate_nodes_percentage, found.min_candidate_nodes_absolute
     yield from out_of_range(f"{key}.minCandidateNodesPercentage", percentage, 0, 100)
     yield from out_of_range(f"{key}.minCandidateNodesAbsolute", absolute, 0)
@@ -36,7 +36,7 @@ def _preemption(found: args.DefaultPreemption, key: str) -> Iterator[Finding]:
         yield Finding(f"{key}.minCandidateNodesPercentage", text)
 
 
-def _dynamic_resources(found: args.DynamicResources, key: str) -> Iterator[Finding]:
+def _dynamic_resources(found: args.DynamicResourcesArgs, key: str) -> Iterator[Finding]:
     limits = (
         ("filterTimeout", found.filter_timeout, 0),
         ("bindingTimeout", found.binding_timeout, 1),
@@ -47,11 +47,11 @@ def _dynamic_resources(found: args.DynamicResources, key: str) -> Iterator[Findi
             yield Finding(f"{key}.{name}", f"{text!r} is not a time of at least {least_s}s")
 
 
-def _inter_pod_affinity(found: args.InterPodAffinity, key: str) -> Iterator[Finding]:
+def _inter_pod_affinity(found: args.InterPodAffinityArgs, key: str) -> Iterator[Finding]:
     return out_of_range(f"{key}.hardPodAffinityWeight", found.hard_pod_affinity_weight, 0, 100)
 
 
-def _node_affinity(found: args.NodeAffinity, key: str) -> Iterator[Finding]:
+def _node_affinity(found: args.NodeAffinityArgs, key: str) -> Iterator[Finding]:
     if isinstance(found.added_affinity, UnsetType):
         return
     required = found.added_affinity.required_during_scheduling_ignored_during_execution
@@ -65,7 +65,7 @@ def _node_affinity(found: args.NodeAffinity, key: str) -> Iterator[Finding]:
             yield from _term(rated.preference, f"{place}[{number}]")
 
 
-def _term(term: args.NodeTerm, key: str) -> Iterator[Finding]:
+def _term(term: args.NodeSelectorTerm, key: str) -> Iterator[Finding]:
     for number, line in enumerate(term.match_expressions):
         yield from _label_line(line, f"{key}.matchExpressions[{number}]")
     for number, line in enumerate(term.match_fields):
@@ -76,7 +76,7 @@ def _term(term: args.NodeTerm, key: str) -> Iterator[Finding]:
             yield Finding(f"{where}.values", "needs exactly one value")
 
 
-def _label_line(line: args.NodeRequirement, key: str) -> Iterator[Finding]:
+def _label_line(line: args.NodeSelectorRequirement, key: str) -> Iterator[Finding]:
     match line.operator:
         case "In" | "NotIn":
             wrong = "" if line.values else "needs at least one value"
@@ -108,7 +108,7 @@ def _one_of(key: str, value: str, known: Sequence[str]) -> Finding:
     return Finding(key, f"{value!r} is unknown; use one of {', '.join(known)}")
 
 
-def _balanced(found: args.NodeResourcesBalancedAllocation, key: str) -> Iterator[Finding]:
+def _balanced(found: args.NodeResourcesBalancedAllocationArgs, key: str) -> Iterator[Finding]:
     names = [resource.name for resource in found.resources]
     for number, resource in enumerate(found.resources):
         place = f"{key}.resources[{number}]"
@@ -118,7 +118,7 @@ def _balanced(found: args.NodeResourcesBalancedAllocation, key: str) -> Iterator
             yield Finding(f"{place}.weight", f"{resource.weight} is not possible here; use 1")
 
 
-def _fit(found: args.NodeResourcesFit, key: str) -> Iterator[Finding]:
+def _fit(found: args.NodeResourcesFitArgs, key: str) -> Iterator[Finding]:
     for number, name in enumerate(found.ignored_resources or ()):
         yield from _label(f"{key}.ignoredResources[{number}]", name)
     for number, group in enumerate(found.ignored_resource_groups or ()):
@@ -145,7 +145,7 @@ def _strategy(found: args.ScoringStrategy, key: str) -> Iterator[Finding]:
         yield from _shape(ratio.shape, f"{where}.shape")
 
 
-def _shape(shape: Sequence[args.ShapePoint], key: str) -> Iterator[Finding]:
+def _shape(shape: Sequence[args.UtilizationShapePoint], key: str) -> Iterator[Finding]:
     if not shape:
         yield Finding(key, "is empty; add at least one point")
     for number, point in enumerate(shape):
@@ -157,7 +157,7 @@ def _shape(shape: Sequence[args.ShapePoint], key: str) -> Iterator[Finding]:
         yield from out_of_range(f"{place}.score", point.score, 0, _HIGHEST_SHAPE_SCORE)
 
 
-def _spread(found: args.PodTopologySpread, key: str) -> Iterator[Finding]:
+def _spread(found: args.PodTopologySpreadArgs, key: str) -> Iterator[Finding]:
     constraints = found.default_constraints or ()
     if found.defaulting_type not in ("System", "List"):
         yield _one_of(f"{key}.defaultingType", found.defaulting_type, ("System", "List"))
@@ -185,12 +185,12 @@ def _constraint(found: args.SpreadConstraint, key: str) -> Iterator[Finding]:
         yield Finding(f"{key}.labelSelector", text)
 
 
-def _volume_binding(found: args.VolumeBinding, key: str) -> Iterator[Finding]:
+def _volume_binding(found: args.VolumeBindingArgs, key: str) -> Iterator[Finding]:
     return out_of_range(f"{key}.bindTimeoutSeconds", found.bind_timeout_seconds, 0)
 
 
 def _storage_shape(
-    shape: Sequence[args.ShapePoint], key: str, behaviour: Behaviour
+    shape: Sequence[args.UtilizationShapePoint], key: str, behaviour: Behaviour
 ) -> Iterator[Finding]:
     if behaviour.scores_free_storage:
         yield from _shape(shape, key)

@@ -15,8 +15,7 @@ import msgspec
 from rich.console import Console, Group
 from rich.live import Live
 
-from fairlead.apps.run import Options as RunOptions
-from fairlead.apps.run import plan
+from fairlead.apps.run import RunOptions, plan
 from fairlead.apps.running_scheduler import kubectl_options, running_scheduler
 from fairlead.apps.top.choosing import Wish, choose, narrowed
 from fairlead.apps.top.history import FromPrometheus
@@ -30,7 +29,7 @@ from fairlead.telemetry.sources import make
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class TopOptions:
     """What the command line said."""
 
     run: RunOptions
@@ -43,7 +42,7 @@ class Options:
     since_s: float = 86400.0
 
 
-async def top(options: Options) -> None:
+async def top(options: TopOptions) -> None:
     """Until Ctrl-C if it is live; else one picture."""
     access = load_access(options.run.kubeconfig, options.run.context)
     client = Client(access, user_agent="fairlead-top")
@@ -54,7 +53,7 @@ async def top(options: Options) -> None:
         await client.close()
 
 
-async def _show(source: ReportSource, options: Options) -> None:
+async def _show(source: ReportSource, options: TopOptions) -> None:
     if options.output == "json":
         _write_json(await source.report(), options.wish, sys.stdout)
     elif options.once or not sys.stdout.isatty():
@@ -64,7 +63,7 @@ async def _show(source: ReportSource, options: Options) -> None:
 
 
 @asynccontextmanager
-async def _source(options: Options, client: Client) -> AsyncIterator[ReportSource]:
+async def _source(options: TopOptions, client: Client) -> AsyncIterator[ReportSource]:
     """What the user named; else the scheduler that the kubeconfig names; else a look of our own."""
     if options.prometheus:
         yield FromPrometheus(client, options.prometheus, options.since_s)
@@ -89,7 +88,7 @@ def show(report: UsageReport, wish: Wish, console: Console) -> None:
             console.file.write(line.plain.rstrip() + "\n")
 
 
-async def _show_live(source: ReportSource, options: Options) -> None:
+async def _show_live(source: ReportSource, options: TopOptions) -> None:
     console = Console()
     with Live(console=console, screen=True, auto_refresh=False) as view:
         while True:

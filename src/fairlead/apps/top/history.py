@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from fairlead.apps.top.looking import Listing
+from fairlead.apps.top.looking import ClusterListing
 from fairlead.apps.top.report_source import NotAnswered
 from fairlead.apps.usage import Usage
 from fairlead.cluster.cluster import Cluster
@@ -66,7 +66,7 @@ class FromPrometheus:
     def __init__(self, client: Client, url: str, since_s: float) -> None:
         self._url = url.rstrip("/") + "/api/v1/query_range"
         self._step_s = max(_LEAST_STEP_S, math.ceil(since_s / _STEPS))
-        self._listing = Listing(client)
+        self._listing = ClusterListing(client)
         self._now_s = self._began_s = time.time() - since_s
         self._usage: Usage | None = None
 

@@ -16,7 +16,7 @@ from fairlead.telemetry.sources import Source
 _LIST_EVERY_S = 30.0
 
 
-class Listing:
+class ClusterListing:
     """The cluster as it was listed last."""
 
     def __init__(self, client: Client) -> None:
@@ -38,7 +38,7 @@ class FromSources:
     """Asks the sources of a configuration, and adds up from one look to the next."""
 
     def __init__(self, client: Client, sources: Sequence[Source]) -> None:
-        self._listing = Listing(client)
+        self._listing = ClusterListing(client)
         self._sources = sources
         self._usage: Usage | None = None
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from fairlead import __version__
 from fairlead.apps import health
 from fairlead.apps import run as running
-from fairlead.apps.access import Everything
+from fairlead.apps.access import AllowAll
 from fairlead.apps.connections import Port
 from fairlead.apps.details import Details
 from fairlead.apps.explanation import Explainer
@@ -49,7 +49,7 @@ _ENOUGH_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class UpOptions:
     """What the command line said."""
 
     nodes: int = DEFAULT_MACHINES
@@ -65,10 +65,10 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class UpPlan:
     """The options, checked and read."""
 
-    options: Options
+    options: UpOptions
     machines: list[Machine]
     workload: Workload
     lasts_s: float | None
@@ -79,7 +79,7 @@ class Plan:
         return not self.options.headless and sys.stdout.isatty()
 
 
-def prepare(options: Options) -> Plan:
+def prepare(options: UpOptions) -> UpPlan:
     """Finds everything that is wrong before anything starts."""
     if options.real and (options.state or options.port):
         raise ConfigError("--state and --port belong to the embedded server; leave out --real")
@@ -89,11 +89,11 @@ def prepare(options: Options) -> Plan:
         raise ConfigError(f"--for: {error}") from error
     path = options.workload
     workload = up_workload.read(path) if path else up_workload.default()
-    profiles = running.plan(running.Options(config=options.config)).profiles
-    return Plan(options, machines(options.nodes), workload, lasts_s, profiles)
+    profiles = running.plan(running.RunOptions(config=options.config)).profiles
+    return UpPlan(options, machines(options.nodes), workload, lasts_s, profiles)
 
 
-def up(options: Options) -> int:
+def up(options: UpOptions) -> int:
     """Runs until the time is over or somebody ends it; returns the exit status."""
     # Until the event loop takes over, a SIGTERM unwinds like a Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -122,7 +122,7 @@ def _first(errors: ExceptionGroup[Exception]) -> Exception:
     return first
 
 
-def _run(plan: Plan, watching: Watching, kubeconfig: Path, stack: ExitStack) -> None:
+def _run(plan: UpPlan, watching: Watching, kubeconfig: Path, stack: ExitStack) -> None:
     if plan.options.real:
         ground = stack.enter_context(real(plan.machines, kubeconfig))
         run_in_fast_loop(lambda: _work(plan, watching, ground))
@@ -130,7 +130,7 @@ def _run(plan: Plan, watching: Watching, kubeconfig: Path, stack: ExitStack) -> 
         run_in_fast_loop(lambda: _work_embedded(plan, watching, kubeconfig))
 
 
-async def _work_embedded(plan: Plan, watching: Watching, kubeconfig: Path) -> None:
+async def _work_embedded(plan: UpPlan, watching: Watching, kubeconfig: Path) -> None:
     options = plan.options
     async with embedded(
         plan.machines, kubeconfig, port=options.port, state=options.state, speed=options.speed
@@ -138,7 +138,7 @@ async def _work_embedded(plan: Plan, watching: Watching, kubeconfig: Path) -> No
         await _work(plan, watching, ground)
 
 
-async def _work(plan: Plan, watching: Watching, ground: Ground) -> None:
+async def _work(plan: UpPlan, watching: Watching, ground: Ground) -> None:
     up_report.announce(ground, plan.machines)
     client = Client(load_access(str(ground.kubeconfig)), user_agent=f"fairlead-up/{__version__}")
     try:
@@ -176,7 +176,7 @@ async def _work(plan: Plan, watching: Watching, ground: Ground) -> None:
 
 async def _serve(scheduler: Scheduler, ground: Ground) -> Port:
     """Health, metrics and usage as `fairlead run` has them, on a port that the kubeconfig names."""
-    details = Details(Everything(), scheduler.usage, Explainer(scheduler.engine, scheduler.pod))
+    details = Details(AllowAll(), scheduler.usage, Explainer(scheduler.engine, scheduler.pod))
     registry = scheduler.metrics.registry
     app = health.make_app(registry, scheduler.unready_because, details=details)
     runner, port = await health.serve(app, running.DEFAULT_ADDRESS, 0)

@@ -38,10 +38,10 @@ _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class WebhookOptions:
     """What the command line said about the webhook alone; `plan` is for whom and for what."""
 
-    plan: running.Options
+    plan: running.RunOptions
     address: str = "0.0.0.0"
     port: int = 8443
     cert_dir: Path | None = None
@@ -54,7 +54,7 @@ class Options:
     callers: Callers = field(default_factory=Callers)
 
 
-def run(options: Options) -> None:
+def run(options: WebhookOptions) -> None:
     """Serves until SIGINT or SIGTERM, then ends what is under way and stops."""
     life_s = seconds(options.cert_lifetime)
     if life_s is None or life_s < _SHORTEST_LIFE_S:
@@ -68,7 +68,7 @@ def run(options: Options) -> None:
     run_in_fast_loop(lambda: _run(options, schedulers, dt.timedelta(seconds=life_s)))
 
 
-async def _run(options: Options, schedulers: frozenset[str], life: dt.timedelta) -> None:
+async def _run(options: WebhookOptions, schedulers: frozenset[str], life: dt.timedelta) -> None:
     shown, metrics = ServingContext(), AdmissionMetrics()
     gate = Gate(options.callers, shown)
     gate.trust()  # what is wrong from the start is said at once
@@ -98,7 +98,7 @@ async def _run(options: Options, schedulers: frozenset[str], life: dt.timedelta)
 
 
 async def _serve(
-    options: Options,
+    options: WebhookOptions,
     schedulers: frozenset[str],
     app: web.Application,
     updater: "CertUpdater",
@@ -170,17 +170,17 @@ def note_authorities(gate: Gate) -> None:
         log.info("client authorities changed", file=str(gate.callers.authorities))
 
 
-def _places(options: Options) -> CertLocations:
+def _places(options: WebhookOptions) -> CertLocations:
     return CertLocations(_namespace(options), options.cert_store, options.configuration)
 
 
-def _names(options: Options) -> tuple[str, ...]:
+def _names(options: WebhookOptions) -> tuple[str, ...]:
     """As API servers call us: by the Service, or as the URL of the configuration says."""
     service = f"{options.service}.{_namespace(options)}.svc"
     return (service, f"{service}.cluster.local", *options.host)
 
 
-def _namespace(options: Options) -> str:
+def _namespace(options: WebhookOptions) -> str:
     if options.namespace:
         return options.namespace
     try:

@@ -13,7 +13,7 @@ from pathlib import Path
 from fairlead.kube.access import kubeconfig_files as files
 from fairlead.kube.access.credentials import Credentials, Renewing, Static, TokenFile, basic, bearer
 from fairlead.kube.access.execplugin import API_VERSIONS, ExecPlugin, Plugin, command_path
-from fairlead.kube.access.kubeconfig_files import Cluster, Exec, Login
+from fairlead.kube.access.kubeconfig_files import Exec, KubeconfigCluster, Login
 from fairlead.kube.access.tls import ClientContext, ClientKeyPair, Pem, RenewedFiles, client_context
 from fairlead.kube.errors import KubeconfigError
 
@@ -120,7 +120,7 @@ def _from_login(login: Login, env: Mapping[str, str]) -> Access:
     )
 
 
-def _scheduler(cluster: Cluster) -> str:
+def _scheduler(cluster: KubeconfigCluster) -> str:
     told = files.extension(cluster, SCHEDULER_EXTENSION)
     url = told.get("url") if isinstance(told, dict) else None
     return url if isinstance(url, str) else ""
@@ -152,7 +152,7 @@ def _refuse_unsupported(login: Login) -> None:
         )
 
 
-def _server(cluster: Cluster, *, secured: bool) -> str:
+def _server(cluster: KubeconfigCluster, *, secured: bool) -> str:
     server = (cluster.server or "").rstrip("/")
     if "://" not in server:
         server = f"{'https' if secured else 'http'}://{server}"
@@ -220,7 +220,7 @@ def _plugin(login: Login, stanza: Exec, authority: Pem | None) -> Plugin:
     )
 
 
-def _cluster_fields(cluster: Cluster, authority: Pem | None) -> dict[str, object]:
+def _cluster_fields(cluster: KubeconfigCluster, authority: Pem | None) -> dict[str, object]:
     """What a plugin learns about the cluster when it asks to (provideClusterInfo)."""
     told = {
         "server": cluster.server,

@@ -23,7 +23,7 @@ class _Kebab(msgspec.Struct, rename="kebab", frozen=True):
     """Keys as kubeconfig writes them. Unknown ones are ignored, as kubectl does."""
 
 
-class Cluster(_Kebab, frozen=True):
+class KubeconfigCluster(_Kebab, frozen=True):
     server: str | None = None
     certificate_authority: str | None = None
     certificate_authority_data: str | None = None
@@ -48,7 +48,7 @@ class Exec(msgspec.Struct, rename="camel", frozen=True):
     provide_cluster_info: bool = False
 
 
-class User(_Kebab, frozen=True):
+class KubeconfigUser(_Kebab, frozen=True):
     client_certificate: str | None = None
     client_certificate_data: str | None = None
     client_key: str | None = None
@@ -65,7 +65,7 @@ class User(_Kebab, frozen=True):
     as_user_extra: Any = None
 
 
-class Context(_Kebab, frozen=True):
+class KubeconfigContext(_Kebab, frozen=True):
     cluster: str = ""
     user: str = ""
     namespace: str | None = None
@@ -73,17 +73,17 @@ class Context(_Kebab, frozen=True):
 
 class _NamedCluster(_Kebab, frozen=True):
     name: str
-    cluster: Cluster
+    cluster: KubeconfigCluster
 
 
 class _NamedUser(_Kebab, frozen=True):
     name: str
-    user: User | None = None
+    user: KubeconfigUser | None = None
 
 
 class _NamedContext(_Kebab, frozen=True):
     name: str
-    context: Context
+    context: KubeconfigContext
 
 
 class _File(_Kebab, frozen=True):
@@ -94,13 +94,13 @@ class _File(_Kebab, frozen=True):
 
 
 @dataclass(slots=True)
-class Config:
+class Kubeconfig:
     """Several files as one; each cluster and user with the folder its relative paths start at."""
 
     read_from: list[Path] = field(default_factory=list)
-    clusters: dict[str, tuple[Cluster, Path]] = field(default_factory=dict)
-    users: dict[str, tuple[User, Path]] = field(default_factory=dict)
-    contexts: dict[str, Context] = field(default_factory=dict)
+    clusters: dict[str, tuple[KubeconfigCluster, Path]] = field(default_factory=dict)
+    users: dict[str, tuple[KubeconfigUser, Path]] = field(default_factory=dict)
+    contexts: dict[str, KubeconfigContext] = field(default_factory=dict)
     current_context: str = ""
 
     def __str__(self) -> str:
@@ -112,17 +112,17 @@ class Login:
     """One context, resolved."""
 
     cluster_name: str
-    cluster: Cluster
+    cluster: KubeconfigCluster
     cluster_folder: Path
     user_name: str
-    user: User
+    user: KubeconfigUser
     user_folder: Path
     namespace: str
 
 
-def load(explicit: str | None, env: Mapping[str, str]) -> Config | None:
+def load(explicit: str | None, env: Mapping[str, str]) -> Kubeconfig | None:
     """The merged kubeconfig, or None where there is none and so a pod's ServiceAccount counts."""
-    config = Config()
+    config = Kubeconfig()
     for path in _paths(explicit, env):
         _merge(config, path, _read(path))
     if not config.clusters and not config.contexts and explicit is None:
@@ -166,14 +166,14 @@ def _where(error: yaml.YAMLError) -> str:
     return f" at line {mark.line + 1}, column {mark.column + 1} ({getattr(error, 'problem', '')})"
 
 
-def _merge(config: Config, path: Path, file: _File) -> None:
+def _merge(config: Kubeconfig, path: Path, file: _File) -> None:
     """Add what earlier files do not have: as with kubectl, the first to name a thing wins."""
     folder = path.absolute().parent
     config.read_from.append(path)
     for cluster in _unique(file.clusters, "cluster", path):
         config.clusters.setdefault(cluster.name, (cluster.cluster, folder))
     for user in _unique(file.users, "user", path):
-        config.users.setdefault(user.name, (user.user or User(), folder))
+        config.users.setdefault(user.name, (user.user or KubeconfigUser(), folder))
     for context in _unique(file.contexts, "context", path):
         config.contexts.setdefault(context.name, context.context)
     config.current_context = config.current_context or file.current_context or ""
@@ -198,7 +198,7 @@ def _unique(entries: list[_Named] | None, what: str, path: Path) -> list[_Named]
     return entries or []
 
 
-def login(config: Config, name: str | None) -> Login:
+def login(config: Kubeconfig, name: str | None) -> Login:
     """The context named, or the current one, with its cluster and user looked up."""
     chosen = name or config.current_context
     if not chosen:
@@ -208,7 +208,7 @@ def login(config: Config, name: str | None) -> Login:
         )
     context = _lookup(config, "context", chosen, config.contexts)
     cluster, cluster_folder = _lookup(config, "cluster", context.cluster, config.clusters)
-    user, user_folder = User(), Path()
+    user, user_folder = KubeconfigUser(), Path()
     if context.user:
         user, user_folder = _lookup(config, "user", context.user, config.users)
     return Login(
@@ -225,7 +225,7 @@ def login(config: Config, name: str | None) -> Login:
 _Value = TypeVar("_Value")
 
 
-def _lookup(config: Config, what: str, name: str, known: Mapping[str, _Value]) -> _Value:
+def _lookup(config: Kubeconfig, what: str, name: str, known: Mapping[str, _Value]) -> _Value:
     if name in known:
         return known[name]
     near = difflib.get_close_matches(name, known, n=1)
@@ -249,7 +249,7 @@ def pem(data: str | None, file: str | None, folder: Path, what: str) -> Pem | No
     return Pem.read(folder / file) if file else None
 
 
-def extension(cluster: Cluster, name: str) -> Any:
+def extension(cluster: KubeconfigCluster, name: str) -> Any:
     """The cluster's extension of this name, if it has one."""
     for entry in cluster.extensions if isinstance(cluster.extensions, list) else ():
         if isinstance(entry, dict) and entry.get("name") == name:

@@ -38,7 +38,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class LeaderRecord:
     """What a Lease says about its leader. The times are for people, and stay texts."""
 
     holder: str = ""
@@ -54,7 +54,7 @@ class Election:
     def __init__(self, identity: str, terms: Terms) -> None:
         self.identity = identity
         self._terms = terms
-        self._record: Record | None = None
+        self._record: LeaderRecord | None = None
         self._seen_s = -math.inf
         self._held_until_s = -math.inf
 
@@ -71,7 +71,7 @@ class Election:
         """
         return f"{self._record.transitions if self._record else 0}/{self.identity}"
 
-    def observe(self, record: Record | None, now_s: float) -> None:
+    def observe(self, record: LeaderRecord | None, now_s: float) -> None:
         """The Lease says this now; None: there is no Lease.
 
         A Lease that somebody deleted still counts: its holder may not know of it yet.
@@ -85,7 +85,7 @@ class Election:
             return -math.inf
         return self._seen_s + (self._record.lease_s or self._terms.lease_s)
 
-    def claim(self, now: str) -> Record:
+    def claim(self, now: str) -> LeaderRecord:
         """What to write in order to take the lease, or to keep it."""
         lease_s = math.ceil(self._terms.lease_s)
         if self._record is not None and self._record.holder == self.identity:
@@ -93,9 +93,9 @@ class Election:
         transitions = 0
         if self._record is not None:
             transitions = (self._record.transitions + 1) % _MOST_TRANSITIONS
-        return Record(self.identity, lease_s, now, now, transitions)
+        return LeaderRecord(self.identity, lease_s, now, now, transitions)
 
-    def written(self, record: Record, began_s: float) -> None:
+    def written(self, record: LeaderRecord, began_s: float) -> None:
         """The record stands in the Lease, by a write that began at this time."""
         self._record, self._seen_s = record, began_s
         self._held_until_s = began_s + self._terms.renew_s
@@ -106,7 +106,7 @@ class Election:
             return 0.0
         return self._held_until_s - now_s
 
-    def release(self, now: str) -> Record:
+    def release(self, now: str) -> LeaderRecord:
         """What to write so that the next may start at once."""
         transitions = self._record.transitions if self._record else 0
-        return Record("", 1, now, now, transitions)
+        return LeaderRecord("", 1, now, now, transitions)

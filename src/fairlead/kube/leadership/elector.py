@@ -14,7 +14,7 @@ from fairlead.kube.errors import ApiError
 from fairlead.kube.http.transport import Transport
 from fairlead.kube.leadership.election import Election, Terms
 from fairlead.kube.leadership.epochs import EpochClient
-from fairlead.kube.leadership.lease import LeaseClient, Seen
+from fairlead.kube.leadership.lease import LeaseClient, LeaseObject
 from fairlead.kube.writes.event_objects import micro_time
 from fairlead.model.errors import FairleadError
 
@@ -62,7 +62,7 @@ class Elector:
         self._leases = LeaseClient(client, terms)
         self._epochs = EpochClient(client, terms, self.leads)
         #: What a write may go over; None: the Lease must be made.
-        self._seen: Seen | None = None
+        self._seen: LeaseObject | None = None
         #: Whether `_seen` is what the server has, for all we know.
         self._is_sure = False
         self._problem = ""

@@ -8,7 +8,7 @@ import msgspec
 from fairlead.kube.errors import ApiError, ReplyLost
 from fairlead.kube.http.reply import UNREADABLE, Reply
 from fairlead.kube.http.transport import Transport
-from fairlead.kube.leadership.election import Record, Terms
+from fairlead.kube.leadership.election import LeaderRecord, Terms
 
 _HINTS = {
     403: "; grant this user create, get and update on leases there",
@@ -37,11 +37,11 @@ _leases = msgspec.json.Decoder(_Lease)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class LeaseObject:
     """A Lease as the server has it. Whoever writes it back keeps labels and the rest."""
 
     metadata: dict[str, Any]
-    record: Record
+    record: LeaderRecord
 
 
 class LeaseClient:
@@ -53,14 +53,14 @@ class LeaseClient:
         self._folder = f"/apis/coordination.k8s.io/v1/namespaces/{terms.namespace}/leases"
         self._timeout_s = terms.renew_s / 2
 
-    async def read(self) -> Seen | None:
+    async def read(self) -> LeaseObject | None:
         """The Lease, or None when there is none."""
         reply = await self._request("GET", f"{self._folder}/{self._name}")
         if reply.status == 404:
             return None
         return self._read(reply)
 
-    async def write(self, record: Record, over: Seen | None) -> Seen | None:
+    async def write(self, record: LeaderRecord, over: LeaseObject | None) -> LeaseObject | None:
         """Writes over what was seen, or makes the Lease; None if somebody else was faster."""
         meta: dict[str, Any] = {"name": self._name, "namespace": self._namespace}
         if over is None:
@@ -75,7 +75,7 @@ class LeaseClient:
     async def _request(self, method: str, path: str, body: bytes | None = None) -> Reply:
         return await self._client.request(method, path, body=body, timeout_s=self._timeout_s)
 
-    def _read(self, reply: Reply) -> Seen:
+    def _read(self, reply: Reply) -> LeaseObject:
         if reply.status >= 300:
             raise LeaseProblem(
                 f"lease {self._namespace}/{self._name}: {reply.status} {reply.message}"
@@ -85,11 +85,11 @@ class LeaseClient:
             lease = _leases.decode(reply.body)
         except UNREADABLE as error:
             raise ReplyLost(f"the lease cannot be read: {error}") from error
-        return Seen(lease.metadata, _record(lease.spec or _Spec()))
+        return LeaseObject(lease.metadata, _record(lease.spec or _Spec()))
 
 
-def _record(spec: _Spec) -> Record:
-    return Record(
+def _record(spec: _Spec) -> LeaderRecord:
+    return LeaderRecord(
         spec.holder_identity or "",
         spec.lease_duration_seconds or 0,
         spec.acquire_time or "",
@@ -98,7 +98,7 @@ def _record(spec: _Spec) -> Record:
     )
 
 
-def _encoded(metadata: dict[str, Any], record: Record) -> bytes:
+def _encoded(metadata: dict[str, Any], record: LeaderRecord) -> bytes:
     spec = _Spec(record.holder, record.lease_s, record.acquired, record.renewed, record.transitions)
     return msgspec.json.encode({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec,

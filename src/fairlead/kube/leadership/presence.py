@@ -21,8 +21,8 @@ import structlog
 from fairlead.kube.errors import ApiError
 from fairlead.kube.http.reply import Reply
 from fairlead.kube.http.transport import Transport
-from fairlead.kube.leadership.election import Record, Terms
-from fairlead.kube.leadership.lease import LeaseClient, LeaseProblem, Seen
+from fairlead.kube.leadership.election import LeaderRecord, Terms
+from fairlead.kube.leadership.lease import LeaseClient, LeaseObject, LeaseProblem
 from fairlead.kube.writes.annotations import is_subdomain
 from fairlead.kube.writes.event_objects import micro_time
 from fairlead.model.errors import FairleadError
@@ -110,7 +110,7 @@ class _NameLease:
         terms = Terms(name=self._lease, namespace=_NAMESPACE, renew_s=_REQUEST_S)
         self._leases = LeaseClient(client, terms)
         #: What we wrote last; None while the Lease is not ours.
-        self._own: Seen | None = None
+        self._own: LeaseObject | None = None
         self._since = micro_time(time.time_ns())
 
     async def take(self) -> None:
@@ -136,14 +136,14 @@ class _NameLease:
             with suppress(ApiError):
                 await self._leases.write(self._record(holder=""), self._own)
 
-    async def _taken(self) -> Seen | None:
+    async def _taken(self) -> LeaseObject | None:
         """The Lease with us for its holder; None if another was faster."""
         seen = await self._leases.read()
         if seen is not None and await self._is_renewed(seen):
             raise _taken_by(seen.record.holder, self._name)
         return await self._leases.write(self._record(self._identity), seen)
 
-    async def _is_renewed(self, seen: Seen) -> bool:
+    async def _is_renewed(self, seen: LeaseObject) -> bool:
         """Whether its holder is still there. Clocks of others are not compared with ours."""
         if not seen.record.holder or _has_ended(seen.record.holder):
             return False
@@ -168,8 +168,8 @@ class _NameLease:
                 raise _taken_by(written.record.holder if written else "", self._name)
         self._own = written
 
-    def _record(self, holder: str) -> Record:
-        return Record(holder, int(_SILENT_S), self._since, micro_time(time.time_ns()))
+    def _record(self, holder: str) -> LeaderRecord:
+        return LeaderRecord(holder, int(_SILENT_S), self._since, micro_time(time.time_ns()))
 
 
 def _taken_by(holder: str, name: str) -> NameTaken:

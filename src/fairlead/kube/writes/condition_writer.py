@@ -14,7 +14,7 @@ from fairlead.kube.http.paths import pod_path
 from fairlead.kube.http.reply import Reply
 from fairlead.kube.http.transport import STRATEGIC_MERGE, Transport
 from fairlead.kube.writes.event_objects import second_time
-from fairlead.kube.writes.outbox import Outbox, Tally
+from fairlead.kube.writes.outbox import Outbox, WriteCounts
 from fairlead.kube.writes.pauses import pause_s
 from fairlead.kube.writes.recent import Recent
 from fairlead.model.pods import Pod
@@ -102,7 +102,7 @@ class ConditionWriter:
         self._client = client
         self._longest_pause_s = longest_pause_s
         self._now_ns = now_ns
-        self.tally = Tally()
+        self.tally = WriteCounts()
         self._outbox = Outbox(self._deliver, self.tally, limit=limit, workers=workers)
         #: What was last written, by uid: the watch that will show it may lag.
         self._written: Recent[str, _Standing] = Recent(limit)

@@ -12,7 +12,7 @@ from fairlead.kube.http.paths import in_namespace, named
 from fairlead.kube.http.reply import Reply
 from fairlead.kube.http.transport import STRATEGIC_MERGE, Transport
 from fairlead.kube.writes import event_objects
-from fairlead.kube.writes.outbox import Outbox, Tally
+from fairlead.kube.writes.outbox import Outbox, WriteCounts
 from fairlead.kube.writes.pauses import pause_s
 from fairlead.kube.writes.recent import Recent
 from fairlead.kube.writes.spam import NS_PER_S, SpamFilter
@@ -73,7 +73,7 @@ class EventWriter:
         self._longest_pause_s = longest_pause_s
         self._hostname = hostname
         self._now_ns = now_ns
-        self.tally = Tally()
+        self.tally = WriteCounts()
         self._pods_wait = pods_wait
         self._limit = limit
         self._explanations = Outbox(self._deliver, self.tally, limit=limit, workers=workers)

@@ -13,7 +13,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
-class Tally:
+class WriteCounts:
     """What became of the writes asked for."""
 
     written: int = 0
@@ -48,7 +48,7 @@ class Outbox(Generic[T]):
     def __init__(
         self,
         deliver: Callable[[T, int], Awaitable[float | None]],
-        tally: Tally,
+        tally: WriteCounts,
         *,
         limit: int,
         workers: int,

@@ -10,7 +10,7 @@ from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled, Ann
 from fairlead.kube.http.transport import Transport
 from fairlead.kube.writes.condition_writer import ConditionWriter
 from fairlead.kube.writes.event_writer import EventWriter
-from fairlead.kube.writes.outbox import Tally
+from fairlead.kube.writes.outbox import WriteCounts
 from fairlead.model.pods import Pod
 
 __all__ = ["Recorder", "RecorderStats"]
@@ -20,8 +20,8 @@ __all__ = ["Recorder", "RecorderStats"]
 class RecorderStats:
     """Live counters of both kinds of writes."""
 
-    events: Tally
-    conditions: Tally
+    events: WriteCounts
+    conditions: WriteCounts
 
 
 class Recorder:
