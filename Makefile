@@ -1,6 +1,6 @@
 # Everything a developer does here, by name. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help setup control-plane run test test-1.37 fast fuzz check format bench bench-openb lock manifests live-view clean
+.PHONY: help setup control-plane run test test-1.37 test-node image fast fuzz check format bench bench-openb lock manifests live-view clean
 VENV := .venv/bin
 
 help: ## list the commands
@@ -22,6 +22,12 @@ test: setup ## all tests, on a real kube-apiserver and etcd
 test-1.37: setup ## the tests that need a kube-apiserver, on one of Kubernetes 1.37 (ARGS="-k oracle")
 	@$(VENV)/python controlplane/build.py --kubernetes 1.37 --with helm,prometheus
 	@FAIRLEAD_KUBERNETES=1.37 scripts/tests.sh -m server $(ARGS)
+
+test-node: setup ## containers on a real kubelet and containerd, in namespaces of their own (root, Linux; ARGS="-k upgrade")
+	@$(VENV)/python scripts/test_node.py $(ARGS)
+
+image: setup ## build the image of deploy/Dockerfile, with docker, podman or buildah, or without a registry
+	@$(VENV)/python controlplane/image.py
 
 fast: setup ## the tests that start no server and no program (under a minute)
 	@$(VENV)/python -m pytest -m "not server and not program" -q

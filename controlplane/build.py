@@ -5,6 +5,7 @@
     python3 controlplane/build.py --with helm       # and helm
     python3 controlplane/build.py --with prometheus # and prometheus, from Debian's packages
     python3 controlplane/build.py kubectl etcd      # only these
+    python3 controlplane/build.py kubelet runc      # of a node; see scripts/test_node.py
 
 The last line on the standard output is the folder that holds the programs. They are built into
 $FAIRLEAD_CACHE (or ~/.cache/fairlead), to a temporary name and then renamed: a killed build never
@@ -60,7 +61,7 @@ def provide(names: Sequence[str], kubernetes: str | None, cache: Path) -> Path:
     packed = {name: programs(name, cache, assets) for name in names if name in PACKAGES}
     missing = [name for name, found in packed.items() if not _all_there(found.values())]
     if missing or not _all_there(targets.values()):
-        with _only_builder(cache):
+        with only_builder(cache):
             _build_missing(targets, cache)
             unpack(missing, cache)
     found = {src.part.name: target for src, target in targets.items()}
@@ -120,10 +121,11 @@ def _all_there(targets: Iterable[Path]) -> bool:
 
 
 @contextlib.contextmanager
-def _only_builder(cache: Path) -> Iterator[None]:
+def only_builder(cache: Path, of: str = "lock") -> Iterator[None]:
+    """Wait until no other process builds what this lock is for."""
     # The kernel lets go of the lock when its holder dies, however it dies.
     cache.mkdir(parents=True, exist_ok=True)
-    with (cache / "lock").open("a+") as lock:
+    with (cache / of).open("a+") as lock:
         _take(lock)
         yield
 

@@ -13,13 +13,18 @@ from pathlib import Path
 from failures import BuildError, explain
 from progress import run, say
 
-#: Programs by the name that asks for them; the package is called like that, too.
-PACKAGES: Mapping[str, tuple[str, ...]] = {"prometheus": ("prometheus", "promtool")}
+#: Where programs lie, by the name that asks for them; the package is called like that, too.
+PACKAGES: Mapping[str, tuple[str, ...]] = {
+    "prometheus": ("usr/bin/prometheus", "usr/bin/promtool"),
+    "runc": ("usr/sbin/runc",),
+    "mmdebstrap": ("usr/bin/mmdebstrap",),
+}
 
 
 def programs(name: str, cache: Path, assets: Path | None) -> dict[str, Path]:
     """Where each program of the package is, or will be once it is unpacked."""
-    return {program: _place(name, program, cache, assets) for program in PACKAGES[name]}
+    places = [Path(place) for place in PACKAGES[name]]
+    return {place.name: _place(name, place, cache, assets) for place in places}
 
 
 def unpack(names: Iterable[str], cache: Path) -> None:
@@ -34,17 +39,15 @@ def _folder(name: str, cache: Path) -> Path:
     return cache / f"debian-{name}"
 
 
-def _place(name: str, program: str, cache: Path, assets: Path | None) -> Path:
-    if assets and os.access(assets / program, os.X_OK):
-        return assets / program
-    own = shutil.which(program)
-    return Path(own) if own else _folder(name, cache) / "usr" / "bin" / program
+def _place(name: str, place: Path, cache: Path, assets: Path | None) -> Path:
+    if assets and os.access(assets / place.name, os.X_OK):
+        return assets / place.name
+    own = shutil.which(place.name)
+    return Path(own) if own else _folder(name, cache) / place
 
 
 def _download(name: str, folder: Path, cache: Path) -> None:
-    advice = (
-        f"Install {name} ({', '.join(PACKAGES[name])}) and put it on PATH, then run this again."
-    )
+    advice = f"Install {name} ({_names(name)}) and put it on PATH, then run this again."
     if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
         raise BuildError(f"There is no {name}, and no apt-get to fetch it with. {advice}")
     partial = Path(tempfile.mkdtemp(prefix="partial-", dir=cache))
@@ -61,6 +64,10 @@ def _download(name: str, folder: Path, cache: Path) -> None:
         raise BuildError(f"{explain(f'Unpacking {name}', partial / 'log')}\n{advice}")
     unpacked.replace(folder)
     shutil.rmtree(partial)
+
+
+def _names(name: str) -> str:
+    return ", ".join(Path(place).name for place in PACKAGES[name])
 
 
 def _fetched(name: str, partial: Path, options: list[str]) -> bool:

@@ -32,6 +32,16 @@ def _kubernetes(name: str) -> Part:
     return Part(name, "kubernetes", f"k8s.io/kubernetes/cmd/{name}", "k8s.io/kubernetes")
 
 
+def _containerd(name: str) -> Part:
+    module = "github.com/containerd/containerd/v2"
+    return Part(name, "containerd", f"{module}/cmd/{name}", module)
+
+
+def _cni(name: str, kind: str) -> Part:
+    module = "github.com/containernetworking/plugins"
+    return Part(name, "cni", f"{module}/plugins/{kind}/{name}", module)
+
+
 PARTS = {
     part.name: part
     for part in (
@@ -42,9 +52,23 @@ PARTS = {
         _kubernetes("kubectl"),
         Part("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok"),
         Part("helm", "helm", "helm.sh/helm/v4/cmd/helm", "helm.sh/helm/v4"),
+        _kubernetes("kubelet"),
+        _containerd("containerd"),
+        _containerd("containerd-shim-runc-v2"),
+        _containerd("ctr"),
+        _cni("bridge", "main"),
+        _cni("loopback", "main"),
+        _cni("host-local", "ipam"),
+        Part("pause", "pause", ".", "golang.org/x/sys"),
     )
 }
-DEFAULT_PARTS = tuple(name for name in PARTS if name != "helm")
+#: What a node runs, beside runc (packages.py): for `make test-node`.
+NODE_PARTS = tuple(
+    part.name
+    for part in PARTS.values()
+    if part.name == "kubelet" or part.folder in {"containerd", "cni", "pause"}
+)
+DEFAULT_PARTS = tuple(name for name in PARTS if name != "helm" and name not in NODE_PARTS)
 
 
 @dataclass(frozen=True, slots=True)

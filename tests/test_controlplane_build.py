@@ -255,7 +255,7 @@ def test_unwritable_cache_is_one_clear_line(builder: Builder, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        pytest.param(["kubelet"], "there is no part 'kubelet'; the parts are", id="part"),
+        pytest.param(["kubeadm"], "there is no part 'kubeadm'; the parts are", id="part"),
         pytest.param(["--kubernetes", "1.9"], "there is no kubernetes-1.9 here", id="version"),
     ],
 )

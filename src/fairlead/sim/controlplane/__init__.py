@@ -54,6 +54,7 @@ class ControlPlane:
         directory: Path,
         disable_admission: Sequence[str],
         apiserver_flags: Sequence[str],
+        addresses: Sequence[str],
     ) -> None:
         self.directory = directory.resolve()
         self.logs = self.directory / "logs"
@@ -63,7 +64,7 @@ class ControlPlane:
         self._commands = CommandLines(
             assets,
             self._authority,
-            self._authority.server("server"),
+            self._authority.server("server", addresses),
             service_account_keys(self._authority.directory),
         )
         self._disable_admission = tuple(disable_admission)
@@ -79,18 +80,22 @@ class ControlPlane:
         *,
         disable_admission: Sequence[str] = NO_SERVICE_ACCOUNT,
         apiserver_flags: Sequence[str] = (),
+        addresses: Sequence[str] = (),
+        port: int | None = None,
     ) -> Self:
         """Start etcd and kube-apiserver; returns when the server is ready (a few seconds).
 
         `directory` gets the certificates, the data and the logs, and is the caller's to remove.
         Give `disable_admission=()` if you start kube-controller-manager, which makes the
-        ServiceAccounts that the ServiceAccount plugin demands of every pod.
+        ServiceAccounts that the ServiceAccount plugin demands of every pod. Without `port` it takes
+        a free one. `addresses` go into the server's certificate, for clients that are not on
+        this machine's loopback address; flags then have to bind it there.
         """
-        plane = cls(assets, directory, disable_admission, apiserver_flags)
+        plane = cls(assets, directory, disable_admission, apiserver_flags, addresses)
         atexit.register(plane.stop)
         try:
             plane._start_etcd()
-            plane._start_apiserver()
+            plane._start_apiserver(port)
         except BaseException:
             plane.stop()
             raise
@@ -263,8 +268,13 @@ class ControlPlane:
         command = self._commands.etcd(self.directory / "etcd", path)
         self._children.start("etcd", command, lambda: _accepts(path))
 
-    def _start_apiserver(self) -> None:
-        self.port = self._children.serve_on_free_port("kube-apiserver", self._apiserver, "/readyz")
+    def _start_apiserver(self, port: int | None) -> None:
+        name, ready = "kube-apiserver", "/readyz"
+        if port is None:
+            self.port = self._children.serve_on_free_port(name, self._apiserver, ready)
+        else:
+            self.port = port
+            self._children.serve(name, self._apiserver(port), port, ready)
         # It says that it is ready before it has made the namespaces that everyone relies on.
         self._children.wait("kube-apiserver", self._has_system_namespaces)
 

@@ -40,12 +40,12 @@ class Authority:
         self.certificate = directory / "ca.crt"
         self.certificate.write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
 
-    def server(self, name: str) -> KeyPair:
-        """A certificate for a server on the loopback address."""
+    def server(self, name: str, addresses: Sequence[str] = ()) -> KeyPair:
+        """A certificate for a server on the loopback address, and on these."""
         names = [x509.DNSName(each) for each in _SERVER_NAMES]
-        loopback = x509.IPAddress(ipaddress.IPv4Address("127.0.0.1"))
+        served = [ipaddress.ip_address(each) for each in ("127.0.0.1", *addresses)]
         extensions = [
-            x509.SubjectAlternativeName([*names, loopback]),
+            x509.SubjectAlternativeName([*names, *map(x509.IPAddress, served)]),
             x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]),
         ]
         return self._issue(name, _name(name), extensions)

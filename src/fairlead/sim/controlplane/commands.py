@@ -50,6 +50,7 @@ class CommandLines:
     ) -> list[str]:
         """kube-apiserver with TLS, RBAC and ServiceAccount tokens, as in a production cluster."""
         disabled = ",".join(disable_admission)
+        kubelets = self.authority.client("kube-apiserver-kubelet-client", ("system:masters",))
         return [
             self.program("kube-apiserver"),
             f"--etcd-servers=unix://{etcd_socket}",
@@ -58,6 +59,10 @@ class CommandLines:
             "--endpoint-reconciler-type=none",  # a loopback address is no valid endpoint
             f"--client-ca-file={self.authority.certificate}",
             "--authorization-mode=Node,RBAC",
+            # As kubeadm has it: for logs and exec.
+            f"--kubelet-client-certificate={kubelets.certificate}",
+            f"--kubelet-client-key={kubelets.key}",
+            "--kubelet-preferred-address-types=InternalIP,ExternalIP,Hostname",
             "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
             f"--service-account-key-file={self.tokens.certificate}",
             f"--service-account-signing-key-file={self.tokens.key}",

@@ -1,0 +1,107 @@
+"""Pods whose containers run, and what their processes see."""
+
+import json
+import subprocess
+from collections.abc import Mapping
+from typing import Any
+
+from fairlead import __version__
+from fairleads import PATIENCE_S, Pods, eventually
+
+IMAGE = f"docker.io/library/fairlead:{__version__}"
+_END = "--- end of the variables ---"
+#: What a container runs: it prints its variables, and then waits or ends.
+STAYS = ["sh", "-c", f"env; echo '{_END}'; exec sleep 3600"]
+ENDS = ["sh", "-c", f"env; echo '{_END}'"]
+
+Object = dict[str, Any]
+
+
+def container(name: str = "main", command: list[str] | None = None, **more: Any) -> Object:
+    return {"name": name, "image": IMAGE, "command": command or STAYS, **more}
+
+
+class Workloads(Pods):
+    """The pods of one namespace on a cluster with a real node."""
+
+    def run(self, name: str, annotations: Mapping[str, str] | None = None, **spec: Any) -> None:
+        """Create a pod of Fairlead's whose one container prints its variables and stays."""
+        body = {
+            "metadata": {"name": name, "annotations": dict(annotations or {}),
+                         **spec.pop("metadata", {})},
+            "spec": {
+                "schedulerName": "gpu-scheduler",
+                "terminationGracePeriodSeconds": 0,
+                "containers": [container()],
+                **spec,
+            },
+        }  # fmt: skip
+        status, answer = self.plane.api("POST", self.path, body)
+        assert status == 201, answer
+
+    def phase(self, name: str) -> str:
+        return str(self.get(name).get("status", {}).get("phase", ""))
+
+    def wait_running(self, *names: str, timeout_s: float = PATIENCE_S) -> None:
+        """Returns when all their containers are ready; fails with what the cluster says of them."""
+        try:
+            eventually(lambda: all(map(self.ready, names)), timeout_s)
+        except AssertionError:
+            raise AssertionError({name: self.story(name) for name in names}) from None
+
+    def ready(self, name: str) -> bool:
+        conditions = self.get(name).get("status", {}).get("conditions", [])
+        return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+    def story(self, name: str) -> str:
+        """Where a pod is and what was reported about it."""
+        status = self.get(name).get("status", {})
+        notes = [f"{one['reason']}: {one.get('note')}" for one in self.events(name)]
+        states = [one["state"] for one in status.get("containerStatuses", [])]
+        return f"{status.get('phase')} on {self.node(name)!r}, {states}, {notes}"
+
+    def log(self, name: str, of: str = "main") -> str:
+        """What that container has printed."""
+        return self.kubectl("logs", name, "-c", of)
+
+    def seen(self, name: str, of: str = "main") -> dict[str, str]:
+        """The variables of the process, once it has printed them."""
+
+        def printed() -> str:
+            text = self.try_kubectl("logs", name, "-c", of).stdout
+            return text if _END in text else ""
+
+        lines = eventually(printed, what=f"{name}/{of} has printed").partition(_END)[0]
+        return dict(line.split("=", 1) for line in lines.splitlines() if "=" in line)
+
+    def gpus(self, name: str, of: str = "main") -> tuple[str | None, str | None]:
+        """CUDA_VISIBLE_DEVICES and NVIDIA_VISIBLE_DEVICES of the process."""
+        seen = self.seen(name, of)
+        return seen.get("CUDA_VISIBLE_DEVICES"), seen.get("NVIDIA_VISIBLE_DEVICES")
+
+    def exec(self, name: str, *command: str) -> str:
+        return self.kubectl("exec", name, "--", *command)
+
+    def kubectl(self, *words: str) -> str:
+        done = self.try_kubectl(*words)
+        assert done.returncode == 0, f"kubectl {' '.join(words)}: {done.stderr}"
+        return done.stdout
+
+    def try_kubectl(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        access = ["--kubeconfig", str(self.plane.kubeconfig_for()), "-n", self.namespace]
+        command = [self.plane.program("kubectl"), *access, *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    def delete_all(self) -> None:
+        """Remove every pod, and return when their containers are gone."""
+        self.plane.api("DELETE", f"{self.path}?gracePeriodSeconds=0")
+        eventually(lambda: not self.nodes(), what=f"no pods in {self.namespace}")
+
+
+def inventory(*uuids: str, memory_mib: int = 16_000, **more: Any) -> dict[str, str]:
+    """The annotation by which a node lists its GPUs."""
+    listed = [
+        {"uuid": uuid, "index": index, "model": "NVIDIA A10", "memoryMib": memory_mib}
+        for index, uuid in enumerate(uuids)
+    ]
+    return {"fairlead.dev/inventory": json.dumps({"version": 1, "cards": listed, **more})}
