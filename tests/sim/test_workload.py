@@ -1,7 +1,6 @@
 """The load generator: no server and no clock, states in and actions out."""
 
 import msgspec
-import pytest
 
 from fairlead.apps.up import workload as up_workload
 from fairlead.kube.codec import decode_pod
@@ -16,7 +15,6 @@ from fairlead.sim.workload import (
     Workload,
     WorkloadPods,
 )
-from fairlead.sim.workload.durations import DurationError, seconds, text_of
 from fairlead.sim.workload.objects import object_of, priority_classes
 
 
@@ -178,28 +176,6 @@ def test_every_priority_gets_one_class():
         "sample-7": 7,
         "sample-minus-3": -3,
     }
-
-
-# -- lengths of time -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "length_s"),
-    [("30s", 30), ("2m", 120), ("1h30m", 5400), ("500ms", 0.5), ("1.5s", 1.5), ("0s", 0)],
-)
-def test_a_length_of_time_is_read(text, length_s):
-    assert seconds(text) == length_s
-
-
-@pytest.mark.parametrize("text", ["", "5", "s", "5 s", "-5s", "5x", "1h 2m", "٣s", "1" * 40 + "s"])
-def test_what_is_no_length_of_time_says_how_to_write_one(text):
-    with pytest.raises(DurationError, match="write for example 30s"):
-        seconds(text)
-
-
-@pytest.mark.parametrize(("length_s", "text"), [(30, "30s"), (0.25, "250ms"), (0, "1ms")])
-def test_a_length_of_time_is_written(length_s, text):
-    assert text_of(length_s) == text
 
 
 def test_no_simulated_user_can_evict_a_pod_of_a_visitor():

@@ -11,10 +11,10 @@ import typer
 
 from fairlead import __version__
 from fairlead.apps import logs
-from fairlead.apps.durations import seconds
 from fairlead.apps.electing import Electing
 from fairlead.apps.run import RunOptions
 from fairlead.apps.run import run as run_scheduler
+from fairlead.base.durations import seconds
 from fairlead.model.behaviour import KNOWN, Behaviour
 from fairlead.model.errors import FairleadError
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
-from fairlead.apps.durations import seconds
+from fairlead.base.durations import seconds
 from fairlead.kube.access.kubeconfig import Access
 from fairlead.kube.leadership.election import Terms
 from fairlead.kube.writes.annotations import is_subdomain

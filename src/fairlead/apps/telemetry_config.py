@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from fairlead.apps import durations, typed_yaml
+from fairlead.apps import typed_yaml
+from fairlead.base.durations import seconds
 from fairlead.model.errors import ConfigError
 from fairlead.telemetry.sources import KINDS, SourcePlan
 from fairlead.telemetry.sources.prometheus import MEANINGS, TIME
@@ -91,7 +92,7 @@ def _check_queries(kind: str, queries: dict[str, str]) -> None:
 
 
 def _seconds(key: str, text: str, least_s: float) -> float:
-    found = durations.seconds(text)
+    found = seconds(text)
     if found is None or found < least_s:
         raise ConfigError(
             f"{key}: {text!r} is not a time of {least_s:g} s or more; use a value such as 15s or 1m"

@@ -18,8 +18,8 @@ from fairlead.apps.agent.listing import listing, toolkit_version
 from fairlead.apps.agent.partition_state import PartitionStateFile
 from fairlead.apps.agent.partitioning import Owned, Partitioner, owned
 from fairlead.apps.agent.unassigned_processes import ProcessMonitor
-from fairlead.apps.durations import seconds
 from fairlead.apps.fast_loop import run_in_fast_loop
+from fairlead.base.durations import seconds
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.dialects import inventory
 from fairlead.kube.http.client import Client

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from fairlead.apps.durations import seconds
 from fairlead.apps.findings import Finding
 from fairlead.apps.kube_scheduler.format import (
     Configuration,
@@ -10,6 +9,7 @@ from fairlead.apps.kube_scheduler.format import (
     KubeSchedulerProfile,
     LeaderElection,
 )
+from fairlead.base.durations import seconds
 from fairlead.sim.apiserver.names import label_name_problems
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from fairlead.apps.durations import seconds
 from fairlead.apps.findings import Finding
 from fairlead.apps.kube_scheduler import args
 from fairlead.apps.kube_scheduler.validation import out_of_range
+from fairlead.base.durations import seconds
 from fairlead.model.behaviour import Behaviour
 from fairlead.sim.apiserver.names import label_name_problems, label_value_problems
 

@@ -30,6 +30,7 @@ from fairlead.apps.up.cluster import Ground, embedded, real
 from fairlead.apps.up.kubeconfig import kubeconfig_place, record_scheduler_url
 from fairlead.apps.up.load_generator import LoadRunner
 from fairlead.apps.up.watching import Watching
+from fairlead.base.durations import DurationError, length_s
 from fairlead.engine.engine import Engine
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
@@ -39,7 +40,6 @@ from fairlead.placement.profile import Profile
 from fairlead.sim.kubelets import Kubelets
 from fairlead.sim.machines import DEFAULT_MACHINES, Machine, machines
 from fairlead.sim.workload import LoadGenerator, Workload
-from fairlead.sim.workload.durations import DurationError, seconds
 from fairlead.telemetry.metrics import Metrics
 
 _SETTLE_S = 2.0
@@ -84,7 +84,7 @@ def prepare(options: UpOptions) -> UpPlan:
     if options.real and (options.state or options.port):
         raise ConfigError("--state and --port belong to the embedded server; leave out --real")
     try:
-        lasts_s = seconds(options.lasts) if options.lasts else None
+        lasts_s = length_s(options.lasts) if options.lasts else None
     except DurationError as error:
         raise ConfigError(f"--for: {error}") from error
     path = options.workload

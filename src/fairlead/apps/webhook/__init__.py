@@ -13,11 +13,11 @@ from aiohttp import web
 from fairlead import __version__
 from fairlead.apps import run as running
 from fairlead.apps.callers import Callers, Gate
-from fairlead.apps.durations import seconds
 from fairlead.apps.fast_loop import run_in_fast_loop
 from fairlead.apps.http_limits import HttpLimits
 from fairlead.apps.webhook.listening import listening
 from fairlead.apps.webhook.server import make_app
+from fairlead.base.durations import seconds
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.admission.admission_handler import AdmissionHandler
 from fairlead.kube.admission.cert_rotation import CertLocations, CertRotation

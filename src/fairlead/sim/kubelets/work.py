@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from fairlead.base.durations import DurationError, length_s
 from fairlead.model.nodes import GPU
 from fairlead.model.quantities import amount
 from fairlead.sim.apiserver.api import ApiState
@@ -15,7 +16,6 @@ from fairlead.sim.kubelets import pods as statuses
 from fairlead.sim.kubelets.agenda import Agenda, Key, Step
 from fairlead.sim.kubelets.cards import lot
 from fairlead.sim.kubelets.hosts import Host, Hosts
-from fairlead.sim.workload.durations import DurationError, seconds
 
 Object = dict[str, Any]
 
@@ -108,7 +108,7 @@ class PodWork:
         if not host.cards.has(entry.key):  # it ran before we were here
             self._take_cards(host, entry)
         try:
-            run_for_s = seconds((pod.metadata.annotations or {})[RUN_FOR])
+            run_for_s = length_s((pod.metadata.annotations or {})[RUN_FOR])
         except (KeyError, DurationError):
             return  # it runs until it is deleted
         # Its start is known to the second only, and no pod should end too early.

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from fairlead.sim.workload.durations import seconds
+from fairlead.base.durations import length_s
 
 #: On every object and every pod of the workload: the name of the one that it belongs to.
 SAMPLE = "fairlead.dev/sample"
@@ -52,7 +52,7 @@ class Stream(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=
     def __post_init__(self) -> None:
         for name in ("every", "patience"):
             value = getattr(self, name)
-            if value is not None and seconds(value) <= 0:
+            if value is not None and length_s(value) <= 0:
                 raise ValueError(f"{name} must be longer than nothing")
         low, high = self.run_range_s
         if not 0 < low <= high:
@@ -61,7 +61,7 @@ class Stream(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=
     @property
     def run_range_s(self) -> tuple[float, float]:
         low, _, high = self.run_for.partition("-")
-        return seconds(low), seconds(high or low)
+        return length_s(low), length_s(high or low)
 
     @property
     def cards(self) -> float:
@@ -170,7 +170,7 @@ class LoadGenerator:
             # Pods of the other kinds end by themselves; a StatefulSet would restart them.
             return piece.stream.kind == "StatefulSet" and now - piece.bound_s > piece.run_for_s
         if seen.waiting:
-            patience_s = seconds(piece.stream.patience) / self.speed
+            patience_s = length_s(piece.stream.patience) / self.speed
             return piece.bound_s is None and now - piece.created_s > patience_s
         return piece.bound_s is not None or now - piece.created_s > 2 * _ON_ITS_WAY_S
 
@@ -181,7 +181,7 @@ class LoadGenerator:
         for stream in self.workload.streams:
             if stream.every is None:
                 continue
-            pace_s = seconds(stream.every) / self.speed
+            pace_s = length_s(stream.every) / self.speed
             # The first comes soon but not at once, so that the view begins with placements.
             due = self._due.setdefault(stream.name, now + min(3.0, pace_s / 4))
             if now >= due:

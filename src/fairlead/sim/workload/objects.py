@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from fairlead.base.durations import text_of
 from fairlead.model.nodes import GPU
 from fairlead.sim.kubelets import RUN_FOR
 from fairlead.sim.workload import SAMPLE, Create, Stream, Workload
-from fairlead.sim.workload.durations import text_of
 
 Object = dict[str, Any]
 

@@ -1,0 +1,1 @@
+"""What kube, telemetry, sim and apps share: no scheduling, and nothing of one cluster."""
