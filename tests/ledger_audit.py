@@ -53,7 +53,7 @@ class Account:
         all_of_it = self.card.memory_mib
         return all_of_it - sum(all_of_it if use.whole else use.memory_mib for use in self.plain)
 
-    def memory_told(self, first_fit: Iterable[str]) -> int:
+    def first_fit_memory(self, first_fit: Iterable[str]) -> int:
         spoken = set(first_fit)
         return sum(use.memory_mib for use, dialect in [*self.uses, *self.sharing]
                    if dialect in spoken and not use.slices)  # fmt: skip
@@ -144,7 +144,7 @@ def audited(cluster: Cluster, name: str) -> dict[str, object]:
                 "wholes": account.wholes,
                 "slices": sorted(set(account.slices)),
                 "sharers": account.card.sharers,
-                "memory_told": account.memory_told(first_fit),
+                "first_fit_memory": account.first_fit_memory(first_fit),
                 "unused": _is_unused(account),
             }
             for account in found.accounts
@@ -176,7 +176,7 @@ def told(cluster: Cluster, name: str) -> dict[str, object]:
                 "wholes": int(devices.wholes[row, slot]),
                 "slices": [n for n in range(64) if int(devices.slices_used[row, slot]) >> n & 1],
                 "sharers": int(devices.sharers[row, slot]),
-                "memory_told": int(devices.memory_told[row, slot]),
+                "first_fit_memory": int(devices.first_fit_memory[row, slot]),
                 "unused": bool(devices.unused[row, slot]),
             }
             for slot in range(used)

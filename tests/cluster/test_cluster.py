@@ -214,7 +214,7 @@ def test_nodes_that_are_gone_are_not_remembered_for_their_volumes() -> None:
     assert not attached._stale
     assert not attached._counted
     for columns in (attached._held, attached._limits, attached._installed):
-        assert not columns._told
+        assert not columns._values
         assert len(columns._arrays) <= 64
 
 

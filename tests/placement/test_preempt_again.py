@@ -82,7 +82,7 @@ def test_whatever_happened_since_the_answer_is_that_of_a_fresh_look(seed: int) -
 def test_the_next_pod_of_a_kind_plays_through_only_what_is_new(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    cluster = full_cluster(preempt._PLAY_ALL + 50)
+    cluster = full_cluster(preempt._TRY_ALL + 50)
     placement = Placement(PROFILE, cluster)
     drafts = []
     draft = cluster.draft

@@ -43,17 +43,17 @@ class _Columns:
 
     def __init__(self, filler: int = 0) -> None:
         self._filler = filler
-        self._told: dict[str, dict[int, int]] = {}
+        self._values: dict[str, dict[int, int]] = {}
         self._arrays: dict[str, PerNode] = {}
 
     def put(self, name: str, row: int, value: int = 1) -> None:
-        self._told.setdefault(name, {})[row] = value
+        self._values.setdefault(name, {})[row] = value
         self._write(name, row, value)
 
     def clear(self, name: str, row: int) -> None:
-        rows = self._told.get(name, {})
+        rows = self._values.get(name, {})
         if rows.pop(row, None) is not None and not rows:
-            del self._told[name]
+            del self._values[name]
         self._write(name, row, self._filler)
 
     def first(self, name: str, rows: int) -> PerNode:
@@ -63,7 +63,7 @@ class _Columns:
         return found[:rows]
 
     def at(self, name: str, row: int) -> int:
-        return self._told.get(name, {}).get(row, self._filler)
+        return self._values.get(name, {}).get(row, self._filler)
 
     def _write(self, name: str, row: int, value: int) -> None:
         array = self._arrays.get(name)
@@ -74,7 +74,7 @@ class _Columns:
 
     def _array(self, name: str, rows: int) -> PerNode:
         array: PerNode = np.full(max(64, 2 * rows), self._filler, dtype=np.int64)
-        for row, value in self._told.get(name, {}).items():
+        for row, value in self._values.get(name, {}).items():
             array[row] = value
         if len(self._arrays) >= _MOST_ARRAYS:
             del self._arrays[next(iter(self._arrays))]
@@ -173,18 +173,18 @@ class AttachedVolumes:
 
     # -- following ---------------------------------------------------------------------------
 
-    def put(self, told: CsiNode | Attachment) -> bool:
-        if isinstance(told, CsiNode):
-            changed = self._csi_nodes.get(told.name) != told
-            self._csi_nodes[told.name] = told
-            self._look_again_at(told.name)
+    def put(self, observed: CsiNode | Attachment) -> bool:
+        if isinstance(observed, CsiNode):
+            changed = self._csi_nodes.get(observed.name) != observed
+            self._csi_nodes[observed.name] = observed
+            self._look_again_at(observed.name)
             return changed
-        changed = self._attachments.get(told.name) != told
-        self.remove(told)
-        self._attachments[told.name] = told
-        self._attached_to.put(told.node, told.name, told)
-        self._attached_as.put(told.volume, told.name, told)
-        self._look_again_at(told.node)
+        changed = self._attachments.get(observed.name) != observed
+        self.remove(observed)
+        self._attachments[observed.name] = observed
+        self._attached_to.put(observed.node, observed.name, observed)
+        self._attached_as.put(observed.volume, observed.name, observed)
+        self._look_again_at(observed.node)
         return changed
 
     def remove(self, gone: CsiNode | Attachment) -> bool:
@@ -256,14 +256,14 @@ class AttachedVolumes:
     def _clear(self, name: str) -> None:
         if name not in self._counted:
             return
-        row, used, told, held = self._counted.pop(name)
+        row, used, observed, held = self._counted.pop(name)
         for identity in used:
             self._nodes_with.drop(identity, name)
         for columns, names in (
             (self._held, held),
-            (self._limits, [driver for driver, _ in told.limits]),
-            (self._installed, told.drivers),
-            (self._migrated, told.migrated),
+            (self._limits, [driver for driver, _ in observed.limits]),
+            (self._installed, observed.drivers),
+            (self._migrated, observed.migrated),
         ):
             for each in names:
                 columns.clear(each, row)
@@ -271,18 +271,18 @@ class AttachedVolumes:
     def _count(self, name: str, row: int) -> None:
         if not any(name in kept for kept in (self._csi_nodes, self._pods_on, self._attached_to)):
             return
-        told = self._csi_nodes.get(name) or CsiNode(name)
-        for driver, limit in told.limits:
+        observed = self._csi_nodes.get(name) or CsiNode(name)
+        for driver, limit in observed.limits:
             self._limits.put(driver, row, limit)
-        for driver in told.drivers:
+        for driver in observed.drivers:
             self._installed.put(driver, row)
-        for plugin in told.migrated:
+        for plugin in observed.migrated:
             self._migrated.put(plugin, row)
         used = frozenset(self._used_on(name))
         for identity in used:
             self._nodes_with.put(identity, name, row)
         counts = Counter(driver for driver, _ in used.union(self._attached_on(name)))
-        self._counted[name] = row, used, told, frozenset(counts)
+        self._counted[name] = row, used, observed, frozenset(counts)
         for driver, count in counts.items():
             self._held.put(driver, row, count)
 

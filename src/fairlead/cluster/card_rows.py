@@ -136,7 +136,7 @@ class CardRows:
         steered = book.spoken(ask.dialect, book.first_fit[pick])
         if not steered.any():
             return np.ones_like(book.there[pick])
-        enough = book.memory[pick] - book.memory_told[pick] >= self.memory_asked(ask)
+        enough = book.memory[pick] - book.first_fit_memory[pick] >= self.memory_asked(ask)
         enough &= book.memory[pick] > 0
         first: CardMask = enough & (np.cumsum(enough, axis=1) == 1)
         return first | ~steered[:, None]

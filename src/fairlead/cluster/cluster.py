@@ -198,15 +198,15 @@ class Cluster:
         """
         devices, load = self.columns.devices, self.columns.load
         found: dict[Place, tuple[CardReading, float]] = {}
-        for told in sorted(readings, key=lambda told: told.taken_s):
-            row = self.row_of.get(told.node)
+        for observed in sorted(readings, key=lambda observed: observed.taken_s):
+            row = self.row_of.get(observed.node)
             if row is None:
                 continue
             known = devices.slots_of(row)
-            for card, reading in told.cards.items():
+            for card, reading in observed.cards.items():
                 slot = slot_of(card, reading.place, known, devices.slots)
                 if slot is not None:
-                    found[row, slot] = reading, told.taken_s
+                    found[row, slot] = reading, observed.taken_s
         load.put(found)
         touched = sorted({row for row, _ in found})
         rows = np.array(touched, dtype=np.intp) if readings else load.measured_rows()
@@ -455,9 +455,9 @@ class Cluster:
 
     # -- storage -----------------------------------------------------------------------------
 
-    def put_storage(self, told: StorageObject) -> Aspect:
+    def put_storage(self, observed: StorageObject) -> Aspect:
         """An object that storage is made of was seen. Says what that changed."""
-        return self._storage_changed(self.storage.put(told))
+        return self._storage_changed(self.storage.put(observed))
 
     def remove_storage(self, gone: StorageObject) -> Aspect:
         return self._storage_changed(self.storage.remove(gone))

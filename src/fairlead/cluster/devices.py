@@ -41,7 +41,7 @@ KINDS = 17
 
 _FILLERS = {
     "there": False, "model": -1, "memory": 0, "milli_free": 0, "memory_free": 0, "users": 0,
-    "wholes": 0, "geometry": -1, "slices_used": 0, "sharers": 0, "memory_told": 0, "room": 0,
+    "wholes": 0, "geometry": -1, "slices_used": 0, "sharers": 0, "first_fit_memory": 0, "room": 0,
     "unused": False, "shared": False, "cut_freely": False,
 }  # fmt: skip
 #: A bit that no dialect has.
@@ -70,7 +70,8 @@ class Devices:
         self.cut_freely: CardMask = np.zeros(shape, dtype=np.bool_)
         self.slices_used: Cards = np.zeros(shape, dtype=np.int64)  # as bits
         self.sharers: Cards = np.zeros(shape, dtype=np.int64)  # pods at once; 0: any number
-        self.memory_told: Cards = np.zeros(shape, dtype=np.int64)  # as a first-fit plugin counts
+        #: As a first-fit device plugin counts.
+        self.first_fit_memory: Cards = np.zeros(shape, dtype=np.int64)
         #: Cards in order that are not cut into slices: those that nobody uses, and those that
         #: shares may go to.
         self.unused: CardMask = np.zeros(shape, dtype=np.bool_)
@@ -302,7 +303,7 @@ class Devices:
                 self._cut(row, slot, use, sign)
             else:
                 if told:
-                    self.memory_told[row, slot] += sign * use.memory_mib
+                    self.first_fit_memory[row, slot] += sign * use.memory_mib
                 if not self._shares(row, slot, use, grant.member, sign):
                     self._take(row, slot, use, sign)
             self._measure(row, slot)

@@ -94,29 +94,29 @@ class Storage:
 
     # -- what the API server tells -----------------------------------------------------------
 
-    def put(self, told: StorageObject) -> bool:
+    def put(self, observed: StorageObject) -> bool:
         """Takes in an object. False when it says nothing that rules could see."""
         self.outlook = None
-        match told:
+        match observed:
             case VolumeClaim():
-                self._observed_volume_claims[told.key] = told
-                return self._see_volume_claim(told.key, told)
+                self._observed_volume_claims[observed.key] = observed
+                return self._see_volume_claim(observed.key, observed)
             case Volume():
-                self._observed_volumes[told.name] = told
-                return self._see_volume(told.name, told)
+                self._observed_volumes[observed.name] = observed
+                return self._see_volume(observed.name, observed)
             case StorageClass():
                 self.attached.look_again()
-                return _put(self.classes, told.name, told)
+                return _put(self.classes, observed.name, observed)
             case CsiDriver():
-                return _put(self.drivers, told.name, told)
+                return _put(self.drivers, observed.name, observed)
             case StorageCapacity():
-                self._drop_capacity(told.key)
-                self._capacity_of.put(told.storage_class, told.key, told)
-                return _put(self._capacities, told.key, told)
+                self._drop_capacity(observed.key)
+                self._capacity_of.put(observed.storage_class, observed.key, observed)
+                return _put(self._capacities, observed.key, observed)
             case CsiNode() | Attachment():
-                return self.attached.put(told)
+                return self.attached.put(observed)
             case _:
-                assert_never(told)
+                assert_never(observed)
 
     def remove(self, gone: StorageObject) -> bool:
         """Forgets an object. False when nobody knew it."""

@@ -109,7 +109,7 @@ class _Refusals:
         self._cluster = cluster
         self._bounded = bounded
         self._trial = NodeTrial(pod, view, profile, cluster)
-        self._said: dict[int, list[Reason]] = {}
+        self._reasons_of_rule: dict[int, list[Reason]] = {}
 
     def of(self, name: str, row: int) -> NodeAnswer:
         refusing = np.flatnonzero(~self._view.allowed[:, row])
@@ -125,10 +125,10 @@ class _Refusals:
         )
 
     def _reasons(self, index: int, row: int) -> tuple[str, ...]:
-        if index not in self._said:
+        if index not in self._reasons_of_rule:
             rule, nodes = self._profile.filters[index], self._cluster.nodes
-            self._said[index] = list(reasons_of(rule, self._view.request, nodes))
-        return tuple(reason.text for reason in self._said[index] if reason.where[row])
+            self._reasons_of_rule[index] = list(reasons_of(rule, self._view.request, nodes))
+        return tuple(reason.text for reason in self._reasons_of_rule[index] if reason.where[row])
 
     def _kept_free(self, name: str, row: int) -> NodeAnswer:
         """It fits, but not together with the pods nominated for it."""

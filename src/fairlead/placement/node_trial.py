@@ -139,7 +139,7 @@ class NodeTrial:
         nominated = self._cluster.nominations.against(self._pod, node)
         expected = []
         for pod in sorted(nominated, key=lambda pod: -pod.priority):
-            grant = self._foreseen(pod, row, draft)
+            grant = self._expected_grant(pod, row, draft)
             expected.append(Holding.of(pod, node, assumed=True, grant=grant))
             draft.add(expected[-1])
         return expected
@@ -152,7 +152,7 @@ class NodeTrial:
         devices = self._cluster.columns.devices
         return choose(ask, devices, row, self._profile.cards, now) is not None
 
-    def _foreseen(self, pod: Pod, row: int, draft: Draft) -> Grant | None:
+    def _expected_grant(self, pod: Pod, row: int, draft: Draft) -> Grant | None:
         """The cards that a pod will get there: free ones, or those of pods that make room."""
         ask = self._profile.chosen_cards(pod.request.gpu_request) if self._profile.gpu_fit else None
         if ask is None:
@@ -174,10 +174,10 @@ class NodeTrial:
     def reasons(self, index: int, row: int) -> tuple[list[str], bool]:
         """What the rule says against the row, and whether evicting pods could help."""
         nodes, position = self._seen_by(index, row)
-        found = [reason for reason in self._said(index, nodes) if reason.where[position]]
+        found = [reason for reason in self._reasons_for(index, nodes) if reason.where[position]]
         return [r.text for r in found], any(r.resolvable[position] for r in found)
 
-    def _said(self, index: int, nodes: Nodes) -> Iterable[Reason]:
+    def _reasons_for(self, index: int, nodes: Nodes) -> Iterable[Reason]:
         """What a rule answers for all nodes, whatever pods are there, is asked once."""
         if index not in self._profile.cluster_filters or index in self._profile.about_pods:
             return reasons_of(self._profile.filters[index], self._view.request, nodes)

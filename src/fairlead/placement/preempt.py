@@ -1,9 +1,8 @@
-"""Making room: whom to evict, and where, so that a more important pod can run.
+"""Preemption: which pods to evict, and on which node, so that a pod of higher priority can run.
 
-All nodes are asked at once whether the pod would fit if everybody less important were gone. Of
-those that remain, a few of the most promising are played through: everybody less important leaves,
-and then those who may stay come back, the most important first. The node that loses least is
-chosen as kube-scheduler chooses it.
+All nodes are checked at once: would the pod fit without the pods of lower priority? On a few of
+the nodes that remain the eviction is tried: all pods of lower priority leave, and then those that
+may stay come back, the most important first. The node is chosen as kube-scheduler chooses it.
 """
 
 from collections import Counter
@@ -22,7 +21,7 @@ from fairlead.model.quantities import PODS
 from fairlead.placement.node_trial import NO_RULE, NodeTrial
 from fairlead.placement.nominated import NominatedAmounts
 from fairlead.placement.profile import Profile
-from fairlead.placement.verdicts import Eviction, Played, unavailable
+from fairlead.placement.verdicts import Eviction, TriedEviction, unavailable
 from fairlead.placement.views import View
 from fairlead.plugins.api import EvictionForecast, Filter, reasons_of
 
@@ -34,9 +33,9 @@ UNDER_WAY = "not eligible due to a terminating pod on the nominated node."
 NOT_YET = "not evaluated yet"
 TOO_MANY = "too many pods or disruption budgets to evaluate"
 
-# Up to this many nodes all are played through, so that the choice is the best there is. Among more,
+# Up to this many nodes all are tried, so that the choice is the best there is. Among more,
 # the search ends when this many in a row were no better than the best so far.
-_PLAY_ALL = 100
+_TRY_ALL = 100
 _NO_BETTER = 4
 
 # What a search may cost (see `Work.spent`): then it takes the best so far, or says that it was cut
@@ -101,7 +100,7 @@ class Preemption:
         violating = self._violating(lesser)
         some = [held for held in lesser if held.pod.uid in first]
         for leaving in (some, lesser):
-            found, against = self._play_through(row, node, leaving, violating)
+            found, against = self._try_eviction(row, node, leaving, violating)
             if found is None and not against and some:
                 # By what we see nobody need go; who asks may see more.
                 pods = tuple(held.pod for held in some)
@@ -137,7 +136,7 @@ class Preemption:
                     forecast = self._profile.eviction_forecasts.get(index)
                     if forecast is None:
                         break  # from here on only playing it through can tell
-                    left &= self._foreseen(forecast, rows, left, outcome)
+                    left &= self._forecast(forecast, rows, left, outcome)
                     continue
                 whole_cluster = index in self._profile.cluster_filters
                 if whole_cluster and not self._view.speaks(index):
@@ -156,7 +155,7 @@ class Preemption:
             where = reason.where[rows] if whole_cluster else reason.where
             outcome.counts[reason.text] += int(where.sum())
 
-    def _foreseen(
+    def _forecast(
         self, rule: EvictionForecast, rows: Rows, left: NodeMask, outcome: Outcome
     ) -> NodeMask:  # fmt: skip
         """The rows that the filter leaves; it cannot predict rows with nominated pods."""
@@ -173,7 +172,7 @@ class Preemption:
 
     def _fewest_victims_first(self, rows: Rows) -> Rows:
         """Where few could have to go first; rows keep their order among equals."""
-        if len(rows) <= _PLAY_ALL:
+        if len(rows) <= _TRY_ALL:
             return rows
         pods = self._cluster.columns.resource_index[PODS]
         evictable = self._cluster.evictable(self._pod.priority)[pods, rows]
@@ -186,22 +185,22 @@ class Preemption:
         first = self._view.searched if self._view.searched < len(rows) else 0
         for looked, row in enumerate(rows[first:]):
             if work.spent - start > _MOST_WORK:
-                self._cut_short(first, looked, rows, outcome, found=best is not None)
+                self._interrupt(first, looked, rows, outcome, found=best is not None)
                 return best
-            found = self._play(int(row), outcome)
+            found = self._try(int(row), outcome)
             if found is None:
                 continue
             if best is None or _loss(found) < _loss(best):
                 best, no_better = found, 0
             else:
                 no_better += 1
-            if len(rows) > _PLAY_ALL and no_better >= _NO_BETTER and not best.violations:
+            if len(rows) > _TRY_ALL and no_better >= _NO_BETTER and not best.violations:
                 break
         self._view.searched = 0
         outcome.counts[NOT_YET] += first
         return best
 
-    def _cut_short(
+    def _interrupt(
         self, first: int, looked: int, rows: Rows, outcome: Outcome, *, found: bool
     ) -> None:
         """The next search for pods like this one goes on from here, unless this one found some."""
@@ -209,7 +208,7 @@ class Preemption:
         outcome.cut_short = not found
         outcome.counts[NOT_YET] += len(rows) - looked
 
-    def _play(self, row: int, outcome: Outcome) -> Eviction | None:
+    def _try(self, row: int, outcome: Outcome) -> Eviction | None:
         """Who would have to leave this node; None, and why, if that would not help."""
         cluster = self._cluster
         node = cluster.node_at(row).name
@@ -219,15 +218,15 @@ class Preemption:
             return None
         violating = self._violating(lesser)
         nominated = cluster.nominations.against(self._pod, node)
-        cast = [held.pod for held in lesser], violating, nominated
-        played = self._view.played.get(row)
-        if played is None or played.cast != cast or self._trial.needs_draft:
-            played = Played(cast, *self._play_through(row, node, lesser, violating))
-            self._view.played[row] = played
-        outcome.counts.update(played.against)
-        return played.eviction
+        conditions = [held.pod for held in lesser], violating, nominated
+        tried = self._view.tried.get(row)
+        if tried is None or tried.conditions != conditions or self._trial.needs_draft:
+            tried = TriedEviction(conditions, *self._try_eviction(row, node, lesser, violating))
+            self._view.tried[row] = tried
+        outcome.counts.update(tried.against)
+        return tried.eviction
 
-    def _play_through(
+    def _try_eviction(
         self, row: int, node: str, lesser: Sequence[Holding], violating: set[str]
     ) -> tuple[Eviction | None, list[str]]:
         with self._cluster.draft(row) as draft:
@@ -235,9 +234,9 @@ class Preemption:
                 draft.take(held)
             if self._trial.refuser(row, draft) != NO_RULE:
                 return None, self._trial.refusal_texts(row, draft)
-            return self._reprieve(row, node, lesser, violating, draft), []
+            return self._minimal_victims(row, node, lesser, violating, draft), []
 
-    def _reprieve(
+    def _minimal_victims(
         self, row: int, node: str, lesser: Sequence[Holding], violating: set[str], draft: Draft
     ) -> Eviction | None:
         victims: list[Pod] = []

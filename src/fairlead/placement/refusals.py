@@ -65,8 +65,8 @@ def count_refusals(
         if own is not None:  # it was asked before anybody narrowed the search
             outside[own] = False
             names |= _first_refuser(own, NodeTrial(pod, view, profile, cluster), cluster)
-        told = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(names))}]"
-        found.counts[told] += int((outside & rows).sum())
+        text = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(names))}]"
+        found.counts[text] += int((outside & rows).sum())
         found.blame(rule)
         rows &= ~outside
     beside = nodes.none()

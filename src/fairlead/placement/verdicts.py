@@ -39,7 +39,7 @@ class Eviction:
     violations: int = 0
 
     @property
-    def told(self) -> str:
+    def message(self) -> str:
         """kube-scheduler's words, where it says anything."""
         count = len(self.victims)
         return (
@@ -48,14 +48,14 @@ class Eviction:
 
 
 #: Who could have to leave, whose budget is used up, and who is expected there.
-Cast = tuple[list[Pod], set[str], list[Pod]]
+EvictionConditions = tuple[list[Pod], set[str], list[Pod]]
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
-    """What came out when leaving a node was played through; true for this cast only."""
+class TriedEviction:
+    """The result of a trial eviction on a node; valid under these conditions only."""
 
-    cast: Cast
+    conditions: EvictionConditions
     eviction: Eviction | None
     #: What stood against it.
     against: list[str]
@@ -94,14 +94,14 @@ class Refused:
             # The note on resource claims needs what was not looked at, and says so.
             return f"0/{self.nodes} nodes are available: {self.pre_filter_message}. not found"
         said = unavailable(self.nodes, dict(self.reasons))
-        told = ", ".join(self._attempts())
-        return " ".join(filter(None, (said, self.nearest, told)))
+        attempts = ", ".join(self._attempts())
+        return " ".join(filter(None, (said, self.nearest, attempts)))
 
     def _attempts(self) -> Iterator[str]:
         """What was tried to make room, in the order in which kube-scheduler tries it."""
         if self.eviction:
             if self.behaviour.tells_of_victims:
-                yield f"preemption: {self.eviction.told}"
+                yield f"preemption: {self.eviction.message}"
             return
         # Also a pod without resource claims got the note on them, as long as there was one.
         if not self.behaviour.silent_about_claims:

@@ -26,7 +26,7 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.model.errors import PluginFault
 from fairlead.model.pods import PodRequest
 from fairlead.placement.profile import Profile
-from fairlead.placement.verdicts import Played
+from fairlead.placement.verdicts import TriedEviction
 from fairlead.plugins.api import AnyScore, ClusterFilter, Filter, RelativeScore, Score, concerns
 
 REFUSED = -np.inf
@@ -95,8 +95,8 @@ class View:
         #: What was answered to pods like this one, by whatever else it depended on; void as soon
         #: as anything changes.
         self.answers: dict[Hashable, Any] = {}
-        #: How evictions for pods like this one were played through, by row; void when it changes.
-        self.played: dict[int, Played] = {}
+        #: Results of trial evictions for pods like this one, by row; void when the row changes.
+        self.tried: dict[int, TriedEviction] = {}
         #: How many of the nodes in question a search for victims that was cut short got through.
         self.searched = 0
 
@@ -110,7 +110,7 @@ class View:
             return
         self.answers.clear()
         changed = log.since(self._mark)
-        self._forget_played(changed)
+        self._forget_tried(changed)
         if changed is None:
             self._start_over()
             aspects = int(EVERYTHING)
@@ -156,12 +156,12 @@ class View:
         self._left = np.zeros(rows, dtype=np.bool_)
         self._update(slice(0, rows), EVERYTHING)
 
-    def _forget_played(self, changed: dict[int, Bits] | None) -> None:
+    def _forget_tried(self, changed: dict[int, Bits] | None) -> None:
         if changed is None or ANYWHERE in changed:
-            self.played.clear()
-        elif self.played:
+            self.tried.clear()
+        elif self.tried:
             for row in changed:
-                self.played.pop(row, None)
+                self.tried.pop(row, None)
 
     def _follow(self, changed: dict[int, Bits]) -> None:
         anywhere = changed.pop(ANYWHERE, 0)

@@ -68,8 +68,8 @@ class GpuFit:
         if request.gpu_request is None:
             return ""
         if not node.cards.known()[0]:
-            return _told_of_kinds(request.gpu_request, node)
-        return _told(self.understood(request.gpu_request), node)
+            return _detail_of_models(request.gpu_request, node)
+        return _detail(self.understood(request.gpu_request), node)
 
     def cards(self, request: PodRequest, node: Nodes) -> tuple[CardAnswer, ...]:
         return (
@@ -148,7 +148,7 @@ def _missing_of_whole(
     yield TOO_FEW, cards.all(), True
 
 
-def _told_of_kinds(ask: GpuRequest, node: Nodes) -> str:
+def _detail_of_models(ask: GpuRequest, node: Nodes) -> str:
     """About a single node whose cards are counted, not listed."""
     if not node.cards.serve(ask)[0]:
         return "the node has no GPU" if _without_gpus(node)[0] else how_to_serve(ask)
@@ -164,7 +164,7 @@ def _kinds(ask: GpuRequest) -> str:
     return " or ".join(sorted({*ask.models, *ask.like})) or "certain GPUs"
 
 
-def _told(ask: GpuRequest, node: Nodes) -> str:
+def _detail(ask: GpuRequest, node: Nodes) -> str:
     """About a single node, in numbers."""
     cards = node.cards
     there = cards.there()[0]
@@ -187,7 +187,7 @@ def _told(ask: GpuRequest, node: Nodes) -> str:
                 f"requested {ask.cards} GPUs connected by NVLink, {_largest_ring(ask, cards, free)}"
             )
         return f"requested {_cards(ask)}, {max(free, 0)} of {total} free"
-    return _told_of_shares(ask, node, wanted)
+    return _detail_of_shares(ask, node, wanted)
 
 
 def _cards(ask: GpuRequest) -> str:
@@ -201,7 +201,7 @@ def _largest_ring(ask: GpuRequest, cards: CardRows, free: int) -> str:
     return f"of {free} free GPUs at most {largest} are" if largest else f"no two of {free} free are"
 
 
-def _told_of_shares(ask: GpuRequest, node: Nodes, wanted: NodeMask) -> str:
+def _detail_of_shares(ask: GpuRequest, node: Nodes, wanted: NodeMask) -> str:
     cards = node.cards
     shared = wanted & (cards.wholes()[0] == 0)
     if not shared.any():

@@ -33,10 +33,10 @@ def how_to_serve(ask: GpuRequest) -> str:
     if ask.dialect not in _SERVED_WITH:
         return f"needs the device plugin of {ask.dialect}"
     annotation, writer = _SERVED_WITH[ask.dialect]
-    told = f"needs the annotation {annotation}, which {writer} writes"
+    sentence = f"needs the annotation {annotation}, which {writer} writes"
     if annotation != "fairlead.dev/inventory":
-        return told
-    return f"{told}; shares are not served beside NVIDIA's device plugin"
+        return sentence
+    return f"{sentence}; shares are not served beside NVIDIA's device plugin"
 
 
 def card_answers(ask: GpuRequest, node: Nodes) -> tuple[CardAnswer, ...]:
@@ -56,9 +56,9 @@ def card_answers(ask: GpuRequest, node: Nodes) -> tuple[CardAnswer, ...]:
             free_mib=max(0, int(free_mib[slot])),
             pods=int(users[slot]),
             missing="" if usable[slot] else _missing(ask, node, slot, card),
-            utilisation=_told(utilisation[slot], 2),
-            memory_used_mib=_told(used_mib[slot]),
-            reading_age_s=_told(ages_s[slot], 1),
+            utilisation=_rounded(utilisation[slot], 2),
+            memory_used_mib=_rounded(used_mib[slot]),
+            reading_age_s=_rounded(ages_s[slot], 1),
         )
         for slot, card in enumerate(cards)
     )
@@ -96,14 +96,16 @@ def _of_shares(ask: GpuRequest, cards: CardRows, shared: np.ndarray) -> str:
         return "All GPUs are assigned whole."
     share = max(0, int(cards.milli_open(ask)[shared].max()))
     mib, asked_mib = max(0, int(cards.memory_free()[shared].max())), cards.memory_asked(ask)[shared]
-    told = []
+    sentences = []
     if ask.milli > share:
-        told.append(f"The largest free share of a GPU is {share / WHOLE:g}, "
+        sentences.append(f"The largest free share of a GPU is {share / WHOLE:g}, "
                     f"requested {ask.milli / WHOLE:g}.")  # fmt: skip
     # Who asks for a share gets the memory with it, and has been told.
-    if int(asked_mib.min()) > mib and not (told and ask.memory_milli):
-        told.append(f"At most {mib} MiB are free on one GPU, requested {int(asked_mib.min())}.")
-    return " ".join(told)
+    if int(asked_mib.min()) > mib and not (sentences and ask.memory_milli):
+        sentences.append(
+            f"At most {mib} MiB are free on one GPU, requested {int(asked_mib.min())}."
+        )
+    return " ".join(sentences)
 
 
 def _listed(node: Nodes) -> Sequence[Card]:
@@ -126,7 +128,7 @@ def too_busy(ask: GpuRequest, node: Nodes, among: CardMask) -> str:
     return f" while {quietest:.0%} busy, overcommitted below {ask.overcommit.high_water:.0%}"
 
 
-def _told(value: float, digits: int = 0) -> float | None:
+def _rounded(value: float, digits: int = 0) -> float | None:
     return round(float(value), digits) if math.isfinite(value) else None
 
 

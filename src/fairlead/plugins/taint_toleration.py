@@ -25,17 +25,21 @@ class TaintToleration:
     resolvable: ClassVar[bool] = False
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
-        told = _told(request)
-        return nodes.taints_pass(lambda taints: not _untolerated(told, taints, _HARD))
+        tolerations_of = _tolerations_by_key(request)
+        return nodes.taints_pass(lambda taints: not _untolerated(tolerations_of, taints, _HARD))
 
     def applies_as_score(self, request: PodRequest, nodes: Nodes) -> bool:
-        told = _told(request)
-        return not nodes.taints_pass(lambda taints: not _untolerated(told, taints, _SOFT)).all()
+        tolerations_of = _tolerations_by_key(request)
+        return not nodes.taints_pass(
+            lambda taints: not _untolerated(tolerations_of, taints, _SOFT)
+        ).all()
 
     def rank(self, request: PodRequest, nodes: Nodes, left: NodeMask) -> NodeScores:
         """By how many PreferNoSchedule taints are not tolerated."""
-        told = _told(request)
-        counts = nodes.taint_numbers(lambda taints: len(_untolerated(told, taints, _SOFT)))
+        tolerations_of = _tolerations_by_key(request)
+        counts = nodes.taint_numbers(
+            lambda taints: len(_untolerated(tolerations_of, taints, _SOFT))
+        )
         return fewest_is_best(counts, left)
 
     def detail(self, request: PodRequest, node: Nodes) -> str:
@@ -45,25 +49,25 @@ class TaintToleration:
 
 
 def untolerated(request: PodRequest, taints: tuple[Taint, ...]) -> list[Taint]:
-    return _untolerated(_told(request), taints, _HARD)
+    return _untolerated(_tolerations_by_key(request), taints, _HARD)
 
 
 def _untolerated(
-    told: "_Told", taints: tuple[Taint, ...], effects: tuple[Effect, ...]
+    tolerations_of: "_TolerationsByKey", taints: tuple[Taint, ...], effects: tuple[Effect, ...]
 ) -> list[Taint]:
     return [
         taint
         for taint in taints
         if taint.effect in effects
-        and not any(toleration.tolerates(taint) for toleration in told(taint.key))
+        and not any(toleration.tolerates(taint) for toleration in tolerations_of(taint.key))
     ]
 
 
 #: The tolerations that may concern a key.
-_Told = Callable[[str], Iterable[Toleration]]
+_TolerationsByKey = Callable[[str], Iterable[Toleration]]
 
 
-def _told(request: PodRequest) -> _Told:
+def _tolerations_by_key(request: PodRequest) -> _TolerationsByKey:
     """Thousands may be written into a pod, and thousands of taints onto a node."""
     tolerations = request.tolerations
     if len(tolerations) <= _FEW:
