@@ -64,7 +64,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class SchedulingMap:
+class ParsedMap:
     """Lines by index, and why others, if there are any, could not be read."""
 
     lines: tuple[Line, ...]
@@ -99,7 +99,7 @@ class SchedulingMap:
 
 
 @remembered(4 << 20)
-def parse(text: str) -> SchedulingMap:
+def parse(text: str) -> ParsedMap:
     """Reads as its inventor does: other lines are passed over, a bad index ends the reading.
 
     The last of several lines for one index counts.
@@ -132,8 +132,8 @@ def _read(said: str) -> Line | None:
         return None
 
 
-def _map(lines: dict[int, Line], fault: str) -> SchedulingMap:
-    return SchedulingMap(tuple(lines[index] for index in sorted(lines)), fault)
+def _map(lines: dict[int, Line], fault: str) -> ParsedMap:
+    return ParsedMap(tuple(lines[index] for index in sorted(lines)), fault)
 
 
 def index_of(
