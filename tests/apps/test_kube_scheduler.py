@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from fairlead.apps import kube_scheduler
-from fairlead.apps.electing import Electing
+from fairlead.apps.election_options import ElectionOptions
 from fairlead.apps.findings import Translation
 from fairlead.apps.run import RunOptions, plan
 from fairlead.cluster.aspects import Aspect
@@ -568,7 +568,7 @@ def planned(tmp_path: Path, text: str, **options: Any) -> Any:
 
 def test_leader_election_is_taken_over(tmp_path: Path) -> None:
     text = "leaderElection: {leaderElect: true, leaseDuration: 30s, resourceName: mine}"
-    told_by_option = Electing(retry_period="3s")
+    told_by_option = ElectionOptions(retry_period="3s")
     found = planned(tmp_path, text, electing=told_by_option).electing
     terms = found.terms(Access("http://x", None, Static({})))
     assert terms == Terms("mine", "kube-system", lease_s=30, renew_s=10, retry_s=3)

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from fairlead.apps.running_scheduler import NotAnswered, running_scheduler
 from fairlead.apps.top import as_data, show
-from fairlead.apps.top.choosing import SORTS, Wish, choose, narrowed
+from fairlead.apps.top.selection import SORTS, Selection, choose, narrowed
 from fairlead.apps.top.view import render
 from fairlead.kube.access.credentials import Static
 from fairlead.model.errors import ConfigError
@@ -59,46 +59,50 @@ def test_gpu_time_of_pods_that_have_ended_stays_in_the_head_and_in_namespaces():
     ended = [HeldRow("ml", 10.0, 4.0, 1.0, 6.0), HeldRow("gone", 5.0, 5.0, 0.0, 0.0)]
     report = UsageReport(7200.0, [card()], [pod()], held=ended)
     assert "GPU time allocated 15 h, used 9.0 h, wasted 6.0 h (fully idle 1.0 h)" in picture(
-        Wish(), report=report
+        Selection(), report=report
     )
-    rows = {row["name"]: row for row in as_data(report, Wish("namespaces"))["namespaces"]}
+    rows = {row["name"]: row for row in as_data(report, Selection("namespaces"))["namespaces"]}
     assert (rows["ml"]["pods"], rows["ml"]["heldHours"]) == (1, 10.0)
     assert (rows["gone"]["pods"], rows["gone"]["heldHours"]) == (0, 5.0)
-    assert as_data(report, Wish(namespace="ml"))["total"]["heldHours"] == 10.0
-    assert as_data(report, Wish(node="n1"))["total"]["heldHours"] == 2.0, "of the pods there"
+    assert as_data(report, Selection(namespace="ml"))["total"]["heldHours"] == 10.0
+    assert as_data(report, Selection(node="n1"))["total"]["heldHours"] == 2.0, "of the pods there"
 
 
 def test_without_nodes_there_is_no_number_of_gpus():
-    assert picture(Wish(), report=UsageReport(60.0, [], [pod()])).startswith("GPUs allocated 1.0")
-
-
-def picture(wish: Wish, width: int | None = None, height: int | None = None, report=REPORT) -> str:
-    seen = narrowed(report, wish)
-    return "\n".join(
-        line.plain.rstrip() for line in render(seen, choose(seen, wish), width, height)
+    assert picture(Selection(), report=UsageReport(60.0, [], [pod()])).startswith(
+        "GPUs allocated 1.0"
     )
 
 
-def names(wish: Wish) -> list[str]:
-    chosen = choose(narrowed(REPORT, wish), wish)
+def picture(
+    selection: Selection, width: int | None = None, height: int | None = None, report=REPORT
+) -> str:
+    seen = narrowed(report, selection)
+    return "\n".join(
+        line.plain.rstrip() for line in render(seen, choose(seen, selection), width, height)
+    )
+
+
+def names(selection: Selection) -> list[str]:
+    chosen = choose(narrowed(REPORT, selection), selection)
     return [getattr(row, "name", "") or f"{row.node}/{row.index}" for row in chosen.rows]
 
 
 @pytest.mark.parametrize("by", SORTS)
 @pytest.mark.parametrize("width", [20, 80, 100, 140, 200])
 def test_no_line_is_wider_than_the_terminal(by, width):
-    assert max(map(len, picture(Wish(by), width).splitlines())) <= width
+    assert max(map(len, picture(Selection(by), width).splitlines())) <= width
 
 
 @pytest.mark.parametrize("height", [6, 7, 8])
 def test_no_picture_is_taller_than_the_terminal(height):
-    lines = picture(Wish("cards"), 80, height).splitlines()
+    lines = picture(Selection("cards"), 80, height).splitlines()
     assert len(lines) == height
     assert "more lines" in lines[-1]
 
 
 def test_a_pod_shows_what_it_has_and_what_it_did():
-    text = picture(Wish())
+    text = picture(Selection())
     assert "GPUs 4   allocated 2.5   in use 0.6 (24%)" in text
     assert "no readings of 1 of the GPUs" in text
     assert "GPU time allocated 6.0 h, used 2.0 h, wasted 3.1 h (fully idle 2.0 h)" in text
@@ -111,14 +115,14 @@ def test_a_pod_shows_what_it_has_and_what_it_did():
 
 
 def test_on_a_narrow_terminal_advice_has_a_line_of_its_own_where_there_is_any():
-    lines = picture(Wish(), 80).splitlines()
+    lines = picture(Selection(), 80).splitlines()
     below = next(n for n, line in enumerate(lines) if line.startswith("web/notebook")) + 1
     assert lines[below].strip() == f"↳ {IDLE.advice.text}"
     assert sum("↳" in line for line in lines) == 1
 
 
 def test_cards_say_who_has_what_of_them_and_what_is_not_known():
-    text = picture(Wish("cards"))
+    text = picture(Selection("cards"))
     lines = {line.split()[0]: line for line in text.splitlines() if "/" in line.split(" ")[0]}
     assert lines["n1/0"].endswith("ml/train")
     assert "████░░░░  50%" in lines["n1/0"]
@@ -142,37 +146,37 @@ def test_cards_say_who_has_what_of_them_and_what_is_not_known():
 def test_without_any_readings_it_says_where_they_could_come_from():
     blind = UsageReport(5.0, [card(**UNKNOWN)], [])
     assert "no GPU readings: use a scheduler with telemetry (--scheduler)" in picture(
-        Wish("cards"), report=blind
+        Selection("cards"), report=blind
     )
-    assert "nothing to show" in picture(Wish("pods"), report=blind)
+    assert "nothing to show" in picture(Selection("pods"), report=blind)
 
 
 def test_what_a_source_did_wrong_is_shown():
     report = UsageReport(5.0, [card()], [], ["dcgm: n1 does not answer"])
-    assert "dcgm: n1 does not answer" in picture(Wish("cards"), report=report)
+    assert "dcgm: n1 does not answer" in picture(Selection("cards"), report=report)
 
 
 @pytest.mark.parametrize(
-    ("wish", "expected"),
+    ("selection", "expected"),
     [
-        (Wish(), ["notebook", "train", "shared"]),
-        (Wish(sort="name"), ["shared", "train", "notebook"]),
-        (Wish(sort="used"), ["shared", "train", "notebook"]),
-        (Wish(sort="idle"), ["notebook", "shared", "train"]),
-        (Wish(namespace="ml"), ["train", "shared"]),
-        (Wish(node="n2"), ["notebook"]),
-        (Wish("cards"), ["n1/0", "n2/0", "n2/1", "n3/0"]),
-        (Wish("cards", sort="power", node="n3"), ["n3/0"]),
-        (Wish("cards", namespace="web"), ["n2/1"]),
-        (Wish("cards", sort="wasted"), ["n1/0", "n2/0", "n2/1", "n3/0"]),
-        (Wish("nodes"), ["n1", "n2", "n3"]),
-        (Wish("namespaces"), ["web", "ml"]),
-        (Wish("owners"), ["web/Job/sweep", "ml/Job/sweep"]),
+        (Selection(), ["notebook", "train", "shared"]),
+        (Selection(sort="name"), ["shared", "train", "notebook"]),
+        (Selection(sort="used"), ["shared", "train", "notebook"]),
+        (Selection(sort="idle"), ["notebook", "shared", "train"]),
+        (Selection(namespace="ml"), ["train", "shared"]),
+        (Selection(node="n2"), ["notebook"]),
+        (Selection("cards"), ["n1/0", "n2/0", "n2/1", "n3/0"]),
+        (Selection("cards", sort="power", node="n3"), ["n3/0"]),
+        (Selection("cards", namespace="web"), ["n2/1"]),
+        (Selection("cards", sort="wasted"), ["n1/0", "n2/0", "n2/1", "n3/0"]),
+        (Selection("nodes"), ["n1", "n2", "n3"]),
+        (Selection("namespaces"), ["web", "ml"]),
+        (Selection("owners"), ["web/Job/sweep", "ml/Job/sweep"]),
     ],
     ids=str,
 )
-def test_rows_are_those_wished_for_in_the_order_wished_for(wish, expected):
-    assert names(wish) == expected
+def test_rows_are_those_wished_for_in_the_order_wished_for(selection, expected):
+    assert names(selection) == expected
 
 
 @pytest.mark.parametrize(
@@ -181,20 +185,20 @@ def test_rows_are_those_wished_for_in_the_order_wished_for(wish, expected):
 )
 def test_a_wish_that_cannot_be_is_refused_with_what_can(by, sort, words):
     with pytest.raises(ConfigError, match=words):
-        Wish(by, sort)
+        Selection(by, sort)
 
 
 def test_data_has_the_rows_and_the_sums():
-    told = as_data(REPORT, Wish("namespaces", namespace="ml"))
+    told = as_data(REPORT, Selection("namespaces", namespace="ml"))
     assert set(told) == {"sinceS", "notes", "total", "namespaces"}
     assert [row["name"] for row in told["namespaces"]] == ["ml"]
     assert told["total"]["wastedHours"] == pytest.approx(1.1)
-    assert as_data(REPORT, Wish())["pods"][0]["advice"]["kind"] == "idle"
+    assert as_data(REPORT, Selection())["pods"][0]["advice"]["kind"] == "idle"
 
 
 def test_a_pipe_gets_plain_lines_as_wide_as_they_are():
     out = io.StringIO()
-    show(REPORT, Wish(), Console(file=out, width=40))
+    show(REPORT, Selection(), Console(file=out, width=40))
     assert "\x1b" not in out.getvalue()
     assert "ADVICE" in out.getvalue()
 

@@ -11,7 +11,7 @@ import typer
 
 from fairlead import __version__
 from fairlead.apps import logs
-from fairlead.apps.electing import Electing
+from fairlead.apps.election_options import ElectionOptions
 from fairlead.apps.run import RunOptions
 from fairlead.apps.run import run as run_scheduler
 from fairlead.base.durations import seconds
@@ -126,7 +126,7 @@ def run(
 ) -> None:
     """Schedule pods until stopped."""
     logs.set_up(log_level)
-    electing = Electing(
+    electing = ElectionOptions(
         leader_elect,
         leader_elect_lease_duration,
         leader_elect_renew_deadline,
@@ -226,7 +226,7 @@ def extender(
     from fairlead.apps.callers import Callers
 
     logs.set_up(log_level)
-    electing = Electing(
+    electing = ElectionOptions(
         leader_elect,
         resource_name=leader_elect_resource_name,
         resource_namespace=leader_elect_resource_namespace,
@@ -391,14 +391,14 @@ def top(
 ) -> None:
     """Show GPU usage, the pods that have each GPU, and the size that would be enough."""
     from fairlead.apps import top as topping
-    from fairlead.apps.top.choosing import Wish
+    from fairlead.apps.top.selection import Selection
 
     _refuse_other_outputs(output)
     every_s = _at_least("--every", every, 1.0)
     since_s = _at_least("--since", since, 60.0)
     options = topping.TopOptions(
         RunOptions(kubeconfig, context, config=config),
-        Wish(by, sort, node, namespace),
+        Selection(by, sort, node, namespace),
         scheduler,
         output,
         once,

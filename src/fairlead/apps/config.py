@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from fairlead.apps import plugin_files, profiles, typed_yaml
-from fairlead.apps.electing import Electing
+from fairlead.apps.election_options import ElectionOptions
 from fairlead.apps.findings import Finding
 from fairlead.apps.plugin_sets import changed
 from fairlead.apps.telemetry_config import TelemetryConfig
@@ -92,8 +92,10 @@ class ElectionConfig(_Strict):
     resource_name: str = ""
     resource_namespace: str = ""
 
-    def electing(self) -> Electing:
-        return Electing(**{field.name: getattr(self, field.name) for field in fields(Electing)})
+    def electing(self) -> ElectionOptions:
+        return ElectionOptions(
+            **{field.name: getattr(self, field.name) for field in fields(ElectionOptions)}
+        )
 
 
 class Config(_Strict):

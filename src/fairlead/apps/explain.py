@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
 from fairlead.apps import live_cluster
-from fairlead.apps.asking_once import take_once
 from fairlead.apps.explanation import (
     ALL,
     Answer,
@@ -16,6 +15,7 @@ from fairlead.apps.explanation import (
     settled,
     unserved,
 )
+from fairlead.apps.read_source_once import take_once
 from fairlead.apps.run import RunOptions, plan
 from fairlead.apps.running_scheduler import kubectl_options, running_scheduler
 from fairlead.apps.targets import Target, pod_of

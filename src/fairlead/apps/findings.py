@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fairlead.apps.electing import Electing
+from fairlead.apps.election_options import ElectionOptions
 from fairlead.model.behaviour import Behaviour
 from fairlead.placement.profile import Profile
 
@@ -28,6 +28,6 @@ class Translation:
     profiles: Mapping[str, Profile]
     problems: list[Finding] = field(default_factory=list)
     notes: list[Finding] = field(default_factory=list)
-    electing: Electing = field(default_factory=Electing)
+    electing: ElectionOptions = field(default_factory=ElectionOptions)
     #: Versions of Kubernetes where it cannot be used, each with what cannot be honoured there.
     refused_with: Mapping[Behaviour, Sequence[Finding]] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from fairlead.apps import config as configs
 from fairlead.apps import health, plugin_files, profiles
 from fairlead.apps.access import access as access_to
 from fairlead.apps.details import Details
-from fairlead.apps.electing import Electing
+from fairlead.apps.election_options import ElectionOptions
 from fairlead.apps.explanation import Explainer
 from fairlead.apps.fast_loop import run_in_fast_loop
 from fairlead.apps.findings import Finding, Translation
@@ -49,7 +49,7 @@ class RunOptions:
     config: Path | None = None
     address: str | None = None
     port: int | None = None
-    electing: Electing = field(default_factory=Electing)
+    electing: ElectionOptions = field(default_factory=ElectionOptions)
     authenticate: bool | None = None
     expects_variables: bool = False
 
@@ -62,7 +62,7 @@ class RunPlan:
     address: str
     port: int
     max_binds_in_flight: int
-    electing: Electing
+    electing: ElectionOptions
     #: Whether callers are checked; None: where the address is open to others.
     authenticate: bool | None = None
     #: Whom to ask what cards do.

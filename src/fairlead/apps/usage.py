@@ -69,7 +69,7 @@ class HeldTotals:
     wasted_s: float = 0.0
     idle_s: float = 0.0
 
-    def start_anew(self) -> "HeldTotals":
+    def restarted(self) -> "HeldTotals":
         """What is had now is counted again; what was added up stays."""
         return HeldTotals(
             held_s=self.held_s, used_s=self.used_s, wasted_s=self.wasted_s, idle_s=self.idle_s
@@ -115,7 +115,7 @@ class Usage:
 
     async def look(self, there: Callable[[Pod], bool] = lambda _: True) -> None:
         """At every pod that holds cards and was there, a few at a time."""
-        sums = {name: held.start_anew() for name, held in self._some_sums()}
+        sums = {name: held.restarted() for name, held in self._some_sums()}
         uids, told = set(), dict[str, LatestReadings]()
         async for held in _unhurried(list(self.cluster.holdings.values())):
             if held.grant and held.node in self.cluster.row_of and there(held.pod):

@@ -1,7 +1,7 @@
 """The continuous check: our copy against fresh lists, and the books against the copy.
 
 A watch that lost an event looks perfectly healthy, and a sum that is wrong once stays wrong. So
-every minute all objects are listed anew, and everything that is booked is added up again, a few
+every minute all objects are listed again, and everything that is booked is added up again, a few
 nodes at a time so that decisions go on meanwhile. What is found to be wrong is put right, counted
 and logged.
 """
@@ -131,7 +131,7 @@ class Verification:
         wrong = wrong_nodes(self._engine.cluster, names)
         for name in wrong:
             node = self._engine.cluster.node_named(name)
-            if node is not None:  # as if it went and came back: all that is on it is booked anew
+            if node is not None:  # as if it went and came back: all that is on it is counted again
                 self._feed(events.NodeGone(name))
                 self._feed(events.NodeSeen(node))
         if wrong:

@@ -11,7 +11,7 @@ from fairlead import __version__
 from fairlead.apps import profiles
 from fairlead.apps import run as running
 from fairlead.apps.callers import Callers, Gate
-from fairlead.apps.electing import Electing
+from fairlead.apps.election_options import ElectionOptions
 from fairlead.apps.extender.extender import ExtenderDriver
 from fairlead.apps.extender.server import LIMITS, Server, make_app
 from fairlead.apps.fast_loop import run_in_fast_loop
@@ -40,7 +40,7 @@ class ExtenderOptions:
     port: int = 8888
     cert_dir: Path | None = None
     callers: Callers = field(default_factory=Callers)
-    electing: Electing = field(default_factory=Electing)
+    electing: ElectionOptions = field(default_factory=ElectionOptions)
 
 
 def run(options: ExtenderOptions) -> None:

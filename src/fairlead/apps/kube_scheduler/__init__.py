@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import UnsetType, structs
 
 from fairlead.apps import typed_yaml
-from fairlead.apps.electing import Electing
+from fairlead.apps.election_options import ElectionOptions
 from fairlead.apps.findings import Finding, Translation
 from fairlead.apps.kube_scheduler import args as plugin_args
 from fairlead.apps.kube_scheduler import format as formats
@@ -81,9 +81,9 @@ def translate(text: str, registry: Registry, behaviour: Behaviour) -> Translatio
     return Translation(made, translation.problems, translation.notes, electing)
 
 
-def _electing(given: formats.LeaderElection) -> Electing:
+def _electing(given: formats.LeaderElection) -> ElectionOptions:
     """Without a name of its own, we leave kube-scheduler's lease to kube-scheduler."""
-    return Electing(
+    return ElectionOptions(
         given.leader_elect,
         given.lease_duration,
         given.renew_deadline,

@@ -17,10 +17,10 @@ from rich.live import Live
 
 from fairlead.apps.run import RunOptions, plan
 from fairlead.apps.running_scheduler import kubectl_options, running_scheduler
-from fairlead.apps.top.choosing import Wish, choose, narrowed
+from fairlead.apps.top.cluster_listing import FromSources
 from fairlead.apps.top.history import FromPrometheus
-from fairlead.apps.top.looking import FromSources
 from fairlead.apps.top.report_source import FromScheduler, ReportSource
+from fairlead.apps.top.selection import Selection, choose, narrowed
 from fairlead.apps.top.view import render
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
@@ -33,7 +33,7 @@ class TopOptions:
     """What the command line said."""
 
     run: RunOptions
-    wish: Wish
+    selection: Selection
     scheduler: str = ""
     output: str = "text"
     once: bool = False
@@ -55,9 +55,9 @@ async def top(options: TopOptions) -> None:
 
 async def _show(source: ReportSource, options: TopOptions) -> None:
     if options.output == "json":
-        _write_json(await source.report(), options.wish, sys.stdout)
+        _write_json(await source.report(), options.selection, sys.stdout)
     elif options.once or not sys.stdout.isatty():
-        show(await source.report(), options.wish, Console())
+        show(await source.report(), options.selection, Console())
     else:
         await _show_live(source, options)
 
@@ -74,14 +74,14 @@ async def _source(options: TopOptions, client: Client) -> AsyncIterator[ReportSo
         return
     kubectl = kubectl_options(options.run.kubeconfig, options.run.context)
     async with running_scheduler(where, client.access.credentials, kubectl) as scheduler:
-        yield FromScheduler(scheduler, options.wish.namespace)
+        yield FromScheduler(scheduler, options.selection.namespace)
 
 
-def show(report: UsageReport, wish: Wish, console: Console) -> None:
+def show(report: UsageReport, selection: Selection, console: Console) -> None:
     """One picture: as wide as the terminal, or as wide as it takes."""
-    seen = narrowed(report, wish)
+    seen = narrowed(report, selection)
     width = console.width if console.is_terminal else None
-    for line in render(seen, choose(seen, wish), width, None):
+    for line in render(seen, choose(seen, selection), width, None):
         if console.is_terminal:
             console.print(line, no_wrap=True, crop=False)
         else:
@@ -92,21 +92,26 @@ async def _show_live(source: ReportSource, options: TopOptions) -> None:
     console = Console()
     with Live(console=console, screen=True, auto_refresh=False) as view:
         while True:
-            seen = narrowed(await source.report(), options.wish)
-            lines = render(seen, choose(seen, options.wish), *console.size)
+            seen = narrowed(await source.report(), options.selection)
+            lines = render(seen, choose(seen, options.selection), *console.size)
             view.update(Group(*lines), refresh=True)
             await asyncio.sleep(options.every_s)
 
 
-def as_data(report: UsageReport, wish: Wish) -> dict[str, Any]:
+def as_data(report: UsageReport, selection: Selection) -> dict[str, Any]:
     """What `-o json` prints: sums over all that the filters let through, and the rows."""
-    seen = narrowed(report, wish)
-    chosen = choose(seen, wish)
+    seen = narrowed(report, selection)
+    chosen = choose(seen, selection)
     rows: list[Any] = msgspec.to_builtins(list(chosen.rows))
     totals: dict[str, Any] = msgspec.to_builtins(total(seen.pods, seen.held))
     totals |= {"name": "total", "cards": len(seen.cards)}
-    return {"sinceS": round(seen.since_s, 1), "notes": seen.notes, "total": totals, wish.by: rows}
+    return {
+        "sinceS": round(seen.since_s, 1),
+        "notes": seen.notes,
+        "total": totals,
+        selection.by: rows,
+    }
 
 
-def _write_json(report: UsageReport, wish: Wish, out: TextIO) -> None:
-    out.write(json.dumps(as_data(report, wish), indent=2) + "\n")
+def _write_json(report: UsageReport, selection: Selection, out: TextIO) -> None:
+    out.write(json.dumps(as_data(report, selection), indent=2) + "\n")

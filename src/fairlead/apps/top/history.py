@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from fairlead.apps.top.looking import ClusterListing
+from fairlead.apps.top.cluster_listing import ClusterListing
 from fairlead.apps.top.report_source import NotAnswered
 from fairlead.apps.usage import Usage
 from fairlead.cluster.cluster import Cluster

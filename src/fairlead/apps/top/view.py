@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from fairlead.apps.top.choosing import Chosen
+from fairlead.apps.top.selection import Chosen
 from fairlead.apps.top.table import Column, lines
 from fairlead.telemetry.report import HOUR_S, CardRow, PodRow, SumRow, UsageReport, total
 from fairlead.telemetry.rightsizing import span

@@ -30,7 +30,7 @@ class Credentials(Protocol):
         """Headers that log in. Cheap: the same dict until the credential changes."""
 
     async def refresh(self) -> None:
-        """The server said 401: obtain the credential anew."""
+        """The server said 401: obtain the credential again."""
 
 
 class Static:

@@ -203,7 +203,7 @@ class Client:
             await self._leave_old_connections()
 
     async def _leave_old_connections(self) -> None:
-        """Connect anew: a connection made with an expired client certificate stays refused.
+        """Reconnect: a connection made with an expired client certificate stays refused.
 
         What is under way on the old connections ends in peace.
         """

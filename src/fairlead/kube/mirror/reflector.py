@@ -123,7 +123,7 @@ class Reflector(Generic[T]):
             self.stats.reconnects += 1
 
     def resync(self, reason: str) -> None:
-        """Sync anew from the newest state, soon."""
+        """Relist from the newest state, soon."""
         self._resync_reason = reason
         if self._stream is not None:
             self._stream.close()
@@ -157,7 +157,7 @@ class Reflector(Generic[T]):
 
         Where something happens, the watch soon shows a later revision. Where nothing does, the next
         bookmark is a minute away: there, what a list shows and we hold has been told, too. A watch
-        that gets nowhere is begun anew. Raises ApiError, or Refusal, when there is no list.
+        that gets nowhere is restarted. Raises ApiError, or StatusError, when there is no list.
         """
         version = await listing.newest_version(self._client, self.path, self._selectors)
         ways = [

@@ -100,7 +100,7 @@ class Evictor:
         self._queue.put_nowait(evict)
 
     async def run(self) -> None:
-        """Evicts until cancelled. What is not done by then is decided anew after a restart."""
+        """Evicts until cancelled. What is not done by then is decided again after a restart."""
         async with asyncio.TaskGroup() as tasks:
             for number in range(self._max_in_flight):
                 tasks.create_task(self._work(), name=f"evictor-{number}")

@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 
 from fairlead.apps import live_cluster
-from fairlead.apps.asking_once import take_once
+from fairlead.apps.read_source_once import take_once
 from fairlead.apps.usage import Usage
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine.engine import Engine
@@ -12,7 +12,7 @@ from fairlead.kube.http.client import Client
 from fairlead.telemetry.report import UsageReport
 from fairlead.telemetry.sources import Source
 
-#: Pods and nodes are listed anew this often, readings are taken for every picture.
+#: Pods and nodes are listed again this often, readings are taken for every picture.
 _LIST_EVERY_S = 30.0
 
 
@@ -46,7 +46,7 @@ class FromSources:
         cluster = await self._listing.cluster()
         if self._usage is None:
             self._usage = Usage(cluster)
-        # The book goes on when the cluster is listed anew: pods keep their uids.
+        # The book goes on when the cluster is listed again: pods keep their uids.
         self._usage.cluster = cluster
         notes = [note for source in self._sources if (note := await self._take(source, cluster))]
         await self._usage.look()

@@ -51,7 +51,7 @@ SORTS: dict[str, tuple[str, dict[str, Key]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Selection:
     """What a user wants to see."""
 
     by: str = "pods"
@@ -81,33 +81,35 @@ class Chosen:
         return self.cards or self.pods or self.sums
 
 
-def narrowed(report: UsageReport, wish: Wish) -> UsageReport:
+def narrowed(report: UsageReport, selection: Selection) -> UsageReport:
     """Only what the filters let through."""
     pods = [
         pod
         for pod in report.pods
-        if wish.node in ("", pod.node) and wish.namespace in ("", pod.namespace)
+        if selection.node in ("", pod.node) and selection.namespace in ("", pod.namespace)
     ]
     cards = [
         card
         for card in report.cards
-        if wish.node in ("", card.node)
-        and (not wish.namespace or any(_is_in(h.pod, wish.namespace) for h in card.holders))
+        if selection.node in ("", card.node)
+        and (
+            not selection.namespace or any(_is_in(h.pod, selection.namespace) for h in card.holders)
+        )
     ]
-    held = [row for row in report.held if wish.namespace in ("", row.namespace)]
+    held = [row for row in report.held if selection.namespace in ("", row.namespace)]
     # Where pods that have ended were is not known.
-    return UsageReport(report.since_s, cards, pods, report.notes, [] if wish.node else held)
+    return UsageReport(report.since_s, cards, pods, report.notes, [] if selection.node else held)
 
 
-def choose(report: UsageReport, wish: Wish) -> Chosen:
+def choose(report: UsageReport, selection: Selection) -> Chosen:
     """Sorted, of a report that is narrowed already; equal ones by name."""
-    usual, keys = SORTS[wish.by]
-    order, named = keys[wish.sort or usual], keys["name"]
+    usual, keys = SORTS[selection.by]
+    order, named = keys[selection.sort or usual], keys["name"]
 
     def ordered(rows: Sequence[Any]) -> list[Any]:
         return sorted(rows, key=lambda row: (order(row), named(row)))
 
-    match wish.by:
+    match selection.by:
         case "cards":
             return Chosen("cards", cards=ordered(report.cards))
         case "pods":

@@ -11,7 +11,7 @@ from fairlead.model.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
-class Electing:
+class ElectionOptions:
     """What somebody said about it; None or empty where they said nothing."""
 
     leader_elect: bool | None = None
@@ -21,10 +21,10 @@ class Electing:
     resource_name: str = ""
     resource_namespace: str = ""
 
-    def over(self, other: "Electing") -> "Electing":
+    def over(self, other: "ElectionOptions") -> "ElectionOptions":
         """This where it says something, else the other."""
         said = {field.name: getattr(self, field.name) for field in fields(self)}
-        return Electing(
+        return ElectionOptions(
             **{name: getattr(other, name) if v in (None, "") else v for name, v in said.items()}
         )
 
