@@ -9,14 +9,14 @@ pytest.importorskip("scipy", reason="the prices need scipy: run `make setup`")
 from builders import a_node, a_pod, an_engine, see
 from fairlead.apps import pricing
 from fairlead.model.errors import FairleadError
-from fairlead.model.prices import Basis, Shape
+from fairlead.model.prices import Basis, PodShape
 from fairlead.placement.prices import compute
 
 BASIS = Basis(
     (
-        (Shape(4000, 1 << 30, 1, 500), 80),
-        (Shape(8000, 1 << 31, 2, 1000, frozenset({"H100"})), 40),
-        (Shape(1000), 10),
+        (PodShape(4000, 1 << 30, 1, 500), 80),
+        (PodShape(8000, 1 << 31, 2, 1000, frozenset({"H100"})), 40),
+        (PodShape(1000), 10),
     ),
     (("H100", 16), ("", 8)),
 )

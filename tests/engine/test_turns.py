@@ -20,7 +20,7 @@ from fairlead.engine import requeuer
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import Decide, Event
 from fairlead.placement import preempt
-from hostile_cluster import PodShape, Size, a_full_cluster
+from hostile_cluster import Shape, Size, a_full_cluster
 from hostile_shapes import SHAPES
 
 MOST_LINES = 2_500_000
@@ -70,7 +70,7 @@ def turn(engine: Engine, made: Callable[[], Event]) -> tuple[int, int]:
     return counted.lines, engine.cluster.work.spent - start
 
 
-def longest(shape: PodShape, size: Size) -> tuple[int, int]:
+def longest(shape: Shape, size: Size) -> tuple[int, int]:
     """Of all turns the most lines, and the most work."""
     engine = a_full_cluster(size)
     lines = work = 0
