@@ -7,7 +7,7 @@ from typing import Self
 import yaml
 
 import cgroups
-from fairlead.sim.controlplane import ControlPlane, Process
+from fairlead.sim.controlplane import ChildProcess, ControlPlane
 from fairlead.sim.controlplane.process import wait_until
 from machine import NODE_ADDRESS, SCRATCH
 from runtime import SOCKET
@@ -42,7 +42,7 @@ class Kubelet:
 
     def start(self) -> None:
         """Start it, also again; returns when it is healthy."""
-        self.process = Process("kubelet", self._command, self._logs / "kubelet.log")
+        self.process = ChildProcess("kubelet", self._command, self._logs / "kubelet.log")
         wait_until(_healthy, self.process, "starting", _START_TIMEOUT_S)
 
 

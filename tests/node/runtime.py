@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Self
 
-from fairlead.sim.controlplane import Process
+from fairlead.sim.controlplane import ChildProcess
 from fairlead.sim.controlplane.process import wait_until
 from images import PAUSE
 
@@ -79,7 +79,7 @@ class Runtime:
             f"PATH={self._programs}:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin",
             str(self._programs / "containerd"),
         ]
-        self.process = Process("containerd", command, self._logs / "containerd.log")
+        self.process = ChildProcess("containerd", command, self._logs / "containerd.log")
         wait_until(self._serves, self.process, "starting", _START_TIMEOUT_S)
 
     def load(self, archive: Path, *names: str) -> float:
