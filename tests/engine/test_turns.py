@@ -30,7 +30,7 @@ PERCENT = (1, 2)
 BOUNDS = [
     (room, name, getattr(room, name))
     for room, name in (
-        (preempt, "_PLAY_ALL"),
+        (preempt, "_TRY_ALL"),
         (preempt, "_MOST_WORK"),
         (preempt, "_MOST_LESSER"),
         (preempt, "_MOST_COMPARED"),
