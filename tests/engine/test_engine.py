@@ -291,7 +291,7 @@ class Moody:
     def reads(self) -> Aspect:
         if self.broken:
             raise ZeroDivisionError("oops")
-        return Aspect.LABELS
+        return Aspect.USAGE
 
     def allows(self, request, nodes):
         return nodes.all() if self.allowed else nodes.none()
@@ -305,10 +305,10 @@ def test_a_plugin_that_breaks_while_pods_are_requeued_ends_nothing() -> None:
     profile = Profile("moody", (*built_in(SCHEDULER).filters, rule), ())
     engine = Engine({SCHEDULER: built_in(SCHEDULER), "moody": profile})
     engine.handle(NodeSeen(a_node("n1")), now=0.0)
-    see(engine, a_pod("waits", scheduler="moody"))
+    see(engine, a_pod("there", uid="there", node="n1"), a_pod("waits", scheduler="moody"))
     assert "1 not today" in failures(decide(engine))[0][1]
     rule.broken = True
-    engine.handle(NodeSeen(a_node("n1", labels={"other": "label"})), now=1.0)
+    engine.handle(PodGone(a_pod("there", uid="there", node="n1")), now=1.0)
     see(engine, a_pod("lucky"), now=1.0)
     assert bound(decide(engine, now=1.0)) == {"lucky": "n1"}
     ((_, told),) = failures(decide(engine, now=20.0, times=1))
