@@ -14,6 +14,7 @@ from fairlead.engine.extender_queries import BEST, KEPT, UNKNOWN, ExtenderQuerie
 from fairlead.engine.instructions import Bind, Decline, Instruction
 from fairlead.model.gpus import Card, GpuRequest, Inventory
 from fairlead.model.pods import Pod, PodRequest
+from fairlead.placement import preempt
 from fairlead.placement.place import Placement
 from fairlead.placement.verdicts import Placed
 from ledger_audit import audited, told
@@ -178,3 +179,25 @@ def test_whoever_follows_the_scores_goes_where_we_would_have_gone(
     scores = dict(zip(passed, queries.prioritize(pod, passed), strict=True))
     assert scores[verdict.node] == max(scores.values()) <= BEST
     assert min(scores.values()) == 0
+
+
+def test_nodes_that_one_request_does_not_get_to_come_first_in_the_next(monkeypatch) -> None:
+    monkeypatch.setattr(preempt, "_MOST_WORK", 0)  # one node a request
+    engine, queries = advising(listed("n1"), listed("n2"), listed("n3"))
+    offered = {}
+    for node in ("n1", "n2", "n3"):
+        pod = whole(f"on-{node}", node=node)
+        see(engine, pod)
+        offered[node] = [pod.uid]
+    urgent = whole("urgent", priority=5)
+    found = [list(queries.preempt(urgent, offered)) for _ in range(4)]
+    assert found == [["n1"], ["n2"], ["n3"], ["n1"]]
+    assert list(queries.preempt(whole("other", priority=5), offered)) == ["n1"]
+
+
+def test_a_node_with_too_many_pods_is_not_evaluated(monkeypatch) -> None:
+    monkeypatch.setattr(preempt, "_MOST_LESSER", 1)
+    engine, queries = advising(listed("n1", "H100", "H100"))
+    pods = [whole(name, node="n1") for name in ("a", "b")]
+    see(engine, *pods)
+    assert queries.preempt(whole("urgent", 2, priority=5), {"n1": [pod.uid for pod in pods]}) == {}

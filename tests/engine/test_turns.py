@@ -10,18 +10,24 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType
 from typing import Any
 
 import pytest
 
+from fairlead.apps.profiles import built_in
 from fairlead.cluster import free_volumes
 from fairlead.engine import requeuer
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import Decide, Event
+from fairlead.engine.extender_queries import ExtenderQueries
+from fairlead.kube.codec import decode_pod
 from fairlead.placement import preempt
-from hostile_cluster import Shape, Size, a_full_cluster
+from fairlead.placement.place import Placement
+from hostile_cluster import Shape, Size, a_full_cluster, a_pod, encoded
 from hostile_shapes import SHAPES
+from pods import HOST, Body
 
 MOST_LINES = 2_500_000
 MOST_WORK = 250_000
@@ -83,13 +89,52 @@ def longest(shape: Shape, size: Size) -> tuple[int, int]:
     return lines, work
 
 
+def asked_by_kube_scheduler(verb: str, size: Size) -> tuple[int, int]:
+    """Lines and work of an extender's answer about all nodes, where every pod is offered."""
+    cluster = a_full_cluster(size).cluster
+    queries = ExtenderQueries(Placement(built_in("gpu-scheduler"), cluster), cluster)
+    pod = decode_pod(encoded(hostile_pod()))
+    nodes = list(cluster.row_of)
+    offered = {node: [each.uid for each in cluster.pods_on(node)] for node in nodes}
+    asked = {
+        "filter": lambda: queries.filter_nodes(pod, nodes),
+        "prioritize": lambda: queries.prioritize(pod, nodes),
+        "preempt": lambda: queries.preempt(pod, offered),
+    }
+    start = cluster.work.spent
+    with counting() as counted:
+        asked[verb]()
+    return counted.lines, cluster.work.spent - start
+
+
+def hostile_pod() -> Body:
+    line = {"key": "app", "operator": "Exists"}
+    term = {"topologyKey": HOST, "labelSelector": {"matchExpressions": [line]}}
+    terms = [{**term, "namespaces": [f"team-{number}"]} for number in range(60)]
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    return a_pod("h", gpus=8, priority=10, affinity={"podAntiAffinity": {required: terms}})
+
+
 @pytest.mark.parametrize("name", SHAPES)
 def test_no_object_holds_the_loop(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_growth(name, lambda size: longest(SHAPES[name], size), monkeypatch)
+
+
+@pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])
+def test_no_question_of_kube_scheduler_holds_the_loop(
+    verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_growth(verb, partial(asked_by_kube_scheduler, verb), monkeypatch)
+
+
+def check_growth(
+    name: str, measured: Callable[[Size], tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen = []
     for percent in PERCENT:
         for room, name_, whole in BOUNDS:
             monkeypatch.setattr(room, name_, whole * percent // 100)
-        seen.append(longest(SHAPES[name], Size.percent(percent)))
+        seen.append(measured(Size.percent(percent)))
     for what, most, small, large in zip(
         ("lines", "work"), (MOST_LINES, MOST_WORK), *seen, strict=True
     ):

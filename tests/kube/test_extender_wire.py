@@ -1,6 +1,7 @@
 """The extender protocol: what kube-scheduler sends is read, and what it reads is sent."""
 
 import json
+import tracemalloc
 
 import pytest
 
@@ -80,6 +81,20 @@ def test_victims_come_in_full_or_by_uid() -> None:
     }
 
 
+def test_a_large_request_makes_nothing_of_what_it_does_not_know() -> None:
+    """Millions of other names took ten seconds to be remembered, and their case changed."""
+    others = {f"other-{number}": number for number in range(10_000)}
+    sent = body(**others, Pod=POD, NodeNames=["a"])
+    tracemalloc.start()
+    asked = read_nodes(sent)
+    taken_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert asked.names == ["a"]
+    assert taken_bytes < len(sent)
+    with pytest.raises(BadExtenderArgs, match="neither NodeNames nor Nodes"):
+        read_nodes(body(**others, pod=POD, nodenames=["a"]))
+
+
 def test_scores_and_binds() -> None:
     assert json.loads(encode_priorities(["a", "b"], [0, 10])) == [
         {"Host": "a", "Score": 0},
@@ -103,8 +118,12 @@ def test_scores_and_binds() -> None:
         (read_nodes, body(NodeNames=["a"]), "the request has no Pod"),
         (read_nodes, body(Pod=POD, NodeNames="a"), "NodeNames cannot be read"),
         (read_nodes, body(Pod=POD, Nodes={"items": [3]}), "one of Nodes cannot be read"),
-        (read_victims, body(Pod=POD, NodeNameToVictims={"n": 3}), "what is said of n cannot be"),
-        (read_victims, body(Pod=POD, NodeNameToVictims={"n": {"Pods": [3]}}), "a victim cannot be"),
+        (read_victims, body(Pod=POD, NodeNameToVictims={"n": 3}), "NodeNameToVictims cannot be"),
+        (
+            read_victims,
+            body(Pod=POD, NodeNameToVictims={"n": {"Pods": [3]}}),
+            "NodeNameToVictims cannot be",
+        ),
         (read_bind, body(PodName="p", Node="a"), "PodNamespace, PodUID must not be empty"),
         (read_bind, body(PodName=3), "PodName cannot be read"),
         (read_nodes, body(Pod=POD, NodeNames=["a"] * 50_001), "NodeNames is too large"),
@@ -113,6 +132,21 @@ def test_scores_and_binds() -> None:
             read_victims,
             b'{"NodeNameToVictims":{"n":{"Pods":[' + b"{}," * 2_000_000 + b"{}]}}}",
             "NodeNameToVictims is too large",
+        ),
+        (
+            read_nodes,
+            b'{"Nodes":{"items":[' + b'{"metadata":{}},' * 50_000 + b'{"metadata":{}}]}}',
+            "Nodes is too large",
+        ),
+        (
+            read_victims,
+            b'{"NodeNameToMetaVictims":{"n":{"Pods":[' + b"{}," * 100_000 + b"{}]}}}",
+            "NodeNameToMetaVictims is too large",
+        ),
+        (
+            read_victims,
+            body(Pod=POD, NodeNameToMetaVictims={str(n): {} for n in range(10_001)}),
+            "victims are offered on more than 10000 nodes",
         ),
     ],
 )

@@ -48,6 +48,8 @@ class ExtenderQueries:
     def __init__(self, placement: Placement, cluster: Cluster) -> None:
         self._placement = placement
         self._cluster = cluster
+        #: The last pod for which not all nodes were evaluated, and those that were.
+        self._cut: tuple[str, frozenset[str]] = ("", frozenset())
 
     @staticmethod
     def concerns(pod: Pod) -> bool:
@@ -107,20 +109,26 @@ class ExtenderQueries:
         """The victims on each node, given those (uids) that kube-scheduler selected there.
 
         No more of those than must go; if they do not hold the right cards, those who do. A node
-        where nobody's going would help is left out.
+        where nobody's going would help is left out. So are nodes that would take too long to
+        evaluate; the next request about the pod begins with those.
         """
         if pod.problem:
             return {}
         view = self._placement.view(pod)
         nominated = nominated_against(pod, self._cluster)
         search = Preemption(pod, view, self._placement.profile, self._cluster, nominated)
-        found = {}
-        for node, uids in offered.items():
-            row = self._cluster.row_of.get(node)
-            eviction = search.on(row, frozenset(uids)) if row is not None else None
-            if eviction is not None:
-                found[node] = eviction
-        return found
+        known = [node for node in offered if node in self._cluster.row_of]
+        known.sort(key=lambda node: (node in self._tried(pod), len(offered[node])))
+        row_of = self._cluster.row_of
+        found = search.on_several((row_of[node], offered[node]) for node in known)
+        evaluated = known[: len(found)]
+        done = self._tried(pod) | frozenset(evaluated)
+        self._cut = (pod.uid, done) if len(done) < len(known) else ("", frozenset())
+        return {node: each for node, each in zip(evaluated, found, strict=True) if each}
+
+    def _tried(self, pod: Pod) -> frozenset[str]:
+        uid, nodes = self._cut
+        return nodes if uid == pod.uid else frozenset()
 
     def grant(self, pod: Pod, node: str) -> Grant | str | None:
         """The cards that the pod gets there, if it asks for any; a sentence if it cannot go."""

@@ -6,7 +6,7 @@ may stay come back, the most important first. The node is chosen as kube-schedul
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -93,12 +93,18 @@ class Preemption:
         outcome.eviction = self._best(self._fewest_victims_first(possible), outcome)
         return outcome
 
-    def on(self, row: int, first: frozenset[str]) -> Eviction | None:
-        """Who would have to leave this node: some of the first (uids) if that will do."""
+    def on(self, row: int, first: Collection[str]) -> Eviction | None:
+        """Who would have to leave this node: some of the first (uids) if that will do.
+
+        None if that would not help, or if too many could have to leave.
+        """
         node = self._cluster.node_at(row).name
         lesser = self._lesser(node)
+        if self._is_too_much(lesser):
+            return None
         violating = self._violating(lesser)
-        some = [held for held in lesser if held.pod.uid in first]
+        wanted = frozenset(first)
+        some = [held for held in lesser if held.pod.uid in wanted]
         for leaving in (some, lesser):
             found, against = self._try_eviction(row, node, leaving, violating)
             if found is None and not against and some:
@@ -108,6 +114,18 @@ class Preemption:
             if found is not None:
                 return found
         return None
+
+    def on_several(
+        self, offered: Iterable[tuple[int, Collection[str]]]
+    ) -> list[Eviction | None]:  # fmt: skip
+        """The same for several nodes in their order, until that would take too long."""
+        work, start = self._cluster.work, self._cluster.work.spent
+        found: list[Eviction | None] = []
+        for row, first in offered:
+            if work.spent - start > _MOST_WORK:
+                break
+            found.append(self.on(row, first))
+        return found
 
     def _lesser(self, node: str) -> list[Holding]:
         lesser = [h for h in self._cluster.held_on(node) if h.pod.priority < self._pod.priority]

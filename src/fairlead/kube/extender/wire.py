@@ -1,8 +1,8 @@
 """Requests and replies of the extender's four verbs, as JSON.
 
-Names are those of Go's fields, in whatever case: kube-scheduler reads and writes them so. Pods and
-nodes inside are ordinary Kubernetes objects. Nodes in full come back as they were sent, byte for
-byte.
+Names are those of Go's fields, as kube-scheduler writes them; in small requests, in any case. Pods
+and nodes inside are ordinary Kubernetes objects. Nodes in full come back as they were sent, byte
+for byte. Whatever could take long is counted before it is decoded.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,8 +20,16 @@ T = TypeVar("T")
 _SHOWN_CHARS = 120
 #: Kubernetes is made for 5,000 nodes.
 MOST_NODES = 50_000
-#: JSON objects in nodes or victims. 64 MiB of nodes as kubelets write them have 1.6 million.
+#: JSON objects in nodes. 64 MiB of them as kubelets write them have 1.6 million.
 MOST_OBJECTS = 2_000_000
+#: Nodes with victims: kube-scheduler offers a tenth of its nodes, or a hundred.
+MOST_OFFERED = 10_000
+#: JSON objects in victims in full.
+MOST_VICTIM_OBJECTS = 400_000
+#: Victims by uid, and the nodes that they are on.
+MOST_META_OBJECTS = 100_000
+#: Up to this size, requests may write names in any case: unknown names cost a microsecond each.
+_ANY_CASE_BYTES = 128 * 2**10
 
 
 class BadExtenderArgs(FairleadError):
@@ -78,8 +86,36 @@ class _NodeList(msgspec.Struct):
     items: list[Raw] | None = None
 
 
+class _Victim(msgspec.Struct, gc=False):
+    """A pod in full, or one that is given by its UID."""
+
+    upper: str = msgspec.field(name="UID", default="")
+    lower: str = msgspec.field(name="uid", default="")
+    metadata: _Meta | None = None
+
+    @property
+    def uid(self) -> str:
+        return self.upper or self.lower or (self.metadata.uid if self.metadata else "")
+
+
+class _Victims(msgspec.Struct, gc=False):
+    upper: list[_Victim] | None = msgspec.field(name="Pods", default=None)
+    lower: list[_Victim] | None = msgspec.field(name="pods", default=None)
+    violations: int | None = msgspec.field(name="NumPDBViolations", default=None)
+
+
+class _Fields(msgspec.Struct, rename="pascal"):
+    """Of any request. Other fields are skipped, which costs no memory."""
+
+    pod: Raw | msgspec.UnsetType = msgspec.UNSET
+    nodes: Raw | msgspec.UnsetType = msgspec.UNSET
+    node_names: Raw | msgspec.UnsetType = msgspec.UNSET
+    node_name_to_victims: Raw | msgspec.UnsetType = msgspec.UNSET
+    node_name_to_meta_victims: Raw | msgspec.UnsetType = msgspec.UNSET
+
+
 def read_nodes(body: bytes) -> ExtenderArgs:
-    """The request of filter and prioritize. Raises BadQuestion with a sentence."""
+    """The request of filter and prioritize. Raises BadExtenderArgs with a sentence."""
     fields = _fields(body)
     _limit(fields, "NodeNames", b'"', 2 * MOST_NODES)
     _limit(fields, "Nodes", b"{", MOST_OBJECTS)
@@ -90,26 +126,36 @@ def read_nodes(body: bytes) -> ExtenderArgs:
     if listed is None:
         raise BadExtenderArgs("the request has neither NodeNames nor Nodes; send one of them")
     objects = listed.items or []
+    if len(objects) > MOST_NODES:
+        raise BadExtenderArgs(f"Nodes is too large: it has more than {MOST_NODES} nodes")
     return ExtenderArgs(_pod(fields), [_name(each) for each in objects], objects)
 
 
 def read_victims(body: bytes) -> ExtenderPreemptionArgs:
-    """The request of preempt. Raises BadQuestion with a sentence."""
+    """The request of preempt. Raises BadExtenderArgs with a sentence."""
     fields = _fields(body)
     # Which of the two is sent goes by nodeCacheCapable; the other is null.
-    for key in ("NodeNameToVictims", "NodeNameToMetaVictims"):
-        _limit(fields, key, b"{", MOST_OBJECTS)
+    in_full, by_uid = "NodeNameToVictims", "NodeNameToMetaVictims"
+    _limit(fields, in_full, b"{", MOST_VICTIM_OBJECTS)
+    _limit(fields, by_uid, b"{", MOST_META_OBJECTS)
     found = {
-        **(_read(fields, "NodeNameToVictims", dict[str, Raw]) or {}),
-        **(_read(fields, "NodeNameToMetaVictims", dict[str, Raw]) or {}),
+        **(_read(fields, in_full, dict[str, _Victims]) or {}),
+        **(_read(fields, by_uid, dict[str, _Victims]) or {}),
     }
+    if len(found) > MOST_OFFERED:
+        raise BadExtenderArgs(f"victims are offered on more than {MOST_OFFERED} nodes")
     return ExtenderPreemptionArgs(
-        _pod(fields), {node: _victims(node, raw) for node, raw in found.items()}
+        _pod(fields), {node: _offered(victims) for node, victims in found.items()}
     )
 
 
+def _offered(victims: _Victims) -> Victims:
+    pods = victims.upper or victims.lower or ()
+    return Victims(tuple(pod.uid for pod in pods), victims.violations or 0)
+
+
 def read_bind(body: bytes) -> ExtenderBindingArgs:
-    """The request of bind. Raises BadQuestion with a sentence."""
+    """The request of bind. Raises BadExtenderArgs with a sentence."""
     fields = _fields(body)
     keys = ("PodNamespace", "PodName", "PodUID", "Node")
     said = [_read(fields, key, str) or "" for key in keys]
@@ -125,24 +171,14 @@ def _limit(fields: Mapping[str, Raw], key: str, mark: bytes, most: int) -> None:
         raise BadExtenderArgs(f"{key} is too large: it has more than {most} {mark.decode()}")
 
 
-def _victims(node: str, raw: Raw) -> Victims:
-    fields = _fields(bytes(raw), f"what is said of {node}")
-    pods = _read(fields, "Pods", list[Raw]) or []
-    violations = _read(fields, "NumPDBViolations", int) or 0
-    return Victims(tuple(map(_uid, pods)), violations)
-
-
-def _uid(raw: Raw) -> str:
-    """Of a pod in full, or of one that is given by its UID."""
-    fields = _fields(bytes(raw), "a victim")
-    if "uid" in fields:
-        return _read(fields, "UID", str) or ""
-    return _decoded(bytes(raw), _Object, "a victim").metadata.uid
-
-
-def _fields(body: bytes, what: str = "the body") -> dict[str, Raw]:
-    found = _decoded(body, dict[str, Raw], what)
-    return {name.lower(): value for name, value in found.items()}
+def _fields(body: bytes) -> dict[str, Raw]:
+    """By their names in small letters."""
+    if len(body) <= _ANY_CASE_BYTES:
+        found = _decoded(body, dict[str, Raw], "the body")
+        return {name.lower(): value for name, value in found.items()}
+    known = _decoded(body, _Fields, "the body")
+    every = zip(_Fields.__struct_fields__, msgspec.structs.astuple(known), strict=True)
+    return {name.replace("_", ""): raw for name, raw in every if raw is not msgspec.UNSET}
 
 
 def _pod(fields: Mapping[str, Raw]) -> bytes:
