@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
-from fairlead.sim.apiserver.certificates import make_identity, server_context
+from fairlead.sim.apiserver.certificates import make_certificate
 
 HOOKS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations"
 
@@ -19,9 +19,9 @@ class Hook(HTTPServer):
 
     def __init__(self, folder):
         super().__init__(("127.0.0.1", 0), _Handler)
-        identity = make_identity()
-        self.authority = base64.b64encode(identity.authority).decode()
-        context: ssl.SSLContext = server_context(identity, folder)
+        certificate = make_certificate()
+        self.authority = base64.b64encode(certificate.authority).decode()
+        context: ssl.SSLContext = certificate.context()
         self.socket = context.wrap_socket(self.socket, server_side=True)
         self.requests: list[dict] = []
         self.answer = lambda request: {"allowed": True}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import yaml
 
+from fairlead.base.private_files import write_private
 from fairlead.kube.access.kubeconfig import SCHEDULER_EXTENSION
 from fairlead.model.errors import ConfigError
 
@@ -35,12 +36,7 @@ def kubeconfig_place(wanted: Path | None) -> Iterator[Path]:
 def write(path: Path, text: str) -> None:
     """Readable by its owner only, whole or not at all."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name}.{os.getpid()}")
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(f"{MARK}{os.getpid()}.\n{text}")
-        partial.replace(path)
+        write_private(path, f"{MARK}{os.getpid()}.\n{text}".encode())
     except OSError as error:
         raise ConfigError(
             f"cannot write the kubeconfig {path}: {error.strerror}; choose another --kubeconfig-out"

@@ -7,12 +7,12 @@ again, so a torn read never costs a working login.
 """
 
 import ssl
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
 
+from fairlead.base.certificates import load_chain
 from fairlead.kube.access.replaceable import ReplaceableContext
 from fairlead.kube.errors import KubeconfigError
 
@@ -115,18 +115,13 @@ def _trust(context: ssl.SSLContext, authority: Pem) -> None:
 
 
 def _present(context: ssl.SSLContext, pair: ClientKeyPair) -> None:
-    with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
-        certificate, key = Path(folder, "certificate"), Path(folder, "key")
-        certificate.write_bytes(pair.certificate.data)
-        key.touch(mode=0o600)
-        key.write_bytes(pair.key.data)
-        try:
-            context.load_cert_chain(certificate, key, password=_no_password)
-        except (ssl.SSLError, ValueError) as error:
-            raise KubeconfigError(
-                f"the client certificate in {pair.certificate} and the key in {pair.key} cannot "
-                f"be used together ({error}); both must be in PEM form and belong to each other"
-            ) from error
+    try:
+        load_chain(context, pair.certificate.data, pair.key.data, _no_password)
+    except (ssl.SSLError, ValueError) as error:
+        raise KubeconfigError(
+            f"the client certificate in {pair.certificate} and the key in {pair.key} cannot "
+            f"be used together ({error}); both must be in PEM form and belong to each other"
+        ) from error
 
 
 class RenewedFiles:

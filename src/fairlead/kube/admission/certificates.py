@@ -6,21 +6,17 @@ therefore needs a new authority to be trusted first: `CertState.advanced` has th
 """
 
 import datetime as dt
-import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.hazmat.primitives import serialization
 
-#: Clocks of other machines may be behind.
-BACKDATED = dt.timedelta(minutes=5)
+from fairlead.base.certificates import BACKDATED, PEM, Signer, private_pem
+
 #: However long certificates live, this is long enough for every API server to learn whom to trust.
 LONGEST_OVERLAP = dt.timedelta(minutes=5)
-_PEM = serialization.Encoding.PEM
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,56 +112,11 @@ class CertState:
 
 def make(subject: Subject, now: dt.datetime) -> tuple[ServingCert, bytes]:
     """A new certificate, and the authority that must be trusted for it."""
-    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(2)]
-    signer, key = keys
     # Each has a name of its own: verifiers look an issuer up by its name.
-    name = _name(f"fairlead-webhook-ca-{now:%Y%m%dT%H%M%S}-{x509.random_serial_number():x}"[:64])
-    authority = _sign(signer, name, signer.public_key(), name, _authority(), now, subject)
-    alternatives = x509.SubjectAlternativeName([_general_name(one) for one in subject.names])
-    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
-    bearer = _name(subject.names[0][:64])
-    leaf = _sign(signer, name, key.public_key(), bearer, [alternatives, usage], now, subject)
-    private = key.private_bytes(
-        _PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return ServingCert(leaf, private), authority
-
-
-def _sign(
-    signer: ec.EllipticCurvePrivateKey,
-    issuer: x509.Name,
-    public_key: ec.EllipticCurvePublicKey,
-    bearer: x509.Name,
-    extensions: Sequence[x509.ExtensionType],
-    now: dt.datetime,
-    subject: Subject,
-) -> bytes:
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(bearer)
-        .issuer_name(issuer)
-        .public_key(public_key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - BACKDATED)
-        .not_valid_after(now + subject.life)
-    )
-    identifiers = [
-        x509.SubjectKeyIdentifier.from_public_key(public_key),
-        x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()),
-    ]
-    for extension in [*extensions, *identifiers]:
-        critical = isinstance(extension, x509.BasicConstraints | x509.KeyUsage)
-        builder = builder.add_extension(extension, critical=critical)
-    return builder.sign(signer, hashes.SHA256()).public_bytes(_PEM)
-
-
-def _authority() -> list[x509.ExtensionType]:
-    usage = x509.KeyUsage(
-        digital_signature=True, content_commitment=False, key_encipherment=False,
-        data_encipherment=False, key_agreement=False, key_cert_sign=True, crl_sign=True,
-        encipher_only=False, decipher_only=False,
-    )  # fmt: skip
-    return [x509.BasicConstraints(ca=True, path_length=0), usage]
+    name = f"fairlead-webhook-ca-{now:%Y%m%dT%H%M%S}-{x509.random_serial_number():x}"[:64]
+    signer = Signer(name, subject.life, now)
+    key, certificate = signer.serving(subject.names[0][:64], subject.names, now)
+    return ServingCert(certificate, private_pem(key)), signer.certificate
 
 
 def _still_valid(bundle: bytes, now: dt.datetime) -> bytes:
@@ -173,26 +124,15 @@ def _still_valid(bundle: bytes, now: dt.datetime) -> bytes:
         found = x509.load_pem_x509_certificates(bundle)
     except ValueError:
         found = []  # empty, or not ours: trusted is who signed what is shown from now on
-    return b"".join(one.public_bytes(_PEM) for one in found if one.not_valid_after_utc > now)
+    return b"".join(one.public_bytes(PEM) for one in found if one.not_valid_after_utc > now)
 
 
 def _issuers(bundle: bytes, certificate: bytes) -> bytes:
     """Those of the bundle whose name is that of the issuer; each of ours has a name of its own."""
     issuer = _first(certificate).issuer
     found = x509.load_pem_x509_certificates(bundle) if bundle else []
-    return b"".join(one.public_bytes(_PEM) for one in found if one.subject == issuer)
+    return b"".join(one.public_bytes(PEM) for one in found if one.subject == issuer)
 
 
 def _first(pem: bytes) -> x509.Certificate:
     return x509.load_pem_x509_certificates(pem)[0]
-
-
-def _name(common: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
-
-
-def _general_name(name: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(name))
-    except ValueError:
-        return x509.DNSName(name)

@@ -6,9 +6,9 @@ certificate, and an authority of clients that was taken out is trusted no longer
 
 import datetime as dt
 import ssl
-import tempfile
 from pathlib import Path
 
+from fairlead.base.certificates import load_chain
 from fairlead.kube.access.replaceable import ReplaceableContext
 from fairlead.kube.admission.certificates import ServingCert
 from fairlead.model.errors import ConfigError
@@ -80,15 +80,10 @@ def _expect(context: ssl.SSLContext, authorities: str) -> None:
 
 
 def _load(context: ssl.SSLContext, pair: ServingCert) -> None:
-    with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
-        certificate, key = Path(folder, "tls.crt"), Path(folder, "tls.key")
-        certificate.write_bytes(pair.certificate)
-        key.touch(mode=0o600)
-        key.write_bytes(pair.key)
-        try:
-            context.load_cert_chain(certificate, key)
-        except ssl.SSLError as error:
-            raise ConfigError(f"the certificate cannot be used: {error}") from error
+    try:
+        load_chain(context, pair.certificate, pair.key)
+    except ssl.SSLError as error:
+        raise ConfigError(f"the certificate cannot be used: {error}") from error
 
 
 def read_authorities(file: Path) -> str:

@@ -4,20 +4,20 @@ import asyncio
 import contextlib
 import errno
 import secrets
-import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
+from fairlead.base.private_files import write_private
 from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.bootstrap import bootstrap
-from fairlead.sim.apiserver.certificates import ServerCertificate, make_identity, server_context
+from fairlead.sim.apiserver.certificates import ServerCertificate, make_certificate
 from fairlead.sim.apiserver.controllers import Controllers
 from fairlead.sim.apiserver.following import follow_definitions
 from fairlead.sim.apiserver.handler import Front
-from fairlead.sim.apiserver.kubeconfig import kubeconfig, write_private
+from fairlead.sim.apiserver.kubeconfig import kubeconfig
 from fairlead.sim.apiserver.persistence import Saver, StateError, StateFile
 from fairlead.sim.apiserver.store import DEFAULT_HISTORY, Store
 
@@ -34,8 +34,8 @@ class StartError(Exception):
 class EmbeddedServer:
     """A Kubernetes API on loopback, in the caller's event loop."""
 
-    def __init__(self, api: ApiState, token: str, identity: ServerCertificate) -> None:
-        self.api, self.token, self._identity = api, token, identity
+    def __init__(self, api: ApiState, token: str, certificate: ServerCertificate) -> None:
+        self.api, self.token, self._certificate = api, token, certificate
         self.port = 0
 
     @property
@@ -45,14 +45,14 @@ class EmbeddedServer:
     @property
     def authority(self) -> bytes:
         """The PEM certificate that clients have to trust."""
-        return self._identity.authority
+        return self._certificate.authority
 
     def kubeconfig(self) -> str:
         return kubeconfig(self.url, self.token, self.authority)
 
     def write_kubeconfig(self, path: Path) -> None:
         """Writes a kubeconfig that holds all a client needs; readable by its owner only."""
-        write_private(path, self.kubeconfig())
+        write_private(path, self.kubeconfig().encode())
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -69,7 +69,7 @@ class EmbeddedServer:
         async with contextlib.AsyncExitStack() as stack:
             store = await _open_store(stack, state, history)
             api = ApiState(store)
-            server = cls(api, secrets.token_urlsafe(32), make_identity())
+            server = cls(api, secrets.token_urlsafe(32), make_certificate())
             stack.push_async_callback(api.webhooks.close)
             follow_definitions(api)
             bootstrap(api)
@@ -93,8 +93,7 @@ class EmbeddedServer:
         )
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
-        with tempfile.TemporaryDirectory() as folder:
-            context = server_context(self._identity, Path(folder))
+        context = self._certificate.context()
         site = web.TCPSite(runner, HOST, port, ssl_context=context, backlog=1024)
         try:
             await site.start()

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from fairlead.sim.controlplane.certificates import Authority, KeyPair, write_private
+from fairlead.base.private_files import write_private
+from fairlead.sim.controlplane.certificates import Authority, KeyPair
 from fairlead.sim.controlplane.client import SyncClient
 from fairlead.sim.controlplane.process import ControlPlaneError
 from fairlead.sim.controlplane.served import until
