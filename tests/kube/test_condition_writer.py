@@ -12,9 +12,10 @@ from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled
 from fairlead.kube.errors import ReplyLost, Unreachable
 from fairlead.kube.http.reply import Reply
 from fairlead.kube.writes import condition_writer
-from fairlead.kube.writes.condition_writer import TRIES, ConditionWriter
+from fairlead.kube.writes.condition_writer import LONGEST_MESSAGE_BYTES, TRIES, ConditionWriter
 from fairlead.kube.writes.recorder import Recorder
 from fairlead.model.pods import Pod
+from fairlead.model.sizes import weigh
 from scripted import Request, Scripted, a_pod, as_json, in_turn, status, until
 
 START_NS = 1_767_323_045_000_006_789  # 2026-01-02T03:04:05Z
@@ -58,6 +59,20 @@ async def test_first_condition_field_by_field() -> None:
         "metadata": {"uid": "uid-p", "resourceVersion": "7"},
         "status": {"conditions": [condition]},
     }
+
+
+async def test_what_waits_to_be_written_keeps_little_of_a_pod() -> None:
+    """Thousands wait while the server is slow, and each pod may have 256 KiB of annotations."""
+    words = {"annotations": {"a": "x" * 200_000}, "labels": {"l": "y" * 63}}
+    large = a_pod(**words, condition=("Unschedulable", "z" * 1_000_000))
+    transport = Scripted(lambda _: DONE)
+    async with writing(transport) as writer:
+        writer.failed(failure(large, message="é" * 100_000))
+        (kept,) = writer._outbox._waiting.values()
+        assert weigh(kept.item) < 32_768
+    (message,) = messages(transport)
+    assert message.endswith("é ...")
+    assert len(message.encode()) <= LONGEST_MESSAGE_BYTES
 
 
 async def test_what_stands_there_is_not_written() -> None:

@@ -13,7 +13,7 @@ from fairlead.kube.errors import ReplyLost, Unreachable
 from fairlead.kube.http.paths import pod_path
 from fairlead.kube.http.reply import Reply
 from fairlead.kube.http.transport import STRATEGIC_MERGE, Transport
-from fairlead.kube.writes.event_objects import second_time
+from fairlead.kube.writes.event_objects import second_time, shortened
 from fairlead.kube.writes.outbox import Outbox, WriteCounts
 from fairlead.kube.writes.pauses import pause_s
 from fairlead.kube.writes.recent import Recent
@@ -23,6 +23,9 @@ POD_SCHEDULED = "PodScheduled"
 
 TRIES = 12
 TIMEOUT_S = 5.0
+#: Thousands may wait to be written, so each is small: no more of a message, and nothing of a pod
+#: but which it is.
+LONGEST_MESSAGE_BYTES = 8192
 UNREACHABLE_PAUSE_S = 0.5
 
 _encode = msgspec.json.Encoder().encode
@@ -114,6 +117,11 @@ class ConditionWriter:
             # What is still to be written about its nomination is not lost over a new message.
             announce = replace(announce, nominated=unsent.announce.nominated)
         standing = self._known(pod)
+        announce = replace(
+            announce,
+            pod=Pod(pod.namespace, pod.name, pod.uid, nominated=pod.nominated),
+            message=shortened(announce.message, LONGEST_MESSAGE_BYTES),
+        )
         explanation = _Explanation(announce, pod.version, pod.generation, standing)
         if explanation.wanted == standing and not self._outbox.holds(pod.uid):
             self.tally.skipped += 1
@@ -233,4 +241,5 @@ class ConditionWriter:
 
 
 def _stands(pod: Pod) -> _Standing:
-    return _Standing(*pod.condition, pod.nominated)
+    reason, message = pod.condition
+    return _Standing(reason, shortened(message, LONGEST_MESSAGE_BYTES), pod.nominated)

@@ -103,14 +103,14 @@ def warning(
     )
 
 
-def shortened(text: str) -> str:
+def shortened(text: str, longest_bytes: int = LONGEST_NOTE_BYTES) -> str:
     """The text, or as much of it as an event may hold: whole characters, then ` ...`."""
-    if len(text) * 4 <= LONGEST_NOTE_BYTES:
+    if len(text) * 4 <= longest_bytes:
         return text
     encoded = text.encode(errors="replace")
-    if len(encoded) <= LONGEST_NOTE_BYTES:
+    if len(encoded) <= longest_bytes:
         return text
-    return encoded[: LONGEST_NOTE_BYTES - len(_CUT)].decode(errors="ignore") + _CUT
+    return encoded[: longest_bytes - len(_CUT)].decode(errors="ignore") + _CUT
 
 
 def micro_time(now_ns: int) -> str:
