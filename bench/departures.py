@@ -42,7 +42,7 @@ def mean_allocated(
         at = int(which[number])
         found = replay.offer(a_pod(trace.requests[at], number))
         if found is not None:
-            audit.given(found.pod, at, found.node, found.cards)
+            audit.given(found.pod, at, found.node, found.gpus)
             allocated += float(trace.milli[at])
             heapq.heappush(leaving, (float(goes[number]), number))
     return 100 * held_s / (since - start) / trace.capacity_milli

@@ -2,7 +2,7 @@
 
 python bench/engine.py [--nodes 5000 20000] [--pods 20000]
 
-Rows with "cards" have every card listed and gaps priced: pods with one whole card each, and the mix
+Rows with "GPUs" have every GPU listed and gaps priced: pods with one whole GPU each, and the mix
 of the openb trace. "rebuild" is a start with pods bound already: seconds until all are booked.
 In the mixed shape, of 200 kinds of pods, a sixth each has nothing special, required affinity to its
 own kind by zone, anti-affinity by node, hard and soft spreading over zones, and node affinity.
@@ -20,7 +20,6 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from card_pods import eight_cards, one_card_pods, openb_pods, openb_prices
 from fairlead.apps.profiles import built_in
 from fairlead.apps.run import spare_the_collector
 from fairlead.engine.engine import Engine
@@ -35,9 +34,10 @@ from fairlead.engine.events import (
 )
 from fairlead.engine.instructions import Bind, Evict, Instruction
 from fairlead.kube.codec import decode_pod
-from fairlead.model.gpus import WHOLE, CardUse, Grant
+from fairlead.model.gpus import WHOLE, GpuUse, Grant
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Pod, PodRequest
+from gpu_pods import eight_gpus, one_gpu_pods, openb_pods, openb_prices
 from pods import HOST, ZONE, Body, apart, in_zones, near, plain, spread
 
 SCHEDULER = "gpu-scheduler"
@@ -55,8 +55,8 @@ def a_cluster(nodes: int, *, listed: bool = False) -> Engine:
     for number in range(nodes):
         name = f"node-{number:05d}"
         labels = {HOST: name, ZONE: f"z{number % 3}"}
-        cards = eight_cards(name) if listed else None
-        node = Node(name, allocatable=ALLOCATABLE, labels=labels, inventory=cards)
+        gpus = eight_gpus(name) if listed else None
+        node = Node(name, allocatable=ALLOCATABLE, labels=labels, inventory=gpus)
         engine.handle(NodeSeen(node), now=0.0)
     return engine
 
@@ -182,9 +182,9 @@ def _carry_out(engine: Engine, evict: Evict) -> bool:
 
 
 def rebuild(nodes: int, pods: int) -> dict[str, float | str]:
-    """A new engine is told of nodes, and of pods that have their cards already."""
+    """A new engine is told of nodes, and of pods that have their GPUs already."""
     engine = a_cluster(nodes, listed=True)
-    made = one_card_pods(pods, SCHEDULER)
+    made = one_gpu_pods(pods, SCHEDULER)
     bound = [
         replace(
             pod,
@@ -204,8 +204,8 @@ def rebuild(nodes: int, pods: int) -> dict[str, float | str]:
 
 
 def _grant(at: int, nodes: int) -> Grant:
-    """Two pods share a card where there are more pods than cards."""
-    use = CardUse(f"GPU-node-{at % nodes:05d}-{at // nodes % 8}", False, WHOLE // 2)
+    """Two pods share a GPU where there are more pods than GPUs."""
+    use = GpuUse(f"GPU-node-{at % nodes:05d}-{at // nodes % 8}", False, WHOLE // 2)
     return Grant((use,), "fairlead")
 
 
@@ -214,8 +214,8 @@ def main() -> None:
     options = _options()
     profile = cProfile.Profile() if options.profile else None
     kinds = {str(shapes): simple_pods(options.pods, shapes) for shapes in options.shapes}
-    if options.cards:
-        kinds["1, cards"] = one_card_pods(options.pods, SCHEDULER)
+    if options.gpus:
+        kinds["1, cards"] = one_gpu_pods(options.pods, SCHEDULER)
         kinds["openb, cards"] = openb_pods(options.pods, SCHEDULER)
     if options.mixed:
         kinds[f"{options.mixed} mixed"] = mixed_pods(options.pods, options.mixed)
@@ -227,7 +227,7 @@ def main() -> None:
     for nodes in options.nodes if options.preempt else ():
         rows.append(preempt(nodes, options.preempt, profile))
         print("  ".join(f"{key}={value}" for key, value in rows[-1].items()), flush=True)
-    if options.cards:
+    if options.gpus:
         rows.append(rebuild(options.nodes[0], 50_000))
         print("  ".join(f"{key}={value}" for key, value in rows[-1].items()), flush=True)
     if options.out:
@@ -246,7 +246,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--shapes", type=int, nargs="*", default=[1, 200])
     parser.add_argument("--mixed", type=int, default=200, help="kinds of mixed pods; 0 for none")
     parser.add_argument("--preempt", type=int, default=1000, help="pods that evict; 0 for none")
-    parser.add_argument("--no-cards", dest="cards", action="store_false", help="no cards listed")
+    parser.add_argument("--no-cards", dest="gpus", action="store_false", help="no cards listed")
     parser.add_argument("--profile", type=Path, help="write what cProfile saw")
     parser.add_argument("--out", type=Path)
     return parser.parse_args()

@@ -1,13 +1,13 @@
-"""Cards on a DGX-1V: how fast the rings are that pods get, rule by rule.
+"""GPUs on a DGX-1V: how fast the rings are that pods get, rule by rule.
 
     python bench/links.py [--jobs 10000] [--seeds 1 2 3]
 
-One machine with 8 cards (the hybrid cube mesh: two NVLinks 50 GB/s, one 25, PCIe 10). Jobs for 1
-to 5 cards come as a Poisson stream at load 0.8, wait in line, and stay for an exponential time;
-half of them are sensitive to bandwidth. For the sensitive ones with two cards or more it counts the
+One machine with 8 GPUs (the hybrid cube mesh: two NVLinks 50 GB/s, one 25, PCIe 10). Jobs for 1
+to 5 GPUs come as a Poisson stream at load 0.8, wait in line, and stay for an exponential time;
+half of them are sensitive to bandwidth. For the sensitive ones with two GPUs or more it counts the
 bandwidth of all links in the set and of the slowest link of the best ring, both as a share of the
 best on an empty machine, and rings over PCIe that NVLink could have made there. Fairlead's row goes
-through the ledger and `placement.cards.choose`, as a pod does. Every rule sees the same jobs.
+through the ledger and `placement.gpus.choose`, as a pod does. Every rule sees the same jobs.
 """
 
 import argparse
@@ -25,14 +25,14 @@ from typing import NamedTuple
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.link_topology import link_topology_of
-from fairlead.model.gpus import Card, GpuRequest, Inventory
+from fairlead.model.gpus import Gpu, GpuRequest, Inventory
 from fairlead.model.machines import PCIE_GBPS, links_of, numa_of
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
-from fairlead.placement.cards import CardPolicy, choose
+from fairlead.placement.gpus import GpuPolicy, choose
 
-MODEL, MACHINE, CARDS = "Tesla V100-SXM2-32GB", "p3dn.24xlarge", 8
-LINKS = links_of(MODEL, CARDS, MACHINE)
+MODEL, MACHINE, GPUS = "Tesla V100-SXM2-32GB", "p3dn.24xlarge", 8
+LINKS = links_of(MODEL, GPUS, MACHINE)
 RINGS = link_topology_of(LINKS)
 SIZES = (1, 2, 3, 4, 5)
 #: quality.md: all links, the ring, and avoidable rings over PCIe.
@@ -44,28 +44,28 @@ PUBLISHED = {
     "MAPA-preserve": (0.955, 0.912, 0.139),
 }
 
-Cards = tuple[int, ...]
-#: Free cards, how many, whether bandwidth matters, and a source of chance.
-Rule = Callable[[Cards, int, bool, random.Random], Cards]
+Gpus = tuple[int, ...]
+#: Free GPUs, how many, whether bandwidth matters, and a source of chance.
+Rule = Callable[[Gpus, int, bool, random.Random], Gpus]
 
 
 class Job(NamedTuple):
     at: float
-    cards: int
+    gpus: int
     sensitive: bool
     stays: float
 
 
-def bits(cards: Iterable[int]) -> int:
-    return sum(1 << card for card in cards)
+def bits(gpus: Iterable[int]) -> int:
+    return sum(1 << gpu for gpu in gpus)
 
 
-def ring(cards: Iterable[int]) -> int:
-    return int(RINGS.bottleneck[bits(cards)])
+def ring(gpus: Iterable[int]) -> int:
+    return int(RINGS.bottleneck[bits(gpus)])
 
 
-def all_links(cards: Iterable[int]) -> int:
-    return int(RINGS.total[bits(cards)])
+def all_links(gpus: Iterable[int]) -> int:
+    return int(RINGS.total[bits(gpus)])
 
 
 def best(values: Sequence[int], size: int) -> int:
@@ -76,8 +76,8 @@ def best(values: Sequence[int], size: int) -> int:
 
 
 @cache
-def partition(free: Cards, size: int) -> tuple[int, tuple[Cards, ...]]:
-    """Groups of this size with the most links in all; cards may be left over."""
+def partition(free: Gpus, size: int) -> tuple[int, tuple[Gpus, ...]]:
+    """Groups of this size with the most links in all; GPUs may be left over."""
     if len(free) < size:
         return 0, ()
     found = (
@@ -91,20 +91,20 @@ def partition(free: Cards, size: int) -> tuple[int, tuple[Cards, ...]]:
     return total, groups
 
 
-def best_effort(free: Cards, size: int, _sensitive: bool, _: random.Random) -> Cards:
-    """NVIDIA's: the best group of the best way to share out all free cards."""
+def best_effort(free: Gpus, size: int, _sensitive: bool, _: random.Random) -> Gpus:
+    """NVIDIA's: the best group of the best way to share out all free GPUs."""
     return max(partition(free, size)[1], key=all_links)
 
 
-def max_ring(free: Cards, size: int, _sensitive: bool, _: random.Random) -> Cards:
-    return max(combinations(free, size), key=lambda cards: (ring(cards), all_links(cards)))
+def max_ring(free: Gpus, size: int, _sensitive: bool, _: random.Random) -> Gpus:
+    return max(combinations(free, size), key=lambda gpus: (ring(gpus), all_links(gpus)))
 
 
-def preserve(free: Cards, size: int, sensitive: bool, _: random.Random) -> Cards:
+def preserve(free: Gpus, size: int, sensitive: bool, _: random.Random) -> Gpus:
     """MAPA: who minds gets the best, who does not leaves the most."""
 
-    def left(cards: Cards) -> int:
-        return all_links(set(free) - set(cards))
+    def left(gpus: Gpus) -> int:
+        return all_links(set(free) - set(gpus))
 
     if sensitive:
         return max(combinations(free, size), key=lambda c: (ring(c), all_links(c), left(c)))
@@ -125,7 +125,7 @@ RULES: dict[str, Rule] = {
 
 def jobs(count: int, load: float, seed: int) -> list[Job]:
     chance = random.Random(seed)
-    rate, now, made = load * CARDS / mean(SIZES), 0.0, []
+    rate, now, made = load * GPUS / mean(SIZES), 0.0, []
     for _ in range(count):
         now += chance.expovariate(rate)
         job = Job(now, chance.choice(SIZES), chance.random() < 0.5, chance.expovariate(1.0))
@@ -138,57 +138,57 @@ class Baseline:
 
     def __init__(self, rule: Rule, seed: int) -> None:
         self._rule, self._chance = rule, random.Random(seed)
-        self._free = set(range(CARDS))
+        self._free = set(range(GPUS))
 
-    def take(self, _: int, job: Job) -> Cards | None:
-        if job.cards > len(self._free):
+    def take(self, _: int, job: Job) -> Gpus | None:
+        if job.gpus > len(self._free):
             return None
-        cards = self._rule(tuple(sorted(self._free)), job.cards, job.sensitive, self._chance)
-        self._free -= set(cards)
-        return cards
+        gpus = self._rule(tuple(sorted(self._free)), job.gpus, job.sensitive, self._chance)
+        self._free -= set(gpus)
+        return gpus
 
-    def give_back(self, _: int, cards: Cards) -> None:
-        self._free |= set(cards)
+    def give_back(self, _: int, gpus: Gpus) -> None:
+        self._free |= set(gpus)
 
 
 class Ours:
     """The ledger of one such machine."""
 
     def __init__(self) -> None:
-        numa = numa_of(CARDS, MACHINE)
-        cards = (Card(f"GPU-{n}", n, MODEL, 32768, numa=numa[n]) for n in range(CARDS))
+        numa = numa_of(GPUS, MACHINE)
+        gpus = (Gpu(f"GPU-{n}", n, MODEL, 32768, numa=numa[n]) for n in range(GPUS))
         self._cluster = Cluster()
-        self._cluster.put_node(Node("n", allocatable=(), inventory=Inventory(tuple(cards), LINKS)))
+        self._cluster.put_node(Node("n", allocatable=(), inventory=Inventory(tuple(gpus), LINKS)))
         self.took_s: list[float] = []
 
-    def take(self, number: int, job: Job) -> Cards | None:
-        ask = GpuRequest(job.cards, together=job.cards if job.sensitive else 1)
-        if not self._cluster.nodes.cards.enough(ask)[0]:
+    def take(self, number: int, job: Job) -> Gpus | None:
+        ask = GpuRequest(job.gpus, together=job.gpus if job.sensitive else 1)
+        if not self._cluster.nodes.gpus.enough(ask)[0]:
             return None
         start = time.thread_time()
-        grant = choose(ask, self._cluster.columns.devices, 0, CardPolicy.PACK)
+        grant = choose(ask, self._cluster.columns.devices, 0, GpuPolicy.PACK)
         self.took_s.append(time.thread_time() - start)
         assert grant is not None, "enough cards, and none to choose"
         self._cluster.confirm(Pod("bench", f"p{number}", str(number), node="n", grant=grant))
         return tuple(int(use.uuid.removeprefix("GPU-")) for use in grant.uses)
 
-    def give_back(self, number: int, _: Cards) -> None:
+    def give_back(self, number: int, _: Gpus) -> None:
         self._cluster.remove(str(number))
 
 
-def placed(book: Baseline | Ours, stream: Sequence[Job]) -> list[tuple[Job, Cards]]:
-    """Who got which cards; jobs start in the order in which they came."""
+def placed(book: Baseline | Ours, stream: Sequence[Job]) -> list[tuple[Job, Gpus]]:
+    """Who got which GPUs; jobs start in the order in which they came."""
     line: deque[tuple[int, Job]] = deque()
-    running: list[tuple[float, int, Cards]] = []
-    done: list[tuple[Job, Cards]] = []
+    running: list[tuple[float, int, Gpus]] = []
+    done: list[tuple[Job, Gpus]] = []
     coming = deque(enumerate(stream))
     while coming or running:
         if coming and (not running or coming[0][1].at <= running[0][0]):
             now = coming[0][1].at
             line.append(coming.popleft())
         else:
-            now, number, cards = heapq.heappop(running)
-            book.give_back(number, cards)
+            now, number, gpus = heapq.heappop(running)
+            book.give_back(number, gpus)
         while line and (got := book.take(*line[0])) is not None:
             number, job = line.popleft()
             heapq.heappush(running, (now + job.stays, number, got))
@@ -196,14 +196,14 @@ def placed(book: Baseline | Ours, stream: Sequence[Job]) -> list[tuple[Job, Card
     return done
 
 
-def quality(done: Iterable[tuple[Job, Cards]]) -> tuple[float, float, float]:
-    sensitive = [(job.cards, cards) for job, cards in done if job.sensitive and job.cards > 1]
+def quality(done: Iterable[tuple[Job, Gpus]]) -> tuple[float, float, float]:
+    sensitive = [(job.gpus, gpus) for job, gpus in done if job.sensitive and job.gpus > 1]
     most = {size: best(RINGS.total, size) for size in SIZES[1:]}
     fastest = {size: best(RINGS.bottleneck, size) for size in SIZES[1:]}
     return (
-        mean(all_links(cards) / most[size] for size, cards in sensitive),
-        mean(ring(cards) / fastest[size] for size, cards in sensitive),
-        mean(ring(cards) <= max(PCIE_GBPS.values()) for _, cards in sensitive),
+        mean(all_links(gpus) / most[size] for size, gpus in sensitive),
+        mean(ring(gpus) / fastest[size] for size, gpus in sensitive),
+        mean(ring(gpus) <= max(PCIE_GBPS.values()) for _, gpus in sensitive),
     )
 
 

@@ -1,11 +1,11 @@
-"""MIG slices on 100 cards: how much of what is asked for finds a place, rule by rule.
+"""MIG slices on 100 GPUs: how much of what is asked for finds a place, rule by rule.
 
     python bench/mig.py [--arrivals 30000] [--seeds 1 2 3]
 
 A loss system: slices come as a Poisson stream, stay for an exponential time, and are turned away
-if no card has a place. The load is 1: as many compute slices are asked for as there are. What is
+if no GPU has a place. The load is 1: as many compute slices are asked for as there are. What is
 accepted is counted in compute slices. Two mixes of 1g, 2g, 3g, 4g and 7g: equal, and mostly small.
-Fairlead's row goes through the ledger and `placement.cards.choose`, as a pod does. Every rule sees
+Fairlead's row goes through the ledger and `placement.gpus.choose`, as a pod does. Every rule sees
 the same stream.
 """
 
@@ -19,13 +19,13 @@ from pathlib import Path
 from statistics import mean
 
 from fairlead.cluster.cluster import Cluster
-from fairlead.model.gpus import Card, GpuRequest, Inventory, MigProfile
+from fairlead.model.gpus import Gpu, GpuRequest, Inventory, MigProfile
 from fairlead.model.machines import geometry_of
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
-from fairlead.placement.cards import CardPolicy, choose
+from fairlead.placement.gpus import GpuPolicy, choose
 
-CARDS = 100
+GPUS = 100
 COMPUTE = 7
 GEOMETRY = geometry_of("NVIDIA A100-SXM4-80GB", 81920)
 #: The published streams ask for no 1g.20gb.
@@ -41,9 +41,9 @@ PUBLISHED = {
     "FGD-style": (0.897, 0.841),
 }
 
-#: A card and the first slice on it.
+#: A GPU and the first slice on it.
 Place = tuple[int, int]
-#: The profile, the slices in use on each card, and a source of chance.
+#: The profile, the slices in use on each GPU, and a source of chance.
 Rule = Callable[[MigProfile, Sequence[int], random.Random], Place | None]
 
 
@@ -56,11 +56,11 @@ def places(profile: MigProfile, used: int) -> list[int]:
 
 
 def at_random(profile: MigProfile, used: Sequence[int], chance: random.Random) -> Place | None:
-    cards = [card for card, bits in enumerate(used) if places(profile, bits)]
-    if not cards:
+    gpus = [gpu for gpu, bits in enumerate(used) if places(profile, bits)]
+    if not gpus:
         return None
-    card = chance.choice(cards)
-    return card, chance.choice(places(profile, used[card]))
+    gpu = chance.choice(gpus)
+    return gpu, chance.choice(places(profile, used[gpu]))
 
 
 def hami_order(profile: MigProfile, start: int) -> int:
@@ -69,7 +69,7 @@ def hami_order(profile: MigProfile, start: int) -> int:
 
 
 def by(key: Callable[[MigProfile, int, int], object]) -> Rule:
-    """The place with the smallest key of profile, slices in use and start; then the first card."""
+    """The place with the smallest key of profile, slices in use and start; then the first GPU."""
 
     @cache
     def best(profile: MigProfile, used: int) -> tuple[object, int] | None:
@@ -77,14 +77,14 @@ def by(key: Callable[[MigProfile, int, int], object]) -> Rule:
         return min(found, default=None)
 
     def rule(profile: MigProfile, used: Sequence[int], _: random.Random) -> Place | None:
-        cards: dict[int, int] = {}
-        for card, bits in enumerate(used):
-            cards.setdefault(bits, card)
-        found = [(*place, card) for bits, card in cards.items() if (place := best(profile, bits))]
+        gpus: dict[int, int] = {}
+        for gpu, bits in enumerate(used):
+            gpus.setdefault(bits, gpu)
+        found = [(*place, gpu) for bits, gpu in gpus.items() if (place := best(profile, bits))]
         if not found:
             return None
-        _, start, card = min(found, key=lambda each: (each[0], each[2]))
-        return card, start
+        _, start, gpu = min(found, key=lambda each: (each[0], each[2]))
+        return gpu, start
 
     return rule
 
@@ -102,8 +102,8 @@ def fragmentation(profile: MigProfile, used: int, start: int) -> float:
 def first_fit(
     profile: MigProfile, used: Sequence[int], order: Callable[[int], int]
 ) -> Place | None:
-    fits = ((card, places(profile, bits)) for card, bits in enumerate(used))
-    return next(((card, min(starts, key=order)) for card, starts in fits if starts), None)
+    fits = ((gpu, places(profile, bits)) for gpu, bits in enumerate(used))
+    return next(((gpu, min(starts, key=order)) for gpu, starts in fits if starts), None)
 
 
 RULES: dict[str, Rule] = {
@@ -126,7 +126,7 @@ def arrivals(
     chance = random.Random(seed)
     weights = MIXES[mix]
     per_arrival = sum(w * p.compute for w, p in zip(weights, PROFILES.values(), strict=True))
-    rate = load * CARDS * COMPUTE * sum(weights) / per_arrival
+    rate = load * GPUS * COMPUTE * sum(weights) / per_arrival
     now = 0.0
     for _ in range(count):
         now += chance.expovariate(rate)
@@ -138,38 +138,38 @@ class Baseline:
     """A rule on its own book."""
 
     def __init__(self, rule: Rule, seed: int) -> None:
-        self._rule, self._chance, self._used = rule, random.Random(seed), [0] * CARDS
+        self._rule, self._chance, self._used = rule, random.Random(seed), [0] * GPUS
         self._held: dict[int, tuple[int, int]] = {}
 
     def take(self, number: int, profile: MigProfile) -> bool:
         place = self._rule(profile, self._used, self._chance)
         if place is None:
             return False
-        card, start = place
+        gpu, start = place
         mask = ((1 << profile.slices) - 1) << start
-        assert not self._used[card] & mask, "two slices at one place"
-        self._used[card] |= mask
-        self._held[number] = card, mask
+        assert not self._used[gpu] & mask, "two slices at one place"
+        self._used[gpu] |= mask
+        self._held[number] = gpu, mask
         return True
 
     def give_back(self, number: int) -> None:
-        card, mask = self._held.pop(number)
-        self._used[card] &= ~mask
+        gpu, mask = self._held.pop(number)
+        self._used[gpu] &= ~mask
 
 
 class Ours:
-    """The ledger of a node with all the cards."""
+    """The ledger of a node with all the GPUs."""
 
     def __init__(self) -> None:
-        cards = (Card(f"GPU-{n}", n, "A100", 81920, mig=GEOMETRY) for n in range(CARDS))
+        gpus = (Gpu(f"GPU-{n}", n, "A100", 81920, mig=GEOMETRY) for n in range(GPUS))
         self._cluster = Cluster()
-        self._cluster.put_node(Node("n", allocatable=(), inventory=Inventory(tuple(cards))))
+        self._cluster.put_node(Node("n", allocatable=(), inventory=Inventory(tuple(gpus))))
 
     def take(self, number: int, profile: MigProfile) -> bool:
         ask = GpuRequest(1, whole=False, milli=0, profile=profile.name)
-        if not self._cluster.nodes.cards.enough(ask)[0]:
+        if not self._cluster.nodes.gpus.enough(ask)[0]:
             return False
-        grant = choose(ask, self._cluster.columns.devices, 0, CardPolicy.PACK)
+        grant = choose(ask, self._cluster.columns.devices, 0, GpuPolicy.PACK)
         assert grant is not None, "enough cards, and none to choose"
         pod = Pod("bench", f"p{number}", str(number), node="n", grant=grant)
         self._cluster.confirm(pod)

@@ -86,7 +86,7 @@ def _filling_up(job: Job) -> tuple[float, float, int, tuple[float, ...]]:
     for number, at in enumerate(order.tolist()):
         found = replay.offer(a_pod(trace.requests[at], number))
         if found is not None:
-            audit.given(found.pod, at, found.node, found.cards)
+            audit.given(found.pod, at, found.node, found.gpus)
             taken[number] = trace.milli[at]
     allocated = np.cumsum(taken)
     assert int(allocated[-1]) == audit.allocated_milli, "the auditor counts otherwise"

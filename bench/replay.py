@@ -22,11 +22,11 @@ RANDOM = "Random"
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What anybody could read from the API server: which pod got which cards of which node."""
+    """What anybody could read from the API server: which pod got which GPUs of which node."""
 
     pod: str
     node: str
-    cards: tuple[str, ...] = ()
+    gpus: tuple[str, ...] = ()
 
 
 class Replay:
@@ -58,7 +58,7 @@ def _profile(policy: str, seed: int) -> Profile:
     filters = tuple(kind() for kind in FILTERS)
     if policy == RANDOM:
         lots = np.random.default_rng(seed)
-        scores = ((_AnyCard(lots), 1.0),)
+        scores = ((_AnyGpu(lots), 1.0),)
         return Profile(policy, filters, scores, _AnyNode(lots), preempts=False)
     return Profile(policy, filters, ((Registry().find(policy)(), 1.0),), preempts=False)
 
@@ -75,8 +75,8 @@ class _AnyNode:
 
 
 @dataclass(frozen=True, slots=True)
-class _AnyCard:
-    """… and a card by lot."""
+class _AnyGpu:
+    """… and a GPU by lot."""
 
     lots: np.random.Generator = field(hash=False)
     name: ClassVar[str] = "AnyCard"
@@ -85,5 +85,5 @@ class _AnyCard:
     def rate(self, request: PodRequest, nodes) -> np.ndarray:
         return np.zeros(len(nodes))
 
-    def rate_cards(self, request: PodRequest, nodes) -> np.ndarray:
-        return self.lots.random(nodes.cards.there().shape)
+    def rate_gpus(self, request: PodRequest, nodes) -> np.ndarray:
+        return self.lots.random(nodes.gpus.there().shape)

@@ -2,7 +2,7 @@
 
     python bench/telemetry.py [--nodes 5000] [--kind dcgm|agent] [--takes 4]
 
-Every node has an exporter that tells all series of eight cards, served by a process whose CPU does
+Every node has an exporter that tells all series of eight GPUs, served by a process whose CPU does
 not count. The reader process asks each of them over HTTP, as in production, and the engine decides
 one pod after the other meanwhile, by `LowUtilisation`. "held up" is the CPU that telemetry used
 between two decisions in the process that decides, at most; "decision" the longest one.
@@ -21,7 +21,6 @@ from dataclasses import dataclass, field, replace
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 
-from card_pods import eight_cards
 from fairlead.apps.fast_loop import run_in_fast_loop
 from fairlead.apps.profiles import built_in
 from fairlead.apps.readings import Readings
@@ -33,6 +32,7 @@ from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.plugins.low_utilisation import LowUtilisation
 from fairlead.telemetry.sources import SourcePlan
+from gpu_pods import eight_gpus
 
 SCHEDULER = "gpu-scheduler"
 ALLOCATABLE = (("cpu", 128_000), ("memory", 1 << 40), (GPU, 8), ("pods", 110))
@@ -60,13 +60,13 @@ SERIES = {
 
 
 def exposition(kind: str, node: str) -> str:
-    """All series of one node, with `@` where a card's share stands."""
-    cards = eight_cards(node).cards
+    """All series of one node, with `@` where a GPU's share stands."""
+    gpus = eight_gpus(node).gpus
     lines = []
     for name in SERIES[kind]:
         lines.append(f"# HELP {name} What it is.\n# TYPE {name} gauge")
         lines += [
-            f"{name}{{{labels(kind, name, node, c.index, c.uuid)}}} {value(name)}" for c in cards
+            f"{name}{{{labels(kind, name, node, c.index, c.uuid)}}} {value(name)}" for c in gpus
         ]
     return "\n".join([*lines, ""])
 
@@ -125,7 +125,7 @@ def an_engine(nodes: int) -> Engine:
     engine = Engine({SCHEDULER: profile})
     for number in range(nodes):
         name = f"node-{number:05d}"
-        node = Node(name, allocatable=ALLOCATABLE, inventory=eight_cards(name), address="127.0.0.1")
+        node = Node(name, allocatable=ALLOCATABLE, inventory=eight_gpus(name), address="127.0.0.1")
         engine.handle(NodeSeen(node), now=time.monotonic())
     return engine
 
@@ -208,7 +208,7 @@ async def measure(nodes: int, kind: str, port: int, takes: int) -> dict[str, flo
     reader_s, ours_s = [], []
     for _ in range(takes):
         before, held = children_cpu_s(), len(deciding.held_up_s)
-        await _external_binding(readings, kind, readings.cards[kind] + 8 * nodes)
+        await _external_binding(readings, kind, readings.gpus[kind] + 8 * nodes)
         reader_s.append(children_cpu_s() - before)
         ours_s.append(sum(deciding.held_up_s[held:]))
     await _ended(task)
@@ -236,8 +236,8 @@ async def _ended(task: asyncio.Task[None]) -> None:
         await task
 
 
-async def _external_binding(readings: Readings, kind: str, cards: int) -> None:
-    while readings.cards[kind] < cards:
+async def _external_binding(readings: Readings, kind: str, gpus: int) -> None:
+    while readings.gpus[kind] < gpus:
         await asyncio.sleep(0.02)
 
 

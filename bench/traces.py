@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from fairlead.cluster.demand import shape_of
-from fairlead.model.gpus import WHOLE, Card, GpuRequest, Inventory
+from fairlead.model.gpus import WHOLE, Gpu, GpuRequest, Inventory
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.model.prices import Basis
@@ -36,7 +36,7 @@ class Trace:
 
     @property
     def capacity_milli(self) -> int:
-        return WHOLE * sum(len(node.inventory.cards) for node in self.nodes if node.inventory)
+        return WHOLE * sum(len(node.inventory.gpus) for node in self.nodes if node.inventory)
 
     @property
     def seeds(self) -> list[int]:
@@ -52,10 +52,10 @@ class Trace:
     def basis(self) -> Basis:
         """All pods of the trace, as if the cluster had seen them before."""
         pods = Counter(filter(None, map(shape_of, self.requests)))
-        cards = Counter(
-            card.model for node in self.nodes if node.inventory for card in node.inventory.cards
+        gpus = Counter(
+            gpu.model for node in self.nodes if node.inventory for gpu in node.inventory.gpus
         )  # fmt: skip
-        return Basis(tuple(pods.items()), tuple(cards.items()))
+        return Basis(tuple(pods.items()), tuple(gpus.items()))
 
 
 def read(folder: Path, name: str) -> Trace:
@@ -82,26 +82,26 @@ def _rows(file: Path) -> Iterator[dict[str, str]]:
 
 
 def _node(row: dict[str, str]) -> Node:
-    name, cards = row["sn"], int(row["gpu"])
+    name, gpus = row["sn"], int(row["gpu"])
     allocatable = (
         ("cpu", int(row["cpu_milli"])), ("memory", int(row["memory_mib"]) << 20), ("pods", _PODS),
     )  # fmt: skip
-    listed = tuple(Card(f"GPU-{name}-{index}", index, row["model"]) for index in range(cards))
+    listed = tuple(Gpu(f"GPU-{name}-{index}", index, row["model"]) for index in range(gpus))
     return Node(name, allocatable=allocatable, inventory=Inventory(listed, dialects={_DIALECT}))
 
 
 def _request(row: dict[str, str]) -> PodRequest:
     cpu, memory = int(row["cpu_milli"]), int(row["memory_mib"]) << 20
     return PodRequest(
-        resources=(("cpu", cpu), ("memory", memory)), scored=(cpu, memory), gpus=_ask(row)
+        resources=(("cpu", cpu), ("memory", memory)), scored=(cpu, memory), gpu_request=_ask(row)
     )
 
 
 def _ask(row: dict[str, str]) -> GpuRequest | None:
-    cards, milli = int(row["num_gpu"]), int(row["gpu_milli"])
-    if not cards:
+    gpus, milli = int(row["num_gpu"]), int(row["gpu_milli"])
+    if not gpus:
         return None
     models = frozenset(filter(None, (row.get("gpu_spec") or "").split("|")))
     if milli == WHOLE:
-        return GpuRequest(cards, models=models, dialect=_DIALECT)
-    return GpuRequest(cards, whole=False, milli=milli, models=models, dialect=_DIALECT)
+        return GpuRequest(gpus, models=models, dialect=_DIALECT)
+    return GpuRequest(gpus, whole=False, milli=milli, models=models, dialect=_DIALECT)

@@ -69,9 +69,9 @@ def drawn(*rows: str) -> Cluster:
     """A cluster drawn as text, a line a node: `n1 ##..` is a node with two of four GPUs taken."""
     cluster = Cluster()
     for row in rows:
-        name, _, cards = row.partition(" ")
-        cluster.put_node(a_node(name, gpus=len(cards)))
-        for number in range(cards.count("#")):
+        name, _, gpus = row.partition(" ")
+        cluster.put_node(a_node(name, gpus=len(gpus)))
+        for number in range(gpus.count("#")):
             cluster.confirm(a_pod(f"on-{name}-{number}", gpus=1, node=name))
     return cluster
 

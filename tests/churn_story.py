@@ -18,7 +18,7 @@ from fairlead.engine.instructions import Bind
 from fairlead.kube import dialects
 from fairlead.kube.http.client import Client
 from fairlead.kube.mirror.reflector import Reflector
-from fairlead.model.readings import CardReading, NodeReadings
+from fairlead.model.readings import GpuReading, NodeReadings
 
 Json = dict[str, Any]
 #: By the last part of its path: an object of the API server, and of which kind.
@@ -58,8 +58,8 @@ class Ground:
 
     def read(self, node: str) -> None:
         """Somebody measured the GPUs of a node."""
-        cards = {f"GPU-{node}-0": CardReading(0.5, memory_used_mib=1000.0)}
-        self._feed(events.ReadingsTaken((NodeReadings(node, self.now_s, cards, source="dcgm"),)))
+        gpus = {f"GPU-{node}-0": GpuReading(0.5, memory_used_mib=1000.0)}
+        self._feed(events.ReadingsTaken((NodeReadings(node, self.now_s, gpus, source="dcgm"),)))
 
     def decide(self) -> None:
         """Tries every pod that may be tried, and shows those that have a node as bound."""
@@ -148,11 +148,11 @@ class Story:
 def a_node(number: int) -> Told:
     name = f"node-{number}"
     offered = {f"example.com/device-{number}-{n}": "4" for n in range(3)}
-    cards = [
+    gpus = [
         {"index": n, "uuid": f"GPU-{name}-{n}", "model": f"Model-{number}", "memoryMib": 81559}
         for n in range(2)
     ]
-    listed = json.dumps({"version": 1, "cards": cards})
+    listed = json.dumps({"version": 1, "cards": gpus})
     return "nodes", {
         "metadata": {
             "name": name, "uid": f"uid-{name}",

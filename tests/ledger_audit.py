@@ -7,20 +7,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fairlead.cluster.cluster import Cluster
-from fairlead.model.gpus import Card, CardUse, GpuRequest, Grant, Inventory
+from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, Inventory
 
 
 @dataclass
 class Account:
-    """One card, and every use of it by the pods on its node, each with its dialect."""
+    """One GPU, and every use of it by the pods on its node, each with its dialect."""
 
-    card: Card
-    uses: list[tuple[CardUse, str]] = field(default_factory=list)
-    #: Whole uses by pods whose workload has the card by its map already: they take nothing more.
-    sharing: list[tuple[CardUse, str]] = field(default_factory=list)
+    gpu: Gpu
+    uses: list[tuple[GpuUse, str]] = field(default_factory=list)
+    #: Whole uses by pods whose workload has the GPU by its map already: they take nothing more.
+    sharing: list[tuple[GpuUse, str]] = field(default_factory=list)
     workloads: set[str] = field(default_factory=set)
 
-    def add(self, use: CardUse, grant: Grant) -> None:
+    def add(self, use: GpuUse, grant: Grant) -> None:
         workload = grant.member.workload if grant.member and use.whole and not use.slices else ""
         shared = bool(workload) and workload in self.workloads
         self.workloads |= {workload} if workload else set()
@@ -31,7 +31,7 @@ class Account:
         return len(self.uses) + len(self.sharing)
 
     @property
-    def plain(self) -> list[CardUse]:
+    def plain(self) -> list[GpuUse]:
         return [use for use, _ in self.uses if not use.slices]
 
     @property
@@ -50,7 +50,7 @@ class Account:
 
     @property
     def memory_free(self) -> int:
-        all_of_it = self.card.memory_mib
+        all_of_it = self.gpu.memory_mib
         return all_of_it - sum(all_of_it if use.whole else use.memory_mib for use in self.plain)
 
     def first_fit_memory(self, first_fit: Iterable[str]) -> int:
@@ -59,7 +59,7 @@ class Account:
                    if dialect in spoken and not use.slices)  # fmt: skip
 
     def complaint(self, limit_milli: int = 1000) -> str:
-        """What is wrong with how the card was sold, or nothing.
+        """What is wrong with how the GPU was sold, or nothing.
 
         Shares of compute may add up to the limit; memory never to more than there is.
         """
@@ -72,14 +72,14 @@ class Account:
             return "slices overlap"
         if self.slices and busy:
             return "it is cut, and somebody has a part that is no slice"
-        if 0 < self.card.sharers < len(self.plain):
-            return f"more than {self.card.sharers} pods"
+        if 0 < self.gpu.sharers < len(self.plain):
+            return f"more than {self.gpu.sharers} pods"
         return ""
 
 
 @dataclass
 class Books:
-    """The cards of one node, and how many cards are held of which nobody knows which."""
+    """The GPUs of one node, and how many GPUs are held of which nobody knows which."""
 
     accounts: list[Account]
     unknown: int
@@ -88,10 +88,10 @@ class Books:
 
 def books(inventory: Inventory | None, grants: Iterable[Grant]) -> Books:
     """What the node's books must say if these are the pods on it."""
-    cards = inventory.cards if inventory and inventory.named else ()
-    accounts = [Account(card) for card in cards]
-    by_name = {str(account.card.index): account for account in accounts}
-    by_name |= {account.card.uuid: account for account in accounts}
+    gpus = inventory.gpus if inventory and inventory.named else ()
+    accounts = [Account(gpu) for gpu in gpus]
+    by_name = {str(account.gpu.index): account for account in accounts}
+    by_name |= {account.gpu.uuid: account for account in accounts}
     unknown = pending = 0
     for grant in grants:
         pending += grant.pending
@@ -119,7 +119,7 @@ def audited(cluster: Cluster, name: str) -> dict[str, object]:
     """What the ledger must say about the node, in the words of `told`."""
     node = cluster.node_named(name)
     assert node is not None
-    gpus = node.inventory if node.inventory and node.inventory.cards else None
+    gpus = node.inventory if node.inventory and node.inventory.gpus else None
     found = books_of(cluster, name)
     first_fit = gpus.first_fit if gpus else ()
     by_kind: dict[int, int] = {}
@@ -135,15 +135,15 @@ def audited(cluster: Cluster, name: str) -> dict[str, object]:
         "kinds": by_kind,
         "cards": [
             {
-                "there": account.card.healthy,
-                "model": account.card.model,
-                "memory": account.card.memory_mib,
+                "there": account.gpu.healthy,
+                "model": account.gpu.model,
+                "memory": account.gpu.memory_mib,
                 "milli_free": account.milli_free,
                 "memory_free": account.memory_free,
                 "users": account.users,
                 "wholes": account.wholes,
                 "slices": sorted(set(account.slices)),
-                "sharers": account.card.sharers,
+                "sharers": account.gpu.sharers,
                 "first_fit_memory": account.first_fit_memory(first_fit),
                 "unused": _is_unused(account),
             }
@@ -156,7 +156,7 @@ def told(cluster: Cluster, name: str) -> dict[str, object]:
     """What the ledger says about the node, in words that do not depend on order of arrival."""
     devices, row = cluster.columns.devices, cluster.row_of[name]
     models = {code: model for model, code in devices.codes.items()}
-    used = int(devices.known[row]) * len(devices.cards(row))
+    used = int(devices.known[row]) * len(devices.gpus(row))
     assert not devices.there[row, used:].any()
     assert not devices.users[row, used:].any()
     return {
@@ -187,35 +187,35 @@ def told(cluster: Cluster, name: str) -> dict[str, object]:
 def could_serve(
     ask: GpuRequest, inventory: Inventory | None, grants: Iterable[Grant], limit_milli: int = 1000
 ) -> bool:
-    """Whether the cards would do for a pod if these were the others on the node.
+    """Whether the GPUs would do for a pod if these were the others on the node.
 
-    Nothing is said against cards that are only counted (a list without any card tells of none),
+    Nothing is said against GPUs that are only counted (a list without any GPU tells of none),
     slices, and dialects whose plugin picks.
     """
-    if not inventory or not inventory.cards or not inventory.named:
+    if not inventory or not inventory.gpus or not inventory.named:
         return True
     if ask.profile or ask.dialect in inventory.first_fit:
         return True
     found = books(inventory, grants)
-    wanted = [a for a in found.accounts if not ask.models or a.card.model in ask.models]
+    wanted = [a for a in found.accounts if not ask.models or a.gpu.model in ask.models]
     unused = [a for a in found.accounts if _is_unused(a)]
     fresh = sum(_is_unused(a) and _has_room(a, ask, limit_milli) for a in wanted)
     fresh = min(fresh, max(0, len(unused) - found.unknown))
     joined = [a for a in wanted if a.uses and _has_room(a, ask, limit_milli)]
     beside = 0 if ask.whole else len(joined)
-    return fresh + beside >= ask.cards
+    return fresh + beside >= ask.gpus
 
 
 def _is_unused(account: Account) -> bool:
-    return account.card.healthy and not account.uses and not account.card.mig
+    return account.gpu.healthy and not account.uses and not account.gpu.mig
 
 
 def _has_room(account: Account, ask: GpuRequest, limit_milli: int) -> bool:
-    card = account.card
-    mib = ask.memory_mib + card.memory_mib * ask.memory_milli // 1000
-    if not card.healthy or card.mig or account.wholes or account.slices:
+    gpu = account.gpu
+    mib = ask.memory_mib + gpu.memory_mib * ask.memory_milli // 1000
+    if not gpu.healthy or gpu.mig or account.wholes or account.slices:
         return False
-    if 0 < card.sharers <= len(account.uses) or account.memory_free < 0:
+    if 0 < gpu.sharers <= len(account.uses) or account.memory_free < 0:
         return False
     free = account.milli_free + (0 if ask.whole else limit_milli - 1000)
     return free >= (0 if ask.whole else ask.milli) and account.memory_free >= mib

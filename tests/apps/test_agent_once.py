@@ -29,7 +29,7 @@ def agent(file: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 def test_it_prints_what_it_would_publish(tmp_path: Path) -> None:
     machine = machine_of(4, wiring="switch")
-    machine.cards[1].processes = [FakeProcess(4711, 3 << 30)]
+    machine.gpus[1].processes = [FakeProcess(4711, 3 << 30)]
     FileStore(tmp_path / "m", machine)
 
     said = agent(tmp_path / "m", "--once", "-o", "json")
@@ -38,9 +38,9 @@ def test_it_prints_what_it_would_publish(tmp_path: Path) -> None:
     look = json.loads(said.stdout)
     assert look["node"] == "gpu-a"
     listed = inventory.read(json.dumps(look["inventory"]))
-    assert [card.uuid for card in listed.cards] == [card.uuid for card in machine.cards]
+    assert [gpu.uuid for gpu in listed.gpus] == [gpu.uuid for gpu in machine.gpus]
     assert look["readings"][1]["processes"][0]["pid"] == 4711
-    assert f"1 {machine.cards[1].uuid} NVIDIA H200 143771 MiB ok\n  process 4711: 3072 MiB" in text
+    assert f"1 {machine.gpus[1].uuid} NVIDIA H200 143771 MiB ok\n  process 4711: 3072 MiB" in text
 
 
 def test_a_machine_without_a_driver_is_told_in_one_line(tmp_path: Path) -> None:

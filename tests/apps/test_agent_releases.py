@@ -8,14 +8,14 @@ import pytest
 from builders import a_pod
 from fairlead.apps.agent.releases import ReleasedPods
 from fairlead.kube.dialects import inventory
-from fairlead.kube.dialects.inventory import MOST_RELEASED, CardEntry, Listing
+from fairlead.kube.dialects.inventory import MOST_RELEASED, GpuEntry, Listing
 from fairlead.model.errors import FairleadError
-from fairlead.model.gpus import CardUse, Grant
+from fairlead.model.gpus import GpuUse, Grant
 from fairlead.model.pods import Pod
 from fairlead.telemetry.processes import pods_running
 
 STARTED = "2026-01-01T00:00:00Z"
-GRANT = Grant((CardUse("GPU-a"),))
+GRANT = Grant((GpuUse("GPU-a"),))
 
 
 def vanished(uid: str, **more: object) -> Pod:
@@ -98,12 +98,12 @@ async def test_it_looks_until_the_processes_have_ended(monkeypatch: pytest.Monke
 
 
 def test_the_scheduler_reads_what_the_agent_writes() -> None:
-    cards = [CardEntry(0, "GPU-a")]
-    found = inventory.read(inventory.write(Listing(cards, confirms=True, released=["u", "v"])))
+    gpus = [GpuEntry(0, "GPU-a")]
+    found = inventory.read(inventory.write(Listing(gpus, confirms=True, released=["u", "v"])))
     assert found.confirms
     assert found.released == {"u", "v"}
-    assert not inventory.read(inventory.write(Listing(cards))).confirms
-    too_many = inventory.write(Listing(cards, released=["u"] * (MOST_RELEASED + 1)))
+    assert not inventory.read(inventory.write(Listing(gpus))).confirms
+    too_many = inventory.write(Listing(gpus, released=["u"] * (MOST_RELEASED + 1)))
     with pytest.raises(FairleadError, match="released"):
         inventory.read(too_many)
 

@@ -8,9 +8,9 @@ import pytest
 
 from builders import a_node, a_pod, an_engine, decide, pod_term, see
 from fairlead.apps.explain import show
-from fairlead.apps.explanation import ALL, Answer, Explainer, ExplanationScope, asked, cards_told
+from fairlead.apps.explanation import ALL, Answer, Explainer, ExplanationScope, asked, gpus_told
 from fairlead.engine.engine import Engine
-from fairlead.model.gpus import CardUse, GpuRequest, Grant
+from fairlead.model.gpus import GpuRequest, GpuUse, Grant
 from fairlead.model.pods import Pod
 from fairlead.plugins.inter_pod_affinity import InterPodAffinity
 
@@ -137,19 +137,19 @@ def test_what_annotations_ask_for_is_told(ask: GpuRequest | None, words: str) ->
 
 
 def test_memory_on_a_gpu_is_told_as_memory() -> None:
-    use = CardUse("GPU-a0", whole=False, milli=0, memory_mib=16384)
-    assert cards_told(Grant((use,))) == ", 16 GiB of GPU-a0"
-    assert cards_told(Grant((CardUse("GPU-a0"), CardUse("GPU-a1")))) == ", GPU-a0, GPU-a1"
+    use = GpuUse("GPU-a0", whole=False, milli=0, memory_mib=16384)
+    assert gpus_told(Grant((use,))) == ", 16 GiB of GPU-a0"
+    assert gpus_told(Grant((GpuUse("GPU-a0"), GpuUse("GPU-a1")))) == ", GPU-a0, GPU-a1"
 
 
 def test_gpus_that_a_device_plugin_chose_are_counted() -> None:
-    pod = a_pod("p", node="node-a", grant=Grant((CardUse(""), CardUse(""))))
+    pod = a_pod("p", node="node-a", grant=Grant((GpuUse(""), GpuUse(""))))
     message = told(an_engine(), pod)["message"]
     assert message.endswith("node-a, 2 GPU(s) that the device plugin of the node chose")
 
 
 def test_a_bound_pod_tells_what_was_decided() -> None:
-    use = CardUse("GPU-a0", whole=False, milli=500)
+    use = GpuUse("GPU-a0", whole=False, milli=500)
     pod = a_pod("p", node="node-a", grant=Grant((use,), "fairlead"),
                 annotations={"fairlead.dev/epoch": "3/fairlead-0"})  # fmt: skip
     answer = told(an_engine(), pod)

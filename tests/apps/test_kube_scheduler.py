@@ -19,7 +19,7 @@ from fairlead.kube.access.kubeconfig import Access
 from fairlead.kube.leadership.election import Terms
 from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
 from fairlead.model.errors import ConfigError
-from fairlead.placement.cards import CardPolicy
+from fairlead.placement.gpus import GpuPolicy
 from fairlead.plugins.registry import FILTERS, SCORES, Registry
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -508,7 +508,7 @@ def test_scores_of_ours_may_be_named(name: str, score: str) -> None:
 
 def test_high_performance_spreads_shares() -> None:
     (profile,) = read(enabled("multiPoint", "alnairhighperformance")).profiles.values()
-    assert profile.cards is CardPolicy.SPREAD
+    assert profile.gpus is GpuPolicy.SPREAD
     assert profile.gpu_fit is not None
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from fairlead.apps.agent.partition_state import PartitionState
-from fairlead.apps.agent.partitioning import CardCut, HeldSlices, Owned, Partitioner
+from fairlead.apps.agent.partitioning import GpuCut, HeldSlices, Owned, Partitioner
 from fairlead.model.gpus import instance_id
 from fairlead.sim.nvml import FakeNvml, FakeProcess, machine_of
 from fairlead.sim.nvml.machine import Compute, FakeInstance
@@ -83,8 +83,8 @@ class Partitions(RuleBasedStateMachine):
         self.death: tuple[int, str, bool] | None = None
         self.paper = Paper(self.witness)
         self.pods: dict[str, tuple[str, Place]] = {}
-        self.offers: dict[str, CardCut] = {}
-        self.others: dict[str, list[FakeInstance]] = {card.uuid: [] for card in self.machine.cards}
+        self.offers: dict[str, GpuCut] = {}
+        self.others: dict[str, list[FakeInstance]] = {gpu.uuid: [] for gpu in self.machine.gpus}
         self.blocked: dict[str, str] = {}
         self.last_pod = 0
         self.born()
@@ -105,14 +105,14 @@ class Partitions(RuleBasedStateMachine):
     # -- the agent ---------------------------------------------------------------------------------
 
     def held(self) -> dict[str, HeldSlices]:
-        held: dict[str, dict[Place, str]] = {card.uuid: {} for card in self.machine.cards}
+        held: dict[str, dict[Place, str]] = {gpu.uuid: {} for gpu in self.machine.gpus}
         for uid, (uuid, place) in self.pods.items():
             held[uuid][place] = uid
         return {uuid: HeldSlices(places) for uuid, places in held.items()}
 
     @rule()
     def settles(self) -> None:
-        uuids = [card.uuid for card in self.machine.cards]
+        uuids = [gpu.uuid for gpu in self.machine.gpus]
         try:
             self.offers = finish(self.agent.settle(uuids, self.held()))
         except NvmlError as error:
@@ -127,7 +127,7 @@ class Partitions(RuleBasedStateMachine):
     def is_killed(self, death: tuple[int, str, bool]) -> None:
         self.death = death
         with suppress(Killed, NvmlError):
-            finish(self.agent.settle([card.uuid for card in self.machine.cards], self.held()))
+            finish(self.agent.settle([gpu.uuid for gpu in self.machine.gpus], self.held()))
         self.death = None
         self.born()
 
@@ -139,8 +139,8 @@ class Partitions(RuleBasedStateMachine):
         """Where the inventory offers a place that no other pod holds."""
         free = [
             (uuid, Place(cut.name, start, cut.size))
-            for uuid, card in self.offers.items()
-            for cut in card.cuts
+            for uuid, gpu in self.offers.items()
+            for cut in gpu.cuts
             for start in cut.starts
             if not self.taken(uuid) & mask(start, cut.size)
         ]
@@ -159,42 +159,42 @@ class Partitions(RuleBasedStateMachine):
     def a_pod_goes(self, data: st.DataObject, leaves: bool) -> None:
         """Mostly with its programs."""
         uuid, place = self.pods.pop(data.draw(st.sampled_from(sorted(self.pods))))
-        card = self.machine.card(uuid)
+        gpu = self.machine.gpu(uuid)
         id_ = instance_id(place.start, place.size, SLOTS)
         if leaves:
-            card.processes = [one for one in card.processes if one.gpu_instance != id_]
+            gpu.processes = [one for one in gpu.processes if one.gpu_instance != id_]
 
-    @precondition(lambda self: any(c.computes for d in self.machine.cards for c in d.instances))
+    @precondition(lambda self: any(c.computes for d in self.machine.gpus for c in d.instances))
     @rule(data=st.data())
     def a_program_starts(self, data: st.DataObject) -> None:
         """In any slice that is complete: a pod's, or somebody else's."""
-        card, instance = data.draw(
+        gpu, instance = data.draw(
             st.sampled_from(
-                [(d, c) for d in self.machine.cards for c in d.instances if c.computes]
+                [(d, c) for d in self.machine.gpus for c in d.instances if c.computes]
             )
         )  # fmt: skip
-        pid = 1 + max((one.pid for one in card.processes), default=0)
-        card.processes.append(FakeProcess(pid, 1, instance.id, 0))
+        pid = 1 + max((one.pid for one in gpu.processes), default=0)
+        gpu.processes.append(FakeProcess(pid, 1, instance.id, 0))
 
-    @precondition(lambda self: any(card.processes for card in self.machine.cards))
+    @precondition(lambda self: any(gpu.processes for gpu in self.machine.gpus))
     @rule(data=st.data())
     def a_program_ends(self, data: st.DataObject) -> None:
-        card = data.draw(st.sampled_from([one for one in self.machine.cards if one.processes]))
-        card.processes.remove(data.draw(st.sampled_from(card.processes)))
+        gpu = data.draw(st.sampled_from([one for one in self.machine.gpus if one.processes]))
+        gpu.processes.remove(data.draw(st.sampled_from(gpu.processes)))
 
     # -- an administrator, and the driver ----------------------------------------------------------
 
     @rule(data=st.data())
     def somebody_cuts(self, data: st.DataObject) -> None:
         """Anywhere it is free, but where the agent died before it could cut that very slice."""
-        card = data.draw(st.sampled_from([one for one in self.machine.cards if one.mig] or [None]))
-        if card is None:
+        gpu = data.draw(st.sampled_from([one for one in self.machine.gpus if one.mig] or [None]))
+        if gpu is None:
             return
-        meant = {created.place for created in self.created(card.uuid)}
-        used = sum({one.mask for one in card.instances})
+        meant = {created.place for created in self.created(gpu.uuid)}
+        used = sum({one.mask for one in gpu.instances})
         free = [
             (kind, start)
-            for kind in card.kind.profiles
+            for kind in gpu.kind.profiles
             for start in kind.starts
             if not used & mask(start, kind.size) and Place(kind.name, start, kind.size) not in meant
         ]
@@ -206,8 +206,8 @@ class Partitions(RuleBasedStateMachine):
         if data.draw(st.booleans()):
             serial = self.machine.serial()
             created.computes = [Compute(0, 0, 0, kind.size, f"MIG-{serial}", serial)]
-        card.instances.append(created)
-        self.others[card.uuid].append(created)
+        gpu.instances.append(created)
+        self.others[gpu.uuid].append(created)
 
     def created(self, uuid: str) -> Any:
         return self.paper.state[uuid].created if uuid in self.paper.state else ()
@@ -216,9 +216,9 @@ class Partitions(RuleBasedStateMachine):
     @rule(data=st.data())
     def somebody_uncuts(self, data: st.DataObject) -> None:
         uuid = data.draw(st.sampled_from([one for one, created in self.others.items() if created]))
-        gone, card = self.others[uuid].pop(), self.machine.card(uuid)
-        card.processes = [one for one in card.processes if one.gpu_instance != gone.id]
-        card.instances.remove(gone)
+        gone, gpu = self.others[uuid].pop(), self.machine.gpu(uuid)
+        gpu.processes = [one for one in gpu.processes if one.gpu_instance != gone.id]
+        gpu.instances.remove(gone)
 
     @rule()
     def the_driver_restarts(self) -> None:
@@ -230,21 +230,21 @@ class Partitions(RuleBasedStateMachine):
     @invariant()
     def others_are_left_alone(self) -> None:
         for uuid, created in self.others.items():
-            there = {one.serial for one in self.machine.card(uuid).instances}
+            there = {one.serial for one in self.machine.gpu(uuid).instances}
             assert {one.serial for one in created} <= there
 
     @invariant()
     def nobody_loses_the_slice_under_him(self) -> None:
-        for card in self.machine.cards:
-            ids = {one.id for one in card.instances if one.computes}
-            assert {one.gpu_instance for one in card.processes} <= ids
+        for gpu in self.machine.gpus:
+            ids = {one.id for one in gpu.instances if one.computes}
+            assert {one.gpu_instance for one in gpu.processes} <= ids
 
     def as_it_should_be(self) -> None:
         """After a look that nothing disturbed."""
-        for card in self.machine.cards:
-            theirs = {one.serial for one in self.others[card.uuid]}
-            ours = [one for one in card.instances if one.serial not in theirs]
-            busy = {one.gpu_instance for one in card.processes}
+        for gpu in self.machine.gpus:
+            theirs = {one.serial for one in self.others[gpu.uuid]}
+            ours = [one for one in gpu.instances if one.serial not in theirs]
+            busy = {one.gpu_instance for one in gpu.processes}
             there = {
                 (one.start, one.size, one.id) for one in ours if one.id in busy or one.computes
             }
@@ -252,17 +252,17 @@ class Partitions(RuleBasedStateMachine):
             wanted = {
                 (place.start, place.size, instance_id(place.start, place.size, SLOTS))
                 for uid, (uuid, place) in self.pods.items()
-                if uuid == card.uuid and uid not in self.blocked
+                if uuid == gpu.uuid and uid not in self.blocked
             }
             assert wanted <= there
             assert {id_ for _, _, id_ in there - wanted} <= busy, "what nobody holds is gone"
-            for cut in self.offers[card.uuid].cuts:
+            for cut in self.offers[gpu.uuid].cuts:
                 offered = [mask(start, cut.size) for start in cut.starts]
-                others = [one.mask for one in self.others[card.uuid]]
+                others = [one.mask for one in self.others[gpu.uuid]]
                 assert not any(one & other for one in offered for other in others)
         for uid in self.blocked:
             uuid, place = self.pods[uid]
-            others = [one.mask for one in self.machine.card(uuid).instances]
+            others = [one.mask for one in self.machine.gpu(uuid).instances]
             assert any(one & place.mask for one in others), "something lies there"
 
 
@@ -273,13 +273,13 @@ def test_killed_at_a_step_it_goes_on_from_there(step: str, nth: int, after: bool
     """One slice to be dropped, two to be created: killed once, and then not again."""
     scene = Partitions()
     scene.settles()
-    first, _ = (card.uuid for card in scene.machine.cards)
+    first, _ = (gpu.uuid for gpu in scene.machine.gpus)
     scene.pods = {"old": (first, Place("3g.71gb", 0, 4))}
     scene.settles()
     scene.pods = {"a": (first, Place("2g.35gb", 0, 2)), "b": (first, Place("1g.18gb", 3, 1))}
     scene.is_killed((nth, step, after))
     scene.settles()
-    assert sorted(one.id for one in scene.machine.cards[0].instances) == [3, 10]
+    assert sorted(one.id for one in scene.machine.gpus[0].instances) == [3, 10]
     assert not scene.blocked
 
 

@@ -11,18 +11,18 @@ from fairlead.apps.top.selection import SORTS, Selection, choose, narrowed
 from fairlead.apps.top.view import render
 from fairlead.kube.access.credentials import Static
 from fairlead.model.errors import ConfigError
-from fairlead.telemetry.report import CardRow, HeldRow, Holder, PodRow, UsageReport
+from fairlead.telemetry.report import GpuRow, HeldRow, Holder, PodRow, UsageReport
 from fairlead.telemetry.rightsizing import SizeAdvice
 
 
-def card(node: str = "n1", index: int = 0, **more) -> CardRow:
+def gpu(node: str = "n1", index: int = 0, **more) -> GpuRow:
     known = {
         "uuid": f"GPU-{node}-{index}", "model": "NVIDIA H100 80GB HBM3", "state": "whole",
         "booked": 1.0, "utilisation": 0.5, "memory_mib": 81_559, "memory_booked_mib": 81_559,
         "memory_used_mib": 40_000.0, "power_w": 350.0, "reading_age_s": 3.0,
         "holders": [Holder("ml/train", "whole")],
     }  # fmt: skip
-    return CardRow(node=node, index=index, **{**known, **more})
+    return GpuRow(node=node, index=index, **{**known, **more})
 
 
 def pod(name: str = "train", **more) -> PodRow:
@@ -47,8 +47,8 @@ GUESSED = pod("shared", guessed=True, asked="0.5", held=0.5, wasted_hours=0.1)
 REPORT = UsageReport(
     7200.0,
     [
-        card(), card("n2", 1, holders=[Holder("web/notebook", "0.5")]), card("n2", 0, state="lost"),
-        card("n3", holders=[], state="free", booked=0.0, **UNKNOWN),
+        gpu(), gpu("n2", 1, holders=[Holder("web/notebook", "0.5")]), gpu("n2", 0, state="lost"),
+        gpu("n3", holders=[], state="free", booked=0.0, **UNKNOWN),
     ],
     [pod(), IDLE, GUESSED],
 )  # fmt: skip
@@ -57,7 +57,7 @@ REPORT = UsageReport(
 def test_gpu_time_of_pods_that_have_ended_stays_in_the_head_and_in_namespaces():
     """Ten hours of a namespace, of which a pod that is there has two."""
     ended = [HeldRow("ml", 10.0, 4.0, 1.0, 6.0), HeldRow("gone", 5.0, 5.0, 0.0, 0.0)]
-    report = UsageReport(7200.0, [card()], [pod()], held=ended)
+    report = UsageReport(7200.0, [gpu()], [pod()], held=ended)
     assert "GPU time allocated 15 h, used 9.0 h, wasted 6.0 h (fully idle 1.0 h)" in picture(
         Selection(), report=report
     )
@@ -121,7 +121,7 @@ def test_on_a_narrow_terminal_advice_has_a_line_of_its_own_where_there_is_any():
     assert sum("↳" in line for line in lines) == 1
 
 
-def test_cards_say_who_has_what_of_them_and_what_is_not_known():
+def test_gpus_say_who_has_what_of_them_and_what_is_not_known():
     text = picture(Selection("cards"))
     lines = {line.split()[0]: line for line in text.splitlines() if "/" in line.split(" ")[0]}
     assert lines["n1/0"].endswith("ml/train")
@@ -144,7 +144,7 @@ def test_cards_say_who_has_what_of_them_and_what_is_not_known():
 
 
 def test_without_any_readings_it_says_where_they_could_come_from():
-    blind = UsageReport(5.0, [card(**UNKNOWN)], [])
+    blind = UsageReport(5.0, [gpu(**UNKNOWN)], [])
     assert "no GPU readings: use a scheduler with telemetry (--scheduler)" in picture(
         Selection("cards"), report=blind
     )
@@ -152,7 +152,7 @@ def test_without_any_readings_it_says_where_they_could_come_from():
 
 
 def test_what_a_source_did_wrong_is_shown():
-    report = UsageReport(5.0, [card()], [], ["dcgm: n1 does not answer"])
+    report = UsageReport(5.0, [gpu()], [], ["dcgm: n1 does not answer"])
     assert "dcgm: n1 does not answer" in picture(Selection("cards"), report=report)
 
 

@@ -20,23 +20,23 @@ from fairlead.apps.agent.unassigned_processes import (
     UnassignedKind as Kind,
 )
 from fairlead.kube.codec import decode_pod
-from fairlead.model.gpus import CardUse, GpuRequest, Grant
+from fairlead.model.gpus import GpuRequest, GpuUse, Grant
 from fairlead.model.pods import Pod
-from fairlead.telemetry.nvml.facts import CardFacts, Cut, GpuProcess
+from fairlead.telemetry.nvml.facts import Cut, GpuFacts, GpuProcess
 from fairlead.telemetry.processes import Owner
 
-A, B = CardFacts(0, "GPU-a"), CardFacts(1, "GPU-b")
-CUT = CardFacts(2, "GPU-c", mig=True, mig_on=True, cuts=(Cut("7g.141gb", 8, (0,)),))
-CARDS = (A, B, CUT)
+A, B = GpuFacts(0, "GPU-a"), GpuFacts(1, "GPU-b")
+CUT = GpuFacts(2, "GPU-c", mig=True, mig_on=True, cuts=(Cut("7g.141gb", 8, (0,)),))
+GPUS = (A, B, CUT)
 GRACE_S = 30.0
 
 
-def seen(pid: int, card: CardFacts = A, pod: str = "", **more: object) -> ObservedProcess:
+def seen(pid: int, gpu: GpuFacts = A, pod: str = "", **more: object) -> ObservedProcess:
     owner = Owner(str(more.pop("command", "python")), tuple(pod.split()))
-    return ObservedProcess(card.uuid, str(card.index), GpuProcess(pid, 1 << 30, **more), owner)
+    return ObservedProcess(gpu.uuid, str(gpu.index), GpuProcess(pid, 1 << 30, **more), owner)
 
 
-def given_cards(*uses: CardUse, **more: object) -> Pod:
+def given_gpus(*uses: GpuUse, **more: object) -> Pod:
     ask, grant = (GpuRequest(len(uses)), Grant(uses)) if uses else (None, None)
     return a_pod("p", node="n", request_gpus=ask, grant=grant, **more)
 
@@ -46,7 +46,7 @@ def checked(
 ) -> ProcessCheck:
     monitor = ProcessMonitor(grace_s=GRACE_S, trusted=frozenset({"kube-system"}))
     monitor.check((), {}, 0)
-    residents = pods_by_uid(pods, CARDS)
+    residents = pods_by_uid(pods, GPUS)
     return [monitor.check(observed, residents, now) for now in at][-1]
 
 
@@ -54,14 +54,14 @@ def kinds(check: ProcessCheck) -> list[Kind]:
     return [process.kind for process in check.unassigned]
 
 
-def test_a_pod_on_its_own_card_is_assigned() -> None:
-    pod = given_cards(CardUse("GPU-a"))
+def test_a_pod_on_its_own_gpu_is_assigned() -> None:
+    pod = given_gpus(GpuUse("GPU-a"))
     assert checked(seen(1, A, pod.uid), pods=(pod,)) == ProcessCheck()
 
 
-def test_a_pod_on_another_card_is_reported_and_the_card_stays_free() -> None:
+def test_a_pod_on_another_gpu_is_reported_and_the_gpu_stays_free() -> None:
     """Otherwise a pod could make the GPUs of other pods unavailable."""
-    pod = given_cards(CardUse("GPU-a"))
+    pod = given_gpus(GpuUse("GPU-a"))
     check = checked(seen(1, B, pod.uid), pods=(pod,))
     assert kinds(check) == [Kind.UNASSIGNED]
     assert [pod.uid for pod in check.unassigned[0].pods] == [pod.uid]
@@ -69,26 +69,26 @@ def test_a_pod_on_another_card_is_reported_and_the_card_stays_free() -> None:
 
 
 def test_a_pod_that_asked_for_no_gpu_belongs_on_none() -> None:
-    pod = given_cards()
+    pod = given_gpus()
     assert kinds(checked(seen(1, A, pod.uid), pods=(pod,))) == [Kind.UNASSIGNED]
 
 
-def test_a_pod_whose_cards_the_device_plugin_chose_is_never_unassigned() -> None:
-    counted = given_cards(CardUse(""))
-    unsaid = replace(given_cards(CardUse("")), grant=None)
+def test_a_pod_whose_gpus_the_device_plugin_chose_is_never_unassigned() -> None:
+    counted = given_gpus(GpuUse(""))
+    unsaid = replace(given_gpus(GpuUse("")), grant=None)
     for pod in (counted, unsaid):
         assert checked(seen(1, B, pod.uid), pods=(pod,)) == ProcessCheck()
 
 
-def test_a_card_that_is_named_by_its_index_is_found() -> None:
-    pod = given_cards(CardUse("1"))
+def test_a_gpu_that_is_named_by_its_index_is_found() -> None:
+    pod = given_gpus(GpuUse("1"))
     assert kinds(checked(seen(1, B, pod.uid), pods=(pod,))) == []
     assert kinds(checked(seen(1, A, pod.uid), pods=(pod,))) == [Kind.UNASSIGNED]
 
 
 def test_a_slice_is_for_its_pod_alone() -> None:
     """A 3g at 4 is GPU instance 2."""
-    pod = given_cards(CardUse("GPU-c", False, 0, 0, "3g.71gb", 4, 4))
+    pod = given_gpus(GpuUse("GPU-c", False, 0, 0, "3g.71gb", 4, 4))
     assert kinds(checked(seen(1, CUT, pod.uid, instance=2), pods=(pod,))) == []
     assert kinds(checked(seen(1, CUT, pod.uid, instance=1), pods=(pod,))) == [Kind.UNASSIGNED]
 
@@ -98,22 +98,22 @@ def test_a_pod_of_a_trusted_namespace_may_be_anywhere() -> None:
     assert checked(seen(1, A, pod.uid), pods=(pod,)) == ProcessCheck()
 
 
-def test_what_a_pod_left_behind_keeps_its_card_at_once() -> None:
-    """Its card is given away as soon as the pod is gone, so there is no time to lose."""
+def test_what_a_pod_left_behind_keeps_its_gpu_at_once() -> None:
+    """Its GPU is given away as soon as the pod is gone, so there is no time to lose."""
     check = checked(seen(7, A, "6a0c2f1e-1111-4222-8333-0123456789ab"), at=(0,))
     assert check.unassigned == ()
     assert check.withheld == {"GPU-a": "not empty: process 7 (python) of a pod that is gone"}
 
 
 def test_so_does_what_a_finished_pod_left_behind() -> None:
-    pod = given_cards(CardUse("GPU-a"), finished=True)
+    pod = given_gpus(GpuUse("GPU-a"), finished=True)
     check = checked(seen(7, A, pod.uid), pods=(pod,))
     assert kinds(check) == [Kind.LEFT_BEHIND]
     assert "GPU-a" in check.withheld
 
 
-def test_a_pod_that_is_being_deleted_still_has_its_cards() -> None:
-    pod = given_cards(CardUse("GPU-a"), deleting=True)
+def test_a_pod_that_is_being_deleted_still_has_its_gpus() -> None:
+    pod = given_gpus(GpuUse("GPU-a"), deleting=True)
     assert checked(seen(7, A, pod.uid), pods=(pod,)) == ProcessCheck()
 
 
@@ -125,7 +125,7 @@ def test_a_process_of_no_pod_gets_its_grace() -> None:
 
 
 def test_who_was_there_before_the_agent_has_had_his_grace() -> None:
-    """Else a restart of the agent would give away a card that is not empty."""
+    """Else a restart of the agent would give away a GPU that is not empty."""
     monitor = ProcessMonitor(grace_s=GRACE_S)
     assert list(monitor.check([seen(7)], {}, 0).withheld) == ["GPU-a"]
     assert list(monitor.check([seen(7), seen(8, B)], {}, 5).withheld) == ["GPU-a"]
@@ -151,7 +151,7 @@ def test_the_server_of_mps_is_of_no_pod_and_allowed() -> None:
     assert kinds(checked(in_a_pod)) == [Kind.LEFT_BEHIND]
 
 
-def test_an_x_server_keeps_nobody_from_the_card() -> None:
+def test_an_x_server_keeps_nobody_from_the_gpu() -> None:
     assert checked(seen(7, draws=True)) == ProcessCheck()
     in_a_pod = seen(7, pod="6a0c2f1e-1111-4222-8333-0123456789ab", draws=True)
     assert kinds(checked(in_a_pod)) == [Kind.LEFT_BEHIND]
@@ -180,7 +180,7 @@ def mirror_of(digest: str) -> dict[str, str]:
     return {"kubernetes.io/config.hash": digest, "kubernetes.io/config.mirror": digest}
 
 
-def forged(claimed: str, *uses: CardUse, **more: object) -> list[Pod]:
+def forged(claimed: str, *uses: GpuUse, **more: object) -> list[Pod]:
     """Each way in which a user can claim to be what has this uid or hash."""
     hashed = {"kubernetes.io/config.hash": claimed}
     ways = (
@@ -188,7 +188,7 @@ def forged(claimed: str, *uses: CardUse, **more: object) -> list[Pod]:
         mirror_of(claimed),
         {**mirror_of(claimed), "kubernetes.io/config.source": "file"},
     )
-    return [given_cards(*uses, annotations=said, **more) for said in ways]
+    return [given_gpus(*uses, annotations=said, **more) for said in ways]
 
 
 @pytest.mark.parametrize("way", range(3))
@@ -196,8 +196,8 @@ def forged(claimed: str, *uses: CardUse, **more: object) -> list[Pod]:
 @pytest.mark.parametrize("over", [True, False], ids=["ended", "running"])
 def test_no_annotation_takes_the_place_of_another_pod(way: int, first: bool, over: bool) -> None:
     """Else its GPU could be withheld, or its processes be reported as those of another pod."""
-    victim = given_cards(CardUse("GPU-a"), uid=VICTIM)
-    forgery = forged(VICTIM, CardUse("GPU-b"), finished=over)[way]
+    victim = given_gpus(GpuUse("GPU-a"), uid=VICTIM)
+    forgery = forged(VICTIM, GpuUse("GPU-b"), finished=over)[way]
     pods = (forgery, victim) if first else (victim, forgery)
     assert checked(seen(1, A, VICTIM), pods=pods) == ProcessCheck()
     check = checked(seen(1, B, VICTIM), pods=pods)
@@ -207,7 +207,7 @@ def test_no_annotation_takes_the_place_of_another_pod(way: int, first: bool, ove
 
 @pytest.mark.parametrize("way", range(3))
 def test_no_annotation_gives_the_processes_of_a_pod_the_gpus_of_another(way: int) -> None:
-    intruder, helper = given_cards(uid=VICTIM), forged(VICTIM, CardUse("GPU-a"))[way]
+    intruder, helper = given_gpus(uid=VICTIM), forged(VICTIM, GpuUse("GPU-a"))[way]
     check = checked(seen(1, A, VICTIM), pods=(intruder, helper))
     assert kinds(check) == [Kind.UNASSIGNED]
     assert [pod.uid for pod in check.unassigned[0].pods] == [VICTIM]
@@ -215,7 +215,7 @@ def test_no_annotation_gives_the_processes_of_a_pod_the_gpus_of_another(way: int
 
 @pytest.mark.parametrize("way", range(3))
 def test_no_annotation_covers_what_a_pod_left_behind(way: int) -> None:
-    check = checked(seen(1, A, VICTIM), pods=(forged(VICTIM, CardUse("GPU-a"))[way],))
+    check = checked(seen(1, A, VICTIM), pods=(forged(VICTIM, GpuUse("GPU-a"))[way],))
     assert kinds(check) == [Kind.LEFT_BEHIND]
     assert list(check.withheld) == ["GPU-a"]
 
@@ -225,32 +225,32 @@ def test_no_annotation_covers_what_a_pod_left_behind(way: int) -> None:
 def test_two_mirrors_of_one_static_pod_withhold_nothing_and_hide_nothing(
     first: bool, over: bool
 ) -> None:
-    static = given_cards(CardUse("GPU-a"), annotations=mirror_of(HASH))
-    forgery = given_cards(CardUse("GPU-b"), annotations=mirror_of(HASH), finished=over)
+    static = given_gpus(GpuUse("GPU-a"), annotations=mirror_of(HASH))
+    forgery = given_gpus(GpuUse("GPU-b"), annotations=mirror_of(HASH), finished=over)
     pods = (forgery, static) if first else (static, forgery)
-    for card in (A, B):
-        check = checked(seen(1, card, HASH), pods=pods)
+    for gpu in (A, B):
+        check = checked(seen(1, gpu, HASH), pods=pods)
         assert check.withheld == {}
-        if not (over and card is A):  # one that has ended claims nothing
+        if not (over and gpu is A):  # one that has ended claims nothing
             assert kinds(check) == [Kind.UNASSIGNED]
             reported = {pod.uid for pod in check.unassigned[0].pods}
             assert reported == {static.uid, forgery.uid}
 
 
 def test_a_hash_without_the_mark_of_a_mirror_claims_nothing() -> None:
-    pod = given_cards(CardUse("GPU-a"), annotations={"kubernetes.io/config.hash": HASH})
+    pod = given_gpus(GpuUse("GPU-a"), annotations={"kubernetes.io/config.hash": HASH})
     assert kinds(checked(seen(1, A, HASH), pods=(pod,))) == [Kind.LEFT_BEHIND]
 
 
 def test_a_control_group_inside_a_pod_does_not_make_it_another_pod() -> None:
-    victim = given_cards(CardUse("GPU-a"), uid=VICTIM)
-    intruder = given_cards()
+    victim = given_gpus(GpuUse("GPU-a"), uid=VICTIM)
+    intruder = given_gpus()
     check = checked(seen(1, A, f"{intruder.uid} {VICTIM}"), pods=(victim, intruder))
     assert [pod.uid for pod in check.unassigned[0].pods] == [intruder.uid]
 
 
 def test_in_a_cluster_inside_a_pod_the_pod_of_this_cluster_counts() -> None:
-    pod = given_cards(CardUse("GPU-a"), uid=VICTIM)
+    pod = given_gpus(GpuUse("GPU-a"), uid=VICTIM)
     outer = "00000000-0000-4000-8000-000000000000"
     assert checked(seen(1, A, f"{outer} {VICTIM}"), pods=(pod,)) == ProcessCheck()
 
@@ -271,7 +271,7 @@ def test_to_ask_for_a_share_is_not_to_have_one(word: str) -> None:
 
 def test_a_static_pod_is_known_by_the_hash_of_its_manifest() -> None:
     digest = HASH
-    pod = given_cards(CardUse("GPU-a"), annotations=mirror_of(digest))
+    pod = given_gpus(GpuUse("GPU-a"), annotations=mirror_of(digest))
     assert checked(seen(1, A, digest), pods=(pod,)) == ProcessCheck()
     assert kinds(checked(seen(1, B, digest), pods=(pod,))) == [Kind.UNASSIGNED]
 

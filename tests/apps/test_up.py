@@ -257,10 +257,10 @@ def test_fairlead_top_finds_the_scheduler_by_the_kubeconfig(start, environment, 
         told = json.loads(done.stdout) if done.returncode == 0 else {"total": {"used": 0}}
         return told if told["total"]["used"] > 0 else None
 
-    cards = until(measured, 90.0)["cards"]
-    assert len(cards) == 80
-    assert all(card["utilisation"] is not None for card in cards)
-    assert any(card["holders"] and card["utilisation"] > 0.3 for card in cards)
+    gpus = until(measured, 90.0)["cards"]
+    assert len(gpus) == 80
+    assert all(gpu["utilisation"] is not None for gpu in gpus)
+    assert any(gpu["holders"] and gpu["utilisation"] > 0.3 for gpu in gpus)
 
 
 def test_it_runs_on_the_real_control_plane(up, tmp_path):

@@ -4,7 +4,7 @@ from builders import a_node, a_pod, a_taint, an_engine, decide, see
 from fairlead.apps.up.watching import Watching
 from fairlead.engine.events import BindDone, NodeSeen, PodGone, PodSeen
 from fairlead.engine.instructions import Bind
-from fairlead.model.gpus import Card, CardUse, Grant, Inventory
+from fairlead.model.gpus import Gpu, GpuUse, Grant, Inventory
 from fairlead.model.nodes import GPU
 from fairlead.sim.workload import SAMPLE, WorkloadPods
 
@@ -27,29 +27,29 @@ class Scene:
                 for told in self.engine.handle(BindDone(created.pod.uid), now=self.now):
                     self.watching.note(told)
 
-    def cards(self):
-        return [f"{row.name} {row.cards}" for row in self.watching.screen("").nodes]
+    def gpus(self):
+        return [f"{row.name} {row.gpus}" for row in self.watching.screen("").nodes]
 
 
 def work(name, gpus=1, of=None):
     return a_pod(name, gpus=gpus, labels={SAMPLE: of or name})
 
 
-def test_cards_fill_and_keep_their_seats():
+def test_gpus_fill_and_keep_their_seats():
     scene = Scene(a_node("n1", gpus=4))
     first, second = work("a"), work("b", gpus=2)
     scene.place(first, second)
-    assert scene.cards() == ["n1 ABB."]
+    assert scene.gpus() == ["n1 ABB."]
     scene.engine.handle(PodGone(first), now=1.0)
-    assert scene.cards() == ["n1 .BB."]
+    assert scene.gpus() == ["n1 .BB."]
     scene.place(work("c"))
-    assert scene.cards() == ["n1 CBB."]
+    assert scene.gpus() == ["n1 CBB."]
 
 
 def test_pods_of_one_piece_of_work_share_a_letter():
     scene = Scene(a_node("n1", gpus=4))
     scene.place(work("s-0", of="s"), work("s-1", of="s"), a_pod("alone", gpus=1))
-    assert scene.cards() == ["n1 AAB."]
+    assert scene.gpus() == ["n1 AAB."]
 
 
 def test_letters_run_out_gracefully():
@@ -57,13 +57,13 @@ def test_letters_run_out_gracefully():
     scene.place(*(work(f"w{number}") for number in range(70)))
     [row] = scene.watching.screen("").nodes
     assert row.used == 70
-    assert len(set(row.cards)) == 62  # every letter, and a free card
+    assert len(set(row.gpus)) == 62  # every letter, and a free GPU
 
 
-def test_a_lost_card_is_crossed_out():
+def test_a_lost_gpu_is_crossed_out():
     scene = Scene(a_node("n1", gpus=3, labels={"nvidia.com/gpu.count": "4"}))
     scene.place(work("a"))
-    assert scene.cards() == ["n1 A..x"]
+    assert scene.gpus() == ["n1 A..x"]
 
 
 def test_nodes_in_trouble_are_named():
@@ -109,7 +109,7 @@ def test_the_load_generator_sees_what_lives():
     vain = work("v", gpus=4)
     scene.place(pod, vain, a_pod("stranger"))
     assert scene.watching.seen() == {"a": WorkloadPods(1, 0), "v": WorkloadPods(0, 1)}
-    assert scene.watching.cards() == 2
+    assert scene.watching.gpus() == 2
     scene.engine.handle(PodGone(pod), now=1.0)
     scene.engine.handle(PodGone(vain), now=1.0)
     assert scene.watching.seen() == {}
@@ -125,14 +125,14 @@ def test_totals_add_up():
     scene.now = 10.0
     totals = scene.watching.totals()
     assert (totals.bound, totals.finished, totals.refused, totals.never_placed) == (3, 1, 1, 1)
-    assert (totals.cards, totals.cards_used, totals.seconds) == (4, 2, 10.0)
+    assert (totals.gpus, totals.gpus_used, totals.seconds) == (4, 2, 10.0)
     assert totals.first_s == totals.p50_ms == 0.0
 
 
 def test_nothing_bound_is_no_division_by_zero():
     scene = Scene()
     totals = scene.watching.totals()
-    assert (totals.bound, totals.p50_ms, totals.first_s, totals.cards) == (0, None, None, 0)
+    assert (totals.bound, totals.p50_ms, totals.first_s, totals.gpus) == (0, None, None, 0)
 
 
 def test_the_rate_forgets_what_was_long_ago():
@@ -148,17 +148,17 @@ def test_a_node_that_shrinks_seats_nobody_twice():
     scene = Scene(a_node("n1", gpus=4))
     scene.place(work("a", gpus=4))
     scene.engine.handle(NodeSeen(a_node("n1", gpus=2)), now=1.0)
-    assert scene.cards() == ["n1 AA"]
+    assert scene.gpus() == ["n1 AA"]
     assert GPU in dict(scene.engine.cluster.node_at(0).allocatable)
 
 
-def test_listed_cards_show_who_is_on_which_and_who_shares():
-    cards = tuple(Card(f"GPU-{n}", n, healthy=n != 3) for n in range(4))
-    listed = Inventory(cards, dialects=frozenset({"fairlead"}))
+def test_listed_gpus_show_who_is_on_which_and_who_shares():
+    gpus = tuple(Gpu(f"GPU-{n}", n, healthy=n != 3) for n in range(4))
+    listed = Inventory(gpus, dialects=frozenset({"fairlead"}))
     scene = Scene(a_node("n1", gpus=4, gpus_listed=listed))
-    half = CardUse("GPU-2", whole=False, milli=500)
-    whole, shared = Grant((CardUse("GPU-1"),)), Grant((half,), "fairlead")
+    half = GpuUse("GPU-2", whole=False, milli=500)
+    whole, shared = Grant((GpuUse("GPU-1"),)), Grant((half,), "fairlead")
     see(scene.engine, a_pod("a", node="n1", grant=whole), a_pod("b", node="n1", grant=shared))
-    assert scene.cards() == ["n1 .ABx"]
+    assert scene.gpus() == ["n1 .ABx"]
     see(scene.engine, a_pod("c", node="n1", grant=shared))
-    assert scene.cards() == ["n1 .A+x"]
+    assert scene.gpus() == ["n1 .A+x"]

@@ -20,8 +20,8 @@ def lines(screen, width=80, height=24, *, colour=False):
     return file.getvalue().splitlines()
 
 
-def a_row(name="n1", cards="AA..", **more):
-    return NodeRow(name, "H100", cards, **more)
+def a_row(name="n1", gpus="AA..", **more):
+    return NodeRow(name, "H100", gpus, **more)
 
 
 def a_screen(**more):
@@ -53,7 +53,7 @@ def test_it_fills_the_terminal_and_no_more(width, height, nodes):
     assert max(len(line) for line in shown) <= width
 
 
-def test_cards_are_told_apart_without_colour():
+def test_gpus_are_told_apart_without_colour():
     shown = "\n".join(lines(a_screen()))
     assert "n1  A  A  B  .  3/4" in shown
     assert "n2  .  .  .  x  0/4" in shown

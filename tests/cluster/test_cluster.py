@@ -2,7 +2,7 @@ from builders import a_node, a_pod, a_taint, drawing, drawn
 from fairlead.cluster.aspects import EVERYTHING, NOTHING, Aspect
 from fairlead.cluster.cluster import Cluster, Holding
 from fairlead.cluster.columns import ALWAYS, MOST_RESOURCES
-from fairlead.model.gpus import Card, Inventory, MigProfile
+from fairlead.model.gpus import Gpu, Inventory, MigProfile
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import HostPort
 from fairlead.model.storage import CsiNode
@@ -183,10 +183,10 @@ def test_numbers_of_what_is_gone_are_given_to_others() -> None:
     columns, devices = cluster.columns, cluster.columns.devices
     cluster.nodes.has_label("zone")
     for number in range(500):
-        cards = (
-            Card(f"GPU-{number}", 0, f"Model {number}", mig=(MigProfile(f"{number}g", 1, (0,)),)),
+        gpus = (
+            Gpu(f"GPU-{number}", 0, f"Model {number}", mig=(MigProfile(f"{number}g", 1, (0,)),)),
         )
-        inventory = Inventory(cards, ((number,),))
+        inventory = Inventory(gpus, ((number,),))
         taints, labels = (a_taint(f"key-{number}"),), {"zone": f"zone-{number}"}
         cluster.put_node(a_node("n", gpus_listed=inventory, taints=taints, labels=labels))
         if number % 3 == 0:

@@ -1,4 +1,4 @@
-"""The ledger of cards: what is taken, by whom, and what is left."""
+"""The ledger of GPUs: what is taken, by whom, and what is left."""
 
 from dataclasses import replace
 
@@ -12,9 +12,9 @@ from fairlead.cluster.interned import Interned
 from fairlead.cluster.price_tables import PriceTables
 from fairlead.model.gpus import (
     PLAIN,
-    Card,
-    CardUse,
+    Gpu,
     GpuRequest,
+    GpuUse,
     Grant,
     Inventory,
     Links,
@@ -22,7 +22,7 @@ from fairlead.model.gpus import (
 )
 from fairlead.model.machines import all_joined, links_of
 from fairlead.model.prices import PodShape
-from fairlead.placement.cards import CardPolicy, choose
+from fairlead.placement.gpus import GpuPolicy, choose
 
 ONE, TWO, THREE = (
     MigProfile("1g.10gb", 1, (0, 1, 2, 3, 4, 5, 6)),
@@ -31,8 +31,8 @@ ONE, TWO, THREE = (
 )
 
 
-def cards(count: int, **more) -> Inventory:
-    found = tuple(Card(f"GPU-{n}", n, "H100", 80_000, **more) for n in range(count))
+def gpus(count: int, **more) -> Inventory:
+    found = tuple(Gpu(f"GPU-{n}", n, "H100", 80_000, **more) for n in range(count))
     return Inventory(found, dialects=frozenset({"fairlead"}))
 
 
@@ -47,97 +47,97 @@ def share(milli: int = 500, mib: int = 0, count: int = 1, **more) -> GpuRequest:
 
 
 def enough(cluster: Cluster, ask: GpuRequest) -> bool:
-    return bool(cluster.nodes.cards.enough(ask)[0])
+    return bool(cluster.nodes.gpus.enough(ask)[0])
 
 
-def give(cluster: Cluster, uid: str, *uses: CardUse) -> None:
+def give(cluster: Cluster, uid: str, *uses: GpuUse) -> None:
     pod = a_pod(uid, uid=uid, node="n1", grant=Grant(uses, "fairlead"))
     cluster.confirm(pod)
 
 
-def test_a_whole_card_is_nobody_elses() -> None:
-    cluster = cluster_of(cards(2))
-    give(cluster, "a", CardUse("GPU-0"))
+def test_a_whole_gpu_is_nobody_elses() -> None:
+    cluster = cluster_of(gpus(2))
+    give(cluster, "a", GpuUse("GPU-0"))
     assert enough(cluster, GpuRequest(1))
     assert not enough(cluster, GpuRequest(2))
     assert enough(cluster, share(1000))
-    give(cluster, "b", CardUse("GPU-1", False, 100))
+    give(cluster, "b", GpuUse("GPU-1", False, 100))
     assert not enough(cluster, GpuRequest(1))
     assert not enough(cluster, share(901))
     assert enough(cluster, share(900))
 
 
-def test_shares_add_up_on_each_card_and_not_across_cards() -> None:
-    cluster = cluster_of(cards(2))
-    give(cluster, "a", CardUse("GPU-0", False, 700, 60_000))
-    give(cluster, "b", CardUse("GPU-1", False, 700, 60_000))
+def test_shares_add_up_on_each_gpu_and_not_across_gpus() -> None:
+    cluster = cluster_of(gpus(2))
+    give(cluster, "a", GpuUse("GPU-0", False, 700, 60_000))
+    give(cluster, "b", GpuUse("GPU-1", False, 700, 60_000))
     assert not enough(cluster, share(400))
     assert not enough(cluster, share(100, 30_000))
     assert enough(cluster, share(300, 20_000, count=2))
 
 
 def test_what_a_pod_held_is_free_when_it_is_gone() -> None:
-    cluster = cluster_of(cards(1))
-    give(cluster, "a", CardUse("GPU-0", False, 700, 60_000))
+    cluster = cluster_of(gpus(1))
+    give(cluster, "a", GpuUse("GPU-0", False, 700, 60_000))
     cluster.remove("a")
     assert enough(cluster, GpuRequest(1))
     assert cluster.columns.devices.memory_free[0, 0] == 80_000
 
 
-def test_cards_of_pods_that_nobody_told_us_about_are_counted() -> None:
-    """A pod of another scheduler has one of the two cards: which, only its kubelet knows."""
-    cluster = cluster_of(cards(2))
+def test_gpus_of_pods_that_nobody_told_us_about_are_counted() -> None:
+    """A pod of another scheduler has one of the two GPUs: which, only its kubelet knows."""
+    cluster = cluster_of(gpus(2))
     cluster.confirm(a_pod("b", uid="b", node="n1", request_gpus=GpuRequest(1)))
     assert enough(cluster, GpuRequest(1))
     assert not enough(cluster, GpuRequest(2))
-    give(cluster, "a", CardUse("GPU-0", False, 500))
+    give(cluster, "a", GpuUse("GPU-0", False, 500))
     assert enough(cluster, share(500))
     assert not enough(cluster, share(600)), "the other card may be the one that is taken"
 
 
-def test_a_claim_on_a_card_that_is_not_there_counts_as_one_that_is() -> None:
-    cluster = cluster_of(cards(2))
-    give(cluster, "a", CardUse("GPU-of-another-node"))
+def test_a_claim_on_a_gpu_that_is_not_there_counts_as_one_that_is() -> None:
+    cluster = cluster_of(gpus(2))
+    give(cluster, "a", GpuUse("GPU-of-another-node"))
     assert not enough(cluster, GpuRequest(2))
     assert enough(cluster, GpuRequest(1))
 
 
-def test_two_claims_on_one_card_close_it_until_both_are_gone() -> None:
-    cluster = cluster_of(cards(1))
-    give(cluster, "a", CardUse("GPU-0"))
-    give(cluster, "b", CardUse("GPU-0"))
+def test_two_claims_on_one_gpu_close_it_until_both_are_gone() -> None:
+    cluster = cluster_of(gpus(1))
+    give(cluster, "a", GpuUse("GPU-0"))
+    give(cluster, "b", GpuUse("GPU-0"))
     cluster.remove("a")
     assert not enough(cluster, share(1))
     cluster.remove("b")
     assert enough(cluster, GpuRequest(1))
 
 
-def test_a_lost_card_is_not_given_and_comes_back_with_its_pods() -> None:
-    cluster = cluster_of(cards(2))
-    give(cluster, "a", CardUse("GPU-0", False, 700))
-    sick = Inventory((Card("GPU-0", 0, "H100", 80_000, healthy=False), Card("GPU-1", 1)))
+def test_a_lost_gpu_is_not_given_and_comes_back_with_its_pods() -> None:
+    cluster = cluster_of(gpus(2))
+    give(cluster, "a", GpuUse("GPU-0", False, 700))
+    sick = Inventory((Gpu("GPU-0", 0, "H100", 80_000, healthy=False), Gpu("GPU-1", 1)))
     cluster.put_node(a_node("n1", gpus=0, gpus_listed=sick))
     assert not enough(cluster, GpuRequest(2))
-    reordered = Inventory(tuple(reversed(cards(2).cards)), dialects=frozenset({"fairlead"}))
+    reordered = Inventory(tuple(reversed(gpus(2).gpus)), dialects=frozenset({"fairlead"}))
     cluster.put_node(a_node("n1", gpus=0, gpus_listed=reordered))
     assert not enough(cluster, GpuRequest(2))
     assert cluster.columns.devices.milli_free[0].tolist()[:2] == [1000, 300]
 
 
 def test_a_node_that_comes_back_knows_its_pods() -> None:
-    cluster = cluster_of(cards(1))
-    give(cluster, "a", CardUse("GPU-0"))
+    cluster = cluster_of(gpus(1))
+    give(cluster, "a", GpuUse("GPU-0"))
     cluster.remove_node("n1")
-    cluster.put_node(a_node("n1", gpus=0, gpus_listed=cards(1)))
+    cluster.put_node(a_node("n1", gpus=0, gpus_listed=gpus(1)))
     assert not enough(cluster, GpuRequest(1))
 
 
 def test_slices_have_places() -> None:
-    cluster = cluster_of(cards(1, mig=(ONE, TWO, THREE), slots=8))
+    cluster = cluster_of(gpus(1, mig=(ONE, TWO, THREE), slots=8))
     ask = GpuRequest(1, False, 0, profile="3g.40gb", dialect="fairlead")
-    give(cluster, "a", CardUse("GPU-0", False, 0, 0, "1g.10gb", 1, 1))
+    give(cluster, "a", GpuUse("GPU-0", False, 0, 0, "1g.10gb", 1, 1))
     assert enough(cluster, ask)
-    give(cluster, "b", CardUse("GPU-0", False, 0, 0, "1g.10gb", 5, 1))
+    give(cluster, "b", GpuUse("GPU-0", False, 0, 0, "1g.10gb", 5, 1))
     assert not enough(cluster, ask)
     ones = GpuRequest(5, False, 0, profile="1g.10gb", dialect="fairlead")
     assert enough(cluster, ones)
@@ -150,7 +150,7 @@ def test_slices_are_cut_by_who_is_told_of_them() -> None:
     ours, plain = (
         GpuRequest(1, False, 0, profile="1g.10gb", dialect=d) for d in ("fairlead", PLAIN)
     )
-    freely, fixed = (cluster_of(cards(1, mig=(ONE,), slots=slots)) for slots in (8, 0))
+    freely, fixed = (cluster_of(gpus(1, mig=(ONE,), slots=slots)) for slots in (8, 0))
     assert enough(freely, ours)
     assert not enough(freely, plain), "no device plugin serves what the agent cuts"
     assert enough(fixed, plain)
@@ -159,11 +159,11 @@ def test_slices_are_cut_by_who_is_told_of_them() -> None:
 
 @pytest.mark.parametrize("dialect", ["hami", "alnair"])
 def test_an_ask_that_the_node_does_not_understand(dialect: str) -> None:
-    cluster = cluster_of(cards(1))
+    cluster = cluster_of(gpus(1))
     assert not enough(cluster, GpuRequest(1, False, 100, dialect=dialect))
 
 
-def test_whole_cards_are_only_counted_where_cards_are_not_listed() -> None:
+def test_whole_gpus_are_only_counted_where_gpus_are_not_listed() -> None:
     cluster = Cluster()
     cluster.put_node(a_node("n1", gpus=4))
     assert enough(cluster, GpuRequest(4))
@@ -171,7 +171,7 @@ def test_whole_cards_are_only_counted_where_cards_are_not_listed() -> None:
 
 
 def test_models() -> None:
-    cluster = cluster_of(cards(2))
+    cluster = cluster_of(gpus(2))
     assert enough(cluster, GpuRequest(2, models=frozenset({"H100", "H200"})))
     assert not enough(cluster, GpuRequest(1, models=frozenset({"A100"})))
 
@@ -180,22 +180,22 @@ def test_models() -> None:
     ("wish", "fits"), [("H100", True), ("h100-80gb", True), ("H200", False), ("H10", False)]
 )
 def test_models_are_known_by_some_of_their_words(wish: str, fits: bool) -> None:
-    listed = Inventory((Card("GPU-0", 0, "NVIDIA H100 80GB HBM3", 81559),))
+    listed = Inventory((Gpu("GPU-0", 0, "NVIDIA H100 80GB HBM3", 81559),))
     assert enough(cluster_of(listed), GpuRequest(1, models=frozenset({wish}))) is fits
 
 
-# -- cards that labels tell of ---------------------------------------------------------------------
+# -- GPUs that labels tell of ---------------------------------------------------------------------
 
 CUBE_MESH = links_of("Tesla-V100-SXM2-32GB", 8)
 
 
 def counted(count: int, model: str = "NVIDIA-H100-80GB-HBM3", links: Links = ()) -> Inventory:
     return Inventory(
-        tuple(Card("", n, model, 81559) for n in range(count)), links, named=False
+        tuple(Gpu("", n, model, 81559) for n in range(count)), links, named=False
     )  # fmt: skip
 
 
-def test_cards_that_are_counted_have_a_model_but_are_not_shared() -> None:
+def test_gpus_that_are_counted_have_a_model_but_are_not_shared() -> None:
     cluster = cluster_of(counted(8))
     assert enough(cluster, GpuRequest(8))
     assert enough(cluster, GpuRequest(2, models=frozenset({"H100"})))
@@ -205,13 +205,13 @@ def test_cards_that_are_counted_have_a_model_but_are_not_shared() -> None:
     assert not cluster.columns.devices.known[0]
 
 
-def test_a_pod_on_counted_cards_is_told_no_names() -> None:
+def test_a_pod_on_counted_gpus_is_told_no_names() -> None:
     cluster = cluster_of(counted(8))
-    grant = choose(GpuRequest(2), cluster.columns.devices, 0, CardPolicy.PACK)
-    assert grant == Grant((CardUse(""), CardUse("")))
+    grant = choose(GpuRequest(2), cluster.columns.devices, 0, GpuPolicy.PACK)
+    assert grant == Grant((GpuUse(""), GpuUse("")))
     sliced = GpuRequest(1, False, 0, profile="1g.10gb")
-    told = choose(sliced, cluster.columns.devices, 0, CardPolicy.PACK)
-    assert told == Grant((CardUse("", False, 0, 0, "1g.10gb"),)), "its kubelet has cut slices"
+    told = choose(sliced, cluster.columns.devices, 0, GpuPolicy.PACK)
+    assert told == Grant((GpuUse("", False, 0, 0, "1g.10gb"),)), "its kubelet has cut slices"
 
 
 def test_a_model_is_refused_where_nobody_says_what_there_is() -> None:
@@ -221,10 +221,10 @@ def test_a_model_is_refused_where_nobody_says_what_there_is() -> None:
     assert not enough(cluster, GpuRequest(1, models=frozenset({"H100"})))
 
 
-def test_cards_that_are_listed_at_last_know_their_pods() -> None:
+def test_gpus_that_are_listed_at_last_know_their_pods() -> None:
     cluster = cluster_of(counted(2))
     cluster.confirm(a_pod("a", uid="a", node="n1", request_gpus=GpuRequest(1)))
-    cluster.put_node(a_node("n1", gpus=0, gpus_listed=cards(2)))
+    cluster.put_node(a_node("n1", gpus=0, gpus_listed=gpus(2)))
     assert not enough(cluster, GpuRequest(2))
     assert enough(cluster, GpuRequest(1))
     cluster.put_node(a_node("n1", gpus=0, gpus_listed=counted(2)))
@@ -235,12 +235,12 @@ def test_cards_that_are_listed_at_last_know_their_pods() -> None:
 
 
 def cut(count: int) -> Inventory:
-    return cards(count, mig=(ONE, TWO, THREE))
+    return gpus(count, mig=(ONE, TWO, THREE))
 
 
-def test_a_card_that_is_cut_does_not_stand_in_for_one_that_somebody_holds() -> None:
-    """Who was given a whole card by a device plugin has no card that is cut into slices."""
-    whole, slices = cards(1).cards, (Card("GPU-9", 9, "A100", 80_000, mig=(ONE,)),)
+def test_a_gpu_that_is_cut_does_not_stand_in_for_one_that_somebody_holds() -> None:
+    """Who was given a whole GPU by a device plugin has no GPU that is cut into slices."""
+    whole, slices = gpus(1).gpus, (Gpu("GPU-9", 9, "A100", 80_000, mig=(ONE,)),)
     cluster = cluster_of(Inventory(whole + slices, dialects=frozenset({"fairlead"})))
     cluster.confirm(a_pod("b", uid="b", node="n1", request_gpus=GpuRequest(1)))
     assert not enough(cluster, share(100))
@@ -248,19 +248,19 @@ def test_a_card_that_is_cut_does_not_stand_in_for_one_that_somebody_holds() -> N
     assert enough(cluster, GpuRequest(1, False, 0, profile="1g.10gb"))
 
 
-def test_cards_of_the_wanted_kind_beside_others_that_somebody_holds() -> None:
+def test_gpus_of_the_wanted_kind_beside_others_that_somebody_holds() -> None:
     """Two of four may be anybody's, and two are left for us: the filter and the choice agree."""
-    others = tuple(Card(f"GPU-t{n}", 8 + n, "T4", 16_000) for n in range(2))
-    cluster = cluster_of(Inventory(cards(2).cards + others))
+    others = tuple(Gpu(f"GPU-t{n}", 8 + n, "T4", 16_000) for n in range(2))
+    cluster = cluster_of(Inventory(gpus(2).gpus + others))
     cluster.confirm(a_pod("b", uid="b", node="n1", request_gpus=GpuRequest(2)))
     ask = GpuRequest(2, models=frozenset({"H100"}))
     assert enough(cluster, ask)
-    assert choose(ask, cluster.columns.devices, 0, CardPolicy.PACK) is not None
+    assert choose(ask, cluster.columns.devices, 0, GpuPolicy.PACK) is not None
 
 
-@pytest.mark.parametrize("left", [CardUse("GPU-0"), CardUse("GPU-0", False, 100)])
-def test_a_card_is_not_cut_under_somebody_who_is_on_it(left: CardUse) -> None:
-    cluster = cluster_of(cards(1))
+@pytest.mark.parametrize("left", [GpuUse("GPU-0"), GpuUse("GPU-0", False, 100)])
+def test_a_gpu_is_not_cut_under_somebody_who_is_on_it(left: GpuUse) -> None:
+    cluster = cluster_of(gpus(1))
     give(cluster, "a", left)
     cluster.put_node(a_node("n1", gpus=0, gpus_listed=cut(1)))
     assert not enough(cluster, GpuRequest(1, False, 0, profile="1g.10gb"))
@@ -268,22 +268,22 @@ def test_a_card_is_not_cut_under_somebody_who_is_on_it(left: CardUse) -> None:
     assert enough(cluster, GpuRequest(1, False, 0, profile="1g.10gb"))
 
 
-def test_slices_on_a_card_that_is_no_longer_cut_keep_it() -> None:
+def test_slices_on_a_gpu_that_is_no_longer_cut_keep_it() -> None:
     cluster = cluster_of(cut(1))
-    give(cluster, "a", CardUse("GPU-0", False, 0, 0, "1g.10gb", 6, 1))
-    cluster.put_node(a_node("n1", gpus=0, gpus_listed=cards(1)))
+    give(cluster, "a", GpuUse("GPU-0", False, 0, 0, "1g.10gb", 6, 1))
+    cluster.put_node(a_node("n1", gpus=0, gpus_listed=gpus(1)))
     assert not enough(cluster, share(100))
     assert not enough(cluster, GpuRequest(1))
 
 
 @pytest.mark.parametrize("name", ["GPU-0", "0"])
 def test_slices_stay_taken_when_a_neighbour_goes(name: str) -> None:
-    """Whichever way the neighbour names the card, and even if both were given the same."""
+    """Whichever way the neighbour names the GPU, and even if both were given the same."""
     cluster = cluster_of(cut(1))
-    both = Grant((CardUse("GPU-0", False, 0, 0, "3g.40gb", 0, 4),))
+    both = Grant((GpuUse("GPU-0", False, 0, 0, "3g.40gb", 0, 4),))
     for uid in ("a", "b"):
         cluster.confirm(a_pod(uid, uid=uid, node="n1", grant=both))
-    give(cluster, "c", CardUse(name, False, 0, 0, "3g.40gb", 4, 4))
+    give(cluster, "c", GpuUse(name, False, 0, 0, "3g.40gb", 4, 4))
     cluster.remove("a")
     assert cluster.columns.devices.slices_used[0, 0] == 0b1111_1111
     cluster.remove("b")
@@ -297,16 +297,16 @@ def linked(count: int) -> GpuRequest:
     return GpuRequest(count, linked=True)
 
 
-def test_nvlink_between_free_cards() -> None:
-    mesh = Inventory(cards(8).cards, CUBE_MESH)
+def test_nvlink_between_free_gpus() -> None:
+    mesh = Inventory(gpus(8).gpus, CUBE_MESH)
     cluster = cluster_of(mesh)
     assert all(enough(cluster, linked(count)) for count in range(2, 9))
     for taken in (1, 2, 3, 4):  # 0 is joined to none of 5, 6 and 7
-        give(cluster, f"p{taken}", CardUse(f"GPU-{taken}"))
+        give(cluster, f"p{taken}", GpuUse(f"GPU-{taken}"))
     assert enough(cluster, GpuRequest(4))
     assert enough(cluster, linked(3))
     assert not enough(cluster, linked(4))
-    grant = choose(linked(3), cluster.columns.devices, 0, CardPolicy.PACK)
+    grant = choose(linked(3), cluster.columns.devices, 0, GpuPolicy.PACK)
     assert grant is not None
     assert [use.uuid for use in grant.uses] == ["GPU-5", "GPU-6", "GPU-7"]
 
@@ -320,7 +320,7 @@ def test_nvlink_between_free_cards() -> None:
         pytest.param(CUBE_MESH, [6, 7, 8], id="any six of a cube mesh, but not any five"),
     ],
 )
-def test_nvlink_between_cards_that_somebody_else_chooses(links: Links, fit: list[int]) -> None:
+def test_nvlink_between_gpus_that_somebody_else_chooses(links: Links, fit: list[int]) -> None:
     cluster = cluster_of(counted(8, links=links))
     assert [count for count in range(2, 10) if enough(cluster, linked(count))] == fit
 

@@ -1,4 +1,4 @@
-"""Rings among cards, against trying all of them."""
+"""Rings among GPUs, against trying all of them."""
 
 from itertools import combinations
 
@@ -23,27 +23,27 @@ from wirings import CUBE_MESH, PCIE, slowest_of_best_ring, wirings
 def test_every_set_has_the_ring_that_trying_all_finds(links: Links) -> None:
     topology = LinkTopology(links)
     for bits in topology.sets:
-        cards = tuple(card for card in range(len(links)) if bits >> card & 1)
-        assert topology.bottleneck[bits] == slowest_of_best_ring(links, cards)
-        assert topology.total[bits] == sum(links[a][b] for a, b in combinations(cards, 2))
+        gpus = tuple(gpu for gpu in range(len(links)) if bits >> gpu & 1)
+        assert topology.bottleneck[bits] == slowest_of_best_ring(links, gpus)
+        assert topology.total[bits] == sum(links[a][b] for a, b in combinations(gpus, 2))
 
 
 @settings(deadline=None, max_examples=50)
 @given(wirings(), st.integers(2, 5), st.data())
 def test_joined_means_that_some_set_of_that_size_is(links: Links, count: int, data) -> None:
     usable = data.draw(st.lists(st.booleans(), min_size=len(links), max_size=len(links)))
-    free = [card for card, is_free in enumerate(usable) if is_free]
+    free = [gpu for gpu, is_free in enumerate(usable) if is_free]
     by_hand = [
-        slowest_of_best_ring(links, cards) >= NVLINK_GBPS for cards in combinations(free, count)
+        slowest_of_best_ring(links, gpus) >= NVLINK_GBPS for gpus in combinations(free, count)
     ]
-    padded = np.array([[*usable, False, False]])  # rows have more slots than a machine has cards
+    padded = np.array([[*usable, False, False]])  # rows have more slots than a machine has GPUs
     assert joined(links, padded, count)[0] == any(by_hand)
     if all(usable):
         assert always_joined(links, count) == (bool(by_hand) and all(by_hand))
 
 
 def test_rings_of_the_cube_mesh() -> None:
-    """As published: the best ring of 2, 3, 4, 5 and 8 cards, and how many sets must use PCIe."""
+    """As published: the best ring of 2, 3, 4, 5 and 8 GPUs, and how many sets must use PCIe."""
     topology = link_topology_of(CUBE_MESH)
     best = {k: int(topology.bottleneck[topology.size == k].max()) for k in (2, 3, 4, 5, 8)}
     over_pcie = {
@@ -53,7 +53,7 @@ def test_rings_of_the_cube_mesh() -> None:
     assert {k: round(share, 2) for k, share in over_pcie.items()} == {2: 0.43, 3: 0.86, 4: 0.89}
 
 
-def test_cards_that_somebody_else_chooses() -> None:
+def test_gpus_that_somebody_else_chooses() -> None:
     assert [count for count in range(2, 10) if always_joined(CUBE_MESH, count)] == [6, 7, 8]
     assert always_joined(all_joined(8), 3)
     assert not always_joined(all_joined(8), 9)
@@ -73,7 +73,7 @@ def test_large_machines_that_are_joined_in_part_have_no_known_rings() -> None:
     assert not joined(links, np.ones((1, 20), dtype=np.bool_), 2)[0]
 
 
-def test_a_machine_with_fewer_cards_than_asked_for() -> None:
+def test_a_machine_with_fewer_gpus_than_asked_for() -> None:
     assert not joined(((0,),), np.ones((1, 8), dtype=np.bool_), 2)[0]
     assert not joined(CUBE_MESH, np.ones((1, 8), dtype=np.bool_), 9)[0]
 

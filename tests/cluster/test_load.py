@@ -1,4 +1,4 @@
-"""What cards are doing, as rules see it: fresh readings count, old ones fade, odd ones do not."""
+"""What GPUs are doing, as rules see it: fresh readings count, old ones fade, odd ones do not."""
 
 import math
 
@@ -8,28 +8,28 @@ from builders import a_node, a_request
 from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.load import FRESH_S, MIDDLING, STALE_S
-from fairlead.model.gpus import Card, Inventory
-from fairlead.model.readings import CardReading, NodeReadings
+from fairlead.model.gpus import Gpu, Inventory
+from fairlead.model.readings import GpuReading, NodeReadings
 from fairlead.plugins.low_utilisation import LowUtilisation
 
 
 def listed(*uuids: str) -> Inventory:
-    return Inventory(tuple(Card(uuid, index, "H200") for index, uuid in enumerate(uuids)))
+    return Inventory(tuple(Gpu(uuid, index, "H200") for index, uuid in enumerate(uuids)))
 
 
 def a_cluster(**inventories: Inventory | None) -> Cluster:
     cluster = Cluster()
-    for name, cards in inventories.items():
-        cluster.put_node(a_node(name, gpus=2, gpus_listed=cards))
+    for name, gpus in inventories.items():
+        cluster.put_node(a_node(name, gpus=2, gpus_listed=gpus))
     return cluster
 
 
 def tell(cluster: Cluster, now_s: float, taken_s: float | None = None, **busy: float) -> Aspect:
-    """`n1_0=0.5`: the card of index 0 on n1 is busy half of the time."""
-    told: dict[str, dict[str, CardReading]] = {}
+    """`n1_0=0.5`: the GPU of index 0 on n1 is busy half of the time."""
+    told: dict[str, dict[str, GpuReading]] = {}
     for name, share in busy.items():
-        node, card = name.split("_")
-        told.setdefault(node, {})[card] = CardReading(share)
+        node, gpu = name.split("_")
+        told.setdefault(node, {})[gpu] = GpuReading(share)
     at_s = now_s if taken_s is None else taken_s
     return cluster.put_readings([NodeReadings(n, at_s, c) for n, c in told.items()], now_s)
 
@@ -44,10 +44,10 @@ def test_a_reading_is_seen_at_once_and_others_look_middling():
     assert busy(cluster) == pytest.approx([0.9, MIDDLING])
 
 
-def test_cards_are_known_by_uuid_and_where_nobody_lists_them_by_index():
+def test_gpus_are_known_by_uuid_and_where_nobody_lists_them_by_index():
     cluster = a_cluster(n1=listed("GPU-a", "GPU-b"), n2=None)
-    cards = {"GPU-b": CardReading(0.2), "GPU-x": CardReading(1.0)}
-    cluster.put_readings([NodeReadings("n1", 1.0, cards)], 1.0)
+    gpus = {"GPU-b": GpuReading(0.2), "GPU-x": GpuReading(1.0)}
+    cluster.put_readings([NodeReadings("n1", 1.0, gpus)], 1.0)
     tell(cluster, 2.0, n2_1=0.1, gone_0=1.0, n2_99=1.0)
     assert busy(cluster, "n1") == pytest.approx([MIDDLING, 0.2])
     assert busy(cluster, "n2") == pytest.approx([MIDDLING, 0.1])
@@ -77,7 +77,7 @@ def test_absurd_readings_count_as_none(odd):
 
 def test_memory_in_use_is_forgotten_when_it_is_old():
     cluster = a_cluster(n1=listed("GPU-a"))
-    told = NodeReadings("n1", 0.0, {"GPU-a": CardReading(memory_used_mib=700.0)})
+    told = NodeReadings("n1", 0.0, {"GPU-a": GpuReading(memory_used_mib=700.0)})
     cluster.put_readings([told], 1.0)
     assert cluster.nodes.load.memory_used()[0, 0] == 700.0
     cluster.put_readings((), STALE_S)
@@ -109,7 +109,7 @@ def test_noise_asks_nobody_again():
     assert cluster.changes.since(mark) == {}
 
 
-def test_other_cards_in_the_same_slots_start_unknown():
+def test_other_gpus_in_the_same_slots_start_unknown():
     cluster = a_cluster(n1=listed("GPU-a", "GPU-b"))
     tell(cluster, 0.0, n1_0=1.0, n1_1=1.0)
     cluster.put_node(a_node("n1", gpus=1, gpus_listed=listed("GPU-b")))
@@ -126,7 +126,7 @@ def test_columns_grow_with_the_cluster():
     assert cluster.nodes.load.busy()[cluster.row_of["n150"], 15] == 0.0
 
 
-def test_quiet_cards_are_liked_better():
+def test_quiet_gpus_are_liked_better():
     cluster = a_cluster(n1=listed("GPU-a", "GPU-b"), n2=listed("GPU-c", "GPU-d"), n3=None)
     tell(cluster, 0.0, n1_0=1.0, n1_1=0.6, n2_0=0.1, n2_1=1.0)
     scores = LowUtilisation().rate(a_request(gpus=1), cluster.nodes)

@@ -1,4 +1,4 @@
-"""Cards that pods of one workload share by their map are taken once, whoever comes and goes."""
+"""GPUs that pods of one workload share by their map are taken once, whoever comes and goes."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -6,39 +6,39 @@ from hypothesis import strategies as st
 from builders import a_node, a_pod
 from fairlead.cluster.cluster import Cluster, Holding
 from fairlead.cluster.devices import Devices
-from fairlead.model.gpus import WHOLE, Card, CardUse, Grant, Inventory
+from fairlead.model.gpus import WHOLE, Gpu, GpuUse, Grant, Inventory
 from fairlead.model.map_slots import Member
 
-CARDS = 3
+GPUS = 3
 NODE = a_node(
-    "n1", gpus=0, gpus_listed=Inventory(tuple(Card(f"GPU-{n}", n, "", 100) for n in range(CARDS)))
+    "n1", gpus=0, gpus_listed=Inventory(tuple(Gpu(f"GPU-{n}", n, "", 100) for n in range(GPUS)))
 )
-#: The workload of a pod ("" without a map), and the cards that it has.
-PODS = st.tuples(st.sampled_from(["", "ns/a", "ns/b"]), st.sets(st.integers(0, CARDS - 1)))
+#: The workload of a pod ("" without a map), and the GPUs that it has.
+PODS = st.tuples(st.sampled_from(["", "ns/a", "ns/b"]), st.sets(st.integers(0, GPUS - 1)))
 
 
-def hold(cluster: Cluster, number: int, workload: str, cards: set[int]) -> None:
-    cluster.confirm(a_pod(str(number), uid=str(number), node="n1", grant=grant(workload, cards)))
+def hold(cluster: Cluster, number: int, workload: str, gpus: set[int]) -> None:
+    cluster.confirm(a_pod(str(number), uid=str(number), node="n1", grant=grant(workload, gpus)))
 
 
-def grant(workload: str, cards: set[int]) -> Grant:
+def grant(workload: str, gpus: set[int]) -> Grant:
     # By index, as a map names them; the ledger knows both names.
-    uses = tuple(CardUse(str(card)) for card in sorted(cards))
+    uses = tuple(GpuUse(str(gpu)) for gpu in sorted(gpus))
     return Grant(uses, member=Member(workload, 0) if workload else None)
 
 
 def taken(devices: Devices) -> list[tuple[int, int, int]]:
     return [
         (int(devices.users[0, n]), int(devices.wholes[0, n]), int(devices.milli_free[0, n]))
-        for n in range(CARDS)
+        for n in range(GPUS)
     ]
 
 
 def counted(pods: dict[int, tuple[str, set[int]]]) -> list[tuple[int, int, int]]:
     """The same, from nothing but who has what."""
     found = []
-    for card in range(CARDS):
-        holders = [(workload or str(n)) for n, (workload, cards) in pods.items() if card in cards]
+    for gpu in range(GPUS):
+        holders = [(workload or str(n)) for n, (workload, gpus) in pods.items() if gpu in gpus]
         takers = len(set(holders))
         found.append((len(holders), takers, WHOLE - WHOLE * takers))
     return found
@@ -58,7 +58,7 @@ def test_the_ledger_agrees_with_a_recount(steps) -> None:
 
 
 @given(st.lists(PODS, max_size=6), PODS)
-def test_a_draft_leaves_shared_cards_as_they_were(there, more) -> None:
+def test_a_draft_leaves_shared_gpus_as_they_were(there, more) -> None:
     cluster = Cluster()
     cluster.put_node(NODE)
     for number, pod in enumerate(there):

@@ -2,7 +2,7 @@
 
 A kubelet admits pods in any order and does not say which one it is asking for: the plugin must find
 out, each in its own way. `Kubelet` fails when a plugin finds another pod than was meant, or gives
-more of a card than there is.
+more of a GPU than there is.
 """
 
 from collections import Counter, defaultdict
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from fairlead.sim.controlplane import ControlPlane
 
 Json = dict[str, Any]
-#: A card, and what was given of it.
+#: A GPU, and what was given of it.
 Given = list[tuple[str, int]]
 
 MERGE = "application/merge-patch+json"
@@ -20,11 +20,11 @@ MERGE = "application/merge-patch+json"
 
 class Plugin(Protocol):
     resource: str
-    #: What a card has, in the unit of `Given`.
+    #: What a GPU has, in the unit of `Given`.
     capacity: int
 
     def allocate(self, amount: int, pods: list[Json]) -> tuple[str, Given]:
-        """The pod that it believes to serve, and its cards."""
+        """The pod that it believes to serve, and its GPUs."""
         ...
 
 
@@ -69,22 +69,22 @@ class Kubelet:
     def admit(self) -> set[str]:
         """Admits what has arrived, last come first; returns all that are here."""
         here = self.cluster.pods()
-        self.given = {name: cards for name, cards in self.given.items() if name in names(here)}
+        self.given = {name: gpus for name, gpus in self.given.items() if name in names(here)}
         for pod in reversed([pod for pod in here if pod["metadata"]["name"] not in self.given]):
             self._admit(pod, here)
         return set(self.given)
 
     def used(self) -> Counter[str]:
-        return sum((Counter(dict(cards)) for cards in self.given.values()), Counter())
+        return sum((Counter(dict(gpus)) for gpus in self.given.values()), Counter())
 
     def _admit(self, pod: Json, here: list[Json]) -> None:
         name = pod["metadata"]["name"]
-        cards: Given = []
+        gpus: Given = []
         for amount in _amounts(pod, self.plugin.resource):
             believed, found = self.plugin.allocate(amount, self.cluster.pods())
             assert believed == name, f"the plugin gave the cards of {believed} to {name}"
-            cards += found
-        self.given[name] = cards
+            gpus += found
+        self.given[name] = gpus
         self.cluster.run(pod)
         over = {c: n for c, n in self.used().items() if n > self.plugin.capacity}
         assert not over, f"sold twice: {over} of {self.plugin.capacity}, by {self.given}"
@@ -119,16 +119,16 @@ class Vgpu:
         pod = self.believed(pods)
         sections = _said(pod, self.to_allocate).split(";")
         at = next(n for n, section in enumerate(sections) if section)
-        cards = [card.split(",") for card in sections[at].split(":") if card]
-        assert len(cards) == amount, f"{amount} devices were asked for: {cards}"
-        assert len({card[0] for card in cards}) == amount, f"one card twice: {cards}"
+        gpus = [gpu.split(",") for gpu in sections[at].split(":") if gpu]
+        assert len(gpus) == amount, f"{amount} devices were asked for: {gpus}"
+        assert len({gpu[0] for gpu in gpus}) == amount, f"one card twice: {gpus}"
         sections[at] = ""
         left = ";".join(sections)
         self.cluster.annotate(pod, **{self.to_allocate: left})
         if "GPU" not in left:
             self.cluster.annotate(pod, **{self.prefix + "bind-phase": "success"})
             self.cluster.unlock(self.lock)
-        return pod["metadata"]["name"], [(uuid, int(mib)) for uuid, _, mib, _ in cards]
+        return pod["metadata"]["name"], [(uuid, int(mib)) for uuid, _, mib, _ in gpus]
 
 
 class Hami(Vgpu):

@@ -38,9 +38,9 @@ def ask_as_a_user(plane: ControlPlane, url: str) -> int:
 
 
 def lock_a_node(plane: ControlPlane, pods: Pods) -> None:
-    card = {"id": "GPU-1", "count": 10, "devmem": 16000, "type": "NVIDIA-V100", "health": True}
-    cards = {"hami.io/node-nvidia-register": json.dumps([card])}
-    plane.create_nodes(["of-hami"], annotations=cards, allocatable={GPU: "10"})
+    gpu = {"id": "GPU-1", "count": 10, "devmem": 16000, "type": "NVIDIA-V100", "health": True}
+    gpus = {"hami.io/node-nvidia-register": json.dumps([gpu])}
+    plane.create_nodes(["of-hami"], annotations=gpus, allocatable={GPU: "10"})
     limits = {GPU: "1", "nvidia.com/gpumem": "4000"}
     pods.create("part", container={"resources": {"limits": limits}})
     assert pods.wait_bound("part") == {"part": "of-hami"}

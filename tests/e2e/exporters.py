@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-Cards = Mapping[str, Mapping[int, float]]
+Gpus = Mapping[str, Mapping[int, float]]
 
 
 class Exporter:
@@ -27,14 +27,14 @@ class Exporter:
         self.may_answer = threading.Event()
         self.may_answer.set()
 
-    def show(self, cards: Cards, age_s: float | None = None) -> None:
+    def show(self, gpus: Gpus, age_s: float | None = None) -> None:
         """With an age, the text says when it was measured."""
         stamp = "" if age_s is None else f" {round((time.time() - age_s) * 1000)}"
-        self.text = dcgm_text(cards, stamp)
+        self.text = dcgm_text(gpus, stamp)
 
 
-def dcgm_text(cards: Cards, stamp: str = "") -> bytes:
-    """`{"gpu-a": {0: 97}}`: on gpu-a, card 0 is busy 97 % of the time, as dcgm-exporter says it."""
+def dcgm_text(gpus: Gpus, stamp: str = "") -> bytes:
+    """`{"gpu-a": {0: 97}}`: on gpu-a, GPU 0 is busy 97 % of the time, as dcgm-exporter says it."""
     lines = [
         "# HELP DCGM_FI_DEV_GPU_UTIL GPU utilization (in %).",
         "# TYPE DCGM_FI_DEV_GPU_UTIL gauge",
@@ -42,7 +42,7 @@ def dcgm_text(cards: Cards, stamp: str = "") -> bytes:
     lines += [
         f'DCGM_FI_DEV_GPU_UTIL{{gpu="{index}",UUID="GPU-{node}-{index}",device="nvidia{index}",'
         f'modelName="NVIDIA H100 80GB HBM3",Hostname="{node}"}} {busy}{stamp}'
-        for node, its in cards.items()
+        for node, its in gpus.items()
         for index, busy in its.items()
     ]
     return "\n".join([*lines, ""]).encode()

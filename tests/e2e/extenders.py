@@ -93,16 +93,16 @@ class Asking:
             return refused.code, refused.read().decode()
 
 
-def inventory(node: str, cards: int, memory_mib: int = 16_000) -> dict[str, str]:
+def inventory(node: str, gpus: int, memory_mib: int = 16_000) -> dict[str, str]:
     listed = [
         {"uuid": f"GPU-{node}-{n}", "index": n, "model": "H100", "memoryMib": memory_mib}
-        for n in range(cards)
+        for n in range(gpus)
     ]
     return {"fairlead.dev/inventory": json.dumps({"version": 1, "cards": listed})}
 
 
 def complaints(plane: ControlPlane) -> list[str]:
-    """What is wrong with how cards were sold, from what the API server says and nothing else."""
+    """What is wrong with how GPUs were sold, from what the API server says and nothing else."""
     pods = [
         decode_pod(msgspec.json.encode(each))
         for each in plane.api("GET", "/api/v1/pods")[1]["items"]
@@ -113,7 +113,7 @@ def complaints(plane: ControlPlane) -> list[str]:
         node = decode_node(msgspec.json.encode(each))
         grants = [pod.grant for pod in pods if pod.node == node.name and pod.grant]
         told = books(node.inventory, grants)
-        found += [f"{a.card.uuid}: {a.complaint()}" for a in told.accounts if a.complaint()]
+        found += [f"{a.gpu.uuid}: {a.complaint()}" for a in told.accounts if a.complaint()]
         if told.accounts and told.unknown:
             found.append(f"{node.name}: {told.unknown} cards of which nobody knows which")
     return found

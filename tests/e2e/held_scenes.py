@@ -58,11 +58,11 @@ class Scene:
 
 
 def _listed(uuids: list[str], **more: Any) -> dict[str, Any]:
-    cards = [
+    gpus = [
         {"uuid": uuid, "index": n, "model": "H100", "memoryMib": MIB, **more}
         for n, uuid in enumerate(uuids)
     ]
-    inventory = json.dumps({"version": 1, "cards": cards})
+    inventory = json.dumps({"version": 1, "cards": gpus})
     return {
         "annotations": {"fairlead.dev/inventory": inventory},
         "allocatable": {GPU: str(len(uuids))},
@@ -70,19 +70,19 @@ def _listed(uuids: list[str], **more: Any) -> dict[str, Any]:
 
 
 def _of_hami(uuids: list[str]) -> dict[str, Any]:
-    cards = [
+    gpus = [
         {"id": uuid, "index": n, "count": 10, "devmem": MIB, "devcore": 100, "type": "NVIDIA-H100",
          "numa": 0, "mode": "hami-core", "health": True}
         for n, uuid in enumerate(uuids)
     ]  # fmt: skip
-    annotations = {"hami.io/node-nvidia-register": json.dumps(cards)}
+    annotations = {"hami.io/node-nvidia-register": json.dumps(gpus)}
     return {"annotations": annotations, "allocatable": {GPU: "10"}}
 
 
 def _of_volcano(uuids: list[str]) -> dict[str, Any]:
-    cards = "".join(f"{uuid},10,{MIB},NVIDIA-H100,true,hami-core:" for uuid in uuids)
+    gpus = "".join(f"{uuid},10,{MIB},NVIDIA-H100,true,hami-core:" for uuid in uuids)
     return {
-        "annotations": {"volcano.sh/node-vgpu-register": cards},
+        "annotations": {"volcano.sh/node-vgpu-register": gpus},
         "allocatable": {VGPU: "10", VMEM: str(MIB), "volcano.sh/vgpu-cores": "100"},
     }
 

@@ -163,25 +163,25 @@ def _is_refused(lease: Lease) -> bool:
     return bind(lease, "nobody", "nowhere", **{EPOCH: "none"})[0] == 403
 
 
-def inventory(node: str, cards: int) -> dict[str, str]:
-    """Annotations of a node that say which cards it has."""
+def inventory(node: str, gpus: int) -> dict[str, str]:
+    """Annotations of a node that say which GPUs it has."""
     listed = [
         {"uuid": f"GPU-{node}-{index}", "index": index, "model": "H100", "memoryMiB": 81559}
-        for index in range(cards)
+        for index in range(gpus)
     ]
     return {"fairlead.dev/inventory": json.dumps({"cards": listed})}
 
 
 def sold(plane: ControlPlane) -> Counter[str]:
-    """How often each card was given away whole, from what the API server says and nothing else."""
+    """How often each GPU was given away whole, from what the API server says and nothing else."""
     _, found = plane.api("GET", "/api/v1/pods")
-    cards: Counter[str] = Counter()
+    gpus: Counter[str] = Counter()
     for pod in found["items"]:
         given = pod["metadata"].get("annotations", {}).get("fairlead.dev/assignment")
         if given and pod["spec"].get("nodeName"):
-            cards.update(device["u"] for device in json.loads(given)["devices"])
-    return cards
+            gpus.update(device["u"] for device in json.loads(given)["devices"])
+    return gpus
 
 
 def sold_twice(plane: ControlPlane) -> list[str]:
-    return [card for card, times in sold(plane).items() if times > 1]
+    return [gpu for gpu, times in sold(plane).items() if times > 1]

@@ -27,7 +27,7 @@ class Scene:
     objects: tuple[tuple[str, Body], ...] = ()
 
 
-def cards(count: int, labels: str = "") -> Body:
+def gpus(count: int, labels: str = "") -> Body:
     return node(labels, f"{GPU}={count}")
 
 
@@ -39,8 +39,8 @@ def wants(count: int, priority: str = "high", labels: str = "", **more: Any) -> 
     return pod(labels, f"{GPU}={count}", priorityClassName=priority, **more)
 
 
-FOUR = {"a": cards(4)}
-EACH_FOUR = {"a": cards(4, "zone=z1 host=a"), "b": cards(4, "zone=z1 host=b")}
+FOUR = {"a": gpus(4)}
+EACH_FOUR = {"a": gpus(4, "zone=z1 host=a"), "b": gpus(4, "zone=z1 host=b")}
 WEB80 = listens(port(80))
 SPREAD_OUT = {
     "a": node("zone=z1 host=a"), "b": node("zone=z1 host=b"),

@@ -13,7 +13,7 @@ import pytest
 
 from fairlead.apps.agent.publishing import Publisher
 from fairlead.kube.access.kubeconfig import load_access
-from fairlead.kube.dialects.inventory import CardEntry, Listing
+from fairlead.kube.dialects.inventory import GpuEntry, Listing
 from fairlead.kube.http.client import Client
 from fairlead.sim.controlplane import ControlPlane, served
 from fairlead.sim.nvml import FakeProcess, Fault, FileStore, machine_of
@@ -66,7 +66,7 @@ class Machine:
         self._file = folder / "machine.json"
         self.driver = FileStore(self._file, machine_of(2))
         with self.driver.open() as machine:
-            self.uuids = [card.uuid for card in machine.cards]
+            self.uuids = [gpu.uuid for gpu in machine.gpus]
 
     @contextmanager
     def agent(self, *options: str, node: str = "", ends_with: int = 0) -> Iterator[Running]:
@@ -80,21 +80,21 @@ class Machine:
             eventually(lambda: '"started"' in running.log.read_text())
             yield running
 
-    def process(self, pid: int, card: int, pod_uid: str = "", busy: int = 0) -> None:
-        """A process on a card, in a pod or in none."""
+    def process(self, pid: int, gpu: int, pod_uid: str = "", busy: int = 0) -> None:
+        """A process on a GPU, in a pod or in none."""
         folder = self.proc / str(pid)
         folder.mkdir(exist_ok=True)
         place = f"kubepods/pod{pod_uid}/{CONTAINER}" if pod_uid else "user.slice"
         (folder / "cgroup").write_text(f"0::/{place}\n")
         (folder / "comm").write_text("python\n")
         with self.driver.open() as machine:
-            machine.cards[card].processes.append(FakeProcess(pid, 3 << 30, busy=busy))
-            machine.cards[card].busy = busy
+            machine.gpus[gpu].processes.append(FakeProcess(pid, 3 << 30, busy=busy))
+            machine.gpus[gpu].busy = busy
 
     def end(self, pid: int) -> None:
         with self.driver.open() as machine:
-            for card in machine.cards:
-                card.processes = [one for one in card.processes if one.pid != pid]
+            for gpu in machine.gpus:
+                gpu.processes = [one for one in gpu.processes if one.pid != pid]
         shutil.rmtree(self.proc / str(pid))
 
     def read(self) -> dict[str, Any]:
@@ -112,7 +112,7 @@ class Machine:
         return json.loads(text) if text.startswith("{") else {}
 
     def health(self) -> list[str]:
-        return [card.get("health", "ok") for card in self.listed().get("cards", ())]
+        return [gpu.get("health", "ok") for gpu in self.listed().get("cards", ())]
 
     def events(self, name: str) -> list[dict[str, Any]]:
         found = self.plane.api("GET", "/apis/events.k8s.io/v1/events")[1]["items"]
@@ -131,9 +131,9 @@ def machine(
     return Machine(control_plane, tmp_path, name, rights)
 
 
-def a_bound_pod(machine: Machine, pods: Pods, name: str, card: int) -> dict[str, Any]:
-    """As the scheduler leaves it: half of a card."""
-    uses = [{"u": machine.uuids[card], "m": 500, "w": False}]
+def a_bound_pod(machine: Machine, pods: Pods, name: str, gpu: int) -> dict[str, Any]:
+    """As the scheduler leaves it: half of a GPU."""
+    uses = [{"u": machine.uuids[gpu], "m": 500, "w": False}]
     said = {
         "fairlead.dev/gpu-share": "0.5",
         "fairlead.dev/assignment": json.dumps({"devices": uses, "dialect": "fairlead"}),
@@ -141,12 +141,12 @@ def a_bound_pod(machine: Machine, pods: Pods, name: str, card: int) -> dict[str,
     return pods.create(name, metadata={"annotations": said}, nodeName=machine.node)
 
 
-def test_the_cards_are_listed_once_and_put_right_at_the_start(machine: Machine) -> None:
+def test_the_gpus_are_listed_once_and_put_right_at_the_start(machine: Machine) -> None:
     machine.annotate('{"version": 1, "cards": []}')
 
     with machine.agent() as agent:
         eventually(lambda: machine.health() == ["ok", "ok"])
-        assert [card["uuid"] for card in machine.listed()["cards"]] == machine.uuids
+        assert [gpu["uuid"] for gpu in machine.listed()["cards"]] == machine.uuids
         version = machine.read()["metadata"]["resourceVersion"]
         machine.process(4711, 0, busy=77)
         eventually(lambda: agent.metric("fairlead_gpu_utilization_ratio", gpu="0") == 0.77)
@@ -178,7 +178,7 @@ def test_nothing_is_written_while_nothing_changes(machine: Machine, pods: Pods) 
         assert "fairlead_gpu_stranger_memory_used_bytes{" not in agent.get("/metrics")[1]
 
 
-def test_a_process_that_a_pod_left_behind_keeps_its_card(machine: Machine, pods: Pods) -> None:
+def test_a_process_that_a_pod_left_behind_keeps_its_gpu(machine: Machine, pods: Pods) -> None:
     pod = a_bound_pod(machine, pods, "train", 1)
     machine.process(4711, 1, pod["metadata"]["uid"])
     with machine.agent() as agent:
@@ -199,7 +199,7 @@ def test_a_process_that_a_pod_left_behind_keeps_its_card(machine: Machine, pods:
         eventually(lambda: machine.health() == ["ok", "ok"])
 
 
-def test_a_restart_of_the_agent_gives_no_card_away_that_is_not_empty(machine: Machine) -> None:
+def test_a_restart_of_the_agent_gives_no_gpu_away_that_is_not_empty(machine: Machine) -> None:
     machine.process(4711, 0)
     with machine.agent():
         eventually(lambda: machine.health()[:1] == ["not empty: process 4711 (python) of no pod"])
@@ -213,7 +213,7 @@ def test_a_restart_of_the_agent_gives_no_card_away_that_is_not_empty(machine: Ma
     assert machine.read()["metadata"]["resourceVersion"] == version
 
 
-def test_a_pod_on_a_card_that_it_was_not_given_is_told_so(machine: Machine, pods: Pods) -> None:
+def test_a_pod_on_a_gpu_that_it_was_not_given_is_told_so(machine: Machine, pods: Pods) -> None:
     pod = a_bound_pod(machine, pods, "train", 0)
     machine.process(4711, 1, pod["metadata"]["uid"])
     with machine.agent() as agent:
@@ -250,8 +250,8 @@ def test_anybody_creates_a_mirror_and_nobody_makes_one_of_a_pod_that_exists(
 def test_a_forged_pod_takes_no_gpu_away_and_covers_no_process(machine: Machine, pods: Pods) -> None:
     victim = a_bound_pod(machine, pods, "victim", 0)["metadata"]["uid"]
     intruder = pods.create("intruder", nodeName=machine.node)["metadata"]["uid"]
-    for number, (claimed, card) in enumerate(((victim, 1), (intruder, 0))):
-        said = a_bound_pod(machine, pods, f"model-{number}", card)["metadata"]["annotations"]
+    for number, (claimed, gpu) in enumerate(((victim, 1), (intruder, 0))):
+        said = a_bound_pod(machine, pods, f"model-{number}", gpu)["metadata"]["annotations"]
         for name, forgery in (("hash", {"kubernetes.io/config.hash": claimed}),
                               ("mirror", mirror_of(claimed))):  # fmt: skip
             meta = {"annotations": {**said, **forgery}}
@@ -295,34 +295,34 @@ def test_an_agent_that_starts_without_a_driver_calls_what_is_listed_sick(machine
 
     with machine.agent():
         eventually(lambda: all("cannot be read" in text for text in machine.health()))
-        assert [card["uuid"] for card in machine.listed()["cards"]] == machine.uuids
+        assert [gpu["uuid"] for gpu in machine.listed()["cards"]] == machine.uuids
 
 
-def test_a_lost_card_is_listed_as_lost_and_comes_back(machine: Machine) -> None:
+def test_a_lost_gpu_is_listed_as_lost_and_comes_back(machine: Machine) -> None:
     with machine.agent():
         eventually(lambda: machine.health() == ["ok", "ok"])
         with machine.driver.open() as driver:
-            lost = driver.cards.pop(0)
+            lost = driver.gpus.pop(0)
 
         eventually(lambda: [text[:4] for text in machine.health()] == ["ok", "lost"])
-        assert [card["uuid"] for card in machine.listed()["cards"]] == machine.uuids[::-1]
+        assert [gpu["uuid"] for gpu in machine.listed()["cards"]] == machine.uuids[::-1]
 
         with machine.driver.open() as driver:
-            driver.cards.insert(0, lost)
+            driver.gpus.insert(0, lost)
         eventually(lambda: machine.health() == ["ok", "ok"])
 
 
-def test_a_card_is_sick_after_an_xid(machine: Machine) -> None:
+def test_a_gpu_is_sick_after_an_xid(machine: Machine) -> None:
     with machine.agent() as agent:
         eventually(lambda: agent.metric("fairlead_gpu_healthy", gpu="1") == 1)
         with machine.driver.open() as driver:
-            driver.cards[1].xids.append(79)
+            driver.gpus[1].xids.append(79)
 
         eventually(lambda: machine.health() == ["ok", "Xid 79: it fell off the bus"])
         assert any(one["event"] == "driver reported an error" for one in agent.records)
 
 
-def test_a_call_that_hangs_costs_no_more_than_its_card(machine: Machine) -> None:
+def test_a_call_that_hangs_costs_no_more_than_its_gpu(machine: Machine) -> None:
     with machine.agent() as agent:
         eventually(lambda: machine.health() == ["ok", "ok"])
         with machine.driver.open() as driver:
@@ -353,7 +353,7 @@ def test_who_is_no_node_of_the_cluster_is_told_so(machine: Machine) -> None:
 
 async def test_what_somebody_edits_is_put_right(machine: Machine, rights: Path) -> None:
     client = Client(load_access(str(rights)))
-    wanted = Listing([CardEntry(0, "GPU-a")])
+    wanted = Listing([GpuEntry(0, "GPU-a")])
     publisher = Publisher(client, machine.node, lambda _: wanted, look_s=0.05)
     import asyncio
 
@@ -375,7 +375,7 @@ async def test_what_somebody_edits_is_put_right(machine: Machine, rights: Path) 
 
 async def test_a_list_that_is_too_long_is_not_sent(machine: Machine, rights: Path) -> None:
     client = Client(load_access(str(rights)))
-    long = Listing([CardEntry(0, "GPU-a", model="x" * 200_000)])
+    long = Listing([GpuEntry(0, "GPU-a", model="x" * 200_000)])
     publisher = Publisher(client, machine.node, lambda _: long)
     try:
         assert "the limit is" in await publisher._try()

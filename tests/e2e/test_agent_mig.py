@@ -1,6 +1,6 @@
 """MIG from the pod's annotation to the slice and back: scheduler, agent and API server as they are.
 
-Only the card is imagined, and it answers as a real one did (`tests/sim/test_nvml.py`).
+Only the GPU is imagined, and it answers as a real one did (`tests/sim/test_nvml.py`).
 """
 
 import json
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.server
 
 
 class Cut:
-    """The machine with an agent that owns its first card, and a scheduler."""
+    """The machine with an agent that owns its first GPU, and a scheduler."""
 
     def __init__(self, machine: Machine, plane: ControlPlane, state: Path) -> None:  # noqa: F811
         self.machine, self.plane, self.state = machine, plane, state
@@ -40,14 +40,14 @@ class Cut:
     def slices(self) -> list[tuple[int, int, int, bool]]:
         """Id, start, size, and whether it can be used."""
         with self.machine.driver.open() as driver:
-            found = driver.cards[0].instances
+            found = driver.gpus[0].instances
             return sorted((one.id, one.start, one.size, bool(one.computes)) for one in found)
 
-    def card(self) -> dict[str, Any]:
+    def gpu(self) -> dict[str, Any]:
         return (self.machine.listed().get("cards") or [{}])[0]
 
     def offered(self) -> dict[str, list[int]]:
-        return {one["name"]: one["starts"] for one in self.card().get("slices", ())}
+        return {one["name"]: one["starts"] for one in self.gpu().get("slices", ())}
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def given(pods: Pods, name: str) -> str:
 def test_a_pod_gets_a_slice_of_its_own_and_gives_it_back(cut: Cut, pods: Pods) -> None:
     uuid, node = cut.machine.uuids[0], cut.machine.node
     with cut.agent(), fairlead(cut.plane):
-        eventually(lambda: cut.card().get("cut") == "free")
+        eventually(lambda: cut.gpu().get("cut") == "free")
         assert cut.offered()["1g.18gb"] == [0, 1, 2, 3, 4, 5, 6]
         ask(pods, "small", "1g.18gb", node)
         pods.wait_bound("small")
@@ -92,7 +92,7 @@ def test_a_killed_agent_finds_its_own_slices_again(cut: Cut, pods: Pods) -> None
     node = cut.machine.node
     with fairlead(cut.plane):
         with cut.agent(ends_with=-signal.SIGKILL) as agent:
-            eventually(lambda: cut.card().get("cut") == "free")
+            eventually(lambda: cut.gpu().get("cut") == "free")
             ask(pods, "stays", "1g.18gb", node)
             ask(pods, "goes", "1g.18gb", node)
             pods.wait_bound("stays", "goes")
@@ -103,20 +103,20 @@ def test_a_killed_agent_finds_its_own_slices_again(cut: Cut, pods: Pods) -> None
         pods.delete("goes")
         # Killed in the middle of a step: a GPU instance without its compute instance.
         with cut.machine.driver.open() as driver:
-            next(one for one in driver.cards[0].instances if one.id == kept).computes.clear()
+            next(one for one in driver.gpus[0].instances if one.id == kept).computes.clear()
         with cut.agent():
             eventually(lambda: [(one[0], one[3]) for one in cut.slices()] == [(kept, True)])
 
 
 def test_others_slices_are_left_alone_and_their_places_not_offered(cut: Cut, pods: Pods) -> None:
     with cut.agent(), fairlead(cut.plane):
-        eventually(lambda: cut.card().get("cut") == "free")
+        eventually(lambda: cut.gpu().get("cut") == "free")
         with cut.machine.driver.open() as driver:
-            driver.cards[0].instances.append(FakeInstance(1, 9, 0, 4, driver.serial()))
+            driver.gpus[0].instances.append(FakeInstance(1, 9, 0, 4, driver.serial()))
         eventually(lambda: cut.offered().get("3g.71gb") == [4])
         assert cut.offered()["1g.18gb"] == [4, 5, 6]
         assert "7g.141gb" not in cut.offered()
-        assert "did not create" in cut.card()["note"]
+        assert "did not create" in cut.gpu()["note"]
         ask(pods, "beside", "3g.71gb", cut.machine.node)
         pods.wait_bound("beside")
         eventually(
@@ -134,33 +134,33 @@ def test_a_pod_whose_place_is_taken_is_told_what_to_do(cut: Cut, pods: Pods) -> 
         "fairlead.dev/assignment": json.dumps({"devices": uses, "dialect": "fairlead"}),
     }
     with cut.agent():
-        eventually(lambda: cut.card().get("cut") == "free")
+        eventually(lambda: cut.gpu().get("cut") == "free")
         with cut.machine.driver.open() as driver:
-            driver.cards[0].instances.append(FakeInstance(4, 15, 2, 2, driver.serial()))
+            driver.gpus[0].instances.append(FakeInstance(4, 15, 2, 2, driver.serial()))
         pods.create("late", metadata={"annotations": said}, nodeName=cut.machine.node)
         (event,) = eventually(lambda: cut.machine.events("late"))
         assert event["reason"] == "MIGSliceNotMade"
         assert "GPU instance 4 (1g.35gb at slice 2) lies there" in event["note"]
         assert "nvidia-smi mig" in event["note"]
         with cut.machine.driver.open() as driver:
-            driver.cards[0].instances.clear()
+            driver.gpus[0].instances.clear()
         eventually(lambda: cut.slices() == [(9, 2, 1, True)])
 
 
-def test_a_card_in_use_waits_and_one_that_is_given_back_is_whole_again(cut: Cut) -> None:
+def test_a_gpu_in_use_waits_and_one_that_is_given_back_is_whole_again(cut: Cut) -> None:
     with cut.machine.driver.open() as driver:
-        driver.cards[0].processes.append(FakeProcess(4711, 1 << 30))
+        driver.gpus[0].processes.append(FakeProcess(4711, 1 << 30))
     with cut.agent():
-        eventually(lambda: "when the GPU is empty" in cut.card().get("health", ""))
+        eventually(lambda: "when the GPU is empty" in cut.gpu().get("health", ""))
         with cut.machine.driver.open() as driver:
-            assert not driver.cards[0].mig
-            driver.cards[0].processes.clear()
-        eventually(lambda: cut.card().get("cut") == "free")
-        assert cut.card().get("health", "ok") == "ok"
+            assert not driver.gpus[0].mig
+            driver.gpus[0].processes.clear()
+        eventually(lambda: cut.gpu().get("cut") == "free")
+        assert cut.gpu().get("health", "ok") == "ok"
     with cut.agent("none"):
-        eventually(lambda: "slices" not in cut.card())
+        eventually(lambda: "slices" not in cut.gpu())
         with cut.machine.driver.open() as driver:
-            assert not driver.cards[0].mig
+            assert not driver.gpus[0].mig
 
 
 @pytest.mark.parametrize(

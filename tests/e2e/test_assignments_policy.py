@@ -1,4 +1,4 @@
-"""Nobody but the scheduler says which cards a pod has: the policy in deploy/fairlead.yaml."""
+"""Nobody but the scheduler says which GPUs a pod has: the policy in deploy/fairlead.yaml."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -192,7 +192,7 @@ def _annotations(plane: ControlPlane, name: str) -> dict[str, str]:
 
 @pytest.fixture
 def victim(writers: ControlPlane) -> Iterator[str]:
-    """A pod that has been told its cards, if somebody tells; it goes after the test."""
+    """A pod that has been told its GPUs, if somebody tells; it goes after the test."""
     name = "victim"
     status, answer = writers.api("POST", PODS, _pod(name, {"said": "before"}))
     assert status == 201, answer
@@ -325,8 +325,8 @@ def test_a_pod_cannot_hide_in_a_group_of_kai(guarded: ControlPlane, victim: str)
 
 
 def test_the_scheduler_itself_works_as_ever(scheduler: ControlPlane) -> None:
-    cards = '{"cards":[{"uuid":"GPU-1","index":0,"memoryMiB":81920}]}'
-    scheduler.create_nodes(["gpu-1"], annotations={"fairlead.dev/inventory": cards})
+    gpus = '{"cards":[{"uuid":"GPU-1","index":0,"memoryMiB":81920}]}'
+    scheduler.create_nodes(["gpu-1"], annotations={"fairlead.dev/inventory": gpus})
     pods = Pods(scheduler, "default")
     try:
         with fairlead(scheduler, kubeconfig=scheduler.kubeconfig_for(SCHEDULER)):

@@ -1,4 +1,4 @@
-"""Whatever pods and nodes claim about GPUs: a clear reason, no card sold twice, no one held up.
+"""Whatever pods and nodes claim about GPUs: a clear reason, no GPU sold twice, no one held up.
 
 Through the real API server, which lets all of this pass.
 """
@@ -20,7 +20,7 @@ INVENTORY, ASSIGNMENT = "fairlead.dev/inventory", "fairlead.dev/assignment"
 MIB = 16_000
 
 
-def cards(*uuids: str, **more: Any) -> list[dict[str, Any]]:
+def gpus(*uuids: str, **more: Any) -> list[dict[str, Any]]:
     return [
         {"uuid": uuid, "index": n, "model": "H100", "memoryMib": MIB, **more}
         for n, uuid in enumerate(uuids)
@@ -32,14 +32,14 @@ def listed(found: Any) -> str:
 
 
 ABSURD = {
-    "huge": listed(cards("GPU-a", memoryMib=10**18)),
-    "negative": listed(cards("GPU-a", memoryMib=-1)),
+    "huge": listed(gpus("GPU-a", memoryMib=10**18)),
+    "negative": listed(gpus("GPU-a", memoryMib=-1)),
     "nan": listed([]).replace("[]", '[{"uuid": "GPU-a", "index": 0, "memoryMib": NaN}]'),
-    "twice": listed(cards("GPU-a", "GPU-a")),
-    "many": listed(cards(*(f"GPU-{n}" for n in range(65)))),
+    "twice": listed(gpus("GPU-a", "GPU-a")),
+    "many": listed(gpus(*(f"GPU-{n}" for n in range(65)))),
     "deep": "[" * 100_000,
-    "escapes": listed(cards("\u001b[31mGPU-\u202e\n")),
-    "path": listed(cards("../../dev/nvidia0")),
+    "escapes": listed(gpus("\u001b[31mGPU-\u202e\n")),
+    "path": listed(gpus("../../dev/nvidia0")),
 }
 
 SENTENCES = {
@@ -85,7 +85,7 @@ def ask(pods: Pods, name: str, annotations: dict[str, str], **more: Any) -> None
 
 
 def sold(pods: Pods) -> Counter[str]:
-    """Thousandths of each card that our own pods were given, as the API server tells."""
+    """Thousandths of each GPU that our own pods were given, as the API server tells."""
     _, found = pods.plane.api("GET", pods.path)
     total: Counter[str] = Counter()
     for pod in found["items"]:
@@ -99,7 +99,7 @@ def sold(pods: Pods) -> Counter[str]:
 def test_pods_that_ask_for_nonsense_are_told_so_and_hold_up_nobody(
     create_nodes, pods, running: Running
 ) -> None:
-    create_nodes(["asked"], annotations={INVENTORY: listed(cards("GPU-0"))})
+    create_nodes(["asked"], annotations={INVENTORY: listed(gpus("GPU-0"))})
     for name, (annotations, _) in SENTENCES.items():
         ask(pods, name, annotations)
     ask(pods, "fine", {SHARE: "0.5"})
@@ -122,12 +122,12 @@ def test_misspelt_annotations_are_reported_and_the_pod_goes_on(
     assert running.metric("fairlead_pod_warnings_total", reason="UnknownAnnotation") == 1
 
 
-def test_nodes_that_list_absurd_cards_are_counted_and_hold_up_nobody(
+def test_nodes_that_list_absurd_gpus_are_counted_and_hold_up_nobody(
     create_nodes, pods, running: Running
 ) -> None:
     for name, inventory in ABSURD.items():
         create_nodes([f"absurd-{name}"], annotations={INVENTORY: inventory})
-    create_nodes(["sane"], annotations={INVENTORY: listed(cards("GPU-0"))})
+    create_nodes(["sane"], annotations={INVENTORY: listed(gpus("GPU-0"))})
     create_nodes(["counted"], annotations={INVENTORY: "["}, allocatable={"nvidia.com/gpu": "2"})
     ask(pods, "part", {SHARE: "0.5"})
     assert pods.wait_bound("part") == {"part": "sane"}
@@ -140,10 +140,10 @@ def test_nodes_that_list_absurd_cards_are_counted_and_hold_up_nobody(
     assert running.get("/readyz")[0] == 200
 
 
-def test_two_nodes_that_list_the_same_card_have_one_each(
+def test_two_nodes_that_list_the_same_gpu_have_one_each(
     create_nodes, pods, running: Running
 ) -> None:
-    create_nodes(["twin-a", "twin-b"], annotations={INVENTORY: listed(cards("GPU-same"))})
+    create_nodes(["twin-a", "twin-b"], annotations={INVENTORY: listed(gpus("GPU-same"))})
     for number in range(3):
         ask(pods, f"p{number}", {SHARE: "1"})
     eventually(lambda: sum(map(bool, pods.nodes().values())) == 2)
@@ -154,10 +154,10 @@ def test_two_nodes_that_list_the_same_card_have_one_each(
     assert sorted(filter(None, pods.nodes().values())) == ["twin-a", "twin-b"]
 
 
-def test_explain_tells_card_by_card(
+def test_explain_tells_gpu_by_gpu(
     control_plane: ControlPlane, create_nodes, pods, running: Running
 ) -> None:
-    create_nodes(["told"], annotations={INVENTORY: listed(cards("GPU-0", "GPU-1"))})
+    create_nodes(["told"], annotations={INVENTORY: listed(gpus("GPU-0", "GPU-1"))})
     for name, share in (("most", "0.7"), ("much", "0.6")):
         ask(pods, name, {SHARE: share})
         pods.wait_bound(name)
@@ -173,7 +173,7 @@ def test_explain_tells_card_by_card(
     assert "  GPU-1: 0.4 of it free\n" in text
     data = subprocess.run([*command, "-o", "json"], capture_output=True, check=True).stdout
     (node,) = json.loads(data)["nodes"]
-    assert [(card["uuid"], card["free_share"]) for card in node["cards"]] == [
+    assert [(gpu["uuid"], gpu["free_share"]) for gpu in node["cards"]] == [
         ("GPU-0", 0.3), ("GPU-1", 0.4),
     ]  # fmt: skip
 
@@ -183,9 +183,9 @@ def test_forged_assignments_cost_their_node_what_the_pod_asks_for(
 ) -> None:
     """Pods with one GPU each, put there by somebody else, that say what they like about it."""
     for case, devices in FORGED.items():
-        gpus = listed(cards(f"GPU-{case}-0", f"GPU-{case}-1"))
+        inventory = listed(gpus(f"GPU-{case}-0", f"GPU-{case}-1"))
         amounts = {"nvidia.com/gpu": "2"}
-        create_nodes([case], annotations={INVENTORY: gpus}, allocatable=amounts)
+        create_nodes([case], annotations={INVENTORY: inventory}, allocatable=amounts)
         forged = {ASSIGNMENT: json.dumps({"devices": devices})}
         ask(pods, f"liar-{case}", forged, gpus=1, scheduler="other", nodeName=case)
     eventually(lambda: running.metric("scheduler_cache_size", type="pods") >= len(FORGED))

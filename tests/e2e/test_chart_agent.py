@@ -59,7 +59,7 @@ def test_it_has_the_rights_that_it_uses_and_no_others(
     )
     machine = FileStore(tmp_path / "machine.json", machine_of())
     with machine.open() as driver:
-        driver.cards[0].processes = [FakeProcess(4711, 1 << 30)]
+        driver.gpus[0].processes = [FakeProcess(4711, 1 << 30)]
     stranger = tmp_path / "proc" / "4711"
     stranger.mkdir(parents=True)
     (stranger / "cgroup").write_text("0::/user.slice\n")
@@ -137,7 +137,7 @@ def _said(key: str, value: str | None = "x") -> dict[str, Any]:
     return {"metadata": {"annotations": {key: value}}}
 
 
-def test_it_may_say_what_cards_its_own_node_has(guarded: ControlPlane, agent: SyncClient) -> None:
+def test_it_may_say_what_gpus_its_own_node_has(guarded: ControlPlane, agent: SyncClient) -> None:
     for value in ('{"version":1,"cards":[]}', "{}", None):
         status, answer = agent.api(
             "PATCH", _path("gpu-1"), _said(KEY, value), content_type=MERGE

@@ -25,7 +25,7 @@ VALUES: dict[str, Any] = {"extender": {"enabled": True}, "replicaCount": 0}
 EXTENDER = service_account(NAMESPACE, "fairlead-extender")
 DEPLOYMENT = "Deployment/fairlead-extender"
 CONTAINER = "spec.template.spec.containers.0"
-CARD = {"id": "GPU-1", "count": 10, "devmem": 16000, "type": "NVIDIA-V100", "health": True}
+HAMI_ENTRY = {"id": "GPU-1", "count": 10, "devmem": 16000, "type": "NVIDIA-V100", "health": True}
 
 
 def test_it_has_the_rights_that_it_uses_and_no_others(
@@ -43,7 +43,7 @@ def test_it_has_the_rights_that_it_uses_and_no_others(
     plane.create_nodes(["n"], annotations=inventory("n", 1), allocatable={GPU: "1"})
     plane.create_nodes(
         ["of-hami"],
-        annotations={"hami.io/node-nvidia-register": json.dumps([CARD])},
+        annotations={"hami.io/node-nvidia-register": json.dumps([HAMI_ENTRY])},
         allocatable={GPU: "10"},
     )
     authority = Authority(tmp_path / "ca")

@@ -41,7 +41,7 @@ ALNAIR_NODE = {
     },
     "allocatable": {"alnair/vgpu-memory": "32", "alnair/vgpu-compute": "200"},
 }
-#: A part that fits on a card twice, on a node with two cards; a fifth would fit on no card alone.
+#: A part that fits on a GPU twice, on a node with two GPUs; a fifth would fit on no GPU alone.
 HALF = {
     "hami": (Hami, HAMI_NODE, {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 6000}),
     "volcano": (
@@ -72,7 +72,7 @@ def admitted(kubelet: Kubelet, *wanted: str) -> Counter[str]:
 
 
 @pytest.mark.parametrize("dialect", HALF)
-def test_parts_of_cards_are_given_to_the_very_pods_they_were_meant_for(
+def test_parts_of_gpus_are_given_to_the_very_pods_they_were_meant_for(
     dialect: str, create_nodes, running: Running, pods: Pods, kubelet
 ) -> None:
     plugin, node, half = HALF[dialect]
@@ -90,10 +90,10 @@ def test_parts_of_cards_are_given_to_the_very_pods_they_were_meant_for(
     assert "1 node(s) had no GPU with enough free memory" in refused
     pods.delete("late")
     gone = min(machine.given)
-    ((card, _),) = machine.given[gone]
+    ((gpu, _),) = machine.given[gone]
     pods.delete(gone)
     admitted(machine, left)
-    assert machine.given[left][0][0] == card
+    assert machine.given[left][0][0] == gpu
 
 
 @pytest.mark.parametrize("dialect", HALF)
@@ -119,7 +119,7 @@ def _message(pods: Pods, name: str) -> str:
     return str(pods.condition(name).get("message", ""))
 
 
-def test_hami_gives_several_cards_to_several_containers_and_plain_ones_too(
+def test_hami_gives_several_gpus_to_several_containers_and_plain_ones_too(
     control_plane: ControlPlane, create_nodes, running: Running, pods: Pods, kubelet
 ) -> None:
     (name,) = create_nodes(["hami-3"], **HAMI_NODE)

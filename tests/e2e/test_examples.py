@@ -25,13 +25,13 @@ H100 = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
 KEPT = {"key": "dedicated", "value": "team-x", "effect": "NoSchedule"}
 LARGE_AND_SMALL = {"gpu-a": gpus(8), "gpu-b": gpus(4)}
 
-CARD = {"model": "NVIDIA A10", "memoryMib": 23028}
-TWO_CARDS = [{"index": n, "uuid": f"GPU-a{n}", **CARD} for n in range(2)]
-TWO_A10 = {"fairlead.dev/inventory": json.dumps({"version": 1, "cards": TWO_CARDS})}
+GPU = {"model": "NVIDIA A10", "memoryMib": 23028}
+TWO_GPUS = [{"index": n, "uuid": f"GPU-a{n}", **GPU} for n in range(2)]
+TWO_A10 = {"fairlead.dev/inventory": json.dumps({"version": 1, "cards": TWO_GPUS})}
 
 
 def profiled(*percent: int) -> dict[str, str]:
-    """As Alnair's profiler notes how busy cards are."""
+    """As Alnair's profiler notes how busy GPUs are."""
     return {f"ai.centaurus.io/gpu-{n}": f"{{'max_gpu_util': {p}}}" for n, p in enumerate(percent)}
 
 
@@ -58,7 +58,7 @@ SESSIONS: Mapping[str, Mapping[str, dict[str, Any]]] = {
         "gpu-b": gpus(2, annotations=profiled(5, 0)),
     },
 }
-#: Readings of cards that a session waits for.
+#: Readings of GPUs that a session waits for.
 READINGS = {"examples/09-by-utilisation": ("alnair", 4)}
 #: Controllers of Kubernetes that a session needs.
 CONTROLLERS = {"examples/06-scheduling-map": ("statefulset-controller",)}
@@ -87,9 +87,9 @@ def test_a_session_goes_as_it_is_told(
     try:
         with controllers(control_plane, start), started as program:
             eventually(lambda: program.get("/readyz")[0] == 200)
-            source, cards = READINGS.get(start, ("", 0))
+            source, gpus = READINGS.get(start, ("", 0))
             read = "fairlead_telemetry_readings_total"
-            eventually(lambda: program.metric(read, source=source) >= cards)
+            eventually(lambda: program.metric(read, source=source) >= gpus)
             for command, shown in rest:
                 told = in_words_of(control_plane, shown)
                 assert terminal.type(command) == told, f"$ {command}"

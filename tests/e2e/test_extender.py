@@ -1,4 +1,4 @@
-"""A real kube-scheduler places GPU pods on a real API server, and asks Fairlead about cards."""
+"""A real kube-scheduler places GPU pods on a real API server, and asks Fairlead about GPUs."""
 
 import json
 import shutil
@@ -42,16 +42,16 @@ def ask(pods: Pods, name: str, limits: dict[str, int] | None = None, **more: Any
     pods.create(name, scheduler=SCHEDULER, container={"resources": {"limits": texts}}, **more)
 
 
-def share(pods: Pods, name: str, of_a_card: str, **more: Any) -> None:
-    ask(pods, name, metadata={"annotations": {SHARE: of_a_card}}, **more)
+def share(pods: Pods, name: str, of_a_gpu: str, **more: Any) -> None:
+    ask(pods, name, metadata={"annotations": {SHARE: of_a_gpu}}, **more)
 
 
-def cards_of(pods: Pods, *names: str) -> list[str]:
+def gpus_of(pods: Pods, *names: str) -> list[str]:
     return [pods.get(name)["metadata"]["annotations"][GPUS] for name in names]
 
 
 @pytest.mark.parametrize("cached", [True, False], ids=["names", "nodes in full"])
-def test_whole_cards_are_each_given_once(
+def test_whole_gpus_are_each_given_once(
     cached: bool, control_plane: ControlPlane, create_nodes: Callable[..., Any], pods: Pods
 ) -> None:
     for node in ("w1", "w2"):
@@ -62,15 +62,15 @@ def test_whole_cards_are_each_given_once(
         for name in everybody:
             ask(pods, name, {"nvidia.com/gpu": 2})
         pods.wait_bound(*everybody)
-        given = ",".join(cards_of(pods, *everybody)).split(",")
+        given = ",".join(gpus_of(pods, *everybody)).split(",")
         assert sorted(given) == [f"GPU-{node}-{n}" for node in ("w1", "w2") for n in range(4)]
         assert complaints(control_plane) == []
 
 
-def test_shares_fill_every_card_and_none_is_sold_twice(
+def test_shares_fill_every_gpu_and_none_is_sold_twice(
     control_plane: ControlPlane, create_nodes: Callable[..., Any], pods: Pods
 ) -> None:
-    """kube-scheduler counts no shares, so all of them might go to the same card at once."""
+    """kube-scheduler counts no shares, so all of them might go to the same GPU at once."""
     for node in ("s1", "s2"):
         create_nodes([node], annotations=inventory(node, 3))
     everybody = [f"p{n}" for n in range(12)]
@@ -78,7 +78,7 @@ def test_shares_fill_every_card_and_none_is_sold_twice(
         for name in everybody:
             share(pods, name, "0.5")
         pods.wait_bound(*everybody, timeout_s=60)
-        assert set(Counter(cards_of(pods, *everybody)).values()) == {2}
+        assert set(Counter(gpus_of(pods, *everybody)).values()) == {2}
         assert complaints(control_plane) == []
 
         share(pods, "late", "0.5")
@@ -108,7 +108,7 @@ def test_a_crash_in_the_middle_loses_nothing_and_sells_nothing_twice(
             process.process.kill()
         with extender(control_plane, "--port", port):
             pods.wait_bound(*everybody, timeout_s=60)
-            assert set(Counter(cards_of(pods, *everybody)).values()) == {2}
+            assert set(Counter(gpus_of(pods, *everybody)).values()) == {2}
             assert complaints(control_plane) == []
 
 
@@ -132,29 +132,29 @@ def test_parts_in_the_words_of_hami_reach_its_device_plugin(
         assert said in pods.wait_refused("late")["message"]
 
 
-def test_who_makes_room_is_who_has_the_right_card(
+def test_who_makes_room_is_who_has_the_right_gpu(
     control_plane: ControlPlane, create_nodes: Callable[..., Any], pods: Pods, priorities: None
 ) -> None:
-    """kube-scheduler counts cards, and would send away the least important pod, whatever it has."""
-    cards = [
+    """kube-scheduler counts GPUs, and would send away the least important pod, whatever it has."""
+    gpus = [
         {"uuid": "GPU-m0", "index": 0, "model": "H100", "memoryMib": 80_000},
         {"uuid": "GPU-m1", "index": 1, "model": "A100", "memoryMib": 80_000},
     ]
-    told = {"fairlead.dev/inventory": json.dumps({"version": 1, "cards": cards})}
+    told = {"fairlead.dev/inventory": json.dumps({"version": 1, "cards": gpus})}
     create_nodes(["m"], annotations=told, allocatable={"nvidia.com/gpu": "2"})
 
-    def one_card(name: str, priority: str, model: str) -> None:
+    def one_gpu(name: str, priority: str, model: str) -> None:
         spec = {"priorityClassName": priority, "terminationGracePeriodSeconds": 0}
         wants = {"annotations": {"fairlead.dev/gpu-model": model}}
         ask(pods, name, {"nvidia.com/gpu": 1}, metadata=wants, **spec)
 
     with advised(control_plane) as process:
-        one_card("has-h100", "ext-middle", "H100")
-        one_card("has-a100", "ext-low", "A100")
+        one_gpu("has-h100", "ext-middle", "H100")
+        one_gpu("has-a100", "ext-low", "A100")
         pods.wait_bound("has-h100", "has-a100")
-        one_card("urgent", "ext-high", "H100")
+        one_gpu("urgent", "ext-high", "H100")
         assert pods.wait_bound("urgent") == {"urgent": "m"}
-        assert cards_of(pods, "urgent", "has-a100") == ["GPU-m0", "GPU-m1"]
+        assert gpus_of(pods, "urgent", "has-a100") == ["GPU-m0", "GPU-m1"]
         assert pods.get("has-h100") == {}
         assert process.metric("fairlead_extender_answers_total", verb="preempt") >= 1
 
@@ -175,7 +175,7 @@ def test_pods_without_gpus_are_bound_while_the_extender_is_away(
         assert pods.node("needs-cards") == ""
     with advised(control_plane):
         pods.wait_bound("needs-cards")
-        assert cards_of(pods, "needs-cards") == ["GPU-i-0"]
+        assert gpus_of(pods, "needs-cards") == ["GPU-i-0"]
 
 
 def test_pods_without_gpus_are_bound_as_they_are(
@@ -220,7 +220,7 @@ def test_tls_and_who_may_ask(
         with kube_scheduler(control_plane, process.url, enableHTTPS=True, tlsConfig=tls):
             ask(pods, "p", {"nvidia.com/gpu": 1})
             pods.wait_bound("p")
-            assert cards_of(pods, "p") == ["GPU-t-0"]
+            assert gpus_of(pods, "p") == ["GPU-t-0"]
         renewed = authority.server("renewed")
         show(renewed, tmp_path)
         there = "127.0.0.1", int(process.url.rpartition(":")[2])
@@ -237,7 +237,7 @@ def show(pair: KeyPair, folder: Path) -> None:
 # -- asked by hand -------------------------------------------------------------------------------
 
 
-def test_a_bind_that_fails_gives_the_cards_back_and_one_that_works_keeps_them(
+def test_a_bind_that_fails_gives_the_gpus_back_and_one_that_works_keeps_them(
     control_plane: ControlPlane, create_nodes: Callable[..., Any], pods: Pods
 ) -> None:
     create_nodes(["b"], annotations=inventory("b", 1))
@@ -307,7 +307,7 @@ def test_before_it_knows_the_cluster_it_asks_for_patience(
 
 
 def test_of_two_only_one_answers(control_plane: ControlPlane, namespace: str) -> None:
-    """Each has a book of cards of its own, and what one gives away the other learns too late."""
+    """Each has a book of GPUs of its own, and what one gives away the other learns too late."""
     elects = ("--leader-elect", "--leader-elect-resource-namespace", namespace)
     admin = ("--kubeconfig", str(control_plane.kubeconfig_for()))
     with (

@@ -1,4 +1,4 @@
-"""Things break, and no pod is lost and no card given twice."""
+"""Things break, and no pod is lost and no GPU given twice."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ from fairleads import Pods, eventually, fairlead
 from faultproxy import FaultProxy, a, answer, cut_inside, drop, expired, insert, lose_reply
 from test_oracle import _forbid_binds
 
-CARDS = 8
+GPUS = 8
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def audit(pods: Pods) -> Counter[str]:
             for container in pod["spec"]["containers"]:
                 limits = container.get("resources", {}).get("limits", {})
                 taken[pod["spec"]["nodeName"]] += int(limits.get("nvidia.com/gpu", 0))
-    assert not {node: n for node, n in taken.items() if n > CARDS}, "a card was given twice"
+    assert not {node: n for node, n in taken.items() if n > GPUS}, "a card was given twice"
     return taken
 
 
@@ -53,7 +53,7 @@ def test_the_api_server_is_killed_and_comes_back(new_control_plane) -> None:
         plane.restart_apiserver()
         for number in range(20):
             pods.create(f"after-{number}", 1)
-        # 15 of 16 cards are left for 20 pods
+        # 15 of 16 GPUs are left for 20 pods
         eventually(lambda: sum(map(bool, pods.nodes().values())) == 16)
         assert audit(pods) == {"n1": 8, "n2": 8}
         eventually(lambda: running.get("/readyz")[0] == 200)
@@ -178,7 +178,7 @@ async def test_an_event_that_the_watch_lost_is_found_by_comparing(
         await until(lambda: pods.node("second"))
 
 
-async def test_a_pod_deleted_in_mid_bind_frees_its_cards(control_plane, create_nodes, pods) -> None:
+async def test_a_pod_deleted_in_mid_bind_frees_its_gpus(control_plane, create_nodes, pods) -> None:
     create_nodes(["w1"], allocatable={"nvidia.com/gpu": "8"})
     async with scheduling(control_plane) as (proxy, scheduler):
         await until(lambda: scheduler.unready_because() == "")

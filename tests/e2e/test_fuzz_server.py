@@ -18,7 +18,7 @@ import pytest
 
 from fairleads import Pods
 from fuzz.cases import drawn
-from fuzz.objects import CARDS, GPU_MIB, KINDS, Json, small_pods
+from fuzz.objects import GPU_MIB, GPUS, KINDS, Json, small_pods
 from raw_audit import ASSIGNMENT, given_twice
 from test_faults import scheduling, until
 
@@ -105,7 +105,7 @@ async def fuzzed(
 ) -> AsyncIterator[Fuzzed]:
     labels = {"disk": "ssd", "zone": "z1"}
     create_nodes(["sane-0", "sane-1"], allocatable={_GPU: str(_GPUS)}, labels=labels)
-    create_nodes(["cards-0"], annotations={"fairlead.dev/inventory": CARDS}, labels=labels)
+    create_nodes(["cards-0"], annotations={"fairlead.dev/inventory": GPUS}, labels=labels)
     async with scheduling(control_plane, verify_every_s=5.0) as (_, scheduler):
         yield Fuzzed(control_plane, scheduler, pods)
 

@@ -212,7 +212,7 @@ def _value(env: list[Json]) -> str | None:
 
 
 def check(before: list[Json], after: list[Json], *, mapped: bool) -> None:
-    """Ours is there once, nothing shows other cards, and the rest is as it was."""
+    """Ours is there once, nothing shows other GPUs, and the rest is as it was."""
     ours = [one for one in after if one["name"] == "CUDA_VISIBLE_DEVICES"]
     assert ours == [{"name": "CUDA_VISIBLE_DEVICES", "valueFrom": LATER}]
     rest = [one for one in before if not one["name"].endswith("A_VISIBLE_DEVICES")]

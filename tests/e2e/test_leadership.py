@@ -32,7 +32,7 @@ from leaders import (
     wait_standing_by,
 )
 
-CARDS = 8
+GPUS = 8
 T = TypeVar("T")
 
 
@@ -50,14 +50,14 @@ def lease(control_plane: ControlPlane, namespace: str) -> Lease:
 
 @pytest.fixture
 def machines(create_nodes: Callable[..., list[str]]) -> Callable[..., None]:
-    """Nodes with cards that can be told apart."""
+    """Nodes with GPUs that can be told apart."""
 
     def create(*names: str) -> None:
         for name in names:
             create_nodes(
                 [name],
-                allocatable={"nvidia.com/gpu": str(CARDS)},
-                annotations=inventory(name, CARDS),
+                allocatable={"nvidia.com/gpu": str(GPUS)},
+                annotations=inventory(name, GPUS),
             )
 
     return create
@@ -161,10 +161,10 @@ def test_the_leader_is_killed_and_the_standby_finishes(
             if number == 30:
                 first.process.kill()
         wait_leading(second)
-        eventually(lambda: len(bound(pods)) == 5 * CARDS)
+        eventually(lambda: len(bound(pods)) == 5 * GPUS)
         for name in set(pods.nodes()) - set(bound(pods)):
             pods.wait_refused(name)
-    assert sold(lease.plane).total() == 5 * CARDS
+    assert sold(lease.plane).total() == 5 * GPUS
     assert sold_twice(lease.plane) == []
 
 
@@ -207,11 +207,11 @@ async def test_a_bind_that_was_sent_before_a_long_sleep(
             proxy.on_request(hold, method="POST", path="/binding")
             both = pair(lease, {"kubeconfig": access, "ends_with": 1}, {})
             async with _entered(both) as (first, _):
-                await asyncio.to_thread(pods.create, "late", CARDS)
+                await asyncio.to_thread(pods.create, "late", GPUS)
                 await arrived.wait()
                 first.process.send_signal(signal.SIGSTOP)
                 await asyncio.to_thread(
-                    pods.create, "urgent", CARDS, priorityClassName="urgent-in-leadership"
+                    pods.create, "urgent", GPUS, priorityClassName="urgent-in-leadership"
                 )
                 await asyncio.to_thread(pods.wait_bound, "urgent")
                 let_go.set()
@@ -224,7 +224,7 @@ async def test_a_bind_that_was_sent_before_a_long_sleep(
     if fenced:
         assert (answers, late, twice) == ([403], None, [])
     else:
-        assert (answers, late, len(twice)) == ([201], "z1", CARDS), "nothing else prevents it"
+        assert (answers, late, len(twice)) == ([201], "z1", GPUS), "nothing else prevents it"
 
 
 def _a_priority_class(plane: ControlPlane) -> None:
@@ -321,16 +321,16 @@ async def test_a_standby_that_missed_something_decides_only_when_it_has_caught_u
         proxy.on_watch(*faults, path="/api/v1/pods")
         killed = {"ends_with": -signal.SIGKILL}
         async with _entered(pair(lease, killed, {"kubeconfig": access})) as (first, _):
-            await asyncio.to_thread(pods.create, "first", CARDS)
+            await asyncio.to_thread(pods.create, "first", GPUS)
             await asyncio.to_thread(pods.wait_bound, "first")
             first.process.kill()
-            await asyncio.to_thread(pods.create, "second", CARDS)
+            await asyncio.to_thread(pods.create, "second", GPUS)
             why = await asyncio.to_thread(pods.wait_refused, "second")
     assert "Insufficient nvidia.com/gpu" in why["message"]
     assert sold_twice(lease.plane) == []
 
 
-def test_two_who_lead_at_once_sell_no_card_twice(lease: Lease, pods: Pods, machines) -> None:
+def test_two_who_lead_at_once_sell_no_gpu_twice(lease: Lease, pods: Pods, machines) -> None:
     """Each holds a Lease of its own, so both decide; the policy knows one of them."""
     machines("t1", "t2")
     other = Lease(lease.plane, lease.namespace, "another")
@@ -338,14 +338,14 @@ def test_two_who_lead_at_once_sell_no_card_twice(lease: Lease, pods: Pods, machi
         epoch = wait_leading(ours)
         wait_leading(theirs)
         with epoch_policy(lease):
-            for number in range(3 * CARDS):
+            for number in range(3 * GPUS):
                 pods.create(f"p{number}", 1)
-            eventually(lambda: len(bound(pods)) == 2 * CARDS, 60)
+            eventually(lambda: len(bound(pods)) == 2 * GPUS, 60)
             eventually(
                 lambda: theirs.metric("fairlead_writes_total", kind="bind", result="denied"),
                 what="the other one tried",
             )
-    assert sold(lease.plane).total() == 2 * CARDS
+    assert sold(lease.plane).total() == 2 * GPUS
     assert sold_twice(lease.plane) == []
     found = [pods.get(name) for name in bound(pods)]
     assert {pod["metadata"]["annotations"][EPOCH] for pod in found} == {epoch}

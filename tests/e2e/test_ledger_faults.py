@@ -12,7 +12,7 @@ from test_faults import scheduling, until
 pytestmark = pytest.mark.server
 
 SHARE = "fairlead.dev/gpu-share"
-CARDS = json.dumps({
+GPUS = json.dumps({
     "version": 1,
     "cards": [{"uuid": "GPU-0", "index": 0, "model": "H100", "memoryMib": 16_000}],
 })  # fmt: skip
@@ -37,7 +37,7 @@ def mismatches(scheduler, what: str) -> float:
 async def test_a_share_whose_end_the_watch_lost_is_found_and_freed(
     control_plane, create_nodes, pods
 ) -> None:
-    create_nodes(["l1"], annotations={"fairlead.dev/inventory": CARDS})
+    create_nodes(["l1"], annotations={"fairlead.dev/inventory": GPUS})
     async with scheduling(control_plane, verify_every_s=0.5) as (proxy, scheduler):
         proxy.on_watch(drop(a("DELETED", "first")), times=None, path="/pods")
         await asyncio.to_thread(ask, pods, "first", "0.8")
@@ -50,11 +50,11 @@ async def test_a_share_whose_end_the_watch_lost_is_found_and_freed(
         assert scheduler.engine.cluster.columns.devices.milli_free[0, 0] == 200
 
 
-async def test_a_card_that_is_booked_wrongly_is_booked_anew(
+async def test_a_gpu_that_is_booked_wrongly_is_booked_anew(
     control_plane, create_nodes, pods
 ) -> None:
-    """Whatever the defect was that did it: the pod that waits for the card gets it."""
-    create_nodes(["l2"], annotations={"fairlead.dev/inventory": CARDS})
+    """Whatever the defect was that did it: the pod that waits for the GPU gets it."""
+    create_nodes(["l2"], annotations={"fairlead.dev/inventory": GPUS})
     async with scheduling(control_plane, verify_every_s=0.5) as (_, scheduler):
         await until(lambda: scheduler.unready_because() == "")
         devices = scheduler.engine.cluster.columns.devices
@@ -66,7 +66,7 @@ async def test_a_card_that_is_booked_wrongly_is_booked_anew(
 
 
 async def test_a_pod_that_is_not_booked_is_booked(control_plane, create_nodes, pods) -> None:
-    create_nodes(["l3"], annotations={"fairlead.dev/inventory": CARDS})
+    create_nodes(["l3"], annotations={"fairlead.dev/inventory": GPUS})
     async with scheduling(control_plane, verify_every_s=0.5) as (_, scheduler):
         await asyncio.to_thread(ask, pods, "first", "0.8")
         await until(lambda: pods.node("first"))

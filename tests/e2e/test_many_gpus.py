@@ -17,11 +17,11 @@ CUT = {"slices": [{"name": "1g.18gb", "size": 1, "starts": [0]}], "cut": "free",
 
 
 def listed(**more: Any) -> dict[str, Any]:
-    cards = [
+    gpus = [
         {"uuid": uuid, "index": n, "model": "H100", "memoryMib": MIB, **more}
         for n, uuid in enumerate(UUIDS)
     ]
-    text = json.dumps({"version": 1, "cards": cards})
+    text = json.dumps({"version": 1, "cards": gpus})
     return {"annotations": {"fairlead.dev/inventory": text}, "allocatable": {GPU: "64"}}
 
 

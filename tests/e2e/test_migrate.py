@@ -50,9 +50,9 @@ def alnair(plugin: type[Alnair]) -> Json:
 def profiled(count: int, name: str, gib: int) -> Json:
     """What the profiler of Alnair writes on a node, in the letters of its Python."""
     static = {"count": str(count), "model": name, "mem_size": f"{gib}GB", "pcie_gen_width": "1x16"}
-    card = {"mem_used": "1GB", "mem_free": f"{gib - 1}GB", "process_cnt": 0, "pid-mem": []}
-    cards = {f"ai.centaurus.io/gpu-{number}": str(card) for number in range(count)}
-    return {"annotations": {"ai.centaurus.io/gpu-static": str(static), **cards}}
+    gpu = {"mem_used": "1GB", "mem_free": f"{gib - 1}GB", "process_cnt": 0, "pid-mem": []}
+    gpus = {f"ai.centaurus.io/gpu-{number}": str(gpu) for number in range(count)}
+    return {"annotations": {"ai.centaurus.io/gpu-static": str(static), **gpus}}
 
 
 HAMI = (

@@ -18,7 +18,7 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True)
 class Scene:
-    """Cards of each node, the pods there, budgets (allowed, by label), and the pod that asks."""
+    """GPUs of each node, the pods there, budgets (allowed, by label), and the pod that asks."""
 
     nodes: dict[str, int]
     there: dict[str, dict[str, Any]]

@@ -11,7 +11,7 @@ import pytest
 
 from fairlead.sim.controlplane import served
 from happenings import cordoned, goes, node_comes, node_goes, node_labelled, path_of
-from preemption_scenes import EACH_FOUR, FOUR, PRIORITIES, SCENES, Scene, cards, has, wants
+from preemption_scenes import EACH_FOUR, FOUR, PRIORITIES, SCENES, Scene, gpus, has, wants
 from tables import HOME, KUBE, Body, Stage, node, rows, selector, soon, stage
 from volume_scenes import PREEMPTION as ABOUT_VOLUMES
 
@@ -103,7 +103,7 @@ def test_a_pod_goes_elsewhere_when_it_can(play: Stage) -> None:
     high = nominated(play)
     lower = play.ask("lower", wants(2, "low", nodeSelector={"disk": "ssd"}))
     play.wait_refused(lower)
-    node_comes("b", cards(4))(play)
+    node_comes("b", gpus(4))(play)
     assert play.wait_bound(high) == "b"
     assert play.wait_bound(lower) == "a"
 
@@ -114,7 +114,7 @@ def test_a_nominated_node_that_is_cordoned_does_not_bind(play: Stage) -> None:
     release(play, "x")
     play.mark()
     assert not play.node_of(high)
-    node_comes("b", cards(4))(play)
+    node_comes("b", gpus(4))(play)
     assert play.wait_bound(high) == "b"
 
 
@@ -129,7 +129,7 @@ def test_others_are_evicted_elsewhere_when_the_nominated_node_is_gone(play: Stag
 
 @pytest.mark.skipif(KUBE, reason="only Fairlead is stopped and started here")
 def test_a_nomination_is_remembered_over_a_restart(play: Stage) -> None:
-    high = nominated(play, EACH_FOUR | {"b": cards(4)}, {"y": has(4, on="b", priority="middle")})
+    high = nominated(play, EACH_FOUR | {"b": gpus(4)}, {"y": has(4, on="b", priority="middle")})
     with play.interval():
         lower = play.ask("lower", wants(2, "low"))
     play.wait_refused(lower)
@@ -199,7 +199,7 @@ GATED = [{"name": "example.com/wait"}]
 
 
 def test_a_nomination_by_somebody_else_is_followed(play: Stage) -> None:
-    set_up(play, {"a": cards(4), "b": cards(8), "c": cards(4)}, {})
+    set_up(play, {"a": gpus(4), "b": gpus(8), "c": gpus(4)}, {})
     for name in ("a", "b", "c"):
         path = nominated_by_hand(play, f"for-{name}", wants(2, "low"), name)
         assert play.wait_bound(path) == name
@@ -262,8 +262,8 @@ def set_up(
 def nominated(
     play: Stage, nodes: dict[str, Body] | None = None, more: dict[str, Body] | None = None
 ) -> str:
-    """An important pod waits for a node with two free cards, until a victim is gone from there."""
-    disk = {"a": cards(4, "disk=ssd")}
+    """An important pod waits for a node with two free GPUs, until a victim is gone from there."""
+    disk = {"a": gpus(4, "disk=ssd")}
     set_up(play, {**(nodes or {}), **disk}, {"x": has(2, **HELD), **(more or {})})
     path = play.ask("asks", wants(4))
     soon(lambda: play.nominated(path) == "a", "nominated")

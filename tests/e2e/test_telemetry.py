@@ -1,4 +1,4 @@
-"""Pods go where cards are quiet: exporter, reader process, engine, API server, all of it."""
+"""Pods go where GPUs are quiet: exporter, reader process, engine, API server, all of it."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def control_plane(request):
 
 @pytest.fixture
 def pods(control_plane, namespace, create_nodes) -> Pods:
-    """A namespace, and two nodes of two cards each."""
+    """A namespace, and two nodes of two GPUs each."""
     create_nodes(["quiet-a", "quiet-b"], allocatable={"nvidia.com/gpu": "2"})
     return Pods(control_plane, namespace)
 
@@ -163,11 +163,11 @@ def test_a_real_prometheus_that_scrapes_the_exporter(
             assert program.metric("fairlead_telemetry_cut_off", source="prometheus") == 0
 
 
-def test_explain_shows_what_cards_are_doing(
+def test_explain_shows_what_gpus_are_doing(
     control_plane, create_nodes, pods: Pods, exporter: Exporter, tmp_path: Path
 ) -> None:
-    cards = [{"index": 0, "uuid": "GPU-told-0", "model": "NVIDIA H200", "memoryMib": 1000}]
-    listed = json.dumps({"version": 1, "cards": cards})
+    gpus = [{"index": 0, "uuid": "GPU-told-0", "model": "NVIDIA H200", "memoryMib": 1000}]
+    listed = json.dumps({"version": 1, "cards": gpus})
     noted = {"fairlead.dev/inventory": listed}
     create_nodes(["told"], annotations=noted, allocatable={"nvidia.com/gpu": "1"})
     exporter.show({"told": {0: 70}})

@@ -32,7 +32,7 @@ HOST = {"address": "127.0.0.1", "type": "InternalIP"}
 
 @pytest.fixture
 def plane(embedded_plane: EmbeddedPlane) -> Iterator[EmbeddedPlane]:
-    """One node with two cards: a pod that works on the first, and one that idles on the other."""
+    """One node with two GPUs: a pod that works on the first, and one that idles on the other."""
     api = embedded_plane.api
     amounts = {"nvidia.com/gpu": "2", "cpu": "8", "memory": "64Gi", "pods": "10"}
     node = {
@@ -90,7 +90,7 @@ def top(plane: EmbeddedPlane | ControlPlane, *options: str) -> dict[str, Any]:
 
 @pytest.fixture
 def exporter() -> Iterator[Exporter]:
-    """As dcgm-exporter would say it: the first card is busy, the second is not."""
+    """As dcgm-exporter would say it: the first GPU is busy, the second is not."""
     told = {"DCGM_FI_DEV_GPU_UTIL": (90, 0), "DCGM_FI_DEV_POWER_USAGE": (190, 100)}
     lines = [
         f'{series}{{gpu="{uuid[-1]}",UUID="{uuid}",Hostname="{NODE}"}} {value}'
@@ -128,9 +128,9 @@ def test_it_asks_the_sources_of_a_configuration(
     plane: EmbeddedPlane, exporter: Exporter, tmp_path: Path
 ) -> None:
     told = top(plane, "--node", NODE, "--by", "cards", "--config", configured(tmp_path, exporter))
-    used = {card["uuid"]: (card["utilisation"], card["powerW"]) for card in told["cards"]}
+    used = {gpu["uuid"]: (gpu["utilisation"], gpu["powerW"]) for gpu in told["cards"]}
     assert used == {UUIDS[0]: (0.9, 190), UUIDS[1]: (0, 100)}
-    assert [card["holders"][0]["pod"] for card in told["cards"]] == [
+    assert [gpu["holders"][0]["pod"] for gpu in told["cards"]] == [
         "default/worker",
         "default/idler",
     ]

@@ -62,8 +62,8 @@ def scene(control_plane: ControlPlane) -> Iterator[Scene]:
         _rights(control_plane, mine.namespace),
         fairlead(control_plane, "--authenticate") as running,
     ):
-        cards = {"annotations": inventory(NODE, 4), "allocatable": {"nvidia.com/gpu": "4"}}
-        control_plane.create_nodes([NODE], **cards)
+        gpus = {"annotations": inventory(NODE, 4), "allocatable": {"nvidia.com/gpu": "4"}}
+        control_plane.create_nodes([NODE], **gpus)
         users = ("reader", "tenant", "nobody")
         tokens = {name: _user(control_plane, mine.namespace, name) for name in users}
         mine.create("my-pod", gpus=1)
@@ -178,7 +178,7 @@ def test_each_sees_what_he_may_list(scene: Scene) -> None:
     assert {(pod["name"], pod["node"]) for pod in told["pods"]} == {
         ("my-pod", NODE), ("secret-pod", NODE),
     }  # fmt: skip
-    assert {card["node"] for card in told["cards"]} == {NODE}
+    assert {gpu["node"] for gpu in told["cards"]} == {NODE}
     assert told["notes"] == []
 
     told = scene.usage("tenant")

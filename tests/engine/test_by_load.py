@@ -1,4 +1,4 @@
-"""Scheduling follows what cards are doing, and only where a profile says so."""
+"""Scheduling follows what GPUs are doing, and only where a profile says so."""
 
 import pytest
 
@@ -8,9 +8,9 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import NodeSeen, ReadingsTaken
 from fairlead.engine.instructions import AnnounceFailure, Bind, Decided
-from fairlead.model.gpus import Card, GpuRequest, Inventory
+from fairlead.model.gpus import Gpu, GpuRequest, Inventory
 from fairlead.model.loads import PodLoad
-from fairlead.model.readings import CardReading, NodeReadings
+from fairlead.model.readings import GpuReading, NodeReadings
 from fairlead.placement.profile import Profile
 from fairlead.plugins.low_utilisation import LowUtilisation
 from fairlead.plugins.quiet_neighbours import QuietNeighbours
@@ -19,9 +19,9 @@ from fairlead.plugins.registry import FILTERS
 HALF = GpuRequest(1, False, 500, memory_mib=10_000, dialect="fairlead")
 
 
-def a_listed_node(name: str, cards: int = 2, model: str = "H100"):
-    listed = tuple(Card(f"GPU-{name}-{i}", i, model, 80_000) for i in range(cards))
-    return a_node(name, gpus=cards, gpus_listed=Inventory(listed, dialects=frozenset({"fairlead"})))
+def a_listed_node(name: str, gpus: int = 2, model: str = "H100"):
+    listed = tuple(Gpu(f"GPU-{name}-{i}", i, model, 80_000) for i in range(gpus))
+    return a_node(name, gpus=gpus, gpus_listed=Inventory(listed, dialects=frozenset({"fairlead"})))
 
 
 def an_engine(*scores, nodes=("n1", "n2"), profile: Profile | None = None) -> Engine:
@@ -35,7 +35,7 @@ def an_engine(*scores, nodes=("n1", "n2"), profile: Profile | None = None) -> En
 
 def measure(engine: Engine, now: float, **busy: list[float]) -> None:
     told = tuple(
-        NodeReadings(node, now, {str(i): CardReading(share) for i, share in enumerate(shares)})
+        NodeReadings(node, now, {str(i): GpuReading(share) for i, share in enumerate(shares)})
         for node, shares in busy.items()
     )
     engine.handle(ReadingsTaken(told), now=now)
@@ -70,14 +70,14 @@ def test_what_a_pod_says_of_its_load_counts() -> None:
 
 
 def play(name: str, *, readings: bool) -> list[object]:
-    """A day with shares, whole cards and one pod too many, and what came of it."""
+    """A day with shares, whole GPUs and one pod too many, and what came of it."""
     engine = an_engine(profile=built_in(name), nodes=("n1", "n2", "n3"))
     made: list[object] = []
     asks = [HALF, GpuRequest(1), GpuRequest(2), HALF, HALF, GpuRequest(1), GpuRequest(2), HALF]
     for step, ask in enumerate(asks):
         if readings:
             engine.handle(ReadingsTaken(), now=60.0 * step)
-        counted = ask.cards if ask.whole else 0
+        counted = ask.gpus if ask.whole else 0
         see(
             engine, a_pod(f"p{step}", uid=f"u{step}", gpus=counted, request_gpus=ask), now=60 * step
         )
@@ -118,9 +118,9 @@ def test_the_record_of_a_decision_has_what_counted_before_it() -> None:
     assert (decided.pod.name, decided.node) == ("b", "n1")
     assert record.scores == pytest.approx({"LowUtilisation": 90.0, "QuietNeighbours": 95.0})
     assert record.score == pytest.approx(sum(record.scores.values()))
-    (card,) = record.cards
-    assert (card.uuid, card.utilisation, card.reading_age_s) == ("GPU-n1-0", 0.1, 6.0)
-    assert card.free_share == 0.5, "as it was before the pod came"
+    (gpu,) = record.gpus
+    assert (gpu.uuid, gpu.utilisation, gpu.reading_age_s) == ("GPU-n1-0", 0.1, 6.0)
+    assert gpu.free_share == 0.5, "as it was before the pod came"
 
 
 def test_weights_count_in_the_record() -> None:

@@ -7,7 +7,7 @@ from contract import PRICES
 from fairlead.cluster.demand import Demand
 from fairlead.engine.events import BindDone, PricesComputed
 from fairlead.engine.instructions import Bind
-from fairlead.model.gpus import Card, GpuRequest, Inventory
+from fairlead.model.gpus import Gpu, GpuRequest, Inventory
 from fairlead.model.prices import PodShape
 
 
@@ -21,19 +21,19 @@ def test_a_pod_is_counted_once() -> None:
     see(engine, a_pod("there-before", gpus=2, node="n1", scheduler="theirs"))
     see(engine, a_pod("not-ours", cpu=100, node="n1", scheduler="theirs"))
     assert engine.demand.seen == 2
-    assert sorted(shape.cards for shape, _ in engine.basis().pods) == [1, 2]
+    assert sorted(shape.gpus for shape, _ in engine.basis().pods) == [1, 2]
 
 
-def test_cards_are_counted_by_model() -> None:
-    listed = Inventory((Card("GPU-0", 0, "H100", 80_000), Card("GPU-1", 1, "H100", healthy=False)))
+def test_gpus_are_counted_by_model() -> None:
+    listed = Inventory((Gpu("GPU-0", 0, "H100", 80_000), Gpu("GPU-1", 1, "H100", healthy=False)))
     engine = an_engine(a_node("n1", gpus_listed=listed), a_node("n2", gpus=4))
-    assert dict(engine.basis().cards) == {"H100": 1, "": 4}
+    assert dict(engine.basis().gpus) == {"H100": 1, "": 4}
 
 
-def test_memory_alone_is_a_share_of_a_card() -> None:
+def test_memory_alone_is_a_share_of_a_gpu() -> None:
     demand = Demand()
     demand.add(a_pod(request_gpus=GpuRequest(1, False, 0, 20_000, dialect="fairlead")).request)
-    assert demand.shapes(card_mib=80_000) == ((PodShape(0, 0, 1, 250), 1),)
+    assert demand.shapes(gpu_mib=80_000) == ((PodShape(0, 0, 1, 250), 1),)
 
 
 def test_it_forgets_what_is_long_ago() -> None:
@@ -50,7 +50,7 @@ def test_it_forgets_what_is_long_ago() -> None:
 
 def test_new_prices_are_heeded_by_the_next_decision() -> None:
     def listed(model: str) -> Inventory:
-        return Inventory((Card(f"GPU-{model}", 0, model), Card(f"GPU-{model}-2", 1, model)))
+        return Inventory((Gpu(f"GPU-{model}", 0, model), Gpu(f"GPU-{model}-2", 1, model)))
 
     engine = an_engine(
         a_node("a", gpus=2, gpus_listed=listed("H100")),

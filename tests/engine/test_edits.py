@@ -7,16 +7,16 @@ from fairlead.apps.profiles import built_in
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import Decide, NodeSeen, PodSeen
 from fairlead.engine.instructions import AnnounceWarning, Bind, Instruction
-from fairlead.model.gpus import Card, CardUse, GpuRequest, Grant, GrantSource, Inventory
+from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, GrantSource, Inventory
 from fairlead.model.pods import Pod
 
 HALF = GpuRequest(1, whole=False, milli=500, dialect="fairlead")
-GRANT = Grant((CardUse("GPU-0", False, 500, 0),), "fairlead")
+GRANT = Grant((GpuUse("GPU-0", False, 500, 0),), "fairlead")
 
 
 def an_engine() -> Engine:
     engine = Engine({SCHEDULER: built_in(SCHEDULER)})
-    gpus = Inventory((Card("GPU-0", 0, "H100", 16_000),), dialects=frozenset({"fairlead"}))
+    gpus = Inventory((Gpu("GPU-0", 0, "H100", 16_000),), dialects=frozenset({"fairlead"}))
     engine.handle(NodeSeen(a_node("n1", gpus_listed=gpus)), now=0.0)
     return engine
 
@@ -75,7 +75,7 @@ def test_an_ask_that_only_we_remember_is_reported() -> None:
 def test_an_assignment_that_is_removed_frees_nothing_and_is_reported() -> None:
     engine = an_engine()
     see(engine, bound())
-    unknown = Grant((CardUse("", False, 500),), "fairlead", source=GrantSource.ASKED)
+    unknown = Grant((GpuUse("", False, 500),), "fairlead", source=GrantSource.ASKED)
 
     assert len(see(engine, replace(bound(), grant=unknown))) == 1
     assert free(engine) == 500
@@ -87,7 +87,7 @@ def test_an_assignment_that_is_forged_while_we_run_changes_nothing_and_is_report
     """Without the policy: less than was assigned, other GPUs, or some for a pod that had none."""
     engine = an_engine()
     see(engine, bound(), a_pod("plain", uid="plain", node="n1"))
-    less = Grant((CardUse("GPU-0", False, 1),), "fairlead")
+    less = Grant((GpuUse("GPU-0", False, 1),), "fairlead")
 
     assert len(see(engine, replace(bound(), grant=less))) == 1
     assert see(engine, replace(bound(), grant=less)) == []
@@ -100,7 +100,7 @@ def test_an_assignment_that_is_forged_while_we_run_changes_nothing_and_is_report
 def test_a_device_plugin_that_picks_the_gpu_is_believed() -> None:
     engine = an_engine()
     see(engine, bound())
-    took = Grant((CardUse("GPU-0", False, 700),), "fairlead", source=GrantSource.TAKEN)
+    took = Grant((GpuUse("GPU-0", False, 700),), "fairlead", source=GrantSource.TAKEN)
 
     assert see(engine, replace(bound(), grant=took)) == []
     assert free(engine) == 300
@@ -112,7 +112,7 @@ def test_an_ask_that_is_added_to_a_running_pod_books_nothing() -> None:
     engine = an_engine()
     plain = a_pod("p", uid="p", node="n1")
     see(engine, plain)
-    unknown = Grant((CardUse("", False, 500),) * 64, "fairlead", source=GrantSource.ASKED)
+    unknown = Grant((GpuUse("", False, 500),) * 64, "fairlead", source=GrantSource.ASKED)
 
     (warning,) = see(engine, replace(asks(plain, HALF), grant=unknown))
 

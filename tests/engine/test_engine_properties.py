@@ -1,4 +1,4 @@
-"""In any order of events no card is given to two pods and no pod is lost."""
+"""In any order of events no GPU is given to two pods and no pod is lost."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -21,7 +21,7 @@ from fairlead.engine.events import (
 from fairlead.engine.instructions import Bind, Evict
 from fairlead.model.nodes import GPU
 
-CARDS = 4
+GPUS = 4
 NODES = st.sampled_from(["n1", "n2"])
 
 
@@ -54,7 +54,7 @@ class World(RuleBasedStateMachine):
     @rule(node=NODES)
     def node_comes(self, node: str) -> None:
         self.nodes.add(node)
-        self.tell(NodeSeen(a_node(node, gpus=CARDS)))
+        self.tell(NodeSeen(a_node(node, gpus=GPUS)))
 
     @rule(node=NODES)
     def node_goes(self, node: str) -> None:
@@ -151,10 +151,10 @@ class World(RuleBasedStateMachine):
         self.tell(PodSeen(pod) if pod.finished else PodGone(pod))
 
     @invariant()
-    def no_card_is_given_twice(self) -> None:
+    def no_gpu_is_given_twice(self) -> None:
         for name in ("n1", "n2"):
             held = [gpus for node, gpus in self.bound.values() if node == name]
-            assert sum(held) <= CARDS
+            assert sum(held) <= GPUS
 
     @invariant()
     def the_ledger_covers_what_is_bound_and_under_way(self) -> None:

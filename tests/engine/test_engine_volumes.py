@@ -8,7 +8,7 @@ from builders import a_node, a_pod, an_engine, decide, see
 from fairlead.engine import events
 from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled, Bind, BindVolumes
-from fairlead.model.gpus import Card, GpuRequest, Inventory
+from fairlead.model.gpus import Gpu, GpuRequest, Inventory
 from fairlead.model.pods import NodeTerm, Pod
 from fairlead.model.selectors import Requirement
 from fairlead.model.storage import StorageClass, Volume, VolumeClaim
@@ -75,24 +75,24 @@ def test_volumes_are_bound_before_the_pod() -> None:
     [
         pytest.param(None, id="no GPU is listed"),
         pytest.param((), id="the GPU is gone"),
-        pytest.param((Card("1", 1, "T4", 16_000),), id="another GPU is there"),
-        pytest.param((Card("0", 0, "T4", 16_000, healthy=False),), id="it is not healthy"),
+        pytest.param((Gpu("1", 1, "T4", 16_000),), id="another GPU is there"),
+        pytest.param((Gpu("0", 0, "T4", 16_000, healthy=False),), id="it is not healthy"),
     ],
 )
 def test_a_gpu_that_is_lost_while_volumes_are_bound_is_not_assigned(
-    dialect: str, left: tuple[Card, ...] | None
+    dialect: str, left: tuple[Gpu, ...] | None
 ) -> None:
     """Its number could not be told to a device plugin, and the pod would wait for ever."""
     engine = engine_with(WAITS, a_claim(), a_volume())
     spoken = frozenset({dialect})
-    had = Inventory((Card("0", 0, "T4", 16_000),), dialects=spoken)
+    had = Inventory((Gpu("0", 0, "T4", 16_000),), dialects=spoken)
     engine.handle(events.NodeSeen(a_node("n2", labels={HOST: "n2"}, gpus_listed=had)), now=0.0)
     pod = a_user(request_gpus=GpuRequest(1, whole=False, milli=0, memory_mib=4096, dialect=dialect))
     see(engine, pod)
     (asked,) = decide(engine)
     assert isinstance(asked, BindVolumes)
 
-    others = Card("7", 7, "T4", 1, healthy=False)
+    others = Gpu("7", 7, "T4", 1, healthy=False)
     rest = None if left is None else Inventory((*left, others), dialects=spoken)
     engine.handle(events.NodeSeen(a_node("n2", labels={HOST: "n2"}, gpus_listed=rest)), now=0.5)
     (told,) = engine.handle(events.VolumesReady(pod.uid), now=1.0)

@@ -12,7 +12,7 @@ from fairlead.engine.engine import Engine
 from fairlead.engine.events import BindDone, BindFailed, BindProblem, NodeChosen, NodeSeen, PodGone
 from fairlead.engine.extender_queries import BEST, KEPT, UNKNOWN, ExtenderQueries
 from fairlead.engine.instructions import Bind, Decline, Instruction
-from fairlead.model.gpus import Card, GpuRequest, Inventory
+from fairlead.model.gpus import Gpu, GpuRequest, Inventory
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement import preempt
 from fairlead.placement.place import Placement
@@ -25,11 +25,11 @@ NO_MODEL = "node(s) had no GPU of the requested kind"
 
 
 def listed(name: str, *models: str) -> Any:
-    cards = tuple(
-        Card(f"{name}-{n}", n, model, 16_000) for n, model in enumerate(models or ("H100",))
+    gpus = tuple(
+        Gpu(f"{name}-{n}", n, model, 16_000) for n, model in enumerate(models or ("H100",))
     )
-    inventory = Inventory(cards, dialects=frozenset({"nvidia", "fairlead"}))
-    return a_node(name, gpus=len(cards), gpus_listed=inventory)
+    inventory = Inventory(gpus, dialects=frozenset({"nvidia", "fairlead"}))
+    return a_node(name, gpus=len(gpus), gpus_listed=inventory)
 
 
 def advising(*nodes: Any, profile: str = "gpu-scheduler") -> tuple[Engine, ExtenderQueries]:
@@ -40,9 +40,9 @@ def advising(*nodes: Any, profile: str = "gpu-scheduler") -> tuple[Engine, Exten
     return engine, engine.extender_queries
 
 
-def whole(name: str = "p", cards: int = 1, **more: Any) -> Pod:
+def whole(name: str = "p", gpus: int = 1, **more: Any) -> Pod:
     models = frozenset(more.pop("models", ()))
-    return a_pod(name, gpus=cards, request_gpus=GpuRequest(cards, models=models), **more)
+    return a_pod(name, gpus=gpus, request_gpus=GpuRequest(gpus, models=models), **more)
 
 
 def part(name: str = "p", milli: int = 600, **more: Any) -> Pod:
@@ -83,7 +83,7 @@ def test_a_pod_that_is_not_understood_goes_nowhere() -> None:
     assert isinstance(choose(engine, odd, "n1"), Decline)
 
 
-def test_two_pods_that_were_sifted_at_once_do_not_get_the_same_card() -> None:
+def test_two_pods_that_were_sifted_at_once_do_not_get_the_same_gpu() -> None:
     engine, queries = advising(listed("n1"))
     one, two = part("one"), part("two")
     assert (
@@ -99,7 +99,7 @@ def test_two_pods_that_were_sifted_at_once_do_not_get_the_same_card() -> None:
 
 
 @pytest.mark.parametrize("problem", BindProblem)
-def test_a_bind_that_fails_gives_the_card_back(problem: BindProblem) -> None:
+def test_a_bind_that_fails_gives_the_gpu_back(problem: BindProblem) -> None:
     engine, queries = advising(listed("n1"))
     pod = part("one")
     choose(engine, pod, "n1")
@@ -133,7 +133,7 @@ def test_what_is_nominated_is_kept_from_lesser_pods() -> None:
     assert queries.filter_nodes(low, ["n1"]).passed == ["n1"]
 
 
-def test_whom_to_evict_is_who_has_the_right_card() -> None:
+def test_whom_to_evict_is_who_has_the_right_gpu() -> None:
     engine, queries = advising(listed("n1", "H100", "V100"), listed("n2", "V100"))
     h100 = whole("h100", models=["H100"], priority=2)
     v100 = whole("v100", models=["V100"], priority=1)
@@ -144,8 +144,8 @@ def test_whom_to_evict_is_who_has_the_right_card() -> None:
     urgent = whole("urgent", models=["H100"], priority=5)
     found = queries.preempt(urgent, {"n1": [v100.uid], "n2": [other.uid], "new": ["x"]})
     assert {node: [v.name for v in e.victims] for node, e in found.items()} == {"n1": ["h100"]}
-    any_card = whole("any", priority=5)
-    found = queries.preempt(any_card, {"n1": [h100.uid, v100.uid]})
+    any_gpu = whole("any", priority=5)
+    found = queries.preempt(any_gpu, {"n1": [h100.uid, v100.uid]})
     assert [v.name for v in found["n1"].victims] == ["v100"], "no more than must go"
 
 
@@ -159,18 +159,18 @@ def test_who_sees_more_than_we_do_keeps_its_victims() -> None:
 
 @given(
     taken=st.lists(st.integers(0, 3), min_size=1, max_size=6),
-    cards=st.integers(1, 3),
+    gpus=st.integers(1, 3),
     profile=st.sampled_from(["gpu-scheduler", "binpack", "spread"]),
 )
 def test_whoever_follows_the_scores_goes_where_we_would_have_gone(
-    taken: list[int], cards: int, profile: str
+    taken: list[int], gpus: int, profile: str
 ) -> None:
     names = [f"n{number}" for number in range(len(taken))]
     engine, queries = advising(*(listed(name, *["H100"] * 4) for name in names), profile=profile)
     for name, count in zip(names, taken, strict=True):
         if count:
             choose(engine, whole(f"on-{name}", count), name)
-    pod = whole("p", cards)
+    pod = whole("p", gpus)
     verdict = Placement(built_in(profile), engine.cluster).place(pod)
     passed = queries.filter_nodes(pod, names).passed
     if not isinstance(verdict, Placed):

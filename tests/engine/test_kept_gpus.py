@@ -12,7 +12,7 @@ from fairlead.engine.engine import Engine
 from fairlead.engine.events import Decide, Event, NodeGone, NodeSeen, PodGone, PodSeen
 from fairlead.engine.instructions import AnnounceWarning, Bind, Evict, Instruction
 from fairlead.engine.releases import OVERDUE
-from fairlead.model.gpus import Card, CardUse, GpuRequest, Grant, Inventory
+from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, Inventory
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
 from fairlead.telemetry.metrics import Metrics
@@ -23,7 +23,7 @@ STARTED = "2026-01-01T00:00:00Z"
 
 def node(*released: str, confirms: bool = True) -> Node:
     listed = Inventory(
-        (Card("GPU-a", 0, memory_mib=1000),),
+        (Gpu("GPU-a", 0, memory_mib=1000),),
         dialects=frozenset({"fairlead"}),
         confirms=confirms,
         released=frozenset(released),
@@ -32,7 +32,7 @@ def node(*released: str, confirms: bool = True) -> Node:
 
 
 def there(**more: object) -> Pod:
-    grant = Grant((CardUse("GPU-a", False, 1000, 1000),), "fairlead")
+    grant = Grant((GpuUse("GPU-a", False, 1000, 1000),), "fairlead")
     said = {"node": "n", "grant": grant, "request_gpus": WHOLE, "started": STARTED, **more}
     return a_pod("old", uid="old", **said)
 

@@ -1,7 +1,7 @@
-"""Whatever happens to cards and pods, and in whatever order, the ledger is right and sells nothing
+"""Whatever happens to GPUs and pods, and in whatever order, the ledger is right and sells nothing
 twice.
 
-The machine plays an API server with nodes whose cards come, go, move and change, and with pods of
+The machine plays an API server with nodes whose GPUs come, go, move and change, and with pods of
 every kind. After each step the ledger is compared with an auditor who adds everything up again.
 `LEDGER_EXAMPLES=2000` looks longer.
 """
@@ -44,9 +44,9 @@ from fairlead.engine.instructions import AnnounceFailure, Bind, Evict
 from fairlead.model.gpus import (
     PLAIN,
     WHOLE,
-    Card,
-    CardUse,
+    Gpu,
     GpuRequest,
+    GpuUse,
     Grant,
     GrantSource,
     Inventory,
@@ -54,12 +54,12 @@ from fairlead.model.gpus import (
 )
 from fairlead.model.map_slots import MapSlot, Member
 from fairlead.model.pods import Pod
-from fairlead.model.readings import CardReading, NodeReadings
+from fairlead.model.readings import GpuReading, NodeReadings
 from fairlead.model.scheduling_map import parse
 from fairlead.placement.profile import Profile
 from ledger_audit import audited, books_of, could_serve, told
 
-CARDS = 4
+GPUS = 4
 DIALECTS = ("fairlead", "hami", "volcano", "gpushare", "kai", "alnair")
 A100 = (
     MigProfile("1g.10gb", 1, (0, 1, 2, 3, 4, 5, 6)),
@@ -76,12 +76,12 @@ WORKLOADS = st.sampled_from(["ns/StatefulSet/a", "ns/Deployment/b"])
 
 
 @st.composite
-def cards(draw, node: str) -> tuple[Card, ...]:
-    """Some of the node's cards, in any order: an index says where a card is today."""
+def gpus(draw, node: str) -> tuple[Gpu, ...]:
+    """Some of the node's GPUs, in any order: an index says where a GPU is today."""
     by_index = draw(st.integers(0, 5)) == 5
-    slots = draw(st.permutations(range(CARDS)))[: draw(st.sampled_from([4, 4, 4, 3, 2, 0]))]
+    slots = draw(st.permutations(range(GPUS)))[: draw(st.sampled_from([4, 4, 4, 3, 2, 0]))]
     return tuple(
-        Card(
+        Gpu(
             uuid=str(index) if by_index else f"GPU-{node}-{slot}",
             index=index,
             model=draw(st.sampled_from(["A100", "T4"])),
@@ -99,7 +99,7 @@ def inventories(draw, node: str) -> Inventory | None:
     kind = draw(st.sampled_from(["listed"] * 5 + ["counted", "none"]))
     if kind == "none":
         return None
-    found = draw(cards(node))
+    found = draw(gpus(node))
     spoken = frozenset(draw(st.sampled_from([DIALECTS, DIALECTS, DIALECTS[:2], DIALECTS[2:]])))
     joined = draw(st.booleans())
     links = tuple(tuple(0 if a == b else 50 for b in found) for a in found) if joined else ()
@@ -138,18 +138,18 @@ def asks(draw) -> GpuRequest:
 
 @st.composite
 def claims(draw) -> Grant:
-    """What a pod says that it has: of cards here, elsewhere, nowhere, true or forged."""
-    named = [f"GPU-{node}-{slot}" for node in NAMES for slot in range(CARDS)]
+    """What a pod says that it has: of GPUs here, elsewhere, nowhere, true or forged."""
+    named = [f"GPU-{node}-{slot}" for node in NAMES for slot in range(GPUS)]
     names = st.sampled_from([*named, *named, "", "0", "3", "17", "GPU-nobody-knows"])
 
-    def use() -> CardUse:
+    def use() -> GpuUse:
         kind = draw(st.sampled_from(["whole", "share", "slice"]))
         if kind == "slice":
             slices = draw(st.integers(1, 8))
             start = draw(st.integers(0, 8 - slices))
-            return CardUse(draw(names), draw(st.booleans()), 0, 0, "1g.10gb", start, slices)
+            return GpuUse(draw(names), draw(st.booleans()), 0, 0, "1g.10gb", start, slices)
         mib = draw(MIB)
-        return CardUse(draw(names), kind == "whole", draw(MILLI), mib)
+        return GpuUse(draw(names), kind == "whole", draw(MILLI), mib)
 
     uses = tuple(use() for _ in range(draw(st.integers(1, 3))))
     dialect, pending = draw(st.sampled_from([PLAIN, *DIALECTS])), draw(st.booleans())
@@ -175,8 +175,8 @@ class Ledger(RuleBasedStateMachine):
     def profile(self) -> Profile:
         return built_in(SCHEDULER)
 
-    def limit_milli(self, node: str, card: Card) -> int:
-        """What shares of the card's compute may add up to just now."""
+    def limit_milli(self, node: str, gpu: Gpu) -> int:
+        """What shares of the GPU's compute may add up to just now."""
         return WHOLE
 
     @property
@@ -199,21 +199,21 @@ class Ledger(RuleBasedStateMachine):
         """Nothing that we sell is sold beyond what there is, whatever others did before."""
         found = books_of(self.cluster, bind.node)
         bought = {use.uuid for use in bind.grant.uses} if bind.grant else set()
-        accounts = [a for a in found.accounts if a.card.uuid in bought]
+        accounts = [a for a in found.accounts if a.gpu.uuid in bought]
         mapped = bind.grant is not None and bind.grant.member is not None
-        # A map may name cards of a node that only counts them, and beyond those, cards are counted.
+        # A map may name GPUs of a node that only counts them, and beyond those, GPUs are counted.
         assert mapped or len(accounts) == len(bought - {""}), "cards that are not there"
-        complaints = [a.complaint(self.limit_milli(bind.node, a.card)) for a in accounts]
+        complaints = [a.complaint(self.limit_milli(bind.node, a.gpu)) for a in accounts]
         assert not any(complaints), (accounts, complaints)
-        assert all(account.card.healthy for account in accounts)
-        opened = any(len(a.uses) == 1 and not a.card.mig for a in accounts)
-        left = sum(a.card.healthy and not a.uses and not a.card.mig for a in found.accounts)
+        assert all(account.gpu.healthy for account in accounts)
+        opened = any(len(a.uses) == 1 and not a.gpu.mig for a in accounts)
+        left = sum(a.gpu.healthy and not a.uses and not a.gpu.mig for a in found.accounts)
         assert mapped or not opened or left >= found.unknown, (
             "a card that somebody may hold already"
         )
 
     def check_eviction(self, evict: Evict) -> None:
-        """With those gone who have to go, the cards are enough."""
+        """With those gone who have to go, the GPUs are enough."""
         node, ask = self.cluster.node_named(evict.node), evict.pod.request.gpu_request
         assert node is not None
         assert ask is not None
@@ -223,8 +223,8 @@ class Ledger(RuleBasedStateMachine):
         # Lesser pods that leave already need not be told to.
         gone |= {h.pod.uid for h in held if h.pod.deleting and h.pod.priority < evict.pod.priority}
         stay = [h for h in held if h.pod.uid not in gone]
-        cards = node.inventory.cards if node.inventory else ()
-        most = max((self.limit_milli(evict.node, card) for card in cards), default=WHOLE)
+        gpus = node.inventory.gpus if node.inventory else ()
+        most = max((self.limit_milli(evict.node, gpu) for gpu in gpus), default=WHOLE)
         kept = [grant for name, grant in self.vanished.values() if name == evict.node]
         assert could_serve(ask, node.inventory, [h.grant for h in stay if h.grant] + kept, most)
 
@@ -237,8 +237,8 @@ class Ledger(RuleBasedStateMachine):
 
     @rule(node=NODES, data=st.data())
     def node_comes_or_changes(self, node: str, data) -> None:
-        gpus = data.draw(inventories(node))
-        self.tell(NodeSeen(a_node(node, gpus=CARDS, gpus_listed=gpus)))
+        inventory = data.draw(inventories(node))
+        self.tell(NodeSeen(a_node(node, gpus=GPUS, gpus_listed=inventory)))
 
     @rule(node=NODES, comes_back=st.sampled_from([True, True, False]))
     def node_goes(self, node: str, comes_back: bool) -> None:
@@ -249,22 +249,22 @@ class Ledger(RuleBasedStateMachine):
 
     @precondition(lambda self: len(self.cluster))
     @rule(data=st.data(), what=st.sampled_from(["lost", "moved", "mended", "cut", "dearer"]))
-    def a_card_changes(self, data, what: str) -> None:
+    def a_gpu_changes(self, data, what: str) -> None:
         name = data.draw(st.sampled_from(sorted(self.cluster.row_of)))
         node = self.cluster.node_named(name)
-        if node is None or node.inventory is None or not node.inventory.cards:
+        if node is None or node.inventory is None or not node.inventory.gpus:
             return
-        first, *others = node.inventory.cards
-        others = [replace(card, index=card.index - 1) for card in others]
+        first, *others = node.inventory.gpus
+        others = [replace(gpu, index=gpu.index - 1) for gpu in others]
         changed = {
             "lost": others,
             "moved": [*others, replace(first, index=len(others))],
-            "mended": [replace(first, healthy=not first.healthy), *node.inventory.cards[1:]],
-            "cut": [replace(first, mig=() if first.mig else A100), *node.inventory.cards[1:]],
-            "dearer": [replace(first, memory_mib=24_000), *node.inventory.cards[1:]],
+            "mended": [replace(first, healthy=not first.healthy), *node.inventory.gpus[1:]],
+            "cut": [replace(first, mig=() if first.mig else A100), *node.inventory.gpus[1:]],
+            "dearer": [replace(first, memory_mib=24_000), *node.inventory.gpus[1:]],
         }[what]
-        gpus = replace(node.inventory, cards=tuple(changed), links=())
-        self.tell(NodeSeen(replace(node, inventory=gpus)))
+        inventory = replace(node.inventory, gpus=tuple(changed), links=())
+        self.tell(NodeSeen(replace(node, inventory=inventory)))
 
     # -- pods --------------------------------------------------------------------------------
 
@@ -276,7 +276,7 @@ class Ledger(RuleBasedStateMachine):
 
     def pod_is_created(self, ask: GpuRequest, priority: int) -> None:
         uid = f"u{len(self.pods)}-{self.now}"
-        counted = ask.cards if ask.dialect == PLAIN and ask.whole else 0
+        counted = ask.gpus if ask.dialect == PLAIN and ask.whole else 0
         pod = a_pod(uid, uid=uid, gpus=counted, request_gpus=ask, priority=priority)
         self.pods[uid] = pod
         self.tell(PodSeen(pod))
@@ -353,7 +353,7 @@ class Ledger(RuleBasedStateMachine):
         if (before and before.whole) or (ask and ask.whole):
             ask = before  # whole GPUs are in the spec, which cannot be changed
         pending = held is not None and held.pending
-        asked = Grant((CardUse("", False),), pending=pending, source=GrantSource.ASKED)
+        asked = Grant((GpuUse("", False),), pending=pending, source=GrantSource.ASKED)
         gone = asked if pending or (ask and not ask.whole) else None
         grant = pod.grant if said == "as before" and pod.grant else gone
         changed = replace(pod, grant=grant, edited="" if ask else "no GPU now")
@@ -436,16 +436,16 @@ class Ledger(RuleBasedStateMachine):
         uid = data.draw(st.sampled_from(sorted(self.known)))
         held = self.cluster.holdings[uid]
         node = self.cluster.node_named(held.node)
-        gpus = node.inventory if node else None
+        inventory = node.inventory if node else None
         names = (
-            {name for card in gpus.cards for name in (card.uuid, str(card.index))}
-            if gpus
+            {name for gpu in inventory.gpus for name in (gpu.uuid, str(gpu.index))}
+            if inventory
             else set()
         )
         self.pods[uid] = replace(self.pods[uid], started="2026-01-01T00:00:00Z")
         self.end(uid)
         named = held.grant and any(use.uuid in names for use in held.grant.uses)
-        if gpus and gpus.named and gpus.confirms and named and held.grant:
+        if inventory and inventory.named and inventory.confirms and named and held.grant:
             self.vanished[uid] = held.node, replace(held.grant, pending=False)
 
     @precondition(lambda self: self.vanished)
@@ -539,30 +539,30 @@ HIGH_WATER = 0.8
 
 
 class Overcommitted(Ledger):
-    """The same with a profile that overcommits cards while they are measured to be quiet."""
+    """The same with a profile that overcommits GPUs while they are measured to be quiet."""
 
     def __init__(self) -> None:
         super().__init__()
-        #: When each card was last read, and what was seen, by node and where it was.
+        #: When each GPU was last read, and what was seen, by node and where it was.
         self.read: dict[tuple[str, str], tuple[float, float]] = {}
 
     def profile(self) -> Profile:
         return overcommitted(built_in(SCHEDULER), 1.5, HIGH_WATER)
 
-    def limit_milli(self, node: str, card: Card) -> int:
-        read = [self.read.get((node, name)) for name in (card.uuid, str(card.index))]
+    def limit_milli(self, node: str, gpu: Gpu) -> int:
+        read = [self.read.get((node, name)) for name in (gpu.uuid, str(gpu.index))]
         taken_s, busy = max(filter(None, read), default=(-1000.0, 1.0))
         return 1500 if self.now - taken_s <= FRESH_S and busy < HIGH_WATER else WHOLE
 
-    @rule(node=NODES, busy=st.lists(st.sampled_from([0.0, 0.2, 0.7, 0.9, 1.0]), max_size=CARDS))
-    def cards_are_read(self, node: str, busy: list[float]) -> None:
+    @rule(node=NODES, busy=st.lists(st.sampled_from([0.0, 0.2, 0.7, 0.9, 1.0]), max_size=GPUS))
+    def gpus_are_read(self, node: str, busy: list[float]) -> None:
         found = self.cluster.node_named(node)
-        listed = found.inventory.cards if found and found.inventory else ()
-        by_uuid = {card.index: card.uuid for card in listed}
+        listed = found.inventory.gpus if found and found.inventory else ()
+        by_uuid = {gpu.index: gpu.uuid for gpu in listed}
         names = [by_uuid.get(index, str(index)) for index in range(len(busy))]
         taken_s = self.now + 0.5
-        cards = {name: CardReading(share) for name, share in zip(names, busy, strict=True)}
-        self.tell(ReadingsTaken((NodeReadings(node, taken_s, cards),)))
+        gpus = {name: GpuReading(share) for name, share in zip(names, busy, strict=True)}
+        self.tell(ReadingsTaken((NodeReadings(node, taken_s, gpus),)))
         self.read |= {
             (node, name): (taken_s, share) for name, share in zip(names, busy, strict=True)
         }
@@ -577,10 +577,10 @@ class Overcommitted(Ledger):
         """To the one node that is left, and with little memory, so that compute is short."""
         for name in sorted(self.cluster.row_of):
             self.node_goes(name, comes_back=False)
-        found = tuple(Card(f"GPU-n1-{slot}", slot, "A100", 16_000) for slot in range(2))
-        gpus = Inventory(found, dialects=frozenset(DIALECTS))
-        self.tell(NodeSeen(a_node("n1", gpus=CARDS, gpus_listed=gpus)))
-        self.cards_are_read("n1", busy)
+        found = tuple(Gpu(f"GPU-n1-{slot}", slot, "A100", 16_000) for slot in range(2))
+        inventory = Inventory(found, dialects=frozenset(DIALECTS))
+        self.tell(NodeSeen(a_node("n1", gpus=GPUS, gpus_listed=inventory)))
+        self.gpus_are_read("n1", busy)
         self.time_passes(wait_s)
         for _ in range(pods):
             self.pod_is_created(GpuRequest(1, False, milli, 1000, dialect="fairlead"), 1)

@@ -12,7 +12,7 @@ from fairlead.engine.instructions import AnnounceFailure, Bind, Evict
 from fairlead.kube import dialects
 from fairlead.kube.admission.literals import literal_for
 from fairlead.kube.codec import decode_pod
-from fairlead.model.gpus import Card, CardUse, GpuRequest, Grant, Inventory
+from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, Inventory
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
 
@@ -48,8 +48,8 @@ def four() -> list[Node]:
 
 
 def listed(name: str, count: int = 4, **more: Any) -> Node:
-    cards = tuple(Card(f"GPU-{name}-{n}", n, "H100", 80_000, **more) for n in range(count))
-    found = Inventory(cards, dialects=frozenset({"fairlead"}))
+    gpus = tuple(Gpu(f"GPU-{name}-{n}", n, "H100", 80_000, **more) for n in range(count))
+    found = Inventory(gpus, dialects=frozenset({"fairlead"}))
     return a_node(name, gpus=0, gpus_listed=found)
 
 
@@ -115,7 +115,7 @@ def test_an_empty_value_hides_all_gpus_and_takes_none() -> None:
     assert held.uses == ()
 
 
-def test_the_cards_of_a_map_are_taken_for_all_others() -> None:
+def test_the_gpus_of_a_map_are_taken_for_all_others() -> None:
     engine = an_engine(listed("n1", 2))
     see(engine, mapped("x-0", "0=n1:1", kind=""), a_pod("one", request_gpus=GpuRequest(1)))
     made = {bind.pod.name: bind for bind in all_binds(engine)}
@@ -126,7 +126,7 @@ def test_the_cards_of_a_map_are_taken_for_all_others() -> None:
     assert "node(s) had too few free GPUs" in message
 
 
-def test_a_card_that_two_indices_share_is_taken_once() -> None:
+def test_a_gpu_that_two_indices_share_is_taken_once() -> None:
     engine = an_engine(listed("node4"))
     see(engine, mapped("checker-3"), mapped("checker-4"))
     assert len(all_binds(engine)) == 2
@@ -140,7 +140,7 @@ def test_a_card_that_two_indices_share_is_taken_once() -> None:
     assert devices.unused[0, 3]
 
 
-def test_a_shared_card_stays_shared_when_the_list_of_cards_changes() -> None:
+def test_a_shared_gpu_stays_shared_when_the_list_of_gpus_changes() -> None:
     engine = an_engine(listed("node4"))
     see(engine, mapped("checker-3"), mapped("checker-4"))
     decide(engine)
@@ -149,7 +149,7 @@ def test_a_shared_card_stays_shared_when_the_list_of_cards_changes() -> None:
     assert (devices.users[0, 3], devices.wholes[0, 3], devices.milli_free[0, 3]) == (2, 1, 0)
 
 
-def test_a_map_may_name_cards_by_uuid_and_its_beginning() -> None:
+def test_a_map_may_name_gpus_by_uuid_and_its_beginning() -> None:
     engine = an_engine(listed("n1", 3))
     text = "0=n1:GPU-n1-2,GPU-n1-1\n1=n1:GPU-n"
     see(engine, mapped("x-0", text, kind=""))
@@ -158,7 +158,7 @@ def test_a_map_may_name_cards_by_uuid_and_its_beginning() -> None:
     assert "could not assign GPU GPU-n to index 1" in message
 
 
-def test_all_means_every_card() -> None:
+def test_all_means_every_gpu() -> None:
     engine = an_engine(listed("n1", 3))
     see(engine, mapped("x-0", "0=n1:all\n1=n1:2", kind=""))
     (bind,) = all_binds(engine)
@@ -251,7 +251,7 @@ def test_other_rules_hold_as_well() -> None:
 
 
 @pytest.mark.parametrize("node", [a_node("node4", gpus=3), listed("node4", 3)], ids=str)
-def test_a_card_that_is_not_there_is_waited_for(node: Node) -> None:
+def test_a_gpu_that_is_not_there_is_waited_for(node: Node) -> None:
     told = (
         "node(s) could not assign GPU 3 to index 3 of the scheduling map, there are 3, 0 to 2; "
         "correct the map"
@@ -262,13 +262,13 @@ def test_a_card_that_is_not_there_is_waited_for(node: Node) -> None:
     assert binds(engine, 30.0) == {"checker-3": ("node4", "3")}
 
 
-def test_a_card_that_is_not_in_order_is_not_given() -> None:
+def test_a_gpu_that_is_not_in_order_is_not_given() -> None:
     node = listed("node2", 3, healthy=False)
     in_the_way("it is unhealthy; repair it or choose another", node, pod=mapped("checker-1"))
 
 
 @pytest.mark.parametrize("node", [a_node("n1", gpus=0), a_node("n1"), listed("n1")], ids=str)
-def test_a_card_of_somebody_elses_map_is_waited_for(node: Node) -> None:
+def test_a_gpu_of_somebody_elses_map_is_waited_for(node: Node) -> None:
     there = mapped("other-0", "0=n1:2", owner="other", nodeName="n1")
     told = (
         "node(s) could not assign GPU 2 to index 0 of the scheduling map, it is assigned to "
@@ -286,8 +286,8 @@ def test_pods_of_other_namespaces_are_not_named() -> None:
     in_the_way(told, a_node("n1"), pod=mapped("mine-0", "0=n1:2"), there=(there,))
 
 
-def test_a_card_of_a_pod_without_a_map_is_waited_for() -> None:
-    there = a_pod("there", uid="t", node="n1", grant=Grant((CardUse("GPU-n1-2", False, 100),)))
+def test_a_gpu_of_a_pod_without_a_map_is_waited_for() -> None:
+    there = a_pod("there", uid="t", node="n1", grant=Grant((GpuUse("GPU-n1-2", False, 100),)))
     pod = mapped("mine-0", "0=n1:2")
     told = "it is assigned to another pod; choose another"
     engine = in_the_way(told, listed("n1"), pod=pod, there=(there,))
@@ -296,7 +296,7 @@ def test_a_card_of_a_pod_without_a_map_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("node", [a_node("n1", gpus=2), listed("n1", 2)], ids=str)
-def test_where_nobody_says_which_cards_are_taken_enough_must_be_left(node: Node) -> None:
+def test_where_nobody_says_which_gpus_are_taken_enough_must_be_left(node: Node) -> None:
     there = a_pod("there", uid="t", node="n1", request_gpus=GpuRequest(1))
     one, two = mapped("x-0", "0=n1:0", kind=""), mapped("y-0", "0=n1:0,1", kind="")
     engine = an_engine(node)

@@ -1,4 +1,4 @@
-"""Shares beyond a card: only while it is measured to be quiet, and never of memory."""
+"""Shares beyond a GPU: only while it is measured to be quiet, and never of memory."""
 
 from dataclasses import replace
 
@@ -12,8 +12,8 @@ from fairlead.engine.engine import Engine
 from fairlead.engine.events import NodeSeen, PodGone, ReadingsTaken
 from fairlead.engine.instructions import AnnounceFailure, Bind, Evict
 from fairlead.model.errors import ConfigError
-from fairlead.model.gpus import Card, GpuRequest, Inventory, MigProfile
-from fairlead.model.readings import CardReading, NodeReadings
+from fairlead.model.gpus import Gpu, GpuRequest, Inventory, MigProfile
+from fairlead.model.readings import GpuReading, NodeReadings
 from fairlead.placement.explain import explain
 from fairlead.placement.place import Placement
 from fairlead.plugins.gpu_fit import Overcommitting
@@ -27,23 +27,23 @@ def share(milli: int, mib: int = 1000) -> GpuRequest:
     return GpuRequest(1, False, milli, mib, dialect="fairlead")
 
 
-def an_engine(*nodes: str, profile=PROFILE, **card: object) -> Engine:
+def an_engine(*nodes: str, profile=PROFILE, **gpu: object) -> Engine:
     engine = Engine({SCHEDULER: profile})
     for name in nodes or ("n1",):
-        listed = (Card(f"GPU-{name}", 0, "H100", 80_000, **card),)
+        listed = (Gpu(f"GPU-{name}", 0, "H100", 80_000, **gpu),)
         gpus = Inventory(listed, dialects=frozenset({"fairlead"}))
         engine.handle(NodeSeen(a_node(name, gpus=1, gpus_listed=gpus)), now=0.0)
     return engine
 
 
 def measure(engine: Engine, now: float, **busy: float) -> None:
-    told = tuple(NodeReadings(n, now, {"0": CardReading(b)}) for n, b in busy.items())
+    told = tuple(NodeReadings(n, now, {"0": GpuReading(b)}) for n, b in busy.items())
     engine.handle(ReadingsTaken(told), now=now)
 
 
 def tried(engine: Engine, name: str, ask: GpuRequest, now: float, **more: object) -> str:
     """The node it went to, or why not."""
-    counted = ask.cards if ask.whole else 0
+    counted = ask.gpus if ask.whole else 0
     pod = a_pod(name, uid=name, gpus=counted, request_gpus=ask, **more)
     see(engine, pod, now=now)
     for made in decide(engine, now=now):
@@ -59,7 +59,7 @@ def fill(engine: Engine, now: float, *names: str) -> None:
         assert tried(engine, name, share(500), now) == "n1"
 
 
-def test_a_quiet_card_takes_shares_up_to_the_limit() -> None:
+def test_a_quiet_gpu_takes_shares_up_to_the_limit() -> None:
     engine = an_engine()
     measure(engine, 1.0, n1=0.3)
     fill(engine, 2.0, "a", "b", "c")
@@ -70,19 +70,19 @@ def test_a_quiet_card_takes_shares_up_to_the_limit() -> None:
 
 
 @pytest.mark.parametrize("ask", [GpuRequest(1), share(500, 79_000)])
-def test_whole_cards_and_memory_are_never_given_twice(ask) -> None:
+def test_whole_gpus_and_memory_are_never_given_twice(ask) -> None:
     engine = an_engine()
     measure(engine, 1.0, n1=0.0)
     fill(engine, 2.0, "a", "b")
     assert "0/1 nodes are available" in tried(engine, "c", ask, 3.0)
 
 
-def test_slices_and_the_cards_they_are_cut_from_are_never_overcommitted() -> None:
+def test_slices_and_the_gpus_they_are_cut_from_are_never_overcommitted() -> None:
     engine = an_engine(mig=MIG)
     measure(engine, 1.0, n1=0.0)
     slices = GpuRequest(3, False, 0, profile="1g.10gb")
     assert tried(engine, "a", slices, 2.0) == "n1"
-    assert "no room for the MIG slices" in tried(engine, "b", replace(slices, cards=1), 3.0)
+    assert "no room for the MIG slices" in tried(engine, "b", replace(slices, gpus=1), 3.0)
     assert "0/1 nodes are available" in tried(engine, "c", share(100), 3.0)
 
 
@@ -93,30 +93,30 @@ def test_without_the_key_nothing_is_overcommitted() -> None:
     assert "large enough free share" in tried(engine, "c", share(500), 3.0)
 
 
-def told_of_card(engine: Engine, name: str, ask: GpuRequest) -> str:
+def told_of_gpu(engine: Engine, name: str, ask: GpuRequest) -> str:
     pod = a_pod(name, request_gpus=ask)
     (node,) = explain(Placement(PROFILE, engine.cluster), engine.cluster, pod).nodes
     return node.detail
 
 
-def test_a_busy_card_takes_no_more_and_says_how_busy_it_is() -> None:
+def test_a_busy_gpu_takes_no_more_and_says_how_busy_it_is() -> None:
     engine = an_engine()
     measure(engine, 1.0, n1=0.85)
     fill(engine, 2.0, "a", "b")
     assert "1 node(s) had no GPU quiet enough to be overcommitted" in tried(
         engine, "c", share(500), 3.0
     )
-    assert told_of_card(engine, "d", share(500)) == (
+    assert told_of_gpu(engine, "d", share(500)) == (
         "requested 0.5 of a GPU, the largest free share is 0 while 85% busy, "
         "overcommitted below 80%"
     )
 
 
-def test_a_card_that_nobody_measures_is_not_overcommitted() -> None:
+def test_a_gpu_that_nobody_measures_is_not_overcommitted() -> None:
     engine = an_engine()
     fill(engine, 2.0, "a", "b")
     assert "quiet enough to be overcommitted" in tried(engine, "c", share(500), 3.0)
-    assert told_of_card(engine, "d", share(500)).endswith(
+    assert told_of_gpu(engine, "d", share(500)).endswith(
         "the largest free share is 0 and its utilisation was not measured in the last minute"
     )
 
@@ -141,7 +141,7 @@ def test_a_pod_that_waits_for_quiet_is_woken_by_it() -> None:
     assert [step.pod.uid for step in made if isinstance(step, Bind)] == ["c"]
 
 
-def test_no_card_is_overcommitted_while_another_has_room() -> None:
+def test_no_gpu_is_overcommitted_while_another_has_room() -> None:
     engine = an_engine("n1", "n2")
     measure(engine, 1.0, n1=0.0, n2=0.9)
     fill(engine, 2.0, "a", "b")

@@ -11,7 +11,7 @@ from fairlead.engine.engine import Engine
 from fairlead.engine.events import NodeSeen
 from fairlead.engine.instructions import AnnounceFailure, Bind
 from fairlead.kube.codec import decode_pod
-from fairlead.model.gpus import Card, Inventory
+from fairlead.model.gpus import Gpu, Inventory
 from fairlead.model.pods import Pod
 from fairlead.plugins.registry import Registry
 
@@ -23,10 +23,10 @@ KUBE = "profile: default-scheduler"
 def an_engine(profile: str) -> Engine:
     text = f"profiles:\n  - schedulerName: {SCHEDULER}\n    {profile}\n"
     engine = Engine(config.build_profiles(config.parse(text).profiles, Registry()))
-    cards = tuple(Card(f"GPU-{n}", n, "H100", 80_000) for n in range(8))
-    gpus = Inventory(cards, dialects=frozenset({"fairlead", "kai"}))
+    gpus = tuple(Gpu(f"GPU-{n}", n, "H100", 80_000) for n in range(8))
+    inventory = Inventory(gpus, dialects=frozenset({"fairlead", "kai"}))
     resources = {"aliyun.com/gpu-mem": 640}
-    engine.handle(NodeSeen(a_node("n1", gpus_listed=gpus, resources=resources)), now=0.0)
+    engine.handle(NodeSeen(a_node("n1", gpus_listed=inventory, resources=resources)), now=0.0)
     return engine
 
 

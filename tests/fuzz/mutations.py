@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
-from fuzz.objects import CARDS, NODE_WORDS, POD_WORDS, RESOURCES, Json
+from fuzz.objects import GPUS, NODE_WORDS, POD_WORDS, RESOURCES, Json
 
 _TEXTS = (
     "", " ", "a b", "../..", "a/b/c", "%2e%2e", "a\r\nb", "\x00", "é\u202e", "💥", "nan", "inf",
     "-1", "0", "0.5", "1.0000001", "1e999", "9223372036854775807", "1e-9", "100m", "1Gi", "1k",
     "999999999999999999999999", "0x10", "1,5", "true", "null", "{}", "[]", '{"version":1}',
     "[" * 500,
-    "a" * 64, "A-b.c", "n" * 300, "sane-0", "GPU-0", "GPU-0,GPU-1", "0,1,2", "sane-0=0,1", CARDS,
+    "a" * 64, "A-b.c", "n" * 300, "sane-0", "GPU-0", "GPU-0,GPU-1", "0,1,2", "sane-0=0,1", GPUS,
     "GPU-0,10,16000,100,NVIDIA-H100,0,true,0,hami-core:", "2026-01-01T00:00:00Z,default,p",
     "2026-01-01T00:00:00Z,a b,../x", "In", "Exists", "NoExecute", "DoNotSchedule", "Always",
     "1g.10gb", "zone", "kubernetes.io/hostname", "app", "default", "z1", "Immediate",

@@ -13,7 +13,7 @@ SELECTOR = {
     "matchLabels": {"app": "a"},
     "matchExpressions": [{"key": "tier", "operator": "In", "values": ["x", "y"]}],
 }
-CARDS = json.dumps({
+GPUS = json.dumps({
     "version": 1,
     "cards": [
         {"uuid": f"GPU-{n}", "index": n, "model": "H100", "memoryMib": 16_000} for n in range(4)
@@ -137,7 +137,7 @@ def node() -> Json:
         "kind": "Node",
         "metadata": {
             "name": "n", "labels": {"kubernetes.io/hostname": "n", "zone": "z1", "disk": "ssd"},
-            "annotations": {"fairlead.dev/inventory": CARDS},
+            "annotations": {"fairlead.dev/inventory": GPUS},
         },
         "spec": {
             "unschedulable": False,

@@ -44,7 +44,7 @@ from fairlead.kube.writes.binder import encode_binding
 from fairlead.kube.writes.event_objects import failed_event
 from fairlead.model.errors import FairleadError
 from fairlead.model.pods import Pod
-from fuzz.objects import CARDS, GPU_MIB, KINDS, Json, node, pod
+from fuzz.objects import GPU_MIB, GPUS, KINDS, Json, node, pod
 from raw_audit import given_twice
 
 _GPU = "nvidia.com/gpu"
@@ -95,7 +95,7 @@ class Target:
         self.told: dict[str, Json] = {}  # what was written with their binds
         self._binding: set[str] = set()
         self.refused: list[str] = []
-        for name, words in (("sane-0", {}), ("cards-0", {"fairlead.dev/inventory": CARDS})):
+        for name, words in (("sane-0", {}), ("cards-0", {"fairlead.dev/inventory": GPUS})):
             self.show(_sane_node(name, words))
 
     # -- what an API server shows ------------------------------------------------------------

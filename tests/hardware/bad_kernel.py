@@ -1,6 +1,6 @@
 """A program with a mistake: its kernel writes to an address that it does not have (Xid 31).
 
-It needs the driver's own library only. The card takes no harm; the program ends.
+It needs the driver's own library only. The GPU takes no harm; the program ends.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""Holds the agent to a real card. Needs a machine with a GPU, nvidia-smi, and torch.
+"""Holds the agent to a real GPU. Needs a machine with a GPU, nvidia-smi, and torch.
 
     PYTHONPATH=src python tests/hardware/verify_h200.py
 
@@ -83,15 +83,15 @@ def against_nvidia_smi(found: dict) -> None:
     check("CUDA", listed["cuda"] == tree.findtext("cuda_version"), listed["cuda"])
     gpus = tree.findall("gpu")
     check("number of cards", len(listed["cards"]) == len(gpus), len(gpus))
-    for card, gpu in zip(listed["cards"], gpus, strict=False):
+    for entry, gpu in zip(listed["cards"], gpus, strict=False):
         total = int(gpu.findtext("fb_memory_usage/total", "0").split()[0])
-        check("uuid", card["uuid"] == gpu.findtext("uuid"), card["uuid"])
-        check("model", card["model"] == gpu.findtext("product_name"), card["model"])
-        check("memory in MiB", card["memoryMib"] == total, total)
+        check("uuid", entry["uuid"] == gpu.findtext("uuid"), entry["uuid"])
+        check("model", entry["model"] == gpu.findtext("product_name"), entry["model"])
+        check("memory in MiB", entry["memoryMib"] == total, total)
         mode = gpu.findtext("mig_mode/current_mig")
-        check("MIG", bool(card.get("slices")) == (mode == "Enabled"), mode)
-        check("can be cut", card.get("mig", False) == (mode != "N/A"), card.get("mig"))
-        check("well", "health" not in card, card.get("health", "ok"))
+        check("MIG", bool(entry.get("slices")) == (mode == "Enabled"), mode)
+        check("can be cut", entry.get("mig", False) == (mode != "N/A"), entry.get("mig"))
+        check("well", "health" not in entry, entry.get("health", "ok"))
     for sample, gpu in zip(found["readings"], gpus, strict=False):
         used = int(gpu.findtext("fb_memory_usage/used", "0").split()[0])
         mine = (sample["memoryUsedBytes"] or 0) // MIB
@@ -102,12 +102,12 @@ def against_topology(found: dict) -> None:
     lines = keep("topo.txt", smi("topo", "-m")).splitlines()
     head = [cell.strip() for cell in lines[0].split("\t")]
     rows = [[c.strip() for c in line.split("\t")] for line in lines if line.startswith("GPU")]
-    for card, row in zip(found["inventory"]["cards"], rows, strict=False):
+    for gpu, row in zip(found["inventory"]["cards"], rows, strict=False):
         cells = dict(zip(head, row, strict=False))
         words = [cells[f"GPU{index}"] for index in range(len(rows))]
-        check("links", card.get("links", ["X"]) == words, words)
+        check("links", gpu.get("links", ["X"]) == words, words)
         numa = cells.get("NUMA Affinity", "N/A")
-        mine = card.get("numa", -1)
+        mine = gpu.get("numa", -1)
         check("NUMA node", numa == "N/A" or mine == int(numa), f"{mine} and {numa}")
 
 
@@ -172,7 +172,7 @@ async def load(uuid: str) -> None:
 async def unassigned(surveyor: Surveyor, uuid: str, pid: int) -> None:
     survey = await surveyor.survey()
     samples, _ = await surveyor.sample()
-    seen = list(observed_processes(survey.cards, samples, Path("/proc")))
+    seen = list(observed_processes(survey.gpus, samples, Path("/proc")))
     result = ProcessMonitor(grace_s=0).check(seen, {}, time.monotonic())
     found = [each for each in result.unassigned if each.observed.process.pid == pid]
     check("a process of no pod is unassigned", found, [each.words for each in found])
@@ -192,7 +192,7 @@ def gone_astray(uuid: str) -> subprocess.CompletedProcess[str]:
 
 
 async def xid(uuid: str) -> None:
-    """An error that a program caused is told, and says nothing against the card."""
+    """An error that a program caused is told, and says nothing against the GPU."""
     async with asking() as surveyor:
         await surveyor.xids()
         ran = gone_astray(uuid)
@@ -200,7 +200,7 @@ async def xid(uuid: str) -> None:
         await asyncio.sleep(1)
         seen = await surveyor.xids()
         check("the driver reports it", (uuid, 31) in {(x.uuid, x.number) for x in seen}, seen)
-        trouble = (await surveyor.survey()).cards[0].trouble
+        trouble = (await surveyor.survey()).gpus[0].trouble
         check("and the card is well", not trouble, trouble or "ok")
 
 
@@ -256,7 +256,7 @@ async def hang(folder: Path) -> None:
     surveyor = Surveyor(nvml, time.monotonic)
     try:
         survey = await surveyor.survey()
-        uuid = survey.cards[0].uuid
+        uuid = survey.gpus[0].uuid
         switch.touch()
         began = time.monotonic()
         _, troubles = await surveyor.sample()
@@ -273,7 +273,7 @@ async def hang(folder: Path) -> None:
         with contextlib.suppress(NvmlUnavailable):
             await again.survey()
         survey = await again.survey()
-        check("a killed one is replaced", survey.cards[0].uuid == uuid, nvml.starts)
+        check("a killed one is replaced", survey.gpus[0].uuid == uuid, nvml.starts)
     finally:
         await nvml.close()
 

@@ -1,4 +1,4 @@
-"""Holds partitioning to a real card that nobody else uses. Needs root, nvidia-ml-py, and torch.
+"""Holds partitioning to a real GPU that nobody else uses. Needs root, nvidia-ml-py, and torch.
 
     PYTHONPATH=src python tests/hardware/verify_h200_mig.py
 
@@ -28,7 +28,7 @@ sys.path.insert(0, str(HERE.parents[1] / "src"))
 import msgspec  # noqa: E402
 
 from fairlead.apps.agent.partition_state import PartitionStateFile  # noqa: E402
-from fairlead.apps.agent.partitioning import CardCut, HeldSlices, Owned, Partitioner  # noqa: E402
+from fairlead.apps.agent.partitioning import GpuCut, HeldSlices, Owned, Partitioner  # noqa: E402
 from fairlead.model.gpus import instance_id, slice_name  # noqa: E402
 from fairlead.sim.nvml import FakeNvml, machine_of  # noqa: E402
 from fairlead.telemetry.nvml.facts import Partition  # noqa: E402
@@ -68,8 +68,8 @@ def check(what: str, holds: object, saw: object) -> None:
 # -- pods, as far as the agent is concerned --------------------------------------------------------
 
 
-class Card:
-    """The first card of the machine, with an agent that owns it."""
+class Gpu:
+    """The first GPU of the machine, with an agent that owns it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -80,12 +80,12 @@ class Card:
         self.uuid = library.nvmlDeviceGetUUID(library.nvmlDeviceGetHandleByIndex(0))
         self.uuid = self.uuid.decode() if isinstance(self.uuid, bytes) else self.uuid
 
-    async def settle(self, *places: Place, mine: bool = True) -> CardCut:
+    async def settle(self, *places: Place, mine: bool = True) -> GpuCut:
         """One look of a new agent, for pods that hold these places."""
         agent = Partitioner(self.nvml, Owned(everything=mine), PartitionStateFile(self.folder))
         held = {self.uuid: HeldSlices({place: f"pod-{place.start}" for place in places})}
         found = await agent.settle([self.uuid], held)
-        return found.get(self.uuid, CardCut())
+        return found.get(self.uuid, GpuCut())
 
     def look(self) -> Partition:
         return msgspec.json.decode(self.ask("partition", self.uuid)[0], type=Partition)
@@ -122,49 +122,49 @@ def torch(seconds: float, visible: str) -> Iterator[tuple[int, list[dict[str, An
 # -- checks ----------------------------------------------------------------------------------------
 
 
-async def switching(card: Card) -> None:
+async def switching(gpu: Gpu) -> None:
     if TORCH:
-        with torch(30, card.uuid):
+        with torch(30, gpu.uuid):
             await asyncio.sleep(3)
-            cut = await card.settle()
+            cut = await gpu.settle()
             check("a card in use waits", "when the GPU is empty" in cut.health, cut.health)
-            check("and MIG stays off", not card.look().on, card.look().on)
+            check("and MIG stays off", not gpu.look().on, gpu.look().on)
         await asyncio.sleep(1)
-    cut = await card.settle()
-    check("an empty one is switched on", card.look().on and not cut.health, cut.health or "on")
-    check("and all of it is on offer", cut.cuts == card.look().cuts, cut.cuts)
+    cut = await gpu.settle()
+    check("an empty one is switched on", gpu.look().on and not cut.health, cut.health or "on")
+    check("and all of it is on offer", cut.cuts == gpu.look().cuts, cut.cuts)
     check("in eight slots", cut.slots == slots_of(cut.cuts) == 8, cut.slots)
 
 
-async def partition_steps(card: Card) -> None:
+async def partition_steps(gpu: Gpu) -> None:
     began = time.monotonic()
-    cut = await card.settle(SMALL, MIDDLE, LARGE)
+    cut = await gpu.settle(SMALL, MIDDLE, LARGE)
     took = time.monotonic() - began
     check(
         "three slices are made",
-        card.slices() == card.expected(SMALL, MIDDLE, LARGE),
+        gpu.slices() == gpu.expected(SMALL, MIDDLE, LARGE),
         f"{took:.2f} s",
     )
     check("nobody goes without", not cut.blocked, cut.blocked)
     began = time.monotonic()
-    await card.settle(SMALL, MIDDLE, LARGE)
+    await gpu.settle(SMALL, MIDDLE, LARGE)
     check(
         "a second look changes nothing",
-        len(card.slices()) == 3,
+        len(gpu.slices()) == 3,
         f"{time.monotonic() - began:.2f} s",
     )
-    await card.settle(SMALL, LARGE)
+    await gpu.settle(SMALL, LARGE)
     check(
         "one that nobody holds is removed",
-        card.slices() == card.expected(SMALL, LARGE),
-        card.slices(),
+        gpu.slices() == gpu.expected(SMALL, LARGE),
+        gpu.slices(),
     )
 
 
-async def seeing(card: Card) -> None:
+async def seeing(gpu: Gpu) -> None:
     """What torch sees under the name that the pod was told before the slice was there."""
     for place in (SMALL, LARGE):
-        with torch(0, card.name(place)) as (_, seen):
+        with torch(0, gpu.name(place)) as (_, seen):
             names = [device["name"] for device in seen]
             check(
                 f"torch sees one {place.profile}",
@@ -176,33 +176,33 @@ async def seeing(card: Card) -> None:
             check("with its memory", mib and 0.85 < mib[0] / (gb * 1000) < 1.05, mib)
     with torch(0, "") as (_, seen):
         check("who was given nothing sees nothing", seen == [], seen)
-    with torch(0, card.name(Place("1g.18gb", 0, 1))) as (_, seen):
+    with torch(0, gpu.name(Place("1g.18gb", 0, 1))) as (_, seen):
         check("a slice that is not there is not seen", seen == [], seen)
-    with torch(0, card.uuid) as (_, seen):
+    with torch(0, gpu.uuid) as (_, seen):
         print("info the card's own uuid shows", [device["name"] for device in seen])
 
 
-async def using(card: Card) -> None:
-    with torch(60, card.name(LARGE)) as (pid, _):
+async def using(gpu: Gpu) -> None:
+    with torch(60, gpu.name(LARGE)) as (pid, _):
         await asyncio.sleep(3)
-        (large,) = [one for one in card.look().instances if one.start == LARGE.start]
+        (large,) = [one for one in gpu.look().instances if one.start == LARGE.start]
         check("its process is seen in the slice", pid in large.pids, large.pids)
-        cut = await card.settle(SMALL)
-        check("a slice in use is kept, its pod gone or not", len(card.slices()) == 2, card.slices())
+        cut = await gpu.settle(SMALL)
+        check("a slice in use is kept, its pod gone or not", len(gpu.slices()) == 2, gpu.slices())
         places = {one.name: one.starts for one in cut.cuts}
         check("and its place is not offered", 4 not in places.get("3g.71gb", ()), places)
-        _, error = card.ask("drop", card.uuid, large.id, large.start, large.size)
+        _, error = gpu.ask("drop", gpu.uuid, large.id, large.start, large.size)
         check("dropping it is refused", error == IN_USE, error)
-        raw_destroy(card, large.id)
+        raw_destroy(gpu, large.id)
     await asyncio.sleep(1)
-    await card.settle(SMALL)
-    check("when it is empty it is removed", card.slices() == card.expected(SMALL), card.slices())
+    await gpu.settle(SMALL)
+    check("when it is empty it is removed", gpu.slices() == gpu.expected(SMALL), gpu.slices())
 
 
-def raw_destroy(card: Card, instance: int) -> None:
+def raw_destroy(gpu: Gpu, instance: int) -> None:
     """What NVML itself says, which the agent does not rely on."""
-    library = card.handler._library
-    handle = library.nvmlDeviceGetHandleByUUID(card.uuid)
+    library = gpu.handler._library
+    handle = library.nvmlDeviceGetHandleByUUID(gpu.uuid)
     found = library.nvmlDeviceGetGpuInstanceById(handle, instance)
     compute = library.nvmlGpuInstanceGetComputeInstanceById(found, 0)
     error = 0
@@ -217,34 +217,34 @@ def raw_destroy(card: Card, instance: int) -> None:
     )
 
 
-async def others(card: Card) -> None:
-    await card.settle(SMALL)
+async def others(gpu: Gpu) -> None:
+    await gpu.settle(SMALL)
     theirs = Place("1g.35gb", 6, 2)
-    card.ask("make", card.uuid, theirs.profile, theirs.start, theirs.size)
+    gpu.ask("make", gpu.uuid, theirs.profile, theirs.start, theirs.size)
     wanted = Place("1g.18gb", 6, 1)
-    cut = await card.settle(SMALL, wanted)
+    cut = await gpu.settle(SMALL, wanted)
     check("a place that is taken is blocked", list(cut.blocked) == ["pod-6"], cut.blocked)
     starts = {one.name: one.starts for one in cut.cuts}
     check("and not offered", 6 not in starts["1g.18gb"] and "7g.141gb" not in starts, starts)
-    await card.settle()
-    left = [one[:2] for one in card.slices()]
+    await gpu.settle()
+    left = [one[:2] for one in gpu.slices()]
     check("somebody else's slice is left alone", left == [(6, "1g.35gb")], left)
-    card.ask("drop", card.uuid, 6, theirs.start, theirs.size)
-    cut = await card.settle(wanted)
+    gpu.ask("drop", gpu.uuid, 6, theirs.start, theirs.size)
+    cut = await gpu.settle(wanted)
     check(
-        "and when it goes the pod gets its own", card.slices() == card.expected(wanted), cut.blocked
+        "and when it goes the pod gets its own", gpu.slices() == gpu.expected(wanted), cut.blocked
     )
 
 
-async def dying(card: Card) -> None:
+async def dying(gpu: Gpu) -> None:
     """An agent that dies at a call, as if by SIGKILL; the next one goes on."""
     for name, over in DEATHS:
-        await card.settle(LARGE)
-        command = [sys.executable, __file__, "--die", name, str(int(over)), str(card.folder)]
+        await gpu.settle(LARGE)
+        command = [sys.executable, __file__, "--die", name, str(int(over)), str(gpu.folder)]
         ended = await asyncio.to_thread(subprocess.call, command, env=ENV, timeout=60)
-        half = card.slices()
-        await card.settle(SMALL, MIDDLE)
-        good = card.slices() == card.expected(SMALL, MIDDLE)
+        half = gpu.slices()
+        await gpu.settle(SMALL, MIDDLE)
+        good = gpu.slices() == gpu.expected(SMALL, MIDDLE)
         moment = "after" if over else "before"
         check(f"died {moment} {name}", good and ended == 9, f"left {[(s[0], s[4]) for s in half]}")
 
@@ -280,23 +280,23 @@ class InProcessNvml:
 
 
 async def die(name: str, over: bool, folder: Path) -> None:
-    card = Card(folder)
+    gpu = Gpu(folder)
     asker = InProcessNvml(NvmlHandler(Mortal(load(LIBRARY), name, over)))
     agent = Partitioner(asker, Owned(everything=True), PartitionStateFile(folder))
-    await agent.settle([card.uuid], {card.uuid: HeldSlices({SMALL: "a", MIDDLE: "b"})})
+    await agent.settle([gpu.uuid], {gpu.uuid: HeldSlices({SMALL: "a", MIDDLE: "b"})})
 
 
-def replay(card: Card) -> None:
-    """The same questions to the real card and to the imagined one."""
+def replay(gpu: Gpu) -> None:
+    """The same questions to the real GPU and to the imagined one."""
     machine = machine_of()
-    machine.cards[0].uuid = card.uuid
-    machine.cards[0].mig = machine.cards[0].mig_pending = True
+    machine.gpus[0].uuid = gpu.uuid
+    machine.gpus[0].mig = machine.gpus[0].mig_pending = True
     imagined = NvmlHandler(FakeNvml(machine))
     chance, kept, wrong = random.Random(8), [], 0
-    cuts = card.look().cuts
+    cuts = gpu.look().cuts
     for _ in range(60):
-        query = _question(chance, card, cuts)
-        real, mine = card.handler.answer(query), imagined.answer(query)
+        query = _question(chance, gpu, cuts)
+        real, mine = gpu.handler.answer(query), imagined.answer(query)
         same = (bytes(real.value), real.error) == (bytes(mine.value), mine.error)
         wrong += not same
         kept.append({"ask": [query.what, *query.args[1:]], "error": real.error,
@@ -307,47 +307,47 @@ def replay(card: Card) -> None:
     check("the imagined NVML answers the same", not wrong, f"{wrong} of {len(kept)} differ")
 
 
-def _question(chance: random.Random, card: Card, cuts: Any) -> NvmlQuery:
+def _question(chance: random.Random, gpu: Gpu, cuts: Any) -> NvmlQuery:
     cut = chance.choice(cuts)
     start = chance.choice([*cut.starts, *cut.starts, 3])
-    there = card.look().instances
+    there = gpu.look().instances
     what = chance.choice(["make", "make", "make", "complete", "drop", "partition"])
     if what == "make" or not there:
-        return NvmlQuery("make", [card.uuid, cut.name, start, cut.size])
+        return NvmlQuery("make", [gpu.uuid, cut.name, start, cut.size])
     one = chance.choice(there)
     if what == "complete":
-        return NvmlQuery("complete", [card.uuid, one.id])
+        return NvmlQuery("complete", [gpu.uuid, one.id])
     if what == "drop":
-        return NvmlQuery("drop", [card.uuid, one.id, one.start, one.size])
-    return NvmlQuery("partition", [card.uuid])
+        return NvmlQuery("drop", [gpu.uuid, one.id, one.start, one.size])
+    return NvmlQuery("partition", [gpu.uuid])
 
 
-async def put_back(card: Card) -> None:
-    for one in card.look().instances:  # of the replay, which made them as somebody else
-        card.ask("drop", card.uuid, one.id, one.start, one.size)
-    await card.settle(mine=False)
-    found = card.look()
+async def put_back(gpu: Gpu) -> None:
+    for one in gpu.look().instances:  # of the replay, which made them as somebody else
+        gpu.ask("drop", gpu.uuid, one.id, one.start, one.size)
+    await gpu.settle(mine=False)
+    found = gpu.look()
     check("all is put back, and MIG is off", not (found.on or found.instances), found)
-    await card.nvml.close()
+    await gpu.nvml.close()
 
 
 async def main() -> int:
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        card = Card(Path(folder))
-        check("it starts with MIG off and nobody on the card", not card.look().on, card.look())
+        gpu = Gpu(Path(folder))
+        check("it starts with MIG off and nobody on the card", not gpu.look().on, gpu.look())
         steps = [switching, partition_steps, *([seeing, using] if TORCH else []), others, dying]
         for step in steps:
             try:
-                await step(card)
+                await step(gpu)
             except Exception:
                 failed.append(traceback.format_exc())
                 print("FAIL", failed[-1], flush=True)
         try:
-            await card.settle()
-            replay(card)
+            await gpu.settle()
+            replay(gpu)
         finally:
-            await put_back(card)
+            await put_back(gpu)
     print(f"{len(failed)} failed, in {time.monotonic() - began:.0f} s")
     return bool(failed)
 

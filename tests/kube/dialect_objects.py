@@ -68,7 +68,7 @@ def lock_of(pod: Pod, grant: Any, node: Node) -> tuple[str, str] | None:
     return dialects.lock(dialects.Assignment(pod, node.name, grant, node.inventory, NOW_NS))
 
 
-HAMI_CARDS = [
+HAMI_GPUS = [
     {"id": A, "index": 0, "count": 10, "devmem": 16000, "devcore": 100,
      "type": "NVIDIA-Tesla V100", "numa": 0, "mode": "hami-core", "health": True},
     {"id": B, "index": 1, "count": 10, "devmem": 16000, "devcore": 100,
@@ -77,16 +77,16 @@ HAMI_CARDS = [
 
 
 def hami_node(**more: Any) -> Node:
-    return a_node({"hami.io/node-nvidia-register": json.dumps(HAMI_CARDS)}, **more)
+    return a_node({"hami.io/node-nvidia-register": json.dumps(HAMI_GPUS)}, **more)
 
 
 def volcano_node() -> Node:
-    cards = f"{A},10,16000,NVIDIA-V100,true,hami-core:{B},10,16000,NVIDIA-A100,true,hami-core:"
-    return a_node({"volcano.sh/node-vgpu-register": cards})
+    gpus = f"{A},10,16000,NVIDIA-V100,true,hami-core:{B},10,16000,NVIDIA-A100,true,hami-core:"
+    return a_node({"volcano.sh/node-vgpu-register": gpus})
 
 
-def gpushare_node(gib: int = 32, cards: int = 2) -> Node:
-    return a_node(**{"aliyun.com/gpu-mem": gib, "aliyun.com/gpu-count": cards})
+def gpushare_node(gib: int = 32, gpus: int = 2) -> Node:
+    return a_node(**{"aliyun.com/gpu-mem": gib, "aliyun.com/gpu-count": gpus})
 
 
 def alnair_node(uuids: str = f"{B},{A}", chunks: str = "16,16", key: str = "vitual") -> Node:
@@ -105,10 +105,10 @@ def fractions_node() -> Node:
     return a_node(labels=labels, conditions=["gpu-fractioning.nvidia.com/Ready"])
 
 
-def our_list(*cards: Json) -> str:
-    """What our agent writes; cards differ from a plain one as given."""
+def our_list(*gpus: Json) -> str:
+    """What our agent writes; GPUs differ from a plain one as given."""
     plain = {"uuid": A, "index": 0, "model": "H100", "memoryMib": 16384}
-    return json.dumps({"version": 1, "cards": [{**plain, **card} for card in cards]})
+    return json.dumps({"version": 1, "cards": [{**plain, **gpu} for gpu in gpus]})
 
 
 def our_node() -> Node:

@@ -303,7 +303,7 @@ def update(pod: Json, before: Json) -> bytes:
 
 
 @pytest.mark.parametrize("word", ["note", "fairlead.dev__gpu_share"])
-def test_an_ephemeral_container_sees_the_cards_of_its_pod(word: str) -> None:
+def test_an_ephemeral_container_sees_the_gpus_of_its_pod(word: str) -> None:
     said = {word: "0.5"}
     bold = {"name": "debug", "env": [A, {"name": RUNTIME, "value": "all"}]}
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dialect_objects import (
-    HAMI_CARDS,
+    HAMI_GPUS,
     A,
     B,
     C,
@@ -29,13 +29,13 @@ from dialect_objects import (
     told,
     volcano_node,
 )
-from fairlead.cluster.card_rows import CardRows
 from fairlead.cluster.cluster import Holding
 from fairlead.cluster.devices import Devices
+from fairlead.cluster.gpu_rows import GpuRows
 from fairlead.kube.codec import decode_pod
-from fairlead.model.gpus import CardUse, GpuRequest, Grant, GrantSource
+from fairlead.model.gpus import GpuRequest, GpuUse, Grant, GrantSource
 from fairlead.model.nodes import Node
-from fairlead.placement.cards import CardPolicy, choose
+from fairlead.placement.gpus import GpuPolicy, choose
 
 GPU, MEM, PERCENT, CORES = (
     "nvidia.com/gpu",
@@ -46,8 +46,8 @@ GPU, MEM, PERCENT, CORES = (
 V = "volcano.sh/vgpu-"
 
 
-def parts(dialect: str, cards: int = 1, **more: Any) -> GpuRequest:
-    return GpuRequest(cards, **{"whole": False, "milli": 0, "dialect": dialect, **more})
+def parts(dialect: str, gpus: int = 1, **more: Any) -> GpuRequest:
+    return GpuRequest(gpus, **{"whole": False, "milli": 0, "dialect": dialect, **more})
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def parts(dialect: str, cards: int = 1, **more: Any) -> GpuRequest:
         ([{GPU: 2, MEM: 4000, CORES: 30}], {}, parts("hami", 2, memory_mib=4000, milli=300)),
         ([{GPU: 1, PERCENT: 50}], {}, parts("hami", memory_milli=500)),
         ([{GPU: 1, CORES: 30}], {}, parts("hami", milli=300, memory_milli=1000)),
-        # All cores: nobody else on the card.
+        # All cores: nobody else on the GPU.
         ([{GPU: 1, MEM: 4000, CORES: 100}], {},
          GpuRequest(1, memory_mib=4000, dialect="hami")),
         ([{GPU: 1}], {"nvidia.com/use-gputype": "A100, V100"},
@@ -113,16 +113,16 @@ def test_what_a_pod_asks_for(containers: list[Json], annotations: Json, ask: Gpu
          ((0,), (1, 2), (1,))),
     ],
 )  # fmt: skip
-def test_cards_are_counted_by_container_as_kubernetes_counts(
+def test_gpus_are_counted_by_container_as_kubernetes_counts(
     containers: list[Json], positions: tuple[tuple[int, ...], ...]
 ) -> None:
     ask = ask_of(*containers)
     assert ask is not None
     assert ask.containers == positions
-    assert ask.cards == 1 + max(position for container in positions for position in container)
+    assert ask.gpus == 1 + max(position for container in positions for position in container)
     plain = ask_of(*({k: v for k, v in c.items() if k != MEM} for c in containers))
     assert plain is not None
-    assert (plain.cards, plain.containers) == (ask.cards, positions)
+    assert (plain.gpus, plain.containers) == (ask.gpus, positions)
 
 
 @pytest.mark.parametrize(
@@ -172,53 +172,53 @@ def test_nonsense_is_refused_with_a_sentence(
 COLONS = f"{A},10,16000,100,NVIDIA-Tesla V100,0,true:{B},10,16000,100,NVIDIA-A100,1,false:"
 
 
-def cards_of(node: Node) -> list[tuple[str, int, str, int, bool, int]]:
+def gpus_of(node: Node) -> list[tuple[str, int, str, int, bool, int]]:
     assert not node.gpu_problem, node.gpu_problem
     assert node.inventory is not None
     return [
-        (card.uuid, card.index, card.model, card.memory_mib, card.healthy, card.sharers)
-        for card in node.inventory.cards
+        (gpu.uuid, gpu.index, gpu.model, gpu.memory_mib, gpu.healthy, gpu.sharers)
+        for gpu in node.inventory.gpus
     ]
 
 
-def test_hami_lists_cards_in_json_and_used_to_in_colons() -> None:
+def test_hami_lists_gpus_in_json_and_used_to_in_colons() -> None:
     v100 = (A, 0, "NVIDIA-Tesla V100", 16000, True, 10)
-    assert cards_of(hami_node()) == [v100, (B, 1, "NVIDIA-A100", 16000, True, 10)]
+    assert gpus_of(hami_node()) == [v100, (B, 1, "NVIDIA-A100", 16000, True, 10)]
     old = a_node({"hami.io/node-nvidia-register": COLONS})
-    assert cards_of(old) == [v100, (B, 1, "NVIDIA-A100", 16000, False, 10)]
+    assert gpus_of(old) == [v100, (B, 1, "NVIDIA-A100", 16000, False, 10)]
     newer = a_node({"hami.io/node-nvidia-register": f"{A},10,16000,100,V100,0,true,3,mig:"})
-    assert cards_of(newer) == [(A, 3, "V100", 16000, False, 10)]
+    assert gpus_of(newer) == [(A, 3, "V100", 16000, False, 10)]
     gone = {"hami.io/node-handshake": "Deleted_2026.01.01 00:00:00"}
     assert a_node({"hami.io/node-nvidia-register": COLONS, **gone}).inventory is None
 
 
 def test_the_others_list_theirs() -> None:
-    assert cards_of(volcano_node()) == [
+    assert gpus_of(volcano_node()) == [
         (A, 0, "NVIDIA-V100", 16000, True, 10),
         (B, 1, "NVIDIA-A100", 16000, True, 10),
     ]
-    assert cards_of(gpushare_node()) == [("0", 0, "", 16384, True, 0), ("1", 1, "", 16384, True, 0)]
-    # The device plugin takes cards by their uuid, so that is the order of the book.
+    assert gpus_of(gpushare_node()) == [("0", 0, "", 16384, True, 0), ("1", 1, "", 16384, True, 0)]
+    # The device plugin takes GPUs by their uuid, so that is the order of the book.
     for key in ("vitual", "virtual"):
-        assert cards_of(alnair_node(chunks="11,16", key=key)) == [
+        assert gpus_of(alnair_node(chunks="11,16", key=key)) == [
             (A, 1, "", 16384, True, 0),
             (B, 0, "", 11264, True, 0),
         ]
-    assert [card[:4] for card in cards_of(fractions_node())] == [
+    assert [gpu[:4] for gpu in gpus_of(fractions_node())] == [
         ("0", 0, "NVIDIA-H100", 16384),
         ("1", 1, "NVIDIA-H100", 16384),
     ]
 
 
 def test_several_lists_of_one_node_are_one_book() -> None:
-    card = {"memoryMib": 81000, "model": "H100", "links": ["X", "PIX"]}
-    ours = {"cards": [{**card, "uuid": B, "index": 0}, {**card, "uuid": A, "index": 1}]}
-    hami = [{**HAMI_CARDS[0], "health": False}, HAMI_CARDS[1]]
+    gpu = {"memoryMib": 81000, "model": "H100", "links": ["X", "PIX"]}
+    ours = {"cards": [{**gpu, "uuid": B, "index": 0}, {**gpu, "uuid": A, "index": 1}]}
+    hami = [{**HAMI_GPUS[0], "health": False}, HAMI_GPUS[1]]
     node = a_node({
         "fairlead.dev/inventory": json.dumps(ours),
         "hami.io/node-nvidia-register": json.dumps(hami),
     }, **{"aliyun.com/gpu-mem": 32, "aliyun.com/gpu-count": 2})  # fmt: skip
-    assert cards_of(node) == [(B, 0, "H100", 81000, True, 10), (A, 1, "H100", 81000, False, 10)]
+    assert gpus_of(node) == [(B, 0, "H100", 81000, True, 10), (A, 1, "H100", 81000, False, 10)]
     assert node.inventory is not None
     assert node.inventory.dialects == {"fairlead", "kai", "hami", "gpushare"}
 
@@ -229,11 +229,11 @@ def test_several_lists_of_one_node_are_one_book() -> None:
         {"hami.io/node-nvidia-register": bad}
         for bad in (
             "[", "[{}]", '[{"id": 7}]', "x,y:", f"{A},ten,1,1,t,0,true:", "[" * 100_000,
-            json.dumps([HAMI_CARDS[0], HAMI_CARDS[0]]),
-            json.dumps([{**HAMI_CARDS[0], "id": "../etc"}]),
-            json.dumps([{**HAMI_CARDS[0], "devmem": -1}]),
-            json.dumps([{**HAMI_CARDS[0], "devmem": 10**18}]),
-            json.dumps([{**HAMI_CARDS[0], "id": f"GPU-{n}"} for n in range(65)]),
+            json.dumps([HAMI_GPUS[0], HAMI_GPUS[0]]),
+            json.dumps([{**HAMI_GPUS[0], "id": "../etc"}]),
+            json.dumps([{**HAMI_GPUS[0], "devmem": -1}]),
+            json.dumps([{**HAMI_GPUS[0], "devmem": 10**18}]),
+            json.dumps([{**HAMI_GPUS[0], "id": f"GPU-{n}"} for n in range(65)]),
         )
     ] + [
         {"volcano.sh/node-vgpu-register": f"{A},1:"},
@@ -267,7 +267,7 @@ def test_a_malformed_list_does_not_spoil_another() -> None:
     node = hami_node()
     assert node.inventory is not None
     both = a_node({
-        "hami.io/node-nvidia-register": json.dumps(HAMI_CARDS),
+        "hami.io/node-nvidia-register": json.dumps(HAMI_GPUS),
         "volcano.sh/node-vgpu-register": "nonsense:",
     })  # fmt: skip
     assert both.inventory == node.inventory
@@ -281,8 +281,8 @@ def test_gpushare_counts_in_gib_only() -> None:
 # -- assignments ---------------------------------------------------------------------------------
 
 
-def use(uuid: str, mib: int, milli: int = 0, *, whole: bool = False) -> CardUse:
-    return CardUse(uuid, whole, milli, mib)
+def use(uuid: str, mib: int, milli: int = 0, *, whole: bool = False) -> GpuUse:
+    return GpuUse(uuid, whole, milli, mib)
 
 
 def test_what_the_device_plugin_of_hami_is_told() -> None:
@@ -307,9 +307,9 @@ def test_what_the_device_plugin_of_hami_is_told() -> None:
     )
 
 
-def test_whole_cards_are_told_in_the_words_of_hami_where_it_hands_them_out() -> None:
+def test_whole_gpus_are_told_in_the_words_of_hami_where_it_hands_them_out() -> None:
     pod, node = a_pod({GPU: 1}), hami_node()
-    grant = Grant((CardUse(A, memory_mib=16000),), pending=True)
+    grant = Grant((GpuUse(A, memory_mib=16000),), pending=True)
     words = told(pod, grant, node)
     assert words["hami.io/vgpu-devices-to-allocate"] == f"{A},NVIDIA,16000,100:;"
     assert lock_of(pod, grant, node)
@@ -372,7 +372,7 @@ def test_a_slice_has_a_name_before_it_exists(profile: str, count: str, names: li
     said = {"fairlead.dev/gpu-slice": profile, "fairlead.dev/gpu-count": count}
     pod, node = a_pod({}, annotations=said), cut_node()
     words = told(pod, chosen(pod.request.gpu_request, node), node)
-    uuid = node.inventory.cards[0].uuid if node.inventory else ""
+    uuid = node.inventory.gpus[0].uuid if node.inventory else ""
     assert words["fairlead.dev/gpus"] == ",".join(f"MIG-{uuid}/{name}/0" for name in names)
     assert '"p":' in words["fairlead.dev/assignment"]
 
@@ -382,14 +382,14 @@ def test_where_the_cut_is_fixed_nothing_is_named() -> None:
     pod = a_pod({"nvidia.com/mig-1g.18gb": 1})
     words = told(pod, chosen(pod.request.gpu_request, node), node)
     assert node.inventory
-    assert words["fairlead.dev/gpus"] == node.inventory.cards[0].uuid
+    assert words["fairlead.dev/gpus"] == node.inventory.gpus[0].uuid
 
 
 def chosen(ask: GpuRequest | None, node: Node) -> Grant:
     devices = Devices(1)
     devices.put(0, node.inventory)
     assert ask is not None
-    grant = choose(ask, devices, 0, CardPolicy.PACK)
+    grant = choose(ask, devices, 0, GpuPolicy.PACK)
     assert grant is not None
     return grant
 
@@ -484,16 +484,16 @@ def test_a_pod_that_asks_for_nothing_has_nothing_whatever_is_written_on_it() -> 
     ],
 )  # fmt: skip
 def test_a_forged_assignment_frees_nothing(assignment: str) -> None:
-    """Two cards were asked for, so two cards are held, wherever they are."""
+    """Two GPUs were asked for, so two GPUs are held, wherever they are."""
     pod = a_pod({GPU: 2}, annotations={"fairlead.dev/assignment": assignment}, node="n1")
     held = Holding.of(pod, "n1", assumed=False).grant
     assert held is not None
-    assert [card.uuid for card in held.uses] == ["", ""]
+    assert [gpu.uuid for gpu in held.uses] == ["", ""]
 
 
 def test_who_says_less_than_the_spec_is_not_believed() -> None:
     less = {"fairlead.dev/assignment": json.dumps({"devices": [{"u": A}]})}
-    assert grant_of({GPU: 2}, annotations=less) == Grant((CardUse(A), CardUse("")))
+    assert grant_of({GPU: 2}, annotations=less) == Grant((GpuUse(A), GpuUse("")))
     small = {"hami.io/vgpu-devices-allocated": f"{A},NVIDIA,1,0:;"}
     assert grant_of({GPU: 1, MEM: 4000, CORES: 30}, annotations=small) == Grant(
         (use(A, 4000, 300),), "hami"
@@ -508,12 +508,12 @@ def test_who_says_less_than_the_spec_is_not_believed() -> None:
                      f"{A},NVIDIA,1,1000:;", f"{A},NVIDIA,-1,0:;", ";", "")
     ],
 )  # fmt: skip
-def test_a_part_of_nobody_knows_which_card_is_one_that_nobody_else_gets(words: Json) -> None:
+def test_a_part_of_nobody_knows_which_gpu_is_one_that_nobody_else_gets(words: Json) -> None:
     grant = grant_of({GPU: 1, MEM: 4000}, annotations=words)
     assert grant == Grant((use("", 4000),), "hami", source=GrantSource.ASKED)
 
 
-def test_more_cards_than_any_node_has_are_not_counted_one_by_one() -> None:
+def test_more_gpus_than_any_node_has_are_not_counted_one_by_one() -> None:
     for asked in ({GPU: 10**15}, {GPU: 10**15, MEM: 1}, {V + "number": 10**15}):
         pending = a_pod(asked, {})
         assert not pending.problem, "it waits for a node with so many, in the usual words"
@@ -571,7 +571,7 @@ def test_a_device_plugin_is_busy_until_it_says_otherwise(
 def test_a_kai_beside_us_is_counted_once() -> None:
     reserved = {"run.ai/reserve_for_gpu_index": A}
     reservation = grant_of({GPU: 1}, annotations=reserved, labels={"runai-gpu-group": "g"})
-    assert reservation == Grant((CardUse(A),), "kai")
+    assert reservation == Grant((GpuUse(A),), "kai")
     sharer = {"gpu-fraction": "0.5"}
     assert grant_of({}, annotations=sharer, labels={"runai-gpu-group": "g"}) == Grant((), "kai")
     assert grant_of({}, annotations=sharer, labels={"runai-gpu-group/g": "g"}) == Grant((), "kai")
@@ -643,9 +643,9 @@ def test_whatever_is_written_is_taken_calmly(
     if (
         ask is not None
         and node.inventory is not None
-        and CardRows(devices, slice(0, 1)).enough(ask)[0]
+        and GpuRows(devices, slice(0, 1)).enough(ask)[0]
     ):
-        grant = choose(ask, devices, 0, CardPolicy.PACK)
+        grant = choose(ask, devices, 0, GpuPolicy.PACK)
         assert grant is not None
         told(pending, grant, node)
 
@@ -657,13 +657,13 @@ def test_whatever_is_written_is_taken_calmly(
         {"aliyun.com/gpu-mem": 2**63 - 1}, {"alnair/vgpu-memory": 2**63 - 1},
     ],
 )  # fmt: skip
-def test_memory_beyond_every_card_is_refused_like_any_other(asked: Json) -> None:
+def test_memory_beyond_every_gpu_is_refused_like_any_other(asked: Json) -> None:
     ask = ask_of(asked)
     assert ask is not None
     for node in (hami_node(), volcano_node(), gpushare_node(), alnair_node()):
         devices = Devices(1)
         devices.put(0, node.inventory)
-        assert not CardRows(devices, slice(0, 1)).enough(ask)[0]
+        assert not GpuRows(devices, slice(0, 1)).enough(ask)[0]
 
 
 @pytest.mark.parametrize("depth", ["[" * 100_000, '{"devices":[{"x":' + "[" * 100_000])
@@ -674,27 +674,27 @@ def test_deep_nesting_is_taken_calmly(depth: str) -> None:
 
 
 def a_plugins_list() -> dict[str, str]:
-    """What our agent writes where a device plugin hands out whole cards."""
+    """What our agent writes where a device plugin hands out whole GPUs."""
     listed = json.loads(our_list({}, {"uuid": B, "index": 1}))
     return {"fairlead.dev/inventory": json.dumps({**listed, "plugin": True})}
 
 
-def test_where_a_device_plugin_picks_the_cards_they_are_counted_and_not_named() -> None:
+def test_where_a_device_plugin_picks_the_gpus_they_are_counted_and_not_named() -> None:
     node = a_node(a_plugins_list())
     devices = Devices(1)
     devices.put(0, node.inventory)
-    grant = choose(GpuRequest(2), devices, 0, CardPolicy.PACK)
+    grant = choose(GpuRequest(2), devices, 0, GpuPolicy.PACK)
 
     assert node.inventory is not None
-    assert [card.model for card in node.inventory.cards] == ["H100", "H100"]
-    assert grant == Grant((CardUse(""), CardUse("")))
+    assert [gpu.model for gpu in node.inventory.gpus] == ["H100", "H100"]
+    assert grant == Grant((GpuUse(""), GpuUse("")))
     assert told(a_pod({GPU: 2}), grant, node)["fairlead.dev/gpus"] == "0,1"
-    assert choose(parts("fairlead", milli=500), devices, 0, CardPolicy.PACK) is None
+    assert choose(parts("fairlead", milli=500), devices, 0, GpuPolicy.PACK) is None
 
 
 def test_unless_that_plugin_is_told_which_ones() -> None:
-    """HAMi's takes the cards that the decision names."""
-    hami = json.dumps(HAMI_CARDS)
+    """HAMi's takes the GPUs that the decision names."""
+    hami = json.dumps(HAMI_GPUS)
     node = a_node({**a_plugins_list(), "hami.io/node-nvidia-register": hami})
 
     assert node.inventory is not None

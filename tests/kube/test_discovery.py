@@ -7,7 +7,7 @@ import pytest
 from builders import a_node, a_pod, an_engine, decide, see
 from fairlead.engine.instructions import Bind
 from fairlead.kube.codec import decode_node
-from fairlead.model.gpus import CardUse, GpuRequest, Grant, Inventory
+from fairlead.model.gpus import GpuRequest, GpuUse, Grant, Inventory
 from fairlead.model.machines import all_joined, has_nvlink, links_of
 
 PRODUCT, COUNT = "nvidia.com/gpu.product", "nvidia.com/gpu.count"
@@ -30,8 +30,8 @@ def test_feature_discovery() -> None:
     assert found is not None
     assert not found.named
     assert not found.dialects, "nobody there understands shares"
-    assert [card.model for card in found.cards] == ["NVIDIA-H100-80GB-HBM3"] * 8
-    assert {card.memory_mib for card in found.cards} == {81559}
+    assert [gpu.model for gpu in found.gpus] == ["NVIDIA-H100-80GB-HBM3"] * 8
+    assert {gpu.memory_mib for gpu in found.gpus} == {81559}
     assert found.links == links_of("H100", 8)
     assert found.clique == "7d0c.1"
 
@@ -40,7 +40,7 @@ def test_a_machine_of_a_cloud_without_feature_discovery() -> None:
     found = read({MACHINE: "p3.16xlarge"}, nvidia_com__gpu="8")
     assert found is not None
     assert found.links == links_of("Tesla-V100-SXM2-16GB", 8)
-    assert [card.numa for card in found.cards] == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert [gpu.numa for gpu in found.gpus] == [0, 0, 0, 0, 1, 1, 1, 1]
 
 
 def test_the_label_of_an_administrator() -> None:
@@ -56,7 +56,7 @@ def test_the_label_of_an_administrator() -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "cards"),
+    ("labels", "gpus"),
     [
         pytest.param({}, None, id="nothing is said"),
         pytest.param({MACHINE: "m5.large"}, None, id="a machine without GPUs"),
@@ -68,39 +68,39 @@ def test_the_label_of_an_administrator() -> None:
         pytest.param({**H100, MEMORY: "much"}, 8, id="a memory that is no number"),
     ],
 )
-def test_labels_that_do_not_help_do_no_harm(labels: dict[str, str], cards: int | None) -> None:
+def test_labels_that_do_not_help_do_no_harm(labels: dict[str, str], gpus: int | None) -> None:
     found = read(labels)
-    assert (found and len(found.cards)) == cards
+    assert (found and len(found.gpus)) == gpus
 
 
 def test_allocatable_counts_where_no_label_does() -> None:
     found = read({PRODUCT: "NVIDIA-L40S"}, nvidia_com__gpu="4")
     assert found is not None
-    assert len(found.cards) == 4
+    assert len(found.gpus) == 4
 
 
-def test_cards_that_are_all_cut() -> None:
+def test_gpus_that_are_all_cut() -> None:
     found = read(H100, **{"nvidia_com__mig-1g.10gb": "56"})
     assert found is not None
-    assert found.cards[0].mig[0].name == "1g.10gb"
+    assert found.gpus[0].mig[0].name == "1g.10gb"
     some = read(H100, **{"nvidia_com__mig-1g.10gb": "7", "nvidia_com__gpu": "7"})
     assert some is not None
-    assert not some.cards[0].mig
+    assert not some.gpus[0].mig
 
 
 def listed(order: str, links: str = "", **more: object) -> dict[str, object]:
-    card = {"model": "Tesla V100-SXM2-32GB", "links": links.split()}
-    cards = [{"uuid": f"GPU-{n}", "index": int(n), **card} for n in order]
-    return {"cards": cards, **more}
+    gpu = {"model": "Tesla V100-SXM2-32GB", "links": links.split()}
+    gpus = [{"uuid": f"GPU-{n}", "index": int(n), **gpu} for n in order]
+    return {"cards": gpus, **more}
 
 
-def test_a_list_of_cards_says_more_and_labels_add_what_it_leaves_out() -> None:
+def test_a_list_of_gpus_says_more_and_labels_add_what_it_leaves_out() -> None:
     mesh = links_of("Tesla V100-SXM2-32GB", 8)
     found = read({**H100, CLIQUE: "7d0c.1"}, listed("10234567"))
     assert found is not None
     assert found.named
     assert found.clique == "7d0c.1"
-    assert [card.uuid for card in found.cards][:2] == ["GPU-1", "GPU-0"]
+    assert [gpu.uuid for gpu in found.gpus][:2] == ["GPU-1", "GPU-0"]
     assert found.links[0][2] == mesh[1][2], "by index, not by position"
     assert found.links[1][3] == mesh[0][3]
     own = read(H100, listed("01", links="NV2 PHB", clique="own"))
@@ -118,4 +118,4 @@ def test_a_pod_finds_the_model_by_the_labels_of_nodes() -> None:
     see(engine, a_pod("p", gpus=2, request_gpus=ask))
     (bind,) = (made for made in decide(engine) if isinstance(made, Bind))
     assert bind.node == "h100"
-    assert bind.grant == Grant((CardUse(""), CardUse(""))), "its device plugin picks the cards"
+    assert bind.grant == Grant((GpuUse(""), GpuUse(""))), "its device plugin picks the cards"

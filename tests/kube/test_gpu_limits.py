@@ -14,7 +14,7 @@ from fairlead.kube.writes.annotations import (
     size_of,
 )
 from fairlead.model.nodes import Node
-from fairlead.placement.cards import CardPolicy, choose
+from fairlead.placement.gpus import GpuPolicy, choose
 
 GPU, MEM, VGPU = "nvidia.com/gpu", "nvidia.com/gpumem", "volcano.sh/vgpu-number"
 SHARE, MEMORY, MODEL = (f"fairlead.dev/gpu-{word}" for word in ("share", "memory", "model"))
@@ -24,11 +24,11 @@ UUIDS = [f"GPU-{n:064d}" for n in range(64)]
 
 
 def listed(**more: Any) -> Node:
-    cards = [
+    gpus = [
         {"uuid": uuid, "index": n, "model": "H100", "memoryMib": MIB, **more}
         for n, uuid in enumerate(UUIDS)
     ]
-    return a_node({"fairlead.dev/inventory": json.dumps({"version": 1, "cards": cards})})
+    return a_node({"fairlead.dev/inventory": json.dumps({"version": 1, "cards": gpus})})
 
 
 CUTS = [{"name": "1g.18gb", "size": 1, "starts": [0, 1, 2, 3, 4, 5, 6]}]
@@ -72,7 +72,7 @@ def test_64_gpus_can_be_written_with_the_bind_and_read_back(case: str) -> None:
     assert ask is not None, pod.problem
     devices = Devices(1)
     devices.put(0, node.inventory)
-    grant = choose(ask, devices, 0, CardPolicy.PACK)
+    grant = choose(ask, devices, 0, GpuPolicy.PACK)
     assert grant is not None
     written = told(pod, grant, node)
 

@@ -68,7 +68,7 @@ def env(value: Any, name: str = "TENSOR_PARALLEL_SIZE") -> list[dict[str, Any]]:
         pytest.param([container(1, env=env("2"))], 1, id="a single card"),
     ],
 )
-def test_cards_that_work_as_one(containers: list[dict[str, Any]], together: int) -> None:
+def test_gpus_that_work_as_one(containers: list[dict[str, Any]], together: int) -> None:
     assert ask_of(*containers).together == together
 
 
@@ -79,7 +79,7 @@ def test_other_variables_do_not_make_another_request() -> None:
     assert first is second
 
 
-def test_only_cards_that_nvlink_joins() -> None:
+def test_only_gpus_that_nvlink_joins() -> None:
     found = read(container(2), gpu_links="nvlink", gpu_model="H100").request.gpu_request
     assert found == GpuRequest(2, models=frozenset({"H100"}), together=2, linked=True)
     single = read(container(1), gpu_links="nvlink").request.gpu_request

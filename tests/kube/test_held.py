@@ -20,10 +20,10 @@ from dialect_objects import (
 from dialect_objects import a_node as decoded_node
 from fairlead.cluster.devices import Devices
 from fairlead.kube.dialects import DIALECTS, request_annotations
-from fairlead.model.gpus import CardUse, Grant
+from fairlead.model.gpus import GpuUse, Grant
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
-from fairlead.placement.cards import CardPolicy, choose
+from fairlead.placement.gpus import GpuPolicy, choose
 
 SHARE, MEMORY = "fairlead.dev/gpu-share", "fairlead.dev/gpu-memory"
 SLICE, COUNT = "fairlead.dev/gpu-slice", "fairlead.dev/gpu-count"
@@ -167,13 +167,13 @@ def test_an_assignment_by_annotation_holds_when_the_request_is_gone() -> None:
     devices = [{"u": A, "m": 500, "mib": 8000, "w": False}]
     said = {"fairlead.dev/assignment": json.dumps({"devices": devices, "dialect": "fairlead"})}
 
-    assert _read({}, said).grant == Grant((CardUse(A, False, 500, 8000),), "fairlead")
+    assert _read({}, said).grant == Grant((GpuUse(A, False, 500, 8000),), "fairlead")
 
 
 def test_devices_that_kai_wrote_are_held_when_the_request_is_gone() -> None:
     devices = {CONTAINER + "gpus.devices": f"{A},1"}
 
-    assert _read({}, devices).grant == Grant((CardUse(A), CardUse("1")), "kai")
+    assert _read({}, devices).grant == Grant((GpuUse(A), GpuUse("1")), "kai")
     assert a_pod({}, annotations=devices, labels={"runai-gpu-group": "g"}, node="n1").grant is None
     assert _read({}, {CONTAINER + "gpus.devices": "../x"}).grant is None
 
@@ -195,7 +195,7 @@ def _bound(resources: Json, said: Json, node: Node) -> tuple[Grant, dict[str, st
     assert ask is not None, pod.problem
     devices = Devices(1)
     devices.put(0, node.inventory)
-    grant = choose(ask, devices, 0, CardPolicy.PACK)
+    grant = choose(ask, devices, 0, GpuPolicy.PACK)
     assert grant is not None
     return grant, told(pod, grant, node)
 

@@ -19,7 +19,7 @@ from dialect_objects import (
 from fairlead.kube.admission.validation import ANSWERS
 from fairlead.kube.dialects import DIALECTS, alnair, kai
 from fairlead.kube.spelling import misspelt
-from fairlead.model.gpus import CardUse, Grant
+from fairlead.model.gpus import GpuUse, Grant
 from fairlead.model.nodes import Node
 
 CHART = Path(__file__).parents[2] / "deploy" / "helm" / "fairlead"
@@ -45,7 +45,7 @@ def test_what_a_device_plugin_is_told_is_protected(
     pod = a_pod(asked, annotations=annotations)
     ask = pod.request.gpu_request
     assert ask is not None
-    grant = Grant((CardUse(uuid, False, 500, 4096),), ask.dialect, ask.containers)
+    grant = Grant((GpuUse(uuid, False, 500, 4096),), ask.dialect, ask.containers)
 
     keys = set(told(pod, grant, node))
 

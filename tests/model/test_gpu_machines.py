@@ -46,7 +46,7 @@ def test_models(product: str, wanted: str, is_one: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("product", "cards"),
+    ("product", "gpus"),
     [
         ("NVIDIA-A100-SXM4-80GB", 8),
         ("NVIDIA-A100-SXM4-40GB", 16),
@@ -57,13 +57,13 @@ def test_models(product: str, wanted: str, is_one: bool) -> None:
         ("Tesla-V100-SXM3-32GB", 16),
     ],
 )
-def test_switches_join_all_cards_equally(product: str, cards: int) -> None:
-    links = links_of(product, cards)
+def test_switches_join_all_gpus_equally(product: str, gpus: int) -> None:
+    links = links_of(product, gpus)
     assert len({gbps for a, row in enumerate(links) for b, gbps in enumerate(row) if a != b}) == 1
     assert has_nvlink(links)
 
 
-def test_the_cube_mesh_has_six_links_a_card() -> None:
+def test_the_cube_mesh_has_six_links_a_gpu() -> None:
     links = links_of("Tesla-V100-SXM2-32GB", 8, "p3dn.24xlarge")
     assert all(links[a][b] == links[b][a] for a in range(8) for b in range(8))
     for row in links:
@@ -82,7 +82,7 @@ def test_boxes_without_nvlink_know_their_sockets() -> None:
 @pytest.mark.parametrize(
     "product", ["NVIDIA-A100-PCIE-40GB", "NVIDIA-H100-NVL", "NVIDIA-A40", "", "NVIDIA-Z9"]
 )
-def test_nobody_knows_how_add_in_cards_are_bridged(product: str) -> None:
+def test_nobody_knows_how_add_in_gpus_are_bridged(product: str) -> None:
     assert links_of(product, 4) == ()
 
 
@@ -96,7 +96,7 @@ def test_paths_as_nvidia_smi_writes_them() -> None:
     assert max(PCIE_GBPS.values()) < NVLINK_GBPS
 
 
-def test_machines_of_clouds_have_cards_that_we_know_the_links_of() -> None:
+def test_machines_of_clouds_have_gpus_that_we_know_the_links_of() -> None:
     assert all(links_of(product_of(m), 8, m) for m in ("p3.16xlarge", "p5.48xlarge", "g5.48xlarge"))
     assert product_of("m5.large") == ""
 

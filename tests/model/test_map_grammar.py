@@ -81,14 +81,14 @@ def test_what_is_written_is_read(
     wanted: dict[int, tuple[str, list[int]]], space: str, end: str
 ) -> None:
     text = end.join(
-        f"{space}{index}{space}={space}{node}{space}:{space}{','.join(map(str, cards))}{space}"
-        for index, (node, cards) in wanted.items()
+        f"{space}{index}{space}={space}{node}{space}:{space}{','.join(map(str, gpus))}{space}"
+        for index, (node, gpus) in wanted.items()
     )
     assert not parse(text).fault
-    for index, (node, cards) in wanted.items():
+    for index, (node, gpus) in wanted.items():
         line = parse(text).line(index)
-        assert (line.node, line.value) == (node, ",".join(map(str, cards)))
-        assert line.devices == tuple(dict.fromkeys(map(str, cards)))
+        assert (line.node, line.value) == (node, ",".join(map(str, gpus)))
+        assert line.devices == tuple(dict.fromkeys(map(str, gpus)))
 
 
 def test_the_last_of_two_lines_counts() -> None:
@@ -114,7 +114,7 @@ def test_the_value_may_hold_what_parts_a_line() -> None:
         ("NoDevFiles", ()),
     ],
 )
-def test_the_cards_of_a_value(value: str, devices: tuple[str, ...]) -> None:
+def test_the_gpus_of_a_value(value: str, devices: tuple[str, ...]) -> None:
     assert Line(0, "n", value).devices == devices
 
 

@@ -12,7 +12,7 @@ from builders import SCHEDULER, a_node, a_pod, a_taint, pod_term
 from fairlead.apps.profiles import KUBE, built_in
 from fairlead.cluster import columns
 from fairlead.cluster.cluster import Cluster
-from fairlead.model.gpus import Card, GpuRequest, Inventory, MigProfile
+from fairlead.model.gpus import Gpu, GpuRequest, Inventory, MigProfile
 from fairlead.model.nodes import Node
 from fairlead.model.pods import NodeTerm, Pod, Toleration
 from fairlead.model.prices import PodShape, Prices
@@ -36,9 +36,9 @@ def inventories(draw: st.DrawFn, name: str) -> Inventory | None:
         return None
     count = draw(st.integers(1, 2))
     model, cut = draw(st.sampled_from(_MODELS)), draw(st.sampled_from(_CUTS))
-    cards = (Card(f"GPU-{name}-{n}", n, model, 40_000, mig=cut) for n in range(count))
+    gpus = (Gpu(f"GPU-{name}-{n}", n, model, 40_000, mig=cut) for n in range(count))
     links = draw(st.sampled_from([(), ((0, 25), (25, 0)), ((0, 600), (600, 0))]))
-    return Inventory(tuple(cards), links if count == 2 else (), dialects=frozenset({"fairlead"}))
+    return Inventory(tuple(gpus), links if count == 2 else (), dialects=frozenset({"fairlead"}))
 
 
 @st.composite
@@ -131,7 +131,7 @@ _PRICES = Prices(
     pods=1000, values=tuple(np.linspace(0, 1000, 101)), blocks=((2, 0.5),),
     pressure=((_MODELS[1], 0.7),),
     typical=((PodShape(1000, 0, 1, 500), 0.5), (PodShape(4000, 0, 2), 0.5)),
-    cpu_milli_per_card=8000.0, memory_bytes_per_card=1e10,
+    cpu_milli_per_gpu=8000.0, memory_bytes_per_gpu=1e10,
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Which cards a pod gets, where cards are not all equal."""
+"""Which GPUs a pod gets, where GPUs are not all equal."""
 
 from itertools import combinations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairlead.model.gpus import Card, Inventory, Links
+from fairlead.model.gpus import Gpu, Inventory, Links
 from fairlead.model.machines import all_joined
 from fairlead.placement.links import best_set
 from wirings import CUBE_MESH, PCIE, slowest_of_best_ring, wirings
@@ -14,8 +14,8 @@ from wirings import CUBE_MESH, PCIE, slowest_of_best_ring, wirings
 
 def machine(links: Links, numa: str = "") -> Inventory:
     sockets = [int(each) for each in numa] or [-1] * 8
-    cards = (Card(f"GPU-{n}", n, numa=socket) for n, socket in enumerate(sockets))
-    return Inventory(tuple(cards), links)
+    gpus = (Gpu(f"GPU-{n}", n, numa=socket) for n, socket in enumerate(sockets))
+    return Inventory(tuple(gpus), links)
 
 
 DGX = machine(CUBE_MESH, "00001111")
@@ -71,21 +71,21 @@ def test_no_other_set_has_a_better_ring(links: Links, data) -> None:
     assert len(set(chosen)) == count
     assert set(chosen) <= set(free)
     assert slowest_of_best_ring(links, chosen) == max(
-        slowest_of_best_ring(links, cards) for cards in combinations(free, count)
+        slowest_of_best_ring(links, gpus) for gpus in combinations(free, count)
     )
 
 
 @settings(deadline=None, max_examples=50)
 @given(wirings(), st.data())
-def test_cards_that_work_alone_break_as_few_links_as_can_be(links: Links, data) -> None:
+def test_gpus_that_work_alone_break_as_few_links_as_can_be(links: Links, data) -> None:
     free = sorted(data.draw(st.sets(st.integers(0, len(links) - 1), min_size=1)))
     count = data.draw(st.integers(1, len(free)))
 
-    def broken(cards: tuple[int, ...]) -> int:
-        return sum(links[a][b] for a in cards for b in free if b not in cards)
+    def broken(gpus: tuple[int, ...]) -> int:
+        return sum(links[a][b] for a in gpus for b in free if b not in gpus)
 
     chosen = best_set(free, count, machine(links), together=1)
-    assert broken(chosen) == min(broken(cards) for cards in combinations(free, count))
+    assert broken(chosen) == min(broken(gpus) for gpus in combinations(free, count))
 
 
 @given(
@@ -93,7 +93,7 @@ def test_cards_that_work_alone_break_as_few_links_as_can_be(links: Links, data) 
         (0, 0, 0, 0, 1, 1, 1, 1)
     )
 )  # fmt: skip
-def test_any_ask_gets_as_many_cards_as_it_wants(free, count, together, numa) -> None:
+def test_any_ask_gets_as_many_gpus_as_it_wants(free, count, together, numa) -> None:
     count = min(count, len(free))
     for links in (CUBE_MESH, PCIE, all_joined(8), ()):
         chosen = best_set(sorted(free), count, machine(links, "".join(map(str, numa))), together)

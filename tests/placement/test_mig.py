@@ -1,4 +1,4 @@
-"""Slices have places: never two on one, never where the card does not allow it."""
+"""Slices have places: never two on one, never where the GPU does not allow it."""
 
 import pytest
 from hypothesis import given, settings
@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from builders import a_node, a_pod
 from fairlead.cluster.cluster import Cluster
-from fairlead.model.gpus import Card, CardUse, GpuRequest, Inventory
+from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Inventory
 from fairlead.model.machines import geometry_of
-from fairlead.placement.cards import CardPolicy, choose
+from fairlead.placement.gpus import GpuPolicy, choose
 from fairlead.placement.mig import slice_place
 
 A100 = geometry_of("NVIDIA A100-SXM4-80GB", 81920)
@@ -17,12 +17,12 @@ NAMES = [profile.name for profile in A100]
 
 
 def bits(drawn: str) -> int:
-    """`##......` is a card with its first two slices in use."""
+    """`##......` is a GPU with its first two slices in use."""
     return sum(1 << place for place, mark in enumerate(drawn) if mark == "#")
 
 
 @pytest.mark.parametrize(
-    ("profile", "cards", "place"),
+    ("profile", "gpus", "place"),
     [
         pytest.param("1g.10gb", ["........"], (0, 6), id="where it is in nobody's way"),
         pytest.param("1g.10gb", ["......#."], (0, 4), id="then beside it"),
@@ -37,28 +37,28 @@ def bits(drawn: str) -> int:
         pytest.param("9g.90gb", ["........"], None, id="a slice that nobody makes"),
     ],
 )
-def test_the_place(profile: str, cards: list[str], place: tuple[int, int] | None) -> None:
-    found = slice_place(profile, {slot: (A100, bits(card)) for slot, card in enumerate(cards)})
+def test_the_place(profile: str, gpus: list[str], place: tuple[int, int] | None) -> None:
+    found = slice_place(profile, {slot: (A100, bits(gpu)) for slot, gpu in enumerate(gpus)})
     assert (found and found[:2]) == place
 
 
-def test_cards_of_several_kinds() -> None:
+def test_gpus_of_several_kinds() -> None:
     found = slice_place("4g.24gb", {3: (A100, 0), 5: (A30, 0), 7: ((), 0)})
     assert found == (5, 0, 4)
 
 
-def a_cluster(cards: int) -> Cluster:
+def a_cluster(gpus: int) -> Cluster:
     cluster = Cluster()
-    listed = (Card(f"GPU-{n}", n, "A100", 81920, mig=A100) for n in range(cards))
+    listed = (Gpu(f"GPU-{n}", n, "A100", 81920, mig=A100) for n in range(gpus))
     cluster.put_node(a_node("n1", gpus=0, gpus_listed=Inventory(tuple(listed))))
     return cluster
 
 
-def slices_on(cluster: Cluster) -> list[CardUse]:
+def slices_on(cluster: Cluster) -> list[GpuUse]:
     return [use for held in cluster.held_on("n1") for use in held.grant.uses]
 
 
-def check(uses: list[CardUse]) -> None:
+def check(uses: list[GpuUse]) -> None:
     legal = {profile.name: profile for profile in A100}
     taken: set[tuple[str, int]] = set()
     for use in uses:
@@ -90,8 +90,8 @@ def test_slices_never_overlap_and_are_always_legal(steps) -> None:
             continue
         profile, count = step
         ask = GpuRequest(count, whole=False, milli=0, profile=profile)
-        fits = bool(cluster.nodes.cards.enough(ask)[0])
-        grant = choose(ask, cluster.columns.devices, 0, CardPolicy.PACK) if fits else None
+        fits = bool(cluster.nodes.gpus.enough(ask)[0])
+        grant = choose(ask, cluster.columns.devices, 0, GpuPolicy.PACK) if fits else None
         assert (grant is not None) == fits, "the filter and the choice agree"
         if grant:
             cluster.confirm(a_pod(f"p{number}", uid=str(number), node="n1", grant=grant))

@@ -26,7 +26,7 @@ PROFILE = built_in("gpu-scheduler")
 
 
 def cluster_of(**nodes: list[dict[str, Any]]) -> Cluster:
-    """Four-card nodes, and the pods on each: name, gpus, priority and so on."""
+    """Four-GPU nodes, and the pods on each: name, gpus, priority and so on."""
     cluster = Cluster()
     for name, pods in nodes.items():
         cluster.put_node(a_node(name, gpus=4, labels={"zone": name}))

@@ -19,7 +19,7 @@ PROFILE = built_in("gpu-scheduler")
 
 
 def full_cluster(nodes: int) -> Cluster:
-    """Two pods of two cards on every node."""
+    """Two pods of two GPUs on every node."""
     cluster = Cluster()
     for number in range(nodes):
         name = f"n{number}"

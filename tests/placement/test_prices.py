@@ -9,8 +9,8 @@ from fairlead.placement import prices
 from fairlead.placement.prices import ETA, compute, typical
 
 
-def basis(*shapes: tuple[PodShape, int], cards: int = 100) -> Basis:
-    return Basis(shapes, (("T4", cards),))
+def basis(*shapes: tuple[PodShape, int], gpus: int = 100) -> Basis:
+    return Basis(shapes, (("T4", gpus),))
 
 
 def part(milli: int, **more) -> PodShape:
@@ -60,11 +60,11 @@ def test_what_pods_bring_along() -> None:
     eight = PodShape(80_000, 1 << 33, 8, 1000)
     found = compute(basis((part(500), 100), (eight, 100)))
     assert found is not None
-    assert found.cpu_milli_per_card == pytest.approx((4000 + 80_000) / 8.5)
+    assert found.cpu_milli_per_gpu == pytest.approx((4000 + 80_000) / 8.5)
     assert found.blocks == ((8, 0.5),)
 
 
-def test_pods_without_gpus_make_it_less_likely_that_the_next_one_needs_cards() -> None:
+def test_pods_without_gpus_make_it_less_likely_that_the_next_one_needs_gpus() -> None:
     found = compute(
         basis((part(810), 300), (PodShape(9000, 0, 8, 1000), 100), (PodShape(1000), 600))
     )
@@ -77,7 +77,7 @@ def test_a_scarce_model_is_under_pressure() -> None:
     pods = ((part(1000), 300), (part(1000, models=frozenset({"G3"})), 100))
     found = compute(Basis(pods, (("G2", 90), ("G3", 10))))
     assert found is not None
-    # a quarter of the demand, which is as much as there are cards, wants a tenth of them
+    # a quarter of the demand, which is as much as there are GPUs, wants a tenth of them
     assert found.pressure == (("G3", pytest.approx(2.5)),)
 
 
@@ -88,7 +88,7 @@ def test_typical_pods_are_the_most_frequent_ones() -> None:
     assert prices.ENOUGH_PODS == 100
 
 
-def test_pressure_is_on_the_cards_that_a_wish_means() -> None:
+def test_pressure_is_on_the_gpus_that_a_wish_means() -> None:
     """Pods say H100, drivers say more."""
     pods = ((part(1000), 300), (part(1000, models=frozenset({"h100"})), 100))
     found = compute(Basis(pods, (("NVIDIA A100-SXM4-80GB", 90), ("NVIDIA H100 80GB HBM3", 10))))

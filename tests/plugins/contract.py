@@ -12,13 +12,13 @@ from builders import a_node, a_pod, a_request, a_taint, pod_term, selects
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
-from fairlead.model.gpus import Card, GpuRequest, Inventory
+from fairlead.model.gpus import Gpu, GpuRequest, Inventory
 from fairlead.model.loads import PodLoad
 from fairlead.model.map_slots import MapSlot
 from fairlead.model.nodes import Image, Node
 from fairlead.model.pods import HostPort, NodeTerm, PodRequest, PreferredTerm, Toleration
 from fairlead.model.prices import PodShape, Prices
-from fairlead.model.readings import CardReading, NodeReadings
+from fairlead.model.readings import GpuReading, NodeReadings
 from fairlead.model.scheduling_map import Line
 from fairlead.model.selectors import Requirement, SpreadRule
 from fairlead.model.storage import CsiNode, StorageClass, Volume, VolumeClaim
@@ -124,12 +124,12 @@ class Scene:
         return self._built[what].nodes
 
 
-#: Gaps of more than half a card are worth something, and somebody insists on an H100.
+#: Gaps of more than half a GPU are worth something, and somebody insists on an H100.
 PRICES = Prices(
     pods=100,
     values=tuple(float(max(0, free - 50)) for free in range(101)),
-    cpu_milli_per_card=4000.0,
-    memory_bytes_per_card=float(1 << 34),
+    cpu_milli_per_gpu=4000.0,
+    memory_bytes_per_gpu=float(1 << 34),
     blocks=((2, 0.1),),
     pressure=(("H100", 0.5),),
     typical=(
@@ -270,26 +270,26 @@ def a_cluster(nodes, pods, storage=STORAGE, *, measured=True) -> Cluster:
 
 
 def _readings(node: str) -> NodeReadings:
-    """Every other card, busy by its place and that of its node."""
+    """Every other GPU, busy by its place and that of its node."""
     number = int(node[1:])
-    cards = {
-        str(index): CardReading((number + index) % 11 / 10, 0.1, 1000.0 * index, cyclic=index == 2)
+    gpus = {
+        str(index): GpuReading((number + index) % 11 / 10, 0.1, 1000.0 * index, cyclic=index == 2)
         for index in range(number % 2, 8, 2)
     }
-    return NodeReadings(node, 90.0, cards)
+    return NodeReadings(node, 90.0, gpus)
 
 
 def random_node(dice: random.Random, name: str) -> Node:
     labels = {"zone": dice.choice("ab"), "rank": str(dice.randint(0, 6))}
-    gpus = dice.choice([0, 4, 8])
-    cards = tuple(Card(f"GPU-{name}-{n}", n, dice.choice(["H100", "T4"])) for n in range(gpus))
+    count = dice.choice([0, 4, 8])
+    gpus = tuple(Gpu(f"GPU-{name}-{n}", n, dice.choice(["H100", "T4"])) for n in range(count))
     # Small ones, and some that offer no cpu or memory at all: what a pod takes must show.
     small = {"cpu": dice.choice([0, 3000, 8000]), "memory": dice.choice([0, 7, 16]) << 30}
     return a_node(
         name,
-        gpus=gpus,
+        gpus=count,
         resources=small if dice.random() < 0.7 else {},
-        gpus_listed=Inventory(cards, dialects=frozenset({"fairlead"})) if name < "n5" else None,
+        gpus_listed=Inventory(gpus, dialects=frozenset({"fairlead"})) if name < "n5" else None,
         labels=labels if dice.random() < 0.8 else {},
         taints=tuple(
             a_taint(effect=effect)

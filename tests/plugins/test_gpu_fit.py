@@ -1,11 +1,11 @@
-"""Why a node's cards will not do, in words and numbers."""
+"""Why a node's GPUs will not do, in words and numbers."""
 
 import pytest
 
 from builders import a_node, a_pod, a_request
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
-from fairlead.model.gpus import Card, CardUse, GpuRequest, Grant, Inventory, Links
+from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, Inventory, Links
 from fairlead.model.machines import all_joined, links_of
 from fairlead.model.nodes import Node
 from fairlead.plugins.gpu_fit import NO_LINKS, NO_MODEL, TOO_FEW, GpuFit
@@ -16,17 +16,17 @@ PCIE = links_of("L40S", 8)
 
 def a_cluster(links: Links, *, named: bool = True, taken: str = "", model: str = "V") -> Cluster:
     cluster = Cluster()
-    cards = (Card(f"GPU-{n}" if named else "", n, model, 32768) for n in range(8))
-    listed = Inventory(tuple(cards), links, named=named)
+    gpus = (Gpu(f"GPU-{n}" if named else "", n, model, 32768) for n in range(8))
+    listed = Inventory(tuple(gpus), links, named=named)
     cluster.put_node(a_node("n1", gpus_listed=listed))
-    for card in taken:
-        grant = Grant((CardUse(f"GPU-{card}"),))
-        cluster.confirm(a_pod(f"p{card}", uid=card, node="n1", grant=grant))
+    for gpu in taken:
+        grant = Grant((GpuUse(f"GPU-{gpu}"),))
+        cluster.confirm(a_pod(f"p{gpu}", uid=gpu, node="n1", grant=grant))
     return cluster
 
 
-def nvlink(cards: int, *models: str) -> GpuRequest:
-    return GpuRequest(cards, models=frozenset(models), linked=True, together=cards)
+def nvlink(gpus: int, *models: str) -> GpuRequest:
+    return GpuRequest(gpus, models=frozenset(models), linked=True, together=gpus)
 
 
 @pytest.mark.parametrize(

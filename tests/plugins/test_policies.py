@@ -1,4 +1,4 @@
-"""GPU policies on small clusters of which every card is known."""
+"""GPU policies on small clusters of which every GPU is known."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from builders import a_node, a_pod, a_request
 from contract import PRICES
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
-from fairlead.model.gpus import WHOLE, Card, CardUse, GpuRequest, Grant, Inventory
+from fairlead.model.gpus import WHOLE, Gpu, GpuRequest, GpuUse, Grant, Inventory
 from fairlead.model.machines import links_of
 from fairlead.model.pods import PodRequest
 from fairlead.placement.place import Placement
@@ -27,15 +27,15 @@ from fairlead.plugins.spread import Spread
 
 
 def cluster_of(**nodes: tuple[str, list[int]]) -> Cluster:
-    """`a=("H100", [1000, 300])` is a node with two cards, of which one has 300 thousandths free."""
+    """`a=("H100", [1000, 300])` is a node with two GPUs, of which one has 300 thousandths free."""
     cluster = Cluster()
     for name, (model, free) in nodes.items():
-        cards = tuple(Card(f"{name}{n}", n, model) for n in range(len(free)))
-        listed = Inventory(cards, dialects=frozenset({"fairlead"}))
+        gpus = tuple(Gpu(f"{name}{n}", n, model) for n in range(len(free)))
+        listed = Inventory(gpus, dialects=frozenset({"fairlead"}))
         cluster.put_node(a_node(name, gpus=0, gpus_listed=listed, resources={"cpu": 32_000}))
         for slot, left in enumerate(free):
             if left < WHOLE:
-                use = CardUse(f"{name}{slot}", left == 0, WHOLE - left)
+                use = GpuUse(f"{name}{slot}", left == 0, WHOLE - left)
                 cluster.confirm(a_pod(f"{name}-{slot}", node=name, grant=Grant((use,), "fairlead")))
     return cluster
 
@@ -44,8 +44,8 @@ def share(milli: int, cpu: int = 0) -> PodRequest:
     return a_request(cpu=cpu, asks=GpuRequest(1, False, milli, dialect="fairlead"))
 
 
-def whole(cards: int) -> PodRequest:
-    return a_request(asks=GpuRequest(cards, dialect="fairlead"))
+def whole(gpus: int) -> PodRequest:
+    return a_request(asks=GpuRequest(gpus, dialect="fairlead"))
 
 
 def best(score, request: PodRequest, cluster: Cluster) -> str:
@@ -82,7 +82,7 @@ def test_what_a_policy_likes(score, request_: PodRequest, nodes, expected: str) 
 
 def test_best_fit_in_numbers() -> None:
     cluster = cluster_of(a=("T4", [1000, 400]))
-    # 32 - 4 cores of 128 and 1400 - 300 thousandths of 8 cards are left
+    # 32 - 4 cores of 128 and 1400 - 300 thousandths of 8 GPUs are left
     expected = int(100 * (1 - 0.5 * 28 / 128 - 0.5 * 1.1 / 8))
     assert BestFit().rate(share(300, cpu=4000), cluster.nodes).tolist() == [expected]
 
@@ -92,7 +92,7 @@ def fragments(node: Nodes, cpu: int, free: list[int]) -> float:
     total = 0.0
     for shape, part in PRICES.typical:
         fitting = [g for g in free if g >= shape.milli]
-        fits = shape.cards and cpu >= shape.cpu_milli and len(fitting) >= shape.cards
+        fits = shape.gpus and cpu >= shape.cpu_milli and len(fitting) >= shape.gpus
         total += part * (sum(free) - (sum(fitting) if fits else 0))
     return total
 
@@ -116,7 +116,7 @@ def test_the_gradient_is_that_of_the_definition(free: list[int], milli: int) -> 
 
 
 def test_a_gap_that_nobody_wants_costs_nothing() -> None:
-    """Gaps up to half a card are worth nothing: better to use one up than to break a card."""
+    """Gaps up to half a GPU are worth nothing: better to use one up than to break a GPU."""
     cluster = cluster_of(a=IDLE, b=USED)
     cluster.put_prices(PRICES)
     assert best(GapPrice(), share(400), cluster) == "b"
@@ -129,13 +129,13 @@ def test_a_model_that_others_insist_on_is_spared() -> None:
     assert best(GapPrice(), whole(1), cluster) == "b"
 
 
-def test_cards_keep_the_cpu_that_they_need() -> None:
+def test_gpus_keep_the_cpu_that_they_need() -> None:
     cluster = cluster_of(a=("T4", [1000] * 8), b=("T4", [1000] * 2))
     cluster.put_prices(PRICES)
     assert best(GapPrice(), a_request(cpu=16_000), cluster) == "b", "8 cards need all 32 cores"
 
 
-def test_a_pod_without_gpus_stays_off_cards() -> None:
+def test_a_pod_without_gpus_stays_off_gpus() -> None:
     cluster = cluster_of(a=("T4", [1000]))
     cluster.put_node(a_node("plain", gpus=0))
     cluster.put_prices(PRICES)
@@ -144,7 +144,7 @@ def test_a_pod_without_gpus_stays_off_cards() -> None:
 
 @pytest.mark.parametrize("score", [FragmentationGradient(), GapPrice(), GpuAware()])
 @pytest.mark.parametrize("priced", [True, False])
-def test_a_share_goes_to_the_card_that_the_score_counted_on(score, priced: bool) -> None:
+def test_a_share_goes_to_the_gpu_that_the_score_counted_on(score, priced: bool) -> None:
     cluster = cluster_of(a=("T4", [1000, 450, 620, 700]))
     if priced:
         cluster.put_prices(PRICES)
@@ -153,34 +153,32 @@ def test_a_share_goes_to_the_card_that_the_score_counted_on(score, priced: bool)
     verdict = Placement(profile, cluster).place(pod)
     assert isinstance(verdict, Placed)
     (use,) = verdict.grant.uses
-    rated = score.rate_cards(pod.request, cluster.nodes)[0]
+    rated = score.rate_gpus(pod.request, cluster.nodes)[0]
     usable = [slot for slot, free in enumerate([1000, 450, 620, 700]) if free >= 400]
     assert use.uuid == f"a{max(usable, key=lambda slot: (rated[slot], -slot))}"
 
 
-def test_unlisted_cards_count_as_whole_ones() -> None:
+def test_unlisted_gpus_count_as_whole_ones() -> None:
     cluster = Cluster()
     cluster.put_node(a_node("counted", gpus=16))
     cluster.confirm(a_pod("there", gpus=3, node="counted", request_gpus=GpuRequest(3)))
-    assert cluster.nodes.card_room().sum() == 13 * WHOLE
+    assert cluster.nodes.gpu_room().sum() == 13 * WHOLE
 
 
-def test_cards_that_somebody_else_chose_are_not_thought_free() -> None:
+def test_gpus_that_somebody_else_chose_are_not_thought_free() -> None:
     cluster = cluster_of(a=("T4", [1000, 1000, 400]))
     cluster.confirm(a_pod("theirs", node="a", request_gpus=GpuRequest(1)))
-    assert cluster.nodes.card_room()[0].tolist()[:3] == [1000, 0, 400]
+    assert cluster.nodes.gpu_room()[0].tolist()[:3] == [1000, 0, 400]
 
 
-def test_several_cards_go_where_a_good_ring_is_free() -> None:
-    """On a DGX-1V cards 0 and 3 have two links, 0 and 1 have one, 0 and 5 none."""
+def test_several_gpus_go_where_a_good_ring_is_free() -> None:
+    """On a DGX-1V GPUs 0 and 3 have two links, 0 and 1 have one, 0 and 5 none."""
     links = links_of("Tesla V100-SXM2-32GB", 8)
     free = {"far": (0, 5), "near": (0, 1), "best": (0, 3)}
     cluster = Cluster()
     for name, left in free.items():
-        cards = tuple(
-            Card(f"GPU-{name}-{n}", n, "V100", 32768, healthy=n in left) for n in range(8)
-        )
-        cluster.put_node(a_node(name, gpus=8, gpus_listed=Inventory(cards, links)))
+        gpus = tuple(Gpu(f"GPU-{name}-{n}", n, "V100", 32768, healthy=n in left) for n in range(8))
+        cluster.put_node(a_node(name, gpus=8, gpus_listed=Inventory(gpus, links)))
     asked = a_request(asks=GpuRequest(2, together=2))
     assert GpuLinks().rate(asked, cluster.nodes).tolist() == [20.0, 50.0, 100.0]
     alone = a_request(asks=GpuRequest(2, together=1))

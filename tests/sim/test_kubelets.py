@@ -17,9 +17,9 @@ from fairlead.sim.apiserver.store import Store
 from fairlead.sim.apiserver.strategy import strategy_for
 from fairlead.sim.kubelets import RUN_FOR, Kubelets
 from fairlead.sim.kubelets.agenda import Agenda
-from fairlead.sim.kubelets.cards import busyness
+from fairlead.sim.kubelets.gpus import busyness
 from fairlead.sim.kubelets.hosts import LEASE_EVERY_S
-from fairlead.sim.kubelets.work import CHOSEN_CARDS
+from fairlead.sim.kubelets.work import CHOSEN_GPUS
 from fairlead.sim.machines import INVENTORY, machines
 
 
@@ -68,8 +68,8 @@ class World:
     def node(self, name="h100-01"):
         return self.api.find("nodes", name)
 
-    def busy_cards(self, node="h100-01"):
-        return [card.index for card in self.kubelets.readings(node) if card.pod]
+    def busy_gpus(self, node="h100-01"):
+        return [gpu.index for gpu in self.kubelets.readings(node) if gpu.pod]
 
 
 async def test_a_bound_pod_runs_with_an_address_and_ready_containers():
@@ -128,7 +128,7 @@ async def test_a_deleted_pod_is_gone_after_a_moment():
     assert world.shown()["metadata"]["deletionTimestamp"]
     world.pass_s(0.5)
     assert world.shown() is None
-    assert world.busy_cards() == []
+    assert world.busy_gpus() == []
 
 
 async def test_a_pod_with_finalizers_stays_until_they_are_gone():
@@ -143,18 +143,18 @@ async def test_a_pod_with_finalizers_stays_until_they_are_gone():
     assert world.shown()["metadata"]["deletionGracePeriodSeconds"] == 0
 
 
-async def test_cards_are_given_to_one_pod_each_and_come_back():
+async def test_gpus_are_given_to_one_pod_each_and_come_back():
     world = World()
     await world.begin()
     await world.pod("a", gpus=3, **{RUN_FOR: "10s"})
     await world.pod("b", gpus=4)
     world.pass_s(2)
-    assert len(world.busy_cards()) == 7
+    assert len(world.busy_gpus()) == 7
     world.pass_s(12)
-    assert len(world.busy_cards()) == 4
+    assert len(world.busy_gpus()) == 4
 
 
-async def test_one_card_too_many_fails_the_pod_as_a_real_kubelet_does():
+async def test_one_gpu_too_many_fails_the_pod_as_a_real_kubelet_does():
     world = World()
     await world.begin()
     await world.pod("a", gpus=8)
@@ -166,47 +166,47 @@ async def test_one_card_too_many_fails_the_pod_as_a_real_kubelet_does():
     assert "Requested: 1, Available: 0" in status["message"]
 
 
-async def test_cards_that_the_scheduler_chose_are_taken():
+async def test_gpus_that_the_scheduler_chose_are_taken():
     world = World()
     await world.begin()
-    cards = json.loads(world.node()["metadata"]["annotations"][INVENTORY])["cards"]
-    chosen = ",".join(cards[index]["uuid"] for index in (5, 2))
-    await world.pod(gpus=2, **{CHOSEN_CARDS: chosen})
+    gpus = json.loads(world.node()["metadata"]["annotations"][INVENTORY])["cards"]
+    chosen = ",".join(gpus[index]["uuid"] for index in (5, 2))
+    await world.pod(gpus=2, **{CHOSEN_GPUS: chosen})
     world.pass_s(2)
-    assert world.busy_cards() == [2, 5]
+    assert world.busy_gpus() == [2, 5]
 
 
 async def test_readings_follow_what_runs():
     world = World()
     await world.begin()
     idle = world.kubelets.readings("h100-01")
-    assert {card.power_w for card in idle} == {70}
-    assert all(card.utilisation_percent == 0 for card in idle)
+    assert {gpu.power_w for gpu in idle} == {70}
+    assert all(gpu.utilisation_percent == 0 for gpu in idle)
     await world.pod(gpus=2)
     world.pass_s(10)
-    busy = [card for card in world.kubelets.readings("h100-01") if card.pod]
-    assert [card.pod for card in busy] == ["default/p"] * 2
-    for card in busy:
-        assert 40 <= card.utilisation_percent <= 100
-        assert 70 < card.power_w <= 700
-        assert 1000 < card.memory_used_mib <= card.memory_total_mib
+    busy = [gpu for gpu in world.kubelets.readings("h100-01") if gpu.pod]
+    assert [gpu.pod for gpu in busy] == ["default/p"] * 2
+    for gpu in busy:
+        assert 40 <= gpu.utilisation_percent <= 100
+        assert 70 < gpu.power_w <= 700
+        assert 1000 < gpu.memory_used_mib <= gpu.memory_total_mib
     assert world.kubelets.readings("no-such-node") == []
 
 
-async def test_pods_with_shares_work_side_by_side_on_the_card_that_was_chosen():
+async def test_pods_with_shares_work_side_by_side_on_the_gpu_that_was_chosen():
     world = World()
     await world.begin()
     uuid = json.loads(world.node()["metadata"]["annotations"][INVENTORY])["cards"][3]["uuid"]
     for name in ("serve-a", "train-b"):
-        await world.pod(name, gpus=0, **{CHOSEN_CARDS: uuid})
+        await world.pod(name, gpus=0, **{CHOSEN_GPUS: uuid})
     world.pass_s(10)
-    card = world.kubelets.readings("h100-01")[3]
-    assert set(card.pods) == {"default/serve-a", "default/train-b"}
-    assert card.utilisation_percent == sum(percent for percent, _ in card.pods.values())
-    assert world.busy_cards() == [3]
+    gpu = world.kubelets.readings("h100-01")[3]
+    assert set(gpu.pods) == {"default/serve-a", "default/train-b"}
+    assert gpu.utilisation_percent == sum(percent for percent, _ in gpu.pods.values())
+    assert world.busy_gpus() == [3]
     [told] = [told for told in world.kubelets.node_readings() if told.node == "h100-01"]
-    assert told.cards[uuid].utilisation == card.utilisation_percent / 100
-    assert told.pods["default/train-b"].utilisation == card.pods["default/train-b"][0] / 100
+    assert told.gpus[uuid].utilisation == gpu.utilisation_percent / 100
+    assert told.pods["default/train-b"].utilisation == gpu.pods["default/train-b"][0] / 100
 
 
 async def test_what_a_pod_does_is_in_its_name():
@@ -221,22 +221,22 @@ async def test_what_a_pod_does_is_in_its_name():
     assert min(steady) > 0.4
 
 
-async def test_a_card_that_falls_off_is_no_longer_allocatable_and_fails_its_pod():
+async def test_a_gpu_that_falls_off_is_no_longer_allocatable_and_fails_its_pod():
     world = World()
     await world.begin()
     await world.pod("a", gpus=1)
     world.pass_s(2)
-    [index] = world.busy_cards()
-    world.kubelets.lose_card("h100-01", index)
+    [index] = world.busy_gpus()
+    world.kubelets.lose_gpu("h100-01", index)
     world.pass_s(0.1)
     node = world.node()
     assert node["status"]["capacity"][GPU] == "8"
     assert node["status"]["allocatable"][GPU] == "7"
-    cards = json.loads(node["metadata"]["annotations"][INVENTORY])["cards"]
-    assert [card["index"] for card in cards if card.get("health") == "lost"] == [index]
+    gpus = json.loads(node["metadata"]["annotations"][INVENTORY])["cards"]
+    assert [gpu["index"] for gpu in gpus if gpu.get("health") == "lost"] == [index]
     assert world.phase("a") == "Failed"
     assert world.kubelets.readings("h100-01")[index].lost
-    world.kubelets.return_card("h100-01", index)
+    world.kubelets.return_gpu("h100-01", index)
     world.pass_s(0.1)
     assert world.node()["status"]["allocatable"][GPU] == "8"
     assert '"health"' not in world.node()["metadata"]["annotations"][INVENTORY]
@@ -330,7 +330,7 @@ async def test_new_kubelets_go_on_with_what_the_old_ones_left():
     world.kubelets.unfollow()
     world.kubelets = Kubelets(world.api, clock=lambda: world.now)
     await world.begin()
-    assert len(world.busy_cards()) == 2
+    assert len(world.busy_gpus()) == 2
     world.pass_s(12)
     assert world.phase("a") == "Succeeded"
 

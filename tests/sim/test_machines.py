@@ -16,16 +16,16 @@ NOW = "2030-01-01T00:00:00Z"
 
 @pytest.mark.parametrize("shape", MACHINE_TYPES, ids=lambda shape: shape.kind)
 def test_links_are_a_symmetric_matrix_with_x_on_the_diagonal(shape):
-    size = range(shape.cards)
-    assert len(shape.links) == shape.cards
+    size = range(shape.gpus)
+    assert len(shape.links) == shape.gpus
     for a in size:
-        assert len(shape.links[a]) == shape.cards
+        assert len(shape.links[a]) == shape.gpus
         for b in size:
             assert shape.links[a][b] == shape.links[b][a]
             assert (shape.links[a][b] == "X") == (a == b)
 
 
-def test_every_card_of_a_dgx_1v_has_six_nvlinks():
+def test_every_gpu_of_a_dgx_1v_has_six_nvlinks():
     for row in machines.DGX_1V.links:
         assert sum(int(link[2:]) for link in row if link.startswith("NV")) == 6
 
@@ -50,13 +50,13 @@ def test_the_double_links_of_a_dgx_1v_make_one_ring():
     ],
 )
 def test_models_are_spelled_as_nvml_spells_them(shape, model, memory_mib):
-    assert (shape.card.model, shape.card.memory_mib) == (model, memory_mib)
+    assert (shape.gpu.model, shape.gpu.memory_mib) == (model, memory_mib)
 
 
 def test_the_default_mix_has_every_shape():
     mixed = machines.machines(machines.DEFAULT_MACHINES)
     assert {machine.shape.kind for machine in mixed} == {shape.kind for shape in MACHINE_TYPES}
-    assert sum(machine.shape.cards for machine in mixed) == 80
+    assert sum(machine.shape.gpus for machine in mixed) == 80
 
 
 def test_names_are_unique_and_do_not_depend_on_luck():
@@ -65,11 +65,11 @@ def test_names_are_unique_and_do_not_depend_on_luck():
     assert names == [machine.name for machine in machines.machines(1000)]
 
 
-def test_uuids_follow_from_the_name_and_differ_between_cards():
+def test_uuids_follow_from_the_name_and_differ_between_gpus():
     first, second = machines.machines(2)
-    uuids = [card.uuid for card in inventory(first).cards]
-    assert uuids == [card.uuid for card in inventory(first).cards]
-    assert len({*uuids, *(card.uuid for card in inventory(second).cards)}) == 12
+    uuids = [gpu.uuid for gpu in inventory(first).gpus]
+    assert uuids == [gpu.uuid for gpu in inventory(first).gpus]
+    assert len({*uuids, *(gpu.uuid for gpu in inventory(second).gpus)}) == 12
     assert all(len(uuid) == 40 and uuid.startswith("GPU-") for uuid in uuids)
 
 
@@ -79,33 +79,33 @@ def test_an_inventory_reads_back_as_it_was_written():
 
 
 def test_the_inventory_leaves_out_what_is_usual():
-    [card, *_] = json.loads(write_inventory(inventory(machines.machines(2)[1])))["cards"]
-    assert list(card) == ["index", "uuid", "model", "memoryMib", "numa", "links"]
+    [gpu, *_] = json.loads(write_inventory(inventory(machines.machines(2)[1])))["cards"]
+    assert list(gpu) == ["index", "uuid", "model", "memoryMib", "numa", "links"]
 
 
 def test_readers_skip_what_they_do_not_know():
     text = '{"version":1,"fabric":"pcie","cards":[{"index":0,"uuid":"GPU-1","model":"T4",'
-    assert read_inventory(text + '"memoryMib":1,"future":{}}],"more":1}').cards[0].model == "T4"
+    assert read_inventory(text + '"memoryMib":1,"future":{}}],"more":1}').gpus[0].model == "T4"
 
 
 @pytest.mark.parametrize("machine", machines.machines(6), ids=lambda machine: machine.name)
 def test_the_scheduler_reads_the_node(machine):
     node = decode_node(json.dumps(node_object(machine, NOW)).encode())
-    assert dict(node.allocatable)[GPU] == machine.shape.cards
-    assert node.labels["nvidia.com/gpu.count"] == str(machine.shape.cards)
+    assert dict(node.allocatable)[GPU] == machine.shape.gpus
+    assert node.labels["nvidia.com/gpu.count"] == str(machine.shape.gpus)
     assert " " not in node.labels["nvidia.com/gpu.product"]
     assert not node.taints
 
 
 @pytest.mark.parametrize("machine", machines.machines(6), ids=lambda machine: machine.name)
-def test_the_scheduler_knows_its_cards(machine):
+def test_the_scheduler_knows_its_gpus(machine):
     gpus = decode_node(json.dumps(node_object(machine, NOW)).encode()).inventory
-    assert [card.uuid for card in gpus.cards] == [card.uuid for card in inventory(machine).cards]
-    assert {card.memory_mib for card in gpus.cards} == {machine.shape.card.memory_mib}
-    assert [card.numa for card in gpus.cards] == list(machine.shape.numa)
+    assert [gpu.uuid for gpu in gpus.gpus] == [gpu.uuid for gpu in inventory(machine).gpus]
+    assert {gpu.memory_mib for gpu in gpus.gpus} == {machine.shape.gpu.memory_mib}
+    assert [gpu.numa for gpu in gpus.gpus] == list(machine.shape.numa)
     joined = machine.shape.fabric != "pcie"
     assert has_nvlink(gpus.links) == joined
-    assert not joined or gpus.links == links_of(machine.shape.card.model, machine.shape.cards)
+    assert not joined or gpus.links == links_of(machine.shape.gpu.model, machine.shape.gpus)
 
 
 def test_a_thousand_nodes_have_addresses_of_their_own():

@@ -50,8 +50,8 @@ class Replay:
 
     def __init__(self) -> None:
         self.machine = machine_of()
-        self.card = self.machine.cards[0]
-        self.card.uuid = "GPU-00000000-0000-0000-0000-000000000000"
+        self.gpu = self.machine.gpus[0]
+        self.gpu.uuid = "GPU-00000000-0000-0000-0000-000000000000"
         self.nvml = FakeNvml(self.machine)
         self.nvml.nvmlInit()
         self.device = self.nvml.nvmlDeviceGetHandleByIndex(0)
@@ -68,8 +68,8 @@ class Replay:
         torch = [FakeProcess(455, 1_050_673_152, busy=85, memory_busy=19)] if busy else []
         if note.startswith("torch"):
             torch = [FakeProcess(487, 465_567_744, 2, 0, 9_175_040)]
-        self.card.processes = torch
-        self.card.busy, self.card.memory_busy = (99, 23) if busy else (0, 0)
+        self.gpu.processes = torch
+        self.gpu.busy, self.gpu.memory_busy = (99, 23) if busy else (0, 0)
         if note == "after shutdown":
             self.nvml.nvmlShutdown()
 
@@ -175,7 +175,7 @@ def same(name: str, answer: Any, expected: Any) -> bool:
         return bool(kind(answer) == kind(expected))
     if isinstance(expected, str) and expected.startswith(UUIDS_OF_SLICES):
         return bool(re.fullmatch(r"MIG-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", answer))
-    if isinstance(expected, dict) and "version" in expected:  # of the structure, not of the card
+    if isinstance(expected, dict) and "version" in expected:  # of the structure, not of the GPU
         expected = {**expected, "version": answer["version"]}
     return bool(answer == expected)
 
@@ -212,7 +212,7 @@ def lines(word: str) -> Iterator[tuple[list[int], str]]:
 
 def cut_h200(root: bool = True) -> tuple[FakeMachine, FakeNvml, Any, dict[int, Any]]:
     machine = machine_of()
-    machine.cards[0].mig = machine.cards[0].mig_pending = True
+    machine.gpus[0].mig = machine.gpus[0].mig_pending = True
     machine.root = root
     nvml = FakeNvml(machine)
     nvml.nvmlInit()
@@ -264,9 +264,9 @@ def test_a_second_slice_with_media_engines_is_refused(asked: list[int], answer: 
 
 
 def test_cut_at_random_it_answers_as_the_h200_did() -> None:
-    """What `tests/hardware/verify_h200_mig.py` asked a real card."""
+    """What `tests/hardware/verify_h200_mig.py` asked a real GPU."""
     machine, nvml, *_ = cut_h200()
-    machine.cards[0].uuid = uuid = "GPU-00000000-0000-0000-0000-000000000000"
+    machine.gpus[0].uuid = uuid = "GPU-00000000-0000-0000-0000-000000000000"
     desk = NvmlHandler(nvml)
     for number, line in enumerate((H200 / "mig_replay.jsonl").read_text().splitlines()):
         record = json.loads(line)
@@ -283,7 +283,7 @@ def test_what_others_destroyed_is_remembered_until_it_begins_anew() -> None:
         nvml.nvmlGpuInstanceGetComputeInstanceById(instance, 0)
     nvml.nvmlGpuInstanceCreateComputeInstance(instance, 0)
     nvml.nvmlGpuInstanceGetComputeInstanceById(instance, 0)
-    machine.cards[0].instances[0].computes.clear()
+    machine.gpus[0].instances[0].computes.clear()
     stale = nvml.nvmlGpuInstanceGetComputeInstanceById(instance, 0)
     with pytest.raises(pynvml.NVMLError_InvalidArgument):
         nvml.nvmlComputeInstanceDestroy(stale)
@@ -303,23 +303,23 @@ def test_nobody_may_read_but_not_cut() -> None:
         nvml.nvmlDeviceSetMigMode(device, 0)
     with pytest.raises(pynvml.NVMLError_NoPermission):
         cut(nvml, device, infos, 0, 0)
-    assert machine.cards[0].mig
+    assert machine.gpus[0].mig
 
 
 def test_a_slice_in_use_is_not_destroyed() -> None:
     machine, nvml, device, infos = cut_h200()
     instance = cut(nvml, device, infos, 0, 0)
     compute = nvml.nvmlGpuInstanceCreateComputeInstance(instance, 0)
-    machine.cards[0].processes = [FakeProcess(9, 1, gpu_instance=7, compute_instance=0)]
+    machine.gpus[0].processes = [FakeProcess(9, 1, gpu_instance=7, compute_instance=0)]
     with pytest.raises(pynvml.NVMLError_InUse):
         nvml.nvmlComputeInstanceDestroy(compute)
-    machine.cards[0].processes = []
+    machine.gpus[0].processes = []
     assert nvml.nvmlComputeInstanceDestroy(compute) == 0
 
 
-def test_an_old_card_waits_for_its_reset_until_it_is_empty() -> None:
+def test_an_old_gpu_waits_for_its_reset_until_it_is_empty() -> None:
     machine = machine_of(1, "NVIDIA A100-SXM4-40GB")
-    machine.cards[0].processes = [FakeProcess(9)]
+    machine.gpus[0].processes = [FakeProcess(9)]
     nvml = FakeNvml(machine)
     nvml.nvmlInit()
     device = nvml.nvmlDeviceGetHandleByIndex(0)
@@ -330,7 +330,7 @@ def test_an_old_card_waits_for_its_reset_until_it_is_empty() -> None:
 # -- machines, faults and files --------------------------------------------------------------------
 
 
-def test_eight_cards_are_joined_by_switches() -> None:
+def test_eight_gpus_are_joined_by_switches() -> None:
     nvml = FakeNvml(machine_of(8, wiring="switch"))
     nvml.nvmlInit()
     first, last = nvml.nvmlDeviceGetHandleByIndex(0), nvml.nvmlDeviceGetHandleByIndex(7)
@@ -341,9 +341,9 @@ def test_eight_cards_are_joined_by_switches() -> None:
     assert list(nvml.nvmlDeviceGetMemoryAffinity(last, 2, 0)) == [2, 0]
 
 
-def test_bridges_lead_to_cards() -> None:
+def test_bridges_lead_to_gpus() -> None:
     machine = machine_of(2, "NVIDIA A30")
-    one, two = machine.cards
+    one, two = machine.gpus
     one.links, two.links = [two.uuid, ""], [one.uuid, SWITCH]
     nvml = FakeNvml(machine)
     nvml.nvmlInit()
@@ -352,10 +352,10 @@ def test_bridges_lead_to_cards() -> None:
     assert nvml.nvmlDeviceGetNvLinkState(first, 1) == 0
 
 
-def test_a_lost_card_leaves_the_others_alone() -> None:
+def test_a_lost_gpu_leaves_the_others_alone() -> None:
     machine = machine_of(2)
     lost = pynvml.NVML_ERROR_GPU_IS_LOST
-    machine.faults = [Fault(uuid=machine.cards[0].uuid, error=lost)]
+    machine.faults = [Fault(uuid=machine.gpus[0].uuid, error=lost)]
     nvml = FakeNvml(machine)
     nvml.nvmlInit()
     handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(2)]
@@ -364,14 +364,14 @@ def test_a_lost_card_leaves_the_others_alone() -> None:
     assert nvml.nvmlDeviceGetPowerUsage(handles[1])
 
 
-def test_cards_may_change_places() -> None:
+def test_gpus_may_change_places() -> None:
     machine = machine_of(2)
     nvml = FakeNvml(machine)
     nvml.nvmlInit()
     first = nvml.nvmlDeviceGetHandleByIndex(0)
-    machine.cards.reverse()
+    machine.gpus.reverse()
     assert nvml.nvmlDeviceGetIndex(first) == 1
-    assert nvml.nvmlDeviceGetUUID(first) == machine.cards[1].uuid
+    assert nvml.nvmlDeviceGetUUID(first) == machine.gpus[1].uuid
 
 
 def test_a_restart_of_the_driver_wants_a_new_beginning() -> None:
@@ -393,7 +393,7 @@ def test_an_xid_is_told_once_to_who_asked() -> None:
     nvml.nvmlInit()
     device, events = nvml.nvmlDeviceGetHandleByIndex(1), nvml.nvmlEventSetCreate()
     nvml.nvmlDeviceRegisterEvents(device, pynvml.nvmlEventTypeXidCriticalError, events)
-    machine.cards[0].xids, machine.cards[1].xids = [13], [79]
+    machine.gpus[0].xids, machine.gpus[1].xids = [13], [79]
     found = nvml.nvmlEventSetWait_v2(events, 0)
     assert (found.eventData, nvml.nvmlDeviceGetIndex(found.device)) == (79, 1)
     with pytest.raises(pynvml.NVMLError_Timeout):

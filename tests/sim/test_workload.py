@@ -34,13 +34,13 @@ def deleted(actions):
     return [action.name for action in actions if isinstance(action, Delete)]
 
 
-def run(generator, cards, *, until_s, step_s=0.25):
-    """A cluster that places whatever fits at once; yields the cards in use after each step."""
+def run(generator, gpus, *, until_s, step_s=0.25):
+    """A cluster that places whatever fits at once; yields the GPUs in use after each step."""
     bound: dict[str, tuple[Create, float]] = {}
     now = 0.0
     while now < until_s:
         seen = {name: WorkloadPods(action.stream.replicas) for name, (action, _) in bound.items()}
-        for action in generator.step(now, cards, seen):
+        for action in generator.step(now, gpus, seen):
             if isinstance(action, Delete):
                 bound.pop(action.name, None)
             else:
@@ -52,7 +52,7 @@ def run(generator, cards, *, until_s, step_s=0.25):
         ]
         for name in ended:
             del bound[name]
-        yield now, sum(action.stream.cards for action, _ in bound.values())
+        yield now, sum(action.stream.total_gpus for action, _ in bound.values())
         now += step_s
 
 
@@ -62,7 +62,7 @@ def test_the_load_settles_where_it_should_and_stays():
         a_stream("four", gpus=4, run_for="5s-20s"),
         a_stream("set", kind="StatefulSet", replicas=3, run_for="10s"),
     )
-    used = [cards for now, cards in run(generator, 100, until_s=300) if now > 10]
+    used = [gpus for now, gpus in run(generator, 100, until_s=300) if now > 10]
     assert 75 <= sum(used) / len(used) <= 85
     assert min(used) > 60
     assert max(used) <= 84

@@ -19,7 +19,7 @@ UUID = "GPU-00000000-0000-0000-0000-000000000000"
 
 def the_real_machine() -> FakeMachine:
     machine = machine_of()
-    machine.cards[0].uuid = UUID
+    machine.gpus[0].uuid = UUID
     return machine
 
 
@@ -38,7 +38,7 @@ async def shown(
     survey = await surveyor.survey()
     samples, _ = await surveyor.sample()
     metrics = AgentMetrics("h200", clock, names_pods=names_pods, restarts=lambda: handler.starts)
-    metrics.report = AgentReport(clock(), survey.cards, samples=tuple(samples.values()), **more)
+    metrics.report = AgentReport(clock(), survey.gpus, samples=tuple(samples.values()), **more)
     clock.now_s += 0.19246205500000002
     return series(generate_latest(metrics.registry).decode())
 
@@ -46,9 +46,9 @@ async def shown(
 async def test_the_imagined_machine_shows_what_the_real_one_showed() -> None:
     """The values of sensors aside, which are given here as they were there."""
     machine = the_real_machine()
-    card = machine.cards[0]
-    card.busy, card.memory_busy, card.power_mw, card.temperature_c = 100, 26, 441_849, 46
-    card.processes = [FakeProcess(590, 1_145_044_992)]
+    gpu = machine.gpus[0]
+    gpu.busy, gpu.memory_busy, gpu.power_mw, gpu.temperature_c = 100, 26, 441_849, 46
+    gpu.processes = [FakeProcess(590, 1_145_044_992)]
     process = UnassignedUse(UUID, "0", 590, 1_145_044_992)
 
     found = await shown(machine, sick=frozenset({UUID}), unassigned=(process,))
@@ -69,7 +69,7 @@ async def test_the_imagined_machine_lists_what_the_real_one_listed() -> None:
 
 async def test_what_nvml_does_not_tell_is_left_out() -> None:
     machine = the_real_machine()
-    machine.cards[0].mig = True
+    machine.gpus[0].mig = True
 
     names = {name for name, _ in await shown(machine)}
 
@@ -95,7 +95,7 @@ async def test_pods_are_shown_by_name_where_that_is_switched_on(
 
 async def test_bytes_over_nvlink_are_a_counter_by_direction() -> None:
     machine = machine_of(2, wiring="switch")
-    machine.cards[0].link_kib = (3, 5)
+    machine.gpus[0].link_kib = (3, 5)
 
     found = await shown(machine)
 

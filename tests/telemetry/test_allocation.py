@@ -1,4 +1,4 @@
-"""What is given away and what is at work, by model, by pod and by card."""
+"""What is given away and what is at work, by model, by pod and by GPU."""
 
 import asyncio
 from dataclasses import replace
@@ -11,9 +11,9 @@ from fairlead.apps.usage import EVERYTHING, Usage
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.load import STALE_S
 from fairlead.engine.events import ReadingsTaken
-from fairlead.model.gpus import Card, CardUse, GpuRequest, Grant, Inventory
+from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, Inventory
 from fairlead.model.machines import geometry_of
-from fairlead.model.readings import CardReading, NodeReadings
+from fairlead.model.readings import GpuReading, NodeReadings
 from fairlead.telemetry.allocation import STATES, by_model, freshness
 from fairlead.telemetry.report import UsageReport, by_namespace, by_node, by_owner, total
 
@@ -22,11 +22,11 @@ MIB = 80_000
 
 def listed(*names: str, model: str = "H100", **more) -> Inventory:
     return Inventory(
-        tuple(Card(f"GPU-{n}", i, model, MIB, **more) for i, n in enumerate(names))
+        tuple(Gpu(f"GPU-{n}", i, model, MIB, **more) for i, n in enumerate(names))
     )  # fmt: skip
 
 
-def holding(name: str, node: str, *uses: CardUse, **more):
+def holding(name: str, node: str, *uses: GpuUse, **more):
     ask = GpuRequest(len(uses), whole=uses[0].whole)
     return a_pod(name, request_gpus=ask, node=node, grant=Grant(uses), **more)
 
@@ -37,9 +37,9 @@ class Scene:
     def __init__(self, **inventories: Inventory | None) -> None:
         self.now_s = 0.0
         self.cluster = Cluster()
-        for name, cards in inventories.items():
-            count = len(cards.cards) if cards else 4
-            self.cluster.put_node(a_node(name, gpus=count, gpus_listed=cards))
+        for name, gpus in inventories.items():
+            count = len(gpus.gpus) if gpus else 4
+            self.cluster.put_node(a_node(name, gpus=count, gpus_listed=gpus))
         self.usage = Usage(self.cluster, clock=lambda: self.now_s)
 
     def hold(self, *pods) -> "Scene":
@@ -47,10 +47,10 @@ class Scene:
             self.cluster.confirm(pod)
         return self
 
-    def tell(self, node: str, pods=None, **cards: float | CardReading) -> None:
+    def tell(self, node: str, pods=None, **gpus: float | GpuReading) -> None:
         told = {
-            f"GPU-{name}": CardReading(busy) if isinstance(busy, float) else busy
-            for name, busy in cards.items()
+            f"GPU-{name}": GpuReading(busy) if isinstance(busy, float) else busy
+            for name, busy in gpus.items()
         }
         readings = NodeReadings(node, self.now_s, told, pods or {}, "test")
         self.cluster.put_readings([readings], self.now_s)
@@ -63,15 +63,15 @@ class Scene:
 
 
 def states_of(cluster: Cluster, model: str) -> dict[str, int]:
-    counts = dict(zip(STATES, by_model(cluster, 0.0)[model].cards, strict=True))
+    counts = dict(zip(STATES, by_model(cluster, 0.0)[model].gpus, strict=True))
     return {state: count for state, count in counts.items() if count}
 
 
-def test_cards_are_counted_by_what_became_of_them():
+def test_gpus_are_counted_by_what_became_of_them():
     scene = Scene(n1=listed("a", "b", "c"), n2=listed("d", healthy=False), n3=None)
     scene.hold(
-        holding("p", "n1", CardUse("GPU-a")),
-        holding("q", "n1", CardUse("GPU-b", whole=False, milli=250, memory_mib=40_000)),
+        holding("p", "n1", GpuUse("GPU-a")),
+        holding("q", "n1", GpuUse("GPU-b", whole=False, milli=250, memory_mib=40_000)),
         a_pod("r", gpus=3, node="n3"),
     )
     assert states_of(scene.cluster, "H100") == {"whole": 1, "shared": 1, "free": 1, "lost": 1}
@@ -85,14 +85,14 @@ def test_cards_are_counted_by_what_became_of_them():
 def test_slices_count_by_their_length():
     mig = geometry_of("NVIDIA H100", 81_559)
     scene = Scene(n1=listed("a", "b", mig=mig))
-    scene.hold(holding("p", "n1", CardUse("GPU-a", False, 0, 0, "3g.40gb", start=4, slices=4)))
+    scene.hold(holding("p", "n1", GpuUse("GPU-a", False, 0, 0, "3g.40gb", start=4, slices=4)))
     assert states_of(scene.cluster, "H100") == {"sliced": 1, "free": 1}
     assert by_model(scene.cluster, 0.0)["H100"].allocated == pytest.approx(0.5)
 
 
 def test_only_what_is_measured_is_used_or_wasted():
     scene = Scene(n1=listed("a", "b", "c"))
-    scene.hold(holding("p", "n1", CardUse("GPU-a")), holding("q", "n1", CardUse("GPU-b")))
+    scene.hold(holding("p", "n1", GpuUse("GPU-a")), holding("q", "n1", GpuUse("GPU-b")))
     scene.tell("n1", a=0.25, c=0.9)
     sums = by_model(scene.cluster, 1.0)["H100"]
     assert (sums.allocated, sums.measured) == (2, 1)
@@ -100,7 +100,7 @@ def test_only_what_is_measured_is_used_or_wasted():
     assert by_model(scene.cluster, STALE_S)["H100"].measured == 0
 
 
-def test_cards_are_counted_by_how_well_they_are_known():
+def test_gpus_are_counted_by_how_well_they_are_known():
     scene = Scene(n1=listed("a", "b", "c"))
     assert freshness(scene.cluster, 0.0) == ({"fresh": 0, "old": 0, "none": 3}, None)
     scene.tell("n1", a=0.5)
@@ -112,11 +112,11 @@ def test_cards_are_counted_by_how_well_they_are_known():
 # -- pods ------------------------------------------------------------------------------------------
 
 
-def test_a_pod_with_whole_cards_is_what_its_cards_do():
+def test_a_pod_with_whole_gpus_is_what_its_gpus_do():
     scene = Scene(n1=listed("a", "b"))
-    scene.hold(holding("p", "n1", CardUse("GPU-a"), CardUse("GPU-b")))
+    scene.hold(holding("p", "n1", GpuUse("GPU-a"), GpuUse("GPU-b")))
     scene.look()
-    scene.tell("n1", a=CardReading(0.5, memory_used_mib=100), b=CardReading(0.0, power_w=70))
+    scene.tell("n1", a=GpuReading(0.5, memory_used_mib=100), b=GpuReading(0.0, power_w=70))
     [pod] = scene.look(60).pods
     assert (pod.asked, pod.held, pod.utilisation) == ("2", 2, 0.25)
     assert (pod.memory_used_mib, pod.memory_mib) == (100, MIB)
@@ -125,9 +125,9 @@ def test_a_pod_with_whole_cards_is_what_its_cards_do():
     assert (pod.idle_for_s, pod.guessed) == (None, False)
 
 
-def test_who_shares_a_card_is_guessed_at_unless_it_is_measured_or_alone():
-    half = CardUse("GPU-a", whole=False, milli=500, memory_mib=1000)
-    quarter = CardUse("GPU-a", whole=False, milli=250, memory_mib=1000)
+def test_who_shares_a_gpu_is_guessed_at_unless_it_is_measured_or_alone():
+    half = GpuUse("GPU-a", whole=False, milli=500, memory_mib=1000)
+    quarter = GpuUse("GPU-a", whole=False, milli=250, memory_mib=1000)
     scene = Scene(n1=listed("a"))
     scene.hold(holding("p", "n1", half))
     scene.look()
@@ -139,42 +139,42 @@ def test_who_shares_a_card_is_guessed_at_unless_it_is_measured_or_alone():
     pods = {pod.name: pod for pod in scene.look(10).pods}
     assert (pods["p"].guessed, pods["q"].guessed) == (True, True)
     assert pods["p"].utilisation == pytest.approx(pods["q"].utilisation)
-    own = {"default/p": CardReading(0.1, memory_used_mib=900)}
+    own = {"default/p": GpuReading(0.1, memory_used_mib=900)}
     scene.tell("n1", own, a=0.4)
     pods = {pod.name: pod for pod in scene.look(10).pods}
     assert (pods["p"].guessed, pods["p"].utilisation) == (False, pytest.approx(0.2))
     assert (pods["p"].memory_used_mib, pods["q"].guessed) == (900, True)
 
 
-def test_cards_that_somebody_else_chose_are_measured_by_pod_or_not_at_all():
+def test_gpus_that_somebody_else_chose_are_measured_by_pod_or_not_at_all():
     scene = Scene(n1=None)
     scene.hold(a_pod("p", gpus=2, request_gpus=GpuRequest(2), node="n1"))
     [pod] = scene.look().pods
     assert (pod.held, pod.utilisation, pod.advice.kind) == (2, None, "unmeasured")
-    scene.tell("n1", {"default/p": CardReading(0.5)})
+    scene.tell("n1", {"default/p": GpuReading(0.5)})
     [pod] = scene.look(10).pods
     assert (pod.held, pod.utilisation) == (2, 0.5)
 
 
 def test_old_readings_tell_nothing_of_a_pod():
     scene = Scene(n1=listed("a"))
-    scene.hold(holding("p", "n1", CardUse("GPU-a")))
+    scene.hold(holding("p", "n1", GpuUse("GPU-a")))
     scene.tell("n1", a=0.5)
     scene.look()
     [pod] = scene.look(STALE_S).pods
-    [card] = scene.look().cards
-    assert (pod.utilisation, card.utilisation, card.reading_age_s) == (None, None, None)
+    [gpu] = scene.look().gpus
+    assert (pod.utilisation, gpu.utilisation, gpu.reading_age_s) == (None, None, None)
 
 
 def test_sums_agree_with_pods_and_go_on_when_pods_are_gone():
     scene = Scene(n1=listed("a", "b"), n2=listed("c"))
-    first = holding("p", "n1", CardUse("GPU-a"), controller="Job/sweep")
-    scene.hold(first, holding("q", "n1", CardUse("GPU-b"), controller="Job/sweep"))
+    first = holding("p", "n1", GpuUse("GPU-a"), controller="Job/sweep")
+    scene.hold(first, holding("q", "n1", GpuUse("GPU-b"), controller="Job/sweep"))
     scene.look()
     scene.tell("n1", a=0.0, b=1.0)
     report = scene.look(60)
     assert [(row.name, row.pods) for row in by_owner(report.pods)] == [("default/Job/sweep", 2)]
-    assert {row.name: (row.cards, row.held) for row in by_node(report.pods, report.cards)} == {
+    assert {row.name: (row.gpus, row.held) for row in by_node(report.pods, report.gpus)} == {
         "n1": (2, 2.0),
         "n2": (1, 0),
     }
@@ -196,7 +196,7 @@ def test_namespaces_that_come_and_go_are_forgotten_when_there_are_too_many(monke
     monkeypatch.setattr("fairlead.apps.usage._MOST_SUMS", 3)
     scene = Scene(n1=listed("a"))
     for number in range(10):
-        pod = replace(holding("p", "n1", CardUse("GPU-a")), namespace=f"ns-{number}")
+        pod = replace(holding("p", "n1", GpuUse("GPU-a")), namespace=f"ns-{number}")
         scene.hold(pod).look(10)
         scene.cluster.remove(pod.uid)
     assert [name for name, _ in scene.usage.sums] == ["ns-7", "ns-8", "ns-9"]
@@ -204,17 +204,17 @@ def test_namespaces_that_come_and_go_are_forgotten_when_there_are_too_many(monke
 
 @pytest.mark.parametrize("by", ["key", "uid"])
 def test_a_pod_is_measured_by_its_name_or_by_its_uid(by):
-    scene, pod = Scene(n1=None), a_pod("p", gpus=1, node="n1", grant=Grant((CardUse(""),)))
+    scene, pod = Scene(n1=None), a_pod("p", gpus=1, node="n1", grant=Grant((GpuUse(""),)))
     scene.hold(pod)
-    scene.tell("n1", pods={getattr(pod, by): CardReading(0.25)})
+    scene.tell("n1", pods={getattr(pod, by): GpuReading(0.25)})
     [row] = scene.look(10).pods
     assert row.utilisation == 0.25
 
 
 def test_what_is_told_of_pods_and_nodes_that_are_not_there_is_not_kept():
     scene = Scene(n1=listed("a"), n2=listed("b"))
-    scene.hold(holding("p", "n1", CardUse("GPU-a", whole=False, milli=500)))
-    own = CardReading(0.5)
+    scene.hold(holding("p", "n1", GpuUse("GPU-a", whole=False, milli=500)))
+    own = GpuReading(0.5)
     scene.tell("n1", pods={"default/p": own, **{f"made/up-{n}": own for n in range(100)}}, a=0.5)
     scene.tell("n2", b=0.5)
     [word] = scene.usage.latest.on("n1", scene.now_s).readings
@@ -224,23 +224,23 @@ def test_what_is_told_of_pods_and_nodes_that_are_not_there_is_not_kept():
     assert not scene.usage.latest.on("n2", scene.now_s).readings
 
 
-def test_cards_show_who_holds_what_of_them():
+def test_gpus_show_who_holds_what_of_them():
     scene = Scene(n1=listed("a", "b"), n2=None)
     scene.hold(
-        holding("p", "n1", CardUse("GPU-a", whole=False, milli=500)),
-        holding("q", "n1", CardUse("GPU-a", whole=False, milli=0, memory_mib=16 * 1024)),
+        holding("p", "n1", GpuUse("GPU-a", whole=False, milli=500)),
+        holding("q", "n1", GpuUse("GPU-a", whole=False, milli=0, memory_mib=16 * 1024)),
     )
-    scene.tell("n1", a=CardReading(0.5, power_w=300.0))
-    cards = scene.look(3).cards
-    told = [(holder.pod, holder.part) for holder in cards[0].holders]
+    scene.tell("n1", a=GpuReading(0.5, power_w=300.0))
+    gpus = scene.look(3).gpus
+    told = [(holder.pod, holder.part) for holder in gpus[0].holders]
     assert sorted(told) == [("default/p", "0.5"), ("default/q", "16 GiB")]
-    assert (cards[0].power_w, cards[0].reading_age_s, cards[1].utilisation) == (300.0, 3.0, None)
-    assert [card.state for card in cards] == ["shared", "free", *["counted"] * 4]
+    assert (gpus[0].power_w, gpus[0].reading_age_s, gpus[1].utilisation) == (300.0, 3.0, None)
+    assert [gpu.state for gpu in gpus] == ["shared", "free", *["counted"] * 4]
 
 
 def test_what_is_served_is_the_report():
     scene = Scene(n1=listed("a"))
-    scene.hold(holding("p", "n1", CardUse("GPU-a")))
+    scene.hold(holding("p", "n1", GpuUse("GPU-a")))
     scene.tell("n1", a=0.5)
     report = scene.look(60)
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from fairlead.model.readings import CardReading, NodeReadings
+from fairlead.model.readings import GpuReading, NodeReadings
 from fairlead.telemetry.sources import ReadCounts, SourceFault, SourcePlan
 from fairlead.telemetry.sources.guard import SourceGuard, implausible
 from fairlead.telemetry.sources.running import (
-    MOST_CARDS,
+    MOST_GPUS,
     News,
     ReadingBatch,
     SourceRunner,
@@ -93,8 +93,8 @@ class Played:
                 counts.rejected["negative"] += 100
             else:
                 counts.believed += 8
-            cards = {str(card): CardReading(0.5) for card in range(8)}
-            yield NodeReadings(f"n{number}", 1.0, cards)
+            gpus = {str(gpu): GpuReading(0.5) for gpu in range(8)}
+            yield NodeReadings(f"n{number}", 1.0, gpus)
         if self.fault:
             raise SourceFault(self.fault)
 
@@ -110,9 +110,9 @@ async def told(source: Played) -> tuple[list[ReadingBatch], SourceStatus]:
 
 async def test_news_come_in_parts_that_are_quickly_taken() -> None:
     batches, status = await told(Played(nodes=100))
-    sizes = [sum(len(node.cards) for node in batch.readings) for batch in batches]
-    assert sum(sizes) == status.cards == 800
-    assert max(sizes) <= MOST_CARDS + 8
+    sizes = [sum(len(node.gpus) for node in batch.readings) for batch in batches]
+    assert sum(sizes) == status.gpus == 800
+    assert max(sizes) <= MOST_GPUS + 8
     assert (status.succeeded_s, status.problem, status.cut_off) == (77.0, "", False)
 
 
@@ -131,5 +131,5 @@ async def test_what_came_before_a_fault_counts() -> None:
     assert (status.problem, status.cut_off) == ("it went away", False)
 
 
-def test_one_card_that_errs_is_no_lie() -> None:
+def test_one_gpu_that_errs_is_no_lie() -> None:
     assert implausible(some_counts(believed=0, too_much=8)) == ""

@@ -8,10 +8,10 @@ import pytest
 
 from fairlead.apps.agent.listing import listing
 from fairlead.kube.dialects import inventory
-from fairlead.sim.nvml import Card, FakeMachine, FakeNvml, FakeProcess, machine_of
+from fairlead.sim.nvml import FakeMachine, FakeNvml, FakeProcess, Gpu, machine_of
 from fairlead.sim.nvml.machine import SWITCH
-from fairlead.telemetry.nvml import cards, links
-from fairlead.telemetry.nvml.facts import CardFacts
+from fairlead.telemetry.nvml import gpus, links
+from fairlead.telemetry.nvml.facts import GpuFacts
 from fairlead.telemetry.nvml.samples import Sampler
 from nvml_in_process import a_surveyor
 
@@ -33,28 +33,28 @@ def library(machine: FakeMachine) -> FakeNvml:
     return nvml
 
 
-def described(machine: FakeMachine, index: int = 0) -> CardFacts:
-    return cards.describe(library(machine), index)
+def described(machine: FakeMachine, index: int = 0) -> GpuFacts:
+    return gpus.describe(library(machine), index)
 
 
 def test_an_h200_is_listed_as_its_driver_described_it() -> None:
     nvml = library(machine_of())
-    system, card = cards.system(nvml), cards.describe(nvml, 0)
+    system, gpu = gpus.system(nvml), gpus.describe(nvml, 0)
 
     assert system.driver == recorded("nvmlSystemGetDriverVersion")
     assert system.cuda == "13.0"
-    assert card.model == recorded("nvmlDeviceGetName")
-    assert card.memory_mib == recorded("nvmlDeviceGetMemoryInfo")["total"] >> 20
-    assert card.numa == 0  # the affinity that was recorded has bit 0 set
-    assert card.pci == recorded("nvmlDeviceGetPciInfo")["busIdLegacy"]
-    assert (card.mig, card.mig_on, card.cuts, card.trouble) == (True, False, (), "")
-    assert card.clique == ""
-    assert card.nvlinks == {}
+    assert gpu.model == recorded("nvmlDeviceGetName")
+    assert gpu.memory_mib == recorded("nvmlDeviceGetMemoryInfo")["total"] >> 20
+    assert gpu.numa == 0  # the affinity that was recorded has bit 0 set
+    assert gpu.pci == recorded("nvmlDeviceGetPciInfo")["busIdLegacy"]
+    assert (gpu.mig, gpu.mig_on, gpu.cuts, gpu.trouble) == (True, False, (), "")
+    assert gpu.clique == ""
+    assert gpu.nvlinks == {}
 
 
-def test_a_card_that_is_cut_lists_the_places_that_nvidia_smi_prints() -> None:
+def test_a_gpu_that_is_cut_lists_the_places_that_nvidia_smi_prints() -> None:
     machine = machine_of()
-    machine.cards[0].mig = True
+    machine.gpus[0].mig = True
 
     cuts = {cut.name: cut.starts for cut in described(machine).cuts}
 
@@ -73,10 +73,10 @@ def test_a_card_that_is_cut_lists_the_places_that_nvidia_smi_prints() -> None:
     assert len(cuts) == 6
 
 
-def test_cards_at_a_switch_are_joined_as_nvidia_smi_would_say() -> None:
+def test_gpus_at_a_switch_are_joined_as_nvidia_smi_would_say() -> None:
     machine = machine_of(8, wiring="switch")
     nvml = library(machine)
-    found = [cards.describe(nvml, index) for index in range(8)]
+    found = [gpus.describe(nvml, index) for index in range(8)]
 
     assert links.fabric(found) == "nvswitch"
     assert links.nvlink_word(found[0], found[7]) == "NV18"
@@ -84,20 +84,20 @@ def test_cards_at_a_switch_are_joined_as_nvidia_smi_would_say() -> None:
 
 def test_a_link_that_is_down_is_not_counted() -> None:
     machine = machine_of(2, wiring="switch")
-    machine.cards[0].links[3] = ""
+    machine.gpus[0].links[3] = ""
     nvml = library(machine)
 
-    word = links.nvlink_word(cards.describe(nvml, 0), cards.describe(nvml, 1))
+    word = links.nvlink_word(gpus.describe(nvml, 0), gpus.describe(nvml, 1))
 
     assert word == "NV17"
 
 
-def test_cards_joined_pair_by_pair_say_how_often() -> None:
+def test_gpus_joined_pair_by_pair_say_how_often() -> None:
     machine = machine_of(3)
-    one, two, _ = machine.cards
+    one, two, _ = machine.gpus
     one.links, two.links = [two.uuid, two.uuid], [one.uuid, one.uuid]
     nvml = library(machine)
-    found = [cards.describe(nvml, index) for index in range(3)]
+    found = [gpus.describe(nvml, index) for index in range(3)]
 
     assert links.fabric(found) == "nvlink"
     assert links.nvlink_word(found[0], found[1]) == "NV2"
@@ -111,11 +111,11 @@ async def test_what_the_bus_says_goes_where_there_is_no_nvlink() -> None:
 
     listed = listing(await surveyor.survey())
 
-    assert [card.links for card in listed.cards] == machine.paths
+    assert [gpu.links for gpu in listed.gpus] == machine.paths
     assert listed.fabric == "pcie"
 
 
-def test_cards_of_an_nvlink_domain_name_it() -> None:
+def test_gpus_of_an_nvlink_domain_name_it() -> None:
     machine = machine_of(2, wiring="switch")
     machine.cluster_uuid, machine.clique = "0123456789abcdef0123456789abcdef", 3
 
@@ -132,7 +132,7 @@ def test_cards_of_an_nvlink_domain_name_it() -> None:
 )
 def test_rows_of_memory_that_failed_are_told(rows: tuple[int, int, int, int], words: str) -> None:
     machine = machine_of()
-    machine.cards[0].remapped = rows
+    machine.gpus[0].remapped = rows
 
     trouble = described(machine).trouble
 
@@ -141,11 +141,11 @@ def test_rows_of_memory_that_failed_are_told(rows: tuple[int, int, int, int], wo
 
 def test_a_reading_under_load() -> None:
     machine = machine_of()
-    card = machine.cards[0]
-    card.busy, card.memory_busy, card.power_mw, card.temperature_c = 99, 23, 688_853, 55
-    card.processes = [FakeProcess(455, 1_050_673_152, busy=85)]
+    gpu = machine.gpus[0]
+    gpu.busy, gpu.memory_busy, gpu.power_mw, gpu.temperature_c = 99, 23, 688_853, 55
+    gpu.processes = [FakeProcess(455, 1_050_673_152, busy=85)]
 
-    sample = Sampler(library(machine)).sample(card.uuid)
+    sample = Sampler(library(machine)).sample(gpu.uuid)
 
     assert (sample.utilization, sample.memory_busy) == (0.99, 0.23)
     assert (sample.power_w, sample.temperature_c) == (688.853, 55)
@@ -158,27 +158,27 @@ def test_a_reading_under_load() -> None:
 
 def test_who_only_draws_is_told_apart_from_who_computes() -> None:
     machine = machine_of()
-    machine.cards[0].processes = [
+    machine.gpus[0].processes = [
         FakeProcess(1, kind="graphics"), FakeProcess(2, kind="mps"), FakeProcess(3),
     ]  # fmt: skip
 
-    found = Sampler(library(machine)).sample(machine.cards[0].uuid).processes
+    found = Sampler(library(machine)).sample(machine.gpus[0].uuid).processes
 
     assert {each.pid: each.draws for each in found} == {1: True, 2: False, 3: False}
 
 
-def test_an_idle_card_uses_no_memory_as_nvidia_smi_counts() -> None:
+def test_an_idle_gpu_uses_no_memory_as_nvidia_smi_counts() -> None:
     """What the driver keeps for itself is in the older answer, and in no board of anybody's."""
     machine = machine_of()
 
-    assert Sampler(library(machine)).sample(machine.cards[0].uuid).memory_used_bytes == 0
+    assert Sampler(library(machine)).sample(machine.gpus[0].uuid).memory_used_bytes == 0
 
 
-def test_what_nvml_does_not_tell_of_a_cut_card_is_left_out() -> None:
+def test_what_nvml_does_not_tell_of_a_cut_gpu_is_left_out() -> None:
     machine = machine_of()
-    machine.cards[0].mig = True
+    machine.gpus[0].mig = True
 
-    sample = Sampler(library(machine)).sample(machine.cards[0].uuid)
+    sample = Sampler(library(machine)).sample(machine.gpus[0].uuid)
 
     assert (sample.utilization, sample.memory_busy) == (None, None)
     assert sample.power_w is not None
@@ -186,36 +186,36 @@ def test_what_nvml_does_not_tell_of_a_cut_card_is_left_out() -> None:
 
 def test_bytes_over_nvlink_are_told_by_direction() -> None:
     machine = machine_of(2, wiring="switch")
-    machine.cards[0].link_kib = (3, 5)
+    machine.gpus[0].link_kib = (3, 5)
 
-    sample = Sampler(library(machine)).sample(machine.cards[0].uuid)
+    sample = Sampler(library(machine)).sample(machine.gpus[0].uuid)
 
     assert sample.nvlink_bytes == {"tx": 3 << 10, "rx": 5 << 10}
 
 
 async def test_what_is_listed_is_read_back_as_it_was() -> None:
     machine = machine_of(4, wiring="switch")
-    machine.cards[2].mig = True
-    machine.cards[3].remapped = (0, 1, 0, 1)
+    machine.gpus[2].mig = True
+    machine.gpus[3].remapped = (0, 1, 0, 1)
     surveyor, *_ = a_surveyor(machine)
 
     listed = listing(await surveyor.survey(), toolkit="1.17.8")
     found = inventory.read(inventory.write(listed))
 
-    assert [card.uuid for card in found.cards] == [card.uuid for card in machine.cards]
-    assert [card.healthy for card in found.cards] == [True, True, True, False]
-    assert [len(card.mig) for card in found.cards] == [0, 0, 6, 0]
+    assert [gpu.uuid for gpu in found.gpus] == [gpu.uuid for gpu in machine.gpus]
+    assert [gpu.healthy for gpu in found.gpus] == [True, True, True, False]
+    assert [len(gpu.mig) for gpu in found.gpus] == [0, 0, 6, 0]
     assert found.links[0][1] > 0
     assert found.named
 
 
-async def test_beside_a_device_plugin_cards_are_counted_and_not_named() -> None:
+async def test_beside_a_device_plugin_gpus_are_counted_and_not_named() -> None:
     surveyor, *_ = a_surveyor(machine_of(2))
 
     found = inventory.read(inventory.write(listing(await surveyor.survey(), plugin=True)))
 
     assert not found.named
-    assert [card.model for card in found.cards] == ["NVIDIA H200"] * 2
+    assert [gpu.model for gpu in found.gpus] == ["NVIDIA H200"] * 2
 
 
 def test_the_kernel_knows_the_numa_node_where_nvml_does_not(tmp_path: Path) -> None:
@@ -229,8 +229,8 @@ def test_the_kernel_knows_the_numa_node_where_nvml_does_not(tmp_path: Path) -> N
     assert numa_of("0000:1c:00.0", tmp_path) == -1
 
 
-def test_a_switch_is_not_mistaken_for_a_card() -> None:
-    card = Card("GPU-a", links=[SWITCH, SWITCH])
-    machine = FakeMachine([card])
+def test_a_switch_is_not_mistaken_for_a_gpu() -> None:
+    gpu = Gpu("GPU-a", links=[SWITCH, SWITCH])
+    machine = FakeMachine([gpu])
 
     assert described(machine).nvlinks == {"": 2}

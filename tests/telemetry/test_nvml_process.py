@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.sim.nvml import Fault, FileStore, machine_of
-from fairlead.telemetry.nvml.facts import CardSample, System
+from fairlead.telemetry.nvml.facts import GpuSample, System
 from fairlead.telemetry.nvml.process import Nvml, NvmlError, NvmlUnavailable
 from fairlead.telemetry.nvml.survey import SILENCE_S, Surveyor
 from nvml_in_process import Clock
@@ -55,10 +55,10 @@ async def test_a_call_that_hangs_is_given_up_and_the_next_process_answers(
     assert nvml.starts == 2
 
 
-async def test_a_card_about_which_nvml_hangs_spoils_no_other(driver: FileStore, nvml: Nvml) -> None:
+async def test_a_gpu_about_which_nvml_hangs_spoils_no_other(driver: FileStore, nvml: Nvml) -> None:
     clock = Clock()
     surveyor = Surveyor(nvml, clock)
-    one, two = (card.uuid for card in (await surveyor.survey()).cards)
+    one, two = (gpu.uuid for gpu in (await surveyor.survey()).gpus)
     with driver.open() as machine:
         machine.faults.append(Fault(uuid=one, hangs=True))
 
@@ -66,13 +66,13 @@ async def test_a_card_about_which_nvml_hangs_spoils_no_other(driver: FileStore, 
     survey = await surveyor.survey()
 
     assert (set(samples), set(troubles)) == ({two}, {one})
-    assert [bool(card.trouble) for card in survey.cards] == [True, False]
+    assert [bool(gpu.trouble) for gpu in survey.gpus] == [True, False]
     assert nvml.starts == 2  # it was left alone after the first time
 
     with driver.open() as machine:
         machine.faults.clear()
     clock.now_s += SILENCE_S
-    assert not any(card.trouble for card in (await surveyor.survey()).cards)
+    assert not any(gpu.trouble for gpu in (await surveyor.survey()).gpus)
 
 
 async def test_a_process_that_is_killed_is_replaced(nvml: Nvml) -> None:
@@ -111,7 +111,7 @@ async def test_a_library_that_is_not_installed_is_named() -> None:
 async def test_many_questions_at_once_are_asked_one_by_one(nvml: Nvml) -> None:
     system = await nvml.ask(System, "system")
     uuids = [f"GPU-{n:08x}-0000-4000-8000-00000000000{n}" for n in (0, 1)]
-    asked = [nvml.ask(CardSample, "sample", uuid) for uuid in uuids * 10]
+    asked = [nvml.ask(GpuSample, "sample", uuid) for uuid in uuids * 10]
 
     answers = await asyncio.gather(*asked)
 

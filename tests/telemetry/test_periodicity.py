@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fairlead.model.readings import CardReading, NodeReadings
+from fairlead.model.readings import GpuReading, NodeReadings
 from fairlead.telemetry.periodicity import WINDOW, PeriodicityDetector, is_cyclic
 
 TIMES = np.arange(WINDOW)
@@ -41,20 +41,20 @@ def test_most_bursts_at_random_have_none() -> None:
     assert is_cyclic(bursts).mean() < 0.1
 
 
-def test_a_card_is_called_cyclic_once_it_is_known_and_others_are_not() -> None:
+def test_a_gpu_is_called_cyclic_once_it_is_known_and_others_are_not() -> None:
     detector = PeriodicityDetector()
 
-    def read(turn: int) -> dict[str, CardReading]:
+    def read(turn: int) -> dict[str, GpuReading]:
         shares = {"train": 0.9 if turn % 6 < 4 else 0.1, "serve": 0.5}
         told = NodeReadings(
-            "n", float(turn), {key: CardReading(share) for key, share in shares.items()}
+            "n", float(turn), {key: GpuReading(share) for key, share in shares.items()}
         )
         ((found,),) = [detector.put([told])]
         detector.look()
-        return dict(found.cards)
+        return dict(found.gpus)
 
     early = [read(turn) for turn in range(WINDOW)]
-    assert {card.cyclic for cards in early for card in cards.values()} == {None}
+    assert {gpu.cyclic for gpus in early for gpu in gpus.values()} == {None}
     late = read(WINDOW)
     assert (late["train"].cyclic, late["serve"].cyclic) == (True, None)
     assert late["train"].utilisation == early[WINDOW % 6]["train"].utilisation
@@ -62,7 +62,7 @@ def test_a_card_is_called_cyclic_once_it_is_known_and_others_are_not() -> None:
 
 def test_what_the_source_says_is_left_alone() -> None:
     detector = PeriodicityDetector()
-    told = NodeReadings("n", 1.0, {"0": CardReading(0.5, cyclic=False), "1": CardReading(None)})
+    told = NodeReadings("n", 1.0, {"0": GpuReading(0.5, cyclic=False), "1": GpuReading(None)})
     for _ in range(2 * WINDOW):
         assert detector.put([told]) == [told]
         detector.look()

@@ -63,8 +63,8 @@ async def test_each_reading_is_a_query(server: Exporter) -> None:
         QUERIES["time"]: vector(measured, measured),
     }
     ((told,), counts) = await asked(server, answers)
-    assert told.cards["GPU-0"].utilisation == 0.97
-    assert told.cards["GPU-1"].memory_used_mib == 3
+    assert told.gpus["GPU-0"].utilisation == 0.97
+    assert told.gpus["GPU-1"].memory_used_mib == 3
     assert 99 < time.monotonic() - told.taken_s < 130
     assert set(server.asked) == {"/api/v1/query"}
     assert len(server.asked) == counts.asked == len(QUERIES)
@@ -85,7 +85,7 @@ async def test_a_query_that_fails_takes_nothing_from_the_others(server: Exporter
         QUERIES["temperatureC"]: wrong,
     }
     ((told,), counts) = await asked(server, answers)
-    assert told.cards["GPU-0"].utilisation == 0.97
+    assert told.gpus["GPU-0"].utilisation == 0.97
     assert (counts.failed, counts.rejected["query"], counts.rejected["unreachable"]) == (2, 1, 1)
     assert "it returns a scalar, not a vector; correct it in the configuration" in counts.problem
 
@@ -93,13 +93,13 @@ async def test_a_query_that_fails_takes_nothing_from_the_others(server: Exporter
 async def test_warnings_are_counted_and_what_came_is_used(server: Exporter) -> None:
     answers = {QUERIES["utilisation"]: vector(0.97, warnings=("some data is missing",))}
     ((told,), counts) = await asked(server, answers)
-    assert told.cards["GPU-0"].utilisation == 0.97
+    assert told.gpus["GPU-0"].utilisation == 0.97
     assert (counts.failed, counts.rejected["warning"]) == (0, 1)
 
 
 async def test_own_queries_replace_all(server: Exporter) -> None:
     ((told,), _) = await asked(server, {"mine": vector(0.25)}, queries={"utilisation": "mine"})
-    assert told.cards["GPU-0"].utilisation == 0.25
+    assert told.gpus["GPU-0"].utilisation == 0.25
     assert len(server.asked) == 1
 
 

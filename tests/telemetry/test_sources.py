@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporters import Exporter, dcgm_text, exporting
-from fairlead.model.readings import CardReading, NodeReadings
+from fairlead.model.readings import GpuReading, NodeReadings
 from fairlead.telemetry.sources import ReadCounts, SourceFault, SourcePlan, make
 from fairlead.telemetry.sources.agent import AGENT
 from fairlead.telemetry.sources.alnair import ALNAIR
@@ -57,34 +57,34 @@ def told(dialect: ExporterFormat, name: str, asked: str | None = "gpu-a") -> Nod
 @pytest.mark.parametrize("asked", ["gpu-a", None], ids=["of the node", "of one address"])
 def test_dcgm(asked: str | None) -> None:
     found = told(DCGM, "dcgm.txt", asked)
-    busy = CardReading(0.97, 0.41, 60987, 512.34, 61, 1000 * 1024_000)
-    cards = {
+    busy = GpuReading(0.97, 0.41, 60987, 512.34, 61, 1000 * 1024_000)
+    gpus = {
         f"{UUID}0": busy._replace(place=0),
-        f"{UUID}1": CardReading(0.0, 0.0, 3, 68.1, 33, 0.0, place=1),
+        f"{UUID}1": GpuReading(0.0, 0.0, 3, 68.1, 33, 0.0, place=1),
     }
-    expected = NodeReadings("gpu-a", 1000.0, cards, {"team-a/train-0": busy}, "test")
+    expected = NodeReadings("gpu-a", 1000.0, gpus, {"team-a/train-0": busy}, "test")
     assert comparable([found]) == comparable([expected])
 
 
 @pytest.mark.parametrize("asked", ["gpu-a", None])
-def test_slices_add_up_to_their_card(asked: str | None) -> None:
-    ((uuid, card),) = told(DCGM, "dcgm-mig.txt", asked).cards.items()
+def test_slices_add_up_to_their_gpu(asked: str | None) -> None:
+    ((uuid, gpu),) = told(DCGM, "dcgm-mig.txt", asked).gpus.items()
     assert uuid == f"{UUID}0"
-    assert card.memory_used_mib == 35000
-    assert card.utilisation == pytest.approx(0.7 * 3 / 7 + 0.35 * 1 / 7)
+    assert gpu.memory_used_mib == 35000
+    assert gpu.utilisation == pytest.approx(0.7 * 3 / 7 + 0.35 * 1 / 7)
 
 
 @pytest.mark.parametrize("asked", ["gpu-a", None])
 def test_the_agent_tells_how_old_its_readings_are(asked: str | None) -> None:
     found = told(AGENT, "agent.txt", asked)
     assert found.taken_s == 1000.0 - 7.5
-    assert found.cards == {"GPU-0": CardReading(0.97, 0.41, 60987, 512.3, 61, place=0)}
-    assert found.pods == {"team-a/train-0": CardReading(0.9, memory_used_mib=50000)}
+    assert found.gpus == {"GPU-0": GpuReading(0.97, 0.41, 60987, 512.3, 61, place=0)}
+    assert found.pods == {"team-a/train-0": GpuReading(0.9, memory_used_mib=50000)}
 
 
 @pytest.mark.parametrize("asked", ["gpu-a", None])
-def test_processes_of_alnairs_exporter_add_up_to_their_card(asked: str | None) -> None:
-    assert told(ALNAIR, "alnair.txt", asked).cards["GPU-0"].utilisation == pytest.approx(0.65)
+def test_processes_of_alnairs_exporter_add_up_to_their_gpu(asked: str | None) -> None:
+    assert told(ALNAIR, "alnair.txt", asked).gpus["GPU-0"].utilisation == pytest.approx(0.65)
 
 
 def test_the_pod_is_the_one_that_prometheus_renamed() -> None:
@@ -98,22 +98,22 @@ def test_the_pod_is_the_one_that_prometheus_renamed() -> None:
 
 def test_a_counter_is_read_as_a_rate_from_the_second_time_on() -> None:
     def text(sent: int, received: int) -> bytes:
-        card = 'fairlead_gpu_nvlink_bytes_total{node="gpu-a",uuid="GPU-0",gpu="0",direction='
-        return f'{card}"tx"}} {sent}\n{card}"rx"}} {received}\n'.encode()
+        gpu = 'fairlead_gpu_nvlink_bytes_total{node="gpu-a",uuid="GPU-0",gpu="0",direction='
+        return f'{gpu}"tx"}} {sent}\n{gpu}"rx"}} {received}\n'.encode()
 
     memory = SourceState()
     (first,) = gathered(AGENT, text(10, 5), ReadCounts(), memory=memory)
-    assert first.cards == {}
+    assert first.gpus == {}
     (second,) = gathered(AGENT, text(30, 35), ReadCounts(), memory=memory, now_s=1010.0)
-    assert second.cards["GPU-0"].nvlink_bytes_s == pytest.approx(2 + 3)
+    assert second.gpus["GPU-0"].nvlink_bytes_s == pytest.approx(2 + 3)
     (anew,) = gathered(AGENT, text(0, 0), ReadCounts(), memory=memory, now_s=1020.0)
-    assert anew.cards == {}
+    assert anew.gpus == {}
 
 
 def test_an_exemplar_is_no_part_of_the_value() -> None:
     text = b'DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-0"} 50 # {id="x"} 0.67\n'
     (found,) = gathered(DCGM, text, ReadCounts())
-    assert found.cards["GPU-0"].utilisation == pytest.approx(0.5)
+    assert found.gpus["GPU-0"].utilisation == pytest.approx(0.5)
 
 
 # -- whose it is -----------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def test_a_node_has_no_more_gpus_than_a_machine_can_have() -> None:
     counts = ReadCounts()
     lines = (f'DCGM_FI_DEV_GPU_UTIL{{gpu="0",UUID="GPU-{n}"}} 50\n' for n in range(1000))
     (found,) = gathered(DCGM, "".join(lines).encode(), counts)
-    assert len(found.cards) == 256
+    assert len(found.gpus) == 256
     assert counts.rejected == {"too many GPUs": 744}
 
 
@@ -164,10 +164,10 @@ def test_a_node_has_no_more_gpus_than_a_machine_can_have() -> None:
 )
 def test_values_that_cannot_be(said: str, why: str) -> None:
     counts = ReadCounts()
-    card = '{gpu="0",UUID="GPU-0"}'
-    text = f"DCGM_FI_DEV_GPU_UTIL{card} {said}\nDCGM_FI_DEV_FB_USED{card} 7\n"
+    gpu = '{gpu="0",UUID="GPU-0"}'
+    text = f"DCGM_FI_DEV_GPU_UTIL{gpu} {said}\nDCGM_FI_DEV_FB_USED{gpu} 7\n"
     (found,) = gathered(DCGM, text.encode(), counts)
-    assert found.cards["GPU-0"] == CardReading(memory_used_mib=7, place=0)
+    assert found.gpus["GPU-0"] == GpuReading(memory_used_mib=7, place=0)
     assert (counts.rejected, counts.believed) == ({why: 1}, 1)
 
 
@@ -183,7 +183,7 @@ def test_of_a_series_told_twice_the_first_counts() -> None:
     counts = ReadCounts()
     line = 'DCGM_FI_DEV_GPU_UTIL{{gpu="0",UUID="GPU-0"}} {}\n'
     (found,) = gathered(DCGM, (line.format(10) + line.format(90)).encode(), counts)
-    assert found.cards["GPU-0"].utilisation == pytest.approx(0.1)
+    assert found.gpus["GPU-0"].utilisation == pytest.approx(0.1)
     assert counts.rejected == {"twice": 1}
 
 
@@ -221,11 +221,11 @@ _lines = st.lists(
 def test_a_known_layout_is_read_as_line_by_line(lines: list[tuple]) -> None:
     """The second way of reading must say what the first says, or leave it to it."""
     text = "".join(
-        f'{name}{{gpu="{card}",UUID="GPU-{card}"'
-        + (f',GPU_I_ID="{len(cut)}{card}",GPU_I_PROFILE="{cut}"' if cut else "")
+        f'{name}{{gpu="{gpu}",UUID="GPU-{gpu}"'
+        + (f',GPU_I_ID="{len(cut)}{gpu}",GPU_I_PROFILE="{cut}"' if cut else "")
         + (f',namespace="n",pod="{pod}"' if pod else "")
         + f"}} {value}\n"
-        for name, card, cut, pod, value in lines
+        for name, gpu, cut, pod, value in lines
     ).encode()
     slow_tally, fast_tally = ReadCounts(), ReadCounts()
     slow = ReadingCollector(DCGM, SourceState(), NodeNames(NODES), "gpu-a")
@@ -239,20 +239,20 @@ def test_a_known_layout_is_read_as_line_by_line(lines: list[tuple]) -> None:
 
 
 def comparable(readings: list[NodeReadings]) -> list:
-    def values(reading: CardReading) -> tuple:
+    def values(reading: GpuReading) -> tuple:
         return tuple(
             value if value is None else pytest.approx(value)
-            for value in (getattr(reading, name) for name in CardReading.__slots__)
+            for value in (getattr(reading, name) for name in GpuReading.__slots__)
         )
 
     return [
         (
             r.node,
-            {k: values(c) for k, c in r.cards.items()},
+            {k: values(c) for k, c in r.gpus.items()},
             {k: values(p) for k, p in r.pods.items()},
         )
         for r in readings
-        if r.cards or r.pods
+        if r.gpus or r.pods
     ]
 
 
@@ -294,7 +294,7 @@ async def test_a_packed_answer_is_unpacked(exporter: Exporter) -> None:
     exporter.text = gzip.compress(dcgm_text({"gpu-a": {0: 50}}))
     exporter.headers = {"Content-Encoding": "gzip"}
     ((found,), _) = await take(a_plan(exporter))
-    assert found.cards["GPU-gpu-a-0"].utilisation == pytest.approx(0.5)
+    assert found.gpus["GPU-gpu-a-0"].utilisation == pytest.approx(0.5)
 
 
 async def refused(plan: SourcePlan) -> str:
@@ -359,7 +359,7 @@ async def test_a_million_series_at_one_address(exporter: Exporter) -> None:
     noise = b"".join(b'DCGM_FI_DEV_SM_CLOCK{gpu="%d"} 1980\n' % n for n in range(1_000_000))
     exporter.text = noise + dcgm_text({"gpu-a": {0: 50}})
     ((found,), counts) = await take(a_plan(exporter, timeout_s=60.0))
-    assert (list(found.cards), counts.believed) == (["GPU-gpu-a-0"], 1)
+    assert (list(found.gpus), counts.believed) == (["GPU-gpu-a-0"], 1)
 
 
 async def test_connections_are_kept_if_so_wanted_and_one_that_the_server_closed_is_made_anew(

@@ -1,4 +1,4 @@
-"""What pods made of their cards: sums that hold whatever happens, and what follows for advice."""
+"""What pods made of their GPUs: sums that hold whatever happens, and what follows for advice."""
 
 import pytest
 from hypothesis import given
@@ -82,7 +82,7 @@ def long(*samples: Sample) -> Use:
     return watched(*(samples * (int(ENOUGH_S / 60 / len(samples)) + 1)))
 
 
-WHOLE_H200 = PodAllocation(1, card_memory_mib=H200_MIB, mig=geometry_of("NVIDIA H200", H200_MIB))
+WHOLE_H200 = PodAllocation(1, gpu_memory_mib=H200_MIB, mig=geometry_of("NVIDIA H200", H200_MIB))
 
 
 @pytest.mark.parametrize(
@@ -111,20 +111,20 @@ WHOLE_H200 = PodAllocation(1, card_memory_mib=H200_MIB, mig=geometry_of("NVIDIA 
         (long(Sample(1, 1, 0.1, None, 1)), WHOLE_H200, "right", "has what it needs"),
         (
             long(Sample(0.5, 0.5, 0.1, 4_000, 1)),
-            PodAllocation(1, whole=False, milli=500, memory_mib=40_000, card_memory_mib=80_000),
+            PodAllocation(1, whole=False, milli=500, memory_mib=40_000, gpu_memory_mib=80_000),
             "smaller",
             "0.2 of a GPU with 5 GiB would have been enough",
         ),
         (
             long(Sample(0.5, 0.5, 0.5, 38_000, 1)),
-            PodAllocation(1, whole=False, milli=500, memory_mib=40_000, card_memory_mib=80_000),
+            PodAllocation(1, whole=False, milli=500, memory_mib=40_000, gpu_memory_mib=80_000),
             "right",
             "has what it needs",
         ),
         (
             long(Sample(0.5, 0.5, 0.06, 10_000, 1)),
             PodAllocation(
-                1, whole=False, profile="3g.71gb", card_memory_mib=H200_MIB, mig=WHOLE_H200.mig
+                1, whole=False, profile="3g.71gb", gpu_memory_mib=H200_MIB, mig=WHOLE_H200.mig
             ),
             "smaller",
             "a MIG 1g.18gb would have been enough",

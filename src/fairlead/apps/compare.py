@@ -15,7 +15,7 @@ import msgspec
 import yaml
 
 from fairlead.apps import live_cluster, profiles, typed_yaml
-from fairlead.apps.explanation import cards_told
+from fairlead.apps.explanation import gpus_told
 from fairlead.apps.run import RunOptions
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import Event, NodeSeen, PodSeen, PricesComputed
@@ -155,5 +155,5 @@ def _place(pod: Pod, placement: Placement, engine: Engine) -> dict[str, Any]:
     if not isinstance(verdict, Placed):
         return answer | {"why": verdict.message}
     engine.cluster.assume(pod, verdict.node, verdict.grant)
-    cards = cards_told(verdict.grant).removeprefix(", ")
-    return answer | {"node": verdict.node, "score": round(verdict.score, 2), "cards": cards}
+    gpus = gpus_told(verdict.grant).removeprefix(", ")
+    return answer | {"node": verdict.node, "score": round(verdict.score, 2), "cards": gpus}

@@ -27,7 +27,7 @@ from fairlead.apps.findings import Finding
 from fairlead.apps.plugin_sets import changed
 from fairlead.apps.telemetry_config import TelemetryConfig
 from fairlead.model.errors import ConfigError
-from fairlead.placement.cards import CardPolicy
+from fairlead.placement.gpus import GpuPolicy
 from fairlead.placement.profile import Profile
 from fairlead.plugins.api import AnyScore, Filter, Picker, Plugin
 from fairlead.plugins.node_resources_fit import NodeResourcesFit
@@ -76,7 +76,7 @@ class ProfileConfig(_Strict):
     filters: list[str | PluginOptions] | FiltersConfig | None = None
     scores: list[str | ScoreConfig] | ScoresConfig | None = None
     picker: str | PluginOptions | None = None
-    cards: CardPolicy | None = None
+    gpus: GpuPolicy | None = msgspec.field(default=None, name="cards")
     preempts: bool = True
     overcommit: OvercommitConfig | None = None
 
@@ -227,7 +227,7 @@ def _build(wanted: ProfileConfig, registry: Registry, base: Path) -> Profile:
         maker.filters(wanted, start.filters),
         maker.scores(wanted, start.scores),
         picker,
-        wanted.cards or start.cards,
+        wanted.gpus or start.gpus,
         wanted.preempts,
     )
     beyond = wanted.overcommit
@@ -243,5 +243,5 @@ def warnings(wanted: list[ProfileConfig], built: Mapping[str, Profile]) -> Itera
         key = f"profiles[{number}].filters"
         if isinstance(profile.filters, list) and gone:
             yield Finding(key, _REPLACED.format(profile=profile.profile, gone=", ".join(gone)))
-        if start.grants_cards and "GpuFit" in gone:
+        if start.grants_gpus and "GpuFit" in gone:
             yield Finding(key, _COUNTED)

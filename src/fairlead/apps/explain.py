@@ -132,7 +132,7 @@ async def _by_the_rules(
 
 
 async def _measure(engine: Engine, plans: Sequence[SourcePlan]) -> list[str]:
-    """Has the cluster know what its cards are doing; what sources could not tell, and why."""
+    """Has the cluster know what its GPUs are doing; what sources could not tell, and why."""
     problems: list[str] = []
     for each in plans:
         readings, problem = await take_once(make(each), engine.cluster)
@@ -184,7 +184,7 @@ def _counts(answer: Answer) -> Iterator[str]:
 
 
 def _columns(nodes: list[dict[str, Any]]) -> list[str]:
-    answers = (row for node in nodes for row in (_row(node), *_card_rows(node)))
+    answers = (row for node in nodes for row in (_row(node), *_gpu_rows(node)))
     rows = [("NODE", "RESULT", "REASON"), *answers]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     if not nodes:
@@ -199,22 +199,22 @@ def _row(node: dict[str, Any]) -> tuple[str, str, str]:
     return node["node"], "fits", f"score {node['score']:.1f}"
 
 
-def _card_rows(node: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Card by card, unless all have the same to say: then it has been said."""
-    told = [_card_told(card) for card in node["cards"]]
-    if len(set(told)) < 2 and all(card["reading_age_s"] is None for card in node["cards"]):
+def _gpu_rows(node: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """GPU by GPU, unless all have the same to say: then it has been said."""
+    told = [_gpu_told(gpu) for gpu in node["cards"]]
+    if len(set(told)) < 2 and all(gpu["reading_age_s"] is None for gpu in node["cards"]):
         return []
-    uuids = (card["uuid"] for card in node["cards"])
+    uuids = (gpu["uuid"] for gpu in node["cards"])
     return [("", "", f"{uuid}: {text}") for uuid, text in zip(uuids, told, strict=True)]
 
 
-def _card_told(card: dict[str, Any]) -> str:
+def _gpu_told(gpu: dict[str, Any]) -> str:
     """What it lacks, what it is doing, and how long ago somebody saw that."""
-    told = [card["missing"] or "free"]
-    if card["utilisation"] is not None:
-        told.append(f"{card['utilisation']:.0%} busy")
-    if card["memory_used_mib"] is not None:
-        told.append(f"{card['memory_used_mib']:.0f} MiB in use")
+    told = [gpu["missing"] or "free"]
+    if gpu["utilisation"] is not None:
+        told.append(f"{gpu['utilisation']:.0%} busy")
+    if gpu["memory_used_mib"] is not None:
+        told.append(f"{gpu['memory_used_mib']:.0f} MiB in use")
     if len(told) > 1:
-        told.append(f"{card['reading_age_s']:.0f} s ago")
+        told.append(f"{gpu['reading_age_s']:.0f} s ago")
     return ", ".join(told)

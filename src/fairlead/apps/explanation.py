@@ -59,7 +59,7 @@ def settled(pod: Pod) -> Answer:
 def _given(grant: Grant | None) -> str:
     chosen = sum(not use.uuid for use in grant.uses) if grant else 0
     more = f", {chosen} GPU(s) that the device plugin of the node chose" if chosen else ""
-    return cards_told(grant) + more
+    return gpus_told(grant) + more
 
 
 def _assigned(pod: Pod) -> Answer:
@@ -122,7 +122,7 @@ def _said(found: Explanation, shown: ExplanationScope) -> tuple[str, str]:
         if not shown.nodes:
             verdict = replace(verdict, eviction=None)
         return "unschedulable", verdict.message + _making_room(verdict, shown)
-    where = f"; it would go to node {verdict.node}{cards_told(verdict.grant)}"
+    where = f"; it would go to node {verdict.node}{gpus_told(verdict.grant)}"
     return "fits", "the pod fits now" + (where if shown.nodes else "")
 
 
@@ -143,6 +143,7 @@ def _reasons(found: Explanation) -> list[Answer]:
 
 def _node(node: NodeAnswer, shown: ExplanationScope) -> Answer:
     told = asdict(node)
+    told["cards"] = told.pop("gpus")
     kept_for = told.pop("kept_for")
     if kept_for:
         others = ", ".join(kept_for) if shown.pods else f"{len(kept_for)} other pod(s)"
@@ -163,7 +164,7 @@ def answer(pod: Pod, state: str, message: str) -> Answer:
     }
 
 
-def cards_told(grant: Grant | None) -> str:
+def gpus_told(grant: Grant | None) -> str:
     """Which GPUs, and how much of each, where they are known one by one."""
     uses = [use for use in grant.uses if use.uuid] if grant else []
     told = ", ".join(use.uuid if use.whole else f"{part_told(use)} of {use.uuid}" for use in uses)
@@ -174,7 +175,7 @@ def asked(ask: GpuRequest | None) -> str:
     """What annotations, or resources of a dialect, ask of GPUs; "" for whole ones of any kind."""
     if ask is None:
         return ""
-    count = f"{ask.cards} × " if ask.cards > 1 else ""
+    count = f"{ask.gpus} × " if ask.gpus > 1 else ""
     parts = [*_part(ask, count), *_kind(ask)]
     return ", ".join(parts)
 

@@ -1,6 +1,6 @@
 """What the cluster's GPUs are given to, and how much of that is at work, looked up when asked.
 
-By model and by namespace: cards one by one are the agent's to tell, and pods `fairlead top`'s.
+By model and by namespace: GPUs one by one are the agent's to tell, and pods `fairlead top`'s.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ def expose(metrics: Metrics, usage: Usage) -> None:
         "fairlead_gpu_cards",
         "GPUs by allocation state.",
         ("model", "state"),
-        gpus.cards,
+        gpus.gpus,
     )
     gauge(
         "fairlead_gpu_allocated_cards",
@@ -111,11 +111,11 @@ class _Gpus:
         self._usage = usage
         self._counted: tuple[float, Mapping[str, ModelSums]] | None = None
 
-    def cards(self) -> Reading:
+    def gpus(self) -> Reading:
         return {
             (model, state): count
             for model, sums in self._models().items()
-            for state, count in zip(STATES, sums.cards, strict=True)
+            for state, count in zip(STATES, sums.gpus, strict=True)
         }
 
     def by_model(self, amount: Callable[[ModelSums], float]) -> Callable[[], Reading]:

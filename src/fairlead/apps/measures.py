@@ -122,7 +122,7 @@ class Measures:
             "fairlead_telemetry_readings",
             "GPU readings accepted.",
             ("source",),
-            lambda: {(name,): count for name, count in readings.cards.items()},
+            lambda: {(name,): count for name, count in readings.gpus.items()},
         )
         counter(
             "fairlead_telemetry_rejected",
@@ -186,7 +186,7 @@ class Measures:
 
     def _fragment_ratio(self) -> Reading:
         nodes = self._engine.cluster.nodes
-        found, free = nodes.fragments_milli(), int(nodes.card_room().sum())
+        found, free = nodes.fragments_milli(), int(nodes.gpu_room().sum())
         return {} if found is None or not free else {(): float(found.sum()) / free}
 
     def _writes(self) -> Reading:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from fairlead.kube.dialects import RESOURCES
 from fairlead.model.errors import ConfigError
 from fairlead.model.nodes import GPU
-from fairlead.placement.cards import CardPolicy
+from fairlead.placement.gpus import GpuPolicy
 from fairlead.placement.profile import Profile
 from fairlead.plugins.allocation import LeastAllocated, MostAllocated
 from fairlead.plugins.api import AnyScore, Filter
@@ -59,8 +59,8 @@ _SCORES: Mapping[str, tuple[tuple[AnyScore, float], ...]] = {
     ),
 }
 
-#: Where shares do not go to the fullest card that has room.
-_CARDS = {"alnair-high-performance": CardPolicy.SPREAD, "spread": CardPolicy.SPREAD}
+#: Where shares do not go to the fullest GPU that has room.
+_GPUS = {"alnair-high-performance": GpuPolicy.SPREAD, "spread": GpuPolicy.SPREAD}
 
 #: The profile that is kube-scheduler's own.
 KUBE = "default-scheduler"
@@ -74,22 +74,22 @@ def built_in(name: str) -> Profile:
     if scores is None:
         raise ConfigError(f"unknown profile {name!r}; choose one of {', '.join(NAMES)}")
     if name == KUBE:
-        # Whoever comes from kube-scheduler gets its rules and no others; cards are only counted.
+        # Whoever comes from kube-scheduler gets its rules and no others; GPUs are only counted.
         filters = tuple(kind() for kind in FILTERS if kind not in (GpuFit, SchedulingMap))
     else:
         filters = tuple(_filter(kind) for kind in FILTERS)
-    return Profile(name, filters, scores, cards=_CARDS.get(name, CardPolicy.PACK))
+    return Profile(name, filters, scores, gpus=_GPUS.get(name, GpuPolicy.PACK))
 
 
 def _filter(kind: type[Filter]) -> Filter:
-    """What belongs to a dialect of GPUs alone, no node lists: it is in the book of cards."""
+    """What belongs to a dialect of GPUs alone, no node lists: it is in the book of GPUs."""
     if kind is NodeResourcesFit:
         return NodeResourcesFit(ignored_resources=RESOURCES)
     return kind()
 
 
 def overcommitted(profile: Profile, limit: float, high_water: float) -> Profile:
-    """The same, but shares may add up to `limit` cards on one that is measured to be quiet.
+    """The same, but shares may add up to `limit` GPUs on one that is measured to be quiet.
 
     That is for pods that would have to wait otherwise: room by the book outweighs all scores.
     """

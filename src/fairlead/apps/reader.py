@@ -87,7 +87,7 @@ def _log_news(news: News) -> None:
 
 
 def main() -> None:
-    # What is known of cards stays and makes no cycles: looking through it would cost for nothing.
+    # What is known of GPUs stays and makes no cycles: looking through it would cost for nothing.
     gc.set_threshold(50_000, 20, 100)
     # A connection is kept to every node.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)

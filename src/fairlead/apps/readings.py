@@ -1,4 +1,4 @@
-"""Keeps the engine told of what cards do: starts the reader, and feeds its news in small parts."""
+"""Keeps the engine told of what GPUs do: starts the reader, and feeds its news in small parts."""
 
 import asyncio
 import sys
@@ -37,7 +37,7 @@ class Readings:
         self._notes = any(plan.kind == "alnair" and not plan.url for plan in plans)
         #: By source: how its last take ended, and counts since the start.
         self.last: dict[str, SourceStatus] = {}
-        self.cards: Counter[str] = Counter()
+        self.gpus: Counter[str] = Counter()
         self.rejected: Counter[tuple[str, str]] = Counter()
 
     async def run(self) -> None:
@@ -109,13 +109,13 @@ class Readings:
         before = self.last.get(status.source)
         was_cut_off = before is not None and before.cut_off
         self.last[status.source] = status
-        self.cards[status.source] += status.cards
+        self.gpus[status.source] += status.gpus
         for why, count in status.rejected.items():
             self.rejected[status.source, why] += count
         if status.cut_off and not was_cut_off:
             log.warning("telemetry source cut off", source=status.source, error=status.problem)
         elif was_cut_off and not status.cut_off:
-            log.info("telemetry source restored", source=status.source, cards=status.cards)
+            log.info("telemetry source restored", source=status.source, gpus=status.gpus)
 
 
 _FIRST_LOOK_S = 0.2

@@ -65,7 +65,7 @@ class RunPlan:
     electing: ElectionOptions
     #: Whether callers are checked; None: where the address is open to others.
     authenticate: bool | None = None
-    #: Whom to ask what cards do.
+    #: Whom to ask what GPUs do.
     sources: Sequence[SourcePlan] = ()
     #: What the file says without effect, and what it says that is probably not meant.
     notes: Sequence[Finding] = ()

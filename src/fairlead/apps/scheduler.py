@@ -88,7 +88,7 @@ class Scheduler:
         """With `terms` it stands by until it is elected on them; without, it decides at once.
 
         With `expects_variables` there is a warning about each GPU pod that was bound without them.
-        `sources` tell what cards do, a standby as well: it decides by that from the first pod on.
+        `sources` tell what GPUs do, a standby as well: it decides by that from the first pod on.
         `on_server` is told what the API server is before anything else is asked of it.
         """
         self._client = client
@@ -324,9 +324,9 @@ class Scheduler:
                 self._binder.submit(self._with_assignment(instruction))
                 log.debug("binding", pod=pod.key, node=node)
             case instructions.Decided(pod, node, record):
-                cards = [asdict(card) for card in record.cards]
+                gpus = [asdict(gpu) for gpu in record.gpus]
                 scores = {name: round(added, 2) for name, added in record.scores.items()}
-                log.debug("decided", pod=pod.key, node=node, scores=scores, cards=cards)
+                log.debug("decided", pod=pod.key, node=node, scores=scores, gpus=gpus)
             case instructions.AnnounceScheduled(pod, node):
                 self._recorder.scheduled(instruction)
                 self._measures.pod_scheduled(instruction)

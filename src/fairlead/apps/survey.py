@@ -1,4 +1,4 @@
-"""What the reader must know of the cluster: nodes with cards, where they are, what they note."""
+"""What the reader must know of the cluster: nodes with GPUs, where they are, what they note."""
 
 import asyncio
 
@@ -23,13 +23,13 @@ class Survey:
         self._noted: dict[str, dict[str, str]] = {}
 
     async def look(self) -> Found | None:
-        """Addresses of all nodes with cards, and notes that changed; None if all is as before."""
+        """Addresses of all nodes with GPUs, and notes that changed; None if all is as before."""
         nodes: dict[str, str] = {}
         notes: dict[str, dict[str, str]] = {}
         there = list(self._cluster.columns.nodes)
         for start in range(0, len(there), _NODES_AT_ONCE):
             for node in there[start : start + _NODES_AT_ONCE]:
-                if node is not None and _has_cards(node):
+                if node is not None and _has_gpus(node):
                     nodes[node.name] = node.address
                     self._note(node, notes)
             await asyncio.sleep(0)
@@ -47,5 +47,5 @@ class Survey:
             notes[node.name] = self._noted[node.name] = told
 
 
-def _has_cards(node: Node) -> bool:
+def _has_gpus(node: Node) -> bool:
     return node.inventory is not None or any(name == GPU for name, _ in node.allocatable)

@@ -1,4 +1,4 @@
-"""Adds up what pods do with their cards while the scheduler works, and tells it to who asks.
+"""Adds up what pods do with their GPUs while the scheduler works, and tells it to who asks.
 
 Going through all pods takes longer than a decision may wait. So it is done a few pods at a time.
 """
@@ -18,7 +18,7 @@ from fairlead.model.pods import Pod
 from fairlead.model.readings import NodeReadings
 from fairlead.telemetry import reporting
 from fairlead.telemetry.latest import LatestReadings, ReadingStore
-from fairlead.telemetry.report import HOUR_S, CardRow, HeldRow, PodRow, UsageReport
+from fairlead.telemetry.report import HOUR_S, GpuRow, HeldRow, PodRow, UsageReport
 from fairlead.telemetry.rightsizing import ENOUGH_S
 from fairlead.telemetry.sampling import sample
 from fairlead.telemetry.usage import UsageBook
@@ -29,7 +29,7 @@ _REST_S = 0.0006
 #: Namespaces and schedulers that are added up apart.
 _MOST_SUMS = 10_000
 _NONE = (0.0, 0.0, 0.0, 0.0)
-#: Pods or cards between two looks at the network.
+#: Pods or GPUs between two looks at the network.
 _SLICE = 100
 
 #: Namespaces and schedulers that are told apart; what is beyond is added up under one name.
@@ -42,7 +42,7 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class ReportScope:
-    """What a report shows: pods of these namespaces (None: of all), and nodes with their cards."""
+    """What a report shows: pods of these namespaces (None: of all), and nodes with their GPUs."""
 
     namespaces: frozenset[str] | None = None
     nodes: bool = True
@@ -58,7 +58,7 @@ EVERYTHING = ReportScope()
 
 @dataclass(slots=True)
 class HeldTotals:
-    """What the pods of one namespace and scheduler have in cards, and since we began in seconds."""
+    """What the pods of one namespace and scheduler have in GPUs, and since we began in seconds."""
 
     held: float = 0.0
     measured: float = 0.0
@@ -99,7 +99,7 @@ class Usage:
             self.latest.note(map(self._of_pods_there, event.readings))
 
     def _of_pods_there(self, readings: NodeReadings) -> NodeReadings:
-        """Whatever a source names, only pods that hold cards of the node are remembered."""
+        """Whatever a source names, only pods that hold GPUs of the node are remembered."""
         if not readings.pods:
             return readings
         there = [held.pod for held in self.cluster.held_on(readings.node) if held.grant]
@@ -114,7 +114,7 @@ class Usage:
             await self.look()
 
     async def look(self, there: Callable[[Pod], bool] = lambda _: True) -> None:
-        """At every pod that holds cards and was there, a few at a time."""
+        """At every pod that holds GPUs and was there, a few at a time."""
         sums = {name: held.restarted() for name, held in self._some_sums()}
         uids, told = set(), dict[str, LatestReadings]()
         async for held in _unhurried(list(self.cluster.holdings.values())):
@@ -134,7 +134,7 @@ class Usage:
 
     @property
     def namespaces(self) -> frozenset[str]:
-        """Those whose pods were seen to hold cards."""
+        """Those whose pods were seen to hold GPUs."""
         return frozenset(namespace for namespace, _ in self.sums)
 
     def _some_sums(self) -> list[tuple[tuple[str, str], HeldTotals]]:
@@ -161,7 +161,7 @@ class Usage:
         now_s = self.clock()
         return UsageReport(
             since_s=now_s - self.since_s,
-            cards=[row async for row in _unhurried(self._cards(EVERYTHING, now_s))],
+            gpus=[row async for row in _unhurried(self._gpus(EVERYTHING, now_s))],
             pods=[row async for row in _unhurried(self._pods(EVERYTHING, now_s))],
             held=self._held(EVERYTHING),
         )
@@ -171,7 +171,7 @@ class Usage:
         now_s = self.clock()
         notes, held = _encode(seen.notes), _encode(self._held(seen))
         yield b'{"sinceS":%f,"notes":%b,"held":%b,"cards":[' % (now_s - self.since_s, notes, held)
-        async for piece in _encoded(self._cards(seen, now_s)):
+        async for piece in _encoded(self._gpus(seen, now_s)):
             yield piece
         yield b'],"pods":['
         async for piece in _encoded(self._pods(seen, now_s)):
@@ -186,9 +186,9 @@ class Usage:
                 found[namespace] = _row(namespace, held, found.get(namespace))
         return list(found.values())
 
-    def _cards(self, seen: ReportScope, now_s: float) -> Iterator[CardRow]:
+    def _gpus(self, seen: ReportScope, now_s: float) -> Iterator[GpuRow]:
         if seen.nodes:
-            yield from reporting.card_rows(self.cluster, self.latest, now_s, seen.shows)
+            yield from reporting.gpu_rows(self.cluster, self.latest, now_s, seen.shows)
 
     def _pods(self, seen: ReportScope, now_s: float) -> Iterator[PodRow]:
         rows = reporting.pod_rows(self.cluster, self.book, now_s, self.enough_s, seen.shows)

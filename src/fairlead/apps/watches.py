@@ -131,7 +131,7 @@ class Watches:
     def _on_node(self, change: Change[Node]) -> None:
         match change:
             case Upserted(node):
-                self._complain_of_cards(node)
+                self._complain_of_gpus(node)
                 self._feed(events.NodeSeen(node))
             case Deleted(node):
                 self._feed(events.NodeGone(node.name))
@@ -144,7 +144,7 @@ class Watches:
             case Vanished(key):
                 self._feed(events.TrustRestored(f"node/{key}"))
 
-    def _complain_of_cards(self, node: Node) -> None:
+    def _complain_of_gpus(self, node: Node) -> None:
         """Once, not with every heartbeat."""
         before = self._engine.cluster.node_named(node.name)
         if node.gpu_problem and (before is None or before.gpu_problem != node.gpu_problem):

@@ -19,11 +19,11 @@ class Aspect(IntFlag):
     ANNOTATIONS = auto()
     TAINTS = auto()  #: taints and the cordon
     TRUST = auto()  #: whether we know what is on it
-    DEVICES = auto()  #: its cards, one by one, and who has them
+    DEVICES = auto()  #: its GPUs, one by one, and who has them
     IMAGES = auto()  #: container images it has already
     FEATURES = auto()  #: what its kubelet declares to be able to do
     VOLUMES = auto()  #: claims, volumes, storage classes and what else storage is made of
-    LOAD = auto()  #: what its cards are really doing
+    LOAD = auto()  #: what its GPUs are really doing
     PRICES = auto()  #: what gaps are worth; of no node
 
 

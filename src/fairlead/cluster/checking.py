@@ -10,7 +10,7 @@ import numpy as np
 
 from fairlead.cluster.cluster import Cluster, Holding, granted
 from fairlead.cluster.devices import Devices
-from fairlead.model.gpus import WHOLE, Card, CardUse, Grant
+from fairlead.model.gpus import WHOLE, Gpu, GpuUse, Grant
 from fairlead.model.map_slots import Member
 from fairlead.model.pods import Pod
 
@@ -50,14 +50,14 @@ def _right(cluster: Cluster, name: str, row: int) -> bool:
         return False
     node = cluster.node_at(row)
     named = node.inventory is not None and node.inventory.named
-    cards = node.inventory.cards if node.inventory and named else ()
-    return _cards_right(columns.devices, row, cards, list(cluster.grants_on(name)))
+    gpus = node.inventory.gpus if node.inventory and named else ()
+    return _gpus_right(columns.devices, row, gpus, list(cluster.grants_on(name)))
 
 
-def _cards_right(devices: Devices, row: int, cards: tuple[Card, ...], grants: list[Grant]) -> bool:
-    slot_of = {str(card.index): slot for slot, card in enumerate(cards)}
-    slot_of |= {card.uuid: slot for slot, card in enumerate(cards)}
-    on: list[list[tuple[CardUse, Member | None]]] = [[] for _ in cards]
+def _gpus_right(devices: Devices, row: int, gpus: tuple[Gpu, ...], grants: list[Grant]) -> bool:
+    slot_of = {str(gpu.index): slot for slot, gpu in enumerate(gpus)}
+    slot_of |= {gpu.uuid: slot for slot, gpu in enumerate(gpus)}
+    on: list[list[tuple[GpuUse, Member | None]]] = [[] for _ in gpus]
     unknown = 0
     for grant in grants:
         for use in grant.uses:
@@ -74,7 +74,7 @@ def _cards_right(devices: Devices, row: int, cards: tuple[Card, ...], grants: li
         devices.slices_used[row].tolist(),
         strict=True,
     )
-    found = [_account(card, uses) for card, uses in zip(cards, on, strict=True)]
+    found = [_account(gpu, uses) for gpu, uses in zip(gpus, on, strict=True)]
     nothing = [(0, 0, 0, 0, 0)] * (devices.slots - len(found))
     pending = sum(grant.pending for grant in grants)
     return (
@@ -84,14 +84,12 @@ def _cards_right(devices: Devices, row: int, cards: tuple[Card, ...], grants: li
     )
 
 
-def _account(
-    card: Card, uses: list[tuple[CardUse, Member | None]]
-) -> tuple[int, int, int, int, int]:
-    """Pods on the card, those who have it whole, what is free, and which slices are not.
+def _account(gpu: Gpu, uses: list[tuple[GpuUse, Member | None]]) -> tuple[int, int, int, int, int]:
+    """Pods on the GPU, those who have it whole, what is free, and which slices are not.
 
-    Pods of one workload that share the card by their map take it once.
+    Pods of one workload that share the GPU by their map take it once.
     """
-    milli, mib, slices = WHOLE, card.memory_mib, 0
+    milli, mib, slices = WHOLE, gpu.memory_mib, 0
     alone, sharing = 0, set()
     for use, member in uses:
         if use.slices:
@@ -103,4 +101,4 @@ def _account(
         else:
             milli, mib = milli - use.milli, mib - use.memory_mib
     wholes = alone + len(sharing)
-    return len(uses), wholes, milli - wholes * WHOLE, mib - wholes * card.memory_mib, slices
+    return len(uses), wholes, milli - wholes * WHOLE, mib - wholes * gpu.memory_mib, slices

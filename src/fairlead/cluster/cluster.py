@@ -36,11 +36,11 @@ from fairlead.cluster.releasing import Releasing
 from fairlead.cluster.work import Work
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.budgets import Budget
-from fairlead.model.gpus import CardUse, GpuRequest, Grant, GrantSource
+from fairlead.model.gpus import GpuRequest, GpuUse, Grant, GrantSource
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Amounts, HostPort, Pod, PodField, PodRequest
 from fairlead.model.prices import Prices
-from fairlead.model.readings import CardReading, NodeReadings
+from fairlead.model.readings import GpuReading, NodeReadings
 from fairlead.model.storage import StorageObject, VolumePlan
 from fairlead.model.volumes import PodVolumes
 
@@ -50,10 +50,10 @@ _DEFAULT_SELECTOR, _LOAD = int(PodField.DEFAULT_SELECTOR), int(PodField.LOAD)
 
 
 @cache
-def _touched(ports: bool, volumes: bool, cards: bool) -> Aspect:
+def _touched(ports: bool, volumes: bool, gpus: bool) -> Aspect:
     """Remembered, since flags are slow to put together."""
     found = Aspect.USAGE | Aspect.PODS
-    for held, aspect in ((ports, Aspect.PORTS), (volumes, Aspect.VOLUMES), (cards, Aspect.DEVICES)):
+    for held, aspect in ((ports, Aspect.PORTS), (volumes, Aspect.VOLUMES), (gpus, Aspect.DEVICES)):
         found |= aspect if held else NOTHING
     return found
 
@@ -167,8 +167,8 @@ class Cluster:
     def held_on(self, node: str) -> list[Holding]:
         return [self.holdings[uid] for uid in self._on_node.get(node, ())]
 
-    def card_models(self) -> dict[str, int]:
-        """How many cards there are of each model; "" where cards are only counted."""
+    def gpu_models(self) -> dict[str, int]:
+        """How many GPUs there are of each model; "" where GPUs are only counted."""
         devices, nodes = self.columns.devices, self.nodes
         size = slice(0, self.columns.size)
         there = devices.there[size]
@@ -180,8 +180,8 @@ class Cluster:
         found[""] = found.get("", 0) + counted
         return {model: count for model, count in found.items() if count}
 
-    def card_mib(self) -> int:
-        """The memory of a middling card; 0 where nobody says."""
+    def gpu_mib(self) -> int:
+        """The memory of a middling GPU; 0 where nobody says."""
         devices = self.columns.devices
         memory = devices.memory[devices.there]
         return int(memory.mean()) if memory.size else 0
@@ -192,19 +192,19 @@ class Cluster:
         self.changes.add(ANYWHERE, Aspect.PRICES)
 
     def put_readings(self, readings: Collection[NodeReadings], now_s: float) -> Aspect:
-        """What cards are doing; nodes and cards that nobody knows are passed over.
+        """What GPUs are doing; nodes and GPUs that nobody knows are passed over.
 
         Without readings, those of all nodes fade; with some, only the nodes told of are looked at.
         """
         devices, load = self.columns.devices, self.columns.load
-        found: dict[Place, tuple[CardReading, float]] = {}
+        found: dict[Place, tuple[GpuReading, float]] = {}
         for observed in sorted(readings, key=lambda observed: observed.taken_s):
             row = self.row_of.get(observed.node)
             if row is None:
                 continue
             known = devices.slots_of(row)
-            for card, reading in observed.cards.items():
-                slot = slot_of(card, reading.place, known, devices.slots)
+            for gpu, reading in observed.gpus.items():
+                slot = slot_of(gpu, reading.place, known, devices.slots)
                 if slot is not None:
                     found[row, slot] = reading, observed.taken_s
         load.put(found)
@@ -559,7 +559,7 @@ def _unidentified_gpus(ask: GpuRequest | None) -> Grant | None:
     """What a pod holds that requested GPUs without an assignment."""
     if ask is None or ask.profile or ask.map_slot or not ask.whole:
         return None
-    return Grant((CardUse(""),) * ask.cards, source=GrantSource.ASKED)
+    return Grant((GpuUse(""),) * ask.gpus, source=GrantSource.ASKED)
 
 
 def _difference(old: Node, new: Node) -> Aspect:

@@ -21,7 +21,7 @@ from fairlead.cluster.price_tables import PriceTables
 from fairlead.cluster.storage import Storage
 from fairlead.cluster.work import Work
 from fairlead.model.behaviour import KUBERNETES_1_36
-from fairlead.model.limits import MOST_CARDS
+from fairlead.model.limits import MOST_GPUS
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Amounts, HostPort, Taint
 from fairlead.model.quantities import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
@@ -60,7 +60,7 @@ class Columns:
         self.storage = Storage(self.row_of)
         self.devices = Devices(self._capacity)
         self.load = self.devices.load
-        #: What free parts of cards are worth, once enough pods were seen.
+        #: What free parts of GPUs are worth, once enough pods were seen.
         self.prices: PriceTables | None = None
         #: Columns by resource; the first always have one, then the longest not asked for.
         self.resource_index = {name: place for place, name in enumerate(ALWAYS)}
@@ -103,9 +103,9 @@ class Columns:
         self._put_allocatable(row, node)
         for key, column in self._labels.items():
             column.put(row, node.labels.get(key))
-        self.devices.make_slots(min(dict(node.allocatable).get(GPU, 0), MOST_CARDS))
+        self.devices.make_slots(min(dict(node.allocatable).get(GPU, 0), MOST_GPUS))
         if self.devices.put(row, node.inventory):
-            self.load.clear_row(row)  # slots may stand for other cards now
+            self.load.clear_row(row)  # slots may stand for other GPUs now
         self.load.fit(self._capacity, self.devices.slots)
 
     def clear_row(self, row: int) -> None:

@@ -36,11 +36,11 @@ class Demand:
         ):
             self._fade()
 
-    def shapes(self, card_mib: int) -> tuple[tuple[PodShape, int], ...]:
-        """Pods by shape. Who asks for MiB alone gets a share of a card with `card_mib`."""
+    def shapes(self, gpu_mib: int) -> tuple[tuple[PodShape, int], ...]:
+        """Pods by shape. Who asks for MiB alone gets a share of a GPU with `gpu_mib`."""
         found: Counter[PodShape] = Counter()
         for request, count in self._counts.items():
-            shape = shape_of(request, card_mib)
+            shape = shape_of(request, gpu_mib)
             if shape is not None:
                 found[shape] += count
         return tuple(found.items())
@@ -52,7 +52,7 @@ class Demand:
         self._bytes = sum(request.weight_bytes for request in self._counts)
 
 
-def shape_of(request: PodRequest, card_mib: int = 0) -> PodShape | None:
+def shape_of(request: PodRequest, gpu_mib: int = 0) -> PodShape | None:
     """None for a pod that asks for MIG slices, which have no price, or whose map has chosen."""
     cpu, memory = request.amount(CPU), request.amount(MEMORY)
     ask = request.gpu_request or _counted(request)
@@ -60,7 +60,7 @@ def shape_of(request: PodRequest, card_mib: int = 0) -> PodShape | None:
         return PodShape(cpu, memory)
     if ask.profile or ask.map_slot:
         return None
-    return PodShape(cpu, memory, ask.cards, _milli(ask, card_mib), ask.models)
+    return PodShape(cpu, memory, ask.gpus, _milli(ask, gpu_mib), ask.models)
 
 
 def _counted(request: PodRequest) -> GpuRequest | None:
@@ -68,8 +68,8 @@ def _counted(request: PodRequest) -> GpuRequest | None:
     return GpuRequest(count) if count else None
 
 
-def _milli(ask: GpuRequest, card_mib: int) -> int:
+def _milli(ask: GpuRequest, gpu_mib: int) -> int:
     if ask.whole:
         return WHOLE
-    by_memory = WHOLE * ask.memory_mib // card_mib if card_mib else 0
+    by_memory = WHOLE * ask.memory_mib // gpu_mib if gpu_mib else 0
     return min(max(ask.milli, ask.memory_milli, by_memory, 1), WHOLE)

@@ -1,14 +1,14 @@
-"""The device ledger: every card of every node, as columns of (row, slot).
+"""The device ledger: every GPU of every node, as columns of (row, slot).
 
 A use is exclusive, a share (thousandths of compute and MiB of memory), or a MIG slice at a place.
 Amounts are plain sums of what the pods on the row hold, never cut off: if two pods claim the same
-card it is overdrawn until one of them goes, and nothing new is placed there meanwhile.
+GPU it is overdrawn until one of them goes, and nothing new is placed there meanwhile.
 
-Cards are known by uuid. A use of a card that the row does not have (lost, or not ours to choose)
-counts against the row as one card that somebody else picked.
+GPUs are known by uuid. A use of a GPU that the row does not have (lost, or not ours to choose)
+counts against the row as one GPU that somebody else picked.
 
-Labels may tell what kind of cards a row has, but not which (an inventory that is not `named`). Such
-cards have a model and links, but they are not `there`: they are counted, never given one by one.
+Labels may tell what kind of GPUs a row has, but not which (an inventory that is not `named`). Such
+GPUs have a model and links, but they are not `there`: they are counted, never given one by one.
 """
 
 from collections import Counter
@@ -24,8 +24,8 @@ from fairlead.cluster.model_match import ModelMatch
 from fairlead.model.gpus import (
     PLAIN,
     WHOLE,
-    Card,
-    CardUse,
+    Gpu,
+    GpuUse,
     Grant,
     Inventory,
     Links,
@@ -33,10 +33,10 @@ from fairlead.model.gpus import (
 )
 from fairlead.model.map_slots import Member
 
-Cards = npt.NDArray[np.int64]  # (rows, slots) an amount of something
-CardMask = npt.NDArray[np.bool_]  # (rows, slots)
+Gpus = npt.NDArray[np.int64]  # (rows, slots) an amount of something
+GpuMask = npt.NDArray[np.bool_]  # (rows, slots)
 
-#: Kinds of pods told apart by the cards they hold: with shares, with 1, 2, 3… whole cards.
+#: Kinds of pods told apart by the GPUs they hold: with shares, with 1, 2, 3… whole GPUs.
 KINDS = 17
 
 _FILLERS = {
@@ -55,40 +55,40 @@ class Devices:
     def __init__(self, rows: int) -> None:
         self._rows = rows
         self._slots = 8
-        #: What the same cards are really doing.
+        #: What the same GPUs are really doing.
         self.load = Load(rows, self._slots)
         shape = (rows, self._slots)
-        self.there: CardMask = np.zeros(shape, dtype=np.bool_)  # a card that is in order
-        self.model: Cards = np.full(shape, -1, dtype=np.int64)
-        self.memory: Cards = np.zeros(shape, dtype=np.int64)
-        self.milli_free: Cards = np.zeros(shape, dtype=np.int64)
-        self.memory_free: Cards = np.zeros(shape, dtype=np.int64)
-        self.users: Cards = np.zeros(shape, dtype=np.int64)
-        self.wholes: Cards = np.zeros(shape, dtype=np.int64)
-        self.geometry: Cards = np.full(shape, -1, dtype=np.int64)  # how MIG cuts it; -1: not
+        self.there: GpuMask = np.zeros(shape, dtype=np.bool_)  # a GPU that is in order
+        self.model: Gpus = np.full(shape, -1, dtype=np.int64)
+        self.memory: Gpus = np.zeros(shape, dtype=np.int64)
+        self.milli_free: Gpus = np.zeros(shape, dtype=np.int64)
+        self.memory_free: Gpus = np.zeros(shape, dtype=np.int64)
+        self.users: Gpus = np.zeros(shape, dtype=np.int64)
+        self.wholes: Gpus = np.zeros(shape, dtype=np.int64)
+        self.geometry: Gpus = np.full(shape, -1, dtype=np.int64)  # how MIG cuts it; -1: not
         #: Its agent cuts it where we say; else somebody has cut it, and serves what is there.
-        self.cut_freely: CardMask = np.zeros(shape, dtype=np.bool_)
-        self.slices_used: Cards = np.zeros(shape, dtype=np.int64)  # as bits
-        self.sharers: Cards = np.zeros(shape, dtype=np.int64)  # pods at once; 0: any number
+        self.cut_freely: GpuMask = np.zeros(shape, dtype=np.bool_)
+        self.slices_used: Gpus = np.zeros(shape, dtype=np.int64)  # as bits
+        self.sharers: Gpus = np.zeros(shape, dtype=np.int64)  # pods at once; 0: any number
         #: As a first-fit device plugin counts.
-        self.first_fit_memory: Cards = np.zeros(shape, dtype=np.int64)
-        #: Cards in order that are not cut into slices: those that nobody uses, and those that
+        self.first_fit_memory: Gpus = np.zeros(shape, dtype=np.int64)
+        #: GPUs in order that are not cut into slices: those that nobody uses, and those that
         #: shares may go to.
-        self.unused: CardMask = np.zeros(shape, dtype=np.bool_)
-        self.shared: CardMask = np.zeros(shape, dtype=np.bool_)
+        self.unused: GpuMask = np.zeros(shape, dtype=np.bool_)
+        self.shared: GpuMask = np.zeros(shape, dtype=np.bool_)
         #: Thousandths that are free, of compute or of memory, whichever is less.
-        self.room: Cards = np.zeros(shape, dtype=np.int64)
-        #: The sum of that on each row, and how many cards of it are free as a whole.
+        self.room: Gpus = np.zeros(shape, dtype=np.int64)
+        #: The sum of that on each row, and how many GPUs of it are free as a whole.
         self.free_milli: PerNode = np.zeros(rows, dtype=np.int64)
         self.full: PerNode = np.zeros(rows, dtype=np.int64)
-        #: Pods with shares of cards (0), and with so many whole ones, by row.
-        self.kinds: Cards = np.zeros((rows, KINDS), dtype=np.int64)
-        #: Cards that pods hold and somebody else chose; and unused cards beyond those.
+        #: Pods with shares of GPUs (0), and with so many whole ones, by row.
+        self.kinds: Gpus = np.zeros((rows, KINDS), dtype=np.int64)
+        #: GPUs that pods hold and somebody else chose; and unused GPUs beyond those.
         self.elsewhere: PerNode = np.zeros(rows, dtype=np.int64)
         self.spare: PerNode = np.zeros(rows, dtype=np.int64)
         #: Rows where there are some.
         self.in_doubt: set[int] = set()
-        #: Rows whose cards are known one by one.
+        #: Rows whose GPUs are known one by one.
         self.known = np.zeros(rows, dtype=np.bool_)
         #: Dialects that a row is told in, as bits.
         self.dialects: PerNode = np.zeros(rows, dtype=np.int64)
@@ -100,7 +100,7 @@ class Devices:
         #: Dialects that were ever served in one of these ways, on any row.
         self.ever_one_at_a_time: set[str] = set()
         self.ever_first_fit: set[str] = set()
-        #: What joins the cards of a row, as a number; -1 where nobody says.
+        #: What joins the GPUs of a row, as a number; -1 where nobody says.
         self.wiring: PerNode = np.full(rows, -1, dtype=np.int64)
         self._wirings: Interned[Links] = Interned()
         self.inventories: dict[int, Inventory] = {}
@@ -108,21 +108,21 @@ class Devices:
         #: Names of models, by the numbers that `model` has for them.
         self.models: Interned[str] = Interned()
         self.match = ModelMatch(self.models)
-        #: Ways to cut a card, by the numbers that `geometry` has for them.
+        #: Ways to cut a GPU, by the numbers that `geometry` has for them.
         self.cuts: Interned[tuple[MigProfile, ...]] = Interned()
         self._grants: dict[int, dict[str, Grant]] = {}
-        #: Pods of one workload that have the same card by their map, by slot: it is taken once.
+        #: Pods of one workload that have the same GPU by their map, by slot: it is taken once.
         self._sharing: dict[int, Counter[tuple[int, str]]] = {}
 
     # -- nodes -------------------------------------------------------------------------------
 
     def put(self, row: int, inventory: Inventory | None) -> bool:
-        """The cards of a row now; says whether that changed anything."""
+        """The GPUs of a row now; says whether that changed anything."""
         if self.inventories.get(row) == inventory:
             return False
         grants, old = self._grants.get(row, {}), self._codes_on(row)
         self._blank(row)
-        if inventory is not None and inventory.cards:
+        if inventory is not None and inventory.gpus:
             self._write(row, inventory)
         self._drop_codes(old)  # last, so that what stays keeps its number
         for grant in grants.values():
@@ -153,13 +153,13 @@ class Devices:
             setattr(self, name, np.concatenate([getattr(self, name), more]))
         self.wiring = np.concatenate([self.wiring, np.full(extra, -1, dtype=np.int64)])
 
-    def make_slots(self, cards: int) -> None:
-        """Nodes with this many cards can be told about, listed or not."""
-        while cards > self._slots:
+    def make_slots(self, gpus: int) -> None:
+        """Nodes with this many GPUs can be told about, listed or not."""
+        while gpus > self._slots:
             self._widen()
 
     def code(self, model: str) -> int:
-        """A number for the model, the same for equal names; -2 if no card is one."""
+        """A number for the model, the same for equal names; -2 if no GPU is one."""
         return self.codes.get(model, -2)
 
     @property
@@ -169,34 +169,34 @@ class Devices:
 
     @property
     def wirings(self) -> Mapping[Links, int]:
-        """What `wiring` has for each way in which the cards of some node are joined."""
+        """What `wiring` has for each way in which the GPUs of some node are joined."""
         return self._wirings.code_of
 
     @property
     def geometries(self) -> Mapping[tuple[MigProfile, ...], int]:
-        """What `geometry` has for each way to cut a card that some node has."""
+        """What `geometry` has for each way to cut a GPU that some node has."""
         return self.cuts.code_of
 
     @property
     def listed(self) -> int:
-        """How many rows have their cards known one by one."""
+        """How many rows have their GPUs known one by one."""
         return len(self._slot_of)
 
     @property
     def slots(self) -> int:
-        """Cards that a row has place for."""
+        """GPUs that a row has place for."""
         return self._slots
 
     def slots_of(self, row: int) -> Mapping[str, int]:
-        """Where each card of a row is, by uuid and by index as text; empty if nobody lists them."""
+        """Where each GPU of a row is, by uuid and by index as text; empty if nobody lists them."""
         return self._slot_of.get(row, {})
 
-    def cards(self, row: int) -> Sequence[Card]:
+    def gpus(self, row: int) -> Sequence[Gpu]:
         inventory = self.inventories.get(row)
-        return inventory.cards if inventory else ()
+        return inventory.gpus if inventory else ()
 
     def _write(self, row: int, inventory: Inventory) -> None:
-        self.make_slots(len(inventory.cards))
+        self.make_slots(len(inventory.gpus))
         self.inventories[row] = inventory
         self.known[row] = inventory.named
         self.dialects[row] = self._bits(inventory.dialects)
@@ -206,25 +206,25 @@ class Devices:
         self.ever_first_fit |= inventory.first_fit
         if inventory.links:
             self.wiring[row] = self._wirings.take(inventory.links)
-        for slot, card in enumerate(inventory.cards):
-            self.model[row, slot] = self.models.take(card.model)
-            self.memory[row, slot] = card.memory_mib
+        for slot, gpu in enumerate(inventory.gpus):
+            self.model[row, slot] = self.models.take(gpu.model)
+            self.memory[row, slot] = gpu.memory_mib
         if inventory.named:
-            self._write_cards(row, inventory.cards)
+            self._write_gpus(row, inventory.gpus)
 
-    def _write_cards(self, row: int, cards: Sequence[Card]) -> None:
-        # Some dialects know a card by its index only.
-        by_index = {str(card.index): slot for slot, card in enumerate(cards)}
-        by_uuid = {card.uuid: slot for slot, card in enumerate(cards)}
+    def _write_gpus(self, row: int, gpus: Sequence[Gpu]) -> None:
+        # Some dialects know a GPU by its index only.
+        by_index = {str(gpu.index): slot for slot, gpu in enumerate(gpus)}
+        by_uuid = {gpu.uuid: slot for slot, gpu in enumerate(gpus)}
         self._slot_of[row] = by_index | by_uuid
-        for slot, card in enumerate(cards):
-            self.there[row, slot] = card.healthy
-            self.memory_free[row, slot] = card.memory_mib
+        for slot, gpu in enumerate(gpus):
+            self.there[row, slot] = gpu.healthy
+            self.memory_free[row, slot] = gpu.memory_mib
             self.milli_free[row, slot] = WHOLE
-            self.sharers[row, slot] = card.sharers
-            self.cut_freely[row, slot] = bool(card.slots)
-            if card.mig:
-                self.geometry[row, slot] = self.cuts.take(card.mig)
+            self.sharers[row, slot] = gpu.sharers
+            self.cut_freely[row, slot] = bool(gpu.slots)
+            if gpu.mig:
+                self.geometry[row, slot] = self.cuts.take(gpu.mig)
             self._measure(row, slot)
 
     def _blank(self, row: int) -> None:
@@ -241,7 +241,7 @@ class Devices:
         self._sharing.pop(row, None)
 
     def _codes_on(self, row: int) -> tuple[list[int], list[int], list[int]]:
-        """The numbers in use there: of models, of ways to cut a card, of ways to join cards."""
+        """The numbers in use there: of models, of ways to cut a GPU, of ways to join GPUs."""
         columns = self.model[row], self.geometry[row], self.wiring[row : row + 1]
         models, cuts, wirings = ([code for code in each.tolist() if code >= 0] for each in columns)
         return models, cuts, wirings
@@ -309,7 +309,7 @@ class Devices:
             self._measure(row, slot)
 
     def _miss(self, row: int, sign: int) -> None:
-        """A card that the row does not have is one of those that it has, nobody knows which."""
+        """A GPU that the row does not have is one of those that it has, nobody knows which."""
         self.elsewhere[row] += sign
         self.spare[row] -= sign
         if row in self._slot_of and self.elsewhere[row]:
@@ -317,7 +317,7 @@ class Devices:
         else:
             self.in_doubt.discard(row)
 
-    def _take(self, row: int, slot: int, use: CardUse, sign: int) -> None:
+    def _take(self, row: int, slot: int, use: GpuUse, sign: int) -> None:
         if use.whole:
             self.wholes[row, slot] += sign
             self.milli_free[row, slot] -= sign * WHOLE
@@ -327,11 +327,11 @@ class Devices:
             self.memory_free[row, slot] -= sign * use.memory_mib
 
     def _shares(
-        self, row: int, slot: int, use: CardUse, member: Member | None, sign: int
+        self, row: int, slot: int, use: GpuUse, member: Member | None, sign: int
     ) -> bool:  # fmt: skip
-        """Whether others of the workload have the card before this one comes, or still.
+        """Whether others of the workload have the GPU before this one comes, or still.
 
-        A map gives whole cards. Parts, which an assignment may name, are added up like any other.
+        A map gives whole GPUs. Parts, which an assignment may name, are added up like any other.
         """
         if member is None or not use.whole:
             return False
@@ -369,7 +369,7 @@ class Devices:
             return True
         return 0 < self.sharers.item(at) <= self.users.item(at)
 
-    def _cut(self, row: int, slot: int, use: CardUse, sign: int) -> None:
+    def _cut(self, row: int, slot: int, use: GpuUse, sign: int) -> None:
         if sign > 0:
             self.slices_used[row, slot] |= use.mask
             return
@@ -381,15 +381,15 @@ class Devices:
                 left |= theirs.mask if slot_of.get(theirs.uuid) == slot else 0
         self.slices_used[row, slot] = left
 
-    def can_spare(self, row: int, cards: int, dialect: str) -> bool:
-        """Does the row have so many unused cards to give to a pod that asks in this dialect?"""
+    def can_spare(self, row: int, gpus: int, dialect: str) -> bool:
+        """Does the row have so many unused GPUs to give to a pod that asks in this dialect?"""
         if dialect == PLAIN and not self.known.item(row):
             return True
         bit = 1 << self._dialect_code.get(dialect, _NO_DIALECT)
         if self.pending.item(row) and self.one_at_a_time.item(row) & bit:
             return False
         served = dialect == PLAIN or self.dialects.item(row) & bit > 0
-        return served and self.spare.item(row) >= cards
+        return served and self.spare.item(row) >= gpus
 
     def spoken(self, dialect: str, bits: PerNode) -> NodeMask:
         """Where the dialect is among those that the bits stand for."""
@@ -401,5 +401,5 @@ class Devices:
 
 
 def kind_of(grant: Grant) -> int:
-    """0 for shares and slices, else how many whole cards."""
+    """0 for shares and slices, else how many whole GPUs."""
     return min(len(grant.uses), KINDS - 1) if grant.uses and grant.uses[0].whole else 0

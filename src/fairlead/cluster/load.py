@@ -1,7 +1,7 @@
-"""What the cards are really doing: columns of (row, slot), beside what the ledger says they hold.
+"""What the GPUs are really doing: columns of (row, slot), beside what the ledger says they hold.
 
 Readings only ever advise. One that is missing, absurd or old counts for nothing: what a rule sees
-fades from what was read to a middling value, and a card that nobody measures looks middling too.
+fades from what was read to a middling value, and a GPU that nobody measures looks middling too.
 """
 
 import math
@@ -12,12 +12,12 @@ import numpy.typing as npt
 
 from fairlead.cluster.arrays import RowPick, Rows, sealed
 from fairlead.model.loads import MIDDLING
-from fairlead.model.readings import CardReading
+from fairlead.model.readings import GpuReading
 
-CardShares = npt.NDArray[np.float64]  # (rows, slots) 0 to 1
-NodeCards = npt.NDArray[np.bool_]  # (rows, slots)
+GpuShares = npt.NDArray[np.float64]  # (rows, slots) 0 to 1
+NodeGpus = npt.NDArray[np.bool_]  # (rows, slots)
 Floats = npt.NDArray[np.float64]  # (some,)
-Place = tuple[int, int]  # row and slot of a card
+Place = tuple[int, int]  # row and slot of a GPU
 
 #: A reading counts in full for so long, then less and less, and at last for nothing.
 FRESH_S = 60.0
@@ -37,7 +37,7 @@ _FILLERS = {
 
 
 class Load:
-    """Plain storage. `Cluster` keeps it in step with the book of cards; rules read `LoadRows`."""
+    """Plain storage. `Cluster` keeps it in step with the book of GPUs; rules read `LoadRows`."""
 
     def __init__(self, rows: int, slots: int) -> None:
         for name, filler in _FILLERS.items():
@@ -48,23 +48,23 @@ class Load:
         self._touched: set[int] = set()
 
     #: When anybody told anything, and what; NaN where nobody did.
-    heard_s: CardShares
-    memory_busy: CardShares
-    memory_used: CardShares  # MiB
-    power: CardShares  # watts
-    cyclic: CardShares  # 1 where it is
+    heard_s: GpuShares
+    memory_busy: GpuShares
+    memory_used: GpuShares  # MiB
+    power: GpuShares  # watts
+    cyclic: GpuShares  # 1 where it is
     #: When utilisation was read last, and what came out on the whole and at the busiest.
-    taken_s: CardShares
-    mean: CardShares
-    peak: CardShares
+    taken_s: GpuShares
+    mean: GpuShares
+    peak: GpuShares
     #: The same as rules see it.
-    busy: CardShares
-    busiest: CardShares
+    busy: GpuShares
+    busiest: GpuShares
     #: 1 where utilisation was read just now.
-    fresh: CardShares
+    fresh: GpuShares
 
     def fit(self, rows: int, slots: int) -> None:
-        """As large as the book of cards."""
+        """As large as the book of GPUs."""
         old_rows, old_slots = self.busy.shape
         if (rows, slots) == (old_rows, old_slots):
             return
@@ -77,7 +77,7 @@ class Load:
         for name, filler in _FILLERS.items():
             getattr(self, name)[row] = filler
 
-    def put(self, told: Mapping[Place, tuple[CardReading, float]]) -> None:
+    def put(self, told: Mapping[Place, tuple[GpuReading, float]]) -> None:
         """Readings, and when they were taken. One older than what is known changes nothing."""
         if not told:
             return
@@ -97,7 +97,7 @@ class Load:
         self._average(where, _shares([reading.utilisation for reading in news]), taken_s[new])
 
     def _note(self, name: str, where: tuple[Rows, Rows], values: Floats) -> None:
-        column: CardShares = getattr(self, name)
+        column: GpuShares = getattr(self, name)
         before = column[where]
         differs = (values != before) & ~(np.isnan(values) & np.isnan(before))
         column[where] = values
@@ -123,7 +123,7 @@ class Load:
             ("busiest", _faded(self.peak[rows], trust)),
             ("fresh", (trust >= 1.0).astype(np.float64)),
         ):
-            seen: CardShares = getattr(self, name)
+            seen: GpuShares = getattr(self, name)
             changed |= (told != seen[rows]).any(axis=1)
             seen[rows] = told
         found: list[int] = rows[changed].tolist()
@@ -133,9 +133,9 @@ class Load:
         """Those of which anybody ever told anything."""
         return np.flatnonzero(np.isfinite(self.heard_s).any(axis=1))
 
-    def _forget(self, rows: Rows, stale: NodeCards) -> None:
+    def _forget(self, rows: Rows, stale: NodeGpus) -> None:
         """Slots of these rows."""
-        known: NodeCards = ~np.isnan(self.memory_busy[rows]) | ~np.isnan(self.memory_used[rows])
+        known: NodeGpus = ~np.isnan(self.memory_busy[rows]) | ~np.isnan(self.memory_used[rows])
         known |= self.cyclic[rows] > 0
         self._touched.update(rows[(known & stale).any(axis=1)].tolist())
         row, slot = stale.nonzero()
@@ -152,59 +152,59 @@ class LoadRows:
         self._load = load
         self._pick = pick
 
-    def busy(self) -> CardShares:
-        """How busy each card is on the whole; middling where nobody knows."""
+    def busy(self) -> GpuShares:
+        """How busy each GPU is on the whole; middling where nobody knows."""
         return sealed(self._load.busy[self._pick])
 
-    def busiest(self) -> CardShares:
+    def busiest(self) -> GpuShares:
         """The same at its busiest."""
         return sealed(self._load.busiest[self._pick])
 
-    def fresh(self) -> NodeCards:
+    def fresh(self) -> NodeGpus:
         """Where utilisation was read within the last minute."""
-        fresh: NodeCards = self._load.fresh[self._pick] > 0
+        fresh: NodeGpus = self._load.fresh[self._pick] > 0
         return fresh
 
-    def utilisation(self) -> CardShares:
+    def utilisation(self) -> GpuShares:
         """As measured, on the whole; NaN where nobody measured, however long ago."""
         load, pick = self._load, self._pick
-        found: CardShares = np.where(np.isinf(load.taken_s[pick]), math.nan, load.mean[pick])
+        found: GpuShares = np.where(np.isinf(load.taken_s[pick]), math.nan, load.mean[pick])
         return found
 
-    def age_s(self) -> CardShares:
+    def age_s(self) -> GpuShares:
         """How old what was read last is; endless where nothing was."""
-        age: CardShares = self._load.now_s - self._load.heard_s[self._pick]
+        age: GpuShares = self._load.now_s - self._load.heard_s[self._pick]
         return age
 
-    def memory_used(self) -> CardShares:
+    def memory_used(self) -> GpuShares:
         """MiB in use, as last read; NaN where nobody says."""
         return sealed(self._load.memory_used[self._pick])
 
-    def memory_busy(self) -> CardShares:
+    def memory_busy(self) -> GpuShares:
         """Share of the time in which memory was read or written; NaN where nobody says."""
         return sealed(self._load.memory_busy[self._pick])
 
-    def cyclic(self) -> CardShares:
+    def cyclic(self) -> GpuShares:
         """1 where the load rises and falls in a rhythm."""
         return sealed(self._load.cyclic[self._pick])
 
 
-def slot_of(card: str, index: int | None, known: Mapping[str, int], slots: int) -> int | None:
-    """By uuid or index; where nobody lists the cards of a node, its index is its slot."""
+def slot_of(gpu: str, index: int | None, known: Mapping[str, int], slots: int) -> int | None:
+    """By uuid or index; where nobody lists the GPUs of a node, its index is its slot."""
     if known:
-        return known.get(card)
-    place = int(card) if card.isdecimal() else index
+        return known.get(gpu)
+    place = int(gpu) if gpu.isdecimal() else index
     return place if place is not None and 0 <= place < slots else None
 
 
-def _trust(age_s: CardShares) -> CardShares:
-    trust: CardShares = np.clip((STALE_S - age_s) / (STALE_S - FRESH_S), 0.0, 1.0)
+def _trust(age_s: GpuShares) -> GpuShares:
+    trust: GpuShares = np.clip((STALE_S - age_s) / (STALE_S - FRESH_S), 0.0, 1.0)
     return trust
 
 
-def _faded(measured: CardShares, trust: CardShares) -> CardShares:
+def _faded(measured: GpuShares, trust: GpuShares) -> GpuShares:
     """What was measured, as far as it can be trusted, in steps."""
-    told: CardShares = np.round((MIDDLING + trust * (measured - MIDDLING)) / _STEP) * _STEP
+    told: GpuShares = np.round((MIDDLING + trust * (measured - MIDDLING)) / _STEP) * _STEP
     return told
 
 

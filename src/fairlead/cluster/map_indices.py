@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from fairlead.cluster.devices import Devices
-from fairlead.model.gpus import CardUse
+from fairlead.model.gpus import GpuUse
 from fairlead.model.map_slots import MapSlot, Member
 from fairlead.model.pods import PodRequest
 from fairlead.model.scheduling_map import ALL, Line
@@ -40,51 +40,51 @@ class MapIndices:
 
 
 class ObstacleKind(Enum):
-    ABSENT = auto()  #: there is no such card
+    ABSENT = auto()  #: there is no such GPU
     BROKEN = auto()  #: there is, but not in order
     TAKEN = auto()  #: somebody else's
     UNDECLARED = auto()  #: a pod of the same workload has it, and the map does not give it to both
     SAME_INDEX = auto()  #: another pod with the same index has it, mostly one that is about to go
-    DOUBTFUL = auto()  #: pods hold cards of which nobody says which, and too few are left
+    DOUBTFUL = auto()  #: pods hold GPUs of which nobody says which, and too few are left
 
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
     kind: ObstacleKind
     device: str
-    #: How many cards the node has; 0 where nobody says.
-    cards: int
+    #: How many GPUs the node has; 0 where nobody says.
+    gpus: int
     holder: Member | None = None
 
 
-def cards_of(line: Line, devices: Devices, row: int) -> dict[str, str]:
-    """The cards that the line names: the ledger's name of each, and the map's.
+def gpus_of(line: Line, devices: Devices, row: int) -> dict[str, str]:
+    """The GPUs that the line names: the ledger's name of each, and the map's.
 
-    Cards that the row does not list have no other name than the map's.
+    GPUs that the row does not list have no other name than the map's.
     """
-    cards = devices.cards(row) if devices.known[row] else ()
-    if cards and ALL in line.devices:
-        return {card.uuid: str(card.index) for card in cards}
+    gpus = devices.gpus(row) if devices.known[row] else ()
+    if gpus and ALL in line.devices:
+        return {gpu.uuid: str(gpu.index) for gpu in gpus}
     found: dict[str, str] = {}
     for name in line.devices:
         found.setdefault(_identity(name, devices, row), name)
     return found
 
 
-def uses_of(line: Line, devices: Devices, row: int) -> list[CardUse]:
-    """What the line takes of the row's cards: all of each."""
-    cards = devices.cards(row) if devices.known[row] else ()
-    memory_mib = {card.uuid: card.memory_mib for card in cards}
-    names = cards_of(line, devices, row)
-    return [CardUse(name, memory_mib=memory_mib.get(name, 0)) for name in names]
+def uses_of(line: Line, devices: Devices, row: int) -> list[GpuUse]:
+    """What the line takes of the row's GPUs: all of each."""
+    gpus = devices.gpus(row) if devices.known[row] else ()
+    memory_mib = {gpu.uuid: gpu.memory_mib for gpu in gpus}
+    names = gpus_of(line, devices, row)
+    return [GpuUse(name, memory_mib=memory_mib.get(name, 0)) for name in names]
 
 
 def obstacle(map_slot: MapSlot, devices: Devices, row: int, counted: int) -> Obstacle | None:
     """The first thing that prevents the assignment on the row, which counts so many GPUs."""
     if map_slot.line is None:
         return None
-    total = len(devices.cards(row)) if devices.known[row] else counted
-    wanted = cards_of(map_slot.line, devices, row)
+    total = len(devices.gpus(row)) if devices.known[row] else counted
+    wanted = gpus_of(map_slot.line, devices, row)
     for name, said in wanted.items():
         if kind := _absent(name, devices, row, counted):
             return Obstacle(kind, said, total)
@@ -101,12 +101,12 @@ def obstacle(map_slot: MapSlot, devices: Devices, row: int, counted: int) -> Obs
 
 
 def _identity(name: str, devices: Devices, row: int) -> str:
-    """The uuid of the card that is meant by index, uuid, or the beginning of its uuid."""
-    cards = devices.cards(row) if devices.known[row] else ()
-    for card in cards:
-        if name in (card.uuid, str(card.index)):
-            return card.uuid
-    alike = [card.uuid for card in cards if len(name) > 4 and card.uuid.startswith(name)]
+    """The uuid of the GPU that is meant by index, uuid, or the beginning of its uuid."""
+    gpus = devices.gpus(row) if devices.known[row] else ()
+    for gpu in gpus:
+        if name in (gpu.uuid, str(gpu.index)):
+            return gpu.uuid
+    alike = [gpu.uuid for gpu in gpus if len(name) > 4 and gpu.uuid.startswith(name)]
     return alike[0] if len(alike) == 1 else name
 
 
@@ -114,14 +114,14 @@ def _absent(name: str, devices: Devices, row: int, counted: int) -> ObstacleKind
     if not devices.known[row]:
         beyond = counted and name.isascii() and name.isdigit() and int(name[:9]) >= counted
         return ObstacleKind.ABSENT if beyond else None
-    for slot, card in enumerate(devices.cards(row)):
-        if card.uuid == name:
+    for slot, gpu in enumerate(devices.gpus(row)):
+        if gpu.uuid == name:
             return None if devices.there[row, slot] else ObstacleKind.BROKEN
     return ObstacleKind.ABSENT
 
 
 def _holders(devices: Devices, row: int) -> Iterator[tuple[str, Member | None]]:
-    """Each card that a pod has, and which pod of a map that is; unnamed where nobody says which."""
+    """Each GPU that a pod has, and which pod of a map that is; unnamed where nobody says which."""
     for grant in devices.grants(row):
         for use in grant.uses:
             yield _identity(use.uuid, devices, row), grant.member
@@ -135,5 +135,5 @@ def _conflict(
     if member.index == map_slot.index:
         return ObstacleKind.SAME_INDEX
     theirs = map_slot.line_of(member.index)
-    declared = theirs is not None and name in cards_of(theirs, devices, row)
+    declared = theirs is not None and name in gpus_of(theirs, devices, row)
     return None if declared else ObstacleKind.UNDECLARED

@@ -6,9 +6,9 @@ import numpy as np
 
 from fairlead.cluster.affinity_weights import AffinityWeights, KeyWeights
 from fairlead.cluster.arrays import Codes, NodeMask, PerNode, RowPick, Rows, sealed
-from fairlead.cluster.card_rows import CardRows
 from fairlead.cluster.columns import Columns
-from fairlead.cluster.devices import Cards
+from fairlead.cluster.devices import Gpus
+from fairlead.cluster.gpu_rows import GpuRows
 from fairlead.cluster.load import LoadRows
 from fairlead.cluster.map_indices import Obstacle, obstacle
 from fairlead.cluster.pod_index import ExistingAntiAffinity, PodQuery
@@ -267,18 +267,18 @@ class Nodes:
         """The numbers that `domains` has for the values of a label."""
         return self._columns.label(key).code_of
 
-    # -- cards -------------------------------------------------------------------------------
+    # -- GPUs -------------------------------------------------------------------------------
 
     def obstacle(self, map_slot: MapSlot, position: int) -> Obstacle | None:
-        """What keeps a scheduling map from the cards that it names on the node at this position."""
+        """What keeps a scheduling map from the GPUs that it names on the node at this position."""
         row = self._pick.start + position if isinstance(self._pick, slice) else self._pick[position]
         counted = int(self.allocatable(GPU)[position])
         return obstacle(map_slot, self._columns.devices, int(row), counted)
 
-    def card_room(self) -> Cards:
-        """Thousandths of each card that are free; unlisted cards are free or not as a whole."""
+    def gpu_room(self) -> Gpus:
+        """Thousandths of each GPU that are free; unlisted GPUs are free or not as a whole."""
         devices = self._columns.devices
-        room: Cards = devices.room[self._pick]
+        room: Gpus = devices.room[self._pick]
         if self._all_listed:
             return room
         listed = devices.known[self._pick]
@@ -288,20 +288,20 @@ class Nodes:
             room = _without_last(room, np.where(listed, devices.elsewhere[self._pick], 0))
         return room
 
-    def free_cards(self) -> tuple[PerNode, PerNode]:
-        """Thousandths of cards that are free on each node, and how many cards as a whole."""
+    def free_gpus(self) -> tuple[PerNode, PerNode]:
+        """Thousandths of GPUs that are free on each node, and how many GPUs as a whole."""
         devices = self._columns.devices
         if self._all_listed:
             return devices.free_milli[self._pick], devices.full[self._pick]
         if devices.listed:
-            room = self.card_room()
+            room = self.gpu_room()
             return room.sum(axis=1), (room == WHOLE).sum(axis=1)
         count = np.maximum(self.free(GPU), 0)
         return WHOLE * count, count
 
     @property
     def _all_listed(self) -> bool:
-        """Is every node's every card known, and who has it?"""
+        """Is every node's every GPU known, and who has it?"""
         devices = self._columns.devices
         return devices.listed == self._columns.size and not devices.in_doubt
 
@@ -314,18 +314,18 @@ class Nodes:
         tables = self.prices()
         if tables is None:
             return None
-        room, rank = self.card_room(), tables.cpu_rank(self.free(CPU))
-        fragments: Table = room.sum(axis=1) - tables.usable_milli(room, self.cards.model(), rank)
+        room, rank = self.gpu_room(), tables.cpu_rank(self.free(CPU))
+        fragments: Table = room.sum(axis=1) - tables.usable_milli(room, self.gpus.model(), rank)
         return fragments
 
     @property
-    def cards(self) -> CardRows:
-        """The cards of each node: arrays of (node, slot)."""
-        return CardRows(self._columns.devices, self._pick)
+    def gpus(self) -> GpuRows:
+        """The GPUs of each node: arrays of (node, slot)."""
+        return GpuRows(self._columns.devices, self._pick)
 
     @property
     def load(self) -> LoadRows:
-        """What the cards of each node are really doing: arrays of (node, slot)."""
+        """What the GPUs of each node are really doing: arrays of (node, slot)."""
         return LoadRows(self._columns.load, self._pick)
 
     # -- who is there ------------------------------------------------------------------------
@@ -408,8 +408,8 @@ class Nodes:
         return enough
 
 
-def _without_last(room: Cards, held: PerNode) -> Cards:
-    """Some idle cards are taken by pods that we do not know the cards of: say, the last ones."""
+def _without_last(room: Gpus, held: PerNode) -> Gpus:
+    """Some idle GPUs are taken by pods that we do not know the GPUs of: say, the last ones."""
     idle = room == WHOLE
     from_the_end = np.cumsum(idle[:, ::-1], axis=1)[:, ::-1]
     return np.where(idle & (from_the_end <= held[:, None]), 0, room)

@@ -1,9 +1,9 @@
-"""Prices as tables that a policy looks up, card by card."""
+"""Prices as tables that a policy looks up, GPU by GPU."""
 
 import numpy as np
 import numpy.typing as npt
 
-from fairlead.cluster.devices import Cards
+from fairlead.cluster.devices import Gpus
 from fairlead.cluster.interned import Interned
 from fairlead.model.gpus import WHOLE
 from fairlead.model.machines import is_any_of
@@ -13,30 +13,30 @@ Table = npt.NDArray[np.float64]
 Ranks = npt.NDArray[np.intp]
 
 
-#: Cards of one node that are told apart.
+#: GPUs of one node that are told apart.
 _MOST = 64
 
 
 class PriceTables:
-    """Made anew whenever prices change, or a model of card turns up that it does not know."""
+    """Made anew whenever prices change, or a model of GPU turns up that it does not know."""
 
     def __init__(self, prices: Prices, models: Interned[str]) -> None:
         self.prices = prices
         self._names = models
-        #: The value of a card by thousandths that are free.
+        #: The value of a GPU by thousandths that are free.
         self.value: Table = np.repeat(np.array(prices.values), STEP)[: WHOLE + 1]
-        #: What blocks of cards add, by how many whole cards are free.
+        #: What blocks of GPUs add, by how many whole GPUs are free.
         self.block_value: Table = np.zeros(_MOST + 1)
-        for cards, share in prices.blocks:
-            self.block_value += share * WHOLE * cards * (np.arange(_MOST + 1) // cards)
+        for gpus, share in prices.blocks:
+            self.block_value += share * WHOLE * gpus * (np.arange(_MOST + 1) // gpus)
         #: The same two as plain numbers.
         self.values: list[float] = self.value.tolist()
         self.block_values: list[float] = self.block_value.tolist()
-        #: The value of a whole card.
+        #: The value of a whole GPU.
         self.highest = max(self.values[WHOLE], 1e-9)
-        #: Cards that a unit of cpu, and one of memory, is enough for.
-        self.cards_per_milli = 1 / max(prices.cpu_milli_per_card, 1.0)
-        self.cards_per_byte = 1 / max(prices.memory_bytes_per_card, 1.0)
+        #: GPUs that a unit of cpu, and one of memory, is enough for.
+        self.gpus_per_milli = 1 / max(prices.cpu_milli_per_gpu, 1.0)
+        self.gpus_per_byte = 1 / max(prices.memory_bytes_per_gpu, 1.0)
         self._pressed_version = self._sorted_version = -1
         self._cpus = np.array(sorted({shape.cpu_milli for shape, _ in prices.typical}))
         self._pressure: Table
@@ -51,7 +51,7 @@ class PriceTables:
         return bool(self.prices.pressure)
 
     def pressure(self) -> Table:
-        """By code of the model; the last entry is for cards of no model."""
+        """By code of the model; the last entry is for GPUs of no model."""
         if self._pressed_version != self._names.version:
             self._pressed_version = self._names.version
             self._pressure = np.zeros(self._names.width + 1)
@@ -64,22 +64,22 @@ class PriceTables:
         """How many of the typical amounts of cpu there is enough for."""
         return np.searchsorted(self._cpus, cpu_milli, side="right")
 
-    def kind_of(self, model: Cards) -> Ranks:
+    def kind_of(self, model: Gpus) -> Ranks:
         """The kinds that the next two tell apart. A cluster may have thousands of models."""
         self._sort_models()
         return self._kind[model]
 
     def useful(self) -> Table:
-        """(kind, cpu rank, thousandths free): how much of the card typical pods could use."""
+        """(kind, cpu rank, thousandths free): how much of the GPU typical pods could use."""
         self._sort_models()
         return self._useful
 
     def useful_blocks(self) -> Table:
-        """(kind, cpu rank, cards): what pods that want several whole cards add to that."""
+        """(kind, cpu rank, GPUs): what pods that want several whole GPUs add to that."""
         self._sort_models()
         return self._useful_blocks
 
-    def usable_milli(self, room: Cards, model: Cards, rank: Ranks) -> Table:
+    def usable_milli(self, room: Gpus, model: Gpus, rank: Ranks) -> Table:
         """How many free thousandths of each node typical pods could use; the rest is fragments."""
         kind = self.kind_of(model)
         found: Table = self.useful()[kind, rank[:, None], room].sum(axis=1)
@@ -106,10 +106,10 @@ class PriceTables:
         self._useful_blocks = np.zeros((count_of_kinds, ranks, _MOST + 1))
         for asked, (shape, share) in zip(kinds, self.prices.typical, strict=True):
             rank = int(self.cpu_rank(np.array(shape.cpu_milli)))
-            if shape.cards > 1 and shape.milli == WHOLE:
-                gain = share * WHOLE * count[shape.cards :]
-                self._useful_blocks[asked, rank:, shape.cards :] += gain
-            elif shape.cards:
+            if shape.gpus > 1 and shape.milli == WHOLE:
+                gain = share * WHOLE * count[shape.gpus :]
+                self._useful_blocks[asked, rank:, shape.gpus :] += gain
+            elif shape.gpus:
                 self._useful[asked, rank:, shape.milli :] += share * free[shape.milli :]
 
     def _matching(self, models: frozenset[str]) -> npt.NDArray[np.bool_]:

@@ -177,7 +177,7 @@ class Engine:
     def basis(self) -> Basis:
         """What prices can be computed from. The answer comes back as `PricesComputed`."""
         return Basis(
-            self.demand.shapes(self.cluster.card_mib()), tuple(self.cluster.card_models().items())
+            self.demand.shapes(self.cluster.gpu_mib()), tuple(self.cluster.gpu_models().items())
         )
 
     def has_lost(self, pod: Pod) -> bool:

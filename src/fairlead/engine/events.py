@@ -108,7 +108,7 @@ class Decide:
 
 @dataclass(frozen=True, slots=True)
 class NodeChosen:
-    """Another scheduler, whom we advise, chose this node for the pod: give it cards there."""
+    """Another scheduler, whom we advise, chose this node for the pod: give it GPUs there."""
 
     pod: Pod
     node: str
@@ -184,7 +184,7 @@ class PricesComputed:
 
 @dataclass(frozen=True, slots=True)
 class ReadingsTaken:
-    """What cards are doing. Comes every few seconds, if only to say that nobody told anything:
+    """What GPUs are doing. Comes every few seconds, if only to say that nobody told anything:
     old readings fade.
     """
 

@@ -108,7 +108,7 @@ class ExtenderQueries:
     def preempt(self, pod: Pod, offered: Mapping[str, Sequence[str]]) -> dict[str, Eviction]:
         """The victims on each node, given those (uids) that kube-scheduler selected there.
 
-        No more of those than must go; if they do not hold the right cards, those who do. A node
+        No more of those than must go; if they do not hold the right GPUs, those who do. A node
         where nobody's going would help is left out. So are nodes that would take too long to
         evaluate; the next request about the pod begins with those.
         """
@@ -131,7 +131,7 @@ class ExtenderQueries:
         return nodes if uid == pod.uid else frozenset()
 
     def grant(self, pod: Pod, node: str) -> Grant | str | None:
-        """The cards that the pod gets there, if it asks for any; a sentence if it cannot go."""
+        """The GPUs that the pod gets there, if it asks for any; a sentence if it cannot go."""
         if not self.concerns(pod):
             return None
         row = self._cluster.row_of.get(node)
@@ -142,7 +142,7 @@ class ExtenderQueries:
             if rule.reads & _AT_BIND and not view.allowed[index, row]:
                 trial = NodeTrial(pod, view, self._placement.profile, self._cluster)
                 return ", ".join(trial.reasons(index, row)[0])
-        asked = self._placement.asked_cards(view)
+        asked = self._placement.asked_gpus(view)
         grant = self._placement.grant(view, row, pod) if asked else None
         return KEPT if asked and grant is None else grant
 

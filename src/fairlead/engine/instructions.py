@@ -14,7 +14,7 @@ from fairlead.placement.verdicts import PlacementRecord
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """Write the Binding: node and cards in one transaction, for this uid only."""
+    """Write the Binding: node and GPUs in one transaction, for this uid only."""
 
     pod: Pod
     node: str

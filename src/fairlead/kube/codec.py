@@ -391,7 +391,7 @@ def _request_parts(meta: Meta, spec: _PodSpec) -> RequestParts:
         pod_level=bytes(spec.resources),
         gpu_words=dialects.request_annotations(meta.annotations or {}),
         identity=_identity(meta, bound=bool(spec.node_name)),
-        # A request that makes no sense is refused, but whoever has its cards has them.
+        # A request that makes no sense is refused, but whoever has its GPUs has them.
         bound=bool(spec.node_name),
         as_one=_as_one(spec.containers or ()),
     )

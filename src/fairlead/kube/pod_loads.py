@@ -1,4 +1,4 @@
-"""What a pod says it will do with its cards, by annotation.
+"""What a pod says it will do with its GPUs, by annotation.
 
     fairlead.dev/gpu-load: "0.6"            # of the time, at its busiest
     fairlead.dev/gpu-load: cyclic           # in a rhythm, as training does; or bursty
@@ -15,7 +15,7 @@ from fairlead.model.loads import PodLoad
 
 LOAD = "fairlead.dev/gpu-load"
 _RHYTHMS = {"cyclic": True, "bursty": False}
-#: Percent of a card, by profilers from v0.5 on; before that by card, in percent and MiB.
+#: Percent of a GPU, by profilers from v0.5 on; before that by GPU, in percent and MiB.
 _ALNAIR, _ALNAIR_OLD = "alnair.centaurusinfra.io/gpu_util", "ai.centaurus.io/"
 _OLD_UTIL, _OLD_MEMORY = "_util", "_mem_mb"
 

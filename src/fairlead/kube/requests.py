@@ -200,10 +200,10 @@ def _gpus(gpu_spec: dialects.GpuSpec, *, bound: bool) -> GpuRequest | None:
 
 
 def _together(ask: GpuRequest | None, as_one: int) -> GpuRequest | None:
-    """Whole cards work as one unless the pod says in which groups."""
-    if ask is None or not ask.whole or ask.cards < 2:
+    """Whole GPUs work as one unless the pod says in which groups."""
+    if ask is None or not ask.whole or ask.gpus < 2:
         return ask
-    return replace(ask, together=min(as_one or ask.cards, ask.cards))
+    return replace(ask, together=min(as_one or ask.gpus, ask.gpus))
 
 
 def tensor_parallel_size(environments: Iterable[bytes], args: bytes) -> int:

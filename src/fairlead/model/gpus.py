@@ -1,25 +1,25 @@
-"""GPUs one by one: the cards of a node, what a pod asks of them, and what it was given."""
+"""GPUs one by one: the GPUs of a node, what a pod asks of them, and what it was given."""
 
 from dataclasses import dataclass, field
 from enum import IntEnum
 
 from fairlead.model.map_slots import MapSlot, Member
 
-#: All of a card's compute, in thousandths.
+#: All of a GPU's compute, in thousandths.
 WHOLE = 1000
 #: The dialect of `nvidia.com/gpu`, which every node with GPUs understands.
 PLAIN = "nvidia"
 #: The slowest NVLink, one way; paths over PCIe count less, whatever their bus could do.
 NVLINK_GBPS = 18
 
-#: GB/s between each two cards, by position.
+#: GB/s between each two GPUs, by position.
 Links = tuple[tuple[int, ...], ...]
 
 
 def instance_id(start: int, slices: int, slots: int) -> int:
-    """The GPU instance that the driver makes at a place of a card with so many memory slices.
+    """The GPU instance that the driver makes at a place of a GPU with so many memory slices.
 
-    Places are numbered like the nodes of a binary tree: the whole card is 0, its halves are 1 and
+    Places are numbered like the nodes of a binary tree: the whole GPU is 0, its halves are 1 and
     2, its quarters 3 to 6, its eighths 7 to 13. On an H200 this holds in whatever order they are
     made, so that a slice has a name before it exists.
     """
@@ -33,7 +33,7 @@ def slice_name(uuid: str, instance: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MigProfile:
-    """One way to cut a slice from a card: how long it is, and where it may start."""
+    """One way to cut a slice from a GPU: how long it is, and where it may start."""
 
     name: str
     slices: int
@@ -51,7 +51,7 @@ class MigProfile:
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class Gpu:
     """Its identity is the uuid; the index is where it happens to be today."""
 
     uuid: str
@@ -65,45 +65,45 @@ class Card:
     sharers: int = 0
     #: Slices that it can be cut into; empty unless MIG is on.
     mig: tuple[MigProfile, ...] = ()
-    #: Memory slices of a card that its agent cuts where it is told; 0: the cut is somebody else's.
+    #: Memory slices of a GPU that its agent cuts where it is told; 0: the cut is somebody else's.
     slots: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """The cards of a node, what joins them, and in which dialects its device plugin is told."""
+    """The GPUs of a node, what joins them, and in which dialects its device plugin is told."""
 
-    cards: tuple[Card, ...] = ()
+    gpus: tuple[Gpu, ...] = ()
     #: Empty where nobody says.
     links: Links = ()
-    #: Cards of nodes with the same clique are joined by NVLink.
+    #: GPUs of nodes with the same clique are joined by NVLink.
     clique: str = ""
     dialects: frozenset[str] = frozenset()
     #: Dialects whose device plugin guesses which pod it serves: one pod at a time, or it mixes
     #: them up.
     one_at_a_time: frozenset[str] = frozenset()
-    #: Dialects whose device plugin picks the card: the first by uuid with enough memory.
+    #: Dialects whose device plugin picks the GPU: the first by uuid with enough memory.
     first_fit: frozenset[str] = frozenset()
-    #: False where labels tell what kind of cards there are, but not which: they are only counted.
+    #: False where labels tell what kind of GPUs there are, but not which: they are only counted.
     named: bool = True
     #: An agent says when the processes of a pod that is gone have ended; and of which it said so.
     confirms: bool = False
     released: frozenset[str] = frozenset()
-    #: The NUMA node of each card; looked at for every placement.
+    #: The NUMA node of each GPU; looked at for every placement.
     numa: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "numa", tuple(card.numa for card in self.cards))
+        object.__setattr__(self, "numa", tuple(gpu.numa for gpu in self.gpus))
 
 
 @dataclass(frozen=True, slots=True)
 class Overcommit:
-    """How far shares of one card's compute may add up to more than it, and while it is how busy.
+    """How far shares of one GPU's compute may add up to more than it, and while it is how busy.
 
     Memory is never given twice: a program that finds none does not wait, it fails.
     """
 
-    #: Thousandths of the card.
+    #: Thousandths of the GPU.
     limit_milli: int
     #: At its busiest it must have been below this share of the time.
     high_water: float
@@ -111,15 +111,15 @@ class Overcommit:
 
 @dataclass(frozen=True, slots=True)
 class GpuRequest:
-    """What a pod asks of cards: `cards` of them, and this much of each."""
+    """What a pod asks of GPUs: `gpus` of them, and this much of each."""
 
-    cards: int
+    gpus: int
     #: Nobody else on them.
     whole: bool = True
-    #: Thousandths of a card's compute.
+    #: Thousandths of a GPU's compute.
     milli: int = WHOLE
     memory_mib: int = 0
-    #: Thousandths of a card's memory, for those who ask by share.
+    #: Thousandths of a GPU's memory, for those who ask by share.
     memory_milli: int = 0
     #: A MIG profile in place of all these.
     profile: str = ""
@@ -128,37 +128,37 @@ class GpuRequest:
     #: Names that must, and must not, be part of the model's; upper or lower case is all one.
     like: tuple[str, ...] = ()
     unlike: tuple[str, ...] = ()
-    #: Only these cards, never those.
+    #: Only these GPUs, never those.
     only: frozenset[str] = frozenset()
     never: frozenset[str] = frozenset()
-    #: Cards that work as one: they should be joined well.
+    #: GPUs that work as one: they should be joined well.
     together: int = 1
-    #: Only cards that NVLink joins in one ring.
+    #: Only GPUs that NVLink joins in one ring.
     linked: bool = False
     dialect: str = PLAIN
-    #: Which of the cards each container gets, in the pod's order; empty: one container, all.
+    #: Which of the GPUs each container gets, in the pod's order; empty: one container, all.
     containers: tuple[tuple[int, ...], ...] = ()
     #: The names of those containers, for dialects that tell them by name.
     names: tuple[str, ...] = ()
-    #: Its share may go beyond what a quiet card has.
+    #: Its share may go beyond what a quiet GPU has.
     overcommit: Overcommit | None = None
-    #: A scheduling map has chosen the node and the cards already.
+    #: A scheduling map has chosen the node and the GPUs already.
     map_slot: MapSlot | None = None
 
     @property
     def particular(self) -> bool:
-        """Not any card will do."""
+        """Not any GPU will do."""
         return bool(self.models or self.like or self.unlike or self.only or self.never)
 
     @property
     def by_memory(self) -> bool:
-        """It matters how much memory a card has, or has left."""
+        """It matters how much memory a GPU has, or has left."""
         return bool(self.memory_mib or self.memory_milli)
 
 
 @dataclass(frozen=True, slots=True)
-class CardUse:
-    """Some of one card, for one pod. Without a uuid: of a card that somebody else chooses."""
+class GpuUse:
+    """Some of one GPU, for one pod. Without a uuid: of a GPU that somebody else chooses."""
 
     uuid: str
     whole: bool = True
@@ -171,7 +171,7 @@ class CardUse:
 
     @property
     def mask(self) -> int:
-        """The memory slices as bits; 0 where the card is not cut."""
+        """The memory slices as bits; 0 where the GPU is not cut."""
         return ((1 << self.slices) - 1) << self.start
 
 
@@ -188,14 +188,14 @@ class GrantSource(IntEnum):
 class Grant:
     """What a pod was given, and in which dialect its node was told."""
 
-    uses: tuple[CardUse, ...] = ()
+    uses: tuple[GpuUse, ...] = ()
     dialect: str = PLAIN
     #: The uses of each container, by position in `uses`, where a dialect tells them apart. It is
     #: for the device plugin, and makes no difference to what is held.
     containers: tuple[tuple[int, ...], ...] = field(default=(), compare=False)
     #: The device plugin has not taken note of it yet.
     pending: bool = False
-    #: Who has it, where a scheduling map lets several pods have the same card.
+    #: Who has it, where a scheduling map lets several pods have the same GPU.
     member: Member | None = None
     #: How it is known, which makes no difference to what is held.
     source: GrantSource = field(default=GrantSource.BOUND, compare=False)

@@ -2,4 +2,4 @@
 
 #: GPUs of one node that are told apart; what is beyond is counted. Machines have 16 today, and a
 #: chassis of single-root PCIe switches up to 64.
-MOST_CARDS = 64
+MOST_GPUS = 64

@@ -1,14 +1,14 @@
-"""What a pod will do with its cards, as far as it says."""
+"""What a pod will do with its GPUs, as far as it says."""
 
 from dataclasses import dataclass
 
-#: How busy a card is taken to be, or to be kept by a pod, of which nobody knows anything.
+#: How busy a GPU is taken to be, or to be kept by a pod, of which nobody knows anything.
 MIDDLING = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class PodLoad:
-    """Of each of its cards; None where it does not say."""
+    """Of each of its GPUs; None where it does not say."""
 
     #: Share of the time in which something of it runs there, at its busiest.
     busy: float | None = None

@@ -1,7 +1,7 @@
-"""GPU machines as they are sold: what joins their cards, and how MIG cuts them.
+"""GPU machines as they are sold: what joins their GPUs, and how MIG cuts them.
 
-Used where a node says which machine it is, but not how its cards are wired. Figures are for
-comparing sets of cards on one machine, not for predicting speed.
+Used where a node says which machine it is, but not how its GPUs are wired. Figures are for
+comparing sets of GPUs on one machine, not for predicting speed.
 """
 
 import re
@@ -18,26 +18,26 @@ PCIE_GBPS: Mapping[str, int] = {"PIX": 14, "PXB": 13, "PHB": 12, "NODE": 11, "SY
 _NVLINK_GBPS = {"P100": 20, "B200": 50, "B300": 50, "GB200": 50, "GB300": 50}
 _USUAL_NVLINK_GBPS = 25
 
-#: Boxes with NVSwitch, or a board that joins all cards: NVLinks of each card.
+#: Boxes with NVSwitch, or a board that joins all GPUs: NVLinks of each GPU.
 _SWITCHED = {
     "A100": 12, "A800": 8, "H100": 18, "H800": 8, "H20": 18, "H200": 18, "GH200": 18,
     "B200": 18, "B300": 18, "GB200": 18, "GB300": 18,
 }  # fmt: skip
-#: The same models as add-in cards, which may have bridges or not.
+#: The same models as add-in GPUs, which may have bridges or not.
 _ADD_IN = frozenset({"PCIE", "NVL"})
 #: Models that have no NVLink at all.
 _PCIE_ONLY = frozenset(
     {"T4", "T4G", "L4", "L20", "L40", "L40S", "A2", "A10", "A10G", "A16", "P4", "P40", "M60", "K80"}
 )
 
-# DGX-1V: two fully linked quads, joined card by card; the double links make a ring.
+# DGX-1V: two fully linked quads, joined GPU by GPU; the double links make a ring.
 _CUBE_MESH: Mapping[tuple[int, int], int] = {
     (0, 1): 1, (0, 2): 1, (0, 3): 2, (1, 2): 2, (1, 3): 1, (2, 3): 2,
     (4, 5): 1, (4, 6): 1, (4, 7): 2, (5, 6): 2, (5, 7): 1, (6, 7): 2,
     (0, 4): 2, (1, 5): 2, (2, 6): 1, (3, 7): 1,
 }  # fmt: skip
 
-#: How strong a card is beside others, in tenths: by generation and size, for comparing only.
+#: How strong a GPU is beside others, in tenths: by generation and size, for comparing only.
 _TENTHS: Mapping[str, float] = {
     "K80": 1, "M60": 1, "P4": 1, "A2": 2, "A16": 2, "P40": 2, "P100": 2, "TITAN": 2,
     "T4": 3, "T4G": 3, "V100": 4, "A10": 4, "A10G": 4, "L4": 4,
@@ -47,7 +47,7 @@ _TENTHS: Mapping[str, float] = {
 }  # fmt: skip
 _MIDDLING_TENTHS = 5
 
-#: Machines of clouds, with two sockets and half of the cards on each, and what is in them.
+#: Machines of clouds, with two sockets and half of the GPUs on each, and what is in them.
 _SOLD: Mapping[str, str] = {
     "p3.16xlarge": "Tesla V100-SXM2-16GB",
     "p3dn.24xlarge": "Tesla V100-SXM2-32GB",
@@ -91,10 +91,10 @@ _known_words = lru_cache(maxsize=4096)(_words)
 
 
 def is_model(product: str, wanted: str) -> bool:
-    """Whether a card of this product is what somebody wants: every word of the wish is there.
+    """Whether a GPU of this product is what somebody wants: every word of the wish is there.
 
     An H100 is `H100`, `h100 80GB` and `NVIDIA-H100-80GB-HBM3`, but no GH200. A slice that stands
-    for a card (`…-MIG-1g.5gb`) is only what asks for such a slice.
+    for a GPU (`…-MIG-1g.5gb`) is only what asks for such a slice.
     """
     short = len(product) <= _LONGEST_NAME and len(wanted) <= _LONGEST_NAME
     return (_known_to_be if short else _is_model)(product, wanted)
@@ -111,7 +111,7 @@ _known_to_be = lru_cache(maxsize=4096)(_is_model)
 
 
 def is_any_of(product: str, wanted: frozenset[str]) -> bool:
-    """Whether a card of this product will do for somebody who wants any of these."""
+    """Whether a GPU of this product will do for somebody who wants any of these."""
     words = words_of(product)
     known, is_slice = set(words), "MIG" in words
     wishes = _by_first_word(wanted)
@@ -133,7 +133,7 @@ def _by_first_word(wanted: frozenset[str]) -> Mapping[str, tuple[frozenset[str],
 
 
 def strength_of(product: str) -> float:
-    """How strong such a card is, 0 to 1; one that we do not know is in the middle."""
+    """How strong such a GPU is, 0 to 1; one that we do not know is in the middle."""
     found = (_TENTHS[word] for word in words_of(product) if word in _TENTHS)
     return next(found, _MIDDLING_TENTHS) / 10
 
@@ -155,49 +155,49 @@ def link_gbps(path: str, product: str) -> int:
     return int(bonded[1]) * next(rates, _USUAL_NVLINK_GBPS)
 
 
-def links_of(product: str, cards: int, machine: str = "") -> Links:
-    """What joins the cards of such a machine; empty where that differs from one to the next."""
+def links_of(product: str, gpus: int, machine: str = "") -> Links:
+    """What joins the GPUs of such a machine; empty where that differs from one to the next."""
     words = words_of(product)
-    if "MIG" in words or cards < 2:
+    if "MIG" in words or gpus < 2:
         return ()
     if "V100" in words:
-        return _volta(words, cards)
+        return _volta(words, gpus)
     nvlinks = next((_SWITCHED[word] for word in words if word in _SWITCHED), 0)
     if nvlinks and _ADD_IN.isdisjoint(words):
-        return all_joined(cards, link_gbps(f"NV{nvlinks}", product))
+        return all_joined(gpus, link_gbps(f"NV{nvlinks}", product))
     if not _PCIE_ONLY.isdisjoint(words):
-        half = cards // 2 if machine in _SOLD else cards
-        return _matrix(cards, lambda a, b: PCIE_GBPS["NODE" if a // half == b // half else "SYS"])
+        half = gpus // 2 if machine in _SOLD else gpus
+        return _matrix(gpus, lambda a, b: PCIE_GBPS["NODE" if a // half == b // half else "SYS"])
     return ()
 
 
-def all_joined(cards: int, gbps: int = _USUAL_NVLINK_GBPS) -> Links:
-    return _matrix(cards, lambda _a, _b: gbps)
+def all_joined(gpus: int, gbps: int = _USUAL_NVLINK_GBPS) -> Links:
+    return _matrix(gpus, lambda _a, _b: gbps)
 
 
-def numa_of(cards: int, machine: str) -> tuple[int, ...]:
-    """The NUMA node of each card; -1 where nobody knows."""
-    if machine not in _SOLD or cards % 2:
-        return (-1,) * cards
-    return tuple(index // (cards // 2) for index in range(cards))
+def numa_of(gpus: int, machine: str) -> tuple[int, ...]:
+    """The NUMA node of each GPU; -1 where nobody knows."""
+    if machine not in _SOLD or gpus % 2:
+        return (-1,) * gpus
+    return tuple(index // (gpus // 2) for index in range(gpus))
 
 
 def has_nvlink(links: Links) -> bool:
     return any(gbps >= NVLINK_GBPS for row in links for gbps in row)
 
 
-def _volta(words: tuple[str, ...], cards: int) -> Links:
+def _volta(words: tuple[str, ...], gpus: int) -> Links:
     if "SXM3" in words:
-        return all_joined(cards, 6 * _USUAL_NVLINK_GBPS)
-    return _matrix(cards, _cube_mesh_gbps) if "SXM2" in words and cards in {4, 8} else ()
+        return all_joined(gpus, 6 * _USUAL_NVLINK_GBPS)
+    return _matrix(gpus, _cube_mesh_gbps) if "SXM2" in words and gpus in {4, 8} else ()
 
 
 def _cube_mesh_gbps(a: int, b: int) -> int:
     return _CUBE_MESH.get((min(a, b), max(a, b)), 0) * _USUAL_NVLINK_GBPS or PCIE_GBPS["SYS"]
 
 
-def _matrix(cards: int, gbps: Callable[[int, int], int]) -> Links:
-    across = range(cards)
+def _matrix(gpus: int, gbps: Callable[[int, int], int]) -> Links:
+    across = range(gpus)
     return tuple(tuple(0 if a == b else gbps(a, b) for b in across) for a in across)
 
 
@@ -217,11 +217,11 @@ _QUARTERS = ((1, 1, (0, 1, 2, 3)), (2, 2, (0, 2)), (4, 4, (0,)))
 
 
 def geometry_of(product: str, memory_mib: int) -> tuple[MigProfile, ...]:
-    """How such a card can be cut; empty where it cannot, or nobody knows.
+    """How such a GPU can be cut; empty where it cannot, or nobody knows.
 
-    Seven compute and eight memory slices on the large cards from the A100 on, four of each on the
+    Seven compute and eight memory slices on the large GPUs from the A100 on, four of each on the
     A30. What the driver says (`nvidia-smi mig -lgipp`) is better where somebody tells. The slice
-    with media engines is left out: there is one on a card, which its places do not tell.
+    with media engines is left out: there is one on a GPU, which its places do not tell.
     """
     words = words_of(product)
     if "MIG" in words or memory_mib <= 0:

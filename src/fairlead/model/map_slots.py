@@ -20,7 +20,7 @@ TEMPLATE_HASH = "pod-template-hash"
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One pod of those that follow a map together: they may share cards, if the map says so."""
+    """One pod of those that follow a map together: they may share GPUs, if the map says so."""
 
     workload: str
     index: int

@@ -31,9 +31,9 @@ class Node:
     images: tuple[Image, ...] = ()
     #: What its kubelet declares to be able to do.
     features: tuple[str, ...] = ()
-    #: Its cards one by one, where somebody tells.
+    #: Its GPUs one by one, where somebody tells.
     inventory: Inventory | None = None
-    #: Why what it says of its cards was not understood; its GPUs are counted then, no more.
+    #: Why what it says of its GPUs was not understood; its GPUs are counted then, no more.
     gpu_problem: str = ""
     #: Where its exporters are asked; "" where it tells no InternalIP.
     address: str = ""

@@ -95,7 +95,7 @@ class PodField(IntFlag):
     IMAGES = auto()  #: the images it runs
     PREFERRED_AFFINITY = auto()  #: labels that preferred terms of other pods select
     DEFAULT_SELECTOR = auto()  #: selectors of its Services and its controller
-    LOAD = auto()  #: what it will do with its cards
+    LOAD = auto()  #: what it will do with its GPUs
 
 
 @dataclass(frozen=True, eq=True)
@@ -115,7 +115,7 @@ class PodRequest:
     node_terms: tuple[NodeTerm, ...] | None = None
     tolerations: tuple[Toleration, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
-    #: What it asks of single cards.
+    #: What it asks of single GPUs.
     gpu_request: GpuRequest | None = None
     #: Required terms about pods in the same topology domain.
     required_affinity: tuple[PodTerm, ...] = ()
@@ -132,7 +132,7 @@ class PodRequest:
     containers: int = 0
     #: For default topology spreading: the selectors of its Services and its controller.
     default_selector: LabelSelector | None = None
-    #: What it says it will do with its cards.
+    #: What it says it will do with its GPUs.
     load: PodLoad | None = None
     #: None for the many pods without a volume that matters.
     volumes: PodVolumes | None = None
@@ -213,7 +213,7 @@ class Pod:
     usage: Amounts = ()
     #: The same for scoring; None where it is what the request says.
     usage_scored: tuple[int, int] | None = None
-    #: The cards that it was given, as its annotations say.
+    #: The GPUs that it was given, as its annotations say.
     grant: Grant | None = None
     #: How its annotations differ from that: they were changed after the bind, without effect.
     edited: str = ""
@@ -233,7 +233,7 @@ class Pod:
     evicted: bool = False
     #: Kind and name of the controller that made it, if that says which pods belong together.
     owner: tuple[str, str] | None = None
-    #: The controller that made it, as "Kind/name"; told of bound pods with cards, for reports.
+    #: The controller that made it, as "Kind/name"; told of bound pods with GPUs, for reports.
     controller: str = ""
     #: As in the request; kept apart, since few profiles look at them.
     images: tuple[str, ...] = ()

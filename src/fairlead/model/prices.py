@@ -1,8 +1,8 @@
-"""What free parts of cards are worth to the pods that come to this cluster."""
+"""What free parts of GPUs are worth to the pods that come to this cluster."""
 
 from dataclasses import dataclass
 
-#: A card's free share is priced by hundredths.
+#: A GPU's free share is priced by hundredths.
 STEP = 10
 
 
@@ -13,22 +13,22 @@ class PodShape:
     cpu_milli: int
     memory_bytes: int = 0
     #: None for a pod without GPUs.
-    cards: int = 0
-    #: Thousandths of each card.
+    gpus: int = 0
+    #: Thousandths of each GPU.
     milli: int = 0
     models: frozenset[str] = frozenset()
 
     @property
     def total_milli(self) -> int:
-        return self.cards * self.milli
+        return self.gpus * self.milli
 
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What prices are computed from: pods seen by shape, and how many cards of which model."""
+    """What prices are computed from: pods seen by shape, and how many GPUs of which model."""
 
     pods: tuple[tuple[PodShape, int], ...]
-    cards: tuple[tuple[str, int], ...]
+    gpus: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,12 @@ class Prices:
 
     #: Pods that they were learned from.
     pods: int
-    #: The value of a card by its free hundredths, 0 to 100; rising.
+    #: The value of a GPU by its free hundredths, 0 to 100; rising.
     values: tuple[float, ...]
-    #: What GPU pods bring along for each card they ask for.
-    cpu_milli_per_card: float
-    memory_bytes_per_card: float
-    #: The share of pods that want 2, 4 or 8 cards at once.
+    #: What GPU pods bring along for each GPU they ask for.
+    cpu_milli_per_gpu: float
+    memory_bytes_per_gpu: float
+    #: The share of pods that want 2, 4 or 8 GPUs at once.
     blocks: tuple[tuple[int, float], ...]
     #: How short each model is for those who insist on it.
     pressure: tuple[tuple[str, float], ...]

@@ -1,11 +1,11 @@
-"""What cards are doing, as somebody measured it."""
+"""What GPUs are doing, as somebody measured it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
-class CardReading(NamedTuple):
+class GpuReading(NamedTuple):
     """None where the source does not say. Shares are from 0 to 1.
 
     A tuple, since thousands are made, sent and read at a time.
@@ -21,19 +21,19 @@ class CardReading(NamedTuple):
     nvlink_bytes_s: float | None = None
     #: Whether its load rises and falls in a rhythm, as that of training does.
     cyclic: bool | None = None
-    #: Its place among the cards of its node, for nodes that do not list theirs.
+    #: Its place among the GPUs of its node, for nodes that do not list theirs.
     place: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NodeReadings:
-    """The cards of one node at one time."""
+    """The GPUs of one node at one time."""
 
     node: str
     #: By the engine's clock.
     taken_s: float
     #: By uuid, or by index as text where the source knows no better.
-    cards: Mapping[str, CardReading]
-    #: What single pods ("namespace/name", or uid) take of their cards, all of them together.
-    pods: Mapping[str, CardReading] = field(default_factory=dict)
+    gpus: Mapping[str, GpuReading]
+    #: What single pods ("namespace/name", or uid) take of their GPUs, all of them together.
+    pods: Mapping[str, GpuReading] = field(default_factory=dict)
     source: str = ""

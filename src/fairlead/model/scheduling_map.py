@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fairlead.model.errors import FairleadError
-from fairlead.model.limits import MOST_CARDS
+from fairlead.model.limits import MOST_GPUS
 from fairlead.model.sizes import remembered
 
 MAP = "gpu-scheduling-map"
@@ -33,7 +33,7 @@ POD_INDEX = "apps.kubernetes.io/pod-index"
 JOB_INDEX = "batch.kubernetes.io/job-completion-index"
 
 FORM = "write <index>=<node>:<GPUs>"
-#: Every card of the node.
+#: Every GPU of the node.
 ALL = "all"
 _HIDDEN = frozenset({"-1", "none", "void", "NoDevFiles"})
 _NODE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?", re.ASCII)
@@ -58,7 +58,7 @@ class Line:
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """The cards that the value names: by index or uuid, or `all`; each once."""
+        """The GPUs that the value names: by index or uuid, or `all`; each once."""
         found = dict.fromkeys(part.strip() for part in self.value.split(","))
         return tuple(name for name in found if name and name not in _HIDDEN)
 
@@ -86,10 +86,10 @@ class ParsedMap:
                 f"{MAP} has GPUs for index {index} that cannot be passed on; write at most "
                 f"{_LONGEST_VALUE} printable characters, such as {index}={found.node}:0,1"
             )
-        if len(found.devices) > MOST_CARDS:
+        if len(found.devices) > MOST_GPUS:
             raise MapError(
                 f"{MAP} names {len(found.devices)} GPUs for index {index}; "
-                f"write at most {MOST_CARDS}, or {ALL}"
+                f"write at most {MOST_GPUS}, or {ALL}"
             )
         return found
 

@@ -17,7 +17,7 @@ from fairlead.placement.place import Placement
 from fairlead.placement.profile import Profile
 from fairlead.placement.verdicts import Verdict
 from fairlead.placement.views import REFUSED, View
-from fairlead.plugins.api import CardAnswer, Reason, reasons_of
+from fairlead.plugins.api import GpuAnswer, Reason, reasons_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class NodeAnswer:
     reasons: tuple[str, ...] = ()
     detail: str = ""
     score: float | None = None
-    #: Card by card, if they are known one by one and it was refused for them, or a score of the
+    #: GPU by GPU, if they are known one by one and it was refused for them, or a score of the
     #: profile goes by what they are doing.
-    cards: tuple[CardAnswer, ...] = ()
+    gpus: tuple[GpuAnswer, ...] = ()
     #: Pods by key that room there is kept for.
     kept_for: tuple[str, ...] = ()
 
@@ -68,7 +68,7 @@ def _explained(
     totals = placement.totals(pod)
     refusals = _Refusals(pod, view, placement.profile, cluster, bounded=most is not None)
     answers = [
-        NodeAnswer(name, score=float(totals[row]), cards=_measured(row, placement, view, cluster))
+        NodeAnswer(name, score=float(totals[row]), gpus=_measured(row, placement, view, cluster))
         if totals[row] > REFUSED
         else refusals.of(name, row)
         for name, row in _first(cluster, totals, most)
@@ -89,12 +89,12 @@ def _first(
 
 def _measured(
     row: int, placement: Placement, view: View, cluster: Cluster
-) -> tuple[CardAnswer, ...]:  # fmt: skip
-    """The cards of a node that would do, if what they are doing had a part in its score."""
+) -> tuple[GpuAnswer, ...]:  # fmt: skip
+    """The GPUs of a node that would do, if what they are doing had a part in its score."""
     profile = placement.profile
     if profile.gpu_fit is None or not any(s.reads & Aspect.LOAD for s, _ in profile.scores):
         return ()
-    return profile.gpu_fit.cards(view.request, Nodes(cluster.columns, slice(row, row + 1)))
+    return profile.gpu_fit.gpus(view.request, Nodes(cluster.columns, slice(row, row + 1)))
 
 
 class _Refusals:
@@ -121,7 +121,7 @@ class _Refusals:
             self._profile.filters[first].name,
             self._reasons(first, row),
             self._trial.detail(first, row),
-            cards=self._trial.cards(first, row),
+            gpus=self._trial.gpus(first, row),
         )
 
     def _reasons(self, index: int, row: int) -> tuple[str, ...]:
@@ -137,10 +137,10 @@ class _Refusals:
             nominated = trial.expect(row, draft)
             first = trial.first(row)
             texts = trial.reasons(first, row)[0]
-            cards = trial.cards(first, row)
+            gpus = trial.gpus(first, row)
         others = tuple(sorted(held.pod.key for held in nominated))
         rule = self._profile.filters[first]
-        return NodeAnswer(name, rule.name, tuple(texts), cards=cards, kept_for=others)
+        return NodeAnswer(name, rule.name, tuple(texts), gpus=gpus, kept_for=others)
 
     def _reserved(self, name: str) -> NodeAnswer:
         """The same, without trial what the rules would say."""

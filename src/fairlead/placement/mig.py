@@ -1,7 +1,7 @@
-"""Where on which card a MIG slice is cut.
+"""Where on which GPU a MIG slice is cut.
 
 A slice goes where the least is lost for others: for each kind of slice, the places that are no
-longer free, counted by the compute that they would have given. Among equals the card that is worth
+longer free, counted by the compute that they would have given. Among equals the GPU that is worth
 least to others is best, then the lowest place. No guess about who comes next is needed; on mixes of
 large and of small slices this accepts as much as the best rule made for either (`bench/mig.py`).
 """
@@ -12,15 +12,15 @@ from fairlead.model.gpus import MigProfile
 from fairlead.model.sizes import remembered
 
 Kinds = tuple[MigProfile, ...]
-#: How a card can be cut, and the memory slices in use as bits.
+#: How a GPU can be cut, and the memory slices in use as bits.
 Cut = tuple[Kinds, int]
 
 
-def slice_place(profile: str, cards: Mapping[int, Cut]) -> tuple[int, int, int] | None:
+def slice_place(profile: str, gpus: Mapping[int, Cut]) -> tuple[int, int, int] | None:
     """Slot, first slice and length of the place where the least is lost; None if there is none."""
     places = (
         (lost, _worth(kinds, used), start, slot, length)
-        for slot, (kinds, used) in cards.items()
+        for slot, (kinds, used) in gpus.items()
         for lost, start, length in _best_place(profile, kinds, used)
     )
     found = min(places, default=None)
@@ -30,10 +30,10 @@ def slice_place(profile: str, cards: Mapping[int, Cut]) -> tuple[int, int, int] 
     return slot, start, length
 
 
-# A card has 256 states at most, and few kinds of cards can be cut.
+# A GPU has 256 states at most, and few kinds of GPUs can be cut.
 @remembered(8 << 20)
 def _best_place(profile: str, kinds: Kinds, used: int) -> tuple[tuple[int, int, int], ...]:
-    """What is lost, first slice and length of the best place on such a card; nothing if full."""
+    """What is lost, first slice and length of the best place on such a GPU; nothing if full."""
     worth = _worth(kinds, used)
     places = [
         (worth - _worth(kinds, used | mask), start, kind.slices)

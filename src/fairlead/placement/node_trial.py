@@ -12,16 +12,16 @@ from fairlead.cluster.draft import Draft
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import Grant
 from fairlead.model.pods import Pod
-from fairlead.placement.cards import Occupied, choose
+from fairlead.placement.gpus import Occupied, choose
 from fairlead.placement.profile import Profile
 from fairlead.placement.views import View
 from fairlead.plugins.api import (
-    CardAnswer,
     DetailedFilter,
     Filter,
     FilterTrial,
+    GpuAnswer,
     Reason,
-    TellsCards,
+    TellsGpus,
     concerns,
     nearest_of,
     reasons_of,
@@ -144,17 +144,17 @@ class NodeTrial:
             draft.add(expected[-1])
         return expected
 
-    def has_cards(self, row: int, now: Occupied) -> bool:
+    def has_gpus(self, row: int, now: Occupied) -> bool:
         """Whether the pod would get GPUs beside those who are expected, and as things are `now`."""
-        ask = self._profile.chosen_cards(self._view.request.gpu_request)
+        ask = self._profile.chosen_gpus(self._view.request.gpu_request)
         if ask is None:
             return True
         devices = self._cluster.columns.devices
-        return choose(ask, devices, row, self._profile.cards, now) is not None
+        return choose(ask, devices, row, self._profile.gpus, now) is not None
 
     def _expected_grant(self, pod: Pod, row: int, draft: Draft) -> Grant | None:
-        """The cards that a pod will get there: free ones, or those of pods that make room."""
-        ask = self._profile.chosen_cards(pod.request.gpu_request) if self._profile.gpu_fit else None
+        """The GPUs that a pod will get there: free ones, or those of pods that make room."""
+        ask = self._profile.chosen_gpus(pod.request.gpu_request) if self._profile.gpu_fit else None
         if ask is None:
             return None
         node = self._cluster.node_at(row).name
@@ -164,7 +164,7 @@ class NodeTrial:
         for gone in ([], leaving, lesser):
             for held in gone:
                 draft.take(held)
-            grant = choose(ask, self._cluster.columns.devices, row, self._profile.cards)
+            grant = choose(ask, self._cluster.columns.devices, row, self._profile.gpus)
             for held in gone:
                 draft.add(held)
             if grant is not None:
@@ -192,14 +192,14 @@ class NodeTrial:
         node = Nodes(self._cluster.columns, slice(row, row + 1))
         return rule.detail(self._view.request, node) if isinstance(rule, DetailedFilter) else ""
 
-    def cards(self, index: int, row: int) -> tuple[CardAnswer, ...]:
-        """The same card by card, where the rule looks at cards."""
+    def gpus(self, index: int, row: int) -> tuple[GpuAnswer, ...]:
+        """The same GPU by GPU, where the rule looks at GPUs."""
         rule = self._profile.filters[index]
         node = Nodes(self._cluster.columns, slice(row, row + 1))
-        return rule.cards(self._view.request, node) if isinstance(rule, TellsCards) else ()
+        return rule.gpus(self._view.request, node) if isinstance(rule, TellsGpus) else ()
 
     def nearest(self, index: int, row: int) -> str:
-        """How near the row came, where the rule looks at cards."""
+        """How near the row came, where the rule looks at GPUs."""
         node = Nodes(self._cluster.columns, slice(row, row + 1))
         return nearest_of(self._profile.filters[index], self._view.request, node)
 

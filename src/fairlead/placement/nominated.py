@@ -16,7 +16,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.priority_sums import AmountsByRow
 from fairlead.model.pods import Pod
-from fairlead.placement.cards import Occupied
+from fairlead.placement.gpus import Occupied
 from fairlead.placement.node_trial import NO_RULE, NodeTrial
 from fairlead.placement.profile import Profile
 from fairlead.placement.views import View
@@ -80,4 +80,4 @@ def _refused_beside(row: int, trial: NodeTrial, cluster: Cluster) -> bool:
         if trial.refuser(row, draft) != NO_RULE:
             return True
         trial.expect(row, draft)
-        return not trial.has_cards(row, now)
+        return not trial.has_gpus(row, now)

@@ -1,8 +1,8 @@
-"""The best packing of items onto cards as a linear program, for the sake of its prices.
+"""The best packing of items onto GPUs as a linear program, for the sake of its prices.
 
-A card is a way from mark 0 to mark 100; an item is an arc as long as its size, and arcs of nothing
+A GPU is a way from mark 0 to mark 100; an item is an arc as long as its size, and arcs of nothing
 fill the rest. As much as possible is to be packed, with no more items of a size than are asked for
-and no more cards than there are. What one more card would bring is the price of a card, what it
+and no more GPUs than there are. What one more GPU would bring is the price of a GPU, what it
 would bring if only so much of it were free is the price of that gap.
 """
 
@@ -14,16 +14,16 @@ import numpy.typing as npt
 from fairlead.model.gpus import WHOLE
 from fairlead.model.prices import STEP
 
-Sizes = npt.NDArray[np.int64]  # in hundredths of a card, rising
-Values = npt.NDArray[np.float64]  # by size, or by free hundredths of a card
+Sizes = npt.NDArray[np.int64]  # in hundredths of a GPU, rising
+Values = npt.NDArray[np.float64]  # by size, or by free hundredths of a GPU
 Places = npt.NDArray[np.intp]
 
 MARKS = WHOLE // STEP
 
 
-def gap_values(sizes: Sizes, demand: Values, cards: int) -> Values:
-    """The value of a card by its free hundredths, in hundredths of a card."""
-    worth = _item_prices(sizes, demand, cards)
+def gap_values(sizes: Sizes, demand: Values, gpus: int) -> Values:
+    """The value of a GPU by its free hundredths, in hundredths of a GPU."""
+    worth = _item_prices(sizes, demand, gpus)
     values = np.zeros(MARKS + 1)
     for free in range(1, MARKS + 1):
         fits = sizes <= free
@@ -32,8 +32,8 @@ def gap_values(sizes: Sizes, demand: Values, cards: int) -> Values:
     return values
 
 
-def _item_prices(sizes: Sizes, demand: Values, cards: int) -> Values:
-    """What an item brings to its card: its size, unless there are more of them than needed."""
+def _item_prices(sizes: Sizes, demand: Values, gpus: int) -> Values:
+    """What an item brings to its GPU: its size, unless there are more of them than needed."""
     from scipy.optimize import linprog  # slow to import, and rarely needed
 
     starts, items = _arcs(sizes)
@@ -41,7 +41,7 @@ def _item_prices(sizes: Sizes, demand: Values, cards: int) -> Values:
     found = linprog(
         -gain,
         A_ub=_limits(starts, items, len(sizes)),
-        b_ub=np.concatenate([[cards], demand]),
+        b_ub=np.concatenate([[gpus], demand]),
         A_eq=_flow(starts, starts + sizes[items]),
         b_eq=np.zeros(MARKS - 1),
         method="highs",
@@ -67,7 +67,7 @@ def _arcs(sizes: Sizes) -> tuple[Places, Places]:
 
 
 def _flow(starts: Places, ends: Places) -> Any:
-    """What comes to a mark leaves it, except at both ends of the card."""
+    """What comes to a mark leaves it, except at both ends of the GPU."""
     from scipy.sparse import coo_array
 
     idle = np.arange(MARKS)
@@ -78,7 +78,7 @@ def _flow(starts: Places, ends: Places) -> Any:
 
 
 def _limits(starts: Places, items: Places, sizes: int) -> Any:
-    """Cards begun, and then items of each size."""
+    """GPUs begun, and then items of each size."""
     from scipy.sparse import coo_array
 
     first = np.append(np.flatnonzero(starts == 0), len(starts))

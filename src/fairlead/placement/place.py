@@ -14,8 +14,8 @@ from fairlead.model.errors import PluginFault
 from fairlead.model.gpus import GpuRequest, Grant
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.model.storage import VolumePlan
-from fairlead.placement.cards import GpuPreference, Occupied, choose
 from fairlead.placement.faults import fault_of
+from fairlead.placement.gpus import GpuPreference, Occupied, choose
 from fairlead.placement.node_trial import NO_RULE, NodeTrial
 from fairlead.placement.nominated import NominatedAmounts, blocked, nominated_against
 from fairlead.placement.preempt import Outcome, Preemption, ineligible
@@ -23,7 +23,7 @@ from fairlead.placement.profile import Profile
 from fairlead.placement.refusals import RefusalCounts, count_refusals
 from fairlead.placement.verdicts import Placed, PlacementRecord, Refused, Verdict
 from fairlead.placement.views import REFUSED, View, Views
-from fairlead.plugins.api import CardScores, Picker, VolumePlanner
+from fairlead.plugins.api import GpuScores, Picker, VolumePlanner
 
 NOWHERE = -1
 
@@ -35,7 +35,7 @@ class Placement:
         self.profile = profile
         self._cluster = cluster
         self._views = Views(profile, cluster)
-        self._chooser = profile.card_chooser
+        self._chooser = profile.gpu_chooser
 
     def view(self, pod: Pod) -> View:
         """The answers shared by all pods that ask for the same."""
@@ -77,11 +77,11 @@ class Placement:
         view, node = self.view(pod), self._one(placed.node)
         fit, uses = self.profile.gpu_fit, placed.grant.uses if placed.grant else ()
         given = {use.uuid for use in uses}
-        cards = fit.cards(view.request, node) if fit and given else ()
+        gpus = fit.gpus(view.request, node) if fit and given else ()
         return PlacementRecord(
             placed.score,
             view.added(self._cluster.row_of[placed.node]),
-            tuple(card for card in cards if card.uuid in given),
+            tuple(gpu for gpu in gpus if gpu.uuid in given),
         )
 
     def fits(self, pod: Pod) -> bool:
@@ -149,7 +149,7 @@ class Placement:
 
     def _placed(self, view: View, row: int, score: float, pod: Pod) -> Placed:
         node = self._cluster.node_at(row).name
-        if not self.asked_cards(view):
+        if not self.asked_gpus(view):
             return Placed(node, score)
         grant = self.grant(view, row, pod)
         if grant is None:
@@ -157,34 +157,34 @@ class Placement:
             raise PluginFault(f"{node} passed every filter, but has no GPUs for {ask}")
         return Placed(node, score, grant)
 
-    def asked_cards(self, view: View) -> GpuRequest | None:
-        """What the request asks of cards, if it is for this profile to choose them."""
-        return self.profile.chosen_cards(view.request.gpu_request)
+    def asked_gpus(self, view: View) -> GpuRequest | None:
+        """What the request asks of GPUs, if it is for this profile to choose them."""
+        return self.profile.chosen_gpus(view.request.gpu_request)
 
     def grant(self, view: View, row: int, pod: Pod) -> Grant | None:
-        """The cards that the pod would get there; none if it asks for none, or there are none."""
-        ask = self.asked_cards(view)
+        """The GPUs that the pod would get there; none if it asks for none, or there are none."""
+        ask = self.asked_gpus(view)
         if ask is None:
             return None
         if not self._cluster.nominations.against(pod, self._cluster.node_at(row).name):
             return self._chosen(view, ask, row)
         now = Occupied.of(self._cluster.columns.devices, row)
-        with self._cluster.draft(row) as draft:  # not the cards that others wait for
+        with self._cluster.draft(row) as draft:  # not the GPUs that others wait for
             NodeTrial(pod, view, self.profile, self._cluster).expect(row, draft)
             return self._chosen(view, ask, row, now)
 
     def _chosen(
         self, view: View, ask: GpuRequest, row: int, now: Occupied | None = None
     ) -> Grant | None:
-        preference = self.profile.cards if ask.whole else self._preference(view, row)
+        preference = self.profile.gpus if ask.whole else self._preference(view, row)
         return choose(ask, self._cluster.columns.devices, row, preference, now)
 
     def _preference(self, view: View, row: int) -> GpuPreference:
-        """How shares find their card on the node."""
+        """How shares find their GPU on the node."""
         if self._chooser is None:
-            return self.profile.cards
+            return self.profile.gpus
         node = Nodes(self._cluster.columns, slice(row, row + 1))
-        rated: CardScores = self._chooser.rate_cards(view.request, node)
+        rated: GpuScores = self._chooser.rate_gpus(view.request, node)
         preference: list[float] = np.asarray(rated[0]).tolist()
         return preference
 

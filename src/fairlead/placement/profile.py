@@ -8,10 +8,10 @@ from operator import or_
 from fairlead.cluster.aspects import Aspect
 from fairlead.model.gpus import GpuRequest
 from fairlead.model.pods import PodField
-from fairlead.placement.cards import CardPolicy
+from fairlead.placement.gpus import GpuPolicy
 from fairlead.plugins.api import (
     AnyScore,
-    ChoosesCards,
+    ChoosesGpus,
     ClusterFilter,
     EvictionForecast,
     Filter,
@@ -42,8 +42,8 @@ class Profile:
     scores: tuple[tuple[AnyScore, float], ...] = ()
     #: Without a picker the highest score wins, and among equals the first node.
     picker: Picker | None = None
-    #: How shares of a card find their card, unless a score chooses.
-    cards: CardPolicy = CardPolicy.PACK
+    #: How shares of a GPU find their GPU, unless a score chooses.
+    gpus: GpuPolicy = GpuPolicy.PACK
     #: May pods of lower priority be evicted to make room?
     preempts: bool = True
     #: Pod labels and annotations that some plugin reads.
@@ -64,7 +64,7 @@ class Profile:
     #: Fields of the pod that some plugin reads, as a plain number.
     pod_fields: int = field(init=False)
 
-    #: The rule about single cards; without it they are only counted.
+    #: The rule about single GPUs; without it they are only counted.
     gpu_fit: GpuFit | None = field(init=False)
     #: Does it send pods where their scheduling map says?
     follows_maps: bool = field(init=False)
@@ -99,7 +99,7 @@ class Profile:
         """Asking a plugin what it can do is slow, and views are made all the time."""
         pre_filters = tuple(rule for rule in self.filters if isinstance(rule, PreFilter))
         if not (self.gpu_fit and self.follows_maps):
-            pre_filters = (GpusCounted(self.grants_cards, self.follows_maps), *pre_filters)
+            pre_filters = (GpusCounted(self.grants_gpus, self.follows_maps), *pre_filters)
         pre_filter_results = tuple(
             rule for rule in self.filters if isinstance(rule, PreFilterResult)
         )
@@ -114,20 +114,20 @@ class Profile:
         object.__setattr__(self, "relative_scores", relative_scores)
 
     @property
-    def grants_cards(self) -> bool:
-        """Does it choose cards, or only count them?"""
+    def grants_gpus(self) -> bool:
+        """Does it choose GPUs, or only count them?"""
         return self.gpu_fit is not None
 
-    def chosen_cards(self, ask: GpuRequest | None) -> GpuRequest | None:
-        """The ask as far as this profile goes with it; None where it does not choose cards."""
+    def chosen_gpus(self, ask: GpuRequest | None) -> GpuRequest | None:
+        """The ask as far as this profile goes with it; None where it does not choose GPUs."""
         if ask is None or ask.map_slot is not None:
             return ask if self.follows_maps else None
         return self.gpu_fit.understood(ask) if self.gpu_fit else None
 
     @property
-    def card_chooser(self) -> ChoosesCards | None:
-        """Who says which card a share goes to."""
-        return next((score for score, _ in self.scores if isinstance(score, ChoosesCards)), None)
+    def gpu_chooser(self) -> ChoosesGpus | None:
+        """Who says which GPU a share goes to."""
+        return next((score for score, _ in self.scores if isinstance(score, ChoosesGpus)), None)
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:

@@ -7,14 +7,14 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
 from fairlead.model.gpus import Grant
 from fairlead.model.pods import Pod
-from fairlead.plugins.api import CardAnswer
+from fairlead.plugins.api import GpuAnswer
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
     node: str
     score: float
-    #: Which cards, if the pod asks for any.
+    #: Which GPUs, if the pod asks for any.
     grant: Grant | None = None
 
 
@@ -25,8 +25,8 @@ class PlacementRecord:
     score: float
     #: What each score of the profile added to that.
     scores: Mapping[str, float]
-    #: The cards that it gets, as they were before, and what they were doing.
-    cards: tuple[CardAnswer, ...] = ()
+    #: The GPUs that it gets, as they were before, and what they were doing.
+    gpus: tuple[GpuAnswer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Refused:
 
     @property
     def message(self) -> str:
-        """kube-scheduler's words, to the byte, and between them what we know of cards."""
+        """kube-scheduler's words, to the byte, and between them what we know of GPUs."""
         if not self.nodes:
             return "no nodes available to schedule pods"
         if self.pre_filter_message:

@@ -24,7 +24,7 @@ from fairlead.model.storage import VolumePlan
 
 HIGHEST_SCORE = 100.0
 
-CardScores = npt.NDArray[np.float64]  # (nodes, slots)
+GpuScores = npt.NDArray[np.float64]  # (nodes, slots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +148,8 @@ class DetailedFilter(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class CardAnswer:
-    """What one card has to say to a pod, for `fairlead explain`."""
+class GpuAnswer:
+    """What one GPU has to say to a pod, for `fairlead explain`."""
 
     uuid: str
     index: int
@@ -169,11 +169,11 @@ class CardAnswer:
 
 
 @runtime_checkable
-class TellsCards(Protocol):
-    """A filter that can tell card by card, and for the event how near any node came."""
+class TellsGpus(Protocol):
+    """A filter that can tell GPU by GPU, and for the event how near any node came."""
 
-    def cards(self, request: PodRequest, node: Nodes) -> tuple[CardAnswer, ...]:
-        """The cards of the single node given."""
+    def gpus(self, request: PodRequest, node: Nodes) -> tuple[GpuAnswer, ...]:
+        """The GPUs of the single node given."""
         ...
 
     def nearest(self, request: PodRequest, nodes: Nodes) -> str:
@@ -194,15 +194,15 @@ class Score(Protocol):
 
 
 @runtime_checkable
-class ChoosesCards(Protocol):
-    """A score that also has a say in which card of the chosen node a share goes to.
+class ChoosesGpus(Protocol):
+    """A score that also has a say in which GPU of the chosen node a share goes to.
 
-    The first such score of a profile is asked. It must like best the card that its rating of the
+    The first such score of a profile is asked. It must like best the GPU that its rating of the
     node counted on.
     """
 
-    def rate_cards(self, request: PodRequest, nodes: Nodes) -> CardScores:
-        """(nodes, slots): the more, the better; among equals the first card wins."""
+    def rate_gpus(self, request: PodRequest, nodes: Nodes) -> GpuScores:
+        """(nodes, slots): the more, the better; among equals the first GPU wins."""
         ...
 
 

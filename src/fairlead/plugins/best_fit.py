@@ -19,7 +19,7 @@ from fairlead.plugins.gaps import gaps
 class BestFit:
     """Best fit in two dimensions, in whole points, as compared in the FGD paper (ATC'23)."""
 
-    #: The largest machine there is, so that cores and cards can be weighed against each other.
+    #: The largest machine there is, so that cores and GPUs can be weighed against each other.
     largest_cores: int = 128
     largest_cards: int = 8
     name: ClassVar[str] = "BestFit"
@@ -28,7 +28,7 @@ class BestFit:
     def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
         found = gaps(request, nodes)
         cpu_left = nodes.free(CPU) - request.amount(CPU)
-        gpu_left = nodes.card_room().sum(axis=1) if found is None else found.total - found.asked
+        gpu_left = nodes.gpu_room().sum(axis=1) if found is None else found.total - found.asked
         waste = cpu_left / (1000 * self.largest_cores) * 0.5
         waste = waste + gpu_left / (WHOLE * self.largest_cards) * 0.5
         scores: NodeScores = np.floor(np.clip((1.0 - waste) * HIGHEST_SCORE, 0, HIGHEST_SCORE))

@@ -19,7 +19,7 @@ from fairlead.plugins.gaps import gaps
 class DotProduct:
     """The product of request and free resources, the smaller the better, in whole points."""
 
-    #: The largest machine there is, so that cores and cards can be weighed against each other.
+    #: The largest machine there is, so that cores and GPUs can be weighed against each other.
     largest_cores: int = 128
     largest_cards: int = 8
     name: ClassVar[str] = "DotProduct"

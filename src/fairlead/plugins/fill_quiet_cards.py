@@ -10,20 +10,20 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.loads import UNKNOWN, expected_busy
 from fairlead.model.pods import PodField, PodRequest
-from fairlead.plugins.api import HIGHEST_SCORE, CardScores
-from fairlead.plugins.measured import READS, of_best_cards, share
+from fairlead.plugins.api import HIGHEST_SCORE, GpuScores
+from fairlead.plugins.measured import READS, of_best_gpus, share
 
 _HALF = HIGHEST_SCORE / 2
 
 
 @dataclass(frozen=True, slots=True)
 class FillQuietCards:
-    """The busiest card that stays below the level with the pod on it; then cards that nobody uses;
-    then those that would be too busy, the least busy first. Whole cards are not begun by anybody,
+    """The busiest GPU that stays below the level with the pod on it; then GPUs that nobody uses;
+    then those that would be too busy, the least busy first. Whole GPUs are not begun by anybody,
     so it likes all nodes alike for them.
     """
 
-    #: Share of the time up to which cards are filled.
+    #: Share of the time up to which GPUs are filled.
     level: float = 0.8
     name: ClassVar[str] = "FillQuietCards"
     reads: ClassVar[Aspect] = READS
@@ -35,12 +35,12 @@ class FillQuietCards:
     def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
         if request.gpu_request is None or request.gpu_request.whole:
             return np.zeros(len(nodes))
-        return of_best_cards(self.rate_cards(request, nodes), request, nodes)
+        return of_best_gpus(self.rate_gpus(request, nodes), request, nodes)
 
-    def rate_cards(self, request: PodRequest, nodes: Nodes) -> CardScores:
+    def rate_gpus(self, request: PodRequest, nodes: Nodes) -> GpuScores:
         with_it = nodes.load.busiest() + expected_busy(request.load or UNKNOWN)
         filled = _HALF + _HALF * np.minimum(with_it / self.level, 1.0)
         too_busy = _HALF / 2 * (1.0 - np.minimum(with_it - self.level, 1.0))
         begun = np.where(with_it <= self.level, filled, too_busy)
-        points: CardScores = np.where(nodes.cards.users() > 0, begun, _HALF)
+        points: GpuScores = np.where(nodes.gpus.users() > 0, begun, _HALF)
         return points

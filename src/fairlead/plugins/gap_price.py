@@ -1,7 +1,7 @@
 """Place a pod where what it takes is worth least to the pods that are still to come.
 
-A node is worth what its free cards are worth: by the price of gaps of that size, by the cpu and
-memory that are there to go with them, by blocks of whole cards, and by how sought after the model
+A node is worth what its free GPUs are worth: by the price of gaps of that size, by the cpu and
+memory that are there to go with them, by blocks of whole GPUs, and by how sought after the model
 is. A pod goes where the worth drops least. Prices come from the pods seen (`placement/prices.py`).
 """
 
@@ -17,9 +17,9 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.price_tables import PriceTables, Table
 from fairlead.model.gpus import GpuRequest
 from fairlead.model.pods import PodRequest
-from fairlead.plugins.api import HIGHEST_SCORE, CardScores
+from fairlead.plugins.api import HIGHEST_SCORE, GpuScores
 from fairlead.plugins.gap_worth import Worth, WorthOfOne
-from fairlead.plugins.gaps import Gaps, asked_cards, parts, shares
+from fairlead.plugins.gaps import Gaps, asked_gpus, parts, shares
 from fairlead.plugins.gpu_best_fit import GpuBestFit
 
 #: A loss of this much halves the score.
@@ -40,24 +40,24 @@ class GapPrice:
         tables = nodes.prices()
         if tables is None:
             return GpuBestFit().rate(request, nodes)
-        ask = asked_cards(request)
+        ask = asked_gpus(request)
         if len(nodes) == 1 and not tables.presses:
             return np.array([_score_one(_loss_of_one(tables, ask, request, nodes))])
         worth = Worth(tables, request, nodes)
         if ask is None:
             return _score(worth.before() - worth.after_nothing())
         if ask.whole:
-            return _score(worth.before() - worth.after_taking(ask.cards, request, nodes))
-        return _score(_loss_by_card(shares(ask, nodes), worth).min(axis=1))
+            return _score(worth.before() - worth.after_taking(ask.gpus, request, nodes))
+        return _score(_loss_by_gpu(shares(ask, nodes), worth).min(axis=1))
 
-    def rate_cards(self, request: PodRequest, nodes: Nodes) -> CardScores:
-        tables, ask = nodes.prices(), asked_cards(request)
+    def rate_gpus(self, request: PodRequest, nodes: Nodes) -> GpuScores:
+        tables, ask = nodes.prices(), asked_gpus(request)
         if tables is None or ask is None or ask.whole:
-            return -nodes.card_room().astype(np.float64)
+            return -nodes.gpu_room().astype(np.float64)
         if len(nodes) == 1 and not tables.presses:
             worth = WorthOfOne(tables, request, nodes)
-            return -np.array([_losses_by_card(ask, nodes, worth)])
-        return -_loss_by_card(shares(ask, nodes), Worth(tables, request, nodes))
+            return -np.array([_losses_by_gpu(ask, nodes, worth)])
+        return -_loss_by_gpu(shares(ask, nodes), Worth(tables, request, nodes))
 
 
 def _loss_of_one(
@@ -67,13 +67,13 @@ def _loss_of_one(
     if ask is None:
         return worth.before - worth.after_nothing()
     if ask.whole:
-        return worth.before - worth.after_taking(ask.cards)
-    return min(_losses_by_card(ask, node, worth))
+        return worth.before - worth.after_taking(ask.gpus)
+    return min(_losses_by_gpu(ask, node, worth))
 
 
-def _losses_by_card(ask: GpuRequest, node: Nodes, worth: WorthOfOne) -> list[float]:
-    """`_loss_by_card` of a single node; cards with equal gaps lose the same."""
-    usable = node.cards.usable(ask)[0].tolist()
+def _losses_by_gpu(ask: GpuRequest, node: Nodes, worth: WorthOfOne) -> list[float]:
+    """`_loss_by_gpu` of a single node; GPUs with equal gaps lose the same."""
+    usable = node.gpus.usable(ask)[0].tolist()
     taken = parts(ask, node)[0].tolist() if ask.by_memory else [ask.milli] * len(usable)
     known: dict[tuple[int, int], float] = {}
     losses = [inf] * len(usable)
@@ -85,7 +85,7 @@ def _losses_by_card(ask: GpuRequest, node: Nodes, worth: WorthOfOne) -> list[flo
     return losses
 
 
-def _loss_by_card(found: Gaps, worth: Worth) -> Table:
+def _loss_by_gpu(found: Gaps, worth: Worth) -> Table:
     loss = worth.before()[:, None] - worth.after_share(found)
     return np.where(found.usable, loss, np.inf)
 

@@ -1,8 +1,8 @@
-"""What a node's free cards are worth, with a pod there and without it."""
+"""What a node's free GPUs are worth, with a pod there and without it."""
 
 import numpy as np
 
-from fairlead.cluster.devices import Cards
+from fairlead.cluster.devices import Gpus
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.price_tables import PriceTables, Table
 from fairlead.model.gpus import WHOLE
@@ -11,8 +11,8 @@ from fairlead.model.quantities import CPU, MEMORY
 from fairlead.plugins.gaps import Gaps, gaps
 
 _GAP, _RESERVE = 10.0, 1000.0
-#: A pod without GPUs that has the choice stays off nodes with cards.
-_ON_CARDS = 1.0
+#: A pod without GPUs that has the choice stays off nodes with GPUs.
+_ON_GPUS = 1.0
 
 
 class Worth:
@@ -20,32 +20,32 @@ class Worth:
 
     def __init__(self, tables: PriceTables, request: PodRequest, nodes: Nodes) -> None:
         self._tables = tables
-        self.room = nodes.card_room()
-        self._free, self._full = nodes.free_cards()
+        self.room = nodes.gpu_room()
+        self._free, self._full = nodes.free_gpus()
         self._values = tables.value[self.room]
         self._total = self._values.sum(axis=1)
-        self._pressure = tables.pressure()[nodes.cards.model()] if tables.presses else None
-        self._reserve, self._reserve_after = _cards_served(tables, request, nodes)
+        self._pressure = tables.pressure()[nodes.gpus.model()] if tables.presses else None
+        self._reserve, self._reserve_after = _gpus_served(tables, request, nodes)
 
     def before(self) -> Table:
         return self._of(self._total, self._reserve, self._full)
 
     def after_nothing(self) -> Table:
-        """Cards stay as they are."""
-        on_cards = np.where(self._free > 0, _ON_CARDS, 0.0)
-        return self._of(self._total, self._reserve_after, self._full) - on_cards
+        """GPUs stay as they are."""
+        on_gpus = np.where(self._free > 0, _ON_GPUS, 0.0)
+        return self._of(self._total, self._reserve_after, self._full) - on_gpus
 
-    def after_taking(self, cards: int, request: PodRequest, nodes: Nodes) -> Table:
-        """So many whole cards are gone."""
-        total = self._total - cards * self._tables.highest
-        full = np.maximum(self._full - cards, 0)
+    def after_taking(self, gpus: int, request: PodRequest, nodes: Nodes) -> Table:
+        """So many whole GPUs are gone."""
+        total = self._total - gpus * self._tables.highest
+        full = np.maximum(self._full - gpus, 0)
         after = self._of(total, self._reserve_after, full)
         if self._pressure is not None and (found := gaps(request, nodes)) is not None:
             after = after - (self._pressure * self.room * found.first_taken()).sum(axis=1)
         return after
 
     def after_share(self, found: Gaps) -> Table:
-        """(nodes, slots), for each card that the share may go to."""
+        """(nodes, slots), for each GPU that the share may go to."""
         left = np.maximum(self.room - found.part, 0)
         total = self._total[:, None] - self._values + self._tables.value[left]
         full = self._full[:, None] - (self.room == WHOLE)
@@ -54,7 +54,7 @@ class Worth:
             after = after - self._pressure * (self.room - left)
         return after
 
-    def _of(self, total: Table, reserve: Table, full: Cards) -> Table:
+    def _of(self, total: Table, reserve: Table, full: Gpus) -> Table:
         """Everything but the model, which only counts by difference."""
         worth: Table = np.minimum(total / self._tables.highest, reserve)
         worth *= _RESERVE
@@ -63,11 +63,11 @@ class Worth:
         return worth
 
 
-def _cards_served(
+def _gpus_served(
     tables: PriceTables, request: PodRequest, nodes: Nodes
 ) -> tuple[Table, Table]:  # fmt: skip
-    """For how many cards cpu and memory suffice, without the pod and with it."""
-    per_cpu, per_memory = tables.cards_per_milli, tables.cards_per_byte
+    """For how many GPUs cpu and memory suffice, without the pod and with it."""
+    per_cpu, per_memory = tables.gpus_per_milli, tables.gpus_per_byte
     cpu, memory = nodes.free(CPU), nodes.free(MEMORY)
     before = np.minimum(cpu * per_cpu, memory * per_memory)
     cpu, memory = cpu - request.amount(CPU), memory - request.amount(MEMORY)
@@ -82,10 +82,10 @@ class WorthOfOne:
 
     def __init__(self, tables: PriceTables, request: PodRequest, node: Nodes) -> None:
         self._tables = tables
-        self.room: list[int] = node.card_room()[0].tolist()
+        self.room: list[int] = node.gpu_room()[0].tolist()
         self._full = self.room.count(WHOLE)
         self._total: float = sum(map(tables.values.__getitem__, self.room))
-        per_cpu, per_memory = tables.cards_per_milli, tables.cards_per_byte
+        per_cpu, per_memory = tables.gpus_per_milli, tables.gpus_per_byte
         cpu, memory = node.free_here(CPU), node.free_here(MEMORY)
         reserve = max(min(cpu * per_cpu, memory * per_memory), 0.0)
         cpu, memory = cpu - request.amount(CPU), memory - request.amount(MEMORY)
@@ -93,12 +93,12 @@ class WorthOfOne:
         self.before = self._of(self._total, reserve, self._full)
 
     def after_nothing(self) -> float:
-        on_cards = _ON_CARDS if any(self.room) else 0.0
-        return self._of(self._total, self._reserve_after, self._full) - on_cards
+        on_gpus = _ON_GPUS if any(self.room) else 0.0
+        return self._of(self._total, self._reserve_after, self._full) - on_gpus
 
-    def after_taking(self, cards: int) -> float:
-        total = self._total - cards * self._tables.highest
-        return self._of(total, self._reserve_after, max(self._full - cards, 0))
+    def after_taking(self, gpus: int) -> float:
+        total = self._total - gpus * self._tables.highest
+        return self._of(total, self._reserve_after, max(self._full - gpus, 0))
 
     def after_share(self, room: int, part: int) -> float:
         values = self._tables.values

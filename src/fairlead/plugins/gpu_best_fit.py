@@ -15,7 +15,7 @@ from fairlead.plugins.gaps import left_over
 @dataclass(frozen=True, slots=True)
 class GpuBestFit:
     """Counts what would remain, not what is used: a 4-GPU node with one left beats an 8-GPU node
-    with four left. Parts of cards count as parts. Pods without GPUs go to nodes without GPUs first,
+    with four left. Parts of GPUs count as parts. Pods without GPUs go to nodes without GPUs first,
     then to those with none free.
     """
 
@@ -27,5 +27,5 @@ class GpuBestFit:
         left, _, needs = left_over(self.resource, request, nodes)
         scores: NodeScores = HIGHEST_SCORE / (1.0 + left)
         if not needs:
-            scores[(nodes.allocatable(self.resource) > 0) | nodes.cards.known()] /= 2
+            scores[(nodes.allocatable(self.resource) > 0) | nodes.gpus.known()] /= 2
         return scores

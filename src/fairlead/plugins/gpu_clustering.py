@@ -1,4 +1,4 @@
-"""Keep like with like: nodes for shares, nodes for single cards, nodes for many."""
+"""Keep like with like: nodes for shares, nodes for single GPUs, nodes for many."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -29,8 +29,8 @@ class GpuClustering:
         found = gaps(request, nodes)
         if found is None:
             return np.zeros(len(nodes))
-        kinds = nodes.cards.kinds() > 0
-        same = kinds[:, 0 if found.shares else min(found.cards, KINDS - 1)]
+        kinds = nodes.gpus.kinds() > 0
+        same = kinds[:, 0 if found.shares else min(found.gpus, KINDS - 1)]
         sorts = kinds.sum(axis=1)
         base = np.where(
             same, np.where(sorts == 1, _ALIKE, _MIXED), np.where(sorts == 0, _IDLE, _OTHERS)

@@ -1,4 +1,4 @@
-"""Cards one by one: enough of them, with enough left on each."""
+"""GPUs one by one: enough of them, with enough left on each."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -8,15 +8,15 @@ import numpy as np
 
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import Aspect
-from fairlead.cluster.card_rows import CardRows
-from fairlead.cluster.devices import CardMask
+from fairlead.cluster.devices import GpuMask
+from fairlead.cluster.gpu_rows import GpuRows
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import WHOLE, GpuRequest, Overcommit
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import PodRequest
 from fairlead.model.sizes import remembered
-from fairlead.plugins.api import CardAnswer, Reason
-from fairlead.plugins.gpu_words import card_answers, how_to_serve, nearest, not_served, too_busy
+from fairlead.plugins.api import GpuAnswer, Reason
+from fairlead.plugins.gpu_words import gpu_answers, how_to_serve, nearest, not_served, too_busy
 
 NO_GPU = "node(s) had no GPU"
 NO_DIALECT = "node(s) cannot serve this kind of GPU request"
@@ -32,7 +32,7 @@ NO_MEMORY = "node(s) had no GPU with enough free memory"
 
 @dataclass(frozen=True, slots=True)
 class GpuFit:
-    """Where cards are not known one by one it has nothing against whole cards: they are counted."""
+    """Where GPUs are not known one by one it has nothing against whole GPUs: they are counted."""
 
     name: ClassVar[str] = "GpuFit"
     reads: ClassVar[Aspect] = Aspect.DEVICES
@@ -51,7 +51,7 @@ class GpuFit:
             request.gpu_request is None or request.gpu_request.map_slot is not None
         ):  # the map has chosen
             return nodes.all()
-        return nodes.cards.enough(self.understood(request.gpu_request))
+        return nodes.gpus.enough(self.understood(request.gpu_request))
 
     def reasons(self, request: PodRequest, nodes: Nodes) -> Iterable[Reason]:
         """One for each node: the first thing that is missing."""
@@ -67,26 +67,24 @@ class GpuFit:
     def detail(self, request: PodRequest, node: Nodes) -> str:
         if request.gpu_request is None:
             return ""
-        if not node.cards.known()[0]:
+        if not node.gpus.known()[0]:
             return _detail_of_models(request.gpu_request, node)
         return _detail(self.understood(request.gpu_request), node)
 
-    def cards(self, request: PodRequest, node: Nodes) -> tuple[CardAnswer, ...]:
+    def gpus(self, request: PodRequest, node: Nodes) -> tuple[GpuAnswer, ...]:
         return (
-            card_answers(self.understood(request.gpu_request), node) if request.gpu_request else ()
+            gpu_answers(self.understood(request.gpu_request), node) if request.gpu_request else ()
         )
 
     def nearest(self, request: PodRequest, nodes: Nodes) -> str:
         return (
-            nearest(self.understood(request.gpu_request), nodes.cards)
-            if request.gpu_request
-            else ""
+            nearest(self.understood(request.gpu_request), nodes.gpus) if request.gpu_request else ""
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Overcommitting(GpuFit):
-    """The same, but shares may add up to more than a card while it is measured to be quiet."""
+    """The same, but shares may add up to more than a GPU while it is measured to be quiet."""
 
     limit: float
     high_water: float
@@ -102,62 +100,62 @@ def _beyond(ask: GpuRequest, limit: float, high_water: float) -> GpuRequest:
 
 
 def _missing(ask: GpuRequest, nodes: Nodes) -> Iterable[tuple[str, NodeMask, bool]]:
-    cards = nodes.cards
-    unserved = ~cards.serve(ask)
+    gpus = nodes.gpus
+    unserved = ~gpus.serve(ask)
     if unserved.any():
         yield NO_GPU, unserved & _without_gpus(nodes), False
         yield f"{NO_DIALECT} ({not_served(ask)})", unserved, False
-    wanted = cards.there() & cards.wanted(ask)
-    few = wanted.sum(axis=1) < (1 if ask.profile else ask.cards)
-    yield NO_MODEL, np.where(cards.known(), few, ~cards.of_kind(ask)), False
+    wanted = gpus.there() & gpus.wanted(ask)
+    few = wanted.sum(axis=1) < (1 if ask.profile else ask.gpus)
+    yield NO_MODEL, np.where(gpus.known(), few, ~gpus.of_kind(ask)), False
     # Only where there is room: on a full node somebody may have to leave.
-    yield BUSY, cards.busy(ask) & cards.hold_enough(ask), False
+    yield BUSY, gpus.busy(ask) & gpus.hold_enough(ask), False
     if ask.profile:
-        served = wanted & cards.cut_for(ask)
-        uncut = np.where(served, cards.room_for(ask.profile, emptied=True), 0)
-        yield NO_SLICE, uncut.sum(axis=1) < ask.cards, False
-        yield NO_SLICE, cards.all(), True
+        served = wanted & gpus.cut_for(ask)
+        uncut = np.where(served, gpus.room_for(ask.profile, emptied=True), 0)
+        yield NO_SLICE, uncut.sum(axis=1) < ask.gpus, False
+        yield NO_SLICE, gpus.all(), True
         return
     if ask.whole:
-        yield from _missing_of_whole(ask, cards, wanted)
+        yield from _missing_of_whole(ask, gpus, wanted)
         return
-    large = wanted & (cards.memory() >= cards.memory_asked(ask))
-    yield NO_MEMORY, large.sum(axis=1) < ask.cards, False
-    open_to_all = wanted & (cards.wholes() == 0)
-    share = open_to_all & (cards.milli_open(ask) >= ask.milli)
-    if_quiet = open_to_all & (cards.milli_open(ask, if_quiet=True) >= ask.milli)
-    too_few = share.sum(axis=1) < ask.cards
-    yield TOO_BUSY, too_few & (if_quiet.sum(axis=1) >= ask.cards), True
+    large = wanted & (gpus.memory() >= gpus.memory_asked(ask))
+    yield NO_MEMORY, large.sum(axis=1) < ask.gpus, False
+    open_to_all = wanted & (gpus.wholes() == 0)
+    share = open_to_all & (gpus.milli_open(ask) >= ask.milli)
+    if_quiet = open_to_all & (gpus.milli_open(ask, if_quiet=True) >= ask.milli)
+    too_few = share.sum(axis=1) < ask.gpus
+    yield TOO_BUSY, too_few & (if_quiet.sum(axis=1) >= ask.gpus), True
     yield NO_SHARE, too_few, True
-    memory = open_to_all & (cards.memory_free() >= cards.memory_asked(ask))
-    yield NO_MEMORY, memory.sum(axis=1) < ask.cards, True
+    memory = open_to_all & (gpus.memory_free() >= gpus.memory_asked(ask))
+    yield NO_MEMORY, memory.sum(axis=1) < ask.gpus, True
 
 
 def _without_gpus(nodes: Nodes) -> NodeMask:
-    found: NodeMask = (nodes.allocatable(GPU) == 0) & ~nodes.cards.any_listed()
+    found: NodeMask = (nodes.allocatable(GPU) == 0) & ~nodes.gpus.any_listed()
     return found
 
 
 def _missing_of_whole(
-    ask: GpuRequest, cards: CardRows, wanted: CardMask
+    ask: GpuRequest, gpus: GpuRows, wanted: GpuMask
 ) -> Iterable[tuple[str, NodeMask, bool]]:
     if ask.linked:
-        yield NO_LINKS, ~cards.joined(ask, among=wanted), False
-        yield TOO_FEW, ~cards.hold_enough(ask), True
-        yield NO_LINKS, cards.all(), True
-    yield TOO_FEW, cards.all(), True
+        yield NO_LINKS, ~gpus.joined(ask, among=wanted), False
+        yield TOO_FEW, ~gpus.hold_enough(ask), True
+        yield NO_LINKS, gpus.all(), True
+    yield TOO_FEW, gpus.all(), True
 
 
 def _detail_of_models(ask: GpuRequest, node: Nodes) -> str:
-    """About a single node whose cards are counted, not listed."""
-    if not node.cards.serve(ask)[0]:
+    """About a single node whose GPUs are counted, not listed."""
+    if not node.gpus.serve(ask)[0]:
         return "the node has no GPU" if _without_gpus(node)[0] else how_to_serve(ask)
-    kinds = sorted({card.model for found in node.objects() if found and found.inventory
-                    for card in found.inventory.cards})  # fmt: skip
-    if not node.cards.of_kind(ask)[0]:
+    kinds = sorted({gpu.model for found in node.objects() if found and found.inventory
+                    for gpu in found.inventory.gpus})  # fmt: skip
+    if not node.gpus.of_kind(ask)[0]:
         has = f"it has {' and '.join(kinds)}" if kinds else "its labels do not say what it has"
         return f"requested {_kinds(ask)}, {has}"
-    return f"requested {ask.cards} GPUs connected by NVLink; those of the node are not known to be"
+    return f"requested {ask.gpus} GPUs connected by NVLink; those of the node are not known to be"
 
 
 def _kinds(ask: GpuRequest) -> str:
@@ -166,49 +164,49 @@ def _kinds(ask: GpuRequest) -> str:
 
 def _detail(ask: GpuRequest, node: Nodes) -> str:
     """About a single node, in numbers."""
-    cards = node.cards
-    there = cards.there()[0]
+    gpus = node.gpus
+    there = gpus.there()[0]
     total = int(there.sum())
-    if not cards.serve(ask)[0]:
+    if not gpus.serve(ask)[0]:
         return how_to_serve(ask)
-    if (cards.busy(ask) & cards.hold_enough(ask))[0]:
+    if (gpus.busy(ask) & gpus.hold_enough(ask))[0]:
         return "its device plugin is still serving another pod, and serves one at a time"
-    wanted = there & cards.wanted(ask)[0]
+    wanted = there & gpus.wanted(ask)[0]
     if not wanted.any():
         return f"requested {_kinds(ask)}, none of {total} is"
     if ask.profile:
-        served = wanted & cards.cut_for(ask)[0]
-        room = int(cards.room_for(ask.profile)[0][served].sum())
-        return f"requested {ask.cards} {ask.profile}, {room} fit on {total} GPU{'s' * (total != 1)}"
+        served = wanted & gpus.cut_for(ask)[0]
+        room = int(gpus.room_for(ask.profile)[0][served].sum())
+        return f"requested {ask.gpus} {ask.profile}, {room} fit on {total} GPU{'s' * (total != 1)}"
     if ask.whole:
-        free = int(cards.usable(ask)[0].sum()) - int(cards.elsewhere()[0])
-        if ask.linked and free >= ask.cards:
+        free = int(gpus.usable(ask)[0].sum()) - int(gpus.elsewhere()[0])
+        if ask.linked and free >= ask.gpus:
             return (
-                f"requested {ask.cards} GPUs connected by NVLink, {_largest_ring(ask, cards, free)}"
+                f"requested {ask.gpus} GPUs connected by NVLink, {_largest_ring(ask, gpus, free)}"
             )
-        return f"requested {_cards(ask)}, {max(free, 0)} of {total} free"
+        return f"requested {_gpus(ask)}, {max(free, 0)} of {total} free"
     return _detail_of_shares(ask, node, wanted)
 
 
-def _cards(ask: GpuRequest) -> str:
-    return f"{ask.cards} GPU{'s' * (ask.cards > 1)}"
+def _gpus(ask: GpuRequest) -> str:
+    return f"{ask.gpus} GPU{'s' * (ask.gpus > 1)}"
 
 
-def _largest_ring(ask: GpuRequest, cards: CardRows, free: int) -> str:
-    sizes = range(ask.cards - 1, 1, -1)
-    joined = (size for size in sizes if cards.joined(replace(ask, cards=size))[0])
+def _largest_ring(ask: GpuRequest, gpus: GpuRows, free: int) -> str:
+    sizes = range(ask.gpus - 1, 1, -1)
+    joined = (size for size in sizes if gpus.joined(replace(ask, gpus=size))[0])
     largest = next(joined, 0)
     return f"of {free} free GPUs at most {largest} are" if largest else f"no two of {free} free are"
 
 
 def _detail_of_shares(ask: GpuRequest, node: Nodes, wanted: NodeMask) -> str:
-    cards = node.cards
-    shared = wanted & (cards.wholes()[0] == 0)
+    gpus = node.gpus
+    shared = wanted & (gpus.wholes()[0] == 0)
     if not shared.any():
         return f"all {int(wanted.sum())} GPUs are assigned whole"
-    largest = int(cards.milli_open(ask)[0][shared].max())
-    most_mib = int(cards.memory_free()[0][shared].max())
-    need_mib = int(np.max(cards.memory_asked(ask)[0][shared]))
+    largest = int(gpus.milli_open(ask)[0][shared].max())
+    most_mib = int(gpus.memory_free()[0][shared].max())
+    need_mib = int(np.max(gpus.memory_asked(ask)[0][shared]))
     told = []
     if ask.milli > largest:
         told.append(f"requested {ask.milli / WHOLE:g} of a GPU, the largest free share is "
@@ -218,6 +216,6 @@ def _detail_of_shares(ask: GpuRequest, node: Nodes, wanted: NodeMask) -> str:
         told.append(f"requested {need_mib} MiB on one GPU, at most {max(most_mib, 0)} are free")
     return (
         "; ".join(told)
-        or f"of {_cards(ask)} with the share, the memory and a free pod slot, "
-        f"{int(cards.usable(ask)[0].sum())} found"
+        or f"of {_gpus(ask)} with the share, the memory and a free pod slot, "
+        f"{int(gpus.usable(ask)[0].sum())} found"
     )

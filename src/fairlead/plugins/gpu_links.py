@@ -1,4 +1,4 @@
-"""Cards that work as one go where a good ring of them is still free."""
+"""GPUs that work as one go where a good ring of them is still free."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,7 +16,7 @@ from fairlead.plugins.api import HIGHEST_SCORE
 class GpuLinks:
     """By what a machine loses, not by what it is: one with PCIe alone has nothing to lose, so pods
     that do not say that they need NVLink are not drawn to the machines that have it. It has
-    nothing to say about cards that work alone.
+    nothing to say about GPUs that work alone.
     """
 
     name: ClassVar[str] = "GpuLinks"
@@ -30,5 +30,5 @@ class GpuLinks:
         ask = request.gpu_request
         if ask is None or not self.concerns(request):
             return np.zeros(len(nodes))
-        scores: NodeScores = HIGHEST_SCORE * nodes.cards.ring_quality(ask)
+        scores: NodeScores = HIGHEST_SCORE * nodes.gpus.ring_quality(ask)
         return scores

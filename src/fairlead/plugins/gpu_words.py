@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fairlead.cluster.card_rows import CardRows
-from fairlead.cluster.devices import CardMask
+from fairlead.cluster.devices import GpuMask
+from fairlead.cluster.gpu_rows import GpuRows
 from fairlead.cluster.nodes import Nodes
-from fairlead.model.gpus import WHOLE, Card, GpuRequest
-from fairlead.plugins.api import CardAnswer
+from fairlead.model.gpus import WHOLE, Gpu, GpuRequest
+from fairlead.plugins.api import GpuAnswer
 
 #: What a node needs to serve requests of a dialect, and how it gets that.
 _SERVED_WITH = {
@@ -39,63 +39,63 @@ def how_to_serve(ask: GpuRequest) -> str:
     return f"{sentence}; shares are not served beside NVIDIA's device plugin"
 
 
-def card_answers(ask: GpuRequest, node: Nodes) -> tuple[CardAnswer, ...]:
-    """About each card of the single node given; none where cards are only counted."""
-    cards = _listed(node)
-    usable, free = node.cards.usable(ask)[0], node.cards.milli_free()[0]
-    free_mib, users = node.cards.memory_free()[0], node.cards.users()[0]
+def gpu_answers(ask: GpuRequest, node: Nodes) -> tuple[GpuAnswer, ...]:
+    """About each GPU of the single node given; none where GPUs are only counted."""
+    gpus = _listed(node)
+    usable, free = node.gpus.usable(ask)[0], node.gpus.milli_free()[0]
+    free_mib, users = node.gpus.memory_free()[0], node.gpus.users()[0]
     used_mib, ages_s = node.load.memory_used()[0], node.load.age_s()[0]
     utilisation = node.load.utilisation()[0]
     return tuple(
-        CardAnswer(
-            uuid=card.uuid,
-            index=card.index,
-            model=card.model,
-            memory_mib=card.memory_mib,
+        GpuAnswer(
+            uuid=gpu.uuid,
+            index=gpu.index,
+            model=gpu.model,
+            memory_mib=gpu.memory_mib,
             free_share=max(0, int(free[slot])) / WHOLE,
             free_mib=max(0, int(free_mib[slot])),
             pods=int(users[slot]),
-            missing="" if usable[slot] else _missing(ask, node, slot, card),
+            missing="" if usable[slot] else _missing(ask, node, slot, gpu),
             utilisation=_rounded(utilisation[slot], 2),
             memory_used_mib=_rounded(used_mib[slot]),
             reading_age_s=_rounded(ages_s[slot], 1),
         )
-        for slot, card in enumerate(cards)
+        for slot, gpu in enumerate(gpus)
     )
 
 
-def nearest(ask: GpuRequest, cards: CardRows) -> str:
+def nearest(ask: GpuRequest, gpus: GpuRows) -> str:
     """How near the nodes come that cannot serve the ask, one sentence; "" if that tells nothing."""
-    known = cards.known() & cards.serve(ask)
-    wanted = cards.there() & cards.wanted(ask) & known[:, None]
+    known = gpus.known() & gpus.serve(ask)
+    wanted = gpus.there() & gpus.wanted(ask) & known[:, None]
     if not wanted.any():
         return ""
     if ask.profile:
-        served = wanted & cards.cut_for(ask)
-        room = int(np.where(served, cards.room_for(ask.profile), 0).sum(axis=1).max())
+        served = wanted & gpus.cut_for(ask)
+        room = int(np.where(served, gpus.room_for(ask.profile), 0).sum(axis=1).max())
         return _of_slices(ask, room)
     if ask.whole:
-        free = (cards.usable(ask) & wanted).sum(axis=1) - cards.elsewhere()
+        free = (gpus.usable(ask) & wanted).sum(axis=1) - gpus.elsewhere()
         most = int(np.where(known, free, 0).max())
-        return "" if most >= ask.cards else _of_whole(ask, max(0, most))
-    return _of_shares(ask, cards, wanted & (cards.wholes() == 0))
+        return "" if most >= ask.gpus else _of_whole(ask, max(0, most))
+    return _of_shares(ask, gpus, wanted & (gpus.wholes() == 0))
 
 
 def _of_slices(ask: GpuRequest, room: int) -> str:
     if room:
-        return f"No node can fit more than {room} {ask.profile} slices, requested {ask.cards}."
+        return f"No node can fit more than {room} {ask.profile} slices, requested {ask.gpus}."
     return f"No node can fit a {ask.profile} slice."
 
 
 def _of_whole(ask: GpuRequest, most: int) -> str:
-    return f"Of {ask.cards} requested GPUs, at most {most} are free on one node."
+    return f"Of {ask.gpus} requested GPUs, at most {most} are free on one node."
 
 
-def _of_shares(ask: GpuRequest, cards: CardRows, shared: np.ndarray) -> str:
+def _of_shares(ask: GpuRequest, gpus: GpuRows, shared: np.ndarray) -> str:
     if not shared.any():
         return "All GPUs are assigned whole."
-    share = max(0, int(cards.milli_open(ask)[shared].max()))
-    mib, asked_mib = max(0, int(cards.memory_free()[shared].max())), cards.memory_asked(ask)[shared]
+    share = max(0, int(gpus.milli_open(ask)[shared].max()))
+    mib, asked_mib = max(0, int(gpus.memory_free()[shared].max())), gpus.memory_asked(ask)[shared]
     sentences = []
     if ask.milli > share:
         sentences.append(f"The largest free share of a GPU is {share / WHOLE:g}, "
@@ -108,17 +108,17 @@ def _of_shares(ask: GpuRequest, cards: CardRows, shared: np.ndarray) -> str:
     return " ".join(sentences)
 
 
-def _listed(node: Nodes) -> Sequence[Card]:
+def _listed(node: Nodes) -> Sequence[Gpu]:
     found = next(iter(node.objects()), None)
-    return found.inventory.cards if found and found.inventory and found.inventory.named else ()
+    return found.inventory.gpus if found and found.inventory and found.inventory.named else ()
 
 
-def too_busy(ask: GpuRequest, node: Nodes, among: CardMask) -> str:
-    """What keeps the quietest of these cards (of a single node) from being overcommitted."""
+def too_busy(ask: GpuRequest, node: Nodes, among: GpuMask) -> str:
+    """What keeps the quietest of these GPUs (of a single node) from being overcommitted."""
     if ask.overcommit is None:
         return ""
-    could = among & (node.cards.milli_open(ask, if_quiet=True)[0] >= ask.milli)
-    could &= node.cards.milli_open(ask)[0] < ask.milli
+    could = among & (node.gpus.milli_open(ask, if_quiet=True)[0] >= ask.milli)
+    could &= node.gpus.milli_open(ask)[0] < ask.milli
     if not could.any():
         return ""
     fresh = could & node.load.fresh()[0]
@@ -132,55 +132,55 @@ def _rounded(value: float, digits: int = 0) -> float | None:
     return round(float(value), digits) if math.isfinite(value) else None
 
 
-def _missing(ask: GpuRequest, node: Nodes, slot: int, card: Card) -> str:
-    """The first thing that keeps the card from serving a part of the ask."""
-    cards = node.cards
-    if not card.healthy:
+def _missing(ask: GpuRequest, node: Nodes, slot: int, gpu: Gpu) -> str:
+    """The first thing that keeps the GPU from serving a part of the ask."""
+    gpus = node.gpus
+    if not gpu.healthy:
         return "unhealthy"
-    if not cards.wanted(ask)[0, slot]:
+    if not gpus.wanted(ask)[0, slot]:
         return "not of the requested kind"
     if ask.profile:
-        return _missing_slice(ask, cards, slot, card)
-    if cards.wholes()[0, slot]:
+        return _missing_slice(ask, gpus, slot, gpu)
+    if gpus.wholes()[0, slot]:
         return "assigned whole"
-    if card.mig:
+    if gpu.mig:
         return "divided into MIG slices"
-    return _missing_part(ask, node, slot, card)
+    return _missing_part(ask, node, slot, gpu)
 
 
-def _missing_slice(ask: GpuRequest, cards: CardRows, slot: int, card: Card) -> str:
-    if not card.mig:
+def _missing_slice(ask: GpuRequest, gpus: GpuRows, slot: int, gpu: Gpu) -> str:
+    if not gpu.mig:
         return "not divided into MIG slices"
-    if not cards.cut_for(ask)[0, slot]:
+    if not gpus.cut_for(ask)[0, slot]:
         return (
             "divided by the agent, which serves fairlead.dev/gpu-slice"
-            if card.slots
+            if gpu.slots
             else "not divided by the agent; a device plugin serves nvidia.com/mig-… there"
         )
-    if cards.room_for(ask.profile, emptied=True)[0, slot] == 0:
+    if gpus.room_for(ask.profile, emptied=True)[0, slot] == 0:
         return f"cannot be divided into {ask.profile}"
-    return f"no placement for a {ask.profile}; slices {_in_use(cards, slot)} are in use"
+    return f"no placement for a {ask.profile}; slices {_in_use(gpus, slot)} are in use"
 
 
-def _in_use(cards: CardRows, slot: int) -> str:
-    used = int(cards.slices_used()[0, slot])
+def _in_use(gpus: GpuRows, slot: int) -> str:
+    used = int(gpus.slices_used()[0, slot])
     return ", ".join(str(place) for place in range(8) if used >> place & 1) or "of others"
 
 
-def _missing_part(ask: GpuRequest, node: Nodes, slot: int, card: Card) -> str:
-    cards = node.cards
-    pods, free_mib = int(cards.users()[0, slot]), int(cards.memory_free()[0, slot])
-    asked_mib = int(cards.memory_asked(ask)[0, slot])
-    free = int(cards.milli_open(ask)[0, slot])
-    if asked_mib > card.memory_mib:
-        return f"{card.memory_mib} MiB in total"
+def _missing_part(ask: GpuRequest, node: Nodes, slot: int, gpu: Gpu) -> str:
+    gpus = node.gpus
+    pods, free_mib = int(gpus.users()[0, slot]), int(gpus.memory_free()[0, slot])
+    asked_mib = int(gpus.memory_asked(ask)[0, slot])
+    free = int(gpus.milli_open(ask)[0, slot])
+    if asked_mib > gpu.memory_mib:
+        return f"{gpu.memory_mib} MiB in total"
     if ask.whole and pods:
         return f"shared by {pods} pod{'s' * (pods > 1)}"
-    if 0 < card.sharers <= pods:
+    if 0 < gpu.sharers <= pods:
         return f"{pods} pods on it, the maximum"
     if free < ask.milli:
-        this = np.arange(cards.there().shape[1]) == slot
+        this = np.arange(gpus.there().shape[1]) == slot
         return f"{max(0, free) / WHOLE:g} of it free{too_busy(ask, node, this)}"
     if free_mib < asked_mib:
-        return f"{max(0, free_mib)} of {card.memory_mib} MiB free"
+        return f"{max(0, free_mib)} of {gpu.memory_mib} MiB free"
     return "its device plugin would choose another GPU first"

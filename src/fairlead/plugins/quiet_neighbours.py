@@ -1,4 +1,4 @@
-"""Two busy pods on one card slow each other down: how often would both want it?"""
+"""Two busy pods on one GPU slow each other down: how often would both want it?"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,24 +10,24 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.loads import UNKNOWN, expected_busy
 from fairlead.model.pods import PodField, PodRequest
-from fairlead.plugins.api import HIGHEST_SCORE, CardScores
-from fairlead.plugins.measured import READS, of_best_cards, share
+from fairlead.plugins.api import HIGHEST_SCORE, GpuScores
+from fairlead.plugins.measured import READS, of_best_gpus, share
 
-#: Who keeps a card busy for less than this share of the time disturbs nobody.
+#: Who keeps a GPU busy for less than this share of the time disturbs nobody.
 _LIGHT = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class QuietNeighbours:
-    """The share of the time in which only one of them wants the card.
+    """The share of the time in which only one of them wants the GPU.
 
-    Bursts fall into the gaps of others, so what a card does on the whole counts. Two rhythms drift
-    until their busy stretches meet, so between them what it does at its busiest counts. A hot card
-    is for light pods only. A card that is free in the book and busy all the same is used by
+    Bursts fall into the gaps of others, so what a GPU does on the whole counts. Two rhythms drift
+    until their busy stretches meet, so between them what it does at its busiest counts. A hot GPU
+    is for light pods only. A GPU that is free in the book and busy all the same is used by
     somebody whom nobody gave it to.
     """
 
-    #: A card that is busy for this share of the time, at its busiest, is hot.
+    #: A GPU that is busy for this share of the time, at its busiest, is hot.
     hot: float = 0.9
     name: ClassVar[str] = "QuietNeighbours"
     reads: ClassVar[Aspect] = READS
@@ -37,16 +37,16 @@ class QuietNeighbours:
         share(self, "hot")
 
     def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
-        return of_best_cards(self.rate_cards(request, nodes), request, nodes)
+        return of_best_gpus(self.rate_gpus(request, nodes), request, nodes)
 
-    def rate_cards(self, request: PodRequest, nodes: Nodes) -> CardScores:
+    def rate_gpus(self, request: PodRequest, nodes: Nodes) -> GpuScores:
         load = request.load or UNKNOWN
         ours, theirs = expected_busy(load), nodes.load
         in_step = (theirs.cyclic() > 0) & bool(load.cyclic)
         wanted = np.where(in_step, theirs.busiest(), theirs.busy())
-        # Who waits for memory waits, whatever else the card has to spare.
+        # Who waits for memory waits, whatever else the GPU has to spare.
         wanted = np.fmax(wanted, theirs.memory_busy())
-        points: CardScores = HIGHEST_SCORE * (1.0 - ours * wanted)
+        points: GpuScores = HIGHEST_SCORE * (1.0 - ours * wanted)
         if ours >= _LIGHT:
             hot = np.fmax(theirs.busiest(), theirs.memory_busy()) >= self.hot
             points[hot] = 0.0

@@ -1,4 +1,4 @@
-"""No card is overcommitted while another has room."""
+"""No GPU is overcommitted while another has room."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -23,4 +23,4 @@ class RoomFirst:
         ask = request.gpu_request
         if ask is None or ask.whole or ask.profile or ask.map_slot:
             return np.zeros(len(nodes))
-        return np.where(nodes.cards.enough(ask), HIGHEST_SCORE, 0.0)
+        return np.where(nodes.gpus.enough(ask), HIGHEST_SCORE, 0.0)

@@ -86,7 +86,7 @@ def _text(found: Obstacle, slot: MapSlot) -> str:
     what = f"node(s) could not assign {device} to index {slot.index} of the scheduling map"
     match found.kind:
         case ObstacleKind.ABSENT:
-            have = "there is no such GPU" if not found.cards else f"there are {_range(found.cards)}"
+            have = "there is no such GPU" if not found.gpus else f"there are {_range(found.gpus)}"
             return f"{what}, {have}; correct the map"
         case ObstacleKind.BROKEN:
             return f"{what}, it is unhealthy; repair it or choose another"
@@ -109,8 +109,8 @@ def _text(found: Obstacle, slot: MapSlot) -> str:
             )
 
 
-def _range(cards: int) -> str:
-    return f"{cards}, 0 to {cards - 1}" if cards > 1 else "1, 0"
+def _range(gpus: int) -> str:
+    return f"{gpus}, 0 to {gpus - 1}" if gpus > 1 else "1, 0"
 
 
 def _whom(found: Obstacle, slot: MapSlot) -> str:

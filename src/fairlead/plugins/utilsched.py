@@ -2,10 +2,10 @@
 
 score = node · Δ + actual · mean of Ψ + expected · mean of Γ          each from 0 to 1
 
-Δ   the mean of: free cards (8 are plenty), NVLink between them, the strength of their model
-Ψ   of each card the pod would get, the mean of: compute idle, memory idle, cpu free, RAM free
-Γ   of each such card, the mean of: compute and memory that would be left with the pod on it,
-    where the same work takes less of a stronger card's time
+Δ   the mean of: free GPUs (8 are plenty), NVLink between them, the strength of their model
+Ψ   of each GPU the pod would get, the mean of: compute idle, memory idle, cpu free, RAM free
+Γ   of each such GPU, the mean of: compute and memory that would be left with the pod on it,
+    where the same work takes less of a stronger GPU's time
 """
 
 from dataclasses import dataclass
@@ -20,16 +20,16 @@ from fairlead.model.gpus import WHOLE
 from fairlead.model.loads import MIDDLING, UNKNOWN, expected_busy
 from fairlead.model.machines import strength_of
 from fairlead.model.pods import PodField, PodRequest
-from fairlead.plugins.api import HIGHEST_SCORE, CardScores
-from fairlead.plugins.gaps import asked_cards, card_count
-from fairlead.plugins.measured import READS, of_best_cards, positive
+from fairlead.plugins.api import HIGHEST_SCORE, GpuScores
+from fairlead.plugins.gaps import asked_gpus, gpu_count
+from fairlead.plugins.measured import READS, of_best_gpus, positive
 
 _PLENTY = 8
 
 
 @dataclass(frozen=True, slots=True)
 class UtilSched:
-    """Pods without GPUs stay off nodes with cards."""
+    """Pods without GPUs stay off nodes with GPUs."""
 
     node_weight: float = 5.0
     actual_weight: float = 10.0
@@ -42,49 +42,49 @@ class UtilSched:
         positive(self, "node_weight", "actual_weight", "expected_weight")
 
     def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
-        if asked_cards(request) is None:
-            return np.where(card_count(nodes) > 0, 0.0, HIGHEST_SCORE)
+        if asked_gpus(request) is None:
+            return np.where(gpu_count(nodes) > 0, 0.0, HIGHEST_SCORE)
         all_weights = self.node_weight + self.actual_weight + self.expected_weight
-        of_cards = of_best_cards(self.rate_cards(request, nodes), request, nodes)
-        of_node = self.node_weight / 3 * (_free_cards(nodes) + _joined(request, nodes))
-        scores: NodeScores = (of_node + of_cards) * (HIGHEST_SCORE / all_weights)
+        of_gpus = of_best_gpus(self.rate_gpus(request, nodes), request, nodes)
+        of_node = self.node_weight / 3 * (_free_gpus(nodes) + _joined(request, nodes))
+        scores: NodeScores = (of_node + of_gpus) * (HIGHEST_SCORE / all_weights)
         return scores
 
-    def rate_cards(self, request: PodRequest, nodes: Nodes) -> CardScores:
+    def rate_gpus(self, request: PodRequest, nodes: Nodes) -> GpuScores:
         strength = _strength(nodes)
-        points: CardScores = self.node_weight / 3 * strength
+        points: GpuScores = self.node_weight / 3 * strength
         points = points + self.actual_weight * _actual(nodes)
         return points + self.expected_weight * _expected(request, nodes, strength)
 
 
-def _free_cards(nodes: Nodes) -> NodeScores:
-    free: NodeScores = np.clip(nodes.free_cards()[0] / (_PLENTY * WHOLE), 0.0, 1.0)
+def _free_gpus(nodes: Nodes) -> NodeScores:
+    free: NodeScores = np.clip(nodes.free_gpus()[0] / (_PLENTY * WHOLE), 0.0, 1.0)
     return free
 
 
 def _joined(request: PodRequest, nodes: Nodes) -> NodeScores:
-    """Whether NVLink joins what the pod would get; all alike for a single card."""
-    ask = asked_cards(request)
-    if ask is None or not ask.whole or ask.cards < 2:
+    """Whether NVLink joins what the pod would get; all alike for a single GPU."""
+    ask = asked_gpus(request)
+    if ask is None or not ask.whole or ask.gpus < 2:
         return np.full(len(nodes), MIDDLING)
-    return nodes.cards.joined(ask).astype(np.float64)
+    return nodes.gpus.joined(ask).astype(np.float64)
 
 
-def _strength(nodes: Nodes) -> CardScores:
-    cards = nodes.cards
-    # A card of which nobody knows the model has the number -1: the last one.
-    by_code = np.full(max(cards.codes().values(), default=-1) + 2, MIDDLING)
-    for model, code in cards.codes().items():
+def _strength(nodes: Nodes) -> GpuScores:
+    gpus = nodes.gpus
+    # A GPU of which nobody knows the model has the number -1: the last one.
+    by_code = np.full(max(gpus.codes().values(), default=-1) + 2, MIDDLING)
+    for model, code in gpus.codes().items():
         by_code[code] = strength_of(model)
-    strength: CardScores = by_code[cards.model()]
+    strength: GpuScores = by_code[gpus.model()]
     return strength
 
 
-def _actual(nodes: Nodes) -> CardScores:
+def _actual(nodes: Nodes) -> GpuScores:
     load = nodes.load
     memory_busy = np.nan_to_num(load.memory_busy(), nan=MIDDLING)
     of_host = _free_share("cpu", nodes) + _free_share("memory", nodes)
-    idle: CardScores = (2.0 - load.busy() - memory_busy + of_host[:, None]) / 4
+    idle: GpuScores = (2.0 - load.busy() - memory_busy + of_host[:, None]) / 4
     return idle
 
 
@@ -95,16 +95,16 @@ def _free_share(resource: str, nodes: Nodes) -> NodeScores:
     return free
 
 
-def _expected(request: PodRequest, nodes: Nodes, strength: CardScores) -> CardScores:
-    load, ask = request.load or UNKNOWN, asked_cards(request)
+def _expected(request: PodRequest, nodes: Nodes, strength: GpuScores) -> GpuScores:
+    load, ask = request.load or UNKNOWN, asked_gpus(request)
     if ask is None:
         return np.zeros_like(strength)
     takes = expected_busy(load) * MIDDLING / strength
     compute = np.clip(1.0 - nodes.load.busiest() - takes, 0.0, 1.0)
-    memory = nodes.cards.memory()
-    needs_mib = nodes.cards.memory_asked(ask) if load.memory_mib is None else load.memory_mib
+    memory = nodes.gpus.memory()
+    needs_mib = nodes.gpus.memory_asked(ask) if load.memory_mib is None else load.memory_mib
     used = np.nan_to_num(nodes.load.memory_used(), nan=0.0)
-    taken = (np.fmax(used, memory - nodes.cards.memory_free()) + needs_mib) / np.maximum(memory, 1)
+    taken = (np.fmax(used, memory - nodes.gpus.memory_free()) + needs_mib) / np.maximum(memory, 1)
     room = np.where(memory > 0, np.clip(1.0 - taken, 0.0, 1.0), MIDDLING)
-    left: CardScores = (compute + room) / 2
+    left: GpuScores = (compute + room) / 2
     return left

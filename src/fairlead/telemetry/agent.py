@@ -7,9 +7,9 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from fairlead.telemetry.nvml.facts import CardFacts, CardSample
+from fairlead.telemetry.nvml.facts import GpuFacts, GpuSample
 
-_CARD = ("node", "uuid", "gpu", "model")
+_GPU = ("node", "uuid", "gpu", "model")
 #: A uid names nobody to who may not list pods; the names are for who switches them on.
 _POD = ("node", "uuid", "gpu", "pod_uid")
 _NAMES = ("namespace", "pod")
@@ -21,7 +21,7 @@ Rows = Sequence[tuple[tuple[str, ...], float | None]]
 
 @dataclass(frozen=True, slots=True)
 class PodUse:
-    """What one pod does on one card, or on one slice of it."""
+    """What one pod does on one GPU, or on one slice of it."""
 
     uuid: str
     gpu: str
@@ -48,10 +48,10 @@ class AgentReport:
     """The last complete look at a machine."""
 
     taken_s: float
-    cards: tuple[CardFacts, ...] = ()
-    #: Cards that nobody should get now.
+    gpus: tuple[GpuFacts, ...] = ()
+    #: GPUs that nobody should get now.
     sick: frozenset[str] = frozenset()
-    samples: tuple[CardSample, ...] = ()
+    samples: tuple[GpuSample, ...] = ()
     pods: tuple[PodUse, ...] = ()
     unassigned: tuple[UnassignedUse, ...] = ()
 
@@ -83,7 +83,7 @@ class _Shown(Collector):
         metrics = self._metrics
         report = metrics.report or AgentReport(0.0)
         for family, rows in (
-            *_cards(report),
+            *_gpus(report),
             *_pods(report, names=metrics.names_pods),
             *_unassigned(report),
         ):
@@ -114,15 +114,15 @@ class _Shown(Collector):
         yield errors
 
 
-def _cards(report: AgentReport) -> Iterator[tuple[Family, Rows]]:
-    names = {card.uuid: (card.uuid, str(card.index), card.model) for card in report.cards}
+def _gpus(report: AgentReport) -> Iterator[tuple[Family, Rows]]:
+    names = {gpu.uuid: (gpu.uuid, str(gpu.index), gpu.model) for gpu in report.gpus}
     shown = [(names[each.uuid], each) for each in report.samples if each.uuid in names]
     parts = [
         ((part.uuid, name[1], part.name), part) for name, each in shown for part in each.slices
     ]
     yield (
         _gauge(
-            "fairlead_gpu_utilization_ratio", "Fraction of the time that the GPU was busy.", _CARD
+            "fairlead_gpu_utilization_ratio", "Fraction of the time that the GPU was busy.", _GPU
         ),
         [(name, each.utilization) for name, each in shown],
     )
@@ -130,35 +130,35 @@ def _cards(report: AgentReport) -> Iterator[tuple[Family, Rows]]:
         _gauge(
             "fairlead_gpu_memory_busy_ratio",
             "Fraction of the time that its memory was read or written.",
-            _CARD,
+            _GPU,
         ),
         [(name, each.memory_busy) for name, each in shown],
     )
     held = [(name, part.memory_used_bytes, part.memory_total_bytes) for name, part in parts]
     held += [(name, each.memory_used_bytes, each.memory_total_bytes) for name, each in shown]
     yield (
-        _gauge("fairlead_gpu_memory_used_bytes", "Memory in use, of a GPU or MIG slice.", _CARD),
+        _gauge("fairlead_gpu_memory_used_bytes", "Memory in use, of a GPU or MIG slice.", _GPU),
         [(name, used) for name, used, _ in held],
     )
     yield (
-        _gauge("fairlead_gpu_memory_total_bytes", "Total memory of a GPU or MIG slice.", _CARD),
+        _gauge("fairlead_gpu_memory_total_bytes", "Total memory of a GPU or MIG slice.", _GPU),
         [(name, total) for name, _, total in held],
     )
     yield (
-        _gauge("fairlead_gpu_power_watts", "Power draw of the GPU.", _CARD),
+        _gauge("fairlead_gpu_power_watts", "Power draw of the GPU.", _GPU),
         [(name, each.power_w) for name, each in shown],
     )
     yield (
-        _gauge("fairlead_gpu_temperature_celsius", "Temperature of the GPU.", _CARD),
+        _gauge("fairlead_gpu_temperature_celsius", "Temperature of the GPU.", _GPU),
         [(name, each.temperature_c) for name, each in shown],
     )
     yield (
-        _gauge("fairlead_gpu_healthy", "1 for a healthy GPU, otherwise 0.", _CARD),
+        _gauge("fairlead_gpu_healthy", "1 for a healthy GPU, otherwise 0.", _GPU),
         [(name, float(uuid not in report.sick)) for uuid, name in names.items()],
     )
     yield (
         CounterMetricFamily(
-            "fairlead_gpu_nvlink_bytes", "Bytes over NVLink.", labels=(*_CARD, "direction")
+            "fairlead_gpu_nvlink_bytes", "Bytes over NVLink.", labels=(*_GPU, "direction")
         ),
         [
             ((*name, way), float(amount))

@@ -1,4 +1,4 @@
-"""How much of the cards is given away, and how much of that is at work: sums over columns."""
+"""How much of the GPUs is given away, and how much of that is at work: sums over columns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fairlead.cluster.cluster import Cluster
-from fairlead.cluster.devices import CardMask, Devices
-from fairlead.cluster.load import STALE_S, CardShares
+from fairlead.cluster.devices import Devices, GpuMask
+from fairlead.cluster.load import STALE_S, GpuShares
 from fairlead.model.gpus import WHOLE, MigProfile
 from fairlead.model.nodes import GPU
 from fairlead.model.sizes import remembered
@@ -18,10 +18,10 @@ STATES = ("free", "whole", "shared", "sliced", "lost")
 
 @dataclass(frozen=True, slots=True)
 class ModelSums:
-    """The cards of one model; amounts in cards, parts counted."""
+    """The GPUs of one model; amounts in GPUs, parts counted."""
 
     #: By state, in the order of `STATES`.
-    cards: tuple[int, ...]
+    gpus: tuple[int, ...]
     allocated: float
     #: Of what is allocated, that of which there are readings; what is at work, and what is not.
     measured: float
@@ -29,9 +29,9 @@ class ModelSums:
     wasted: float
 
 
-def booked(devices: Devices) -> CardShares:
-    """The share of each card that somebody has: of compute, memory or slices, whichever is most."""
-    taken: CardShares = 1.0 - devices.milli_free / WHOLE
+def booked(devices: Devices) -> GpuShares:
+    """The share of each GPU that somebody has: of compute, memory or slices, whichever is most."""
+    taken: GpuShares = 1.0 - devices.milli_free / WHOLE
     np.maximum(taken, 1.0 - devices.memory_free / devices.memory.clip(1), out=taken)
     if devices.geometries:
         lengths = np.array([_length(kinds or ()) for kinds in devices.cuts.values])
@@ -42,8 +42,8 @@ def booked(devices: Devices) -> CardShares:
 
 
 def states(devices: Devices) -> npt.NDArray[np.int64]:
-    """What became of each card that is known one by one, as a position in `STATES`."""
-    picks: list[CardMask] = [
+    """What became of each GPU that is known one by one, as a position in `STATES`."""
+    picks: list[GpuMask] = [
         _listed(devices) & ~devices.there,
         devices.slices_used > 0,
         devices.wholes > 0,
@@ -54,14 +54,14 @@ def states(devices: Devices) -> npt.NDArray[np.int64]:
 
 
 def by_model(cluster: Cluster, now_s: float) -> Mapping[str, ModelSums]:
-    """Every model that there is; cards that are only counted go by the model of their node."""
+    """Every model that there is; GPUs that are only counted go by the model of their node."""
     devices, load = cluster.columns.devices, cluster.columns.load
     share, mean = booked(devices), load.mean
     measured = (now_s - load.taken_s < STALE_S) & (devices.users > 0)
-    # Slots without a card go to the end, which nobody reads.
+    # Slots without a GPU go to the end, which nobody reads.
     code = np.where(_listed(devices), devices.model, devices.models.width).ravel()
 
-    def summed(amounts: CardShares) -> CardShares:
+    def summed(amounts: GpuShares) -> GpuShares:
         return np.bincount(code, amounts.ravel(), devices.models.width + 1)  # type: ignore[return-value]
 
     by_state = np.bincount(code * len(STATES) + states(devices).ravel(), minlength=_most(devices))
@@ -74,15 +74,15 @@ def by_model(cluster: Cluster, now_s: float) -> Mapping[str, ModelSums]:
     counted = _counted(cluster)
     found = {}
     for name, number in devices.codes.items():
-        cards = by_state[number * len(STATES) : (number + 1) * len(STATES)].tolist()
+        gpus = by_state[number * len(STATES) : (number + 1) * len(STATES)].tolist()
         allocated, *rest = (float(each[number]) for each in amounts)
         free, taken = counted.pop(number, (0, 0))
         found[name] = ModelSums(
-            (cards[0] + free, cards[1] + taken, *cards[2:]), allocated + taken, *rest
+            (gpus[0] + free, gpus[1] + taken, *gpus[2:]), allocated + taken, *rest
         )
     for free, taken in counted.values():  # of no model that anybody told
         found[""] = ModelSums((free, taken, 0, 0, 0), taken, 0.0, 0.0, 0.0)
-    return {name: sums for name, sums in found.items() if any(sums.cards)}
+    return {name: sums for name, sums in found.items() if any(sums.gpus)}
 
 
 def _most(devices: Devices) -> int:
@@ -90,24 +90,24 @@ def _most(devices: Devices) -> int:
 
 
 def freshness(cluster: Cluster, now_s: float) -> tuple[Mapping[str, int], float | None]:
-    """Cards by how well they are known, and how long ago the latest word came."""
+    """GPUs by how well they are known, and how long ago the latest word came."""
     devices, load = cluster.columns.devices, cluster.columns.load
     there, heard = _listed(devices) & devices.there, load.heard_s > -np.inf
     fresh = now_s - load.heard_s < STALE_S
     counts = {"fresh": there & fresh, "old": there & heard & ~fresh, "none": there & ~heard}
     latest = float(load.heard_s.max(initial=-np.inf))
     age_s = now_s - latest if latest > -np.inf else None
-    return {state: int(cards.sum()) for state, cards in counts.items()}, age_s
+    return {state: int(gpus.sum()) for state, gpus in counts.items()}, age_s
 
 
-def _listed(devices: Devices) -> CardMask:
-    """Cards that are known one by one, in order or not."""
-    mask: CardMask = devices.known[:, None] & (devices.model >= 0)
+def _listed(devices: Devices) -> GpuMask:
+    """GPUs that are known one by one, in order or not."""
+    mask: GpuMask = devices.known[:, None] & (devices.model >= 0)
     return mask
 
 
 def _counted(cluster: Cluster) -> dict[int, tuple[int, int]]:
-    """Cards of nodes that only count them, free and taken, by model."""
+    """GPUs of nodes that only count them, free and taken, by model."""
     nodes, devices = cluster.nodes, cluster.columns.devices
     size = cluster.columns.size
     rows = ~devices.known[:size] & nodes.present()
@@ -123,5 +123,5 @@ def _counted(cluster: Cluster) -> dict[int, tuple[int, int]]:
 
 @remembered(1 << 20)
 def _length(kinds: tuple[MigProfile, ...]) -> int:
-    """Memory slices that a whole card has."""
+    """Memory slices that a whole GPU has."""
     return max((kind.slices for kind in kinds), default=8)

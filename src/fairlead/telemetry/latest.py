@@ -4,7 +4,7 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 from fairlead.cluster.load import STALE_S
-from fairlead.model.readings import CardReading, NodeReadings
+from fairlead.model.readings import GpuReading, NodeReadings
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +13,7 @@ class LatestReadings:
 
     readings: tuple[NodeReadings, ...] = ()
 
-    def card(self, uuid: str, index: int) -> CardReading | None:
+    def gpu(self, uuid: str, index: int) -> GpuReading | None:
         """By uuid, or by index for sources without uuids."""
         found = self._find(uuid, index)
         return found[1] if found else None
@@ -23,14 +23,14 @@ class LatestReadings:
         found = self._find(uuid, index)
         return found[0].taken_s if found else None
 
-    def _find(self, uuid: str, index: int) -> tuple[NodeReadings, CardReading] | None:
+    def _find(self, uuid: str, index: int) -> tuple[NodeReadings, GpuReading] | None:
         for node in self.readings:
-            reading = node.cards.get(uuid) or node.cards.get(str(index))
+            reading = node.gpus.get(uuid) or node.gpus.get(str(index))
             if reading is not None:
                 return node, reading
         return None
 
-    def pod(self, key: str, uid: str) -> CardReading | None:
+    def pod(self, key: str, uid: str) -> GpuReading | None:
         found = (node.pods.get(key) or node.pods.get(uid) for node in self.readings)
         return next(filter(None, found), None)
 

@@ -13,9 +13,9 @@ from fairlead.model.readings import NodeReadings
 
 #: Readings looked at: ten minutes at one every fifteen seconds.
 WINDOW = 40
-#: Cards looked at in one go; each is looked at again when all others were.
-_CARDS_AT_ONCE = 4096
-_MOST_CARDS = 400_000
+#: GPUs looked at in one go; each is looked at again when all others were.
+_GPUS_AT_ONCE = 4096
+_MOST_GPUS = 400_000
 #: A load that varies by less is steady, and not periodic.
 _LEAST_SWING = 0.05
 #: The least correlation of the window with itself one period later.
@@ -50,7 +50,7 @@ class PeriodicityDetector:
 
     def _begin(self) -> None:
         self._row: dict[tuple[str, str], int] = {}
-        #: Of a node whose cards are told of as they were the last time: which, and their rows.
+        #: Of a node whose GPUs are told of as they were the last time: which, and their rows.
         self._rows_of: dict[str, tuple[tuple[str, ...], list[int]]] = {}
         self._windows: Windows = np.zeros((0, WINDOW), dtype=np.float32)
         self._seen = np.zeros(0, dtype=np.int64)
@@ -59,15 +59,15 @@ class PeriodicityDetector:
 
     def put(self, batch: Sequence[NodeReadings]) -> list[NodeReadings]:
         """The batch with `cyclic` set where the load is periodic and the source does not say so."""
-        if len(self._row) > _MOST_CARDS:
+        if len(self._row) > _MOST_GPUS:
             self._begin()  # most of them are long gone
         found: list[int] = []
         shares: list[float] = []
         for node in batch:
             told = [
-                (key, card.utilisation)
-                for key, card in node.cards.items()
-                if card.utilisation is not None and card.cyclic is None
+                (key, gpu.utilisation)
+                for key, gpu in node.gpus.items()
+                if gpu.utilisation is not None and gpu.cyclic is None
             ]
             found += self._rows(node.node, tuple([key for key, _ in told]))
             shares += [share for _, share in told]
@@ -80,7 +80,7 @@ class PeriodicityDetector:
 
     def look(self) -> None:
         """Checks some of the GPUs, in turn. Call it after every take."""
-        some = slice(self._next, self._next + _CARDS_AT_ONCE)
+        some = slice(self._next, self._next + _GPUS_AT_ONCE)
         self._next = some.stop if some.stop < len(self._row) else 0
         seen, windows = self._seen[some], self._windows[some]
         in_order = (seen[:, None] + np.arange(WINDOW)) % WINDOW
@@ -95,7 +95,7 @@ class PeriodicityDetector:
         return known[1]
 
     def _fit(self) -> None:
-        """Room for cards that are new."""
+        """Room for GPUs that are new."""
         missing = len(self._row) - len(self._seen)
         if missing > 0:
             more = max(missing, len(self._seen))
@@ -104,10 +104,10 @@ class PeriodicityDetector:
             self._cyclic = np.append(self._cyclic, np.zeros(more, np.bool_))
 
     def _marked(self, told: NodeReadings, periodic: set[int]) -> NodeReadings:
-        cards = {
-            key: card._replace(cyclic=True)
-            if card.cyclic is None and self._row.get((told.node, key)) in periodic
-            else card
-            for key, card in told.cards.items()
+        gpus = {
+            key: gpu._replace(cyclic=True)
+            if gpu.cyclic is None and self._row.get((told.node, key)) in periodic
+            else gpu
+            for key, gpu in told.gpus.items()
         }
-        return replace(told, cards=cards)
+        return replace(told, gpus=gpus)

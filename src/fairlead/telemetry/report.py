@@ -1,4 +1,4 @@
-"""What `fairlead top` shows, as plain values: cards, pods, and sums over them."""
+"""What `fairlead top` shows, as plain values: GPUs, pods, and sums over them."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -14,14 +14,14 @@ class _Row(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Holder(_Row, frozen=True):
-    """A pod on a card, and what it has of it: `whole`, `0.5`, `16 GiB`, `1g.18gb`."""
+    """A pod on a GPU, and what it has of it: `whole`, `0.5`, `16 GiB`, `1g.18gb`."""
 
     pod: str
     part: str
 
 
-class CardRow(_Row, frozen=True):
-    """One card. None where nobody measures it, or not just now."""
+class GpuRow(_Row, frozen=True):
+    """One GPU. None where nobody measures it, or not just now."""
 
     node: str
     index: int
@@ -41,14 +41,14 @@ class CardRow(_Row, frozen=True):
 
 
 class PodRow(_Row, frozen=True):
-    """One pod with cards. Hours are of cards: two cards for an hour are two."""
+    """One pod with GPUs. Hours are of GPUs: two GPUs for an hour are two."""
 
     namespace: str
     name: str
     owner: str
     scheduler: str
     node: str
-    #: What it asked for in words, how many cards that is in all, and how much memory of each.
+    #: What it asked for in words, how many GPUs that is in all, and how much memory of each.
     asked: str
     held: float
     memory_mib: int
@@ -58,7 +58,7 @@ class PodRow(_Row, frozen=True):
     utilisation: float | None
     memory_used_mib: float | None
     memory_peak_mib: float | None
-    #: Told from a card that it shares with others.
+    #: Told from a GPU that it shares with others.
     guessed: bool
     watched_s: float
     idle_for_s: float | None
@@ -70,12 +70,12 @@ class PodRow(_Row, frozen=True):
 
 
 class SumRow(_Row, frozen=True):
-    """Several pods, or the cards of a node, as one."""
+    """Several pods, or the GPUs of a node, as one."""
 
     name: str
     pods: int
-    #: Cards there are, where that can be said; held, measured, and at work now.
-    cards: int | None
+    #: GPUs there are, where that can be said; held, measured, and at work now.
+    gpus: int | None = msgspec.field(name="cards")
     held: float
     measured: float
     used: float
@@ -103,7 +103,7 @@ class UsageReport(_Row, frozen=True):
     """All of it at one time. `since_s`: for how long somebody has added up."""
 
     since_s: float
-    cards: list[CardRow]
+    gpus: list[GpuRow] = msgspec.field(name="cards")
     pods: list[PodRow]
     #: What could not be had, in words.
     notes: list[str] = []
@@ -123,15 +123,15 @@ def by_owner(pods: Iterable[PodRow]) -> list[SumRow]:
     return _summed(pods, lambda pod: f"{pod.namespace}/{pod.owner or pod.name}")
 
 
-def by_node(pods: Iterable[PodRow], cards: Iterable[CardRow]) -> list[SumRow]:
-    """Every node that has cards, whether anybody is there or not."""
+def by_node(pods: Iterable[PodRow], gpus: Iterable[GpuRow]) -> list[SumRow]:
+    """Every node that has GPUs, whether anybody is there or not."""
     counts: dict[str, int] = {}
-    for card in cards:
-        counts[card.node] = counts.get(card.node, 0) + 1
+    for gpu in gpus:
+        counts[gpu.node] = counts.get(gpu.node, 0) + 1
     found = {row.name: row for row in _summed(pods, lambda pod: pod.node)}
     nobody = {name: _sum(name, []) for name in counts.keys() - found.keys()}
     rows = (found | nobody).items()
-    return [msgspec.structs.replace(row, cards=counts.get(name)) for name, row in rows]
+    return [msgspec.structs.replace(row, gpus=counts.get(name)) for name, row in rows]
 
 
 def total(pods: list[PodRow], held: Sequence[HeldRow] = ()) -> SumRow:
@@ -161,7 +161,7 @@ def _sum(name: str, pods: list[PodRow]) -> SumRow:
     return SumRow(
         name=name,
         pods=len(pods),
-        cards=None,
+        gpus=None,
         held=sum(pod.held for pod in pods),
         measured=sum(pod.held for pod in measured),
         used=sum(pod.held * (pod.utilisation or 0.0) for pod in measured),

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from fairlead.cluster.cluster import Cluster, Holding
-from fairlead.model.gpus import WHOLE, Card, CardUse
+from fairlead.model.gpus import WHOLE, Gpu, GpuUse
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Pod
 from fairlead.telemetry.allocation import STATES, booked, states
 from fairlead.telemetry.latest import LatestReadings, ReadingStore
-from fairlead.telemetry.report import HOUR_S, CardRow, Holder, PodRow
+from fairlead.telemetry.report import HOUR_S, GpuRow, Holder, PodRow
 from fairlead.telemetry.rightsizing import advise
 from fairlead.telemetry.sampling import allocation_of
 from fairlead.telemetry.usage import UsageBook, Use
@@ -19,10 +19,10 @@ _GIB = 1024
 Shown = Callable[[Pod], bool]
 
 
-def card_rows(
+def gpu_rows(
     cluster: Cluster, latest: ReadingStore, now_s: float, shown: Shown
-) -> Iterator[CardRow]:
-    """Every card of every node, by name of the node and index, with the pods that are shown."""
+) -> Iterator[GpuRow]:
+    """Every GPU of every node, by name of the node and index, with the pods that are shown."""
     share, state = booked(cluster.columns.devices), states(cluster.columns.devices)
     for name in sorted(cluster.row_of):
         row = cluster.row_of.get(name)
@@ -33,44 +33,44 @@ def card_rows(
             yield from _counted(node, told, now_s)
             continue
         holders = _holders(cluster, name, shown)
-        for slot, card in enumerate(cluster.columns.devices.cards(row)[: share.shape[1]]):
+        for slot, gpu in enumerate(cluster.columns.devices.gpus(row)[: share.shape[1]]):
             free = int(cluster.columns.devices.memory_free[row, slot])
-            yield _card(
-                name, card, STATES[state[row, slot]], float(share[row, slot]), told, now_s,
-                holders.get(slot, []), card.memory_mib - free,
+            yield _gpu(
+                name, gpu, STATES[state[row, slot]], float(share[row, slot]), told, now_s,
+                holders.get(slot, []), gpu.memory_mib - free,
             )  # fmt: skip
 
 
-def _counted(node: Node, told: LatestReadings, now_s: float) -> Iterator[CardRow]:
-    """Where nobody lists the cards, those that somebody measures; or so many without a name."""
-    measured = sorted({name for node in told.readings for name in node.cards})
+def _counted(node: Node, told: LatestReadings, now_s: float) -> Iterator[GpuRow]:
+    """Where nobody lists the GPUs, those that somebody measures; or so many without a name."""
+    measured = sorted({name for node in told.readings for name in node.gpus})
     count = dict(node.allocatable).get(GPU, 0)
-    model = node.inventory.cards[0].model if node.inventory and node.inventory.cards else ""
+    model = node.inventory.gpus[0].model if node.inventory and node.inventory.gpus else ""
     for index, name in enumerate(measured or [str(n) for n in range(count)]):
-        card = Card(name, int(name) if name.isdecimal() else index, model)
-        yield _card(node.name, card, "counted", 0.0, told, now_s, [], 0)
+        gpu = Gpu(name, int(name) if name.isdecimal() else index, model)
+        yield _gpu(node.name, gpu, "counted", 0.0, told, now_s, [], 0)
 
 
-def _card(
+def _gpu(
     node: str,
-    card: Card,
+    gpu: Gpu,
     state: str,
     share: float,
     told: LatestReadings,
     now_s: float,
     holders: list[Holder],
     memory_booked_mib: int,
-) -> CardRow:
-    reading, taken_s = told.card(card.uuid, card.index), told.taken_s(card.uuid, card.index)
-    return CardRow(
+) -> GpuRow:
+    reading, taken_s = told.gpu(gpu.uuid, gpu.index), told.taken_s(gpu.uuid, gpu.index)
+    return GpuRow(
         node=node,
-        index=card.index,
-        uuid=card.uuid,
-        model=card.model,
+        index=gpu.index,
+        uuid=gpu.uuid,
+        model=gpu.model,
         state=state,
         booked=share,
         utilisation=reading.utilisation if reading else None,
-        memory_mib=card.memory_mib,
+        memory_mib=gpu.memory_mib,
         memory_booked_mib=memory_booked_mib,
         memory_used_mib=reading.memory_used_mib if reading else None,
         power_w=reading.power_w if reading else None,
@@ -80,7 +80,7 @@ def _card(
 
 
 def _holders(cluster: Cluster, node: str, shown: Shown) -> dict[int, list[Holder]]:
-    """Who is on each card, by slot."""
+    """Who is on each GPU, by slot."""
     slots = cluster.columns.devices.slots_of(cluster.row_of[node])
     found: dict[int, list[Holder]] = {}
     for held in filter(lambda held: shown(held.pod), cluster.held_on(node)):
@@ -94,7 +94,7 @@ def _holders(cluster: Cluster, node: str, shown: Shown) -> dict[int, list[Holder
 def pod_rows(
     cluster: Cluster, book: UsageBook, now_s: float, enough_s: float, shown: Shown
 ) -> Iterator[PodRow]:
-    """Every pod that holds cards, was looked at and is shown; advice if it was for long enough."""
+    """Every pod that holds GPUs, was looked at and is shown; advice if it was for long enough."""
     for uid, held in list(cluster.holdings.items()):
         use = book.uses.get(uid)
         if use is not None and held.grant is not None and shown(held.pod):
@@ -105,7 +105,7 @@ def _pod(held: Holding, cluster: Cluster, use: Use, now_s: float, enough_s: floa
     assert held.grant is not None
     pod, last = held.pod, use.latest
     has = allocation_of(held, cluster)
-    memory = has.card_memory_mib if has.whole else has.memory_mib
+    memory = has.gpu_memory_mib if has.whole else has.memory_mib
     idle_for_s = None if use.idle_since_s is None else now_s - use.idle_since_s
     return PodRow(
         namespace=pod.namespace,
@@ -132,7 +132,7 @@ def _pod(held: Holding, cluster: Cluster, use: Use, now_s: float, enough_s: floa
     )
 
 
-def part_told(use: CardUse) -> str:
+def part_told(use: GpuUse) -> str:
     """`whole`, `0.5`, `16 GiB`, `1g.18gb`."""
     if use.whole:
         return "whole"
@@ -141,7 +141,7 @@ def part_told(use: CardUse) -> str:
     return f"{use.milli / WHOLE:g}" if use.milli else f"{use.memory_mib / _GIB:.3g} GiB"
 
 
-def _asked(uses: Sequence[CardUse]) -> str:
+def _asked(uses: Sequence[GpuUse]) -> str:
     if uses[0].whole:
         return f"{len(uses)}"
     return part_told(uses[0]) + (f" ×{len(uses)}" if len(uses) > 1 else "")

@@ -1,6 +1,6 @@
 """What would have been enough for a pod, going by what it did while somebody watched.
 
-Utilisation says that something ran, not how much of the card it filled: what is advised here is
+Utilisation says that something ran, not how much of the GPU it filled: what is advised here is
 what would have been enough, and less may do. Nothing is advised on a short look, or on a guess.
 """
 
@@ -22,14 +22,14 @@ _GIB = 1024
 
 @dataclass(frozen=True, slots=True)
 class PodAllocation:
-    """What a pod has of each of its cards, and how those cards could be cut."""
+    """What a pod has of each of its GPUs, and how those GPUs could be cut."""
 
-    cards: int
+    gpus: int
     whole: bool = True
     milli: int = WHOLE
     memory_mib: int = 0
     profile: str = ""
-    card_memory_mib: int = 0
+    gpu_memory_mib: int = 0
     mig: tuple[MigProfile, ...] = ()
 
 
@@ -37,9 +37,9 @@ class SizeAdvice(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"
     """A sentence for people, and the same as values for programs."""
 
     text: str
-    #: unmeasured, too-early, guessed, idle, fewer-cards, smaller or right.
+    #: unmeasured, too-early, guessed, idle, fewer-GPUs, smaller or right.
     kind: str
-    cards: int = 0
+    gpus: int = msgspec.field(default=0, name="cards")
     share: float = 0.0
     memory_mib: int = 0
     profile: str = ""
@@ -56,29 +56,29 @@ def advise(use: Use, having: PodAllocation, enough_s: float = ENOUGH_S) -> SizeA
         return SizeAdvice("shares a GPU; per-pod usage is not available", "guessed")
     if use.idle_s >= use.measured_s * (1 - IDLE):
         return SizeAdvice(f"idle for {span(use.watched_s)}: delete it, or scale it down", "idle")
-    at_work = use.busy_cards.bit_count()
-    if 0 < at_work < having.cards:
-        text = f"{at_work} of its {having.cards} GPUs would have been enough"
-        return SizeAdvice(text, "fewer-cards", cards=at_work)
+    at_work = use.busy_gpus.bit_count()
+    if 0 < at_work < having.gpus:
+        text = f"{at_work} of its {having.gpus} GPUs would have been enough"
+        return SizeAdvice(text, "fewer-cards", gpus=at_work)
     return _smaller(use, having) or SizeAdvice("has what it needs", "right")
 
 
 def _smaller(use: Use, having: PodAllocation) -> SizeAdvice | None:
-    """A part of the card, where that is less than it has. Several cards work as one."""
-    high, card_mib = use.level_for(_OF_THE_TIME), having.card_memory_mib
-    if having.cards > 1 or high is None or use.memory_peak_mib is None or not card_mib:
+    """A part of the GPU, where that is less than it has. Several GPUs work as one."""
+    high, gpu_mib = use.level_for(_OF_THE_TIME), having.gpu_memory_mib
+    if having.gpus > 1 or high is None or use.memory_peak_mib is None or not gpu_mib:
         return None
     had = _share_had(having)
     compute = _step_up(min(1.0, high * had * _COMPUTE_MARGIN))
-    memory = min(card_mib, _gib_up(use.memory_peak_mib * _MEMORY_MARGIN))
+    memory = min(gpu_mib, _gib_up(use.memory_peak_mib * _MEMORY_MARGIN))
     cut = _slice_for(compute, memory, having)
-    had_mib = card_mib if having.whole else having.memory_mib
+    had_mib = gpu_mib if having.whole else having.memory_mib
     if having.profile:
         return _other_slice(cut, having)
     if compute >= had and memory > had_mib - 2 * _GIB:
         return None
     compute = min(compute, had)
-    if having.whole and (compute == 1 or memory > 0.9 * card_mib):
+    if having.whole and (compute == 1 or memory > 0.9 * gpu_mib):
         return None
     text = f"{compute:g} of a GPU with {memory // _GIB} GiB would have been enough"
     told = f"{text}, or a MIG {cut.name}" if cut and having.whole else text
@@ -102,7 +102,7 @@ def _share_had(having: PodAllocation) -> float:
 
 
 def _slice_for(share: float, memory_mib: float, having: PodAllocation) -> MigProfile | None:
-    """The smallest slice with that much of both; None if only the whole card would do."""
+    """The smallest slice with that much of both; None if only the whole GPU would do."""
     most = max((kind.compute for kind in having.mig), default=0)
     length = max((kind.slices for kind in having.mig), default=0)
     enough = [
@@ -110,7 +110,7 @@ def _slice_for(share: float, memory_mib: float, having: PodAllocation) -> MigPro
         for kind in having.mig
         if kind.compute < most
         and kind.compute / most >= share
-        and kind.slices / length * having.card_memory_mib >= memory_mib
+        and kind.slices / length * having.gpu_memory_mib >= memory_mib
     ]
     return min(enough, key=lambda kind: (kind.slices, kind.compute), default=None)
 

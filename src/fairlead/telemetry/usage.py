@@ -1,4 +1,4 @@
-"""What pods made of the cards that they held, added up from one look to the next.
+"""What pods made of the GPUs that they held, added up from one look to the next.
 
 Plain values in and out, and no clock: `fairlead run` adds up as readings come, `fairlead top` does
 so from the history that a Prometheus server kept.
@@ -16,17 +16,17 @@ _BINS = 20
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one pod had, and did with it, at one time. Amounts are in cards, parts counted."""
+    """What one pod had, and did with it, at one time. Amounts are in GPUs, parts counted."""
 
     held: float
     #: Of what is held, that of which somebody says what it does; and how much of it was at work.
     measured: float = 0.0
     used: float = 0.0
-    #: On that of its cards where it takes most.
+    #: On that of its GPUs where it takes most.
     memory_mib: float | None = None
-    #: Which of its cards were at work, as bits in their order.
-    busy_cards: int = 0
-    #: Told from cards that it shares with others: how much of it was its own is a guess.
+    #: Which of its GPUs were at work, as bits in their order.
+    busy_gpus: int = 0
+    #: Told from GPUs that it shares with others: how much of it was its own is a guess.
     guessed: bool = False
 
     @property
@@ -37,7 +37,7 @@ class Sample:
 
 @dataclass(slots=True)
 class Use:
-    """One pod over time. Times of cards are in card seconds: two cards for 5 s are 10."""
+    """One pod over time. Times of GPUs are in GPU seconds: two GPUs for 5 s are 10."""
 
     last_s: float
     longest_gap_s: float = LONGEST_GAP_S
@@ -51,7 +51,7 @@ class Use:
     idle_s: float = 0.0
     idle_since_s: float | None = None
     memory_peak_mib: float | None = None
-    busy_cards: int = 0
+    busy_gpus: int = 0
     ever_guessed: bool = False
     latest: Sample = field(default_factory=lambda: Sample(0.0))
     #: Seconds at each level, in steps of a twentieth.
@@ -78,7 +78,7 @@ class Use:
         self.measured_s += sample.measured * counted_s
         self.used_s += sample.used * counted_s
         self.wasted_s += max(0.0, sample.measured - sample.used) * counted_s
-        self.busy_cards |= sample.busy_cards
+        self.busy_gpus |= sample.busy_gpus
         self.ever_guessed |= sample.guessed
         self._levels[min(_BINS - 1, int(level * _BINS))] += counted_s
         if level >= IDLE:

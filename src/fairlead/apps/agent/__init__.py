@@ -1,4 +1,4 @@
-"""`fairlead agent`: lists the cards of its node, and what they are doing."""
+"""`fairlead agent`: lists the GPUs of its node, and what they are doing."""
 
 import asyncio
 import time
@@ -24,7 +24,7 @@ from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.dialects import inventory
 from fairlead.kube.http.client import Client
 from fairlead.model.errors import ConfigError, FairleadError
-from fairlead.telemetry.nvml.facts import CardSample
+from fairlead.telemetry.nvml.facts import GpuSample
 from fairlead.telemetry.nvml.process import DEFAULT_LIBRARY, Nvml
 from fairlead.telemetry.nvml.survey import Surveyor
 from fairlead.telemetry.processes import PROC
@@ -142,7 +142,7 @@ class AgentSnapshot(msgspec.Struct, rename="camel", omit_defaults=True):
 
     node: str
     inventory: msgspec.Raw
-    readings: list[CardSample]
+    readings: list[GpuSample]
 
 
 def once(options: AgentOptions) -> AgentSnapshot:
@@ -158,7 +158,7 @@ async def _once(options: AgentOptions) -> AgentSnapshot:
         samples, _ = await surveyor.sample()
     finally:
         await nvml.close()
-    if not survey.cards:
+    if not survey.gpus:
         raise FairleadError("NVML sees no GPU on this machine; is this a GPU node?")
     found = listing(survey, toolkit=await asyncio.to_thread(toolkit_version))
     text = inventory.write(found).encode()
@@ -171,9 +171,9 @@ def show(look: AgentSnapshot, output: str, stream: IO[str]) -> None:
         return
     found = msgspec.json.decode(look.inventory, type=inventory.Listing)
     used = {each.uuid: each for each in look.readings}
-    for card in found.cards:
-        print(card.index, card.uuid, card.model, f"{card.memory_mib} MiB", card.health, file=stream)
-        sample = used.get(card.uuid)
+    for gpu in found.gpus:
+        print(gpu.index, gpu.uuid, gpu.model, f"{gpu.memory_mib} MiB", gpu.health, file=stream)
+        sample = used.get(gpu.uuid)
         for process in sample.processes if sample else ():
             mib = (process.memory_bytes or 0) >> 20
             print(f"  process {process.pid}: {mib} MiB", file=stream)

@@ -1,4 +1,4 @@
-"""Looks at the cards every few seconds, and tells whoever should know."""
+"""Looks at the GPUs every few seconds, and tells whoever should know."""
 
 import asyncio
 import contextlib
@@ -36,7 +36,7 @@ from fairlead.kube.writes.event_objects import Regarding, regarding_node
 from fairlead.kube.writes.event_writer import EventWriter
 from fairlead.model.pods import Pod
 from fairlead.telemetry.agent import AgentMetrics, AgentReport
-from fairlead.telemetry.nvml.facts import CardFacts, CardSample
+from fairlead.telemetry.nvml.facts import GpuFacts, GpuSample
 from fairlead.telemetry.nvml.process import Nvml, NvmlError, NvmlUnavailable
 from fairlead.telemetry.nvml.survey import GpuSurvey, Surveyor
 from fairlead.telemetry.processes import pods_running, sees_the_host
@@ -46,7 +46,7 @@ log = structlog.get_logger(__name__)
 REASON = "UnassignedGPUProcess"
 #: Looks between two surveys, if nothing happens.
 _SURVEY_EVERY = 3
-#: Looks that may fail before every card is called sick.
+#: Looks that may fail before every GPU is called sick.
 _TRIES = 3
 _GRACE_S = 2.0
 _UNREADABLE = "the GPUs cannot be read; see the agent's /readyz"
@@ -96,7 +96,7 @@ class Agent:
             partitioner,
             self._pods,
             self._events,
-            cards=lambda: self._survey.cards if self._survey else (),
+            gpus=lambda: self._survey.gpus if self._survey else (),
             changed=self._publisher.look_again,
             pause_s=settings.pause_s,
         )
@@ -112,14 +112,14 @@ class Agent:
         self._looks = 0
         self._failures = 0
         self._failure = ""
-        #: Processes on cards that /proc did not show at the last look.
+        #: Processes on GPUs that /proc did not show at the last look.
         self._unseen: set[int] = set()
         self._blind = False
         self._look_now = asyncio.Event()
         self._releases = ReleasedPods(lambda: pods_running(settings.proc), self._processes_ended)
 
     def unready_because(self) -> str:
-        """A sentence while the list of cards is not what it should be; empty if it is."""
+        """A sentence while the list of GPUs is not what it should be; empty if it is."""
         if self._failures >= _TRIES:
             return f"the GPUs cannot be read ({self._failures} tries): {self._failure}"
         if self._survey is None:
@@ -202,7 +202,7 @@ class Agent:
         self._failure = why
         report = self.metrics.report
         if report is not None and self._failures >= _TRIES:
-            sick = frozenset(card.uuid for card in report.cards)
+            sick = frozenset(gpu.uuid for gpu in report.gpus)
             self.metrics.report = dataclasses.replace(report, sick=sick)
 
     async def _look(self) -> None:
@@ -212,8 +212,8 @@ class Agent:
         samples, troubles = await self._surveyor.sample()
         xids = await self._surveyor.xids()
         for xid in xids:
-            log.warning("driver reported an error", card=xid.uuid, xid=xid.number)
-        well = {card.uuid for card in self._survey.cards if not card.trouble}
+            log.warning("driver reported an error", gpu=xid.uuid, xid=xid.number)
+        well = {gpu.uuid for gpu in self._survey.gpus if not gpu.trouble}
         if xids or troubles.keys() & well:
             self._survey = await self._surveyor.survey()
         self._tell(self._survey, samples)
@@ -224,10 +224,10 @@ class Agent:
 
     # -- what it tells ---------------------------------------------------------------------------
 
-    def _tell(self, survey: GpuSurvey, samples: dict[str, CardSample]) -> None:
-        resident_pods = pods_by_uid(self._pods.objects.values(), survey.cards)
+    def _tell(self, survey: GpuSurvey, samples: dict[str, GpuSample]) -> None:
+        resident_pods = pods_by_uid(self._pods.objects.values(), survey.gpus)
         proc = self._settings.proc
-        seen = list(observed_processes(survey.cards, samples, proc)) if sees_the_host(proc) else []
+        seen = list(observed_processes(survey.gpus, samples, proc)) if sees_the_host(proc) else []
         self._complain_if_blind(samples, {each.process.pid for each in seen})
         if self._pods.synced and not self._pods.problem:
             self._check = self._monitor.check(seen, resident_pods, time.monotonic())
@@ -235,14 +235,14 @@ class Agent:
                 self._report(process)
         self.metrics.report = AgentReport(
             time.monotonic(),
-            survey.cards,
-            frozenset(card.uuid for card in survey.cards if self._health(card)),
+            survey.gpus,
+            frozenset(gpu.uuid for gpu in survey.gpus if self._health(gpu)),
             tuple(samples.values()),
             tuple(uses(seen, resident_pods, samples)),
             tuple(unassigned_uses(self._check.unassigned if self._check else ())),
         )
 
-    def _complain_if_blind(self, samples: dict[str, CardSample], seen: set[int]) -> None:
+    def _complain_if_blind(self, samples: dict[str, GpuSample], seen: set[int]) -> None:
         """Once, and only of a process that is still there after a while: others have ended."""
         listed = {process.pid for sample in samples.values() for process in sample.processes}
         if not self._blind and self._unseen & listed - seen:
@@ -250,23 +250,23 @@ class Agent:
             log.warning("processes cannot be attributed to pods; run with hostPID, or give --proc")
         self._unseen = listed - seen
 
-    def _health(self, card: CardFacts) -> str:
-        return card.trouble or self._withheld().get(card.uuid, "")
+    def _health(self, gpu: GpuFacts) -> str:
+        return gpu.trouble or self._withheld().get(gpu.uuid, "")
 
     def _withheld(self) -> Mapping[str, str]:
         """Before the pods are known, what an agent before us withheld."""
         if self._check is not None:
             return self._check.withheld
         found = self._publisher.found
-        listed = found.cards if found else ()
-        return {card.uuid: card.health for card in listed if card.health.startswith(NOT_EMPTY)}
+        listed = found.gpus if found else ()
+        return {gpu.uuid: gpu.health for gpu in listed if gpu.health.startswith(NOT_EMPTY)}
 
     def _report(self, process: UnassignedProcess) -> None:
         seen = process.observed
         mib = (seen.process.memory_bytes or 0) >> 20
         log.warning(
             "process on an unassigned GPU",
-            card=seen.gpu_uuid,
+            gpu=seen.gpu_uuid,
             pid=seen.process.pid,
             command=seen.owner.command,
             pods=[f"{pod.namespace}/{pod.name}" for pod in process.pods],
@@ -300,4 +300,4 @@ class Agent:
 
 
 def _all_sick(found: Listing) -> Listing:
-    return replace(found, cards=[replace(card, health=_UNREADABLE) for card in found.cards])
+    return replace(found, gpus=[replace(gpu, health=_UNREADABLE) for gpu in found.gpus])

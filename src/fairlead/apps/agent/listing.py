@@ -8,9 +8,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from fairlead.apps.agent.partitioning import CardCut
-from fairlead.kube.dialects.inventory import FREE, WELL, CardEntry, Listing, Slice
-from fairlead.telemetry.nvml.facts import CardFacts, Cut
+from fairlead.apps.agent.partitioning import GpuCut
+from fairlead.kube.dialects.inventory import FREE, WELL, GpuEntry, Listing, Slice
+from fairlead.telemetry.nvml.facts import Cut, GpuFacts
 from fairlead.telemetry.nvml.links import FAR, SELF, fabric, nvlink_word
 from fairlead.telemetry.nvml.survey import GpuSurvey
 
@@ -25,23 +25,23 @@ def listing(
     plugin: bool = False,
     toolkit: str = "",
     withheld: Mapping[str, str] | None = None,
-    cuts: Mapping[str, CardCut] | None = None,
+    cuts: Mapping[str, GpuCut] | None = None,
     released: Sequence[str] | None = None,
     sysfs: Path = SYSFS,
 ) -> Listing:
-    """`withheld` says of cards why nobody should get them, though nothing is wrong with them.
+    """`withheld` says of GPUs why nobody should get them, though nothing is wrong with them.
 
-    `cuts` are the cards that the agent cuts, and what is to be had of them. `released` are pods
+    `cuts` are the GPUs that the agent cuts, and what is to be had of them. `released` are pods
     whose processes have ended; None where the agent cannot tell.
     """
     reasons, ours = withheld or {}, cuts or {}
     return Listing(
-        cards=[
-            _cut(_entry(card, survey, reasons.get(card.uuid, ""), sysfs), ours.get(card.uuid))
-            for card in survey.cards
+        gpus=[
+            _cut(_entry(gpu, survey, reasons.get(gpu.uuid, ""), sysfs), ours.get(gpu.uuid))
+            for gpu in survey.gpus
         ],
-        fabric=fabric(survey.cards),
-        clique=next((card.clique for card in survey.cards if card.clique), ""),
+        fabric=fabric(survey.gpus),
+        clique=next((gpu.clique for gpu in survey.gpus if gpu.clique), ""),
         driver=survey.system.driver,
         cuda=survey.system.cuda,
         toolkit=toolkit,
@@ -51,21 +51,21 @@ def listing(
     )
 
 
-def _entry(card: CardFacts, survey: GpuSurvey, withheld: str, sysfs: Path) -> CardEntry:
-    return CardEntry(
-        index=card.index,
-        uuid=card.uuid,
-        model=card.model,
-        memory_mib=card.memory_mib,
-        numa=card.numa if card.numa >= 0 else numa_of(card.pci, sysfs),
-        links=_links(card, survey) if len(survey.cards) > 1 else [],
-        mig=card.mig,
-        slices=_slices(card.cuts),
-        health=card.trouble or withheld or WELL,
+def _entry(gpu: GpuFacts, survey: GpuSurvey, withheld: str, sysfs: Path) -> GpuEntry:
+    return GpuEntry(
+        index=gpu.index,
+        uuid=gpu.uuid,
+        model=gpu.model,
+        memory_mib=gpu.memory_mib,
+        numa=gpu.numa if gpu.numa >= 0 else numa_of(gpu.pci, sysfs),
+        links=_links(gpu, survey) if len(survey.gpus) > 1 else [],
+        mig=gpu.mig,
+        slices=_slices(gpu.cuts),
+        health=gpu.trouble or withheld or WELL,
     )
 
 
-def _cut(entry: CardEntry, cut: CardCut | None) -> CardEntry:
+def _cut(entry: GpuEntry, cut: GpuCut | None) -> GpuEntry:
     if cut is None:
         return entry
     return replace(
@@ -82,11 +82,11 @@ def _slices(cuts: Iterable[Cut]) -> list[Slice]:
     return [Slice(cut.name, cut.size, list(cut.starts)) for cut in cuts]
 
 
-def _links(card: CardFacts, survey: GpuSurvey) -> list[str]:
-    paths = survey.paths.get(card.uuid, {})
+def _links(gpu: GpuFacts, survey: GpuSurvey) -> list[str]:
+    paths = survey.paths.get(gpu.uuid, {})
     return [
-        SELF if other.uuid == card.uuid else nvlink_word(card, other) or paths.get(other.uuid, FAR)
-        for other in survey.cards
+        SELF if other.uuid == gpu.uuid else nvlink_word(gpu, other) or paths.get(other.uuid, FAR)
+        for other in survey.gpus
     ]
 
 

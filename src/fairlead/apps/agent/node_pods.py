@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 
 from fairlead.apps.agent.unassigned_processes import AssignedGpus, NodePod, PodsByUid
 from fairlead.kube.dialects.inventory import OURS
-from fairlead.model.gpus import CardUse, Grant, instance_id
+from fairlead.model.gpus import GpuUse, Grant, instance_id
 from fairlead.model.pods import Pod
-from fairlead.telemetry.nvml.facts import CardFacts
+from fairlead.telemetry.nvml.facts import GpuFacts
 
 #: A static pod's processes go by the hash of its manifest, and not by the uid of its mirror.
 _HASH = "kubernetes.io/config.hash"
@@ -17,14 +17,14 @@ _HASH_FORM = re.compile(r"[0-9a-f]{32}")
 _NOTHING: AssignedGpus = {}
 
 
-def pods_by_uid(pods: Iterable[Pod], cards: Iterable[CardFacts]) -> PodsByUid:
+def pods_by_uid(pods: Iterable[Pod], gpus: Iterable[GpuFacts]) -> PodsByUid:
     """By each uid that a pod's processes may go by.
 
     The API server chooses the uid of a pod, so one pod has it. The hash of a static pod is an
     annotation of its mirror, so several pods may claim it.
     """
-    known = {card.uuid: card for card in cards}
-    by_index = {str(card.index): card for card in cards}
+    known = {gpu.uuid: gpu for gpu in gpus}
+    by_index = {str(gpu.index): gpu for gpu in gpus}
     found: dict[str, list[NodePod]] = defaultdict(list)
     for pod in pods:
         assigned = assigned_gpus(pod, by_index | known)
@@ -47,32 +47,32 @@ def _static_hash(pod: Pod) -> str:
     return claimed if mirror else ""
 
 
-def assigned_gpus(pod: Pod, cards: Mapping[str, CardFacts]) -> AssignedGpus | None:
-    """None where a device plugin chose the cards, or they are named in a way we do not know."""
+def assigned_gpus(pod: Pod, gpus: Mapping[str, GpuFacts]) -> AssignedGpus | None:
+    """None where a device plugin chose the GPUs, or they are named in a way we do not know."""
     if pod.problem or (pod.grant is None and pod.request.gpu_request is not None):
         return None
     if pod.grant is None:
         return _NOTHING
-    return _assigned(pod.grant, cards)
+    return _assigned(pod.grant, gpus)
 
 
-def _assigned(grant: Grant, cards: Mapping[str, CardFacts]) -> AssignedGpus | None:
+def _assigned(grant: Grant, gpus: Mapping[str, GpuFacts]) -> AssignedGpus | None:
     assigned: dict[str, frozenset[int] | None] = {}
     for use in grant.uses:
-        card = cards.get(use.uuid)
-        if card is None and grant.dialect == OURS:
-            continue  # the scheduler names a card of this node with the bind, or gives none
-        if card is None:
+        gpu = gpus.get(use.uuid)
+        if gpu is None and grant.dialect == OURS:
+            continue  # the scheduler names a GPU of this node with the bind, or gives none
+        if gpu is None:
             return None
-        instances = _instances(use, card)
-        before = assigned.get(card.uuid, frozenset())
+        instances = _instances(use, gpu)
+        before = assigned.get(gpu.uuid, frozenset())
         both = None if instances is None or before is None else instances | before
-        assigned[card.uuid] = both
+        assigned[gpu.uuid] = both
     return assigned
 
 
-def _instances(use: CardUse, card: CardFacts) -> frozenset[int] | None:
-    slots = max((cut.size for cut in card.cuts), default=0)
+def _instances(use: GpuUse, gpu: GpuFacts) -> frozenset[int] | None:
+    slots = max((cut.size for cut in gpu.cuts), default=0)
     if not use.slices or slots < use.slices:
         return None
     return frozenset({instance_id(use.start, use.slices, slots)})

@@ -11,27 +11,27 @@ from fairlead.apps.agent.unassigned_processes import (
     pods_of,
 )
 from fairlead.telemetry.agent import PodUse, UnassignedUse
-from fairlead.telemetry.nvml.facts import CardFacts, CardSample
+from fairlead.telemetry.nvml.facts import GpuFacts, GpuSample
 from fairlead.telemetry.processes import Owner, owner_of
 
 
 def observed_processes(
-    cards: Sequence[CardFacts], samples: Mapping[str, CardSample], proc: Path
+    gpus: Sequence[GpuFacts], samples: Mapping[str, GpuSample], proc: Path
 ) -> Iterator[ObservedProcess]:
     """Without the processes that /proc does not show."""
     owners: dict[int, Owner | None] = {}
-    for card in cards:
-        sample = samples.get(card.uuid)
+    for gpu in gpus:
+        sample = samples.get(gpu.uuid)
         for process in sample.processes if sample else ():
             if process.pid not in owners:
                 owners[process.pid] = owner_of(process.pid, proc)
             owner = owners[process.pid]
             if owner is not None:
-                yield ObservedProcess(card.uuid, str(card.index), process, owner)
+                yield ObservedProcess(gpu.uuid, str(gpu.index), process, owner)
 
 
 def uses(
-    seen: Sequence[ObservedProcess], pods_by_uid: PodsByUid, samples: Mapping[str, CardSample]
+    seen: Sequence[ObservedProcess], pods_by_uid: PodsByUid, samples: Mapping[str, GpuSample]
 ) -> Iterator[PodUse]:
     """By pod and GPU, or by the slice that the process is in."""
     grouped: dict[tuple[str, str, str, str, str], list[ObservedProcess]] = defaultdict(list)
@@ -46,7 +46,7 @@ def uses(
         yield PodUse(*whose, min(sum(busy), 1.0) if busy else None, sum(held) if held else None)
 
 
-def _device(seen: ObservedProcess, sample: CardSample) -> str:
+def _device(seen: ObservedProcess, sample: GpuSample) -> str:
     instance = seen.process.instance
     return next((part.uuid for part in sample.slices if part.instance == instance), seen.gpu_uuid)
 

@@ -16,15 +16,15 @@ from fairlead.telemetry.nvml.partitions import CreatedInstance
 FILE = "partitions.json"
 
 
-class CardState(msgspec.Struct, frozen=True, omit_defaults=True):
+class GpuState(msgspec.Struct, frozen=True, omit_defaults=True):
     #: The file calls it `made`, as earlier versions did.
     created: frozenset[CreatedInstance] = msgspec.field(default=frozenset(), name="made")
     #: The agent enabled MIG.
     switched: bool = False
 
 
-#: By the card's uuid.
-PartitionState = dict[str, CardState]
+#: By the GPU's uuid.
+PartitionState = dict[str, GpuState]
 _decode = msgspec.json.Decoder(PartitionState).decode
 
 
@@ -53,7 +53,7 @@ class PartitionStateFile:
             ) from error
 
     def write(self, state: PartitionState) -> None:
-        kept = {uuid: card for uuid, card in sorted(state.items()) if card != CardState()}
+        kept = {uuid: gpu for uuid, gpu in sorted(state.items()) if gpu != GpuState()}
         beside = self._path.with_suffix(".new")
         try:
             with beside.open("wb") as file:

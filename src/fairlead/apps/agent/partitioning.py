@@ -1,6 +1,6 @@
-"""Cuts the cards that are the agent's own into what pods were given, and puts back the rest.
+"""Cuts the GPUs that are the agent's own into what pods were given, and puts back the rest.
 
-A card is its own when the operator says so (`--mig`). Everything is worked out anew from what NVML
+A GPU is its own when the operator says so (`--mig`). Everything is worked out anew from what NVML
 finds, what pods hold and what the agent created before, so it may be killed at any moment: the next
 run continues from there.
 """
@@ -13,10 +13,10 @@ from typing import Any, Protocol, TypeVar
 import structlog
 from msgspec.structs import replace
 
-from fairlead.apps.agent.partition_state import CardState, PartitionStore
+from fairlead.apps.agent.partition_state import GpuState, PartitionStore
 from fairlead.model.errors import ConfigError
 from fairlead.model.pods import Pod
-from fairlead.telemetry.nvml.facts import CardFacts, Cut, Partition
+from fairlead.telemetry.nvml.facts import Cut, GpuFacts, Partition
 from fairlead.telemetry.nvml.partition_steps import IN_USE
 from fairlead.telemetry.nvml.partitions import (
     CreatedInstance,
@@ -45,7 +45,7 @@ class NvmlClient(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """Which cards are the agent's own to cut."""
+    """Which GPUs are the agent's own to cut."""
 
     everything: bool = False
     uuids: frozenset[str] = frozenset()
@@ -66,7 +66,7 @@ def owned(text: str) -> Owned:
 
 @dataclass(frozen=True, slots=True)
 class HeldSlices:
-    """What pods hold of a card: slices at their places, or something else."""
+    """What pods hold of a GPU: slices at their places, or something else."""
 
     places: Mapping[Place, str] = field(default_factory=dict)
     #: Some pod has it whole, or a share of it.
@@ -74,8 +74,8 @@ class HeldSlices:
 
 
 @dataclass(frozen=True, slots=True)
-class CardCut:
-    """What the inventory says about a card of ours."""
+class GpuCut:
+    """What the inventory says about a GPU of ours."""
 
     cuts: tuple[Cut, ...] = ()
     slots: int = 0
@@ -88,7 +88,7 @@ class CardCut:
 
 
 class Partitioner:
-    """One machine. Call `settle` whenever pods or cards may have changed."""
+    """One machine. Call `settle` whenever pods or GPUs may have changed."""
 
     def __init__(self, nvml: NvmlClient, mine: Owned, store: PartitionStore) -> None:
         self._nvml = nvml
@@ -100,8 +100,8 @@ class Partitioner:
 
     async def settle(
         self, uuids: Sequence[str], held: Mapping[str, HeldSlices]
-    ) -> dict[str, CardCut]:  # fmt: skip
-        """Brings every card of ours to what pods hold of it, and says what is left to be had.
+    ) -> dict[str, GpuCut]:  # fmt: skip
+        """Brings every GPU of ours to what pods hold of it, and says what is left to be had.
 
         Raises NvmlError or NvmlUnavailable if the driver does not answer; finished steps stay.
         """
@@ -113,76 +113,76 @@ class Partitioner:
                     found[uuid] = cut
         return found
 
-    async def _settled(self, uuid: str, held: HeldSlices) -> CardCut:
-        """One card that is lost keeps no other from being cut."""
+    async def _settled(self, uuid: str, held: HeldSlices) -> GpuCut:
+        """One GPU that is lost keeps no other from being cut."""
         try:
             return await self._settle(uuid, held)
         except NvmlError as error:
             if error.of_the_driver:
                 raise
-            return CardCut(health=str(error))
+            return GpuCut(health=str(error))
 
-    async def _settle(self, uuid: str, held: HeldSlices) -> CardCut:
-        card = await self._look(uuid)
-        if not card.on and self._mine.has(uuid):
-            problem = await self._switch_on(card, held)
+    async def _settle(self, uuid: str, held: HeldSlices) -> GpuCut:
+        gpu = await self._look(uuid)
+        if not gpu.on and self._mine.has(uuid):
+            problem = await self._switch_on(gpu, held)
             if problem:
-                return CardCut(health=problem)
-            card = await self._look(uuid)
+                return GpuCut(health=problem)
+            gpu = await self._look(uuid)
         wanted = held.places.keys()
-        self._put(uuid, created=still_present(card, self._created(uuid)))
-        steps = plan_partitions(wanted, card, self._created(uuid))
+        self._put(uuid, created=still_present(gpu, self._created(uuid)))
+        steps = plan_partitions(wanted, gpu, self._created(uuid))
         blocked = steps.blocked | await self._carry_out(uuid, steps)
         if steps.drop or steps.make or steps.complete:
-            card = await self._look(uuid)
+            gpu = await self._look(uuid)
         if not self._mine.has(uuid):
-            await self._give_back(card, held)
+            await self._give_back(gpu, held)
         return self._gpu_cut(
-            card, wanted, {held.places[place]: why for place, why in blocked.items()}
+            gpu, wanted, {held.places[place]: why for place, why in blocked.items()}
         )
 
     async def _look(self, uuid: str) -> Partition:
         return await self._nvml.ask(Partition, "partition", uuid)
 
     def _gpu_cut(
-        self, card: Partition, wanted: AbstractSet[Place], blocked: Mapping[str, str]
-    ) -> CardCut:
-        odd = self._odd.get(card.uuid, set())
-        offer = assignable_cuts(card, self._created(card.uuid), wanted, odd)
-        note = _NOT_OURS if offer != card.cuts else ""
-        return CardCut(offer, slots_of(card.cuts), "" if offer else _FULL, note, blocked)
+        self, gpu: Partition, wanted: AbstractSet[Place], blocked: Mapping[str, str]
+    ) -> GpuCut:
+        odd = self._odd.get(gpu.uuid, set())
+        offer = assignable_cuts(gpu, self._created(gpu.uuid), wanted, odd)
+        note = _NOT_OURS if offer != gpu.cuts else ""
+        return GpuCut(offer, slots_of(gpu.cuts), "" if offer else _FULL, note, blocked)
 
     # -- the mode ----------------------------------------------------------------------------------
 
-    async def _switch_on(self, card: Partition, held: HeldSlices) -> str:
+    async def _switch_on(self, gpu: Partition, held: HeldSlices) -> str:
         """Empty if MIG is on now, else why it is not."""
-        if card.pending:
+        if gpu.pending:
             return "MIG requires a reset of the GPU: nvidia-smi --gpu-reset"
-        if held.uncut or card.pids:
+        if held.uncut or gpu.pids:
             return "in use: MIG is enabled when the GPU is empty"
-        self._put(card.uuid, switched=True)
+        self._put(gpu.uuid, switched=True)
         try:
-            on = await self._nvml.ask(bool, "switch", card.uuid, True)
+            on = await self._nvml.ask(bool, "switch", gpu.uuid, True)
         except NvmlError as error:
             if error.of_the_driver:
                 raise
-            self._put(card.uuid, switched=False)
+            self._put(gpu.uuid, switched=False)
             return f"MIG cannot be enabled: {error}{_hint(error)}"
-        log.info("MIG switched on", card=card.uuid)
+        log.info("MIG switched on", gpu=gpu.uuid)
         return "" if on else "MIG requires a reset of the GPU: nvidia-smi --gpu-reset"
 
-    async def _give_back(self, card: Partition, held: HeldSlices) -> None:
-        """The card is not ours any more: MIG goes off if we switched it on and nothing is left."""
-        if not self._state.get(card.uuid, CardState()).switched or held.places or card.instances:
+    async def _give_back(self, gpu: Partition, held: HeldSlices) -> None:
+        """The GPU is not ours any more: MIG goes off if we switched it on and nothing is left."""
+        if not self._state.get(gpu.uuid, GpuState()).switched or held.places or gpu.instances:
             return
-        if card.on:
+        if gpu.on:
             try:
-                await self._nvml.ask(bool, "switch", card.uuid, False)
+                await self._nvml.ask(bool, "switch", gpu.uuid, False)
             except NvmlError as error:
-                log.warning("MIG cannot be switched off", card=card.uuid, error=str(error))
+                log.warning("MIG cannot be switched off", gpu=gpu.uuid, error=str(error))
                 return
-            log.info("MIG switched off", card=card.uuid)
-        self._put(card.uuid, switched=False)
+            log.info("MIG switched off", gpu=gpu.uuid)
+        self._put(gpu.uuid, switched=False)
 
     # -- slices ------------------------------------------------------------------------------------
 
@@ -209,7 +209,7 @@ class Partitioner:
         except NvmlError as error:
             return self._give_up(uuid, created, error)
         if number == created.id:
-            log.info("MIG slice created", card=uuid, profile=place.profile, at=place.start)
+            log.info("MIG slice created", gpu=uuid, profile=place.profile, at=place.start)
             return ""
         # What the pod was told names another slice, or none: it must not be used.
         self._odd.setdefault(uuid, set()).add(place)
@@ -238,10 +238,10 @@ class Partitioner:
             if error.of_the_driver:
                 raise
             if error.code != IN_USE:
-                log.warning("MIG slice cannot be destroyed", card=uuid, error=str(error))
+                log.warning("MIG slice cannot be destroyed", gpu=uuid, error=str(error))
             return
         self._put(uuid, created=self._created(uuid) - {created})
-        log.info("MIG slice destroyed", card=uuid, profile=place.profile, at=place.start)
+        log.info("MIG slice destroyed", gpu=uuid, profile=place.profile, at=place.start)
 
     def _give_up(self, uuid: str, created: CreatedInstance, error: NvmlError) -> str:
         """The driver refused, so it was not created. If the driver is gone, this is unknown."""
@@ -253,16 +253,16 @@ class Partitioner:
     # -- what the agent created --------------------------------------------------------------------
 
     def _created(self, uuid: str) -> frozenset[CreatedInstance]:
-        return self._state.get(uuid, CardState()).created
+        return self._state.get(uuid, GpuState()).created
 
     def _put(self, uuid: str, **changes: Any) -> None:
         """On disk before anything is done about it."""
-        before = self._state.get(uuid, CardState())
+        before = self._state.get(uuid, GpuState())
         after = replace(before, **changes)
         if after == before:
             return
         state = {**self._state, uuid: after}
-        if after == CardState():
+        if after == GpuState():
             del state[uuid]
         self._store.write(state)
         self._state = state
@@ -272,12 +272,12 @@ def _hint(error: NvmlError) -> str:
     return "; run the agent as root" if error.code == _NO_PERMISSION else ""
 
 
-def held_by(pods: Iterable[Pod], cards: Iterable[CardFacts]) -> dict[str, HeldSlices]:
-    """What pods that have not ended hold of each card.
+def held_by(pods: Iterable[Pod], gpus: Iterable[GpuFacts]) -> dict[str, HeldSlices]:
+    """What pods that have not ended hold of each GPU.
 
     Where a pod may have any of them, all count as held.
     """
-    listed = {name: card.uuid for card in cards for name in (str(card.index), card.uuid)}
+    listed = {name: gpu.uuid for gpu in gpus for name in (str(gpu.index), gpu.uuid)}
     places: dict[str, dict[Place, str]] = {uuid: {} for uuid in listed.values()}
     uncut: set[str] = set()
     for pod in pods:

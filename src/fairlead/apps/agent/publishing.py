@@ -63,7 +63,7 @@ class Publisher:
         self._path = f"/api/v1/nodes/{node}"
         self._current = current
         self._changed = asyncio.Event()
-        #: A device plugin lists whole cards on this node.
+        #: A device plugin lists whole GPUs on this node.
         self.plugin = False
         #: What the node had when it was first looked at; None if nothing that could be read.
         self.found: Listing | None = None
@@ -117,9 +117,9 @@ class Publisher:
             return ""
         if len(text) > LARGEST_BYTES:
             return f"the list of GPUs has {len(text)} bytes; the limit is {LARGEST_BYTES}"
-        return await self._write(text, len(wanted.cards))
+        return await self._write(text, len(wanted.gpus))
 
-    async def _write(self, text: str, cards: int) -> str:
+    async def _write(self, text: str, gpus: int) -> str:
         body = msgspec.json.encode({"metadata": {"annotations": {inventory.KEY: text}}})
         reply = await self._client.request(
             "PATCH", self._path, body=body, content_type=MERGE, timeout_s=_TIMEOUT_S
@@ -127,7 +127,7 @@ class Publisher:
         if reply.status >= 300:
             return _why(reply, "annotated")
         self.writes += 1
-        log.info("inventory published", cards=cards, bytes=len(text))
+        log.info("inventory published", gpus=gpus, bytes=len(text))
         return ""
 
 

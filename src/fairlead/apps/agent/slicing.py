@@ -1,17 +1,17 @@
-"""Has cards cut as soon as pods come or go, and tells pods that do not get their slice."""
+"""Has GPUs cut as soon as pods come or go, and tells pods that do not get their slice."""
 
 import asyncio
 from collections.abc import Callable, Sequence
 
 import structlog
 
-from fairlead.apps.agent.partitioning import CardCut, Partitioner, held_by
+from fairlead.apps.agent.partitioning import GpuCut, Partitioner, held_by
 from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.writes.event_objects import Regarding
 from fairlead.kube.writes.event_writer import EventWriter
 from fairlead.model.errors import FairleadError
 from fairlead.model.pods import Pod
-from fairlead.telemetry.nvml.facts import CardFacts
+from fairlead.telemetry.nvml.facts import GpuFacts
 
 log = structlog.get_logger(__name__)
 
@@ -19,7 +19,7 @@ REASON = "MIGSliceNotMade"
 
 
 class Slicing:
-    """`run` it in a task. `cuts` is None until the cards have been looked at for the first time."""
+    """`run` it in a task. `cuts` is None until the GPUs have been looked at for the first time."""
 
     def __init__(
         self,
@@ -27,20 +27,20 @@ class Slicing:
         pods: Reflector[Pod],
         events: EventWriter,
         *,
-        cards: Callable[[], Sequence[CardFacts]],
+        gpus: Callable[[], Sequence[GpuFacts]],
         changed: Callable[[], None],
         pause_s: float,
     ) -> None:
         self._partitioner = partitioner
         self._pods = pods
         self._events = events
-        self._cards = cards
+        self._gpus = gpus
         self._changed = changed
         self._pause_s = pause_s
         self._woken = asyncio.Event()
         #: What each pod was told, by its uid.
         self._told: dict[str, str] = {}
-        self.cuts: dict[str, CardCut] | None = None
+        self.cuts: dict[str, GpuCut] | None = None
         self.problem = "the MIG slices have not been created yet"
 
     def wake(self) -> None:
@@ -50,7 +50,7 @@ class Slicing:
     async def run(self) -> None:
         while True:
             self._woken.clear()
-            if self._pods.synced and self._cards():
+            if self._pods.synced and self._gpus():
                 await self._try()
             try:
                 async with asyncio.timeout(self._pause_s):
@@ -73,9 +73,9 @@ class Slicing:
 
     async def _settle(self) -> None:
         """Without the pods we would put back what they hold, so it waits for them to be known."""
-        cards = self._cards()
-        held = held_by(self._pods.objects.values(), cards)
-        self.cuts = await self._partitioner.settle([card.uuid for card in cards], held)
+        gpus = self._gpus()
+        held = held_by(self._pods.objects.values(), gpus)
+        self.cuts = await self._partitioner.settle([gpu.uuid for gpu in gpus], held)
         blocked = {uid: why for cut in self.cuts.values() for uid, why in cut.blocked.items()}
         pods = {pod.uid: pod for pod in self._pods.objects.values()}
         for uid, why in blocked.items():

@@ -1,4 +1,4 @@
-"""`fairlead extender`: answers a kube-scheduler's questions about cards, until told to stop."""
+"""`fairlead extender`: answers a kube-scheduler's questions about GPUs, until told to stop."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -46,7 +46,7 @@ class ExtenderOptions:
 def run(options: ExtenderOptions) -> None:
     """Serves until SIGINT or SIGTERM, then ends what is under way and stops."""
     profile = profiles.built_in(options.profile)
-    if not profile.grants_cards:
+    if not profile.grants_gpus:
         raise ConfigError(f"profile {options.profile!r} only counts GPUs; choose another")
     gate = _gate(options)
     running.spare_the_collector()

@@ -57,7 +57,7 @@ class ExtenderDriver:
         return self._scheduler.unready_because() or self._scheduler.standby
 
     async def bind(self, asked: ExtenderBindingArgs) -> str:
-        """Writes node and cards in one Binding. Returns what went wrong; nothing if it is bound."""
+        """Writes node and GPUs in one Binding. Returns what went wrong; nothing if it is bound."""
         pod = await self._pod(asked)
         if isinstance(pod, str):
             return pod

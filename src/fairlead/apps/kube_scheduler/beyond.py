@@ -5,7 +5,7 @@ those of older GPU schedulers that Fairlead has an answer to.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fairlead.placement.cards import CardPolicy
+from fairlead.placement.gpus import GpuPolicy
 from fairlead.plugins.gpu_fit import GpuFit
 from fairlead.plugins.registry import SCORES
 from fairlead.plugins.scheduling_map import SchedulingMap
@@ -17,7 +17,7 @@ class Successor:
 
     filter: str = ""
     score: str = ""
-    cards: CardPolicy = CardPolicy.PACK
+    gpus: GpuPolicy = GpuPolicy.PACK
 
     @property
     def points(self) -> dict[str, str]:
@@ -28,7 +28,7 @@ class Successor:
 #: By the name that their files have.
 SUCCESSORS: Mapping[str, Successor] = {
     "alnaircostsaving": Successor("GpuFit", "GpuPacking"),
-    "alnairhighperformance": Successor("GpuFit", "Spread", CardPolicy.SPREAD),
+    "alnairhighperformance": Successor("GpuFit", "Spread", GpuPolicy.SPREAD),
     "utilsched": Successor(score="UtilSched"),
 }
 
@@ -49,7 +49,7 @@ def replaced(name: str, point: str) -> str:
     return successor.points.get(point, name) if successor else name
 
 
-def cards_of(names: frozenset[str]) -> CardPolicy:
+def gpus_of(names: frozenset[str]) -> GpuPolicy:
     """How shares find their GPU in a profile with these plugins."""
-    spread = any(SUCCESSORS[name].cards is CardPolicy.SPREAD for name in names & SUCCESSORS.keys())
-    return CardPolicy.SPREAD if spread else CardPolicy.PACK
+    spread = any(SUCCESSORS[name].gpus is GpuPolicy.SPREAD for name in names & SUCCESSORS.keys())
+    return GpuPolicy.SPREAD if spread else GpuPolicy.PACK

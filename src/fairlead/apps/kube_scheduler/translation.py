@@ -10,7 +10,7 @@ from fairlead.apps import plugin_files
 from fairlead.apps.findings import Finding
 from fairlead.apps.kube_scheduler import options
 from fairlead.apps.kube_scheduler.args import Args, VolumeBindingArgs
-from fairlead.apps.kube_scheduler.beyond import SUCCESSORS, cards_of, replaced
+from fairlead.apps.kube_scheduler.beyond import SUCCESSORS, gpus_of, replaced
 from fairlead.apps.kube_scheduler.catalogue import (
     BUILT_IN,
     COMPANIONS,
@@ -71,7 +71,7 @@ class Translator:
             name,
             (*_without_dialects(filters.values()), NodeTrusted()),
             tuple(weighed),
-            cards=cards_of(named),
+            gpus=gpus_of(named),
             preempts=merged.has("DefaultPreemption", "postFilter"),
         )
 

@@ -1,4 +1,4 @@
-"""`fairlead top`: what the cards are doing, who has them, and what would have been enough.
+"""`fairlead top`: what the GPUs are doing, who has them, and what would have been enough.
 
 Live on a terminal; one picture with `--once`; plain text where the output is no terminal.
 """
@@ -104,7 +104,7 @@ def as_data(report: UsageReport, selection: Selection) -> dict[str, Any]:
     chosen = choose(seen, selection)
     rows: list[Any] = msgspec.to_builtins(list(chosen.rows))
     totals: dict[str, Any] = msgspec.to_builtins(total(seen.pods, seen.held))
-    totals |= {"name": "total", "cards": len(seen.cards)}
+    totals |= {"name": "total", "cards": len(seen.gpus)}
     return {
         "sinceS": round(seen.since_s, 1),
         "notes": seen.notes,

@@ -51,7 +51,7 @@ class FromSources:
         notes = [note for source in self._sources if (note := await self._take(source, cluster))]
         await self._usage.look()
         report = await self._usage.report()
-        return UsageReport(report.since_s, report.cards, report.pods, notes, report.held)
+        return UsageReport(report.since_s, report.gpus, report.pods, notes, report.held)
 
     async def _take(self, source: Source, cluster: Cluster) -> str:
         """What went wrong, if anything did."""

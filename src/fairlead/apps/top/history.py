@@ -1,4 +1,4 @@
-"""A report over the past: what a Prometheus server remembers of the cards, played again."""
+"""A report over the past: what a Prometheus server remembers of the GPUs, played again."""
 
 import math
 import time
@@ -15,7 +15,7 @@ from fairlead.apps.usage import Usage
 from fairlead.cluster.cluster import Cluster
 from fairlead.kube.http.client import Client
 from fairlead.model.pods import Pod
-from fairlead.model.readings import CardReading, NodeReadings
+from fairlead.model.readings import GpuReading, NodeReadings
 from fairlead.telemetry.report import UsageReport
 from fairlead.telemetry.sources import agent, dcgm
 from fairlead.telemetry.usage import UsageBook
@@ -79,7 +79,7 @@ class FromPrometheus:
         past = await self._ask(self._now_s, until_s)
         await self._play(self._usage, past)
         report = await self._usage.report()
-        return UsageReport(self._now_s - self._began_s, report.cards, report.pods, held=report.held)
+        return UsageReport(self._now_s - self._began_s, report.gpus, report.pods, held=report.held)
 
     async def _play(self, usage: Usage, past: _Past) -> None:
         """Looks at every step as if it were now; pods are there from when they started."""
@@ -99,8 +99,8 @@ class FromPrometheus:
                     asked = query.format(step=int(self._step_s))
                     for series in await self._query(session, asked, from_s, until_s):
                         owner = whose(series.metric)
-                        if owner is not None and owner.card and owner.part == 1.0:
-                            _add(past, owner.card, what, series)
+                        if owner is not None and owner.gpu and owner.part == 1.0:
+                            _add(past, owner.gpu, what, series)
         return past
 
     async def _query(
@@ -130,22 +130,22 @@ class FromPrometheus:
         return answer.data.result
 
 
-def _add(past: _Past, card: str, what: str, series: _Series) -> None:
+def _add(past: _Past, gpu: str, what: str, series: _Series) -> None:
     for at_s, text in series.values:
         value = float(text)
         if math.isfinite(value) and value >= 0:
-            past.setdefault(at_s, {}).setdefault(card, {}).setdefault(what, value)
+            past.setdefault(at_s, {}).setdefault(gpu, {}).setdefault(what, value)
 
 
 def _node_readings(
-    cards: Mapping[str, dict[str, float]], places: Mapping[str, str], at_s: float
+    gpus: Mapping[str, dict[str, float]], places: Mapping[str, str], at_s: float
 ) -> Iterator[NodeReadings]:
-    by_node: dict[str, dict[str, CardReading]] = {}
-    for card, values in cards.items():
-        node = places.get(card)
+    by_node: dict[str, dict[str, GpuReading]] = {}
+    for gpu, values in gpus.items():
+        node = places.get(gpu)
         if node is not None:
             known: dict[str, Any] = {**values, "utilisation": _share(values.get("utilisation"))}
-            by_node.setdefault(node, {})[card] = CardReading(**known)
+            by_node.setdefault(node, {})[gpu] = GpuReading(**known)
     for node, readings in by_node.items():
         yield NodeReadings(node, at_s, readings, source="prometheus")
 
@@ -155,12 +155,12 @@ def _share(value: float | None) -> float | None:
 
 
 def _places(cluster: Cluster) -> dict[str, str]:
-    """The node of each card, by uuid."""
+    """The node of each GPU, by uuid."""
     return {
-        card.uuid: name
+        gpu.uuid: name
         for name, row in cluster.row_of.items()
-        for card in cluster.columns.devices.cards(row)
-        if card.uuid
+        for gpu in cluster.columns.devices.gpus(row)
+        if gpu.uuid
     }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from fairlead.model.errors import ConfigError
 from fairlead.telemetry.report import (
-    CardRow,
+    GpuRow,
     PodRow,
     SumRow,
     UsageReport,
@@ -17,13 +17,13 @@ from fairlead.telemetry.report import (
 
 Key = Callable[[Any], Any]
 
-_CARD_KEYS: dict[str, Key] = {
-    "name": lambda card: (card.node, card.index),
-    "used": lambda card: _down(card.utilisation),
-    "booked": lambda card: _down(card.booked),
-    "wasted": lambda card: _down(None if card.utilisation is None else _waste(card)),
-    "memory": lambda card: _down(card.memory_used_mib),
-    "power": lambda card: _down(card.power_w),
+_GPU_KEYS: dict[str, Key] = {
+    "name": lambda gpu: (gpu.node, gpu.index),
+    "used": lambda gpu: _down(gpu.utilisation),
+    "booked": lambda gpu: _down(gpu.booked),
+    "wasted": lambda gpu: _down(None if gpu.utilisation is None else _waste(gpu)),
+    "memory": lambda gpu: _down(gpu.memory_used_mib),
+    "power": lambda gpu: _down(gpu.power_w),
 }
 _POD_KEYS: dict[str, Key] = {
     "name": lambda pod: (pod.namespace, pod.name),
@@ -43,7 +43,7 @@ _SUM_KEYS: dict[str, Key] = {
 #: What each view can be sorted by; the first is what it is sorted by unless told otherwise.
 SORTS: dict[str, tuple[str, dict[str, Key]]] = {
     "pods": ("wasted", _POD_KEYS),
-    "cards": ("name", _CARD_KEYS),
+    "cards": ("name", _GPU_KEYS),
     "nodes": ("name", _SUM_KEYS),
     "namespaces": ("wasted", _SUM_KEYS),
     "owners": ("wasted", _SUM_KEYS),
@@ -72,13 +72,13 @@ class Chosen:
     """Rows of one kind; the other kinds are empty."""
 
     by: str
-    cards: Sequence[CardRow] = ()
+    gpus: Sequence[GpuRow] = ()
     pods: Sequence[PodRow] = ()
     sums: Sequence[SumRow] = ()
 
     @property
-    def rows(self) -> Sequence[CardRow | PodRow | SumRow]:
-        return self.cards or self.pods or self.sums
+    def rows(self) -> Sequence[GpuRow | PodRow | SumRow]:
+        return self.gpus or self.pods or self.sums
 
 
 def narrowed(report: UsageReport, selection: Selection) -> UsageReport:
@@ -88,17 +88,17 @@ def narrowed(report: UsageReport, selection: Selection) -> UsageReport:
         for pod in report.pods
         if selection.node in ("", pod.node) and selection.namespace in ("", pod.namespace)
     ]
-    cards = [
-        card
-        for card in report.cards
-        if selection.node in ("", card.node)
+    gpus = [
+        gpu
+        for gpu in report.gpus
+        if selection.node in ("", gpu.node)
         and (
-            not selection.namespace or any(_is_in(h.pod, selection.namespace) for h in card.holders)
+            not selection.namespace or any(_is_in(h.pod, selection.namespace) for h in gpu.holders)
         )
     ]
     held = [row for row in report.held if selection.namespace in ("", row.namespace)]
     # Where pods that have ended were is not known.
-    return UsageReport(report.since_s, cards, pods, report.notes, [] if selection.node else held)
+    return UsageReport(report.since_s, gpus, pods, report.notes, [] if selection.node else held)
 
 
 def choose(report: UsageReport, selection: Selection) -> Chosen:
@@ -111,11 +111,11 @@ def choose(report: UsageReport, selection: Selection) -> Chosen:
 
     match selection.by:
         case "cards":
-            return Chosen("cards", cards=ordered(report.cards))
+            return Chosen("cards", gpus=ordered(report.gpus))
         case "pods":
             return Chosen("pods", pods=ordered(report.pods))
         case "nodes":
-            return Chosen("nodes", sums=ordered(by_node(report.pods, report.cards)))
+            return Chosen("nodes", sums=ordered(by_node(report.pods, report.gpus)))
         case "namespaces":
             return Chosen("namespaces", sums=ordered(by_namespace(report.pods, report.held)))
         case _:
@@ -127,8 +127,8 @@ def _down(value: float | None) -> tuple[bool, float]:
     return value is None, -(value or 0.0)
 
 
-def _waste(card: CardRow) -> float:
-    return max(0.0, card.booked - (card.utilisation or 0.0))
+def _waste(gpu: GpuRow) -> float:
+    return max(0.0, gpu.booked - (gpu.utilisation or 0.0))
 
 
 def _is_in(pod: str, namespace: str) -> bool:

@@ -6,7 +6,7 @@ from rich.text import Text
 
 from fairlead.apps.top.selection import Chosen
 from fairlead.apps.top.table import Column, lines
-from fairlead.telemetry.report import HOUR_S, CardRow, PodRow, SumRow, UsageReport, total
+from fairlead.telemetry.report import HOUR_S, GpuRow, PodRow, SumRow, UsageReport, total
 from fairlead.telemetry.rightsizing import span
 
 _GIB = 1024
@@ -35,9 +35,9 @@ def render(
 
 def _head(report: UsageReport) -> list[Text]:
     held = total(report.pods, report.held)
-    cards = len(report.cards)
-    measured = sum(card.utilisation is not None for card in report.cards)
-    there = f"GPUs {cards}   " if cards else "GPUs "
+    gpus = len(report.gpus)
+    measured = sum(gpu.utilisation is not None for gpu in report.gpus)
+    there = f"GPUs {gpus}   " if gpus else "GPUs "
     now = f"{there}allocated {held.held:.1f}"
     if held.measured:
         now += f"   in use {held.used:.1f} ({percent(held.utilisation)})"
@@ -47,12 +47,12 @@ def _head(report: UsageReport) -> list[Text]:
         f"(fully idle {_time(held.idle_hours)})"
     )
     notes = [Text(note, "yellow") for note in report.notes]
-    return [Text(now, "bold"), Text(over), *_missing(cards, measured), *notes]
+    return [Text(now, "bold"), Text(over), *_missing(gpus, measured), *notes]
 
 
-def _missing(cards: int, measured: int) -> list[Text]:
+def _missing(gpus: int, measured: int) -> list[Text]:
     """What cannot be said, and what to do about it."""
-    if measured == cards:
+    if measured == gpus:
         return []
     if not measured:
         return [
@@ -62,14 +62,14 @@ def _missing(cards: int, measured: int) -> list[Text]:
                 "yellow",
             )
         ]
-    return [Text(f"no readings of {cards - measured} of the GPUs", "yellow")]
+    return [Text(f"no readings of {gpus - measured} of the GPUs", "yellow")]
 
 
 def _table(chosen: Chosen, width: int | None) -> list[Text]:
     if not chosen.rows:
         return [Text("nothing to show: no pod has a GPU, or the filters exclude all")]
     if chosen.by == "cards":
-        return lines(_card_columns(chosen.cards), width)
+        return lines(_gpu_columns(chosen.gpus), width)
     if chosen.by != "pods":
         return lines(_sum_columns(chosen.by, chosen.sums), width)
     if width is None or width >= WIDE:
@@ -91,17 +91,17 @@ def _with_advice(found: list[Text], pods: Sequence[PodRow], width: int) -> list[
 # -- columns ---------------------------------------------------------------------------------------
 
 
-def _card_columns(cards: Sequence[CardRow]) -> list[Column]:
+def _gpu_columns(gpus: Sequence[GpuRow]) -> list[Column]:
     return [
-        Column("GPU", [f"{card.node}/{card.index}" for card in cards]),
-        Column("MODEL", [_model(card.model) for card in cards], leaves=5),
-        Column("STATE", [_state(card.state) for card in cards], leaves=7),
-        Column("BOOKED", [_booked(card) for card in cards], right=True),
-        Column("USED", [_used(card) for card in cards]),
-        Column("MEMORY", [_memory(card.memory_used_mib, card.memory_mib) for card in cards]),
-        Column("BOOKED", [_gib(card.memory_booked_mib) for card in cards], right=True, leaves=6),
-        Column("POWER", [_watts(card.power_w) for card in cards], right=True, leaves=4),
-        Column("PODS", [_holders(card) for card in cards]),
+        Column("GPU", [f"{gpu.node}/{gpu.index}" for gpu in gpus]),
+        Column("MODEL", [_model(gpu.model) for gpu in gpus], leaves=5),
+        Column("STATE", [_state(gpu.state) for gpu in gpus], leaves=7),
+        Column("BOOKED", [_booked(gpu) for gpu in gpus], right=True),
+        Column("USED", [_used(gpu) for gpu in gpus]),
+        Column("MEMORY", [_memory(gpu.memory_used_mib, gpu.memory_mib) for gpu in gpus]),
+        Column("BOOKED", [_gib(gpu.memory_booked_mib) for gpu in gpus], right=True, leaves=6),
+        Column("POWER", [_watts(gpu.power_w) for gpu in gpus], right=True, leaves=4),
+        Column("PODS", [_holders(gpu) for gpu in gpus]),
     ]
 
 
@@ -135,7 +135,7 @@ def _sum_columns(by: str, sums: Sequence[SumRow]) -> list[Column]:
         Column("WASTED", [_time(row.wasted_hours) for row in sums], right=True),
     ]
     if by == "nodes":
-        columns.insert(2, Column("GPUS", [str(row.cards or 0) for row in sums], right=True))
+        columns.insert(2, Column("GPUS", [str(row.gpus or 0) for row in sums], right=True))
     return columns
 
 
@@ -168,12 +168,12 @@ def _level(share: float | None) -> Text:
     return Text.assemble(("█" * full, colour), ("░" * (_BAR - full), "grey50"), f" {share:4.0%}")
 
 
-def _used(card: CardRow) -> Text:
-    return Text("lost", "red") if card.state == "lost" else _level(card.utilisation)
+def _used(gpu: GpuRow) -> Text:
+    return Text("lost", "red") if gpu.state == "lost" else _level(gpu.utilisation)
 
 
-def _booked(card: CardRow) -> str:
-    return _UNKNOWN if card.state == "counted" else percent(card.booked)
+def _booked(gpu: GpuRow) -> str:
+    return _UNKNOWN if gpu.state == "counted" else percent(gpu.booked)
 
 
 def _state(state: str) -> Text:
@@ -197,11 +197,11 @@ def _span(seconds: float | None) -> str:
     return "" if seconds is None else span(seconds)
 
 
-def _holders(card: CardRow) -> str:
+def _holders(gpu: GpuRow) -> str:
     """Pods by name, and how much of it each has unless that is all."""
     return ", ".join(
         holder.pod if holder.part == "whole" else f"{holder.pod} ({holder.part})"
-        for holder in card.holders
+        for holder in gpu.holders
     )
 
 

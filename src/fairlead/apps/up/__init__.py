@@ -185,7 +185,7 @@ async def _serve(scheduler: Scheduler, ground: Ground) -> Port:
 
 
 async def _measure(scheduler: Scheduler, kubelets: Kubelets) -> None:
-    """Tells the scheduler what the simulated cards do, some nodes at a time; many, less often."""
+    """Tells the scheduler what the simulated GPUs do, some nodes at a time; many, less often."""
     while True:
         told = kubelets.node_readings()
         parts = 0

@@ -43,8 +43,8 @@ class LoadRunner:
             _expect(await self._post(_CLASSES, each), 201, 409)
         await self._adopt_left_over()
         while True:
-            if cards := self._watching.cards():
-                actions = self._generator.step(time.monotonic(), cards, self._watching.seen())
+            if gpus := self._watching.gpus():
+                actions = self._generator.step(time.monotonic(), gpus, self._watching.seen())
                 self._watching.pods_created = self._generator.pods_created
                 await self._carry_out(actions)
                 self._watching.sample()

@@ -19,7 +19,7 @@ _LINE_EVERY_S = 5.0
 
 def announce(ground: Ground, machines: Sequence[Machine]) -> None:
     """Where the cluster is, and what to try on it."""
-    cards = sum(machine.shape.cards for machine in machines)
+    gpus = sum(machine.shape.gpus for machine in machines)
     kind = "the embedded API server" if ground.kubelets else "a real control plane"
     tries = ["get nodes,pods -o wide", "get events -w", "describe pod NAME"]
     if machines:
@@ -27,7 +27,7 @@ def announce(ground: Ground, machines: Sequence[Machine]) -> None:
         tries += [f"cordon {name}", f"uncordon {name}"]
         if ground.kubelets:
             tries.append(f"annotate node {name} fairlead.dev/simulate-lost-cards=0")
-    print(f"fairlead up: {len(machines)} nodes with {cards} GPUs on {kind} at {ground.server}")
+    print(f"fairlead up: {len(machines)} nodes with {gpus} GPUs on {kind} at {ground.server}")
     print(f"Try in another terminal:\n  export KUBECONFIG={shlex.quote(str(ground.kubeconfig))}")
     print("\n".join(f"  {ground.kubectl} {each}" for each in tries))
     print("  fairlead top", flush=True)
@@ -58,7 +58,7 @@ async def _show_lines(watching: Watching, ground: Ground) -> None:
         await asyncio.sleep(_LINE_EVERY_S)
         screen = watching.screen("")
         used = sum(row.used for row in screen.nodes)
-        total = sum(len(row.cards) for row in screen.nodes)
+        total = sum(len(row.gpus) for row in screen.nodes)
         waiting = sum(screen.queue.values())
         print(
             f"{clock(screen.elapsed_s):>6}  bound {screen.bound} ({screen.binds_per_s:.1f}/s)  "
@@ -79,10 +79,9 @@ def summarise(totals: Totals) -> None:
             f"p50 {totals.p50_ms:.1f} ms, p99 {totals.p99_ms:.1f} ms; "
             f"the first {totals.first_s:.1f} s after the start"
         )
-    share = totals.cards_used / totals.cards if totals.cards else 0.0
-    mean = totals.mean_cards_used / totals.cards if totals.cards else 0.0
+    share = totals.gpus_used / totals.gpus if totals.gpus else 0.0
+    mean = totals.mean_gpus_used / totals.gpus if totals.gpus else 0.0
     print(
-        f"GPUs allocated: {totals.cards_used} of {totals.cards} ({share:.0%}), "
-        f"on average {mean:.0%}",
+        f"GPUs allocated: {totals.gpus_used} of {totals.gpus} ({share:.0%}), on average {mean:.0%}",
         flush=True,
     )

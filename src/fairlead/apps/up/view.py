@@ -1,6 +1,6 @@
 """The live view of `fairlead up`: one small frozen state in, one screenful out.
 
-Every card is a cell. Work has a letter and a colour of its own, so the picture reads without
+Every GPU is a cell. Work has a letter and a colour of its own, so the picture reads without
 colour too: `.` is free, a letter is taken by the work of that letter, `+` is shared by several,
 `x` has fallen off.
 """
@@ -24,11 +24,11 @@ _CELL = 3
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """One node: its cards as marks, one character each."""
+    """One node: its GPUs as marks, one character each."""
 
     name: str
     model: str
-    cards: str
+    gpus: str
     #: "", "not ready" or "cordoned".
     state: str = ""
     utilisation_percent: int | None = None
@@ -36,7 +36,7 @@ class NodeRow:
 
     @property
     def used(self) -> int:
-        return sum(mark not in (FREE, LOST) for mark in self.cards)
+        return sum(mark not in (FREE, LOST) for mark in self.gpus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def render(screen: Screen, width: int, height: int) -> RenderableType:
 
 
 def _title(screen: Screen, width: int) -> Text:
-    total = sum(len(row.cards) for row in screen.nodes)
+    total = sum(len(row.gpus) for row in screen.nodes)
     used = sum(row.used for row in screen.nodes)
     share = used / total if total else 0.0
     line = Text.assemble(
@@ -155,7 +155,7 @@ def _nodes(screen: Screen, width: int, room: int) -> list[Text]:
     """As many nodes as fit, in several columns if that shows more; then how many are left."""
     rows = list(screen.nodes)
     name_width = max((len(row.name) for row in rows), default=4)
-    cells = max((len(row.cards) for row in rows), default=0)
+    cells = max((len(row.gpus) for row in rows), default=0)
     column = name_width + cells * _CELL + 8
     columns = max(1, min(-(-len(rows) // room), (width + 2) // (column + 2)))
     details = columns == 1
@@ -172,17 +172,17 @@ def _nodes(screen: Screen, width: int, room: int) -> list[Text]:
 
 
 def _rest(rows: Sequence[NodeRow]) -> Text:
-    total = sum(len(row.cards) for row in rows)
+    total = sum(len(row.gpus) for row in rows)
     used = sum(row.used for row in rows)
     return Text(f"… and {len(rows)} more nodes with {used}/{total} GPUs in use", "dim")
 
 
 def _node(row: NodeRow, name_width: int, cells: int, details: bool) -> Text:
     line = Text(f"{row.name:<{name_width}} ", "dim" if row.state else "")
-    for mark in row.cards:
+    for mark in row.gpus:
         line.append(*_cell(mark))
-    line.append(" " * _CELL * (cells - len(row.cards)))
-    line.append(f" {row.used}/{len(row.cards)}")
+    line.append(" " * _CELL * (cells - len(row.gpus)))
+    line.append(f" {row.used}/{len(row.gpus)}")
     if details:
         line.append(f"  {row.model:<9}", "dim")
         if row.utilisation_percent is not None and row.power_w is not None:

@@ -1,11 +1,11 @@
-"""Watches the scheduler at work: what it decided, how fast, and who sits on which card."""
+"""Watches the scheduler at work: what it decided, how fast, and who sits on which GPU."""
 
 import time
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fairlead.apps.up.cards import Picture, Readings, allocatable_cards
+from fairlead.apps.up.gpus import Picture, Readings, allocatable_gpus
 from fairlead.apps.up.view import Decision, Screen
 from fairlead.engine import instructions
 from fairlead.engine.engine import Engine
@@ -36,9 +36,9 @@ class Totals:
     p50_ms: float | None
     p99_ms: float | None
     first_s: float | None
-    cards: int
-    cards_used: int
-    mean_cards_used: float
+    gpus: int
+    gpus_used: int
+    mean_gpus_used: float
 
 
 class Watching:
@@ -115,14 +115,14 @@ class Watching:
             waiting[pod.labels.get(SAMPLE, "")] += 1
         return {name: WorkloadPods(bound[name], waiting[name]) for name in bound | waiting if name}
 
-    def cards(self) -> int:
+    def gpus(self) -> int:
         """All that could be given out."""
         assert self._engine is not None
         cluster = self._engine.cluster
-        return sum(allocatable_cards(cluster.node_at(row)) for row in cluster.row_of.values())
+        return sum(allocatable_gpus(cluster.node_at(row)) for row in cluster.row_of.values())
 
     def sample(self) -> int:
-        """How many cards have somebody on them now; remembered for the mean."""
+        """How many GPUs have somebody on them now; remembered for the mean."""
         assert self._engine is not None
         used = sum(row.used for row in self._picture.rows(self._engine.cluster, None))
         self._samples.append(used)
@@ -143,9 +143,9 @@ class Watching:
             p50_ms=p50_ms,
             p99_ms=p99_ms,
             first_s=first_s,
-            cards=self.cards(),
-            cards_used=used,
-            mean_cards_used=sum(self._samples) / len(self._samples),
+            gpus=self.gpus(),
+            gpus_used=used,
+            mean_gpus_used=sum(self._samples) / len(self._samples),
         )
 
     def screen(self, hint: str, readings: Readings | None = None) -> Screen:

@@ -1,11 +1,11 @@
 """Which variables every container of a pod gets, as the steps that put them in.
 
-`CUDA_VISIBLE_DEVICES` names the cards. They are chosen later, so it refers to the annotation that
+`CUDA_VISIBLE_DEVICES` names the GPUs. They are chosen later, so it refers to the annotation that
 is written with the bind; kubelet looks it up when the container starts. Until then, and for a pod
-without cards, it is empty, which hides every card.
+without GPUs, it is empty, which hides every GPU.
 
 What the author of the pod wrote under that name is replaced, however it was written: nothing that
-a user writes grants a card. `deploy/inject-policy.yaml` says the same in CEL, and a test holds
+a user writes grants a GPU. `deploy/inject-policy.yaml` says the same in CEL, and a test holds
 the two together.
 """
 
@@ -21,7 +21,7 @@ from fairlead.kube.dialects.fairlead import MEMORY, SHARE, SLICE, VISIBLE
 from fairlead.model.scheduling_map import MAP
 
 CUDA, RUNTIME = "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"
-#: Values of the second that show no card to anybody.
+#: Values of the second that show no GPU to anybody.
 HARMLESS = ("", "none", "void")
 
 
@@ -71,11 +71,11 @@ class Wanted:
     """The variables of every container, and whether another one may stay."""
 
     variables: tuple[Variable, ...]
-    #: The author says himself which cards the container runtime shows.
+    #: The author says himself which GPUs the container runtime shows.
     keeps_runtime: bool
 
     def forbids(self, found: Variable) -> bool:
-        """Whether it would have the container runtime show cards that nobody granted."""
+        """Whether it would have the container runtime show GPUs that nobody granted."""
         harmless = found.value_from is None and found.value in HARMLESS
         return found.name == RUNTIME and not self.keeps_runtime and not harmless
 
@@ -83,7 +83,7 @@ class Wanted:
 def patch(pod: bytes, literal: str | None = None, before: bytes | None = None) -> list[Operation]:
     """The steps that bring the variables into every container; none if they are there.
 
-    With `literal` the cards are known already. `before` is the pod without its newest ephemeral
+    With `literal` the GPUs are known already. `before` is the pod without its newest ephemeral
     containers: only these can be changed then. Raises msgspec.MsgspecError if it is no pod, and
     TooMuch if there is more to put in than is sent.
     """

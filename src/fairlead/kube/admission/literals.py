@@ -1,4 +1,4 @@
-"""Values that are known when a pod is created, because its author wrote down its cards."""
+"""Values that are known when a pod is created, because its author wrote down its GPUs."""
 
 from fairlead.model.pods import Pod
 

@@ -26,7 +26,7 @@ from fairlead.kube.dialects.sizes import too_large, too_large_with
 from fairlead.kube.dialects.volcano import Volcano
 from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import PLAIN, GpuRequest, Grant, Inventory
-from fairlead.model.limits import MOST_CARDS
+from fairlead.model.limits import MOST_GPUS
 
 __all__ = [
     "DIALECTS",
@@ -53,7 +53,7 @@ __all__ = [
 
 _FAIRLEAD, _PLAIN, _HAMI, _KAI, _MAPPED = Fairlead(), Nvidia(), Hami(), Kai(), Mapped()
 #: In the order in which they are believed: a device plugin that says what it took comes first,
-#: then we, who know most about a card; those who know cards by their index only come last.
+#: then we, who know most about a GPU; those who know GPUs by their index only come last.
 DIALECTS: tuple[Dialect, ...] = (
     Alnair(), _FAIRLEAD, _MAPPED, _HAMI, Volcano(), _KAI, Gpushare(), _PLAIN,
 )  # fmt: skip
@@ -125,11 +125,11 @@ def _readable(gpu_spec: GpuSpec) -> GpuRequest | None:
 
 
 def _bounded(ask: GpuRequest | None) -> GpuRequest | None:
-    return replace(ask, cards=min(ask.cards, MOST_CARDS)) if ask else None
+    return replace(ask, gpus=min(ask.gpus, MOST_GPUS)) if ask else None
 
 
 def read_inventory(declaration: NodeDeclaration) -> tuple[Inventory | None, str]:
-    """The node's cards one by one if anybody lists them, else what its labels tell of them.
+    """The node's GPUs one by one if anybody lists them, else what its labels tell of them.
 
     And what could not be read.
     """
@@ -142,8 +142,8 @@ def read_inventory(declaration: NodeDeclaration) -> tuple[Inventory | None, str]
             continue
         if inventory is not None:
             found.append(inventory)
-    # One who lists cards by uuid is believed before one who counts them.
-    found.sort(key=lambda inventory: any(card.uuid.isdigit() for card in inventory.cards[:1]))
+    # One who lists GPUs by uuid is believed before one who counts them.
+    found.sort(key=lambda inventory: any(gpu.uuid.isdigit() for gpu in inventory.gpus[:1]))
     listed = merged(found)
     gpus = discovery.completed(listed, declaration) if listed else discovery.counted(declaration)
     return gpus, "; ".join(problems)

@@ -1,6 +1,6 @@
-"""Alnair: GiB of one card by `alnair/vgpu-memory`, percent by `alnair/vgpu-compute`.
+"""Alnair: GiB of one GPU by `alnair/vgpu-memory`, percent by `alnair/vgpu-compute`.
 
-Its device plugin picks the card: the first by uuid with enough memory. It is told nothing but a
+Its device plugin picks the GPU: the first by uuid with enough memory. It is told nothing but a
 time, so the book must foresee the pick; what it really took is on the pod afterwards.
 """
 
@@ -21,7 +21,7 @@ from fairlead.kube.dialects.api import (
     only_container,
 )
 from fairlead.model.errors import FairleadError
-from fairlead.model.gpus import WHOLE, Card, CardUse, GpuRequest, Grant, GrantSource, Inventory
+from fairlead.model.gpus import WHOLE, Gpu, GpuRequest, GpuUse, Grant, GrantSource, Inventory
 
 MEMORY, COMPUTE = "alnair/vgpu-memory", "alnair/vgpu-compute"
 PREFIX = "ai.centaurus.io/"
@@ -59,13 +59,13 @@ class Alnair(DialectDefaults):
         gib = [number(count.strip()) for count in chunks.split(",") if count.strip()]
         if len(gib) != len(uuids) or None in gib:
             raise FairleadError(f"{UUIDS} and {CHUNKS[0]} do not fit together; restart its plugin")
-        cards = [
-            Card(uuid, index, memory_mib=(count or 0) * _GIB)
+        gpus = [
+            Gpu(uuid, index, memory_mib=(count or 0) * _GIB)
             for index, (uuid, count) in enumerate(zip(uuids, gib, strict=True))
         ]
         spoken = frozenset({self.name})
         return Inventory(
-            checked(cards, UUIDS), dialects=spoken, one_at_a_time=spoken, first_fit=spoken
+            checked(gpus, UUIDS), dialects=spoken, one_at_a_time=spoken, first_fit=spoken
         )
 
     def grant(self, bound: Bound) -> Grant | None:
@@ -76,7 +76,7 @@ class Alnair(DialectDefaults):
             return None
         ask = bound.ask
         milli = ask.milli if ask and ask.dialect == self.name else 0
-        uses = (CardUse(uuid, False, milli, gib * _GIB) for uuid, gib in sorted(counted.items()))
+        uses = (GpuUse(uuid, False, milli, gib * _GIB) for uuid, gib in sorted(counted.items()))
         return Grant(tuple(uses), self.name, source=GrantSource.TAKEN)
 
     def pending(self, annotations: Mapping[str, str]) -> bool:

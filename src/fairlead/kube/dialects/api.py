@@ -1,6 +1,6 @@
 """What a dialect is: one way to ask for GPUs, to list them, and to say who got which.
 
-Each dialect is one file. It reads what a pod asks for, reads the cards of a node, reads what a
+Each dialect is one file. It reads what a pod asks for, reads the GPUs of a node, reads what a
 bound pod was given, and writes what the device plugin on the node reads. Nothing here
 decides anything, and nothing here reads a clock.
 """
@@ -14,8 +14,8 @@ import msgspec
 from msgspec.json import Decoder
 
 from fairlead.model.errors import FairleadError, QuantityError
-from fairlead.model.gpus import Card, GpuRequest, Grant, Inventory
-from fairlead.model.limits import MOST_CARDS
+from fairlead.model.gpus import Gpu, GpuRequest, Grant, Inventory
+from fairlead.model.limits import MOST_GPUS
 from fairlead.model.pods import Pod
 from fairlead.model.quantities import amount
 
@@ -97,7 +97,7 @@ class Assignment:
     pod: Pod
     node: str
     grant: Grant
-    #: None where the cards of the node are not known one by one.
+    #: None where the GPUs of the node are not known one by one.
     inventory: Inventory | None
     now_ns: int
 
@@ -121,7 +121,7 @@ class Dialect(Protocol):
         ...
 
     def inventory(self, declaration: NodeDeclaration) -> Inventory | None:
-        """The node's cards, if it lists them in this dialect.
+        """The node's GPUs, if it lists them in this dialect.
 
         Raises FairleadError if it does, but not so that one could understand it.
         """
@@ -170,13 +170,13 @@ class DialectDefaults:
 
 
 def gpu_positions(gpu_spec: GpuSpec, resource: str) -> tuple[tuple[int, ...], ...]:
-    """Which of the pod's cards each container gets, counted as Kubernetes counts.
+    """Which of the pod's GPUs each container gets, counted as Kubernetes counts.
 
     Containers and sidecars get their own. What an init container has, the containers after it have
     again; only the sidecars before it are still there. Nobody can be served beyond reason, so then
     it is left empty.
     """
-    if most_at_once(gpu_spec, resource) > MOST_CARDS:
+    if most_at_once(gpu_spec, resource) > MOST_GPUS:
         return ()
     taken = 0
     found = []
@@ -266,13 +266,13 @@ def number(text: str) -> int | None:
     return int(text) if _COUNT.fullmatch(text) else None
 
 
-def checked(cards: Sequence[Card], where: str) -> tuple[Card, ...]:
-    """Cards that a node may list: a device plugin wrote them, but others can edit annotations."""
-    uuids = [card.uuid for card in cards]
-    if len(cards) > MOST_CARDS or len(set(uuids)) != len(uuids):
-        raise FairleadError(f"{where} lists a GPU twice, or more than {MOST_CARDS} GPUs")
+def checked(gpus: Sequence[Gpu], where: str) -> tuple[Gpu, ...]:
+    """GPUs that a node may list: a device plugin wrote them, but others can edit annotations."""
+    uuids = [gpu.uuid for gpu in gpus]
+    if len(gpus) > MOST_GPUS or len(set(uuids)) != len(uuids):
+        raise FairleadError(f"{where} lists a GPU twice, or more than {MOST_GPUS} GPUs")
     if not all(UUID.fullmatch(uuid) for uuid in uuids):
         raise FairleadError(f"{where} has an invalid UUID; UUIDs look like GPU-1a2b…")
-    if not all(0 <= card.memory_mib <= MOST_MIB for card in cards):
+    if not all(0 <= gpu.memory_mib <= MOST_MIB for gpu in gpus):
         raise FairleadError(f"{where} has a GPU with an impossible amount of memory")
-    return tuple(cards)
+    return tuple(gpus)

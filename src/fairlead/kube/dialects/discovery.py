@@ -4,7 +4,7 @@
     node.kubernetes.io/instance-type                          # the cloud provider
     gpu.nvlink: "true"                                        # the administrator: all are joined
 
-Labels name no single card. Such cards are counted: whoever wants a model or NVLink finds it, but
+Labels name no single GPU. Such GPUs are counted: whoever wants a model or NVLink finds it, but
 nobody can be given a part of one.
 """
 
@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from fairlead.kube.dialects.api import NodeDeclaration
 from fairlead.model import machines
-from fairlead.model.gpus import Card, Inventory, Links
-from fairlead.model.limits import MOST_CARDS
+from fairlead.model.gpus import Gpu, Inventory, Links
+from fairlead.model.limits import MOST_GPUS
 from fairlead.model.nodes import GPU
 from fairlead.model.sizes import remembered
 
@@ -26,61 +26,60 @@ _MIG = "nvidia.com/mig-"
 
 
 def counted(declaration: NodeDeclaration) -> Inventory | None:
-    """The cards as far as labels tell; None where they tell nothing."""
+    """The GPUs as far as labels tell; None where they tell nothing."""
     labels = declaration.labels
     machine = labels.get(_MACHINE, "")
     product = labels.get(_PRODUCT) or machines.product_of(machine)
-    cards = _number(labels, _COUNT) or declaration.allocatable.get(GPU, 0)
-    if not 0 < cards <= MOST_CARDS or not (product or _all_joined(labels)):
+    gpus = _number(labels, _COUNT) or declaration.allocatable.get(GPU, 0)
+    if not 0 < gpus <= MOST_GPUS or not (product or _all_joined(labels)):
         return None
     return _inventory(
-        product, cards, _number(labels, _MEMORY), machine, labels.get(_CLIQUE, ""),
+        product, gpus, _number(labels, _MEMORY), machine, labels.get(_CLIQUE, ""),
         _all_joined(labels), _all_cut(declaration),
     )  # fmt: skip
 
 
 def completed(found: Inventory, declaration: NodeDeclaration) -> Inventory:
-    """An inventory that lists cards, with what it does not say and labels do."""
+    """An inventory that lists GPUs, with what it does not say and labels do."""
     clique = found.clique or declaration.labels.get(_CLIQUE, "")
-    links = found.links or _links_by_index(found.cards, declaration.labels)
+    links = found.links or _links_by_index(found.gpus, declaration.labels)
     if (clique, links) == (found.clique, found.links):
         return found
     return replace(found, clique=clique, links=links)
 
 
-def _links_by_index(cards: tuple[Card, ...], labels: Mapping[str, str]) -> Links:
+def _links_by_index(gpus: tuple[Gpu, ...], labels: Mapping[str, str]) -> Links:
     """Machines are described in the order of their indices, which need not be the order here."""
-    order = [card.index for card in cards]
-    models = {card.model for card in cards}
-    if sorted(order) != list(range(len(cards))) or len(models) != 1:
+    order = [gpu.index for gpu in gpus]
+    models = {gpu.model for gpu in gpus}
+    if sorted(order) != list(range(len(gpus))) or len(models) != 1:
         return ()
-    links = _links(models.pop(), len(cards), labels.get(_MACHINE, ""), _all_joined(labels))
+    links = _links(models.pop(), len(gpus), labels.get(_MACHINE, ""), _all_joined(labels))
     return tuple(tuple(links[a][b] for b in order) for a in order) if links else ()
 
 
 # Few kinds of machines, and every heartbeat of a node comes by here.
 @remembered(4 << 20)
 def _inventory(
-    product: str, cards: int, memory_mib: int, machine: str, clique: str, all_joined: bool,
+    product: str, gpus: int, memory_mib: int, machine: str, clique: str, all_joined: bool,
     all_cut: bool,
 ) -> Inventory:  # fmt: skip
-    numa = machines.numa_of(cards, machine)
+    numa = machines.numa_of(gpus, machine)
     mig = machines.geometry_of(product, memory_mib) if all_cut else ()
     return Inventory(
         tuple(
-            Card("", index, product, memory_mib, numa=numa[index], mig=mig)
-            for index in range(cards)
+            Gpu("", index, product, memory_mib, numa=numa[index], mig=mig) for index in range(gpus)
         ),
-        _links(product, cards, machine, all_joined),
+        _links(product, gpus, machine, all_joined),
         clique,
         named=False,
     )
 
 
-def _links(product: str, cards: int, machine: str, all_joined: bool) -> Links:
-    known = machines.links_of(product, cards, machine)
+def _links(product: str, gpus: int, machine: str, all_joined: bool) -> Links:
+    known = machines.links_of(product, gpus, machine)
     if all_joined and not (known and machines.has_nvlink(known)):
-        return machines.all_joined(cards)
+        return machines.all_joined(gpus)
     return known
 
 
@@ -89,7 +88,7 @@ def _all_joined(labels: Mapping[str, str]) -> bool:
 
 
 def _all_cut(declaration: NodeDeclaration) -> bool:
-    """MIG everywhere: the device plugin lists slices and no card."""
+    """MIG everywhere: the device plugin lists slices and no GPU."""
     offered = declaration.allocatable
     return not offered.get(GPU) and any(offered[name] for name in offered if name.startswith(_MIG))
 

@@ -1,11 +1,11 @@
-"""Fairlead's own dialect: shares, memory and models as annotations, cards as the agent lists them.
+"""Fairlead's own dialect: shares, memory and models as annotations, GPUs as the agent lists them.
 
-    fairlead.dev/gpu-share: "0.5"        # of one card's compute, and of its memory unless said
-    fairlead.dev/gpu-memory: 4Gi         # of one card
+    fairlead.dev/gpu-share: "0.5"        # of one GPU's compute, and of its memory unless said
+    fairlead.dev/gpu-memory: 4Gi         # of one GPU
     fairlead.dev/gpu-slice: 1g.18gb      # or a MIG slice, which the agent cuts for it
-    fairlead.dev/gpu-count: "2"          # cards, each with that much, or slices
+    fairlead.dev/gpu-count: "2"          # GPUs, each with that much, or slices
     fairlead.dev/gpu-model: H100|H200    # any of these
-    fairlead.dev/gpu-links: nvlink       # only whole cards that NVLink joins
+    fairlead.dev/gpu-links: nvlink       # only whole GPUs that NVLink joins
 
 The answer is `fairlead.dev/gpus` (what CUDA_VISIBLE_DEVICES gets) and `fairlead.dev/assignment`.
 """
@@ -37,14 +37,14 @@ from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import (
     PLAIN,
     WHOLE,
-    CardUse,
     GpuRequest,
+    GpuUse,
     Grant,
     Inventory,
     instance_id,
     slice_name,
 )
-from fairlead.model.limits import MOST_CARDS
+from fairlead.model.limits import MOST_GPUS
 from fairlead.model.map_slots import Member
 
 PREFIX = "fairlead.dev/"
@@ -99,11 +99,11 @@ class Fairlead(DialectDefaults):
                 "it requests a part of a GPU by annotation and also nvidia.com resources; "
                 "request one of them"
             )
-        cards = _count(said.get(COUNT, "1"))
+        gpus = _count(said.get(COUNT, "1"))
         if SLICE in said:
-            return _slices(said, cards, models)
+            return _slices(said, gpus, models)
         return GpuRequest(
-            cards,
+            gpus,
             whole=False,
             milli=0 if share is None else thousandths(SHARE, share),
             memory_mib=0 if memory is None else mib_of(MEMORY, memory),
@@ -125,14 +125,14 @@ class Fairlead(DialectDefaults):
         except FairleadError:
             return None  # only what Fairlead wrote counts
         uses = found.devices
-        if not 0 < len(uses) <= MOST_CARDS or any(use.start + use.slices > 8 for use in uses):
+        if not 0 < len(uses) <= MOST_GPUS or any(use.start + use.slices > 8 for use in uses):
             return None
         containers = bound.ask.containers if bound.ask else ()
         uses_had = tuple(_use(use) for use in uses)
         return Grant(uses_had, found.dialect, containers, member=_member(found, bound.ask))
 
     def annotations_for(self, assignment: Assignment) -> Mapping[str, str]:
-        """What every pod with cards is told, whatever its dialect."""
+        """What every pod with GPUs is told, whatever its dialect."""
         grant = assignment.grant
         uses = [
             _Use(u.uuid, u.milli, u.memory_mib, u.whole, u.profile, u.start, u.slices)
@@ -155,30 +155,30 @@ def _member(found: _Assignment, ask: GpuRequest | None) -> Member | None:
 
 
 def _visible(grant: Grant, inventory: Inventory | None) -> str:
-    """Cards by uuid; those that somebody else chose are the first ones that the pod sees.
+    """GPUs by uuid; those that somebody else chose are the first ones that the pod sees.
 
-    A slice that the agent cuts has a name before it exists. The card's own uuid would show a
+    A slice that the agent cuts has a name before it exists. The GPU's own uuid would show a
     process the first slice there is, whoever's it was.
     """
     if not all(use.uuid for use in grant.uses):
         return ",".join(str(number) for number in range(len(grant.uses)))
-    slots = {card.uuid: card.slots for card in inventory.cards} if inventory else {}
+    slots = {gpu.uuid: gpu.slots for gpu in inventory.gpus} if inventory else {}
     return ",".join(dict.fromkeys(_name(use, slots.get(use.uuid, 0)) for use in grant.uses))
 
 
-def _name(use: CardUse, slots: int) -> str:
+def _name(use: GpuUse, slots: int) -> str:
     if not (use.slices and slots):
         return use.uuid
     return slice_name(use.uuid, instance_id(use.start, use.slices, slots))
 
 
-def _use(use: _Use) -> CardUse:
-    return CardUse(
+def _use(use: _Use) -> GpuUse:
+    return GpuUse(
         use.uuid, use.whole, use.milli, use.memory_mib, use.profile, use.start, use.slices
     )
 
 
-def _slices(said: Mapping[str, str], cards: int, models: frozenset[str]) -> GpuRequest:
+def _slices(said: Mapping[str, str], gpus: int, models: frozenset[str]) -> GpuRequest:
     profile = said[SLICE]
     if SHARE in said or MEMORY in said:
         raise FairleadError(
@@ -191,7 +191,7 @@ def _slices(said: Mapping[str, str], cards: int, models: frozenset[str]) -> GpuR
             "as `nvidia-smi mig -lgip` lists them"
         )
     return GpuRequest(
-        cards, whole=False, milli=0, profile=profile, models=models, dialect=Fairlead.name
+        gpus, whole=False, milli=0, profile=profile, models=models, dialect=Fairlead.name
     )
 
 
@@ -217,11 +217,11 @@ def _linked(said: Mapping[str, str], plain: GpuRequest | None) -> bool:
         raise FairleadError(f"{LINKS} is {said[LINKS][:32]!r}; write nvlink, or remove it")
     if plain is None or not plain.whole:
         raise FairleadError(f"{LINKS} applies to whole GPUs; add a limit for nvidia.com/gpu")
-    return plain.cards > 1
+    return plain.gpus > 1
 
 
 def thousandths(key: str, text: str) -> int:
-    """A share as thousandths: more than nothing, at most one card."""
+    """A share as thousandths: more than nothing, at most one GPU."""
     try:
         share = float(text)
     except ValueError:
@@ -237,9 +237,9 @@ def thousandths(key: str, text: str) -> int:
 
 def _count(text: str) -> int:
     count = number(text)
-    if not count or count > MOST_CARDS:
+    if not count or count > MOST_GPUS:
         raise FairleadError(
-            f"{COUNT} is {text[:32]!r}; write a number of GPUs from 1 to {MOST_CARDS}"
+            f"{COUNT} is {text[:32]!r}; write a number of GPUs from 1 to {MOST_GPUS}"
         )
     return count
 

@@ -1,4 +1,4 @@
-"""gpushare: GiB of one card by `aliyun.com/gpu-mem`; cards are known by their index alone."""
+"""gpushare: GiB of one GPU by `aliyun.com/gpu-mem`; GPUs are known by their index alone."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -14,8 +14,8 @@ from fairlead.kube.dialects.api import (
     only_container,
 )
 from fairlead.model.errors import FairleadError
-from fairlead.model.gpus import Card, CardUse, GpuRequest, Grant, GrantSource, Inventory
-from fairlead.model.limits import MOST_CARDS
+from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, GrantSource, Inventory
+from fairlead.model.limits import MOST_GPUS
 
 MEMORY, COUNT = "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
 INDEX, POD, DEVICE = "ALIYUN_COM_GPU_MEM_IDX", "ALIYUN_COM_GPU_MEM_POD", "ALIYUN_COM_GPU_MEM_DEV"
@@ -45,20 +45,20 @@ class Gpushare(DialectDefaults):
         if not count or not total:
             return None
         each = total // count
-        if count > MOST_CARDS or each >= _GIB:
+        if count > MOST_GPUS or each >= _GIB:
             raise FairleadError(
                 f"its {MEMORY} are {total} for {count} GPUs, which cannot be GiB; run the device "
                 "plugin with --memory-unit=GiB"
             )
-        cards = (Card(str(n), n, memory_mib=each * _GIB) for n in range(count))
+        gpus = (Gpu(str(n), n, memory_mib=each * _GIB) for n in range(count))
         spoken = frozenset({self.name})
-        return Inventory(tuple(cards), dialects=spoken, one_at_a_time=spoken)
+        return Inventory(tuple(gpus), dialects=spoken, one_at_a_time=spoken)
 
     def grant(self, bound: Bound) -> Grant | None:
         index, gib = (number(bound.annotations.get(key, "")) for key in (INDEX, POD))
         if index is None or gib is None:
             return None
-        use = CardUse(str(index), False, 0, gib * _GIB)
+        use = GpuUse(str(index), False, 0, gib * _GIB)
         return Grant((use,), self.name, source=GrantSource.ASSIGNED)
 
     def pending(self, annotations: Mapping[str, str]) -> bool:
@@ -66,19 +66,19 @@ class Gpushare(DialectDefaults):
 
     def annotations_for(self, assignment: Assignment) -> Mapping[str, str]:
         use = assignment.grant.uses[0]
-        card = _card(use.uuid, assignment.inventory)
+        gpu = _gpu(use.uuid, assignment.inventory)
         return {
-            INDEX: str(card.index),
+            INDEX: str(gpu.index),
             POD: str(use.memory_mib // _GIB),
-            DEVICE: str(card.memory_mib // _GIB),
+            DEVICE: str(gpu.memory_mib // _GIB),
             ASSIGNED: "false",
             ASSUMED: str(assignment.now_ns),
         }
 
 
-def _card(uuid: str, inventory: Inventory | None) -> Card:
-    cards = inventory.cards if inventory else ()
-    found = next((card for card in cards if card.uuid == uuid), None)
+def _gpu(uuid: str, inventory: Inventory | None) -> Gpu:
+    gpus = inventory.gpus if inventory else ()
+    found = next((gpu for gpu in gpus if gpu.uuid == uuid), None)
     if found is None:
         raise FairleadError(f"GPU {uuid} is no longer on the node")
     return found

@@ -1,6 +1,6 @@
-"""HAMi: parts of a card by MiB and percent, told to its device plugin under a lock of the node.
+"""HAMi: parts of a GPU by MiB and percent, told to its device plugin under a lock of the node.
 
-    nvidia.com/gpu: 1            # cards
+    nvidia.com/gpu: 1            # GPUs
     nvidia.com/gpumem: 4000      # MiB of each; or gpumem-percentage; all of it unless said
     nvidia.com/gpucores: 30      # percent of each
 
@@ -25,7 +25,7 @@ from fairlead.kube.dialects.api import (
     number,
 )
 from fairlead.model.errors import FairleadError
-from fairlead.model.gpus import PLAIN, Card, GpuRequest, Grant, Inventory
+from fairlead.model.gpus import PLAIN, Gpu, GpuRequest, Grant, Inventory
 from fairlead.model.nodes import GPU
 
 REGISTER, HANDSHAKE = "hami.io/node-nvidia-register", "hami.io/node-handshake"
@@ -71,7 +71,7 @@ class Hami(DialectDefaults):
         if ask is None:
             return None
         named = vgpu.with_kinds(ask, said)
-        return vgpu.with_cards(named, said, USE_UUID, NO_UUID)
+        return vgpu.with_gpus(named, said, USE_UUID, NO_UUID)
 
     def inventory(self, declaration: NodeDeclaration) -> Inventory | None:
         raw = declaration.annotations.get(REGISTER)
@@ -80,9 +80,9 @@ class Hami(DialectDefaults):
         found = (
             decoded(_devices, raw, REGISTER) if raw.lstrip().startswith("[") else _from_colons(raw)
         )
-        cards = checked([_card(device, place) for place, device in enumerate(found)], REGISTER)
+        gpus = checked([_gpu(device, place) for place, device in enumerate(found)], REGISTER)
         spoken = frozenset({self.name})
-        return Inventory(cards, dialects=spoken, one_at_a_time=spoken | {PLAIN})
+        return Inventory(gpus, dialects=spoken, one_at_a_time=spoken | {PLAIN})
 
     def grant(self, bound: Bound) -> Grant | None:
         text = bound.annotations.get(ALLOCATED)
@@ -133,9 +133,9 @@ def _from_commas(fields: list[str]) -> _Device:
     )  # fmt: skip
 
 
-def _card(device: _Device, place: int) -> Card:
-    """A card that HAMi cuts by MIG itself is not ours to give."""
-    return Card(
+def _gpu(device: _Device, place: int) -> Gpu:
+    """A GPU that HAMi cuts by MIG itself is not ours to give."""
+    return Gpu(
         device.id,
         device.index if device.index >= 0 else place,
         device.type,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from fairlead.kube.dialects.fairlead import VISIBLE
 from fairlead.kube.dialects.scheduling_map import Mapped
-from fairlead.model.gpus import WHOLE, CardUse, GpuRequest, Grant, GrantSource
+from fairlead.model.gpus import WHOLE, GpuRequest, GpuUse, Grant, GrantSource
 from fairlead.model.map_slots import Member
 from fairlead.model.scheduling_map import MAP, MapError, parse
 
@@ -31,7 +31,7 @@ def unassigned(ask: GpuRequest) -> Grant | None:
     """A part of some GPU: until it is known of which, none may be given away for it."""
     if ask.whole or ask.profile:
         return None  # counted as whole GPUs, or as slices
-    uses = (CardUse("", False, ask.milli, ask.memory_mib),) * ask.cards
+    uses = (GpuUse("", False, ask.milli, ask.memory_mib),) * ask.gpus
     return Grant(uses, ask.dialect, source=GrantSource.ASKED)
 
 
@@ -40,11 +40,11 @@ def at_least(said: Grant, spec: GpuRequest | None) -> Grant:
     if spec is None or spec.profile or not said.uses:
         return said
     uses = tuple(use if use.slices else _raised(use, spec) for use in said.uses)
-    missing = spec.cards - len(uses)
-    return replace(said, uses=uses + (CardUse(""),) * missing)
+    missing = spec.gpus - len(uses)
+    return replace(said, uses=uses + (GpuUse(""),) * missing)
 
 
-def _raised(use: CardUse, spec: GpuRequest) -> CardUse:
+def _raised(use: GpuUse, spec: GpuRequest) -> GpuUse:
     return replace(
         use,
         whole=use.whole or spec.whole,
@@ -67,7 +67,7 @@ def difference(grant: Grant, asks: BoundAsks, annotations: Mapping[str, str]) ->
 
 
 def _agree(ask: GpuRequest, grant: Grant) -> bool:
-    if not grant.uses or (ask.dialect, ask.cards) != (grant.dialect, len(grant.uses)):
+    if not grant.uses or (ask.dialect, ask.gpus) != (grant.dialect, len(grant.uses)):
         return False
     use = grant.uses[0]
     if ask.profile or use.slices:
@@ -78,10 +78,10 @@ def _agree(ask: GpuRequest, grant: Grant) -> bool:
 
 def _amounts(ask: GpuRequest) -> str:
     if ask.profile:
-        return f"{ask.cards} x {ask.profile}"
+        return f"{ask.gpus} x {ask.profile}"
     amounts = [f"{ask.milli / WHOLE:g} of the compute"] if ask.milli else []
     amounts += [f"{ask.memory_mib} MiB"] if ask.memory_mib else []
-    return f"{ask.cards} x a GPU with {' and '.join(amounts) or 'nothing'}"
+    return f"{ask.gpus} x a GPU with {' and '.join(amounts) or 'nothing'}"
 
 
 def _difference_of_map(member: Member | None, annotations: Mapping[str, str]) -> str:

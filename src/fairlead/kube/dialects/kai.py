@@ -1,11 +1,11 @@
-"""KAI: `gpu-fraction` or `gpu-memory` of one or several cards, and NvFractions by container.
+"""KAI: `gpu-fraction` or `gpu-memory` of one or several GPUs, and NvFractions by container.
 
-    gpu-fraction: "0.5"                                        # of a card
+    gpu-fraction: "0.5"                                        # of a GPU
     gpu-memory: "4000"                                         # or MiB
-    gpu-fraction-num-devices: "2"                              # cards, each with that much
+    gpu-fraction-num-devices: "2"                              # GPUs, each with that much
     nvidia.com/container.trainer.gpu-memory.request: 8Gi       # NvFractions, container trainer
 
-The answer is `nvidia.com/container.<name>.gpus.devices`. A card that a KAI beside us shares out is
+The answer is `nvidia.com/container.<name>.gpus.devices`. A GPU that a KAI beside us shares out is
 held by its reservation pod; the pods on it hold nothing more.
 """
 
@@ -27,8 +27,8 @@ from fairlead.kube.dialects.api import (
 )
 from fairlead.kube.dialects.fairlead import thousandths
 from fairlead.model.errors import FairleadError
-from fairlead.model.gpus import Card, CardUse, GpuRequest, Grant, GrantSource, Inventory
-from fairlead.model.limits import MOST_CARDS
+from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, GrantSource, Inventory
+from fairlead.model.limits import MOST_GPUS
 
 FRACTION, MEMORY, DEVICES = "gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"
 CONTAINER = "gpu-fraction-container-name"
@@ -63,39 +63,39 @@ class Kai(DialectDefaults):
                 f"{PREFIX}<name>.gpu-memory"
             )
         milli = 0 if fraction is None else thousandths(FRACTION, fraction)
-        cards = _whole_number(DEVICES, said.get(DEVICES, "1"), MOST_CARDS)
+        gpus = _whole_number(DEVICES, said.get(DEVICES, "1"), MOST_GPUS)
         chosen = _chosen_container(gpu_spec, said.get(CONTAINER))
         return GpuRequest(
-            cards,
+            gpus,
             whole=False,
             milli=milli,
             memory_mib=0 if memory is None else _whole_number(MEMORY, memory, MOST_MIB, " MiB"),
             memory_milli=milli,
             dialect=self.name,
-            containers=(tuple(range(cards)),),
+            containers=(tuple(range(gpus)),),
             names=(chosen,),
         )
 
     def inventory(self, declaration: NodeDeclaration) -> Inventory | None:
-        """Where NvFractions runs, indices will do for the cards."""
+        """Where NvFractions runs, indices will do for the GPUs."""
         if not READY & declaration.conditions:
             return None
         count, mib = (number(declaration.labels.get(label, "")) for label in (COUNT, MIB))
-        if not count or mib is None or count > MOST_CARDS:
+        if not count or mib is None or count > MOST_GPUS:
             raise FairleadError(
                 f"it supports GPU fractions, but its labels {COUNT} and {MIB} do not say how "
                 "many GPUs it has and how large; run the feature discovery of NVIDIA there"
             )
         model = declaration.labels.get(MODEL, "")
-        cards = tuple(Card(str(n), n, model, mib) for n in range(count))
-        return Inventory(cards, dialects=frozenset({self.name}))
+        gpus = tuple(Gpu(str(n), n, model, mib) for n in range(count))
+        return Inventory(gpus, dialects=frozenset({self.name}))
 
     def grant(self, bound: Bound) -> Grant | None:
         reserved, ask = bound.annotations.get(RESERVED), bound.ask
         if ask is None:
             return None if _is_in_group(bound.labels) else _unasked(bound.annotations)
         if reserved and ask.whole and _is_device(reserved):
-            return Grant((CardUse(reserved),), self.name, source=GrantSource.ASSIGNED)
+            return Grant((GpuUse(reserved),), self.name, source=GrantSource.ASSIGNED)
         if ask.dialect != self.name:
             return None
         if _is_in_group(bound.labels):
@@ -122,7 +122,7 @@ def _from_devices(annotations: Mapping[str, str], ask: GpuRequest) -> Grant | No
     uuids = [by_position[position].strip() for position in sorted(by_position)]
     if not uuids or not all(map(_is_device, uuids)):
         return None
-    uses = (CardUse(uuid, False, ask.milli, ask.memory_mib) for uuid in uuids)
+    uses = (GpuUse(uuid, False, ask.milli, ask.memory_mib) for uuid in uuids)
     return Grant(tuple(uses), Kai.name, ask.containers, source=GrantSource.ASSIGNED)
 
 
@@ -130,9 +130,9 @@ def _unasked(annotations: Mapping[str, str]) -> Grant | None:
     """The devices of a pod whose request is gone: how much of them it has is not known."""
     said = [text for key, text in annotations.items() if is_answer(key)]
     uuids = dict.fromkeys(uuid.strip() for text in said for uuid in text.split(","))
-    if not uuids or len(uuids) > MOST_CARDS or not all(map(_is_device, uuids)):
+    if not uuids or len(uuids) > MOST_GPUS or not all(map(_is_device, uuids)):
         return None
-    return Grant(tuple(CardUse(uuid) for uuid in uuids), Kai.name, source=GrantSource.ASSIGNED)
+    return Grant(tuple(GpuUse(uuid) for uuid in uuids), Kai.name, source=GrantSource.ASSIGNED)
 
 
 def _is_device(name: str) -> bool:
@@ -183,7 +183,7 @@ def _check_mode(key: str, value: str) -> None:
 
 
 def _per_container(gpu_spec: GpuSpec, mib: Mapping[str, int]) -> GpuRequest:
-    """All on one card, added up as Kubernetes adds up."""
+    """All on one GPU, added up as Kubernetes adds up."""
     running = most = 0
     for part in gpu_spec.parts:
         need = mib.get(part.name, 0)

@@ -1,14 +1,14 @@
-"""One book of cards where several device plugins list the same node."""
+"""One book of GPUs where several device plugins list the same node."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fairlead.model.gpus import Card, Inventory
+from fairlead.model.gpus import Gpu, Inventory
 
 
 def merged(found: Sequence[Inventory]) -> Inventory | None:
-    """The cards of the first that has any, with the doubts of all the others."""
-    listed = [inventory for inventory in found if inventory.cards]
+    """The GPUs of the first that has any, with the doubts of all the others."""
+    listed = [inventory for inventory in found if inventory.gpus]
     if not listed:
         return None
     first, *others = listed
@@ -16,7 +16,7 @@ def merged(found: Sequence[Inventory]) -> Inventory | None:
         return _in_order(first)
     both = replace(
         first,
-        cards=tuple(_card(card, others) for card in first.cards),
+        gpus=tuple(_gpu(gpu, others) for gpu in first.gpus),
         dialects=first.dialects.union(*(other.dialects for other in others)),
         one_at_a_time=first.one_at_a_time.union(*(other.one_at_a_time for other in others)),
         first_fit=first.first_fit.union(*(other.first_fit for other in others)),
@@ -27,31 +27,31 @@ def merged(found: Sequence[Inventory]) -> Inventory | None:
     return _in_order(both)
 
 
-def _card(card: Card, others: Sequence[Inventory]) -> Card:
+def _gpu(gpu: Gpu, others: Sequence[Inventory]) -> Gpu:
     """In order only if nobody says otherwise, with the strictest limit of pods."""
     seen = [
         same
         for other in others
-        for same in other.cards
-        if same.uuid == card.uuid or (same.uuid.isdigit() and same.index == card.index)
+        for same in other.gpus
+        if same.uuid == gpu.uuid or (same.uuid.isdigit() and same.index == gpu.index)
     ]
-    limits = [one.sharers for one in (card, *seen) if one.sharers]
+    limits = [one.sharers for one in (gpu, *seen) if one.sharers]
     return replace(
-        card,
-        model=card.model or next((one.model for one in seen if one.model), ""),
-        healthy=card.healthy and all(one.healthy for one in seen),
+        gpu,
+        model=gpu.model or next((one.model for one in seen if one.model), ""),
+        healthy=gpu.healthy and all(one.healthy for one in seen),
         sharers=min(limits, default=0),
     )
 
 
 def _in_order(inventory: Inventory) -> Inventory:
-    """A plugin that takes the first card by uuid is foreseen if the cards are in that order."""
+    """A plugin that takes the first GPU by uuid is foreseen if the GPUs are in that order."""
     if not inventory.first_fit:
         return inventory
-    cards, links = inventory.cards, inventory.links
-    order = sorted(range(len(cards)), key=lambda slot: cards[slot].uuid)
+    gpus, links = inventory.gpus, inventory.links
+    order = sorted(range(len(gpus)), key=lambda slot: gpus[slot].uuid)
     return replace(
         inventory,
-        cards=tuple(cards[slot] for slot in order),
+        gpus=tuple(gpus[slot] for slot in order),
         links=tuple(tuple(links[a][b] for b in order) for a in order) if links else (),
     )

@@ -14,7 +14,7 @@ from typing import ClassVar
 from fairlead.kube.dialects.api import Assignment, Bound, DialectDefaults, GpuSpec, PodIdentity
 from fairlead.kube.dialects.fairlead import PREFIX, VISIBLE
 from fairlead.kube.dialects.nvidia import Nvidia
-from fairlead.model.gpus import CardUse, GpuRequest, Grant, GrantSource
+from fairlead.model.gpus import GpuRequest, GpuUse, Grant, GrantSource
 from fairlead.model.map_slots import TEMPLATE_HASH, MapSlot, map_slot_of, workload_of
 from fairlead.model.scheduling_map import JOB_INDEX, MAP, POD_INDEX, Line
 
@@ -48,7 +48,7 @@ class Mapped(DialectDefaults):
     annotation_keys: ClassVar[tuple[str, ...]] = (MAP,)
 
     def ask(self, gpu_spec: GpuSpec) -> GpuRequest | None:
-        """Cards that it asks for as a resource as well are counted by the node."""
+        """GPUs that it asks for as a resource as well are counted by the node."""
         pod = gpu_spec.identity
         if MAP not in gpu_spec.annotations or pod is None:
             return None
@@ -56,14 +56,14 @@ class Mapped(DialectDefaults):
         map_slot = _assigned_slot(pod, gpu_spec.annotations[MAP]) or _requested_slot(
             pod, gpu_spec.annotations
         )
-        return GpuRequest(plain.cards if plain else 0, dialect=self.name, map_slot=map_slot)
+        return GpuRequest(plain.gpus if plain else 0, dialect=self.name, map_slot=map_slot)
 
     def grant(self, bound: Bound) -> Grant | None:
         """For a pod that somebody else placed by its map."""
         map_slot = bound.ask.map_slot if bound.ask else None
         if map_slot is None or map_slot.line is None:
             return None
-        uses = tuple(CardUse(device) for device in map_slot.line.devices)
+        uses = tuple(GpuUse(device) for device in map_slot.line.devices)
         return Grant(uses, self.name, member=map_slot.member, source=GrantSource.ASKED)
 
     def annotations_for(self, assignment: Assignment) -> Mapping[str, str]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from fairlead.kube.writes.annotations import LARGEST_BYTES, MOST_ON_A_POD_BYTES, size_of
 from fairlead.model.gpus import GpuRequest
-from fairlead.model.limits import MOST_CARDS
+from fairlead.model.limits import MOST_GPUS
 
 #: The longest uuid that an inventory may list.
 _UUID = 68
@@ -24,9 +24,9 @@ def most_bytes(ask: GpuRequest | None) -> int:
     """What a bind writes for such a request, at most: no node has more than so many GPUs."""
     if ask is None:
         return _FIXED
-    cards = MOST_CARDS if ask.map_slot else min(ask.cards, MOST_CARDS)
-    told = sum(map(len, ask.containers)) or cards
-    devices = cards * (_DEVICE + _VISIBLE) + told * _TOLD
+    gpus = MOST_GPUS if ask.map_slot else min(ask.gpus, MOST_GPUS)
+    told = sum(map(len, ask.containers)) or gpus
+    devices = gpus * (_DEVICE + _VISIBLE) + told * _TOLD
     return _FIXED + devices + len(ask.containers) * _CONTAINER
 
 

@@ -1,6 +1,6 @@
 """What HAMi and Volcano vGPU have in common: their device plugins are brothers.
 
-Cards are told as `UUID,NVIDIA,MiB,percent:`, one after another, and containers are kept apart
+GPUs are told as `UUID,NVIDIA,MiB,percent:`, one after another, and containers are kept apart
 with `;`.
 """
 
@@ -23,15 +23,15 @@ from fairlead.kube.dialects.api import (
     unless_single,
 )
 from fairlead.model.errors import FairleadError
-from fairlead.model.gpus import WHOLE, CardUse, GpuRequest, Grant, GrantSource
+from fairlead.model.gpus import WHOLE, GpuRequest, GpuUse, Grant, GrantSource
 
 USE_TYPE, NO_TYPE = "nvidia.com/use-gputype", "nvidia.com/nouse-gputype"
 _KIND = "NVIDIA"
 _PERCENT = WHOLE // 100
 
-#: What each container gets of each of its cards: thousandths, MiB, thousandths of the memory.
+#: What each container gets of each of its GPUs: thousandths, MiB, thousandths of the memory.
 Each = tuple[int, int, int]
-Section = tuple[CardUse, ...]
+Section = tuple[GpuUse, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class ResourceNames:
 
 
 def read_ask(gpu_spec: GpuSpec, names: ResourceNames, dialect: str) -> GpuRequest | None:
-    """What the containers ask for; None if none of them asks for a card."""
+    """What the containers ask for; None if none of them asks for a GPU."""
     asked = [part for part in gpu_spec.parts if any(part.amounts.get(w) for w in names.amounts)]
     for part in asked:
         if not part.amounts.get(names.count):
@@ -68,8 +68,8 @@ def read_ask(gpu_spec: GpuSpec, names: ResourceNames, dialect: str) -> GpuReques
         )
     (milli, memory_mib, memory_milli) = each.pop()
     return GpuRequest(
-        cards=most_at_once(gpu_spec, names.count),
-        # All of the compute means nobody else on the card.
+        gpus=most_at_once(gpu_spec, names.count),
+        # All of the compute means nobody else on the GPU.
         whole=milli == WHOLE,
         milli=milli,
         memory_mib=memory_mib,
@@ -104,12 +104,12 @@ def _percent(part: Part, word: str) -> int:
 
 
 def with_kinds(ask: GpuRequest, said: Mapping[str, str]) -> GpuRequest:
-    """Only, or never, cards with such a name."""
+    """Only, or never, GPUs with such a name."""
     return replace(ask, like=_listed(said, USE_TYPE), unlike=_listed(said, NO_TYPE))
 
 
-def with_cards(ask: GpuRequest, said: Mapping[str, str], only: str, never: str) -> GpuRequest:
-    """Only, or never, the cards that these annotations name."""
+def with_gpus(ask: GpuRequest, said: Mapping[str, str], only: str, never: str) -> GpuRequest:
+    """Only, or never, the GPUs that these annotations name."""
     listed = [frozenset(_listed(said, key, MOST_NAMED)) for key in (only, never)]
     return replace(ask, only=listed[0], never=listed[1])
 
@@ -122,7 +122,7 @@ def _listed(said: Mapping[str, str], key: str, most: int = MOST_ALTERNATIVES) ->
 
 
 def sections(assignment: Assignment) -> list[str]:
-    """The cards of each container, in the pod's order."""
+    """The GPUs of each container, in the pod's order."""
     grant = assignment.grant
     containers = grant.containers or (tuple(range(len(grant.uses))),)
     return [
@@ -131,7 +131,7 @@ def sections(assignment: Assignment) -> list[str]:
     ]
 
 
-def _device_text(use: CardUse) -> str:
+def _device_text(use: GpuUse) -> str:
     return f"{use.uuid},{_KIND},{use.memory_mib},{use.milli // _PERCENT}:"
 
 
@@ -148,10 +148,10 @@ def read_sections(text: str, bound: Bound, dialect: str) -> Grant | None:
 
 def _section(text: str) -> Section | None:
     uses = []
-    for card in text.split(":"):
-        if not card:
+    for gpu in text.split(":"):
+        if not gpu:
             continue
-        uuid, _, rest = card.partition(",")
+        uuid, _, rest = gpu.partition(",")
         kind, _, amounts = rest.partition(",")
         memory, _, cores = amounts.partition(",")
         mib, percent = number(memory), number(cores)
@@ -159,17 +159,17 @@ def _section(text: str) -> Section | None:
             return None
         if not UUID.fullmatch(uuid):
             return None
-        uses.append(CardUse(uuid, percent == 100, percent * _PERCENT, mib))
+        uses.append(GpuUse(uuid, percent == 100, percent * _PERCENT, mib))
     return tuple(uses)
 
 
 def _by_position(found: list[Section], ask: GpuRequest | None, dialect: str) -> Grant:
-    """Cards of init containers are those of later containers, if the pod was placed by us."""
-    containers = (ask.containers or (tuple(range(ask.cards)),)) if ask else ()
+    """GPUs of init containers are those of later containers, if the pod was placed by us."""
+    containers = (ask.containers or (tuple(range(ask.gpus)),)) if ask else ()
     if [len(section) for section in found] != [len(positions) for positions in containers]:
         uses = tuple(use for section in found for use in section)
         return Grant(uses, dialect, source=GrantSource.ASSIGNED)
-    by_position: dict[int, CardUse] = {}
+    by_position: dict[int, GpuUse] = {}
     for section, positions in zip(found, containers, strict=True):
         by_position |= dict(zip(positions, section, strict=True))
     uses = tuple(use for _, use in sorted(by_position.items()))

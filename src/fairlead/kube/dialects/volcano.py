@@ -15,7 +15,7 @@ from fairlead.kube.dialects.api import (
 )
 from fairlead.kube.dialects.hami import ALLOCATING, rfc3339
 from fairlead.model.errors import FairleadError
-from fairlead.model.gpus import Card, GpuRequest, Grant, Inventory
+from fairlead.model.gpus import Gpu, GpuRequest, Grant, Inventory
 
 REGISTER, HANDSHAKE = "volcano.sh/node-vgpu-register", "volcano.sh/node-vgpu-handshake"
 #: The annotation has no prefix: it is the name of the device.
@@ -45,16 +45,16 @@ class Volcano(DialectDefaults):
         if ask is None:
             return None
         named = vgpu.with_kinds(ask, said)
-        return vgpu.with_cards(named, said, USE_UUID, NO_UUID)
+        return vgpu.with_gpus(named, said, USE_UUID, NO_UUID)
 
     def inventory(self, declaration: NodeDeclaration) -> Inventory | None:
         raw = declaration.annotations.get(REGISTER)
         if raw is None or declaration.annotations.get(HANDSHAKE, "").startswith("Deleted"):
             return None
         parts = [part for part in raw.split(":") if part.strip()]
-        cards = [_card(part.split(","), index) for index, part in enumerate(parts)]
+        gpus = [_gpu(part.split(","), index) for index, part in enumerate(parts)]
         spoken = frozenset({self.name})
-        return Inventory(checked(cards, REGISTER), dialects=spoken, one_at_a_time=spoken)
+        return Inventory(checked(gpus, REGISTER), dialects=spoken, one_at_a_time=spoken)
 
     def grant(self, bound: Bound) -> Grant | None:
         text = bound.annotations.get(IDS)
@@ -78,7 +78,7 @@ class Volcano(DialectDefaults):
         return LOCK, rfc3339(assignment.now_s)
 
 
-def _card(fields: list[str], index: int) -> Card:
+def _gpu(fields: list[str], index: int) -> Gpu:
     """`uuid,sharers,MiB,type,healthy`, and since 1.12 how it is shared."""
     count, mib = (number(field) for field in fields[1:3]) if len(fields) >= 5 else (None, None)
     if count is None or mib is None:
@@ -87,4 +87,4 @@ def _card(fields: list[str], index: int) -> Card:
         )
     shared = len(fields) < 6 or fields[5] != "mig"
     healthy = fields[4].lower() in ("true", "1", "t") and shared
-    return Card(fields[0], index, fields[3], mib, healthy=healthy, sharers=count)
+    return Gpu(fields[0], index, fields[3], mib, healthy=healthy, sharers=count)

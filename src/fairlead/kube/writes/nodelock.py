@@ -1,7 +1,7 @@
 """The lock of a node, for device plugins that ask it which pod they are serving.
 
 It is an annotation of the node: when it was taken and, with HAMi, for whom. Whoever binds takes it
-first; the device plugin takes it away when the pod has its cards. So a bind that failed must give
+first; the device plugin takes it away when the pod has its GPUs. So a bind that failed must give
 it back, and one that nobody gave back is void after five minutes.
 """
 

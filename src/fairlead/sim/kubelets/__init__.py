@@ -22,7 +22,7 @@ from fairlead.sim.apiserver.store import Change
 from fairlead.sim.apiserver.strategy import strategy_for
 from fairlead.sim.kubelets import nodes
 from fairlead.sim.kubelets.agenda import Agenda, Key, Step
-from fairlead.sim.kubelets.cards import SimulatedReading
+from fairlead.sim.kubelets.gpus import SimulatedReading
 from fairlead.sim.kubelets.hosts import Hosts
 from fairlead.sim.kubelets.model_readings import node_readings
 from fairlead.sim.kubelets.work import RUN_FOR, PodCounts, PodWork
@@ -121,23 +121,23 @@ class Kubelets:
     # -- what is asked of us from outside ----------------------------------------------------
 
     def readings(self, node: str) -> list[SimulatedReading]:
-        """What NVML would say on that node now, card by card; nothing for an unknown node."""
+        """What NVML would say on that node now, GPU by GPU; nothing for an unknown node."""
         host = self._hosts.get(node)
-        return host.cards.readings(self._clock()) if host else []
+        return host.gpus.readings(self._clock()) if host else []
 
     def node_readings(self) -> Iterator[NodeReadings]:
         """The same of every node, one after another, as agents would tell the scheduler."""
         for name, host in list(self._hosts.items()):
             if not host.down:
                 now = self._clock()
-                yield node_readings(name, host.cards.readings(now), now)
+                yield node_readings(name, host.gpus.readings(now), now)
 
-    def lose_card(self, node: str, index: int) -> None:
-        """The card falls off the bus: no longer allocatable, and whoever ran on it fails."""
-        self._set_lost(node, self._hosts.lost_cards(node) | {index})
+    def lose_gpu(self, node: str, index: int) -> None:
+        """The GPU falls off the bus: no longer allocatable, and whoever ran on it fails."""
+        self._set_lost(node, self._hosts.lost_gpus(node) | {index})
 
-    def return_card(self, node: str, index: int) -> None:
-        self._set_lost(node, self._hosts.lost_cards(node) - {index})
+    def return_gpu(self, node: str, index: int) -> None:
+        self._set_lost(node, self._hosts.lost_gpus(node) - {index})
 
     def take_down(self, node: str) -> None:
         """The node turns NotReady; its pods stay as they are until it is back."""
@@ -148,4 +148,4 @@ class Kubelets:
 
     def _set_lost(self, node: str, lost: frozenset[int]) -> None:
         text = ",".join(map(str, sorted(lost)))
-        self._hosts.annotate(node, nodes.LOST_CARDS, text or None)
+        self._hosts.annotate(node, nodes.LOST_GPUS, text or None)

@@ -10,7 +10,7 @@ from fairlead.sim.apiserver.clock import micro_text, now_text
 from fairlead.sim.apiserver.store import Change
 from fairlead.sim.kubelets import nodes
 from fairlead.sim.kubelets.agenda import Agenda, Key, Step
-from fairlead.sim.kubelets.cards import NodeCards, cards_of, lot
+from fairlead.sim.kubelets.gpus import NodeGpus, gpus_of, lot
 
 Object = dict[str, Any]
 
@@ -21,7 +21,7 @@ LEASE_EVERY_S = 10.0
 class Host:
     """A simulated node."""
 
-    cards: NodeCards
+    gpus: NodeGpus
     address: str
     uid: str
     down: bool = False
@@ -56,7 +56,7 @@ class Hosts:
             return
         node = change.entry.object()
         host = self._known.get(name) or self._welcome(name, node)
-        wanted = nodes.should_be_down(node), nodes.lost_cards(node)
+        wanted = nodes.should_be_down(node), nodes.lost_gpus(node)
         if wanted != (host.down, host.lost) or not nodes.is_ready_known(node):
             self._agenda.put(("node", name), self._clock(), Step.RECONCILE)
 
@@ -74,20 +74,20 @@ class Hosts:
     def reconcile(self, name: str) -> tuple[set[str], set[str]]:
         """Gives the node the failures that its annotations request.
 
-        Returns the pods that lost a card by that, and those that can go on now.
+        Returns the pods that lost a GPU by that, and those that can go on now.
         """
         entry, host = self._api.store.get("nodes", name), self._known.get(name)
         if entry is None or host is None:
             return set(), set()
         node = entry.object()
-        host.down, host.lost = nodes.should_be_down(node), nodes.lost_cards(node)
+        host.down, host.lost = nodes.should_be_down(node), nodes.lost_gpus(node)
         wanted = nodes.with_failures(node, now_text())
         if wanted != node:
             self._api.store.put(self._nodes, name, wanted)
         going_on: set[str] = set()
         if not host.down:
             going_on, host.held = host.held, set()
-        return host.cards.lose(host.lost), going_on
+        return host.gpus.lose(host.lost), going_on
 
     def annotate(self, name: str, key: str, value: str | None) -> None:
         """Sets the annotation of a node, or takes it off."""
@@ -98,13 +98,13 @@ class Hosts:
             annotations[key] = value
         self._api.store.put(self._nodes, name, node)
 
-    def lost_cards(self, name: str) -> frozenset[int]:
-        return nodes.lost_cards(self._api.entry(self._nodes, name).object())
+    def lost_gpus(self, name: str) -> frozenset[int]:
+        return nodes.lost_gpus(self._api.entry(self._nodes, name).object())
 
     def _welcome(self, name: str, node: Object) -> Host:
         annotations = node["metadata"].get("annotations") or {}
-        cards = NodeCards(cards_of(annotations, nodes.card_count(node)))
-        host = Host(cards, nodes.internal_address(node), node["metadata"]["uid"])
+        gpus = NodeGpus(gpus_of(annotations, nodes.gpu_count(node)))
+        host = Host(gpus, nodes.internal_address(node), node["metadata"]["uid"])
         old = self._api.find(self._leases.store_name, _lease_key(name))
         born = old["metadata"] if old else {"uid": str(uuid4()), "creationTimestamp": now_text()}
         host.lease_metadata = {key: born[key] for key in ("uid", "creationTimestamp")}

@@ -2,7 +2,7 @@
 
 Failures are requested by annotation, so that kubectl can cause them as well as a test:
 
-    kubectl annotate node h100-01 fairlead.dev/simulate-lost-cards=0,3
+    kubectl annotate node h100-01 fairlead.dev/simulate-lost-GPUs=0,3
     kubectl annotate node h100-01 fairlead.dev/simulate-not-ready=true
     kubectl annotate node h100-01 fairlead.dev/simulate-not-ready-          # and back
 """
@@ -18,7 +18,7 @@ from fairlead.sim.machines.nodes import READY, condition
 
 Object = dict[str, Any]
 
-LOST_CARDS = "fairlead.dev/simulate-lost-cards"
+LOST_GPUS = "fairlead.dev/simulate-lost-cards"
 NOT_READY = "fairlead.dev/simulate-not-ready"
 LEASE_S = 40
 _BROKEN = ("Ready", "False", "KubeletNotReady", "a failure is being simulated")
@@ -28,9 +28,9 @@ def should_be_down(node: Object) -> bool:
     return _annotations(node).get(NOT_READY, "").lower() in ("true", "yes", "1")
 
 
-def lost_cards(node: Object) -> frozenset[int]:
+def lost_gpus(node: Object) -> frozenset[int]:
     """Indices of GPUs that should be lost; other text is ignored."""
-    requested = _annotations(node).get(LOST_CARDS, "").split(",")
+    requested = _annotations(node).get(LOST_GPUS, "").split(",")
     return frozenset(int(each) for each in requested if each.strip().isdecimal())
 
 
@@ -38,7 +38,7 @@ def with_failures(node: Object, now: str) -> Object:
     """The node with the failures that its annotations request, and no others."""
     changed: Object = msgspec.json.decode(msgspec.json.encode(node))
     _set_ready(changed, now, down=should_be_down(node))
-    _set_cards(changed, lost_cards(node))
+    _set_gpus(changed, lost_gpus(node))
     return changed
 
 
@@ -54,10 +54,10 @@ def _set_ready(node: Object, now: str, *, down: bool) -> None:
         ready.update(condition(*wanted, now=now))
 
 
-def _set_cards(node: Object, lost: frozenset[int]) -> None:
-    """A device plugin takes a lost card out of what can be allocated, not of what there is."""
+def _set_gpus(node: Object, lost: frozenset[int]) -> None:
+    """A device plugin takes a lost GPU out of what can be allocated, not of what there is."""
     status = node["status"]
-    total = card_count(node)
+    total = gpu_count(node)
     if total:
         gone = len([index for index in lost if index < total])
         status.setdefault("allocatable", {})[GPU] = str(total - gone)
@@ -66,12 +66,12 @@ def _set_cards(node: Object, lost: frozenset[int]) -> None:
         found = read_inventory(annotations[INVENTORY])
     except (KeyError, msgspec.MsgspecError):
         return
-    for card in found.cards:
-        card.health = "lost" if card.index in lost else "ok"
+    for gpu in found.gpus:
+        gpu.health = "lost" if gpu.index in lost else "ok"
     annotations[INVENTORY] = write_inventory(found)
 
 
-def card_count(node: Object) -> int:
+def gpu_count(node: Object) -> int:
     capacity = (node.get("status") or {}).get("capacity") or {}
     return amount(GPU, str(capacity.get(GPU, "0")))
 

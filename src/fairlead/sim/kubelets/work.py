@@ -14,14 +14,14 @@ from fairlead.sim.apiserver.clock import now_text, seconds_since
 from fairlead.sim.apiserver.store import Change, StoredObject
 from fairlead.sim.kubelets import pods as statuses
 from fairlead.sim.kubelets.agenda import Agenda, Key, Step
-from fairlead.sim.kubelets.cards import lot
+from fairlead.sim.kubelets.gpus import lot
 from fairlead.sim.kubelets.hosts import Host, Hosts
 
 Object = dict[str, Any]
 
 RUN_FOR = "fairlead.dev/run-for"
-#: UUIDs that the scheduler chose; without it the lowest free cards are taken.
-CHOSEN_CARDS = "fairlead.dev/gpus"
+#: UUIDs that the scheduler chose; without it the lowest free GPUs are taken.
+CHOSEN_GPUS = "fairlead.dev/gpus"
 _REMOVAL_S = 0.3
 _LEAST_START_S, _MOST_START_S = 0.3, 1.0
 
@@ -105,8 +105,8 @@ class PodWork:
             self._end(host, entry.key)
 
     def _plan_finish(self, host: Host, entry: StoredObject, pod: _Glance) -> None:
-        if not host.cards.has(entry.key):  # it ran before we were here
-            self._take_cards(host, entry)
+        if not host.gpus.has(entry.key):  # it ran before we were here
+            self._take_gpus(host, entry)
         try:
             run_for_s = length_s((pod.metadata.annotations or {})[RUN_FOR])
         except (KeyError, DurationError):
@@ -121,7 +121,7 @@ class PodWork:
 
     def _end(self, host: Host, key: str) -> None:
         self._agenda.drop(("pod", key))
-        host.cards.give_back(key)
+        host.gpus.give_back(key)
         host.held.discard(key)
 
     # -- performing --------------------------------------------------------------------------
@@ -148,10 +148,10 @@ class PodWork:
             self._write_status(entry, statuses.failed(entry.object(), now_text(), reason, message))
 
     def _start(self, host: Host, entry: StoredObject) -> None:
-        if not self._take_cards(host, entry):
+        if not self._take_gpus(host, entry):
             message = (
                 f"Allocate failed due to requested number of devices unavailable for {GPU}. "
-                f"Requested: {_cards_asked(entry.object())}, Available: {len(host.cards.free)}, "
+                f"Requested: {_gpus_asked(entry.object())}, Available: {len(host.gpus.free)}, "
                 "which is unexpected"
             )
             self.fail(entry.key, "UnexpectedAdmissionError", message)
@@ -160,13 +160,13 @@ class PodWork:
         status = statuses.running(entry.object(), now_text(), self._new_address(), host.address)
         self._write_status(entry, status)
 
-    def _take_cards(self, host: Host, entry: StoredObject) -> bool:
+    def _take_gpus(self, host: Host, entry: StoredObject) -> bool:
         pod = entry.object()
-        chosen = (pod["metadata"].get("annotations") or {}).get(CHOSEN_CARDS, "").split(",")
-        asked = _cards_asked(pod)
+        chosen = (pod["metadata"].get("annotations") or {}).get(CHOSEN_GPUS, "").split(",")
+        asked = _gpus_asked(pod)
         if not asked:
-            host.cards.share(entry.key, chosen, self._clock())
-        return host.cards.take(entry.key, asked, chosen, self._clock())
+            host.gpus.share(entry.key, chosen, self._clock())
+        return host.gpus.take(entry.key, asked, chosen, self._clock())
 
     def _remove(self, entry: StoredObject) -> None:
         pod = entry.object()
@@ -189,7 +189,7 @@ class PodWork:
         return f"10.{128 + (number >> 16)}.{number >> 8 & 255}.{number & 255}"
 
 
-def _cards_asked(pod: Object) -> int:
+def _gpus_asked(pod: Object) -> int:
     asked = (
         ((each.get("resources") or {}).get("limits") or {}).get(GPU, "0")
         for each in pod["spec"]["containers"]

@@ -3,7 +3,7 @@
 The inventory is the node annotation `fairlead.dev/inventory`, the same that the node agent writes
 on a real machine (`kube/dialects/inventory.py` says what is in it, and reads it).
 
-Links are X (itself), NVn (n bonded NVLinks), PIX, PXB, PHB, NODE or SYS. With "nvswitch" every card
+Links are X (itself), NVn (n bonded NVLinks), PIX, PXB, PHB, NODE or SYS. With "nvswitch" every GPU
 reaches every other at the full rate at once; with "nvlink" only what the matrix says is there.
 """
 
@@ -23,7 +23,7 @@ Fabric = Literal["nvswitch", "nvlink", "pcie"]
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class Gpu:
     """One model of GPU."""
 
     model: str
@@ -36,11 +36,11 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class MachineType:
-    """One kind of machine. Its cards count from 0; `numa` and `links` follow that order."""
+    """One kind of machine. Its GPUs count from 0; `numa` and `links` follow that order."""
 
     kind: str
     short: str
-    card: Card
+    gpu: Gpu
     cpus: int
     memory_gib: int
     numa: tuple[int, ...]
@@ -48,7 +48,7 @@ class MachineType:
     fabric: Fabric
 
     @property
-    def cards(self) -> int:
+    def gpus(self) -> int:
         return len(self.numa)
 
 
@@ -62,8 +62,8 @@ class Machine:
     number: int
 
 
-class CardEntry(msgspec.Struct, rename="camel", omit_defaults=True):
-    """One card of an inventory."""
+class GpuEntry(msgspec.Struct, rename="camel", omit_defaults=True):
+    """One GPU of an inventory."""
 
     index: int
     uuid: str
@@ -76,26 +76,26 @@ class CardEntry(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class ReportedInventory(msgspec.Struct, rename="camel"):
-    """What a machine says about its cards."""
+    """What a machine says about its GPUs."""
 
     version: int
     fabric: str
-    cards: list[CardEntry]
+    gpus: list[GpuEntry] = msgspec.field(name="cards")
 
 
-# -- how cards are wired ---------------------------------------------------------------------------
+# -- how GPUs are wired ---------------------------------------------------------------------------
 
 
 def _switched(nvlinks: int) -> Links:
     return _matrix(8, lambda *_: f"NV{nvlinks}")
 
 
-def _bridged(cards: int, near: str, per_numa: int) -> Links:
-    """PCIe only: `near` between cards of one NUMA node, SYS across."""
-    return _matrix(cards, lambda a, b: near if a // per_numa == b // per_numa else "SYS")
+def _bridged(gpus: int, near: str, per_numa: int) -> Links:
+    """PCIe only: `near` between GPUs of one NUMA node, SYS across."""
+    return _matrix(gpus, lambda a, b: near if a // per_numa == b // per_numa else "SYS")
 
 
-# DGX-1V: two fully linked quads, joined card by card; the double links make a ring.
+# DGX-1V: two fully linked quads, joined GPU by GPU; the double links make a ring.
 _CUBE_MESH: Mapping[tuple[int, int], int] = {
     (0, 1): 1, (0, 2): 1, (0, 3): 2, (1, 2): 2, (1, 3): 1, (2, 3): 2,
     (4, 5): 1, (4, 6): 1, (4, 7): 2, (5, 6): 2, (5, 7): 1, (6, 7): 2,
@@ -108,8 +108,8 @@ def _cube_mesh_link(a: int, b: int) -> str:
     return f"NV{nvlinks}" if nvlinks else "SYS"
 
 
-def _matrix(cards: int, link: Callable[[int, int], str]) -> Links:
-    across = range(cards)
+def _matrix(gpus: int, link: Callable[[int, int], str]) -> Links:
+    across = range(gpus)
     return tuple(tuple("X" if a == b else link(a, b) for b in across) for a in across)
 
 
@@ -117,12 +117,12 @@ def _matrix(cards: int, link: Callable[[int, int], str]) -> Links:
 
 _TWO_SOCKETS = (0, 0, 0, 0, 1, 1, 1, 1)
 
-H200 = Card("NVIDIA H200", 143771, idle_w=75, full_w=700, family="hopper", mig=True)
-H100 = Card("NVIDIA H100 80GB HBM3", 81559, idle_w=70, full_w=700, family="hopper", mig=True)
-A100 = Card("NVIDIA A100-SXM4-80GB", 81920, idle_w=60, full_w=400, family="ampere", mig=True)
-V100 = Card("Tesla V100-SXM2-32GB", 32768, idle_w=42, full_w=300, family="volta")
-L40S = Card("NVIDIA L40S", 46068, idle_w=33, full_w=350, family="ada-lovelace")
-A10 = Card("NVIDIA A10", 23028, idle_w=20, full_w=150, family="ampere")
+H200 = Gpu("NVIDIA H200", 143771, idle_w=75, full_w=700, family="hopper", mig=True)
+H100 = Gpu("NVIDIA H100 80GB HBM3", 81559, idle_w=70, full_w=700, family="hopper", mig=True)
+A100 = Gpu("NVIDIA A100-SXM4-80GB", 81920, idle_w=60, full_w=400, family="ampere", mig=True)
+V100 = Gpu("Tesla V100-SXM2-32GB", 32768, idle_w=42, full_w=300, family="volta")
+L40S = Gpu("NVIDIA L40S", 46068, idle_w=33, full_w=350, family="ada-lovelace")
+A10 = Gpu("NVIDIA A10", 23028, idle_w=20, full_w=150, family="ampere")
 
 HGX_H200 = MachineType(
     "hgx-h200-8", "h200", H200, 192, 2048, _TWO_SOCKETS, _switched(18), "nvswitch"
@@ -140,9 +140,9 @@ L40S_4 = MachineType("l40s-4", "l40s", L40S, 96, 768, (0, 0, 1, 1), _bridged(4, 
 A10_4 = MachineType("a10-4", "a10", A10, 64, 256, (0, 0, 0, 0), _bridged(4, "PHB", 4), "pcie")
 
 MACHINE_TYPES = (HGX_H100, HGX_H200, HGX_A100, DGX_1V, L40S_4, A10_4)
-CARDS = {shape.card.model: shape.card for shape in MACHINE_TYPES}
+GPUS = {shape.gpu.model: shape.gpu for shape in MACHINE_TYPES}
 
-#: A mixed cluster: 12 machines with 80 cards. The first six are all different.
+#: A mixed cluster: 12 machines with 80 GPUs. The first six are all different.
 _ROUND = (
     HGX_H100, L40S_4, HGX_H200, A10_4, HGX_A100, DGX_1V,
     HGX_H100, L40S_4, HGX_H200, A10_4, HGX_A100, HGX_H100,
@@ -171,17 +171,17 @@ def machines(count: int) -> list[Machine]:
 
 
 def inventory(machine: Machine) -> ReportedInventory:
-    """All cards well. UUIDs follow from the node's name, so a restart finds the same cards."""
+    """All GPUs well. UUIDs follow from the node's name, so a restart finds the same GPUs."""
     return ReportedInventory(1, machine.shape.fabric, list(_entries(machine)))
 
 
-def _entries(machine: Machine) -> Iterator[CardEntry]:
+def _entries(machine: Machine) -> Iterator[GpuEntry]:
     shape = machine.shape
     for index, (numa, links) in enumerate(zip(shape.numa, shape.links, strict=True)):
         uuid = f"GPU-{uuid5(_UUIDS, f'{machine.name}/{index}')}"
-        card = shape.card
-        yield CardEntry(
-            index, uuid, card.model, card.memory_mib, numa=numa, links=list(links), mig=card.mig
+        gpu = shape.gpu
+        yield GpuEntry(
+            index, uuid, gpu.model, gpu.memory_mib, numa=numa, links=list(links), mig=gpu.mig
         )
 
 

@@ -58,12 +58,12 @@ def labels(machine: Machine) -> Mapping[str, str]:
         "topology.kubernetes.io/zone": machine.zone,
         "nvidia.com/gpu.present": "true",
         # Labels may hold no spaces: feature discovery writes dashes.
-        "nvidia.com/gpu.product": shape.card.model.replace(" ", "-"),
-        "nvidia.com/gpu.family": shape.card.family,
-        "nvidia.com/gpu.memory": str(shape.card.memory_mib),
-        "nvidia.com/gpu.count": str(shape.cards),
+        "nvidia.com/gpu.product": shape.gpu.model.replace(" ", "-"),
+        "nvidia.com/gpu.family": shape.gpu.family,
+        "nvidia.com/gpu.memory": str(shape.gpu.memory_mib),
+        "nvidia.com/gpu.count": str(shape.gpus),
         "nvidia.com/gpu.replicas": "1",
-        "nvidia.com/mig.capable": "true" if shape.card.mig else "false",
+        "nvidia.com/mig.capable": "true" if shape.gpu.mig else "false",
     }
 
 
@@ -90,7 +90,7 @@ def _resources(machine: Machine, less_cpus: int = 0, less_gib: int = 0) -> dict[
         "memory": f"{shape.memory_gib - less_gib}Gi",
         "ephemeral-storage": "3500Gi",
         "pods": "110",
-        GPU: str(shape.cards),
+        GPU: str(shape.gpus),
     }
 
 

@@ -102,7 +102,7 @@ class FakeNvml:
             raise refuse(pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
 
     def _about(self, args: tuple[Any, ...]) -> str:
-        """The card that a call is about, by its first argument."""
+        """The GPU that a call is about, by its first argument."""
         if not args or isinstance(args[0], int | str):
             return ""
         try:

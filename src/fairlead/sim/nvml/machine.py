@@ -1,4 +1,4 @@
-"""What a driver knows: cards, what they are doing, how they are cut, and what is broken.
+"""What a driver knows: GPUs, what they are doing, how they are cut, and what is broken.
 
 Plain values, so that they can lie in a file: a driver outlives the programs that ask it.
 """
@@ -11,9 +11,9 @@ from fairlead.sim.nvml.models import H200, MODELS, DriverProfile, Model
 
 #: What a process that is in no slice says of its instances.
 NOWHERE = 0xFFFFFFFF
-#: The other end of an NVLink that is a switch and no card.
+#: The other end of an NVLink that is a switch and no GPU.
 SWITCH = "switch"
-#: What `nvidia-smi topo -m` calls two cards that share nothing but the machine.
+#: What `nvidia-smi topo -m` calls two GPUs that share nothing but the machine.
 FAR = "SYS"
 
 
@@ -24,7 +24,7 @@ class FakeProcess(msgspec.Struct):
     compute_instance: int = NOWHERE
     #: What the driver uses for it besides.
     overhead_bytes: int = 9_240_576
-    #: Percent of the card's time, as the driver samples it.
+    #: Percent of the GPU's time, as the driver samples it.
     busy: int = 0
     memory_busy: int = 0
     kind: Literal["compute", "graphics", "mps"] = "compute"
@@ -56,7 +56,7 @@ class FakeInstance(msgspec.Struct):
         return ((1 << self.size) - 1) << self.start
 
 
-class Card(msgspec.Struct):
+class Gpu(msgspec.Struct):
     uuid: str
     model: str = H200.name
     #: Device number on the PCI bus.
@@ -106,7 +106,7 @@ class Card(msgspec.Struct):
 
 
 class Fault(msgspec.Struct):
-    """Calls of this name (empty: all) about this card (empty: any) fail, or never return."""
+    """Calls of this name (empty: all) about this GPU (empty: any) fail, or never return."""
 
     call: str = ""
     uuid: str = ""
@@ -117,8 +117,8 @@ class Fault(msgspec.Struct):
 
 
 class FakeMachine(msgspec.Struct):
-    cards: list[Card]
-    #: What `nvidia-smi topo -m` says between cards, by position; empty: nothing but SYS.
+    gpus: list[Gpu]
+    #: What `nvidia-smi topo -m` says between GPUs, by position; empty: nothing but SYS.
     paths: list[list[str]] = []
     driver: str = "580.159.04"
     nvml: str = "13.580.159.04"
@@ -135,34 +135,34 @@ class FakeMachine(msgspec.Struct):
     #: Numbers handles, so that one of something gone means nothing.
     last_serial: int = 0
 
-    def card(self, uuid: str) -> Card:
-        return next(card for card in self.cards if card.uuid == uuid)
+    def gpu(self, uuid: str) -> Gpu:
+        return next(gpu for gpu in self.gpus if gpu.uuid == uuid)
 
     def serial(self) -> int:
         self.last_serial += 1
         return self.last_serial
 
-    def path(self, card: Card, other: Card) -> str:
+    def path(self, gpu: Gpu, other: Gpu) -> str:
         if not self.paths:
             return FAR
-        return self.paths[self.cards.index(card)][self.cards.index(other)]
+        return self.paths[self.gpus.index(gpu)][self.gpus.index(other)]
 
     def restart(self) -> None:
         """What a reload of the driver, or a new start of the machine, leaves."""
         self.life += 1
-        for card in self.cards:
-            card.instances, card.processes, card.xids = [], [], []
+        for gpu in self.gpus:
+            gpu.instances, gpu.processes, gpu.xids = [], [], []
             # From Hopper on the mode is not kept.
-            card.mig = card.mig_pending = card.mig_pending and card.kind.resets
+            gpu.mig = gpu.mig_pending = gpu.mig_pending and gpu.kind.resets
 
 
 def machine_of(
     count: int = 1, model: str = H200.name, *, wiring: Literal["switch", "pcie"] = "pcie"
 ) -> FakeMachine:
-    """Cards of one model, half of them on each of two NUMA nodes where there are several."""
+    """GPUs of one model, half of them on each of two NUMA nodes where there are several."""
     half = max(count // 2, 1)
-    cards = [
-        Card(
+    gpus = [
+        Gpu(
             f"GPU-{index:08x}-0000-4000-8000-00000000000{index:x}",
             model,
             slot=6 + index,
@@ -172,7 +172,7 @@ def machine_of(
         for index in range(count)
     ]
     paths = [
-        ["X" if a == b else "NODE" if cards[a].numa == cards[b].numa else FAR for b in range(count)]
+        ["X" if a == b else "NODE" if gpus[a].numa == gpus[b].numa else FAR for b in range(count)]
         for a in range(count)
     ]
-    return FakeMachine(cards, paths)
+    return FakeMachine(gpus, paths)

@@ -1,4 +1,4 @@
-"""MIG: how a card is cut, with the rules and refusals of a real driver."""
+"""MIG: how a GPU is cut, with the rules and refusals of a real driver."""
 
 from typing import Any
 from uuid import UUID, uuid5
@@ -6,7 +6,7 @@ from uuid import UUID, uuid5
 import pynvml
 
 from fairlead.model.gpus import instance_id
-from fairlead.sim.nvml.machine import Card, Compute, FakeInstance
+from fairlead.sim.nvml.machine import Compute, FakeInstance, Gpu
 from fairlead.sim.nvml.models import DriverProfile
 from fairlead.sim.nvml.sessions import CALLS, FakeSlice, Session, call, refer, refuse
 
@@ -24,28 +24,28 @@ _UUIDS = UUID("5f3c1a42-7a0e-4d7b-9d7b-0c6a2a3c9b11")
 
 @call("nvmlDeviceGetMigMode")
 def mode(session: Session, handle: Any) -> list[int]:
-    card = _cuttable(session.card(handle))
-    return [int(card.mig), int(card.mig_pending)]
+    gpu = _cuttable(session.gpu(handle))
+    return [int(gpu.mig), int(gpu.mig_pending)]
 
 
 @call("nvmlDeviceSetMigMode")
 def set_mode(session: Session, handle: Any, wanted: int) -> int:
     """It comes on under running programs without a word; it goes off only without slices."""
-    card = _cuttable(session.card(handle))
+    gpu = _cuttable(session.gpu(handle))
     _allowed(session)
-    if card.instances and not wanted:
+    if gpu.instances and not wanted:
         raise refuse(pynvml.NVML_ERROR_IN_USE)
-    card.mig_pending = bool(wanted)
-    if card.kind.resets and card.processes:
+    gpu.mig_pending = bool(wanted)
+    if gpu.kind.resets and gpu.processes:
         return int(pynvml.NVML_ERROR_IN_USE)  # the reset has to wait
-    card.mig = card.mig_pending
+    gpu.mig = gpu.mig_pending
     return 0
 
 
 @call("nvmlDeviceGetMaxMigDeviceCount")
 def most_devices(session: Session, handle: Any) -> int:
-    card = session.card(handle)
-    return max((one.instances for one in card.kind.profiles), default=0) if card.mig else 0
+    gpu = session.gpu(handle)
+    return max((one.instances for one in gpu.kind.profiles), default=0) if gpu.mig else 0
 
 
 # -- profiles --------------------------------------------------------------------------------------
@@ -53,10 +53,10 @@ def most_devices(session: Session, handle: Any) -> int:
 
 @call("nvmlDeviceGetGpuInstanceProfileInfo")
 def profile_info(session: Session, handle: Any, number: int, version: int = 2) -> Any:
-    card = _cuttable(session.card(handle))
+    gpu = _cuttable(session.gpu(handle))
     if not 0 <= number < _NUMBERS:
         raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
-    found = next((one for one in card.kind.profiles if one.number == number), None)
+    found = next((one for one in gpu.kind.profiles if one.number == number), None)
     if found is None:
         raise refuse(pynvml.NVML_ERROR_NOT_SUPPORTED)
     return _profile_info(found)
@@ -74,8 +74,8 @@ def _profile_info(profile: DriverProfile) -> Any:
 
 @call("nvmlDeviceGetGpuInstancePossiblePlacements")
 def placements(session: Session, handle: Any, profile_id: int, array: Any, count: Any) -> int:
-    card = _cut(session.card(handle))
-    profile = _profile(card, profile_id)
+    gpu = _cut(session.gpu(handle))
+    profile = _profile(gpu, profile_id)
     if array is not None:
         for place, start in zip(refer(array), profile.starts, strict=False):
             place.start, place.size = start, profile.size
@@ -85,10 +85,10 @@ def placements(session: Session, handle: Any, profile_id: int, array: Any, count
 
 @call("nvmlDeviceGetGpuInstanceRemainingCapacity")
 def capacity(session: Session, handle: Any, profile_id: int) -> int:
-    card = _cut(session.card(handle))
-    profile = _profile(card, profile_id)
-    free = [start for start in profile.starts if not _overlaps(card, start, profile.size)]
-    return min(len(free), profile.instances - _made(card, profile))
+    gpu = _cut(session.gpu(handle))
+    profile = _profile(gpu, profile_id)
+    free = [start for start in profile.starts if not _overlaps(gpu, start, profile.size)]
+    return min(len(free), profile.instances - _made(gpu, profile))
 
 
 # -- GPU instances ---------------------------------------------------------------------------------
@@ -96,27 +96,27 @@ def capacity(session: Session, handle: Any, profile_id: int) -> int:
 
 @call("nvmlDeviceCreateGpuInstanceWithPlacement")
 def create(session: Session, handle: Any, profile_id: int, placement: Any) -> Any:
-    card = _cut(session.card(handle))
+    gpu = _cut(session.gpu(handle))
     _allowed(session)
-    profile, place = _profile(card, profile_id), refer(placement)
+    profile, place = _profile(gpu, profile_id), refer(placement)
     if place.start not in profile.starts or place.size != profile.size:
         raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
-    if _overlaps(card, place.start, place.size, smaller_than=place.size):
+    if _overlaps(gpu, place.start, place.size, smaller_than=place.size):
         raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)  # a part of the place is taken
-    if _overlaps(card, place.start, place.size) or _made(card, profile) >= profile.instances:
+    if _overlaps(gpu, place.start, place.size) or _made(gpu, profile) >= profile.instances:
         raise refuse(pynvml.NVML_ERROR_INSUFFICIENT_RESOURCES)
-    number = instance_id(place.start, place.size, _slots(card))
+    number = instance_id(place.start, place.size, _slots(gpu))
     made = FakeInstance(number, profile.id, place.start, place.size, session.machine.serial())
-    card.instances.append(made)
-    return session.gpu_instance(card, made)
+    gpu.instances.append(made)
+    return session.gpu_instance(gpu, made)
 
 
 @call("nvmlDeviceCreateGpuInstance")
 def create_anywhere(session: Session, handle: Any, profile_id: int) -> Any:
-    card = _cut(session.card(handle))
-    profile = _profile(card, profile_id)
+    gpu = _cut(session.gpu(handle))
+    profile = _profile(gpu, profile_id)
     for start in profile.starts:
-        if not _overlaps(card, start, profile.size):
+        if not _overlaps(gpu, start, profile.size):
             place = pynvml.c_nvmlGpuInstancePlacement_t()
             place.start, place.size = start, profile.size
             return create(session, handle, profile_id, place)
@@ -125,40 +125,40 @@ def create_anywhere(session: Session, handle: Any, profile_id: int) -> Any:
 
 @call("nvmlGpuInstanceDestroy")
 def destroy(session: Session, handle: Any) -> int:
-    card, instance = session.instance(handle)
+    gpu, instance = session.instance(handle)
     _allowed(session)
     if instance.computes:
         raise refuse(pynvml.NVML_ERROR_IN_USE)
-    card.instances.remove(instance)
-    session.handles.forget(card.uuid, instance.id)
+    gpu.instances.remove(instance)
+    session.handles.forget(gpu.uuid, instance.id)
     return 0
 
 
 @call("nvmlDeviceGetGpuInstances")
 def instances(session: Session, handle: Any, profile_id: int, array: Any, count: Any) -> int:
-    card = _cut(session.card(handle))
-    _profile(card, profile_id)
-    found = [one for one in card.instances if one.profile_id == profile_id]
+    gpu = _cut(session.gpu(handle))
+    _profile(gpu, profile_id)
+    found = [one for one in gpu.instances if one.profile_id == profile_id]
     for number, one in enumerate(found):
-        refer(array)[number] = session.gpu_instance(card, one)
+        refer(array)[number] = session.gpu_instance(gpu, one)
     refer(count).value = len(found)
     return 0
 
 
 @call("nvmlDeviceGetGpuInstanceById")
 def instance_by_id(session: Session, handle: Any, wanted: int) -> Any:
-    card = _cut(session.card(handle))
-    for one in card.instances:
+    gpu = _cut(session.gpu(handle))
+    for one in gpu.instances:
         if one.id == wanted:
-            return session.gpu_instance(card, one)
+            return session.gpu_instance(gpu, one)
     raise refuse(pynvml.NVML_ERROR_NOT_FOUND)
 
 
 @call("nvmlGpuInstanceGetInfo")
 def instance_info(session: Session, handle: Any) -> Any:
-    card, found = session.instance(handle)
+    gpu, found = session.instance(handle)
     answer = pynvml.c_nvmlGpuInstanceInfo_t()
-    answer.device, answer.id = session.device(card), found.id
+    answer.device, answer.id = session.device(gpu), found.id
     answer.profileId = found.profile_id
     answer.placement.start, answer.placement.size = found.start, found.size
     return answer
@@ -171,10 +171,10 @@ def instance_info(session: Session, handle: Any) -> Any:
 def compute_profile_info(
     session: Session, handle: Any, number: int, _engine: int, version: int = 2
 ) -> Any:
-    card, instance = session.instance(handle)
+    gpu, instance = session.instance(handle)
     if not 0 <= number < _COMPUTE_NUMBERS:
         raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
-    profile = _profile(card, instance.profile_id)
+    profile = _profile(gpu, instance.profile_id)
     slices, processors, instances_ = _compute_kind(profile, number)
     answer = pynvml.c_nvmlComputeInstanceProfileInfo_v2_t()
     answer.id, answer.sliceCount, answer.instanceCount = number, slices, instances_
@@ -201,9 +201,9 @@ def _compute_kind(profile: DriverProfile, number: int) -> tuple[int, int, int]:
 
 @call("nvmlGpuInstanceCreateComputeInstance")
 def create_compute(session: Session, handle: Any, number: int) -> Any:
-    card, instance = session.instance(handle)
+    gpu, instance = session.instance(handle)
     _allowed(session)
-    profile = _profile(card, instance.profile_id)
+    profile = _profile(gpu, instance.profile_id)
     slices, _, _ = _compute_kind(profile, number)
     taken = sum(_COMPUTE_SLICES.get(one.number, 1) for one in instance.computes)
     if taken + slices > profile.compute:
@@ -211,43 +211,43 @@ def create_compute(session: Session, handle: Any, number: int) -> Any:
     ids = {one.id for one in instance.computes}
     id_ = next(free for free in range(8) if free not in ids)
     size = instance.size if slices == profile.compute else slices
-    made = Compute(id_, number, taken, size, _uuid(card, instance, id_), session.machine.serial())
+    made = Compute(id_, number, taken, size, _uuid(gpu, instance, id_), session.machine.serial())
     instance.computes.append(made)
-    return session.compute_instance(card, made)
+    return session.compute_instance(gpu, made)
 
 
-def _uuid(card: Card, instance: FakeInstance, id_: int) -> str:
+def _uuid(gpu: Gpu, instance: FakeInstance, id_: int) -> str:
     """Not the place alone decides: whoever lies beside it changes the name."""
-    beside = sorted(one.id for one in card.instances if one is not instance)
-    return f"MIG-{uuid5(_UUIDS, f'{card.uuid}/{instance.id}/{id_}/{beside}')}"
+    beside = sorted(one.id for one in gpu.instances if one is not instance)
+    return f"MIG-{uuid5(_UUIDS, f'{gpu.uuid}/{instance.id}/{id_}/{beside}')}"
 
 
 @call("nvmlComputeInstanceDestroy")
 def destroy_compute(session: Session, handle: Any) -> int:
-    card, instance, compute = session.compute(handle)
+    gpu, instance, compute = session.compute(handle)
     _allowed(session)
-    if any(one.compute_instance == compute.id for one in card.inside(instance)):
+    if any(one.compute_instance == compute.id for one in gpu.inside(instance)):
         raise refuse(pynvml.NVML_ERROR_IN_USE)
     instance.computes.remove(compute)
-    session.handles.forget(card.uuid, instance.id)
+    session.handles.forget(gpu.uuid, instance.id)
     return 0
 
 
 @call("nvmlGpuInstanceGetComputeInstances")
 def computes(session: Session, handle: Any, number: int, array: Any, count: Any) -> int:
-    card, instance = session.instance(handle)
-    _compute_kind(_profile(card, instance.profile_id), number)
+    gpu, instance = session.instance(handle)
+    _compute_kind(_profile(gpu, instance.profile_id), number)
     found = [one for one in instance.computes if one.number == number]
     for position, one in enumerate(found):
-        refer(array)[position] = session.compute_instance(card, one)
+        refer(array)[position] = session.compute_instance(gpu, one)
     refer(count).value = len(found)
     return 0
 
 
 @call("nvmlGpuInstanceGetComputeInstanceById")
 def compute_by_id(session: Session, handle: Any, wanted: int) -> Any:
-    card, instance = session.instance(handle)
-    remembered, key = session.handles.remembered, (card.uuid, instance.id, wanted)
+    gpu, instance = session.instance(handle)
+    remembered, key = session.handles.remembered, (gpu.uuid, instance.id, wanted)
     for one in instance.computes:
         if one.id == wanted:
             remembered[key] = one.serial
@@ -255,14 +255,14 @@ def compute_by_id(session: Session, handle: Any, wanted: int) -> Any:
         raise refuse(pynvml.NVML_ERROR_NOT_FOUND)
     # Of one that another process has destroyed, the real library still shows a handle.
     serial = remembered[key]
-    return session.pointer(pynvml.c_nvmlComputeInstance_t, "compute", card.uuid, serial)
+    return session.pointer(pynvml.c_nvmlComputeInstance_t, "compute", gpu.uuid, serial)
 
 
 @call("nvmlComputeInstanceGetInfo_v2")
 def compute_info(session: Session, handle: Any) -> Any:
-    card, instance, compute = session.compute(handle)
+    gpu, instance, compute = session.compute(handle)
     answer = pynvml.c_nvmlComputeInstanceInfo_t()
-    answer.device, answer.gpuInstance = session.device(card), session.gpu_instance(card, instance)
+    answer.device, answer.gpuInstance = session.device(gpu), session.gpu_instance(gpu, instance)
     answer.id, answer.profileId = compute.id, compute.number
     answer.placement.start, answer.placement.size = compute.start, compute.size
     return answer
@@ -276,20 +276,20 @@ CALLS["nvmlComputeInstanceGetInfo"] = compute_info
 
 @call("nvmlDeviceGetMigDeviceHandleByIndex")
 def mig_device(session: Session, handle: Any, index: int) -> Any:
-    card = session.card(handle)
+    gpu = session.gpu(handle)
     found = [
         compute
-        for instance in sorted(card.instances, key=lambda one: one.id)
+        for instance in sorted(gpu.instances, key=lambda one: one.id)
         for compute in instance.computes
     ]
     if not 0 <= index < len(found):
         raise refuse(pynvml.NVML_ERROR_NOT_FOUND)
-    return session.mig_device(card, found[index])
+    return session.mig_device(gpu, found[index])
 
 
 @call("nvmlDeviceGetDeviceHandleFromMigDeviceHandle")
 def parent(session: Session, handle: Any) -> Any:
-    return session.device(_slice(session, handle).card)
+    return session.device(_slice(session, handle).gpu)
 
 
 @call("nvmlDeviceIsMigDeviceHandle")
@@ -310,7 +310,7 @@ def compute_instance_id(session: Session, handle: Any) -> int:
 @call("nvmlDeviceGetAttributes_v2")
 def attributes(session: Session, handle: Any) -> Any:
     found = _slice(session, handle)
-    profile = _profile(found.card, found.instance.profile_id)
+    profile = _profile(found.gpu, found.instance.profile_id)
     slices, processors, _ = _compute_kind(profile, found.compute.number)
     answer = pynvml.c_nvmlDeviceAttributes()
     answer.multiprocessorCount, answer.memorySizeMB = processors, profile.memory_mib
@@ -328,41 +328,41 @@ CALLS["nvmlDeviceGetAttributes"] = attributes
 
 def _slice(session: Session, handle: Any) -> FakeSlice:
     found = session.target(handle)
-    if isinstance(found, Card):
+    if isinstance(found, Gpu):
         raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
     return found
 
 
-def _cuttable(card: Card) -> Card:
-    if not card.kind.profiles:
+def _cuttable(gpu: Gpu) -> Gpu:
+    if not gpu.kind.profiles:
         raise refuse(pynvml.NVML_ERROR_NOT_SUPPORTED)
-    return card
+    return gpu
 
 
-def _cut(card: Card) -> Card:
-    if not card.mig:
+def _cut(gpu: Gpu) -> Gpu:
+    if not gpu.mig:
         raise refuse(pynvml.NVML_ERROR_NOT_SUPPORTED)
-    return card
+    return gpu
 
 
-def _profile(card: Card, profile_id: int) -> DriverProfile:
-    found = card.profile(profile_id)
+def _profile(gpu: Gpu, profile_id: int) -> DriverProfile:
+    found = gpu.profile(profile_id)
     if found is None:
         raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
     return found
 
 
-def _overlaps(card: Card, start: int, size: int, smaller_than: int = 99) -> bool:
+def _overlaps(gpu: Gpu, start: int, size: int, smaller_than: int = 99) -> bool:
     mask = ((1 << size) - 1) << start
-    return any(one.mask & mask and one.size < smaller_than for one in card.instances)
+    return any(one.mask & mask and one.size < smaller_than for one in gpu.instances)
 
 
-def _made(card: Card, profile: DriverProfile) -> int:
-    return sum(one.profile_id == profile.id for one in card.instances)
+def _made(gpu: Gpu, profile: DriverProfile) -> int:
+    return sum(one.profile_id == profile.id for one in gpu.instances)
 
 
-def _slots(card: Card) -> int:
-    return max(one.size for one in card.kind.profiles)
+def _slots(gpu: Gpu) -> int:
+    return max(one.size for one in gpu.kind.profiles)
 
 
 def _allowed(session: Session) -> None:

@@ -1,4 +1,4 @@
-"""Kinds of cards, as their driver describes them.
+"""Kinds of GPUs, as their driver describes them.
 
 The H200 is as one answered (`tests/fixtures/h200`). Of the others the ways to cut them are known
 (`model/machines.py`); what else they say here is near enough for programs that read it.
@@ -18,7 +18,7 @@ _ROOMY = 9
 
 @dataclass(frozen=True, slots=True)
 class DriverProfile:
-    """One way to cut a card. `number` is NVML's constant, `id` what instances are made with."""
+    """One way to cut a GPU. `number` is NVML's constant, `id` what instances are made with."""
 
     number: int
     id: int
@@ -49,9 +49,9 @@ class Model:
     architecture: int = 9
     cores: int = 0
     pci_id: int = 0
-    #: NVLinks of each card.
+    #: NVLinks of each GPU.
     links: int = 0
-    #: Switching MIG takes a reset, which waits for the card to be empty.
+    #: Switching MIG takes a reset, which waits for the GPU to be empty.
     resets: bool = False
 
 

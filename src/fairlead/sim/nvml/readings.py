@@ -1,15 +1,15 @@
-"""What cards say about themselves: who they are, what they hold, what they are doing."""
+"""What GPUs say about themselves: who they are, what they hold, what they are doing."""
 
 import time
 from typing import Any
 
 import pynvml
 
-from fairlead.sim.nvml.machine import NOWHERE, Card, FakeProcess
+from fairlead.sim.nvml.machine import NOWHERE, FakeProcess, Gpu
 from fairlead.sim.nvml.models import MIB
 from fairlead.sim.nvml.sessions import CALLS, FakeSlice, Session, call, refuse
 
-#: Facts of a card that never change, by the call that asks for them.
+#: Facts of a GPU that never change, by the call that asks for them.
 _FIXED = {
     "nvmlDeviceGetEnforcedPowerLimit": 700_000,
     "nvmlDeviceGetPowerManagementLimit": 700_000,
@@ -29,7 +29,7 @@ _SERIAL = "0000000000000"
 
 def _fixed(value: int) -> Any:
     def answer(session: Session, handle: Any) -> int:
-        session.card(handle)
+        session.gpu(handle)
         return value
 
     return answer
@@ -61,35 +61,35 @@ CALLS["nvmlSystemGetCudaDriverVersion"] = cuda_version
 
 @call("nvmlDeviceGetCount")
 def count(session: Session) -> int:
-    return len(session.machine.cards)
+    return len(session.machine.gpus)
 
 
 @call("nvmlDeviceGetHandleByIndex")
 def by_index(session: Session, index: int) -> Any:
-    if not 0 <= index < len(session.machine.cards):
+    if not 0 <= index < len(session.machine.gpus):
         raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
-    return session.device(session.machine.cards[index])
+    return session.device(session.machine.gpus[index])
 
 
 @call("nvmlDeviceGetHandleByUUID")
 def by_uuid(session: Session, uuid: str | bytes) -> Any:
     wanted = uuid.decode() if isinstance(uuid, bytes) else uuid
-    for card in session.machine.cards:
-        if card.uuid == wanted:
-            return session.device(card)
-        for instance in card.instances:
+    for gpu in session.machine.gpus:
+        if gpu.uuid == wanted:
+            return session.device(gpu)
+        for instance in gpu.instances:
             for compute in instance.computes:
                 if compute.uuid == wanted:
-                    return session.mig_device(card, compute)
+                    return session.mig_device(gpu, compute)
     raise refuse(pynvml.NVML_ERROR_NOT_FOUND)
 
 
 @call("nvmlDeviceGetHandleByPciBusId")
 def by_bus(session: Session, bus_id: str | bytes) -> Any:
     wanted = bus_id.decode() if isinstance(bus_id, bytes) else bus_id
-    for card in session.machine.cards:
-        if card.bus_id.lower().endswith(wanted.lower()):
-            return session.device(card)
+    for gpu in session.machine.gpus:
+        if gpu.bus_id.lower().endswith(wanted.lower()):
+            return session.device(gpu)
     raise refuse(pynvml.NVML_ERROR_NOT_FOUND)
 
 
@@ -101,9 +101,9 @@ def name(session: Session, handle: Any) -> str:
     found = session.target(handle)
     if not isinstance(found, FakeSlice):
         return found.model
-    profile = found.card.profile(found.instance.profile_id)
+    profile = found.gpu.profile(found.instance.profile_id)
     plain = profile.name.removesuffix("+me") if profile else ""
-    return f"{found.card.model} MIG {plain}"
+    return f"{found.gpu.model} MIG {plain}"
 
 
 @call("nvmlDeviceGetUUID")
@@ -114,7 +114,7 @@ def uuid(session: Session, handle: Any) -> str:
 
 @call("nvmlDeviceGetIndex")
 def index(session: Session, handle: Any) -> int:
-    return session.machine.cards.index(session.card(handle))
+    return session.machine.gpus.index(session.gpu(handle))
 
 
 CALLS["nvmlDeviceGetMinorNumber"] = index
@@ -122,39 +122,39 @@ CALLS["nvmlDeviceGetMinorNumber"] = index
 
 @call("nvmlDeviceGetSerial")
 def serial(session: Session, handle: Any) -> str:
-    session.card(handle)
+    session.gpu(handle)
     return _SERIAL
 
 
 @call("nvmlDeviceGetPciInfo")
 def pci_info(session: Session, handle: Any) -> Any:
-    return pci(session.card(handle))
+    return pci(session.gpu(handle))
 
 
 CALLS["nvmlDeviceGetPciInfo_v3"] = pci_info
 
 
-def pci(card: Card) -> Any:
+def pci(gpu: Gpu) -> Any:
     found = pynvml.nvmlPciInfo_t()
-    found.busId, found.busIdLegacy = card.bus_id.encode(), card.bus_id[4:].encode()
-    found.domain, found.bus, found.device = 0, 0, card.slot
-    found.pciDeviceId, found.pciSubSystemId = card.kind.pci_id, 415_174_878
+    found.busId, found.busIdLegacy = gpu.bus_id.encode(), gpu.bus_id[4:].encode()
+    found.domain, found.bus, found.device = 0, 0, gpu.slot
+    found.pciDeviceId, found.pciSubSystemId = gpu.kind.pci_id, 415_174_878
     return found
 
 
 @call("nvmlDeviceGetCudaComputeCapability")
 def capability(session: Session, handle: Any) -> tuple[int, int]:
-    return session.card(handle).kind.capability
+    return session.gpu(handle).kind.capability
 
 
 @call("nvmlDeviceGetArchitecture")
 def architecture(session: Session, handle: Any) -> int:
-    return session.card(handle).kind.architecture
+    return session.gpu(handle).kind.architecture
 
 
 @call("nvmlDeviceGetNumGpuCores")
 def cores(session: Session, handle: Any) -> int:
-    return _uncut(session.card(handle)).kind.cores
+    return _uncut(session.gpu(handle)).kind.cores
 
 
 # -- memory and load -------------------------------------------------------------------------------
@@ -174,68 +174,68 @@ def memory(session: Session, handle: Any, version: int | None = None) -> Any:
     return answer
 
 
-def _memory(found: Card | FakeSlice) -> tuple[int, int, int]:
-    if isinstance(found, Card):
+def _memory(found: Gpu | FakeSlice) -> tuple[int, int, int]:
+    if isinstance(found, Gpu):
         return found.kind.memory_bytes, found.kind.reserved_bytes, found.used_bytes
-    card, instance = found.card, found.instance
-    profile = card.profile(instance.profile_id)
-    inside = sum(one.memory_bytes + one.overhead_bytes for one in card.inside(instance))
+    gpu, instance = found.gpu, found.instance
+    profile = gpu.profile(instance.profile_id)
+    inside = sum(one.memory_bytes + one.overhead_bytes for one in gpu.inside(instance))
     total = profile.memory_mib * MIB if profile else 0
-    return total, 0, card.idle_bytes(instance) + inside
+    return total, 0, gpu.idle_bytes(instance) + inside
 
 
 @call("nvmlDeviceGetUtilizationRates")
 def utilization(session: Session, handle: Any) -> Any:
-    card = _uncut(session.card(handle))
+    gpu = _uncut(session.gpu(handle))
     answer = pynvml.c_nvmlUtilization_t()
-    answer.gpu, answer.memory = card.busy, card.memory_busy
+    answer.gpu, answer.memory = gpu.busy, gpu.memory_busy
     return answer
 
 
 @call("nvmlDeviceGetPowerUsage")
 def power(session: Session, handle: Any) -> int:
-    return session.card(handle).power_mw
+    return session.gpu(handle).power_mw
 
 
 @call("nvmlDeviceGetTemperature")
 def temperature(session: Session, handle: Any, _sensor: int) -> int:
-    return session.card(handle).temperature_c
+    return session.gpu(handle).temperature_c
 
 
 @call("nvmlDeviceGetTotalEnergyConsumption")
 def energy(session: Session, handle: Any) -> int:
-    return session.card(handle).energy_mj
+    return session.gpu(handle).energy_mj
 
 
 @call("nvmlDeviceGetRemappedRows")
 def remapped(session: Session, handle: Any) -> tuple[int, int, int, int]:
-    card = session.card(handle)
-    if card.instances:
+    gpu = session.gpu(handle)
+    if gpu.instances:
         raise refuse(pynvml.NVML_ERROR_NOT_SUPPORTED)
-    return card.remapped
+    return gpu.remapped
 
 
 @call("nvmlDeviceGetRetiredPagesPendingStatus")
 def retired(session: Session, handle: Any) -> int:
-    session.card(handle)
+    session.gpu(handle)
     raise refuse(pynvml.NVML_ERROR_NOT_SUPPORTED)
 
 
 @call("nvmlDeviceGetFieldValues")
 def fields(session: Session, handle: Any, wanted: list[Any]) -> Any:
-    card = session.card(handle)
+    gpu = session.gpu(handle)
     answer = (pynvml.c_nvmlFieldValue_t * len(wanted))()
     for value, field in zip(answer, wanted, strict=True):
         value.fieldId, value.scopeId = field if isinstance(field, tuple) else (field, 0)
-        _field(card, value)
+        _field(gpu, value)
     return answer
 
 
-def _field(card: Card, value: Any) -> None:
-    known = {pynvml.NVML_FI_DEV_POWER_INSTANT: card.power_mw}
-    if card.links:
-        known[pynvml.NVML_FI_DEV_NVLINK_LINK_COUNT] = len(card.links)
-        sent, received = card.link_kib
+def _field(gpu: Gpu, value: Any) -> None:
+    known = {pynvml.NVML_FI_DEV_POWER_INSTANT: gpu.power_mw}
+    if gpu.links:
+        known[pynvml.NVML_FI_DEV_NVLINK_LINK_COUNT] = len(gpu.links)
+        sent, received = gpu.link_kib
         known[pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX] = sent
         known[pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX] = received
     wide = value.fieldId >= pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX
@@ -252,8 +252,8 @@ def _field(card: Card, value: Any) -> None:
 def _processes(kind: str) -> Any:
     def answer(session: Session, handle: Any) -> list[Any]:
         found = session.target(handle)
-        card = found if isinstance(found, Card) else found.card
-        inside = card.processes if found is card else card.inside(found.instance)  # type: ignore[union-attr]
+        gpu = found if isinstance(found, Gpu) else found.gpu
+        inside = gpu.processes if found is gpu else gpu.inside(found.instance)  # type: ignore[union-attr]
         return [_process(one) for one in inside if one.kind == kind]
 
     return answer
@@ -277,9 +277,9 @@ def _process(one: FakeProcess) -> Any:
 
 @call("nvmlDeviceGetProcessUtilization")
 def process_utilization(session: Session, handle: Any, since_us: int) -> list[Any]:
-    card = _uncut(session.card(handle))
+    gpu = _uncut(session.gpu(handle))
     found = []
-    for one in card.processes:
+    for one in gpu.processes:
         now_us = time.time_ns() // 1000
         if one.busy and since_us < now_us:
             sample = pynvml.c_nvmlProcessUtilizationSample_t()
@@ -302,7 +302,7 @@ def event_set(session: Session) -> Any:
 @call("nvmlDeviceRegisterEvents")
 def register(session: Session, handle: Any, _types: int, events: Any) -> None:
     session.handles.watched.setdefault(session.handles.key(events), []).append(
-        session.card(handle).uuid
+        session.gpu(handle).uuid
     )
 
 
@@ -315,21 +315,21 @@ def free(session: Session, events: Any) -> None:
 def poll(session: Session, events: Any) -> Any:
     """One event if there is one. NVML has no such call: `nvmlEventSetWait` is made of it."""
     for uuid in session.handles.watched.get(session.handles.key(events), []):
-        card = next((one for one in session.machine.cards if one.uuid == uuid), None)
-        if card is None:
+        gpu = next((one for one in session.machine.gpus if one.uuid == uuid), None)
+        if gpu is None:
             raise refuse(pynvml.NVML_ERROR_GPU_IS_LOST)
-        if card.xids:
+        if gpu.xids:
             answer = pynvml.c_nvmlEventData_t()
-            answer.device = session.device(card)
+            answer.device = session.device(gpu)
             answer.eventType = pynvml.nvmlEventTypeXidCriticalError
-            answer.eventData = card.xids.pop(0)
+            answer.eventData = gpu.xids.pop(0)
             answer.gpuInstanceId = answer.computeInstanceId = NOWHERE
             return answer
     return None
 
 
-def _uncut(card: Card) -> Card:
-    """The same card; what the driver does not tell while MIG is on is not supported."""
-    if card.mig:
+def _uncut(gpu: Gpu) -> Gpu:
+    """The same GPU; what the driver does not tell while MIG is on is not supported."""
+    if gpu.mig:
         raise refuse(pynvml.NVML_ERROR_NOT_SUPPORTED)
-    return card
+    return gpu

@@ -11,7 +11,7 @@ from typing import Any
 
 import pynvml
 
-from fairlead.sim.nvml.machine import Card, Compute, FakeInstance, FakeMachine
+from fairlead.sim.nvml.machine import Compute, FakeInstance, FakeMachine, Gpu
 
 Answer = Callable[..., Any]
 #: Every function that is imitated, by its name in nvidia-ml-py.
@@ -34,9 +34,9 @@ def refuse(error: int) -> Exception:
 
 @dataclass(frozen=True)
 class FakeSlice:
-    """A MIG device: a compute instance of a card."""
+    """A MIG device: a compute instance of a GPU."""
 
-    card: Card
+    gpu: Gpu
     instance: FakeInstance
     compute: Compute
 
@@ -46,10 +46,10 @@ class Handles:
     """What an address stands for: a kind and a key that lasts longer than a state."""
 
     known: list[tuple[str, str, int]] = field(default_factory=list)
-    #: The cards of each set of events.
+    #: The GPUs of each set of events.
     watched: dict[tuple[str, str, int], list[str]] = field(default_factory=dict)
 
-    #: Compute instances that this program has seen, by card, GPU instance and number.
+    #: Compute instances that this program has seen, by GPU, GPU instance and number.
     remembered: dict[tuple[str, int, int], int] = field(default_factory=dict)
 
     def forget(self, uuid: str, instance: int) -> None:
@@ -79,60 +79,60 @@ class Session:
     def pointer(self, type_: Any, kind: str, uuid: str, serial: int = 0) -> Any:
         return ctypes.cast(ctypes.c_void_p(self.handles.address(kind, uuid, serial)), type_)
 
-    def device(self, card: Card) -> Any:
-        return self.pointer(pynvml.c_nvmlDevice_t, "card", card.uuid)
+    def device(self, gpu: Gpu) -> Any:
+        return self.pointer(pynvml.c_nvmlDevice_t, "card", gpu.uuid)
 
-    def gpu_instance(self, card: Card, instance: FakeInstance) -> Any:
-        return self.pointer(pynvml.c_nvmlGpuInstance_t, "gpu", card.uuid, instance.serial)
+    def gpu_instance(self, gpu: Gpu, instance: FakeInstance) -> Any:
+        return self.pointer(pynvml.c_nvmlGpuInstance_t, "gpu", gpu.uuid, instance.serial)
 
-    def compute_instance(self, card: Card, compute: Compute) -> Any:
-        return self.pointer(pynvml.c_nvmlComputeInstance_t, "compute", card.uuid, compute.serial)
+    def compute_instance(self, gpu: Gpu, compute: Compute) -> Any:
+        return self.pointer(pynvml.c_nvmlComputeInstance_t, "compute", gpu.uuid, compute.serial)
 
-    def mig_device(self, card: Card, compute: Compute) -> Any:
-        return self.pointer(pynvml.c_nvmlDevice_t, "slice", card.uuid, compute.serial)
+    def mig_device(self, gpu: Gpu, compute: Compute) -> Any:
+        return self.pointer(pynvml.c_nvmlDevice_t, "slice", gpu.uuid, compute.serial)
 
-    def target(self, handle: Any) -> Card | FakeSlice:
-        """What a device handle means: a card, or a slice of one."""
+    def target(self, handle: Any) -> Gpu | FakeSlice:
+        """What a device handle means: a GPU, or a slice of one."""
         kind, uuid, serial = self.handles.key(handle)
         if kind == "card":
-            return self._card(uuid)
+            return self._gpu(uuid)
         if kind != "slice":
             raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
         return FakeSlice(*self._compute(uuid, serial))
 
-    def card(self, handle: Any) -> Card:
-        """A card; what only cards have is not supported for a slice."""
+    def gpu(self, handle: Any) -> Gpu:
+        """A GPU; what only GPUs have is not supported for a slice."""
         found = self.target(handle)
         if isinstance(found, FakeSlice):
             raise refuse(pynvml.NVML_ERROR_NOT_SUPPORTED)
         return found
 
-    def instance(self, handle: Any) -> tuple[Card, FakeInstance]:
+    def instance(self, handle: Any) -> tuple[Gpu, FakeInstance]:
         kind, uuid, serial = self.handles.key(handle)
-        card = self._card(uuid)
-        found = next((one for one in card.instances if one.serial == serial), None)
+        gpu = self._gpu(uuid)
+        found = next((one for one in gpu.instances if one.serial == serial), None)
         if kind != "gpu" or found is None:
             raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
-        return card, found
+        return gpu, found
 
-    def compute(self, handle: Any) -> tuple[Card, FakeInstance, Compute]:
+    def compute(self, handle: Any) -> tuple[Gpu, FakeInstance, Compute]:
         kind, uuid, serial = self.handles.key(handle)
         if kind != "compute":
             raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
         return self._compute(uuid, serial)
 
-    def _card(self, uuid: str) -> Card:
-        found = next((card for card in self.machine.cards if card.uuid == uuid), None)
+    def _gpu(self, uuid: str) -> Gpu:
+        found = next((gpu for gpu in self.machine.gpus if gpu.uuid == uuid), None)
         if found is None:
             raise refuse(pynvml.NVML_ERROR_GPU_IS_LOST)
         return found
 
-    def _compute(self, uuid: str, serial: int) -> tuple[Card, FakeInstance, Compute]:
-        card = self._card(uuid)
-        for instance in card.instances:
+    def _compute(self, uuid: str, serial: int) -> tuple[Gpu, FakeInstance, Compute]:
+        gpu = self._gpu(uuid)
+        for instance in gpu.instances:
             for compute in instance.computes:
                 if compute.serial == serial:
-                    return card, instance, compute
+                    return gpu, instance, compute
         raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
 
 

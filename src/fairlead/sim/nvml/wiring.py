@@ -1,10 +1,10 @@
-"""What joins cards with each other, with memory and with the fabric."""
+"""What joins GPUs with each other, with memory and with the fabric."""
 
 from typing import Any
 
 import pynvml
 
-from fairlead.sim.nvml.machine import SWITCH, Card
+from fairlead.sim.nvml.machine import SWITCH, Gpu
 from fairlead.sim.nvml.readings import pci
 from fairlead.sim.nvml.sessions import Session, call, refer, refuse
 
@@ -15,20 +15,20 @@ _COMPLETED = 3
 
 @call("nvmlDeviceGetTopologyCommonAncestor")
 def ancestor(session: Session, handle: Any, other: Any) -> int:
-    card, second = session.card(handle), session.card(other)
-    if card is second:
+    gpu, second = session.gpu(handle), session.gpu(other)
+    if gpu is second:
         raise refuse(pynvml.NVML_ERROR_NOT_SUPPORTED)
-    return _ANCESTORS[session.machine.path(card, second)]
+    return _ANCESTORS[session.machine.path(gpu, second)]
 
 
 @call("nvmlDeviceGetMemoryAffinity")
 def memory_affinity(session: Session, handle: Any, words: int, _scope: int) -> Any:
-    return _bits(words, 1 << session.card(handle).numa)
+    return _bits(words, 1 << session.gpu(handle).numa)
 
 
 @call("nvmlDeviceGetCpuAffinity")
 def cpu_affinity(session: Session, handle: Any, words: int) -> Any:
-    return _bits(words, 0xFFFF << 16 * session.card(handle).numa)
+    return _bits(words, 0xFFFF << 16 * session.gpu(handle).numa)
 
 
 def _bits(words: int, bits: int) -> Any:
@@ -40,7 +40,7 @@ def _bits(words: int, bits: int) -> Any:
 
 @call("nvmlDeviceGetNumaNodeId")
 def numa(session: Session, handle: Any) -> int:
-    session.card(handle)
+    session.gpu(handle)
     raise refuse(pynvml.NVML_ERROR_NOT_SUPPORTED)
 
 
@@ -49,32 +49,32 @@ def numa(session: Session, handle: Any) -> int:
 
 @call("nvmlDeviceGetNvLinkState")
 def link_state(session: Session, handle: Any, link: int) -> int:
-    return int(bool(_peer(session.card(handle), link)))
+    return int(bool(_peer(session.gpu(handle), link)))
 
 
 @call("nvmlDeviceGetNvLinkRemotePciInfo")
 def remote(session: Session, handle: Any, link: int) -> Any:
-    peer = _peer(session.card(handle), link)
+    peer = _peer(session.gpu(handle), link)
     if not peer:
         raise refuse(pynvml.NVML_ERROR_NOT_SUPPORTED)
-    return pci(Card("", slot=_SWITCH_SLOT) if peer == SWITCH else session.machine.card(peer))
+    return pci(Gpu("", slot=_SWITCH_SLOT) if peer == SWITCH else session.machine.gpu(peer))
 
 
 @call("nvmlDeviceGetNvLinkRemoteDeviceType")
 def remote_type(session: Session, handle: Any, link: int) -> int:
-    peer = _peer(session.card(handle), link)
+    peer = _peer(session.gpu(handle), link)
     if not peer:
         raise refuse(pynvml.NVML_ERROR_NOT_SUPPORTED)
-    switch, card = pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH, pynvml.NVML_NVLINK_DEVICE_TYPE_GPU
-    return int(switch if peer == SWITCH else card)
+    switch, gpu = pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH, pynvml.NVML_NVLINK_DEVICE_TYPE_GPU
+    return int(switch if peer == SWITCH else gpu)
 
 
-def _peer(card: Card, link: int) -> str:
-    if not card.links:
+def _peer(gpu: Gpu, link: int) -> str:
+    if not gpu.links:
         raise refuse(pynvml.NVML_ERROR_NOT_SUPPORTED)
-    if not 0 <= link < len(card.links):
+    if not 0 <= link < len(gpu.links):
         raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
-    return card.links[link]
+    return gpu.links[link]
 
 
 # -- fabric ----------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ def _peer(card: Card, link: int) -> str:
 
 @call("nvmlDeviceGetGpuFabricInfoV")
 def fabric(session: Session, handle: Any, reference: Any) -> int:
-    session.card(handle)
+    session.gpu(handle)
     answer, machine = refer(reference), session.machine
     if machine.cluster_uuid:
         answer.state, answer.cliqueId = _COMPLETED, machine.clique

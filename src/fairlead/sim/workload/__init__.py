@@ -31,7 +31,7 @@ class Stream(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=
 
     name: Name
     kind: Kind = "Pod"
-    #: Cards of each pod, or a part of one card in their place; and pods of each piece of work.
+    #: GPUs of each pod, or a part of one GPU in their place; and pods of each piece of work.
     gpus: Annotated[int, msgspec.Meta(ge=0, le=64)] = 1
     share: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
     replicas: Annotated[int, msgspec.Meta(ge=1, le=512)] = 1
@@ -64,7 +64,7 @@ class Stream(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=
         return length_s(low), length_s(high or low)
 
     @property
-    def cards(self) -> float:
+    def total_gpus(self) -> float:
         """Of one piece of work, all its pods together."""
         return (self.share or self.gpus) * self.replicas
 
@@ -76,7 +76,7 @@ class Workload(msgspec.Struct, rename="camel", forbid_unknown_fields=True, froze
     api_version: Literal["fairlead.dev/v1alpha1"] = "fairlead.dev/v1alpha1"
     kind: Literal["Workload"] = "Workload"
     seed: int = 1
-    #: How much of all cards the work should keep busy.
+    #: How much of all GPUs the work should keep busy.
     load: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0.8
 
     def __post_init__(self) -> None:
@@ -145,11 +145,11 @@ class LoadGenerator:
         self.pieces[name] = _Piece(stream, now, stream.run_range_s[0] / self.speed)
         return True
 
-    def step(self, now: float, cards: int, seen: Mapping[str, WorkloadPods]) -> list[Action]:
-        """What to do next, given the cluster's cards and the pods of each piece of work."""
+    def step(self, now: float, gpus: int, seen: Mapping[str, WorkloadPods]) -> list[Action]:
+        """What to do next, given the cluster's GPUs and the pods of each piece of work."""
         actions: list[Action] = list(self._tidy_up(now, seen))
         actions += self._keep_pace(now)
-        actions += self._fill(now, cards, seen)
+        actions += self._fill(now, gpus, seen)
         return actions
 
     # -- endings -----------------------------------------------------------------------------
@@ -189,27 +189,28 @@ class LoadGenerator:
                 created.append(self._create(stream, now))
         return created
 
-    def _fill(self, now: float, cards: int, seen: Mapping[str, WorkloadPods]) -> list[Create]:
-        streams = [s for s in self.workload.streams if s.every is None and s.cards and s.weight]
-        missing = self.workload.load * cards - self._requested(now, seen)
+    def _fill(self, now: float, gpus: int, seen: Mapping[str, WorkloadPods]) -> list[Create]:
+        filling = (s for s in self.workload.streams if s.every is None)
+        streams = [s for s in filling if s.total_gpus and s.weight]
+        missing = self.workload.load * gpus - self._requested(now, seen)
         budget = max(1.0, missing * _RAMP)
         created: list[Create] = []
         while streams and missing > 0 and budget > 0:
             [stream] = self._random.choices(streams, [s.weight for s in streams])
             created.append(self._create(stream, now))
-            missing -= stream.cards
-            budget -= stream.cards
+            missing -= stream.total_gpus
+            budget -= stream.total_gpus
         return created
 
     def _requested(self, now: float, seen: Mapping[str, WorkloadPods]) -> float:
-        """Cards that work holds or waits for. Work that comes at a fixed pace may wait in vain."""
+        """GPUs that work holds or waits for. Work that comes at a fixed pace may wait in vain."""
         total = 0.0
         for name, piece in self.pieces.items():
-            found, each = seen.get(name, _NOTHING), piece.stream.cards / piece.stream.replicas
+            found, each = seen.get(name, _NOTHING), piece.stream.total_gpus / piece.stream.replicas
             if piece.stream.every is not None:
                 total += found.bound * each
             elif now - piece.created_s < _ON_ITS_WAY_S:
-                total += piece.stream.cards
+                total += piece.stream.total_gpus
             else:
                 total += (found.bound + found.waiting) * each
         return total

@@ -7,11 +7,11 @@ Library = Any
 
 NO_PERMISSION, NOT_FOUND, DRIVER_NOT_LOADED = 4, 6, 9
 TIMEOUT, LIBRARY_NOT_FOUND, LOST, RESET_REQUIRED = 10, 12, 15, 16
-#: Not of one card: the driver has gone, or another one has come. Only a new process helps.
+#: Not of one GPU: the driver has gone, or another one has come. Only a new process helps.
 #: Uninitialized, Driver Not Loaded, Library Not Found, version mismatch, Unknown Error.
 OF_THE_DRIVER = frozenset({1, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, 18, 999})
 #: Invalid Argument, Not Supported, Insufficient Permissions, Not Found, Function Not Found,
-#: No Data, version mismatch of an argument, Deprecated, Not Ready, Invalid State: on this card,
+#: No Data, version mismatch of an argument, Deprecated, Not Ready, Invalid State: on this GPU,
 #: driver or setting there is no answer, and nothing is wrong.
 _NO_ANSWER = frozenset({2, 3, NO_PERMISSION, NOT_FOUND, 13, 21, 25, 26, 27, 29})
 

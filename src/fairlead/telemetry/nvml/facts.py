@@ -4,7 +4,7 @@ import msgspec
 
 
 class System(msgspec.Struct, frozen=True, rename="camel"):
-    """The driver, and how many cards it sees now."""
+    """The driver, and how many GPUs it sees now."""
 
     count: int
     driver: str = ""
@@ -20,8 +20,8 @@ class Cut(msgspec.Struct, frozen=True, rename="camel"):
     starts: tuple[int, ...]
 
 
-class CardFacts(msgspec.Struct, frozen=True, rename="camel"):
-    """One card, as far as it does not change from moment to moment."""
+class GpuFacts(msgspec.Struct, frozen=True, rename="camel"):
+    """One GPU, as far as it does not change from moment to moment."""
 
     index: int
     uuid: str
@@ -35,7 +35,7 @@ class CardFacts(msgspec.Struct, frozen=True, rename="camel"):
     mig: bool = False
     mig_on: bool = False
     cuts: tuple[Cut, ...] = ()
-    #: Active NVLinks by the PCI address of the card at their other end; "" for switches.
+    #: Active NVLinks by the PCI address of the GPU at their other end; "" for switches.
     nvlinks: dict[str, int] = {}
     #: NVLink domain: cluster uuid and clique.
     clique: str = ""
@@ -55,7 +55,7 @@ class GpuInstance(msgspec.Struct, frozen=True):
 
 
 class Partition(msgspec.Struct, frozen=True):
-    """How a card is cut now."""
+    """How a GPU is cut now."""
 
     uuid: str
     on: bool = False
@@ -63,18 +63,18 @@ class Partition(msgspec.Struct, frozen=True):
     pending: bool = False
     cuts: tuple[Cut, ...] = ()
     instances: tuple[GpuInstance, ...] = ()
-    #: All processes on the card.
+    #: All processes on the GPU.
     pids: tuple[int, ...] = ()
 
 
 class GpuProcess(msgspec.Struct, frozen=True, rename="camel"):
-    """One process on a card, or on a slice of it."""
+    """One process on a GPU, or on a slice of it."""
 
     pid: int
     #: None where NVML does not tell.
     memory_bytes: int | None = None
     utilization: float | None = None
-    #: The GPU instance of a card that is cut.
+    #: The GPU instance of a GPU that is cut.
     instance: int | None = None
     #: It only draws, as an X server does.
     draws: bool = False
@@ -90,8 +90,8 @@ class SliceSample(msgspec.Struct, frozen=True, rename="camel"):
     memory_total_bytes: int | None = None
 
 
-class CardSample(msgspec.Struct, frozen=True, rename="camel"):
-    """One card at one moment; None for what NVML does not tell."""
+class GpuSample(msgspec.Struct, frozen=True, rename="camel"):
+    """One GPU at one moment; None for what NVML does not tell."""
 
     uuid: str
     utilization: float | None = None

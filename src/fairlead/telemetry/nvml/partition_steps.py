@@ -1,4 +1,4 @@
-"""How a card is cut, and the steps that cut it: each is one question to the process that asks NVML.
+"""How a GPU is cut, and the steps that cut it: each is one question to the process that asks NVML.
 
 Killed between any two calls it leaves a GPU instance without a compute instance at worst, which
 the next look finds.
@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from fairlead.telemetry.nvml.calls import Library, maybe, text
-from fairlead.telemetry.nvml.cards import cuts_of
 from fairlead.telemetry.nvml.facts import GpuInstance, Partition
+from fairlead.telemetry.nvml.gpus import cuts_of
 
 IN_USE = 19
 #: Invalid Argument, Not Found.
@@ -31,7 +31,7 @@ _LISTS = (
 
 
 def partition(library: Library, uuid: str) -> Partition:
-    """How the card is cut now, by whomever, and who is on it. Raises NVMLError if it is lost."""
+    """How the GPU is cut now, by whomever, and who is on it. Raises NVMLError if it is lost."""
     library.nvmlShutdown()
     library.nvmlInit()
     handle = library.nvmlDeviceGetHandleByUUID(uuid)
@@ -49,7 +49,7 @@ def partition(library: Library, uuid: str) -> Partition:
 
 
 def switch(library: Library, uuid: str, on: bool) -> bool:
-    """Whether MIG is on afterwards. NVML asks nobody who is on the card, so we look first."""
+    """Whether MIG is on afterwards. NVML asks nobody who is on the GPU, so we look first."""
     handle = library.nvmlDeviceGetHandleByUUID(uuid)
     if _pids(library, handle):
         raise library.NVMLError(IN_USE)

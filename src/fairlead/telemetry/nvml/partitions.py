@@ -55,22 +55,20 @@ def created_from(instance: GpuInstance) -> CreatedInstance:
 
 
 def slots_of(cuts: Iterable[Cut]) -> int:
-    """Memory slices of a card in all: the largest slice takes them."""
+    """Memory slices of a GPU in all: the largest slice takes them."""
     return max((cut.size for cut in cuts), default=0)
 
 
-def still_present(
-    card: Partition, ours: AbstractSet[CreatedInstance]
-) -> frozenset[CreatedInstance]:
+def still_present(gpu: Partition, ours: AbstractSet[CreatedInstance]) -> frozenset[CreatedInstance]:
     """Those of ours that still exist: after a restart of the driver, none."""
-    return frozenset(map(created_from, card.instances)) & ours
+    return frozenset(map(created_from, gpu.instances)) & ours
 
 
 def plan_partitions(
-    wanted: AbstractSet[Place], card: Partition, ours: AbstractSet[CreatedInstance]
+    wanted: AbstractSet[Place], gpu: Partition, ours: AbstractSet[CreatedInstance]
 ) -> PartitionPlan:
-    """What brings the card from how it is cut to what pods hold. `ours` may name what is gone."""
-    there = {created_from(instance): instance for instance in card.instances}
+    """What brings the GPU from how it is cut to what pods hold. `ours` may name what is gone."""
+    there = {created_from(instance): instance for instance in gpu.instances}
     held = {created for created in there if created in ours and created.place in wanted}
     drop = tuple(
         sorted(m for m in there if m in ours and m not in held and not there[m].pids)
@@ -79,11 +77,11 @@ def plan_partitions(
     blocked = {}
     make = []
     for place in sorted(wanted - {created.place for created in held}):
-        problem = _problem(place, card.cuts, [m for m in staying if m.place.mask & place.mask])
+        problem = _problem(place, gpu.cuts, [m for m in staying if m.place.mask & place.mask])
         if problem:
             blocked[place] = problem
         else:
-            number = instance_id(place.start, place.size, slots_of(card.cuts))
+            number = instance_id(place.start, place.size, slots_of(gpu.cuts))
             make.append(CreatedInstance(number, place))
     halves = tuple(sorted(created for created in held if 0 not in there[created].computes))
     return PartitionPlan(drop, tuple(make), halves, blocked)
@@ -107,7 +105,7 @@ def _allows(cut: Cut, place: Place) -> bool:
 
 
 def assignable_cuts(
-    card: Partition,
+    gpu: Partition,
     ours: AbstractSet[CreatedInstance],
     wanted: AbstractSet[Place],
     odd: AbstractSet[Place] = frozenset(),
@@ -117,11 +115,11 @@ def assignable_cuts(
     `odd` places are those that the driver does not number as their names say.
     """
     taken = 0
-    for instance in card.instances:
+    for instance in gpu.instances:
         created = created_from(instance)
         if created not in ours or (instance.pids and created.place not in wanted):
             taken |= created.place.mask
-    return tuple(_without(card.cuts, taken, odd))
+    return tuple(_without(gpu.cuts, taken, odd))
 
 
 def _without(cuts: Iterable[Cut], taken: int, odd: AbstractSet[Place]) -> Iterator[Cut]:

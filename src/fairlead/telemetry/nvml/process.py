@@ -20,7 +20,7 @@ from fairlead.telemetry.nvml.worker import NvmlAnswer, NvmlQuery
 T = TypeVar("T")
 
 DEFAULT_LIBRARY = "pynvml"
-#: For one question, which is about one card. A healthy driver answers in milliseconds.
+#: For one question, which is about one GPU. A healthy driver answers in milliseconds.
 LIMIT_S = 10.0
 #: Python starts, and NVML is initialised: seconds where no driver is kept loaded.
 _START_S = 20.0

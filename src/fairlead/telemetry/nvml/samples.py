@@ -1,10 +1,10 @@
-"""One card at one moment."""
+"""One GPU at one moment."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from fairlead.telemetry.nvml.calls import NOT_FOUND, Library, maybe, no_answer, text
-from fairlead.telemetry.nvml.facts import CardSample, GpuProcess, SliceSample
+from fairlead.telemetry.nvml.facts import GpuProcess, GpuSample, SliceSample
 
 _KIB = 1 << 10
 #: What NVML says of a process that is in no GPU instance.
@@ -23,20 +23,20 @@ _MOST_SLICES = 8
 
 
 class Sampler:
-    """Remembers up to when the use of each card by its processes has been read."""
+    """Remembers up to when the use of each GPU by its processes has been read."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
         self._seen_us: dict[str, int] = {}
 
-    def sample(self, uuid: str) -> CardSample:
-        """Raises NVMLError if the card is lost."""
+    def sample(self, uuid: str) -> GpuSample:
+        """Raises NVMLError if the GPU is lost."""
         library = self._library
         handle = library.nvmlDeviceGetHandleByUUID(uuid)
         rates = maybe(library, "nvmlDeviceGetUtilizationRates", handle)
         power_mw = maybe(library, "nvmlDeviceGetPowerUsage", handle)
         memory = _state(library, handle)
-        return CardSample(
+        return GpuSample(
             uuid=uuid,
             utilization=None if rates is None else rates.gpu / 100,
             memory_busy=None if rates is None else rates.memory / 100,

@@ -1,7 +1,7 @@
 """The process that calls NVML: reads a query per line, and writes an answer per line.
 
     python -m fairlead.telemetry.nvml.worker pynvml
-    {"what": "card", "args": [0]}
+    {"what": "GPU", "args": [0]}
     {"value": {"index": 0, "uuid": "GPU-…", …}}
 
 It may hang or be killed at any moment; `Nvml` then starts another. `pynvml` may be any module
@@ -17,9 +17,9 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from fairlead.telemetry.nvml import cards, links, partition_steps
+from fairlead.telemetry.nvml import gpus, links, partition_steps
 from fairlead.telemetry.nvml.calls import LIBRARY_NOT_FOUND, Library
-from fairlead.telemetry.nvml.facts import CardFacts, CardSample, System, Xid
+from fairlead.telemetry.nvml.facts import GpuFacts, GpuSample, System, Xid
 from fairlead.telemetry.nvml.samples import Sampler
 from fairlead.telemetry.nvml.xids import XidWatch
 
@@ -55,7 +55,7 @@ class NvmlHandler:
         self._xids: XidWatch | None = None
         self.queries: dict[str, Callable[..., Any]] = {
             "system": self._system,
-            "card": self._card,
+            "card": self._gpu,
             "paths": self._paths,
             "sample": self._sample,
             "xids": self._seen_xids,
@@ -73,15 +73,15 @@ class NvmlHandler:
         return NvmlAnswer(msgspec.Raw(msgspec.json.encode(value)))
 
     def _system(self) -> System:
-        return cards.system(self._library)
+        return gpus.system(self._library)
 
-    def _card(self, index: int) -> CardFacts:
-        return cards.describe(self._library, index)
+    def _gpu(self, index: int) -> GpuFacts:
+        return gpus.describe(self._library, index)
 
     def _paths(self, uuids: Sequence[str]) -> links.Paths:
         return links.bus_words(self._library, uuids)
 
-    def _sample(self, uuid: str) -> CardSample:
+    def _sample(self, uuid: str) -> GpuSample:
         return self._sampler.sample(uuid)
 
     def _seen_xids(self, uuids: Sequence[str]) -> list[Xid]:

@@ -1,14 +1,14 @@
-"""Which errors of the driver mean that a card is sick, and which are a program's own fault."""
+"""Which errors of the driver mean that a GPU is sick, and which are a program's own fault."""
 
 from typing import Any
 
 from fairlead.telemetry.nvml.calls import OF_THE_DRIVER, TIMEOUT, Library, maybe, text
 from fairlead.telemetry.nvml.facts import Xid
 
-#: After one of these nothing new should start on the card before somebody has looked at it, or
-#: reset it. What programs cause themselves (13, 31, 43, 45, 68), what the card has dealt with (63:
+#: After one of these nothing new should start on the GPU before somebody has looked at it, or
+#: reset it. What programs cause themselves (13, 31, 43, 45, 68), what the GPU has dealt with (63:
 #: a row was replaced; 92: single bits corrected; 94: contained, only its program dies), and every
-#: number that is not here, says nothing against the card.
+#: number that is not here, says nothing against the GPU.
 SICK = {
     46: "it stopped processing",
     48: "two bits of its memory failed at once",
@@ -34,12 +34,12 @@ _RECOVERY = {
     6: "the driver requires a reset of its bus",
     7: "the driver requires a reboot of the system",
 }
-#: More at once than any card reports; the others come with the next question.
+#: More at once than any GPU reports; the others come with the next question.
 _MOST = 256
 
 
 def words(number: int) -> str:
-    """What is wrong with a card after this Xid; empty if nothing is."""
+    """What is wrong with a GPU after this Xid; empty if nothing is."""
     return f"Xid {number}: {SICK[number]}" if number in SICK else ""
 
 
@@ -60,7 +60,7 @@ class XidWatch:
         self._registered: set[str] = set()
 
     def register(self, uuid: str) -> None:
-        """May be repeated. A card that is lost, or does not report errors, is left alone."""
+        """May be repeated. A GPU that is lost, or does not report errors, is left alone."""
         if uuid in self._registered:
             return
         try:
@@ -92,7 +92,7 @@ class XidWatch:
             return None
 
     def _begin_anew(self) -> None:
-        """One lost card spoils the whole set; whoever registers again is well."""
+        """One lost GPU spoils the whole set; whoever registers again is well."""
         maybe(self._library, "nvmlEventSetFree", self._set)
         self._set = self._library.nvmlEventSetCreate()
         self._registered.clear()

@@ -27,12 +27,12 @@ SERIES = {
 
 
 def whose(labels: Labels) -> SeriesTarget | None:
-    """Slices have uuids of their own, and the agent tells of their card, too."""
-    card = labels.get("uuid") or labels.get("gpu", "")
-    card = "" if card.startswith("MIG-") else card
+    """Slices have uuids of their own, and the agent tells of their GPU, too."""
+    gpu = labels.get("uuid") or labels.get("gpu", "")
+    gpu = "" if gpu.startswith("MIG-") else gpu
     pod, namespace = labels.get("pod", ""), labels.get("namespace", "")
     owner = f"{namespace}/{pod}" if pod else labels.get("pod_uid", "")
-    return SeriesTarget(card, labels.get("node", ""), owner, index=index_of(labels.get("gpu", "")))
+    return SeriesTarget(gpu, labels.get("node", ""), owner, index=index_of(labels.get("gpu", "")))
 
 
 AGENT = ExporterFormat(SERIES, book_of(whose))

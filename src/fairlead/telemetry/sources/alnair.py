@@ -11,7 +11,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
-from fairlead.model.readings import CardReading, NodeReadings
+from fairlead.model.readings import GpuReading, NodeReadings
 from fairlead.telemetry.sources.api import MOST_MEMORY_MIB, NodeAddresses, ReadCounts, taken_s
 from fairlead.telemetry.sources.exposition import Labels, book_of
 from fairlead.telemetry.sources.formats import ExporterFormat, Meaning, SeriesTarget, index_of
@@ -19,10 +19,10 @@ from fairlead.telemetry.sources.formats import ExporterFormat, Meaning, SeriesTa
 PREFIX = "ai.centaurus.io/"
 _NOTES = PREFIX + "gpu-"
 
-_CARD = re.compile(rf"{re.escape(PREFIX)}gpu-(\d{{1,3}})", re.ASCII)
+_GPU = re.compile(rf"{re.escape(PREFIX)}gpu-(\d{{1,3}})", re.ASCII)
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]i?B)", re.ASCII)
 _MIB = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
-#: A card with a hundred processes is told in less; more is no annotation of a profiler.
+#: A GPU with a hundred processes is told in less; more is no annotation of a profiler.
 _LONGEST = 16 * 2**10
 _DEEPEST = 8
 _BRACKET = re.compile(r"[()\[\]{}]")
@@ -32,15 +32,15 @@ _SIGNS = re.compile(r"(?:[-+~]\s*){4}")
 LASTS_S = 600.0
 
 
-def card_reading(text: str) -> CardReading | None:
-    """What `ai.centaurus.io/gpu-<i>` says of its card; None if it cannot be read."""
+def gpu_reading(text: str) -> GpuReading | None:
+    """What `ai.centaurus.io/gpu-<i>` says of its GPU; None if it cannot be read."""
     told = _literal(text)
     if not isinstance(told, dict):
         return None
     # Its fourth version renamed the second.
     memory_busy = told.get("max_mem_bw_util", told.get("max_mem_util"))
     cyclic = told.get("cyclic_pattern")
-    return CardReading(
+    return GpuReading(
         utilisation=_percent(told.get("max_gpu_util")),
         memory_busy=_percent(memory_busy),
         memory_used_mib=_state(told),
@@ -48,20 +48,20 @@ def card_reading(text: str) -> CardReading | None:
     )
 
 
-def node_cards(annotations: Mapping[str, str], counts: ReadCounts) -> dict[str, CardReading]:
+def node_gpus(annotations: Mapping[str, str], counts: ReadCounts) -> dict[str, GpuReading]:
     """By index, what a node's annotations say."""
-    cards: dict[str, CardReading] = {}
+    gpus: dict[str, GpuReading] = {}
     for key, text in annotations.items():
-        found = _CARD.fullmatch(key)
+        found = _GPU.fullmatch(key)
         if found is None:
             continue
-        reading = card_reading(text)
+        reading = gpu_reading(text)
         if reading is None:
             counts.rejected["unreadable"] += 1
             continue
         counts.believed += 1
-        cards[str(int(found[1]))] = reading
-    return cards
+        gpus[str(int(found[1]))] = reading
+    return gpus
 
 
 def notes(annotations: Mapping[str, str]) -> dict[str, str]:
@@ -78,12 +78,12 @@ class Annotations:
         self._told: dict[str, tuple[Mapping[str, str], float]] = {}
 
     def put(self, node: str, annotations: Mapping[str, str]) -> None:
-        cards = notes(annotations)
+        gpus = notes(annotations)
         before = self._told.get(node)
-        if not cards:
+        if not gpus:
             self._told.pop(node, None)
-        elif before is None or before[0] != cards:
-            self._told[node] = cards, self._clock()
+        elif before is None or before[0] != gpus:
+            self._told[node] = gpus, self._clock()
 
     async def take(self, nodes: NodeAddresses, counts: ReadCounts) -> AsyncIterator[NodeReadings]:
         """A node whose profiler has been silent for long is left to fade."""
@@ -92,16 +92,16 @@ class Annotations:
             if node not in nodes:
                 del self._told[node]
             elif now_s - changed_s < LASTS_S:
-                yield NodeReadings(node, now_s, node_cards(told, counts), source=self.name)
+                yield NodeReadings(node, now_s, node_gpus(told, counts), source=self.name)
 
 
 # -- its exporter --------------------------------------------------------------------------------
 
 
 def whose(labels: Labels) -> SeriesTarget | None:
-    """Its series are about processes: those of one card add up."""
-    card = labels.get("gpu_uuid") or labels.get("gpu_idx", "")
-    return SeriesTarget(card, labels.get("nodeName", ""), index=index_of(labels.get("gpu_idx", "")))
+    """Its series are about processes: those of one GPU add up."""
+    gpu = labels.get("gpu_uuid") or labels.get("gpu_idx", "")
+    return SeriesTarget(gpu, labels.get("nodeName", ""), index=index_of(labels.get("gpu_idx", "")))
 
 
 SERIES = {

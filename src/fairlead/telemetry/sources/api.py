@@ -1,7 +1,7 @@
 """What every source of readings promises, and what it may be told.
 
 A source knows nothing of the scheduler: it is given the nodes that there are, and yields what their
-cards do. Whoever runs it decides how often, and whether it is worth listening to (`guard`).
+GPUs do. Whoever runs it decides how often, and whether it is worth listening to (`guard`).
 """
 
 import time
@@ -16,7 +16,7 @@ from fairlead.model.readings import NodeReadings
 #: The nodes there are: their addresses by name, "" where a node tells none.
 NodeAddresses = Mapping[str, str]
 
-#: Beyond these a card is not a card: the largest of 2026 has 0.3 TiB and 1.4 kW.
+#: Beyond these a GPU is not a GPU: the largest of 2026 has 0.3 TiB and 1.4 kW.
 MOST_MEMORY_MIB = 16 * 2**20
 MOST_POWER_W = 10_000.0
 MOST_CELSIUS = 200.0
@@ -54,7 +54,7 @@ class Source(Protocol):
         ...
 
     def take(self, nodes: NodeAddresses, counts: ReadCounts) -> AsyncIterator[NodeReadings]:
-        """What cards do now, each node as soon as it is known.
+        """What GPUs do now, each node as soon as it is known.
 
         Raises SourceFault if nobody can be asked; what a single node does wrong is in the tally.
         """

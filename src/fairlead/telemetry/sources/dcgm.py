@@ -35,12 +35,12 @@ SERIES = {
 
 
 def whose(labels: Labels) -> SeriesTarget | None:
-    """None if they name no card."""
-    card = labels.get("UUID") or labels.get("uuid") or labels.get("gpu", "")
-    if not card:
+    """None if they name no GPU."""
+    gpu = labels.get("UUID") or labels.get("uuid") or labels.get("gpu", "")
+    if not gpu:
         return None
     return SeriesTarget(
-        card, _node(labels), pod_of(labels), _part(labels), index_of(labels.get("gpu", ""))
+        gpu, _node(labels), pod_of(labels), _part(labels), index_of(labels.get("gpu", ""))
     )
 
 

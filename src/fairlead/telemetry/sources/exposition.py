@@ -1,7 +1,7 @@
 """Prometheus' text and OpenMetrics, as far as a few wanted series go, fast.
 
-A node with eight cards tells two hundred series of which we want sixty, and there are thousands
-of nodes. One regular expression finds those; the labels of a card are understood once and then
+A node with eight GPUs tells two hundred series of which we want sixty, and there are thousands
+of nodes. One regular expression finds those; the labels of a GPU are understood once and then
 known by their bytes, which are the same for all of its series and in every answer.
 """
 
@@ -17,7 +17,7 @@ Labels = Mapping[str, str]
 #: Name of the series, labels as they stand in the text, value, what follows the value.
 Found = tuple[bytes, bytes, bytes, bytes]
 
-#: No series of a card has a longer line; more would be kept until its end comes.
+#: No series of a GPU has a longer line; more would be kept until its end comes.
 LONGEST_LINE = 16 * 2**10
 _KNOWN_BYTES = 256 << 20
 

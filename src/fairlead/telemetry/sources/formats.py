@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from fairlead.telemetry.sources.exposition import LabelCache
 
-#: Readings that add up where a pod has several cards; of the others the mean counts.
+#: Readings that add up where a pod has several GPUs; of the others the mean counts.
 SUMS = ("memory_used_mib", "power_w", "nvlink_bytes_s")
 
 
@@ -20,9 +20,9 @@ class Meaning:
     rank: int = 0
     #: Whether several series make up the reading together, such as what is sent and received.
     adds: bool = False
-    #: Whether it means something for a slice of a card.
+    #: Whether it means something for a slice of a GPU.
     of_slices: bool = False
-    #: Whether it is about the pod alone, and says nothing of the card.
+    #: Whether it is about the pod alone, and says nothing of the GPU.
     of_pod: bool = False
     #: Whether it only grows, and the reading is how fast.
     grows: bool = False
@@ -34,13 +34,13 @@ AGE = "age_s"
 
 @dataclass(frozen=True, slots=True)
 class SeriesTarget:
-    """What a label block names. `card` is a uuid or an index, "" if it is about no single card."""
+    """What a label block names. `gpu` is a uuid or an index, "" if it is about no single GPU."""
 
-    card: str
+    gpu: str
     node: str = ""
-    #: "namespace/name" or uid, where a pod has the card.
+    #: "namespace/name" or uid, where a pod has the GPU.
     pod: str = ""
-    #: How much of the card it is about: less than 1 for a slice.
+    #: How much of the GPU it is about: less than 1 for a slice.
     part: float = 1.0
     index: int | None = None
 
@@ -50,7 +50,7 @@ class ExporterFormat:
     """How one kind of exporter speaks."""
 
     series: Mapping[str, Meaning]
-    #: What its labels mean. Kept for as long as the program runs: cards seldom change.
+    #: What its labels mean. Kept for as long as the program runs: GPUs seldom change.
     book: LabelCache[SeriesTarget]
     #: The series by their names as they stand in a text.
     meanings: Mapping[bytes, Meaning] = field(init=False)

@@ -1,14 +1,14 @@
 """From series with labels to readings of nodes: what a series means, whose it is, what to believe.
 
-A label block names one card (and perhaps one slice of it, and the pod on it), so what an answer
-says is collected by block first and understood by card then.
+A label block names one GPU (and perhaps one slice of it, and the pod on it), so what an answer
+says is collected by block first and understood by GPU then.
 """
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fairlead.model.readings import CardReading, NodeReadings
+from fairlead.model.readings import GpuReading, NodeReadings
 from fairlead.model.sizes import Kept, weigh
 from fairlead.telemetry.sources.api import NodeAddresses, ReadCounts, taken_s
 from fairlead.telemetry.sources.exposition import Found, exactly, timestamp_s
@@ -18,7 +18,7 @@ from fairlead.telemetry.sources.layout import MOST_PODS, Layout, LayoutShape, Li
 #: Rounding may push a share a little above all of it; more than this is no rounding.
 _SLACK = 1.02
 #: GPUs of one node that are told apart; no machine has as many.
-MOST_CARDS = 256
+MOST_GPUS = 256
 #: Labels of a node beyond these bytes are read line by line, and not kept.
 _LARGEST_LAYOUT = 2 << 20
 #: What is older than this advises nobody (`cluster.load`).
@@ -29,12 +29,12 @@ Values = dict[str, tuple[float, Meaning]]
 
 
 @dataclass(slots=True)
-class _Card:
+class _Gpu:
     index: int | None = None
     whole: dict[str, float] = field(default_factory=dict)
     sliced: dict[str, float] = field(default_factory=dict)
 
-    def reading(self) -> CardReading:
+    def reading(self) -> GpuReading:
         return _reading({**self.sliced, **self.whole}, self.index)
 
 
@@ -42,7 +42,7 @@ class _Card:
 class _Node:
     taken_s: float
     age_s: float = 0.0
-    cards: dict[str, _Card] = field(default_factory=dict)
+    gpus: dict[str, _Gpu] = field(default_factory=dict)
     pods: dict[str, list[dict[str, float]]] = field(default_factory=dict)
 
 
@@ -86,7 +86,7 @@ class ReadingCollector:
         known = self._state.layouts.get(self._asked)
         if known is not None and known[0] == names and known[1] == blocks:
             return known[2]
-        # The same bytes stand in every line of a card, and are kept once.
+        # The same bytes stand in every line of a GPU, and are kept once.
         kept = {block: block for block in blocks}
         layout = self._new_layout(names, blocks)
         if sum(map(len, kept)) <= _LARGEST_LAYOUT:
@@ -106,7 +106,7 @@ class ReadingCollector:
             useless = whose.part < 1.0 and not meaning.of_slices
             lines.append(None if useless else (whose, meaning))
         layout = layout_of(self._asked, lines, self._state.shapes)
-        return layout if layout and len(layout.cards) <= MOST_CARDS else None
+        return layout if layout and len(layout.gpus) <= MOST_GPUS else None
 
     def _sort(self) -> None:
         blocks = self._blocks
@@ -166,10 +166,10 @@ class ReadingCollector:
         if whose.pod and values:
             parts = {name: value for name, (value, _) in values.items()}
             _add_pod(there, whose.pod, parts, counts)
-        if whose.card not in there.cards and len(there.cards) >= MOST_CARDS:
+        if whose.gpu not in there.gpus and len(there.gpus) >= MOST_GPUS:
             counts.rejected["too many GPUs"] += len(told)
-        elif whose.card:
-            _add(there.cards.setdefault(whose.card, _Card(whose.index)), whose.part, values, counts)
+        elif whose.gpu:
+            _add(there.gpus.setdefault(whose.gpu, _Gpu(whose.index)), whose.part, values, counts)
 
     def _values(
         self,
@@ -257,7 +257,7 @@ class NodeNames:
 
 
 def believed(text: bytes, meaning: Meaning, counts: ReadCounts) -> float | None:
-    """The value in our unit, if a card can have it."""
+    """The value in our unit, if a GPU can have it."""
     try:
         value = float(text) * meaning.scale
     except ValueError:
@@ -287,30 +287,30 @@ def _add_pod(node: _Node, pod: str, parts: dict[str, float], counts: ReadCounts)
     node.pods.setdefault(pod, []).append(parts)
 
 
-def _add(card: _Card, part: float, values: Values, counts: ReadCounts) -> None:
-    """Slices add up to their card; of a whole card the first word counts."""
+def _add(gpu: _Gpu, part: float, values: Values, counts: ReadCounts) -> None:
+    """Slices add up to their GPU; of a whole GPU the first word counts."""
     for name, (value, meaning) in values.items():
         if meaning.of_pod:
             continue
         if part < 1.0:
             weight = 1.0 if name in SUMS else part
-            card.sliced[name] = card.sliced.get(name, 0.0) + weight * value
-        elif name not in card.whole:
-            card.whole[name] = value
+            gpu.sliced[name] = gpu.sliced.get(name, 0.0) + weight * value
+        elif name not in gpu.whole:
+            gpu.whole[name] = value
         elif meaning.adds:
-            card.whole[name] = min(card.whole[name] + value, meaning.most)
+            gpu.whole[name] = min(gpu.whole[name] + value, meaning.most)
         else:
             counts.rejected["twice"] += 1
 
 
 def _told(name: str, found: _Node, source: str) -> NodeReadings:
-    cards = {key: card.reading() for key, card in found.cards.items() if card.whole or card.sliced}
+    gpus = {key: gpu.reading() for key, gpu in found.gpus.items() if gpu.whole or gpu.sliced}
     pods = {pod: _together(parts) for pod, parts in found.pods.items()}
-    return NodeReadings(name, found.taken_s - found.age_s, cards, pods, source)
+    return NodeReadings(name, found.taken_s - found.age_s, gpus, pods, source)
 
 
-def _together(parts: Iterable[Mapping[str, float]]) -> CardReading:
-    """Several cards of one pod: amounts add up, shares are the mean."""
+def _together(parts: Iterable[Mapping[str, float]]) -> GpuReading:
+    """Several GPUs of one pod: amounts add up, shares are the mean."""
     lists: dict[str, list[float]] = {}
     for part in parts:
         for name, value in part.items():
@@ -323,5 +323,5 @@ def _together(parts: Iterable[Mapping[str, float]]) -> CardReading:
     )
 
 
-def _reading(values: Mapping[str, float], index: int | None = None) -> CardReading:
-    return CardReading(**values, place=index)  # type: ignore[arg-type]  # none says `cyclic`
+def _reading(values: Mapping[str, float], index: int | None = None) -> GpuReading:
+    return GpuReading(**values, place=index)  # type: ignore[arg-type]  # none says `cyclic`

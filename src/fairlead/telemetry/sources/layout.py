@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fairlead.model.readings import CardReading, NodeReadings
+from fairlead.model.readings import GpuReading, NodeReadings
 from fairlead.telemetry.sources.formats import AGE, SUMS, Meaning, SeriesTarget
 
-#: In the order in which a `CardReading` is made.
+#: In the order in which a `GpuReading` is made.
 FIELDS = (
     "utilisation", "memory_busy", "memory_used_mib", "power_w", "temperature_c", "nvlink_bytes_s",
 )  # fmt: skip
@@ -26,7 +26,7 @@ MOST_PODS = 512
 #: Of one line: whose it is and what it means; None for a line without a use.
 Line = tuple[SeriesTarget, Meaning] | None
 Floats = npt.NDArray[np.float64]
-#: (line, weight) for each reading of each card or pod, by (its number, field).
+#: (line, weight) for each reading of each GPU or pod, by (its number, field).
 Shares = dict[tuple[int, int], list[tuple[int, float]]]
 
 
@@ -42,7 +42,7 @@ class LayoutShape:
     sums: npt.NDArray[np.intp]
     #: Where the outcome is told at all.
     told: tuple[bool, ...]
-    #: The most that each can be: processes of one card may seem to use more than all of it.
+    #: The most that each can be: processes of one GPU may seem to use more than all of it.
     ceiling: Floats
     age: int | None
 
@@ -50,7 +50,7 @@ class LayoutShape:
 @dataclass(frozen=True, slots=True)
 class Layout:
     node: str
-    cards: tuple[tuple[str, int | None], ...]
+    gpus: tuple[tuple[str, int | None], ...]
     pods: tuple[str, ...]
     shape: LayoutShape
 
@@ -68,40 +68,40 @@ class Layout:
         rows = np.minimum(sums, shape.ceiling).tolist()
         told = [value if there else None for value, there in zip(rows, shape.told, strict=True)]
         age_s = 0.0 if shape.age is None else float(values[shape.age])
-        split = _WIDTH * len(self.cards)
-        cards = {
-            key: CardReading(*told[at : at + _WIDTH], None, index)  # type: ignore[call-arg]
-            for at, (key, index) in zip(range(0, split, _WIDTH), self.cards, strict=True)
+        split = _WIDTH * len(self.gpus)
+        gpus = {
+            key: GpuReading(*told[at : at + _WIDTH], None, index)  # type: ignore[call-arg]
+            for at, (key, index) in zip(range(0, split, _WIDTH), self.gpus, strict=True)
         }
         pods = {
-            pod: CardReading(*told[at : at + _WIDTH])
+            pod: GpuReading(*told[at : at + _WIDTH])
             for at, pod in zip(range(split, count, _WIDTH), self.pods, strict=True)
         }
-        return NodeReadings(self.node, now_s - age_s, cards, pods, source)
+        return NodeReadings(self.node, now_s - age_s, gpus, pods, source)
 
 
 def layout_of(node: str, lines: Sequence[Line], shapes: dict[object, LayoutShape]) -> Layout | None:
     """How to read answers of these lines; None if that cannot be said once for all."""
     if any(line is not None and line[1].grows for line in lines):
         return None
-    cards: dict[str, int | None] = {}
+    gpus: dict[str, int | None] = {}
     pods: dict[str, None] = {}
     for whose, _ in filter(None, lines):
-        if whose.card:
-            cards.setdefault(whose.card, whose.index)
+        if whose.gpu:
+            gpus.setdefault(whose.gpu, whose.index)
         if whose.pod:
             pods.setdefault(whose.pod)
-    shares = _shares(lines, list(cards), list(pods)) if len(pods) <= MOST_PODS else None
+    shares = _shares(lines, list(gpus), list(pods)) if len(pods) <= MOST_PODS else None
     if shares is None:
         return None
-    key = _key(lines, len(cards), len(pods), shares)
+    key = _key(lines, len(gpus), len(pods), shares)
     shape = shapes.get(key)
     if shape is None:
-        shape = shapes[key] = _shape(lines, _WIDTH * (len(cards) + len(pods)), shares)
-    return Layout(node, tuple(cards.items()), tuple(pods), shape)
+        shape = shapes[key] = _shape(lines, _WIDTH * (len(gpus) + len(pods)), shares)
+    return Layout(node, tuple(gpus.items()), tuple(pods), shape)
 
 
-def _shares(lines: Sequence[Line], cards: list[str], pods: list[str]) -> Shares | None:
+def _shares(lines: Sequence[Line], gpus: list[str], pods: list[str]) -> Shares | None:
     """Which lines add up to what; None where lines contradict each other."""
     shares: Shares = {}
     pod_parts: Shares = {}
@@ -111,8 +111,8 @@ def _shares(lines: Sequence[Line], cards: list[str], pods: list[str]) -> Shares 
             found = lines[line]
             assert found is not None
             meaning = found[1]
-            if whose.card and not meaning.of_pod:
-                number = cards.index(whose.card), field
+            if whose.gpu and not meaning.of_pod:
+                number = gpus.index(whose.gpu), field
                 weight = 1.0 if whose.part == 1.0 or FIELDS[field] in SUMS else whose.part
                 if number in shares and not meaning.adds and (whose.part == 1.0 or number in whole):
                     return None
@@ -120,7 +120,7 @@ def _shares(lines: Sequence[Line], cards: list[str], pods: list[str]) -> Shares 
                     whole.add(number)
                 shares.setdefault(number, []).append((line, weight))
             if whose.pod:
-                number = len(cards) + pods.index(whose.pod), field
+                number = len(gpus) + pods.index(whose.pod), field
                 pod_parts.setdefault(number, []).append((line, 1.0))
     for number, parts in pod_parts.items():
         weight = 1.0 if FIELDS[number[1]] in SUMS else 1.0 / len(parts)
@@ -144,9 +144,9 @@ def _best(lines: Sequence[Line]) -> dict[tuple[SeriesTarget, int], list[int]]:
     return best
 
 
-def _key(lines: Sequence[Line], cards: int, pods: int, shares: Shares) -> object:
+def _key(lines: Sequence[Line], gpus: int, pods: int, shares: Shares) -> object:
     return (
-        cards,
+        gpus,
         pods,
         tuple(line[1] if line else None for line in lines),
         tuple((number, tuple(parts)) for number, parts in sorted(shares.items())),

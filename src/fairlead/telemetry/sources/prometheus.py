@@ -19,9 +19,9 @@ from fairlead.telemetry.sources.fetch import Address, ConnectionPool, FetchLimit
 from fairlead.telemetry.sources.formats import ExporterFormat, Meaning, SeriesTarget
 from fairlead.telemetry.sources.gathering import NodeNames, ReadingCollector, SourceState
 
-#: 40,000 cards with twenty labels each are some 20 MiB.
+#: 40,000 GPUs with twenty labels each are some 20 MiB.
 _MOST_BYTES = 256 * 2**20
-#: The query that tells when the cards were measured; a value alone comes without its time.
+#: The query that tells when the GPUs were measured; a value alone comes without its time.
 TIME = "time"
 
 #: What may be asked for, in our units.
@@ -103,20 +103,20 @@ class Prometheus:
             yield told
 
     async def _times(self, counts: ReadCounts) -> dict[tuple[str, str], bytes]:
-        """By node and card: when it was measured, as a text would say it."""
+        """By node and GPU: when it was measured, as a text would say it."""
         if TIME not in self._queries:
             return {}
         found = {}
         for sample in await self._ask(TIME, counts):
             whose = self._dialect.book.of(bytes(sample.metric))
             if whose is not None:
-                found[whose.node, whose.card] = sample.value[1].encode()
+                found[whose.node, whose.gpu] = sample.value[1].encode()
         return found
 
     def _found(self, name: str, sample: _Sample, times: Mapping[tuple[str, str], bytes]) -> Found:
         block = bytes(sample.metric)
         whose = self._dialect.book.of(block)
-        at = times.get((whose.node, whose.card), b"") if whose else b""
+        at = times.get((whose.node, whose.gpu), b"") if whose else b""
         return name.encode(), block, sample.value[1].encode(), at
 
     async def _ask(self, name: str, counts: ReadCounts) -> list[_Sample]:

@@ -18,8 +18,8 @@ from fairlead.telemetry.sources.api import (
 )
 from fairlead.telemetry.sources.guard import SourceGuard, implausible
 
-#: The engine takes so many cards in a millisecond.
-MOST_CARDS = 128
+#: The engine takes so many GPUs in a millisecond.
+MOST_GPUS = 128
 _JITTER = 0.1
 
 
@@ -35,7 +35,7 @@ class SourceStatus(msgspec.Struct, tag="status", array_like=True, frozen=True):
     source: str
     #: By the engine's clock, when the last take that was worth it ended; 0 before the first.
     succeeded_s: float
-    cards: int
+    gpus: int
     rejected: Mapping[str, int]
     problem: str
     cut_off: bool
@@ -72,11 +72,11 @@ class SourceRunner:
                 await asyncio.sleep(_NOBODY_YET_S)
 
     async def once(self) -> None:
-        counts, cards, fault = ReadCounts(), 0, ""
+        counts, gpus, fault = ReadCounts(), 0, ""
         try:
             # Whatever the source does about its own limits: no take outlasts two turns.
             async with asyncio.timeout(2 * self._plan.every_s + self._plan.timeout_s):
-                cards = await self._pass_on(counts)
+                gpus = await self._pass_on(counts)
         except SourceFault as error:
             fault = str(error)
         except TimeoutError:
@@ -89,7 +89,7 @@ class SourceRunner:
             SourceStatus(
                 self._plan.name,
                 self._succeeded_s,
-                cards,
+                gpus,
                 dict(counts.rejected),
                 self._guard.problem,
                 self._guard.cut_off,
@@ -97,18 +97,18 @@ class SourceRunner:
         )
 
     async def _pass_on(self, counts: ReadCounts) -> int:
-        """How many cards were told of. What lies is not passed on from there."""
-        cards, waiting, size = 0, [], 0
+        """How many GPUs were told of. What lies is not passed on from there."""
+        gpus, waiting, size = 0, [], 0
         async for told in self._source.take(self._nodes(), counts):
             waiting.append(told)
-            size += len(told.cards)
-            if size < MOST_CARDS:
+            size += len(told.gpus)
+            if size < MOST_GPUS:
                 continue
             self._pass(waiting, counts)
-            cards, waiting, size = cards + size, [], 0
+            gpus, waiting, size = gpus + size, [], 0
             await asyncio.sleep(0)
         self._pass(waiting, counts)
-        return cards + size
+        return gpus + size
 
     def _pass(self, waiting: list[NodeReadings], counts: ReadCounts) -> None:
         if problem := implausible(counts):

@@ -1,4 +1,4 @@
-"""Which pod has which cards, and what the cards report while it runs."""
+"""Which pod has which GPUs, and what the GPUs report while it runs."""
 
 import zlib
 from collections.abc import Iterable, Mapping
@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from fairlead.sim.machines import CARDS, INVENTORY, CardEntry, read_inventory
+from fairlead.sim.machines import GPUS, INVENTORY, GpuEntry, read_inventory
 
 _UNKNOWN_IDLE_W, _UNKNOWN_FULL_W = 30, 300
-#: What the driver takes on a card that nobody uses.
+#: What the driver takes on a GPU that nobody uses.
 _DRIVER_MIB = 4
 #: Parts of names that tell what a pod is up to.
 _IDLERS, _SERVERS = ("notebook", "debug"), ("serve", "infer")
@@ -17,7 +17,7 @@ _IDLERS, _SERVERS = ("notebook", "debug"), ("serve", "infer")
 
 @dataclass(frozen=True, slots=True)
 class SimulatedReading:
-    """What NVML would say about one card now."""
+    """What NVML would say about one GPU now."""
 
     index: int
     uuid: str
@@ -36,10 +36,10 @@ class SimulatedReading:
         return next(iter(self.pods), "")
 
 
-class NodeCards:
-    """The cards of one node: each whole for one pod, or for some who share it."""
+class NodeGpus:
+    """The GPUs of one node: each whole for one pod, or for some who share it."""
 
-    def __init__(self, entries: Iterable[CardEntry]) -> None:
+    def __init__(self, entries: Iterable[GpuEntry]) -> None:
         self.entries = list(entries)
         #: By index: pods, and since when.
         self._holders: dict[int, dict[str, float]] = {}
@@ -54,7 +54,7 @@ class NodeCards:
         ]
 
     def take(self, pod: str, count: int, wanted: Iterable[str], now: float) -> bool:
-        """Gives the pod its cards: those named by UUID first, else the lowest. False: too few."""
+        """Gives the pod its GPUs: those named by UUID first, else the lowest. False: too few."""
         free = self.free
         if count > len(free):
             return False
@@ -65,7 +65,7 @@ class NodeCards:
         return True
 
     def share(self, pod: str, wanted: Iterable[str], now: float) -> None:
-        """The pod joins whoever is on the cards that are named."""
+        """The pod joins whoever is on the GPUs that are named."""
         named = set(wanted)
         self._sharing.add(pod)
         for entry in self.entries:
@@ -83,7 +83,7 @@ class NodeCards:
                 del self._holders[index]
 
     def lose(self, lost: frozenset[int]) -> set[str]:
-        """Exactly these cards are lost from now on; returns the pods that ran on them."""
+        """Exactly these GPUs are lost from now on; returns the pods that ran on them."""
         for entry in self.entries:
             entry.health = "lost" if entry.index in lost else "ok"
         return {pod for index in lost for pod in self._holders.get(index, ())}
@@ -91,10 +91,10 @@ class NodeCards:
     def readings(self, now: float) -> list[SimulatedReading]:
         return [self._reading(entry, now) for entry in self.entries]
 
-    def _reading(self, entry: CardEntry, now: float) -> SimulatedReading:
-        card, total = CARDS.get(entry.model), entry.memory_mib
-        idle_w = card.idle_w if card else _UNKNOWN_IDLE_W
-        full_w = card.full_w if card else _UNKNOWN_FULL_W
+    def _reading(self, entry: GpuEntry, now: float) -> SimulatedReading:
+        gpu, total = GPUS.get(entry.model), entry.memory_mib
+        idle_w = gpu.idle_w if gpu else _UNKNOWN_IDLE_W
+        full_w = gpu.full_w if gpu else _UNKNOWN_FULL_W
         if entry.health != "ok":
             return SimulatedReading(entry.index, entry.uuid, entry.model, 0, 0, total, 0, lost=True)
         holders = self._holders.get(entry.index, {})
@@ -138,13 +138,13 @@ def lot(pod: str, what: str) -> float:
     return zlib.crc32(f"{what}/{pod}".encode()) / 2**32
 
 
-def cards_of(annotations: dict[str, str], count: int) -> list[CardEntry]:
-    """The cards that a node's inventory tells of, or nameless ones where it tells nothing."""
+def gpus_of(annotations: dict[str, str], count: int) -> list[GpuEntry]:
+    """The GPUs that a node's inventory tells of, or nameless ones where it tells nothing."""
     try:
-        found = read_inventory(annotations.get(INVENTORY, "")).cards
+        found = read_inventory(annotations.get(INVENTORY, "")).gpus
     except msgspec.MsgspecError:
         found = []
-    # Cards are looked up by index, so an inventory that does not count is of no use.
+    # GPUs are looked up by index, so an inventory that does not count is of no use.
     if [each.index for each in found] == list(range(len(found))) and len(found) == count:
         return found
-    return [CardEntry(index, "", "unknown", 0) for index in range(count)]
+    return [GpuEntry(index, "", "unknown", 0) for index in range(count)]

@@ -1,15 +1,15 @@
-"""Pods and nodes for bench/engine.py whose cards are told apart, and prices to go with them."""
+"""Pods and nodes for bench/engine.py whose GPUs are told apart, and prices to go with them."""
 
 from itertools import cycle, islice
 
 from fairlead.cluster.demand import shape_of
-from fairlead.model.gpus import WHOLE, Card, GpuRequest, Inventory
+from fairlead.model.gpus import WHOLE, Gpu, GpuRequest, Inventory
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.model.prices import Basis, Prices
 from fairlead.placement.prices import compute
 
 _GIB = 1 << 30
-#: Milli-cores, cards, thousandths of each and how many in a thousand: the shapes of the openb
+#: Milli-cores, GPUs, thousandths of each and how many in a thousand: the shapes of the openb
 #: trace (Alibaba, 2023) that make up 95 % of its pods.
 _OPENB = (
     (3152, 1, 810, 135), (11300, 1, 1000, 113), (11400, 1, 1000, 77), (3152, 1, 1000, 61),
@@ -24,12 +24,12 @@ _OPENB = (
 )  # fmt: skip
 
 
-def eight_cards(node: str) -> Inventory:
-    cards = tuple(Card(f"GPU-{node}-{index}", index, "G2", 32_768) for index in range(8))
-    return Inventory(cards, dialects=frozenset({"fairlead"}))
+def eight_gpus(node: str) -> Inventory:
+    gpus = tuple(Gpu(f"GPU-{node}-{index}", index, "G2", 32_768) for index in range(8))
+    return Inventory(gpus, dialects=frozenset({"fairlead"}))
 
 
-def one_card_pods(pods: int, scheduler: str) -> list[Pod]:
+def one_gpu_pods(pods: int, scheduler: str) -> list[Pod]:
     request = _request(4000, 1, WHOLE)
     return [_pod(number, request, scheduler) for number in range(pods)]
 
@@ -44,14 +44,14 @@ def openb_pods(pods: int, scheduler: str) -> list[Pod]:
     return [_pod(number, requests[at], scheduler) for number, at in enumerate(which)]
 
 
-def openb_prices(cards: int) -> Prices | None:
+def openb_prices(gpus: int) -> Prices | None:
     pods = ((shape_of(_request(*shape[:3])), shape[3]) for shape in _OPENB)
     found = tuple((shape, count) for shape, count in pods if shape)
-    return compute(Basis(found, (("G2", cards),)))
+    return compute(Basis(found, (("G2", gpus),)))
 
 
-def _request(cpu: int, cards: int, milli: int) -> PodRequest:
-    ask = GpuRequest(cards, milli == WHOLE, milli, dialect="fairlead") if cards else None
+def _request(cpu: int, gpus: int, milli: int) -> PodRequest:
+    ask = GpuRequest(gpus, milli == WHOLE, milli, dialect="fairlead") if gpus else None
     resources = (("cpu", cpu), ("memory", 16 * _GIB))
     return PodRequest(resources=resources, scored=(cpu, 16 * _GIB), gpu_request=ask)
 

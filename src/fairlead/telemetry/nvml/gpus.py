@@ -1,4 +1,4 @@
-"""One card as NVML describes it."""
+"""One GPU as NVML describes it."""
 
 import ctypes
 import re
@@ -7,21 +7,21 @@ from typing import Any
 from uuid import UUID
 
 from fairlead.telemetry.nvml.calls import Library, maybe, text
-from fairlead.telemetry.nvml.facts import CardFacts, Cut, System
+from fairlead.telemetry.nvml.facts import Cut, GpuFacts, System
 from fairlead.telemetry.nvml.xids import recovery
 
 _MIB = 1 << 20
 #: 64 NUMA nodes in each word.
 _NODE_WORDS = 4
 _OF_NODE = 0
-#: NVLinks of a card, more than any has.
+#: NVLinks of a GPU, more than any has.
 _MOST_LINKS = 36
 _SWITCH = 2
 #: MIG profiles are numbered; NVML refuses the first number that it does not know.
 _MOST_PROFILES = 18
 _MOST_PLACES = 32
 _PROFILE = re.compile(r"(?:MIG )?(\d+g\.\d+gb)")
-#: The driver has joined the card to its NVLink domain.
+#: The driver has joined the GPU to its NVLink domain.
 _FABRIC_COMPLETED = 3
 
 
@@ -34,12 +34,12 @@ def system(library: Library) -> System:
     )
 
 
-def describe(library: Library, index: int) -> CardFacts:
-    """Raises NVMLError if the card is lost."""
+def describe(library: Library, index: int) -> GpuFacts:
+    """Raises NVMLError if the GPU is lost."""
     handle = library.nvmlDeviceGetHandleByIndex(index)
     mode = maybe(library, "nvmlDeviceGetMigMode", handle)
     mig_on = mode is not None and mode[0] == 1
-    return CardFacts(
+    return GpuFacts(
         index=index,
         uuid=text(library.nvmlDeviceGetUUID(handle)),
         model=text(maybe(library, "nvmlDeviceGetName", handle) or ""),
@@ -73,7 +73,7 @@ def _numa(library: Library, handle: Any) -> int:
 def cuts_of(library: Library, handle: Any) -> tuple[Cut, ...]:
     """Slices with media engines and the like (`+me`) are left out.
 
-    There is but one of them on a card, which their places do not tell.
+    There is but one of them on a GPU, which their places do not tell.
     """
     found = []
     for number in range(_MOST_PROFILES):
@@ -113,14 +113,14 @@ def _nvlinks(library: Library, handle: Any) -> dict[str, int]:
 
 
 def _other_end(library: Library, handle: Any, link: int) -> str:
-    """PCI address of the card there; a switch has none of interest."""
+    """PCI address of the GPU there; a switch has none of interest."""
     if maybe(library, "nvmlDeviceGetNvLinkRemoteDeviceType", handle, link) == _SWITCH:
         return ""
     return pci_address(maybe(library, "nvmlDeviceGetNvLinkRemotePciInfo", handle, link))
 
 
 def _clique(library: Library, handle: Any) -> str:
-    """Empty unless the card has been joined to a domain that has a name."""
+    """Empty unless the GPU has been joined to a domain that has a name."""
     fabric = library.c_nvmlGpuFabricInfoV_t()
     asked = maybe(library, "nvmlDeviceGetGpuFabricInfoV", handle, ctypes.byref(fabric))
     domain = bytes(fabric.clusterUuid)
@@ -130,7 +130,7 @@ def _clique(library: Library, handle: Any) -> str:
 
 
 def _trouble(library: Library, handle: Any) -> str:
-    """What the driver itself says is wrong with the card."""
+    """What the driver itself says is wrong with the GPU."""
     rows = maybe(library, "nvmlDeviceGetRemappedRows", handle)
     if rows is not None and rows[3]:
         return "a row of its memory could not be replaced; have the GPU replaced"

@@ -1,4 +1,4 @@
-"""Making room on cards: who has to go, and whose cards are spoken for meanwhile."""
+"""Making room on GPUs: who has to go, and whose GPUs are spoken for meanwhile."""
 
 from dataclasses import replace
 from typing import Any
@@ -10,9 +10,9 @@ from fairlead.apps.profiles import built_in
 from fairlead.cluster.cluster import Cluster, Holding
 from fairlead.engine.events import EvictionEnded, PodGone
 from fairlead.engine.instructions import Bind, Evict
-from fairlead.model.gpus import Card, CardUse, GpuRequest, Grant, Inventory, MigProfile
+from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, Inventory, MigProfile
 from fairlead.model.pods import Pod
-from fairlead.placement.cards import CardPolicy, Occupied, choose
+from fairlead.placement.gpus import GpuPolicy, Occupied, choose
 from fairlead.placement.place import Placement
 from fairlead.placement.preempt import NOT_HELPFUL
 from fairlead.placement.verdicts import Placed, Refused
@@ -21,16 +21,16 @@ MIG = (MigProfile("1g.10gb", 1, (0, 1, 2, 3)), MigProfile("3g.40gb", 4, (0,)))
 
 
 def listed(count: int, **more: Any) -> Inventory:
-    cards = tuple(Card(f"GPU-{n}", n, "H100", 80_000, **more) for n in range(count))
-    return Inventory(cards, dialects=frozenset({"fairlead"}))
+    gpus = tuple(Gpu(f"GPU-{n}", n, "H100", 80_000, **more) for n in range(count))
+    return Inventory(gpus, dialects=frozenset({"fairlead"}))
 
 
-def on(card: int, milli: int = 1000, mib: int = 0) -> Grant:
-    return Grant((CardUse(f"GPU-{card}", milli == 1000, milli, mib),), "fairlead")
+def on(gpu: int, milli: int = 1000, mib: int = 0) -> Grant:
+    return Grant((GpuUse(f"GPU-{gpu}", milli == 1000, milli, mib),), "fairlead")
 
 
-def share(milli: int, mib: int = 0, cards: int = 1) -> GpuRequest:
-    return GpuRequest(cards, False, milli, mib, dialect="fairlead")
+def share(milli: int, mib: int = 0, gpus: int = 1) -> GpuRequest:
+    return GpuRequest(gpus, False, milli, mib, dialect="fairlead")
 
 
 def held(name: str, grant: Grant, priority: int = 0, **more: Any) -> Pod:
@@ -41,7 +41,7 @@ def held(name: str, grant: Grant, priority: int = 0, **more: Any) -> Pod:
 
 def cluster_of(gpus: Inventory, *pods: Pod) -> Cluster:
     cluster = Cluster()
-    cluster.put_node(a_node("n1", gpus=len(gpus.cards), gpus_listed=gpus))
+    cluster.put_node(a_node("n1", gpus=len(gpus.gpus), gpus_listed=gpus))
     for pod in pods:
         cluster.confirm(pod)
     return cluster
@@ -91,13 +91,13 @@ CHOICES = {
 @pytest.mark.parametrize("case", CHOICES)
 def test_who_has_to_go(case: str) -> None:
     pods, ask, expected = CHOICES[case]
-    cards = 1 + max(int(use.uuid[4:]) for pod in pods if pod.grant for use in pod.grant.uses)
-    assert victims(cluster_of(listed(cards), *pods), ask) in expected
+    gpus = 1 + max(int(use.uuid[4:]) for pod in pods if pod.grant for use in pod.grant.uses)
+    assert victims(cluster_of(listed(gpus), *pods), ask) in expected
 
 
 def test_slices_make_room_for_a_longer_one() -> None:
     def cut(name: str, start: int, priority: int) -> Pod:
-        use = CardUse("GPU-0", False, 0, 0, "1g.10gb", start, 1)
+        use = GpuUse("GPU-0", False, 0, 0, "1g.10gb", start, 1)
         return a_pod(name, node="n1", grant=Grant((use,)), priority=priority)
 
     cluster = cluster_of(listed(1, mig=MIG), cut("a", 0, 0), cut("b", 2, 0), cut("c", 6, 0))
@@ -132,8 +132,8 @@ def nominated(cluster: Cluster, ask: GpuRequest, priority: int = 10) -> None:
     cluster.nominations.put(pod, "n1")
 
 
-def test_a_nominated_card_is_kept_from_equals_while_its_victim_leaves() -> None:
-    """Card 0 has a victim with a third of it. What is free beside it is part of the promise."""
+def test_a_nominated_gpu_is_kept_from_equals_while_its_victim_leaves() -> None:
+    """GPU 0 has a victim with a third of it. What is free beside it is part of the promise."""
     leaving = held("victim", on(0, 300), deleting=True)
     cluster = cluster_of(listed(1), leaving)
     nominated(cluster, GpuRequest(1))
@@ -142,8 +142,8 @@ def test_a_nominated_card_is_kept_from_equals_while_its_victim_leaves() -> None:
     assert isinstance(place(cluster, share(500), priority=11), Placed)
 
 
-def test_others_get_other_cards_than_the_nominated_one() -> None:
-    """Shares are packed: without the promise the fuller card 0 would be taken."""
+def test_others_get_other_gpus_than_the_nominated_one() -> None:
+    """Shares are packed: without the promise the fuller GPU 0 would be taken."""
     leaving = held("victim", on(0, 300), deleting=True)
     cluster = cluster_of(listed(2), leaving, held("boss", on(1, 100), 20))
     nominated(cluster, GpuRequest(1))
@@ -153,7 +153,7 @@ def test_others_get_other_cards_than_the_nominated_one() -> None:
     assert [use.uuid for use in found.grant.uses] == ["GPU-1"]
 
 
-def test_a_nominated_share_counts_on_one_card() -> None:
+def test_a_nominated_share_counts_on_one_gpu() -> None:
     """As long as its victim is there as well, nobody of equal rank comes at all."""
     leaving = held("victim", on(0, 700), deleting=True)
     cluster = cluster_of(listed(1), leaving)
@@ -164,7 +164,7 @@ def test_a_nominated_share_counts_on_one_card() -> None:
     assert isinstance(place(cluster, share(200)), Placed)
 
 
-def test_two_nominations_are_two_cards() -> None:
+def test_two_nominations_are_two_gpus() -> None:
     cluster = cluster_of(listed(3))
     nominated(cluster, GpuRequest(2))
     assert isinstance(place(cluster, GpuRequest(2)), Refused)
@@ -172,16 +172,16 @@ def test_two_nominations_are_two_cards() -> None:
     assert isinstance(found, Placed)
 
 
-def test_a_card_that_only_expected_pods_would_use_is_as_idle_as_it_is() -> None:
-    """Somebody whose card nobody knows has the one idle card, whoever is expected there."""
-    unknown = held("unknown", Grant((CardUse(""),)))
+def test_a_gpu_that_only_expected_pods_would_use_is_as_idle_as_it_is() -> None:
+    """Somebody whose GPU nobody knows has the one idle GPU, whoever is expected there."""
+    unknown = held("unknown", Grant((GpuUse(""),)))
     cluster = cluster_of(listed(1), unknown)
     devices, row = cluster.columns.devices, cluster.row_of["n1"]
     now = Occupied.of(devices, row)
     with cluster.draft(row) as draft:
         draft.add(Holding.of(held("expected", on(0, 300)), "n1", assumed=False))
-        assert choose(share(300), devices, row, CardPolicy.PACK) is not None
-        assert choose(share(300), devices, row, CardPolicy.PACK, now) is None
+        assert choose(share(300), devices, row, GpuPolicy.PACK) is not None
+        assert choose(share(300), devices, row, GpuPolicy.PACK, now) is None
 
 
 def test_a_nomination_leaves_no_trace_in_the_ledger() -> None:
@@ -193,7 +193,7 @@ def test_a_nomination_leaves_no_trace_in_the_ledger() -> None:
     assert cluster.columns.devices.elsewhere.sum() == 0
 
 
-def test_the_preemptor_gets_the_card_and_who_was_blocked_is_woken_when_it_goes() -> None:
+def test_the_preemptor_gets_the_gpu_and_who_was_blocked_is_woken_when_it_goes() -> None:
     victim = held("victim", on(0), scheduler="other")
     engine = an_engine(a_node("n1", gpus=1, gpus_listed=listed(1)))
     see(engine, victim)

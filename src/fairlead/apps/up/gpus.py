@@ -1,4 +1,4 @@
-"""Nodes as rows of cards: who sits where, under which letter."""
+"""Nodes as rows of GPUs: who sits where, under which letter."""
 
 import zlib
 from collections import Counter, deque
@@ -8,12 +8,12 @@ from fairlead.apps.up.view import FREE, LOST, SHARED, NodeRow
 from fairlead.cluster.cluster import Cluster, Holding
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Pod
-from fairlead.sim.kubelets.cards import SimulatedReading
+from fairlead.sim.kubelets.gpus import SimulatedReading
 from fairlead.sim.workload import SAMPLE
 
 Readings = Callable[[str], list[SimulatedReading]]
 
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwyz0123456789"  # x is a lost card
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwyz0123456789"  # x is a lost GPU
 
 
 class Picture:
@@ -24,7 +24,7 @@ class Picture:
         self._places = _Places()
 
     def mark(self, pod: Pod) -> str:
-        """The letter of the pod's work; a blank for work without cards."""
+        """The letter of the pod's work; a blank for work without GPUs."""
         return (
             self._letters.of(_work_of(pod))
             if pod.request.gpu_request or pod.request.amount(GPU)
@@ -46,21 +46,21 @@ class Picture:
         )
 
     def _row(self, node: Node, held: list[Holding], readings: Readings | None) -> NodeRow:
-        cards = readings(node.name) if readings else []
+        gpus = readings(node.name) if readings else []
         return NodeRow(
             name=node.name,
             model=_short_model(node),
-            cards="".join(self._marks(node, held)),
+            gpus="".join(self._marks(node, held)),
             state=_state(node),
-            utilisation_percent=_mean([card.utilisation_percent for card in cards]),
-            power_w=sum(card.power_w for card in cards) if cards else None,
+            utilisation_percent=_mean([gpu.utilisation_percent for gpu in gpus]),
+            power_w=sum(gpu.power_w for gpu in gpus) if gpus else None,
         )
 
     def _marks(self, node: Node, held: list[Holding]) -> list[str]:
-        cards = node.inventory.cards if node.inventory and node.inventory.named else ()
-        usable = allocatable_cards(node)
-        marks = [FREE] * max(usable, _counted_cards(node), len(cards))
-        by_name = {name: n for n, card in enumerate(cards) for name in (card.uuid, str(card.index))}
+        gpus = node.inventory.gpus if node.inventory and node.inventory.named else ()
+        usable = allocatable_gpus(node)
+        marks = [FREE] * max(usable, _counted_gpus(node), len(gpus))
+        by_name = {name: n for n, gpu in enumerate(gpus) for name in (gpu.uuid, str(gpu.index))}
         unnamed: dict[str, int] = {}
         for holding in held:
             letter = self._letters.of(_work_of(holding.pod))
@@ -73,7 +73,7 @@ class Picture:
         pods = {holding.pod.uid: holding.pod for holding in held}
         for place, uid in self._places.of(node.name, unnamed, marks).items():
             marks[place] = self._letters.of(_work_of(pods[uid]))
-        lost = [n for n, card in enumerate(cards) if not card.healthy]
+        lost = [n for n, gpu in enumerate(gpus) if not gpu.healthy]
         for place in lost or _last_free(marks, len(marks) - usable):
             marks[place] = LOST
         return marks
@@ -99,7 +99,7 @@ class _Letters:
 
 
 class _Places:
-    """Pods of which nobody says on which cards they are keep the same cells while they live, so
+    """Pods of which nobody says on which GPUs they are keep the same cells while they live, so
     that the picture does not jump.
     """
 
@@ -113,16 +113,16 @@ class _Places:
             place: uid for place, uid in old.items() if uid in wanted and place in open_places
         }
         placed = Counter(places.values())
-        for uid, cards in wanted.items():
+        for uid, gpus in wanted.items():
             free = (place for place in open_places if place not in places)
-            for place in [s for s, _ in zip(free, range(cards - placed[uid]), strict=False)]:
+            for place in [s for s, _ in zip(free, range(gpus - placed[uid]), strict=False)]:
                 places[place] = uid
         self._taken[node] = places
         return places
 
 
 def _uuids(held: Holding) -> list[str]:
-    """One for each card that it has, empty where nobody says which."""
+    """One for each GPU that it has, empty where nobody says which."""
     if held.grant:
         return [use.uuid for use in held.grant.uses]
     return [""] * held.pod.request.amount(GPU)
@@ -132,11 +132,11 @@ def _work_of(pod: Pod) -> str:
     return pod.labels.get(SAMPLE) or pod.key
 
 
-def allocatable_cards(node: Node) -> int:
+def allocatable_gpus(node: Node) -> int:
     return dict(node.allocatable).get(GPU, 0)
 
 
-def _counted_cards(node: Node) -> int:
+def _counted_gpus(node: Node) -> int:
     text = node.labels.get("nvidia.com/gpu.count", "")
     return min(64, int(text)) if text.isdecimal() else 0
 

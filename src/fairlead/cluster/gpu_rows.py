@@ -1,4 +1,4 @@
-"""The cards of some nodes: as columns of (node, slot), and what they could do for a pod.
+"""The GPUs of some nodes: as columns of (node, slot), and what they could do for a pod.
 
 Nothing here changes anything; `cluster/devices.py` keeps the book.
 """
@@ -10,7 +10,7 @@ import numpy as np
 
 from fairlead.cluster import link_topology
 from fairlead.cluster.arrays import NodeMask, NodeScores, PerNode, RowPick, sealed
-from fairlead.cluster.devices import CardMask, Cards, Devices
+from fairlead.cluster.devices import Devices, GpuMask, Gpus
 from fairlead.model.gpus import PLAIN, WHOLE, GpuRequest, MigProfile, Overcommit
 from fairlead.model.sizes import remembered
 
@@ -20,8 +20,8 @@ def _is_one(pick: RowPick) -> TypeGuard[slice]:
     return isinstance(pick, slice) and pick.stop - pick.start == 1
 
 
-class CardRows:
-    """The cards as a rule sees them, read-only. A slot without a card is not `there`."""
+class GpuRows:
+    """The GPUs as a rule sees them, read-only. A slot without a GPU is not `there`."""
 
     __slots__ = ("_devices", "_pick")
 
@@ -29,12 +29,12 @@ class CardRows:
         self._devices = devices
         self._pick = pick
 
-    def there(self) -> CardMask:
-        """Cards in order."""
+    def there(self) -> GpuMask:
+        """GPUs in order."""
         return sealed(self._devices.there[self._pick])
 
     def known(self) -> NodeMask:
-        """Nodes whose cards are known one by one."""
+        """Nodes whose GPUs are known one by one."""
         return sealed(self._devices.known[self._pick])
 
     def any_listed(self) -> NodeMask:
@@ -42,29 +42,29 @@ class CardRows:
         listed: PerNode = (self._devices.model[self._pick] >= 0).sum(axis=1)
         return listed > 0
 
-    def milli_free(self) -> Cards:
+    def milli_free(self) -> Gpus:
         return sealed(self._devices.milli_free[self._pick])
 
-    def memory(self) -> Cards:
+    def memory(self) -> Gpus:
         return sealed(self._devices.memory[self._pick])
 
-    def memory_free(self) -> Cards:
+    def memory_free(self) -> Gpus:
         return sealed(self._devices.memory_free[self._pick])
 
-    def users(self) -> Cards:
-        """Pods on each card."""
+    def users(self) -> Gpus:
+        """Pods on each GPU."""
         return sealed(self._devices.users[self._pick])
 
-    def wholes(self) -> Cards:
-        """Pods that have the card to themselves: 0 or 1, unless it was given twice."""
+    def wholes(self) -> Gpus:
+        """Pods that have the GPU to themselves: 0 or 1, unless it was given twice."""
         return sealed(self._devices.wholes[self._pick])
 
-    def slices_used(self) -> Cards:
+    def slices_used(self) -> Gpus:
         """MIG memory slices in use, as bits."""
         return sealed(self._devices.slices_used[self._pick])
 
-    def model(self) -> Cards:
-        """The model of each card as a number; `codes` tells which."""
+    def model(self) -> Gpus:
+        """The model of each GPU as a number; `codes` tells which."""
         return sealed(self._devices.model[self._pick])
 
     def codes(self) -> Mapping[str, int]:
@@ -75,20 +75,20 @@ class CardRows:
         return np.ones(len(self._devices.known[self._pick]), dtype=np.bool_)
 
     def elsewhere(self) -> PerNode:
-        """Cards held by pods whose cards are not known."""
+        """GPUs held by pods whose GPUs are not known."""
         return sealed(self._devices.elsewhere[self._pick])
 
-    def kinds(self) -> Cards:
-        """(nodes, kinds) pods by what they hold: shares first, then 1, 2, 3… whole cards."""
+    def kinds(self) -> Gpus:
+        """(nodes, kinds) pods by what they hold: shares first, then 1, 2, 3… whole GPUs."""
         return sealed(self._devices.kinds[self._pick])
 
     # -- what they could do ------------------------------------------------------------------
 
-    def usable(self, ask: GpuRequest) -> CardMask:
-        """Cards that could serve one part of the ask, alone and as things are."""
+    def usable(self, ask: GpuRequest) -> GpuMask:
+        """GPUs that could serve one part of the ask, alone and as things are."""
         book, pick = self._devices, self._pick
         if ask.profile:
-            fits: CardMask = book.there[pick] & (self.room_for(ask.profile) > 0)
+            fits: GpuMask = book.there[pick] & (self.room_for(ask.profile) > 0)
             fits = fits & self._only_cut() & self.cut_for(ask)
         elif ask.whole:
             fits = sealed(book.unused[pick])
@@ -104,51 +104,51 @@ class CardRows:
             fits = fits & self.wanted(ask)
         return fits
 
-    def milli_open(self, ask: GpuRequest, *, if_quiet: bool = False) -> Cards:
-        """Thousandths of each card that such an ask may have; or could, if all were quiet."""
-        free: Cards = self._devices.milli_free[self._pick]
+    def milli_open(self, ask: GpuRequest, *, if_quiet: bool = False) -> Gpus:
+        """Thousandths of each GPU that such an ask may have; or could, if all were quiet."""
+        free: Gpus = self._devices.milli_free[self._pick]
         if ask.overcommit is None:
             return free
-        beyond: Cards = free + (ask.overcommit.limit_milli - WHOLE)
+        beyond: Gpus = free + (ask.overcommit.limit_milli - WHOLE)
         return beyond if if_quiet else np.where(self.quiet(ask.overcommit), beyond, free)
 
-    def quiet(self, overcommit: Overcommit) -> CardMask:
-        """Cards that were measured just now to have room beyond what is booked."""
+    def quiet(self, overcommit: Overcommit) -> GpuMask:
+        """GPUs that were measured just now to have room beyond what is booked."""
         load, pick = self._devices.load, self._pick
-        quiet: CardMask = load.busiest[pick] < overcommit.high_water
+        quiet: GpuMask = load.busiest[pick] < overcommit.high_water
         return quiet & (load.fresh[pick] > 0)
 
-    def cut_for(self, ask: GpuRequest) -> CardMask:
-        """Cards cut by who is told of the ask: a device plugin serves only what it found there."""
+    def cut_for(self, ask: GpuRequest) -> GpuMask:
+        """GPUs cut by who is told of the ask: a device plugin serves only what it found there."""
         freely = self._devices.cut_freely[self._pick]
         return ~freely if ask.dialect == PLAIN else freely
 
-    def _only_cut(self) -> CardMask:
-        """Cards of which nobody has a part from before they were cut."""
+    def _only_cut(self) -> GpuMask:
+        """GPUs of which nobody has a part from before they were cut."""
         book, pick = self._devices, self._pick
-        only: CardMask = book.milli_free[pick] == WHOLE
+        only: GpuMask = book.milli_free[pick] == WHOLE
         only &= book.memory_free[pick] == book.memory[pick]
         return only
 
-    def _predicted(self, ask: GpuRequest) -> CardMask:
-        """Cards that the device plugin would not overrule, where it has the last word."""
+    def _predicted(self, ask: GpuRequest) -> GpuMask:
+        """GPUs that the device plugin would not overrule, where it has the last word."""
         book, pick = self._devices, self._pick
         steered = book.spoken(ask.dialect, book.first_fit[pick])
         if not steered.any():
             return np.ones_like(book.there[pick])
         enough = book.memory[pick] - book.first_fit_memory[pick] >= self.memory_asked(ask)
         enough &= book.memory[pick] > 0
-        first: CardMask = enough & (np.cumsum(enough, axis=1) == 1)
+        first: GpuMask = enough & (np.cumsum(enough, axis=1) == 1)
         return first | ~steered[:, None]
 
-    def memory_asked(self, ask: GpuRequest) -> Cards:
-        """MiB that a part of the ask would take of each card."""
+    def memory_asked(self, ask: GpuRequest) -> Gpus:
+        """MiB that a part of the ask would take of each GPU."""
         book, pick = self._devices, self._pick
-        asked: Cards = ask.memory_mib + book.memory[pick] * ask.memory_milli // WHOLE
+        asked: Gpus = ask.memory_mib + book.memory[pick] * ask.memory_milli // WHOLE
         return asked
 
     def serve(self, ask: GpuRequest) -> NodeMask:
-        """Nodes whose device plugin understands the ask; whole cards are understood everywhere."""
+        """Nodes whose device plugin understands the ask; whole GPUs are understood everywhere."""
         book, pick = self._devices, self._pick
         if ask.dialect == PLAIN:
             return np.ones_like(book.known[pick])
@@ -161,10 +161,10 @@ class CardRows:
         return pending & book.spoken(ask.dialect, book.one_at_a_time[pick])
 
     def enough(self, ask: GpuRequest) -> NodeMask:
-        """Nodes that could serve the whole ask; cards that are not known are not counted here."""
+        """Nodes that could serve the whole ask; GPUs that are not known are not counted here."""
         book, pick = self._devices, self._pick
         if _is_one(pick) and self._all_alike(ask) and not ask.linked:
-            return np.array([book.can_spare(pick.start, ask.cards, ask.dialect)])
+            return np.array([book.can_spare(pick.start, ask.gpus, ask.dialect)])
         found: NodeMask = self.hold_enough(ask)
         if ask.dialect in book.ever_one_at_a_time:
             found &= ~self.busy(ask)
@@ -175,17 +175,17 @@ class CardRows:
         return found & self.joined(ask) if ask.linked else found
 
     def of_kind(self, ask: GpuRequest) -> NodeMask:
-        """Nodes whose cards are of the kind asked for, as far as anybody says which kind it is."""
+        """Nodes whose GPUs are of the kind asked for, as far as anybody says which kind it is."""
         book, pick = self._devices, self._pick
         if not ask.particular:
             return np.ones_like(book.known[pick])
         of_kind: PerNode = (self.wanted(ask) & (book.model[pick] >= 0)).sum(axis=1)
         return of_kind > 0
 
-    def joined(self, ask: GpuRequest, *, among: CardMask | None = None) -> NodeMask:
-        """Nodes where NVLink joins as many of the usable cards (or of these) as are asked for.
+    def joined(self, ask: GpuRequest, *, among: GpuMask | None = None) -> NodeMask:
+        """Nodes where NVLink joins as many of the usable GPUs (or of these) as are asked for.
 
-        Where somebody else chooses the cards, any that many of them have to be joined.
+        Where somebody else chooses the GPUs, any that many of them have to be joined.
         """
         book, pick = self._devices, self._pick
         usable = self.usable(ask) if among is None else among
@@ -195,9 +195,9 @@ class CardRows:
             counted = (wiring == code) & ~known
             listed = (wiring == code) & known
             if counted.any():
-                found[counted] = link_topology.always_joined(links, ask.cards)
+                found[counted] = link_topology.always_joined(links, ask.gpus)
             if listed.any():
-                found[listed] = link_topology.joined(links, usable[listed], ask.cards)
+                found[listed] = link_topology.joined(links, usable[listed], ask.gpus)
         return found
 
     def ring_quality(self, ask: GpuRequest) -> NodeScores:
@@ -213,57 +213,57 @@ class CardRows:
         return found
 
     def hold_enough(self, ask: GpuRequest) -> NodeMask:
-        """Nodes with the cards for the whole ask, whoever may be told of it."""
+        """Nodes with the GPUs for the whole ask, whoever may be told of it."""
         book, pick = self._devices, self._pick
         if self._all_alike(ask):
-            spare: NodeMask = book.spare[pick] >= ask.cards
+            spare: NodeMask = book.spare[pick] >= ask.gpus
             return spare
         usable = self.usable(ask)
         if ask.profile:
             slices = np.where(usable, self.room_for(ask.profile), 0).sum(axis=1)
-            room: NodeMask = slices >= ask.cards
+            room: NodeMask = slices >= ask.gpus
             return room
         held = book.elsewhere[pick]
         if not (book.in_doubt and held.any()):
-            plenty: NodeMask = usable.sum(axis=1) >= ask.cards
+            plenty: NodeMask = usable.sum(axis=1) >= ask.gpus
             return plenty
         unused = book.unused[pick]
-        # Some of the unused cards are held by pods that we do not know the cards of.
+        # Some of the unused GPUs are held by pods that we do not know the GPUs of.
         shared = (usable & ~unused).sum(axis=1)
         fresh = np.clip(np.minimum((usable & unused).sum(axis=1), book.spare[pick]), 0, None)
-        found: NodeMask = shared + fresh >= ask.cards
+        found: NodeMask = shared + fresh >= ask.gpus
         return found
 
     def _all_alike(self, ask: GpuRequest) -> bool:
-        """Will any card do that nobody uses?"""
+        """Will any GPU do that nobody uses?"""
         if not ask.whole or ask.profile or ask.by_memory or ask.particular:
             return False
         return ask.dialect not in self._devices.ever_first_fit
 
-    def wanted(self, ask: GpuRequest) -> CardMask:
-        """Cards of the kind that is asked for."""
+    def wanted(self, ask: GpuRequest) -> GpuMask:
+        """GPUs of the kind that is asked for."""
         book, pick = self._devices, self._pick
-        wanted: CardMask = np.ones_like(book.there[pick])
+        wanted: GpuMask = np.ones_like(book.there[pick])
         if ask.models or ask.like or ask.unlike:
             wanted = book.match.of(ask)[book.model[pick]]
         if ask.only or ask.never:
             wanted = wanted & self._by_name(ask)
         return wanted
 
-    def _by_name(self, ask: GpuRequest) -> CardMask:
-        """For the few who name cards: looked up card by card."""
+    def _by_name(self, ask: GpuRequest) -> GpuMask:
+        """For the few who name GPUs: looked up GPU by GPU."""
         book, pick = self._devices, self._pick
         named = np.zeros_like(book.there[pick])
         rows = range(pick.start, pick.stop) if isinstance(pick, slice) else pick.tolist()
         for place, row in enumerate(rows):
             inventory = book.inventories.get(row)
-            for slot, card in enumerate(inventory.cards if inventory else ()):
-                wanted = not ask.only or card.uuid in ask.only
-                named[place, slot] = wanted and card.uuid not in ask.never
+            for slot, gpu in enumerate(inventory.gpus if inventory else ()):
+                wanted = not ask.only or gpu.uuid in ask.only
+                named[place, slot] = wanted and gpu.uuid not in ask.never
         return named
 
-    def room_for(self, profile: str, *, emptied: bool = False) -> Cards:
-        """How many more slices of this profile each card has room for; or had, without anybody."""
+    def room_for(self, profile: str, *, emptied: bool = False) -> Gpus:
+        """How many more slices of this profile each GPU has room for; or had, without anybody."""
         book, pick = self._devices, self._pick
         geometry = book.geometry[pick]
         used = book.slices_used[pick] * (not emptied)

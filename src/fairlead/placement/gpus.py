@@ -1,32 +1,32 @@
-"""Which cards of the chosen node the pod gets."""
+"""Which GPUs of the chosen node the pod gets."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fairlead.cluster.card_rows import CardRows
 from fairlead.cluster.devices import Devices
+from fairlead.cluster.gpu_rows import GpuRows
 from fairlead.cluster.map_indices import uses_of
-from fairlead.model.gpus import CardUse, GpuRequest, Grant, Inventory
+from fairlead.model.gpus import GpuRequest, GpuUse, Grant, Inventory
 from fairlead.model.map_slots import MapSlot
 from fairlead.placement.links import best_set
 from fairlead.placement.mig import slice_place
 
 
-class CardPolicy(StrEnum):
-    """How shares find their card: the fullest that has room, or the emptiest."""
+class GpuPolicy(StrEnum):
+    """How shares find their GPU: the fullest that has room, or the emptiest."""
 
     PACK = "pack"
     SPREAD = "spread"
 
 
-#: A policy, or each card's rating: the more, the better.
-GpuPreference = CardPolicy | Sequence[float]
+#: A policy, or each GPU's rating: the more, the better.
+GpuPreference = GpuPolicy | Sequence[float]
 
 
 @dataclass(slots=True)
 class Occupied:
-    """Pods on each card of a node, and how many unused cards are anybody's to give."""
+    """Pods on each GPU of a node, and how many unused GPUs are anybody's to give."""
 
     users: list[int]
     spare: int
@@ -49,11 +49,11 @@ def choose(
     preference: GpuPreference,
     now: Occupied | None = None,
 ) -> Grant | None:
-    """The cards, or None if the node cannot serve the ask after all.
+    """The GPUs, or None if the node cannot serve the ask after all.
 
     `now` is how things are, where the book shows them with pods that are only expected.
     """
-    uses: list[CardUse] | None
+    uses: list[GpuUse] | None
     if ask.map_slot is not None:
         return _by_map(ask, ask.map_slot, devices, row)
     inventory = devices.inventories.get(row)
@@ -72,11 +72,11 @@ def choose(
 
 
 def _by_map(ask: GpuRequest, map_slot: MapSlot, devices: Devices, row: int) -> Grant | None:
-    """The cards that the map names, and those that the pod asks for beyond them."""
+    """The GPUs that the map names, and those that the pod asks for beyond them."""
     if map_slot.line is None:
         return None
     uses = uses_of(map_slot.line, devices, row)
-    uses += [CardUse("")] * (ask.cards - len(uses))
+    uses += [GpuUse("")] * (ask.gpus - len(uses))
     return Grant(tuple(uses), ask.dialect, member=map_slot.member)
 
 
@@ -84,12 +84,12 @@ def _counted(ask: GpuRequest) -> Grant | None:
     """Somebody else chooses; inside the pod they are the first ones."""
     if not (ask.whole or ask.profile):
         return None
-    use = CardUse("", False, 0, 0, ask.profile) if ask.profile else CardUse("")
-    return Grant((use,) * ask.cards, ask.dialect, ask.containers)
+    use = GpuUse("", False, 0, 0, ask.profile) if ask.profile else GpuUse("")
+    return Grant((use,) * ask.gpus, ask.dialect, ask.containers)
 
 
-def _one(devices: Devices, row: int) -> CardRows:
-    return CardRows(devices, slice(row, row + 1))
+def _one(devices: Devices, row: int) -> GpuRows:
+    return GpuRows(devices, slice(row, row + 1))
 
 
 def _usable(ask: GpuRequest, devices: Devices, row: int) -> list[int]:
@@ -99,23 +99,23 @@ def _usable(ask: GpuRequest, devices: Devices, row: int) -> list[int]:
 
 def _whole(
     ask: GpuRequest, devices: Devices, row: int, inventory: Inventory
-) -> list[CardUse] | None:  # fmt: skip
+) -> list[GpuUse] | None:  # fmt: skip
     slots = _usable(ask, devices, row)
-    if min(len(slots), devices.spare.item(row)) < ask.cards:
+    if min(len(slots), devices.spare.item(row)) < ask.gpus:
         return None
     # In a ring of all, or of each group.
-    as_one = ask.cards if ask.linked else ask.together
-    chosen = best_set(slots, ask.cards, inventory, as_one)
+    as_one = ask.gpus if ask.linked else ask.together
+    chosen = best_set(slots, ask.gpus, inventory, as_one)
     asked_mib = _asked_mib(ask, devices, row)
-    cards = inventory.cards
+    gpus = inventory.gpus
     return [
-        CardUse(cards[slot].uuid, memory_mib=asked_mib[slot] or cards[slot].memory_mib)
+        GpuUse(gpus[slot].uuid, memory_mib=asked_mib[slot] or gpus[slot].memory_mib)
         for slot in chosen
     ]
 
 
 def _asked_mib(ask: GpuRequest, devices: Devices, row: int) -> list[int]:
-    """What a part of the ask takes of each card."""
+    """What a part of the ask takes of each GPU."""
     if not ask.by_memory:
         return [0] * devices.slots
     asked: list[int] = _one(devices, row).memory_asked(ask)[0].tolist()
@@ -129,34 +129,34 @@ def _shares(
     inventory: Inventory,
     preference: GpuPreference,
     now: Occupied | None,
-) -> list[CardUse] | None:
+) -> list[GpuUse] | None:
     slots = _by_preference(_usable(ask, devices, row), devices, row, preference)
     states = [Occupied.of(devices, row)] + ([now] if now else [])
-    slots = _leaving_cards_for_others(slots, states)
-    if ask.overcommit:  # no card is given twice while there is room on another
+    slots = _leaving_gpus_for_others(slots, states)
+    if ask.overcommit:  # no GPU is given twice while there is room on another
         slots.sort(key=lambda slot: devices.milli_free.item(row, slot) < ask.milli)
-    if len(slots) < ask.cards:
+    if len(slots) < ask.gpus:
         return None
     asked_mib = _asked_mib(ask, devices, row)
     return [
-        CardUse(inventory.cards[slot].uuid, False, ask.milli, asked_mib[slot])
-        for slot in sorted(slots[: ask.cards])
+        GpuUse(inventory.gpus[slot].uuid, False, ask.milli, asked_mib[slot])
+        for slot in sorted(slots[: ask.gpus])
     ]
 
 
 def _by_preference(
     slots: Iterable[int], devices: Devices, row: int, preference: GpuPreference
 ) -> list[int]:  # fmt: skip
-    if not isinstance(preference, CardPolicy):
+    if not isinstance(preference, GpuPolicy):
         return sorted(slots, key=lambda slot: (-preference[slot], slot))
     free = devices.milli_free[row].tolist()
     memory = devices.memory_free[row].tolist()
-    sign = 1 if preference is CardPolicy.PACK else -1
+    sign = 1 if preference is GpuPolicy.PACK else -1
     return sorted(slots, key=lambda slot: (sign * free[slot], sign * memory[slot], slot))
 
 
-def _leaving_cards_for_others(slots: list[int], states: list[Occupied]) -> list[int]:
-    """Idle cards that pods hold whose cards we do not know are not ours to give."""
+def _leaving_gpus_for_others(slots: list[int], states: list[Occupied]) -> list[int]:
+    """Idle GPUs that pods hold whose GPUs we do not know are not ours to give."""
     left = []
     for slot in slots:
         if all(state.spares(slot) for state in states):
@@ -166,17 +166,17 @@ def _leaving_cards_for_others(slots: list[int], states: list[Occupied]) -> list[
     return left
 
 
-def _slices(ask: GpuRequest, devices: Devices, row: int) -> list[CardUse] | None:
-    """Slices one after another, each where it spoils least: on the fullest card, last place."""
-    cards = devices.cards(row)
+def _slices(ask: GpuRequest, devices: Devices, row: int) -> list[GpuUse] | None:
+    """Slices one after another, each where it spoils least: on the fullest GPU, last place."""
+    gpus = devices.gpus(row)
     used = {slot: int(devices.slices_used[row, slot]) for slot in _usable(ask, devices, row)}
-    uses: list[CardUse] = []
-    for _ in range(ask.cards):
-        found = slice_place(ask.profile, {slot: (cards[slot].mig, used[slot]) for slot in used})
+    uses: list[GpuUse] = []
+    for _ in range(ask.gpus):
+        found = slice_place(ask.profile, {slot: (gpus[slot].mig, used[slot]) for slot in used})
         if found is None:
             return None
         slot, start, slices = found
         used[slot] |= ((1 << slices) - 1) << start
-        use = CardUse(cards[slot].uuid, False, 0, 0, ask.profile, start, slices)
+        use = GpuUse(gpus[slot].uuid, False, 0, 0, ask.profile, start, slices)
         uses.append(use)
     return uses
