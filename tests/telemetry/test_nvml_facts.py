@@ -8,7 +8,7 @@ import pytest
 
 from fairlead.apps.agent.listing import listing
 from fairlead.kube.dialects import inventory
-from fairlead.sim.nvml import FakeMachine, FakeNvml, FakeProcess, Gpu, machine_of
+from fairlead.sim.nvml import FakeGpu, FakeMachine, FakeNvml, FakeProcess, machine_of
 from fairlead.sim.nvml.machine import SWITCH
 from fairlead.telemetry.nvml import gpus, links
 from fairlead.telemetry.nvml.facts import GpuFacts
@@ -230,7 +230,7 @@ def test_the_kernel_knows_the_numa_node_where_nvml_does_not(tmp_path: Path) -> N
 
 
 def test_a_switch_is_not_mistaken_for_a_gpu() -> None:
-    gpu = Gpu("GPU-a", links=[SWITCH, SWITCH])
+    gpu = FakeGpu("GPU-a", links=[SWITCH, SWITCH])
     machine = FakeMachine([gpu])
 
     assert described(machine).nvlinks == {"": 2}

@@ -23,7 +23,7 @@ Fabric = Literal["nvswitch", "nvlink", "pcie"]
 
 
 @dataclass(frozen=True, slots=True)
-class Gpu:
+class GpuModel:
     """One model of GPU."""
 
     model: str
@@ -40,7 +40,7 @@ class MachineType:
 
     kind: str
     short: str
-    gpu: Gpu
+    gpu: GpuModel
     cpus: int
     memory_gib: int
     numa: tuple[int, ...]
@@ -117,12 +117,12 @@ def _matrix(gpus: int, link: Callable[[int, int], str]) -> Links:
 
 _TWO_SOCKETS = (0, 0, 0, 0, 1, 1, 1, 1)
 
-H200 = Gpu("NVIDIA H200", 143771, idle_w=75, full_w=700, family="hopper", mig=True)
-H100 = Gpu("NVIDIA H100 80GB HBM3", 81559, idle_w=70, full_w=700, family="hopper", mig=True)
-A100 = Gpu("NVIDIA A100-SXM4-80GB", 81920, idle_w=60, full_w=400, family="ampere", mig=True)
-V100 = Gpu("Tesla V100-SXM2-32GB", 32768, idle_w=42, full_w=300, family="volta")
-L40S = Gpu("NVIDIA L40S", 46068, idle_w=33, full_w=350, family="ada-lovelace")
-A10 = Gpu("NVIDIA A10", 23028, idle_w=20, full_w=150, family="ampere")
+H200 = GpuModel("NVIDIA H200", 143771, idle_w=75, full_w=700, family="hopper", mig=True)
+H100 = GpuModel("NVIDIA H100 80GB HBM3", 81559, idle_w=70, full_w=700, family="hopper", mig=True)
+A100 = GpuModel("NVIDIA A100-SXM4-80GB", 81920, idle_w=60, full_w=400, family="ampere", mig=True)
+V100 = GpuModel("Tesla V100-SXM2-32GB", 32768, idle_w=42, full_w=300, family="volta")
+L40S = GpuModel("NVIDIA L40S", 46068, idle_w=33, full_w=350, family="ada-lovelace")
+A10 = GpuModel("NVIDIA A10", 23028, idle_w=20, full_w=150, family="ampere")
 
 HGX_H200 = MachineType(
     "hgx-h200-8", "h200", H200, 192, 2048, _TWO_SOCKETS, _switched(18), "nvswitch"

@@ -5,7 +5,7 @@
 """
 
 from fairlead.sim.nvml.library import FakeNvml
-from fairlead.sim.nvml.machine import FakeMachine, FakeProcess, Fault, Gpu, machine_of
+from fairlead.sim.nvml.machine import FakeGpu, FakeMachine, FakeProcess, Fault, machine_of
 from fairlead.sim.nvml.store import FileStore
 
-__all__ = ["FakeMachine", "FakeNvml", "FakeProcess", "Fault", "FileStore", "Gpu", "machine_of"]
+__all__ = ["FakeGpu", "FakeMachine", "FakeNvml", "FakeProcess", "Fault", "FileStore", "machine_of"]

@@ -56,7 +56,7 @@ class FakeInstance(msgspec.Struct):
         return ((1 << self.size) - 1) << self.start
 
 
-class Gpu(msgspec.Struct):
+class FakeGpu(msgspec.Struct):
     uuid: str
     model: str = H200.name
     #: Device number on the PCI bus.
@@ -117,7 +117,7 @@ class Fault(msgspec.Struct):
 
 
 class FakeMachine(msgspec.Struct):
-    gpus: list[Gpu]
+    gpus: list[FakeGpu]
     #: What `nvidia-smi topo -m` says between GPUs, by position; empty: nothing but SYS.
     paths: list[list[str]] = []
     driver: str = "580.159.04"
@@ -135,14 +135,14 @@ class FakeMachine(msgspec.Struct):
     #: Numbers handles, so that one of something gone means nothing.
     last_serial: int = 0
 
-    def gpu(self, uuid: str) -> Gpu:
+    def gpu(self, uuid: str) -> FakeGpu:
         return next(gpu for gpu in self.gpus if gpu.uuid == uuid)
 
     def serial(self) -> int:
         self.last_serial += 1
         return self.last_serial
 
-    def path(self, gpu: Gpu, other: Gpu) -> str:
+    def path(self, gpu: FakeGpu, other: FakeGpu) -> str:
         if not self.paths:
             return FAR
         return self.paths[self.gpus.index(gpu)][self.gpus.index(other)]
@@ -162,7 +162,7 @@ def machine_of(
     """GPUs of one model, half of them on each of two NUMA nodes where there are several."""
     half = max(count // 2, 1)
     gpus = [
-        Gpu(
+        FakeGpu(
             f"GPU-{index:08x}-0000-4000-8000-00000000000{index:x}",
             model,
             slot=6 + index,

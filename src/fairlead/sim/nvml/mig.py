@@ -6,7 +6,7 @@ from uuid import UUID, uuid5
 import pynvml
 
 from fairlead.model.gpus import instance_id
-from fairlead.sim.nvml.machine import Compute, FakeInstance, Gpu
+from fairlead.sim.nvml.machine import Compute, FakeGpu, FakeInstance
 from fairlead.sim.nvml.models import DriverProfile
 from fairlead.sim.nvml.sessions import CALLS, FakeSlice, Session, call, refer, refuse
 
@@ -216,7 +216,7 @@ def create_compute(session: Session, handle: Any, number: int) -> Any:
     return session.compute_instance(gpu, made)
 
 
-def _uuid(gpu: Gpu, instance: FakeInstance, id_: int) -> str:
+def _uuid(gpu: FakeGpu, instance: FakeInstance, id_: int) -> str:
     """Not the place alone decides: whoever lies beside it changes the name."""
     beside = sorted(one.id for one in gpu.instances if one is not instance)
     return f"MIG-{uuid5(_UUIDS, f'{gpu.uuid}/{instance.id}/{id_}/{beside}')}"
@@ -328,40 +328,40 @@ CALLS["nvmlDeviceGetAttributes"] = attributes
 
 def _slice(session: Session, handle: Any) -> FakeSlice:
     found = session.target(handle)
-    if isinstance(found, Gpu):
+    if isinstance(found, FakeGpu):
         raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
     return found
 
 
-def _cuttable(gpu: Gpu) -> Gpu:
+def _cuttable(gpu: FakeGpu) -> FakeGpu:
     if not gpu.kind.profiles:
         raise refuse(pynvml.NVML_ERROR_NOT_SUPPORTED)
     return gpu
 
 
-def _cut(gpu: Gpu) -> Gpu:
+def _cut(gpu: FakeGpu) -> FakeGpu:
     if not gpu.mig:
         raise refuse(pynvml.NVML_ERROR_NOT_SUPPORTED)
     return gpu
 
 
-def _profile(gpu: Gpu, profile_id: int) -> DriverProfile:
+def _profile(gpu: FakeGpu, profile_id: int) -> DriverProfile:
     found = gpu.profile(profile_id)
     if found is None:
         raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
     return found
 
 
-def _overlaps(gpu: Gpu, start: int, size: int, smaller_than: int = 99) -> bool:
+def _overlaps(gpu: FakeGpu, start: int, size: int, smaller_than: int = 99) -> bool:
     mask = ((1 << size) - 1) << start
     return any(one.mask & mask and one.size < smaller_than for one in gpu.instances)
 
 
-def _made(gpu: Gpu, profile: DriverProfile) -> int:
+def _made(gpu: FakeGpu, profile: DriverProfile) -> int:
     return sum(one.profile_id == profile.id for one in gpu.instances)
 
 
-def _slots(gpu: Gpu) -> int:
+def _slots(gpu: FakeGpu) -> int:
     return max(one.size for one in gpu.kind.profiles)
 
 

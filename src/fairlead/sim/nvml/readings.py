@@ -5,7 +5,7 @@ from typing import Any
 
 import pynvml
 
-from fairlead.sim.nvml.machine import NOWHERE, FakeProcess, Gpu
+from fairlead.sim.nvml.machine import NOWHERE, FakeGpu, FakeProcess
 from fairlead.sim.nvml.models import MIB
 from fairlead.sim.nvml.sessions import CALLS, FakeSlice, Session, call, refuse
 
@@ -134,7 +134,7 @@ def pci_info(session: Session, handle: Any) -> Any:
 CALLS["nvmlDeviceGetPciInfo_v3"] = pci_info
 
 
-def pci(gpu: Gpu) -> Any:
+def pci(gpu: FakeGpu) -> Any:
     found = pynvml.nvmlPciInfo_t()
     found.busId, found.busIdLegacy = gpu.bus_id.encode(), gpu.bus_id[4:].encode()
     found.domain, found.bus, found.device = 0, 0, gpu.slot
@@ -174,8 +174,8 @@ def memory(session: Session, handle: Any, version: int | None = None) -> Any:
     return answer
 
 
-def _memory(found: Gpu | FakeSlice) -> tuple[int, int, int]:
-    if isinstance(found, Gpu):
+def _memory(found: FakeGpu | FakeSlice) -> tuple[int, int, int]:
+    if isinstance(found, FakeGpu):
         return found.kind.memory_bytes, found.kind.reserved_bytes, found.used_bytes
     gpu, instance = found.gpu, found.instance
     profile = gpu.profile(instance.profile_id)
@@ -231,7 +231,7 @@ def fields(session: Session, handle: Any, wanted: list[Any]) -> Any:
     return answer
 
 
-def _field(gpu: Gpu, value: Any) -> None:
+def _field(gpu: FakeGpu, value: Any) -> None:
     known = {pynvml.NVML_FI_DEV_POWER_INSTANT: gpu.power_mw}
     if gpu.links:
         known[pynvml.NVML_FI_DEV_NVLINK_LINK_COUNT] = len(gpu.links)
@@ -252,7 +252,7 @@ def _field(gpu: Gpu, value: Any) -> None:
 def _processes(kind: str) -> Any:
     def answer(session: Session, handle: Any) -> list[Any]:
         found = session.target(handle)
-        gpu = found if isinstance(found, Gpu) else found.gpu
+        gpu = found if isinstance(found, FakeGpu) else found.gpu
         inside = gpu.processes if found is gpu else gpu.inside(found.instance)  # type: ignore[union-attr]
         return [_process(one) for one in inside if one.kind == kind]
 
@@ -328,7 +328,7 @@ def poll(session: Session, events: Any) -> Any:
     return None
 
 
-def _uncut(gpu: Gpu) -> Gpu:
+def _uncut(gpu: FakeGpu) -> FakeGpu:
     """The same GPU; what the driver does not tell while MIG is on is not supported."""
     if gpu.mig:
         raise refuse(pynvml.NVML_ERROR_NOT_SUPPORTED)

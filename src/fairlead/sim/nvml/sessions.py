@@ -11,7 +11,7 @@ from typing import Any
 
 import pynvml
 
-from fairlead.sim.nvml.machine import Compute, FakeInstance, FakeMachine, Gpu
+from fairlead.sim.nvml.machine import Compute, FakeGpu, FakeInstance, FakeMachine
 
 Answer = Callable[..., Any]
 #: Every function that is imitated, by its name in nvidia-ml-py.
@@ -36,7 +36,7 @@ def refuse(error: int) -> Exception:
 class FakeSlice:
     """A MIG device: a compute instance of a GPU."""
 
-    gpu: Gpu
+    gpu: FakeGpu
     instance: FakeInstance
     compute: Compute
 
@@ -79,19 +79,19 @@ class Session:
     def pointer(self, type_: Any, kind: str, uuid: str, serial: int = 0) -> Any:
         return ctypes.cast(ctypes.c_void_p(self.handles.address(kind, uuid, serial)), type_)
 
-    def device(self, gpu: Gpu) -> Any:
+    def device(self, gpu: FakeGpu) -> Any:
         return self.pointer(pynvml.c_nvmlDevice_t, "card", gpu.uuid)
 
-    def gpu_instance(self, gpu: Gpu, instance: FakeInstance) -> Any:
+    def gpu_instance(self, gpu: FakeGpu, instance: FakeInstance) -> Any:
         return self.pointer(pynvml.c_nvmlGpuInstance_t, "gpu", gpu.uuid, instance.serial)
 
-    def compute_instance(self, gpu: Gpu, compute: Compute) -> Any:
+    def compute_instance(self, gpu: FakeGpu, compute: Compute) -> Any:
         return self.pointer(pynvml.c_nvmlComputeInstance_t, "compute", gpu.uuid, compute.serial)
 
-    def mig_device(self, gpu: Gpu, compute: Compute) -> Any:
+    def mig_device(self, gpu: FakeGpu, compute: Compute) -> Any:
         return self.pointer(pynvml.c_nvmlDevice_t, "slice", gpu.uuid, compute.serial)
 
-    def target(self, handle: Any) -> Gpu | FakeSlice:
+    def target(self, handle: Any) -> FakeGpu | FakeSlice:
         """What a device handle means: a GPU, or a slice of one."""
         kind, uuid, serial = self.handles.key(handle)
         if kind == "card":
@@ -100,14 +100,14 @@ class Session:
             raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
         return FakeSlice(*self._compute(uuid, serial))
 
-    def gpu(self, handle: Any) -> Gpu:
+    def gpu(self, handle: Any) -> FakeGpu:
         """A GPU; what only GPUs have is not supported for a slice."""
         found = self.target(handle)
         if isinstance(found, FakeSlice):
             raise refuse(pynvml.NVML_ERROR_NOT_SUPPORTED)
         return found
 
-    def instance(self, handle: Any) -> tuple[Gpu, FakeInstance]:
+    def instance(self, handle: Any) -> tuple[FakeGpu, FakeInstance]:
         kind, uuid, serial = self.handles.key(handle)
         gpu = self._gpu(uuid)
         found = next((one for one in gpu.instances if one.serial == serial), None)
@@ -115,19 +115,19 @@ class Session:
             raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
         return gpu, found
 
-    def compute(self, handle: Any) -> tuple[Gpu, FakeInstance, Compute]:
+    def compute(self, handle: Any) -> tuple[FakeGpu, FakeInstance, Compute]:
         kind, uuid, serial = self.handles.key(handle)
         if kind != "compute":
             raise refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
         return self._compute(uuid, serial)
 
-    def _gpu(self, uuid: str) -> Gpu:
+    def _gpu(self, uuid: str) -> FakeGpu:
         found = next((gpu for gpu in self.machine.gpus if gpu.uuid == uuid), None)
         if found is None:
             raise refuse(pynvml.NVML_ERROR_GPU_IS_LOST)
         return found
 
-    def _compute(self, uuid: str, serial: int) -> tuple[Gpu, FakeInstance, Compute]:
+    def _compute(self, uuid: str, serial: int) -> tuple[FakeGpu, FakeInstance, Compute]:
         gpu = self._gpu(uuid)
         for instance in gpu.instances:
             for compute in instance.computes:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pynvml
 
-from fairlead.sim.nvml.machine import SWITCH, Gpu
+from fairlead.sim.nvml.machine import SWITCH, FakeGpu
 from fairlead.sim.nvml.readings import pci
 from fairlead.sim.nvml.sessions import Session, call, refer, refuse
 
@@ -57,7 +57,7 @@ def remote(session: Session, handle: Any, link: int) -> Any:
     peer = _peer(session.gpu(handle), link)
     if not peer:
         raise refuse(pynvml.NVML_ERROR_NOT_SUPPORTED)
-    return pci(Gpu("", slot=_SWITCH_SLOT) if peer == SWITCH else session.machine.gpu(peer))
+    return pci(FakeGpu("", slot=_SWITCH_SLOT) if peer == SWITCH else session.machine.gpu(peer))
 
 
 @call("nvmlDeviceGetNvLinkRemoteDeviceType")
@@ -69,7 +69,7 @@ def remote_type(session: Session, handle: Any, link: int) -> int:
     return int(switch if peer == SWITCH else gpu)
 
 
-def _peer(gpu: Gpu, link: int) -> str:
+def _peer(gpu: FakeGpu, link: int) -> str:
     if not gpu.links:
         raise refuse(pynvml.NVML_ERROR_NOT_SUPPORTED)
     if not 0 <= link < len(gpu.links):
