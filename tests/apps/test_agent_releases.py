@@ -7,8 +7,8 @@ import pytest
 
 from builders import a_pod
 from fairlead.apps.agent.releases import ReleasedPods
+from fairlead.base.node_inventory import MOST_RELEASED, GpuEntry, Listing, write
 from fairlead.kube.dialects import inventory
-from fairlead.kube.dialects.inventory import MOST_RELEASED, GpuEntry, Listing
 from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import GpuUse, Grant
 from fairlead.model.pods import Pod
@@ -99,11 +99,11 @@ async def test_it_looks_until_the_processes_have_ended(monkeypatch: pytest.Monke
 
 def test_the_scheduler_reads_what_the_agent_writes() -> None:
     gpus = [GpuEntry(0, "GPU-a")]
-    found = inventory.read(inventory.write(Listing(gpus, confirms=True, released=["u", "v"])))
+    found = inventory.read(write(Listing(gpus, confirms=True, released=["u", "v"])))
     assert found.confirms
     assert found.released == {"u", "v"}
-    assert not inventory.read(inventory.write(Listing(gpus))).confirms
-    too_many = inventory.write(Listing(gpus, released=["u"] * (MOST_RELEASED + 1)))
+    assert not inventory.read(write(Listing(gpus))).confirms
+    too_many = write(Listing(gpus, released=["u"] * (MOST_RELEASED + 1)))
     with pytest.raises(FairleadError, match="released"):
         inventory.read(too_many)
 

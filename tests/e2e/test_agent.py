@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from fairlead.apps.agent.publishing import Publisher
+from fairlead.base.node_inventory import GpuEntry, Listing
 from fairlead.kube.access.kubeconfig import load_access
-from fairlead.kube.dialects.inventory import GpuEntry, Listing
 from fairlead.kube.http.client import Client
 from fairlead.sim.controlplane import ControlPlane, served
 from fairlead.sim.nvml import FakeProcess, Fault, FileStore, machine_of

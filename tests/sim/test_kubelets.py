@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from fairlead.base.node_inventory import KEY
 from fairlead.model.nodes import GPU
 from fairlead.sim.apiserver.api import ApiState
 from fairlead.sim.apiserver.bootstrap import bootstrap
@@ -20,7 +21,7 @@ from fairlead.sim.kubelets.agenda import Agenda
 from fairlead.sim.kubelets.gpus import busyness
 from fairlead.sim.kubelets.hosts import LEASE_EVERY_S
 from fairlead.sim.kubelets.work import CHOSEN_GPUS
-from fairlead.sim.machines import INVENTORY, machines
+from fairlead.sim.machines import machines
 
 
 class World:
@@ -169,7 +170,7 @@ async def test_one_gpu_too_many_fails_the_pod_as_a_real_kubelet_does():
 async def test_gpus_that_the_scheduler_chose_are_taken():
     world = World()
     await world.begin()
-    gpus = json.loads(world.node()["metadata"]["annotations"][INVENTORY])["cards"]
+    gpus = json.loads(world.node()["metadata"]["annotations"][KEY])["cards"]
     chosen = ",".join(gpus[index]["uuid"] for index in (5, 2))
     await world.pod(gpus=2, **{CHOSEN_GPUS: chosen})
     world.pass_s(2)
@@ -196,7 +197,7 @@ async def test_readings_follow_what_runs():
 async def test_pods_with_shares_work_side_by_side_on_the_gpu_that_was_chosen():
     world = World()
     await world.begin()
-    uuid = json.loads(world.node()["metadata"]["annotations"][INVENTORY])["cards"][3]["uuid"]
+    uuid = json.loads(world.node()["metadata"]["annotations"][KEY])["cards"][3]["uuid"]
     for name in ("serve-a", "train-b"):
         await world.pod(name, gpus=0, **{CHOSEN_GPUS: uuid})
     world.pass_s(10)
@@ -232,14 +233,14 @@ async def test_a_gpu_that_falls_off_is_no_longer_allocatable_and_fails_its_pod()
     node = world.node()
     assert node["status"]["capacity"][GPU] == "8"
     assert node["status"]["allocatable"][GPU] == "7"
-    gpus = json.loads(node["metadata"]["annotations"][INVENTORY])["cards"]
+    gpus = json.loads(node["metadata"]["annotations"][KEY])["cards"]
     assert [gpu["index"] for gpu in gpus if gpu.get("health") == "lost"] == [index]
     assert world.phase("a") == "Failed"
     assert world.kubelets.readings("h100-01")[index].lost
     world.kubelets.return_gpu("h100-01", index)
     world.pass_s(0.1)
     assert world.node()["status"]["allocatable"][GPU] == "8"
-    assert '"health"' not in world.node()["metadata"]["annotations"][INVENTORY]
+    assert '"health"' not in world.node()["metadata"]["annotations"][KEY]
 
 
 async def test_on_a_node_that_is_down_nothing_moves_until_it_is_back():

@@ -4,11 +4,12 @@ import json
 
 import pytest
 
+from fairlead.base.node_inventory import decoder, write
 from fairlead.kube.codec import decode_node
 from fairlead.model.machines import has_nvlink, links_of
 from fairlead.model.nodes import GPU
 from fairlead.sim import machines
-from fairlead.sim.machines import MACHINE_TYPES, inventory, read_inventory, write_inventory
+from fairlead.sim.machines import MACHINE_TYPES, inventory
 from fairlead.sim.machines.nodes import node_object
 
 NOW = "2030-01-01T00:00:00Z"
@@ -75,17 +76,17 @@ def test_uuids_follow_from_the_name_and_differ_between_gpus():
 
 def test_an_inventory_reads_back_as_it_was_written():
     found = inventory(machines.machines(6)[5])
-    assert read_inventory(write_inventory(found)) == found
+    assert decoder.decode(write(found)) == found
 
 
 def test_the_inventory_leaves_out_what_is_usual():
-    [gpu, *_] = json.loads(write_inventory(inventory(machines.machines(2)[1])))["cards"]
+    [gpu, *_] = json.loads(write(inventory(machines.machines(2)[1])))["cards"]
     assert list(gpu) == ["index", "uuid", "model", "memoryMib", "numa", "links"]
 
 
 def test_readers_skip_what_they_do_not_know():
     text = '{"version":1,"fabric":"pcie","cards":[{"index":0,"uuid":"GPU-1","model":"T4",'
-    assert read_inventory(text + '"memoryMib":1,"future":{}}],"more":1}').gpus[0].model == "T4"
+    assert decoder.decode(text + '"memoryMib":1,"future":{}}],"more":1}').gpus[0].model == "T4"
 
 
 @pytest.mark.parametrize("machine", machines.machines(6), ids=lambda machine: machine.name)

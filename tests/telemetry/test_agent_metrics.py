@@ -8,7 +8,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from fairlead.apps.agent.listing import listing
-from fairlead.kube.dialects import inventory
+from fairlead.base import node_inventory
 from fairlead.sim.nvml import FakeMachine, FakeProcess, machine_of
 from fairlead.telemetry.agent import AgentMetrics, AgentReport, PodUse, UnassignedUse
 from nvml_in_process import a_surveyor
@@ -62,7 +62,7 @@ async def test_the_imagined_machine_lists_what_the_real_one_listed() -> None:
     real = json.loads((REAL / "once.json").read_text())
     surveyor, *_ = a_surveyor(the_real_machine())
 
-    listed = json.loads(inventory.write(listing(await surveyor.survey())))
+    listed = json.loads(node_inventory.write(listing(await surveyor.survey())))
 
     assert listed == real["inventory"]
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fairlead.apps.agent.listing import listing
+from fairlead.base.node_inventory import write
 from fairlead.kube.dialects import inventory
 from fairlead.sim.nvml import FakeGpu, FakeMachine, FakeNvml, FakeProcess, machine_of
 from fairlead.sim.nvml.machine import SWITCH
@@ -200,7 +201,7 @@ async def test_what_is_listed_is_read_back_as_it_was() -> None:
     surveyor, *_ = a_surveyor(machine)
 
     listed = listing(await surveyor.survey(), toolkit="1.17.8")
-    found = inventory.read(inventory.write(listed))
+    found = inventory.read(write(listed))
 
     assert [gpu.uuid for gpu in found.gpus] == [gpu.uuid for gpu in machine.gpus]
     assert [gpu.healthy for gpu in found.gpus] == [True, True, True, False]
@@ -212,7 +213,7 @@ async def test_what_is_listed_is_read_back_as_it_was() -> None:
 async def test_beside_a_device_plugin_gpus_are_counted_and_not_named() -> None:
     surveyor, *_ = a_surveyor(machine_of(2))
 
-    found = inventory.read(inventory.write(listing(await surveyor.survey(), plugin=True)))
+    found = inventory.read(write(listing(await surveyor.survey(), plugin=True)))
 
     assert not found.named
     assert [gpu.model for gpu in found.gpus] == ["NVIDIA H200"] * 2

@@ -19,9 +19,9 @@ from fairlead.apps.agent.partition_state import PartitionStateFile
 from fairlead.apps.agent.partitioning import Owned, Partitioner, owned
 from fairlead.apps.agent.unassigned_processes import ProcessMonitor
 from fairlead.apps.fast_loop import run_in_fast_loop
+from fairlead.base import node_inventory
 from fairlead.base.durations import seconds
 from fairlead.kube.access.kubeconfig import load_access
-from fairlead.kube.dialects import inventory
 from fairlead.kube.http.client import Client
 from fairlead.model.errors import ConfigError, FairleadError
 from fairlead.telemetry.nvml.facts import GpuSample
@@ -161,7 +161,7 @@ async def _once(options: AgentOptions) -> AgentSnapshot:
     if not survey.gpus:
         raise FairleadError("NVML sees no GPU on this machine; is this a GPU node?")
     found = listing(survey, toolkit=await asyncio.to_thread(toolkit_version))
-    text = inventory.write(found).encode()
+    text = node_inventory.write(found).encode()
     return AgentSnapshot(options.node, msgspec.Raw(text), list(samples.values()))
 
 
@@ -169,7 +169,7 @@ def show(look: AgentSnapshot, output: str, stream: IO[str]) -> None:
     if output == "json":
         print(msgspec.json.format(msgspec.json.encode(look), indent=2).decode(), file=stream)
         return
-    found = msgspec.json.decode(look.inventory, type=inventory.Listing)
+    found = msgspec.json.decode(look.inventory, type=node_inventory.Listing)
     used = {each.uuid: each for each in look.readings}
     for gpu in found.gpus:
         print(gpu.index, gpu.uuid, gpu.model, f"{gpu.memory_mib} MiB", gpu.health, file=stream)

@@ -26,8 +26,8 @@ from fairlead.apps.agent.unassigned_processes import (
     UnassignedProcess,
 )
 from fairlead.apps.supervising import supervise
+from fairlead.base.node_inventory import Listing
 from fairlead.kube.codec import decode_pod
-from fairlead.kube.dialects.inventory import Listing
 from fairlead.kube.failures import Failures
 from fairlead.kube.http.client import Client
 from fairlead.kube.mirror.changes import Change, Deleted, Upserted, key_of

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from fairlead.apps.agent.partitioning import GpuCut
-from fairlead.kube.dialects.inventory import FREE, WELL, GpuEntry, Listing, Slice
+from fairlead.base.node_inventory import FREE, WELL, GpuEntry, Listing, Slice
 from fairlead.telemetry.nvml.facts import Cut, GpuFacts
 from fairlead.telemetry.nvml.links import FAR, SELF, fabric, nvlink_word
 from fairlead.telemetry.nvml.survey import GpuSurvey

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import msgspec
 import structlog
 
+from fairlead.base.node_inventory import KEY, Listing, write
 from fairlead.kube.dialects import inventory
-from fairlead.kube.dialects.inventory import Listing
 from fairlead.kube.errors import ReplyLost, Unreachable
 from fairlead.kube.http.reply import UNREADABLE, Reply
 from fairlead.kube.http.transport import Transport
@@ -104,7 +104,7 @@ class Publisher:
         if reply.status != 200:
             return _why(reply, "read")
         node = _nodes.decode(reply.body)
-        there = (node.metadata.annotations or {}).get(inventory.KEY)
+        there = (node.metadata.annotations or {}).get(KEY)
         # Of a plugin that was removed, a 0 stays behind.
         self.plugin = (node.status.capacity or {}).get(GPU, "0") != "0"
         if self.found is None and there is not None:
@@ -112,7 +112,7 @@ class Publisher:
         wanted = self._current(self)
         if wanted is None:
             return ""
-        text = inventory.write(wanted)
+        text = write(wanted)
         if text == there:
             return ""
         if len(text) > LARGEST_BYTES:
@@ -120,7 +120,7 @@ class Publisher:
         return await self._write(text, len(wanted.gpus))
 
     async def _write(self, text: str, gpus: int) -> str:
-        body = msgspec.json.encode({"metadata": {"annotations": {inventory.KEY: text}}})
+        body = msgspec.json.encode({"metadata": {"annotations": {KEY: text}}})
         reply = await self._client.request(
             "PATCH", self._path, body=body, content_type=MERGE, timeout_s=_TIMEOUT_S
         )

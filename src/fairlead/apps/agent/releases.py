@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from itertools import islice
 
-from fairlead.kube.dialects.inventory import MOST_RELEASED
+from fairlead.base.node_inventory import MOST_RELEASED
 from fairlead.model.pods import Pod
 
 #: Between two reads of the processes, while a pod waits for its GPUs.

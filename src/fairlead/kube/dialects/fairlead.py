@@ -19,6 +19,7 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import Meta
 
+from fairlead.base.node_inventory import KEY
 from fairlead.kube.dialects import inventory
 from fairlead.kube.dialects.api import (
     MOST_MIB,
@@ -113,7 +114,7 @@ class Fairlead(DialectDefaults):
         )
 
     def inventory(self, declaration: NodeDeclaration) -> Inventory | None:
-        raw = declaration.annotations.get(inventory.KEY)
+        raw = declaration.annotations.get(KEY)
         return None if raw is None else inventory.read(raw)
 
     def grant(self, bound: Bound) -> Grant | None:

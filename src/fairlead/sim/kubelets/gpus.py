@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from fairlead.sim.machines import GPUS, INVENTORY, GpuEntry, read_inventory
+from fairlead.base.node_inventory import KEY, GpuEntry, decoder
+from fairlead.sim.machines import GPUS
 
 _UNKNOWN_IDLE_W, _UNKNOWN_FULL_W = 30, 300
 #: What the driver takes on a GPU that nobody uses.
@@ -141,7 +142,7 @@ def lot(pod: str, what: str) -> float:
 def gpus_of(annotations: dict[str, str], count: int) -> list[GpuEntry]:
     """The GPUs that a node's inventory tells of, or nameless ones where it tells nothing."""
     try:
-        found = read_inventory(annotations.get(INVENTORY, "")).gpus
+        found = decoder.decode(annotations.get(KEY, "")).gpus
     except msgspec.MsgspecError:
         found = []
     # GPUs are looked up by index, so an inventory that does not count is of no use.

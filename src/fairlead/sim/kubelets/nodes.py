@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
+from fairlead.base.node_inventory import KEY, WELL, decoder, write
 from fairlead.model.nodes import GPU
 from fairlead.model.quantities import amount
-from fairlead.sim.machines import INVENTORY, read_inventory, write_inventory
 from fairlead.sim.machines.nodes import READY, condition
 
 Object = dict[str, Any]
@@ -63,12 +63,12 @@ def _set_gpus(node: Object, lost: frozenset[int]) -> None:
         status.setdefault("allocatable", {})[GPU] = str(total - gone)
     annotations = node["metadata"].get("annotations") or {}
     try:
-        found = read_inventory(annotations[INVENTORY])
+        found = decoder.decode(annotations[KEY])
     except (KeyError, msgspec.MsgspecError):
         return
     for gpu in found.gpus:
-        gpu.health = "lost" if gpu.index in lost else "ok"
-    annotations[INVENTORY] = write_inventory(found)
+        gpu.health = "lost" if gpu.index in lost else WELL
+    annotations[KEY] = write(found)
 
 
 def gpu_count(node: Object) -> int:

@@ -1,7 +1,7 @@
 """GPU machines as they are sold, and the inventory that each reports.
 
 The inventory is the node annotation `fairlead.dev/inventory`, the same that the node agent writes
-on a real machine (`kube/dialects/inventory.py` says what is in it, and reads it).
+on a real machine (`base/node_inventory.py` has its schema).
 
 Links are X (itself), NVn (n bonded NVLinks), PIX, PXB, PHB, NODE or SYS. With "nvswitch" every GPU
 reaches every other at the full rate at once; with "nvlink" only what the matrix says is there.
@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID, uuid5
 
-import msgspec
+from fairlead.base.node_inventory import GpuEntry, Listing
 
-INVENTORY = "fairlead.dev/inventory"
 _UUIDS = UUID("0f1e8b6e-6d38-4a39-9a52-2f2ad3c6d8c4")
 
 Links = tuple[tuple[str, ...], ...]
@@ -60,27 +59,6 @@ class Machine:
     shape: MachineType
     zone: str
     number: int
-
-
-class GpuEntry(msgspec.Struct, rename="camel", omit_defaults=True):
-    """One GPU of an inventory."""
-
-    index: int
-    uuid: str
-    model: str
-    memory_mib: int
-    numa: int = -1
-    links: list[str] = []
-    mig: bool = False
-    health: str = "ok"
-
-
-class ReportedInventory(msgspec.Struct, rename="camel"):
-    """What a machine says about its GPUs."""
-
-    version: int
-    fabric: str
-    gpus: list[GpuEntry] = msgspec.field(name="cards")
 
 
 # -- how GPUs are wired ---------------------------------------------------------------------------
@@ -170,9 +148,9 @@ def machines(count: int) -> list[Machine]:
 # -- what a machine says about itself --------------------------------------------------------------
 
 
-def inventory(machine: Machine) -> ReportedInventory:
+def inventory(machine: Machine) -> Listing:
     """All GPUs well. UUIDs follow from the node's name, so a restart finds the same GPUs."""
-    return ReportedInventory(1, machine.shape.fabric, list(_entries(machine)))
+    return Listing(list(_entries(machine)), fabric=machine.shape.fabric)
 
 
 def _entries(machine: Machine) -> Iterator[GpuEntry]:
@@ -183,15 +161,3 @@ def _entries(machine: Machine) -> Iterator[GpuEntry]:
         yield GpuEntry(
             index, uuid, gpu.model, gpu.memory_mib, numa=numa, links=list(links), mig=gpu.mig
         )
-
-
-def write_inventory(found: ReportedInventory) -> str:
-    return msgspec.json.encode(found).decode()
-
-
-_inventories = msgspec.json.Decoder(ReportedInventory)
-
-
-def read_inventory(text: str) -> ReportedInventory:
-    """Raises msgspec.MsgspecError, which says what is wrong and where."""
-    return _inventories.decode(text)

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from fairlead.base.node_inventory import KEY, write
 from fairlead.model.nodes import GPU
-from fairlead.sim.machines import INVENTORY, Machine, inventory, write_inventory
+from fairlead.sim.machines import Machine, inventory
 
 Object = dict[str, Any]
 
@@ -29,7 +30,7 @@ def node_object(machine: Machine, now: str) -> Object:
         "metadata": {
             "name": machine.name,
             "labels": labels(machine),
-            "annotations": {INVENTORY: write_inventory(inventory(machine))},
+            "annotations": {KEY: write(inventory(machine))},
         },
         "spec": {},
         "status": {
