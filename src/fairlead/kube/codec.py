@@ -333,7 +333,7 @@ def decode_namespace(raw: bytes | Raw) -> Namespace:
 
 
 def _owner(meta: Meta) -> tuple[str, str] | None:
-    """The controller, if it is of a kind whose selector tells which pods belong together."""
+    """The controller, if it is of a kind whose selector says which pods belong together."""
     for owner in meta.owner_references or ():
         if owner.controller:
             known = (owner.api_version, owner.kind) in OWNERS
@@ -391,7 +391,7 @@ def _request_parts(meta: Meta, spec: _PodSpec) -> RequestParts:
         pod_level=bytes(spec.resources),
         gpu_words=dialects.request_annotations(meta.annotations or {}),
         identity=_identity(meta, bound=bool(spec.node_name)),
-        # A request that makes no sense is refused, but whoever has its GPUs has them.
+        # An invalid request is refused, but a pod that holds GPUs keeps them.
         bound=bool(spec.node_name),
         as_one=_as_one(spec.containers or ()),
     )
@@ -416,7 +416,7 @@ def _as_one(containers: Sequence[_Container]) -> int:
 
 
 def _features(spec: _PodSpec) -> tuple[str, ...]:
-    """What the node must declare to be able to do, told from what the pod uses (1.36)."""
+    """The features that the node must declare, from what the pod uses (1.36)."""
     needed = []
     if any(
         _restarts_all(bytes(container.restart_policy_rules))
@@ -454,7 +454,7 @@ def _container(wire: _Container) -> ContainerParts:
 
 
 def _status_parts(status: _PodStatus) -> StatusParts | None:
-    """What a kubelet says the pod was given, if it says so: it may differ from the spec."""
+    """What the kubelet allocated, if the status shows it; it may differ from the spec."""
     told = StatusParts(
         containers=tuple(
             ContainerReport(one.name, bytes(one.resources), bytes(one.allocated_resources))

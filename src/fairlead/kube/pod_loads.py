@@ -21,7 +21,7 @@ _OLD_UTIL, _OLD_MEMORY = "_util", "_mem_mb"
 
 
 def read_load(annotations: Mapping[str, str]) -> PodLoad | None:
-    """None where the pod says nothing. Of others' notes, those that are no number say nothing."""
+    """None without an annotation. An annotation of another system that is no number is ignored."""
     if LOAD in annotations:
         return _ours(annotations[LOAD])
     if not any("centaurus" in key for key in annotations):

@@ -9,7 +9,7 @@ from msgspec import Raw
 from fairlead.kube.requests import decode_selector
 from fairlead.model.selectors import LabelSelector
 
-#: Versions and kinds whose selectors tell which pods belong together.
+#: Versions and kinds whose selectors say which pods belong together.
 OWNERS = frozenset({
     ("v1", "ReplicationController"),
     ("apps/v1", "ReplicaSet"),

@@ -57,7 +57,7 @@ class RequestParts:
     gpu_words: tuple[tuple[str, str], ...] = ()
     #: Which pod it is, if that matters to how it asks for GPUs.
     identity: dialects.PodIdentity | None = None
-    #: It is on a node already, so somebody understood it.
+    #: It is on a node already: a scheduler has accepted it.
     bound: bool = False
     #: How many GPUs work as one, if it says so.
     as_one: int = 0
@@ -207,7 +207,7 @@ def _together(ask: GpuRequest | None, as_one: int) -> GpuRequest | None:
 
 
 def tensor_parallel_size(environments: Iterable[bytes], args: bytes) -> int:
-    """As model servers are told: a variable of any container, or an argument of the first one.
+    """As for model servers: a variable of any container, or an argument of the first one.
 
     0 where nothing is said, or no number: that is between the pod and its program.
     """

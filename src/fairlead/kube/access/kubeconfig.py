@@ -39,7 +39,7 @@ class Access:
     server_hostname: str | None = None
     #: Whether this is the access of the pod that we run in.
     in_pod: bool = False
-    #: Where our scheduler of that cluster serves; empty where nobody says.
+    #: Where our scheduler of that cluster serves; empty if it is not configured.
     scheduler: str = ""
 
 

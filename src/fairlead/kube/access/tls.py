@@ -135,7 +135,7 @@ class RenewedFiles:
         self._pair = pair
 
     def reload(self) -> None:
-        """Take up what changed; what cannot be used is left as it is, and said once a try."""
+        """Loads what changed. What cannot be used is left as it is, and logged once per attempt."""
         try:
             self._reload_authority()
             self._reload_pair()

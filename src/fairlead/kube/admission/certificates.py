@@ -32,7 +32,7 @@ class ServingCert:
 
     @property
     def made(self) -> dt.datetime:
-        """When we made it; of other people's certificates this tells nothing."""
+        """When we created it; meaningless for certificates of others."""
         return _first(self.certificate).not_valid_before_utc + BACKDATED
 
     @property

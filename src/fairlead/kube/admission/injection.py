@@ -21,7 +21,7 @@ from fairlead.kube.dialects.fairlead import MEMORY, SHARE, SLICE, VISIBLE
 from fairlead.model.scheduling_map import MAP
 
 CUDA, RUNTIME = "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"
-#: Values of the second that show no GPU to anybody.
+#: Values of the second that show no GPU.
 HARMLESS = ("", "none", "void")
 
 
@@ -62,7 +62,7 @@ class _Pod(msgspec.Struct, gc=False):
 
 _pods = msgspec.json.Decoder(_Pod)
 _encode = msgspec.json.Encoder().encode
-# The version is said, or the API server would add it and we would not know our own work again.
+# The version is explicit: the API server adds it, and our own field would not be recognised.
 _CHOSEN_LATER = _Source(_FieldRef("v1", f"metadata.annotations['{VISIBLE}']"))
 
 
@@ -71,11 +71,11 @@ class Wanted:
     """The variables of every container, and whether another one may stay."""
 
     variables: tuple[Variable, ...]
-    #: The author says himself which GPUs the container runtime shows.
+    #: The pod itself says which GPUs the container runtime shows.
     keeps_runtime: bool
 
     def forbids(self, found: Variable) -> bool:
-        """Whether it would have the container runtime show GPUs that nobody granted."""
+        """Whether it would make the container runtime show GPUs that were not assigned."""
         harmless = found.value_from is None and found.value in HARMLESS
         return found.name == RUNTIME and not self.keeps_runtime and not harmless
 
@@ -115,7 +115,7 @@ def _wanted(annotations: dict[str, str], literal: str | None) -> Wanted:
         return Wanted((Variable(CUDA, literal),), keeps_runtime=True)
     names = [CUDA]
     if not annotations.keys().isdisjoint((SHARE, MEMORY, SLICE)):
-        # No device plugin is called for these, so nobody else tells the container runtime.
+        # No device plugin is called for these, so nothing else configures the container runtime.
         names.append(RUNTIME)
     variables = tuple(Variable(name, value_from=_CHOSEN_LATER) for name in names)
     return Wanted(variables, keeps_runtime=MAP in annotations)

@@ -54,7 +54,7 @@ class _Status(msgspec.Struct):
 
 class _Response(msgspec.Struct, rename="camel", omit_defaults=True):
     uid: str
-    # It has no default, so that it is said even when it is false.
+    # No default, so that it is written even when it is false.
     allowed: bool
     status: _Status | None = None
     patch_type: str = ""
@@ -85,7 +85,7 @@ class Review:
 
 
 def read_review(body: bytes) -> Review:
-    """Raises BadReview with one sentence for whoever configured the sender."""
+    """Raises BadReview with one sentence for the administrator who configured the sender."""
     try:
         asked = _questions.decode(body)
     except UNREADABLE as error:
@@ -123,5 +123,5 @@ def allow(review: Review, patch: Sequence[Operation] = (), warning: str = "") ->
 
 
 def refuse(review: Review, sentence: str) -> bytes:
-    """No, and why; the API server shows the sentence to whoever creates the pod."""
+    """A refusal; the API server shows the sentence to the user who creates the pod."""
     return _encode(_Answer(_Response(review.uid, False, _Status(sentence))))

@@ -6,7 +6,7 @@ from fairlead.kube.dialects.fairlead import ASSIGNMENT, PREFIX, VISIBLE
 from fairlead.kube.dialects.scheduling_map import INDEX
 from fairlead.model.pods import Pod
 
-#: Which GPUs a pod has, and who says so: written with the bind, and by nobody else.
+#: Which GPUs a pod has, and which scheduler assigned them: written only with the bind.
 ANSWERS = (VISIBLE, ASSIGNMENT, PREFIX + "epoch", INDEX)
 
 

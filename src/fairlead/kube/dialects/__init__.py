@@ -129,7 +129,7 @@ def _bounded(ask: GpuRequest | None) -> GpuRequest | None:
 
 
 def read_inventory(declaration: NodeDeclaration) -> tuple[Inventory | None, str]:
-    """The node's GPUs one by one if anybody lists them, else what its labels tell of them.
+    """The node's GPUs one by one if an annotation lists them, else as its labels describe them.
 
     And what could not be read.
     """

@@ -1,6 +1,6 @@
 """Alnair: GiB of one GPU by `alnair/vgpu-memory`, percent by `alnair/vgpu-compute`.
 
-Its device plugin picks the GPU: the first by uuid with enough memory. It is told nothing but a
+Its device plugin picks the GPU: the first by uuid with enough memory. It gets nothing but a
 time, so the book must foresee the pick; what it really took is on the pod afterwards.
 """
 

@@ -4,7 +4,7 @@
     node.kubernetes.io/instance-type                          # the cloud provider
     gpu.nvlink: "true"                                        # the administrator: all are joined
 
-Labels name no single GPU. Such GPUs are counted: whoever wants a model or NVLink finds it, but
+Labels name no single GPU. Such GPUs are counted: a request for a model or NVLink is matched, but
 nobody can be given a part of one.
 """
 
@@ -26,7 +26,7 @@ _MIG = "nvidia.com/mig-"
 
 
 def counted(declaration: NodeDeclaration) -> Inventory | None:
-    """The GPUs as far as labels tell; None where they tell nothing."""
+    """The GPUs as far as labels describe them; None without such labels."""
     labels = declaration.labels
     machine = labels.get(_MACHINE, "")
     product = labels.get(_PRODUCT) or machines.product_of(machine)

@@ -1,6 +1,6 @@
 """Fairlead's own dialect: shares, memory and models as annotations, GPUs as the agent lists them.
 
-    fairlead.dev/gpu-share: "0.5"        # of one GPU's compute, and of its memory unless said
+    fairlead.dev/gpu-share: "0.5"        # of one GPU's compute, and of its memory unless stated
     fairlead.dev/gpu-memory: 4Gi         # of one GPU
     fairlead.dev/gpu-slice: 1g.18gb      # or a MIG slice, which the agent cuts for it
     fairlead.dev/gpu-count: "2"          # GPUs, each with that much, or slices
@@ -133,7 +133,7 @@ class Fairlead(DialectDefaults):
         return Grant(uses_had, found.dialect, containers, member=_member(found, bound.ask))
 
     def annotations_for(self, assignment: Assignment) -> Mapping[str, str]:
-        """What every pod with GPUs is told, whatever its dialect."""
+        """The annotations of every pod with GPUs, in any dialect."""
         grant = assignment.grant
         uses = [
             _Use(u.uuid, u.milli, u.memory_mib, u.whole, u.profile, u.start, u.slices)
@@ -156,7 +156,7 @@ def _member(found: _Assignment, ask: GpuRequest | None) -> Member | None:
 
 
 def _visible(grant: Grant, inventory: Inventory | None) -> str:
-    """GPUs by uuid; those that somebody else chose are the first ones that the pod sees.
+    """GPUs by uuid; those that a device plugin chose are the first ones that the pod sees.
 
     A slice that the agent cuts has a name before it exists. The GPU's own uuid would show a
     process the first slice there is, whoever's it was.

@@ -1,10 +1,10 @@
-"""HAMi: parts of a GPU by MiB and percent, told to its device plugin under a lock of the node.
+"""HAMi: parts of a GPU by MiB and percent, passed to its device plugin under a lock of the node.
 
     nvidia.com/gpu: 1            # GPUs
-    nvidia.com/gpumem: 4000      # MiB of each; or gpumem-percentage; all of it unless said
+    nvidia.com/gpumem: 4000      # MiB of each; or gpumem-percentage; all of it by default
     nvidia.com/gpucores: 30      # percent of each
 
-On a node of HAMi its plugin also hands out `nvidia.com/gpu` alone, so it is told of those, too.
+On a node of HAMi its plugin also hands out `nvidia.com/gpu` alone, so it gets those, too.
 """
 
 from collections.abc import Mapping

@@ -64,7 +64,7 @@ def _fits(cut: MigProfile) -> bool:
 
 
 def _links(entries: list[GpuEntry]) -> Links:
-    """Empty where no GPU says anything."""
+    """Empty where no GPU lists any."""
     if not any(entry.links for entry in entries):
         return ()
     if {len(entry.links) for entry in entries} != {len(entries)}:

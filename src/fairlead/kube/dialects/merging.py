@@ -28,7 +28,7 @@ def merged(found: Sequence[Inventory]) -> Inventory | None:
 
 
 def _gpu(gpu: Gpu, others: Sequence[Inventory]) -> Gpu:
-    """In order only if nobody says otherwise, with the strictest limit of pods."""
+    """Healthy only if no source says otherwise, with the strictest limit of pods."""
     seen = [
         same
         for other in others

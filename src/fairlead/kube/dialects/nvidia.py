@@ -19,7 +19,7 @@ _MIG = re.compile(r"nvidia\.com/mig-(?P<profile>\d+g\.\d+gb(?:\.me)?)")
 
 
 class Nvidia(DialectDefaults):
-    """Counts and labels name no single GPU: the device plugin picks, and is told nothing.
+    """Counts and labels name no single GPU: the device plugin picks, and gets nothing.
 
     A node may claim to have any number, and NodeResourcesFit counts them all. GPUs are told apart
     up to what a machine can have.

@@ -59,7 +59,7 @@ class Mapped(DialectDefaults):
         return GpuRequest(plain.gpus if plain else 0, dialect=self.name, map_slot=map_slot)
 
     def grant(self, bound: Bound) -> Grant | None:
-        """For a pod that somebody else placed by its map."""
+        """For a pod that another scheduler placed by its map."""
         map_slot = bound.ask.map_slot if bound.ask else None
         if map_slot is None or map_slot.line is None:
             return None

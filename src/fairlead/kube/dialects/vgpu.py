@@ -1,6 +1,6 @@
 """What HAMi and Volcano vGPU have in common: their device plugins are brothers.
 
-GPUs are told as `UUID,NVIDIA,MiB,percent:`, one after another, and containers are kept apart
+GPUs are written as `UUID,NVIDIA,MiB,percent:`, one after another, and containers are kept apart
 with `;`.
 """
 
@@ -69,7 +69,7 @@ def read_ask(gpu_spec: GpuSpec, names: ResourceNames, dialect: str) -> GpuReques
     (milli, memory_mib, memory_milli) = each.pop()
     return GpuRequest(
         gpus=most_at_once(gpu_spec, names.count),
-        # All of the compute means nobody else on the GPU.
+        # All of the compute means no other pod on the GPU.
         whole=milli == WHOLE,
         milli=milli,
         memory_mib=memory_mib,
@@ -136,7 +136,7 @@ def _device_text(use: GpuUse) -> str:
 
 
 def read_sections(text: str, bound: Bound, dialect: str) -> Grant | None:
-    """The grant that the text tells of; None if it cannot be read."""
+    """The grant in the text; None if it cannot be read."""
     found: list[Section] = []
     for section in text.removesuffix(";").split(";"):
         uses = _section(section)

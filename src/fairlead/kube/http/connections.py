@@ -20,7 +20,7 @@ from fairlead.kube.http.reply import Reply, parse_retry_after
 
 #: kube-apiserver closes idle connections after 90 s; we go first, so as not to meet a closing one.
 _KEEP_ALIVE_S = 60.0
-#: Whoever waits may give up before; then the next one finds this attempt under way.
+#: A caller may give up before; then the next one finds this attempt in progress.
 _CONNECT_S = 10.0
 CLOSED = "the client is closed; make a new one"
 
@@ -59,7 +59,7 @@ def encode_request(
 
 
 class Connection(asyncio.Protocol):
-    """One request at a time. Whoever sent it awaits the reply."""
+    """One request at a time. The sender awaits the reply."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
@@ -241,7 +241,7 @@ class Connections:
             raise
 
     def _give_on(self, waiting: "asyncio.Future[Connection]") -> None:
-        """A connection that came in the very moment when nobody waited for it any more."""
+        """A connection that was established after its caller had given up."""
         if waiting.done() and not waiting.cancelled() and waiting.exception() is None:
             self._put_back(waiting.result(), asyncio.get_running_loop().time())
 
@@ -297,7 +297,7 @@ class Connections:
         return connection
 
     def _put_back(self, connection: Connection, now: float) -> None:
-        """To whoever has waited longest, or among the idle ones."""
+        """To the caller that has waited longest, or back to the idle ones."""
         if not connection.usable or connection in self._retired or self._closed:
             self._drop(connection)
             if self._someone_waits():

@@ -83,7 +83,7 @@ class WatchStream:
                 yield line
 
     def close(self) -> None:
-        """Hang up, from any task; whoever is reading gets ReplyLost or the end."""
+        """Closes it, from any task; a reader gets ReplyLost or the end."""
         hang_up(self._response)
 
 

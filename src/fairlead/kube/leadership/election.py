@@ -1,4 +1,4 @@
-"""Who leads, as far as one candidate can tell. No I/O, and no clock but the one that it is told.
+"""Who leads, as one candidate sees it. No I/O; the time is an argument.
 
 Times of others are never compared with ours. A record counts for as long as its holder said, from
 the moment we saw it change; our own counts from the moment we began to write it, and for less, so
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 #: What `leaseTransitions` can hold.
 _MOST_TRANSITIONS = 2**31
-#: client-go wants the deadline to be longer than this many pauses, so we do, too.
+#: As in client-go, the deadline must be longer than this many pauses.
 _PAUSES = 1.2
 
 
@@ -27,7 +27,7 @@ class Terms:
     retry_s: float = 2.0
 
     def problem(self) -> str:
-        """One sentence on why nobody could lead on these terms; empty when one can."""
+        """One sentence on why these options cannot work; empty if they can."""
         if self.lease_s < 1 or self.retry_s <= 0:
             return "leaseDuration must be 1s or longer, and retryPeriod longer than nothing"
         if self.lease_s <= self.renew_s:
@@ -60,14 +60,14 @@ class Election:
 
     @property
     def holder(self) -> str:
-        """Who held the lease when it was last seen; empty if nobody did."""
+        """The holder of the lease when it was last seen; empty if there was none."""
         return self._record.holder if self._record else ""
 
     @property
     def epoch(self) -> str:
         """This leader in this term and no other: it goes with every bind.
 
-        The number alone would not do: it starts again when somebody deletes the Lease.
+        The number alone is not enough: it starts again when the Lease is deleted.
         """
         return f"{self._record.transitions if self._record else 0}/{self.identity}"
 

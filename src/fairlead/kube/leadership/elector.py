@@ -28,11 +28,11 @@ _UNFIT_PAUSE_S = 0.1
 
 
 class LeadershipLost(FairleadError):
-    """Another leads, or might lead by now: whoever decided until now must stop."""
+    """Another leads, or might lead by now: this one must stop deciding."""
 
 
 def _clock_s() -> float:
-    """Never set by anybody, and not standing still while the machine sleeps."""
+    """Monotonic, and it continues while the machine is suspended."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
@@ -73,7 +73,7 @@ class Elector:
 
     @property
     def holder(self) -> str:
-        """Who leads, as far as we know; empty if nobody does."""
+        """The leader as last seen; empty if there is none."""
         return self._election.holder
 
     @property
@@ -82,7 +82,7 @@ class Elector:
         return self._election.epoch
 
     def leads(self) -> bool:
-        """Whether nobody else can lead just now. Ask before each write, for it ends by itself."""
+        """Whether no other can lead now. Check before each write, since it expires by itself."""
         return self._election.time_left_s(self._clock_s()) > 0
 
     async def run(self) -> NoReturn:
@@ -98,7 +98,7 @@ class Elector:
             if not self.leads():
                 return
             try:
-                await self._epochs.keep("")  # while nobody else can have written his own
+                await self._epochs.keep("")  # while no other leader can have written its own
                 await self._look()
                 record = self._election.release(micro_time(self._now_ns()))
                 released = self.leads() and await self._leases.write(record, self._seen)

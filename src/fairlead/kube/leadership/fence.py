@@ -60,7 +60,7 @@ class Fenced:
             raise Unreachable("not sent: this process is no longer the leader")
 
     def _complain(self, reply: Reply) -> None:
-        """Once: the events of the pods tell the rest."""
+        """Once: the events of the pods show the rest."""
         if self._leads() and not self._has_complained:
             self._has_complained = True
             log.error("bind refused by the epoch policy", reason=reply.message)

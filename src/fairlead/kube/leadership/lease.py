@@ -38,7 +38,7 @@ _leases = msgspec.json.Decoder(_Lease)
 
 @dataclass(frozen=True, slots=True)
 class LeaseObject:
-    """A Lease as the server has it. Whoever writes it back keeps labels and the rest."""
+    """A Lease as the server has it. Writing it back keeps labels and all other fields."""
 
     metadata: dict[str, Any]
     record: LeaderRecord
@@ -61,7 +61,7 @@ class LeaseClient:
         return self._read(reply)
 
     async def write(self, record: LeaderRecord, over: LeaseObject | None) -> LeaseObject | None:
-        """Writes over what was seen, or makes the Lease; None if somebody else was faster."""
+        """Replaces what was seen, or creates the Lease; None if another writer was faster."""
         meta: dict[str, Any] = {"name": self._name, "namespace": self._namespace}
         if over is None:
             reply = await self._request("POST", self._folder, _encoded(meta, record))

@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 _NAMESPACE = "kube-system"
 _ALL_LEASES = "/apis/coordination.k8s.io/v1/leases"
 _RENEW_S = 3.0
-#: A Lease that nobody has renewed for so long is free.
+#: A Lease that was not renewed for this long is free.
 _SILENT_S = 8.0
 _LOOK_S = 0.5
 #: Each request is given half of it.
@@ -76,7 +76,7 @@ class Presence:
             await asyncio.gather(*(claim.release() for claim in self._name_leases))
 
     async def _warn_of_leaders(self) -> None:
-        """Which names an elected scheduler serves is not known here, so it is only told."""
+        """Which names an elected scheduler serves is not known here, so this is only a warning."""
         params = {"fieldSelector": f"metadata.name={Terms().name}"}
         with suppress(ApiError):
             reply = await self._client.request("GET", _ALL_LEASES, params=params)
@@ -183,7 +183,7 @@ def _taken_by(holder: str, name: str) -> NameTaken:
 
 
 def _has_ended(holder: str) -> bool:
-    """Whether it was a process of this machine, which is gone: nobody needs to wait for it."""
+    """Whether it was a process of this machine that has ended: there is no need to wait for it."""
     host, process, _ = _parts(holder)
     if host != socket.gethostname() or not process.isdigit():
         return False

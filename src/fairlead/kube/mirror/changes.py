@@ -1,4 +1,4 @@
-"""What a reflector tells its listener, and what it demands of the objects it carries."""
+"""What a reflector reports to its listener, and what it requires of objects."""
 
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
@@ -25,7 +25,7 @@ T = TypeVar("T", bound=Mirrored)
 
 @dataclass(frozen=True, slots=True)
 class Upserted(Generic[T]):
-    """The object is new, or differs from what was told before."""
+    """The object is new, or differs from what was reported before."""
 
     obj: T
 
@@ -39,7 +39,7 @@ class Deleted(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Undecodable:
-    """There is an object here that we cannot read. What was told of it before may be outdated.
+    """There is an object here that we cannot read. What was reported of it before may be outdated.
 
     It ends with an Upserted, Deleted or Vanished of the same key.
     """
@@ -56,7 +56,7 @@ class Undecodable:
 
 @dataclass(frozen=True, slots=True)
 class Vanished:
-    """An object that was Undecodable, and never told as an object, is gone."""
+    """An object that was Undecodable, and never reported as an object, is gone."""
 
     key: str
     uid: str
@@ -64,7 +64,7 @@ class Vanished:
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """Everything that a (re)sync found has been told; once for each of them."""
+    """Everything that a (re)list found has been reported; once for each list."""
 
 
 Change: TypeAlias = Upserted[T] | Deleted[T] | Undecodable | Vanished | Synced

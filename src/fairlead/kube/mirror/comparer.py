@@ -33,7 +33,7 @@ def _agrees(ours: tuple[str, str], theirs: ObjectIdentity) -> bool:
 
 
 def _is_newer(version: str, other: str) -> bool:
-    """Whether one resourceVersion is later; versions that are no numbers accuse nobody."""
+    """Whether one resourceVersion is later; versions that are no numbers are never later."""
     try:
         return int(version) > int(other)
     except ValueError:

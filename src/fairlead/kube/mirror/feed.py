@@ -1,4 +1,4 @@
-"""From the lines of a watch, or the items of a list, to changes told in order. No I/O of its own.
+"""From the lines of a watch, or the items of a list, to changes in order. No I/O of its own.
 
 A feed owns the copy of the objects and our position in the server's history, and moves both
 together: an event is either told and counted, or it raises and neither has happened.
@@ -15,7 +15,7 @@ from fairlead.kube.mirror.changes import Change, Synced, T, Undecodable, Upserte
 from fairlead.kube.mirror.mirror import Mirror, Snapshot
 from fairlead.kube.mirror.position import OutOfStep, Position
 
-#: Objects told in one go; then others get their turn on the event loop.
+#: Objects reported at a time; then other tasks get their turn on the event loop.
 _BREATH = 256
 
 _V = TypeVar("_V")
@@ -23,7 +23,7 @@ _V = TypeVar("_V")
 
 @dataclass(slots=True)
 class Stats:
-    """What happened so far; plain counters, read by whoever exports metrics."""
+    """What happened so far; plain counters, read for metrics."""
 
     events: int = 0
     duplicates: int = 0
@@ -43,7 +43,7 @@ class Stats:
 
 
 class Feed(Generic[T]):
-    """Takes in events and tells changes."""
+    """Takes in events and reports changes."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class Feed(Generic[T]):
     async def retell(self) -> AsyncIterator[None]:
         """Tell the whole copy again, to a listener that must start over; yields now and then.
 
-        Events that come meanwhile are told as always: each object is told as it is by then.
+        Events that come meanwhile are reported as always: each object is reported as it is by then.
         """
         for number, key in enumerate(list(self.mirror.objects), start=1):
             obj = self.mirror.objects.get(key)

@@ -1,6 +1,6 @@
 """Our copy of the cluster's objects, and the changes that lead from one copy to the next.
 
-No I/O and no clock. Whatever order events come in, the changes told so far always add up to
+No I/O and no clock. In whatever order events come, the changes reported so far always add up to
 exactly what the mirror holds: nothing is told twice, nothing is lost or invented.
 """
 
@@ -40,7 +40,7 @@ class Snapshot(Generic[T]):
 
 
 class Mirror(Generic[T]):
-    """What has been told. Each method returns what to tell next, in order."""
+    """What has been reported. Each method returns what to report next, in order."""
 
     def __init__(self) -> None:
         self.objects: dict[str, T] = {}
@@ -50,7 +50,7 @@ class Mirror(Generic[T]):
         self.removed: set[str] | None = None
 
     def holds(self, obj: T) -> bool:
-        """Whether this very version has been told already."""
+        """Whether this version has been reported already."""
         held = self.objects.get(obj.key)
         return (
             held is not None
@@ -73,7 +73,7 @@ class Mirror(Generic[T]):
         return changes
 
     def put_unreadable(self, bad: Undecodable) -> list[Change[T]]:
-        """Keep what was told of the object, unless it is a new one of the same name."""
+        """Keeps what was reported of the object, unless it is a new one of the same name."""
         if bad.key is None:
             return [bad]
         known = self.unreadable.get(bad.key)

@@ -1,4 +1,4 @@
-"""Keeps a copy of one kind of object equal to the API server's, and tells every change of it.
+"""Keeps a copy of one kind of object equal to the API server's, and reports every change.
 
 A *sync* brings all objects: streamed over a watch (WatchList), or listed in pages where the server
 does not do that. They are collected aside, and compared with the copy when they are complete, so a
@@ -98,17 +98,17 @@ class Reflector(Generic[T]):
 
     @property
     def objects(self) -> Mapping[str, T]:
-        """What has been told, by key."""
+        """What has been reported, by key."""
         return MappingProxyType(self._feed.mirror.objects)
 
     @property
     def synced(self) -> bool:
-        """Whether a sync was ever told completely."""
+        """Whether a list was ever reported completely."""
         return self.stats.syncs > 0
 
     @property
     def version(self) -> str:
-        """The revision up to which everything has been told; "" before the first sync."""
+        """The revision up to which everything has been reported; "" before the first list."""
         return self._position.resume or self._position.since
 
     @property
@@ -129,7 +129,7 @@ class Reflector(Generic[T]):
             self._stream.close()
 
     def retell(self) -> AsyncIterator[None]:
-        """Tells everything that has been told and still holds once more; see `Feed.retell`."""
+        """Reports everything that still exists again; see `Feed.retell`."""
         return self._feed.retell()
 
     async def verify(self, *, settle_s: float = 5.0) -> list[str]:
@@ -153,7 +153,7 @@ class Reflector(Generic[T]):
         return wrong
 
     async def catch_up(self, *, look_every_s: float = 0.05, patience_s: float = 5.0) -> None:
-        """Returns when everything that stood there at the time of this call has been told.
+        """Returns when everything that existed at the time of this call has been reported.
 
         Where something happens, the watch soon shows a later revision. Where nothing does, the next
         bookmark is a minute away: there, what a list shows and we hold has been told, too. A watch

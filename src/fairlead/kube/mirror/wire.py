@@ -13,7 +13,7 @@ _EXCERPT_BYTES = 500
 
 
 class Envelope(msgspec.Struct, gc=False):
-    """One event of a watch; the object is left as it is, for whoever knows its kind."""
+    """One event of a watch; the object is left encoded, for the decoder of its kind."""
 
     type: str
     object: msgspec.Raw

@@ -55,7 +55,7 @@ def problem_with_annotations(annotations: Mapping[str, str]) -> str:
         if not is_qualified_name(key):
             return f"{key[:80]!r} is not an annotation key: write for example example.com/name"
         # Printable also means no lone surrogates, which no JSON can carry, and no control or
-        # direction characters, which would deceive whoever reads the value in a terminal.
+        # direction characters, which would mislead a reader of the value in a terminal.
         if not value.isprintable():
             return f"the value of annotation {key} holds characters that cannot be printed"
         size_bytes += len(key) + len(value.encode())

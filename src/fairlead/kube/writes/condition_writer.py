@@ -79,7 +79,7 @@ class _Explanation:
 
     @property
     def wanted(self) -> _Standing:
-        """What is to stand there; a nomination that nobody speaks of stays."""
+        """The status to write; a nomination that is not mentioned stays."""
         announce = self.announce
         stays = announce.nominated is None
         nominated = self.standing.nominated if stays else announce.nominated or ""
@@ -169,7 +169,7 @@ class ConditionWriter:
         except ReplyLost:
             return self._later(explanation)
         except Unreachable:
-            # Not counted as a failure: when the server is back, the pod still wants to know why.
+            # Not counted as a failure: the condition is written when the server is back.
             await asyncio.sleep(UNREACHABLE_PAUSE_S)
             return UNREACHABLE_PAUSE_S
         return self._answered(explanation, reply)

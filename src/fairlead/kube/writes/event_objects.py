@@ -88,7 +88,7 @@ def preempted_event(victim: Pod, by: Pod, node: str, hostname: str, now_ns: int)
 def warning(
     about: Regarding, reason: str, action: str, note: str, reporter: tuple[str, str], now_ns: int
 ) -> Event:
-    """Something that whoever looks after the pod or node should know."""
+    """A warning for the owner of the pod or the administrator of the node."""
     controller, instance = reporter
     return Event(
         metadata=_Meta(_name(about.name, now_ns), about.namespace or _NAMESPACE_OF_NODES),

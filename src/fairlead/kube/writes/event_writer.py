@@ -1,4 +1,4 @@
-"""Events: one for each thing said, a count for each time it is said again."""
+"""Events: one for each message, with a count of its repetitions."""
 
 import asyncio
 from collections.abc import Callable
@@ -53,7 +53,7 @@ class _Story:
 class EventWriter:
     """Writes events when the API server has time for them. Nothing waits for it.
 
-    Why a pod waits is told at once. That it was bound is told when no others wait to be
+    Why a pod waits is written at once. That it was bound is written when no others wait to be
     bound, as `pods_wait` says, or `LATEST_S` later, or when half as many events wait as may.
     """
 
@@ -104,7 +104,7 @@ class EventWriter:
             self.tally.filtered += 1
 
     def warn(self, about: event_objects.Regarding, reason: str, action: str, note: str) -> None:
-        """Each one is an event of its own: whoever calls takes care not to repeat himself."""
+        """Each one is an event of its own: the caller must not repeat one."""
         now_ns = self._unique_ns()
         reporter = ("fairlead-agent", f"fairlead-agent-{self._hostname}")
         event = event_objects.warning(about, reason, action, note, reporter, now_ns)
@@ -190,7 +190,7 @@ class EventWriter:
         except ReplyLost:
             return pause_s(tries, longest_s=self._longest_pause_s)
         except Unreachable:
-            # Nobody is there for the others either; the pause keeps us from burning CPU on it.
+            # The server does not answer the others either; the pause saves CPU.
             await asyncio.sleep(UNREACHABLE_PAUSE_S)
             return pause_s(tries, longest_s=self._longest_pause_s)
         return self._answered(story, reply, tries)

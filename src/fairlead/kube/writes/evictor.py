@@ -1,4 +1,4 @@
-"""Evicts pods that must make room: tells each why, then deletes it."""
+"""Evicts pods that must make room: records an event for each, then deletes it."""
 
 import asyncio
 from collections.abc import Callable

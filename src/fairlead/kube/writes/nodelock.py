@@ -1,6 +1,6 @@
 """The lock of a node, for device plugins that ask it which pod they are serving.
 
-It is an annotation of the node: when it was taken and, with HAMi, for whom. Whoever binds takes it
+It is an annotation of the node: when it was taken and, with HAMi, for which pod. A bind takes it
 first; the device plugin takes it away when the pod has its GPUs. So a bind that failed must give
 it back, and one that nobody gave back is void after five minutes.
 """
@@ -36,7 +36,7 @@ class _Node(msgspec.Struct):
 
 
 class NodeLock:
-    """The lock that one bind needs. Its value tells it apart from that of every other bind."""
+    """The lock that one bind needs. Its value differs from that of every other bind."""
 
     def __init__(self, client: Transport, bind: Bind, lock: tuple[str, str]) -> None:
         self._client = client
@@ -52,7 +52,7 @@ class NodeLock:
             try:
                 problem, again = await self._try_to_take()
             except (Unreachable, ReplyLost) as error:
-                # Whatever became of it, the next look tells.
+                # The next read shows what became of it.
                 problem, again = f"the lock of node {self._node} cannot be taken: {error}", True
             if not again:
                 break
@@ -96,7 +96,7 @@ class NodeLock:
         )
 
     async def _binds_us(self, held: str) -> bool:
-        """Whether somebody else's lock still counts: it is fresh, and its pod is there."""
+        """Whether another's lock still counts: it is fresh, and its pod exists."""
         since, *holder = held.split(",")
         if holder == [self._pod.namespace, self._pod.name] or self._is_void(since):
             return False
@@ -120,7 +120,7 @@ class NodeLock:
         return msgspec.json.decode(reply.body, type=_Node).metadata
 
     async def _write(self, seen: _Meta, value: str | None) -> Reply:
-        """Only if nobody has written to the node since."""
+        """Only if the node was not written to since."""
         annotations: Mapping[str, str | None] = {self._key: value}
         meta = {"resourceVersion": seen.resource_version, "annotations": annotations}
         body = msgspec.json.encode({"metadata": meta})

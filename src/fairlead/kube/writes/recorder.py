@@ -61,7 +61,7 @@ class Recorder:
         self.stats = RecorderStats(self._events.tally, self._conditions.tally)
 
     def scheduled(self, announce: AnnounceScheduled) -> None:
-        """Records that the pod was bound, and drops what was still to be said about its waiting."""
+        """Records that the pod was bound, and drops pending messages about its waiting."""
         self._conditions.scheduled(announce.pod.uid)
         self._events.scheduled(announce)
 

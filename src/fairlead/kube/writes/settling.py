@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class BinderStats:
-    """What happened so far; plain counters, read by whoever exports metrics."""
+    """What happened so far; plain counters, read for metrics."""
 
     sent: int = 0
     bound: int = 0
@@ -48,7 +48,7 @@ class Patience:
     tries: int = 5
     throttled: int = 5
     longest_throttle_s: float = 10.0
-    #: How long to knock when nobody is there at all.
+    #: How long to retry while the server does not answer at all.
     unreachable_s: float = 10.0
     #: How long a server may still carry out a request whose reply was lost: kube-apiserver ends
     #: every request after its --request-timeout, one minute unless set, and writes after 34 s.

@@ -48,7 +48,7 @@ class _Failed(FairleadError):
 
 
 class VolumeBinder:
-    """Takes work without blocking. `claims` and `volumes` are what the watches have told so far.
+    """Takes work without blocking. `claims` and `volumes` are what the watches have so far.
 
     `look` must be called whenever they may have changed.
     """
@@ -85,7 +85,7 @@ class VolumeBinder:
             event.set()
 
     def abandon(self, uid: str) -> None:
-        """The pod is gone: nobody needs its volumes any more."""
+        """The pod is gone: its volumes are not needed any more."""
         task = self._tasks.get(uid)
         if task is not None:
             task.cancel()
