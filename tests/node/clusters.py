@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fairlead.sim.controlplane import ControlPlane
+from fairlead.sim.controlplane import ControlPlane, service_account
 from fairleads import eventually
 from images import write_pause
 from kubelets import Kubelet
@@ -17,6 +17,7 @@ from runtime import Runtime
 #: In the environment: the folder of the programs, the archive of our image, where logs go.
 PROGRAMS, IMAGE, LOGS = "FAIRLEAD_NODE_PROGRAMS", "FAIRLEAD_NODE_IMAGE", "FAIRLEAD_NODE_LOGS"
 NODE = "node-1"
+RBAC = "rbac.authorization.k8s.io"
 MERGE = "application/merge-patch+json"
 
 Object = dict[str, Any]
@@ -55,6 +56,20 @@ class RealCluster:
         body = {"metadata": {"annotations": dict(annotations)}}
         status, answer = self.plane.api("PATCH", f"/api/v1/nodes/{NODE}", body, content_type=MERGE)
         assert status == 200, answer
+
+    def allocatable(self, resource: str) -> int:
+        """What the kubelet says that the node has of it."""
+        return int(self.node()["status"]["allocatable"].get(resource, "0"))
+
+    def plugin_account(self) -> str:
+        """The identity of a device plugin: one that may say which GPUs a pod got."""
+        account = service_account("kube-system", "device-plugin")
+        subject = {"kind": "User", "name": account, "apiGroup": RBAC}
+        role = {"kind": "ClusterRole", "name": "cluster-admin", "apiGroup": RBAC}
+        body = {"metadata": {"name": "device-plugin"}, "roleRef": role, "subjects": [subject]}
+        status, answer = self.plane.api("POST", f"/apis/{RBAC}/v1/clusterrolebindings", body)
+        assert status in (201, 409), answer
+        return account
 
     def available(self, deployment: str, namespace: str = NAMESPACE) -> bool:
         """Whether all replicas of the newest template, and no others, are available."""

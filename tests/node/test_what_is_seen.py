@@ -1,0 +1,132 @@
+"""The variables of each process: in every kind of container, for every way to request GPUs."""
+
+from typing import Any
+
+import pytest
+
+from clusters import NODE, RealCluster
+from fairleads import eventually
+from vendors import VENDORS, served
+from workloads import ENDS, Workloads, container
+
+pytestmark = pytest.mark.usefixtures("installed")
+
+SIDECAR = {"restartPolicy": "Always"}
+CONTAINERS = {
+    "initContainers": [container("before", ENDS), container("sidecar", **SIDECAR)],
+    "containers": [container("main"), container("second")],
+}
+
+
+def debug(work: Workloads, pod: str, **more: Any) -> str:
+    """Add an ephemeral container, as `kubectl debug` does; its name."""
+    body = {"spec": {"ephemeralContainers": [container("debugger", ENDS, **more)]}}
+    status, answer = work.plane.api(
+        "PATCH",
+        f"{work.path}/{pod}/ephemeralcontainers",
+        body,
+        content_type="application/strategic-merge-patch+json",
+    )
+    assert status == 200, answer
+    return "debugger"
+
+
+def everywhere(work: Workloads, pod: str) -> set[tuple[str | None, str | None]]:
+    """What the processes of all its containers see, an ephemeral one among them."""
+    names = ["before", "sidecar", "main", "second", debug(work, pod)]
+    return {work.gpus(pod, name) for name in names}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "seen"),
+    [
+        pytest.param({"fairlead.dev/gpu-share": "0.5"}, "GPU-a0", id="share"),
+        pytest.param({"fairlead.dev/gpu-memory": "4Gi"}, "GPU-a0", id="memory"),
+        pytest.param(
+            {"fairlead.dev/gpu-share": "1", "fairlead.dev/gpu-count": "2"}, "GPU-a0,GPU-a1",
+            id="two whole ones",
+        ),
+    ],
+)  # fmt: skip
+def test_every_container_of_a_share_sees_its_gpus(
+    work: Workloads, two_gpus: list[str], annotations: dict[str, str], seen: str
+) -> None:
+    work.run("share", annotations, **CONTAINERS)
+    work.wait_running("share")
+
+    assert everywhere(work, "share") == {(seen, seen)}
+
+
+def test_a_pod_without_gpus_sees_none(work: Workloads, two_gpus: list[str]) -> None:
+    work.run("plain", **CONTAINERS)
+    work.wait_running("plain")
+
+    assert everywhere(work, "plain") == {("", None)}
+
+
+def test_what_the_author_wrote_gives_no_other_gpus(work: Workloads, two_gpus: list[str]) -> None:
+    every = [
+        {"name": "CUDA_VISIBLE_DEVICES", "value": "0,1"},
+        {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
+    ]
+    work.run("greedy", {"fairlead.dev/gpu-share": "0.5"}, containers=[container(env=every)])
+    work.run("none", containers=[container(env=every)])
+    work.wait_running("greedy", "none")
+
+    assert work.gpus("greedy") == ("GPU-a0", "GPU-a0")
+    assert work.gpus("none") == ("", None)
+    assert work.gpus("greedy", debug(work, "greedy", env=every)) == ("GPU-a0", "GPU-a0")
+
+
+def test_kai_fractions_are_seen(work: Workloads, two_gpus: list[str]) -> None:
+    work.run("kai", {"gpu-fraction": "0.5"})
+    work.wait_running("kai")
+
+    assert work.gpus("kai")[0] == "GPU-a0"
+
+
+def test_a_scheduling_map_is_seen_by_each_pod_of_its_set(
+    cluster: RealCluster, work: Workloads
+) -> None:
+    lines = f"0={NODE}:1\n1={NODE}:0,2"
+    template = {
+        "metadata": {"labels": {"app": "mapped"}, "annotations": {"gpu-scheduling-map": lines}},
+        "spec": {
+            "schedulerName": "gpu-scheduler",
+            "terminationGracePeriodSeconds": 0,
+            "containers": [container()],
+        },
+    }
+    selector = {"matchLabels": {"app": "mapped"}}
+    body = {
+        "metadata": {"name": "mapped"},
+        "spec": {"replicas": 2, "selector": selector, "template": template, "serviceName": "x"},
+    }
+    path = f"/apis/apps/v1/namespaces/{work.namespace}/statefulsets"
+    status, answer = cluster.plane.api("POST", path, body)
+    assert status == 201, answer
+    work.wait_running("mapped-0", "mapped-1")
+
+    assert [work.gpus(f"mapped-{n}")[0] for n in (0, 1)] == ["1", "0,2"]
+    cluster.plane.api("DELETE", f"{path}/mapped")
+
+
+@pytest.mark.parametrize("dialect", VENDORS)
+def test_pods_of_another_system_see_the_gpu_that_they_were_assigned(
+    cluster: RealCluster, work: Workloads, dialect: str
+) -> None:
+    vendor = VENDORS[dialect]
+    limited = {"resources": {"limits": dict(vendor.half)}}
+    with served(cluster, work.namespace, vendor) as plugin:
+        for name in ("one", "two", "three"):
+            work.run(name, containers=[container(**limited), container("second")])
+        work.wait_running("one", "two", "three")
+
+        assert plugin.errors == []
+        for name in ("one", "two", "three"):
+            cuda, nvidia = work.gpus(name)
+            assigned = work.get(name)["metadata"]["annotations"]["fairlead.dev/gpus"]
+            assert (cuda, nvidia) == (assigned, assigned)
+            assert work.gpus(name, "second") == (assigned, None)
+        work.delete_all()
+    eventually(lambda: not cluster.allocatable(plugin.resource))
