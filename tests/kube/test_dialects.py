@@ -352,6 +352,17 @@ def test_what_the_other_device_plugins_are_told(
     assert {key: words[key] for key in words if not key.startswith("fairlead.dev/")} == expected
 
 
+def test_gpus_known_by_number_are_the_first_that_the_container_sees() -> None:
+    """The plugin shows the container GPU 1 alone: there it is number 0."""
+    share = a_pod({"aliyun.com/gpu-mem": 4})
+    one = Grant((GpuUse("1", False, 0, 4096),), "gpushare")
+    assert told(share, one, gpushare_node())["fairlead.dev/gpus"] == "0"
+
+    fraction = a_pod(annotations={"gpu-fraction": "0.5", "gpu-fraction-num-devices": "2"})
+    two = Grant((GpuUse("2", False, 500), GpuUse("3", False, 500)), "kai", ((0, 1),))
+    assert told(fraction, two, fractions_node())["fairlead.dev/gpus"] == "0,1"
+
+
 H200_CUTS = [
     {"name": "1g.18gb", "size": 1, "starts": [0, 1, 2, 3, 4, 5, 6]},
     {"name": "3g.71gb", "size": 4, "starts": [0, 4]},

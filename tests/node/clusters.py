@@ -12,6 +12,7 @@ from images import write_pause
 from kubelets import Kubelet
 from machine import INSIDE, NODE_ADDRESS, SCRATCH, SERVICE_ADDRESS
 from manifests import NAMESPACE
+from plugin_servers import DevicePlugin
 from runtime import Runtime
 
 #: In the environment: the folder of the programs, the archive of our image, where logs go.
@@ -60,6 +61,14 @@ class RealCluster:
     def allocatable(self, resource: str) -> int:
         """What the kubelet says that the node has of it."""
         return int(self.node()["status"]["allocatable"].get(resource, "0"))
+
+    @contextmanager
+    def serving(self, plugin: DevicePlugin) -> Iterator[DevicePlugin]:
+        """A device plugin at work on the node, which announces its devices meanwhile."""
+        with plugin:
+            eventually(lambda: self.allocatable(plugin.resource) == len(plugin.devices))
+            yield plugin
+        eventually(lambda: not self.allocatable(plugin.resource))
 
     def plugin_account(self) -> str:
         """The identity of a device plugin: one that may say which GPUs a pod got."""

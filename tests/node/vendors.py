@@ -11,7 +11,6 @@ from typing import Any
 
 from clusters import MERGE, NODE, RealCluster
 from device_plugins import Alnair, Cluster, Gpushare, Hami, Volcano
-from fairleads import eventually
 from plugin_servers import Answer, DevicePlugin
 from test_device_plugins import HALF
 
@@ -55,13 +54,11 @@ def served(cluster: RealCluster, namespace: str, vendor: Vendor) -> Iterator[Dev
         others = {key: n for key, n in vendor.allocatable.items() if key != plugin.resource}
         _set_allocatable(cluster, others)
         try:
-            with server:
-                eventually(lambda: cluster.allocatable(plugin.resource) == len(vendor.devices))
+            with cluster.serving(server):
                 yield server
         finally:
             cluster.annotate_node(dict.fromkeys(vendor.annotations))
             _set_allocatable(cluster, dict.fromkeys(others))
-            eventually(lambda: not cluster.allocatable(plugin.resource))
 
 
 def _set_allocatable(cluster: RealCluster, amounts: Mapping[str, str | None]) -> None:

@@ -1,8 +1,9 @@
 """Pods whose containers run, and what their processes see."""
 
+import itertools
 import json
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fairlead import __version__
@@ -19,6 +20,21 @@ Object = dict[str, Any]
 
 def container(name: str = "main", command: list[str] | None = None, **more: Any) -> Object:
     return {"name": name, "image": IMAGE, "command": command or STAYS, **more}
+
+
+def cuda_finds(cuda: str | None, runtime: str | None, gpus: Sequence[str]) -> list[str]:
+    """The GPUs of a node that a CUDA program finds, given its two variables.
+
+    The container runtime shows the GPUs of NVIDIA_VISIBLE_DEVICES, by uuid or by number; CUDA
+    numbers those from 0, and reads its variable up to the first that is not there.
+    """
+    by_name = {str(number): uuid for number, uuid in enumerate(gpus)} | {one: one for one in gpus}
+    named = [one for one in (runtime or "").split(",") if one in by_name]
+    shown = sorted({by_name[one] for one in named}, key=list(gpus).index)
+    within = {str(number): uuid for number, uuid in enumerate(shown)} | {one: one for one in shown}
+    if cuda is None:
+        return shown
+    return [within[one] for one in itertools.takewhile(within.__contains__, cuda.split(","))]
 
 
 class Workloads(Pods):

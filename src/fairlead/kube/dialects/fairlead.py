@@ -78,6 +78,9 @@ class _Assignment(msgspec.Struct, omit_defaults=True):
 
 _assignments = msgspec.json.Decoder(_Assignment)
 _encode = msgspec.json.Encoder().encode
+#: Dialects that may know GPUs by number alone, such as 3. The container is shown no other GPUs than
+#: its own, and there they are numbered from 0.
+_SHOWN_ALONE = frozenset({"gpushare", "kai"})
 _NO_MEMBER = Member("", 0)
 
 
@@ -162,9 +165,15 @@ def _visible(grant: Grant, inventory: Inventory | None) -> str:
     process the first slice there is, whoever's it was.
     """
     if not all(use.uuid for use in grant.uses):
-        return ",".join(str(number) for number in range(len(grant.uses)))
+        return _first(len(grant.uses))
+    if grant.dialect in _SHOWN_ALONE and all(use.uuid.isdigit() for use in grant.uses):
+        return _first(len({use.uuid for use in grant.uses}))
     slots = {gpu.uuid: gpu.slots for gpu in inventory.gpus} if inventory else {}
     return ",".join(dict.fromkeys(_name(use, slots.get(use.uuid, 0)) for use in grant.uses))
+
+
+def _first(count: int) -> str:
+    return ",".join(map(str, range(count)))
 
 
 def _name(use: GpuUse, slots: int) -> str:
