@@ -17,7 +17,7 @@ from fairlead.placement.place import Placement
 from fairlead.placement.profile import Profile
 from fairlead.placement.verdicts import Verdict
 from fairlead.placement.views import REFUSED, View
-from fairlead.plugins.api import GpuAnswer, Reason, reasons_of
+from fairlead.plugins.api import GpuDetail, Reason, reasons_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class NodeAnswer:
     score: float | None = None
     #: GPU by GPU, if they are known one by one and it was refused for them, or a score of the
     #: profile goes by what they are doing.
-    gpus: tuple[GpuAnswer, ...] = ()
+    gpus: tuple[GpuDetail, ...] = ()
     #: Pods by key that room there is kept for.
     kept_for: tuple[str, ...] = ()
 
@@ -89,7 +89,7 @@ def _first(
 
 def _measured(
     row: int, placement: Placement, view: View, cluster: Cluster
-) -> tuple[GpuAnswer, ...]:  # fmt: skip
+) -> tuple[GpuDetail, ...]:  # fmt: skip
     """The GPUs of a node that would do, if what they are doing had a part in its score."""
     profile = placement.profile
     if profile.gpu_fit is None or not any(s.reads & Aspect.LOAD for s, _ in profile.scores):

@@ -17,11 +17,11 @@ from fairlead.placement.profile import Profile
 from fairlead.placement.views import View
 from fairlead.plugins.api import (
     DetailedFilter,
+    DetailedGpuFilter,
     Filter,
     FilterTrial,
-    GpuAnswer,
+    GpuDetail,
     Reason,
-    TellsGpus,
     concerns,
     nearest_of,
     reasons_of,
@@ -192,11 +192,11 @@ class NodeTrial:
         node = Nodes(self._cluster.columns, slice(row, row + 1))
         return rule.detail(self._view.request, node) if isinstance(rule, DetailedFilter) else ""
 
-    def gpus(self, index: int, row: int) -> tuple[GpuAnswer, ...]:
+    def gpus(self, index: int, row: int) -> tuple[GpuDetail, ...]:
         """The same GPU by GPU, where the rule looks at GPUs."""
         rule = self._profile.filters[index]
         node = Nodes(self._cluster.columns, slice(row, row + 1))
-        return rule.gpus(self._view.request, node) if isinstance(rule, TellsGpus) else ()
+        return rule.gpus(self._view.request, node) if isinstance(rule, DetailedGpuFilter) else ()
 
     def nearest(self, index: int, row: int) -> str:
         """How near the row came, where the rule looks at GPUs."""

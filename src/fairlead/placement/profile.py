@@ -11,10 +11,10 @@ from fairlead.model.pods import PodField
 from fairlead.placement.gpus import GpuPolicy
 from fairlead.plugins.api import (
     AnyScore,
-    ChoosesGpus,
     ClusterFilter,
     EvictionForecast,
     Filter,
+    GpuChooser,
     Picker,
     Plugin,
     PreFilter,
@@ -125,9 +125,9 @@ class Profile:
         return self.gpu_fit.understood(ask) if self.gpu_fit else None
 
     @property
-    def gpu_chooser(self) -> ChoosesGpus | None:
+    def gpu_chooser(self) -> GpuChooser | None:
         """Who says which GPU a share goes to."""
-        return next((score for score, _ in self.scores if isinstance(score, ChoosesGpus)), None)
+        return next((score for score, _ in self.scores if isinstance(score, GpuChooser)), None)
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:

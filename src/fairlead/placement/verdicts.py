@@ -7,7 +7,7 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
 from fairlead.model.gpus import Grant
 from fairlead.model.pods import Pod
-from fairlead.plugins.api import GpuAnswer
+from fairlead.plugins.api import GpuDetail
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class PlacementRecord:
     #: What each score of the profile added to that.
     scores: Mapping[str, float]
     #: The GPUs that it gets, as they were before, and what they were doing.
-    gpus: tuple[GpuAnswer, ...] = ()
+    gpus: tuple[GpuDetail, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

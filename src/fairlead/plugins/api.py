@@ -1,12 +1,12 @@
-"""The plugin contract: one request in, one answer for every node out.
+"""The plugin contract: one request in, one result for every node out.
 
 A plugin is a frozen dataclass whose fields are its options. It reads the nodes it is given, keeps
-nothing between calls, does no I/O, and answers for each node by that node alone: it may be asked
-about all nodes at once or about the few that changed.
+nothing between calls, does no I/O, and computes the result for a node from that node alone: it may
+be called for all nodes at once or for the few that changed.
 
-`reads` names what its answer depends on. Answers are shared between equal requests and recomputed
-only where something in `reads` changed, so a plugin that forgets an aspect gives stale answers
-(the contract suite in `tests/plugins/test_contract.py` finds that out).
+`reads` names what its result depends on. Results are shared between equal requests and recomputed
+only where something in `reads` changed, so a plugin that omits an aspect returns stale results
+(`fairlead.testing.check_plugin` finds that). Authors of plugins import from `fairlead.plugin`.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -24,7 +24,8 @@ from fairlead.model.storage import VolumePlan
 
 HIGHEST_SCORE = 100.0
 
-GpuScores = npt.NDArray[np.float64]  # (nodes, slots)
+#: (nodes, slots)
+GpuScores = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +34,19 @@ class Reason:
 
     text: str
     where: NodeMask
-    #: Where evicting pods could change the answer.
+    #: Where evicting pods could change the result.
     resolvable: NodeMask
 
 
 @runtime_checkable
 class Filter(Protocol):
-    """Rules nodes out."""
+    """Rejects nodes."""
 
     name: ClassVar[str]
     reads: ClassVar[Aspect]
     #: Shown to users as "<count> <refusal>".
     refusal: ClassVar[str]
-    #: Could evicting pods change the answer?
+    #: Could evicting pods change the result?
     resolvable: ClassVar[bool]
 
     def allows(self, request: PodRequest, nodes: Nodes) -> NodeMask:
@@ -55,14 +56,14 @@ class Filter(Protocol):
 
 @runtime_checkable
 class ClusterFilter(Filter, Protocol):
-    """A rule whose answer for a node depends on other nodes as well.
+    """A filter whose result for a node depends on other nodes as well.
 
-    It is always asked about all nodes, again whenever anything that it reads changed anywhere, and
-    only for requests that it applies to.
+    It is always called for all nodes, again whenever anything that it reads changed on any node,
+    and only for requests that it applies to.
     """
 
     def applies(self, request: PodRequest, nodes: Nodes) -> bool:
-        """Could the answer for this request be anything but yes everywhere?"""
+        """False if it allows every node for this request."""
         ...
 
 
@@ -95,7 +96,7 @@ class EvictionForecast(ClusterFilter, Protocol):
 
 @runtime_checkable
 class Concerns(Protocol):
-    """A filter or score that has nothing to say about some requests, whatever the nodes."""
+    """A filter or score that does not apply to some requests, on any node."""
 
     def concerns(self, request: PodRequest) -> bool:
         """False when it allows every node, or rates it 0."""
@@ -107,7 +108,7 @@ class PreFilter(Filter, Protocol):
     """A filter that may refuse a pod before any node is checked."""
 
     def pre_filter(self, request: PodRequest, nodes: Nodes) -> str:
-        """One sentence why the pod cannot run anywhere as things are, or nothing."""
+        """One sentence why the pod cannot run on any node at the moment, or an empty string."""
         ...
 
 
@@ -140,7 +141,7 @@ class ReasonedFilter(Protocol):
 
 @runtime_checkable
 class DetailedFilter(Protocol):
-    """A filter that can put numbers to its refusal, for `fairlead explain`."""
+    """A filter that reports amounts with its refusal, for `fairlead explain`."""
 
     def detail(self, request: PodRequest, node: Nodes) -> str:
         """One line about the given node, such as "requested 2 nvidia.com/gpu, 1 of 8 free"."""
@@ -148,8 +149,8 @@ class DetailedFilter(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class GpuAnswer:
-    """What one GPU has to say to a pod, for `fairlead explain`."""
+class GpuDetail:
+    """One GPU and why it cannot serve a pod, for `fairlead explain`."""
 
     uuid: str
     index: int
@@ -162,47 +163,47 @@ class GpuAnswer:
     pods: int
     #: Why it cannot serve the pod; empty if it could.
     missing: str = ""
-    #: What was measured (utilisation 0 to 1) and how long ago; None where nobody did.
+    #: What was measured (utilisation 0 to 1) and how long ago; None without a reading.
     utilisation: float | None = None
     memory_used_mib: float | None = None
     reading_age_s: float | None = None
 
 
 @runtime_checkable
-class TellsGpus(Protocol):
-    """A filter that can tell GPU by GPU, and for the event how near any node came."""
+class DetailedGpuFilter(Protocol):
+    """A filter that reports individual GPUs, and for the event which node is closest to a fit."""
 
-    def gpus(self, request: PodRequest, node: Nodes) -> tuple[GpuAnswer, ...]:
+    def gpus(self, request: PodRequest, node: Nodes) -> tuple[GpuDetail, ...]:
         """The GPUs of the single node given."""
         ...
 
     def nearest(self, request: PodRequest, nodes: Nodes) -> str:
-        """One sentence about the nodes given, all of which it refused; or nothing."""
+        """One sentence about the nodes given, all of which it refused; or an empty string."""
         ...
 
 
 @runtime_checkable
 class Score(Protocol):
-    """Rates nodes. The profile, not the plugin, decides how much a score weighs."""
+    """Rates nodes. The profile sets the weight of a score."""
 
     name: ClassVar[str]
     reads: ClassVar[Aspect]
 
     def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
-        """100 where the plugin likes the node most, 0 where least; refused nodes do not matter."""
+        """0 to 100 for each node, higher is better; refused nodes do not matter."""
         ...
 
 
 @runtime_checkable
-class ChoosesGpus(Protocol):
-    """A score that also has a say in which GPU of the chosen node a share goes to.
+class GpuChooser(Protocol):
+    """A score that also chooses the GPU of the node that a share goes to.
 
-    The first such score of a profile is asked. It must like best the GPU that its rating of the
-    node counted on.
+    The first such score of a profile is used. It must rate highest the GPU on which its rating of
+    the node is based.
     """
 
     def rate_gpus(self, request: PodRequest, nodes: Nodes) -> GpuScores:
-        """(nodes, slots): the more, the better; among equals the first GPU wins."""
+        """(nodes, slots): higher is better; among equals the first GPU is used."""
         ...
 
 
@@ -210,7 +211,7 @@ class ChoosesGpus(Protocol):
 class RelativeScore(Protocol):
     """A score of a node that depends on the other candidates.
 
-    It is always asked about all nodes, again whenever anything that it reads changed anywhere or
+    It is always called for all nodes, again whenever anything that it reads changed on any node or
     other nodes are left. A class may be both a filter and a relative score.
     """
 

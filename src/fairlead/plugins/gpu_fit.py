@@ -15,8 +15,8 @@ from fairlead.model.gpus import WHOLE, GpuRequest, Overcommit
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import PodRequest
 from fairlead.model.sizes import remembered
-from fairlead.plugins.api import GpuAnswer, Reason
-from fairlead.plugins.gpu_words import gpu_answers, how_to_serve, nearest, not_served, too_busy
+from fairlead.plugins.api import GpuDetail, Reason
+from fairlead.plugins.gpu_words import gpu_details, how_to_serve, nearest, not_served, too_busy
 
 NO_GPU = "node(s) had no GPU"
 NO_DIALECT = "node(s) cannot serve this kind of GPU request"
@@ -71,9 +71,9 @@ class GpuFit:
             return _detail_of_models(request.gpu_request, node)
         return _detail(self.understood(request.gpu_request), node)
 
-    def gpus(self, request: PodRequest, node: Nodes) -> tuple[GpuAnswer, ...]:
+    def gpus(self, request: PodRequest, node: Nodes) -> tuple[GpuDetail, ...]:
         return (
-            gpu_answers(self.understood(request.gpu_request), node) if request.gpu_request else ()
+            gpu_details(self.understood(request.gpu_request), node) if request.gpu_request else ()
         )
 
     def nearest(self, request: PodRequest, nodes: Nodes) -> str:

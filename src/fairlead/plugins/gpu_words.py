@@ -9,7 +9,7 @@ from fairlead.cluster.devices import GpuMask
 from fairlead.cluster.gpu_rows import GpuRows
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import WHOLE, Gpu, GpuRequest
-from fairlead.plugins.api import GpuAnswer
+from fairlead.plugins.api import GpuDetail
 
 #: What a node needs to serve requests of a dialect, and how it gets that.
 _SERVED_WITH = {
@@ -39,7 +39,7 @@ def how_to_serve(ask: GpuRequest) -> str:
     return f"{sentence}; shares are not served beside NVIDIA's device plugin"
 
 
-def gpu_answers(ask: GpuRequest, node: Nodes) -> tuple[GpuAnswer, ...]:
+def gpu_details(ask: GpuRequest, node: Nodes) -> tuple[GpuDetail, ...]:
     """About each GPU of the single node given; none where GPUs are only counted."""
     gpus = _listed(node)
     usable, free = node.gpus.usable(ask)[0], node.gpus.milli_free()[0]
@@ -47,7 +47,7 @@ def gpu_answers(ask: GpuRequest, node: Nodes) -> tuple[GpuAnswer, ...]:
     used_mib, ages_s = node.load.memory_used()[0], node.load.age_s()[0]
     utilisation = node.load.utilisation()[0]
     return tuple(
-        GpuAnswer(
+        GpuDetail(
             uuid=gpu.uuid,
             index=gpu.index,
             model=gpu.model,
