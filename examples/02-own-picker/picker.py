@@ -1,13 +1,11 @@
-"""A picker has the last word: it takes one of the nodes that passed every filter."""
+"""A picker chooses one of the nodes that passed every filter."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from fairlead.cluster.arrays import NodeScores
-from fairlead.cluster.nodes import Nodes
-from fairlead.model.pods import PodRequest
+from fairlead.plugin import PODS, Nodes, NodeScores, PodRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +15,6 @@ class FewestPods:
     name: ClassVar[str] = "FewestPods"
 
     def pick(self, request: PodRequest, nodes: Nodes, scores: NodeScores) -> int:
-        pods = nodes.requested("pods")
+        pods = nodes.requested(PODS)
         fewest = np.flatnonzero(pods == pods.min())
         return int(fewest[scores[fewest].argmax()])

@@ -67,7 +67,7 @@ def _from_file(reference: str, base: Path) -> type[Plugin]:
     if not isinstance(kind, type) or not _is_plugin(kind):
         raise ConfigError(
             f"{path}:{class_name} is not a plugin; give it a name and either allows(), rate(), "
-            "rank() or pick() as fairlead.plugins.api describes"
+            "rank() or pick() as fairlead.plugin describes"
         )
     return kind
 
