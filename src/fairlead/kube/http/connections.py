@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-import httptools
-
+from fairlead.base.http_connection import HttpConnection
 from fairlead.kube.access.kubeconfig import Access
 from fairlead.kube.errors import ReplyLost, Unreachable
 from fairlead.kube.http.reply import Reply, parse_retry_after
@@ -58,54 +57,20 @@ def encode_request(
     return "\r\n".join((*lines, "", "")).encode("latin-1") + (body or b"")
 
 
-class Connection(asyncio.Protocol):
-    """One request at a time. The sender awaits the reply."""
+class Connection(HttpConnection[Reply]):
+    """One request at a time; its sender awaits the reply."""
 
     def __init__(self) -> None:
-        self._transport: asyncio.Transport | None = None
-        self._parser = httptools.HttpResponseParser(self)
-        self._waiting: asyncio.Future[Reply] | None = None
+        super().__init__()
         self._body: list[bytes] = []
         self._length = 0
-        self._longest = 0
         self._retry_after: str | None = None
-        self.usable = False
+        #: Of the body, in bytes.
+        self.longest = 0
         self.idle_since_s = 0.0
 
-    def send(self, request: bytes, longest: int) -> "asyncio.Future[Reply]":
-        assert self._transport is not None
-        assert self._waiting is None
-        self._longest = longest
-        self._waiting = asyncio.get_running_loop().create_future()
-        self._transport.write(request)
-        return self._waiting
-
-    def abort(self, reason: str) -> None:
-        """Hang up; a reply that was under way is lost."""
-        self.usable = False
-        if self._transport is not None:
-            self._transport.abort()
-        self._lose(reason)
-
-    # -- called by the event loop ------------------------------------------------------------
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
-        self._transport = transport  # type: ignore[assignment]
-        self.usable = True
-
-    def data_received(self, data: bytes) -> None:
-        if self._waiting is None:
-            self.abort("the server sent data without a request")
-            return
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserError as error:
-            self.abort(f"the reply is not HTTP: {error}")
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self.usable = False
-        self._lose(str(error or "the connection was closed"))
+    def lost(self, reason: str) -> Exception:
+        return ReplyLost(f"no complete reply came: {reason}")
 
     # -- called by the parser ----------------------------------------------------------------
 
@@ -119,24 +84,14 @@ class Connection(asyncio.Protocol):
     def on_body(self, body: bytes) -> None:
         self._body.append(body)
         self._length += len(body)
-        if self._length > self._longest:
-            self.abort(f"the reply is longer than {self._longest} bytes")
+        if self._length > self.longest:
+            self.abort(f"the reply is longer than {self.longest} bytes")
 
     def on_message_complete(self) -> None:
-        if not self._parser.should_keep_alive():
-            self.usable = False
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         retry_after_s = parse_retry_after(self._retry_after)
-        reply = Reply(self._parser.get_status_code(), body, retry_after_s)
-        waiting, self._waiting = self._waiting, None
         self._body, self._length, self._retry_after = [], 0, None
-        if waiting is not None and not waiting.done():
-            waiting.set_result(reply)
-
-    def _lose(self, reason: str) -> None:
-        waiting, self._waiting = self._waiting, None
-        if waiting is not None and not waiting.done():
-            waiting.set_exception(ReplyLost(f"no complete reply came: {reason}"))
+        self._finish(Reply(self._parser.get_status_code(), body, retry_after_s))
 
 
 class Connections:
@@ -205,7 +160,8 @@ class Connections:
         self, connection: Connection, request: bytes, timeout_s: float, longest: int
     ) -> Reply:
         loop = asyncio.get_running_loop()
-        reply = connection.send(request, longest)
+        connection.longest = longest
+        reply = connection.send(request)
         timer = loop.call_later(timeout_s, connection.abort, f"nothing within {timeout_s:g} s")
         try:
             return await reply

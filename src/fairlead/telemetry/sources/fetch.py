@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-import httptools
-
+from fairlead.base.http_connection import HttpConnection
 from fairlead.telemetry.sources.api import SourceFault
 
 Sink = Callable[[bytes], None]
@@ -149,28 +148,23 @@ def _request(address: Address, headers: Mapping[str, str], body: bytes | None) -
     return b"".join(lines) + (body or b"")
 
 
-class _Connection(asyncio.Protocol):
-    """One connection, one question at a time."""
+class _Connection(HttpConnection[None]):
+    """One request at a time, whose answer goes to a sink."""
+
+    REPLY = "answer"
 
     def __init__(self) -> None:
-        self.usable = False
-        self._transport: asyncio.Transport | None = None
-        self._parser = httptools.HttpResponseParser(self)
-        self._answer: asyncio.Future[None] | None = None
+        super().__init__()
         self._unpacker: zlib._Decompress | None = None
         self._silent = True
 
     async def ask(self, request: bytes, sink: Sink, limits: FetchLimits) -> None:
-        assert self._transport is not None
-        loop = asyncio.get_running_loop()
-        self._answer = loop.create_future()
         self._silent, self._unpacker = True, None
         self._sink, self._left, self._most = sink, limits.most_bytes, limits.most_bytes
         late = f"no complete answer within {limits.timeout_s:g} s"
-        timer = loop.call_later(limits.timeout_s, self._fail, SourceFault(late))
-        self._transport.write(request)
+        timer = asyncio.get_running_loop().call_later(limits.timeout_s, self.abort, late)
         try:
-            await self._answer
+            await self.send(request)
         except BaseException:
             self.close()
             raise
@@ -179,34 +173,22 @@ class _Connection(asyncio.Protocol):
             del self._sink
 
     def close(self) -> None:
-        self.usable = False
-        if self._transport is not None:
-            self._transport.abort()
+        self.abort("the connection was closed")
+
+    def lost(self, reason: str) -> Exception:
+        return SourceFault(reason)
 
     # -- called by the event loop ------------------------------------------------------------
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport  # type: ignore[assignment]
-        self.usable = True
-
     def data_received(self, data: bytes) -> None:
         self._silent = False
-        if self._answer is None or self._answer.done():
-            self.close()  # it speaks without being asked
-            return
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserCallbackError as error:
-            self._fail(_cause(error))
-        except httptools.HttpParserError as error:
-            self._fail(SourceFault(f"the answer is not HTTP: {error}"))
+        super().data_received(data)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.usable = False
         closed = "the connection was closed in the middle of the answer"
-        self._fail(
-            _ClosedEarly("the connection was closed") if self._silent else SourceFault(closed)
-        )
+        early = _ClosedEarly("the connection was closed")
+        self._fail(early if self._silent else SourceFault(closed))
 
     # -- called by the parser ----------------------------------------------------------------
 
@@ -214,47 +196,35 @@ class _Connection(asyncio.Protocol):
         if name.lower() != b"content-encoding" or value in (b"", b"identity"):
             return
         if value.lower() not in (b"gzip", b"x-gzip", b"deflate"):
-            raise SourceFault(f"the answer has the encoding {value!r}, which was not requested")
+            self.abort(f"the answer has the encoding {value!r}, which was not requested")
         self._unpacker = zlib.decompressobj(wbits=47)  # finds out which of them
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
         if 300 <= status < 400:
-            raise SourceFault(f"it redirects (HTTP {status}); configure the target of the redirect")
-        if status != 200:
-            raise SourceFault(f"it answers HTTP {status}")
+            self.abort(f"it redirects (HTTP {status}); configure the target of the redirect")
+        elif status != 200:
+            self.abort(f"it answers HTTP {status}")
 
     def on_body(self, body: bytes) -> None:
         if self._unpacker is None:
             self._give(body)
             return
-        while body:
+        while body and self.usable:
             try:
                 self._give(self._unpacker.decompress(body, _PIECE))
             except zlib.error as error:
-                raise SourceFault(f"the answer cannot be decompressed: {error}") from error
+                self.abort(f"the answer cannot be decompressed: {error}")
             body = self._unpacker.unconsumed_tail
 
     def on_message_complete(self) -> None:
         if self._unpacker is not None and not self._unpacker.eof:
-            raise SourceFault("the compressed answer is incomplete")
-        self.usable = self.usable and self._parser.should_keep_alive()
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_result(None)
+            self.abort("the compressed answer is incomplete")
+        self._finish(None)
 
     def _give(self, piece: bytes) -> None:
         self._left -= len(piece)
         if self._left < 0:
-            raise SourceFault(f"the answer is longer than {self._most} bytes")
-        self._sink(piece)
-
-    def _fail(self, fault: SourceFault) -> None:
-        self.usable = False
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(fault)
-
-
-def _cause(error: BaseException) -> SourceFault:
-    """What one of our own methods raised inside the parser."""
-    found = error.__cause__ or error.__context__
-    return found if isinstance(found, SourceFault) else SourceFault(f"it cannot be read: {found}")
+            self.abort(f"the answer is longer than {self._most} bytes")
+        elif self.usable:
+            self._sink(piece)
