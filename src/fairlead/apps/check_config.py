@@ -31,7 +31,7 @@ class Report:
     notes: Sequence[Finding] = ()
     #: What is allowed, and probably not meant.
     warnings: Sequence[Finding] = ()
-    #: What would have to be mended to serve it on the other versions of Kubernetes.
+    #: What must change to serve it on the other versions of Kubernetes.
     refusals: Mapping[str, Sequence[Finding]] = field(default_factory=dict)
 
     @property

@@ -12,7 +12,7 @@ from fairlead.model.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class ElectionOptions:
-    """What somebody said about it; None or empty where they said nothing."""
+    """The options as given; None or empty where they were not."""
 
     leader_elect: bool | None = None
     lease_duration: str = ""
@@ -31,7 +31,7 @@ class ElectionOptions:
     def terms(self, access: Access) -> Terms | None:
         """The terms; None: decide without an election.
 
-        In a pod there may be several of us, so one is elected unless somebody says otherwise. A
+        In a pod there may be several replicas, so one is elected unless configured otherwise. A
         program that somebody starts by hand needs no Lease, nor the right to write one.
         """
         elects = access.in_pod if self.leader_elect is None else self.leader_elect

@@ -89,7 +89,7 @@ async def _find_out(options: RunOptions, client: Client, namespace: str, name: s
     try:
         again = await _by_the_rules(options, client, behaviour, _pending(body, behaviour), _BEST)
     except (NotExplained, live_cluster.NotListed, ConfigError):
-        return told  # where it is can be told all the same
+        return told  # where it is can be shown all the same
     return told | {key: again[key] for key in ("profile", "nodes", "nodesLeftOut") if key in again}
 
 
@@ -132,7 +132,7 @@ async def _by_the_rules(
 
 
 async def _measure(engine: Engine, plans: Sequence[SourcePlan]) -> list[str]:
-    """Has the cluster know what its GPUs are doing; what sources could not tell, and why."""
+    """Puts readings of the GPUs into the cluster; returns what sources could not read, and why."""
     problems: list[str] = []
     for each in plans:
         readings, problem = await take_once(make(each), engine.cluster)
@@ -209,7 +209,7 @@ def _gpu_rows(node: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def _gpu_told(gpu: dict[str, Any]) -> str:
-    """What it lacks, what it is doing, and how long ago somebody saw that."""
+    """What it lacks, what it is doing, and how long ago that was measured."""
     told = [gpu["missing"] or "free"]
     if gpu["utilisation"] is not None:
         told.append(f"{gpu['utilisation']:.0%} busy")

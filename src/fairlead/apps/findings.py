@@ -1,4 +1,4 @@
-"""What there is to say about a file: a key, and a sentence that tells what to do about it."""
+"""Findings about a file: a key, and a sentence that says what to do about it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,6 +1,6 @@
 """What the cluster's GPUs are given to, and how much of that is at work, looked up when asked.
 
-By model and by namespace: GPUs one by one are the agent's to tell, and pods `fairlead top`'s.
+By model and by namespace. The agent exports single GPUs, and `fairlead top` shows pods.
 """
 
 from collections.abc import Callable, Mapping

@@ -78,7 +78,7 @@ async def events(
     decode = partial(decode_pod, behaviour=behaviour)
     async for pod in _list(client, "/api/v1/pods", decode, {"fieldSelector": UNFINISHED}):
         yield PodSeen(pod)
-    # Budgets only tell whom eviction would spare; who may not list them is told without.
+    # Budgets only say which pods eviction would spare. They are left out without that right.
     with suppress(NotListed):
         async for budget in _list(client, "/apis/policy/v1/poddisruptionbudgets", decode_budget):
             yield BudgetSeen(budget)

@@ -33,7 +33,7 @@ _RENAMED = {
 
 
 class Measures:
-    """Fills the metrics: times as things happen, sizes when somebody asks."""
+    """Fills the metrics: times as things happen, sizes on each scrape."""
 
     def __init__(
         self, metrics: Metrics, engine: Engine, binder: Binder, recorder: Recorder
@@ -104,7 +104,7 @@ class Measures:
         )
 
     def watch_readings(self, readings: Readings) -> None:
-        """By source: what it tells, what of it is not believed, and whether it is listened to."""
+        """By source: its readings, those that are not believed, and whether it is in use."""
         gauge, counter = self._metrics.watch_gauge, self._metrics.watch_counter
         gauge(
             "fairlead_telemetry_age_seconds",
@@ -176,7 +176,7 @@ class Measures:
         }
 
     def _fragments(self) -> Reading:
-        """Nothing before enough pods were seen to tell what is typical."""
+        """Nothing before enough pods were seen to know what is typical."""
         cluster = self._engine.cluster
         found = cluster.nodes.fragments_milli()
         if found is None:

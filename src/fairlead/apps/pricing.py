@@ -28,7 +28,7 @@ _TIMEOUT_S = 120.0
 
 
 class Pricing:
-    """Prices anew after twice as many pods or 1,000 more, and after ten minutes with any."""
+    """Prices again after twice as many pods or 1,000 more, and after ten minutes with any."""
 
     def __init__(self, engine: Engine, feed: Callable[[Event], None]) -> None:
         self._engine = engine

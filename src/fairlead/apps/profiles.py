@@ -74,7 +74,7 @@ def built_in(name: str) -> Profile:
     if scores is None:
         raise ConfigError(f"unknown profile {name!r}; choose one of {', '.join(NAMES)}")
     if name == KUBE:
-        # Whoever comes from kube-scheduler gets its rules and no others; GPUs are only counted.
+        # A user of kube-scheduler gets its rules and no others; GPUs are only counted.
         filters = tuple(kind() for kind in FILTERS if kind not in (GpuFit, SchedulingMap))
     else:
         filters = tuple(_filter(kind) for kind in FILTERS)

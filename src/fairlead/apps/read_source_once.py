@@ -7,7 +7,7 @@ from fairlead.telemetry.sources.alnair import Annotations
 
 
 async def take_once(source: Source, cluster: Cluster) -> tuple[list[NodeReadings], str]:
-    """What it tells of the nodes of the cluster, and what went wrong, if anything did."""
+    """Its readings of the nodes of the cluster, and what went wrong, if anything did."""
     nodes = [cluster.node_at(row) for row in cluster.row_of.values()]
     if isinstance(source, Annotations):
         for node in nodes:

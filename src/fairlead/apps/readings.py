@@ -1,4 +1,4 @@
-"""Keeps the engine told of what GPUs do: starts the reader, and feeds its news in small parts."""
+"""Feeds readings of GPUs to the engine: starts the reader, and passes news on in small parts."""
 
 import asyncio
 import sys
@@ -20,7 +20,7 @@ from fairlead.telemetry.sources.running import News, ReadingBatch, SourceStatus
 
 log = structlog.get_logger(__name__)
 
-#: How often old readings fade a little, and the reader is told of new nodes.
+#: How often old readings fade a little, and the reader gets the new nodes.
 _EVERY_S = 5.0
 _RESTART_S = 5.0
 

@@ -109,7 +109,7 @@ def _either(option: bool | None, said: bool | None) -> bool | None:
 
 
 def _endpoint(served: list[configs.ProfileConfig]) -> list[SourcePlan]:
-    """The tutorial's scheduler is told by a variable where its metrics are."""
+    """The tutorial's scheduler takes the address of its metrics from a variable."""
     endpoint = os.environ.get("DCGM_ENDPOINT")
     wanted = any(profile.profile == "gpu-aware-scheduler" for profile in served)
     return [endpoint_plan(endpoint)] if endpoint and wanted else []

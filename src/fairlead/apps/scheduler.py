@@ -102,7 +102,7 @@ class Scheduler:
         self.engine.keeps_records = log.is_enabled_for(logging.DEBUG)
         served = (*profiles.values(), *([extender_profile] if extender_profile else ()))
         self._elector = Elector(client, terms, fit=self._fit_to_lead) if terms else None
-        #: Whether our cache is good enough to decide by: nobody before us knew more.
+        #: Whether our cache is good enough to decide by: no earlier leader knew more.
         self._has_taken_over = self._elector is None
         writer: Transport = Fenced(client, self._elector.leads) if self._elector else client
         failures = Failures()
@@ -207,7 +207,7 @@ class Scheduler:
         return self._watches.pods.objects.get(key)
 
     def take_readings(self, readings: Iterable[NodeReadings]) -> None:
-        """What somebody measured; with nothing, old readings fade."""
+        """New readings; with none, old readings fade."""
         self._feed(events.ReadingsTaken(tuple(readings)))
 
     def unready_because(self) -> str:
@@ -304,7 +304,7 @@ class Scheduler:
             self._containment.attempt_crashed(instruction, time.monotonic())
             return
         if not self._has_taken_over:
-            return  # news that the leader tells
+            return  # the leader announces it
         doing = _DOING.get(type(instruction), "announcing")
         said = self._containment.attempt(
             doing, instruction.pod.key, partial(self._carry_out, instruction)
@@ -355,7 +355,7 @@ class Scheduler:
                 assert_never(instruction)
 
     def _bound(self, done: instructions.AnnounceScheduled) -> dict[str, Any]:
-        """What the log tells of a bind: where, on which GPUs, and how long it all took."""
+        """What the log says of a bind: where, on which GPUs, and how long it all took."""
         waited_ms = round(1000 * (time.monotonic() - done.first_queued_s), 1)
         told = {"pod": done.pod.key, "node": done.node}
         held = self.engine.cluster.holdings.get(done.pod.uid)

@@ -13,7 +13,7 @@ Found = tuple[dict[str, str], dict[str, dict[str, str]]]
 
 
 class Survey:
-    """Looks at all nodes, a few at a time so that decisions go on, and tells what is new."""
+    """Looks at all nodes, a few at a time so that decisions go on, and logs what is new."""
 
     def __init__(self, cluster: Cluster, *, notes: bool) -> None:
         """`notes`: also the annotations that a source reads."""

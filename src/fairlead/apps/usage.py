@@ -1,4 +1,4 @@
-"""Adds up what pods do with their GPUs while the scheduler works, and tells it to who asks.
+"""Adds up what pods do with their GPUs while the scheduler works, and serves it.
 
 Going through all pods takes longer than a decision may wait. So it is done a few pods at a time.
 """
@@ -32,7 +32,7 @@ _NONE = (0.0, 0.0, 0.0, 0.0)
 #: Pods or GPUs between two looks at the network.
 _SLICE = 100
 
-#: Namespaces and schedulers that are told apart; what is beyond is added up under one name.
+#: Namespaces and schedulers that are listed; what is beyond is added up under one name.
 MOST_SUMS = 4096
 OTHERS = ("(others)", "(others)")
 

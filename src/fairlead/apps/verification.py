@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 EVERY_S = 60.0
 # Nodes that are added up in one go: two milliseconds.
 _NODES = 32
-# Of how many of them the log tells.
+# How many of them are logged.
 _NAMED = 5
 
 

@@ -1,4 +1,4 @@
-"""What a scheduler watches, and what it tells the engine of it."""
+"""What a scheduler watches, and the events that it makes of it."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
@@ -31,7 +31,7 @@ from fairlead.model.storage import StorageObject, Volume, VolumeClaim
 
 log = structlog.get_logger(__name__)
 
-# Terminal pods hold nothing: the server need not send them, and tells us when one becomes so.
+# Terminal pods hold nothing: the server need not send them, and sends an event when one becomes so.
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 
 
@@ -84,7 +84,7 @@ class Watches:
             *self._storage.values(),
             *(self._pod_selectors(client) if with_selectors else ()),
         )
-        #: Kinds of which we have not been told everything yet.
+        #: Kinds of which not everything was listed yet.
         self.unsynced = [_last_part(each.path) for each in self.all]
 
     @property

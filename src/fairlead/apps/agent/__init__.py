@@ -138,7 +138,7 @@ def _partitioner(options: AgentOptions, nvml: Nvml) -> Partitioner | None:
 
 
 class AgentSnapshot(msgspec.Struct, rename="camel", omit_defaults=True):
-    """All that one look at the machine tells."""
+    """Everything that one look at the machine shows."""
 
     node: str
     inventory: msgspec.Raw

@@ -1,4 +1,4 @@
-"""Looks at the GPUs every few seconds, and tells whoever should know."""
+"""Looks at the GPUs every few seconds, and publishes the inventory, metrics and events."""
 
 import asyncio
 import contextlib
@@ -222,7 +222,7 @@ class Agent:
         """Whether it can say that the processes of a pod have ended."""
         return self._monitor.withholds and not self._blind and sees_the_host(self._settings.proc)
 
-    # -- what it tells ---------------------------------------------------------------------------
+    # -- what it publishes -----------------------------------------------------------------------
 
     def _tell(self, survey: GpuSurvey, samples: dict[str, GpuSample]) -> None:
         resident_pods = pods_by_uid(self._pods.objects.values(), survey.gpus)

@@ -1,4 +1,4 @@
-"""From what NVML tells to what the node's annotation says."""
+"""From NVML's answers to the node's annotation."""
 
 import re
 import shutil
@@ -29,7 +29,7 @@ def listing(
     released: Sequence[str] | None = None,
     sysfs: Path = SYSFS,
 ) -> Listing:
-    """`withheld` says of GPUs why nobody should get them, though nothing is wrong with them.
+    """`withheld` says of healthy GPUs why no pod may get them.
 
     `cuts` are the GPUs that the agent cuts, and what is to be had of them. `released` are pods
     whose processes have ended; None where the agent cannot tell.

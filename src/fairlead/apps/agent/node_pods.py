@@ -38,7 +38,7 @@ def pods_by_uid(pods: Iterable[Pod], gpus: Iterable[GpuFacts]) -> PodsByUid:
 def _static_hash(pod: Pod) -> str:
     """What the processes of a static pod go by, if this is the mirror of one; else empty.
 
-    Only a pod that was created as a mirror, with its node, can be one: the API server lets nobody
+    Only a pod that was created as a mirror, with its node, can be one: the API server lets no one
     add that annotation later. It does let users create such a pod, so this proves nothing. A hash
     never has the form of a uid, so no other pod can be claimed by it.
     """

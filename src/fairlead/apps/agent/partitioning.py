@@ -1,6 +1,6 @@
 """Cuts the GPUs that are the agent's own into what pods were given, and puts back the rest.
 
-A GPU is its own when the operator says so (`--mig`). Everything is worked out anew from what NVML
+A GPU is its own when the operator says so (`--mig`). Everything is computed again from what NVML
 finds, what pods hold and what the agent created before, so it may be killed at any moment: the next
 run continues from there.
 """
@@ -211,7 +211,7 @@ class Partitioner:
         if number == created.id:
             log.info("MIG slice created", gpu=uuid, profile=place.profile, at=place.start)
             return ""
-        # What the pod was told names another slice, or none: it must not be used.
+        # The pod's assignment names another slice, or none: it must not be used.
         self._odd.setdefault(uuid, set()).add(place)
         wrong = replace(created, id=number)
         self._put(uuid, created=self._created(uuid) - {created} | {wrong})

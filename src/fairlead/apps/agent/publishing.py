@@ -18,7 +18,7 @@ from fairlead.model.nodes import GPU
 
 log = structlog.get_logger(__name__)
 
-#: How often the node is looked at, if nothing changes here: somebody may have edited it.
+#: How often the node is looked at, if nothing changes here: it may have been edited.
 LOOK_S = 60.0
 #: Kubernetes allows 256 KiB for all annotations of an object together.
 LARGEST_BYTES = 128 * 1024

@@ -1,4 +1,4 @@
-"""Has GPUs cut as soon as pods come or go, and tells pods that do not get their slice."""
+"""Divides GPUs as soon as pods come or go, and warns pods that do not get their slice."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ class Slicing:
         self._changed = changed
         self._pause_s = pause_s
         self._woken = asyncio.Event()
-        #: What each pod was told, by its uid.
+        #: The last message for each pod, by its uid.
         self._told: dict[str, str] = {}
         self.cuts: dict[str, GpuCut] | None = None
         self.problem = "the MIG slices have not been created yet"

@@ -1,4 +1,4 @@
-"""`fairlead extender`: answers a kube-scheduler's questions about GPUs, until told to stop."""
+"""`fairlead extender`: answers a kube-scheduler's questions about GPUs, until it is stopped."""
 
 import asyncio
 from dataclasses import dataclass, field

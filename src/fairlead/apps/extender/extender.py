@@ -79,7 +79,7 @@ class ExtenderDriver:
         return f"the outcome of the bind of {pod.key} is not known yet; its GPUs stay reserved"
 
     async def _pod(self, asked: ExtenderBindingArgs) -> Pod | str:
-        """The pod, read from the API server if our watch has not told of it; else what is wrong."""
+        """The pod, read from the API server if our watch has not shown it; else what is wrong."""
         seen = self._scheduler.pod(asked.key)
         if seen is not None and seen.uid == asked.uid:
             return seen

@@ -68,7 +68,7 @@ class Resource(Strict):
     weight: int = 1
 
     def __post_init__(self) -> None:
-        # A weight of 0 is one that nobody has chosen.
+        # A weight of 0 is one that was not set.
         self.weight = self.weight or 1
 
 

@@ -102,7 +102,7 @@ class Extender(Strict):
 
 
 class LeaderElection(Strict):
-    #: Said by nobody, it is true to kube-scheduler; to us it is true in a pod.
+    #: Unset, it is true for kube-scheduler; for us it is true in a pod.
     leader_elect: bool | None = None
     lease_duration: str = "15s"
     renew_deadline: str = "10s"

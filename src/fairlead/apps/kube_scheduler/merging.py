@@ -29,7 +29,7 @@ class Merged:
     weights: Mapping[str, int]
     #: Why kube-scheduler itself would not start with this.
     problems: tuple[Finding, ...] = ()
-    #: Names that are disabled and that nobody knows: nothing happens, perhaps to a user's surprise.
+    #: Names that are disabled and unknown: they have no effect, which a user may not expect.
     misses: tuple[Finding, ...] = ()
 
     def has(self, plugin: str, point: str) -> bool:

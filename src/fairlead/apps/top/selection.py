@@ -40,7 +40,7 @@ _SUM_KEYS: dict[str, Key] = {
     "wasted": lambda row: _down(row.wasted_hours),
     "idle": lambda row: _down(row.idle_hours),
 }
-#: What each view can be sorted by; the first is what it is sorted by unless told otherwise.
+#: What each view can be sorted by; the first is the default.
 SORTS: dict[str, tuple[str, dict[str, Key]]] = {
     "pods": ("wasted", _POD_KEYS),
     "cards": ("name", _GPU_KEYS),
@@ -52,7 +52,7 @@ SORTS: dict[str, tuple[str, dict[str, Key]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a user wants to see."""
+    """What the user selected."""
 
     by: str = "pods"
     sort: str = ""

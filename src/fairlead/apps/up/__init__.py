@@ -94,7 +94,7 @@ def prepare(options: UpOptions) -> UpPlan:
 
 
 def up(options: UpOptions) -> int:
-    """Runs until the time is over or somebody ends it; returns the exit status."""
+    """Runs until the time is over or it is stopped; returns the exit status."""
     # Until the event loop takes over, a SIGTERM unwinds like a Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     plan = prepare(options)
@@ -115,7 +115,7 @@ def up(options: UpOptions) -> int:
 
 
 def _first(errors: ExceptionGroup[Exception]) -> Exception:
-    """The one to tell the user about, out of what ended the parts that ran together."""
+    """The one to report to the user, out of what ended the parts that ran together."""
     first: Exception = errors
     while isinstance(first, ExceptionGroup):
         first = first.exceptions[0]
@@ -148,7 +148,7 @@ async def _work(plan: UpPlan, watching: Watching, ground: Ground) -> None:
         # Pods live for seconds here, and not for days.
         scheduler.usage.every_s, scheduler.usage.enough_s = _MEASURE_EVERY_S, _ENOUGH_S
         served = await _serve(scheduler, ground)
-        # KWOK knows no speed: there the pods are told to end sooner.
+        # KWOK has no speed: there the pods run for a shorter time.
         pod_speed = 1.0 if ground.kubelets else plan.options.speed
         load = LoadRunner(
             client, LoadGenerator(plan.workload, plan.options.speed), watching, pod_speed
@@ -197,7 +197,7 @@ async def _measure(scheduler: Scheduler, kubelets: Kubelets) -> None:
 
 
 async def _until_asked(lasts_s: float | None) -> None:
-    """Until the time is over, or somebody says so."""
+    """Until the time is over, or a signal comes."""
     asked = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, asked.set)

@@ -24,7 +24,7 @@ _PROGRAMS = ("kube-apiserver", "etcd", "kube-controller-manager", "kwok")
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What a scheduler needs to work on: a server, and nodes that somebody plays."""
+    """What a scheduler needs to work on: a server, and simulated nodes."""
 
     kubeconfig: Path
     server: str

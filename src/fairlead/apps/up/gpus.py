@@ -99,7 +99,7 @@ class _Letters:
 
 
 class _Places:
-    """Pods of which nobody says on which GPUs they are keep the same cells while they live, so
+    """Pods whose GPUs are not known keep the same cells while they live, so
     that the picture does not jump.
     """
 
@@ -122,7 +122,7 @@ class _Places:
 
 
 def _uuids(held: Holding) -> list[str]:
-    """One for each GPU that it has, empty where nobody says which."""
+    """One for each GPU that it has, empty where it is not known which."""
     if held.grant:
         return [use.uuid for use in held.grant.uses]
     return [""] * held.pod.request.amount(GPU)

@@ -208,7 +208,7 @@ def colour(mark: str) -> str:
 
 
 def _decisions(screen: Screen, width: int, room: int) -> list[Text]:
-    """The latest, and below them at least one that says why somebody still waits."""
+    """The latest, and below them at least one that says why a pod still waits."""
     room = max(0, room)
     latest = screen.decisions[:room]
     older = [each for each in screen.waiting if each not in latest][: max(1, room // 4)]

@@ -48,7 +48,7 @@ class Watching:
         self._clock = clock
         self.started_s = clock()
         self.bound = 0
-        self.pods_created = 0  # told by whoever creates them
+        self.pods_created = 0  # set by the creator
         self.first_bound_s: float | None = None
         self._engine: Engine | None = None
         self._bound_at: deque[float] = deque(maxlen=_MOST_TIMES)
@@ -88,7 +88,7 @@ class Watching:
         self._decide(pod, bound=True, text=node)
 
     def _note_refused(self, pod: Pod, message: str) -> None:
-        if pod.deleting:  # nobody waits any more
+        if pod.deleting:  # it waits no longer
             return
         text = _first_sentence(message)
         known = self._refused.get(pod.uid)
@@ -122,7 +122,7 @@ class Watching:
         return sum(allocatable_gpus(cluster.node_at(row)) for row in cluster.row_of.values())
 
     def sample(self) -> int:
-        """How many GPUs have somebody on them now; remembered for the mean."""
+        """How many GPUs are in use now; remembered for the mean."""
         assert self._engine is not None
         used = sum(row.used for row in self._picture.rows(self._engine.cluster, None))
         self._samples.append(used)

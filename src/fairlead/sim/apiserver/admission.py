@@ -139,7 +139,7 @@ def _tolerates(toleration: Object, key: str) -> bool:
 
 
 def _taint_until_ready(spec: Object) -> None:
-    """A new node takes no pods until somebody has seen it ready."""
+    """A new node takes no pods until it is ready."""
     key, effect = "node.kubernetes.io/not-ready", "NoSchedule"
     taints = spec.get("taints") or []
     if not any(each.get("key") == key and each.get("effect") == effect for each in taints):

@@ -15,7 +15,7 @@ ADMIN = "fairlead-admin"
 
 @dataclass(slots=True)
 class Call:
-    """What a client wants; `warnings` go back to it as Warning headers."""
+    """A client's request; `warnings` go back to it as Warning headers."""
 
     kind: Kind
     namespace: str = ""
@@ -32,7 +32,7 @@ class Call:
     replaces: bool = False
     # Webhooks were asked already, about the Scale or the Eviction that this call carries out.
     is_reviewed: bool = False
-    # Who asks, as webhooks are told.
+    # The user, as webhooks see it.
     user: str = ADMIN
 
     @property

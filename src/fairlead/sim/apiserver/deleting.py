@@ -147,7 +147,7 @@ def _mark_pod(obj: Object, options: Object) -> None:
 
 
 def _grace_s(pod: Object, asked: int | None) -> int:
-    """Nobody has to stop a pod that never ran or that has ended."""
+    """A pod that never ran or that has ended needs no kubelet to stop it."""
     if not pod["spec"].get("nodeName"):
         return 0
     if pod.get("status", {}).get("phase") in ("Failed", "Succeeded"):

@@ -1,4 +1,4 @@
-"""In which form a client wants its answer, and objects put into that form."""
+"""The form of the answer that a client accepts, and objects in that form."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -106,7 +106,7 @@ def applied_by_others(obj: Object, manager: str) -> dict[str, Paths]:
 def remove_paths(
     new: Object, old: Object, manager: str, paths: Paths, others: dict[str, Paths]
 ) -> None:
-    """Takes out what this manager applied before, leaves out now, and shares with nobody."""
+    """Removes what this manager applied before, leaves out now, and shares with no other."""
     before: Paths = set()
     for each in _entries(old):
         if each.get("manager") == manager:

@@ -97,7 +97,7 @@ def _version_number(version: str) -> int | None:
 
 
 async def _update(api: ApiState, call: Call, change: Change, version: int | None) -> StoredObject:
-    """Tries until nobody else wrote in between; only webhooks can let somebody in."""
+    """Retries until there was no other write in between; only webhooks make that possible."""
     while True:
         current = api.entry(call.kind, call.key)
         old = current.object()

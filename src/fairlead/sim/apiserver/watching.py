@@ -23,7 +23,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Watch:
-    """One open watch. Collects encoded events; whoever serves it sends them."""
+    """One open watch. Collects encoded events; the connection sends them."""
 
     def __init__(self, api: ApiState, call: Call, form: Form) -> None:
         self.kind, self.form = call.shown, form

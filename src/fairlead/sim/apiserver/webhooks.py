@@ -86,7 +86,7 @@ class WebhookRequest:
 
 
 class Webhooks:
-    """The configured webhooks; `mutating` and `validating` are empty when nobody is to be asked."""
+    """The configured webhooks; `mutating` and `validating` are empty when none is to be called."""
 
     def __init__(self) -> None:
         self.mutating: list[Object] = []
@@ -102,7 +102,7 @@ class Webhooks:
             await self._session.close()
 
     async def mutate(self, review: WebhookRequest) -> Object:
-        """The object after every webhook that wants to see it; the same one if none changed it."""
+        """The object after every webhook that matches it; the same one if none changed it."""
         again = False
         for hook in self.mutating:
             before = review.obj

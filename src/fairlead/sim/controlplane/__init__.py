@@ -37,7 +37,7 @@ from fairlead.sim.controlplane.process import ChildProcess, ControlPlaneError
 
 __all__ = ["ADMIN", "ChildProcess", "ControlPlane", "ControlPlaneError", "service_account"]
 
-#: Without kube-controller-manager nobody makes the ServiceAccounts that this plugin demands.
+#: Without kube-controller-manager nothing creates the ServiceAccounts that this plugin requires.
 NO_SERVICE_ACCOUNT = ("ServiceAccount",)
 NO_NODE_LIFECYCLE = ("*", "-node-lifecycle-controller")
 _STAGES = Path(__file__).with_name("kwok_stages.yaml")

@@ -126,14 +126,14 @@ class Kubelets:
         return host.gpus.readings(self._clock()) if host else []
 
     def node_readings(self) -> Iterator[NodeReadings]:
-        """The same of every node, one after another, as agents would tell the scheduler."""
+        """The same of every node, one after another, as agents would publish it."""
         for name, host in list(self._hosts.items()):
             if not host.down:
                 now = self._clock()
                 yield node_readings(name, host.gpus.readings(now), now)
 
     def lose_gpu(self, node: str, index: int) -> None:
-        """The GPU falls off the bus: no longer allocatable, and whoever ran on it fails."""
+        """The GPU falls off the bus: no longer allocatable, and pods on it fail."""
         self._set_lost(node, self._hosts.lost_gpus(node) | {index})
 
     def return_gpu(self, node: str, index: int) -> None:

@@ -10,9 +10,9 @@ from fairlead.base.node_inventory import KEY, GpuEntry, decoder
 from fairlead.sim.machines import GPUS
 
 _UNKNOWN_IDLE_W, _UNKNOWN_FULL_W = 30, 300
-#: What the driver takes on a GPU that nobody uses.
+#: What the driver takes on an idle GPU.
 _DRIVER_MIB = 4
-#: Parts of names that tell what a pod is up to.
+#: Parts of names that say what a pod does.
 _IDLERS, _SERVERS = ("notebook", "debug"), ("serve", "infer")
 
 
@@ -33,7 +33,7 @@ class SimulatedReading:
 
     @property
     def pod(self) -> str:
-        """The one who was there first; empty when nobody is."""
+        """The pod that was there first; empty when there is none."""
         return next(iter(self.pods), "")
 
 
@@ -66,7 +66,7 @@ class NodeGpus:
         return True
 
     def share(self, pod: str, wanted: Iterable[str], now: float) -> None:
-        """The pod joins whoever is on the GPUs that are named."""
+        """The pod joins the pods on the GPUs that are named."""
         named = set(wanted)
         self._sharing.add(pod)
         for entry in self.entries:
@@ -117,7 +117,7 @@ class NodeGpus:
 def busyness(pod: str, age_s: float) -> float:
     """Between 0 and 1, and always the same for one pod at one age.
 
-    What kind of work it is, its name tells: notebooks are idle but for a moment now and then,
+    Its name says what kind of work it is: notebooks are idle but for a moment now and then,
     whoever serves has bursts, and everything else trains, step by step.
     """
     phase = lot(pod, "phase")
@@ -140,7 +140,7 @@ def lot(pod: str, what: str) -> float:
 
 
 def gpus_of(annotations: dict[str, str], count: int) -> list[GpuEntry]:
-    """The GPUs that a node's inventory tells of, or nameless ones where it tells nothing."""
+    """The GPUs of a node's inventory, or nameless ones without an inventory."""
     try:
         found = decoder.decode(annotations.get(KEY, "")).gpus
     except msgspec.MsgspecError:

@@ -49,7 +49,7 @@ class Hosts:
         return self._known.items()
 
     def on_change(self, change: Change) -> None:
-        """Plans only: somebody's write is still under way."""
+        """Plans only: a write is still in progress."""
         name = change.entry.name
         if change.type == "DELETED":
             self._forget(name)

@@ -75,7 +75,7 @@ class PodWork:
     # -- planning ----------------------------------------------------------------------------
 
     def on_change(self, change: Change) -> None:
-        """Plans only: somebody's write is still under way."""
+        """Plans only: a write is still in progress."""
         entry = change.entry
         host = self._hosts.get(entry.fields["spec.nodeName"])
         if host is None:
@@ -86,7 +86,7 @@ class PodWork:
             self._plan(host, entry)
 
     def go_on(self, key: str) -> None:
-        """The node is back: plan anew what had to wait."""
+        """The node is back: plans again what had to wait."""
         entry = self._api.store.get("pods", key)
         host = self._hosts.get(entry.fields["spec.nodeName"]) if entry else None
         if entry is not None and host is not None:

@@ -1,6 +1,6 @@
 """An NVML without a GPU: an object with the functions, constants and errors of `pynvml`.
 
-Programs that take the library as an object cannot tell it from the module. Functions that are not
+Programs that take it as an object cannot distinguish it from the module. Functions that are not
 imitated are not found, as with an old driver.
 """
 
@@ -111,7 +111,7 @@ class FakeNvml:
             return ""
 
     def _fail(self, name: str, uuid: str) -> None:
-        """Faults come true outside the driver: one that hangs keeps nobody else from calling."""
+        """Faults happen outside the driver: one that hangs does not block other callers."""
         with self._store.open() as machine:
             fault = next((one for one in machine.faults if _meets(one, name, uuid)), None)
             if fault is None:

@@ -77,7 +77,7 @@ class FakeGpu(msgspec.Struct):
     #: The other end of each NVLink: a uuid, `switch`, or empty for a link that is down.
     links: list[str] = []
     link_kib: tuple[int, int] = (0, 0)
-    #: Xids that nobody was told of yet.
+    #: Xids that were not reported yet.
     xids: list[int] = []
 
     @property
@@ -126,7 +126,7 @@ class FakeMachine(msgspec.Struct):
     loaded: bool = True
     #: Whether the caller may change anything.
     root: bool = True
-    #: Counts restarts of the driver: who was there before must begin anew.
+    #: Counts restarts of the driver: sessions from before must begin again.
     life: int = 0
     faults: list[Fault] = []
     #: Hexadecimal; empty without a fabric manager.

@@ -217,7 +217,7 @@ def create_compute(session: Session, handle: Any, number: int) -> Any:
 
 
 def _uuid(gpu: FakeGpu, instance: FakeInstance, id_: int) -> str:
-    """Not the place alone decides: whoever lies beside it changes the name."""
+    """The name depends on the instances beside it, too, not on the place alone."""
     beside = sorted(one.id for one in gpu.instances if one is not instance)
     return f"MIG-{uuid5(_UUIDS, f'{gpu.uuid}/{instance.id}/{id_}/{beside}')}"
 

@@ -329,7 +329,7 @@ def poll(session: Session, events: Any) -> Any:
 
 
 def _uncut(gpu: FakeGpu) -> FakeGpu:
-    """The same GPU; what the driver does not tell while MIG is on is not supported."""
+    """The same GPU; what the driver does not report while MIG is on is not supported."""
     if gpu.mig:
         raise refuse(pynvml.NVML_ERROR_NOT_SUPPORTED)
     return gpu

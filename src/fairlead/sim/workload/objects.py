@@ -14,12 +14,12 @@ _IMAGE = "registry.k8s.io/pause:3.10"
 
 
 def object_of(action: Create, speed: float = 1.0) -> Object:
-    """What to POST. `speed` shortens what the pods are told to run, for kubelets at real time."""
+    """What to POST. `speed` shortens the run time of the pods, for kubelets at real time."""
     stream = action.stream
     labels = {**stream.labels, "app": stream.name, SAMPLE: action.name}
     metadata: Object = {"name": action.name, "labels": labels}
     if stream.kind == "StatefulSet":
-        # Its pods would be started anew when they end: the workload deletes the whole instead.
+        # Its pods would be started again when they end: the workload deletes the whole instead.
         return _stateful_set(stream, metadata, _template(stream, labels, None))
     run_for = text_of(action.run_for_s / speed)
     template = _template(stream, labels, run_for)

@@ -67,5 +67,5 @@ class Owners:
                     del self._dependents[uid]
 
 
-# Too many, and nobody is owned by them.
+# Too many, and nothing is owned by them.
 _NEVER_OWN = frozenset({"events"})

@@ -22,7 +22,7 @@ _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 def call_for(
     api: ApiState, resource: str, namespace: str, name: str = "", subresource: str = ""
 ) -> Call:
-    """A call of our own; webhooks can tell it from the calls of clients."""
+    """A call of our own; webhooks can distinguish it from the calls of clients."""
     kind = api.kinds.plural(resource)
     return Call(kind, namespace, name, subresource, user="system:kube-controller-manager")
 

@@ -1,4 +1,4 @@
-"""StatefulSets: numbered pods, in order unless told otherwise."""
+"""StatefulSets: numbered pods, in order by default."""
 
 import copy
 from typing import Any

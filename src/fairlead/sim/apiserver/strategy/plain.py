@@ -65,7 +65,7 @@ class ServiceStrategy(Strategy):
         if spec["type"] == "ExternalName":
             return
         if "clusterIP" not in spec:
-            # From the uid: nobody routes to it, but two services should not share one.
+            # From the uid: there is no routing, but two services should not share one.
             offset = int(obj["metadata"]["uid"][:8], 16) % (1 << 16)
             spec["clusterIP"] = str(ipaddress.IPv4Address("10.96.0.0") + offset)
         spec["clusterIPs"] = [spec["clusterIP"]]

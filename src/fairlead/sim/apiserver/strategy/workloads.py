@@ -145,7 +145,7 @@ class DaemonSetStrategy(WorkloadStrategy):
 
 
 class JobStrategy(SpecStrategy):
-    """Jobs choose their selector themselves unless told otherwise."""
+    """Jobs generate their selector unless `manualSelector` is set."""
 
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
