@@ -58,7 +58,7 @@ def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "_VECTOR_BYTES", 1 << 16)
     monkeypatch.setattr(pod_table, "_MOST_KEYS", 32)
     monkeypatch.setattr(demand, "_MOST_BYTES", 1 << 18)
-    monkeypatch.setattr(changes, "_KEPT", 64)
+    monkeypatch.setattr(changes, "KEPT", 32)
     monkeypatch.setattr(usage, "MOST_SUMS", 16)
     monkeypatch.setattr(views, "VIEW_BYTES", 1)
     monkeypatch.setattr(pod_index, "COUNT_BYTES", 1 << 16)

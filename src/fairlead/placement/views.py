@@ -19,7 +19,7 @@ import numpy as np
 
 from fairlead.cluster.arrays import NodeMask, NodeScores, RowPick
 from fairlead.cluster.aspects import EVERYTHING, Aspect
-from fairlead.cluster.changes import ANYWHERE, Bits
+from fairlead.cluster.changes import ANYWHERE, NEVER, Bits
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.columns import ALWAYS
 from fairlead.cluster.nodes import Nodes
@@ -83,7 +83,7 @@ class View:
         self._weights = [weight for _, weight in profile.scores]
         #: Who is asked again when these aspects of a row change.
         self._readers: dict[Bits, _Readers] = {}
-        self._mark = (-1, 0)
+        self._mark = NEVER
         #: Rules that look around and that had something to say when last asked.
         self._speaking: set[int]
         self.allowed: NodeMask  # (filters, rows)
