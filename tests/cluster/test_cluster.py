@@ -2,7 +2,7 @@ from builders import a_node, a_pod, a_taint, drawing, drawn
 from fairlead.cluster.aspects import EVERYTHING, NOTHING, Aspect
 from fairlead.cluster.cluster import Cluster, Holding
 from fairlead.cluster.columns import ALWAYS, MOST_RESOURCES
-from fairlead.model.gpus import Gpu, Inventory, MigProfile
+from fairlead.model.gpus import Gpu, GpuRequest, Inventory, MigProfile
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import HostPort
 from fairlead.model.storage import CsiNode
@@ -235,3 +235,12 @@ def test_labels_that_are_made_together_are_as_those_made_one_by_one() -> None:
             assert found[0].tolist() == found[1].tolist()
         compared = [c.nodes.label_compares(key, "Gt", 0).tolist() for c in (together, alone)]
         assert compared[0] == compared[1]
+
+
+def test_a_bound_pod_keeps_its_gpus_whatever_it_asks_for_later() -> None:
+    asking, silent = (a_pod(uid="u", node="n1", request_gpus=ask) for ask in (GpuRequest(1), None))
+    for first, then, held in ((silent, asking, 0), (asking, silent, 1)):
+        cluster = drawn("n1 ..")
+        cluster.confirm(first)
+        cluster.confirm(then)
+        assert cluster.columns.devices.elsewhere[0] == held

@@ -24,6 +24,7 @@ RESOURCES = [f"example.com/r{n}" for n in range(8)]
 _VALUES = st.sampled_from(["a", "b", "c", "1", "2", "3"])
 _MODELS = ["NVIDIA A100-SXM4-40GB", "NVIDIA H200", "Tesla T4", "NVIDIA A30"]
 _CUTS = [(), (MigProfile("1g.10gb", 1, (0, 1, 2)),), (MigProfile("2g.20gb", 2, (0, 2)),)]
+_ASKS = [None, GpuRequest(1, models=frozenset({"H200"})), GpuRequest(1, profile="1g.10gb")]
 
 _amounts = st.dictionaries(st.sampled_from(RESOURCES), st.integers(0, 3), max_size=3)
 _labels = st.dictionaries(st.sampled_from(["zone", "rank"]), _VALUES, max_size=2)
@@ -59,16 +60,16 @@ def pods(draw: st.DrawFn, *, bound: bool) -> Pod:
         (NodeTerm((Requirement("zone", "In", ("a", "b")),)),),
         (NodeTerm((Requirement("rank", "Gt", ("1",)),)),),
     ])  # fmt: skip
-    asks = st.sampled_from(
-        [None, GpuRequest(1, models=frozenset({"H200"})), GpuRequest(1, profile="1g.10gb")]
-    )
+    # What a pod asks of GPUs never changes: the ledger keeps what was given for the first ask.
+    number = draw(st.integers(0, 7))
+    ask = _ASKS[number % len(_ASKS)]
     tolerations = tuple(Toleration(key, "Exists") for key in sorted(draw(_taints)))
     apart = (pod_term("zone", app="x"),) if draw(st.integers(0, 4)) == 0 else ()
     return a_pod(
-        uid=f"u{draw(st.integers(0, 7))}" if bound else "probe", node=node,
+        uid=f"u{number}" if bound else "probe", node=node,
         priority=draw(st.integers(0, 2)), resources=draw(_amounts), labels={"app": "x"},
         node_terms=draw(terms), tolerations=tolerations, anti_affinity=apart,
-        request_gpus=draw(asks),
+        request_gpus=ask,
     )  # fmt: skip
 
 
