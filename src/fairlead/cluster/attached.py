@@ -94,7 +94,7 @@ class AttachedVolumes:
         self._attached_as: Grouped[str, Attachment] = Grouped()  # by volume
         self._claims_on: Grouped[str, VolumeClaim] = Grouped()  # by volume
         self._pods_on: Grouped[str, PodVolumes] = Grouped()  # by node
-        #: Nodes to be counted anew when somebody asks.
+        #: Nodes to be counted again at the next query.
         self._stale: set[str] = set()
         #: Of each node that was counted: its row, what its pods use, and the drivers concerned.
         self._counted: dict[
@@ -161,7 +161,7 @@ class AttachedVolumes:
         return need
 
     def _resolve(self, claim: VolumeClaim) -> CsiVolume | None:
-        """What the claim is, or will be, to a CSI driver; None when nobody counts it."""
+        """What the claim is, or will be, to a CSI driver; None when it is not counted."""
         volume = self._storage.volumes.get(claim.volume) if claim.volume else None
         if volume is not None:
             return volume.csi

@@ -1,6 +1,6 @@
 """What is where: every node, every pod that takes something, and pods on their way.
 
-A pod's life here, told by its holding:
+A pod's life here, as its holding shows it:
 
         assume            confirm
     ──────────▶ assumed ──────────▶ confirmed
@@ -181,7 +181,7 @@ class Cluster:
         return {model: count for model, count in found.items() if count}
 
     def gpu_mib(self) -> int:
-        """The memory of a middling GPU; 0 where nobody says."""
+        """The mean memory of a GPU; 0 if it is not known."""
         devices = self.columns.devices
         memory = devices.memory[devices.there]
         return int(memory.mean()) if memory.size else 0
@@ -192,9 +192,9 @@ class Cluster:
         self.changes.add(ANYWHERE, Aspect.PRICES)
 
     def put_readings(self, readings: Collection[NodeReadings], now_s: float) -> Aspect:
-        """What GPUs are doing; nodes and GPUs that nobody knows are passed over.
+        """What GPUs are doing; unknown nodes and GPUs are ignored.
 
-        Without readings, those of all nodes fade; with some, only the nodes told of are looked at.
+        Without readings, those of all nodes fade; with some, only their nodes are looked at.
         """
         devices, load = self.columns.devices, self.columns.load
         found: dict[Place, tuple[GpuReading, float]] = {}
@@ -246,7 +246,7 @@ class Cluster:
             requested[:, rows] = kept
 
     def charge(self, row: int, held: Holding, sign: int) -> None:
-        """Puts the pod on the row or takes it away, and tells nobody."""
+        """Puts the pod on the row or takes it away, without logging it."""
         columns = self.columns
         vector = columns.vector(held.amounts)
         if sign > 0:
@@ -463,7 +463,7 @@ class Cluster:
         return self._storage_changed(self.storage.remove(gone))
 
     def assume_volumes(self, plan: VolumePlan, node: str) -> None:
-        """The plan is being carried out: nobody else may count on its volumes."""
+        """The plan is being carried out: no other pod may use its volumes."""
         self.storage.assume(plan, node)
         self._storage_changed(True)
 

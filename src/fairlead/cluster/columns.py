@@ -235,7 +235,7 @@ class Columns:
     def vector(self, amounts: Amounts) -> Vector:
         """Amounts in column order, one pod counted.
 
-        Without what has no column: anybody can write names of resources into a pod.
+        Without what has no column: any user can write names of resources into a pod.
         """
         vector = self._vectors.get(amounts)
         if vector is None:

@@ -7,7 +7,7 @@ GPU it is overdrawn until one of them goes, and nothing new is placed there mean
 GPUs are known by uuid. A use of a GPU that the row does not have (lost, or not ours to choose)
 counts against the row as one GPU that somebody else picked.
 
-Labels may tell what kind of GPUs a row has, but not which (an inventory that is not `named`). Such
+Labels may say what kind of GPUs a row has, but not which (an inventory that is not `named`). Such
 GPUs have a model and links, but they are not `there`: they are counted, never given one by one.
 """
 
@@ -36,7 +36,7 @@ from fairlead.model.map_slots import Member
 Gpus = npt.NDArray[np.int64]  # (rows, slots) an amount of something
 GpuMask = npt.NDArray[np.bool_]  # (rows, slots)
 
-#: Kinds of pods told apart by the GPUs they hold: with shares, with 1, 2, 3… whole GPUs.
+#: Kinds of pods by the GPUs they hold: with shares, with 1, 2, 3… whole GPUs.
 KINDS = 17
 
 _FILLERS = {
@@ -66,13 +66,13 @@ class Devices:
         self.users: Gpus = np.zeros(shape, dtype=np.int64)
         self.wholes: Gpus = np.zeros(shape, dtype=np.int64)
         self.geometry: Gpus = np.full(shape, -1, dtype=np.int64)  # how MIG cuts it; -1: not
-        #: Its agent cuts it where we say; else somebody has cut it, and serves what is there.
+        #: Its agent creates slices as assigned; else it serves the slices that are there.
         self.cut_freely: GpuMask = np.zeros(shape, dtype=np.bool_)
         self.slices_used: Gpus = np.zeros(shape, dtype=np.int64)  # as bits
         self.sharers: Gpus = np.zeros(shape, dtype=np.int64)  # pods at once; 0: any number
         #: As a first-fit device plugin counts.
         self.first_fit_memory: Gpus = np.zeros(shape, dtype=np.int64)
-        #: GPUs in order that are not cut into slices: those that nobody uses, and those that
+        #: GPUs in order that are not cut into slices: unused ones, and those that
         #: shares may go to.
         self.unused: GpuMask = np.zeros(shape, dtype=np.bool_)
         self.shared: GpuMask = np.zeros(shape, dtype=np.bool_)
@@ -83,14 +83,14 @@ class Devices:
         self.full: PerNode = np.zeros(rows, dtype=np.int64)
         #: Pods with shares of GPUs (0), and with so many whole ones, by row.
         self.kinds: Gpus = np.zeros((rows, KINDS), dtype=np.int64)
-        #: GPUs that pods hold and somebody else chose; and unused GPUs beyond those.
+        #: GPUs that pods hold and that a device plugin chose; and unused GPUs beyond those.
         self.elsewhere: PerNode = np.zeros(rows, dtype=np.int64)
         self.spare: PerNode = np.zeros(rows, dtype=np.int64)
         #: Rows where there are some.
         self.in_doubt: set[int] = set()
         #: Rows whose GPUs are known one by one.
         self.known = np.zeros(rows, dtype=np.bool_)
-        #: Dialects that a row is told in, as bits.
+        #: Dialects of a row's device plugin, as bits.
         self.dialects: PerNode = np.zeros(rows, dtype=np.int64)
         #: Dialects that are served one pod at a time, and by first fit; and pods under way.
         self.one_at_a_time: PerNode = np.zeros(rows, dtype=np.int64)
@@ -100,7 +100,7 @@ class Devices:
         #: Dialects that were ever served in one of these ways, on any row.
         self.ever_one_at_a_time: set[str] = set()
         self.ever_first_fit: set[str] = set()
-        #: What joins the GPUs of a row, as a number; -1 where nobody says.
+        #: What joins the GPUs of a row, as a number; -1 if it is not known.
         self.wiring: PerNode = np.full(rows, -1, dtype=np.int64)
         self._wirings: Interned[Links] = Interned()
         self.inventories: dict[int, Inventory] = {}
@@ -154,7 +154,7 @@ class Devices:
         self.wiring = np.concatenate([self.wiring, np.full(extra, -1, dtype=np.int64)])
 
     def make_slots(self, gpus: int) -> None:
-        """Nodes with this many GPUs can be told about, listed or not."""
+        """Makes room for nodes with this many GPUs, listed or not."""
         while gpus > self._slots:
             self._widen()
 
@@ -188,7 +188,7 @@ class Devices:
         return self._slots
 
     def slots_of(self, row: int) -> Mapping[str, int]:
-        """Where each GPU of a row is, by uuid and by index as text; empty if nobody lists them."""
+        """Where each GPU of a row is, by uuid and by index as text; empty if not listed."""
         return self._slot_of.get(row, {})
 
     def gpus(self, row: int) -> Sequence[Gpu]:
@@ -309,7 +309,7 @@ class Devices:
             self._measure(row, slot)
 
     def _miss(self, row: int, sign: int) -> None:
-        """A GPU that the row does not have is one of those that it has, nobody knows which."""
+        """A GPU that the row does not have is one of those that it has; which one is not known."""
         self.elsewhere[row] += sign
         self.spare[row] -= sign
         if row in self._slot_of and self.elsewhere[row]:
@@ -345,7 +345,7 @@ class Devices:
         return left > (1 if sign > 0 else 0)
 
     def _measure(self, row: int, slot: int) -> None:
-        """What follows from all the other columns, so that nobody needs to combine them again."""
+        """What follows from all the other columns, so that they are combined once."""
         at = row, slot
         free, mib = self.milli_free.item(at), self.memory.item(at)
         if mib:
@@ -360,9 +360,9 @@ class Devices:
         self.unused[at], self.shared[at], self.room[at] = unused, shared, after
 
     def _closed(self, row: int, slot: int) -> bool:
-        """Nobody else may come: taken whole, overdrawn, or as many pods as are allowed.
+        """No other pod may come: taken whole, overdrawn, or as many pods as are allowed.
 
-        Slices that are left from when it was cut, or that somebody made up, close it as well.
+        Slices that are left from an earlier division, or that were forged, close it as well.
         """
         at = row, slot
         if self.wholes.item(at) or self.slices_used.item(at) or self.memory_free.item(at) < 0:

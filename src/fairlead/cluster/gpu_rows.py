@@ -64,7 +64,7 @@ class GpuRows:
         return sealed(self._devices.slices_used[self._pick])
 
     def model(self) -> Gpus:
-        """The model of each GPU as a number; `codes` tells which."""
+        """The model of each GPU as a number of `codes`."""
         return sealed(self._devices.model[self._pick])
 
     def codes(self) -> Mapping[str, int]:
@@ -119,12 +119,12 @@ class GpuRows:
         return quiet & (load.fresh[pick] > 0)
 
     def cut_for(self, ask: GpuRequest) -> GpuMask:
-        """GPUs cut by who is told of the ask: a device plugin serves only what it found there."""
+        """GPUs by what divides them: a device plugin serves only the slices that are there."""
         freely = self._devices.cut_freely[self._pick]
         return ~freely if ask.dialect == PLAIN else freely
 
     def _only_cut(self) -> GpuMask:
-        """GPUs of which nobody has a part from before they were cut."""
+        """GPUs of which no pod has a part from before they were divided."""
         book, pick = self._devices, self._pick
         only: GpuMask = book.milli_free[pick] == WHOLE
         only &= book.memory_free[pick] == book.memory[pick]
@@ -175,7 +175,7 @@ class GpuRows:
         return found & self.joined(ask) if ask.linked else found
 
     def of_kind(self, ask: GpuRequest) -> NodeMask:
-        """Nodes whose GPUs are of the kind asked for, as far as anybody says which kind it is."""
+        """Nodes whose GPUs are of the requested kind, as far as their kind is known."""
         book, pick = self._devices, self._pick
         if not ask.particular:
             return np.ones_like(book.known[pick])
@@ -185,7 +185,7 @@ class GpuRows:
     def joined(self, ask: GpuRequest, *, among: GpuMask | None = None) -> NodeMask:
         """Nodes where NVLink joins as many of the usable GPUs (or of these) as are asked for.
 
-        Where somebody else chooses the GPUs, any that many of them have to be joined.
+        Where a device plugin chooses the GPUs, any that many of them have to be joined.
         """
         book, pick = self._devices, self._pick
         usable = self.usable(ask) if among is None else among
@@ -213,7 +213,7 @@ class GpuRows:
         return found
 
     def hold_enough(self, ask: GpuRequest) -> NodeMask:
-        """Nodes with the GPUs for the whole ask, whoever may be told of it."""
+        """Nodes with the GPUs for the whole request, in any dialect."""
         book, pick = self._devices, self._pick
         if self._all_alike(ask):
             spare: NodeMask = book.spare[pick] >= ask.gpus
@@ -235,7 +235,7 @@ class GpuRows:
         return found
 
     def _all_alike(self, ask: GpuRequest) -> bool:
-        """Will any GPU do that nobody uses?"""
+        """Whether any unused GPU serves the request."""
         if not ask.whole or ask.profile or ask.by_memory or ask.particular:
             return False
         return ask.dialect not in self._devices.ever_first_fit
@@ -263,7 +263,7 @@ class GpuRows:
         return named
 
     def room_for(self, profile: str, *, emptied: bool = False) -> Gpus:
-        """How many more slices of this profile each GPU has room for; or had, without anybody."""
+        """How many more slices of this profile each GPU has room for; or had, without any pod."""
         book, pick = self._devices, self._pick
         geometry = book.geometry[pick]
         used = book.slices_used[pick] * (not emptied)

@@ -120,7 +120,7 @@ def quality(
 
 
 def always_joined(links: Links, count: int) -> bool:
-    """The same whichever `count` GPUs somebody else chooses."""
+    """The same whichever `count` GPUs a device plugin chooses."""
     if count > len(links):
         return False
     if count < 2 or even(links):

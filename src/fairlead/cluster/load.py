@@ -25,7 +25,7 @@ STALE_S = 300.0
 
 #: Sums over readings forget half of what they knew in this time.
 _HALF_LIFE_S = 60.0
-#: Differences below this are noise, and nobody is asked again for them.
+#: Differences below this are noise, and no rule is called again for them.
 _STEP = 0.05
 _STEP_MIB = 100.0
 
@@ -44,10 +44,10 @@ class Load:
             setattr(self, name, np.full((rows, slots), filler))
         #: When it was last brought up to date.
         self.now_s = 0.0
-        #: Rows that were told something new since.
+        #: Rows with new readings since.
         self._touched: set[int] = set()
 
-    #: When anybody told anything, and what; NaN where nobody did.
+    #: When it was measured, and what; NaN where it was not.
     heard_s: GpuShares
     memory_busy: GpuShares
     memory_used: GpuShares  # MiB
@@ -112,7 +112,7 @@ class Load:
         self.peak[at] = np.maximum(now, now + kept * (self.peak[at] - now))
 
     def renew(self, now_s: float, rows: Rows) -> list[int]:
-        """Brings what rules see of these rows up to date, and tells those where it differs."""
+        """Brings what rules see of these rows up to date, and returns those where it differs."""
         self.now_s = now_s
         trust = _trust(now_s - self.taken_s[rows])
         self._forget(rows, now_s - self.heard_s[rows] >= STALE_S)
@@ -130,7 +130,7 @@ class Load:
         return found
 
     def measured_rows(self) -> Rows:
-        """Those of which anybody ever told anything."""
+        """Those that were ever measured."""
         return np.flatnonzero(np.isfinite(self.heard_s).any(axis=1))
 
     def _forget(self, rows: Rows, stale: NodeGpus) -> None:
@@ -153,7 +153,7 @@ class LoadRows:
         self._pick = pick
 
     def busy(self) -> GpuShares:
-        """How busy each GPU is on the whole; middling where nobody knows."""
+        """How busy each GPU is on the whole; middling where it is not known."""
         return sealed(self._load.busy[self._pick])
 
     def busiest(self) -> GpuShares:
@@ -166,7 +166,7 @@ class LoadRows:
         return fresh
 
     def utilisation(self) -> GpuShares:
-        """As measured, on the whole; NaN where nobody measured, however long ago."""
+        """As measured, on the whole, however long ago; NaN where it never was."""
         load, pick = self._load, self._pick
         found: GpuShares = np.where(np.isinf(load.taken_s[pick]), math.nan, load.mean[pick])
         return found
@@ -177,11 +177,11 @@ class LoadRows:
         return age
 
     def memory_used(self) -> GpuShares:
-        """MiB in use, as last read; NaN where nobody says."""
+        """MiB in use, as last read; NaN if it is not known."""
         return sealed(self._load.memory_used[self._pick])
 
     def memory_busy(self) -> GpuShares:
-        """Share of the time in which memory was read or written; NaN where nobody says."""
+        """Share of the time in which memory was read or written; NaN if it is not known."""
         return sealed(self._load.memory_busy[self._pick])
 
     def cyclic(self) -> GpuShares:
@@ -190,7 +190,7 @@ class LoadRows:
 
 
 def slot_of(gpu: str, index: int | None, known: Mapping[str, int], slots: int) -> int | None:
-    """By uuid or index; where nobody lists the GPUs of a node, its index is its slot."""
+    """By uuid or index; if the GPUs of a node are not listed, its index is its slot."""
     if known:
         return known.get(gpu)
     place = int(gpu) if gpu.isdecimal() else index
@@ -209,7 +209,7 @@ def _faded(measured: GpuShares, trust: GpuShares) -> GpuShares:
 
 
 def _shares(values: list[float | None]) -> Floats:
-    """NaN for what is no share, or not told."""
+    """NaN for what is no share, or absent."""
     found = np.array(values, dtype=np.float64)
     return np.where((found >= 0.0) & (found <= 1.0), found, math.nan)
 

@@ -42,17 +42,17 @@ class MapIndices:
 class ObstacleKind(Enum):
     ABSENT = auto()  #: there is no such GPU
     BROKEN = auto()  #: there is, but not in order
-    TAKEN = auto()  #: somebody else's
+    TAKEN = auto()  #: another pod's
     UNDECLARED = auto()  #: a pod of the same workload has it, and the map does not give it to both
     SAME_INDEX = auto()  #: another pod with the same index has it, mostly one that is about to go
-    DOUBTFUL = auto()  #: pods hold GPUs of which nobody says which, and too few are left
+    DOUBTFUL = auto()  #: pods hold GPUs that are not identified, and too few are left
 
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
     kind: ObstacleKind
     device: str
-    #: How many GPUs the node has; 0 where nobody says.
+    #: How many GPUs the node has; 0 if it is not known.
     gpus: int
     holder: Member | None = None
 
@@ -121,7 +121,7 @@ def _absent(name: str, devices: Devices, row: int, counted: int) -> ObstacleKind
 
 
 def _holders(devices: Devices, row: int) -> Iterator[tuple[str, Member | None]]:
-    """Each GPU that a pod has, and which pod of a map that is; unnamed where nobody says which."""
+    """Each GPU that a pod has, and which pod of a map that is; unnamed if it is not known which."""
     for grant in devices.grants(row):
         for use in grant.uses:
             yield _identity(use.uuid, devices, row), grant.member

@@ -71,7 +71,7 @@ def _label_matches(requirement: Requirement, nodes: Nodes) -> NodeMask:
             bound = _bound(requirement)
             return nodes.none() if bound is None else nodes.label_compares(key, operator, bound)
         case _:
-            return nodes.none()  # an operator nobody knows matches nothing, as in Kubernetes
+            return nodes.none()  # an unknown operator matches nothing, as in Kubernetes
 
 
 def _field_matches(requirement: Requirement, nodes: Nodes) -> NodeMask:

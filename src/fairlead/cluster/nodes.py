@@ -306,11 +306,11 @@ class Nodes:
         return devices.listed == self._columns.size and not devices.in_doubt
 
     def prices(self) -> PriceTables | None:
-        """What gaps are worth; None while too few pods were seen to tell."""
+        """What gaps are worth; None while too few pods were seen."""
         return self._columns.prices
 
     def fragments_milli(self) -> Table | None:
-        """Free thousandths that are of no use to a typical pod; None while nobody knows those."""
+        """Free thousandths that are of no use to a typical pod; None while those are not known."""
         tables = self.prices()
         if tables is None:
             return None

@@ -50,7 +50,7 @@ def _hooks(term: PodTerm | None) -> set[_Hook]:
     lines = [line for line in term.selector.lines if line.operator == "In"]
     line = min(lines, key=lambda line: len(line.values), default=None)
     labels = (None,) if line is None else tuple((line.key, value) for value in line.values)
-    # Each hook is work for whoever keeps the term; one that names thousands is better compared.
+    # Each hook costs work to keep; a term that names thousands is better compared.
     if len(labels) > _MOST_HOOKS:
         labels = (None,)
     if len(namespaces) * len(labels) > _MOST_HOOKS:

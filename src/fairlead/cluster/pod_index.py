@@ -54,7 +54,7 @@ def in_namespace(namespace: str, selector: LabelSelector | None) -> PodQuery:
 
 
 class PodIndex:
-    """Counts by row. `Cluster` tells it of every pod; `pods` tells it of all there are."""
+    """Counts by row. `Cluster` calls it for every pod; `pods` returns all there are."""
 
     def __init__(
         self, rows: int, bytes_kept: int | None = None, work: Work | None = None

@@ -69,7 +69,7 @@ class _Column:
 
 
 class PodTable:
-    """`PodIndex` tells it of every pod, once anybody asked."""
+    """`PodIndex` calls it for every pod, after the first query."""
 
     def __init__(self) -> None:
         self._slot_of: dict[str, int] = {}

@@ -13,12 +13,12 @@ Table = npt.NDArray[np.float64]
 Ranks = npt.NDArray[np.intp]
 
 
-#: GPUs of one node that are told apart.
+#: GPUs of one node that are distinguished.
 _MOST = 64
 
 
 class PriceTables:
-    """Made anew whenever prices change, or a model of GPU turns up that it does not know."""
+    """Made again whenever prices change, or a new model of GPU appears."""
 
     def __init__(self, prices: Prices, models: Interned[str]) -> None:
         self.prices = prices
@@ -47,7 +47,7 @@ class PriceTables:
 
     @property
     def presses(self) -> bool:
-        """Does anybody insist on a model?"""
+        """Whether any pod requires a model."""
         return bool(self.prices.pressure)
 
     def pressure(self) -> Table:
@@ -65,7 +65,7 @@ class PriceTables:
         return np.searchsorted(self._cpus, cpu_milli, side="right")
 
     def kind_of(self, model: Gpus) -> Ranks:
-        """The kinds that the next two tell apart. A cluster may have thousands of models."""
+        """The kinds that the next two distinguish. A cluster may have thousands of models."""
         self._sort_models()
         return self._kind[model]
 
@@ -75,7 +75,7 @@ class PriceTables:
         return self._useful
 
     def useful_blocks(self) -> Table:
-        """(kind, cpu rank, GPUs): what pods that want several whole GPUs add to that."""
+        """(kind, cpu rank, GPUs): what pods with several whole GPUs add to that."""
         self._sort_models()
         return self._useful_blocks
 
@@ -97,7 +97,7 @@ class PriceTables:
         self._fill_useful(kinds[1:])
 
     def _fill_useful(self, kinds: npt.NDArray[np.bool_]) -> None:
-        """`kinds` tells of each typical shape, for which kinds it asks."""
+        """`kinds` says for which kinds each typical shape asks."""
         free = np.arange(WHOLE + 1, dtype=np.float64)
         count = np.arange(_MOST + 1, dtype=np.float64)
         ranks = len(self._cpus) + 1

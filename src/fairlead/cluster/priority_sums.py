@@ -1,6 +1,6 @@
 """What pods above or below a priority take, on every node at once.
 
-For each priority somebody asked about there is one table of amounts, by resource and row. It is
+For each priority that was asked about there is one table of amounts, by resource and row. It is
 made once by looking at every pod concerned, and from then on follows each that comes or goes.
 """
 
@@ -32,16 +32,16 @@ class PrioritySums:
         self._columns = columns
         self._below = below
         self._tables: OrderedDict[int, AmountsByRow] = OrderedDict()
-        #: How many pods have each priority, and those priorities in order; None: nobody asked yet.
+        #: How many pods have each priority, and those priorities in order; None: not asked for yet.
         self._pods: Counter[int] | None = None
         self._priorities: list[int] = []
 
     def __bool__(self) -> bool:
-        """Did anybody ask yet?"""
+        """Whether it was asked for yet."""
         return self._pods is not None
 
     def of(self, priority: int, shares: Callable[[], Iterable[Share]]) -> AmountsByRow:
-        """The table for a priority; `shares` tells of all pods, should it have to be made."""
+        """The table for a priority; `shares` lists all pods, should it have to be made."""
         pods: Sequence[Share] | None = None
         if self._pods is None:
             pods = list(shares())
@@ -70,7 +70,7 @@ class PrioritySums:
                 table[:, row] += sign * vector
 
     def forget(self) -> None:
-        """Every table is to be made anew."""
+        """Every table is to be made again."""
         self._tables.clear()
         self._pods = None
 

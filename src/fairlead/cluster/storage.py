@@ -1,6 +1,6 @@
 """Volume claims, volumes and other storage; the pods that use them; and bindings on their way.
 
-What the API server told and what rules see differ in one thing. When a pod is placed, the volumes
+What the API server shows and what rules see differ in one thing. When a pod is placed, the volumes
 that it will bind and the node that it wants claims provisioned on are *assumed*: rules see them at
 once, so that the next pod does not take the same volume. Whatever the API server tells about an
 object replaces what was assumed of it.
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Storage:
-    """What rules may ask about storage. `Cluster` tells it of objects, and of pods on nodes."""
+    """What rules may ask about storage. `Cluster` puts objects, and pods on nodes."""
 
     def __init__(self, row_of: dict[str, int]) -> None:
         self.volume_claims: dict[str, VolumeClaim] = {}
@@ -92,7 +92,7 @@ class Storage:
         """Nodes with pods that use the claim."""
         return self._users.of(claim).values()
 
-    # -- what the API server tells -----------------------------------------------------------
+    # -- what the API server shows -----------------------------------------------------------
 
     def put(self, observed: StorageObject) -> bool:
         """Takes in an object. False when it says nothing that rules could see."""
@@ -119,7 +119,7 @@ class Storage:
                 assert_never(observed)
 
     def remove(self, gone: StorageObject) -> bool:
-        """Forgets an object. False when nobody knew it."""
+        """Forgets an object. False if it was not known."""
         self.outlook = None
         match gone:
             case VolumeClaim():
@@ -158,7 +158,7 @@ class Storage:
             self._see_volume_claim(claim.key, replace(claim, selected_node=node))
 
     def settle(self, plan: VolumePlan) -> None:
-        """The plan is done, or has failed: rules see what the API server told last."""
+        """The plan is done, or has failed: rules see what the API server showed last."""
         self.outlook = None
         for _, volume in plan.bindings:
             self._see_volume(volume.name, self._observed_volumes.get(volume.name))

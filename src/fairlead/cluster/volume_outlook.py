@@ -71,7 +71,7 @@ def sorted_out(
 def look(volumes: PodVolumes, nodes: Nodes) -> VolumeOutlook:
     """How each node could serve the claims, as things are.
 
-    The last answer about all nodes is kept until something changes: who is refused is told why.
+    The last answer about all nodes is kept until something changes: a refusal asks for reasons.
     """
     if not nodes.whole:
         return _look(volumes, nodes)

@@ -60,7 +60,7 @@ def _made_shares(found: VolumeOutlook) -> Iterator[Share]:
     for claim in (*found.sent, *(claim for claim, _ in found.chosen)):
         capacity = found.room.first(claim)
         wanted = np.where(capacity >= 0, claim.size_bytes or 0, 0)
-        # A class has its capacity once, however many volumes of it the pod wants.
+        # A class has its capacity once, however many volumes of it the pod requests.
         first = claim.storage_class not in counted
         counted.add(claim.storage_class)
         yield claim.storage_class, wanted, np.maximum(capacity, 0) if first else capacity * 0

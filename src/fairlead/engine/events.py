@@ -119,7 +119,7 @@ class BindProblem(Enum):
 
     #: The pod is gone, or another pod has its name now.
     GONE = auto()
-    #: Someone else bound it; the watch tells where.
+    #: Another scheduler bound it; the watch shows where.
     TAKEN = auto()
     #: The API server or an admission webhook said no.
     DENIED = auto()
@@ -153,7 +153,7 @@ class BudgetGone:
 
 @dataclass(frozen=True, slots=True)
 class EvictionEnded:
-    """Every victim was told to leave, or (with a message) not all could be.
+    """Every victim was evicted, or (with a message) not all could be.
 
     `uid` is the pod that they make room for.
     """
@@ -177,14 +177,14 @@ class VolumesFailed:
 
 @dataclass(frozen=True, slots=True)
 class PricesComputed:
-    """What gaps are worth, computed from what `Engine.basis` told."""
+    """What gaps are worth, computed from `Engine.basis`."""
 
     prices: Prices
 
 
 @dataclass(frozen=True, slots=True)
 class ReadingsTaken:
-    """What GPUs are doing. Comes every few seconds, if only to say that nobody told anything:
+    """What GPUs are doing. Comes every few seconds, even without new readings:
     old readings fade.
     """
 

@@ -96,7 +96,7 @@ class ClearNomination:
 
 @dataclass(frozen=True, slots=True)
 class Decline:
-    """The node that another scheduler chose for the pod will not do; tell it so."""
+    """The node that another scheduler chose for the pod is refused."""
 
     pod: Pod
     message: str

@@ -26,7 +26,7 @@ class Budget:
         """Would evicting this pod use up some of the budget?"""
         if pod.namespace != self.namespace or not pod.labels or pod.name in self.disrupted:
             return False
-        # Without any line the selector means nobody, other than elsewhere in Kubernetes.
+        # Without any line the selector selects no pod, other than elsewhere in Kubernetes.
         return (
             self.selector is not None
             and bool(self.selector.lines)

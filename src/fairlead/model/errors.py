@@ -28,4 +28,4 @@ class ConfigError(FairleadError):
 
 
 class UnknownPlugin(ConfigError):
-    """A profile names a plugin that nobody registered."""
+    """A profile names a plugin that is not registered."""

@@ -41,7 +41,7 @@ class MigProfile:
 
     @property
     def compute(self) -> int:
-        """Compute slices, which its name tells: 3 of a 3g.40gb; its length where it does not."""
+        """Compute slices, from its name: 3 of a 3g.40gb; else its length."""
         number = self.name.partition("g.")[0]
         return int(number) if number.isascii() and number.isdigit() else self.slices
 
@@ -58,23 +58,23 @@ class Gpu:
     index: int
     model: str = ""
     memory_mib: int = 0
-    #: -1 where nobody says.
+    #: -1 if it is not known.
     numa: int = -1
     healthy: bool = True
     #: At most this many pods on it at once; 0: as many as fit.
     sharers: int = 0
     #: Slices that it can be cut into; empty unless MIG is on.
     mig: tuple[MigProfile, ...] = ()
-    #: Memory slices of a GPU that its agent cuts where it is told; 0: the cut is somebody else's.
+    #: Memory slices of a GPU that its agent divides on demand; 0: an administrator divides it.
     slots: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """The GPUs of a node, what joins them, and in which dialects its device plugin is told."""
+    """The GPUs of a node, what joins them, and the dialects of its device plugin."""
 
     gpus: tuple[Gpu, ...] = ()
-    #: Empty where nobody says.
+    #: Empty if they are not known.
     links: Links = ()
     #: GPUs of nodes with the same clique are joined by NVLink.
     clique: str = ""
@@ -84,7 +84,7 @@ class Inventory:
     one_at_a_time: frozenset[str] = frozenset()
     #: Dialects whose device plugin picks the GPU: the first by uuid with enough memory.
     first_fit: frozenset[str] = frozenset()
-    #: False where labels tell what kind of GPUs there are, but not which: they are only counted.
+    #: False where labels say what kind of GPUs there are, but not which: they are only counted.
     named: bool = True
     #: An agent says when the processes of a pod that is gone have ended; and of which it said so.
     confirms: bool = False
@@ -114,7 +114,7 @@ class GpuRequest:
     """What a pod asks of GPUs: `gpus` of them, and this much of each."""
 
     gpus: int
-    #: Nobody else on them.
+    #: No other pod on them.
     whole: bool = True
     #: Thousandths of a GPU's compute.
     milli: int = WHOLE
@@ -138,7 +138,7 @@ class GpuRequest:
     dialect: str = PLAIN
     #: Which of the GPUs each container gets, in the pod's order; empty: one container, all.
     containers: tuple[tuple[int, ...], ...] = ()
-    #: The names of those containers, for dialects that tell them by name.
+    #: The names of those containers, for dialects that use them.
     names: tuple[str, ...] = ()
     #: Its share may go beyond what a quiet GPU has.
     overcommit: Overcommit | None = None
@@ -158,7 +158,7 @@ class GpuRequest:
 
 @dataclass(frozen=True, slots=True)
 class GpuUse:
-    """Some of one GPU, for one pod. Without a uuid: of a GPU that somebody else chooses."""
+    """Some of one GPU, for one pod. Without a uuid: of a GPU that a device plugin chooses."""
 
     uuid: str
     whole: bool = True
@@ -186,11 +186,11 @@ class GrantSource(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a pod was given, and in which dialect its node was told."""
+    """What was assigned to a pod, and in which dialect."""
 
     uses: tuple[GpuUse, ...] = ()
     dialect: str = PLAIN
-    #: The uses of each container, by position in `uses`, where a dialect tells them apart. It is
+    #: The uses of each container, by position in `uses`, where a dialect distinguishes them. It is
     #: for the device plugin, and makes no difference to what is held.
     containers: tuple[tuple[int, ...], ...] = field(default=(), compare=False)
     #: The device plugin has not taken note of it yet.

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-#: How busy a GPU is taken to be, or to be kept by a pod, of which nobody knows anything.
+#: How busy a GPU is taken to be, or to be kept by a pod, of which nothing is known.
 MIDDLING = 0.5
 
 

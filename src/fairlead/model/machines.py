@@ -91,7 +91,7 @@ _known_words = lru_cache(maxsize=4096)(_words)
 
 
 def is_model(product: str, wanted: str) -> bool:
-    """Whether a GPU of this product is what somebody wants: every word of the wish is there.
+    """Whether a GPU of this product is the requested model: every word of the request is there.
 
     An H100 is `H100`, `h100 80GB` and `NVIDIA-H100-80GB-HBM3`, but no GH200. A slice that stands
     for a GPU (`…-MIG-1g.5gb`) is only what asks for such a slice.
@@ -111,7 +111,7 @@ _known_to_be = lru_cache(maxsize=4096)(_is_model)
 
 
 def is_any_of(product: str, wanted: frozenset[str]) -> bool:
-    """Whether a GPU of this product will do for somebody who wants any of these."""
+    """Whether a GPU of this product matches a request for any of these."""
     words = words_of(product)
     known, is_slice = set(words), "MIG" in words
     wishes = _by_first_word(wanted)
@@ -176,7 +176,7 @@ def all_joined(gpus: int, gbps: int = _USUAL_NVLINK_GBPS) -> Links:
 
 
 def numa_of(gpus: int, machine: str) -> tuple[int, ...]:
-    """The NUMA node of each GPU; -1 where nobody knows."""
+    """The NUMA node of each GPU; -1 if it is not known."""
     if machine not in _SOLD or gpus % 2:
         return (-1,) * gpus
     return tuple(index // (gpus // 2) for index in range(gpus))
@@ -217,7 +217,7 @@ _QUARTERS = ((1, 1, (0, 1, 2, 3)), (2, 2, (0, 2)), (4, 4, (0,)))
 
 
 def geometry_of(product: str, memory_mib: int) -> tuple[MigProfile, ...]:
-    """How such a GPU can be cut; empty where it cannot, or nobody knows.
+    """How such a GPU can be cut; empty where it cannot, or it is not known.
 
     Seven compute and eight memory slices on the large GPUs from the A100 on, four of each on the
     A30. What the driver says (`nvidia-smi mig -lgipp`) is better where somebody tells. The slice

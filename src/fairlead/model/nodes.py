@@ -31,11 +31,11 @@ class Node:
     images: tuple[Image, ...] = ()
     #: What its kubelet declares to be able to do.
     features: tuple[str, ...] = ()
-    #: Its GPUs one by one, where somebody tells.
+    #: Its GPUs one by one, where they are listed.
     inventory: Inventory | None = None
     #: Why what it says of its GPUs was not understood; its GPUs are counted then, no more.
     gpu_problem: str = ""
-    #: Where its exporters are asked; "" where it tells no InternalIP.
+    #: Where its exporters are; "" without an InternalIP.
     address: str = ""
 
     @property

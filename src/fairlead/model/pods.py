@@ -136,7 +136,7 @@ class PodRequest:
     load: PodLoad | None = None
     #: None for the many pods without a volume that matters.
     volumes: PodVolumes | None = None
-    #: Whom others see: namespace, and the labels that somebody's selector asks about.
+    #: What selectors of others see: namespace, and the labels that any selector uses.
     namespace: str = ""
     labels: tuple[tuple[str, str], ...] = ()
     #: Labels and annotations that a plugin of the profile declared it reads.
@@ -217,9 +217,9 @@ class Pod:
     grant: Grant | None = None
     #: How its annotations differ from that: they were changed after the bind, without effect.
     edited: str = ""
-    #: Annotations that look like a request for GPUs and are none; told while it is pending.
+    #: Annotations that look like a request for GPUs and are none; only while it is pending.
     misspelt: str = ""
-    #: Asks for GPUs, and a container lacks the variable that names them; told while it is pending.
+    #: Asks for GPUs, and a container lacks the variable that names them; only while it is pending.
     uninjected: bool = False
     #: Set when the pod is invalid; it is refused with this sentence.
     problem: str = ""
@@ -233,7 +233,7 @@ class Pod:
     evicted: bool = False
     #: Kind and name of the controller that made it, if that says which pods belong together.
     owner: tuple[str, str] | None = None
-    #: The controller that made it, as "Kind/name"; told of bound pods with GPUs, for reports.
+    #: The controller that made it, as "Kind/name"; only of bound pods with GPUs, for reports.
     controller: str = ""
     #: As in the request; kept apart, since few profiles look at them.
     images: tuple[str, ...] = ()
@@ -262,7 +262,7 @@ class Pod:
     ) -> PodRequest:
         """The request, with what plugins read of the pod and what others' selectors see of it.
 
-        Labels that nobody asks about are left out, so that pods that differ in them alone (the
+        Labels that no selector uses are left out, so that pods that differ in them alone (the
         replicas of a StatefulSet, say) still share their answers.
         """
         request = self.request
@@ -299,7 +299,7 @@ class _More(NamedTuple):
 
 
 def _dress(request: PodRequest, more: _More) -> PodRequest:
-    """The request with more told; the same one again for pods that ask for the same."""
+    """The request with more fields; the same one again for pods that ask for the same."""
     dressed = replace(request, **more._asdict())
     return _dressed.keep((request, more), dressed, dressed.weight_bytes)
 

@@ -42,7 +42,7 @@ class Prices:
     #: What GPU pods bring along for each GPU they ask for.
     cpu_milli_per_gpu: float
     memory_bytes_per_gpu: float
-    #: The share of pods that want 2, 4 or 8 GPUs at once.
+    #: The share of pods that request 2, 4 or 8 GPUs at once.
     blocks: tuple[tuple[int, float], ...]
     #: How short each model is for those who insist on it.
     pressure: tuple[tuple[str, float], ...]

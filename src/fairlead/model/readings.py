@@ -1,4 +1,4 @@
-"""What GPUs are doing, as somebody measured it."""
+"""What GPUs are doing, as measured."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

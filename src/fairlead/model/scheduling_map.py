@@ -141,7 +141,7 @@ def index_of(
 ) -> int | None:
     """The pod's index; None if it says none. `owner_kind` is empty for a pod without a controller.
 
-    At admission the name may still be missing; then only labels and annotations tell.
+    At admission the name may still be missing; then only labels and annotations are used.
     """
     for said in (labels.get(POD_INDEX), annotations.get(JOB_INDEX), labels.get(JOB_INDEX)):
         if (index := _number(said or "")) is not None:

@@ -34,7 +34,7 @@ class Requirement:
         return self._hash
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """For pods' and namespaces' labels; an operator nobody knows holds nowhere."""
+        """For pods' and namespaces' labels; an unknown operator matches nothing."""
         value = labels.get(self.key)
         match self.operator:
             case "In":

@@ -24,13 +24,13 @@ class VolumeClaim:
     uid: str = ""
     version: str = field(default="", compare=False)
     storage_class: str = ""
-    #: The volume it is bound to, or wants to be bound to.
+    #: The volume it is bound to, or is to be bound to.
     volume: str = ""
     #: Both sides are bound to each other: nothing remains to be done.
     bind_completed: bool = False
     lost: bool = False
     deleting: bool = False
-    #: Where a scheduler wants it provisioned; None when none has said so.
+    #: The node for which it is to be provisioned; None while it is not selected.
     selected_node: str | None = None
     #: None when it does not say how much it needs.
     size_bytes: int | None = None
@@ -125,7 +125,7 @@ class CsiDriver:
     name: str
     uid: str = ""
     version: str = field(default="", compare=False)
-    #: It publishes how much it can provision where, and wants that looked at.
+    #: It publishes how much it can provision where (`storageCapacity`).
     tracks_capacity: bool = False
     #: Pods with its volumes must not go to nodes without it (from 1.37 on).
     must_be_installed: bool = False
@@ -187,7 +187,7 @@ StorageObject = (
 class VolumePlan:
     """What must be bound or provisioned before a pod can be bound to a node.
 
-    The objects are those that were decided on: whoever writes insists that they have not changed.
+    The objects are those that were decided on: the writes require that they have not changed.
     """
 
     bindings: tuple[tuple[VolumeClaim, Volume], ...] = ()

@@ -26,7 +26,7 @@ GpuPreference = GpuPolicy | Sequence[float]
 
 @dataclass(slots=True)
 class Occupied:
-    """Pods on each GPU of a node, and how many unused GPUs are anybody's to give."""
+    """Pods on each GPU of a node, and how many unused GPUs may be assigned."""
 
     users: list[int]
     spare: int
@@ -81,7 +81,7 @@ def _by_map(ask: GpuRequest, map_slot: MapSlot, devices: Devices, row: int) -> G
 
 
 def _counted(ask: GpuRequest) -> Grant | None:
-    """Somebody else chooses; inside the pod they are the first ones."""
+    """A device plugin chooses; inside the pod they are the first ones."""
     if not (ask.whole or ask.profile):
         return None
     use = GpuUse("", False, 0, 0, ask.profile) if ask.profile else GpuUse("")

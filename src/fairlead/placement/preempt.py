@@ -108,7 +108,7 @@ class Preemption:
         for leaving in (some, lesser):
             found, against = self._try_eviction(row, node, leaving, violating)
             if found is None and not against and some:
-                # By what we see nobody need go; who asks may see more.
+                # As we see it no pod must go; the caller may see more.
                 pods = tuple(held.pod for held in some)
                 return Eviction(node, pods, sum(pod.uid in violating for pod in pods))
             if found is not None:
@@ -138,7 +138,7 @@ class Preemption:
         return found
 
     def _possible(self, rows: Rows, outcome: Outcome) -> Rows:
-        """The rows where the pod would fit by what is taken, if everybody less important left."""
+        """The rows where the pod would fit by what is taken, without pods of lower priority."""
         if not len(rows):
             return rows
         left_taken = self._cluster.columns.requested - self._cluster.evictable(self._pod.priority)
@@ -153,7 +153,7 @@ class Preemption:
                 if self._trial.needs_draft_for(index):
                     forecast = self._profile.eviction_forecasts.get(index)
                     if forecast is None:
-                        break  # from here on only playing it through can tell
+                        break  # from here on only a trial can show it
                     left &= self._forecast(forecast, rows, left, outcome)
                     continue
                 whole_cluster = index in self._profile.cluster_filters
@@ -293,7 +293,7 @@ class Preemption:
 
 
 def ineligible(pod: Pod, cluster: Cluster, *, unresolvable: bool) -> str:
-    """Why the pod may not evict anybody just now, or nothing.
+    """Why the pod may not evict others now, or nothing.
 
     `unresolvable` says that evicting cannot help on the node that it is nominated for.
     """

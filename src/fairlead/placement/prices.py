@@ -15,7 +15,7 @@ from fairlead.model.machines import is_any_of
 from fairlead.model.prices import STEP, Basis, PodShape, Prices
 from fairlead.placement.packing import MARKS, Sizes, Values, gap_values
 
-#: Fewer pods than this tell too little.
+#: Fewer pods than this say too little.
 ENOUGH_PODS = 100
 #: How much a chance to fit counts beside the best packing. Nothing would fill a cluster better
 #: once, and break whole GPUs up when pods come and go.

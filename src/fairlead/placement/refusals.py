@@ -26,7 +26,7 @@ class RefusalCounts:
     counts: Counter[str] = field(default_factory=Counter)
     refusers: dict[str, None] = field(default_factory=dict)
     woken_by: Aspect = Aspect.PRESENCE
-    #: How near any of the nodes came, where a rule can tell.
+    #: How near any of the nodes came, where a rule reports it.
     nearest: str = ""
 
     def blame(self, rule: Filter) -> None:
@@ -62,7 +62,7 @@ def count_refusals(
     own = cluster.row_of.get(cluster.nominations.node_of(pod.uid))
     for rule, outside in _outside(view.request, profile.pre_filter_results, nodes):
         names = {rule.name}
-        if own is not None:  # it was asked before anybody narrowed the search
+        if own is not None:  # it was asked before the search was narrowed
             outside[own] = False
             names |= _first_refuser(own, NodeTrial(pod, view, profile, cluster), cluster)
         text = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(names))}]"

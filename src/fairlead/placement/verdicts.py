@@ -73,14 +73,14 @@ class Refused:
     woken_by: Aspect
     #: Why the pod cannot run anywhere, said before any node was looked at.
     pre_filter_message: str = ""
-    #: What kept us from evicting others; None if nobody looked into that.
+    #: What kept us from evicting others; None if that was not tried.
     no_eviction: str | None = None
     eviction: Eviction | None = None
     #: The search for pods to evict was cut short: the next attempt goes on with it.
     unfinished: bool = False
     #: The node that the pod is nominated for from now on; None: as before.
     nomination: str | None = None
-    #: How near any node came, where a rule of ours can tell.
+    #: How near any node came, where a rule reports it.
     nearest: str = ""
     #: Whose words to use.
     behaviour: Behaviour = KUBERNETES_1_36

@@ -76,7 +76,7 @@ def _gpus_served(
 
 
 class WorthOfOne:
-    """The same of a single node, where nobody insists on a model, in plain numbers: after each
+    """The same of a single node, where no pod requires a model, in plain numbers: after each
     placement one node is asked about again, and arrays of one cost ten times as much.
     """
 

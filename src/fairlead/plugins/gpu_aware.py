@@ -19,7 +19,7 @@ from fairlead.plugins.measured import READS, of_best_gpus, positive
 
 @dataclass(frozen=True, slots=True)
 class GpuAware:
-    """Points of the best GPUs that the pod would get. A GPU of which nobody knows how busy it is
+    """Points of the best GPUs that the pod would get. A GPU whose utilisation is not known
     gets half of what an idle one gets. Pods without GPUs stay off nodes with GPUs.
     """
 

@@ -108,7 +108,7 @@ def _missing(ask: GpuRequest, nodes: Nodes) -> Iterable[tuple[str, NodeMask, boo
     wanted = gpus.there() & gpus.wanted(ask)
     few = wanted.sum(axis=1) < (1 if ask.profile else ask.gpus)
     yield NO_MODEL, np.where(gpus.known(), few, ~gpus.of_kind(ask)), False
-    # Only where there is room: on a full node somebody may have to leave.
+    # Only where there is room: on a full node a pod may have to leave.
     yield BUSY, gpus.busy(ask) & gpus.hold_enough(ask), False
     if ask.profile:
         served = wanted & gpus.cut_for(ask)
@@ -211,7 +211,7 @@ def _detail_of_shares(ask: GpuRequest, node: Nodes, wanted: NodeMask) -> str:
     if ask.milli > largest:
         told.append(f"requested {ask.milli / WHOLE:g} of a GPU, the largest free share is "
                     f"{max(largest, 0) / WHOLE:g}{too_busy(ask, node, shared)}")  # fmt: skip
-    # Who asks for a share gets the memory with it, and has been told.
+    # A share includes the memory, as documented.
     if need_mib > most_mib and not (told and ask.memory_milli):
         told.append(f"requested {need_mib} MiB on one GPU, at most {max(most_mib, 0)} are free")
     return (

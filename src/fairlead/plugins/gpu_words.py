@@ -65,7 +65,7 @@ def gpu_details(ask: GpuRequest, node: Nodes) -> tuple[GpuDetail, ...]:
 
 
 def nearest(ask: GpuRequest, gpus: GpuRows) -> str:
-    """How near the nodes come that cannot serve the ask, one sentence; "" if that tells nothing."""
+    """How near the nodes come that cannot serve the ask, one sentence; "" without one."""
     known = gpus.known() & gpus.serve(ask)
     wanted = gpus.there() & gpus.wanted(ask) & known[:, None]
     if not wanted.any():
@@ -100,7 +100,7 @@ def _of_shares(ask: GpuRequest, gpus: GpuRows, shared: np.ndarray) -> str:
     if ask.milli > share:
         sentences.append(f"The largest free share of a GPU is {share / WHOLE:g}, "
                     f"requested {ask.milli / WHOLE:g}.")  # fmt: skip
-    # Who asks for a share gets the memory with it, and has been told.
+    # A share includes the memory, as documented.
     if int(asked_mib.min()) > mib and not (sentences and ask.memory_milli):
         sentences.append(
             f"At most {mib} MiB are free on one GPU, requested {int(asked_mib.min())}."

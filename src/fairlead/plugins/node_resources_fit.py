@@ -17,7 +17,7 @@ _ONE_POD = 1
 
 @dataclass(frozen=True, slots=True)
 class NodeResourcesFit:
-    #: Extended resources that somebody else looks after; a group is what stands before the slash.
+    #: Extended resources that an extender manages; a group is what stands before the slash.
     ignored_resources: tuple[str, ...] = ()
     ignored_resource_groups: tuple[str, ...] = ()
     name: ClassVar[str] = "NodeResourcesFit"

@@ -1,4 +1,4 @@
-"""Nothing new goes where we cannot tell what is free."""
+"""No new pod goes where it is not known what is free."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""Two busy pods on one GPU slow each other down: how often would both want it?"""
+"""Two busy pods on one GPU slow each other down: how often would both use it?"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,13 +13,13 @@ from fairlead.model.pods import PodField, PodRequest
 from fairlead.plugins.api import HIGHEST_SCORE, GpuScores
 from fairlead.plugins.measured import READS, of_best_gpus, share
 
-#: Who keeps a GPU busy for less than this share of the time disturbs nobody.
+#: A pod that keeps a GPU busy for less than this share of the time disturbs no other.
 _LIGHT = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class QuietNeighbours:
-    """The share of the time in which only one of them wants the GPU.
+    """The share of the time in which only one of them uses the GPU.
 
     Bursts fall into the gaps of others, so what a GPU does on the whole counts. Two rhythms drift
     until their busy stretches meet, so between them what it does at its busiest counts. A hot GPU

@@ -38,7 +38,7 @@ def matching(
 ) -> PerNode:
     """How many pods on each node the rule counts; of those below a priority, if one is given."""
     if rule.selector is None or not rule.selector.lines:
-        # kube-scheduler counts nobody for an empty selector, though the pod itself is meant by it.
+        # kube-scheduler counts no pod for an empty selector, although it selects the pod itself.
         return np.zeros(len(nodes), dtype=np.int64)
     query = in_namespace(request.namespace, rule.selector)
     return nodes.pods_meant(query if below is None else replace(query, below=below))

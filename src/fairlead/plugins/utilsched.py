@@ -72,7 +72,7 @@ def _joined(request: PodRequest, nodes: Nodes) -> NodeScores:
 
 def _strength(nodes: Nodes) -> GpuScores:
     gpus = nodes.gpus
-    # A GPU of which nobody knows the model has the number -1: the last one.
+    # A GPU of unknown model has the number -1: the last one.
     by_code = np.full(max(gpus.codes().values(), default=-1) + 2, MIDDLING)
     for model, code in gpus.codes().items():
         by_code[code] = strength_of(model)
@@ -89,7 +89,7 @@ def _actual(nodes: Nodes) -> GpuScores:
 
 
 def _free_share(resource: str, nodes: Nodes) -> NodeScores:
-    """As pods asked for it: nobody measures hosts."""
+    """As pods requested it: hosts are not measured."""
     total = np.maximum(nodes.allocatable(resource), 1)
     free: NodeScores = np.clip(nodes.free(resource) / total, 0.0, 1.0)
     return free

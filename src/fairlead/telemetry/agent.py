@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 from fairlead.telemetry.nvml.facts import GpuFacts, GpuSample
 
 _GPU = ("node", "uuid", "gpu", "model")
-#: A uid names nobody to who may not list pods; the names are for who switches them on.
+#: A uid names no pod to users who may not list pods; names are opt-in.
 _POD = ("node", "uuid", "gpu", "pod_uid")
 _NAMES = ("namespace", "pod")
 _UNASSIGNED = ("node", "uuid", "gpu", "pid")
@@ -28,7 +28,7 @@ class PodUse:
     pod_uid: str
     namespace: str
     pod: str
-    #: None where NVML does not tell.
+    #: None where NVML does not report it.
     utilization: float | None = None
     memory_bytes: int | None = None
 
@@ -49,7 +49,7 @@ class AgentReport:
 
     taken_s: float
     gpus: tuple[GpuFacts, ...] = ()
-    #: GPUs that nobody should get now.
+    #: GPUs that no pod may get now.
     sick: frozenset[str] = frozenset()
     samples: tuple[GpuSample, ...] = ()
     pods: tuple[PodUse, ...] = ()
@@ -58,7 +58,7 @@ class AgentReport:
 
 @dataclass(slots=True)
 class AgentMetrics:
-    """Shows the report that it was last given. What NVML does not tell is left out, never 0."""
+    """Shows the report that it was last given. What NVML does not report is left out, never 0."""
 
     node: str
     clock: Callable[[], float]
@@ -66,7 +66,7 @@ class AgentMetrics:
     report: AgentReport | None = None
     #: Whether pods are shown by name, and not by uid alone.
     names_pods: bool = False
-    #: Times that NVML had to be asked anew by a new process.
+    #: How often a new process for NVML had to be started.
     restarts: Callable[[], int] = int
     #: Unexpected errors, by what was being done.
     errors: Mapping[str, int] = field(default_factory=dict)

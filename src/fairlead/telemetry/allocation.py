@@ -30,7 +30,7 @@ class ModelSums:
 
 
 def booked(devices: Devices) -> GpuShares:
-    """The share of each GPU that somebody has: of compute, memory or slices, whichever is most."""
+    """The share of each GPU that pods hold: of compute, memory or slices, whichever is most."""
     taken: GpuShares = 1.0 - devices.milli_free / WHOLE
     np.maximum(taken, 1.0 - devices.memory_free / devices.memory.clip(1), out=taken)
     if devices.geometries:
@@ -58,7 +58,7 @@ def by_model(cluster: Cluster, now_s: float) -> Mapping[str, ModelSums]:
     devices, load = cluster.columns.devices, cluster.columns.load
     share, mean = booked(devices), load.mean
     measured = (now_s - load.taken_s < STALE_S) & (devices.users > 0)
-    # Slots without a GPU go to the end, which nobody reads.
+    # Slots without a GPU go to the end, which is not read.
     code = np.where(_listed(devices), devices.model, devices.models.width).ravel()
 
     def summed(amounts: GpuShares) -> GpuShares:
@@ -80,7 +80,7 @@ def by_model(cluster: Cluster, now_s: float) -> Mapping[str, ModelSums]:
         found[name] = ModelSums(
             (gpus[0] + free, gpus[1] + taken, *gpus[2:]), allocated + taken, *rest
         )
-    for free, taken in counted.values():  # of no model that anybody told
+    for free, taken in counted.values():  # of no known model
         found[""] = ModelSums((free, taken, 0, 0, 0), taken, 0.0, 0.0, 0.0)
     return {name: sums for name, sums in found.items() if any(sums.gpus)}
 

@@ -50,7 +50,7 @@ class PeriodicityDetector:
 
     def _begin(self) -> None:
         self._row: dict[tuple[str, str], int] = {}
-        #: Of a node whose GPUs are told of as they were the last time: which, and their rows.
+        #: Of a node whose GPUs are listed as they were the last time: which, and their rows.
         self._rows_of: dict[str, tuple[tuple[str, ...], list[int]]] = {}
         self._windows: Windows = np.zeros((0, WINDOW), dtype=np.float32)
         self._seen = np.zeros(0, dtype=np.int64)

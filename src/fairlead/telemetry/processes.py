@@ -31,7 +31,7 @@ class Owner:
 def sees_the_host(proc: Path) -> bool:
     """Whether process ids there are those that the driver speaks of.
 
-    In a container with process ids of its own they are somebody else's, or nobody's. Who names
+    In a container with process ids of its own they belong to other processes, or to none. Who names
     another folder is believed.
     """
     try:

@@ -21,7 +21,7 @@ class Holder(_Row, frozen=True):
 
 
 class GpuRow(_Row, frozen=True):
-    """One GPU. None where nobody measures it, or not just now."""
+    """One GPU. None where it is not measured now."""
 
     node: str
     index: int
@@ -100,7 +100,7 @@ class HeldRow(_Row, frozen=True):
 
 
 class UsageReport(_Row, frozen=True):
-    """All of it at one time. `since_s`: for how long somebody has added up."""
+    """All of it at one time. `since_s`: for how long it was added up."""
 
     since_s: float
     gpus: list[GpuRow] = msgspec.field(name="cards")
@@ -124,7 +124,7 @@ def by_owner(pods: Iterable[PodRow]) -> list[SumRow]:
 
 
 def by_node(pods: Iterable[PodRow], gpus: Iterable[GpuRow]) -> list[SumRow]:
-    """Every node that has GPUs, whether anybody is there or not."""
+    """Every node that has GPUs, with or without pods."""
     counts: dict[str, int] = {}
     for gpu in gpus:
         counts[gpu.node] = counts.get(gpu.node, 0) + 1

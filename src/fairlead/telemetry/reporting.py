@@ -1,4 +1,4 @@
-"""Rows of the report, one after another, so that whoever makes them can do other things between."""
+"""Rows of the report, one after another, so that the caller can do other things between."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -26,7 +26,7 @@ def gpu_rows(
     share, state = booked(cluster.columns.devices), states(cluster.columns.devices)
     for name in sorted(cluster.row_of):
         row = cluster.row_of.get(name)
-        if row is None or row >= len(share):  # it went, or came, while somebody else was served
+        if row is None or row >= len(share):  # it went, or came, meanwhile
             continue
         told, node = latest.on(name, now_s), cluster.node_at(row)
         if not cluster.columns.devices.known[row]:
@@ -42,7 +42,7 @@ def gpu_rows(
 
 
 def _counted(node: Node, told: LatestReadings, now_s: float) -> Iterator[GpuRow]:
-    """Where nobody lists the GPUs, those that somebody measures; or so many without a name."""
+    """Where the GPUs are not listed, those that are measured; or so many without a name."""
     measured = sorted({name for node in told.readings for name in node.gpus})
     count = dict(node.allocatable).get(GPU, 0)
     model = node.inventory.gpus[0].model if node.inventory and node.inventory.gpus else ""

@@ -1,4 +1,4 @@
-"""What would have been enough for a pod, going by what it did while somebody watched.
+"""What would have been enough for a pod, by what was measured.
 
 Utilisation says that something ran, not how much of the GPU it filled: what is advised here is
 what would have been enough, and less may do. Nothing is advised on a short look, or on a guess.

@@ -13,7 +13,7 @@ _NO_GPU = Gpu("", -1)
 
 
 def gpus_of(held: Holding, cluster: Cluster) -> Sequence[Gpu]:
-    """The GPUs that a pod holds, in its order; one without a name where nobody says which."""
+    """The GPUs that a pod holds, in its order; one without a name if it is not known which."""
     row = cluster.row_of.get(held.node)
     if row is None or held.grant is None:
         return ()
@@ -36,7 +36,7 @@ def part_of(use: GpuUse, gpu: Gpu) -> float:
 
 
 def sample(held: Holding, cluster: Cluster, told: LatestReadings) -> Sample:
-    """GPUs that it has for itself tell it best, then readings of its own."""
+    """Best by the GPUs that it has for itself, then by readings of its own."""
     assert held.grant is not None
     uses, gpus = held.grant.uses, gpus_of(held, cluster)
     if uses[0].whole and any(gpu.uuid for gpu in gpus):
@@ -76,7 +76,7 @@ def _shared(
     parts: Sequence[float],
     memory_mib: float | None,
 ) -> Sample:
-    """By its part of what the GPU does, which is a guess unless nobody else is there."""
+    """By its part of what the GPU does, which is a guess unless it is alone there."""
     devices, row = cluster.columns.devices, cluster.row_of[held.node]
     slots = devices.slots_of(row)
     used, measured, busy, guessed = 0.0, 0.0, 0, False

@@ -6,10 +6,10 @@ so from the history that a Prometheus server kept.
 
 from dataclasses import dataclass, field
 
-#: Less than this share of the time is no work: somebody looked, or a driver was polite.
+#: Less than this share of the time is no work: a monitor, or the driver itself.
 IDLE = 0.05
-#: A longer silence than this between two looks tells nothing of what happened meanwhile, unless
-#: somebody knows better.
+#: A longer pause than this between two looks says nothing of what happened meanwhile, unless
+#: a source says more.
 LONGEST_GAP_S = 120.0
 _BINS = 20
 
@@ -19,7 +19,7 @@ class Sample:
     """What one pod had, and did with it, at one time. Amounts are in GPUs, parts counted."""
 
     held: float
-    #: Of what is held, that of which somebody says what it does; and how much of it was at work.
+    #: Of what is held, the part that is measured; and how much of it was at work.
     measured: float = 0.0
     used: float = 0.0
     #: On that of its GPUs where it takes most.
@@ -41,7 +41,7 @@ class Use:
 
     last_s: float
     longest_gap_s: float = LONGEST_GAP_S
-    #: Time that somebody measured it.
+    #: Time for which it was measured.
     watched_s: float = 0.0
     held_s: float = 0.0
     measured_s: float = 0.0
@@ -58,7 +58,7 @@ class Use:
     _levels: list[float] = field(default_factory=lambda: [0.0] * _BINS)
 
     def add(self, sample: Sample, now_s: float) -> None:
-        """A look at `now_s`; what it tells holds for the time since the look before."""
+        """A look at `now_s`; it holds for the time since the look before."""
         passed_s = now_s - self.last_s
         if passed_s < 0:
             return

@@ -17,7 +17,7 @@ _NO_ANSWER = frozenset({2, 3, NO_PERMISSION, NOT_FOUND, 13, 21, 25, 26, 27, 29})
 
 
 def maybe(library: Library, name: str, *args: Any) -> Any:
-    """What the function answers; None if it cannot tell. Other errors are raised."""
+    """What the function answers; None if it is not supported. Other errors are raised."""
     function = getattr(library, name, None)
     if function is None:
         return None

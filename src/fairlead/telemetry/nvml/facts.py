@@ -27,7 +27,7 @@ class GpuFacts(msgspec.Struct, frozen=True, rename="camel"):
     uuid: str
     model: str = ""
     memory_mib: int = 0
-    #: -1 where NVML does not tell.
+    #: -1 where NVML does not report it.
     numa: int = -1
     #: PCI address as sysfs spells it.
     pci: str = ""
@@ -71,7 +71,7 @@ class GpuProcess(msgspec.Struct, frozen=True, rename="camel"):
     """One process on a GPU, or on a slice of it."""
 
     pid: int
-    #: None where NVML does not tell.
+    #: None where NVML does not report it.
     memory_bytes: int | None = None
     utilization: float | None = None
     #: The GPU instance of a GPU that is cut.
@@ -91,7 +91,7 @@ class SliceSample(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class GpuSample(msgspec.Struct, frozen=True, rename="camel"):
-    """One GPU at one moment; None for what NVML does not tell."""
+    """One GPU at one moment; None for what NVML does not report."""
 
     uuid: str
     utilization: float | None = None

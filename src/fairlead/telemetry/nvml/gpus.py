@@ -73,7 +73,7 @@ def _numa(library: Library, handle: Any) -> int:
 def cuts_of(library: Library, handle: Any) -> tuple[Cut, ...]:
     """Slices with media engines and the like (`+me`) are left out.
 
-    There is but one of them on a GPU, which their places do not tell.
+    There is at most one of them on a GPU, which their places do not show.
     """
     found = []
     for number in range(_MOST_PROFILES):

@@ -49,7 +49,7 @@ def partition(library: Library, uuid: str) -> Partition:
 
 
 def switch(library: Library, uuid: str, on: bool) -> bool:
-    """Whether MIG is on afterwards. NVML asks nobody who is on the GPU, so we look first."""
+    """Whether MIG is on afterwards. NVML does not check for processes, so we look first."""
     handle = library.nvmlDeviceGetHandleByUUID(uuid)
     if _pids(library, handle):
         raise library.NVMLError(IN_USE)
@@ -87,7 +87,7 @@ def complete(library: Library, uuid: str, instance: int) -> int:
 
 
 def drop(library: Library, uuid: str, instance: int, start: int, size: int) -> bool:
-    """Destroys that GPU instance if it is still the one at that place and nobody is on it."""
+    """Destroys that GPU instance if it is still the one at that place and no process is on it."""
     handle = library.nvmlDeviceGetHandleByUUID(uuid)
     found = library.nvmlDeviceGetGpuInstanceById(handle, instance)
     place = library.nvmlGpuInstanceGetInfo(found).placement
@@ -102,7 +102,7 @@ def drop(library: Library, uuid: str, instance: int, start: int, size: int) -> b
 
 
 def _destroy(library: Library, instance: Any, number: int) -> None:
-    """One that is not there after all is none to us: somebody else was faster."""
+    """One that is not there after all is ignored: something else was faster."""
     try:
         compute = library.nvmlGpuInstanceGetComputeInstanceById(instance, number)
         library.nvmlComputeInstanceDestroy(compute)

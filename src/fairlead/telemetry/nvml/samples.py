@@ -84,7 +84,7 @@ def _process(process: Any, utilization: float | None, *, draws: bool) -> GpuProc
 
 
 def _state(library: Library, handle: Any) -> Any:
-    """As `nvidia-smi` counts it: what the driver keeps for itself is not used by anybody."""
+    """As `nvidia-smi` counts it: what the driver keeps for itself is not in use."""
     version = getattr(library, "nvmlMemory_v2", None)
     newer = None if version is None else maybe(library, "nvmlDeviceGetMemoryInfo", handle, version)
     return newer or maybe(library, "nvmlDeviceGetMemoryInfo", handle)

@@ -123,7 +123,7 @@ class Surveyor:
         return tuple(sorted(listed, key=lambda gpu: (gpu.index == GONE, gpu.index, gpu.uuid)))
 
     def _take_up(self, gpu: GpuFacts, before: GpuFacts | None) -> None:
-        """A GPU that came back was reset; so was one of which the driver wants nothing more."""
+        """A GPU that came back was reset; so was one without a requested action."""
         if before is not None and (before.index == GONE or (before.trouble and not gpu.trouble)):
             self._sick.pop(gpu.uuid, None)
         self._known[gpu.uuid] = gpu

@@ -5,7 +5,7 @@ from typing import Any
 from fairlead.telemetry.nvml.calls import OF_THE_DRIVER, TIMEOUT, Library, maybe, text
 from fairlead.telemetry.nvml.facts import Xid
 
-#: After one of these nothing new should start on the GPU before somebody has looked at it, or
+#: After one of these nothing new should start on the GPU before it was checked, or
 #: reset it. What programs cause themselves (13, 31, 43, 45, 68), what the GPU has dealt with (63:
 #: a row was replaced; 92: single bits corrected; 94: contained, only its program dies), and every
 #: number that is not here, says nothing against the GPU.
@@ -23,7 +23,7 @@ SICK = {
     143: "it could not be started",
 }
 
-#: What the driver wants done (nvmlDeviceGetFieldValues, field 230); 0: nothing.
+#: The action that the driver requests (nvmlDeviceGetFieldValues, field 230); 0: none.
 _RECOVERY_FIELD = 230
 _RECOVERY = {
     1: "the driver requires a reset of the GPU",
@@ -92,7 +92,7 @@ class XidWatch:
             return None
 
     def _begin_anew(self) -> None:
-        """One lost GPU spoils the whole set; whoever registers again is well."""
+        """One lost GPU breaks the whole set; registering again helps."""
         maybe(self._library, "nvmlEventSetFree", self._set)
         self._set = self._library.nvmlEventSetCreate()
         self._registered.clear()

@@ -13,7 +13,7 @@ from fairlead.telemetry.sources.scrape import Scrape
 
 __all__ = ["KINDS", "NodeAddresses", "ReadCounts", "Source", "SourceFault", "SourcePlan", "make"]
 
-#: Kinds of sources, and where they are asked unless somebody says otherwise.
+#: Kinds of sources, and where they are by default.
 KINDS = {
     "agent": agent.DEFAULT_URL,
     "dcgm": dcgm.DEFAULT_URL,

@@ -27,7 +27,7 @@ SERIES = {
 
 
 def whose(labels: Labels) -> SeriesTarget | None:
-    """Slices have uuids of their own, and the agent tells of their GPU, too."""
+    """Slices have uuids of their own, and the agent reports their GPU, too."""
     gpu = labels.get("uuid") or labels.get("gpu", "")
     gpu = "" if gpu.startswith("MIG-") else gpu
     pod, namespace = labels.get("pod", ""), labels.get("namespace", "")

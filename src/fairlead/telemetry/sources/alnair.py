@@ -22,13 +22,13 @@ _NOTES = PREFIX + "gpu-"
 _GPU = re.compile(rf"{re.escape(PREFIX)}gpu-(\d{{1,3}})", re.ASCII)
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]i?B)", re.ASCII)
 _MIB = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
-#: A GPU with a hundred processes is told in less; more is no annotation of a profiler.
+#: A GPU with a hundred processes needs less; more is no annotation of a profiler.
 _LONGEST = 16 * 2**10
 _DEEPEST = 8
 _BRACKET = re.compile(r"[()\[\]{}]")
 #: A chain of signs is as deep as it is long.
 _SIGNS = re.compile(r"(?:[-+~]\s*){4}")
-#: An annotation that nobody touched for so long says nothing of now.
+#: An annotation that was not updated for so long says nothing of now.
 LASTS_S = 600.0
 
 
@@ -70,7 +70,7 @@ def notes(annotations: Mapping[str, str]) -> dict[str, str]:
 
 
 class Annotations:
-    """The annotations of the nodes that are watched, as a source. Whoever sees a node puts it."""
+    """The annotations of the nodes that are watched, as a source. The watch of nodes puts them."""
 
     def __init__(self, name: str = "alnair", clock: Callable[[], float] = taken_s) -> None:
         self.name = name
@@ -135,7 +135,7 @@ def _depth(text: str) -> int:
 
 
 def _state(told: Mapping[Any, Any]) -> float | None:
-    """By process where it is told, to the MiB; else rounded up to GiB."""
+    """By process where it is known, to the MiB; else rounded up to GiB."""
     processes = told.get("pid-mem")
     if isinstance(processes, list) and processes:
         amounts = [

@@ -1,7 +1,7 @@
-"""What every source of readings promises, and what it may be told.
+"""The contract of every source of readings, and its input.
 
 A source knows nothing of the scheduler: it is given the nodes that there are, and yields what their
-GPUs do. Whoever runs it decides how often, and whether it is worth listening to (`guard`).
+GPUs do. The caller decides how often, and whether it is used (`guard`).
 """
 
 import time
@@ -13,14 +13,14 @@ from typing import Protocol
 from fairlead.model.errors import FairleadError
 from fairlead.model.readings import NodeReadings
 
-#: The nodes there are: their addresses by name, "" where a node tells none.
+#: The nodes there are: their addresses by name, "" where a node has none.
 NodeAddresses = Mapping[str, str]
 
 #: Beyond these a GPU is not a GPU: the largest of 2026 has 0.3 TiB and 1.4 kW.
 MOST_MEMORY_MIB = 16 * 2**20
 MOST_POWER_W = 10_000.0
 MOST_CELSIUS = 200.0
-#: One second of every lane of the fastest link that anybody announced, many times over.
+#: One second of every lane of the fastest announced link, many times over.
 MOST_NVLINK_BYTES_S = 1e14
 
 
@@ -30,7 +30,7 @@ class SourceFault(FairleadError):
 
 @dataclass(slots=True)
 class ReadCounts:
-    """What became of one take. Whoever takes counts here while it yields."""
+    """What became of one take. The source counts here while it yields."""
 
     #: Addresses asked, and those of them that gave nothing.
     asked: int = 0
@@ -56,7 +56,7 @@ class Source(Protocol):
     def take(self, nodes: NodeAddresses, counts: ReadCounts) -> AsyncIterator[NodeReadings]:
         """What GPUs do now, each node as soon as it is known.
 
-        Raises SourceFault if nobody can be asked; what a single node does wrong is in the tally.
+        Raises SourceFault if nothing can be read; errors of single nodes are in the tally.
         """
         ...
 

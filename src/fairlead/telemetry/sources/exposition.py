@@ -1,6 +1,6 @@
 """Prometheus' text and OpenMetrics, as far as a few wanted series go, fast.
 
-A node with eight GPUs tells two hundred series of which we want sixty, and there are thousands
+A node with eight GPUs has two hundred series of which we read sixty, and there are thousands
 of nodes. One regular expression finds those; the labels of a GPU are understood once and then
 known by their bytes, which are the same for all of its series and in every answer.
 """

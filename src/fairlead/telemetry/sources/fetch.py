@@ -59,7 +59,7 @@ class Address:
 
 
 def token(path: str) -> Mapping[str, str]:
-    """The header that carries the token in a file, read anew: it is replaced while we run."""
+    """The header that carries the token in a file, read each time: it is replaced while we run."""
     if not path:
         return {}
     try:

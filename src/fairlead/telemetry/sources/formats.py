@@ -28,7 +28,7 @@ class Meaning:
     grows: bool = False
 
 
-#: How long ago what a node tells was measured, as a reading of its own.
+#: How long ago the values of a node were measured, as a reading of its own.
 AGE = "age_s"
 
 

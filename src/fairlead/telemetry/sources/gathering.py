@@ -17,11 +17,11 @@ from fairlead.telemetry.sources.layout import MOST_PODS, Layout, LayoutShape, Li
 
 #: Rounding may push a share a little above all of it; more than this is no rounding.
 _SLACK = 1.02
-#: GPUs of one node that are told apart; no machine has as many.
+#: GPUs of one node that are distinguished; no machine has as many.
 MOST_GPUS = 256
 #: Labels of a node beyond these bytes are read line by line, and not kept.
 _LARGEST_LAYOUT = 2 << 20
-#: What is older than this advises nobody (`cluster.load`).
+#: What is older than this is not used (`cluster.load`).
 _OLD_S = 300.0
 
 
@@ -214,7 +214,7 @@ class SourceState:
             self.shapes.clear()
 
     def rate(self, counter: tuple[bytes, bytes], value: float, at_s: float) -> float | None:
-        """By how much it grew a second; None at first, and when it began anew."""
+        """By how much it grew a second; None at first, and after a restart."""
         before = self._counters.get(counter)
         if before is None:
             self._counters.keep(counter, (value, at_s), weigh(counter))

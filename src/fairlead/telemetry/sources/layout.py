@@ -1,6 +1,6 @@
 """Answers that look as they did the last time, but for their values: read by arithmetic alone.
 
-An exporter tells the same lines in the same order every time. Which line is whose and what it
+An exporter writes the same lines in the same order every time. Which line is whose and what it
 means is worked out once; from then on the values of a node are one array, checked and added up
 at once. Whatever is out of the ordinary (a value that cannot be, a time on a line, a counter) is
 left to `gathering`, which explains itself line by line.
@@ -40,7 +40,7 @@ class LayoutShape:
     lines: npt.NDArray[np.intp]
     weights: Floats
     sums: npt.NDArray[np.intp]
-    #: Where the outcome is told at all.
+    #: Where the outcome is reported at all.
     told: tuple[bool, ...]
     #: The most that each can be: processes of one GPU may seem to use more than all of it.
     ceiling: Floats

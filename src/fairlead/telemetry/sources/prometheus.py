@@ -21,7 +21,7 @@ from fairlead.telemetry.sources.gathering import NodeNames, ReadingCollector, So
 
 #: 40,000 GPUs with twenty labels each are some 20 MiB.
 _MOST_BYTES = 256 * 2**20
-#: The query that tells when the GPUs were measured; a value alone comes without its time.
+#: The query for when the GPUs were measured; a value alone comes without its time.
 TIME = "time"
 
 #: What may be asked for, in our units.

@@ -97,7 +97,7 @@ class SourceRunner:
         )
 
     async def _pass_on(self, counts: ReadCounts) -> int:
-        """How many GPUs were told of. What lies is not passed on from there."""
+        """How many GPUs were read. Impossible values are not passed on from there."""
         gpus, waiting, size = 0, [], 0
         async for told in self._source.take(self._nodes(), counts):
             waiting.append(told)

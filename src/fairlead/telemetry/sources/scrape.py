@@ -17,7 +17,7 @@ from fairlead.telemetry.sources.fetch import Address, ConnectionPool, FetchLimit
 from fairlead.telemetry.sources.formats import AGE, ExporterFormat
 from fairlead.telemetry.sources.gathering import NodeNames, ReadingCollector, SourceState
 
-#: A node with 16 GPUs cut into slices tells less than 2 MiB; a million series are some 300 MiB.
+#: A node with 16 GPUs in slices has less than 2 MiB; a million series are some 300 MiB.
 MOST_BYTES_OF_A_NODE = 16 * 2**20
 MOST_BYTES = 2**30
 #: Addresses beyond two for each node, after which those of nodes that are gone are let go of.
