@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 from fairlead.base.durations import seconds
+from fairlead.base.names import is_subdomain
 from fairlead.kube.access.kubeconfig import Access
 from fairlead.kube.leadership.election import Terms
-from fairlead.kube.writes.annotations import is_subdomain
 from fairlead.model.errors import ConfigError
 
 

@@ -10,7 +10,7 @@ from fairlead.apps.kube_scheduler.format import (
     LeaderElection,
 )
 from fairlead.base.durations import seconds
-from fairlead.sim.apiserver.names import label_name_problems
+from fairlead.base.names import label_name_problems
 
 
 def out_of_range(key: str, value: int, least: int, most: int | None = None) -> Iterator[Finding]:

@@ -10,8 +10,8 @@ from fairlead.apps.findings import Finding
 from fairlead.apps.kube_scheduler import args
 from fairlead.apps.kube_scheduler.validation import out_of_range
 from fairlead.base.durations import seconds
+from fairlead.base.names import label_name_problems, label_value_problems
 from fairlead.model.behaviour import Behaviour
-from fairlead.sim.apiserver.names import label_name_problems, label_value_problems
 
 STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 _HIGHEST_SHAPE_SCORE = 10

@@ -18,12 +18,12 @@ from typing import Any
 import msgspec
 import structlog
 
+from fairlead.base.names import is_subdomain
 from fairlead.kube.errors import ApiError
 from fairlead.kube.http.reply import Reply
 from fairlead.kube.http.transport import Transport
 from fairlead.kube.leadership.election import LeaderRecord, Terms
 from fairlead.kube.leadership.lease import LeaseClient, LeaseObject, LeaseProblem
-from fairlead.kube.writes.annotations import is_subdomain
 from fairlead.kube.writes.event_objects import micro_time
 from fairlead.model.errors import FairleadError
 

@@ -4,19 +4,15 @@ A bad key or an oversized value in a Binding is accepted, and from then on every
 is refused: its kubelet could never report a status again.
 """
 
-import re
 from collections.abc import Mapping
-from functools import lru_cache
+
+from fairlead.base.names import is_subdomain, label_name_problems
 
 #: Of all annotations of a pod, keys and values: Kubernetes refuses every update beyond it.
 MOST_ON_A_POD_BYTES = 256 << 10
 #: What one bind writes of that. 64 GPUs in the words of HAMi take 16 KiB, and three times as much
 #: where init containers have them, too; more is a mistake.
 LARGEST_BYTES = 64 << 10
-
-_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*", re.ASCII)
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9_.]*[a-z0-9])?", re.ASCII)
 
 
 def problem_with_binding(
@@ -64,18 +60,6 @@ def problem_with_annotations(annotations: Mapping[str, str]) -> str:
     return ""
 
 
-@lru_cache(maxsize=32768)
-def is_subdomain(text: str) -> bool:
-    """Whether the text is a DNS subdomain as Kubernetes has it, like the name of a node."""
-    return len(text) <= 253 and _SUBDOMAIN.fullmatch(text) is not None
-
-
-@lru_cache(maxsize=1024)
 def is_qualified_name(text: str) -> bool:
     """Whether the text is `[prefix/]name`; in annotation keys Kubernetes ignores the case."""
-    if not text.isascii():
-        return False
-    prefix, slash, name = text.lower().rpartition("/")
-    if slash and not is_subdomain(prefix):
-        return False
-    return len(name) <= 63 and _NAME.fullmatch(name) is not None
+    return text.isascii() and not label_name_problems(text.lower())

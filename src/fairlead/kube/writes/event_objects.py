@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import msgspec
 
-from fairlead.kube.writes.annotations import is_subdomain
+from fairlead.base.names import is_subdomain
 from fairlead.model.pods import Pod
 
 # The API server refuses longer ones, counted in bytes.

@@ -11,12 +11,12 @@ from datetime import datetime, timedelta
 import msgspec
 import structlog
 
+from fairlead.base.names import is_subdomain
 from fairlead.engine.instructions import Bind
 from fairlead.kube.errors import ReplyLost, Unreachable
 from fairlead.kube.http.paths import node_path, pod_path
 from fairlead.kube.http.reply import Reply
 from fairlead.kube.http.transport import Transport
-from fairlead.kube.writes.annotations import is_subdomain
 
 log = structlog.get_logger(__name__)
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fairlead.sim.apiserver.names import label_name_problems, label_value_problems
+from fairlead.base.names import label_name_problems, label_value_problems
 from fairlead.sim.apiserver.status import bad_request
 
 Labels = Mapping[str, str]

@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from fairlead.sim.apiserver import names
+from fairlead.base import names
 from fairlead.sim.apiserver.status import (
     Cause,
     invalid,

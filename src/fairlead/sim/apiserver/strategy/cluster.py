@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fairlead.sim.apiserver.names import label_problems
+from fairlead.base.names import label_problems
 from fairlead.sim.apiserver.status import Cause, forbidden_field, invalid, required, unsupported
 from fairlead.sim.apiserver.strategy.base import Strategy, need
 from fairlead.sim.apiserver.strategy.podspec import canonical_amounts

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from fairlead.sim.apiserver.names import (
+from fairlead.base.names import (
     label_name_problems,
     label_value_problems,
     subdomain_problems,

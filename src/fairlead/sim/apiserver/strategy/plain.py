@@ -3,7 +3,7 @@
 import ipaddress
 from typing import Any, ClassVar
 
-from fairlead.sim.apiserver import names
+from fairlead.base import names
 from fairlead.sim.apiserver.clock import now_text
 from fairlead.sim.apiserver.status import Cause, invalid, required, unsupported
 from fairlead.sim.apiserver.strategy.base import SpecStrategy, Strategy, immutable, need

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from fairlead.base.names import label_problems, subdomain_problems
 from fairlead.sim.apiserver import quantities
-from fairlead.sim.apiserver.names import label_problems, subdomain_problems
 from fairlead.sim.apiserver.status import (
     Cause,
     duplicate,

@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from fairlead.sim.apiserver.names import label_problems
+from fairlead.base.names import label_problems
 from fairlead.sim.apiserver.selectors import matches
 from fairlead.sim.apiserver.status import Cause, forbidden_field, invalid, required, unsupported
 from fairlead.sim.apiserver.strategy.base import SpecStrategy, immutable

@@ -1,13 +1,13 @@
-"""What names, label keys and label values may look like, with the real server's complaints."""
+"""What names, label keys and label values may look like, with the messages of kube-apiserver."""
 
 import re
 from functools import lru_cache
 
-_SUBDOMAIN = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
-_LABEL = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
-_QUALIFIED = re.compile(r"^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$")
-_VALUE = re.compile(r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$")
-_CONFIG_KEY = re.compile(r"^[-._a-zA-Z0-9]+$")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+_CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 
 _SUBDOMAIN_TEXT = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
@@ -33,14 +33,20 @@ _VALUE_TEXT = (
 
 def subdomain_problems(name: str) -> list[str]:
     found = ["must be no more than 253 characters"] if len(name) > 253 else []
-    return found if _SUBDOMAIN.match(name) else [*found, _SUBDOMAIN_TEXT]
+    return found if _SUBDOMAIN.fullmatch(name) else [*found, _SUBDOMAIN_TEXT]
+
+
+@lru_cache(maxsize=32768)
+def is_subdomain(name: str) -> bool:
+    """Whether it is a DNS subdomain as Kubernetes has it, like the name of a node."""
+    return not subdomain_problems(name)
 
 
 def label_problems(name: str) -> list[str]:
     found = ["must be no more than 63 characters"] if len(name) > 63 else []
-    if _LABEL.match(name):
+    if _LABEL.fullmatch(name):
         return found
-    return [*found, "must not contain dots" if _SUBDOMAIN.match(name) else _LABEL_TEXT]
+    return [*found, "must not contain dots" if _SUBDOMAIN.fullmatch(name) else _LABEL_TEXT]
 
 
 def path_segment_problems(name: str) -> list[str]:
@@ -65,7 +71,7 @@ def label_name_problems(key: str) -> list[str]:
         found.append("name part must be non-empty")
     elif len(name) > 63:
         found.append("name part must be no more than 63 bytes")
-    if not _QUALIFIED.match(name):
+    if not _QUALIFIED.fullmatch(name):
         found.append(_QUALIFIED_TEXT)
     return found
 
@@ -76,11 +82,11 @@ _PREFIX_TEXT = " with an optional DNS subdomain prefix and '/' (e.g. 'example.co
 @lru_cache(maxsize=8192)
 def label_value_problems(value: str) -> list[str]:
     found = ["must be no more than 63 bytes"] if len(value.encode()) > 63 else []
-    return found if _VALUE.match(value) else [*found, _VALUE_TEXT]
+    return found if _VALUE.fullmatch(value) else [*found, _VALUE_TEXT]
 
 
 def config_key_problems(key: str) -> list[str]:
-    if _CONFIG_KEY.match(key) and key not in (".", ".."):
+    if _CONFIG_KEY.fullmatch(key) and key not in (".", ".."):
         return []
     return [_CONFIG_KEY_TEXT]
 
