@@ -97,9 +97,10 @@ def test_what_could_be_evicted_follows_the_pods() -> None:
     for priority in (5, -3, 9):
         pod = a_pod(uid=f"u{priority}", gpus=1, node="n1", priority=priority)
         cluster.confirm(pod)
-    assert [int(cluster.evictable(p)[gpus, 0]) for p in (-3, 5, 6, 10)] == [0, 1, 2, 3]
+    preemptors = [a_pod(priority=priority) for priority in (-3, 5, 6, 10)]
+    assert [int(cluster.evictable(pod)[gpus, 0]) for pod in preemptors] == [0, 1, 2, 3]
     cluster.remove("u-3")
-    assert [int(cluster.evictable(p)[gpus, 0]) for p in (-3, 5, 6, 10)] == [0, 0, 1, 2]
+    assert [int(cluster.evictable(pod)[gpus, 0]) for pod in preemptors] == [0, 0, 1, 2]
 
 
 def test_a_draft_leaves_no_trace() -> None:
@@ -140,13 +141,13 @@ def test_a_resource_that_no_node_offers_has_no_column() -> None:
 def test_what_was_held_before_a_node_offered_it_is_counted_from_then_on() -> None:
     cluster = drawn("n1 ....")
     cluster.confirm(a_pod(node="n1", uid="u", usage=(("example.com/x", 3),)))
-    assert cluster.evictable(10).sum() == 1  # that it is a pod, and nothing else
+    assert cluster.evictable(a_pod(priority=10)).sum() == 1  # that it is a pod, and nothing else
     cluster.put_node(a_node("n1", gpus=4, resources={"example.com/x": 5}))
     assert cluster.nodes.free("example.com/x").tolist() == [2]
     cluster.ask_for(["example.com/x"])
     assert cluster.nodes.free("example.com/x").tolist() == [2]
     index = cluster.columns.resource_index["example.com/x"]
-    assert cluster.evictable(10)[index, 0] == 3
+    assert cluster.evictable(a_pod(priority=10))[index, 0] == 3
     cluster.remove("u")
     assert cluster.nodes.free("example.com/x").tolist() == [5]
 

@@ -61,7 +61,7 @@ class Occupancy(RuleBasedStateMachine):
             for priority in (-1, 0, 2):
                 lesser = [h for h in held if h.pod.priority < priority]
                 index = self.cluster.columns.resource_index
-                evictable = self.cluster.evictable(priority)[:, row]
+                evictable = self.cluster.evictable(a_pod(priority=priority))[:, row]
                 assert evictable[index["pods"]] == len(lesser)
                 assert evictable[index[GPU]] == self.gpus(lesser)
 

@@ -196,7 +196,7 @@ def test_nodes_that_one_request_does_not_get_to_come_first_in_the_next(monkeypat
 
 
 def test_a_node_with_too_many_pods_is_not_evaluated(monkeypatch) -> None:
-    monkeypatch.setattr(preempt, "_MOST_LESSER", 1)
+    monkeypatch.setattr(preempt, "_MOST_EVICTABLE", 1)
     engine, queries = advising(listed("n1", "H100", "H100"))
     pods = [whole(name, node="n1") for name in ("a", "b")]
     see(engine, *pods)

@@ -59,7 +59,7 @@ def test_a_search_that_found_nothing_ends_and_the_pod_waits(engine, monkeypatch)
 
 
 def test_a_node_with_too_many_pods_is_passed_over_and_told_of(engine, monkeypatch) -> None:
-    monkeypatch.setattr(preempt, "_MOST_LESSER", 1)
+    monkeypatch.setattr(preempt, "_MOST_EVICTABLE", 1)
     see(engine, a_pod("asks", priority=10, host_ports=PORT))
     ((told,),) = attempts(engine)
     assert isinstance(told, AnnounceFailure)

@@ -38,7 +38,7 @@ BOUNDS = [
     for room, name in (
         (preempt, "_TRY_ALL"),
         (preempt, "_MOST_WORK"),
-        (preempt, "_MOST_LESSER"),
+        (preempt, "_MOST_EVICTABLE"),
         (preempt, "_MOST_COMPARED"),
         (free_volumes, "MOST_SPENT"),
         (requeuer, "_SLICE"),

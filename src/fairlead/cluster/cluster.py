@@ -26,12 +26,13 @@ from fairlead.cluster.changes import ANYWHERE, ChangeLog
 from fairlead.cluster.columns import Columns
 from fairlead.cluster.default_selectors import DefaultSelectors
 from fairlead.cluster.draft import Draft
+from fairlead.cluster.eviction_rule import EvictionRule
 from fairlead.cluster.load import Place, slot_of
 from fairlead.cluster.map_indices import MapIndices
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.nominations import Nominations
 from fairlead.cluster.price_tables import PriceTables
-from fairlead.cluster.priority_sums import AmountsByRow, PrioritySums, Share
+from fairlead.cluster.priority_sums import AmountsByRow, PrioritySums, Share, sum_by_row
 from fairlead.cluster.releasing import Releasing
 from fairlead.cluster.work import Work
 from fairlead.model.behaviour import Behaviour
@@ -115,6 +116,15 @@ class Cluster:
     @behaviour.setter
     def behaviour(self, behaviour: Behaviour) -> None:
         self.columns.behaviour = behaviour
+
+    @property
+    def eviction_rule(self) -> EvictionRule:
+        """Which pods may be evicted for another; set before the first pod."""
+        return self.nominations.eviction_rule
+
+    @eviction_rule.setter
+    def eviction_rule(self, rule: EvictionRule) -> None:
+        self.nominations.eviction_rule = rule
 
     @property
     def work(self) -> Work:
@@ -217,9 +227,23 @@ class Cluster:
 
     # -- what if -----------------------------------------------------------------------------
 
-    def evictable(self, priority: int) -> AmountsByRow:
-        """What pods of a lower priority hold, by resource and row."""
-        return self._evictable.of(priority, self._shares)
+    def evictable(self, preemptor: Pod) -> AmountsByRow:
+        """What pods hold that may be evicted for this one, by resource and row."""
+        limit = self.eviction_rule.priority_limit(preemptor)
+        if limit is not None:
+            return self._evictable.of(limit, self._shares)
+        self.work.pods += len(self.holdings)
+        may_evict, vector = self.eviction_rule.may_evict, self.columns.vector
+        evictable = (h for h in self.holdings.values() if may_evict(preemptor, h.pod))
+        rows = ((self.row_of.get(held.node), held) for held in evictable)
+        return sum_by_row(
+            self.columns, [(row, vector(held.amounts)) for row, held in rows if row is not None]
+        )
+
+    def evictable_on(self, preemptor: Pod, node: str) -> list[Holding]:
+        """What pods hold on this node that may be evicted."""
+        may_evict = self.eviction_rule.may_evict
+        return [held for held in self.held_on(node) if may_evict(preemptor, held.pod)]
 
     def draft(self, row: int) -> Draft:
         """Changes to the pods of one node that are undone at the end of the `with`."""

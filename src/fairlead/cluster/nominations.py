@@ -1,7 +1,7 @@
 """Nominated pods: pods for which others were evicted, and the nodes that they wait for.
 
-A nomination is no reservation. Pods of higher priority ignore it; those of the same or a lower one
-must leave room for it.
+A nomination is no reservation. A pod that may evict the nominated pod ignores it; other pods must
+leave room for it.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,8 @@ import numpy as np
 
 from fairlead.cluster.arrays import Rows
 from fairlead.cluster.columns import Columns
-from fairlead.cluster.priority_sums import AmountsByRow, PrioritySums, Share
+from fairlead.cluster.eviction_rule import ByPriority, EvictionRule
+from fairlead.cluster.priority_sums import AmountsByRow, PrioritySums, Share, sum_by_row
 from fairlead.model.pods import Pod
 from fairlead.model.quantities import PODS
 
@@ -24,6 +25,7 @@ class Nominations:
         self._node_of: dict[str, str] = {}
         self._on: dict[str, dict[str, Pod]] = {}
         self._sums = PrioritySums(columns, below=False)
+        self.eviction_rule: EvictionRule = ByPriority()
         #: Grows with every change.
         self.version = 0
 
@@ -39,23 +41,35 @@ class Nominations:
 
     def against(self, pod: Pod, node: str) -> list[Pod]:
         """Pods whose nomination this one must respect there."""
-        nominated = self._on.get(node, {}).values()
-        return [p for p in nominated if p.priority >= pod.priority and p.uid != pod.uid]
+        nominated, may_evict = self._on.get(node, {}).values(), self.eviction_rule.may_evict
+        return [p for p in nominated if p.uid != pod.uid and not may_evict(pod, p)]
 
     def amounts_against(self, pod: Pod) -> tuple[Rows, AmountsByRow] | None:
         """Rows with nominated pods that this pod must respect, and how much those request."""
         if not self._node_of or self._node_of.keys() == {pod.uid}:
             return None
-        table = self._sums.of(pod.priority, self._shares)
+        limit = self.eviction_rule.priority_limit(pod)
+        table = self._sum_against(pod) if limit is None else self._sums.of(limit, self._shares)
         counted = self._columns.resource_index[PODS]
         rows = np.flatnonzero(table[counted, : self._columns.size])
         amounts = table[:, rows]
         own_row = self._row_of.get(self.node_of(pod.uid))
-        if own_row is not None:
+        if own_row is not None and limit is not None:  # the sums by priority include the pod
             amounts[:, rows == own_row] -= self._columns.vector(pod.request.resources)[:, None]
             others = amounts[counted] > 0
             rows, amounts = rows[others], amounts[:, others]
         return rows, amounts
+
+    def _sum_against(self, pod: Pod) -> AmountsByRow:
+        """The same without sums by priority."""
+        rows = [(row, node) for node in self._on if (row := self._row_of.get(node)) is not None]
+        vector = self._columns.vector
+        against = [
+            (row, vector(other.request.resources))
+            for row, node in rows
+            for other in self.against(pod, node)
+        ]
+        return sum_by_row(self._columns, against)
 
     def put(self, pod: Pod, node: str) -> None:
         self.drop(pod.uid)

@@ -97,17 +97,22 @@ class PrioritySums:
         return its <= bound if self._below else its >= bound
 
     def _summed(self, bound: int, shares: Sequence[Share]) -> AmountsByRow:
-        table = np.zeros_like(self._columns.requested)
         self._columns.work.pods += len(shares)
         counted = [(row, vector) for row, its, vector in shares if self._counts(its, bound)]
-        if not counted:
-            return table
-        distinct = {id(vector): vector for _, vector in counted}  # few: equal amounts share one
-        place = {key: at for at, key in enumerate(distinct)}
-        rows = np.array([row for row, _ in counted])
-        order = np.argsort(rows, kind="stable")
-        which = np.array([place[id(vector)] for _, vector in counted])[order]
-        amounts, rows = np.stack(list(distinct.values()))[which], rows[order]
-        first = np.flatnonzero(np.diff(rows, prepend=-1))
-        table[: amounts.shape[1], rows[first]] = np.add.reduceat(amounts, first, axis=0).T
+        return sum_by_row(self._columns, counted)
+
+
+def sum_by_row(columns: Columns, counted: Sequence[tuple[int, Vector]]) -> AmountsByRow:
+    """The sum of the amounts of each row."""
+    table = np.zeros_like(columns.requested)
+    if not counted:
         return table
+    distinct = {id(vector): vector for _, vector in counted}  # few: equal amounts share one
+    place = {key: at for at, key in enumerate(distinct)}
+    rows = np.array([row for row, _ in counted])
+    order = np.argsort(rows, kind="stable")
+    which = np.array([place[id(vector)] for _, vector in counted])[order]
+    amounts, rows = np.stack(list(distinct.values()))[which], rows[order]
+    first = np.flatnonzero(np.diff(rows, prepend=-1))
+    table[: amounts.shape[1], rows[first]] = np.add.reduceat(amounts, first, axis=0).T
+    return table

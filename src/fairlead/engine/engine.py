@@ -90,6 +90,7 @@ class Engine:
         cluster, queue = self.cluster, self.queue
         self._begin()
         self.cluster.behaviour = cluster.behaviour
+        self.cluster.eviction_rule = cluster.eviction_rule
         self.cluster.releasing = cluster.releasing
         self.queue.entered = queue.entered
         for entry in self._binding.values():
@@ -387,7 +388,7 @@ class Engine:
         victims = tuple(victim for victim in eviction.victims if not victim.deleting)
         # As in kube-scheduler, a pod that only waits for terminating pods clears no nominations.
         for other in self.cluster.nominations.on(eviction.node) if victims else ():
-            if other.priority < pod.priority:
+            if self.cluster.eviction_rule.may_evict(pod, other):
                 made.append(ClearNomination(other))
                 self._requeuer.clear_nomination(other.uid, now)
         self.cluster.nominations.put(pod, eviction.node)

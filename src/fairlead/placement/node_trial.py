@@ -158,10 +158,10 @@ class NodeTrial:
         if ask is None:
             return None
         node = self._cluster.node_at(row).name
-        lesser = [h for h in self._cluster.held_on(node) if h.pod.priority < pod.priority]
-        lesser = [h for h in lesser if h.grant and h.pod.uid not in draft.away]
-        leaving = [h for h in lesser if h.pod.deleting]
-        for gone in ([], leaving, lesser):
+        evictable = self._cluster.evictable_on(pod, node)
+        evictable = [h for h in evictable if h.grant and h.pod.uid not in draft.away]
+        leaving = [h for h in evictable if h.pod.deleting]
+        for gone in ([], leaving, evictable):
             for held in gone:
                 draft.take(held)
             grant = choose(ask, self._cluster.columns.devices, row, self._profile.gpus)

@@ -1,5 +1,6 @@
 """Choosing a node for a pod, or saying why there is none and who could make room."""
 
+from collections.abc import Hashable
 from functools import reduce
 from operator import index, or_
 
@@ -227,10 +228,10 @@ class Placement:
             view.answers[key] = found
         return self._make_room(found, view, pod, nominated)
 
-    def _circumstances(self, pod: Pod) -> tuple[int, int, str]:
+    def _circumstances(self, pod: Pod) -> tuple[Hashable, int, str]:
         """What a refusal depends on, besides the request and the state of the cluster."""
-        nominations = self._cluster.nominations
-        return pod.priority, nominations.version, nominations.node_of(pod.uid) and pod.uid
+        nominations, key = self._cluster.nominations, self._cluster.eviction_rule.key(pod)
+        return key, nominations.version, nominations.node_of(pod.uid) and pod.uid
 
     def _make_room(
         self, found: RefusalCounts, view: View, pod: Pod, nominated: NominatedAmounts | None

@@ -1,8 +1,9 @@
-"""Preemption: which pods to evict, and on which node, so that a pod of higher priority can run.
+"""Preemption: which pods to evict, and on which node, so that a pod can run.
 
-All nodes are checked at once: would the pod fit without the pods of lower priority? On a few of
-the nodes that remain the eviction is tried: all pods of lower priority leave, and then those that
-may stay come back, the most important first. The node is chosen as kube-scheduler chooses it.
+Who may be evicted is the cluster's `eviction_rule`. All nodes are checked at once: would the pod
+fit without those pods? On a few of the nodes that remain the eviction is tried: all of them leave,
+and then those that may stay come back, the most important first. The node is chosen as
+kube-scheduler chooses it.
 """
 
 from collections import Counter
@@ -15,6 +16,7 @@ from fairlead.cluster.arrays import NodeMask, Rows
 from fairlead.cluster.cluster import Cluster, Holding
 from fairlead.cluster.draft import Draft
 from fairlead.cluster.nodes import Nodes
+from fairlead.cluster.priority_sums import AmountsByRow
 from fairlead.model.budgets import Budget
 from fairlead.model.pods import Pod
 from fairlead.model.quantities import PODS
@@ -42,7 +44,7 @@ _NO_BETTER = 4
 # short, and the next attempt goes on where it ended.
 _MOST_WORK = 40_000
 # On one node, pods that could have to go, and comparisons of these with budgets.
-_MOST_LESSER = 1000
+_MOST_EVICTABLE = 1000
 _MOST_COMPARED = 30_000
 
 _LAST = "~"  # sorts after every time: a pod that has not started is as if it started now
@@ -87,10 +89,11 @@ class Preemption:
     def search(self, resolvable: NodeMask) -> Outcome:
         """The best eviction on one of the nodes where evicting could help."""
         outcome = Outcome(looked_into=int(np.count_nonzero(resolvable)))
-        rows = np.flatnonzero(resolvable & self._has_victims())
+        amounts = self._cluster.evictable(self._pod)
+        rows = np.flatnonzero(resolvable & self._has_victims(amounts))
         outcome.counts[NO_VICTIMS] = outcome.looked_into - len(rows)
-        possible = self._possible(rows, outcome)
-        outcome.eviction = self._best(self._fewest_victims_first(possible), outcome)
+        possible = self._possible(rows, amounts, outcome)
+        outcome.eviction = self._best(self._fewest_victims_first(possible, amounts), outcome)
         return outcome
 
     def on(self, row: int, first: Collection[str]) -> Eviction | None:
@@ -99,13 +102,13 @@ class Preemption:
         None if that would not help, or if too many could have to leave.
         """
         node = self._cluster.node_at(row).name
-        lesser = self._lesser(node)
-        if self._is_too_much(lesser):
+        evictable = self._evictable(node)
+        if self._is_too_much(evictable):
             return None
-        violating = self._violating(lesser)
+        violating = self._violating(evictable)
         wanted = frozenset(first)
-        some = [held for held in lesser if held.pod.uid in wanted]
-        for leaving in (some, lesser):
+        some = [held for held in evictable if held.pod.uid in wanted]
+        for leaving in (some, evictable):
             found, against = self._try_eviction(row, node, leaving, violating)
             if found is None and not against and some:
                 # As we see it no pod must go; the caller may see more.
@@ -127,34 +130,34 @@ class Preemption:
             found.append(self.on(row, first))
         return found
 
-    def _lesser(self, node: str) -> list[Holding]:
-        lesser = [h for h in self._cluster.held_on(node) if h.pod.priority < self._pod.priority]
-        return sorted(lesser, key=lambda held: _importance(held.pod))
+    def _evictable(self, node: str) -> list[Holding]:
+        evictable = self._cluster.evictable_on(self._pod, node)
+        return sorted(evictable, key=lambda held: _importance(held.pod))
 
-    def _has_victims(self) -> NodeMask:
+    def _has_victims(self, amounts: AmountsByRow) -> NodeMask:
         pods = self._cluster.columns.resource_index[PODS]
-        evictable = self._cluster.evictable(self._pod.priority)
-        found: NodeMask = evictable[pods, : self._cluster.columns.size] > 0
+        found: NodeMask = amounts[pods, : self._cluster.columns.size] > 0
         return found
 
-    def _possible(self, rows: Rows, outcome: Outcome) -> Rows:
-        """The rows where the pod would fit by what is taken, without pods of lower priority."""
+    def _possible(self, rows: Rows, amounts: AmountsByRow, outcome: Outcome) -> Rows:
+        """The rows where the pod would fit by what is taken, without those that may be evicted."""
         if not len(rows):
             return rows
-        left_taken = self._cluster.columns.requested - self._cluster.evictable(self._pod.priority)
+        left_taken = self._cluster.columns.requested - amounts
         if self._nominated:
             left_taken[:, self._nominated.rows] += self._nominated.amounts
         request = self._view.request
         nodes = Nodes(self._cluster.columns, rows)
         left = nodes.all()
+        limit = self._cluster.eviction_rule.priority_limit(self._pod)
         with self._cluster.taking(left_taken):
             for index, rule in enumerate(self._profile.filters):
                 self._cluster.work.ask(len(rows))
                 if self._trial.needs_draft_for(index):
                     forecast = self._profile.eviction_forecasts.get(index)
-                    if forecast is None:
+                    if forecast is None or limit is None:
                         break  # from here on only a trial can show it
-                    left &= self._forecast(forecast, rows, left, outcome)
+                    left &= self._forecast(forecast, limit, rows, left, outcome)
                     continue
                 whole_cluster = index in self._profile.cluster_filters
                 if whole_cluster and not self._view.speaks(index):
@@ -174,27 +177,25 @@ class Preemption:
             outcome.counts[reason.text] += int(where.sum())
 
     def _forecast(
-        self, rule: EvictionForecast, rows: Rows, left: NodeMask, outcome: Outcome
+        self, rule: EvictionForecast, below: int, rows: Rows, left: NodeMask, outcome: Outcome
     ) -> NodeMask:  # fmt: skip
         """The rows that the filter leaves; it cannot predict rows with nominated pods."""
         asked = left
         if self._nominated:
             asked = left & ~np.isin(rows, self._nominated.rows)
         allowed = np.ones(len(rows), dtype=np.bool_)
-        nodes, below = self._cluster.nodes, self._pod.priority
-        for reason in rule.reasons_without(self._view.request, nodes, below):
+        for reason in rule.reasons_without(self._view.request, self._cluster.nodes, below):
             refused = reason.where[rows] & asked
             outcome.counts[reason.text] += int(refused.sum())
             allowed &= ~refused
         return allowed
 
-    def _fewest_victims_first(self, rows: Rows) -> Rows:
+    def _fewest_victims_first(self, rows: Rows, amounts: AmountsByRow) -> Rows:
         """Where few could have to go first; rows keep their order among equals."""
         if len(rows) <= _TRY_ALL:
             return rows
         pods = self._cluster.columns.resource_index[PODS]
-        evictable = self._cluster.evictable(self._pod.priority)[pods, rows]
-        return rows[np.argsort(evictable, kind="stable")]
+        return rows[np.argsort(amounts[pods, rows], kind="stable")]
 
     def _best(self, rows: Rows, outcome: Outcome) -> Eviction | None:
         best: Eviction | None = None
@@ -230,37 +231,37 @@ class Preemption:
         """Who would have to leave this node; None, and why, if that would not help."""
         cluster = self._cluster
         node = cluster.node_at(row).name
-        lesser = self._lesser(node)
-        if self._is_too_much(lesser):
+        evictable = self._evictable(node)
+        if self._is_too_much(evictable):
             outcome.counts[TOO_MANY] += 1
             return None
-        violating = self._violating(lesser)
+        violating = self._violating(evictable)
         nominated = cluster.nominations.against(self._pod, node)
-        conditions = [held.pod for held in lesser], violating, nominated
+        conditions = [held.pod for held in evictable], violating, nominated
         tried = self._view.tried.get(row)
         if tried is None or tried.conditions != conditions or self._trial.needs_draft:
-            tried = TriedEviction(conditions, *self._try_eviction(row, node, lesser, violating))
+            tried = TriedEviction(conditions, *self._try_eviction(row, node, evictable, violating))
             self._view.tried[row] = tried
         outcome.counts.update(tried.against)
         return tried.eviction
 
     def _try_eviction(
-        self, row: int, node: str, lesser: Sequence[Holding], violating: set[str]
+        self, row: int, node: str, evictable: Sequence[Holding], violating: set[str]
     ) -> tuple[Eviction | None, list[str]]:
         with self._cluster.draft(row) as draft:
-            for held in lesser:
+            for held in evictable:
                 draft.take(held)
             if self._trial.refuser(row, draft) != NO_RULE:
                 return None, self._trial.refusal_texts(row, draft)
-            return self._minimal_victims(row, node, lesser, violating, draft), []
+            return self._minimal_victims(row, node, evictable, violating, draft), []
 
     def _minimal_victims(
-        self, row: int, node: str, lesser: Sequence[Holding], violating: set[str], draft: Draft
+        self, row: int, node: str, evictable: Sequence[Holding], violating: set[str], draft: Draft
     ) -> Eviction | None:
         victims: list[Pod] = []
         violations = 0
         # Those whose budget is used up are the first to be let back in.
-        for held in sorted(lesser, key=lambda held: held.pod.uid not in violating):
+        for held in sorted(evictable, key=lambda held: held.pod.uid not in violating):
             draft.add(held)
             if self._trial.refuses(row, draft):
                 draft.take(held)
@@ -269,9 +270,9 @@ class Preemption:
         victims.sort(key=_importance)
         return Eviction(node, tuple(victims), violations) if victims else None
 
-    def _is_too_much(self, lesser: Sequence[Holding]) -> bool:
-        compared = sum(len(self._budgets.get(held.pod.namespace, ())) for held in lesser)
-        return len(lesser) > _MOST_LESSER or compared > _MOST_COMPARED
+    def _is_too_much(self, evictable: Sequence[Holding]) -> bool:
+        compared = sum(len(self._budgets.get(held.pod.namespace, ())) for held in evictable)
+        return len(evictable) > _MOST_EVICTABLE or compared > _MOST_COMPARED
 
     def _violating(self, held: Sequence[Holding]) -> set[str]:
         """Pods whose eviction, the most important first, would overdraw a budget."""
@@ -300,11 +301,10 @@ def ineligible(pod: Pod, cluster: Cluster, *, unresolvable: bool) -> str:
     if not pod.preempts:
         return NEVER
     node = cluster.nominations.node_of(pod.uid)
-    if node in cluster.row_of and not unresolvable:
-        leaving = (p for p in cluster.pods_on(node) if p.priority < pod.priority and p.evicted)
-        if any(leaving):
-            return UNDER_WAY
-    return ""
+    if node not in cluster.row_of or unresolvable:
+        return ""
+    leaving = any(held.pod.evicted for held in cluster.evictable_on(pod, node))
+    return UNDER_WAY if leaving else ""
 
 
 def _importance(pod: Pod) -> tuple[int, str, str]:
