@@ -52,6 +52,16 @@ class RealCluster:
         status, node = self.plane.api("GET", f"/api/v1/nodes/{NODE}")
         return node if status == 200 else {}
 
+    def annotation(self, key: str) -> str:
+        """Of the node."""
+        return str(self.node()["metadata"].get("annotations", {}).get(key, ""))
+
+    def remove_namespace(self, name: str) -> None:
+        """Delete a namespace; returns when it is gone with all in it."""
+        path = f"/api/v1/namespaces/{name}"
+        self.plane.api("DELETE", path)
+        eventually(lambda: self.plane.api("GET", path)[0] == 404, what=f"{name} is gone")
+
     def annotate_node(self, annotations: Mapping[str, str | None]) -> None:
         """Annotate the node; None removes an annotation."""
         body = {"metadata": {"annotations": dict(annotations)}}

@@ -10,17 +10,20 @@ import pytest
 
 from clusters import RealCluster
 from fairleads import eventually
+from installing import Manifests
 from machine import INSIDE
-from manifests import FAIRLEAD, kubectl
-from webhooks import injects
 from workloads import Workloads, inventory
 
 _numbers = itertools.count()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Outside the namespaces of `make test-node` these tests are not there."""
+    """Outside the namespaces of `make test-node` these tests are not there.
+
+    Installing takes longer than most tests: those that need another Fairlead come last.
+    """
     if INSIDE in os.environ:
+        items.sort(key=lambda item: "not_installed" in getattr(item, "fixturenames", ()))
         return
     here = [item for item in items if Path(__file__).parent in item.path.parents]
     items[:] = [item for item in items if item not in here]
@@ -56,15 +59,24 @@ def work(cluster: RealCluster, namespace: str) -> Iterator[Workloads]:
     pods.delete_all()
 
 
-@pytest.fixture(scope="module")
-def installed(cluster: RealCluster) -> Iterator[None]:
+@pytest.fixture(scope="session")
+def manifests(cluster: RealCluster) -> Iterator[Manifests]:
+    """deploy/fairlead.yaml, installed once for all tests that use it."""
+    found = Manifests(cluster)
+    yield found
+    found.remove()
+
+
+@pytest.fixture
+def installed(manifests: Manifests) -> None:
     """deploy/fairlead.yaml, as it is."""
-    kubectl(cluster.plane, f"apply -f {FAIRLEAD}")
-    for name in ("fairlead", "fairlead-webhook"):
-        eventually(lambda name=name: cluster.available(name), what=f"{name} is available")
-    eventually(lambda: injects(cluster.plane, "default"), what="the webhook is asked")
-    yield
-    kubectl(cluster.plane, f"delete -f {FAIRLEAD}")
+    manifests.install()
+
+
+@pytest.fixture(scope="session")
+def not_installed(manifests: Manifests) -> None:
+    """No Fairlead but the one that the test brings. These tests come last."""
+    manifests.remove()
 
 
 @pytest.fixture

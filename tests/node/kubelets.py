@@ -14,6 +14,7 @@ from runtime import SOCKET
 
 _START_TIMEOUT_S = 60.0
 _HEALTH_PORT = 10248
+_STATIC_PODS = Path("/etc/kubernetes/manifests")
 
 
 class Kubelet:
@@ -23,8 +24,11 @@ class Kubelet:
         self.name = name
         self._logs = plane.logs
         kubeconfig = plane.kubeconfig_for(f"system:node:{name}", ("system:nodes",))
+        _STATIC_PODS.mkdir(parents=True, exist_ok=True)
         config = SCRATCH / "kubelet.yaml"
-        config.write_text(yaml.safe_dump(_configuration(plane.ca_file, cgroup)))
+        config.write_text(
+            yaml.safe_dump(_configuration(plane.ca_file, cgroup, plane.logs.resolve()))
+        )
         self._command = [
             str(programs / "kubelet"),
             f"--config={config}",
@@ -46,13 +50,13 @@ class Kubelet:
         wait_until(_healthy, self.process, "starting", _START_TIMEOUT_S)
 
 
-def _configuration(authority: Path, cgroup: str) -> dict[str, object]:
+def _configuration(authority: Path, cgroup: str, logs: Path) -> dict[str, object]:
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
         "containerRuntimeEndpoint": f"unix://{SOCKET}",
-        "staticPodPath": "/etc/kubernetes/manifests",
-        "podLogsDir": str(SCRATCH / "pods"),
+        "staticPodPath": str(_STATIC_PODS),
+        "podLogsDir": str(logs / "pods"),
         "authentication": {
             "anonymous": {"enabled": False},
             "webhook": {"enabled": True},
@@ -71,6 +75,7 @@ def _configuration(authority: Path, cgroup: str) -> dict[str, object]:
         # Tests wait for what a kubelet reports.
         "nodeStatusUpdateFrequency": "1s",
         "syncFrequency": "5s",
+        "fileCheckFrequency": "1s",
         "shutdownGracePeriod": "0s",
         "serializeImagePulls": False,
         "enableControllerAttachDetach": False,

@@ -1,0 +1,90 @@
+"""The chart by helm: installed with the agent, which reads simulated GPUs, upgraded and removed."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from charts import Helm, Release
+from clusters import NODE, RealCluster
+from fairlead.sim.nvml import FileStore, machine_of
+from fairleads import eventually
+from manifests import NAMESPACE, kubectl
+from webhooks import injects
+from workloads import Workloads
+
+#: On the node, and in the agent's container.
+STATE, MOUNTED = Path("/var/lib/fairlead-agent"), "/var/lib/fairlead"
+VALUES = {
+    "agent": {"enabled": True, "interval": "1s", "mig": {"enabled": True}},
+    "env": {"PYTHONPATH": MOUNTED, "FAIRLEAD_NVML_FILE": f"{MOUNTED}/machine.json"},
+}
+#: The name of the library is not a value of the chart: GPUs are simulated in tests alone.
+SIMULATED = """
+import sys
+if "fairlead.telemetry.nvml.worker" in sys.orig_argv:
+    sys.argv[1] = "fairlead.sim.nvml.shared:library"
+"""
+
+
+@pytest.fixture(scope="module")
+def release(
+    cluster: RealCluster, not_installed: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Release]:
+    STATE.mkdir()
+    FileStore(STATE / "machine.json", machine_of(2))
+    (STATE / "sitecustomize.py").write_text(SIMULATED)
+    for command in (
+        f"label node {NODE} nvidia.com/gpu.present=true",
+        f"create namespace {NAMESPACE}",
+        f"label namespace {NAMESPACE} pod-security.kubernetes.io/enforce=privileged",
+    ):
+        kubectl(cluster.plane, command)
+    cluster.plane.api("POST", "/apis/node.k8s.io/v1/runtimeclasses", RUNTIME_CLASS)
+    installed = Release(
+        Helm(Path(cluster.plane.program("helm")), tmp_path_factory.mktemp("helm")), cluster.plane
+    )
+    installed.install(VALUES)
+    eventually(lambda: everything_available(cluster), what="the release is available")
+    eventually(lambda: injects(cluster.plane, "default"), what="the webhook is asked")
+    yield installed
+    installed.uninstall()
+    kubectl(cluster.plane, f"label node {NODE} nvidia.com/gpu.present-")
+    kubectl(cluster.plane, f"annotate node {NODE} fairlead.dev/inventory-")
+    cluster.remove_namespace(NAMESPACE)
+
+
+RUNTIME_CLASS = {"metadata": {"name": "nvidia"}, "handler": "nvidia"}
+
+
+def everything_available(cluster: RealCluster) -> bool:
+    path = f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets/fairlead-agent"
+    agents = cluster.plane.api("GET", path)[1].get("status", {})
+    return agents.get("numberReady") == 1 and all(
+        cluster.available(name) for name in ("fairlead", "fairlead-webhook")
+    )
+
+
+def test_a_slice_that_the_agent_creates_is_seen_by_its_name(
+    release: Release, cluster: RealCluster, work: Workloads
+) -> None:
+    eventually(lambda: '"cut":"free"' in cluster.annotation("fairlead.dev/inventory"))
+    work.run("slice", {"fairlead.dev/gpu-slice": "1g.18gb"})
+    work.wait_running("slice")
+
+    cuda, runtime = work.gpus("slice")
+    assert cuda == runtime == work.get("slice")["metadata"]["annotations"]["fairlead.dev/gpus"]
+    assert cuda is not None
+    assert cuda.startswith("MIG-GPU-")
+
+
+def test_an_upgrade_by_helm_replaces_every_pod(
+    release: Release, cluster: RealCluster, work: Workloads
+) -> None:
+    programs = Workloads(cluster.plane, NAMESPACE)
+    before = set(programs.nodes())
+    release.upgrade({**VALUES, "logLevel": "debug"})
+
+    eventually(lambda: everything_available(cluster) and not before & set(programs.nodes()))
+    work.run("after", {"fairlead.dev/gpu-slice": "1g.18gb"})
+    work.wait_running("after")
