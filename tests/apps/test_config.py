@@ -67,6 +67,7 @@ def test_profiles_start_from_a_built_in_and_change_what_is_named() -> None:
         ("profiles: [{schedulerName: x, cards: pakc}]", "did you mean 'pack'? use one of pack, "),
         ("profiles: [{schedulerName: x, filters: {enable: []}}]", "did you mean 'enabled'?"),
         ("a: [", "this is not valid YAML"),
+        (r'profiles: [{schedulerName: "\ud83d\udca5"}]', "is half a character"),
         ("a: &x [1]\nb: *x", "aliases are not supported: write the value in full"),
         ("port: 1\nport: 2", "the key 'port' is a duplicate: remove one"),
         ("profiles: [{schedulerName: a, schedulerName: b}]", "'schedulerName' is a duplicate"),

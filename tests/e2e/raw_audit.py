@@ -18,7 +18,8 @@ def given_twice(pods: list[Json], gpu_mib: int) -> list[str]:
         told = pod["metadata"].get("annotations", {}).get(ASSIGNMENT)
         if told is not None and pod["spec"].get("nodeName"):
             for use in json.loads(told)["devices"]:
-                uses[pod["spec"]["nodeName"], use["u"]].append(use)
+                if "u" in use:  # else it is only counted, and the device plugin chooses it
+                    uses[pod["spec"]["nodeName"], use["u"]].append(use)
     return [
         f"{device} on {node}: {found}"
         for (node, device), found in uses.items()

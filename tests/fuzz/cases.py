@@ -6,7 +6,16 @@ from collections.abc import Iterator
 from random import Random
 
 from fuzz.mutations import mutated, with_words
-from fuzz.objects import KINDS, Json, lease, question, review, small_pods
+from fuzz.objects import (
+    KINDS,
+    Json,
+    configurations,
+    lease,
+    question,
+    replies,
+    review,
+    small_pods,
+)
 from fuzz.target import Target
 
 OBJECTS = 100
@@ -50,6 +59,12 @@ def run_case(seed: int) -> Iterator[Json]:
         elif roll < 0.1:
             yield (other := mutated(rng, lease()))
             target.lease(other)
+        elif roll < 0.12:
+            yield (other := mutated(rng, rng.choice(replies())))
+            target.reply(other)
+        elif roll < 0.14:
+            yield (other := mutated(rng, rng.choice(configurations())))
+            target.configure(other)
         else:
             yield (obj := drawn(rng, rng.randint(0, number)))
             target.show(obj, "MODIFIED" if rng.random() < 0.3 else "ADDED")

@@ -21,6 +21,8 @@ _TEXTS = (
 _NUMBERS = (0, 1, -1, 2, 100, 65535, 2**31 - 1, -(2**31), 1_000_000)
 _OTHERS: tuple[Any, ...] = (None, True, False, [], {}, [None], {"": ""}, [[]], "text", 7)
 
+_MAP = "gpu-scheduling-map"
+
 _Place = tuple[Any, Any]  # a dict or list, and a key or index of it
 
 
@@ -43,12 +45,25 @@ def with_words(rng: Random, obj: Json) -> Json:
     if words and isinstance(meta, dict):
         count = rng.choice((0, 0, 1, 3))
         said = {rng.choice(words): rng.choice(_TEXTS) for _ in range(count)}
+        if _MAP in said and rng.random() < 0.8:
+            said[_MAP] = scheduling_map(rng)
         known = meta.get("annotations")
         meta["annotations"] = {**(known if isinstance(known, dict) else {}), **said}
     amounts = {rng.choice(RESOURCES): _amount(rng) for _ in range(rng.choice((0, 0, 0, 1, 2)))}
     for place in _amounts(obj):
         place.update(amounts)
     return obj
+
+
+def scheduling_map(rng: Random) -> str:
+    """Lines that are mostly right, with anything in any of their parts."""
+    lines = []
+    for _ in range(rng.choice((1, 2, 3, 8))):
+        index = rng.choice(("0", "1", "2", "00", "-1", "1_0", "٣", "9" * 20, rng.choice(_TEXTS)))
+        node = rng.choice(("cards-0", "sane-0", "nowhere", "", rng.choice(_TEXTS)))
+        gpus = rng.choice(("0", "0,1", "GPU-2", "all", "", "0,0,0", "7", "-1", rng.choice(_TEXTS)))
+        lines.append(f"{index}={node}:{gpus}")
+    return rng.choice(("\n", "\n", "\n", "\r\n", "\n\n", ";")).join(lines)
 
 
 def _amount(rng: Random) -> str:

@@ -20,6 +20,7 @@ GPUS = json.dumps({
     ],
 })  # fmt: skip
 GPU_MIB = 16_000
+SCHEDULING_MAP = "0=cards-0:0,1\n1=cards-0:GPU-2\n2=sane-0:\n"
 
 #: Words about GPUs, of all dialects, for pods and for nodes.
 POD_WORDS = (
@@ -117,15 +118,34 @@ def small_pods() -> list[Json]:
         ({}, {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "4000"}),
         ({}, {"aliyun.com/gpu-mem": "4"}),
         ({"gpu-fraction": "0.3"}, {}),
-        ({"gpu-scheduling-map": "cards-0=0"}, {}),
+        ({"gpu-scheduling-map": SCHEDULING_MAP}, {}),
+        ({"gpu-scheduling-map": SCHEDULING_MAP}, {"nvidia.com/gpu": "2"}),
     ]
-    return [_small_pod(words, limits) for words, limits in ways]
+    return [*(_small_pod(words, limits) for words, limits in ways), _owned_pod()]
+
+
+def _owned_pod() -> Json:
+    """Its place in the map is chosen by the scheduler."""
+    found = _small_pod({"gpu-scheduling-map": SCHEDULING_MAP}, {})
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": "r",
+        "uid": "r",
+        "controller": True,
+    }
+    found["metadata"] |= {
+        "labels": {"app": "a", "pod-template-hash": "abc"},
+        "ownerReferences": [owner],
+    }
+    return found
 
 
 def _small_pod(words: Json, limits: Json) -> Json:
     amounts = {"limits": limits, "requests": limits}  # as the API server would complete it
     container = {"name": "c", "image": "example.com/a:1", "resources": amounts}
-    meta = {"name": "p", "annotations": words, "labels": {"app": "a"}}
+    labels = {"app": "a", "apps.kubernetes.io/pod-index": "0"}
+    meta = {"name": "p", "annotations": words, "labels": labels}
     spec = {"schedulerName": SCHEDULER, "containers": [container], "priority": 0}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
@@ -265,3 +285,46 @@ def question() -> Json:
             "NodeNameToVictims": {"sane-0": {"Pods": [pod()], "NumPDBViolations": 1}},
             "NodeNameToMetaVictims": {"sane-0": {"Pods": [{"UID": "u"}], "NumPDBViolations": 0}},
             "PodName": "p", "PodNamespace": "default", "PodUID": "u", "Node": "sane-0"}  # fmt: skip
+
+
+def replies() -> list[Json]:
+    """What else the API server answers: epochs, reviews of users and rights, its version."""
+    user = {"username": "u", "uid": "1", "groups": ["a", "b"], "extra": {"k": ["v"]}}
+    return [
+        {"metadata": {"name": "fairlead", "resourceVersion": "7"}, "spec": {"epoch": "3 me"}},
+        {"status": {"authenticated": True, "user": user}},
+        {"status": {"allowed": True, "denied": False}},
+        {"major": "1", "minor": "36+"},
+        {"kind": "Status", "reason": "NotFound", "details": {"name": "fairlead"}},
+    ]
+
+
+def configurations() -> list[Json]:
+    """Files that a ConfigMap holds for the scheduler."""
+    ours = {
+        "apiVersion": "fairlead.dev/v1alpha1", "kind": "SchedulerConfiguration",
+        "profiles": [
+            {"schedulerName": SCHEDULER, "profile": SCHEDULER},
+            {"schedulerName": "other", "filters": {"enabled": ["GpuFit"], "disabled": ["NodePorts"]},
+             "scores": [{"plugin": "ImageLocality", "weight": 2}, "NodeAffinity"],
+             "overcommit": {"limit": 2.0, "highWater": 0.5}},
+        ],
+        "leaderElection": {"leaderElect": True, "leaseDuration": "15s"},
+    }  # fmt: skip
+    plugins = {
+        "score": {"disabled": [{"name": "*"}], "enabled": [{"name": "ImageLocality", "weight": 3}]},
+        "filter": {"disabled": [{"name": "NodePorts"}]},
+    }
+    strategy = {"type": "MostAllocated", "resources": [{"name": "nvidia.com/gpu", "weight": 5}]}
+    arguments = [
+        {"name": "NodeResourcesFit", "args": {"scoringStrategy": strategy}},
+        {"name": "PodTopologySpread", "args": {"defaultingType": "List", "defaultConstraints": []}},
+    ]
+    theirs = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+        "profiles": [
+            {"schedulerName": SCHEDULER, "plugins": plugins, "pluginConfig": arguments},
+        ],
+        "leaderElection": {"leaderElect": False},
+    }  # fmt: skip
+    return [ours, theirs]

@@ -4,6 +4,7 @@ Everything is real but the API server: the decoders, the mirror, the engine and 
 what is written for binds and events. It keeps what an API server would, as raw JSON.
 """
 
+import contextlib
 import json
 from collections.abc import Callable
 from random import Random
@@ -12,6 +13,8 @@ from typing import Any, cast
 import msgspec
 
 from builders import SCHEDULER
+from fairlead.apps import config as configs
+from fairlead.apps import kube_scheduler
 from fairlead.apps.containment import Containment
 from fairlead.apps.profiles import built_in
 from fairlead.apps.watches import Watches
@@ -27,6 +30,7 @@ from fairlead.engine.instructions import (
     Instruction,
 )
 from fairlead.kube import dialects
+from fairlead.kube.access import reviews
 from fairlead.kube.admission.admission_handler import AdmissionHandler
 from fairlead.kube.admission.review import BadReview
 from fairlead.kube.errors import ApiError
@@ -35,21 +39,28 @@ from fairlead.kube.extender.wire import BadExtenderArgs, read_bind
 from fairlead.kube.failures import Failures
 from fairlead.kube.http.client import Client
 from fairlead.kube.http.reply import UNREADABLE, Reply
+from fairlead.kube.leadership import epochs
 from fairlead.kube.leadership.election import Terms
 from fairlead.kube.leadership.lease import LeaseClient
 from fairlead.kube.mirror.position import OutOfStep
 from fairlead.kube.mirror.reflector import Reflector
+from fairlead.kube.version import parse_version
 from fairlead.kube.writes.annotations import problem_with_binding
 from fairlead.kube.writes.binder import encode_binding
 from fairlead.kube.writes.event_objects import failed_event
-from fairlead.model.errors import FairleadError
+from fairlead.model.behaviour import KNOWN
+from fairlead.model.errors import ConfigError, FairleadError
 from fairlead.model.pods import Pod
+from fairlead.plugins.registry import Registry
 from fuzz.objects import GPU_MIB, GPUS, KINDS, Json, node, pod
 from raw_audit import given_twice
 
 _GPU = "nvidia.com/gpu"
 _NO_CLIENT = cast(Client, None)  # nothing here connects
 _LEASES = LeaseClient(_NO_CLIENT, Terms())
+_EPOCHS = epochs.EpochClient(_NO_CLIENT, Terms(), lambda: True)
+_RIGHT = reviews.Right("list", "pods")
+_PLUGINS = Registry()
 _FOLDERS = {kind: path.replace("/namespaces/{namespace}", "") for kind, (path, _) in KINDS.items()}
 
 
@@ -244,6 +255,25 @@ class Target:
             _LEASES._read(Reply(200, json.dumps(raw).encode()))
         except ApiError:
             return
+
+    def reply(self, raw: Json) -> None:
+        """As the answer to each question to which it could be one."""
+        answer = Reply(200, json.dumps(raw).encode())
+        parse_version(answer.body)
+        epochs._is_served(answer)
+        with contextlib.suppress(ApiError):
+            _EPOCHS._read(answer)
+        with contextlib.suppress(*UNREADABLE):
+            found = msgspec.json.decode(answer.body, type=reviews._TokenReview)
+            msgspec.json.encode(reviews._spec(reviews._user(found.status.user), _RIGHT))
+        with contextlib.suppress(*UNREADABLE):
+            msgspec.json.decode(answer.body, type=reviews._AccessReview)
+
+    def configure(self, raw: Json, *, strict: bool = False) -> None:
+        text = json.dumps(raw)
+        with contextlib.suppress(*() if strict else (ConfigError,)):
+            if kube_scheduler.translate(text, _PLUGINS, KNOWN[-1]) is None:
+                configs.build_profiles(configs.parse(text).profiles, _PLUGINS)
 
     # -- what must hold ----------------------------------------------------------------------
 

@@ -15,7 +15,9 @@ from random import Random
 import pytest
 import structlog
 
+from fairlead.model.scheduling_map import MAP
 from fuzz.cases import OBJECTS, run_case, try_case
+from fuzz.objects import KINDS, configurations, small_pods
 from fuzz.target import Target
 
 REGRESSIONS = sorted((Path(__file__).parent / "regressions").glob("*.json"))
@@ -46,6 +48,22 @@ def test_what_was_found_once_stays_mended(path: Path) -> None:
         target.decide(3)
     assert target.failures.counts == {}, "the API server accepts all of these"
     target.check()
+
+
+def test_every_kind_that_is_watched_is_mutated() -> None:
+    watched = {each.path for each in Target(Random(0)).watches.all}
+    assert watched == {path.replace("/namespaces/{namespace}", "") for path, _ in KINDS.values()}
+
+
+def test_unchanged_configurations_are_accepted_and_pods_with_maps_are_placed() -> None:
+    target = Target(Random(0))
+    for each in configurations():
+        target.configure(each, strict=True)
+    mapped = [pod for pod in small_pods() if MAP in pod["metadata"]["annotations"]]
+    for number, pod in enumerate(mapped):
+        target.show({**pod, "metadata": {**pod["metadata"], "name": f"mapped-{number}"}})
+    target.decide(30)
+    assert target.bound, target.refused
 
 
 def test_a_case_is_the_same_each_time() -> None:

@@ -16,6 +16,7 @@ LARGEST_FILE = 1 << 20
 
 T = TypeVar("T")
 
+_HALF = re.compile("[\ud800-\udfff]")
 _UNKNOWN = re.compile(r"unknown field `(?P<key>[^`]+)`(?: - at `(?P<path>[^`]+)`)?")
 _WRONG_VALUE = re.compile(r"Invalid enum value '(?P<value>[^']*)'(?: - at `(?P<path>[^`]+)`)")
 
@@ -119,7 +120,11 @@ class _Strict(yaml.SafeLoader):
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
             text = "aliases are not supported: write the value in full"
             raise yaml.MarkedYAMLError(problem=text, problem_mark=mark)
-        return super().compose_node(parent, index)
+        found = super().compose_node(parent, index)
+        if isinstance(found, yaml.ScalarNode) and _HALF.search(found.value):
+            text = r"an escape such as \ud83d is half a character: write the character itself"
+            raise yaml.MarkedYAMLError(problem=text, problem_mark=found.start_mark)
+        return found
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
