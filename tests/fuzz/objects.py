@@ -305,7 +305,8 @@ def configurations() -> list[Json]:
         "apiVersion": "fairlead.dev/v1alpha1", "kind": "SchedulerConfiguration",
         "profiles": [
             {"schedulerName": SCHEDULER, "profile": SCHEDULER},
-            {"schedulerName": "other", "filters": {"enabled": ["GpuFit"], "disabled": ["NodePorts"]},
+            {"schedulerName": "other",
+             "filters": {"enabled": ["GpuFit"], "disabled": ["NodePorts"]},
              "scores": [{"plugin": "ImageLocality", "weight": 2}, "NodeAffinity"],
              "overcommit": {"limit": 2.0, "highWater": 0.5}},
         ],

@@ -294,6 +294,29 @@ async def test_where_there_are_no_epochs_it_leads_without_one() -> None:
     assert server.present == "none"
 
 
+async def test_a_kind_that_is_served_late_is_written_within_seconds() -> None:
+    """As when kind, policy and scheduler are installed together: it waited for 30 s."""
+    server = Server()
+    server.serves_epochs = False
+    elector = server.elector()
+
+    def check() -> None:
+        assert server.present == "0/a"
+        server.write(holderIdentity="b")
+
+    server.agenda = [(1005.0, lambda: setattr(server, "serves_epochs", True)), (1014.0, check)]
+    await runs(elector)
+
+
+async def test_a_kind_that_is_not_served_is_asked_for_ever_less_often() -> None:
+    server = Server()
+    server.serves_epochs = False
+    server.agenda = [(1300.0, lambda: server.write(holderIdentity="b"))]
+    await runs(server.elector())
+    asked = [each for each in server.transport.requests if "schedulerepochs" in each.path]
+    assert 5 < len(asked) < 25
+
+
 async def test_a_deleted_or_changed_epoch_is_written_again() -> None:
     server = Server()
     elector = server.elector()

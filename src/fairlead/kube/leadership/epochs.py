@@ -19,8 +19,9 @@ from fairlead.kube.leadership.lease import LeaseProblem
 log = structlog.get_logger(__name__)
 
 VERSION, KIND = "fairlead.dev/v1alpha1", "SchedulerEpoch"
-#: Where the kind is not served, or not ours to write, it is asked for at every so many turns.
-_REST_TURNS = 15
+#: Where the kind is not served, or not ours to write, it is asked for again after 1, 2, 4 … turns,
+#: and at last at every so many. When all is installed at once, it is served a few seconds later.
+_LONGEST_REST_TURNS = 15
 
 
 class _Spec(msgspec.Struct):
@@ -53,6 +54,7 @@ class EpochClient:
         self._folder = f"/apis/{VERSION}/namespaces/{terms.namespace}/schedulerepochs"
         self._timeout_s = terms.renew_s / 2
         self._rest = 0
+        self._rests = 0
 
     async def keep(self, epoch: str) -> None:
         """Writes the epoch unless it is there.
@@ -66,7 +68,9 @@ class EpochClient:
         reply = await self._request("GET", f"{self._folder}/{self._name}")
         if reply.status == 403 or (reply.status == 404 and not _is_served(reply)):
             self._pause(reply)
-        elif reply.status == 404:
+            return
+        self._rests = 0
+        if reply.status == 404:
             meta = {"name": self._name, "namespace": self._namespace}
             await self._write("POST", self._folder, meta, epoch)
         else:
@@ -85,7 +89,8 @@ class EpochClient:
         return await self._client.request(method, path, body=body, timeout_s=self._timeout_s)
 
     def _pause(self, reply: Reply) -> None:
-        self._rest = _REST_TURNS
+        self._rest = min(2**self._rests, _LONGEST_REST_TURNS)
+        self._rests = min(self._rests + 1, 8)
         log.info("no epoch is kept", kind=KIND, reason=reply.message)
 
     def _read(self, reply: Reply) -> _Object:
