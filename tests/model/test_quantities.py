@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from fairlead.model.errors import QuantityError
 from fairlead.model.quantities import LARGEST, amount, shown
+from fairlead.sim.apiserver.quantities import canonical
 
 
 @pytest.mark.parametrize(
@@ -61,3 +62,8 @@ def test_an_amount_of_many_digits_is_cut_like_any_that_is_too_large() -> None:
     assert amount("cpu", "0." + "0" * 300 + "1") == 1
     with pytest.raises(QuantityError):
         amount("cpu", "8" * 5000)
+
+
+def test_the_embedded_server_shows_a_fraction_of_an_exbibyte_in_thousandths() -> None:
+    """The E of `Ei` is no exponent."""
+    assert canonical(".9Ei") == "1037629354146162278400m"

@@ -39,7 +39,7 @@ _FACTORS = {
 @lru_cache(maxsize=8192)
 def amount(resource: str, text: str) -> int:
     """How much of a resource the text asks for: milli-cores for cpu, units for all else."""
-    value = _parse(text) * (1000 if resource == CPU else 1)
+    value = parse(text) * (1000 if resource == CPU else 1)
     return max(-LARGEST, min(LARGEST, -(-value.numerator // value.denominator)))
 
 
@@ -64,11 +64,18 @@ def shown(resource: str, number: int) -> str:
     return str(number)
 
 
-def _parse(text: str) -> Fraction:
-    match = _GRAMMAR.fullmatch(text) if len(text) <= _LONGEST else None
-    if match is None:
-        raise QuantityError(f"{text[:64]!r} is not a quantity; write for example 2, 500m or 4Gi")
+def parse(text: str) -> Fraction:
+    """The exact amount. Raises QuantityError."""
+    match = grammar(text)
     number = Fraction(match["number"])
     if match["exponent"]:
         return number * Fraction(10) ** int(match["exponent"])
     return number * _FACTORS.get(match["suffix"] or "", 1)
+
+
+def grammar(text: str) -> re.Match[str]:
+    """The parts of a quantity: number, suffix, exponent. Raises QuantityError."""
+    match = _GRAMMAR.fullmatch(text) if len(text) <= _LONGEST else None
+    if match is None:
+        raise QuantityError(f"{text[:64]!r} is not a quantity; write for example 2, 500m or 4Gi")
+    return match

@@ -4,9 +4,9 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
-_SYNTAX = re.compile(
-    r"^([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$"
-)
+from fairlead.model import quantities
+from fairlead.model.errors import QuantityError
+
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
@@ -25,10 +25,10 @@ class BadQuantity(ValueError):
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Fraction:
     """The exact amount."""
-    number, suffix = _split(text)
-    if suffix in _BINARY:
-        return number * (1 << _BINARY[suffix])
-    return number * Fraction(10) ** _exponent(suffix)
+    try:
+        return quantities.parse(text)
+    except QuantityError:
+        raise BadQuantity from None
 
 
 @lru_cache(maxsize=4096)
@@ -38,45 +38,33 @@ def canonical(text: str) -> str:
     A text that is in canonical form already stays as it is, sign and all; anything finer than a
     thousandth is rounded up.
     """
-    _, suffix = _split(text)
-    if _stays(text, suffix):
+    exact, parts = parse(text), quantities.grammar(text)
+    if _stays(parts):
         return text
-    millis = parse(text) * 1000
+    millis = exact * 1000
     rounded = -((-millis.numerator) // millis.denominator)
     if rounded == 0:
         return "0"
-    if suffix in _BINARY and rounded % 1000 == 0:
+    if parts["suffix"] in _BINARY and rounded % 1000 == 0:
         binary = _binary(rounded // 1000)
         if binary:
             return binary
-    return _decimal(rounded, scientific=suffix[:1] in ("e", "E") and len(suffix) > 1)
+    return _decimal(rounded, scientific=parts["exponent"] is not None)
 
 
-def _stays(text: str, suffix: str) -> bool:
+def _stays(parts: re.Match[str]) -> bool:
     """Whether the real server takes this text for canonical, by its own quick test."""
-    number = text.removesuffix(suffix).lstrip("+-")
-    whole, _, fraction = number.partition(".")
+    suffix = parts["suffix"] or ""
+    whole, _, fraction = parts["number"].lstrip("+-").partition(".")
     whole = whole.lstrip("0") or "0"
     if suffix in _BINARY:
         digits_left = 15 - len(whole) - int(_BINARY[suffix] * 3 / 10) - 1
         return not fraction and digits_left >= 0 and int(whole) % 8 != 0
-    digits, scale = whole + fraction, _exponent(suffix) - len(fraction)
+    exponent = int(parts["exponent"] or _DECIMAL[suffix])
+    digits, scale = whole + fraction, exponent - len(fraction)
     if len(digits) > 18 or scale < -3:
         return False
     return scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
-
-
-def _split(text: str) -> tuple[Fraction, str]:
-    match = _SYNTAX.match(text)
-    if match is None:
-        raise BadQuantity
-    return Fraction(match[1]), match[2] or ""
-
-
-def _exponent(suffix: str) -> int:
-    if suffix in _DECIMAL:
-        return _DECIMAL[suffix]
-    return int(suffix[1:])
 
 
 def _binary(value: int) -> str:
