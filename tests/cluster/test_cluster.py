@@ -19,7 +19,9 @@ def test_confirming_an_assumed_pod_changes_nothing() -> None:
     pod = a_pod(gpus=3, uid="u")
     cluster.assume(pod, "n1")
     mark = cluster.changes.mark
-    assert cluster.confirm(a_pod(gpus=3, uid="u", node="n1")) is NOTHING
+    cluster.improved.drain()
+    cluster.confirm(a_pod(gpus=3, uid="u", node="n1"))
+    assert cluster.improved.drain() == NOTHING
     assert cluster.changes.mark == mark
     assert not cluster.holdings["u"].assumed
 
@@ -34,8 +36,11 @@ def test_a_pod_that_landed_elsewhere_moves_its_holding() -> None:
 def test_removing_twice_frees_once() -> None:
     cluster = drawn("n1 ....")
     cluster.confirm(a_pod(gpus=2, uid="u", node="n1"))
-    assert cluster.remove("u") == Aspect.USAGE | Aspect.PODS
-    assert cluster.remove("u") is NOTHING
+    cluster.improved.drain()
+    cluster.remove("u")
+    assert cluster.improved.drain() == Aspect.USAGE | Aspect.PODS
+    cluster.remove("u")
+    assert cluster.improved.drain() == NOTHING
     assert drawing(cluster) == ["n1 ...."]
 
 
@@ -84,11 +89,15 @@ def test_more_nodes_and_resources_than_there_was_room_for() -> None:
 
 def test_changes_name_what_changed() -> None:
     cluster = Cluster()
-    assert cluster.put_node(a_node("n", version="1")) == EVERYTHING
-    assert cluster.put_node(a_node("n", version="2")) == NOTHING
-    assert cluster.put_node(a_node("n", version="3", labels={"a": "b"})) == Aspect.LABELS
-    both = cluster.put_node(a_node("n", gpus=4, unschedulable=True))
-    assert both == Aspect.LABELS | Aspect.ALLOCATABLE | Aspect.TAINTS
+    several = Aspect.LABELS | Aspect.ALLOCATABLE | Aspect.TAINTS
+    for node, changed in (
+        (a_node("n", version="1"), EVERYTHING),
+        (a_node("n", version="2"), NOTHING),
+        (a_node("n", version="3", labels={"a": "b"}), Aspect.LABELS),
+        (a_node("n", gpus=4, unschedulable=True), several),
+    ):
+        cluster.put_node(node)
+        assert cluster.improved.drain() == changed
 
 
 def test_what_could_be_evicted_follows_the_pods() -> None:

@@ -45,8 +45,8 @@ def gpu_for(cluster: Cluster, ask: GpuRequest) -> str:
     return grant.uses[0].uuid
 
 
-def give(cluster: Cluster, uid: str, grant: Grant) -> Aspect:
-    return cluster.confirm(a_pod(uid, uid=uid, node="n1", grant=grant))
+def give(cluster: Cluster, uid: str, grant: Grant) -> None:
+    cluster.confirm(a_pod(uid, uid=uid, node="n1", grant=grant))
 
 
 def used(uuid: str, mib: int = 1000, milli: int = 0, dialect: str = "hami") -> Grant:
@@ -64,7 +64,9 @@ def test_a_device_plugin_that_takes_one_pod_at_a_time_is_left_alone_meanwhile() 
     large = a_pod(request_gpus=part(16_001)).request
     (reason,) = (r for r in GpuFit().reasons(large, cluster.nodes) if r.where.any())
     assert reason.text == NO_MEMORY, "whoever is busy, it would not fit"
-    assert give(cluster, "a", used("GPU-0")) & Aspect.DEVICES, "whoever waits must hear of it"
+    cluster.improved.drain()
+    give(cluster, "a", used("GPU-0"))
+    assert cluster.improved.drain() & Aspect.DEVICES, "waiting pods are checked again"
     assert enough(cluster, part())
     assert enough(cluster, GpuRequest(1))
 

@@ -1,6 +1,7 @@
 """What GPUs are doing, as rules see it: fresh readings count, old ones fade, odd ones do not."""
 
 import math
+from collections.abc import Sequence
 
 import pytest
 
@@ -24,14 +25,20 @@ def a_cluster(**inventories: Inventory | None) -> Cluster:
     return cluster
 
 
-def tell(cluster: Cluster, now_s: float, taken_s: float | None = None, **busy: float) -> Aspect:
-    """`n1_0=0.5`: the GPU of index 0 on n1 is busy half of the time."""
+def tell(cluster: Cluster, now_s: float, taken_s: float | None = None, **busy: float) -> int:
+    """`n1_0=0.5`: the GPU of index 0 on n1 is busy half of the time. Returns what improved."""
     told: dict[str, dict[str, GpuReading]] = {}
     for name, share in busy.items():
         node, gpu = name.split("_")
         told.setdefault(node, {})[gpu] = GpuReading(share)
     at_s = now_s if taken_s is None else taken_s
-    return cluster.put_readings([NodeReadings(n, at_s, c) for n, c in told.items()], now_s)
+    return put(cluster, [NodeReadings(n, at_s, c) for n, c in told.items()], now_s)
+
+
+def put(cluster: Cluster, readings: Sequence[NodeReadings], now_s: float) -> int:
+    cluster.improved.drain()
+    cluster.put_readings(readings, now_s)
+    return cluster.improved.drain()
 
 
 def busy(cluster: Cluster, node: str = "n1") -> list[float]:
@@ -56,9 +63,9 @@ def test_gpus_are_known_by_uuid_and_where_nobody_lists_them_by_index():
 def test_old_readings_fade_to_middling_and_say_so():
     cluster = a_cluster(n1=listed("GPU-a"))
     tell(cluster, 0.0, n1_0=1.0)
-    assert cluster.put_readings((), FRESH_S) == NOTHING
+    assert put(cluster, (), FRESH_S) == NOTHING
     halfway = (FRESH_S + STALE_S) / 2
-    assert cluster.put_readings((), halfway) == Aspect.LOAD
+    assert put(cluster, (), halfway) == Aspect.LOAD
     assert busy(cluster)[0] == pytest.approx(0.75)
     cluster.put_readings((), STALE_S)
     assert busy(cluster)[0] == MIDDLING

@@ -27,6 +27,7 @@ from fairlead.cluster.columns import Columns
 from fairlead.cluster.default_selectors import DefaultSelectors
 from fairlead.cluster.draft import Draft
 from fairlead.cluster.eviction_rule import EvictionRule
+from fairlead.cluster.improvements import Improvements
 from fairlead.cluster.load import Place, slot_of
 from fairlead.cluster.map_indices import MapIndices
 from fairlead.cluster.nodes import Nodes
@@ -97,8 +98,9 @@ class Cluster:
         self.columns = Columns(self.row_of)
         self.storage = self.columns.storage
         self.changes = ChangeLog()
+        self.improved = Improvements()
         self.holdings: dict[str, Holding] = {}
-        self.nominations = Nominations(self.columns, self.row_of)
+        self.nominations = Nominations(self.columns, self.row_of, self.improved)
         self.budgets: dict[str, Budget] = {}
         self.map_indices = MapIndices()
         #: GPUs that no pod holds and that may not be assigned yet.
@@ -201,7 +203,7 @@ class Cluster:
         self.columns.prices = PriceTables(prices, self.columns.devices.models)
         self.changes.add(ANYWHERE, Aspect.PRICES)
 
-    def put_readings(self, readings: Collection[NodeReadings], now_s: float) -> Aspect:
+    def put_readings(self, readings: Collection[NodeReadings], now_s: float) -> None:
         """What GPUs are doing; unknown nodes and GPUs are ignored.
 
         Without readings, those of all nodes fade; with some, only their nodes are looked at.
@@ -223,7 +225,7 @@ class Cluster:
         changed = load.renew(now_s, rows)
         for row in changed:
             self.changes.add(row, Aspect.LOAD)
-        return Aspect.LOAD if changed else NOTHING
+            self.improved.add(Aspect.LOAD)
 
     # -- what if -----------------------------------------------------------------------------
 
@@ -298,21 +300,22 @@ class Cluster:
 
     # -- nodes -------------------------------------------------------------------------------
 
-    def put_node(self, node: Node) -> Aspect:
-        """Adds or updates a node; says what changed about it."""
+    def put_node(self, node: Node) -> None:
+        """Adds or updates a node."""
         row = self.row_of.get(node.name)
         if row is None:
             self._add_node(node)
-            return EVERYTHING
+            self.improved.add(EVERYTHING)
+            return
         aspects = _difference(self.node_at(row), node)
-        if aspects:
-            self.columns.put_node(row, node)
-            self.changes.add(row, aspects)
-            if aspects & Aspect.LABELS:
-                self.storage.outlook = None
-        else:
+        if not aspects:
             self.columns.nodes[row] = node
-        return aspects
+            return
+        self.columns.put_node(row, node)
+        self.changes.add(row, aspects)
+        self.improved.add(aspects)
+        if aspects & Aspect.LABELS:
+            self.storage.outlook = None
 
     def ask_for(self, resources: Collection[str]) -> None:
         """A pod that is about to be tried asks for these: they have columns while it is.
@@ -336,11 +339,11 @@ class Cluster:
         self._evictable.forget()
         self.nominations.forget_sums()
 
-    def remove_node(self, name: str) -> Aspect:
-        """The node is gone. Says what that changed: pods are spread over the others now."""
+    def remove_node(self, name: str) -> None:
+        """The node is gone: pods are spread over the others now."""
         row = self.row_of.pop(name, None)
         if row is None:
-            return NOTHING
+            return
         self.columns.clear_row(row)
         self._evictable.clear_row(row)
         self.nominations.node_went(row)
@@ -350,21 +353,21 @@ class Cluster:
         self.storage.node_changed(name)
         self._free_rows.append(row)
         self.changes.add(row, EVERYTHING)
-        return Aspect.PRESENCE
+        self.improved.add(Aspect.PRESENCE)
 
     def distrust(self, name: str, cause: str) -> None:
         """Nothing new goes to this node while the cause stands."""
-        self.trust(cause)
-        self._distrusted[cause] = name
-        self._mark_trust(name)
+        if self._distrusted.get(cause) != name:
+            self.trust(cause)
+            self._distrusted[cause] = name
+            self._mark_trust(name)
 
-    def trust(self, cause: str) -> Aspect:
-        """The cause is gone. Says what that changed."""
+    def trust(self, cause: str) -> None:
+        """The cause is gone."""
         name = self._distrusted.pop(cause, None)
-        if name is None:
-            return NOTHING
-        self._mark_trust(name)
-        return Aspect.TRUST
+        if name is not None:
+            self._mark_trust(name)
+            self.improved.add(Aspect.TRUST if name in self.row_of else NOTHING)
 
     def _add_node(self, node: Node) -> None:
         if self._free_rows:
@@ -396,19 +399,18 @@ class Cluster:
         assert pod.uid not in self.holdings, f"{pod.key} already holds something"
         self._hold(Holding.of(pod, node, assumed=True, grant=grant))
 
-    def confirm(self, pod: Pod) -> Aspect:
-        """The API server shows the pod on its node. Says what that changed for others."""
+    def confirm(self, pod: Pod) -> None:
+        """The API server shows the pod on its node."""
         held = self.holdings.get(pod.uid)
         grant = granted(pod, held)
         if held is not None and _holds_the_same(held, pod, grant):
-            changed = self._relabel(held, pod)
+            self._relabel(held, pod)
             held.pod, held.assumed, held.grant = pod, False, grant
-            return changed
-        freed = self.remove(pod.uid)
+            return
+        self.remove(pod.uid)
         now = Holding.of(pod, pod.node, assumed=False)
         now.grant = grant
         self._hold(now)
-        return freed
 
     def lost_gpu(self, held: Holding) -> str:
         """The first GPU that was granted and is not there any more, as a sentence; empty if none.
@@ -425,11 +427,11 @@ class Cluster:
                 return f"GPU {use.uuid} was lost"
         return ""
 
-    def remove(self, uid: str) -> Aspect:
+    def remove(self, uid: str) -> None:
         """Frees what the pod holds, assumed or confirmed; nothing if it holds nothing."""
         held = self.holdings.pop(uid, None)
         if held is None:
-            return NOTHING
+            return
         if held.grant and held.grant.member:
             self.map_indices.leave(uid, held.grant.member)
         neighbours = self._on_node[held.node]
@@ -439,7 +441,7 @@ class Cluster:
         row = self.row_of.get(held.node)
         if row is not None:
             self._occupy(row, held, -1)
-        return held.touches
+        self.improved.add(held.touches)
 
     def hold_back(self, held: Holding, now_s: float) -> None:
         """Keeps the GPUs of a pod that is gone, if its node has an agent that says when they are
@@ -455,66 +457,64 @@ class Cluster:
             self.columns.devices.occupy(row, kept.key, kept.grant)
             self.changes.add(row, Aspect.DEVICES)
 
-    def release(self, uid: str) -> Aspect:
-        """The GPUs that were kept of this pod are free. Says what that changed."""
+    def release(self, uid: str) -> None:
+        """The GPUs that were kept of this pod are free."""
         kept = self.releasing.pop(uid)
         row = self.row_of.get(kept.node) if kept else None
         if kept is None or row is None:
-            return NOTHING
+            return
         self.columns.devices.release(row, kept.key)
         self.changes.add(row, Aspect.DEVICES)
-        return Aspect.DEVICES
+        self.improved.add(Aspect.DEVICES)
 
     def grants_on(self, node: str) -> Iterator[Grant]:
         """What is taken of the GPUs of a node."""
         yield from (held.grant for held in self.held_on(node) if held.grant)
         yield from (kept.grant for kept in self.releasing.on(node))
 
-    def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> Aspect:
-        """A namespace was seen, or (None) is gone. Says what that changed."""
-        if not self.columns.pods.put_namespace(name, labels):
-            return NOTHING
-        self.changes.start_over()
-        return Aspect.PODS
+    def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
+        """A namespace was seen, or (None) is gone."""
+        if self.columns.pods.put_namespace(name, labels):
+            self.changes.start_over()
+            self.improved.add(Aspect.PODS)
 
     # -- storage -----------------------------------------------------------------------------
 
-    def put_storage(self, observed: StorageObject) -> Aspect:
-        """An object that storage is made of was seen. Says what that changed."""
-        return self._storage_changed(self.storage.put(observed))
+    def put_storage(self, observed: StorageObject) -> None:
+        """An object that storage is made of was seen."""
+        if self.storage.put(observed):
+            self._storage_changed()
 
-    def remove_storage(self, gone: StorageObject) -> Aspect:
-        return self._storage_changed(self.storage.remove(gone))
+    def remove_storage(self, gone: StorageObject) -> None:
+        if self.storage.remove(gone):
+            self._storage_changed()
 
     def assume_volumes(self, plan: VolumePlan, node: str) -> None:
         """The plan is being carried out: no other pod may use its volumes."""
         self.storage.assume(plan, node)
-        self._storage_changed(True)
+        self.changes.add(ANYWHERE, Aspect.VOLUMES)
 
-    def settle_volumes(self, plan: VolumePlan) -> Aspect:
+    def settle_volumes(self, plan: VolumePlan) -> None:
         """The plan is done, or has failed: its volumes are what the API server says of them."""
         self.storage.settle(plan)
-        return self._storage_changed(True)
+        self._storage_changed()
 
-    def _storage_changed(self, changed: bool) -> Aspect:
-        if not changed:
-            return NOTHING
+    def _storage_changed(self) -> None:
         self.changes.add(ANYWHERE, Aspect.VOLUMES)
-        return Aspect.VOLUMES
+        self.improved.add(Aspect.VOLUMES)
 
     # -- what holdings take ------------------------------------------------------------------
 
-    def _relabel(self, held: Holding, pod: Pod) -> Aspect:
+    def _relabel(self, held: Holding, pod: Pod) -> None:
         """The pod is where it was, but others may see it differently now."""
         row = self.row_of.get(held.node)
         same = held.pod.labels == pod.labels and held.pod.deleting == pod.deleting
         if same or row is None:
-            return NOTHING
+            return
         self.columns.pods.put(row, pod)
-        if not self.columns.pods.asked:
-            return NOTHING
-        self.changes.add(row, Aspect.PODS)
-        return Aspect.PODS
+        if self.columns.pods.asked:
+            self.changes.add(row, Aspect.PODS)
+            self.improved.add(Aspect.PODS)
 
     def _hold(self, held: Holding) -> None:
         if self.releasing:
@@ -526,6 +526,7 @@ class Cluster:
         row = self.row_of.get(held.node)
         if row is not None:
             self._occupy(row, held, +1)
+        self.improved.add(Aspect.PODS)  # waiting pods may have affinity to it
 
     def _occupy(self, row: int, held: Holding, sign: int) -> None:
         self.charge(row, held, sign)

@@ -9,18 +9,24 @@ from collections.abc import Iterator
 import numpy as np
 
 from fairlead.cluster.arrays import Rows
+from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.columns import Columns
 from fairlead.cluster.eviction_rule import ByPriority, EvictionRule
+from fairlead.cluster.improvements import Improvements
 from fairlead.cluster.priority_sums import AmountsByRow, PrioritySums, Share, sum_by_row
 from fairlead.model.pods import Pod
 from fairlead.model.quantities import PODS
+
+# What a nomination reserves.
+_RESERVED = Aspect.USAGE | Aspect.PODS | Aspect.PORTS | Aspect.DEVICES
 
 
 class Nominations:
     """Pending pods by the node that they are nominated for; one node a pod."""
 
-    def __init__(self, columns: Columns, row_of: dict[str, int]) -> None:
+    def __init__(self, columns: Columns, row_of: dict[str, int], improved: Improvements) -> None:
         self._columns = columns
+        self._improved = improved
         self._row_of = row_of
         self._node_of: dict[str, str] = {}
         self._on: dict[str, dict[str, Pod]] = {}
@@ -72,24 +78,35 @@ class Nominations:
         return sum_by_row(self._columns, against)
 
     def put(self, pod: Pod, node: str) -> None:
-        self.drop(pod.uid)
+        self.settle(pod.uid, node)
         self._node_of[pod.uid] = node
         self._on.setdefault(node, {})[pod.uid] = pod
         self._columns.pods.expect(pod, +1)
         self._follow(pod, node, +1)
 
-    def drop(self, uid: str) -> Pod | None:
-        """Drops the nomination; returns the pod as it was nominated, if it was."""
-        node = self._node_of.pop(uid, None)
-        if node is None:
-            return None
+    def drop(self, uid: str) -> None:
+        """The pod is nominated no more: others may have the room."""
+        self.settle(uid, "")
+
+    def settle(self, uid: str, node: str) -> None:
+        """The nomination ends because this node is taken: by the pod, or by a more important one.
+
+        Others may have the room that was reserved on any other node.
+        """
+        nominated = self._node_of.pop(uid, None)
+        if nominated is None:
+            return
+        self._remove(uid, nominated)
+        if nominated != node:
+            self._improved.add(_RESERVED)
+
+    def _remove(self, uid: str, node: str) -> None:
         pods = self._on[node]
         pod = pods.pop(uid)
         if not pods:
             del self._on[node]
         self._columns.pods.expect(pod, -1)
         self._follow(pod, node, -1)
-        return pod
 
     def node_came(self, node: str) -> None:
         """The node has a row now: the pods nominated for it count."""

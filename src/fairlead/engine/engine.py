@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import assert_never
 
-from fairlead.cluster.aspects import NOTHING, Aspect
+from fairlead.cluster.aspects import NOTHING
 from fairlead.cluster.cluster import Cluster, Holding
 from fairlead.cluster.demand import Demand
 from fairlead.engine import events, releases
@@ -127,25 +127,25 @@ class Engine:
             case events.ReleaseOverdue(uid):
                 return self._release_overdue(uid)
             case events.NodeSeen(node):
-                self._requeuer.pending_events |= self.cluster.put_node(node)
+                self.cluster.put_node(node)
                 for uid in releases.confirmed(self.cluster, node):
-                    self._requeuer.pending_events |= self.cluster.release(uid)
-                self._requeuer.pending_events |= self.cluster.trust(f"node/{node.name}")
+                    self.cluster.release(uid)
+                self.cluster.trust(f"node/{node.name}")
             case events.NodeGone(name):
-                self._requeuer.pending_events |= self.cluster.remove_node(name)
+                self.cluster.remove_node(name)
                 self.cluster.trust(f"node/{name}")
             case events.NodeDistrusted(name, cause):
                 self.cluster.distrust(name, cause)
             case events.NamespaceSeen(name, labels):
-                self._requeuer.pending_events |= self.cluster.put_namespace(name, labels)
+                self.cluster.put_namespace(name, labels)
             case events.SelectorSeen(kind, namespace, name, selector):
                 self.cluster.default_selectors.put(kind, namespace, name, selector)
             case events.TrustRestored(cause):
-                self._requeuer.pending_events |= self.cluster.trust(cause)
+                self.cluster.trust(cause)
             case events.StorageSeen(told):
-                self._requeuer.pending_events |= self.cluster.put_storage(told)
+                self.cluster.put_storage(told)
             case events.StorageGone(gone):
-                self._requeuer.pending_events |= self.cluster.remove_storage(gone)
+                self.cluster.remove_storage(gone)
             case events.VolumesReady(uid):
                 return self._volumes_ready(uid, now)
             case events.VolumesFailed(uid, message):
@@ -161,7 +161,7 @@ class Engine:
             case events.PricesComputed(prices):
                 self.cluster.put_prices(prices)
             case events.ReadingsTaken(readings):
-                self._requeuer.pending_events |= self.cluster.put_readings(readings, now)
+                self.cluster.put_readings(readings, now)
             case _:
                 assert_never(event)
         return []
@@ -198,7 +198,7 @@ class Engine:
     # -- what the API server shows -----------------------------------------------------------
 
     def _see_pod(self, pod: Pod, now: float) -> list[Instruction]:
-        self._requeuer.pending_events |= self.cluster.trust(pod.key)
+        self.cluster.trust(pod.key)
         if pod.finished:
             self._lose_pod(pod)
         elif pod.node:
@@ -232,18 +232,16 @@ class Engine:
         if pod.nominated and not pod.deleting:
             self.cluster.nominations.put(pod, pod.nominated)
         else:
-            self._requeuer.drop_nomination(pod.uid)
+            self.cluster.nominations.drop(pod.uid)
 
     def _see_bound(self, pod: Pod) -> list[Instruction]:
         ours, held = pod.scheduler in self._placements, self.cluster.holdings.get(pod.uid)
         warning = edit_of(held, pod) if ours else None
-        if pod.uid not in self._binding and self._leave_queue(pod.uid) is None:
+        if pod.uid not in self._binding and self._requeuer.leave_queue(pod.uid) is None:
             self._count(pod, known=pod.uid in self.cluster.holdings)
         self.unconfirmed.discard(pod.uid)
-        self._requeuer.settle_nomination(pod.uid, pod.node)
-        self._requeuer.pending_events |= self.cluster.confirm(pod) | (
-            self.queue.awaited & Aspect.PODS
-        )
+        self.cluster.nominations.settle(pod.uid, pod.node)
+        self.cluster.confirm(pod)
         if pod.problem:
             self.cluster.distrust(pod.node, pod.key)
         return [warning] if warning else []
@@ -256,8 +254,8 @@ class Engine:
             self._requeuer.observe_nomination(pod)
             self.queue.put(pod, now=now)
             return [warning] if warning else []
-        self._requeuer.drop_nomination(pod.uid)
-        if self._leave_queue(pod.uid) is None:
+        self.cluster.nominations.drop(pod.uid)
+        if self._requeuer.leave_queue(pod.uid) is None:
             return []
         return [AnnounceFailure(pod, SCHEDULER_ERROR, f"skip schedule deleting pod: {pod.key}")]
 
@@ -266,18 +264,12 @@ class Engine:
         if not known and (ours or pod.request.gpu_request or pod.request.amount(GPU)):
             self.demand.add(pod.request)
 
-    def _leave_queue(self, uid: str) -> Entry | None:
-        """The pod waits no longer. If it was active, the pods of its class are checked again."""
-        entry = self.queue.get(uid)
-        if entry is not None and entry.pool in (Pool.ACTIVE, Pool.BACKOFF):
-            self._requeuer.pending_events |= entry.woken_by
-        return self.queue.remove(uid)
-
     def _lose_pod(self, pod: Pod) -> None:
-        self._leave_queue(pod.uid)
+        self._requeuer.leave_queue(pod.uid)
         self.unconfirmed.discard(pod.uid)
-        self._requeuer.drop_nomination(pod.uid)
-        self._requeuer.pending_events |= self.cluster.remove(pod.uid) | self.cluster.trust(pod.key)
+        self.cluster.nominations.drop(pod.uid)
+        self.cluster.remove(pod.uid)
+        self.cluster.trust(pod.key)
 
     def _pod_gone(self, pod: Pod, now: float) -> None:
         held = self.cluster.holdings.get(pod.uid)
@@ -286,7 +278,7 @@ class Engine:
 
     def _release_overdue(self, uid: str) -> list[Instruction]:
         warning = releases.overdue(self.cluster, uid)
-        self._requeuer.pending_events |= self.cluster.release(uid)
+        self.cluster.release(uid)
         return [warning] if warning else []
 
     # -- deciding ----------------------------------------------------------------------------
@@ -340,12 +332,10 @@ class Engine:
         self, entry: Entry, verdict: Placed, plan: VolumePlan | None, now: float
     ) -> list[Instruction]:
         pod = entry.pod
-        self._requeuer.settle_nomination(pod.uid, verdict.node)
+        self.cluster.nominations.settle(pod.uid, verdict.node)
         self.cluster.assume(pod, verdict.node, verdict.grant)
         self._binding[pod.uid] = entry
         if self.queue.awaited:
-            # Waiting pods may have affinity to it.
-            self._requeuer.pending_events |= self.queue.awaited & Aspect.PODS
             following = self.queue.first_of_class(self._requeuer.class_of(pod))
             if following is not None:
                 self._requeuer.wake_or_keep_waiting(
@@ -366,7 +356,7 @@ class Engine:
         grant = self.extender_queries.grant(pod, node)
         if isinstance(grant, str):
             return [Decline(pod, f"{node} no longer fits {pod.key}: {grant}")]
-        self._requeuer.settle_nomination(pod.uid, node)
+        self.cluster.nominations.settle(pod.uid, node)
         self.cluster.assume(pod, node, grant)
         self._external_binding.add(pod.uid)
         return [Bind(pod, node, grant=grant)]
@@ -377,7 +367,7 @@ class Engine:
         failure = AnnounceFailure(pod, UNSCHEDULABLE, refused.message, refused.nomination)
         if refused.eviction is None:
             if refused.nomination == "":
-                self._requeuer.drop_nomination(pod.uid)
+                self.cluster.nominations.drop(pod.uid)
             if refused.unfinished:
                 self.queue.wake(entry, "ScheduleAttemptFailure", now=now)
             return [failure]
@@ -390,7 +380,7 @@ class Engine:
         for other in self.cluster.nominations.on(eviction.node) if victims else ():
             if self.cluster.eviction_rule.may_evict(pod, other):
                 made.append(ClearNomination(other))
-                self._requeuer.clear_nomination(other.uid, now)
+                self._requeuer.clear_nomination(other.uid, eviction.node, now)
         self.cluster.nominations.put(pod, eviction.node)
         if victims and pod.uid not in self._evicting:
             self._evicting.add(pod.uid)
@@ -439,7 +429,7 @@ class Engine:
         self._external_binding.discard(uid)
         held = self.cluster.holdings.get(uid)
         if held is not None and held.assumed:
-            self._requeuer.pending_events |= self.cluster.remove(uid)
+            self.cluster.remove(uid)
         # The pod may have gone, or have been bound by another, while we were trying.
         if entry is None or uid not in self.queue:
             return []
@@ -457,7 +447,7 @@ class Engine:
         entry, held = self._binding.get(uid), self.cluster.holdings.get(uid)
         if plan is None:
             return []
-        self._requeuer.pending_events |= self.cluster.settle_volumes(plan)
+        self.cluster.settle_volumes(plan)
         if entry is None or held is None or not held.assumed:  # gone meanwhile
             return self._give_up(uid, "", now)
         problem = self._placements[entry.pod.scheduler].volumes_out_of_reach(plan, held.node)
@@ -471,5 +461,5 @@ class Engine:
         plan = self._plans.pop(uid, None)
         if plan is None:
             return []
-        self._requeuer.pending_events |= self.cluster.settle_volumes(plan)
+        self.cluster.settle_volumes(plan)
         return self._give_up(uid, f"{_VOLUMES_FAILED}: {message}", now)

@@ -21,12 +21,11 @@ PREEMPTION_ASPECTS = (
 _SLICE = 15_000
 _RECLASSIFIED = 1000
 
-# What a nomination reserves.
-_NOMINATION_ASPECTS = Aspect.USAGE | Aspect.PODS | Aspect.PORTS | Aspect.DEVICES
+_PODS = int(Aspect.PODS)
 
 
 class Requeuer:
-    """Collects what improved, and checks the waiting pods for which it matters."""
+    """Drains what improved in the cluster, and checks the waiting pods for which it matters."""
 
     def __init__(
         self,
@@ -41,7 +40,7 @@ class Requeuer:
         self._placements = placements
         self._evicting = evicting
         #: What improved since waiting pods were last checked.
-        self.pending_events = NOTHING
+        self._pending = NOTHING
         self._round_mark = cluster.changes.mark
         #: What is still to be checked, last first: classes, and nominated pods by uid.
         self._round: list[EquivalenceClass | str] = []
@@ -71,26 +70,23 @@ class Requeuer:
             return
         known = self._queue.get(pod.uid)
         if known is not None and known.pod.nominated:
-            self.drop_nomination(pod.uid)
+            self._cluster.nominations.drop(pod.uid)
 
-    def drop_nomination(self, uid: str) -> None:
-        if self._cluster.nominations.drop(uid) is not None:
-            self.pending_events |= _NOMINATION_ASPECTS
-
-    def settle_nomination(self, uid: str, node: str) -> None:
-        """It has a node: its nomination to another node ends."""
-        if self._cluster.nominations.node_of(uid) not in ("", node):
-            self.pending_events |= _NOMINATION_ASPECTS
-        self._cluster.nominations.drop(uid)
-
-    def clear_nomination(self, uid: str, now: float) -> None:
+    def clear_nomination(self, uid: str, node: str, now: float) -> None:
         """A pod of higher priority takes its nominated node: it may be tried again at once."""
-        self._cluster.nominations.drop(uid)
+        self._cluster.nominations.settle(uid, node)
         entry = self._queue.get(uid)
         if entry is not None and entry.pool is Pool.WAITING:
             self._queue.wake(entry, "UnschedulablePodUpdate", now=now)
 
     # -- requeuing ---------------------------------------------------------------------------
+
+    def leave_queue(self, uid: str) -> Entry | None:
+        """The pod waits no longer. If it was active, the pods of its class are checked again."""
+        entry = self._queue.get(uid)
+        if entry is not None and entry.pool in (Pool.ACTIVE, Pool.BACKOFF):
+            self._pending |= entry.woken_by
+        return self._queue.remove(uid)
 
     def wake(self, now: float) -> None:
         """Requeues the waiting pods that now fit a node, and those that waited for five minutes.
@@ -98,30 +94,37 @@ class Requeuer:
         Thousands may wait, so they are checked in rounds, one slice per turn. What improves
         meanwhile is for the next round.
         """
-        if self._sort() and not self._round and self.pending_events:
+        self._drain()
+        if self._sort() and not self._round and self._pending:
             self._begin_round()
         self._check_slice(now)
         if now - self._flushed_s >= FLUSH_EVERY_S:
             self._flushed_s = now
             self._queue.flush(now=now)
 
+    def _drain(self) -> None:
+        """Pods come with every bind: that matters only if a waiting pod asks for other pods."""
+        improved = self._cluster.improved.drain()
+        if improved:
+            self._pending |= improved & (~_PODS | int(self._queue.awaited))
+
     def _sort(self) -> bool:
         """Sorts pods into classes by the labels that rules ask about; True when all are sorted."""
         if self._keys_asked is not self._cluster.columns.pods.keys_of_anti_affinity:
             self._keys_asked = self._cluster.columns.pods.keys_of_anti_affinity
             self._unsorted = self._queue.all_waiting()
-            self.pending_events |= self._round_events if self._round else NOTHING
+            self._pending |= self._round_events if self._round else NOTHING
             self._round.clear()
         if self._unsorted:
             slice_, self._unsorted = self._unsorted[:_RECLASSIFIED], self._unsorted[_RECLASSIFIED:]
             self._queue.reclassify(slice_, self.class_of)
             if self._unsorted:  # `first_of_class` does not find unsorted pods
-                self.pending_events |= self._queue.awaited
+                self._pending |= self._queue.awaited
         return not self._unsorted
 
     def _begin_round(self) -> None:
         """In order of priority."""
-        self._round_events, self.pending_events = self.pending_events, NOTHING
+        self._round_events, self._pending = self._pending, NOTHING
         classes = [entry.equivalence_class for entry in self._queue.waiting(self._round_events)]
         waiting = sorted((class_ for class_ in classes if class_), key=lambda class_: -class_[2])
         nominated = self._nominated_on_changed() if self._cluster.nominations else []

@@ -1,0 +1,23 @@
+"""What changed in favour of waiting pods since it was last asked."""
+
+from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.changes import Bits
+
+
+class Improvements:
+    """The one channel from the cluster to the requeuer.
+
+    Every change of the cluster after which a refused pod may fit adds its aspects here; views
+    follow `ChangeLog` instead, which also has the changes that take room away.
+    """
+
+    def __init__(self) -> None:
+        self._bits: Bits = 0
+
+    def add(self, aspects: Aspect) -> None:
+        self._bits |= int(aspects)
+
+    def drain(self) -> Bits:
+        """The aspects that were added since the last call."""
+        bits, self._bits = self._bits, 0
+        return bits
