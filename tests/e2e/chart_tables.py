@@ -209,6 +209,7 @@ SWITCHED = {
 #: Those that have a test of their own below.
 TOLD_APART = {
     "nameOverride", "fullnameOverride", "config", "files", "serviceAccount.name", "autoscaling",
+    "crds.keep",
     "webhook.serviceAccount.name", "webhook.certManager.enabled", "webhook.certManager.issuerRef",
     "webhook.clientNames", "extender.enabled", "extender.profile", "extender.certSecret",
     "extender.clientCA", "extender.clientNames", "extender.resources.limits",
