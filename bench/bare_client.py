@@ -103,7 +103,7 @@ async def _evict_and_bind(client: Client, binds: list[Bind], victims: int) -> No
 
     async def make_room(bind: Bind) -> None:
         recorder.failed(AnnounceFailure(bind.pod, "Unschedulable", REFUSAL, bind.node))
-        evictor.submit(Evict(bind.pod, bind.node, tuple(on_node[bind.node][:victims])))
+        evictor.submit(Evict(bind.pod, bind.node, {bind.node: tuple(on_node[bind.node][:victims])}))
         await ended[bind.pod.uid].wait()
         await _bind(client, bind)
 

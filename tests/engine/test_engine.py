@@ -75,7 +75,7 @@ def test_whoever_evicts_a_pod_on_its_way_is_not_left_waiting(known: Behaviour) -
     assert bound(decide(engine)) == {"v": "n1"}  # and the reply is still to come
     see(engine, urgent)
     evictions = [step for step in decide(engine) if isinstance(step, Evict)]
-    assert evictions == [Evict(urgent, "n1", (victim,))]
+    assert evictions == [Evict(urgent, "n1", {"n1": (victim,)})]
     engine.handle(EvictionEnded("u", ""), now=1.0)
     engine.handle(PodGone(victim), now=1.0)
     assert bound(decide(engine, now=20.0)) == {"urgent": "n1"}

@@ -185,8 +185,8 @@ class Target:
                 self._bind(made)
             case BindVolumes(pod=waiting):
                 self.feed(events.VolumesFailed(waiting.uid, "no volumes here"))
-            case Evict(pod=waiting, victims=victims):
-                for victim in victims:
+            case Evict(pod=waiting):
+                for victim in made.victims:
                     if victim.uid in self.pods:
                         self.show(self.pods[victim.uid], "DELETED")
                 self.feed(events.EvictionEnded(waiting.uid, ""))

@@ -1,19 +1,26 @@
 """The evictor's writes: how many at once, and the last victim after the others."""
 
 import asyncio
+from collections.abc import Callable
 
 from fairlead.engine.events import EvictionEnded
 from fairlead.engine.instructions import Evict
 from fairlead.kube.http.reply import Reply
 from fairlead.kube.writes.evictor import Evictor
+from fairlead.model.pods import Pod
 from scripted import Request, Scripted, a_pod, status, until
 
 
-async def ends_of(transport: Scripted, *evictions: Evict, max_in_flight: int = 32) -> list[str]:
+async def ends_of(
+    transport: Scripted,
+    *evictions: Evict,
+    max_in_flight: int = 32,
+    evicted: Callable[[Pod, str, Evict], None] = lambda *_: None,
+) -> list[str]:
     """What was reported wrong of each eviction, when all are over."""
     ended: list[EvictionEnded] = []
     evictor = Evictor(
-        transport, ended.append, lambda *_: None, now_ns=lambda: 0, max_in_flight=max_in_flight
+        transport, ended.append, evicted, now_ns=lambda: 0, max_in_flight=max_in_flight
     )
     running = asyncio.create_task(evictor.run())
     for evict in evictions:
@@ -25,7 +32,8 @@ async def ends_of(transport: Scripted, *evictions: Evict, max_in_flight: int = 3
 
 
 def an_eviction(name: str, victims: int) -> Evict:
-    return Evict(a_pod(name), "n1", tuple(a_pod(f"{name}-{n}") for n in range(victims)))
+    pods = tuple(a_pod(f"{name}-{n}") for n in range(victims))
+    return Evict(a_pod(name), "n1", {"n1": pods})
 
 
 async def fine(_: Request) -> Reply:
@@ -46,6 +54,18 @@ async def test_the_last_victim_goes_when_the_others_have_gone() -> None:
     told = [(request.method, request.path.split("/")[6]) for request in transport.requests]
     assert told[-2:] == [("PATCH", "p-2"), ("DELETE", "p-2")]
     assert set(told[:-2]) == {(m, p) for m in ("PATCH", "DELETE") for p in ("p-0", "p-1")}
+
+
+async def test_victims_on_several_nodes_go_in_one_eviction_and_each_is_told_its_own_node() -> None:
+    transport, found = Scripted(fine), list[tuple[str, str]]()
+    by_node = {"n2": (a_pod("b"),), "n1": (a_pod("a"), a_pod("last"))}
+    evict = Evict(a_pod("p"), "n1", by_node)
+    ends = await ends_of(
+        transport, evict, evicted=lambda victim, node, _: found.append((victim.name, node))
+    )
+    assert ends == [""]
+    assert sorted(found) == [("a", "n1"), ("b", "n2"), ("last", "n1")]
+    assert transport.requests[-1].path.endswith("/last"), "after the victims of all nodes"
 
 
 async def test_only_a_victim_that_is_gone_makes_a_conflict_a_success() -> None:

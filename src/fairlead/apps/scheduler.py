@@ -333,10 +333,10 @@ class Scheduler:
                 log.info("bound", **self._bound(instruction))
                 if pod.uninjected and self._expects_variables:
                     self._perform(instructions.AnnounceWarning(pod, UNINJECTED, _UNINJECTED))
-            case instructions.Evict(pod, node, victims):
+            case instructions.Evict(pod, node):
                 self._evictor.submit(instruction)
-                self._measures.victims(len(victims))
-                names = [victim.key for victim in victims]
+                names = [victim.key for victim in instruction.victims]
+                self._measures.victims(len(names))
                 log.info("evicting", pod=pod.key, node=node, victims=names)
             case instructions.ClearNomination(pod):
                 self._recorder.unnominated(pod)

@@ -7,6 +7,7 @@ out what it asks for, and tells it how that went.
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from itertools import chain
 from typing import assert_never
 
 from fairlead.cluster.aspects import NOTHING
@@ -375,9 +376,9 @@ class Engine:
 
     def _make_room(self, pod: Pod, eviction: Eviction, now: float) -> list[Instruction]:
         made: list[Instruction] = []
-        victims = tuple(victim for victim in eviction.victims if not victim.deleting)
+        victims = eviction.remaining()
         # As in kube-scheduler, a pod that only waits for terminating pods clears no nominations.
-        for other in self.cluster.nominations.on(eviction.node) if victims else ():
+        for other in chain.from_iterable(map(self.cluster.nominations.on, victims)):
             if self.cluster.eviction_rule.may_evict(pod, other):
                 made.append(ClearNomination(other))
                 self._requeuer.clear_nomination(other.uid, eviction.node, now)

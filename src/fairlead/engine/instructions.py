@@ -5,11 +5,12 @@ The driver answers `BindVolumes` and `Bind` with an event each.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
 from fairlead.model.gpus import Grant
 from fairlead.model.pods import Pod
 from fairlead.model.storage import VolumePlan
-from fairlead.placement.verdicts import PlacementRecord
+from fairlead.placement.verdicts import PlacementRecord, VictimsByNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +81,17 @@ class AnnounceWarning:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Delete the victims so that the pod can have their node; answer with how that went."""
+    """Delete the victims so that the pod can have the node; answer with how that went."""
 
     pod: Pod
+    #: The node that the pod is nominated for. Victims may be on other nodes, too.
     node: str
-    victims: tuple[Pod, ...]
+    victims_by_node: VictimsByNode
+
+    @property
+    def victims(self) -> tuple[Pod, ...]:
+        """Those of all nodes."""
+        return tuple(chain.from_iterable(self.victims_by_node.values()))
 
 
 @dataclass(frozen=True, slots=True)

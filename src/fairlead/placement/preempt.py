@@ -113,7 +113,7 @@ class Preemption:
             if found is None and not against and some:
                 # As we see it no pod must go; the caller may see more.
                 pods = tuple(held.pod for held in some)
-                return Eviction(node, pods, sum(pod.uid in violating for pod in pods))
+                return Eviction(node, {node: pods}, sum(pod.uid in violating for pod in pods))
             if found is not None:
                 return found
         return None
@@ -268,7 +268,7 @@ class Preemption:
                 victims.append(held.pod)
                 violations += held.pod.uid in violating
         victims.sort(key=_importance)
-        return Eviction(node, tuple(victims), violations) if victims else None
+        return Eviction(node, {node: tuple(victims)}, violations) if victims else None
 
     def _is_too_much(self, evictable: Sequence[Holding]) -> bool:
         compared = sum(len(self._budgets.get(held.pod.namespace, ())) for held in evictable)
@@ -314,13 +314,14 @@ def _importance(pod: Pod) -> tuple[int, str, str]:
 
 def _loss(eviction: Eviction) -> tuple[int, int, int, int, "_Latest"]:
     """What the choice of a node is made by, the smaller the better."""
-    top = eviction.victims[0].priority
+    victims = eviction.victims
+    top = max(victim.priority for victim in victims)
     return (
         eviction.violations,
         top,
-        sum(victim.priority + 2**31 for victim in eviction.victims),
-        len(eviction.victims),
-        _Latest(min(v.started or _LAST for v in eviction.victims if v.priority == top)),
+        sum(victim.priority + 2**31 for victim in victims),
+        len(victims),
+        _Latest(min(v.started or _LAST for v in victims if v.priority == top)),
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from fairlead.cluster.aspects import Aspect
 from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
@@ -29,14 +30,33 @@ class PlacementRecord:
     gpus: tuple[GpuDetail, ...] = ()
 
 
+#: Pods that must leave, by the node that they are on.
+VictimsByNode = Mapping[str, tuple[Pod, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """Who has to go so that a pod can have a node; the most important victim first."""
+    """Who has to go so that a pod can have a node."""
 
+    #: The node that the pod is nominated for.
     node: str
-    victims: tuple[Pod, ...]
+    #: Mostly on that node alone; those of one node the most important first.
+    victims_by_node: VictimsByNode
     #: Victims whose disruption budget is used up.
     violations: int = 0
+
+    @property
+    def victims(self) -> tuple[Pod, ...]:
+        """Those of all nodes."""
+        return tuple(chain.from_iterable(self.victims_by_node.values()))
+
+    def remaining(self) -> VictimsByNode:
+        """The victims that are not being deleted already."""
+        remaining = {
+            node: tuple(victim for victim in victims if not victim.deleting)
+            for node, victims in self.victims_by_node.items()
+        }
+        return {node: victims for node, victims in remaining.items() if victims}
 
     @property
     def message(self) -> str:

@@ -35,10 +35,15 @@ class ExtenderHandler:
             return wire.encode_victims(asked.offered)
         offered = {node: victims.uids for node, victims in asked.offered.items()}
         found = self._queries.preempt(pod, offered)
-        return wire.encode_victims({
-            node: Victims(tuple(pod.uid for pod in eviction.victims), eviction.violations)
-            for node, eviction in found.items()
-        })  # fmt: skip
+        return wire.encode_victims(
+            {
+                node: Victims(
+                    tuple(victim.uid for victim in eviction.victims_by_node[node]),
+                    eviction.violations,
+                )
+                for node, eviction in found.items()
+            }
+        )
 
     @property
     def _queries(self) -> ExtenderQueries:

@@ -89,9 +89,9 @@ class EventWriter:
         event = event_objects.scheduled_event(announce.pod, announce.node, self._hostname, now_ns)
         self._notices.put(event.metadata.name, _Story(event, now_ns))
 
-    def preempted(self, victim: Pod, evict: Evict) -> None:
+    def preempted(self, victim: Pod, node: str, evict: Evict) -> None:
         now_ns = self._unique_ns()
-        event = event_objects.preempted_event(victim, evict.pod, evict.node, self._hostname, now_ns)
+        event = event_objects.preempted_event(victim, evict.pod, node, self._hostname, now_ns)
         self._explanations.put(event.metadata.name, _Story(event, now_ns))
 
     def warned(self, announce: AnnounceWarning) -> None:

@@ -69,17 +69,17 @@ class EvictorStats:
 class Evictor:
     """Takes evictions without blocking, and calls `report` once for each when it is over.
 
-    `evicted(victim, evict)` is called for every pod that was told to leave. The last victim goes
-    after the others: as long as one is left, the node is not yet worth another look. Up to
-    `max_in_flight` writes are under way at once, however many victims an eviction has, so that
-    binds find a connection.
+    `evicted(victim, node, evict)` is called for every pod that is being deleted. The last victim
+    goes after the others, on whatever nodes they are: as long as one is left, the pod cannot be
+    placed. Up to `max_in_flight` writes are under way at once, however many victims an eviction
+    has, so that binds find a connection.
     """
 
     def __init__(
         self,
         client: Transport,
         report: Callable[[EvictionEnded], None],
-        evicted: Callable[[Pod, Evict], None],
+        evicted: Callable[[Pod, str, Evict], None],
         *,
         now_ns: Callable[[], int],
         max_in_flight: int = 32,
@@ -118,11 +118,11 @@ class Evictor:
             self._report(EvictionEnded(evict.pod.uid, problem))
 
     async def _evict_all(self, evict: Evict) -> str:
-        *others, last = evict.victims
-        problems = await asyncio.gather(*(self._evict(victim, evict) for victim in others))
-        return next(filter(None, problems), "") or await self._evict(last, evict)
+        *others, last = [(v, node) for node, all_ in evict.victims_by_node.items() for v in all_]
+        problems = await asyncio.gather(*(self._evict(*victim, evict) for victim in others))
+        return next(filter(None, problems), "") or await self._evict(*last, evict)
 
-    async def _evict(self, victim: Pod, evict: Evict) -> str:
+    async def _evict(self, victim: Pod, node: str, evict: Evict) -> str:
         """Empty when the victim is on its way out, else what went wrong."""
         told = await self._write(victim, "PATCH", "/status", self._why(victim, evict))
         if not isinstance(told, str) and told.status == 200:
@@ -136,7 +136,7 @@ class Evictor:
         if told.status >= 300:
             return f"{victim.key} cannot be evicted: {told.message}"
         self.stats.evicted += 1
-        self._evicted(victim, evict)
+        self._evicted(victim, node, evict)
         return ""
 
     def _why(self, victim: Pod, evict: Evict) -> bytes:

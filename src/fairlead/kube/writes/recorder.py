@@ -70,9 +70,9 @@ class Recorder:
         self._conditions.failed(announce)
         self._events.failed(announce)
 
-    def preempted(self, victim: Pod, evict: Evict) -> None:
+    def preempted(self, victim: Pod, node: str, evict: Evict) -> None:
         """Records on the victim for whom it had to leave."""
-        self._events.preempted(victim, evict)
+        self._events.preempted(victim, node, evict)
 
     def warned(self, announce: AnnounceWarning) -> None:
         """Records something that the pod's author should know."""
