@@ -10,14 +10,16 @@ import pytest
 
 import faultproxy as faults
 from builders import a_pod
-from fairlead.engine.events import VolumesFailed, VolumesReady
-from fairlead.engine.instructions import BindVolumes
+from fairlead.engine.events import Prepared, PrepareFailed
+from fairlead.engine.instructions import Prepare
 from fairlead.kube.access.kubeconfig import Access, load_access
 from fairlead.kube.http.client import Client
 from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.storage_codec import CLAIMS, VOLUMES, decode_volume, decode_volume_claim
-from fairlead.kube.writes.volume_binder import VolumeBinder, VolumesOutcome
+from fairlead.kube.writes.preparer import PrepareOutcome, Preparer
+from fairlead.kube.writes.volume_binder import VolumeBinder
 from fairlead.model.storage import Volume, VolumeClaim, VolumePlan
+from fairlead.plugins.volume_step import VolumeStep
 from fairlead.sim.controlplane import ControlPlane
 from faultproxy import FaultProxy
 from scene import wait_for
@@ -27,6 +29,7 @@ pytestmark = pytest.mark.server
 
 MERGE = "application/merge-patch+json"
 PATCH = {"method": "PATCH"}
+FAILED = 'running PreBind plugin "VolumeBinding": '
 
 
 @pytest.fixture
@@ -48,27 +51,22 @@ class Bench:
     """A volume binder at work, with watches of its own."""
 
     def __init__(self, client: Client, **options: Any) -> None:
-        self.outcomes: asyncio.Queue[VolumesOutcome] = asyncio.Queue()
+        self.outcomes: asyncio.Queue[PrepareOutcome] = asyncio.Queue()
         self._claims = Reflector(client, CLAIMS, decode_volume_claim, lambda _: self.binder.look())
         self._volumes = Reflector(client, VOLUMES, decode_volume, lambda _: self.binder.look())
-        self.binder = VolumeBinder(
-            client,
-            self.outcomes.put_nowait,
-            self._claims.objects,
-            self._volumes.objects,
-            **options,
-        )
+        self.binder = VolumeBinder(client, self._claims.objects, self._volumes.objects, **options)
+        self.preparer = Preparer(self.outcomes.put_nowait, {VolumeStep: self.binder})
         self._tasks = [asyncio.create_task(each.run()) for each in (self._claims, self._volumes)]
 
     async def synced(self) -> None:
         await wait_for(lambda: self._claims.synced and self._volumes.synced)
 
-    async def outcome(self) -> VolumesOutcome:
+    async def outcome(self) -> PrepareOutcome:
         async with asyncio.timeout(30):
             return await self.outcomes.get()
 
     async def stop(self) -> None:
-        await self.binder.stop()
+        await self.preparer.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -84,12 +82,12 @@ async def a_bench(proxy: FaultProxy, **options: Any) -> AsyncIterator[Bench]:
     await client.close()
 
 
-def work(storage: Storage, *, volume: str = "", node: str = "n1") -> BindVolumes:
+def work(storage: Storage, *, volume: str = "", node: str = "n1") -> Prepare:
     """Bind the claim "data" to the volume, or have it provisioned on the node."""
     claim = read_claim(storage)
     bindings = ((claim, read_volume(storage, volume)),) if volume else ()
     plan = VolumePlan(bindings, () if volume else (claim,))
-    return BindVolumes(a_pod("user", uid="the-pod"), node, plan)
+    return Prepare(a_pod("user", uid="the-pod"), node, (VolumeStep(plan),))
 
 
 def read_claim(storage: Storage) -> VolumeClaim:
@@ -133,7 +131,7 @@ async def test_a_volume_is_promised_and_awaited(storage: Storage, proxy: FaultPr
     storage.a_claim("data")
     storage.a_volume(name)
     async with a_bench(proxy) as bench:
-        bench.binder.submit(work(storage, volume=name))
+        bench.preparer.submit(work(storage, volume=name))
         await promised(storage, name)
         reference = storage.volume(name)["spec"]["claimRef"]
         assert reference["uid"] == storage.claim("data")["metadata"]["uid"]
@@ -141,7 +139,7 @@ async def test_a_volume_is_promised_and_awaited(storage: Storage, proxy: FaultPr
         assert bench.outcomes.empty(), "not bound yet"
 
         complete(storage, name)
-        assert await bench.outcome() == VolumesReady("the-pod")
+        assert await bench.outcome() == Prepared("the-pod")
 
 
 async def test_a_volume_that_somebody_else_took_first_is_left_alone(
@@ -154,12 +152,12 @@ async def test_a_volume_that_somebody_else_took_first_is_left_alone(
     taken = {"namespace": storage.namespace, "name": "faster", "uid": "x"}
     patch(storage, f"{VOLUMES}/{name}", {"spec": {"claimRef": taken}})
     async with a_bench(proxy) as bench:
-        bench.binder.submit(decided)
+        bench.preparer.submit(decided)
         failed = await bench.outcome()
 
-    assert isinstance(failed, VolumesFailed)
+    assert isinstance(failed, PrepareFailed)
     assert failed.message == (
-        f'Operation cannot be fulfilled on persistentvolumes "{name}": the object has been '
+        f'{FAILED}Operation cannot be fulfilled on persistentvolumes "{name}": the object has been '
         "modified; please apply your changes to the latest version and try again"
     )
     assert storage.volume(name)["spec"]["claimRef"]["name"] == "faster"
@@ -179,13 +177,13 @@ async def test_a_write_that_goes_astray_is_settled_by_looking(
     storage.a_volume(name)
     proxy.on_request(fault, **PATCH)
     async with a_bench(proxy) as bench:
-        bench.binder.submit(work(storage, volume=name if way == "promised" else ""))
+        bench.preparer.submit(work(storage, volume=name if way == "promised" else ""))
         if way == "promised":
             await promised(storage, name)
         else:
             await sent(storage)
         complete(storage, name)
-        assert await bench.outcome() == VolumesReady("the-pod")
+        assert await bench.outcome() == Prepared("the-pod")
     looks = (f"GET {VOLUMES}/{name}", f"GET {claim_path(storage)}")
     assert any(request.startswith(looks) for request in proxy.requests)
 
@@ -197,9 +195,9 @@ async def test_what_is_written_already_is_not_written_again(
     storage.a_claim("data", meta={"annotations": {SELECTED_NODE: "n1"}})
     storage.a_volume(name)
     async with a_bench(proxy) as bench:
-        bench.binder.submit(work(storage))
+        bench.preparer.submit(work(storage))
         complete(storage, name)
-        assert await bench.outcome() == VolumesReady("the-pod")
+        assert await bench.outcome() == Prepared("the-pod")
     assert not [request for request in proxy.requests if request.startswith("PATCH")]
 
 
@@ -219,14 +217,14 @@ async def test_waiting_in_vain_ends_at_once(
 ) -> None:
     storage.a_claim("data", meta={"annotations": {SELECTED_NODE: "n1"}})
     async with a_bench(proxy) as bench:
-        bench.binder.submit(work(storage))
+        bench.preparer.submit(work(storage))
         if change:
             patch(storage, claim_path(storage), change)
         else:
             storage.remove_all()
         failed = await bench.outcome()
-    assert isinstance(failed, VolumesFailed)
-    assert failed.message.startswith(says)
+    assert isinstance(failed, PrepareFailed)
+    assert failed.message.startswith(FAILED + says)
 
 
 async def test_a_volume_that_lost_its_claim_again_is_found_out(
@@ -236,27 +234,27 @@ async def test_a_volume_that_lost_its_claim_again_is_found_out(
     storage.a_claim("data")
     storage.a_volume(name)
     async with a_bench(proxy) as bench:
-        bench.binder.submit(work(storage, volume=name))
+        bench.preparer.submit(work(storage, volume=name))
         await promised(storage, name)
         patch(storage, f"{VOLUMES}/{name}", {"spec": {"claimRef": None}})
         failed = await bench.outcome()
-    assert failed == VolumesFailed(
-        "the-pod", f'binding volumes: ClaimRef got reset for pv "{name}"'
+    assert failed == PrepareFailed(
+        "the-pod", f'{FAILED}binding volumes: ClaimRef got reset for pv "{name}"'
     )
 
 
 async def test_patience_ends(storage: Storage, proxy: FaultProxy) -> None:
     storage.a_claim("data")
     async with a_bench(proxy, wait_s=0.2) as bench:
-        bench.binder.submit(work(storage))
+        bench.preparer.submit(work(storage))
         failed = await bench.outcome()
-    assert failed == VolumesFailed("the-pod", "binding volumes: context deadline exceeded")
+    assert failed == PrepareFailed("the-pod", f"{FAILED}binding volumes: context deadline exceeded")
 
 
 async def test_a_pod_that_is_gone_is_not_waited_for(storage: Storage, proxy: FaultProxy) -> None:
     storage.a_claim("data")
     async with a_bench(proxy) as bench:
-        bench.binder.submit(work(storage))
+        bench.preparer.submit(work(storage))
         await sent(storage)
-        bench.binder.abandon("the-pod")
-        assert isinstance(await bench.outcome(), VolumesFailed)
+        bench.preparer.abandon("the-pod")
+        assert isinstance(await bench.outcome(), PrepareFailed)

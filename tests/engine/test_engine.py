@@ -296,7 +296,10 @@ class Moody:
     def allows(self, request, nodes):
         return nodes.all() if self.allowed else nodes.none()
 
-    def plan(self, request, node):
+    def prepares(self, request):
+        return True
+
+    def pre_bind(self, request, node):
         raise ZeroDivisionError("no plan")
 
 

@@ -7,12 +7,14 @@ import pytest
 from builders import a_node, a_pod, an_engine, decide, see
 from fairlead.engine import events
 from fairlead.engine.engine import Engine
-from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled, Bind, BindVolumes
+from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled, Bind, Prepare
 from fairlead.model.gpus import Gpu, GpuRequest, Inventory
 from fairlead.model.pods import NodeTerm, Pod
 from fairlead.model.selectors import Requirement
-from fairlead.model.storage import StorageClass, Volume, VolumeClaim
+from fairlead.model.storage import StorageClass, Volume, VolumeClaim, VolumePlan
 from fairlead.model.volumes import PodVolumes, VolumeClaimUse
+from fairlead.plugins.prepare import failure_of
+from fairlead.plugins.volume_step import VolumeStep
 from fairlead.queue.entries import Pool
 
 HOST = "kubernetes.io/hostname"
@@ -43,6 +45,16 @@ def engine_with(*storage: Any) -> Engine:
     return engine
 
 
+def planned(asked: Prepare) -> VolumePlan:
+    (step,) = asked.steps
+    assert isinstance(step, VolumeStep)
+    return step.plan
+
+
+def failed(pod: Pod, message: str) -> events.PrepareFailed:
+    return events.PrepareFailed(pod.uid, failure_of(VolumeStep(VolumePlan()), message))
+
+
 def tell(engine: Engine, *storage: Any) -> None:
     for told in storage:
         engine.handle(events.StorageSeen(told), now=0.0)
@@ -58,13 +70,13 @@ def test_volumes_are_bound_before_the_pod() -> None:
     see(engine, pod)
 
     (asked,) = decide(engine)
-    assert isinstance(asked, BindVolumes)
+    assert isinstance(asked, Prepare)
     assert (asked.pod, asked.node) == (pod, "n2")
-    assert asked.plan.bindings == ((a_claim(), a_volume()),)
+    assert planned(asked).bindings == ((a_claim(), a_volume()),)
 
     tell(engine, a_claim(volume="disk", bind_completed=True))
     tell(engine, a_volume(claim="default/data", claim_uid="u-data", phase="Bound"))
-    assert engine.handle(events.VolumesReady(pod.uid), now=1.0) == [Bind(pod, "n2")]
+    assert engine.handle(events.Prepared(pod.uid), now=1.0) == [Bind(pod, "n2")]
     (told,) = engine.handle(events.BindDone(pod.uid), now=2.0)
     assert isinstance(told, AnnounceScheduled)
 
@@ -90,12 +102,12 @@ def test_a_gpu_that_is_lost_while_volumes_are_bound_is_not_assigned(
     pod = a_user(request_gpus=GpuRequest(1, whole=False, milli=0, memory_mib=4096, dialect=dialect))
     see(engine, pod)
     (asked,) = decide(engine)
-    assert isinstance(asked, BindVolumes)
+    assert isinstance(asked, Prepare)
 
     others = Gpu("7", 7, "T4", 1, healthy=False)
     rest = None if left is None else Inventory((*left, others), dialects=spoken)
     engine.handle(events.NodeSeen(a_node("n2", labels={HOST: "n2"}, gpus_listed=rest)), now=0.5)
-    (told,) = engine.handle(events.VolumesReady(pod.uid), now=1.0)
+    (told,) = engine.handle(events.Prepared(pod.uid), now=1.0)
 
     assert isinstance(told, AnnounceFailure)
     assert told.message == "GPU 0 was lost on n2 while volumes were bound"
@@ -116,7 +128,7 @@ def test_two_pods_never_count_on_one_volume() -> None:
     see(engine, a_user(), a_user("second", "more"))
 
     first, second = decide(engine)
-    assert isinstance(first, BindVolumes)
+    assert isinstance(first, Prepare)
     assert isinstance(second, AnnounceFailure)
     assert "2 node(s) didn't find available persistent volumes to bind" in second.message
 
@@ -127,7 +139,7 @@ def test_a_failure_gives_everything_back_and_is_tried_again() -> None:
     see(engine, pod, second)
     decide(engine)
 
-    (told,) = engine.handle(events.VolumesFailed(pod.uid, "somebody was faster"), now=1.0)
+    (told,) = engine.handle(failed(pod, "somebody was faster"), now=1.0)
 
     assert told == AnnounceFailure(
         pod,
@@ -137,9 +149,7 @@ def test_a_failure_gives_everything_back_and_is_tried_again() -> None:
     )
     assert pod.uid not in engine.cluster.holdings
     # The volume is free again: the pod that waited for it goes first, since it does not back off.
-    assert [step.pod for step in decide(engine, now=3.0) if isinstance(step, BindVolumes)] == [
-        second
-    ]
+    assert [step.pod for step in decide(engine, now=3.0) if isinstance(step, Prepare)] == [second]
     assert engine.queue.counts()[Pool.WAITING] + engine.queue.counts()[Pool.BACKOFF] == 1
 
 
@@ -148,11 +158,11 @@ def test_a_volume_made_in_the_wrong_place_is_found_out_before_the_bind() -> None
     pod = a_user(node_selector=((HOST, "n1"),))
     see(engine, pod)
     (asked,) = decide(engine)
-    assert isinstance(asked, BindVolumes)
-    assert asked.plan.provisions == (a_claim(),)
+    assert isinstance(asked, Prepare)
+    assert planned(asked).provisions == (a_claim(),)
 
     tell(engine, a_volume("made", node="n2"), a_claim(volume="made", bind_completed=True))
-    (told,) = engine.handle(events.VolumesReady(pod.uid), now=1.0)
+    (told,) = engine.handle(events.Prepared(pod.uid), now=1.0)
 
     assert told.message == (
         'running PreBind plugin "VolumeBinding": binding volumes: pv "made" node affinity '
@@ -160,7 +170,7 @@ def test_a_volume_made_in_the_wrong_place_is_found_out_before_the_bind() -> None
     )
 
 
-@pytest.mark.parametrize("answer", [events.VolumesReady, lambda uid: events.VolumesFailed(uid, "")])
+@pytest.mark.parametrize("answer", [events.Prepared, lambda uid: events.PrepareFailed(uid, "")])
 def test_a_pod_that_goes_meanwhile_leaves_nothing_behind(answer: Any) -> None:
     engine = engine_with(WAITS, a_claim(), a_claim("more"), a_volume())
     pod = a_user()
@@ -174,7 +184,7 @@ def test_a_pod_that_goes_meanwhile_leaves_nothing_behind(answer: Any) -> None:
     second = a_user("second", "more")
     see(engine, second)
     (asked,) = decide(engine, now=3.0)
-    assert isinstance(asked, BindVolumes)
+    assert isinstance(asked, Prepare)
 
 
 def test_a_pod_waits_until_its_claim_is_there_and_then_goes() -> None:

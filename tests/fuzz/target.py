@@ -25,9 +25,9 @@ from fairlead.engine.instructions import (
     AnnounceFailure,
     AttemptCrashed,
     Bind,
-    BindVolumes,
     Evict,
     Instruction,
+    Prepare,
 )
 from fairlead.kube import dialects
 from fairlead.kube.access import reviews
@@ -183,8 +183,8 @@ class Target:
         match made:
             case Bind():
                 self._bind(made)
-            case BindVolumes(pod=waiting):
-                self.feed(events.VolumesFailed(waiting.uid, "no volumes here"))
+            case Prepare(pod=waiting):
+                self.feed(events.PrepareFailed(waiting.uid, "no volumes here"))
             case Evict(pod=waiting):
                 for victim in made.victims:
                     if victim.uid in self.pods:

@@ -199,8 +199,8 @@ _DOING = {
     events.Decide: "deciding",
     events.BindDone: "binding",
     events.BindFailed: "binding",
-    events.VolumesReady: "binding volumes",
-    events.VolumesFailed: "binding volumes",
+    events.Prepared: "binding volumes",
+    events.PrepareFailed: "binding volumes",
     events.EvictionEnded: "evicting",
     events.NodeChosen: "answering",
 }

@@ -34,12 +34,15 @@ from fairlead.kube.mirror.wire import StatusError
 from fairlead.kube.version import learn_behaviour
 from fairlead.kube.writes.binder import Binder
 from fairlead.kube.writes.evictor import Evictor
+from fairlead.kube.writes.preparer import Preparer
 from fairlead.kube.writes.recorder import Recorder
 from fairlead.kube.writes.volume_binder import VolumeBinder
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.pods import Pod, PodField
 from fairlead.model.readings import NodeReadings
 from fairlead.placement.profile import Profile
+from fairlead.plugins.prepare import failure_of
+from fairlead.plugins.volume_step import VolumeStep
 from fairlead.telemetry.metrics import Metrics
 from fairlead.telemetry.sources import SourcePlan
 
@@ -126,12 +129,9 @@ class Scheduler:
             ),
         )
         self._volume_binder = VolumeBinder(
-            writer,
-            self._feed,
-            self._watches.volume_claims,
-            self._watches.volumes,
-            failures=failures,
+            writer, self._watches.volume_claims, self._watches.volumes
         )
+        self._preparer = Preparer(self._feed, {VolumeStep: self._volume_binder}, failures=failures)
         self._decided_at_s = time.monotonic()
         self._pricing = Pricing(self.engine, self._feed)
         self.usage = Usage(self.engine.cluster)
@@ -190,7 +190,7 @@ class Scheduler:
             raise
         finally:
             deciding.cancel()
-            await self._volume_binder.stop()
+            await self._preparer.stop()
             await self._binder.stop(grace_s)
             await self._recorder.stop(grace_s)
             for task in parts:
@@ -281,7 +281,7 @@ class Scheduler:
 
     def _note(self, event: events.Event) -> None:
         if isinstance(event, events.PodGone):
-            self._volume_binder.abandon(event.pod.uid)
+            self._preparer.abandon(event.pod.uid)
         elif isinstance(event, events.StorageSeen | events.StorageGone):
             self._volume_binder.look()
         self.usage.note(event)
@@ -305,9 +305,8 @@ class Scheduler:
             return
         if not self._has_taken_over:
             return  # the leader announces it
-        doing = _DOING.get(type(instruction), "announcing")
         said = self._containment.attempt(
-            doing, instruction.pod.key, partial(self._carry_out, instruction)
+            _doing(instruction), instruction.pod.key, partial(self._carry_out, instruction)
         )
         answer = _failed(instruction, said) if said else None
         if answer is not None:
@@ -316,9 +315,9 @@ class Scheduler:
     def _carry_out(self, instruction: instructions.Instruction) -> None:
         self._on_instruction(instruction)
         match instruction:
-            case instructions.BindVolumes(pod, node):
-                self._volume_binder.submit(instruction)
-                log.debug("binding volumes", pod=pod.key, node=node)
+            case instructions.Prepare(pod, node, steps):
+                self._preparer.submit(instruction)
+                log.debug(steps[0].doing, pod=pod.key, node=node)
             case instructions.Bind(pod, node):
                 self._measures.bind_started(pod)
                 self._binder.submit(self._with_assignment(instruction))
@@ -434,11 +433,15 @@ class Scheduler:
             return
 
 
-_DOING = {
-    instructions.Bind: "binding",
-    instructions.BindVolumes: "binding volumes",
-    instructions.Evict: "evicting",
-}
+def _doing(instruction: instructions.Instruction) -> str:
+    match instruction:
+        case instructions.Bind():
+            return "binding"
+        case instructions.Prepare():
+            return instruction.steps[0].doing
+        case instructions.Evict():
+            return "evicting"
+    return "announcing"
 
 
 def _failed(instruction: instructions.Instruction, said: str) -> events.Event | None:
@@ -447,8 +450,8 @@ def _failed(instruction: instructions.Instruction, said: str) -> events.Event | 
     match instruction:
         case instructions.Bind():
             return events.BindFailed(uid, events.BindProblem.DENIED, said)
-        case instructions.BindVolumes():
-            return events.VolumesFailed(uid, said)
+        case instructions.Prepare(steps=steps):
+            return events.PrepareFailed(uid, failure_of(steps[0], said))
         case instructions.Evict():
             return events.EvictionEnded(uid, said)
     return None

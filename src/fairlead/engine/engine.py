@@ -21,21 +21,21 @@ from fairlead.engine.instructions import (
     AnnounceScheduled,
     AttemptCrashed,
     Bind,
-    BindVolumes,
     ClearNomination,
     Decided,
     Decline,
     Evict,
     Instruction,
+    Prepare,
 )
 from fairlead.engine.requeuer import PREEMPTION_ASPECTS, Requeuer
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import Pod
 from fairlead.model.prices import Basis
-from fairlead.model.storage import VolumePlan
 from fairlead.placement.place import Placement
 from fairlead.placement.profile import Profile
 from fairlead.placement.verdicts import Eviction, Placed, Refused
+from fairlead.plugins.prepare import PrepareStep
 from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.queue import SchedulingQueue
 
@@ -43,8 +43,6 @@ _FINAL = (events.BindProblem.GONE, events.BindProblem.TAKEN)
 
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
-
-_VOLUMES_FAILED = 'running PreBind plugin "VolumeBinding"'  # kube-scheduler's words
 
 
 class Engine:
@@ -64,8 +62,8 @@ class Engine:
         self._evicting: set[str] = set()
         #: Pods whose bind was carried out, and which no watch has shown on their node yet, by uid.
         self.unconfirmed: set[str] = set()
-        #: What is being done about the volumes of some of them.
-        self._plans: dict[str, VolumePlan] = {}
+        #: What is being done for some of them before the bind.
+        self._steps: dict[str, tuple[PrepareStep, ...]] = {}
         #: Pods of other schedulers whose bind is under way, by uid.
         self._external_binding: set[str] = set()
         self._begin()
@@ -102,11 +100,10 @@ class Engine:
                 self._keep(held)
 
     def _keep(self, held: Holding) -> None:
-        plan = self._plans.get(held.pod.uid)
         try:
             self.cluster.assume(held.pod, held.node, held.grant)
-            if plan is not None:
-                self.cluster.assume_volumes(plan, held.node)
+            for step in self._steps.get(held.pod.uid, ()):
+                step.assume(self.cluster, held.node)
         except Exception:  # until the pod is seen there, nothing else goes to that node
             self.cluster.distrust(held.node, held.pod.key)
 
@@ -147,10 +144,10 @@ class Engine:
                 self.cluster.put_storage(told)
             case events.StorageGone(gone):
                 self.cluster.remove_storage(gone)
-            case events.VolumesReady(uid):
-                return self._volumes_ready(uid, now)
-            case events.VolumesFailed(uid, message):
-                return self._volumes_failed(uid, message, now)
+            case events.Prepared(uid):
+                return self._prepared(uid, now)
+            case events.PrepareFailed(uid, message):
+                return self._prepare_failed(uid, message, now)
             case events.BindFailed():
                 return self._bind_failed(event, now)
             case events.BudgetSeen(budget):
@@ -298,7 +295,7 @@ class Engine:
         """The attempt failed half-way: the pod is tried again, and the ledger is checked."""
         pod, held = entry.pod, self.cluster.holdings.get(entry.pod.uid)
         self._binding.pop(pod.uid, None)
-        self._plans.pop(pod.uid, None)
+        self._steps.pop(pod.uid, None)
         self._evicting.discard(pod.uid)
         with suppress(Exception):
             self.cluster.remove(pod.uid)
@@ -317,20 +314,21 @@ class Engine:
         placement = self._placements[pod.scheduler]
         try:
             verdict = placement.place(pod)
-            plan = record = None
+            steps: tuple[PrepareStep, ...] = ()
+            record = None
             if isinstance(verdict, Placed):
-                plan = placement.volume_plan(pod, verdict.node)
+                steps = placement.steps(pod, verdict.node)
                 record = placement.record(pod, verdict) if self.keeps_records else None
         except Exception as error:  # a user's plugin broke: this pod waits, the others go on
             self.queue.retry(entry, now=now)
             return [AnnounceFailure(pod, SCHEDULER_ERROR, str(error))]
         if isinstance(verdict, Placed):
-            made = self._assume(entry, verdict, plan, now)
+            made = self._assume(entry, verdict, steps, now)
             return [*made, Decided(pod, verdict.node, record)] if record else made
         return self._refuse(entry, verdict, now)
 
     def _assume(
-        self, entry: Entry, verdict: Placed, plan: VolumePlan | None, now: float
+        self, entry: Entry, verdict: Placed, steps: tuple[PrepareStep, ...], now: float
     ) -> list[Instruction]:
         pod = entry.pod
         self.cluster.nominations.settle(pod.uid, verdict.node)
@@ -342,11 +340,12 @@ class Engine:
                 self._requeuer.wake_or_keep_waiting(
                     following, self._requeuer.would_fit(following.pod), now
                 )
-        if plan is None:
+        if not steps:
             return [Bind(pod, verdict.node, grant=verdict.grant)]
-        self._plans[pod.uid] = plan
-        self.cluster.assume_volumes(plan, verdict.node)
-        return [BindVolumes(pod, verdict.node, plan)]
+        self._steps[pod.uid] = steps
+        for step in steps:
+            step.assume(self.cluster, verdict.node)
+        return [Prepare(pod, verdict.node, steps)]
 
     def _assume_external(self, pod: Pod, node: str) -> list[Instruction]:
         """Holds the GPUs from now on, so that no other pod gets them while the bind is written."""
@@ -441,26 +440,29 @@ class Engine:
         self.queue.retry(entry, now=now)
         return [AnnounceFailure(entry.pod, SCHEDULER_ERROR, message, nominated="")]
 
-    # -- how volumes were bound --------------------------------------------------------------
+    # -- how the steps before a bind went ----------------------------------------------------
 
-    def _volumes_ready(self, uid: str, now: float) -> list[Instruction]:
-        plan = self._plans.pop(uid, None)
+    def _prepared(self, uid: str, now: float) -> list[Instruction]:
+        steps = self._settle_steps(uid)
         entry, held = self._binding.get(uid), self.cluster.holdings.get(uid)
-        if plan is None:
+        if not steps:
             return []
-        self.cluster.settle_volumes(plan)
         if entry is None or held is None or not held.assumed:  # gone meanwhile
             return self._give_up(uid, "", now)
-        problem = self._placements[entry.pod.scheduler].volumes_out_of_reach(plan, held.node)
-        if problem:
-            return self._give_up(uid, f"{_VOLUMES_FAILED}: binding volumes: {problem}", now)
+        placement = self._placements[entry.pod.scheduler]
+        if problem := placement.problem_after(steps, held.node):
+            return self._give_up(uid, problem, now)
         if lost := self.cluster.lost_gpu(held):
-            return self._give_up(uid, f"{lost} on {held.node} while volumes were bound", now)
+            done = " and ".join(step.done for step in steps)
+            return self._give_up(uid, f"{lost} on {held.node} while {done}", now)
         return [Bind(entry.pod, held.node, grant=held.grant)]
 
-    def _volumes_failed(self, uid: str, message: str, now: float) -> list[Instruction]:
-        plan = self._plans.pop(uid, None)
-        if plan is None:
-            return []
-        self.cluster.settle_volumes(plan)
-        return self._give_up(uid, f"{_VOLUMES_FAILED}: {message}", now)
+    def _prepare_failed(self, uid: str, message: str, now: float) -> list[Instruction]:
+        return self._give_up(uid, message, now) if self._settle_steps(uid) else []
+
+    def _settle_steps(self, uid: str) -> tuple[PrepareStep, ...]:
+        """The stage has ended; nothing if it was not under way."""
+        steps = self._steps.pop(uid, ())
+        for step in steps:
+            step.settle(self.cluster)
+        return steps

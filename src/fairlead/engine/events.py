@@ -163,15 +163,18 @@ class EvictionEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class VolumesReady:
-    """All claims of a `BindVolumes` are bound, and the claims and volumes were told before this."""
+class Prepared:
+    """Every step of a `Prepare` is done, and the objects that show it were seen before this."""
 
     uid: str
 
 
 @dataclass(frozen=True, slots=True)
-class VolumesFailed:
+class PrepareFailed:
+    """A step of a `Prepare` failed, and those after it were not begun."""
+
     uid: str
+    #: As `failure_of` writes it.
     message: str
 
 
@@ -206,8 +209,8 @@ Event = (
     | StorageGone
     | Decide
     | NodeChosen
-    | VolumesReady
-    | VolumesFailed
+    | Prepared
+    | PrepareFailed
     | BindDone
     | BindFailed
     | BudgetSeen

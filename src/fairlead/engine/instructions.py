@@ -1,6 +1,6 @@
 """What the engine asks its driver to do.
 
-The driver answers `BindVolumes` and `Bind` with an event each.
+The driver answers `Prepare` and `Bind` with an event each.
 """
 
 from collections.abc import Mapping
@@ -9,8 +9,8 @@ from itertools import chain
 
 from fairlead.model.gpus import Grant
 from fairlead.model.pods import Pod
-from fairlead.model.storage import VolumePlan
 from fairlead.placement.verdicts import PlacementRecord, VictimsByNode
+from fairlead.plugins.prepare import PrepareStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +27,15 @@ class Bind:
 
 
 @dataclass(frozen=True, slots=True)
-class BindVolumes:
-    """Bind and provision what the pod needs, and wait until all of it is bound.
+class Prepare:
+    """Carry out the steps one after the other; the first that fails ends it.
 
-    Comes before the pod's `Bind`, which follows when the answer is `VolumesReady`.
+    Comes before the pod's `Bind`, which follows when the answer is `Prepared`.
     """
 
     pod: Pod
     node: str
-    plan: VolumePlan
+    steps: tuple[PrepareStep, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class AttemptCrashed:
 
 
 Instruction = (
-    BindVolumes
+    Prepare
     | Bind
     | Decided
     | AnnounceScheduled

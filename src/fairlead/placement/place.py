@@ -1,6 +1,6 @@
 """Choosing a node for a pod, or saying why there is none and who could make room."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from functools import reduce
 from operator import index, or_
 
@@ -10,11 +10,9 @@ from fairlead.cluster.arrays import NodeScores
 from fairlead.cluster.aspects import EVERYTHING, Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
-from fairlead.cluster.volume_outlook import out_of_reach
 from fairlead.model.errors import PluginFault
 from fairlead.model.gpus import GpuRequest, Grant
 from fairlead.model.pods import Pod, PodRequest
-from fairlead.model.storage import VolumePlan
 from fairlead.placement.faults import fault_of
 from fairlead.placement.gpus import GpuPreference, Occupied, choose
 from fairlead.placement.node_trial import NO_RULE, NodeTrial
@@ -24,7 +22,8 @@ from fairlead.placement.profile import Profile
 from fairlead.placement.refusals import RefusalCounts, count_refusals
 from fairlead.placement.verdicts import Placed, PlacementRecord, Refused, Verdict
 from fairlead.placement.views import REFUSED, View, Views
-from fairlead.plugins.api import GpuScores, Picker, VolumePlanner
+from fairlead.plugins.api import GpuScores, Picker
+from fairlead.plugins.prepare import PreBind, PrepareStep, failure_of
 
 NOWHERE = -1
 
@@ -110,30 +109,26 @@ class Placement:
         )
         return reduce(or_, (rule.reads for rule in rules), Aspect.PRESENCE)
 
-    def volume_plan(self, pod: Pod, node: str) -> VolumePlan | None:
-        """What must be done about the pod's volumes before it can be bound to the node.
+    def steps(self, pod: Pod, node: str) -> tuple[PrepareStep, ...]:
+        """What must be done before the pod can be bound to the node, in order.
 
         Raises PluginFault, as `place` does.
         """
-        if pod.request.volumes is None:
-            return None
         try:
-            return self._volume_plan(pod, node)
+            rules = [rule for rule in self.profile.pre_binds if rule.prepares(pod.request)]
+            return self._steps(rules, pod, node) if rules else ()
         except Exception as error:
             raise fault_of(error, self.profile) from error
 
-    def _volume_plan(self, pod: Pod, node: str) -> VolumePlan | None:
+    def _steps(self, rules: Iterable[PreBind], pod: Pod, node: str) -> tuple[PrepareStep, ...]:
         request, one = self.request(pod), self._one(node)
-        plans = (
-            rule.plan(request, one)
-            for rule in self.profile.filters
-            if isinstance(rule, VolumePlanner)
-        )
-        return next(filter(None, plans), None)
+        return tuple(step for rule in rules if (step := rule.pre_bind(request, one)))
 
-    def volumes_out_of_reach(self, plan: VolumePlan, node: str) -> str:
-        """Which volume, now that all are bound, cannot be reached from the node after all."""
-        return out_of_reach(plan, self._one(node), node)
+    def problem_after(self, steps: Iterable[PrepareStep], node: str) -> str:
+        """Why the pod cannot run on the node after all, now that the steps are done."""
+        one = self._one(node)
+        problems = ((step, step.problem(one, node)) for step in steps)
+        return next((failure_of(step, problem) for step, problem in problems if problem), "")
 
     def _one(self, node: str) -> Nodes:
         row = self._cluster.row_of.get(node, 0)

@@ -27,6 +27,7 @@ from fairlead.plugins.api import (
 )
 from fairlead.plugins.gpu_fit import GpuFit
 from fairlead.plugins.gpus_counted import GpusCounted
+from fairlead.plugins.prepare import PreBind
 from fairlead.plugins.scheduling_map import SchedulingMap
 
 _MORE_THAN_AMOUNTS = Aspect.PORTS | Aspect.PODS | Aspect.VOLUMES | Aspect.DEVICES
@@ -58,6 +59,8 @@ class Profile:
     #: Filters that are called before any node is checked.
     pre_filters: tuple[PreFilter, ...] = field(init=False)
     pre_filter_results: tuple[PreFilterResult, ...] = field(init=False)
+    #: Filters that know what must be done before a bind.
+    pre_binds: tuple[PreBind, ...] = field(init=False)
     #: Scores, by their place, by row; and relative to other nodes.
     rates: Mapping[int, Score] = field(init=False)
     relative_scores: Mapping[int, RelativeScore] = field(init=False)
@@ -110,6 +113,8 @@ class Profile:
         }
         object.__setattr__(self, "pre_filters", pre_filters)
         object.__setattr__(self, "pre_filter_results", pre_filter_results)
+        pre_binds = tuple(rule for rule in self.filters if isinstance(rule, PreBind))
+        object.__setattr__(self, "pre_binds", pre_binds)
         object.__setattr__(self, "rates", rates)
         object.__setattr__(self, "relative_scores", relative_scores)
 

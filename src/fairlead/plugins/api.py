@@ -20,7 +20,6 @@ from fairlead.cluster.arrays import NodeMask, NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.pods import Pod, PodField, PodRequest
-from fairlead.model.storage import VolumePlan
 
 HIGHEST_SCORE = 100.0
 
@@ -118,15 +117,6 @@ class PreFilterResult(Filter, Protocol):
 
     def pre_filter_result(self, request: PodRequest, nodes: Nodes) -> NodeMask | None:
         """The nodes to check; None for all."""
-        ...
-
-
-@runtime_checkable
-class VolumePlanner(Protocol):
-    """A filter that knows what must be done about volumes before a pod can be bound."""
-
-    def plan(self, request: PodRequest, node: Nodes) -> VolumePlan | None:
-        """For the one node given, which it allows; None when there is nothing to do."""
         ...
 
 

@@ -13,10 +13,10 @@ from fairlead.cluster.storage import Storage
 from fairlead.cluster.volume_outlook import MOST_WAITING, look, sorted_out
 from fairlead.cluster.volume_room import worth
 from fairlead.model.pods import PodRequest
-from fairlead.model.storage import VolumePlan
 from fairlead.model.volumes import VolumeClaimUse
 from fairlead.plugins.api import Reason
 from fairlead.plugins.shapes import ScoringShape, check_shape, emptier_is_better, line_of
+from fairlead.plugins.volume_step import VolumeStep
 
 _UNBINDABLE = "node(s) didn't find available persistent volumes to bind"
 _NOT_EVALUATED = (
@@ -83,12 +83,15 @@ class VolumeBinding:
             return np.zeros(len(nodes))
         return worth(look(request.volumes, nodes), nodes, line_of(self.shape))
 
-    def plan(self, request: PodRequest, node: Nodes) -> VolumePlan | None:
+    def prepares(self, request: PodRequest) -> bool:
+        return request.volumes is not None
+
+    def pre_bind(self, request: PodRequest, node: Nodes) -> VolumeStep | None:
         """What must be done about volumes before a pod is bound to the one node given."""
         if request.volumes is None:
             return None
         plan = look(request.volumes, node).plan(0)
-        return plan if plan.claims else None
+        return VolumeStep(plan) if plan.claims else None
 
 
 def problem_with(use: VolumeClaimUse, storage: Storage) -> str:

@@ -75,7 +75,7 @@ class Watching:
                 self._note_bound(pod, node, made.first_queued_s)
             case instructions.AnnounceFailure(pod, _, message):
                 self._note_refused(pod, message)
-            case instructions.Bind() | instructions.BindVolumes():
+            case instructions.Bind() | instructions.Prepare():
                 pass
 
     def _note_bound(self, pod: Pod, node: str, first_queued_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Binds and provisions the volumes of pods, and reports once for each when all of it is done.
+"""Binds and provisions the volumes of pods: the writer of the step `VolumeStep`.
 
 Nothing is undone when it fails: a volume that was reserved for a claim stays reserved, and a claim
 that was sent to a node stays sent. So a restart at any point loses nothing, for the next attempt
@@ -12,10 +12,7 @@ from typing import Any
 
 import msgspec
 
-from fairlead.engine.events import VolumesFailed, VolumesReady
-from fairlead.engine.instructions import BindVolumes
 from fairlead.kube.errors import ApiError
-from fairlead.kube.failures import Failures
 from fairlead.kube.http.paths import in_namespace, named
 from fairlead.kube.http.reply import Reply
 from fairlead.kube.http.transport import Transport
@@ -26,10 +23,10 @@ from fairlead.kube.storage_codec import (
     decode_volume_claim,
 )
 from fairlead.kube.writes.pauses import pause_s
-from fairlead.model.errors import FairleadError
-from fairlead.model.storage import Volume, VolumeClaim
-
-VolumesOutcome = VolumesReady | VolumesFailed
+from fairlead.kube.writes.preparer import StepFailed
+from fairlead.model.pods import Pod
+from fairlead.model.storage import Volume, VolumeClaim, VolumePlan
+from fairlead.plugins.volume_step import VolumeStep
 
 #: kube-scheduler's bindTimeoutSeconds.
 WAIT_S = 600.0
@@ -43,12 +40,8 @@ _PASSING = frozenset({401, 429, 500, 502, 503, 504})
 _encode = msgspec.json.Encoder().encode
 
 
-class _Failed(FairleadError):
-    """The plan cannot be carried out; the text says why, in kube-scheduler's words."""
-
-
 class VolumeBinder:
-    """Takes work without blocking. `claims` and `volumes` are what the watches have so far.
+    """Writes, then waits for the watches. `claims` and `volumes` are what they have shown so far.
 
     `look` must be called whenever they may have changed.
     """
@@ -56,82 +49,50 @@ class VolumeBinder:
     def __init__(
         self,
         client: Transport,
-        report: Callable[[VolumesOutcome], None],
         claims: Mapping[str, VolumeClaim],
         volumes: Mapping[str, Volume],
         *,
         wait_s: float = WAIT_S,
-        failures: Failures | None = None,
     ) -> None:
-        self._failures = failures or Failures()
         self._client = client
-        self._report = report
         self._claims = claims
         self._volumes = volumes
         self._wait_s = wait_s
         self._writing = asyncio.Semaphore(_WRITES_AT_ONCE)
-        self._tasks: dict[str, asyncio.Task[None]] = {}
         self._changed: dict[str, asyncio.Event] = {}
-
-    def submit(self, work: BindVolumes) -> None:
-        """Takes the work; returns at once. Its outcome is reported later, never from here."""
-        uid = work.pod.uid
-        self._changed[uid] = asyncio.Event()
-        self._tasks[uid] = asyncio.create_task(self._carry_out(work), name=f"volumes-{uid}")
 
     def look(self) -> None:
         """A claim or a volume changed: those who wait look again."""
         for event in self._changed.values():
             event.set()
 
-    def abandon(self, uid: str) -> None:
-        """The pod is gone: its volumes are not needed any more."""
-        task = self._tasks.get(uid)
-        if task is not None:
-            task.cancel()
-
-    async def stop(self) -> None:
-        """Ends at once, and reports no more: the next start sees what became of all."""
-        self._report = lambda _: None
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _carry_out(self, work: BindVolumes) -> None:
-        uid = work.pod.uid
-        outcome: VolumesOutcome = VolumesFailed(uid, "pod no longer exists")
+    async def carry_out(self, pod: Pod, node: str, step: VolumeStep) -> None:
+        """Returns when every claim of the plan is bound; raises StepFailed."""
+        changed = self._changed[pod.uid] = asyncio.Event()
         try:
-            written = await self._write(work)
-            await self._wait(work, written)
-            outcome = VolumesReady(uid)
-        except (_Failed, msgspec.MsgspecError) as error:
-            outcome = VolumesFailed(uid, str(error))
-        except Exception as error:
-            said = self._failures.note("binding volumes", work.pod.key, error)
-            outcome = VolumesFailed(uid, said)
+            written = await self._write(step.plan, node)
+            await self._wait(step.plan, node, written, changed)
         finally:
-            del self._tasks[uid], self._changed[uid]
-            self._report(outcome)
+            del self._changed[pod.uid]
 
     # -- writing -----------------------------------------------------------------------------
 
-    async def _write(self, work: BindVolumes) -> dict[str, str]:
+    async def _write(self, plan: VolumePlan, node: str) -> dict[str, str]:
         """Writes what is not written yet. Versions by key, older than which is no answer."""
         versions = {}
-        for claim, volume in work.plan.bindings:
+        for claim, volume in plan.bindings:
             if not (volume.belongs_to(claim) and volume.claim_uid):
                 path = named("/api/v1/persistentvolumes", volume.name)
                 done = partial(_has_claim_ref, claim)
                 versions[volume.key] = await self._patch(
                     path, _claim_ref_patch(volume, claim), done
                 )
-        for claim in work.plan.provisions:
-            if claim.selected_node != work.node:
+        for claim in plan.provisions:
+            if claim.selected_node != node:
                 path = named(_claims_in(claim.namespace), claim.name)
-                done = partial(_has_selected_node, work.node)
+                done = partial(_has_selected_node, node)
                 versions[claim.key] = await self._patch(
-                    path, _selected_node_patch(claim, work.node), done
+                    path, _selected_node_patch(claim, node), done
                 )
         return versions
 
@@ -151,7 +112,7 @@ class VolumeBinder:
             if isinstance(reply, Reply) and reply.status not in _PASSING:
                 break
             await asyncio.sleep(pause_s(tries, longest_s=_LONGEST_PAUSE_S))
-        raise _Failed(problem)
+        raise StepFailed(problem)
 
     async def _try(self, method: str, path: str, body: bytes | None = None) -> Reply | str:
         try:
@@ -164,51 +125,52 @@ class VolumeBinder:
 
     # -- waiting -----------------------------------------------------------------------------
 
-    async def _wait(self, work: BindVolumes, written: Mapping[str, str]) -> None:
-        changed = self._changed[work.pod.uid]
+    async def _wait(
+        self, plan: VolumePlan, node: str, written: Mapping[str, str], changed: asyncio.Event
+    ) -> None:
         try:
             async with asyncio.timeout(self._wait_s):
-                while not self._is_done(work, written):
+                while not self._is_done(plan, node, written):
                     changed.clear()
                     await changed.wait()
         except TimeoutError:
-            raise _Failed("binding volumes: context deadline exceeded") from None
+            raise StepFailed("binding volumes: context deadline exceeded") from None
 
-    def _is_done(self, work: BindVolumes, written: Mapping[str, str]) -> bool:
+    def _is_done(self, plan: VolumePlan, node: str, written: Mapping[str, str]) -> bool:
         """False while there is something to wait for; raises when waiting is in vain."""
-        bound = [self._is_bound(*pair, written) for pair in work.plan.bindings]
-        made = [self._is_provisioned(claim, work.node, written) for claim in work.plan.provisions]
+        bound = [self._is_bound(*pair, written) for pair in plan.bindings]
+        made = [self._is_provisioned(claim, node, written) for claim in plan.provisions]
         return all(bound) and all(made)
 
     def _is_bound(self, claim: VolumeClaim, volume: Volume, written: Mapping[str, str]) -> bool:
         told, now = self._volumes.get(volume.name), self._claims.get(claim.key)
         if told is None:
-            raise _Failed(
+            raise StepFailed(
                 "binding volumes: failed to check binding: "
                 f'persistentvolumes "{volume.name}" not found'
             )
         if now is None:
-            raise _Failed(
+            raise StepFailed(
                 "binding volumes: failed to check binding: "
                 f'persistentvolumeclaims "{claim.key}" not found'
             )
         if _is_older(told.version, written.get(volume.key)):
             return False
         if not told.claim_uid:
-            raise _Failed(f'binding volumes: ClaimRef got reset for pv "{volume.name}"')
+            raise StepFailed(f'binding volumes: ClaimRef got reset for pv "{volume.name}"')
         return now.bound
 
     def _is_provisioned(self, claim: VolumeClaim, node: str, written: Mapping[str, str]) -> bool:
         now = self._claims.get(claim.key)
         if now is None:
-            raise _Failed(
+            raise StepFailed(
                 "binding volumes: failed to check provisioning pvc: "
                 f'persistentvolumeclaims "{claim.key}" not found'
             )
         if _is_older(now.version, written.get(claim.key)):
             return False
         if now.selected_node != node:
-            raise _Failed(f'binding volumes: provisioning failed for PVC "{claim.name}"')
+            raise StepFailed(f'binding volumes: provisioning failed for PVC "{claim.name}"')
         return now.bound and now.volume in self._volumes
 
 
