@@ -17,6 +17,8 @@ Shape: TypeAlias = Callable[["Size"], Iterator[Made]]
 
 SCHEDULER = "gpu-scheduler"
 PROFILE = "default-scheduler"
+#: Assigns GPUs, and follows scheduling maps.
+MAPPING = "mapping-scheduler"
 TEAMS = 20
 APPS = 200
 
@@ -43,7 +45,7 @@ class Size:
 
 def a_full_cluster(size: Size) -> Engine:
     """Nodes in ten zones, and pods of many teams and apps that leave a little room on each node."""
-    engine = Engine({SCHEDULER: built_in(PROFILE)})
+    engine = Engine({SCHEDULER: built_in(PROFILE), MAPPING: built_in("gpu-scheduler")})
     for number in range(size.nodes):
         engine.handle(NodeSeen(decode_node(encoded(a_node(size, number)))), now=0.0)
     for team in range(TEAMS):

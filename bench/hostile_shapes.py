@@ -15,6 +15,7 @@ from fairlead.kube.codec import decode_pod
 from fairlead.model.selectors import LabelSelector, Requirement
 from hostile_cluster import (
     APPS,
+    MAPPING,
     TEAMS,
     Made,
     Shape,
@@ -269,6 +270,50 @@ def waiting_apart(size: Size) -> Iterator[Made]:
     yield gone(size, 1)
 
 
+def worst_together(size: Size) -> Iterator[Made]:
+    """Many of the worst pods wait, no two alike; then a pod ends, and a node changes."""
+    for number in range(size.many // 20):
+        terms = [_broad(64 * number + at, **everywhere()) for at in range(size.rules // 2)]
+        rules = _affinity("podAntiAffinity", terms)
+        yield seen(a_pod(f"w{number}", gpus=1 + number % 8, priority=1 + number, **rules))
+    yield gone(size, 1)
+    yield node_seen(a_node(size, 2, labels={"new": "label"}))
+
+
+# -- scheduling maps -------------------------------------------------------------------------
+
+
+def _mapped(size: Size, name: str, lines: int, **more: Any) -> Made:
+    """Each line names a node and GPUs; the pod says which line is its own."""
+    said = "\n".join(f"{at}={size.node(at)}:{at % 8},GPU-{at}" for at in range(lines))
+    body = a_pod(name, priority=10, **more)
+    body["spec"]["schedulerName"] = MAPPING
+    body["metadata"]["annotations"] = {"gpu-scheduling-map": said}
+    return seen(body)
+
+
+def scheduling_maps(size: Size) -> Iterator[Made]:
+    """Maps as long as annotations may be, each another one: of an index, and of no index."""
+    lines = 4 * size.each // 10
+    for number in range(size.many // 20):
+        yield _mapped(size, f"m{number}-{number}", lines - number)
+    yield _mapped(size, "none", lines)
+    yield gone(size, 1)
+
+
+def scheduling_maps_of_replicas(size: Size) -> Iterator[Made]:
+    """Pods of one owner get the first free line, one after the other."""
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "r"}
+    said = "\n".join(f"{at}={size.node(at)}:0" for at in range(4 * size.each // 10))
+    for number in range(size.many // 20):
+        body = a_pod(f"r-{number}", priority=10, labels={"pod-template-hash": "h"})
+        body["spec"]["schedulerName"] = MAPPING
+        body["metadata"]["ownerReferences"] = [owner | {"controller": True}]
+        body["metadata"]["annotations"] = {"gpu-scheduling-map": said}
+        yield seen(body)
+    yield gone(size, 1)
+
+
 # -- those who are there ---------------------------------------------------------------------
 
 
@@ -367,6 +412,9 @@ SHAPES: dict[str, Shape] = {
     "waiting": waiting,
     "waiting, with priorities": waiting_with_priority,
     "waiting, with terms": waiting_apart,
+    "many of the worst pods": worst_together,
+    "scheduling maps": scheduling_maps,
+    "scheduling maps of replicas": scheduling_maps_of_replicas,
     "minded by many": minded_by_many,
     "needed by many": partial(minded_by_many, kind="podAffinity"),
     "liked by many": liked_by_many,
