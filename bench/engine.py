@@ -22,10 +22,10 @@ from pathlib import Path
 
 from fairlead.apps.profiles import built_in
 from fairlead.apps.run import spare_the_collector
+from fairlead.engine.attempts import Outcome
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import (
     BindDone,
-    Decide,
     EvictionEnded,
     NodeSeen,
     PodGone,
@@ -113,11 +113,8 @@ def measure(
         engine.handle(PodSeen(pod), now=0.0)
     cpu, wall = time.process_time(), time.perf_counter()
     with profile or nullcontext():
-        bound = sum(
-            isinstance(instruction, Bind)
-            for _ in pods
-            for instruction in engine.handle(Decide(), now=1.0)
-        )
+        attempts = (engine.decide(now=1.0) for _ in pods)
+        bound = sum(each is not None and each.outcome is Outcome.SCHEDULED for each in attempts)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     assert bound == len(pods), f"{bound} of {len(pods)} pods were placed"
     return {
@@ -163,8 +160,8 @@ def a_full_cluster(nodes: int) -> Engine:
 
 
 def _decided(engine: Engine, now: float) -> Iterator[Instruction]:
-    while made := engine.handle(Decide(), now=now):
-        yield from made
+    while attempt := engine.decide(now=now):
+        yield from attempt.instructions
 
 
 def _carry_out(engine: Engine, evict: Evict) -> bool:

@@ -8,13 +8,13 @@ A turn is one event, read from JSON where a user writes it, or one Decide. Work 
 
 import argparse
 import time
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 
 from fairlead.apps.run import spare_the_collector
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import Decide
 from fairlead.engine.instructions import AnnounceFailure, Instruction
 from hostile_cluster import Made, Shape, Size, a_full_cluster
 from hostile_shapes import SHAPES
@@ -44,21 +44,29 @@ class Clock:
         self.told: list[str] = []
         self._now = 1.0
 
-    def turn(self, made: Made) -> list[Instruction]:
+    def turn(self, made: Made) -> None:
         work, started = self.engine.cluster.work.spent, time.process_time()
         event = made()
         steps = self.engine.handle(event, now=self._now)
+        self._note(type(event).__name__, steps, work, started)
+
+    def attempt(self) -> bool:
+        """Whether there was a pod to try."""
+        work, started = self.engine.cluster.work.spent, time.process_time()
+        attempt = self.engine.decide(now=self._now)
+        self._note("Decide", attempt.instructions if attempt else (), work, started)
+        return attempt is not None
+
+    def _note(self, what: str, steps: Sequence[Instruction], work: int, started: float) -> None:
         cpu_s = time.process_time() - started
-        work = self.engine.cluster.work.spent - work
-        self.longest.note(cpu_s, work, type(event).__name__)
+        self.longest.note(cpu_s, self.engine.cluster.work.spent - work, what)
         self.turns += 1
         self.told += [step.message for step in steps if isinstance(step, AnnounceFailure)]
-        return steps
 
     def drain(self) -> None:
         for _ in range(_MOST_DECIDES):
             due = self.engine.wake_at_s()
-            if not self.turn(Decide) and (due is None or due > self._now):
+            if not self.attempt() and (due is None or due > self._now):
                 return
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairlead.cluster.aspects import Aspect
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import BindDone, Decide, NodeSeen, PodGone, PodSeen, PricesComputed
+from fairlead.engine.events import BindDone, NodeSeen, PodGone, PodSeen, PricesComputed
 from fairlead.engine.instructions import Bind
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod, PodRequest
@@ -42,7 +42,8 @@ class Replay:
     def offer(self, pod: Pod) -> Decision | None:
         """Where the pod went; one that fits nowhere is gone for good."""
         self.engine.handle(PodSeen(pod), now=0.0)
-        for made in self.engine.handle(Decide(), now=0.0):
+        attempt = self.engine.decide(now=0.0)
+        for made in attempt.instructions if attempt else ():
             if isinstance(made, Bind):
                 self.engine.handle(BindDone(pod.uid), now=0.0)
                 uses = made.grant.uses if made.grant else ()

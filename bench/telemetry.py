@@ -25,9 +25,9 @@ from fairlead.apps.fast_loop import run_in_fast_loop
 from fairlead.apps.profiles import built_in
 from fairlead.apps.readings import Readings
 from fairlead.apps.run import spare_the_collector
+from fairlead.engine.attempts import Outcome
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import BindDone, Decide, NodeSeen, PodGone, PodSeen
-from fairlead.engine.instructions import Bind
+from fairlead.engine.events import BindDone, NodeSeen, PodGone, PodSeen
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.plugins.low_utilisation import LowUtilisation
@@ -161,8 +161,9 @@ class Decider:
         pod = Pod("bench", name, name, scheduler=SCHEDULER, request=request)
         now = time.monotonic()
         self.engine.handle(PodSeen(pod), now=now)
-        made = self.engine.handle(Decide(), now=now)
-        assert any(isinstance(each, Bind) for each in made)
+        attempt = self.engine.decide(now=now)
+        assert attempt is not None
+        assert attempt.outcome is Outcome.SCHEDULED
         self.engine.handle(BindDone(pod.uid), now=now)
         self.engine.handle(PodGone(pod), now=now)
 

@@ -1,6 +1,6 @@
 """Pods, nodes and clusters in as few words as a test needs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 from fairlead.apps.profiles import built_in
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import Decide, NodeSeen, PodSeen
+from fairlead.engine.events import NodeSeen, PodSeen
 from fairlead.engine.instructions import Instruction
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Pod, PodRequest, Taint
@@ -97,12 +97,18 @@ def see(engine: Engine, *pods: Pod, now: float = 0.0) -> list[Instruction]:
     return [made for pod in pods for made in engine.handle(PodSeen(pod), now=now)]
 
 
+def decide_once(engine: Engine, *, now: float = 0.0) -> Sequence[Instruction]:
+    """What comes of the next attempt; nothing if no pod is due."""
+    attempt = engine.decide(now=now)
+    return attempt.instructions if attempt else ()
+
+
 def decide(engine: Engine, *, now: float = 0.0, times: int = 100) -> list[Instruction]:
     """Everything the engine decides until it has nothing more to do."""
     made: list[Instruction] = []
     for _ in range(times):
-        step = engine.handle(Decide(), now=now)
-        if not step:
+        attempt = engine.decide(now=now)
+        if attempt is None:
             break
-        made += step
+        made += attempt.instructions
     return made

@@ -64,8 +64,8 @@ class Ground:
     def decide(self) -> None:
         """Tries every pod that may be tried, and shows those that have a node as bound."""
         self.now_s += 1.0
-        while made := self.engine.handle(events.Decide(), now=self.now_s):
-            for each in made:
+        while attempt := self.engine.decide(now=self.now_s):
+            for each in attempt.instructions:
                 if isinstance(each, Bind):
                     self._bind(each)
 

@@ -52,7 +52,14 @@ class Driver:
 
     def handle(self, event: events.Event) -> list[Instruction]:
         self.now += 0.01
-        made = self.containment.handle(event, self.now)
+        return self._look_for_crashes(self.containment.handle(event, self.now))
+
+    def decide(self) -> list[Instruction]:
+        self.now += 0.01
+        attempt = self.containment.decide(self.now)
+        return self._look_for_crashes(list(attempt.instructions) if attempt else [])
+
+    def _look_for_crashes(self, made: list[Instruction]) -> list[Instruction]:
         for each in made:
             if isinstance(each, AttemptCrashed):
                 self.containment.attempt_crashed(each, self.now)
@@ -86,7 +93,7 @@ def test_a_bound_pod_that_breaks_the_ledger_costs_its_node_and_nothing_else(brea
     assert "1 objects are left out" in driver.containment.standing
     assert drawing(driver.engine.cluster) == ["n1 ..", "n2 .."]
     driver.see(*(events.PodSeen(a_pod(f"p{n}", gpus=1)) for n in range(3)))
-    made = [step for _ in range(3) for step in driver.handle(events.Decide())]
+    made = [step for _ in range(3) for step in driver.decide()]
     assert [(step.pod.name, step.node) for step in made if isinstance(step, Bind)] == [
         ("p0", "n2"), ("p1", "n2"),
     ]  # fmt: skip
@@ -101,14 +108,14 @@ def test_a_pod_that_breaks_every_decision_is_told_so_and_left_out(breaks) -> Non
     breaks.add("bad")
     driver.see(events.PodSeen(a_pod("bad", gpus=1, version="7")))
     for _ in range(2):
-        made = driver.handle(events.Decide())
+        made = driver.decide()
         assert isinstance(made[0], AnnounceFailure)
         assert "internal error: Defect('bad')" in made[0].message
         driver.now += 20.0
         assert driver.rebuild_if_due()
-    assert driver.handle(events.Decide()) == []
+    assert driver.decide() == []
     driver.see(events.PodSeen(a_pod("good", gpus=1)))
-    assert binds(driver.handle(events.Decide())) == ["good"]
+    assert binds(driver.decide()) == ["good"]
     assert driver.containment.failures.counts["deciding"] == 2
 
 
@@ -117,8 +124,8 @@ def test_what_was_decided_before_a_rebuild_stays_decided(breaks) -> None:
     driver.see(events.NodeSeen(a_node("n1", gpus=3)))
     pods = [a_pod(name, uid=name, gpus=1) for name in ("under-way", "written", "waits")]
     driver.see(*map(events.PodSeen, pods))
-    assert binds(driver.handle(events.Decide())) == ["under-way"]
-    assert binds(driver.handle(events.Decide())) == ["written"]
+    assert binds(driver.decide()) == ["under-way"]
+    assert binds(driver.decide()) == ["written"]
     driver.handle(events.BindDone("written"))
     breaks.add("bad")
     driver.handle(events.PodSeen(a_pod("bad", node="n1")))
@@ -128,7 +135,7 @@ def test_what_was_decided_before_a_rebuild_stays_decided(breaks) -> None:
     made = driver.handle(events.BindFailed("under-way", events.BindProblem.DENIED, "no"))
     assert [type(step) for step in made] == [AnnounceFailure], "it is tried again"
     assert drawing(driver.engine.cluster) == ["n1 #.."]
-    assert binds(driver.handle(events.Decide())) == ["waits"]
+    assert binds(driver.decide()) == ["waits"]
 
 
 def test_rebuilds_become_rare_when_ever_new_objects_break_the_engine(breaks) -> None:
@@ -141,7 +148,7 @@ def test_rebuilds_become_rare_when_ever_new_objects_break_the_engine(breaks) -> 
         rebuilds += driver.rebuild_if_due()
     assert 5 <= rebuilds <= 20
     driver.see(events.PodSeen(a_pod("good", gpus=1)))
-    assert binds(driver.handle(events.Decide())) == ["good"], "meanwhile pods are placed"
+    assert binds(driver.decide()) == ["good"], "meanwhile pods are placed"
     assert len(driver.containment._struck) <= 1024
 
 
@@ -190,3 +197,14 @@ def test_an_object_that_is_left_out_is_tried_again_after_a_while(breaks) -> None
     assert driver.rebuild_if_due()
     assert driver.containment.leaves_out(pod, driver.now)
     assert not driver.containment.leaves_out(pod, driver.now + 601)
+
+
+def test_a_defect_in_the_queue_itself_is_no_empty_queue_for_long(monkeypatch) -> None:
+    driver = Driver()
+    driver.see(events.NodeSeen(a_node("n1", gpus=1)), events.PodSeen(a_pod("good", gpus=1)))
+    pop = driver.engine.queue.pop
+    monkeypatch.setattr(driver.engine.queue, "pop", lambda **_: pop(no="such argument"))
+    assert driver.decide() == []
+    assert driver.containment.failures.counts["deciding"] == 1
+    assert driver.rebuild_if_due()
+    assert binds(driver.decide()) == ["good"]

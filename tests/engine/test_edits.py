@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from builders import SCHEDULER, a_node, a_pod
+from builders import SCHEDULER, a_node, a_pod, decide_once
 from fairlead.apps.profiles import built_in
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import Decide, NodeSeen, PodSeen
+from fairlead.engine.events import NodeSeen, PodSeen
 from fairlead.engine.instructions import AnnounceWarning, Bind, Instruction
 from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, GrantSource, Inventory
 from fairlead.model.pods import Pod
@@ -137,4 +137,4 @@ def test_a_misspelt_annotation_is_reported_once_and_the_pod_goes_on() -> None:
     assert warning == AnnounceWarning(pod, "UnknownAnnotation", pod.misspelt)
     assert see(engine, replace(pod, labels={"new": "label"})) == []
     assert len(see(engine, replace(pod, misspelt="another one"))) == 1
-    assert isinstance(engine.handle(Decide(), now=1.0)[0], Bind)
+    assert isinstance(decide_once(engine, now=1.0)[0], Bind)

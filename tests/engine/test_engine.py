@@ -2,7 +2,7 @@ from typing import ClassVar
 
 import pytest
 
-from builders import SCHEDULER, a_node, a_pod, a_taint, an_engine, decide, drawing, see
+from builders import SCHEDULER, a_node, a_pod, a_taint, an_engine, decide, decide_once, drawing, see
 from fairlead.apps.profiles import built_in
 from fairlead.cluster.aspects import Aspect
 from fairlead.engine.engine import Engine
@@ -10,7 +10,6 @@ from fairlead.engine.events import (
     BindDone,
     BindFailed,
     BindProblem,
-    Decide,
     EvictionEnded,
     NodeDistrusted,
     NodeGone,
@@ -148,7 +147,7 @@ def test_a_denied_pod_backs_off_and_starves_nobody() -> None:
     times = []
     for tenth in range(300):
         now = tenth / 10
-        for step in engine.handle(Decide(), now=now):
+        for step in decide_once(engine, now=now):
             if isinstance(step, Bind) and step.pod.name == "doomed":
                 times.append(now)
                 failed = BindFailed("d", BindProblem.DENIED, "webhook says no")
@@ -253,7 +252,7 @@ def test_an_unchanged_cluster_is_left_in_peace() -> None:
     see(engine, *(a_pod(f"p{number}", gpus=2) for number in range(50)))
     assert len(decide(engine)) == 50
     for second in range(1, 299):
-        assert engine.handle(Decide(), now=float(second)) == []
+        assert engine.decide(now=float(second)) is None
 
 
 class Breaks:
@@ -362,3 +361,14 @@ def test_a_pod_that_is_pending_again_after_it_was_seen_on_its_node_starts_over()
         see(engine, a_pod("p", uid=scheduler, gpus=1, scheduler=scheduler))
     assert drawing(engine.cluster) == ["n1 .."]
     assert bound(decide(engine)) == {"p": "n1"}
+
+
+def test_an_attempt_says_what_came_of_it_and_an_empty_queue_says_so() -> None:
+    engine = an_engine(a_node("n1", gpus=1))
+    see(engine, a_pod("fits", gpus=1, priority=2), a_pod("refused", gpus=1, priority=1))
+    see(engine, a_pod("odd", problem="the request cannot be read"))
+    attempts = [engine.decide(now=1.0) for _ in range(4)]
+    assert attempts.pop() is None
+    assert [(each.pod.name, each.outcome.value) for each in attempts if each] == [
+        ("fits", "scheduled"), ("refused", "unschedulable"), ("odd", "unschedulable"),
+    ]  # fmt: skip

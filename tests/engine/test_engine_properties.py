@@ -1,24 +1,25 @@
 """In any order of events no GPU is given to two pods and no pod is lost."""
 
+from collections.abc import Sequence
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from builders import SCHEDULER, a_node, a_pod
+from builders import SCHEDULER, a_node, a_pod, decide_once
 from fairlead.apps.profiles import built_in
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import (
     BindDone,
     BindFailed,
     BindProblem,
-    Decide,
     EvictionEnded,
     NodeGone,
     NodeSeen,
     PodGone,
     PodSeen,
 )
-from fairlead.engine.instructions import Bind, Evict
+from fairlead.engine.instructions import Bind, Evict, Instruction
 from fairlead.model.nodes import GPU
 
 GPUS = 4
@@ -43,7 +44,14 @@ class World(RuleBasedStateMachine):
 
     def tell(self, event) -> None:
         self.now += 0.5
-        for made in self.engine.handle(event, now=self.now):
+        self.carry_out(self.engine.handle(event, now=self.now))
+
+    def decide_once(self) -> None:
+        self.now += 0.5
+        self.carry_out(decide_once(self.engine, now=self.now))
+
+    def carry_out(self, instructions: Sequence[Instruction]) -> None:
+        for made in instructions:
             if isinstance(made, Bind):
                 assert made.pod.uid not in self.under_way, "one pod, one bind at a time"
                 self.under_way[made.pod.uid] = made.node
@@ -71,7 +79,7 @@ class World(RuleBasedStateMachine):
 
     @rule()
     def decide(self) -> None:
-        self.tell(Decide())
+        self.decide_once()
 
     @precondition(lambda self: self.under_way)
     @rule(data=st.data(), reply_is_late=st.booleans())
@@ -180,7 +188,7 @@ class World(RuleBasedStateMachine):
         self.now += 400.0
         for _ in range(50):
             self.now += 12.0
-            self.tell(Decide())
+            self.decide_once()
             while self.victims:
                 self.victims_leave(fails=False)
             for uid in list(self.under_way):

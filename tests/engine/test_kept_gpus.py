@@ -1,15 +1,16 @@
 """GPUs of a pod that is gone: kept until the agent says that its processes have ended."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from builders import SCHEDULER, a_node, a_pod
+from builders import SCHEDULER, a_node, a_pod, decide_once
 from fairlead.apps.profiles import built_in
 from fairlead.apps.releases import OVERDUE_S, Releases
 from fairlead.cluster.checking import misplaced, wrong_nodes
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import Decide, Event, NodeGone, NodeSeen, PodGone, PodSeen
+from fairlead.engine.events import Event, NodeGone, NodeSeen, PodGone, PodSeen
 from fairlead.engine.instructions import AnnounceWarning, Bind, Evict, Instruction
 from fairlead.engine.releases import OVERDUE
 from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, Inventory
@@ -54,10 +55,16 @@ class World:
         assert wrong_nodes(self.engine.cluster, ["n"]) == []
         return made
 
+    def decide(self) -> Sequence[Instruction]:
+        self.now += 1.0
+        made = decide_once(self.engine, now=self.now)
+        assert wrong_nodes(self.engine.cluster, ["n"]) == []
+        return made
+
     def bound(self) -> bool:
         """Whether the pod that waits gets the GPU now; it may have to back off first."""
         self.now += 60.0
-        return any(isinstance(one, Bind) for one in self.tell(Decide()))
+        return any(isinstance(one, Bind) for one in self.decide())
 
 
 def test_a_gpu_is_kept_until_the_agent_says_that_the_processes_have_ended() -> None:
@@ -120,7 +127,7 @@ def test_nobody_is_evicted_for_a_gpu_that_is_kept() -> None:
     world = World(there())
     world.tell(PodGone(world.old))
     world.now += 60.0
-    assert not any(isinstance(one, Evict) for one in world.tell(Decide()))
+    assert not any(isinstance(one, Evict) for one in world.decide())
 
 
 def test_the_check_of_the_ledger_finds_nothing_wrong() -> None:

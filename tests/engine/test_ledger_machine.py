@@ -7,6 +7,7 @@ every kind. After each step the ledger is compared with an auditor who adds ever
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +21,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from builders import SCHEDULER, a_node, a_pod
+from builders import SCHEDULER, a_node, a_pod, decide_once
 from fairlead.apps.profiles import built_in, overcommitted
 from fairlead.cluster.checking import misplaced, wrong_nodes
 from fairlead.cluster.cluster import Cluster
@@ -30,7 +31,6 @@ from fairlead.engine.events import (
     BindDone,
     BindFailed,
     BindProblem,
-    Decide,
     Event,
     EvictionEnded,
     NodeGone,
@@ -40,7 +40,7 @@ from fairlead.engine.events import (
     ReadingsTaken,
     ReleaseOverdue,
 )
-from fairlead.engine.instructions import AnnounceFailure, Bind, Evict
+from fairlead.engine.instructions import AnnounceFailure, Bind, Evict, Instruction
 from fairlead.model.gpus import (
     PLAIN,
     WHOLE,
@@ -185,7 +185,14 @@ class Ledger(RuleBasedStateMachine):
 
     def tell(self, event: Event) -> None:
         self.now += 0.5
-        for made in self.engine.handle(event, now=self.now):
+        self.carry_out(self.engine.handle(event, now=self.now))
+
+    def decide_once(self) -> None:
+        self.now += 0.5
+        self.carry_out(decide_once(self.engine, now=self.now))
+
+    def carry_out(self, instructions: Sequence[Instruction]) -> None:
+        for made in instructions:
             if isinstance(made, Bind):
                 self.under_way[made.pod.uid] = made.node, made.grant
                 self.check_sale(made)
@@ -284,7 +291,7 @@ class Ledger(RuleBasedStateMachine):
     @rule(times=st.integers(1, 4))
     def decide(self, times: int) -> None:
         for _ in range(times):
-            self.tell(Decide())
+            self.decide_once()
 
     @precondition(lambda self: self.under_way)
     @rule(data=st.data(), seen_first=st.booleans())

@@ -21,7 +21,6 @@ from fairlead.apps.profiles import built_in
 from fairlead.engine import requeuer
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import (
-    Decide,
     Event,
     EvictionEnded,
     NodeGone,
@@ -199,10 +198,10 @@ def decide_on(engine: Engine, now: float) -> list[Instruction]:
     """As the driver does it: until there is nothing to do, and nothing more to look at."""
     made: list[Instruction] = []
     for _ in range(1000):
-        step = engine.handle(Decide(), now=now)
-        made += step
+        attempt = engine.decide(now=now)
+        made += attempt.instructions if attempt else ()
         due = engine.wake_at_s()
-        if not step and (due is None or due > 0.0):
+        if attempt is None and (due is None or due > 0.0):
             return made
     raise AssertionError("it never ends")
 

@@ -20,7 +20,7 @@ from fairlead.apps.profiles import built_in
 from fairlead.cluster import free_volumes
 from fairlead.engine import requeuer
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import Decide, Event
+from fairlead.engine.events import Event
 from fairlead.engine.extender_queries import ExtenderQueries
 from fairlead.kube.codec import decode_pod
 from fairlead.placement import preempt
@@ -70,11 +70,11 @@ def counting() -> Iterator[Counted]:
         sys.settrace(None)
 
 
-def turn(engine: Engine, made: Callable[[], Event]) -> tuple[int, int]:
-    """Lines and work."""
+def turn(engine: Engine, made: Callable[[], Event] | None) -> tuple[int, int]:
+    """Lines and work of one event, or of one attempt."""
     start = engine.cluster.work.spent
     with counting() as counted:
-        engine.handle(made(), now=1.0)
+        engine.handle(made(), now=1.0) if made else engine.decide(now=1.0)
     return counted.lines, engine.cluster.work.spent - start
 
 
@@ -85,7 +85,7 @@ def longest(shape: Shape, size: Size) -> tuple[int, int]:
     for made in shape(size):
         found = [turn(engine, made)]
         while engine.queue.has_active() or engine.wake_at_s() == 0.0:
-            found.append(turn(engine, Decide))
+            found.append(turn(engine, None))
         lines = max(lines, *(each[0] for each in found))
         work = max(work, *(each[1] for each in found))
     return lines, work

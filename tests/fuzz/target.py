@@ -155,7 +155,8 @@ class Target:
     def decide(self, times: int) -> None:
         for _ in range(times):
             self._now += 2.0
-            for made in self.containment.handle(events.Decide(), self._now):
+            attempt = self.containment.decide(self._now)
+            for made in attempt.instructions if attempt else ():
                 self._perform(made)
 
     def _strict(self, decode: Callable[[bytes], Any]) -> Callable[[bytes], Any]:

@@ -13,6 +13,7 @@ import structlog
 
 from fairlead.apps.supervising import CALM_S, FIRST_PAUSE_S, LONGEST_PAUSE_S, supervise
 from fairlead.engine import events
+from fairlead.engine.attempts import Attempt
 from fairlead.engine.engine import SCHEDULER_ERROR, Engine
 from fairlead.engine.instructions import AnnounceFailure, AttemptCrashed, Decline, Instruction
 from fairlead.kube.failures import Failures
@@ -65,6 +66,15 @@ class Containment:
             return self._engine.handle(event, now=now)
         except Exception as error:
             return self._failed(event, error, now)
+
+    def decide(self, now: float) -> Attempt | None:
+        """The engine's next attempt, or None if no pod is due; never raises."""
+        try:
+            return self._engine.decide(now=now)
+        except Exception as error:
+            self.failures.note("deciding", "the queue", error)
+            self._ask_for_rebuild(now)
+            return None
 
     def attempt_crashed(self, broken: AttemptCrashed, now: float) -> None:
         """An attempt to place a pod failed half-way."""
@@ -196,7 +206,6 @@ _SEEN = (
 )
 
 _DOING = {
-    events.Decide: "deciding",
     events.BindDone: "binding",
     events.BindFailed: "binding",
     events.Prepared: "binding volumes",

@@ -8,7 +8,8 @@ from prometheus_client import Counter, Histogram
 from fairlead.apps.containment import Containment
 from fairlead.apps.readings import Readings
 from fairlead.engine import events, instructions
-from fairlead.engine.engine import UNSCHEDULABLE, Engine
+from fairlead.engine.attempts import Attempt, Outcome
+from fairlead.engine.engine import Engine
 from fairlead.kube.leadership.elector import Elector
 from fairlead.kube.writes.binder import Binder
 from fairlead.kube.writes.recorder import Recorder
@@ -45,12 +46,11 @@ class Measures:
         self._binds: dict[str, tuple[float, str]] = {}
         self._expose()
 
-    def attempt(self, made: instructions.Instruction, seconds: float) -> None:
-        result = _result(made)
-        scheduler = made.pod.scheduler
+    def attempt(self, attempt: Attempt, seconds: float) -> None:
+        result, scheduler = attempt.outcome.value, attempt.pod.scheduler
         _counter(self._metrics.attempts, result, scheduler).inc()
         _histogram(self._metrics.attempt_seconds, result, scheduler).observe(seconds)
-        if result == "unschedulable":
+        if attempt.outcome is Outcome.UNSCHEDULABLE:
             self._metrics.preemption_attempts.inc()
 
     def victims(self, count: int) -> None:
@@ -213,9 +213,3 @@ def _counter(metric: Counter, *labels: str) -> Counter:
 @lru_cache(maxsize=1024)
 def _histogram(metric: Histogram, *labels: str) -> Histogram:
     return metric.labels(*labels)
-
-
-def _result(made: instructions.Instruction) -> str:
-    if isinstance(made, instructions.AnnounceFailure):
-        return "unschedulable" if made.reason == UNSCHEDULABLE else "error"
-    return "scheduled"

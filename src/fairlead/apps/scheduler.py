@@ -407,11 +407,11 @@ class Scheduler:
         until = time.monotonic() + seconds
         while self._binder.free_slots:
             started = time.monotonic()
-            made = self._containment.handle(events.Decide(), started)
-            if not made:
+            attempt = self._containment.decide(started)
+            if attempt is None:
                 return False
-            self._measures.attempt(made[0], time.monotonic() - started)
-            for instruction in made:
+            self._measures.attempt(attempt, time.monotonic() - started)
+            for instruction in attempt.instructions:
                 self._perform(instruction)
             if self._containment.rebuild_is_due(started):
                 return False

@@ -14,6 +14,7 @@ from fairlead.cluster.aspects import NOTHING
 from fairlead.cluster.cluster import Cluster, Holding
 from fairlead.cluster.demand import Demand
 from fairlead.engine import events, releases
+from fairlead.engine.attempts import Attempt, Outcome
 from fairlead.engine.edits import edit_of, misspelling_of
 from fairlead.engine.extender_queries import ExtenderQueries
 from fairlead.engine.instructions import (
@@ -110,8 +111,6 @@ class Engine:
     def handle(self, event: events.Event, *, now: float) -> list[Instruction]:
         """Takes in one event. `now` never goes backwards."""
         match event:
-            case events.Decide():
-                return self._decide(now)
             case events.PodSeen(pod):
                 return self._see_pod(pod, now)
             case events.BindDone(uid):
@@ -164,6 +163,17 @@ class Engine:
                 assert_never(event)
         return []
 
+    def decide(self, *, now: float) -> Attempt | None:
+        """Tries the next pod that is due; None if there is none."""
+        self._requeuer.wake(now)
+        entry = self.queue.pop(now=now)
+        if entry is None:
+            return None
+        try:
+            return self._attempt(entry, now)
+        except Exception as error:  # a defect: this pod waits, the others go on
+            return self._crash_attempt(entry, error, now)
+
     def placement(self, scheduler: str) -> Placement | None:
         """By what pods with that scheduler name are placed, for those who only look."""
         return self._placements.get(scheduler)
@@ -190,7 +200,7 @@ class Engine:
         )
 
     def wake_at_s(self) -> float | None:
-        """When `Decide` should be sent at the latest, if nothing happens before."""
+        """When to call `decide` at the latest, if nothing happens before."""
         return self._requeuer.due_s()
 
     # -- what the API server shows -----------------------------------------------------------
@@ -281,17 +291,7 @@ class Engine:
 
     # -- deciding ----------------------------------------------------------------------------
 
-    def _decide(self, now: float) -> list[Instruction]:
-        self._requeuer.wake(now)
-        entry = self.queue.pop(now=now)
-        if entry is None:
-            return []
-        try:
-            return self._attempt(entry, now)
-        except Exception as error:  # a defect: this pod waits, the others go on
-            return self._crash_attempt(entry, error, now)
-
-    def _crash_attempt(self, entry: Entry, error: Exception, now: float) -> list[Instruction]:
+    def _crash_attempt(self, entry: Entry, error: Exception, now: float) -> Attempt:
         """The attempt failed half-way: the pod is tried again, and the ledger is checked."""
         pod, held = entry.pod, self.cluster.holdings.get(entry.pod.uid)
         self._binding.pop(pod.uid, None)
@@ -303,14 +303,16 @@ class Engine:
             self.queue.retry(entry, now=now)
         message = f"internal error: {error!r:.300}; please report it as a bug in Fairlead"
         failure = AnnounceFailure(pod, SCHEDULER_ERROR, message)
-        return [failure, AttemptCrashed(pod, held.node if held else "", error)]
+        crashed = AttemptCrashed(pod, held.node if held else "", error)
+        return Attempt(pod, Outcome.ERROR, (failure, crashed))
 
-    def _attempt(self, entry: Entry, now: float) -> list[Instruction]:
+    def _attempt(self, entry: Entry, now: float) -> Attempt:
         pod = entry.pod
         if pod.problem:
             class_ = (pod.scheduler, pod.request, pod.priority)
             self.queue.park(entry, class_, woken_by=NOTHING, now=now)
-            return [AnnounceFailure(pod, UNSCHEDULABLE, pod.problem)]
+            failure = AnnounceFailure(pod, UNSCHEDULABLE, pod.problem)
+            return Attempt(pod, Outcome.UNSCHEDULABLE, (failure,))
         placement = self._placements[pod.scheduler]
         try:
             verdict = placement.place(pod)
@@ -321,15 +323,17 @@ class Engine:
                 record = placement.record(pod, verdict) if self.keeps_records else None
         except Exception as error:  # a user's plugin broke: this pod waits, the others go on
             self.queue.retry(entry, now=now)
-            return [AnnounceFailure(pod, SCHEDULER_ERROR, str(error))]
-        if isinstance(verdict, Placed):
-            made = self._assume(entry, verdict, steps, now)
-            return [*made, Decided(pod, verdict.node, record)] if record else made
-        return self._refuse(entry, verdict, now)
+            failure = AnnounceFailure(pod, SCHEDULER_ERROR, str(error))
+            return Attempt(pod, Outcome.ERROR, (failure,))
+        if isinstance(verdict, Refused):
+            return Attempt(pod, Outcome.UNSCHEDULABLE, self._refuse(entry, verdict, now))
+        bind = self._assume(entry, verdict, steps, now)
+        noted = (bind, Decided(pod, verdict.node, record)) if record else (bind,)
+        return Attempt(pod, Outcome.SCHEDULED, noted)
 
     def _assume(
         self, entry: Entry, verdict: Placed, steps: tuple[PrepareStep, ...], now: float
-    ) -> list[Instruction]:
+    ) -> Bind | Prepare:
         pod = entry.pod
         self.cluster.nominations.settle(pod.uid, verdict.node)
         self.cluster.assume(pod, verdict.node, verdict.grant)
@@ -341,11 +345,11 @@ class Engine:
                     following, self._requeuer.would_fit(following.pod), now
                 )
         if not steps:
-            return [Bind(pod, verdict.node, grant=verdict.grant)]
+            return Bind(pod, verdict.node, grant=verdict.grant)
         self._steps[pod.uid] = steps
         for step in steps:
             step.assume(self.cluster, verdict.node)
-        return [Prepare(pod, verdict.node, steps)]
+        return Prepare(pod, verdict.node, steps)
 
     def _assume_external(self, pod: Pod, node: str) -> list[Instruction]:
         """Holds the GPUs from now on, so that no other pod gets them while the bind is written."""

@@ -102,11 +102,6 @@ class StorageGone:
 
 
 @dataclass(frozen=True, slots=True)
-class Decide:
-    """Try to place the next pod, if one is due."""
-
-
-@dataclass(frozen=True, slots=True)
 class NodeChosen:
     """Another scheduler, whom we advise, chose this node for the pod: give it GPUs there."""
 
@@ -207,7 +202,6 @@ Event = (
     | SelectorSeen
     | StorageSeen
     | StorageGone
-    | Decide
     | NodeChosen
     | Prepared
     | PrepareFailed
