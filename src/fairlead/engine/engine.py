@@ -384,7 +384,7 @@ class Engine:
         for other in chain.from_iterable(map(self.cluster.nominations.on, victims)):
             if self.cluster.eviction_rule.may_evict(pod, other):
                 made.append(ClearNomination(other))
-                self._requeuer.clear_nomination(other.uid, eviction.node, now)
+                self._requeuer.clear_nomination(other.uid, now)
         self.cluster.nominations.put(pod, eviction.node)
         if victims and pod.uid not in self._evicting:
             self._evicting.add(pod.uid)

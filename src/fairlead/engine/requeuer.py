@@ -72,9 +72,10 @@ class Requeuer:
         if known is not None and known.pod.nominated:
             self._cluster.nominations.drop(pod.uid)
 
-    def clear_nomination(self, uid: str, node: str, now: float) -> None:
+    def clear_nomination(self, uid: str, now: float) -> None:
         """A pod of higher priority takes its nominated node: it may be tried again at once."""
-        self._cluster.nominations.settle(uid, node)
+        nominations = self._cluster.nominations
+        nominations.settle(uid, nominations.node_of(uid))
         entry = self._queue.get(uid)
         if entry is not None and entry.pool is Pool.WAITING:
             self._queue.wake(entry, "UnschedulablePodUpdate", now=now)
