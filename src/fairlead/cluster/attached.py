@@ -6,7 +6,7 @@ asks. A cluster without limits pays nothing.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -112,11 +112,7 @@ class AttachedVolumes:
         """True where the volumes would be more than a driver's limit."""
         self._count_stale()
         over: NodeMask = np.zeros(rows, dtype=np.bool_)
-        needs: dict[str, PerNode] = {}
-        for volume in set(wanted):
-            need = needs.setdefault(volume.driver, np.zeros(rows, dtype=np.int64))
-            need += self._needs_place(volume, rows)
-        for driver, need in needs.items():
+        for driver, need in self._needed(set(wanted), rows).items():
             left = self._limits.first(driver, rows) - self._held.first(driver, rows)
             over |= (need > 0) & (need > left)
         return over
@@ -155,10 +151,16 @@ class AttachedVolumes:
             if found is not None:
                 yield found
 
-    def _needs_place(self, volume: CsiVolume, rows: int) -> PerNode:
-        need: PerNode = np.ones(rows, dtype=np.int64)
-        need[list(self._nodes_with.of((volume.driver, volume.handle)).values())] = 0
-        return need
+    def _needed(self, wanted: Collection[CsiVolume], rows: int) -> dict[str, PerNode]:
+        """How many more volumes of each driver each row would have."""
+        counts = Counter(volume.driver for volume in wanted)
+        needed: dict[str, PerNode] = {
+            driver: np.full(rows, count, dtype=np.int64) for driver, count in counts.items()
+        }
+        for volume in wanted:
+            if users := self._nodes_with.of((volume.driver, volume.handle)):
+                needed[volume.driver][list(users.values())] -= 1
+        return needed
 
     def _resolve(self, claim: VolumeClaim) -> CsiVolume | None:
         """What the claim is, or will be, to a CSI driver; None when it is not counted."""

@@ -19,7 +19,7 @@ from fairlead.model.storage import Volume, VolumeClaim
 #: In place of a volume's number, where there is none.
 NONE = -1
 #: What comparing volumes may cost for one pod, in microseconds: the others are not evaluated.
-MOST_SPENT = 40_000
+MOST_SPENT = 30_000
 #: Offers that are made together, for each node that there is.
 _TOGETHER = 4
 

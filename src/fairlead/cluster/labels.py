@@ -61,7 +61,8 @@ class LabelColumn:
         codes = self._codes[pick]
         if len(values) > _FEW:
             wanted = np.zeros(self._interned.width + 1, dtype=np.bool_)  # code -1 reads the end
-            wanted[[self.code_of[value] for value in values if value in self.code_of]] = True
+            code_of = self.code_of
+            wanted[[code_of[value] for value in values if value in code_of]] = True
             many: NodeMask = wanted[codes]
             return many
         found: NodeMask = np.zeros(len(codes), dtype=np.bool_)
