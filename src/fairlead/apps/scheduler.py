@@ -368,10 +368,8 @@ class Scheduler:
             bind = replace(bind, annotations={EPOCH: self._elector.epoch})
         if bind.grant is None:
             return bind
-        node = self.engine.cluster.node_named(bind.node)
-        assignment = dialects.Assignment(
-            bind.pod, bind.node, bind.grant, node.inventory if node else None, time.time_ns()
-        )
+        inventory = self.engine.cluster.inventory_of(bind.node)
+        assignment = dialects.Assignment(bind.pod, bind.node, bind.grant, inventory, time.time_ns())
         annotations = {**bind.annotations, **dialects.annotations_for(assignment)}
         return replace(bind, annotations=annotations, lock=dialects.lock(assignment))
 

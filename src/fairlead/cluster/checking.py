@@ -48,9 +48,8 @@ def _right(cluster: Cluster, name: str, row: int) -> bool:
         taken += columns.vector(held.amounts)
     if (columns.requested[:, row] != taken).any():
         return False
-    node = cluster.node_at(row)
-    named = node.inventory is not None and node.inventory.named
-    gpus = node.inventory.gpus if node.inventory and named else ()
+    inventory = columns.inventories.of(cluster.node_at(row))
+    gpus = inventory.gpus if inventory and inventory.named else ()
     return _gpus_right(columns.devices, row, gpus, list(cluster.grants_on(name)))
 
 

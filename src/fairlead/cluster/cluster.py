@@ -38,7 +38,7 @@ from fairlead.cluster.releasing import Releasing
 from fairlead.cluster.work import Work
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.budgets import Budget
-from fairlead.model.gpus import GpuRequest, GpuUse, Grant, GrantSource
+from fairlead.model.gpus import GpuRequest, GpuUse, Grant, GrantSource, Inventory
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Amounts, HostPort, Pod, PodField, PodRequest
 from fairlead.model.prices import Prices
@@ -317,6 +317,21 @@ class Cluster:
         if aspects & Aspect.LABELS:
             self.storage.outlook = None
 
+    def put_inventory(self, node: str, source: str, inventory: Inventory | None) -> None:
+        """What a source other than the Node object lists of the node's GPUs; None: nothing.
+
+        The source may come before the node, and stay after it.
+        """
+        self.columns.inventories.put(node, source, inventory)
+        row = self.row_of.get(node)
+        if row is not None and self.columns.put_gpus(row, self.node_at(row)):
+            self.changes.add(row, Aspect.DEVICES)
+            self.improved.add(Aspect.DEVICES)
+
+    def inventory_of(self, node: str) -> Inventory | None:
+        """The node's GPUs as all sources list them."""
+        return self.columns.devices.inventories.get(self.row_of.get(node, -1))
+
     def ask_for(self, resources: Collection[str]) -> None:
         """A pod that is about to be tried asks for these: they have columns while it is.
 
@@ -448,7 +463,7 @@ class Cluster:
         free; `held` is what the pod had, and has no more.
         """
         row = self.row_of.get(held.node)
-        gpus = self.node_at(row).inventory if row is not None else None
+        gpus = self.inventory_of(held.node)
         if row is None or held.grant is None or gpus is None or not gpus.confirms:
             return
         known = self.columns.devices.slots_of(row)

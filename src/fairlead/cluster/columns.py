@@ -15,6 +15,7 @@ import numpy.typing as npt
 from fairlead.cluster.devices import Devices
 from fairlead.cluster.images import ImageIndex
 from fairlead.cluster.interned import Interned
+from fairlead.cluster.inventories import Inventories
 from fairlead.cluster.labels import LabelColumn
 from fairlead.cluster.pod_index import PodIndex
 from fairlead.cluster.price_tables import PriceTables
@@ -60,6 +61,7 @@ class Columns:
         self.storage = Storage(self.row_of)
         self.devices = Devices(self._capacity)
         self.load = self.devices.load
+        self.inventories = Inventories()
         #: What free parts of GPUs are worth, once enough pods were seen.
         self.prices: PriceTables | None = None
         #: Columns by resource; the first always have one, then the longest not asked for.
@@ -104,9 +106,15 @@ class Columns:
         for key, column in self._labels.items():
             column.put(row, node.labels.get(key))
         self.devices.make_slots(min(dict(node.allocatable).get(GPU, 0), MOST_GPUS))
-        if self.devices.put(row, node.inventory):
+        self.put_gpus(row, node)
+
+    def put_gpus(self, row: int, node: Node) -> bool:
+        """The node's GPUs as all sources list them now; says whether that changed anything."""
+        changed = self.devices.put(row, self.inventories.of(node))
+        if changed:
             self.load.clear_row(row)  # slots may stand for other GPUs now
         self.load.fit(self._capacity, self.devices.slots)
+        return changed
 
     def clear_row(self, row: int) -> None:
         self._count_offers(self.nodes[row], None)

@@ -16,7 +16,7 @@ from fairlead.cluster.price_tables import PriceTables, Table
 from fairlead.cluster.storage import Storage
 from fairlead.cluster.work import Work
 from fairlead.model.behaviour import Behaviour
-from fairlead.model.gpus import WHOLE
+from fairlead.model.gpus import WHOLE, Inventory
 from fairlead.model.map_slots import MapSlot
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import ANY_ADDRESS, Amounts, HostPort, PodRequest, Taint
@@ -89,6 +89,12 @@ class Nodes:
         if isinstance(self._pick, slice):
             return nodes[self._pick]
         return [nodes[row] for row in self._pick]
+
+    def inventories(self) -> Iterable[Inventory]:
+        """The GPUs of those nodes that list any, as all sources list them."""
+        pick, found = self._pick, self._columns.devices.inventories
+        rows = range(pick.start, pick.stop) if isinstance(pick, slice) else pick.tolist()
+        return [found[row] for row in rows if row in found]
 
     # -- resources ---------------------------------------------------------------------------
 

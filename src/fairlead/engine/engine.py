@@ -131,6 +131,8 @@ class Engine:
             case events.NodeGone(name):
                 self.cluster.remove_node(name)
                 self.cluster.trust(f"node/{name}")
+            case events.InventorySeen(name, source, inventory):
+                self.cluster.put_inventory(name, source, inventory)
             case events.NodeDistrusted(name, cause):
                 self.cluster.distrust(name, cause)
             case events.NamespaceSeen(name, labels):

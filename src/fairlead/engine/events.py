@@ -6,6 +6,7 @@ from enum import Enum, auto
 
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.budgets import Budget
+from fairlead.model.gpus import Inventory
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
 from fairlead.model.prices import Prices
@@ -31,6 +32,18 @@ class NodeSeen:
 @dataclass(frozen=True, slots=True)
 class NodeGone:
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class InventorySeen:
+    """An object other than the Node lists GPUs of a node; None: it lists them no more.
+
+    The cluster merges them by UUID with those of the Node and of other sources.
+    """
+
+    node: str
+    source: str
+    inventory: Inventory | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +206,7 @@ Event = (
     ServerKnown
     | NodeSeen
     | NodeGone
+    | InventorySeen
     | PodSeen
     | PodGone
     | ReleaseOverdue

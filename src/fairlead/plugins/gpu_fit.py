@@ -150,8 +150,7 @@ def _detail_of_models(ask: GpuRequest, node: Nodes) -> str:
     """About a single node whose GPUs are counted, not listed."""
     if not node.gpus.serve(ask)[0]:
         return "the node has no GPU" if _without_gpus(node)[0] else how_to_serve(ask)
-    kinds = sorted({gpu.model for found in node.objects() if found and found.inventory
-                    for gpu in found.inventory.gpus})  # fmt: skip
+    kinds = sorted({gpu.model for inventory in node.inventories() for gpu in inventory.gpus})
     if not node.gpus.of_kind(ask)[0]:
         has = f"it has {' and '.join(kinds)}" if kinds else "its labels do not say what it has"
         return f"requested {_kinds(ask)}, {has}"

@@ -109,8 +109,8 @@ def _of_shares(ask: GpuRequest, gpus: GpuRows, shared: np.ndarray) -> str:
 
 
 def _listed(node: Nodes) -> Sequence[Gpu]:
-    found = next(iter(node.objects()), None)
-    return found.inventory.gpus if found and found.inventory and found.inventory.named else ()
+    inventory = next(iter(node.inventories()), None)
+    return inventory.gpus if inventory and inventory.named else ()
 
 
 def too_busy(ask: GpuRequest, node: Nodes, among: GpuMask) -> str:

@@ -30,7 +30,8 @@ def gpu_rows(
             continue
         told, node = latest.on(name, now_s), cluster.node_at(row)
         if not cluster.columns.devices.known[row]:
-            yield from _counted(node, told, now_s)
+            gpus = cluster.columns.devices.gpus(row)
+            yield from _counted(node, gpus[0].model if gpus else "", told, now_s)
             continue
         holders = _holders(cluster, name, shown)
         for slot, gpu in enumerate(cluster.columns.devices.gpus(row)[: share.shape[1]]):
@@ -41,11 +42,10 @@ def gpu_rows(
             )  # fmt: skip
 
 
-def _counted(node: Node, told: LatestReadings, now_s: float) -> Iterator[GpuRow]:
+def _counted(node: Node, model: str, told: LatestReadings, now_s: float) -> Iterator[GpuRow]:
     """Where the GPUs are not listed, those that are measured; or so many without a name."""
     measured = sorted({name for node in told.readings for name in node.gpus})
     count = dict(node.allocatable).get(GPU, 0)
-    model = node.inventory.gpus[0].model if node.inventory and node.inventory.gpus else ""
     for index, name in enumerate(measured or [str(n) for n in range(count)]):
         gpu = Gpu(name, int(name) if name.isdecimal() else index, model)
         yield _gpu(node.name, gpu, "counted", 0.0, told, now_s, [], 0)

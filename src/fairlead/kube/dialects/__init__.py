@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from fairlead.cluster.inventories import merged
 from fairlead.kube.dialects import discovery, kai
 from fairlead.kube.dialects.alnair import Alnair
 from fairlead.kube.dialects.api import (
@@ -19,7 +20,6 @@ from fairlead.kube.dialects.gpushare import Gpushare
 from fairlead.kube.dialects.hami import Hami
 from fairlead.kube.dialects.held import BoundAsks, at_least, difference, unassigned
 from fairlead.kube.dialects.kai import Kai
-from fairlead.kube.dialects.merging import merged
 from fairlead.kube.dialects.nvidia import Nvidia
 from fairlead.kube.dialects.scheduling_map import Mapped, has_scheduling_map, identity
 from fairlead.kube.dialects.sizes import too_large, too_large_with
@@ -142,8 +142,6 @@ def read_inventory(declaration: NodeDeclaration) -> tuple[Inventory | None, str]
             continue
         if inventory is not None:
             found.append(inventory)
-    # One who lists GPUs by uuid is believed before one who counts them.
-    found.sort(key=lambda inventory: any(gpu.uuid.isdigit() for gpu in inventory.gpus[:1]))
     listed = merged(found)
     gpus = discovery.completed(listed, declaration) if listed else discovery.counted(declaration)
     return gpus, "; ".join(problems)
