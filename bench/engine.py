@@ -20,7 +20,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from fairlead.apps.profiles import built_in
+from fairlead.apps.config.profiles import built_in
 from fairlead.apps.run import spare_the_collector
 from fairlead.engine.attempts import Outcome
 from fairlead.engine.engine import Engine

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from fairlead.apps.profiles import built_in
+from fairlead.apps.config.profiles import built_in
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import Event, NamespaceSeen, NodeSeen, PodGone, PodSeen
 from fairlead.kube.codec import decode_node, decode_pod

@@ -32,7 +32,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from fairlead.apps.profiles import NAMES
+from fairlead.apps.config.profiles import NAMES
 from fairlead.kube.http.client import Client
 from fairlead.sim.controlplane import ChildProcess, ControlPlane, served
 from ground import (

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field, replace
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 
+from fairlead.apps.config.profiles import built_in
 from fairlead.apps.fast_loop import run_in_fast_loop
-from fairlead.apps.profiles import built_in
 from fairlead.apps.readings import Readings
 from fairlead.apps.run import spare_the_collector
 from fairlead.engine.attempts import Outcome

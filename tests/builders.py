@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from fairlead.apps.profiles import built_in
+from fairlead.apps.config.profiles import built_in
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import NodeSeen, PodSeen

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any, cast
 
-from fairlead.apps.profiles import built_in
+from fairlead.apps.config.profiles import built_in
 from fairlead.apps.usage import Usage
 from fairlead.apps.watches import Watches
 from fairlead.engine import events

@@ -9,11 +9,12 @@ import typer
 from prometheus_client import CollectorRegistry
 
 from contract import check_plugin
-from fairlead.apps import cli, config, health, plugin_files, profiles
+from fairlead.apps import cli, health
 from fairlead.apps.access import AllowAll
+from fairlead.apps.config import config, plugin_files, profiles
+from fairlead.apps.config.typed_paths import all_keys
 from fairlead.apps.details import Details
 from fairlead.apps.extender.server import VERBS
-from fairlead.apps.typed_paths import all_keys
 from fairlead.apps.usage import Usage
 from fairlead.apps.webhook.server import make_app
 from fairlead.cluster.aspects import Aspect

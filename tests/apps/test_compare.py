@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from fairlead.apps import compare, profiles
+from fairlead.apps import compare
+from fairlead.apps.config import profiles
 from fairlead.model.errors import ConfigError
 
 NODE = """

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fairlead.apps import config
-from fairlead.apps.election_options import ElectionOptions
+from fairlead.apps.config import config
+from fairlead.apps.config.election_options import ElectionOptions
 from fairlead.kube.access.credentials import Static
 from fairlead.kube.access.kubeconfig import Access
 from fairlead.kube.leadership.election import Terms

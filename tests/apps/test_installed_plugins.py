@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.apps import plugin_files
+from fairlead.apps.config import plugin_files
 from fairlead.model.errors import ConfigError
 
 QUIET = """

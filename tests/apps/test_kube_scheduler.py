@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import pytest
 import yaml
 
-from fairlead.apps import kube_scheduler
-from fairlead.apps.election_options import ElectionOptions
-from fairlead.apps.findings import Translation
+from fairlead.apps.config import kube_scheduler
+from fairlead.apps.config.election_options import ElectionOptions
+from fairlead.apps.config.findings import Translation
 from fairlead.apps.run import RunOptions, plan
 from fairlead.cluster.aspects import Aspect
 from fairlead.kube.access.credentials import Static

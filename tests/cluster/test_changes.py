@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import SCHEDULER, a_node, a_pod
-from fairlead.apps.profiles import built_in
+from fairlead.apps.config.profiles import built_in
 from fairlead.cluster import changes
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.changes import KEPT, ChangeLog

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from contract import check_plugin
-from fairlead.apps import plugin_files
+from fairlead.apps.config import plugin_files
 from fairlead.plugins.registry import Registry
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import eventually, fairlead

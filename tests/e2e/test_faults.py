@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from builders import SCHEDULER
-from fairlead.apps.profiles import built_in
+from fairlead.apps.config.profiles import built_in
 from fairlead.apps.scheduler import Scheduler
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client

@@ -18,12 +18,12 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fairlead.apps import kube_scheduler, typed_yaml
-from fairlead.apps.findings import Translation
-from fairlead.apps.kube_scheduler import format as formats
-from fairlead.apps.kube_scheduler.args import KINDS
-from fairlead.apps.kube_scheduler.catalogue import Catalogue, catalogue_of
-from fairlead.apps.kube_scheduler.merging import merge
+from fairlead.apps.config import kube_scheduler, typed_yaml
+from fairlead.apps.config.findings import Translation
+from fairlead.apps.config.kube_scheduler import format as formats
+from fairlead.apps.config.kube_scheduler.args import KINDS
+from fairlead.apps.config.kube_scheduler.catalogue import Catalogue, catalogue_of
+from fairlead.apps.config.kube_scheduler.merging import merge
 from fairlead.model.behaviour import KNOWN, KUBERNETES_1_36, Behaviour, behaviour_of
 from fairlead.plugins.registry import Registry
 from fairleads import FAIRLEAD, eventually, fairlead

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.apps import profiles
+from fairlead.apps.config import profiles
 from fairlead.sim.controlplane import ControlPlane, served
 from manifests import (
     COMPONENT,

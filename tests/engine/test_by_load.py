@@ -3,7 +3,7 @@
 import pytest
 
 from builders import SCHEDULER, a_node, a_pod, decide, see
-from fairlead.apps.profiles import NAMES, built_in
+from fairlead.apps.config.profiles import NAMES, built_in
 from fairlead.cluster.aspects import Aspect
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import NodeSeen, ReadingsTaken

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from builders import SCHEDULER, a_node, a_pod, decide_once
-from fairlead.apps.profiles import built_in
+from fairlead.apps.config.profiles import built_in
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import NodeSeen, PodSeen
 from fairlead.engine.instructions import AnnounceWarning, Bind, Instruction

@@ -3,7 +3,7 @@ from typing import ClassVar
 import pytest
 
 from builders import SCHEDULER, a_node, a_pod, a_taint, an_engine, decide, decide_once, drawing, see
-from fairlead.apps.profiles import built_in
+from fairlead.apps.config.profiles import built_in
 from fairlead.cluster.aspects import Aspect
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import (

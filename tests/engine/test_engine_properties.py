@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from builders import SCHEDULER, a_node, a_pod, decide_once
-from fairlead.apps.profiles import built_in
+from fairlead.apps.config.profiles import built_in
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import (
     BindDone,

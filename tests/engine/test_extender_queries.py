@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import a_node, a_pod, see
-from fairlead.apps.profiles import built_in
+from fairlead.apps.config.profiles import built_in
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import BindDone, BindFailed, BindProblem, NodeChosen, NodeSeen, PodGone
 from fairlead.engine.extender_queries import BEST, KEPT, UNKNOWN, ExtenderQueries

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from builders import SCHEDULER, a_node, a_pod, decide_once
-from fairlead.apps.profiles import built_in
+from fairlead.apps.config.profiles import built_in
 from fairlead.apps.releases import OVERDUE_S, Releases
 from fairlead.cluster.checking import misplaced, wrong_nodes
 from fairlead.engine.engine import Engine

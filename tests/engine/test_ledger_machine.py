@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 )
 
 from builders import SCHEDULER, a_node, a_pod, decide_once
-from fairlead.apps.profiles import built_in, overcommitted
+from fairlead.apps.config.profiles import built_in, overcommitted
 from fairlead.cluster.checking import misplaced, wrong_nodes
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.load import FRESH_S

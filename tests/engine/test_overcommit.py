@@ -6,8 +6,8 @@ import pytest
 
 from builders import SCHEDULER, a_node, a_pod, decide, see
 from contract import check_plugin
-from fairlead.apps.config import build_profiles, parse
-from fairlead.apps.profiles import built_in, overcommitted
+from fairlead.apps.config.config import build_profiles, parse
+from fairlead.apps.config.profiles import built_in, overcommitted
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import NodeSeen, PodGone, ReadingsTaken
 from fairlead.engine.instructions import AnnounceFailure, Bind, Evict

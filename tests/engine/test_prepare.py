@@ -6,7 +6,7 @@ from typing import ClassVar
 import pytest
 
 from builders import SCHEDULER, a_node, a_pod, decide, see
-from fairlead.apps.profiles import built_in
+from fairlead.apps.config.profiles import built_in
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from builders import SCHEDULER, a_node, decide, see
-from fairlead.apps import config
+from fairlead.apps.config import config
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import NodeSeen
 from fairlead.engine.instructions import AnnounceFailure, Bind

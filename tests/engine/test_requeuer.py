@@ -17,7 +17,7 @@ from builders import (
     see,
     selects,
 )
-from fairlead.apps.profiles import built_in
+from fairlead.apps.config.profiles import built_in
 from fairlead.engine import requeuer
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import (

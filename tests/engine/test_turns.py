@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.apps.profiles import built_in
+from fairlead.apps.config.profiles import built_in
 from fairlead.cluster import free_volumes
 from fairlead.engine import requeuer
 from fairlead.engine.engine import Engine

@@ -13,10 +13,10 @@ from typing import Any, cast
 import msgspec
 
 from builders import SCHEDULER
-from fairlead.apps import config as configs
-from fairlead.apps import kube_scheduler
+from fairlead.apps.config import config as configs
+from fairlead.apps.config import kube_scheduler
+from fairlead.apps.config.profiles import built_in
 from fairlead.apps.containment import Containment
-from fairlead.apps.profiles import built_in
 from fairlead.apps.watches import Watches
 from fairlead.cluster.checking import wrong_nodes
 from fairlead.engine import events

@@ -7,7 +7,7 @@ says which of them its probes ask.
 import json
 from functools import cache
 
-from fairlead.apps import kube_scheduler, profiles
+from fairlead.apps.config import kube_scheduler, profiles
 from fairlead.model.behaviour import KNOWN
 from fairlead.placement.profile import Profile
 from fairlead.plugins.registry import Registry

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.apps import kube_scheduler
+from fairlead.apps.config import kube_scheduler
 from fairlead.model.behaviour import KNOWN
 from fairlead.placement.explain import Explanation, NodeAnswer
 from fairlead.placement.verdicts import Placed

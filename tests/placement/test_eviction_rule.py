@@ -9,7 +9,7 @@ import pytest
 
 from builders import a_node, a_pod, an_engine, decide, see
 from contract import random_node, random_pod
-from fairlead.apps.profiles import built_in
+from fairlead.apps.config.profiles import built_in
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.eviction_rule import ByPriority, EvictionRule
 from fairlead.engine.engine import Engine

@@ -1,5 +1,5 @@
 from builders import a_node, a_pod, a_taint, drawn
-from fairlead.apps.profiles import built_in
+from fairlead.apps.config.profiles import built_in
 from fairlead.model.volumes import PodVolumes, VolumeClaimUse
 from fairlead.placement.explain import NodeAnswer, explain
 from fairlead.placement.place import Placement

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import SCHEDULER, a_node, a_pod, a_taint, pod_term, selects
-from fairlead.apps.profiles import KUBE, built_in
+from fairlead.apps.config.profiles import KUBE, built_in
 from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, GrantSource, Inventory

@@ -6,7 +6,7 @@ import pytest
 
 from builders import a_node, a_pod, drawn
 from contract import random_node, random_pod
-from fairlead.apps.profiles import built_in
+from fairlead.apps.config.profiles import built_in
 from fairlead.cluster.aspects import EVERYTHING
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.behaviour import KUBERNETES_1_37

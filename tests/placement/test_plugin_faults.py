@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from builders import SCHEDULER, a_node, a_pod
-from fairlead.apps import config
+from fairlead.apps.config import config
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.errors import PluginFault
 from fairlead.placement.explain import explain

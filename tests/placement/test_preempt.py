@@ -8,7 +8,7 @@ import pytest
 
 from builders import a_node, a_pod, a_taint, drawn, pod_term, selects
 from contract import random_node, random_pod
-from fairlead.apps.profiles import built_in
+from fairlead.apps.config.profiles import built_in
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.behaviour import KUBERNETES_1_36, KUBERNETES_1_37, Behaviour
 from fairlead.model.budgets import Budget

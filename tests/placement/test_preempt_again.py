@@ -8,7 +8,7 @@ import pytest
 
 from builders import a_node, a_pod, selects
 from contract import random_node, random_pod
-from fairlead.apps.profiles import built_in
+from fairlead.apps.config.profiles import built_in
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.budgets import Budget
 from fairlead.placement import preempt

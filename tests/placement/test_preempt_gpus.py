@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from builders import SCHEDULER, a_node, a_pod, an_engine, decide, see
-from fairlead.apps.profiles import built_in
+from fairlead.apps.config.profiles import built_in
 from fairlead.cluster.cluster import Cluster, Holding
 from fairlead.engine.events import EvictionEnded, PodGone
 from fairlead.engine.instructions import Bind, Evict

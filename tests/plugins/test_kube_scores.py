@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import slow_scores as slow
 from builders import a_node, a_pod, a_taint, pod_term, selects
 from contract import random_node, random_pod
-from fairlead.apps.profiles import built_in
+from fairlead.apps.config.profiles import built_in
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.default_selectors import DefaultSelectors
 from fairlead.model.nodes import GPU, Image

@@ -11,7 +11,7 @@ import typer
 
 from fairlead import __version__
 from fairlead.apps import logs
-from fairlead.apps.election_options import ElectionOptions
+from fairlead.apps.config.election_options import ElectionOptions
 from fairlead.apps.run import RunOptions
 from fairlead.apps.run import run as run_scheduler
 from fairlead.base.durations import seconds
@@ -432,7 +432,7 @@ def check_config(
 
     Exits with status 1 if `fairlead run --config FILE` would not start with it.
     """
-    from fairlead.apps import check_config as checking
+    from fairlead.apps.config import check_config as checking
 
     _refuse_other_outputs(output)
     report = checking.check(file, _versions(kubernetes))

@@ -14,7 +14,8 @@ from typing import Any, TextIO
 import msgspec
 import yaml
 
-from fairlead.apps import live_cluster, profiles, typed_yaml
+from fairlead.apps import live_cluster
+from fairlead.apps.config import profiles, typed_yaml
 from fairlead.apps.explanation import gpus_told
 from fairlead.apps.run import RunOptions
 from fairlead.engine.engine import Engine

@@ -8,10 +8,10 @@ import structlog
 from aiohttp import web
 
 from fairlead import __version__
-from fairlead.apps import profiles
 from fairlead.apps import run as running
 from fairlead.apps.callers import Callers, Gate
-from fairlead.apps.election_options import ElectionOptions
+from fairlead.apps.config import profiles
+from fairlead.apps.config.election_options import ElectionOptions
 from fairlead.apps.extender.extender import ExtenderDriver
 from fairlead.apps.extender.server import LIMITS, Server, make_app
 from fairlead.apps.fast_loop import run_in_fast_loop

@@ -4,7 +4,7 @@ import re
 from importlib import resources
 from pathlib import Path
 
-from fairlead.apps import typed_yaml
+from fairlead.apps.config import typed_yaml
 from fairlead.sim.workload import Stream, Workload
 
 _HINTS = {

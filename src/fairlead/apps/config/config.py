@@ -21,11 +21,11 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from fairlead.apps import plugin_files, profiles, typed_yaml
-from fairlead.apps.election_options import ElectionOptions
-from fairlead.apps.findings import Finding
-from fairlead.apps.plugin_sets import changed
-from fairlead.apps.telemetry_config import TelemetryConfig
+from fairlead.apps.config import plugin_files, profiles, typed_yaml
+from fairlead.apps.config.election_options import ElectionOptions
+from fairlead.apps.config.findings import Finding
+from fairlead.apps.config.plugin_sets import changed
+from fairlead.apps.config.telemetry_config import TelemetryConfig
 from fairlead.model.errors import ConfigError
 from fairlead.placement.gpus import GpuPolicy
 from fairlead.placement.profile import Profile

@@ -8,9 +8,9 @@ from typing import Any, TextIO
 
 import msgspec
 
-from fairlead.apps import kube_scheduler, plugin_files
-from fairlead.apps.findings import Finding
-from fairlead.apps.kube_scheduler.format import KIND
+from fairlead.apps.config import kube_scheduler, plugin_files
+from fairlead.apps.config.findings import Finding
+from fairlead.apps.config.kube_scheduler.format import KIND
 from fairlead.apps.run import RunOptions, plan
 from fairlead.model.behaviour import KNOWN, Behaviour
 from fairlead.model.errors import ConfigError

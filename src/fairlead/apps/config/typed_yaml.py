@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 import yaml
 
-from fairlead.apps import typed_paths
+from fairlead.apps.config import typed_paths
 from fairlead.model.errors import ConfigError
 
 LARGEST_FILE = 1 << 20

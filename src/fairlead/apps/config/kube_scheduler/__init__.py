@@ -17,15 +17,15 @@ from typing import Any
 
 from msgspec import UnsetType, structs
 
-from fairlead.apps import typed_yaml
-from fairlead.apps.election_options import ElectionOptions
-from fairlead.apps.findings import Finding, Translation
-from fairlead.apps.kube_scheduler import args as plugin_args
-from fairlead.apps.kube_scheduler import format as formats
-from fairlead.apps.kube_scheduler import notes, validation, validation_args
-from fairlead.apps.kube_scheduler.catalogue import Catalogue, catalogue_of
-from fairlead.apps.kube_scheduler.merging import merge
-from fairlead.apps.kube_scheduler.translation import Translator
+from fairlead.apps.config import typed_yaml
+from fairlead.apps.config.election_options import ElectionOptions
+from fairlead.apps.config.findings import Finding, Translation
+from fairlead.apps.config.kube_scheduler import args as plugin_args
+from fairlead.apps.config.kube_scheduler import format as formats
+from fairlead.apps.config.kube_scheduler import notes, validation, validation_args
+from fairlead.apps.config.kube_scheduler.catalogue import Catalogue, catalogue_of
+from fairlead.apps.config.kube_scheduler.merging import merge
+from fairlead.apps.config.kube_scheduler.translation import Translator
 from fairlead.model.behaviour import KNOWN, Behaviour
 from fairlead.model.errors import ConfigError
 from fairlead.placement.profile import Profile

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from fairlead.apps.kube_scheduler import args
+from fairlead.apps.config.kube_scheduler import args
 
 
 @dataclass(frozen=True, slots=True)

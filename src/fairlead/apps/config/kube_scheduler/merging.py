@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from msgspec import UNSET
 
-from fairlead.apps.findings import Finding
-from fairlead.apps.kube_scheduler.catalogue import POINTS_SINCE, Catalogue
-from fairlead.apps.kube_scheduler.format import Enabled, Plugins, PluginSet
+from fairlead.apps.config.findings import Finding
+from fairlead.apps.config.kube_scheduler.catalogue import POINTS_SINCE, Catalogue
+from fairlead.apps.config.kube_scheduler.format import Enabled, Plugins, PluginSet
 
 _ALL = "*"
 _MULTI = "multiPoint"

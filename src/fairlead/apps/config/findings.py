@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fairlead.apps.election_options import ElectionOptions
+from fairlead.apps.config.election_options import ElectionOptions
 from fairlead.model.behaviour import Behaviour
 from fairlead.placement.profile import Profile
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from fairlead.apps.findings import Finding
-from fairlead.apps.kube_scheduler import args
-from fairlead.apps.kube_scheduler.validation import out_of_range
+from fairlead.apps.config.findings import Finding
+from fairlead.apps.config.kube_scheduler import args
+from fairlead.apps.config.kube_scheduler.validation import out_of_range
 from fairlead.base.durations import seconds
 from fairlead.base.names import label_name_problems, label_value_problems
 from fairlead.model.behaviour import Behaviour

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from fairlead.apps import typed_yaml
+from fairlead.apps.config import typed_yaml
 from fairlead.base.durations import seconds
 from fairlead.model.errors import ConfigError
 from fairlead.telemetry.sources import KINDS, SourcePlan

@@ -6,18 +6,18 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from fairlead.apps import plugin_files
-from fairlead.apps.findings import Finding
-from fairlead.apps.kube_scheduler import options
-from fairlead.apps.kube_scheduler.args import Args, VolumeBindingArgs
-from fairlead.apps.kube_scheduler.beyond import SUCCESSORS, gpus_of, replaced
-from fairlead.apps.kube_scheduler.catalogue import (
+from fairlead.apps.config import plugin_files
+from fairlead.apps.config.findings import Finding
+from fairlead.apps.config.kube_scheduler import options
+from fairlead.apps.config.kube_scheduler.args import Args, VolumeBindingArgs
+from fairlead.apps.config.kube_scheduler.beyond import SUCCESSORS, gpus_of, replaced
+from fairlead.apps.config.kube_scheduler.catalogue import (
     BUILT_IN,
     COMPANIONS,
     OF_POD_GROUPS,
     Catalogue,
 )
-from fairlead.apps.kube_scheduler.merging import Merged
+from fairlead.apps.config.kube_scheduler.merging import Merged
 from fairlead.kube.dialects import RESOURCES
 from fairlead.model.errors import ConfigError
 from fairlead.placement.profile import Profile

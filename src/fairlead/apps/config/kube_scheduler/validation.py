@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from fairlead.apps.findings import Finding
-from fairlead.apps.kube_scheduler.format import (
+from fairlead.apps.config.findings import Finding
+from fairlead.apps.config.kube_scheduler.format import (
     Configuration,
     Extender,
     KubeSchedulerProfile,

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fairlead.apps.findings import Finding
-from fairlead.apps.kube_scheduler.format import Configuration, Extender
+from fairlead.apps.config.findings import Finding
+from fairlead.apps.config.kube_scheduler.format import Configuration, Extender
 
 _ALL_NODES = "ignored: Fairlead evaluates all nodes"
 _BACKOFF = "ignored: the backoff of Fairlead is 1 s at first and 10 s at most"
