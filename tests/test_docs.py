@@ -9,12 +9,13 @@ import typer
 from prometheus_client import CollectorRegistry
 
 from contract import check_plugin
-from fairlead.apps import cli, health
-from fairlead.apps.access import AllowAll
+from fairlead.apps import cli
 from fairlead.apps.config import config, plugin_files, profiles
 from fairlead.apps.config.typed_paths import all_keys
-from fairlead.apps.details import Details
 from fairlead.apps.extender.server import VERBS
+from fairlead.apps.serving import health
+from fairlead.apps.serving.access import AllowAll
+from fairlead.apps.serving.details import Details
 from fairlead.apps.usage import Usage
 from fairlead.apps.webhook.server import make_app
 from fairlead.cluster.aspects import Aspect

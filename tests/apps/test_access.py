@@ -12,10 +12,10 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from fairlead.apps import connections
-from fairlead.apps.access import AllowAll, DenyAll, TokenAuth, access, is_loopback
-from fairlead.apps.http_limits import HttpRefusal
 from fairlead.apps.running_scheduler import NotAnswered, RunningScheduler, running_scheduler
+from fairlead.apps.serving import connections
+from fairlead.apps.serving.access import AllowAll, DenyAll, TokenAuth, access, is_loopback
+from fairlead.apps.serving.http_limits import HttpRefusal
 from fairlead.kube.access.credentials import Static, bearer
 from fairlead.kube.access.reviews import Reviews
 from fairlead.kube.http.reply import Reply
@@ -119,7 +119,7 @@ async def test_who_may_list_pods_everywhere_is_asked_about_once() -> None:
 
 
 async def test_of_many_namespaces_only_some_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairlead.apps.access.MOST_NAMESPACES", 5)
+    monkeypatch.setattr("fairlead.apps.serving.access.MOST_NAMESPACES", 5)
     authority = Authority(lambda right: "namespace" in right)
     rights = await checked(authority).rights(request(TOKEN))
     assert len(await rights.namespaces({f"n{number}" for number in range(98)})) == 5

@@ -10,9 +10,9 @@ import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter
 
-from fairlead.apps import connections, health
-from fairlead.apps.connections import ConnectionLimit, PortLimits
-from fairlead.apps.http_limits import Scrapes
+from fairlead.apps.serving import connections, health
+from fairlead.apps.serving.connections import ConnectionLimit, PortLimits
+from fairlead.apps.serving.http_limits import Scrapes
 
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 LIMITS = PortLimits(connections=8, silent_s=60.0)

@@ -11,11 +11,11 @@ import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from fairlead.apps import connections, details, health
-from fairlead.apps.access import AllowAll, CallerRights
-from fairlead.apps.connections import PortLimits
-from fairlead.apps.details import Details
 from fairlead.apps.explanation import Answer, ExplanationScope
+from fairlead.apps.serving import connections, details, health
+from fairlead.apps.serving.access import AllowAll, CallerRights
+from fairlead.apps.serving.connections import PortLimits
+from fairlead.apps.serving.details import Details
 from fairlead.apps.usage import Usage
 from fairlead.cluster.cluster import Cluster
 

@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from fairlead.apps import extender
-from fairlead.apps.callers import Callers
 from fairlead.apps.extender import ExtenderOptions
 from fairlead.apps.extender.extender import ExtenderDriver
+from fairlead.apps.serving.callers import Callers
 from fairlead.kube.admission.certificates import Subject, make
 from fairlead.kube.dialects import RESOURCES
 from fairlead.model.errors import ConfigError

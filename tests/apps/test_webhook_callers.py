@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 from test_webhook_server import HEADERS, REVIEW, Serving, serving
 
-from fairlead.apps.callers import Callers, Gate, names_in
+from fairlead.apps.serving.callers import Callers, Gate, names_in
 from fairlead.kube.admission.tls import ServingContext
 from fairlead.model.errors import ConfigError
 from fairlead.sim.controlplane.certificates import Authority, KeyPair

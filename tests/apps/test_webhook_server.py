@@ -16,9 +16,9 @@ import pytest
 
 from fairlead.apps import run as running
 from fairlead.apps import webhook as webhooks
-from fairlead.apps.callers import Callers, Gate
-from fairlead.apps.http_limits import HttpLimits
-from fairlead.apps.webhook.listening import listening
+from fairlead.apps.serving.callers import Callers, Gate
+from fairlead.apps.serving.http_limits import HttpLimits
+from fairlead.apps.serving.listening import listening
 from fairlead.apps.webhook.server import make_app
 from fairlead.kube.admission.admission_handler import AdmissionHandler
 from fairlead.kube.admission.cert_rotation import CertRotationError

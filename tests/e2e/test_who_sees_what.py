@@ -14,9 +14,9 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from fairlead.apps import health
-from fairlead.apps.access import AllowAll
-from fairlead.apps.details import Details
+from fairlead.apps.serving import health
+from fairlead.apps.serving.access import AllowAll
+from fairlead.apps.serving.details import Details
 from fairlead.apps.usage import Usage
 from fairlead.cluster.cluster import Cluster
 from fairlead.sim.controlplane import ControlPlane, service_account

@@ -185,7 +185,7 @@ def webhook(
 ) -> None:
     """Answer admission reviews of new pods: inject variables, reject invalid requests."""
     from fairlead.apps import webhook as webhooks
-    from fairlead.apps.callers import Callers
+    from fairlead.apps.serving.callers import Callers
 
     logs.set_up(log_level)
     plan = RunOptions(kubeconfig, context, scheduler_name, profile, config)
@@ -223,7 +223,7 @@ def extender(
 ) -> None:
     """Serve as an extender of kube-scheduler: filter, prioritize, preempt, bind."""
     from fairlead.apps import extender as extending
-    from fairlead.apps.callers import Callers
+    from fairlead.apps.serving.callers import Callers
 
     logs.set_up(log_level)
     electing = ElectionOptions(

@@ -12,17 +12,17 @@ from typing import Any
 import structlog
 
 from fairlead import __version__
-from fairlead.apps import health
-from fairlead.apps.access import access as access_to
 from fairlead.apps.config import config as configs
 from fairlead.apps.config import plugin_files, profiles
 from fairlead.apps.config.election_options import ElectionOptions
 from fairlead.apps.config.findings import Finding, Translation
 from fairlead.apps.config.telemetry_config import endpoint_plan
-from fairlead.apps.details import Details
 from fairlead.apps.explanation import Explainer
 from fairlead.apps.fast_loop import run_in_fast_loop
 from fairlead.apps.scheduler import Scheduler
+from fairlead.apps.serving import health
+from fairlead.apps.serving.access import access as access_to
+from fairlead.apps.serving.details import Details
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.access.reviews import Reviews
 from fairlead.kube.http.client import Client

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import aiohttp
 from yarl import URL
 
-from fairlead.apps.access import HOW, is_loopback
+from fairlead.apps.serving.access import HOW, is_loopback
 from fairlead.kube.access.credentials import Credentials
 from fairlead.model.errors import FairleadError
 

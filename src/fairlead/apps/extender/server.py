@@ -7,9 +7,9 @@ from typing import TypeVar
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from fairlead.apps.callers import Gate
 from fairlead.apps.extender.extender import ExtenderDriver
-from fairlead.apps.http_limits import (
+from fairlead.apps.serving.callers import Gate
+from fairlead.apps.serving.http_limits import (
     HttpLimits,
     HttpRefusal,
     RequestLimiter,

@@ -15,14 +15,14 @@ from itertools import islice
 from pathlib import Path
 
 from fairlead import __version__
-from fairlead.apps import health
 from fairlead.apps import run as running
-from fairlead.apps.access import AllowAll
-from fairlead.apps.connections import Port
-from fairlead.apps.details import Details
 from fairlead.apps.explanation import Explainer
 from fairlead.apps.fast_loop import run_in_fast_loop
 from fairlead.apps.scheduler import Scheduler
+from fairlead.apps.serving import health
+from fairlead.apps.serving.access import AllowAll
+from fairlead.apps.serving.connections import Port
+from fairlead.apps.serving.details import Details
 from fairlead.apps.up import logs as up_logs
 from fairlead.apps.up import report as up_report
 from fairlead.apps.up import workload as up_workload

@@ -12,10 +12,10 @@ from aiohttp import web
 
 from fairlead import __version__
 from fairlead.apps import run as running
-from fairlead.apps.callers import Callers, Gate
 from fairlead.apps.fast_loop import run_in_fast_loop
-from fairlead.apps.http_limits import HttpLimits
-from fairlead.apps.webhook.listening import listening
+from fairlead.apps.serving.callers import Callers, Gate
+from fairlead.apps.serving.http_limits import HttpLimits
+from fairlead.apps.serving.listening import listening
 from fairlead.apps.webhook.server import make_app
 from fairlead.base.durations import seconds
 from fairlead.kube.access.kubeconfig import load_access

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import structlog
 from aiohttp import web
 
-from fairlead.apps.callers import Gate
-from fairlead.apps.http_limits import (
+from fairlead.apps.serving.callers import Gate
+from fairlead.apps.serving.http_limits import (
     HttpLimits,
     HttpRefusal,
     RequestLimiter,

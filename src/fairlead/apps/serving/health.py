@@ -5,10 +5,10 @@ from collections.abc import Callable
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from fairlead.apps.connections import Port
-from fairlead.apps.connections import serve as serve_port
-from fairlead.apps.details import Details
-from fairlead.apps.http_limits import Scrapes
+from fairlead.apps.serving.connections import Port
+from fairlead.apps.serving.connections import serve as serve_port
+from fairlead.apps.serving.details import Details
+from fairlead.apps.serving.http_limits import Scrapes
 
 SERVICE = "gpu-scheduler"
 

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 import msgspec
 from aiohttp import web
 
-from fairlead.apps.access import MOST_NAMESPACES, Authorizer, CallerRights
 from fairlead.apps.explanation import Answer, ExplanationScope
-from fairlead.apps.http_limits import JSON, HttpLimits, HttpRefusal, RequestLimiter, refusal
+from fairlead.apps.serving.access import MOST_NAMESPACES, Authorizer, CallerRights
+from fairlead.apps.serving.http_limits import JSON, HttpLimits, HttpRefusal, RequestLimiter, refusal
 from fairlead.apps.usage import ReportScope, Usage
 
 _CHECKING = HttpLimits(answer_s=10.0, in_hand=8, waiting=24)

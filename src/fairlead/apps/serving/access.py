@@ -13,7 +13,7 @@ from typing import Protocol
 
 from aiohttp import web
 
-from fairlead.apps.http_limits import HttpRefusal
+from fairlead.apps.serving.http_limits import HttpRefusal
 from fairlead.kube.access.reviews import NotReviewed, Reviews, Right, TooMany, User
 
 #: Namespaces that one question is answered for; who may list pods everywhere sees all.

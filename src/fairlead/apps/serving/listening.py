@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from fairlead.apps.connections import ConnectionLimit
-from fairlead.apps.http_limits import HttpLimits
+from fairlead.apps.serving.connections import ConnectionLimit
+from fairlead.apps.serving.http_limits import HttpLimits
 from fairlead.model.errors import ConfigError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
-from fairlead.apps.http_limits import HttpRefusal
+from fairlead.apps.serving.http_limits import HttpRefusal
 from fairlead.kube.admission.tls import ServingContext, read_authorities
 from fairlead.model.errors import ConfigError
 
