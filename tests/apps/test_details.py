@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from fairlead.apps.explanation import Answer, ExplanationScope
+from fairlead.apps.explain.explanation import Answer, ExplanationScope
 from fairlead.apps.serving import connections, details, health
 from fairlead.apps.serving.access import AllowAll, CallerRights
 from fairlead.apps.serving.connections import PortLimits

@@ -7,8 +7,15 @@ from dataclasses import replace
 import pytest
 
 from builders import a_node, a_pod, an_engine, decide, pod_term, see
-from fairlead.apps.explain import show
-from fairlead.apps.explanation import ALL, Answer, Explainer, ExplanationScope, asked, gpus_told
+from fairlead.apps.explain.explain import show
+from fairlead.apps.explain.explanation import (
+    ALL,
+    Answer,
+    Explainer,
+    ExplanationScope,
+    asked,
+    gpus_told,
+)
 from fairlead.engine.engine import Engine
 from fairlead.model.gpus import GpuRequest, GpuUse, Grant
 from fairlead.model.pods import Pod

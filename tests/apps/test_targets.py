@@ -2,8 +2,8 @@
 
 import pytest
 
-from fairlead.apps.explanation import unserved
-from fairlead.apps.targets import NoSuchTarget, Target, parse
+from fairlead.apps.explain.explanation import unserved
+from fairlead.apps.explain.targets import NoSuchTarget, Target, parse
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from builders import SCHEDULER, a_node, a_pod, a_taint
 from fairlead.apps.config.profiles import built_in
-from fairlead.apps.explain import show
+from fairlead.apps.explain.explain import show
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, Inventory, MigProfile
 from fairlead.model.machines import all_joined

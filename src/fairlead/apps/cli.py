@@ -328,8 +328,8 @@ def explain(
     output: Output = "text",
 ) -> None:
     """Show why a pod is not scheduled, node by node, from the live cluster."""
-    from fairlead.apps import explain as explaining
-    from fairlead.apps import targets
+    from fairlead.apps.explain import explain as explaining
+    from fairlead.apps.explain import targets
 
     _refuse_other_outputs(output)
     options = RunOptions(kubeconfig, context, scheduler_name, profile, config)

@@ -16,7 +16,7 @@ import yaml
 
 from fairlead.apps import live_cluster
 from fairlead.apps.config import profiles, typed_yaml
-from fairlead.apps.explanation import gpus_told
+from fairlead.apps.explain.explanation import gpus_told
 from fairlead.apps.run import RunOptions
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import Event, NodeSeen, PodSeen, PricesComputed

@@ -17,7 +17,7 @@ from fairlead.apps.config import plugin_files, profiles
 from fairlead.apps.config.election_options import ElectionOptions
 from fairlead.apps.config.findings import Finding, Translation
 from fairlead.apps.config.telemetry_config import endpoint_plan
-from fairlead.apps.explanation import Explainer
+from fairlead.apps.explain.explanation import Explainer
 from fairlead.apps.fast_loop import run_in_fast_loop
 from fairlead.apps.scheduler import Scheduler
 from fairlead.apps.serving import health

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import msgspec
 from aiohttp import web
 
-from fairlead.apps.explanation import Answer, ExplanationScope
+from fairlead.apps.explain.explanation import Answer, ExplanationScope
 from fairlead.apps.serving.access import MOST_NAMESPACES, Authorizer, CallerRights
 from fairlead.apps.serving.http_limits import JSON, HttpLimits, HttpRefusal, RequestLimiter, refusal
 from fairlead.apps.usage import ReportScope, Usage

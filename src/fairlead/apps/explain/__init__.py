@@ -1,0 +1,1 @@
+"""`fairlead explain`: why a pod is not scheduled, node by node."""
