@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from fairlead.apps.running_scheduler import NotAnswered, RunningScheduler, running_scheduler
+from fairlead.apps.live.running_scheduler import NotAnswered, RunningScheduler, running_scheduler
 from fairlead.apps.serving import connections
 from fairlead.apps.serving.access import AllowAll, DenyAll, TokenAuth, access, is_loopback
 from fairlead.apps.serving.http_limits import HttpRefusal

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from fairlead.apps.running_scheduler import NotAnswered, running_scheduler
+from fairlead.apps.live.running_scheduler import NotAnswered, running_scheduler
 from fairlead.apps.top import as_data, show
 from fairlead.apps.top.selection import SORTS, Selection, choose, narrowed
 from fairlead.apps.top.view import render

@@ -14,9 +14,9 @@ from typing import Any, TextIO
 import msgspec
 import yaml
 
-from fairlead.apps import live_cluster
 from fairlead.apps.config import profiles, typed_yaml
 from fairlead.apps.explain.explanation import gpus_told
+from fairlead.apps.live import live_cluster
 from fairlead.apps.run import RunOptions
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import Event, NodeSeen, PodSeen, PricesComputed

@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
-from fairlead.apps import live_cluster
 from fairlead.apps.explain.explanation import (
     ALL,
     Answer,
@@ -16,9 +15,10 @@ from fairlead.apps.explain.explanation import (
     unserved,
 )
 from fairlead.apps.explain.targets import Target, pod_of
-from fairlead.apps.read_source_once import take_once
+from fairlead.apps.live import live_cluster
+from fairlead.apps.live.read_source_once import take_once
+from fairlead.apps.live.running_scheduler import kubectl_options, running_scheduler
 from fairlead.apps.run import RunOptions, plan
-from fairlead.apps.running_scheduler import kubectl_options, running_scheduler
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import PricesComputed, ReadingsTaken
 from fairlead.kube.access.kubeconfig import load_access

@@ -3,8 +3,8 @@
 import time
 from collections.abc import Sequence
 
-from fairlead.apps import live_cluster
-from fairlead.apps.read_source_once import take_once
+from fairlead.apps.live import live_cluster
+from fairlead.apps.live.read_source_once import take_once
 from fairlead.apps.usage import Usage
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine.engine import Engine

@@ -4,7 +4,7 @@ from typing import Protocol
 
 import msgspec
 
-from fairlead.apps.running_scheduler import NotAnswered, RunningScheduler
+from fairlead.apps.live.running_scheduler import NotAnswered, RunningScheduler
 from fairlead.telemetry.report import UsageReport
 
 __all__ = ["FromScheduler", "NotAnswered", "ReportSource"]
