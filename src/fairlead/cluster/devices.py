@@ -286,6 +286,16 @@ class Devices:
         """What each pod on the row holds."""
         return self._grants.get(row, {}).values()
 
+    def holders(self, row: int) -> tuple[str, ...]:
+        """Who holds GPUs of the row, in the order in which they came."""
+        return tuple(self._grants.get(row, ()))
+
+    def reorder(self, row: int, holders: Iterable[str]) -> None:
+        """Puts the holders of the row in this order: messages name the first that conflicts."""
+        grants = self._grants.get(row)
+        if grants:
+            self._grants[row] = {uid: grants[uid] for uid in holders if uid in grants} | grants
+
     def _charge(self, row: int, grant: Grant, sign: int) -> None:
         slot_of = self._slot_of.get(row, {})
         if grant.pending:

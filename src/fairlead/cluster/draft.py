@@ -15,6 +15,8 @@ class Draft:
         self._row = row
         self._work = cluster.work
         self._done: list[tuple[Holding, int]] = []
+        #: Who had GPUs of the node before the first of them was taken away.
+        self._holders: tuple[str, ...] = ()
         #: Pods of the node that are not there for the time being, by uid.
         self.away: set[str] = set()
 
@@ -25,6 +27,8 @@ class Draft:
 
     def take(self, held: "Holding") -> None:
         """The pod is not there."""
+        if held.grant and not self._holders:
+            self._holders = self._cluster.columns.devices.holders(self._row)
         self._apply(held, -1)
         self._done.append((held, -1))
 
@@ -40,6 +44,8 @@ class Draft:
         while self._done:
             held, sign = self._done.pop()
             self._apply(held, -sign)
+        if self._holders:
+            self._cluster.columns.devices.reorder(self._row, self._holders)
 
     def _apply(self, held: "Holding", sign: int) -> None:
         self._work.trials += 1
