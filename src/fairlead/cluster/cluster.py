@@ -35,6 +35,8 @@ from fairlead.cluster.nominations import Nominations
 from fairlead.cluster.price_tables import PriceTables
 from fairlead.cluster.priority_sums import AmountsByRow, PrioritySums, Share, sum_by_row
 from fairlead.cluster.releasing import Releasing
+from fairlead.cluster.storage import SeenBefore
+from fairlead.cluster.trial import Trial
 from fairlead.cluster.work import Work
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.budgets import Budget
@@ -109,6 +111,8 @@ class Cluster:
         self._on_node: dict[str, set[str]] = {}
         self._free_rows: list[int] = []
         self._distrusted: dict[str, str] = {}  # cause → node
+        #: Is a trial under way?
+        self.in_trial = False
 
     @property
     def behaviour(self) -> Behaviour:
@@ -250,6 +254,10 @@ class Cluster:
     def draft(self, row: int) -> Draft:
         """Changes to the pods of one node that are undone at the end of the `with`."""
         return Draft(self, row)
+
+    def trial(self) -> Trial:
+        """Changes to the pods of many nodes that are undone unless they are committed."""
+        return Trial(self)
 
     @contextmanager
     def taking(self, requested: AmountsByRow) -> Iterator[None]:
@@ -411,8 +419,12 @@ class Cluster:
 
     def assume(self, pod: Pod, node: str, grant: Grant | None = None) -> None:
         """The pod is on its way to the node: what it needs is taken from now on."""
+        self._hold(self.holding(pod, node, grant))
+
+    def holding(self, pod: Pod, node: str, grant: Grant | None) -> Holding:
+        """What a pod that holds nothing yet would hold on its way to the node."""
         assert pod.uid not in self.holdings, f"{pod.key} already holds something"
-        self._hold(Holding.of(pod, node, assumed=True, grant=grant))
+        return Holding.of(pod, node, assumed=True, grant=grant)
 
     def confirm(self, pod: Pod) -> None:
         """The API server shows the pod on its node."""
@@ -444,9 +456,15 @@ class Cluster:
 
     def remove(self, uid: str) -> None:
         """Frees what the pod holds, assumed or confirmed; nothing if it holds nothing."""
+        held = self.detach(uid)
+        if held is not None:
+            self.improved.add(held.touches)
+
+    def detach(self, uid: str) -> Holding | None:
+        """Takes what the pod holds off its node, and returns it. Only views see the change."""
         held = self.holdings.pop(uid, None)
         if held is None:
-            return
+            return None
         if held.grant and held.grant.member:
             self.map_indices.leave(uid, held.grant.member)
         neighbours = self._on_node[held.node]
@@ -456,7 +474,7 @@ class Cluster:
         row = self.row_of.get(held.node)
         if row is not None:
             self._occupy(row, held, -1)
-        self.improved.add(held.touches)
+        return held
 
     def hold_back(self, held: Holding, now_s: float) -> None:
         """Keeps the GPUs of a pod that is gone, if its node has an agent that says when they are
@@ -509,6 +527,11 @@ class Cluster:
         self.storage.assume(plan, node)
         self.changes.add(ANYWHERE, Aspect.VOLUMES)
 
+    def see_again(self, before: SeenBefore) -> None:
+        """A plan was not carried out after all. Only views see the change."""
+        self.storage.restore(before)
+        self.changes.add(ANYWHERE, Aspect.VOLUMES)
+
     def settle_volumes(self, plan: VolumePlan) -> None:
         """The plan is done, or has failed: its volumes are what the API server says of them."""
         self.storage.settle(plan)
@@ -534,6 +557,11 @@ class Cluster:
     def _hold(self, held: Holding) -> None:
         if self.releasing:
             self.release(held.pod.uid)  # it was not gone after all
+        self.attach(held)
+        self.improved.add(Aspect.PODS)  # waiting pods may have affinity to it
+
+    def attach(self, held: Holding) -> None:
+        """Puts what a pod holds on its node. Only views see the change."""
         self.holdings[held.pod.uid] = held
         if held.grant and held.grant.member:
             self.map_indices.take(held.pod.uid, held.grant.member)
@@ -541,7 +569,6 @@ class Cluster:
         row = self.row_of.get(held.node)
         if row is not None:
             self._occupy(row, held, +1)
-        self.improved.add(Aspect.PODS)  # waiting pods may have affinity to it
 
     def _occupy(self, row: int, held: Holding, sign: int) -> None:
         self.charge(row, held, sign)

@@ -30,3 +30,9 @@ class Grouped(Generic[G, V]):
             members.pop(key, None)
             if not members:
                 del self._groups[group]
+
+    def replace(self, group: G, members: Mapping[str, V]) -> None:
+        """The group has these members, in this order."""
+        self._groups.pop(group, None)
+        if members:
+            self._groups[group] = dict(members)

@@ -4,7 +4,8 @@ A nomination is no reservation. A pod that may evict the nominated pod ignores i
 leave room for it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +20,15 @@ from fairlead.model.quantities import PODS
 
 # What a nomination reserves.
 _RESERVED = Aspect.USAGE | Aspect.PODS | Aspect.PORTS | Aspect.DEVICES
+
+
+@dataclass(frozen=True, slots=True)
+class Suspended:
+    """A nomination that does not count for a while, among all of its node in their order."""
+
+    uid: str
+    node: str
+    pods: Mapping[str, Pod]
 
 
 class Nominations:
@@ -99,6 +109,25 @@ class Nominations:
         self._remove(uid, nominated)
         if nominated != node:
             self._improved.add(_RESERVED)
+
+    def suspend(self, uid: str) -> Suspended | None:
+        """Takes the nomination away for a while; returns what `resume` needs to undo that."""
+        node = self._node_of.get(uid)
+        if node is None:
+            return None
+        suspended = Suspended(uid, node, dict(self._on[node]))
+        del self._node_of[uid]
+        self._remove(uid, node)
+        return suspended
+
+    def resume(self, suspended: Suspended) -> None:
+        """The nomination counts again, in its old place among those of the node."""
+        node, pod = suspended.node, suspended.pods[suspended.uid]
+        self._node_of[pod.uid] = node
+        now = self._on.get(node, {}) | {pod.uid: pod}
+        self._on[node] = {uid: now[uid] for uid in suspended.pods if uid in now} | now
+        self._columns.pods.expect(pod, +1)
+        self._follow(pod, node, +1)
 
     def _remove(self, uid: str, node: str) -> None:
         pods = self._on[node]

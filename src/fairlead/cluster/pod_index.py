@@ -191,6 +191,11 @@ class PodIndex:
             self._seen = self._keys_before  # the same object while it says the same
         return self._seen
 
+    def keep_keys(self, keys: frozenset[str]) -> None:
+        """Keeps this object if the keys are those again: nothing has to be sorted by others."""
+        if self._keys.keys() == keys:
+            self._seen = self._keys_before = keys
+
     @property
     def keys_of_affinity(self) -> frozenset[str]:
         """Label keys that the preferred and required affinity of existing pods selects by."""

@@ -6,8 +6,8 @@ once, so that the next pod does not take the same volume. Whatever the API serve
 object replaces what was assumed of it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
 from fairlead.cluster.attached import AttachedVolumes
@@ -31,6 +31,16 @@ if TYPE_CHECKING:
     from fairlead.cluster.volume_outlook import VolumeOutlook
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SeenBefore:
+    """What rules saw before a plan was assumed; None of what they did not see."""
+
+    volumes: Mapping[str, Volume | None]
+    volume_claims: Mapping[str, VolumeClaim | None]
+    #: Volumes by the claim that they belong to, in their order.
+    of_claim: Mapping[str, Mapping[str, Volume]]
 
 
 class Storage:
@@ -164,6 +174,27 @@ class Storage:
             self._see_volume(volume.name, self._observed_volumes.get(volume.name))
         for claim in plan.provisions:
             self._see_volume_claim(claim.key, self._observed_volume_claims.get(claim.key))
+
+    def before(self, plan: VolumePlan) -> SeenBefore:
+        """What rules see of everything that the plan is about."""
+        volumes = {volume.name: self.volumes.get(volume.name) for _, volume in plan.bindings}
+        owners = {claim.key for claim, _ in plan.bindings}
+        owners.update(volume.claim for volume in volumes.values() if volume is not None)
+        return SeenBefore(
+            volumes,
+            {claim.key: self.volume_claims.get(claim.key) for claim in plan.provisions},
+            {owner: dict(self._of_claim.of(owner)) for owner in owners},
+        )
+
+    def restore(self, before: SeenBefore) -> None:
+        """Rules see again what they saw before a plan was assumed."""
+        self.outlook = None
+        for name, volume in before.volumes.items():
+            self._see_volume(name, volume)
+        for key, claim in before.volume_claims.items():
+            self._see_volume_claim(key, claim)
+        for owner, volumes in before.of_claim.items():
+            self._of_claim.replace(owner, volumes)
 
     def _see_volume_claim(self, key: str, claim: VolumeClaim | None) -> bool:
         old = self.volume_claims.get(key)

@@ -82,6 +82,8 @@ class Preemption:
         self._cluster = cluster
         self._nominated = nominated
         self._trial = NodeTrial(pod, view, profile, cluster)
+        #: Does the next search go on where this one ends?
+        self._goes_on = not cluster.in_trial
         self._budgets: dict[str, list[Budget]] = {}
         for budget in cluster.budgets.values():
             self._budgets.setdefault(budget.namespace, []).append(budget)
@@ -201,7 +203,8 @@ class Preemption:
         best: Eviction | None = None
         no_better = 0
         work, start = self._cluster.work, self._cluster.work.spent
-        first = self._view.searched if self._view.searched < len(rows) else 0
+        first = self._view.searched if self._goes_on else 0
+        first = first if first < len(rows) else 0
         for looked, row in enumerate(rows[first:]):
             if work.spent - start > _MOST_WORK:
                 self._interrupt(first, looked, rows, outcome, found=best is not None)
@@ -215,7 +218,7 @@ class Preemption:
                 no_better += 1
             if len(rows) > _TRY_ALL and no_better >= _NO_BETTER and not best.violations:
                 break
-        self._view.searched = 0
+        self._remember(0)
         outcome.counts[NOT_YET] += first
         return best
 
@@ -223,9 +226,13 @@ class Preemption:
         self, first: int, looked: int, rows: Rows, outcome: Outcome, *, found: bool
     ) -> None:
         """The next search for pods like this one goes on from here, unless this one found some."""
-        self._view.searched = 0 if found else first + looked
+        self._remember(0 if found else first + looked)
         outcome.cut_short = not found
         outcome.counts[NOT_YET] += len(rows) - looked
+
+    def _remember(self, position: int) -> None:
+        if self._goes_on:
+            self._view.searched = position
 
     def _try(self, row: int, outcome: Outcome) -> Eviction | None:
         """Who would have to leave this node; None, and why, if that would not help."""

@@ -9,6 +9,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
+from fairlead.cluster.trial import Trial
 from fairlead.model.pods import PodRequest
 
 
@@ -25,8 +26,8 @@ class PrepareStep(Protocol):
     #: The same in the past, such as "volumes were bound".
     done: ClassVar[str]
 
-    def assume(self, cluster: Cluster, node: str) -> None:
-        """The step is being carried out: the cluster counts it as done."""
+    def assume(self, cluster: Cluster | Trial, node: str) -> None:
+        """The step is being carried out: the cluster, or a trial in it, counts it as done."""
         ...
 
     def settle(self, cluster: Cluster) -> None:

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
+from fairlead.cluster.trial import Trial
 from fairlead.cluster.volume_outlook import out_of_reach
 from fairlead.model.storage import VolumePlan
 
@@ -18,7 +19,7 @@ class VolumeStep:
     doing: ClassVar[str] = "binding volumes"
     done: ClassVar[str] = "volumes were bound"
 
-    def assume(self, cluster: Cluster, node: str) -> None:
+    def assume(self, cluster: Cluster | Trial, node: str) -> None:
         cluster.assume_volumes(self.plan, node)
 
     def settle(self, cluster: Cluster) -> None:

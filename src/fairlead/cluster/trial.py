@@ -1,0 +1,148 @@
+"""What if, over many nodes: steps that are logged, so that views follow, and undone exactly.
+
+A step is taken like the ordinary change, and undone by its inverse, the last first. All columns are
+sums of integers, so that the inverse leaves no trace in them; what has an order gets its old order
+back. Only views see steps and their undoing: no waiting pod is requeued before they are committed.
+"""
+
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
+
+from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.nominations import Suspended
+from fairlead.cluster.storage import SeenBefore
+from fairlead.model.gpus import Grant
+from fairlead.model.pods import Pod
+from fairlead.model.storage import VolumePlan
+
+if TYPE_CHECKING:
+    from fairlead.cluster.cluster import Cluster, Holding
+
+#: How many steps a trial had taken.
+Checkpoint = int
+
+
+class _Step(Protocol):
+    def undo(self, cluster: "Cluster") -> None: ...
+
+    def commit(self, cluster: "Cluster") -> None:
+        """Waiting pods may be requeued for it from now on."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Assumed:
+    held: "Holding"
+    #: A pod that has a node needs no room kept elsewhere.
+    nomination: Suspended | None
+
+    def undo(self, cluster: "Cluster") -> None:
+        cluster.detach(self.held.pod.uid)
+        self._resume(cluster)
+
+    def commit(self, cluster: "Cluster") -> None:
+        """The nomination ends when it would have ended without a trial."""
+        self._resume(cluster)
+        cluster.release(self.held.pod.uid)
+        cluster.improved.add(Aspect.PODS)
+
+    def _resume(self, cluster: "Cluster") -> None:
+        if self.nomination is not None:
+            cluster.nominations.resume(self.nomination)
+
+
+@dataclass(frozen=True, slots=True)
+class _Evicted:
+    held: "Holding"
+    #: All that had GPUs of the node.
+    holders: tuple[str, ...]
+
+    def undo(self, cluster: "Cluster") -> None:
+        cluster.attach(self.held)
+        row = cluster.row_of.get(self.held.node)
+        if row is not None and self.held.grant:
+            cluster.columns.devices.reorder(row, self.holders)
+
+    def commit(self, cluster: "Cluster") -> None:
+        cluster.improved.add(self.held.touches)
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    before: SeenBefore
+
+    def undo(self, cluster: "Cluster") -> None:
+        cluster.see_again(self.before)
+
+    def commit(self, cluster: "Cluster") -> None:
+        pass
+
+
+@dataclass(slots=True)
+class Trial:
+    """Use it in a `with`: what was not committed at its end is undone. One at a time."""
+
+    _cluster: "Cluster"
+    _steps: list[_Step] = field(default_factory=list)
+    _keys: frozenset[str] = frozenset()
+
+    def assume(self, pod: Pod, node: str, grant: Grant | None = None) -> None:
+        """The pod is on its way to the node."""
+        nomination = self._cluster.nominations.suspend(pod.uid)
+        held = self._cluster.holding(pod, node, grant)
+        self._cluster.attach(held)
+        self._add(_Assumed(held, nomination))
+
+    def evict(self, uid: str) -> "Holding | None":
+        """Takes away what a pod holds, and returns it; None if it holds nothing."""
+        cluster = self._cluster
+        held = cluster.holdings.get(uid)
+        if held is None:
+            return None
+        row = cluster.row_of.get(held.node)
+        holders = cluster.columns.devices.holders(row) if row is not None and held.grant else ()
+        cluster.detach(uid)
+        self._add(_Evicted(held, holders))
+        return held
+
+    def assume_volumes(self, plan: VolumePlan, node: str) -> None:
+        """The plan is being carried out."""
+        before = self._cluster.storage.before(plan)
+        self._cluster.assume_volumes(plan, node)
+        self._add(_Planned(before))
+
+    def checkpoint(self) -> Checkpoint:
+        """What to roll back to."""
+        return len(self._steps)
+
+    def rollback(self, to: Checkpoint = 0) -> None:
+        """Undoes the steps since the checkpoint, or all."""
+        while len(self._steps) > to:
+            self._steps.pop().undo(self._cluster)
+            self._cluster.work.trials += 1
+        self._cluster.columns.pods.keep_keys(self._keys)
+
+    def commit(self) -> None:
+        """The steps are ordinary changes from now on."""
+        while self._steps:
+            self._steps.pop().commit(self._cluster)
+
+    def __enter__(self) -> Self:
+        assert not self._cluster.in_trial, "a trial is under way already: use its checkpoints"
+        self._cluster.in_trial = True
+        self._keys = self._cluster.columns.pods.keys_of_anti_affinity
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.rollback()
+        self._cluster.in_trial = False
+
+    def _add(self, step: _Step) -> None:
+        self._cluster.work.trials += 1
+        self._steps.append(step)
