@@ -348,7 +348,7 @@ def test_a_version_from_before_the_bind_does_not_queue_the_pod_again() -> None:
     assert drawing(engine.cluster) == ["n1 #."]
     see(engine, a_pod("p", uid="u", gpus=1, node="n1"))
     assert drawing(engine.cluster) == ["n1 #."]
-    assert not engine.unconfirmed
+    assert not engine.in_flight.unconfirmed()
 
 
 def test_a_pod_that_is_pending_again_after_it_was_seen_on_its_node_starts_over() -> None:

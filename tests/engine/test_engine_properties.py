@@ -19,6 +19,7 @@ from fairlead.engine.events import (
     PodGone,
     PodSeen,
 )
+from fairlead.engine.in_flight import contradictions
 from fairlead.engine.instructions import Bind, Evict, Instruction
 from fairlead.model.nodes import GPU
 
@@ -58,6 +59,11 @@ class World(RuleBasedStateMachine):
             if isinstance(made, Evict):
                 assert all(v.priority < made.pod.priority for v in made.victims)
                 self.victims.append((made.pod.uid, [victim.uid for victim in made.victims]))
+
+    @invariant()
+    def stages_agree_with_the_ledger_and_the_queue(self) -> None:
+        engine = self.engine
+        assert contradictions(engine.in_flight, engine.cluster, engine.queue) == []
 
     @rule(node=NODES)
     def node_comes(self, node: str) -> None:

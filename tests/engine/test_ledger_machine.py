@@ -40,6 +40,7 @@ from fairlead.engine.events import (
     ReadingsTaken,
     ReleaseOverdue,
 )
+from fairlead.engine.in_flight import contradictions
 from fairlead.engine.instructions import AnnounceFailure, Bind, Evict, Instruction
 from fairlead.model.gpus import (
     PLAIN,
@@ -391,18 +392,18 @@ class Ledger(RuleBasedStateMachine):
     def etcd_is_restored(self, data) -> None:
         """A pod that was seen on its node is pending again."""
         uid = data.draw(st.sampled_from(sorted(self.known)))
-        if uid in self.engine._binding:  # its outcome comes first
+        if self.engine.in_flight.entry_of(uid):  # its outcome comes first
             return
         self.known.pop(uid)
         self.under_way.pop(uid, None)
         self.pods[uid] = replace(self.pods[uid], node="", grant=None)
         self.tell(PodSeen(self.pods[uid]))
 
-    @precondition(lambda self: self.engine.unconfirmed)
+    @precondition(lambda self: self.engine.in_flight.unconfirmed())
     @rule(data=st.data())
     def etcd_is_restored_before_the_watch_told(self, data) -> None:
         """No watch shows a change; the comparison with a list does (`apps/verification.py`)."""
-        uid = data.draw(st.sampled_from(sorted(self.engine.unconfirmed)))
+        uid = data.draw(st.sampled_from(sorted(self.engine.in_flight.unconfirmed())))
         self.under_way.pop(uid)
         self.pods[uid] = replace(self.pods[uid], node="", grant=None)
         self.tell(PodGone(self.pods[uid]))
@@ -516,6 +517,10 @@ class Ledger(RuleBasedStateMachine):
             assert told(self.cluster, name) == audited(self.cluster, name)
         assert wrong_nodes(self.cluster, self.cluster.row_of) == []
         assert list(misplaced(self.cluster, self.known)) == []
+
+    @invariant()
+    def stages_agree_with_the_ledger_and_the_queue(self) -> None:
+        assert contradictions(self.engine.in_flight, self.cluster, self.engine.queue) == []
 
     @invariant()
     def no_pod_is_lost(self) -> None:

@@ -16,6 +16,7 @@ import structlog
 from fairlead.cluster.checking import misplaced, wrong_nodes
 from fairlead.engine import events
 from fairlead.engine.engine import Engine
+from fairlead.engine.in_flight import Stage
 from fairlead.kube.errors import ApiError
 from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.mirror.wire import StatusError
@@ -67,7 +68,7 @@ class Verification:
         agrees with the list, was set back: etcd was restored from a backup. It starts over. Its
         watch need not have shown a change, and what it was given would be held for ever.
         """
-        written = tuple(self._engine.unconfirmed)
+        written = tuple(self._engine.in_flight.unconfirmed())
         agree = await asyncio.gather(*(self._compare(each) for each in self._reflectors))
         if agree[list(self._reflectors).index(self._pods)]:
             self._look_at_unconfirmed(written)
@@ -88,7 +89,7 @@ class Verification:
         waiting = {pod.uid: pod for pod in self._pods.objects.values() if not pod.node}
         for uid in written:
             pod = waiting.get(uid)
-            if pod is not None and uid in self._engine.unconfirmed:
+            if pod is not None and self._engine.in_flight.stage_of(uid) is Stage.BOUND:
                 self._mismatches.labels("pods").inc()
                 log.error("a bound pod is pending again: was etcd restored?", pod=pod.key)
                 self._feed(events.PodGone(pod))

@@ -17,6 +17,7 @@ from fairlead.engine import events, releases
 from fairlead.engine.attempts import Attempt, Outcome
 from fairlead.engine.edits import edit_of, misspelling_of
 from fairlead.engine.extender_queries import ExtenderQueries
+from fairlead.engine.in_flight import InFlight
 from fairlead.engine.instructions import (
     AnnounceFailure,
     AnnounceScheduled,
@@ -57,16 +58,8 @@ class Engine:
         self._extender_profile = extender_profile
         #: What pods ask for, those of other schedulers included if they ask for GPUs.
         self.demand = Demand()
-        #: Pods whose bind is under way, by uid.
-        self._binding: dict[str, Entry] = {}
-        #: Pods for which others are being evicted just now, by uid.
-        self._evicting: set[str] = set()
-        #: Pods whose bind was carried out, and which no watch has shown on their node yet, by uid.
-        self.unconfirmed: set[str] = set()
-        #: What is being done for some of them before the bind.
-        self._steps: dict[str, tuple[PrepareStep, ...]] = {}
-        #: Pods of other schedulers whose bind is under way, by uid.
-        self._external_binding: set[str] = set()
+        #: Pods that were decided on, and are not seen on their node yet.
+        self.in_flight = InFlight()
         self._begin()
         #: Is anybody interested in why pods went where they went?
         self.keeps_records = False
@@ -80,7 +73,9 @@ class Engine:
         profile = self._extender_profile
         placement = Placement(profile, self.cluster) if profile else None
         self.extender_queries = ExtenderQueries(placement, self.cluster) if placement else None
-        self._requeuer = Requeuer(self.cluster, self.queue, self._placements, self._evicting)
+        self._requeuer = Requeuer(
+            self.cluster, self.queue, self._placements, self.in_flight.evicting
+        )
 
     def forget(self) -> None:
         """Forgets what the API server showed, to be shown all of it again, after a defect.
@@ -93,17 +88,17 @@ class Engine:
         self.cluster.eviction_rule = cluster.eviction_rule
         self.cluster.releasing = cluster.releasing
         self.queue.entered = queue.entered
-        for entry in self._binding.values():
-            self.queue.adopt(entry)
-        decided = self._binding.keys() | self._external_binding | self.unconfirmed
+        for _, flight in self.in_flight:
+            if flight.entry is not None:
+                self.queue.adopt(flight.entry)
         for uid, held in cluster.holdings.items():
-            if held.assumed and uid in decided:
+            if held.assumed and uid in self.in_flight:
                 self._keep(held)
 
     def _keep(self, held: Holding) -> None:
         try:
             self.cluster.assume(held.pod, held.node, held.grant)
-            for step in self._steps.get(held.pod.uid, ()):
+            for step in self.in_flight.steps_of(held.pod.uid):
                 step.assume(self.cluster, held.node)
         except Exception:  # until the pod is seen there, nothing else goes to that node
             self.cluster.distrust(held.node, held.pod.key)
@@ -197,7 +192,7 @@ class Engine:
             pod.scheduler in self._placements
             and not (pod.node or pod.finished or pod.deleting)
             and pod.uid not in self.queue
-            and pod.uid not in self._binding
+            and self.in_flight.entry_of(pod.uid) is None
             and pod.uid not in self.cluster.holdings
         )
 
@@ -213,8 +208,8 @@ class Engine:
             self._lose_pod(pod)
         elif pod.node:
             return self._see_bound(pod)
-        elif pod.uid in self._binding:
-            self._binding[pod.uid].pod = pod
+        elif (entry := self.in_flight.entry_of(pod.uid)) is not None:
+            entry.pod = pod
         elif not self._is_on_its_way(pod.uid):
             return self._see_unbound(pod, now)
         return []
@@ -247,9 +242,10 @@ class Engine:
     def _see_bound(self, pod: Pod) -> list[Instruction]:
         ours, held = pod.scheduler in self._placements, self.cluster.holdings.get(pod.uid)
         warning = edit_of(held, pod) if ours else None
-        if pod.uid not in self._binding and self._requeuer.leave_queue(pod.uid) is None:
+        under_way = self.in_flight.entry_of(pod.uid) is not None
+        if not under_way and self._requeuer.leave_queue(pod.uid) is None:
             self._count(pod, known=pod.uid in self.cluster.holdings)
-        self.unconfirmed.discard(pod.uid)
+        self.in_flight.confirm(pod.uid)
         self.cluster.nominations.settle(pod.uid, pod.node)
         self.cluster.confirm(pod)
         if pod.problem:
@@ -276,7 +272,7 @@ class Engine:
 
     def _lose_pod(self, pod: Pod) -> None:
         self._requeuer.leave_queue(pod.uid)
-        self.unconfirmed.discard(pod.uid)
+        self.in_flight.confirm(pod.uid)
         self.cluster.nominations.drop(pod.uid)
         self.cluster.remove(pod.uid)
         self.cluster.trust(pod.key)
@@ -296,9 +292,8 @@ class Engine:
     def _crash_attempt(self, entry: Entry, error: Exception, now: float) -> Attempt:
         """The attempt failed half-way: the pod is tried again, and the ledger is checked."""
         pod, held = entry.pod, self.cluster.holdings.get(entry.pod.uid)
-        self._binding.pop(pod.uid, None)
-        self._steps.pop(pod.uid, None)
-        self._evicting.discard(pod.uid)
+        self.in_flight.end(pod.uid)
+        self.in_flight.evicting.discard(pod.uid)
         with suppress(Exception):
             self.cluster.remove(pod.uid)
         if entry.pool is Pool.NONE and pod.uid in self.queue:
@@ -339,7 +334,7 @@ class Engine:
         pod = entry.pod
         self.cluster.nominations.settle(pod.uid, verdict.node)
         self.cluster.assume(pod, verdict.node, verdict.grant)
-        self._binding[pod.uid] = entry
+        self.in_flight.begin(pod.uid, entry, steps)
         if self.queue.awaited:
             following = self.queue.first_of_class(self._requeuer.class_of(pod))
             if following is not None:
@@ -348,7 +343,6 @@ class Engine:
                 )
         if not steps:
             return Bind(pod, verdict.node, grant=verdict.grant)
-        self._steps[pod.uid] = steps
         for step in steps:
             step.assume(self.cluster, verdict.node)
         return Prepare(pod, verdict.node, steps)
@@ -364,7 +358,7 @@ class Engine:
             return [Decline(pod, f"{node} no longer fits {pod.key}: {grant}")]
         self.cluster.nominations.settle(pod.uid, node)
         self.cluster.assume(pod, node, grant)
-        self._external_binding.add(pod.uid)
+        self.in_flight.begin(pod.uid, None)
         return [Bind(pod, node, grant=grant)]
 
     def _refuse(self, entry: Entry, refused: Refused, now: float) -> list[Instruction]:
@@ -388,8 +382,8 @@ class Engine:
                 made.append(ClearNomination(other))
                 self._requeuer.clear_nomination(other.uid, now)
         self.cluster.nominations.put(pod, eviction.node)
-        if victims and pod.uid not in self._evicting:
-            self._evicting.add(pod.uid)
+        if victims and pod.uid not in self.in_flight.evicting:
+            self.in_flight.evicting.add(pod.uid)
             made.append(Evict(pod, eviction.node, victims))
         following = self.queue.first_of_class(self._requeuer.class_of(pod))
         if following is not None and self._requeuer.may_preempt(following.pod):
@@ -397,7 +391,7 @@ class Engine:
         return made
 
     def _eviction_ended(self, uid: str, problem: str, now: float) -> None:
-        self._evicting.discard(uid)
+        self.in_flight.evicting.discard(uid)
         entry = self.queue.get(uid)
         if entry is None or entry.pool is not Pool.WAITING:
             return
@@ -411,11 +405,8 @@ class Engine:
     # -- how binds went ----------------------------------------------------------------------
 
     def _bind_done(self, uid: str) -> list[Instruction]:
-        entry = self._binding.pop(uid, None)
-        self._external_binding.discard(uid)
         held = self.cluster.holdings.get(uid)
-        if held is not None and held.assumed:
-            self.unconfirmed.add(uid)
+        entry = self.in_flight.written(uid, seen=held is None or not held.assumed)
         if entry is None:
             return []
         self.queue.remove(uid)
@@ -430,9 +421,7 @@ class Engine:
     def _give_up(
         self, uid: str, message: str, now: float, *, final: bool = False
     ) -> list[Instruction]:
-        entry = self._binding.pop(uid, None)
-        self.unconfirmed.discard(uid)
-        self._external_binding.discard(uid)
+        entry = self.in_flight.end(uid)
         held = self.cluster.holdings.get(uid)
         if held is not None and held.assumed:
             self.cluster.remove(uid)
@@ -450,7 +439,7 @@ class Engine:
 
     def _prepared(self, uid: str, now: float) -> list[Instruction]:
         steps = self._settle_steps(uid)
-        entry, held = self._binding.get(uid), self.cluster.holdings.get(uid)
+        entry, held = self.in_flight.entry_of(uid), self.cluster.holdings.get(uid)
         if not steps:
             return []
         if entry is None or held is None or not held.assumed:  # gone meanwhile
@@ -468,7 +457,7 @@ class Engine:
 
     def _settle_steps(self, uid: str) -> tuple[PrepareStep, ...]:
         """The stage has ended; nothing if it was not under way."""
-        steps = self._steps.pop(uid, ())
+        steps = self.in_flight.steps_ended(uid)
         for step in steps:
             step.settle(self.cluster)
         return steps
