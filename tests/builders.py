@@ -1,9 +1,6 @@
-"""Pods, nodes and clusters in as few words as a test needs."""
+"""Pods, nodes, clusters and engines in as few words as a test needs."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from itertools import count
-from typing import Any
+from collections.abc import Sequence
 
 from fairlead.apps.config.profiles import built_in
 from fairlead.cluster.cluster import Cluster
@@ -11,58 +8,32 @@ from fairlead.engine.engine import Engine
 from fairlead.engine.events import NodeSeen, PodSeen
 from fairlead.engine.instructions import Instruction
 from fairlead.model.nodes import GPU, Node
-from fairlead.model.pods import Pod, PodRequest, Taint
-from fairlead.model.selectors import LabelSelector, PodTerm, Requirement
+from fairlead.model.pods import Pod
+from fairlead.testing.builders import (
+    SCHEDULER,
+    a_node,
+    a_pod,
+    a_request,
+    a_taint,
+    pod_term,
+    selects,
+)
 
-SCHEDULER = "gpu-scheduler"
-_uids = count()
-
-
-def a_request(gpus: int = 0, cpu: int = 0, **more: Any) -> PodRequest:
-    more["gpu_request"] = more.pop("asks", None)
-    amounts = {"cpu": cpu, GPU: gpus, **more.pop("resources", {})}
-    resources = tuple(sorted((name, amount) for name, amount in amounts.items() if amount))
-    return PodRequest(resources=resources, **more)
-
-
-def pod_term(topology_key: str, namespace: str = "default", **labels: str) -> PodTerm:
-    """Pods with these labels, in the sense of a topology key."""
-    return PodTerm(topology_key, selects(**labels), (namespace,))
-
-
-def selects(**labels: str) -> LabelSelector:
-    return LabelSelector(tuple(Requirement(k, "In", (v,)) for k, v in sorted(labels.items())))
-
-
-def a_pod(name: str = "p", **more: Any) -> Pod:
-    """`gpus`, `cpu` and whatever a PodRequest takes go into the request, the rest into the pod."""
-    asks = {key: more.pop(key) for key in list(more) if key in _REQUEST_KEYS}
-    request = a_request(**asks)
-    if "request_gpus" in more:
-        request = replace(request, gpu_request=more.pop("request_gpus"))
-    defaults = {"uid": f"uid-{name}-{next(_uids)}", "scheduler": SCHEDULER}
-    usage = more.pop("usage", request.resources)
-    return Pod("default", name, **{**defaults, **more}, request=request, usage=usage)
-
-
-_REQUEST_KEYS = {
-    "gpus", "cpu", "resources", "scored", "node_name", "node_selector", "node_terms",
-    "tolerations", "host_ports", "required_affinity", "anti_affinity", "spread", "namespace",
-    "preferred", "soft_spread", "preferred_affinity", "features", "volumes",
-}  # fmt: skip
-
-
-def a_node(name: str = "n1", gpus: int = 8, **more: Any) -> Node:
-    amounts: Mapping[str, int] = {
-        "cpu": 64_000, "memory": 1 << 40, "pods": 110, GPU: gpus, **more.pop("resources", {}),
-    }  # fmt: skip
-    allocatable = tuple(sorted((key, amount) for key, amount in amounts.items() if amount))
-    listed = more.pop("gpus_listed", None)
-    return Node(name, **{"allocatable": allocatable, "inventory": listed, **more})
-
-
-def a_taint(key: str = "dedicated", value: str = "", effect: str = "NoSchedule") -> Taint:
-    return Taint(key, value, effect)
+__all__ = [
+    "SCHEDULER",
+    "a_node",
+    "a_pod",
+    "a_request",
+    "a_taint",
+    "an_engine",
+    "decide",
+    "decide_once",
+    "drawing",
+    "drawn",
+    "pod_term",
+    "see",
+    "selects",
+]
 
 
 def drawn(*rows: str) -> Cluster:

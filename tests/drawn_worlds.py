@@ -67,7 +67,7 @@ def nodes(draw: st.DrawFn, name: str) -> Node:
     inventory = Inventory(listed, dialects=frozenset({"fairlead"})) if kind != "counted" else None
     labels = {"zone": draw(st.sampled_from("ab")), "host": name}
     taints = (a_taint("x"),) if draw(st.integers(0, 3)) == 0 else ()
-    return a_node(name, gpus=gpus, labels=labels, taints=taints, gpus_listed=inventory)
+    return a_node(name, gpus=gpus, labels=labels, taints=taints, inventory=inventory)
 
 
 @st.composite
@@ -87,7 +87,7 @@ def pods(draw: st.DrawFn, uid: str, *, node: str = "", affine: bool = True) -> P
         uid, uid=uid, node=node, priority=draw(st.integers(0, 2)), labels={"app": app},
         cpu=draw(st.sampled_from([0, 1000, 30_000])), started=draw(st.sampled_from(["", "1", "2"])),
         tolerations=(Toleration("x", "Exists"),) if draw(st.booleans()) else (),
-        request_gpus=draw(st.sampled_from(_ASKS)), **more,
+        gpu_request=draw(st.sampled_from(_ASKS)), **more,
     )  # fmt: skip
 
 

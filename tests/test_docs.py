@@ -8,7 +8,6 @@ import pytest
 import typer
 from prometheus_client import CollectorRegistry
 
-from contract import check_plugin
 from fairlead.apps import cli
 from fairlead.apps.config import config, plugin_files, profiles
 from fairlead.apps.config.typed_paths import all_keys
@@ -28,6 +27,7 @@ from fairlead.telemetry.admission import AdmissionMetrics
 from fairlead.telemetry.agent import AgentMetrics
 from fairlead.telemetry.extender import ExtenderMetrics
 from fairlead.telemetry.metrics import Metrics
+from fairlead.testing import check_plugin
 from manifests import DEPLOY, documents
 
 ROOT = Path(__file__).parents[1]
@@ -349,6 +349,19 @@ def test_the_example_of_a_filter_keeps_the_contract(tmp_path: Path) -> None:
     (tmp_path / "spares.py").write_text(blocks(text("plugins.md"), "python")[0])
 
     check_plugin(plugin_files.make(Registry(), "spares.py:KeepsSpares", {}, tmp_path))
+
+
+def test_the_examples_of_tests_of_plugins_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin, *examples = blocks(text("plugins.md"), "python")
+    (tmp_path / "spares.py").write_text(plugin)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.syspath_prepend(ROOT / "examples" / "03-own-score")
+
+    assert len(examples) == 2
+    for number, example in enumerate(examples):
+        exec(compile(example, f"plugins.md {number}", "exec"), {})
 
 
 @pytest.mark.parametrize("folder", ["", "migrate/"])

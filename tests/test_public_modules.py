@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from fairlead import plugin
+from fairlead import plugin, testing
 
 ROOT = Path(__file__).parents[1]
 #: A name that is removed or renamed here breaks plugins: say so in CHANGELOG.md.
@@ -19,6 +19,10 @@ EXPORTS = {
         DetailedGpuFilter Filter GpuChooser GpuDetail GpuRequest GpuScores NodeMask NodeScores Nodes
         PerNode Picker Plugin PluginFault PodField PodRequest PreFilter PreFilterResult Reason
         ReasonedFilter RelativeScore Score
+    """,
+    testing: """
+        REQUESTS ContractViolation Placed Refused TestCluster a_gpu_node a_node a_pod a_request
+        a_taint check_plugin gpu_share
     """,
 }
 MODULES = pytest.mark.parametrize("module", EXPORTS, ids=lambda module: module.__name__)
@@ -50,10 +54,12 @@ def test_a_public_module_lists_its_names_with_a_description(module: ModuleType) 
 )
 def test_a_public_class_or_function_has_a_docstring(module: ModuleType, name: str) -> None:
     value = getattr(module, name)
-    if inspect.isclass(value) or inspect.isfunction(value):
-        assert vars(value).get("__doc__") if inspect.isclass(value) else value.__doc__
-        for method, code in vars(value).items() if getattr(value, "_is_protocol", False) else ():
-            assert method.startswith("_") or not callable(code) or code.__doc__, method
+    if not (inspect.isclass(value) or inspect.isfunction(value)):
+        return
+    assert value.__doc__
+    assert not value.__doc__.startswith(f"{name}("), "written by dataclass"
+    for method, code in vars(value).items() if getattr(value, "_is_protocol", False) else ():
+        assert method.startswith("_") or not callable(code) or code.__doc__, method
 
 
 # -- authors of plugins need nothing else --------------------------------------------------------

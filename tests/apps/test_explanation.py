@@ -139,7 +139,7 @@ def test_rules_that_look_around_are_not_asked_node_by_node(
 def test_what_annotations_ask_for_is_told(ask: GpuRequest | None, words: str) -> None:
     assert asked(ask) == words
     engine = an_engine(a_node())
-    text = shown_as_text(told(engine, a_pod("p", request_gpus=ask)))
+    text = shown_as_text(told(engine, a_pod("p", gpu_request=ask)))
     assert (f"requests: {words}\n" in text) is bool(words)
 
 

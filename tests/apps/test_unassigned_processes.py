@@ -38,7 +38,7 @@ def seen(pid: int, gpu: GpuFacts = A, pod: str = "", **more: object) -> Observed
 
 def given_gpus(*uses: GpuUse, **more: object) -> Pod:
     ask, grant = (GpuRequest(len(uses)), Grant(uses)) if uses else (None, None)
-    return a_pod("p", node="n", request_gpus=ask, grant=grant, **more)
+    return a_pod("p", node="n", gpu_request=ask, grant=grant, **more)
 
 
 def checked(

@@ -155,7 +155,7 @@ def test_a_node_that_shrinks_seats_nobody_twice():
 def test_listed_gpus_show_who_is_on_which_and_who_shares():
     gpus = tuple(Gpu(f"GPU-{n}", n, healthy=n != 3) for n in range(4))
     listed = Inventory(gpus, dialects=frozenset({"fairlead"}))
-    scene = Scene(a_node("n1", gpus=4, gpus_listed=listed))
+    scene = Scene(a_node("n1", gpus=4, inventory=listed))
     half = GpuUse("GPU-2", whole=False, milli=500)
     whole, shared = Grant((GpuUse("GPU-1"),)), Grant((half,), "fairlead")
     see(scene.engine, a_pod("a", node="n1", grant=whole), a_pod("b", node="n1", grant=shared))

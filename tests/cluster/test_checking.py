@@ -22,7 +22,7 @@ def given(uid: str, *uses: GpuUse, node: str = "n1", **more) -> Pod:
 def a_cluster() -> Cluster:
     cluster = Cluster()
     for name in ("n1", "n2"):
-        cluster.put_node(a_node(name, gpus_listed=GPUS))
+        cluster.put_node(a_node(name, inventory=GPUS))
     cluster.confirm(given("a", GpuUse("GPU-0", False, 300, 1000), GpuUse("GPU-lost")))
     cluster.confirm(given("b", GpuUse("1", False, 0, 0, "1g.10gb", 3, 1), pending=True))
     cluster.confirm(a_pod("c", uid="c", cpu=5, resources={"example.com/new": 1}, node="n1"))
@@ -90,7 +90,7 @@ def test_pods_that_are_not_booked_as_they_are() -> None:
 
 def test_a_pod_on_its_way_is_not_missed_by_the_api_server() -> None:
     cluster = Cluster()
-    cluster.put_node(a_node("n1", gpus_listed=GPUS))
+    cluster.put_node(a_node("n1", inventory=GPUS))
     cluster.assume(a_pod("e", uid="e"), "n1", Grant((GpuUse("GPU-0"),)))
     assert list(misplaced(cluster, {})) == []
     assert wrong_nodes(cluster, ["n1"]) == []

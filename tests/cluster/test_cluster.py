@@ -198,7 +198,7 @@ def test_numbers_of_what_is_gone_are_given_to_others() -> None:
         )
         inventory = Inventory(gpus, ((number,),))
         taints, labels = (a_taint(f"key-{number}"),), {"zone": f"zone-{number}"}
-        cluster.put_node(a_node("n", gpus_listed=inventory, taints=taints, labels=labels))
+        cluster.put_node(a_node("n", inventory=inventory, taints=taints, labels=labels))
         if number % 3 == 0:
             cluster.remove_node("n")
             cluster.put_node(a_node("n"))
@@ -248,7 +248,7 @@ def test_labels_that_are_made_together_are_as_those_made_one_by_one() -> None:
 
 
 def test_a_bound_pod_keeps_its_gpus_whatever_it_asks_for_later() -> None:
-    asking, silent = (a_pod(uid="u", node="n1", request_gpus=ask) for ask in (GpuRequest(1), None))
+    asking, silent = (a_pod(uid="u", node="n1", gpu_request=ask) for ask in (GpuRequest(1), None))
     for first, then, held in ((silent, asking, 0), (asking, silent, 1)):
         cluster = drawn("n1 ..")
         cluster.confirm(first)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from builders import a_node, a_pod
-from contract import PRICES
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.interned import Interned
 from fairlead.cluster.price_tables import PriceTables
@@ -23,6 +22,7 @@ from fairlead.model.gpus import (
 from fairlead.model.machines import all_joined, links_of
 from fairlead.model.prices import PodShape
 from fairlead.placement.gpus import GpuPolicy, choose
+from fairlead.testing.drawn import PRICES
 
 ONE, TWO, THREE = (
     MigProfile("1g.10gb", 1, (0, 1, 2, 3, 4, 5, 6)),
@@ -38,7 +38,7 @@ def gpus(count: int, **more) -> Inventory:
 
 def cluster_of(inventory: Inventory) -> Cluster:
     cluster = Cluster()
-    cluster.put_node(a_node("n1", gpus=0, gpus_listed=inventory))
+    cluster.put_node(a_node("n1", gpus=0, inventory=inventory))
     return cluster
 
 
@@ -87,7 +87,7 @@ def test_what_a_pod_held_is_free_when_it_is_gone() -> None:
 def test_gpus_of_pods_that_nobody_told_us_about_are_counted() -> None:
     """A pod of another scheduler has one of the two GPUs: which, only its kubelet knows."""
     cluster = cluster_of(gpus(2))
-    cluster.confirm(a_pod("b", uid="b", node="n1", request_gpus=GpuRequest(1)))
+    cluster.confirm(a_pod("b", uid="b", node="n1", gpu_request=GpuRequest(1)))
     assert enough(cluster, GpuRequest(1))
     assert not enough(cluster, GpuRequest(2))
     give(cluster, "a", GpuUse("GPU-0", False, 500))
@@ -116,10 +116,10 @@ def test_a_lost_gpu_is_not_given_and_comes_back_with_its_pods() -> None:
     cluster = cluster_of(gpus(2))
     give(cluster, "a", GpuUse("GPU-0", False, 700))
     sick = Inventory((Gpu("GPU-0", 0, "H100", 80_000, healthy=False), Gpu("GPU-1", 1)))
-    cluster.put_node(a_node("n1", gpus=0, gpus_listed=sick))
+    cluster.put_node(a_node("n1", gpus=0, inventory=sick))
     assert not enough(cluster, GpuRequest(2))
     reordered = Inventory(tuple(reversed(gpus(2).gpus)), dialects=frozenset({"fairlead"}))
-    cluster.put_node(a_node("n1", gpus=0, gpus_listed=reordered))
+    cluster.put_node(a_node("n1", gpus=0, inventory=reordered))
     assert not enough(cluster, GpuRequest(2))
     assert cluster.columns.devices.milli_free[0].tolist()[:2] == [1000, 300]
 
@@ -128,7 +128,7 @@ def test_a_node_that_comes_back_knows_its_pods() -> None:
     cluster = cluster_of(gpus(1))
     give(cluster, "a", GpuUse("GPU-0"))
     cluster.remove_node("n1")
-    cluster.put_node(a_node("n1", gpus=0, gpus_listed=gpus(1)))
+    cluster.put_node(a_node("n1", gpus=0, inventory=gpus(1)))
     assert not enough(cluster, GpuRequest(1))
 
 
@@ -223,11 +223,11 @@ def test_a_model_is_refused_where_nobody_says_what_there_is() -> None:
 
 def test_gpus_that_are_listed_at_last_know_their_pods() -> None:
     cluster = cluster_of(counted(2))
-    cluster.confirm(a_pod("a", uid="a", node="n1", request_gpus=GpuRequest(1)))
-    cluster.put_node(a_node("n1", gpus=0, gpus_listed=gpus(2)))
+    cluster.confirm(a_pod("a", uid="a", node="n1", gpu_request=GpuRequest(1)))
+    cluster.put_node(a_node("n1", gpus=0, inventory=gpus(2)))
     assert not enough(cluster, GpuRequest(2))
     assert enough(cluster, GpuRequest(1))
-    cluster.put_node(a_node("n1", gpus=0, gpus_listed=counted(2)))
+    cluster.put_node(a_node("n1", gpus=0, inventory=counted(2)))
     assert not enough(cluster, share(500)), "and the names are gone with the list"
 
 
@@ -242,7 +242,7 @@ def test_a_gpu_that_is_cut_does_not_stand_in_for_one_that_somebody_holds() -> No
     """Who was given a whole GPU by a device plugin has no GPU that is cut into slices."""
     whole, slices = gpus(1).gpus, (Gpu("GPU-9", 9, "A100", 80_000, mig=(ONE,)),)
     cluster = cluster_of(Inventory(whole + slices, dialects=frozenset({"fairlead"})))
-    cluster.confirm(a_pod("b", uid="b", node="n1", request_gpus=GpuRequest(1)))
+    cluster.confirm(a_pod("b", uid="b", node="n1", gpu_request=GpuRequest(1)))
     assert not enough(cluster, share(100))
     assert not enough(cluster, GpuRequest(1))
     assert enough(cluster, GpuRequest(1, False, 0, profile="1g.10gb"))
@@ -252,7 +252,7 @@ def test_gpus_of_the_wanted_kind_beside_others_that_somebody_holds() -> None:
     """Two of four may be anybody's, and two are left for us: the filter and the choice agree."""
     others = tuple(Gpu(f"GPU-t{n}", 8 + n, "T4", 16_000) for n in range(2))
     cluster = cluster_of(Inventory(gpus(2).gpus + others))
-    cluster.confirm(a_pod("b", uid="b", node="n1", request_gpus=GpuRequest(2)))
+    cluster.confirm(a_pod("b", uid="b", node="n1", gpu_request=GpuRequest(2)))
     ask = GpuRequest(2, models=frozenset({"H100"}))
     assert enough(cluster, ask)
     assert choose(ask, cluster.columns.devices, 0, GpuPolicy.PACK) is not None
@@ -262,7 +262,7 @@ def test_gpus_of_the_wanted_kind_beside_others_that_somebody_holds() -> None:
 def test_a_gpu_is_not_cut_under_somebody_who_is_on_it(left: GpuUse) -> None:
     cluster = cluster_of(gpus(1))
     give(cluster, "a", left)
-    cluster.put_node(a_node("n1", gpus=0, gpus_listed=cut(1)))
+    cluster.put_node(a_node("n1", gpus=0, inventory=cut(1)))
     assert not enough(cluster, GpuRequest(1, False, 0, profile="1g.10gb"))
     cluster.remove("a")
     assert enough(cluster, GpuRequest(1, False, 0, profile="1g.10gb"))
@@ -271,7 +271,7 @@ def test_a_gpu_is_not_cut_under_somebody_who_is_on_it(left: GpuUse) -> None:
 def test_slices_on_a_gpu_that_is_no_longer_cut_keep_it() -> None:
     cluster = cluster_of(cut(1))
     give(cluster, "a", GpuUse("GPU-0", False, 0, 0, "1g.10gb", 6, 1))
-    cluster.put_node(a_node("n1", gpus=0, gpus_listed=gpus(1)))
+    cluster.put_node(a_node("n1", gpus=0, inventory=gpus(1)))
     assert not enough(cluster, share(100))
     assert not enough(cluster, GpuRequest(1))
 

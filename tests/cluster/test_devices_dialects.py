@@ -27,7 +27,7 @@ PICKS = replace(
 
 def cluster_of(inventory: Inventory) -> Cluster:
     cluster = Cluster()
-    cluster.put_node(a_node("n1", gpus=0, gpus_listed=inventory))
+    cluster.put_node(a_node("n1", gpus=0, inventory=inventory))
     return cluster
 
 
@@ -56,12 +56,12 @@ def used(uuid: str, mib: int = 1000, milli: int = 0, dialect: str = "hami") -> G
 def test_a_device_plugin_that_takes_one_pod_at_a_time_is_left_alone_meanwhile() -> None:
     cluster = cluster_of(BOOK)
     give(cluster, "a", replace(used("GPU-0"), pending=True))
-    request = a_pod(request_gpus=part()).request
+    request = a_pod(gpu_request=part()).request
     for ask in (part(), GpuRequest(1)):
         assert not enough(cluster, ask)
     (reason,) = (r for r in GpuFit().reasons(request, cluster.nodes) if r.where.any())
     assert (reason.text, reason.resolvable.any()) == (BUSY, False)
-    large = a_pod(request_gpus=part(16_001)).request
+    large = a_pod(gpu_request=part(16_001)).request
     (reason,) = (r for r in GpuFit().reasons(large, cluster.nodes) if r.where.any())
     assert reason.text == NO_MEMORY, "whoever is busy, it would not fit"
     cluster.improved.drain()
@@ -74,7 +74,7 @@ def test_a_device_plugin_that_takes_one_pod_at_a_time_is_left_alone_meanwhile() 
 def test_a_pod_under_way_that_goes_leaves_nothing_behind() -> None:
     cluster = cluster_of(BOOK)
     give(cluster, "a", replace(used("GPU-0"), pending=True))
-    cluster.put_node(a_node("n1", gpus=0, gpus_listed=replace(BOOK, clique="c")))
+    cluster.put_node(a_node("n1", gpus=0, inventory=replace(BOOK, clique="c")))
     assert not enough(cluster, part()), "it is under way, whatever else is new about the node"
     cluster.remove("a")
     assert enough(cluster, part())

@@ -23,7 +23,7 @@ COUNTED = Inventory(
 
 
 def listing(inventory: Inventory | None) -> Node:
-    return a_node("n1", gpus=2, gpus_listed=inventory)
+    return a_node("n1", gpus=2, inventory=inventory)
 
 
 def seen(cluster: Cluster) -> Inventory:
@@ -122,7 +122,7 @@ def test_what_pods_hold_is_held_of_the_merged_gpus() -> None:
 def test_a_pod_that_waits_for_gpus_is_placed_when_another_source_lists_them() -> None:
     engine = an_engine(listing(None))
     share = GpuRequest(1, whole=False, milli=500, dialect="fairlead")
-    see(engine, a_pod("p", request_gpus=share))
+    see(engine, a_pod("p", gpu_request=share))
     assert not [made for made in decide(engine) if isinstance(made, Bind)]
     engine.handle(InventorySeen("n1", SLICES, OURS), now=1.0)
     (bind,) = decide(engine, now=30.0)

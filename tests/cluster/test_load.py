@@ -21,7 +21,7 @@ def listed(*uuids: str) -> Inventory:
 def a_cluster(**inventories: Inventory | None) -> Cluster:
     cluster = Cluster()
     for name, gpus in inventories.items():
-        cluster.put_node(a_node(name, gpus=2, gpus_listed=gpus))
+        cluster.put_node(a_node(name, gpus=2, inventory=gpus))
     return cluster
 
 
@@ -119,7 +119,7 @@ def test_noise_asks_nobody_again():
 def test_other_gpus_in_the_same_slots_start_unknown():
     cluster = a_cluster(n1=listed("GPU-a", "GPU-b"))
     tell(cluster, 0.0, n1_0=1.0, n1_1=1.0)
-    cluster.put_node(a_node("n1", gpus=1, gpus_listed=listed("GPU-b")))
+    cluster.put_node(a_node("n1", gpus=1, inventory=listed("GPU-b")))
     assert busy(cluster) == [MIDDLING, MIDDLING]
 
 
@@ -127,7 +127,7 @@ def test_columns_grow_with_the_cluster():
     cluster = a_cluster(n1=listed("GPU-a"))
     tell(cluster, 0.0, n1_0=1.0)
     for number in range(2, 200):
-        cluster.put_node(a_node(f"n{number}", gpus=16, gpus_listed=None))
+        cluster.put_node(a_node(f"n{number}", gpus=16, inventory=None))
     tell(cluster, 1.0, n150_15=0.0)
     assert busy(cluster)[0] == pytest.approx(1.0)
     assert cluster.nodes.load.busy()[cluster.row_of["n150"], 15] == 0.0

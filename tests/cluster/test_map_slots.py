@@ -11,7 +11,7 @@ from fairlead.model.map_slots import Member
 
 GPUS = 3
 NODE = a_node(
-    "n1", gpus=0, gpus_listed=Inventory(tuple(Gpu(f"GPU-{n}", n, "", 100) for n in range(GPUS)))
+    "n1", gpus=0, inventory=Inventory(tuple(Gpu(f"GPU-{n}", n, "", 100) for n in range(GPUS)))
 )
 #: The workload of a pod ("" without a map), and the GPUs that it has.
 PODS = st.tuples(st.sampled_from(["", "ns/a", "ns/b"]), st.sets(st.integers(0, GPUS - 1)))

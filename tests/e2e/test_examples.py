@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from contract import check_plugin
 from fairlead.apps.config import plugin_files
 from fairlead.plugins.registry import Registry
 from fairlead.sim.controlplane import ControlPlane
+from fairlead.testing import check_plugin
 from fairleads import eventually, fairlead
 from sessions import ROOT, Terminal, commands, in_words_of, options
 

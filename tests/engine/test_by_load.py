@@ -21,7 +21,7 @@ HALF = GpuRequest(1, False, 500, memory_mib=10_000, dialect="fairlead")
 
 def a_listed_node(name: str, gpus: int = 2, model: str = "H100"):
     listed = tuple(Gpu(f"GPU-{name}-{i}", i, model, 80_000) for i in range(gpus))
-    return a_node(name, gpus=gpus, gpus_listed=Inventory(listed, dialects=frozenset({"fairlead"})))
+    return a_node(name, gpus=gpus, inventory=Inventory(listed, dialects=frozenset({"fairlead"})))
 
 
 def an_engine(*scores, nodes=("n1", "n2"), profile: Profile | None = None) -> Engine:
@@ -50,21 +50,21 @@ def placed(engine: Engine, pod, now: float):
 def test_pods_go_where_it_is_quiet_and_elsewhere_when_that_changes() -> None:
     engine = an_engine(LowUtilisation())
     measure(engine, 1.0, n1=[0.1, 0.9], n2=[0.5, 0.5])
-    first = placed(engine, a_pod("a", request_gpus=HALF), 2.0)
+    first = placed(engine, a_pod("a", gpu_request=HALF), 2.0)
     assert (first.node, first.grant.uses[0].uuid) == ("n1", "GPU-n1-0")
     measure(engine, 200.0, n1=[0.9, 0.9], n2=[0.5, 0.2])
-    second = placed(engine, a_pod("b", request_gpus=HALF), 201.0)
+    second = placed(engine, a_pod("b", gpu_request=HALF), 201.0)
     assert (second.node, second.grant.uses[0].uuid) == ("n2", "GPU-n2-1")
     engine.handle(ReadingsTaken(), now=1000.0)  # nobody tells anything any more
-    third = placed(engine, a_pod("c", request_gpus=HALF), 1001.0)
+    third = placed(engine, a_pod("c", gpu_request=HALF), 1001.0)
     assert third.node == "n1"
 
 
 def test_what_a_pod_says_of_its_load_counts() -> None:
     engine = an_engine(QuietNeighbours())
     measure(engine, 1.0, n1=[0.8, 0.8], n2=[0.2, 0.2])
-    busy = a_pod("busy", request_gpus=HALF, load=PodLoad(0.8))
-    light = a_pod("light", request_gpus=HALF, load=PodLoad(0.0))
+    busy = a_pod("busy", gpu_request=HALF, load=PodLoad(0.8))
+    light = a_pod("light", gpu_request=HALF, load=PodLoad(0.0))
     assert placed(engine, busy, 2.0).node == "n2"
     assert placed(engine, light, 2.0).node == "n1"
 
@@ -78,9 +78,7 @@ def play(name: str, *, readings: bool) -> list[object]:
         if readings:
             engine.handle(ReadingsTaken(), now=60.0 * step)
         counted = ask.gpus if ask.whole else 0
-        see(
-            engine, a_pod(f"p{step}", uid=f"u{step}", gpus=counted, request_gpus=ask), now=60 * step
-        )
+        see(engine, a_pod(f"p{step}", uid=f"u{step}", gpus=counted, gpu_request=ask), now=60 * step)
         made += decide(engine, now=60.0 * step + 1)
     return [
         (step.pod.name, step.node, step.grant) if isinstance(step, Bind) else step.message
@@ -103,16 +101,16 @@ def test_readings_never_make_a_pod_wait(name) -> None:
     for busy in (0.0, 1.0):
         engine = an_engine(profile=built_in(name), nodes=("n1",))
         measure(engine, 1.0, n1=[busy, busy])
-        assert placed(engine, a_pod("p", gpus=2, request_gpus=GpuRequest(2)), 2.0).node == "n1"
+        assert placed(engine, a_pod("p", gpus=2, gpu_request=GpuRequest(2)), 2.0).node == "n1"
 
 
 def test_the_record_of_a_decision_has_what_counted_before_it() -> None:
     engine = an_engine(LowUtilisation(), QuietNeighbours())
     measure(engine, 1.0, n1=[0.1, 0.9], n2=[0.5, 0.5])
-    assert not [made for made in _all(engine, a_pod("a", request_gpus=HALF), 2.0) if noted(made)]
+    assert not [made for made in _all(engine, a_pod("a", gpu_request=HALF), 2.0) if noted(made)]
     engine.keeps_records = True
     engine.handle(ReadingsTaken(), now=7.0)
-    bind, decided = _all(engine, a_pod("b", request_gpus=HALF), 8.0)
+    bind, decided = _all(engine, a_pod("b", gpu_request=HALF), 8.0)
     assert isinstance(bind, Bind)
     record = decided.record
     assert (decided.pod.name, decided.node) == ("b", "n1")
@@ -128,7 +126,7 @@ def test_weights_count_in_the_record() -> None:
     heavy = Profile("heavy", filters, ((LowUtilisation(), 3.0), (QuietNeighbours(), 0.5)))
     engine = an_engine(profile=heavy)
     engine.keeps_records = True
-    _, decided = _all(engine, a_pod("a", request_gpus=HALF), 2.0)
+    _, decided = _all(engine, a_pod("a", gpu_request=HALF), 2.0)
     assert decided.record.scores == pytest.approx({"LowUtilisation": 150, "QuietNeighbours": 37.5})
     assert decided.record.score == pytest.approx(187.5)
 

@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 from builders import a_node, a_pod, an_engine, decide, see
-from contract import PRICES
 from fairlead.cluster.demand import Demand
 from fairlead.engine.events import BindDone, PricesComputed
 from fairlead.engine.instructions import Bind
 from fairlead.model.gpus import Gpu, GpuRequest, Inventory
 from fairlead.model.prices import PodShape
+from fairlead.testing.drawn import PRICES
 
 
 def test_a_pod_is_counted_once() -> None:
@@ -26,13 +26,13 @@ def test_a_pod_is_counted_once() -> None:
 
 def test_gpus_are_counted_by_model() -> None:
     listed = Inventory((Gpu("GPU-0", 0, "H100", 80_000), Gpu("GPU-1", 1, "H100", healthy=False)))
-    engine = an_engine(a_node("n1", gpus_listed=listed), a_node("n2", gpus=4))
+    engine = an_engine(a_node("n1", inventory=listed), a_node("n2", gpus=4))
     assert dict(engine.basis().gpus) == {"H100": 1, "": 4}
 
 
 def test_memory_alone_is_a_share_of_a_gpu() -> None:
     demand = Demand()
-    demand.add(a_pod(request_gpus=GpuRequest(1, False, 0, 20_000, dialect="fairlead")).request)
+    demand.add(a_pod(gpu_request=GpuRequest(1, False, 0, 20_000, dialect="fairlead")).request)
     assert demand.shapes(gpu_mib=80_000) == ((PodShape(0, 0, 1, 250), 1),)
 
 
@@ -53,10 +53,10 @@ def test_new_prices_are_heeded_by_the_next_decision() -> None:
         return Inventory((Gpu(f"GPU-{model}", 0, model), Gpu(f"GPU-{model}-2", 1, model)))
 
     engine = an_engine(
-        a_node("a", gpus=2, gpus_listed=listed("H100")),
-        a_node("b", gpus=2, gpus_listed=listed("T4")),
+        a_node("a", gpus=2, inventory=listed("H100")),
+        a_node("b", gpus=2, inventory=listed("T4")),
     )
-    ask = {"gpus": 1, "request_gpus": GpuRequest(1)}
+    ask = {"gpus": 1, "gpu_request": GpuRequest(1)}
     see(engine, a_pod("first", **ask))
     first = decide(engine)
     engine.handle(PricesComputed(PRICES), now=0.0)

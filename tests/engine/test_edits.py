@@ -17,12 +17,12 @@ GRANT = Grant((GpuUse("GPU-0", False, 500, 0),), "fairlead")
 def an_engine() -> Engine:
     engine = Engine({SCHEDULER: built_in(SCHEDULER)})
     gpus = Inventory((Gpu("GPU-0", 0, "H100", 16_000),), dialects=frozenset({"fairlead"}))
-    engine.handle(NodeSeen(a_node("n1", gpus_listed=gpus)), now=0.0)
+    engine.handle(NodeSeen(a_node("n1", inventory=gpus)), now=0.0)
     return engine
 
 
 def bound(**more: object) -> Pod:
-    return a_pod("p", uid="p", request_gpus=HALF, grant=GRANT, node="n1", **more)
+    return a_pod("p", uid="p", gpu_request=HALF, grant=GRANT, node="n1", **more)
 
 
 def see(engine: Engine, *pods: Pod) -> list[Instruction]:

@@ -98,15 +98,15 @@ def test_a_gpu_that_is_lost_while_volumes_are_bound_is_not_assigned(
     engine = engine_with(WAITS, a_claim(), a_volume())
     spoken = frozenset({dialect})
     had = Inventory((Gpu("0", 0, "T4", 16_000),), dialects=spoken)
-    engine.handle(events.NodeSeen(a_node("n2", labels={HOST: "n2"}, gpus_listed=had)), now=0.0)
-    pod = a_user(request_gpus=GpuRequest(1, whole=False, milli=0, memory_mib=4096, dialect=dialect))
+    engine.handle(events.NodeSeen(a_node("n2", labels={HOST: "n2"}, inventory=had)), now=0.0)
+    pod = a_user(gpu_request=GpuRequest(1, whole=False, milli=0, memory_mib=4096, dialect=dialect))
     see(engine, pod)
     (asked,) = decide(engine)
     assert isinstance(asked, Prepare)
 
     others = Gpu("7", 7, "T4", 1, healthy=False)
     rest = None if left is None else Inventory((*left, others), dialects=spoken)
-    engine.handle(events.NodeSeen(a_node("n2", labels={HOST: "n2"}, gpus_listed=rest)), now=0.5)
+    engine.handle(events.NodeSeen(a_node("n2", labels={HOST: "n2"}, inventory=rest)), now=0.5)
     (told,) = engine.handle(events.Prepared(pod.uid), now=1.0)
 
     assert isinstance(told, AnnounceFailure)

@@ -29,7 +29,7 @@ def listed(name: str, *models: str) -> Any:
         Gpu(f"{name}-{n}", n, model, 16_000) for n, model in enumerate(models or ("H100",))
     )
     inventory = Inventory(gpus, dialects=frozenset({"nvidia", "fairlead"}))
-    return a_node(name, gpus=len(gpus), gpus_listed=inventory)
+    return a_node(name, gpus=len(gpus), inventory=inventory)
 
 
 def advising(*nodes: Any, profile: str = "gpu-scheduler") -> tuple[Engine, ExtenderQueries]:
@@ -42,12 +42,12 @@ def advising(*nodes: Any, profile: str = "gpu-scheduler") -> tuple[Engine, Exten
 
 def whole(name: str = "p", gpus: int = 1, **more: Any) -> Pod:
     models = frozenset(more.pop("models", ()))
-    return a_pod(name, gpus=gpus, request_gpus=GpuRequest(gpus, models=models), **more)
+    return a_pod(name, gpus=gpus, gpu_request=GpuRequest(gpus, models=models), **more)
 
 
 def part(name: str = "p", milli: int = 600, **more: Any) -> Pod:
     ask = GpuRequest(1, False, milli, memory_milli=milli, dialect="fairlead")
-    return a_pod(name, request_gpus=ask, **more)
+    return a_pod(name, gpu_request=ask, **more)
 
 
 def choose(engine: Engine, pod: Pod, node: str) -> Instruction:

@@ -29,12 +29,12 @@ def node(*released: str, confirms: bool = True) -> Node:
         confirms=confirms,
         released=frozenset(released),
     )
-    return a_node("n", gpus=0, gpus_listed=listed)
+    return a_node("n", gpus=0, inventory=listed)
 
 
 def there(**more: object) -> Pod:
     grant = Grant((GpuUse("GPU-a", False, 1000, 1000),), "fairlead")
-    said = {"node": "n", "grant": grant, "request_gpus": WHOLE, "started": STARTED, **more}
+    said = {"node": "n", "grant": grant, "gpu_request": WHOLE, "started": STARTED, **more}
     return a_pod("old", uid="old", **said)
 
 
@@ -47,7 +47,7 @@ class World:
         self.old = old
         self.tell(NodeSeen(node(**of_node)))
         self.tell(PodSeen(old))
-        self.tell(PodSeen(a_pod("new", uid="new", request_gpus=WHOLE, priority=10)))
+        self.tell(PodSeen(a_pod("new", uid="new", gpu_request=WHOLE, priority=10)))
 
     def tell(self, event: Event) -> list[Instruction]:
         self.now += 1.0

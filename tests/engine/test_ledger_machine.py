@@ -246,7 +246,7 @@ class Ledger(RuleBasedStateMachine):
     @rule(node=NODES, data=st.data())
     def node_comes_or_changes(self, node: str, data) -> None:
         inventory = data.draw(inventories(node))
-        self.tell(NodeSeen(a_node(node, gpus=GPUS, gpus_listed=inventory)))
+        self.tell(NodeSeen(a_node(node, gpus=GPUS, inventory=inventory)))
 
     @rule(node=NODES, comes_back=st.sampled_from([True, True, False]))
     def node_goes(self, node: str, comes_back: bool) -> None:
@@ -285,7 +285,7 @@ class Ledger(RuleBasedStateMachine):
     def pod_is_created(self, ask: GpuRequest, priority: int) -> None:
         uid = f"u{len(self.pods)}-{self.now}"
         counted = ask.gpus if ask.dialect == PLAIN and ask.whole else 0
-        pod = a_pod(uid, uid=uid, gpus=counted, request_gpus=ask, priority=priority)
+        pod = a_pod(uid, uid=uid, gpus=counted, gpu_request=ask, priority=priority)
         self.pods[uid] = pod
         self.tell(PodSeen(pod))
 
@@ -325,7 +325,7 @@ class Ledger(RuleBasedStateMachine):
     def another_scheduler_binds(self, node: str, ask: GpuRequest, grant: Grant | None) -> None:
         uid = f"x{len(self.pods)}-{self.now}"
         self.pods[uid] = a_pod(
-            uid, uid=uid, request_gpus=ask, grant=grant, node=node, scheduler="other"
+            uid, uid=uid, gpu_request=ask, grant=grant, node=node, scheduler="other"
         )  # fmt: skip
         self.watch_tells(uid)
 
@@ -591,7 +591,7 @@ class Overcommitted(Ledger):
             self.node_goes(name, comes_back=False)
         found = tuple(Gpu(f"GPU-n1-{slot}", slot, "A100", 16_000) for slot in range(2))
         inventory = Inventory(found, dialects=frozenset(DIALECTS))
-        self.tell(NodeSeen(a_node("n1", gpus=GPUS, gpus_listed=inventory)))
+        self.tell(NodeSeen(a_node("n1", gpus=GPUS, inventory=inventory)))
         self.gpus_are_read("n1", busy)
         self.time_passes(wait_s)
         for _ in range(pods):

@@ -50,7 +50,7 @@ def four() -> list[Node]:
 def listed(name: str, count: int = 4, **more: Any) -> Node:
     gpus = tuple(Gpu(f"GPU-{name}-{n}", n, "H100", 80_000, **more) for n in range(count))
     found = Inventory(gpus, dialects=frozenset({"fairlead"}))
-    return a_node(name, gpus=0, gpus_listed=found)
+    return a_node(name, gpus=0, inventory=found)
 
 
 def binds(engine: Engine, now: float = 1.0) -> dict[str, tuple[str, str]]:
@@ -108,7 +108,7 @@ def test_a_real_name_will_do_unless_a_label_says_otherwise() -> None:
 
 def test_an_empty_value_hides_all_gpus_and_takes_none() -> None:
     engine = an_engine(listed("n1", 1))
-    see(engine, mapped("x-0", "0=n1:", kind=""), a_pod("whole", request_gpus=GpuRequest(1)))
+    see(engine, mapped("x-0", "0=n1:", kind=""), a_pod("whole", gpu_request=GpuRequest(1)))
     assert binds(engine)["x-0"] == ("n1", "")
     held = engine.cluster.holdings["x-0"].grant
     assert held is not None
@@ -117,12 +117,12 @@ def test_an_empty_value_hides_all_gpus_and_takes_none() -> None:
 
 def test_the_gpus_of_a_map_are_taken_for_all_others() -> None:
     engine = an_engine(listed("n1", 2))
-    see(engine, mapped("x-0", "0=n1:1", kind=""), a_pod("one", request_gpus=GpuRequest(1)))
+    see(engine, mapped("x-0", "0=n1:1", kind=""), a_pod("one", gpu_request=GpuRequest(1)))
     made = {bind.pod.name: bind for bind in all_binds(engine)}
     grant = made["one"].grant
     assert grant is not None
     assert [use.uuid for use in grant.uses] == ["GPU-n1-0"]
-    message = failure(engine, a_pod("two", request_gpus=GpuRequest(1)))
+    message = failure(engine, a_pod("two", gpu_request=GpuRequest(1)))
     assert "node(s) had too few free GPUs" in message
 
 
@@ -297,7 +297,7 @@ def test_a_gpu_of_a_pod_without_a_map_is_waited_for() -> None:
 
 @pytest.mark.parametrize("node", [a_node("n1", gpus=2), listed("n1", 2)], ids=str)
 def test_where_nobody_says_which_gpus_are_taken_enough_must_be_left(node: Node) -> None:
-    there = a_pod("there", uid="t", node="n1", request_gpus=GpuRequest(1))
+    there = a_pod("there", uid="t", node="n1", gpu_request=GpuRequest(1))
     one, two = mapped("x-0", "0=n1:0", kind=""), mapped("y-0", "0=n1:0,1", kind="")
     engine = an_engine(node)
     see(engine, there)

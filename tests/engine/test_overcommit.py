@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from builders import SCHEDULER, a_node, a_pod, decide, see
-from contract import check_plugin
 from fairlead.apps.config.config import build_profiles, parse
 from fairlead.apps.config.profiles import built_in, overcommitted
 from fairlead.engine.engine import Engine
@@ -18,6 +17,7 @@ from fairlead.placement.explain import explain
 from fairlead.placement.place import Placement
 from fairlead.plugins.gpu_fit import Overcommitting
 from fairlead.plugins.registry import Registry
+from fairlead.testing import check_plugin
 
 PROFILE = overcommitted(built_in("alnair-cost-saving"), 1.5, 0.8)
 MIG = (MigProfile("1g.10gb", 1, (0, 1, 2)),)
@@ -32,7 +32,7 @@ def an_engine(*nodes: str, profile=PROFILE, **gpu: object) -> Engine:
     for name in nodes or ("n1",):
         listed = (Gpu(f"GPU-{name}", 0, "H100", 80_000, **gpu),)
         gpus = Inventory(listed, dialects=frozenset({"fairlead"}))
-        engine.handle(NodeSeen(a_node(name, gpus=1, gpus_listed=gpus)), now=0.0)
+        engine.handle(NodeSeen(a_node(name, gpus=1, inventory=gpus)), now=0.0)
     return engine
 
 
@@ -44,7 +44,7 @@ def measure(engine: Engine, now: float, **busy: float) -> None:
 def tried(engine: Engine, name: str, ask: GpuRequest, now: float, **more: object) -> str:
     """The node it went to, or why not."""
     counted = ask.gpus if ask.whole else 0
-    pod = a_pod(name, uid=name, gpus=counted, request_gpus=ask, **more)
+    pod = a_pod(name, uid=name, gpus=counted, gpu_request=ask, **more)
     see(engine, pod, now=now)
     for made in decide(engine, now=now):
         if isinstance(made, Bind) and made.pod.uid == name:
@@ -94,7 +94,7 @@ def test_without_the_key_nothing_is_overcommitted() -> None:
 
 
 def told_of_gpu(engine: Engine, name: str, ask: GpuRequest) -> str:
-    pod = a_pod(name, request_gpus=ask)
+    pod = a_pod(name, gpu_request=ask)
     (node,) = explain(Placement(PROFILE, engine.cluster), engine.cluster, pod).nodes
     return node.detail
 
@@ -154,7 +154,7 @@ def test_somebody_more_important_evicts_no_more_than_the_limit_needs() -> None:
     engine = an_engine()
     measure(engine, 1.0, n1=0.1)
     fill(engine, 2.0, "a", "b", "c")
-    see(engine, a_pod("vip", request_gpus=share(500), priority=10), now=3.0)
+    see(engine, a_pod("vip", gpu_request=share(500), priority=10), now=3.0)
     (evict,) = [made for made in decide(engine, now=3.0) if isinstance(made, Evict)]
     assert len(evict.victims) == 1
 

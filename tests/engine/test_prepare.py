@@ -89,7 +89,7 @@ class Scene:
             self.engine.handle(events.StorageSeen(each), now=0.0)
 
     def show_node(self, gpus: Inventory) -> None:
-        node = a_node("n1", gpus=0, resources={LICENCE: 9}, gpus_listed=gpus)
+        node = a_node("n1", gpus=0, resources={LICENCE: 9}, inventory=gpus)
         self.engine.handle(events.NodeSeen(node), now=0.0)
 
     def prepare(self, pod: Pod) -> Prepare:
@@ -173,7 +173,7 @@ def test_what_is_found_out_when_all_is_done_fails_the_bind(scene: Scene) -> None
 
 def test_a_gpu_that_is_lost_meanwhile_is_not_assigned(scene: Scene) -> None:
     request = GpuRequest(1, whole=False, milli=0, memory_mib=4096, dialect="fairlead")
-    pod = a_user(request_gpus=request)
+    pod = a_user(gpu_request=request)
     scene.prepare(pod)
     scene.show_node(Inventory((), dialects=frozenset({"fairlead"})))
 

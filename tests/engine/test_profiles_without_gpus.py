@@ -26,7 +26,7 @@ def an_engine(profile: str) -> Engine:
     gpus = tuple(Gpu(f"GPU-{n}", n, "H100", 80_000) for n in range(8))
     inventory = Inventory(gpus, dialects=frozenset({"fairlead", "kai"}))
     resources = {"aliyun.com/gpu-mem": 640}
-    engine.handle(NodeSeen(a_node("n1", gpus_listed=inventory, resources=resources)), now=0.0)
+    engine.handle(NodeSeen(a_node("n1", inventory=inventory, resources=resources)), now=0.0)
     return engine
 
 

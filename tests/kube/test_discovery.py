@@ -113,9 +113,9 @@ def test_a_list_of_gpus_says_more_and_labels_add_what_it_leaves_out() -> None:
 
 def test_a_pod_finds_the_model_by_the_labels_of_nodes() -> None:
     listed = {"a100": read({**H100, PRODUCT: "NVIDIA-A100-SXM4-80GB"}), "h100": read(H100)}
-    engine = an_engine(*(a_node(name, gpus_listed=found) for name, found in listed.items()))
+    engine = an_engine(*(a_node(name, inventory=found) for name, found in listed.items()))
     ask = GpuRequest(2, models=frozenset({"H100"}), together=2, linked=True)
-    see(engine, a_pod("p", gpus=2, request_gpus=ask))
+    see(engine, a_pod("p", gpus=2, gpu_request=ask))
     (bind,) = (made for made in decide(engine) if isinstance(made, Bind))
     assert bind.node == "h100"
     assert bind.grant == Grant((GpuUse(""), GpuUse(""))), "its device plugin picks the cards"

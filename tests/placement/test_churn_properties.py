@@ -48,7 +48,7 @@ def nodes(draw: st.DrawFn) -> Node:
     taints = tuple(a_taint(key) for key in sorted(draw(_taints)))
     return a_node(
         name, gpus=2, resources=draw(_amounts), labels=draw(_labels), taints=taints,
-        gpus_listed=draw(inventories(name)),
+        inventory=draw(inventories(name)),
     )  # fmt: skip
 
 
@@ -69,7 +69,7 @@ def pods(draw: st.DrawFn, *, bound: bool) -> Pod:
         uid=f"u{number}" if bound else "probe", node=node,
         priority=draw(st.integers(0, 2)), resources=draw(_amounts), labels={"app": "x"},
         node_terms=draw(terms), tolerations=tolerations, anti_affinity=apart,
-        request_gpus=ask,
+        gpu_request=ask,
     )  # fmt: skip
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from builders import a_node, a_pod, an_engine, decide, see
-from contract import random_node, random_pod
 from fairlead.apps.config.profiles import built_in
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.eviction_rule import ByPriority, EvictionRule
@@ -18,6 +17,7 @@ from fairlead.engine.instructions import Bind, ClearNomination, Evict
 from fairlead.model.pods import Pod
 from fairlead.placement.place import Placement
 from fairlead.placement.verdicts import Refused
+from fairlead.testing.drawn import random_node, random_pod
 
 PROFILE = built_in("gpu-scheduler")
 

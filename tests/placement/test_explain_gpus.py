@@ -38,16 +38,16 @@ def asked(ask: GpuRequest, *gpus: Gpu, used: dict[int, list[GpuUse]], **more: An
     """One node with these GPUs, pods on some, and a pod that asks."""
     cluster = Cluster()
     inventory = Inventory(gpus, dialects=frozenset({"fairlead"}), **more)
-    cluster.put_node(a_node("n1", gpus=len(gpus), gpus_listed=inventory))
+    cluster.put_node(a_node("n1", gpus=len(gpus), inventory=inventory))
     far = Inventory((Gpu("GPU-far", 0, "H100", 90_000),), dialects=frozenset({"fairlead"}))
-    cluster.put_node(a_node("kept", gpus=0, gpus_listed=far, taints=(a_taint(),)))
+    cluster.put_node(a_node("kept", gpus=0, inventory=far, taints=(a_taint(),)))
     for number, uses in used.items():
         for at, use in enumerate(uses):
             held = GpuUse(f"GPU-{number}", use.whole, use.milli, use.memory_mib, use.profile,
                            use.start, use.slices)  # fmt: skip
             pod = a_pod(f"p{number}-{at}", node="n1", grant=Grant((held,), "fairlead"), priority=9)
             cluster.confirm(pod)
-    pod = a_pod("asks", request_gpus=ask)
+    pod = a_pod("asks", gpu_request=ask)
     return explain(Placement(built_in(SCHEDULER), cluster), cluster, pod)
 
 
@@ -159,10 +159,10 @@ def test_a_gpu_as_data() -> None:
 def measured(profile: Profile) -> Explanation:
     cluster = Cluster()
     inventory = Inventory((a_gpu(0), a_gpu(1)), dialects=frozenset({"fairlead"}))
-    cluster.put_node(a_node("n1", gpus=2, gpus_listed=inventory))
+    cluster.put_node(a_node("n1", gpus=2, inventory=inventory))
     gpus = {"GPU-0": GpuReading(0.374, memory_used_mib=5000.0)}
     cluster.put_readings([NodeReadings("n1", 3.0, gpus)], 8.0)
-    pod = a_pod("asks", request_gpus=share(500))
+    pod = a_pod("asks", gpu_request=share(500))
     return explain(Placement(profile, cluster), cluster, pod)
 
 

@@ -33,8 +33,8 @@ WAITING = [
     a_pod("near", required_affinity=(pod_term("zone", app="x"),)),
     a_pod("near-namespace", required_affinity=(OTHER_NAMESPACES,)),
     a_pod("port", host_ports=(PORT,)),
-    a_pod("gpu", request_gpus=GpuRequest(2)),
-    a_pod("share", request_gpus=GpuRequest(1, whole=False, milli=600)),
+    a_pod("gpu", gpu_request=GpuRequest(2)),
+    a_pod("share", gpu_request=GpuRequest(1, whole=False, milli=600)),
     a_pod("volume", volumes=PodVolumes((VolumeClaimUse("default/data"),))),
     a_pod("important", gpus=2, priority=5),
 ]
@@ -71,7 +71,7 @@ def put_node(draw: st.DrawFn, cluster: Cluster) -> None:
     listed = Inventory(gpus, dialects=frozenset({"fairlead"}), confirms=True) if gpus else None
     cluster.put_node(
         a_node(
-            name, gpus=draw(st.integers(0, 3)), gpus_listed=listed,
+            name, gpus=draw(st.integers(0, 3)), inventory=listed,
             labels={"zone": draw(st.sampled_from("ab"))},
             taints=(a_taint("x"),) if draw(st.booleans()) else (),
             unschedulable=draw(st.integers(0, 4)) == 0,

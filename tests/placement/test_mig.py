@@ -50,7 +50,7 @@ def test_gpus_of_several_kinds() -> None:
 def a_cluster(gpus: int) -> Cluster:
     cluster = Cluster()
     listed = (Gpu(f"GPU-{n}", n, "A100", 81920, mig=A100) for n in range(gpus))
-    cluster.put_node(a_node("n1", gpus=0, gpus_listed=Inventory(tuple(listed))))
+    cluster.put_node(a_node("n1", gpus=0, inventory=Inventory(tuple(listed))))
     return cluster
 
 

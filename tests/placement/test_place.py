@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from builders import a_node, a_pod, drawn
-from contract import random_node, random_pod
 from fairlead.apps.config.profiles import built_in
 from fairlead.cluster.aspects import EVERYTHING
 from fairlead.cluster.cluster import Cluster
@@ -15,6 +14,7 @@ from fairlead.placement.place import Placement
 from fairlead.placement.profile import Profile
 from fairlead.placement.verdicts import Placed, Refused
 from fairlead.placement.views import View
+from fairlead.testing.drawn import random_node, random_pod
 
 PROFILE = built_in("gpu-scheduler")
 

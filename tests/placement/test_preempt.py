@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from builders import a_node, a_pod, a_taint, drawn, pod_term, selects
-from contract import random_node, random_pod
 from fairlead.apps.config.profiles import built_in
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.behaviour import KUBERNETES_1_36, KUBERNETES_1_37, Behaviour
@@ -21,6 +20,7 @@ from fairlead.placement.place import Placement
 from fairlead.placement.profile import Profile
 from fairlead.placement.verdicts import Placed, Refused
 from fairlead.plugins.volume_restrictions import VolumeRestrictions
+from fairlead.testing.drawn import random_node, random_pod
 
 PROFILE = built_in("gpu-scheduler")
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from builders import a_node, a_pod, selects
-from contract import random_node, random_pod
 from fairlead.apps.config.profiles import built_in
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.budgets import Budget
 from fairlead.placement import preempt
 from fairlead.placement.place import Placement
 from fairlead.placement.verdicts import Refused
+from fairlead.testing.drawn import random_node, random_pod
 
 PROFILE = built_in("gpu-scheduler")
 

@@ -36,19 +36,19 @@ def share(milli: int, mib: int = 0, gpus: int = 1) -> GpuRequest:
 def held(name: str, grant: Grant, priority: int = 0, **more: Any) -> Pod:
     use = grant.uses[0]
     ask = GpuRequest(len(grant.uses)) if use.whole else share(use.milli, use.memory_mib)
-    return a_pod(name, node="n1", grant=grant, priority=priority, request_gpus=ask, **more)
+    return a_pod(name, node="n1", grant=grant, priority=priority, gpu_request=ask, **more)
 
 
 def cluster_of(gpus: Inventory, *pods: Pod) -> Cluster:
     cluster = Cluster()
-    cluster.put_node(a_node("n1", gpus=len(gpus.gpus), gpus_listed=gpus))
+    cluster.put_node(a_node("n1", gpus=len(gpus.gpus), inventory=gpus))
     for pod in pods:
         cluster.confirm(pod)
     return cluster
 
 
 def place(cluster: Cluster, ask: GpuRequest, priority: int = 10, **more: Any) -> Placed | Refused:
-    pod = a_pod("new", request_gpus=ask, priority=priority, **more)
+    pod = a_pod("new", gpu_request=ask, priority=priority, **more)
     return Placement(built_in(SCHEDULER), cluster).place(pod)
 
 
@@ -128,7 +128,7 @@ def test_evicting_is_not_said_to_help_where_it_would_not(case: str) -> None:
 
 
 def nominated(cluster: Cluster, ask: GpuRequest, priority: int = 10) -> None:
-    pod = a_pod("first", request_gpus=ask, priority=priority)
+    pod = a_pod("first", gpu_request=ask, priority=priority)
     cluster.nominations.put(pod, "n1")
 
 
@@ -195,13 +195,13 @@ def test_a_nomination_leaves_no_trace_in_the_ledger() -> None:
 
 def test_the_preemptor_gets_the_gpu_and_who_was_blocked_is_woken_when_it_goes() -> None:
     victim = held("victim", on(0), scheduler="other")
-    engine = an_engine(a_node("n1", gpus=1, gpus_listed=listed(1)))
+    engine = an_engine(a_node("n1", gpus=1, inventory=listed(1)))
     see(engine, victim)
-    boss = a_pod("boss", request_gpus=GpuRequest(1), gpus=1, priority=10)
+    boss = a_pod("boss", gpu_request=GpuRequest(1), gpus=1, priority=10)
     evicts = [made for made in decide_on(engine, boss) if isinstance(made, Evict)]
     assert [pod.name for pod in evicts[0].victims] == ["victim"]
     see(engine, replace(victim, deleting=True))
-    equal = a_pod("equal", request_gpus=share(100), priority=10)
+    equal = a_pod("equal", gpu_request=share(100), priority=10)
     assert not [made for made in decide_on(engine, equal) if isinstance(made, Bind)]
     engine.handle(PodGone(victim), now=3.0)
     engine.handle(EvictionEnded(boss.uid), now=3.0)
@@ -211,10 +211,10 @@ def test_the_preemptor_gets_the_gpu_and_who_was_blocked_is_woken_when_it_goes() 
 
 
 def test_a_nomination_taken_back_wakes_who_was_kept_out_by_it() -> None:
-    engine = an_engine(a_node("n1", gpus=1, gpus_listed=listed(1)))
-    boss = a_pod("boss", request_gpus=GpuRequest(1), priority=10, nominated="n1", gates=("wait",))
+    engine = an_engine(a_node("n1", gpus=1, inventory=listed(1)))
+    boss = a_pod("boss", gpu_request=GpuRequest(1), priority=10, nominated="n1", gates=("wait",))
     engine.cluster.nominations.put(boss, "n1")
-    equal = a_pod("equal", request_gpus=share(100), priority=10)
+    equal = a_pod("equal", gpu_request=share(100), priority=10)
     assert not [made for made in decide_on(engine, equal) if isinstance(made, Bind)]
     engine.handle(PodGone(boss), now=3.0)
     assert [made.pod.name for made in decide(engine, now=20.0) if isinstance(made, Bind)] == [

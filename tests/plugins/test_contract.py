@@ -6,10 +6,10 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from contract import check_plugin
 from fairlead.cluster.aspects import Aspect
 from fairlead.model.nodes import GPU
 from fairlead.plugins.registry import FILTERS, SCORES
+from fairlead.testing import ContractViolation, a_request, check_plugin
 
 
 @pytest.mark.parametrize("kind", [*FILTERS, *SCORES], ids=lambda kind: kind.name)
@@ -65,22 +65,72 @@ class WrongReasons:
         return []
 
 
+class LooksAtShares(_Score):
+    reads: ClassVar[Aspect] = Aspect.USAGE | Aspect.ALLOCATABLE | Aspect.PODS
+
+    def rate(self, request, nodes):
+        shared = (nodes.gpus.users() > 0) & (nodes.gpus.milli_free() > 0)
+        return np.clip(shared.sum(axis=1).astype(np.float64), 0, 100)
+
+
+class Alternates(_Score):
+    calls = 0
+
+    def rate(self, request, nodes):
+        type(self).calls += 1
+        return np.full(len(nodes), self.calls % 2, dtype=np.float64)
+
+
+class RatesNoGpus(_Score):
+    def rate(self, request, nodes):
+        return np.zeros(len(nodes))
+
+    def rate_gpus(self, request, nodes):
+        return np.zeros(len(nodes))
+
+
+class NoPlugin:
+    name = "none"
+
+
 @pytest.mark.parametrize(
     ("plugin", "says"),
     [
-        (PrefersFirstRow(), "other nodes|minds order"),
+        (PrefersFirstRow(), "other nodes|order of nodes"),
         (Unscaled(), "from 0 to 100"),
         (ComparesNodes(), "other nodes"),
-        (ForgetsToSay(), "must say so"),
-        (WrongReasons(), "explain exactly"),
+        (ForgetsToSay(), "which `reads` must name"),
+        (WrongReasons(), "exactly the nodes"),
+        (LooksAtShares(), "depends on DEVICES, which `reads` must name"),
+        (Alternates(), "same result"),
+        (RatesNoGpus(), "rate GPUs by node"),
+        (NoPlugin(), "NoPlugin is not a plugin"),
     ],
     ids=lambda item: type(item).__name__ if not isinstance(item, str) else "",
 )
 def test_the_contract_finds_plugins_that_break_it(plugin, says) -> None:
-    with pytest.raises(AssertionError, match=says):
+    with pytest.raises(ContractViolation, match=says):
         check_plugin(plugin)
 
 
 def test_a_plugin_cannot_write_into_the_cluster() -> None:
     with pytest.raises(ValueError, match="read-only"):
         check_plugin(Writes())
+
+
+def test_a_violation_names_the_request_and_the_cluster() -> None:
+    with pytest.raises(ContractViolation, match=r"bad must score .*\(request: nothing, seed 3\)"):
+        check_plugin(Unscaled(), seeds=[3])
+
+
+class ReadsTeam(_Score):
+    pod_keys = ("team",)
+
+    def rate(self, request, nodes):
+        return np.full(len(nodes), 200.0 if request.pod_value("team") else 0.0)
+
+
+def test_requests_of_the_author_are_checked_too() -> None:
+    check_plugin(ReadsTeam(), seeds=[1])
+    with pytest.raises(ContractViolation, match="from 0 to 100"):
+        check_plugin(ReadsTeam(), [a_request(pod_keys=(("team", "x"),))], seeds=[1])

@@ -18,7 +18,7 @@ def a_cluster(links: Links, *, named: bool = True, taken: str = "", model: str =
     cluster = Cluster()
     gpus = (Gpu(f"GPU-{n}" if named else "", n, model, 32768) for n in range(8))
     listed = Inventory(tuple(gpus), links, named=named)
-    cluster.put_node(a_node("n1", gpus_listed=listed))
+    cluster.put_node(a_node("n1", inventory=listed))
     for gpu in taken:
         grant = Grant((GpuUse(f"GPU-{gpu}"),))
         cluster.confirm(a_pod(f"p{gpu}", uid=gpu, node="n1", grant=grant))
@@ -109,7 +109,7 @@ def test_a_share_where_none_is_served(node: Node, reason: str, detail: str) -> N
     cluster = Cluster()
     cluster.put_node(node)
     nodes = Nodes(cluster.columns, slice(0, 1))
-    request = a_request(asks=GpuRequest(1, False, 500, dialect="fairlead"))
+    request = a_request(gpu_request=GpuRequest(1, False, 500, dialect="fairlead"))
     reasons = [r.text for r in GpuFit().reasons(request, nodes) if r.where.any()]
     assert reasons == [reason]
     assert GpuFit().detail(request, nodes) == detail

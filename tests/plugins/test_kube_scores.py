@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import slow_scores as slow
 from builders import a_node, a_pod, a_taint, pod_term, selects
-from contract import random_node, random_pod
 from fairlead.apps.config.profiles import built_in
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.default_selectors import DefaultSelectors
@@ -27,6 +26,7 @@ from fairlead.plugins.node_affinity import AddedAffinity, NodeAffinity
 from fairlead.plugins.pod_topology_spread import DefaultConstraint, PodTopologySpread
 from fairlead.plugins.shapes import ShapePoint
 from fairlead.plugins.taint_toleration import TaintToleration
+from fairlead.testing.drawn import random_node, random_pod
 
 GIB, MIB = 1 << 30, 1 << 20
 HOST = "kubernetes.io/hostname"

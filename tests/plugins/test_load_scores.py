@@ -28,10 +28,10 @@ def a_cluster(*held: str, **nodes: list[GpuReading | None]) -> Cluster:
     for name, readings in nodes.items():
         gpus = tuple(Gpu(f"{name}-{i}", i, "H100", MIB) for i in range(len(readings)))
         listed = Inventory(gpus, dialects=frozenset({"fairlead"}))
-        cluster.put_node(a_node(name, gpus=len(gpus), gpus_listed=listed))
+        cluster.put_node(a_node(name, gpus=len(gpus), inventory=listed))
     for gpu in held:
         grant = Grant((GpuUse(gpu, False, 200, 10_000),), "fairlead")
-        cluster.confirm(a_pod(f"on-{gpu}", node=gpu[:2], grant=grant, request_gpus=SHARE))
+        cluster.confirm(a_pod(f"on-{gpu}", node=gpu[:2], grant=grant, gpu_request=SHARE))
     measure(cluster, **nodes)
     return cluster
 
@@ -47,7 +47,7 @@ def measure(cluster: Cluster, now_s: float = 1.0, **nodes: list[GpuReading | Non
 
 
 def rated(score, cluster: Cluster, ask: GpuRequest | None = SHARE, load: PodLoad | None = None):
-    request = a_request(asks=ask, load=load)
+    request = a_request(gpu_request=ask, load=load)
     return [round(points, 1) for points in score.rate(request, cluster.nodes).tolist()]
 
 
@@ -166,7 +166,7 @@ def a_fleet(**models: str) -> Cluster:
     cluster = Cluster()
     for name, model in models.items():
         gpus = tuple(Gpu(f"{name}-{i}", i, model, MIB) for i in range(2))
-        cluster.put_node(a_node(name, gpus=2, gpus_listed=Inventory(gpus)))
+        cluster.put_node(a_node(name, gpus=2, inventory=Inventory(gpus)))
     return cluster
 
 
@@ -205,7 +205,7 @@ def test_utilsched_counts_free_gpus_and_nvlink() -> None:
     cluster = Cluster()
     for name, links in (("n1", ()), ("n2", all_joined(4))):
         gpus = tuple(Gpu(f"{name}-{i}", i, "H100", MIB) for i in range(4))
-        cluster.put_node(a_node(name, gpus=4, gpus_listed=Inventory(gpus, links)))
+        cluster.put_node(a_node(name, gpus=4, inventory=Inventory(gpus, links)))
     plain, joined = rated(UtilSched(), cluster, GpuRequest(2, together=2))
     assert joined - plain == pytest.approx(100 * 5 / 3 / 18, abs=0.1)
     cluster.confirm(a_pod("p", node="n1", grant=Grant((GpuUse("n1-0"),))))

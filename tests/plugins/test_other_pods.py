@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from builders import a_node, a_pod, pod_term, selects
-from contract import random_node, random_pod
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.pods import Pod
 from fairlead.model.selectors import LabelSelector, PodTerm, Requirement, SpreadRule
@@ -14,6 +13,7 @@ from fairlead.plugins.inter_pod_affinity import InterPodAffinity
 from fairlead.plugins.node_affinity import NodeAffinity
 from fairlead.plugins.pod_topology_spread import PodTopologySpread
 from fairlead.plugins.taint_toleration import TaintToleration
+from fairlead.testing.drawn import random_node, random_pod
 
 
 def zones(**pods: str) -> Cluster:

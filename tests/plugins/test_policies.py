@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from builders import a_node, a_pod, a_request
-from contract import PRICES
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import WHOLE, Gpu, GpuRequest, GpuUse, Grant, Inventory
@@ -24,6 +23,7 @@ from fairlead.plugins.gpu_links import GpuLinks
 from fairlead.plugins.gpu_packing import GpuPacking
 from fairlead.plugins.registry import FILTERS
 from fairlead.plugins.spread import Spread
+from fairlead.testing.drawn import PRICES
 
 
 def cluster_of(**nodes: tuple[str, list[int]]) -> Cluster:
@@ -32,7 +32,7 @@ def cluster_of(**nodes: tuple[str, list[int]]) -> Cluster:
     for name, (model, free) in nodes.items():
         gpus = tuple(Gpu(f"{name}{n}", n, model) for n in range(len(free)))
         listed = Inventory(gpus, dialects=frozenset({"fairlead"}))
-        cluster.put_node(a_node(name, gpus=0, gpus_listed=listed, resources={"cpu": 32_000}))
+        cluster.put_node(a_node(name, gpus=0, inventory=listed, resources={"cpu": 32_000}))
         for slot, left in enumerate(free):
             if left < WHOLE:
                 use = GpuUse(f"{name}{slot}", left == 0, WHOLE - left)
@@ -41,11 +41,11 @@ def cluster_of(**nodes: tuple[str, list[int]]) -> Cluster:
 
 
 def share(milli: int, cpu: int = 0) -> PodRequest:
-    return a_request(cpu=cpu, asks=GpuRequest(1, False, milli, dialect="fairlead"))
+    return a_request(cpu=cpu, gpu_request=GpuRequest(1, False, milli, dialect="fairlead"))
 
 
 def whole(gpus: int) -> PodRequest:
-    return a_request(asks=GpuRequest(gpus, dialect="fairlead"))
+    return a_request(gpu_request=GpuRequest(gpus, dialect="fairlead"))
 
 
 def best(score, request: PodRequest, cluster: Cluster) -> str:
@@ -149,7 +149,7 @@ def test_a_share_goes_to_the_gpu_that_the_score_counted_on(score, priced: bool) 
     if priced:
         cluster.put_prices(PRICES)
     profile = Profile("p", tuple(kind() for kind in FILTERS), ((score, 1.0),))
-    pod = a_pod("new", cpu=100, request_gpus=GpuRequest(1, False, 400, dialect="fairlead"))
+    pod = a_pod("new", cpu=100, gpu_request=GpuRequest(1, False, 400, dialect="fairlead"))
     verdict = Placement(profile, cluster).place(pod)
     assert isinstance(verdict, Placed)
     (use,) = verdict.grant.uses
@@ -161,13 +161,13 @@ def test_a_share_goes_to_the_gpu_that_the_score_counted_on(score, priced: bool) 
 def test_unlisted_gpus_count_as_whole_ones() -> None:
     cluster = Cluster()
     cluster.put_node(a_node("counted", gpus=16))
-    cluster.confirm(a_pod("there", gpus=3, node="counted", request_gpus=GpuRequest(3)))
+    cluster.confirm(a_pod("there", gpus=3, node="counted", gpu_request=GpuRequest(3)))
     assert cluster.nodes.gpu_room().sum() == 13 * WHOLE
 
 
 def test_gpus_that_somebody_else_chose_are_not_thought_free() -> None:
     cluster = cluster_of(a=("T4", [1000, 1000, 400]))
-    cluster.confirm(a_pod("theirs", node="a", request_gpus=GpuRequest(1)))
+    cluster.confirm(a_pod("theirs", node="a", gpu_request=GpuRequest(1)))
     assert cluster.nodes.gpu_room()[0].tolist()[:3] == [1000, 0, 400]
 
 
@@ -178,8 +178,8 @@ def test_several_gpus_go_where_a_good_ring_is_free() -> None:
     cluster = Cluster()
     for name, left in free.items():
         gpus = tuple(Gpu(f"GPU-{name}-{n}", n, "V100", 32768, healthy=n in left) for n in range(8))
-        cluster.put_node(a_node(name, gpus=8, gpus_listed=Inventory(gpus, links)))
-    asked = a_request(asks=GpuRequest(2, together=2))
+        cluster.put_node(a_node(name, gpus=8, inventory=Inventory(gpus, links)))
+    asked = a_request(gpu_request=GpuRequest(2, together=2))
     assert GpuLinks().rate(asked, cluster.nodes).tolist() == [20.0, 50.0, 100.0]
-    alone = a_request(asks=GpuRequest(2, together=1))
+    alone = a_request(gpu_request=GpuRequest(2, together=1))
     assert GpuLinks().rate(alone, cluster.nodes).tolist() == [0.0] * 3

@@ -28,7 +28,7 @@ def listed(*names: str, model: str = "H100", **more) -> Inventory:
 
 def holding(name: str, node: str, *uses: GpuUse, **more):
     ask = GpuRequest(len(uses), whole=uses[0].whole)
-    return a_pod(name, request_gpus=ask, node=node, grant=Grant(uses), **more)
+    return a_pod(name, gpu_request=ask, node=node, grant=Grant(uses), **more)
 
 
 class Scene:
@@ -39,7 +39,7 @@ class Scene:
         self.cluster = Cluster()
         for name, gpus in inventories.items():
             count = len(gpus.gpus) if gpus else 4
-            self.cluster.put_node(a_node(name, gpus=count, gpus_listed=gpus))
+            self.cluster.put_node(a_node(name, gpus=count, inventory=gpus))
         self.usage = Usage(self.cluster, clock=lambda: self.now_s)
 
     def hold(self, *pods) -> "Scene":
@@ -148,7 +148,7 @@ def test_who_shares_a_gpu_is_guessed_at_unless_it_is_measured_or_alone():
 
 def test_gpus_that_somebody_else_chose_are_measured_by_pod_or_not_at_all():
     scene = Scene(n1=None)
-    scene.hold(a_pod("p", gpus=2, request_gpus=GpuRequest(2), node="n1"))
+    scene.hold(a_pod("p", gpus=2, gpu_request=GpuRequest(2), node="n1"))
     [pod] = scene.look().pods
     assert (pod.held, pod.utilisation, pod.advice.kind) == (2, None, "unmeasured")
     scene.tell("n1", {"default/p": GpuReading(0.5)})

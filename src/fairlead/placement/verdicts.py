@@ -13,6 +13,8 @@ from fairlead.plugins.api import GpuDetail
 
 @dataclass(frozen=True, slots=True)
 class Placed:
+    """The node for a pod, its total score, and the GPUs of the pod."""
+
     node: str
     score: float
     #: Which GPUs, if the pod asks for any.
