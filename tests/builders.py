@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from fairlead.apps.config.profiles import built_in
 from fairlead.cluster.cluster import Cluster
+from fairlead.engine.bind_data import BindEncoder, without_annotations
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import NodeSeen, PodSeen
 from fairlead.engine.instructions import Instruction
@@ -57,8 +58,10 @@ def drawing(cluster: Cluster) -> list[str]:
     ]
 
 
-def an_engine(*nodes: Node, profile: str = SCHEDULER) -> Engine:
-    engine = Engine({SCHEDULER: built_in(profile)})
+def an_engine(
+    *nodes: Node, profile: str = SCHEDULER, encode: BindEncoder = without_annotations
+) -> Engine:
+    engine = Engine({SCHEDULER: built_in(profile)}, encode=encode)
     for node in nodes:
         engine.handle(NodeSeen(node), now=0.0)
     return engine

@@ -15,7 +15,7 @@ from fairlead.apps.watches import Watches
 from fairlead.engine import events
 from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import Bind
-from fairlead.kube import dialects
+from fairlead.kube.bind_encoder import DialectEncoder
 from fairlead.kube.http.client import Client
 from fairlead.kube.mirror.reflector import Reflector
 from fairlead.model.readings import GpuReading, NodeReadings
@@ -36,7 +36,8 @@ class Ground:
     """The watches, the codec and the engine of a scheduler, told by hand."""
 
     def __init__(self) -> None:
-        self.engine = Engine({name: built_in(name) for name in SCHEDULERS})
+        profiles = {name: built_in(name) for name in SCHEDULERS}
+        self.engine = Engine(profiles, encode=DialectEncoder(lambda: 1))
         self.now_s = 0.0
         self.usage = Usage(self.engine.cluster, clock=lambda: self.now_s)
         nowhere = cast(Client, None)  # no watch is started
@@ -75,13 +76,7 @@ class Ground:
         body = self.bodies[bind.pod.key]
         body["spec"]["nodeName"] = bind.node
         body["status"] = {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}
-        if bind.grant is not None:
-            node = self.engine.cluster.node_named(bind.node)
-            gpus = node.inventory if node else None
-            assignment = dialects.Assignment(bind.pod, bind.node, bind.grant, gpus, 1)
-            body["metadata"].setdefault("annotations", {}).update(
-                dialects.annotations_for(assignment)
-            )
+        body["metadata"].setdefault("annotations", {}).update(bind.annotations)
         self.tell("MODIFIED", ("pods", body))
 
     #: Pods that are there, as the API server has them.

@@ -1,21 +1,24 @@
 """Pods with a scheduling map, from the JSON of the API server to the bind."""
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
 
-from builders import SCHEDULER, a_node, a_pod, a_taint, an_engine, decide, see
+import builders
+from builders import SCHEDULER, a_node, a_pod, a_taint, decide, see
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import BindDone, NodeGone, NodeSeen, PodGone
 from fairlead.engine.instructions import AnnounceFailure, Bind, Evict
-from fairlead.kube import dialects
 from fairlead.kube.admission.literals import literal_for
+from fairlead.kube.bind_encoder import DialectEncoder
 from fairlead.kube.codec import decode_pod
 from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, Inventory
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
 
+an_engine = partial(builders.an_engine, encode=DialectEncoder(lambda: 0))
 CHECKER = "0=node1:0,1\n1=node2:2\n2=node3:0,1,2\n3=node4:3\n4=node4:3"
 WORDS = {0: "0,1", 1: "2", 2: "0,1,2", 3: "3", 4: "3"}
 OWNERS = {
@@ -55,7 +58,7 @@ def listed(name: str, count: int = 4, **more: Any) -> Node:
 
 def binds(engine: Engine, now: float = 1.0) -> dict[str, tuple[str, str]]:
     """Pods, where they go, and what they are told."""
-    return {bind.pod.name: (bind.node, told(bind)["fairlead.dev/gpus"])
+    return {bind.pod.name: (bind.node, bind.annotations["fairlead.dev/gpus"])
             for bind in all_binds(engine, now)}  # fmt: skip
 
 
@@ -63,15 +66,10 @@ def all_binds(engine: Engine, now: float = 1.0) -> list[Bind]:
     return [step for step in decide(engine, now=now) if isinstance(step, Bind)]
 
 
-def told(bind: Bind) -> dict[str, str]:
-    assert bind.grant is not None
-    return dialects.annotations_for(dialects.Assignment(bind.pod, bind.node, bind.grant, None, 0))
-
-
 def confirm(engine: Engine, bind: Bind, source: Any) -> Pod:
     """The API server shows the pod as it was bound."""
     source = json.loads(json.dumps(source))
-    source["metadata"]["annotations"] |= told(bind)
+    source["metadata"]["annotations"] |= bind.annotations
     source["spec"]["nodeName"] = bind.node
     pod = decode_pod(json.dumps(source).encode())
     see(engine, pod)
@@ -164,7 +162,7 @@ def test_all_means_every_gpu() -> None:
     (bind,) = all_binds(engine)
     assert bind.grant is not None
     assert len(bind.grant.uses) == 3
-    assert told(bind)["fairlead.dev/gpus"] == "all"
+    assert bind.annotations["fairlead.dev/gpus"] == "all"
     assert "assigned to another pod" in failure(engine, mapped("y-0", "0=n1:2", kind=""))
 
 
@@ -353,7 +351,13 @@ def test_pods_of_a_deployment_take_the_first_index_that_is_free() -> None:
     for name in ("web-a", "web-b", "web-c", "web-d", "web-e"):
         see(engine, pods[name])
     made = all_binds(engine)
-    assert [told(bind)["fairlead.dev/map-index"] for bind in made] == ["0", "1", "2", "3", "4"]
+    assert [bind.annotations["fairlead.dev/map-index"] for bind in made] == [
+        "0",
+        "1",
+        "2",
+        "3",
+        "4",
+    ]
     bound = [confirm(engine, bind, sources[bind.pod.name]) for bind in made]
     message = failure(engine, pods["web-f"])
     assert "4 node(s) had no index of the scheduling map left, all 5 are taken" in message
@@ -390,7 +394,7 @@ def test_what_a_bound_pod_was_told_counts_whatever_its_map_says_now() -> None:
     source = pod_json("checker-3")
     see(engine, mapped("checker-3"))
     (bind,) = all_binds(engine)
-    assert told(bind)["fairlead.dev/map-index"] == "3"
+    assert bind.annotations["fairlead.dev/map-index"] == "3"
     source["metadata"]["annotations"]["gpu-scheduling-map"] = "3=node4:0"
     pod = confirm(engine, bind, source)
     assert pod.grant is not None

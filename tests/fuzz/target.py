@@ -29,10 +29,10 @@ from fairlead.engine.instructions import (
     Instruction,
     Prepare,
 )
-from fairlead.kube import dialects
 from fairlead.kube.access import reviews
 from fairlead.kube.admission.admission_handler import AdmissionHandler
 from fairlead.kube.admission.review import BadReview
+from fairlead.kube.bind_encoder import DialectEncoder
 from fairlead.kube.errors import ApiError
 from fairlead.kube.extender.extender_handler import ExtenderHandler
 from fairlead.kube.extender.wire import BadExtenderArgs, read_bind
@@ -84,8 +84,9 @@ class _Noted(Failures):
 class Target:
     def __init__(self, rng: Random) -> None:
         profile = built_in(SCHEDULER)
-        self.engine = Engine({SCHEDULER: profile}, extender_profile=profile)
         self.failures = _Noted()
+        encode = DialectEncoder(lambda: 0, failures=self.failures)
+        self.engine = Engine({SCHEDULER: profile}, extender_profile=profile, encode=encode)
         self.containment = Containment(self.engine, self.failures)
         self.watches = Watches(
             _NO_CLIENT,
@@ -200,13 +201,7 @@ class Target:
                 self.failures.errors.append(("deciding", made.pod.key, made.error))
 
     def _bind(self, bind: Bind) -> None:
-        uid, told = bind.pod.uid, {}
-        if bind.grant is not None:
-            seen = self.engine.cluster.node_named(bind.node)
-            assignment = dialects.Assignment(
-                bind.pod, bind.node, bind.grant, seen and seen.inventory, 0
-            )
-            told = dialects.annotations_for(assignment)
+        uid, told = bind.pod.uid, dict(bind.annotations)
         if problem := problem_with_binding(bind.node, told):
             self.feed(events.BindFailed(uid, events.BindProblem.DENIED, problem))
             return

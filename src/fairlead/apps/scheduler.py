@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from typing import Any, assert_never
 
@@ -21,14 +21,14 @@ from fairlead.apps.verification import EVERY_S, Verification
 from fairlead.apps.watches import Watches
 from fairlead.engine import events, instructions
 from fairlead.engine.engine import SCHEDULER_ERROR, Engine
-from fairlead.kube import dialects
+from fairlead.kube.bind_encoder import DialectEncoder
 from fairlead.kube.errors import ApiError
 from fairlead.kube.failures import Failures
 from fairlead.kube.http.client import Client
 from fairlead.kube.http.transport import Transport
 from fairlead.kube.leadership.election import Terms
 from fairlead.kube.leadership.elector import Elector, LeadershipLost
-from fairlead.kube.leadership.fence import EPOCH, Fenced
+from fairlead.kube.leadership.fence import Fenced
 from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.mirror.wire import StatusError
 from fairlead.kube.version import learn_behaviour
@@ -99,16 +99,16 @@ class Scheduler:
         self._on_event = on_event
         self._on_instruction = on_instruction
         self.metrics = metrics
-        self.engine = Engine(profiles, extender_profile)
+        self._elector = Elector(client, terms, fit=self._fit_to_lead) if terms else None
+        failures = Failures()
+        self.engine = Engine(profiles, extender_profile, _encoder(self._elector, failures))
         self._served = frozenset(profiles)
         self._expects_variables = expects_variables
         self.engine.keeps_records = log.is_enabled_for(logging.DEBUG)
         served = (*profiles.values(), *([extender_profile] if extender_profile else ()))
-        self._elector = Elector(client, terms, fit=self._fit_to_lead) if terms else None
         #: Whether our cache is good enough to decide by: no earlier leader knew more.
         self._has_taken_over = self._elector is None
         writer: Transport = Fenced(client, self._elector.leads) if self._elector else client
-        failures = Failures()
         self._containment = Containment(self.engine, failures)
         self._binder = Binder(
             writer, self._feed, max_in_flight=max_binds_in_flight, failures=failures
@@ -320,7 +320,7 @@ class Scheduler:
                 log.debug(steps[0].doing, pod=pod.key, node=node)
             case instructions.Bind(pod, node):
                 self._measures.bind_started(pod)
-                self._binder.submit(self._with_assignment(instruction))
+                self._binder.submit(instruction)
                 log.debug("binding", pod=pod.key, node=node)
             case instructions.Decided(pod, node, record):
                 gpus = [asdict(gpu) for gpu in record.gpus]
@@ -361,17 +361,6 @@ class Scheduler:
         uses = held.grant.uses if held and held.grant else ()
         gpus = {"gpus": [use.uuid for use in uses if use.uuid] or len(uses)} if uses else {}
         return {**told, **gpus, "ms": waited_ms, "attempts": done.attempts}
-
-    def _with_assignment(self, bind: instructions.Bind) -> instructions.Bind:
-        """The bind with what the device plugin on its node must know, and who decided it."""
-        if self._elector:
-            bind = replace(bind, annotations={EPOCH: self._elector.epoch})
-        if bind.grant is None:
-            return bind
-        inventory = self.engine.cluster.inventory_of(bind.node)
-        assignment = dialects.Assignment(bind.pod, bind.node, bind.grant, inventory, time.time_ns())
-        annotations = {**bind.annotations, **dialects.annotations_for(assignment)}
-        return replace(bind, annotations=annotations, lock=dialects.lock(assignment))
 
     # -- deciding ----------------------------------------------------------------------------
 
@@ -429,6 +418,11 @@ class Scheduler:
                 await self._awake.wait()
         except TimeoutError:
             return
+
+
+def _encoder(elector: Elector | None, failures: Failures) -> DialectEncoder:
+    epoch = (lambda: elector.epoch) if elector else None
+    return DialectEncoder(time.time_ns, epoch=epoch, failures=failures)
 
 
 def _doing(instruction: instructions.Instruction) -> str:

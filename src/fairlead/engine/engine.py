@@ -15,6 +15,7 @@ from fairlead.cluster.cluster import Cluster, Holding
 from fairlead.cluster.demand import Demand
 from fairlead.engine import events, releases
 from fairlead.engine.attempts import Attempt, Outcome
+from fairlead.engine.bind_data import BindEncoder, without_annotations
 from fairlead.engine.edits import edit_of, misspelling_of
 from fairlead.engine.extender_queries import ExtenderQueries
 from fairlead.engine.in_flight import InFlight
@@ -31,6 +32,7 @@ from fairlead.engine.instructions import (
     Prepare,
 )
 from fairlead.engine.requeuer import PREEMPTION_ASPECTS, Requeuer
+from fairlead.model.gpus import Grant
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import Pod
 from fairlead.model.prices import Basis
@@ -51,9 +53,16 @@ class Engine:
     """One scheduler for one cluster, serving every scheduler name that has a profile."""
 
     def __init__(
-        self, profiles: Mapping[str, Profile], extender_profile: Profile | None = None
+        self,
+        profiles: Mapping[str, Profile],
+        extender_profile: Profile | None = None,
+        encode: BindEncoder = without_annotations,
     ) -> None:
-        """`extender_profile` answers an extender's queries about pods that no profile serves."""
+        """`extender_profile` answers an extender's queries about pods that no profile serves.
+
+        `encode` says what goes with a bind.
+        """
+        self._encode = encode
         self._profiles = profiles
         self._extender_profile = extender_profile
         #: What pods ask for, those of other schedulers included if they ask for GPUs.
@@ -324,13 +333,13 @@ class Engine:
             return Attempt(pod, Outcome.ERROR, (failure,))
         if isinstance(verdict, Refused):
             return Attempt(pod, Outcome.UNSCHEDULABLE, self._refuse(entry, verdict, now))
-        bind = self._assume(entry, verdict, steps, now)
-        noted = (bind, Decided(pod, verdict.node, record)) if record else (bind,)
+        made = self._assume(entry, verdict, steps, now)
+        noted = [*made, Decided(pod, verdict.node, record)] if record else made
         return Attempt(pod, Outcome.SCHEDULED, noted)
 
     def _assume(
         self, entry: Entry, verdict: Placed, steps: tuple[PrepareStep, ...], now: float
-    ) -> Bind | Prepare:
+    ) -> list[Instruction]:
         pod = entry.pod
         self.cluster.nominations.settle(pod.uid, verdict.node)
         self.cluster.assume(pod, verdict.node, verdict.grant)
@@ -342,10 +351,10 @@ class Engine:
                     following, self._requeuer.would_fit(following.pod), now
                 )
         if not steps:
-            return Bind(pod, verdict.node, grant=verdict.grant)
+            return self._bind(pod, verdict.node, verdict.grant, now)
         for step in steps:
             step.assume(self.cluster, verdict.node)
-        return Prepare(pod, verdict.node, steps)
+        return [Prepare(pod, verdict.node, steps)]
 
     def _assume_external(self, pod: Pod, node: str) -> list[Instruction]:
         """Holds the GPUs from now on, so that no other pod gets them while the bind is written."""
@@ -356,10 +365,13 @@ class Engine:
         grant = self.extender_queries.grant(pod, node)
         if isinstance(grant, str):
             return [Decline(pod, f"{node} no longer fits {pod.key}: {grant}")]
+        bind = self._encoded(pod, node, grant)
+        if isinstance(bind, str):
+            return [Decline(pod, bind)]
         self.cluster.nominations.settle(pod.uid, node)
         self.cluster.assume(pod, node, grant)
         self.in_flight.begin(pod.uid, None)
-        return [Bind(pod, node, grant=grant)]
+        return [bind]
 
     def _refuse(self, entry: Entry, refused: Refused, now: float) -> list[Instruction]:
         pod = entry.pod
@@ -402,7 +414,20 @@ class Engine:
         elif self._requeuer.may_schedule(entry.pod, PREEMPTION_ASPECTS):
             self.queue.wake(entry, "ForceActivate", now=now)
 
-    # -- how binds went ----------------------------------------------------------------------
+    # -- binds ------------------------------------------------------------------------------
+
+    def _bind(self, pod: Pod, node: str, grant: Grant | None, now: float) -> list[Instruction]:
+        bind = self._encoded(pod, node, grant)
+        if isinstance(bind, str):
+            denied = events.BindFailed(pod.uid, events.BindProblem.DENIED, bind)
+            return self._bind_failed(denied, now)
+        return [bind]
+
+    def _encoded(self, pod: Pod, node: str, grant: Grant | None) -> Bind | str:
+        """The bind with all that is written in it, or why it cannot be written."""
+        inventory = self.cluster.inventory_of(node) if grant else None
+        data = self._encode(pod, node, grant, inventory)
+        return data.problem or Bind(pod, node, data.annotations, grant, data.lock)
 
     def _bind_done(self, uid: str) -> list[Instruction]:
         held = self.cluster.holdings.get(uid)
@@ -450,7 +475,7 @@ class Engine:
         if lost := self.cluster.lost_gpu(held):
             done = " and ".join(step.done for step in steps)
             return self._give_up(uid, f"{lost} on {held.node} while {done}", now)
-        return [Bind(entry.pod, held.node, grant=held.grant)]
+        return self._bind(entry.pod, held.node, held.grant, now)
 
     def _prepare_failed(self, uid: str, message: str, now: float) -> list[Instruction]:
         return self._give_up(uid, message, now) if self._settle_steps(uid) else []

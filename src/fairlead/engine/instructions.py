@@ -19,10 +19,10 @@ class Bind:
 
     pod: Pod
     node: str
-    #: The grant in the words of the node's device plugin; the driver fills it in.
+    #: The grant in the form that the device plugin of the node reads, and what else is written.
     annotations: Mapping[str, str] = field(default_factory=dict)
     grant: Grant | None = None
-    #: An annotation of the node that must be ours before, and its value; filled in likewise.
+    #: An annotation of the node that must be ours before, and its value.
     lock: tuple[str, str] | None = None
 
 
