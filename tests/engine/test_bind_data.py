@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 
 import pytest
-from fairlead.apps.profiles import built_in
 
 from builders import SCHEDULER, a_node, a_pod, decide, see
+from fairlead.apps.config.profiles import built_in
 from fairlead.engine import events
 from fairlead.engine.bind_data import BindData
 from fairlead.engine.engine import Engine
@@ -45,12 +45,12 @@ class Encoder:
 def an_engine(encoder: Encoder) -> Engine:
     profile = built_in(SCHEDULER)
     engine = Engine({SCHEDULER: profile}, extender_profile=profile, encode=encoder)
-    engine.handle(events.NodeSeen(a_node("n1", gpus_listed=listed())), now=0.0)
+    engine.handle(events.NodeSeen(a_node("n1", inventory=listed())), now=0.0)
     return engine
 
 
 def test_a_bind_has_the_grant_in_the_words_of_the_encoder() -> None:
-    engine, pod = an_engine(Encoder()), a_pod("p", request_gpus=ONE)
+    engine, pod = an_engine(Encoder()), a_pod("p", gpu_request=ONE)
     see(engine, pod)
     (bind,) = decide(engine)
     assert isinstance(bind, Bind)
@@ -68,7 +68,7 @@ def test_a_pod_without_gpus_is_not_asked_about_an_inventory() -> None:
 
 
 def test_a_bind_of_another_scheduler_is_complete_as_well() -> None:
-    engine, pod = an_engine(Encoder()), a_pod("p", scheduler="other", request_gpus=ONE)
+    engine, pod = an_engine(Encoder()), a_pod("p", scheduler="other", gpu_request=ONE)
     (bind,) = engine.handle(events.NodeChosen(pod, "n1"), now=0.0)
     assert isinstance(bind, Bind)
     assert bind.annotations == {"gpus": "GPU-0", "models": "T4"}
@@ -84,20 +84,20 @@ def test_after_the_steps_the_bind_has_the_inventory_of_that_time() -> None:
     ):
         engine.handle(events.StorageSeen(each), now=0.0)
     volumes = PodVolumes((VolumeClaimUse("default/data"),))
-    pod = a_pod("p", request_gpus=ONE, volumes=volumes)
+    pod = a_pod("p", gpu_request=ONE, volumes=volumes)
     see(engine, pod)
     (asked,) = decide(engine)
     assert isinstance(asked, Prepare)
     assert not encoder.asked, "there is no bind yet"
 
-    engine.handle(events.NodeSeen(a_node("n1", gpus_listed=listed("A100"))), now=0.5)
+    engine.handle(events.NodeSeen(a_node("n1", inventory=listed("A100"))), now=0.5)
     (bind,) = engine.handle(events.Prepared(pod.uid), now=1.0)
     assert isinstance(bind, Bind)
     assert bind.annotations == {"gpus": "GPU-0", "models": "A100"}
 
 
 def test_a_bind_that_cannot_be_written_counts_as_denied() -> None:
-    engine, pod = an_engine(Encoder(TOO_LONG)), a_pod("p", request_gpus=ONE)
+    engine, pod = an_engine(Encoder(TOO_LONG)), a_pod("p", gpu_request=ONE)
     see(engine, pod)
     (failure,) = decide(engine)
     message = f'running Bind plugin "DefaultBinder": {TOO_LONG}'
@@ -107,14 +107,14 @@ def test_a_bind_that_cannot_be_written_counts_as_denied() -> None:
 
 
 def test_a_bind_of_another_scheduler_that_cannot_be_written_is_declined() -> None:
-    engine, pod = an_engine(Encoder(TOO_LONG)), a_pod("p", scheduler="other", request_gpus=ONE)
+    engine, pod = an_engine(Encoder(TOO_LONG)), a_pod("p", scheduler="other", gpu_request=ONE)
     assert engine.handle(events.NodeChosen(pod, "n1"), now=0.0) == [Decline(pod, TOO_LONG)]
     assert pod.uid not in engine.cluster.holdings
 
 
 @pytest.mark.parametrize("gpus", [None, ONE])
 def test_the_same_decision_is_written_in_the_same_way(gpus: GpuRequest | None) -> None:
-    pod = a_pod("p", request_gpus=gpus)
+    pod = a_pod("p", gpu_request=gpus)
     made = []
     for _ in range(2):
         engine = an_engine(Encoder())

@@ -10,7 +10,7 @@ from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, Inventory
 
 NOW_NS = 1_700_000_000_123_456_789
 EPOCH = "fairlead.dev/epoch"
-POD = a_pod("p", request_gpus=GpuRequest(1, dialect="hami"))
+POD = a_pod("p", gpu_request=GpuRequest(1, dialect="hami"))
 GRANT = Grant((GpuUse("GPU-0", memory_mib=4000),), dialect="hami")
 INVENTORY = Inventory((Gpu("GPU-0", 0, "T4", 16_000),), dialects=frozenset({"hami"}))
 
