@@ -23,8 +23,8 @@ from pathlib import Path
 
 from fairlead.apps.config.profiles import built_in
 from fairlead.apps.fast_loop import run_in_fast_loop
-from fairlead.apps.readings import Readings
-from fairlead.apps.run import spare_the_collector
+from fairlead.apps.run.readings import Readings
+from fairlead.apps.run.run import spare_the_collector
 from fairlead.engine.attempts import Outcome
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import BindDone, NodeSeen, PodGone, PodSeen
@@ -173,7 +173,7 @@ def children_cpu_s() -> float:
     listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     ticks = 0
     for child in listed:
-        if b"fairlead.apps.reader" in Path(f"/proc/{child}/cmdline").read_bytes():
+        if b"fairlead.apps.run.reader" in Path(f"/proc/{child}/cmdline").read_bytes():
             ticks += sum(
                 map(int, Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[11:13])
             )

@@ -10,8 +10,8 @@ from itertools import count
 from typing import Any, cast
 
 from fairlead.apps.config.profiles import built_in
-from fairlead.apps.usage import Usage
-from fairlead.apps.watches import Watches
+from fairlead.apps.run.usage import Usage
+from fairlead.apps.run.watches import Watches
 from fairlead.engine import events
 from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import Bind

@@ -12,10 +12,10 @@ from fairlead.apps import cli
 from fairlead.apps.config import config, plugin_files, profiles
 from fairlead.apps.config.typed_paths import all_keys
 from fairlead.apps.extender.server import VERBS
+from fairlead.apps.run.usage import Usage
 from fairlead.apps.serving import health
 from fairlead.apps.serving.access import AllowAll
 from fairlead.apps.serving.details import Details
-from fairlead.apps.usage import Usage
 from fairlead.apps.webhook.server import make_app
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
@@ -141,7 +141,7 @@ def _metrics() -> list[str]:
         )
         for f in registry.collect()
     }
-    looked_up = [SOURCE / "apps" / name for name in ("measures.py", "gpu_measures.py")]
+    looked_up = [SOURCE / "apps/run" / name for name in ("measures.py", "gpu_measures.py")]
     gauges = in_source(r'gauge\(\s*"(\w+)"', *looked_up)
     counters = in_source(r'counter\(\s*"(\w+)"', *looked_up)
     return sorted({*counted, *gauges, *(f"{name}_total" for name in counters)})
@@ -157,7 +157,7 @@ def test_every_metric_is_described(metric: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "write", in_source(r'\("(\w+)", "\w+"\): \w+\.', SOURCE / "apps/measures.py")
+    "write", in_source(r'\("(\w+)", "\w+"\): \w+\.', SOURCE / "apps/run/measures.py")
 )
 def test_every_kind_of_write_is_described(write: str) -> None:
     assert f"`{write}`" in text("metrics.md")
@@ -230,7 +230,8 @@ def test_every_route_is_described() -> None:
     "event",
     in_source(
         r'log\.(?:info|warning|error)\(\s*"([^"]+)"',
-        *(SOURCE / "apps").glob("[rs]*.py"),
+        *(SOURCE / "apps").glob("scheduler.py"),
+        *(SOURCE / "apps" / "run").glob("*.py"),
         *(SOURCE / "apps" / "webhook").glob("*.py"),
         *(SOURCE / "apps" / "extender").glob("*.py"),
         *(SOURCE / "apps" / "agent").glob("*.py"),

@@ -7,7 +7,7 @@ import pytest
 
 from builders import SCHEDULER, a_node, a_pod, drawing
 from fairlead.apps.config.profiles import built_in
-from fairlead.apps.containment import Containment
+from fairlead.apps.run.containment import Containment
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine import events
 from fairlead.engine.engine import Engine

@@ -12,11 +12,11 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from fairlead.apps.explain.explanation import Answer, ExplanationScope
+from fairlead.apps.run.usage import Usage
 from fairlead.apps.serving import connections, details, health
 from fairlead.apps.serving.access import AllowAll, CallerRights
 from fairlead.apps.serving.connections import PortLimits
 from fairlead.apps.serving.details import Details
-from fairlead.apps.usage import Usage
 from fairlead.cluster.cluster import Cluster
 
 

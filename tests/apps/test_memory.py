@@ -18,7 +18,7 @@ import pytest
 
 import fairlead
 from churn_story import SCHEDULERS, Ground, Story
-from fairlead.apps import usage
+from fairlead.apps.run import usage
 from fairlead.cluster import changes, columns, demand, pod_index, pod_table
 from fairlead.model import sizes
 from fairlead.model.pods import Pod

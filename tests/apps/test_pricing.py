@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("scipy", reason="the prices need scipy: run `make setup`")
 
 from builders import a_node, a_pod, an_engine, see
-from fairlead.apps import pricing
+from fairlead.apps.run import pricing
 from fairlead.model.errors import FairleadError
 from fairlead.model.prices import Basis, PodShape
 from fairlead.placement.prices import compute

@@ -14,8 +14,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from fairlead.apps import run as running
 from fairlead.apps import webhook as webhooks
+from fairlead.apps.run import run as running
 from fairlead.apps.serving.callers import Callers, Gate
 from fairlead.apps.serving.http_limits import HttpLimits
 from fairlead.apps.serving.listening import listening

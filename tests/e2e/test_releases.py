@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairlead.apps.releases import OVERDUE_S
+from fairlead.apps.run.releases import OVERDUE_S
 from fairlead.sim.controlplane import ControlPlane
 from fairleads import Pods, Running, eventually, fairlead
 from test_agent import Machine, machine, rights

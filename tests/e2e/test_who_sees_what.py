@@ -14,10 +14,10 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
+from fairlead.apps.run.usage import Usage
 from fairlead.apps.serving import health
 from fairlead.apps.serving.access import AllowAll
 from fairlead.apps.serving.details import Details
-from fairlead.apps.usage import Usage
 from fairlead.cluster.cluster import Cluster
 from fairlead.sim.controlplane import ControlPlane, service_account
 from fairleads import FAIRLEAD, Pods, Running, eventually, fairlead

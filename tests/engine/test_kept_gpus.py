@@ -7,7 +7,7 @@ import pytest
 
 from builders import SCHEDULER, a_node, a_pod, decide_once
 from fairlead.apps.config.profiles import built_in
-from fairlead.apps.releases import OVERDUE_S, Releases
+from fairlead.apps.run.releases import OVERDUE_S, Releases
 from fairlead.cluster.checking import misplaced, wrong_nodes
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import Event, NodeGone, NodeSeen, PodGone, PodSeen

@@ -402,7 +402,7 @@ class Ledger(RuleBasedStateMachine):
     @precondition(lambda self: self.engine.in_flight.unconfirmed())
     @rule(data=st.data())
     def etcd_is_restored_before_the_watch_told(self, data) -> None:
-        """No watch shows a change; the comparison with a list does (`apps/verification.py`)."""
+        """No watch shows a change; the comparison with a list does (`apps/run/verification.py`)."""
         uid = data.draw(st.sampled_from(sorted(self.engine.in_flight.unconfirmed())))
         self.under_way.pop(uid)
         self.pods[uid] = replace(self.pods[uid], node="", grant=None)

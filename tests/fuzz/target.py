@@ -16,8 +16,8 @@ from builders import SCHEDULER
 from fairlead.apps.config import config as configs
 from fairlead.apps.config import kube_scheduler
 from fairlead.apps.config.profiles import built_in
-from fairlead.apps.containment import Containment
-from fairlead.apps.watches import Watches
+from fairlead.apps.run.containment import Containment
+from fairlead.apps.run.watches import Watches
 from fairlead.cluster.checking import wrong_nodes
 from fairlead.engine import events
 from fairlead.engine.engine import Engine

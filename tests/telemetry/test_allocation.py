@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from builders import a_node, a_pod
-from fairlead.apps.usage import EVERYTHING, Usage
+from fairlead.apps.run.usage import EVERYTHING, Usage
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.load import STALE_S
 from fairlead.engine.events import ReadingsTaken
@@ -193,7 +193,7 @@ def test_sums_agree_with_pods_and_go_on_when_pods_are_gone():
 
 
 def test_namespaces_that_come_and_go_are_forgotten_when_there_are_too_many(monkeypatch):
-    monkeypatch.setattr("fairlead.apps.usage._MOST_SUMS", 3)
+    monkeypatch.setattr("fairlead.apps.run.usage._MOST_SUMS", 3)
     scene = Scene(n1=listed("a"))
     for number in range(10):
         pod = replace(holding("p", "n1", GpuUse("GPU-a")), namespace=f"ns-{number}")

@@ -12,8 +12,8 @@ import typer
 from fairlead import __version__
 from fairlead.apps import logs
 from fairlead.apps.config.election_options import ElectionOptions
-from fairlead.apps.run import RunOptions
-from fairlead.apps.run import run as run_scheduler
+from fairlead.apps.run.run import RunOptions
+from fairlead.apps.run.run import run as run_scheduler
 from fairlead.base.durations import seconds
 from fairlead.model.behaviour import KNOWN, Behaviour
 from fairlead.model.errors import FairleadError

@@ -17,7 +17,7 @@ import yaml
 from fairlead.apps.config import profiles, typed_yaml
 from fairlead.apps.explain.explanation import gpus_told
 from fairlead.apps.live import live_cluster
-from fairlead.apps.run import RunOptions
+from fairlead.apps.run.run import RunOptions
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import Event, NodeSeen, PodSeen, PricesComputed
 from fairlead.kube.access.kubeconfig import load_access

@@ -10,15 +10,15 @@ from typing import Any, assert_never
 
 import structlog
 
-from fairlead.apps.containment import Containment
-from fairlead.apps.gpu_measures import expose
-from fairlead.apps.measures import Measures
-from fairlead.apps.pricing import Pricing
-from fairlead.apps.readings import Readings
-from fairlead.apps.releases import Releases
-from fairlead.apps.usage import Usage
-from fairlead.apps.verification import EVERY_S, Verification
-from fairlead.apps.watches import Watches
+from fairlead.apps.run.containment import Containment
+from fairlead.apps.run.gpu_measures import expose
+from fairlead.apps.run.measures import Measures
+from fairlead.apps.run.pricing import Pricing
+from fairlead.apps.run.readings import Readings
+from fairlead.apps.run.releases import Releases
+from fairlead.apps.run.usage import Usage
+from fairlead.apps.run.verification import EVERY_S, Verification
+from fairlead.apps.run.watches import Watches
 from fairlead.engine import events, instructions
 from fairlead.engine.engine import SCHEDULER_ERROR, Engine
 from fairlead.kube.bind_encoder import DialectEncoder

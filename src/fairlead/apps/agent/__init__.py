@@ -11,13 +11,13 @@ import structlog
 from aiohttp import web
 
 from fairlead import __version__
-from fairlead.apps import run as running
 from fairlead.apps.agent.agent import Agent, AgentSettings
 from fairlead.apps.agent.listing import listing, toolkit_version
 from fairlead.apps.agent.partition_state import PartitionStateFile
 from fairlead.apps.agent.partitioning import Owned, Partitioner, owned
 from fairlead.apps.agent.unassigned_processes import ProcessMonitor
 from fairlead.apps.fast_loop import run_in_fast_loop
+from fairlead.apps.run import run as running
 from fairlead.apps.serving import health, http_limits
 from fairlead.base import node_inventory
 from fairlead.base.durations import seconds

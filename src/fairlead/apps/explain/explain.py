@@ -18,7 +18,7 @@ from fairlead.apps.explain.targets import Target, pod_of
 from fairlead.apps.live import live_cluster
 from fairlead.apps.live.read_source_once import take_once
 from fairlead.apps.live.running_scheduler import kubectl_options, running_scheduler
-from fairlead.apps.run import RunOptions, plan
+from fairlead.apps.run.run import RunOptions, plan
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import PricesComputed, ReadingsTaken
 from fairlead.kube.access.kubeconfig import load_access

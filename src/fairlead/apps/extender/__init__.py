@@ -8,12 +8,12 @@ import structlog
 from aiohttp import web
 
 from fairlead import __version__
-from fairlead.apps import run as running
 from fairlead.apps.config import profiles
 from fairlead.apps.config.election_options import ElectionOptions
 from fairlead.apps.extender.extender import ExtenderDriver
 from fairlead.apps.extender.server import LIMITS, Server, make_app
 from fairlead.apps.fast_loop import run_in_fast_loop
+from fairlead.apps.run import run as running
 from fairlead.apps.serving.callers import Callers, Gate
 from fairlead.apps.serving.listening import listening
 from fairlead.apps.webhook import note_authorities

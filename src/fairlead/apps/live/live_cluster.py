@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
-from fairlead.apps.watches import UNFINISHED
+from fairlead.apps.run.watches import UNFINISHED
 from fairlead.engine.events import (
     BudgetSeen,
     Event,

@@ -15,9 +15,9 @@ import msgspec
 from aiohttp import web
 
 from fairlead.apps.explain.explanation import Answer, ExplanationScope
+from fairlead.apps.run.usage import ReportScope, Usage
 from fairlead.apps.serving.access import MOST_NAMESPACES, Authorizer, CallerRights
 from fairlead.apps.serving.http_limits import JSON, HttpLimits, HttpRefusal, RequestLimiter, refusal
-from fairlead.apps.usage import ReportScope, Usage
 
 _CHECKING = HttpLimits(answer_s=10.0, in_hand=8, waiting=24)
 _ANSWERING = HttpLimits(answer_s=30.0, in_hand=1, waiting=15)

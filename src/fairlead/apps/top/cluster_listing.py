@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from fairlead.apps.live import live_cluster
 from fairlead.apps.live.read_source_once import take_once
-from fairlead.apps.usage import Usage
+from fairlead.apps.run.usage import Usage
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine.engine import Engine
 from fairlead.kube.http.client import Client

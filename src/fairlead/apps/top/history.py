@@ -9,9 +9,9 @@ from typing import Any
 import aiohttp
 import msgspec
 
+from fairlead.apps.run.usage import Usage
 from fairlead.apps.top.cluster_listing import ClusterListing
 from fairlead.apps.top.report_source import NotAnswered
-from fairlead.apps.usage import Usage
 from fairlead.cluster.cluster import Cluster
 from fairlead.kube.http.client import Client
 from fairlead.model.pods import Pod

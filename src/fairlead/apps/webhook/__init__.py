@@ -11,8 +11,8 @@ import structlog
 from aiohttp import web
 
 from fairlead import __version__
-from fairlead.apps import run as running
 from fairlead.apps.fast_loop import run_in_fast_loop
+from fairlead.apps.run import run as running
 from fairlead.apps.serving.callers import Callers, Gate
 from fairlead.apps.serving.http_limits import HttpLimits
 from fairlead.apps.serving.listening import listening

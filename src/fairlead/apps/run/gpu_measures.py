@@ -5,7 +5,7 @@ By model and by namespace. The agent exports single GPUs, and `fairlead top` sho
 
 from collections.abc import Callable, Mapping
 
-from fairlead.apps.usage import HeldTotals, Usage
+from fairlead.apps.run.usage import HeldTotals, Usage
 from fairlead.telemetry import allocation
 from fairlead.telemetry.allocation import STATES, ModelSums
 from fairlead.telemetry.metrics import Metrics, Reading

@@ -5,8 +5,8 @@ from functools import lru_cache
 
 from prometheus_client import Counter, Histogram
 
-from fairlead.apps.containment import Containment
-from fairlead.apps.readings import Readings
+from fairlead.apps.run.containment import Containment
+from fairlead.apps.run.readings import Readings
 from fairlead.engine import events, instructions
 from fairlead.engine.attempts import Attempt, Outcome
 from fairlead.engine.engine import Engine

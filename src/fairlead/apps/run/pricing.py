@@ -1,7 +1,7 @@
 """Keeps the prices of gaps in step with the pods seen, without taking time from decisions.
 
-They are computed in a process of their own, `python -m fairlead.apps.pricing`, that reads what is
-known as JSON and answers in the same way: solving takes seconds, and its library much memory.
+They are computed in a process of their own, `python -m fairlead.apps.run.pricing`, that reads what
+is known as JSON and answers in the same way: solving takes seconds, and its library much memory.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ class Pricing:
 
 async def priced(basis: Basis) -> Prices | None:
     """What a process of its own computes; None if there is too little to go by."""
-    command = (sys.executable, "-m", "fairlead.apps.pricing")
+    command = (sys.executable, "-m", "fairlead.apps.run.pricing")
     process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE)
     try:
         async with asyncio.timeout(_TIMEOUT_S):

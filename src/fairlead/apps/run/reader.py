@@ -1,7 +1,7 @@
 """The process that asks sources and reads their answers, so that decisions never wait for it.
 
-`python -m fairlead.apps.reader` gets its orders on standard input and gives its news on standard
-output, each as four bytes of length and a MessagePack. It ends when its input does.
+`python -m fairlead.apps.run.reader` gets its orders on standard input and gives its news on
+standard output, each as four bytes of length and a MessagePack. It ends when its input does.
 """
 
 import asyncio

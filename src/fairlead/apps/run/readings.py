@@ -11,8 +11,8 @@ from dataclasses import replace
 import msgspec
 import structlog
 
-from fairlead.apps.reader import Orders, frame, framed
-from fairlead.apps.survey import Survey
+from fairlead.apps.run.reader import Orders, frame, framed
+from fairlead.apps.run.survey import Survey
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import Event, ReadingsTaken
 from fairlead.telemetry.sources.api import SourcePlan
@@ -69,7 +69,7 @@ class Readings:
 
     async def _read_once(self) -> int:
         """The status of a reader that ended of its own."""
-        command = (sys.executable, "-m", "fairlead.apps.reader")
+        command = (sys.executable, "-m", "fairlead.apps.run.reader")
         process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
         ordering = asyncio.create_task(self._order(process))
         try:
