@@ -10,7 +10,7 @@ import pytest
 
 from builders import SCHEDULER
 from fairlead.apps.config.profiles import built_in
-from fairlead.apps.scheduler import Scheduler
+from fairlead.apps.run.scheduler import Scheduler
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
 from fairlead.sim.controlplane import served

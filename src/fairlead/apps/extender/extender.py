@@ -5,7 +5,7 @@ import asyncio
 import structlog
 
 from fairlead.apps.extender.refusal_delay import RefusalDelay
-from fairlead.apps.scheduler import Scheduler
+from fairlead.apps.run.scheduler import Scheduler
 from fairlead.engine import events, instructions
 from fairlead.kube.codec import decode_pod
 from fairlead.kube.errors import ApiError

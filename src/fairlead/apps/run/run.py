@@ -19,7 +19,7 @@ from fairlead.apps.config.findings import Finding, Translation
 from fairlead.apps.config.telemetry_config import endpoint_plan
 from fairlead.apps.explain.explanation import Explainer
 from fairlead.apps.fast_loop import run_in_fast_loop
-from fairlead.apps.scheduler import Scheduler
+from fairlead.apps.run.scheduler import Scheduler
 from fairlead.apps.serving import health
 from fairlead.apps.serving.access import access as access_to
 from fairlead.apps.serving.details import Details

@@ -18,7 +18,7 @@ from fairlead import __version__
 from fairlead.apps.explain.explanation import Explainer
 from fairlead.apps.fast_loop import run_in_fast_loop
 from fairlead.apps.run import run as running
-from fairlead.apps.scheduler import Scheduler
+from fairlead.apps.run.scheduler import Scheduler
 from fairlead.apps.serving import health
 from fairlead.apps.serving.access import AllowAll
 from fairlead.apps.serving.connections import Port
