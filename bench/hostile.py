@@ -13,7 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 
-from fairlead.apps.run.run import spare_the_collector
+from fairlead.apps.fast_loop import spare_the_collector
 from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import AnnounceFailure, Instruction
 from hostile_cluster import Made, Shape, Size, a_full_cluster

@@ -22,9 +22,8 @@ from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 
 from fairlead.apps.config.profiles import built_in
-from fairlead.apps.fast_loop import run_in_fast_loop
+from fairlead.apps.fast_loop import run_in_fast_loop, spare_the_collector
 from fairlead.apps.run.readings import Readings
-from fairlead.apps.run.run import spare_the_collector
 from fairlead.engine.attempts import Outcome
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import BindDone, NodeSeen, PodGone, PodSeen

@@ -4,8 +4,8 @@ import pytest
 
 from fairlead.apps.config import config, plugin_files
 from fairlead.apps.config.profiles import built_in
+from fairlead.apps.config.run_plan import RunOptions, plan
 from fairlead.apps.config.telemetry_config import endpoint_plan
-from fairlead.apps.run.run import RunOptions, plan
 from fairlead.model.errors import ConfigError
 from fairlead.plugins.registry import Registry
 from fairlead.telemetry.sources import SourcePlan

@@ -12,7 +12,7 @@ import yaml
 from fairlead.apps.config import kube_scheduler
 from fairlead.apps.config.election_options import ElectionOptions
 from fairlead.apps.config.findings import Translation
-from fairlead.apps.run.run import RunOptions, plan
+from fairlead.apps.config.run_plan import RunOptions, plan
 from fairlead.cluster.aspects import Aspect
 from fairlead.kube.access.credentials import Static
 from fairlead.kube.access.kubeconfig import Access

@@ -15,7 +15,7 @@ from fairlead.apps import cli
 from fairlead.apps.config import kube_scheduler
 from fairlead.apps.config.findings import Translation
 from fairlead.apps.config.kube_scheduler.catalogue import catalogue_of
-from fairlead.apps.run.run import RunOptions, plan
+from fairlead.apps.config.run_plan import RunOptions, plan
 from fairlead.model.behaviour import KNOWN, KUBERNETES_1_36, KUBERNETES_1_37, Behaviour
 from fairlead.model.errors import ConfigError
 from fairlead.plugins.registry import Registry

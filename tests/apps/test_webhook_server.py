@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 
 from fairlead.apps import webhook as webhooks
-from fairlead.apps.run import run as running
+from fairlead.apps.config.run_plan import RunOptions
 from fairlead.apps.serving.callers import Callers, Gate
 from fairlead.apps.serving.http_limits import HttpLimits
 from fairlead.apps.serving.listening import listening
@@ -312,9 +312,9 @@ async def test_an_expired_certificate_makes_it_unready_and_troubles_do_not() -> 
 @pytest.mark.parametrize("life", ["90 days", "-1h", "1s", ""])
 def test_a_life_that_is_none_is_told_so(life: str) -> None:
     with pytest.raises(ConfigError, match="write hours, minutes or seconds such as 2160h"):
-        webhooks.run(webhooks.WebhookOptions(running.RunOptions(), cert_lifetime=life))
+        webhooks.run(webhooks.WebhookOptions(RunOptions(), cert_lifetime=life))
 
 
 def test_a_folder_without_certificates_is_told_so_at_once(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"--cert-dir must hold tls\.crt and tls\.key"):
-        webhooks.run(webhooks.WebhookOptions(running.RunOptions(), cert_dir=tmp_path))
+        webhooks.run(webhooks.WebhookOptions(RunOptions(), cert_dir=tmp_path))

@@ -12,7 +12,7 @@ import typer
 from fairlead import __version__
 from fairlead.apps import logs
 from fairlead.apps.config.election_options import ElectionOptions
-from fairlead.apps.run.run import RunOptions
+from fairlead.apps.config.run_plan import RunOptions
 from fairlead.apps.run.run import run as run_scheduler
 from fairlead.base.durations import seconds
 from fairlead.model.behaviour import KNOWN, Behaviour

@@ -15,9 +15,9 @@ import msgspec
 import yaml
 
 from fairlead.apps.config import profiles, typed_yaml
+from fairlead.apps.config.run_plan import RunOptions
 from fairlead.apps.explain.explanation import gpus_told
 from fairlead.apps.live import live_cluster
-from fairlead.apps.run.run import RunOptions
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import Event, NodeSeen, PodSeen, PricesComputed
 from fairlead.kube.access.kubeconfig import load_access

@@ -16,8 +16,7 @@ from fairlead.apps.agent.listing import listing, toolkit_version
 from fairlead.apps.agent.partition_state import PartitionStateFile
 from fairlead.apps.agent.partitioning import Owned, Partitioner, owned
 from fairlead.apps.agent.unassigned_processes import ProcessMonitor
-from fairlead.apps.fast_loop import run_in_fast_loop
-from fairlead.apps.run import run as running
+from fairlead.apps.fast_loop import run_in_fast_loop, until_signalled
 from fairlead.apps.serving import health, http_limits
 from fairlead.base import node_inventory
 from fairlead.base.durations import seconds
@@ -81,7 +80,7 @@ async def _run(options: AgentOptions, settings: AgentSettings, monitor: ProcessM
         health_at = f"http://{options.address}:{port}"
         log.info("started", version=__version__, node=options.node, health=health_at)
         try:
-            await running.until_signalled(agent.run())
+            await until_signalled(agent.run())
             await agent.stop()
         finally:
             await runner.cleanup()

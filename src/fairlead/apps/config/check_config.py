@@ -11,7 +11,7 @@ import msgspec
 from fairlead.apps.config import kube_scheduler, plugin_files
 from fairlead.apps.config.findings import Finding
 from fairlead.apps.config.kube_scheduler.format import KIND
-from fairlead.apps.run.run import RunOptions, plan
+from fairlead.apps.config.run_plan import RunOptions, plan
 from fairlead.model.behaviour import KNOWN, Behaviour
 from fairlead.model.errors import ConfigError
 from fairlead.placement.profile import Profile

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
+from fairlead.apps.config.run_plan import RunOptions, plan
 from fairlead.apps.explain.explanation import (
     ALL,
     Answer,
@@ -18,7 +19,6 @@ from fairlead.apps.explain.targets import Target, pod_of
 from fairlead.apps.live import live_cluster
 from fairlead.apps.live.read_source_once import take_once
 from fairlead.apps.live.running_scheduler import kubectl_options, running_scheduler
-from fairlead.apps.run.run import RunOptions, plan
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import PricesComputed, ReadingsTaken
 from fairlead.kube.access.kubeconfig import load_access

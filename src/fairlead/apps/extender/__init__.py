@@ -12,8 +12,7 @@ from fairlead.apps.config import profiles
 from fairlead.apps.config.election_options import ElectionOptions
 from fairlead.apps.extender.extender import ExtenderDriver
 from fairlead.apps.extender.server import LIMITS, Server, make_app
-from fairlead.apps.fast_loop import run_in_fast_loop
-from fairlead.apps.run import run as running
+from fairlead.apps.fast_loop import run_in_fast_loop, spare_the_collector, until_signalled
 from fairlead.apps.serving.callers import Callers, Gate
 from fairlead.apps.serving.listening import listening
 from fairlead.apps.webhook import note_authorities
@@ -49,7 +48,7 @@ def run(options: ExtenderOptions) -> None:
     if not profile.grants_gpus:
         raise ConfigError(f"profile {options.profile!r} only counts GPUs; choose another")
     gate = _gate(options)
-    running.spare_the_collector()
+    spare_the_collector()
     run_in_fast_loop(lambda: _run(options, profile, gate))
 
 
@@ -76,7 +75,7 @@ async def _run(options: ExtenderOptions, profile: Profile, gate: Gate) -> None:
     server = Server(extender, ExtenderMetrics(metrics.registry), gate)
     app = make_app(server, metrics.registry, extender.unready_because)
     try:
-        await running.until_signalled(_serve(options, app, extender, gate))
+        await until_signalled(_serve(options, app, extender, gate))
     finally:
         await client.close()
     log.info("stopped")

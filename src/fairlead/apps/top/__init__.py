@@ -15,8 +15,8 @@ import msgspec
 from rich.console import Console, Group
 from rich.live import Live
 
+from fairlead.apps.config.run_plan import RunOptions, plan
 from fairlead.apps.live.running_scheduler import kubectl_options, running_scheduler
-from fairlead.apps.run.run import RunOptions, plan
 from fairlead.apps.top.cluster_listing import FromSources
 from fairlead.apps.top.history import FromPrometheus
 from fairlead.apps.top.report_source import FromScheduler, ReportSource

@@ -15,9 +15,9 @@ from itertools import islice
 from pathlib import Path
 
 from fairlead import __version__
+from fairlead.apps.config.run_plan import DEFAULT_ADDRESS, RunOptions, plan
 from fairlead.apps.explain.explanation import Explainer
 from fairlead.apps.fast_loop import run_in_fast_loop
-from fairlead.apps.run import run as running
 from fairlead.apps.run.scheduler import Scheduler
 from fairlead.apps.serving import health
 from fairlead.apps.serving.access import AllowAll
@@ -89,7 +89,7 @@ def prepare(options: UpOptions) -> UpPlan:
         raise ConfigError(f"--for: {error}") from error
     path = options.workload
     workload = up_workload.read(path) if path else up_workload.default()
-    profiles = running.plan(running.RunOptions(config=options.config)).profiles
+    profiles = plan(RunOptions(config=options.config)).profiles
     return UpPlan(options, machines(options.nodes), workload, lasts_s, profiles)
 
 
@@ -179,8 +179,8 @@ async def _serve(scheduler: Scheduler, ground: Ground) -> Port:
     details = Details(AllowAll(), scheduler.usage, Explainer(scheduler.engine, scheduler.pod))
     registry = scheduler.metrics.registry
     app = health.make_app(registry, scheduler.unready_because, details=details)
-    runner, port = await health.serve(app, running.DEFAULT_ADDRESS, 0)
-    record_scheduler_url(ground.kubeconfig, f"http://{running.DEFAULT_ADDRESS}:{port}")
+    runner, port = await health.serve(app, DEFAULT_ADDRESS, 0)
+    record_scheduler_url(ground.kubeconfig, f"http://{DEFAULT_ADDRESS}:{port}")
     return runner
 
 

@@ -11,8 +11,8 @@ import structlog
 from aiohttp import web
 
 from fairlead import __version__
-from fairlead.apps.fast_loop import run_in_fast_loop
-from fairlead.apps.run import run as running
+from fairlead.apps.config import run_plan
+from fairlead.apps.fast_loop import run_in_fast_loop, until_signalled
 from fairlead.apps.serving.callers import Callers, Gate
 from fairlead.apps.serving.http_limits import HttpLimits
 from fairlead.apps.serving.listening import listening
@@ -41,7 +41,7 @@ _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 class WebhookOptions:
     """What the command line said about the webhook alone; `plan` is for whom and for what."""
 
-    plan: running.RunOptions
+    plan: run_plan.RunOptions
     address: str = "0.0.0.0"
     port: int = 8443
     cert_dir: Path | None = None
@@ -62,7 +62,7 @@ def run(options: WebhookOptions) -> None:
             f"--cert-lifetime is {options.cert_lifetime!r}; write hours, minutes or seconds such "
             f"as 2160h, at least {_SHORTEST_LIFE_S:g}s"
         )
-    schedulers = frozenset(running.plan(options.plan).profiles)
+    schedulers = frozenset(run_plan.plan(options.plan).profiles)
     # What is here now stays: it need not be looked through for garbage between two answers.
     gc.freeze()
     run_in_fast_loop(lambda: _run(options, schedulers, dt.timedelta(seconds=life_s)))
@@ -90,7 +90,7 @@ async def _run(options: WebhookOptions, schedulers: frozenset[str], life: dt.tim
     limits = HttpLimits()
     app = make_app(AdmissionHandler(schedulers), metrics, updater.unready_because, limits, gate)
     try:
-        await running.until_signalled(_serve(options, schedulers, app, updater, limits))
+        await until_signalled(_serve(options, schedulers, app, updater, limits))
     finally:
         if client is not None:
             await client.close()
