@@ -41,6 +41,7 @@ from fairlead.placement.profile import Profile
 from fairlead.placement.verdicts import Eviction, Placed, Refused
 from fairlead.plugins.prepare import PrepareStep
 from fairlead.queue.entries import Entry, Pool
+from fairlead.queue.order import QueueOrder
 from fairlead.queue.queue import SchedulingQueue
 
 _FINAL = (events.BindProblem.GONE, events.BindProblem.TAKEN)
@@ -57,12 +58,14 @@ class Engine:
         profiles: Mapping[str, Profile],
         extender_profile: Profile | None = None,
         encode: BindEncoder = without_annotations,
+        order: QueueOrder | None = None,
     ) -> None:
         """`extender_profile` answers an extender's queries about pods that no profile serves.
 
-        `encode` says what goes with a bind.
+        `encode` says what goes with a bind, and `order` which pod is tried first.
         """
         self._encode = encode
+        self._order = order
         self._profiles = profiles
         self._extender_profile = extender_profile
         #: What pods ask for, those of other schedulers included if they ask for GPUs.
@@ -75,7 +78,7 @@ class Engine:
 
     def _begin(self) -> None:
         self.cluster = Cluster()
-        self.queue = SchedulingQueue()
+        self.queue = SchedulingQueue(self._order)
         self._placements = {
             name: Placement(profile, self.cluster) for name, profile in self._profiles.items()
         }

@@ -8,18 +8,21 @@
              │                ▼                    ▼
              └──── due ──── BACKOFF ◀──────────────┘   (to ACTIVE when its backoff is over)
 
-Order is by priority, then by time of entry. An idle queue gives out a refused pod before its
-backoff is over, since no other pod is due; a pod whose bind failed always waits it out.
+The order is a `QueueOrder`: by priority, then by time of entry, unless another is given. An idle
+queue gives out a refused pod before its backoff is over, since no other pod is due; a pod whose
+bind failed always waits it out.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import count
+from typing import Any
 
 from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.model.pods import Pod
 from fairlead.queue.entries import Entry, EquivalenceClass, Pool
+from fairlead.queue.order import OrderKey, PrioritySort, QueueOrder
 
 FIRST_BACKOFF_S = 1.0
 LONGEST_BACKOFF_S = 10.0
@@ -30,32 +33,35 @@ _FEWEST = 1024
 
 
 class _Heap:
-    """Entries by two keys. Entries that moved on meanwhile are dropped when they come up.
+    """Entries by their keys. Entries that moved on meanwhile are dropped when they come up.
 
     Or when they are the most: a standby takes none out, and pods come and go all the same.
     """
 
     def __init__(self, tickets: Iterator[int]) -> None:
         self._tickets = tickets
-        self._heap: list[tuple[float, float, int, Entry]] = []
+        #: The parts of the key, the ticket, the entry.
+        self._heap: list[tuple[Any, ...]] = []
         self._full = _FEWEST
 
-    def push(self, first: float, second: float, entry: Entry) -> None:
+    def push(self, key: OrderKey, entry: Entry) -> None:
         if len(self._heap) >= self._full:
             self._tidy()
         entry.ticket = next(self._tickets)
-        heappush(self._heap, (first, second, entry.ticket, entry))
+        heappush(self._heap, (*key, entry.ticket, entry))
 
     def _tidy(self) -> None:
-        self._heap = [place for place in self._heap if place[3].ticket == place[2]]
+        self._heap = [place for place in self._heap if place[-1].ticket == place[-2]]
         heapify(self._heap)
         self._full = max(_FEWEST, 2 * len(self._heap))
 
-    def head(self) -> tuple[float, Entry] | None:
+    def head(self) -> tuple[Any, Entry] | None:
+        """The first part of the smallest key, and its entry."""
         while self._heap:
-            first, _, ticket, entry = self._heap[0]
-            if entry.ticket == ticket:
-                return first, entry
+            place = self._heap[0]
+            entry: Entry = place[-1]
+            if entry.ticket == place[-2]:
+                return place[0], entry
             heappop(self._heap)
         return None
 
@@ -63,8 +69,9 @@ class _Heap:
 class SchedulingQueue:
     """Every pending pod is in exactly one pool, or handed out by `pop` and not yet returned."""
 
-    def __init__(self) -> None:
+    def __init__(self, order: QueueOrder | None = None) -> None:
         tickets = count()
+        self._order: QueueOrder = order or PrioritySort()
         self._entries: dict[str, Entry] = {}
         self._active = _Heap(tickets)
         self._backoff = _Heap(tickets)
@@ -161,6 +168,13 @@ class SchedulingQueue:
         _back_off_until(entry, entry.errors, now)
         self._back_off(entry, self._error_backoff, _FAILED)
 
+    def reorder(self, uids: Iterable[str]) -> None:
+        """The order has other keys for these pods than when they became active."""
+        for uid in uids:
+            entry = self._entries.get(uid)
+            if entry is not None and entry.pool is Pool.ACTIVE:
+                self._active.push(self._order.active(entry), entry)
+
     # -- waiting -----------------------------------------------------------------------------
 
     def waiting(self, changed: Aspect) -> list[Entry]:
@@ -227,12 +241,12 @@ class SchedulingQueue:
 
     def _activate(self, entry: Entry, cause: str) -> None:
         self._enter(entry, Pool.ACTIVE, cause)
-        self._active.push(-entry.pod.priority, entry.queued_s, entry)
+        self._active.push(self._order.active(entry), entry)
 
     def _back_off(self, entry: Entry, heap: _Heap, cause: str) -> None:
         self._enter(entry, Pool.BACKOFF, cause)
-        # Whole seconds, so that within each of them priority decides.
-        heap.push(entry.due_s // 1.0, -entry.pod.priority, entry)
+        # Whole seconds, so that within each of them the order decides.
+        heap.push((entry.due_s // 1.0, *self._order.backoff(entry)), entry)
 
     def _move_due(self, heap: _Heap, now: float) -> None:
         while (head := heap.head()) is not None and head[0] < now // 1.0:
