@@ -38,4 +38,7 @@ in_root buildah bud --layers --pull-never --isolation chroot --network host "$@"
     --ignorefile /work/source/deploy/Dockerfile.dockerignore \
     --tag "$tag" -f /work/source/deploy/Dockerfile /work/source
 in_root buildah push "$tag" "docker-archive:/work/out/image.tar:$tag"
-in_root buildah rmi --prune >/dev/null
+# Layers of earlier builds make the next one short, and add up.
+if [ "$(du -sm "$root/var/lib/containers" | cut -f 1)" -gt 6000 ]; then
+    in_root buildah rmi --all --force >/dev/null
+fi

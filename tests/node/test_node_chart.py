@@ -47,6 +47,11 @@ def release(
     installed.install(VALUES)
     eventually(lambda: everything_available(cluster), what="the release is available")
     eventually(lambda: injects(cluster.plane, "default"), what="the webhook is asked")
+    agent = Workloads(cluster.plane, NAMESPACE)
+    try:
+        eventually(lambda: '"cut":"free"' in cluster.annotation("fairlead.dev/inventory"), 120)
+    except AssertionError:
+        raise AssertionError(agent.kubectl("logs", "daemonset/fairlead-agent")) from None
     yield installed
     installed.uninstall()
     kubectl(cluster.plane, f"label node {NODE} nvidia.com/gpu.present-")
@@ -68,7 +73,6 @@ def everything_available(cluster: RealCluster) -> bool:
 def test_a_slice_that_the_agent_creates_is_seen_by_its_name(
     release: Release, cluster: RealCluster, work: Workloads
 ) -> None:
-    eventually(lambda: '"cut":"free"' in cluster.annotation("fairlead.dev/inventory"))
     work.run("slice", {"fairlead.dev/gpu-slice": "1g.18gb"})
     work.wait_running("slice")
 
@@ -88,3 +92,25 @@ def test_an_upgrade_by_helm_replaces_every_pod(
     eventually(lambda: everything_available(cluster) and not before & set(programs.nodes()))
     work.run("after", {"fairlead.dev/gpu-slice": "1g.18gb"})
     work.wait_running("after")
+
+
+def test_slices_stay_and_are_created_when_the_agent_is_killed(
+    release: Release, cluster: RealCluster, work: Workloads
+) -> None:
+    work.run("before", {"fairlead.dev/gpu-slice": "1g.18gb"})
+    work.wait_running("before")
+    agents = "app.kubernetes.io/component=agent"
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector={agents}&gracePeriodSeconds=0"
+    assert cluster.plane.api("DELETE", path)[0] == 200
+    work.run("meanwhile", {"fairlead.dev/gpu-slice": "1g.18gb"})
+    work.wait_running("meanwhile")
+
+    assert len({work.gpus(name) for name in ("before", "meanwhile")}) == 2
+    eventually(lambda: len(created_slices()) == 2, what="both slices are there")
+    work.delete_all()
+    eventually(lambda: created_slices() == [], what="both slices are gone")
+
+
+def created_slices() -> list[int]:
+    with FileStore(STATE / "machine.json").open() as driver:
+        return [one.id for gpu in driver.gpus for one in gpu.instances]

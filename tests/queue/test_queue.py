@@ -50,6 +50,14 @@ def test_backoff_doubles_up_to_ten_seconds(queue: SchedulingQueue) -> None:
     assert waits == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
 
 
+def test_a_new_pod_may_have_to_wait_before_it_is_tried(queue: SchedulingQueue) -> None:
+    queue.put(a_pod("p", uid="p"), now=0.0, not_before_s=4.0)
+    assert queue.pop(now=3.9) is None, "however idle the queue is"
+    queue.put(a_pod("p", uid="p", labels={"changed": "meanwhile"}), now=3.0)
+    assert queue.pop(now=3.9) is None
+    assert names(queue, 5.0) == ["p"]
+
+
 def test_a_pod_whose_bind_failed_waits_out_its_backoff(queue: SchedulingQueue) -> None:
     queue.put(a_pod("p"), now=0.0)
     queue.retry(queue.pop(now=0.0), now=0.0)

@@ -22,6 +22,7 @@ from fairlead.engine.in_flight import InFlight
 from fairlead.engine.instructions import (
     AnnounceFailure,
     AnnounceScheduled,
+    AnnounceWarning,
     AttemptCrashed,
     Bind,
     ClearNomination,
@@ -31,6 +32,7 @@ from fairlead.engine.instructions import (
     Instruction,
     Prepare,
 )
+from fairlead.engine.rejections import REASON, Rejections
 from fairlead.engine.requeuer import PREEMPTION_ASPECTS, Requeuer
 from fairlead.model.gpus import Grant
 from fairlead.model.nodes import GPU
@@ -72,6 +74,7 @@ class Engine:
         self.demand = Demand()
         #: Pods that were decided on, and are not seen on their node yet.
         self.in_flight = InFlight()
+        self._rejections = Rejections()
         self._begin()
         #: Is anybody interested in why pods went where they went?
         self.keeps_records = False
@@ -128,6 +131,8 @@ class Engine:
                 self.cluster.behaviour = behaviour
             case events.PodGone(pod):
                 self._pod_gone(pod, now)
+            case events.PodRejected(pod, message):
+                return self._pod_rejected(pod, message, now)
             case events.ReleaseOverdue(uid):
                 return self._release_overdue(uid)
             case events.NodeSeen(node):
@@ -270,8 +275,10 @@ class Engine:
             warning = misspelling_of(entry.pod if entry else None, pod)
             self._count(pod, known=entry is not None)
             self._requeuer.observe_nomination(pod)
-            self.queue.put(pod, now=now)
-            return [warning] if warning else []
+            made: list[Instruction] = [warning] if warning else []
+            pause = self._rejections.pause_of(pod, now) if entry is None else None
+            self.queue.put(pod, now=now, not_before_s=pause.due_s if pause else 0.0)
+            return [*made, AnnounceFailure(pod, SCHEDULER_ERROR, pause.words)] if pause else made
         self.cluster.nominations.drop(pod.uid)
         if self._requeuer.leave_queue(pod.uid) is None:
             return []
@@ -293,6 +300,15 @@ class Engine:
         held = self.cluster.holdings.get(pod.uid)
         self._lose_pod(pod)
         releases.keep(self.cluster, held, pod, now)
+
+    def _pod_rejected(self, pod: Pod, message: str, now: float) -> list[Instruction]:
+        found = self._rejections.note(pod, message, now)
+        pause_s = round(found.due_s - now)
+        words = (
+            f"The kubelet of node {pod.node} rejected the pod: {message}. A pod with the same "
+            f"requests in this namespace is placed no sooner than in {pause_s} s."
+        )
+        return [AnnounceWarning(pod, REASON, words)]
 
     def _release_overdue(self, uid: str) -> list[Instruction]:
         warning = releases.overdue(self.cluster, uid)

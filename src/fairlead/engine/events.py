@@ -59,6 +59,14 @@ class PodGone:
 
 
 @dataclass(frozen=True, slots=True)
+class PodRejected:
+    """The kubelet of its node rejected a pod that was bound; `message` is what it reported."""
+
+    pod: Pod
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class ReleaseOverdue:
     """GPUs of a pod that is gone were kept for too long: the agent has not said anything."""
 
@@ -209,6 +217,7 @@ Event = (
     | InventorySeen
     | PodSeen
     | PodGone
+    | PodRejected
     | ReleaseOverdue
     | NodeDistrusted
     | TrustRestored

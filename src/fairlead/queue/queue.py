@@ -104,12 +104,18 @@ class SchedulingQueue:
 
     # -- pods come, change and go ------------------------------------------------------------
 
-    def put(self, pod: Pod, *, now: float) -> None:
-        """A pending pod was seen, for the first time or changed."""
+    def put(self, pod: Pod, *, now: float, not_before_s: float = 0.0) -> None:
+        """A pending pod was seen, for the first time or changed.
+
+        A new one is not tried before `not_before_s`, however idle the queue is.
+        """
         entry = self._entries.get(pod.uid)
         if entry is None:
-            entry = self._entries[pod.uid] = Entry(pod, now, now)
-            self._resume(entry, "UnschedulablePodAdd", now)
+            entry = self._entries[pod.uid] = Entry(pod, now, now, due_s=not_before_s)
+            if not_before_s > now and not pod.gates:
+                self._back_off(entry, self._error_backoff, "UnschedulablePodAdd")
+            else:
+                self._resume(entry, "UnschedulablePodAdd", now)
         else:
             self._replace(entry, pod, now)
 

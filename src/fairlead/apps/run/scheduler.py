@@ -12,6 +12,7 @@ import structlog
 
 from fairlead.apps.run.containment import Containment
 from fairlead.apps.run.gpu_measures import expose
+from fairlead.apps.run.kubelet_rejections import KubeletRejections
 from fairlead.apps.run.measures import Measures
 from fairlead.apps.run.pricing import Pricing
 from fairlead.apps.run.readings import Readings
@@ -65,7 +66,7 @@ _CATCH_UP_AGAIN_S = 0.5
 
 _Part = (
     Reflector[Any] | Binder | Evictor | Recorder | Pricing | Verification | Releases | Usage
-    | Readings
+    | Readings | KubeletRejections
 )  # fmt: skip
 
 
@@ -144,6 +145,7 @@ class Scheduler:
         if self._readings:
             self._measures.watch_readings(self._readings)
         self._releases = Releases(self.engine, self._feed, metrics)
+        self._rejections = KubeletRejections(client, self._feed, self._served)
         self._verification = Verification(
             self.engine, self._watches.all, self._watches.pods, self._feed, metrics, verify_every_s
         )
@@ -171,6 +173,7 @@ class Scheduler:
             self._pricing,
             self._verification,
             self._releases,
+            self._rejections,
             self.usage,
             *([self._readings] if self._readings else ()),
         )
@@ -284,6 +287,7 @@ class Scheduler:
             self._preparer.abandon(event.pod.uid)
         elif isinstance(event, events.StorageSeen | events.StorageGone):
             self._volume_binder.look()
+        self._rejections.note(event)
         self.usage.note(event)
         self._on_event(event)
 
