@@ -20,10 +20,11 @@ _numbers = itertools.count()
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Outside the namespaces of `make test-node` these tests are not there.
 
-    Installing takes longer than most tests: those that need another Fairlead come last.
+    Those that bring a Fairlead of their own come first: installing takes longer than most tests,
+    and for five minutes a kubelet shows the GPUs of a device plugin that has gone.
     """
     if INSIDE in os.environ:
-        items.sort(key=lambda item: "not_installed" in getattr(item, "fixturenames", ()))
+        items.sort(key=lambda item: "not_installed" not in getattr(item, "fixturenames", ()))
         return
     here = [item for item in items if Path(__file__).parent in item.path.parents]
     items[:] = [item for item in items if item not in here]
@@ -75,7 +76,7 @@ def installed(manifests: Manifests) -> None:
 
 @pytest.fixture(scope="session")
 def not_installed(manifests: Manifests) -> None:
-    """No Fairlead but the one that the test brings. These tests come last."""
+    """No Fairlead but the one that the test brings. These tests come first."""
     manifests.remove()
 
 

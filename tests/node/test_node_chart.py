@@ -55,8 +55,8 @@ def release(
     yield installed
     installed.uninstall()
     kubectl(cluster.plane, f"label node {NODE} nvidia.com/gpu.present-")
-    kubectl(cluster.plane, f"annotate node {NODE} fairlead.dev/inventory-")
     cluster.remove_namespace(NAMESPACE)
+    kubectl(cluster.plane, f"annotate node {NODE} fairlead.dev/inventory-")
 
 
 RUNTIME_CLASS = {"metadata": {"name": "nvidia"}, "handler": "nvidia"}
