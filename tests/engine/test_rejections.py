@@ -1,7 +1,7 @@
 """Pods that a kubelet rejected: they are reported, and pods like them wait, longer each time."""
 
 from builders import SCHEDULER, a_node, a_pod
-from fairlead.apps.profiles import built_in
+from fairlead.apps.config.profiles import built_in
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import BindDone, Decide, NodeSeen, PodGone, PodRejected, PodSeen
 from fairlead.engine.instructions import AnnounceFailure, AnnounceWarning, Bind
