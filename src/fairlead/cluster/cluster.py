@@ -36,6 +36,7 @@ from fairlead.cluster.price_tables import PriceTables
 from fairlead.cluster.priority_sums import AmountsByRow, PrioritySums, Share, sum_by_row
 from fairlead.cluster.releasing import Releasing
 from fairlead.cluster.storage import SeenBefore
+from fairlead.cluster.tenants import TenantOf, Tenants
 from fairlead.cluster.trial import Trial
 from fairlead.cluster.work import Work
 from fairlead.model.behaviour import Behaviour
@@ -107,6 +108,8 @@ class Cluster:
         self.map_indices = MapIndices()
         #: GPUs that no pod holds and that may not be assigned yet.
         self.releasing = Releasing()
+        #: What each tenant holds; None while it is not counted.
+        self.tenants: Tenants | None = None
         self._evictable = PrioritySums(self.columns, below=True)
         self._on_node: dict[str, set[str]] = {}
         self._free_rows: list[int] = []
@@ -433,6 +436,8 @@ class Cluster:
         if held is not None and _holds_the_same(held, pod, grant):
             self._relabel(held, pod)
             held.pod, held.assumed, held.grant = pod, False, grant
+            if self.tenants is not None:
+                self.tenants.follow(held)
             return
         self.remove(pod.uid)
         now = Holding.of(pod, pod.node, assumed=False)
@@ -465,6 +470,8 @@ class Cluster:
         held = self.holdings.pop(uid, None)
         if held is None:
             return None
+        if self.tenants is not None:
+            self.tenants.take(held)
         if held.grant and held.grant.member:
             self.map_indices.leave(uid, held.grant.member)
         neighbours = self._on_node[held.node]
@@ -510,6 +517,11 @@ class Cluster:
         if self.columns.pods.put_namespace(name, labels):
             self.changes.start_over()
             self.improved.add(Aspect.PODS)
+
+    def count_tenants(self, tenant_of: TenantOf) -> Tenants:
+        """Counts by tenant what is held, from now on."""
+        self.tenants = Tenants(tenant_of, self.holdings.values())
+        return self.tenants
 
     # -- storage -----------------------------------------------------------------------------
 
@@ -563,6 +575,8 @@ class Cluster:
     def attach(self, held: Holding) -> None:
         """Puts what a pod holds on its node. Only views see the change."""
         self.holdings[held.pod.uid] = held
+        if self.tenants is not None:
+            self.tenants.put(held)
         if held.grant and held.grant.member:
             self.map_indices.take(held.pod.uid, held.grant.member)
         self._on_node.setdefault(held.node, set()).add(held.pod.uid)
