@@ -3,9 +3,13 @@
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
+
+from fairlead import __version__
 
 ROOT = Path(__file__).parents[1]
 TOOLS = Path(sys.executable).parent
@@ -41,3 +45,17 @@ def test_lock_files_name_no_registry() -> None:
         text = (ROOT / lock).read_text()
         assert "--hash=sha256:" in text
         assert not re.search(r"https?://|--index-url", text)
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    chart = yaml.safe_load((ROOT / "deploy/helm/fairlead/Chart.yaml").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    released = re.findall(
+        r"^## (\d\S+) - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE
+    )
+
+    assert {chart["version"], chart["appVersion"], project["version"]} == {__version__}
+    assert released[0] == __version__
+    for page in ("deploy/Dockerfile", "docs/install.md"):
+        named = re.findall(r"fairlead:(\d+\.\d+\.\d+)|tag=(\S+)", (ROOT / page).read_text())
+        assert {"".join(version) for version in named} == {__version__}, page

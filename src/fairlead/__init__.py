@@ -1,3 +1,3 @@
 """Fairlead places GPU work on Kubernetes: node and device, with a reason for everything."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -12,7 +12,7 @@ POD, CONTAINER = "spec.template.spec", "spec.template.spec.containers.0"
 
 #: Value, what is said, the object in which it shows, where, and what stands there.
 SHOWN: list[tuple[str, Any, str, str, Any]] = [
-    ("image.repository", "r.example/f", SCHEDULER, f"{CONTAINER}.image", "r.example/f:0.1.0"),
+    ("image.repository", "r.example/f", SCHEDULER, f"{CONTAINER}.image", "r.example/f:0.2.0"),
     ("image.tag", "9", WEBHOOK, f"{CONTAINER}.image", "fairlead:9"),
     ("image.pullPolicy", "Always", WEBHOOK, f"{CONTAINER}.imagePullPolicy", "Always"),
     ("imagePullSecrets", [{"name": "s"}], WEBHOOK, f"{POD}.imagePullSecrets", [{"name": "s"}]),
