@@ -68,6 +68,22 @@ def test_a_pod_on_another_gpu_is_reported_and_the_gpu_stays_free() -> None:
     assert check.withheld == {}
 
 
+def test_a_pod_may_use_the_gpus_that_the_kubelet_says_its_plugin_chose() -> None:
+    counted = given_gpus(GpuUse(""))
+    monitor = ProcessMonitor(grace_s=0.0)
+
+    def found(*devices: str) -> list[Kind]:
+        picked = {(counted.namespace, counted.name): frozenset(devices)}
+        pods = pods_by_uid([counted], GPUS, picked)
+        observed = [seen(1, A, counted.uid), seen(2, B, counted.uid)]
+        return kinds(monitor.check(observed, pods, 0.0))
+
+    assert found("GPU-a") == [Kind.UNASSIGNED]
+    assert found("GPU-a", "GPU-b") == []
+    assert found("MIG-of-some-gpu") == [], "what is no GPU of ours says nothing about the others"
+    assert found() == [], "unknown"
+
+
 def test_a_pod_that_asked_for_no_gpu_belongs_on_none() -> None:
     pod = given_gpus()
     assert kinds(checked(seen(1, A, pod.uid), pods=(pod,))) == [Kind.UNASSIGNED]

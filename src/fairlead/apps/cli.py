@@ -288,6 +288,10 @@ def agent(
     state: Annotated[
         Path | None, typer.Option(help="Directory for the list of the slices that were created.")
     ] = None,
+    pod_resources: Annotated[
+        Path | None,
+        typer.Option(help="Socket of the kubelet's PodResources API, to know GPUs of a plugin."),
+    ] = None,
     log_level: LogLevel = "info",
 ) -> None:
     """Publish the GPUs of this node and measure their use, until stopped."""
@@ -298,7 +302,7 @@ def agent(
     options = agents.AgentOptions(
         node or socket.gethostname(), kubeconfig, context, address, port, interval, strangers,
         stranger_after, trusted_namespaces, device_plugin, nvml, proc, mig, state,
-        pod_metrics,
+        pod_metrics, pod_resources,
     )  # fmt: skip
     if once:
         agents.show(agents.once(options), output, sys.stdout)

@@ -54,6 +54,7 @@ class AgentOptions:
     #: The directory of the partition state.
     state: Path | None = None
     pod_metrics: bool = False
+    pod_resources: Path | None = None
 
 
 def run(options: AgentOptions) -> None:
@@ -104,6 +105,7 @@ def _settings(options: AgentOptions) -> AgentSettings:
         options.proc,
         plugin=options.device_plugin,
         names_pods=options.pod_metrics,
+        pod_resources=options.pod_resources,
     )
 
 

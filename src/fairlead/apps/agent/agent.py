@@ -32,6 +32,7 @@ from fairlead.kube.failures import Failures
 from fairlead.kube.http.client import Client
 from fairlead.kube.mirror.changes import Change, Deleted, Upserted, key_of
 from fairlead.kube.mirror.reflector import Reflector
+from fairlead.kube.pod_resources import PickedDevices, PodResourcesError, picked_devices
 from fairlead.kube.writes.event_objects import Regarding, regarding_node
 from fairlead.kube.writes.event_writer import EventWriter
 from fairlead.model.pods import Pod
@@ -63,6 +64,8 @@ class AgentSettings:
     plugin: bool | None = None
     #: Whether metrics show pods by name.
     names_pods: bool = False
+    #: The socket of the kubelet's PodResources API, if it is to be asked.
+    pod_resources: Path | None = None
 
 
 class Agent:
@@ -114,6 +117,8 @@ class Agent:
         self._failure = ""
         #: Processes on GPUs that /proc did not show at the last look.
         self._unseen: set[int] = set()
+        #: What device plugins chose; None if the kubelet does not say.
+        self._picked: PickedDevices | None = {}
         self._blind = False
         self._look_now = asyncio.Event()
         self._releases = ReleasedPods(lambda: pods_running(settings.proc), self._processes_ended)
@@ -216,7 +221,20 @@ class Agent:
         well = {gpu.uuid for gpu in self._survey.gpus if not gpu.trouble}
         if xids or troubles.keys() & well:
             self._survey = await self._surveyor.survey()
+        await self._ask_kubelet()
         self._tell(self._survey, samples)
+
+    async def _ask_kubelet(self) -> None:
+        """Which GPUs device plugins chose. Without an answer they are unknown."""
+        socket = self._settings.pod_resources
+        if socket is None:
+            return
+        try:
+            self._picked = await picked_devices(socket)
+        except PodResourcesError as error:
+            if self._picked is not None:
+                log.warning("the kubelet does not say which GPUs it chose", error=str(error))
+            self._picked = None
 
     def _confirms(self) -> bool:
         """Whether it can say that the processes of a pod have ended."""
@@ -225,7 +243,7 @@ class Agent:
     # -- what it publishes -----------------------------------------------------------------------
 
     def _tell(self, survey: GpuSurvey, samples: dict[str, GpuSample]) -> None:
-        resident_pods = pods_by_uid(self._pods.objects.values(), survey.gpus)
+        resident_pods = pods_by_uid(self._pods.objects.values(), survey.gpus, self._picked)
         proc = self._settings.proc
         seen = list(observed_processes(survey.gpus, samples, proc)) if sees_the_host(proc) else []
         self._complain_if_blind(samples, {each.process.pid for each in seen})

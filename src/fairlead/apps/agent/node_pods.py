@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from fairlead.apps.agent.unassigned_processes import AssignedGpus, NodePod, PodsByUid
 from fairlead.kube.dialects.inventory import OURS
+from fairlead.kube.pod_resources import PickedDevices
 from fairlead.model.gpus import GpuUse, Grant, instance_id
 from fairlead.model.pods import Pod
 from fairlead.telemetry.nvml.facts import GpuFacts
@@ -17,8 +18,10 @@ _HASH_FORM = re.compile(r"[0-9a-f]{32}")
 _NOTHING: AssignedGpus = {}
 
 
-def pods_by_uid(pods: Iterable[Pod], gpus: Iterable[GpuFacts]) -> PodsByUid:
-    """By each uid that a pod's processes may go by.
+def pods_by_uid(
+    pods: Iterable[Pod], gpus: Iterable[GpuFacts], picked: PickedDevices | None = None
+) -> PodsByUid:
+    """By each uid that a pod's processes may go by; `picked` is what device plugins chose.
 
     The API server chooses the uid of a pod, so one pod has it. The hash of a static pod is an
     annotation of its mirror, so several pods may claim it.
@@ -28,11 +31,20 @@ def pods_by_uid(pods: Iterable[Pod], gpus: Iterable[GpuFacts]) -> PodsByUid:
     found: dict[str, list[NodePod]] = defaultdict(list)
     for pod in pods:
         assigned = assigned_gpus(pod, by_index | known)
+        if assigned is None and picked:
+            assigned = _picked(picked.get((pod.namespace, pod.name)), by_index | known)
         shown = NodePod(pod.namespace, pod.name, pod.uid, pod.version, assigned, over=pod.finished)
         found[pod.uid].append(shown)
         if claimed := _static_hash(pod):
             found[claimed].append(shown)
     return {uid: tuple(claims) for uid, claims in found.items()}
+
+
+def _picked(devices: frozenset[str] | None, gpus: Mapping[str, GpuFacts]) -> AssignedGpus | None:
+    """None where the kubelet lists no devices of the pod, or one that is not a GPU, as a slice."""
+    if not devices or not devices <= gpus.keys():
+        return None
+    return {gpus[device].uuid: None for device in devices}
 
 
 def _static_hash(pod: Pod) -> str:
