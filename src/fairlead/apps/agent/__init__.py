@@ -17,7 +17,7 @@ from fairlead.apps.agent.partition_state import PartitionStateFile
 from fairlead.apps.agent.partitioning import Owned, Partitioner, owned
 from fairlead.apps.agent.unassigned_processes import ProcessMonitor
 from fairlead.apps.fast_loop import run_in_fast_loop, until_signalled
-from fairlead.apps.serving import health, http_limits
+from fairlead.apps.serving import connections, http_limits
 from fairlead.base import node_inventory
 from fairlead.base.durations import seconds
 from fairlead.kube.access.kubeconfig import load_access
@@ -77,14 +77,14 @@ async def _run(options: AgentOptions, settings: AgentSettings, monitor: ProcessM
     app = web.Application(client_max_size=1024)
     app.add_routes(http_limits.health(agent.metrics.registry, agent.unready_because))
     try:
-        runner, port = await health.serve(app, options.address, options.port)
-        health_at = f"http://{options.address}:{port}"
+        served = await connections.serve(app, options.address, options.port)
+        health_at = f"http://{options.address}:{served.number}"
         log.info("started", version=__version__, node=options.node, health=health_at)
         try:
             await until_signalled(agent.run())
             await agent.stop()
         finally:
-            await runner.cleanup()
+            await served.cleanup()
     finally:
         await nvml.close()
         await cutter.close()

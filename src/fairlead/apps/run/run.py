@@ -7,7 +7,7 @@ from fairlead.apps.config.run_plan import RunOptions, RunPlan, plan
 from fairlead.apps.explain.explanation import Explainer
 from fairlead.apps.fast_loop import run_in_fast_loop, spare_the_collector, until_signalled
 from fairlead.apps.run.scheduler import Scheduler
-from fairlead.apps.serving import health
+from fairlead.apps.serving import connections, health
 from fairlead.apps.serving.access import access as access_to
 from fairlead.apps.serving.details import Details
 from fairlead.kube.access.kubeconfig import load_access
@@ -58,20 +58,20 @@ async def _run(options: RunOptions, prepared: RunPlan) -> None:
         ),
     )
     try:
-        runner, port = await health.serve(app, prepared.address, prepared.port)
+        served = await connections.serve(app, prepared.address, prepared.port)
         log.info(
             "started",
             version=__version__,
             server=access.server,
             schedulers=sorted(prepared.profiles),
             lease=f"{terms.namespace}/{terms.name}" if terms else "none",
-            health=f"http://{prepared.address}:{port}",
+            health=f"http://{prepared.address}:{served.number}",
         )
         try:
             alone = Presence(client, prepared.profiles) if terms is None else None
             await until_signalled(alone.during(scheduler.run) if alone else scheduler.run())
         finally:
-            await runner.cleanup()
+            await served.cleanup()
     finally:
         await client.close()
     log.info("stopped")

@@ -14,6 +14,7 @@ from aiohttp import web
 from fairlead.model.errors import ConfigError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+MakeProtocol = Callable[[], web.RequestHandler]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +60,22 @@ async def serve(
     limits = limits or PortLimits()
     limit = ConnectionLimit(limits.connections)
     app.middlewares.append(limit.occupied)
-    runner = web.AppRunner(app, **limits.options())
+    return await open_port(web.AppRunner(app, **limits.options()), limit.limiting, address, port)
+
+
+async def open_port(
+    runner: web.AppRunner,
+    limiting: Callable[[web.Server], MakeProtocol],
+    address: str,
+    port: int,
+    **options: Any,
+) -> Port:
+    """Listens there, with `options` for the socket; a port is chosen if it is 0."""
     await runner.setup()
     assert runner.server is not None
     try:
         server = await asyncio.get_running_loop().create_server(
-            limit.limiting(runner.server), address, port
+            limiting(runner.server), address, port, **options
         )
     except OSError as error:
         await runner.cleanup()
@@ -98,7 +109,7 @@ class ConnectionLimit:
             self._answered.discard(protocol)
             self._silent_since[protocol] = self._clock()
 
-    def limiting(self, server: web.Server) -> Callable[[], web.RequestHandler]:
+    def limiting(self, server: web.Server) -> MakeProtocol:
         def make() -> web.RequestHandler:
             if len(self._silent_since) >= self._most:
                 self._make_room([each for each in server.connections if _is_open(each)])

@@ -5,8 +5,6 @@ from collections.abc import Callable
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from fairlead.apps.serving.connections import Port
-from fairlead.apps.serving.connections import serve as serve_port
 from fairlead.apps.serving.details import Details
 from fairlead.apps.serving.http_limits import Scrapes
 
@@ -55,9 +53,3 @@ def make_app(
         *(details.routes() if details else ()),
     ])  # fmt: skip
     return app
-
-
-async def serve(app: web.Application, address: str, port: int) -> tuple[Port, int]:
-    """Starts serving; returns what stops it (`cleanup`) and the port, chosen if 0 was asked."""
-    served = await serve_port(app, address, port)
-    return served, served.number

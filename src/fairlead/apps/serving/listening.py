@@ -2,16 +2,14 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from fairlead.apps.serving.connections import ConnectionLimit
+from fairlead.apps.serving.connections import ConnectionLimit, Handler, MakeProtocol, open_port
 from fairlead.apps.serving.http_limits import HttpLimits
-from fairlead.model.errors import ConfigError
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 #: After the signal to stop, requests are answered for so long, and each connection is closed after
 #: its answer: clients connect again, to another replica, and never to one that is closing.
 _FAREWELL_S = 1.0
@@ -43,26 +41,16 @@ async def listening(
         lingering_time=_REST_S,
         shutdown_timeout=_GRACE_S,
     )
-    await runner.setup()
-    assert runner.server is not None
+    served = await open_port(
+        runner, lambda server: timeout.watched(limit.limiting(server)), address, port,
+        ssl=context, backlog=512, ssl_handshake_timeout=limits.head_s if context else None,
+    )  # fmt: skip
     try:
-        server = await asyncio.get_running_loop().create_server(
-            timeout.watched(limit.limiting(runner.server)), address, port, ssl=context, backlog=512,
-            ssl_handshake_timeout=limits.head_s if context else None,
-        )  # fmt: skip
-    except OSError as error:
-        await runner.cleanup()
-        raise ConfigError(
-            f"cannot serve on {address}:{port}: {error.strerror or error}; "
-            "choose another --port (0 selects a free port) or --address"
-        ) from error
-    try:
-        yield int(server.sockets[0].getsockname()[1])
+        yield served.number
     finally:
         timeout.is_leaving = True
         await asyncio.sleep(_FAREWELL_S)
-        server.close()
-        await runner.cleanup()
+        await served.cleanup()
 
 
 class HeaderTimeout:
@@ -84,7 +72,7 @@ class HeaderTimeout:
             answer.force_close()
         return answer
 
-    def watched(self, make: Callable[[], web.RequestHandler]) -> Callable[[], web.RequestHandler]:
+    def watched(self, make: MakeProtocol) -> MakeProtocol:
         def made() -> web.RequestHandler:
             protocol, loop = make(), asyncio.get_running_loop()
             self._silent[protocol] = loop.call_later(self._head_s, self._hang_up, protocol)

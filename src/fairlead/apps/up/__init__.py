@@ -19,9 +19,8 @@ from fairlead.apps.config.run_plan import DEFAULT_ADDRESS, RunOptions, plan
 from fairlead.apps.explain.explanation import Explainer
 from fairlead.apps.fast_loop import run_in_fast_loop
 from fairlead.apps.run.scheduler import Scheduler
-from fairlead.apps.serving import health
+from fairlead.apps.serving import connections, health
 from fairlead.apps.serving.access import AllowAll
-from fairlead.apps.serving.connections import Port
 from fairlead.apps.serving.details import Details
 from fairlead.apps.up import logs as up_logs
 from fairlead.apps.up import report as up_report
@@ -174,14 +173,14 @@ async def _work(plan: UpPlan, watching: Watching, ground: Ground) -> None:
         await client.close()
 
 
-async def _serve(scheduler: Scheduler, ground: Ground) -> Port:
+async def _serve(scheduler: Scheduler, ground: Ground) -> connections.Port:
     """Health, metrics and usage as `fairlead run` has them, on a port that the kubeconfig names."""
     details = Details(AllowAll(), scheduler.usage, Explainer(scheduler.engine, scheduler.pod))
     registry = scheduler.metrics.registry
     app = health.make_app(registry, scheduler.unready_because, details=details)
-    runner, port = await health.serve(app, DEFAULT_ADDRESS, 0)
-    record_scheduler_url(ground.kubeconfig, f"http://{DEFAULT_ADDRESS}:{port}")
-    return runner
+    served = await connections.serve(app, DEFAULT_ADDRESS, 0)
+    record_scheduler_url(ground.kubeconfig, f"http://{DEFAULT_ADDRESS}:{served.number}")
+    return served
 
 
 async def _measure(scheduler: Scheduler, kubelets: Kubelets) -> None:
