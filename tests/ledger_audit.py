@@ -6,7 +6,7 @@ It shares no arithmetic with the ledger, so that the two cannot be wrong in the 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.cluster import Cluster, Holding
 from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, Inventory
 
 
@@ -111,8 +111,18 @@ def books_of(cluster: Cluster, name: str) -> Books:
 
 def grants_of(cluster: Cluster, name: str) -> list[Grant]:
     """Of pods that are there, and of those that vanished and whose processes may go on."""
-    held = [one.grant for one in cluster.holdings.values() if one.node == name and one.grant]
-    return held + [kept.grant for kept in cluster.releasing.on(name)]
+    here = [one for one in cluster.holdings.values() if one.node == name]
+    return grants_among(here) + [kept.grant for kept in cluster.releasing.on(name)]
+
+
+def grants_among(here: Iterable[Holding]) -> list[Grant]:
+    """What these pods have: their own, and what they share with others only once."""
+    own, shared = [], {}
+    for one in here:
+        own += [one.grant] if one.grant else []
+        for holder, grant in one.shared:
+            assert shared.setdefault(holder, grant) == grant, "a holder with two grants"
+    return own + list(shared.values())
 
 
 def audited(cluster: Cluster, name: str) -> dict[str, object]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from builders import a_node, a_pod
+from fairlead.cluster.checking import wrong_nodes
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.interned import Interned
 from fairlead.cluster.price_tables import PriceTables
@@ -19,6 +20,7 @@ from fairlead.model.gpus import (
     Links,
     MigProfile,
 )
+from fairlead.model.holders import Holder, claim_holder
 from fairlead.model.machines import all_joined, links_of
 from fairlead.model.prices import PodShape
 from fairlead.placement.gpus import GpuPolicy, choose
@@ -53,6 +55,91 @@ def enough(cluster: Cluster, ask: GpuRequest) -> bool:
 def give(cluster: Cluster, uid: str, *uses: GpuUse) -> None:
     pod = a_pod(uid, uid=uid, node="n1", grant=Grant(uses, "fairlead"))
     cluster.confirm(pod)
+
+
+RED = claim_holder("red")
+
+
+def use_claim(cluster: Cluster, uid: str, *uses: GpuUse, holder: Holder = RED) -> None:
+    give(cluster, uid)
+    cluster.share(uid, holder, Grant(uses, "fairlead"))
+
+
+def taken(cluster: Cluster) -> list[int]:
+    """How many holders each GPU has; what the audit says is right."""
+    assert wrong_nodes(cluster, ["n1"]) == []
+    return cluster.columns.devices.users[0, :3].tolist()
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_what_pods_hold_together_is_held_once_and_until_the_last_is_gone(first: str) -> None:
+    cluster = cluster_of(gpus(3))
+    use_claim(cluster, "a", GpuUse("GPU-0"))
+    use_claim(cluster, "b", GpuUse("GPU-0"))
+    use_claim(cluster, "c", GpuUse("GPU-1"), holder=claim_holder("blue"))
+    assert taken(cluster) == [1, 1, 0]
+    assert cluster.columns.devices.milli_free[0, :3].tolist() == [0, 0, 1000]
+    cluster.remove(first)
+    assert taken(cluster) == [1, 1, 0]
+    mark = cluster.changes.mark
+    cluster.remove({"a": "b", "b": "a"}[first])
+    assert taken(cluster) == [0, 1, 0]
+    assert cluster.changes.mark != mark
+    assert not cluster.columns.devices._references
+
+
+def test_a_holder_keeps_what_it_has_whatever_a_later_reference_says() -> None:
+    cluster = cluster_of(gpus(3))
+    use_claim(cluster, "a", GpuUse("GPU-0"))
+    use_claim(cluster, "b", GpuUse("GPU-1"))
+    cluster.share("b", RED, Grant((GpuUse("GPU-2"),)))
+    assert taken(cluster) == [1, 0, 0]
+
+
+def test_a_pod_has_its_own_gpus_beside_those_of_a_claim() -> None:
+    cluster = cluster_of(gpus(3))
+    give(cluster, "a", GpuUse("GPU-1", False, 500, 100))
+    cluster.share("a", RED, Grant((GpuUse("GPU-0"),)))
+    assert taken(cluster) == [1, 1, 0]
+    give(cluster, "a", GpuUse("GPU-1", False, 500, 100))  # seen again
+    assert taken(cluster) == [1, 1, 0]
+    cluster.remove("a")
+    assert taken(cluster) == [0, 0, 0]
+
+
+def test_references_come_with_their_node_and_survive_its_return() -> None:
+    cluster = Cluster()
+    use_claim(cluster, "a", GpuUse("GPU-0"))
+    use_claim(cluster, "b", GpuUse("GPU-2"))
+    node = a_node("n1", gpus=0, inventory=gpus(3))
+    cluster.put_node(node)
+    assert taken(cluster) == [1, 0, 0]
+    cluster.remove_node("n1")
+    cluster.put_node(node)
+    cluster.remove("a")
+    assert taken(cluster) == [1, 0, 0]
+    cluster.remove("b")
+    assert taken(cluster) == [0, 0, 0]
+
+
+def test_a_draft_frees_what_pods_hold_together_with_the_last_of_them() -> None:
+    cluster = cluster_of(gpus(1))
+    use_claim(cluster, "a", GpuUse("GPU-0"))
+    use_claim(cluster, "b", GpuUse("GPU-0"))
+    with cluster.draft(0) as draft:
+        draft.take(cluster.holdings["a"])
+        assert not enough(cluster, GpuRequest(1))
+        draft.take(cluster.holdings["b"])
+        assert enough(cluster, GpuRequest(1))
+    assert taken(cluster)[:1] == [1]
+
+
+def test_the_audit_finds_a_reference_that_was_not_counted() -> None:
+    cluster = cluster_of(gpus(1))
+    use_claim(cluster, "a", GpuUse("GPU-0"))
+    use_claim(cluster, "b", GpuUse("GPU-0"))
+    cluster.columns.devices.release(0, RED)
+    assert wrong_nodes(cluster, ["n1"]) == ["n1"]
 
 
 def test_a_whole_gpu_is_nobody_elses() -> None:

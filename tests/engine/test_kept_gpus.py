@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from builders import SCHEDULER, a_node, a_pod, decide_once
+from builders import SCHEDULER, a_node, a_pod, an_engine, decide, decide_once, see
 from fairlead.apps.config.profiles import built_in
 from fairlead.apps.run.releases import OVERDUE_S, Releases
 from fairlead.cluster.checking import misplaced, wrong_nodes
@@ -14,6 +14,7 @@ from fairlead.engine.events import Event, NodeGone, NodeSeen, PodGone, PodSeen
 from fairlead.engine.instructions import AnnounceWarning, Bind, Evict, Instruction
 from fairlead.engine.releases import OVERDUE
 from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, Inventory
+from fairlead.model.holders import claim_holder
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
 from fairlead.telemetry.metrics import Metrics
@@ -162,3 +163,17 @@ def test_what_was_confirmed_is_not_overdue() -> None:
     world.tell(PodGone(world.old))
     world.tell(NodeSeen(node("old")))
     releases.look(world.now + 2 * OVERDUE_S)
+
+
+def test_what_pods_under_way_hold_together_outlives_a_rebuild() -> None:
+    inventory = Inventory((Gpu("GPU-0", 0), Gpu("GPU-1", 1)))
+    listed = a_node("n1", gpus=2, inventory=inventory)
+    engine = an_engine(listed)
+    see(engine, a_pod("a", uid="a", cpu=1), a_pod("b", uid="b", cpu=1))
+    assert len([made for made in decide(engine) if isinstance(made, Bind)]) == 2
+    for uid in ("a", "b"):
+        engine.cluster.share(uid, claim_holder("c"), Grant((GpuUse("GPU-1"),)))
+    engine.forget()
+    engine.handle(NodeSeen(listed), now=1.0)
+    assert engine.cluster.columns.devices.users[0, :2].tolist() == [0, 1]
+    assert wrong_nodes(engine.cluster, ["n1"]) == []

@@ -53,12 +53,13 @@ from fairlead.model.gpus import (
     Inventory,
     MigProfile,
 )
+from fairlead.model.holders import claim_holder
 from fairlead.model.map_slots import MapSlot, Member
 from fairlead.model.pods import Pod
 from fairlead.model.readings import GpuReading, NodeReadings
 from fairlead.model.scheduling_map import parse
 from fairlead.placement.profile import Profile
-from ledger_audit import audited, books_of, could_serve, told
+from ledger_audit import audited, books_of, could_serve, grants_among, told
 
 GPUS = 4
 DIALECTS = ("fairlead", "hami", "volcano", "gpushare", "kai", "alnair")
@@ -234,7 +235,7 @@ class Ledger(RuleBasedStateMachine):
         gpus = node.inventory.gpus if node.inventory else ()
         most = max((self.limit_milli(evict.node, gpu) for gpu in gpus), default=WHOLE)
         kept = [grant for name, grant in self.vanished.values() if name == evict.node]
-        assert could_serve(ask, node.inventory, [h.grant for h in stay if h.grant] + kept, most)
+        assert could_serve(ask, node.inventory, grants_among(stay) + kept, most)
 
     # -- nodes -------------------------------------------------------------------------------
 
@@ -369,6 +370,13 @@ class Ledger(RuleBasedStateMachine):
         self.watch_tells(uid)
         assert self.cluster.holdings[uid].grant == held
         assert books == {name: told(self.cluster, name) for name in self.cluster.row_of}
+
+    @precondition(lambda self: self.cluster.holdings)
+    @rule(data=st.data(), name=st.sampled_from(["red", "blue"]), grant=claims())
+    def a_pod_uses_a_claim(self, data, name: str, grant: Grant) -> None:
+        """Pods on one node that use a claim have its GPUs together."""
+        uid = data.draw(st.sampled_from(sorted(self.cluster.holdings)))
+        self.cluster.share(uid, claim_holder(name), replace(grant, member=None, pending=False))
 
     @precondition(lambda self: self.pods)
     @rule(data=st.data())
@@ -508,6 +516,8 @@ class Ledger(RuleBasedStateMachine):
         fresh = Engine({SCHEDULER: self.profile()})
         for event in data.draw(st.permutations([*nodes, *pods])):
             fresh.handle(event, now=0.0)
+        for uid, holder, grant in ((h.pod.uid, *pair) for h in held for pair in h.shared):
+            fresh.cluster.share(uid, holder, grant)
         for name in self.cluster.row_of:
             assert told(fresh.cluster, name) == told(self.cluster, name)
 
@@ -614,6 +624,7 @@ def image(cluster: Cluster) -> dict[str, object]:
         if isinstance(value, np.ndarray)
     }
     found["grants"] = {row: dict(held) for row, held in devices._grants.items() if held}
+    found["references"] = {row: dict(counts) for row, counts in devices._references.items()}
     found["in doubt"] = set(devices.in_doubt)
     return found
 

@@ -34,6 +34,7 @@ from fairlead.cluster.devices import Devices
 from fairlead.cluster.gpu_rows import GpuRows
 from fairlead.kube.codec import decode_pod
 from fairlead.model.gpus import GpuRequest, GpuUse, Grant, GrantSource
+from fairlead.model.holders import pod_holder
 from fairlead.model.nodes import Node
 from fairlead.placement.gpus import GpuPolicy, choose
 
@@ -644,9 +645,9 @@ def test_whatever_is_written_is_taken_calmly(
     before = devices.memory_free.copy(), devices.milli_free.copy(), devices.users.copy()
     held = Holding.of(bound, "n1", assumed=False).grant
     if held is not None:
-        devices.occupy(0, "uid", held)
+        devices.occupy(0, pod_holder("uid"), held)
         assert all(0 <= u.milli <= 1000 and u.memory_mib >= 0 for u in held.uses)
-        devices.release(0, "uid")
+        devices.release(0, pod_holder("uid"))
     after = devices.memory_free, devices.milli_free, devices.users
     assert all((one == other).all() for one, other in zip(before, after, strict=True))
     pending = a_pod(asked, annotations=said)

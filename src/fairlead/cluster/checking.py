@@ -4,6 +4,7 @@ Columns are kept by adding and taking away, so a mistake would stay for ever. Th
 arithmetic with them, and is cheap enough to be done all the time.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from fairlead.cluster.cluster import Cluster, Holding, granted
 from fairlead.cluster.devices import Devices
 from fairlead.model.gpus import WHOLE, Gpu, GpuUse, Grant
+from fairlead.model.holders import Holder
 from fairlead.model.map_slots import Member
 from fairlead.model.pods import Pod
 
@@ -48,9 +50,17 @@ def _right(cluster: Cluster, name: str, row: int) -> bool:
         taken += columns.vector(held.amounts)
     if (columns.requested[:, row] != taken).any():
         return False
+    if columns.devices.references(row) != _references(holdings):
+        return False
     inventory = columns.inventories.of(cluster.node_at(row))
     gpus = inventory.gpus if inventory and inventory.named else ()
-    return _gpus_right(columns.devices, row, gpus, list(cluster.grants_on(name)))
+    return _gpus_right(columns.devices, row, gpus, list(cluster.grants_on(name).values()))
+
+
+def _references(holdings: Iterable[Holding]) -> dict[Holder, int]:
+    """How many pods refer to each holder that several pods refer to."""
+    counts = Counter(holder for held in holdings for holder, _ in held.shared)
+    return {holder: count for holder, count in counts.items() if count > 1}
 
 
 def _gpus_right(devices: Devices, row: int, gpus: tuple[Gpu, ...], grants: list[Grant]) -> bool:

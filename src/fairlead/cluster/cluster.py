@@ -42,6 +42,7 @@ from fairlead.cluster.work import Work
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.budgets import Budget
 from fairlead.model.gpus import GpuRequest, GpuUse, Grant, GrantSource, Inventory
+from fairlead.model.holders import Holder, pod_holder
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Amounts, HostPort, Pod, PodField, PodRequest
 from fairlead.model.prices import Prices
@@ -74,12 +75,20 @@ class Holding:
     ports: tuple[HostPort, ...]
     assumed: bool
     grant: Grant | None = None
+    #: What it has together with other pods: it is free when the last of them is gone.
+    shared: tuple[tuple[Holder, Grant], ...] = ()
 
     @property
     def touches(self) -> Aspect:
         """What of its node changes when it comes or goes."""
-        volumes = self.pod.request.volumes
-        return _touched(bool(self.ports), volumes is not None, self.grant is not None)
+        volumes, gpus = self.pod.request.volumes, self.grant is not None or bool(self.shared)
+        return _touched(bool(self.ports), volumes is not None, gpus)
+
+    def grants(self) -> Iterator[tuple[Holder, Grant]]:
+        """The GPUs that it has, with the holder that each grant is in the ledger by."""
+        if self.grant:
+            yield pod_holder(self.pod.uid), self.grant
+        yield from self.shared
 
     @classmethod
     def of(
@@ -298,10 +307,8 @@ class Cluster:
             self._occupy_ports(row, held.ports, sign)
         if held.pod.request.volumes is not None:
             self._occupy_volumes(held, held.pod.request.volumes, sign)
-        if held.grant and sign > 0:
-            columns.devices.occupy(row, held.pod.uid, held.grant)
-        elif held.grant:
-            columns.devices.release(row, held.pod.uid)
+        if held.grant or held.shared:
+            self._occupy_devices(row, held, sign)
 
     def _shares(self) -> Iterator[Share]:
         for held in self.holdings.values():
@@ -409,7 +416,7 @@ class Cluster:
         for uid in self._on_node.get(node.name, ()):
             self._occupy(row, self.holdings[uid], +1)
         for kept in self.releasing.on(node.name):
-            self.columns.devices.occupy(row, kept.key, kept.grant)
+            self.columns.devices.occupy(row, kept.holder, kept.grant)
         self.nominations.node_came(node.name)
 
     def _mark_trust(self, name: str) -> None:
@@ -442,7 +449,25 @@ class Cluster:
         self.remove(pod.uid)
         now = Holding.of(pod, pod.node, assumed=False)
         now.grant = grant
+        if held is not None and held.node == pod.node:
+            now.shared = held.shared
         self._hold(now)
+
+    def share(self, uid: str, holder: Holder, grant: Grant) -> None:
+        """The pod has these GPUs, too, together with all pods there that refer to the holder.
+
+        What the holder has there already, it keeps.
+        """
+        held = self.holdings[uid]
+        if holder in dict(held.shared):
+            return
+        others = dict(pair for other in self.held_on(held.node) for pair in other.shared)
+        grant = others.get(holder, grant)
+        held.shared = (*held.shared, (holder, grant))
+        row = self.row_of.get(held.node)
+        if row is not None:
+            self.columns.devices.occupy(row, holder, grant)
+            self.changes.add(row, Aspect.DEVICES)
 
     def lost_gpu(self, held: Holding) -> str:
         """The first GPU that was granted and is not there any more, as a sentence; empty if none.
@@ -494,7 +519,7 @@ class Cluster:
         known = self.columns.devices.slots_of(row)
         if any(use.uuid in known for use in held.grant.uses):
             kept = self.releasing.put(held.pod, held.node, held.grant, now_s)
-            self.columns.devices.occupy(row, kept.key, kept.grant)
+            self.columns.devices.occupy(row, kept.holder, kept.grant)
             self.changes.add(row, Aspect.DEVICES)
 
     def release(self, uid: str) -> None:
@@ -503,14 +528,14 @@ class Cluster:
         row = self.row_of.get(kept.node) if kept else None
         if kept is None or row is None:
             return
-        self.columns.devices.release(row, kept.key)
+        self.columns.devices.release(row, kept.holder)
         self.changes.add(row, Aspect.DEVICES)
         self.improved.add(Aspect.DEVICES)
 
-    def grants_on(self, node: str) -> Iterator[Grant]:
-        """What is taken of the GPUs of a node."""
-        yield from (held.grant for held in self.held_on(node) if held.grant)
-        yield from (kept.grant for kept in self.releasing.on(node))
+    def grants_on(self, node: str) -> dict[Holder, Grant]:
+        """What each holder has of the GPUs of a node."""
+        found = dict(pair for held in self.held_on(node) for pair in held.grants())
+        return found | {kept.holder: kept.grant for kept in self.releasing.on(node)}
 
     def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
         """A namespace was seen, or (None) is gone."""
@@ -590,6 +615,14 @@ class Cluster:
             vector = self.columns.vector(held.amounts)
             self._evictable.follow(row, held.pod.priority, vector, sign)
         self.changes.add(row, held.touches)
+
+    def _occupy_devices(self, row: int, held: Holding, sign: int) -> None:
+        devices = self.columns.devices
+        for holder, grant in held.grants():
+            if sign > 0:
+                devices.occupy(row, holder, grant)
+            else:
+                devices.release(row, holder)
 
     def _occupy_ports(self, row: int, ports: tuple[HostPort, ...], sign: int) -> None:
         for port in ports:

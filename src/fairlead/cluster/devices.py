@@ -1,8 +1,9 @@
 """The device ledger: every GPU of every node, as columns of (row, slot).
 
 A use is exclusive, a share (thousandths of compute and MiB of memory), or a MIG slice at a place.
-Amounts are plain sums of what the pods on the row hold, never cut off: if two pods claim the same
-GPU it is overdrawn until one of them goes, and nothing new is placed there meanwhile.
+Amounts are plain sums of what the holders on the row have, never cut off: if two of them have the
+same GPU it is overdrawn until one of them goes, and nothing new is placed there meanwhile. A holder
+is a pod, or what several pods refer to: it has its GPUs once, until the last reference is gone.
 
 GPUs are known by uuid. A use of a GPU that the row does not have (lost, or not ours to choose)
 counts against the row as one GPU that somebody else picked.
@@ -31,6 +32,7 @@ from fairlead.model.gpus import (
     Links,
     MigProfile,
 )
+from fairlead.model.holders import Holder
 from fairlead.model.map_slots import Member
 
 Gpus = npt.NDArray[np.int64]  # (rows, slots) an amount of something
@@ -110,7 +112,9 @@ class Devices:
         self.match = ModelMatch(self.models)
         #: Ways to cut a GPU, by the numbers that `geometry` has for them.
         self.cuts: Interned[tuple[MigProfile, ...]] = Interned()
-        self._grants: dict[int, dict[str, Grant]] = {}
+        self._grants: dict[int, dict[Holder, Grant]] = {}
+        #: References to a holder beyond the first, by row.
+        self._references: dict[int, Counter[Holder]] = {}
         #: Pods of one workload that have the same GPU by their map, by slot: it is taken once.
         self._sharing: dict[int, Counter[tuple[int, str]]] = {}
 
@@ -135,6 +139,7 @@ class Devices:
         self._drop_codes(old)
         self.kinds[row] = 0
         self._grants.pop(row, None)
+        self._references.pop(row, None)
 
     def grow(self, rows: int) -> None:
         extra = rows - self._rows
@@ -266,35 +271,59 @@ class Devices:
             setattr(self, name, np.concatenate([old, more], axis=1))
         self._slots *= 2
 
-    # -- pods --------------------------------------------------------------------------------
+    # -- holders -----------------------------------------------------------------------------
 
-    def occupy(self, row: int, uid: str, grant: Grant) -> None:
-        self._grants.setdefault(row, {})[uid] = grant
+    def occupy(self, row: int, holder: Holder, grant: Grant) -> None:
+        """Something refers to the holder. With the first reference its grant is taken."""
+        grants = self._grants.setdefault(row, {})
+        if holder in grants:
+            self._references.setdefault(row, Counter())[holder] += 1
+            return
+        grants[holder] = grant
         self.kinds[row, kind_of(grant)] += 1
         self._charge(row, grant, +1)
 
-    def release(self, row: int, uid: str) -> None:
+    def release(self, row: int, holder: Holder) -> None:
+        """A reference is gone. With the last one its grant is free."""
+        if self._references and self._drop_reference(row, holder):
+            return
         grants = self._grants.get(row, {})
-        grant = grants.pop(uid, None)
+        grant = grants.pop(holder, None)
         if grant is not None:
             self.kinds[row, kind_of(grant)] -= 1
             self._charge(row, grant, -1)
             if not grants:
                 del self._grants[row]
 
+    def _drop_reference(self, row: int, holder: Holder) -> bool:
+        """Whether there was one beyond the first."""
+        counts = self._references.get(row)
+        if counts is None or holder not in counts:
+            return False
+        counts[holder] -= 1
+        if not counts[holder]:
+            del counts[holder]
+        if not counts:
+            del self._references[row]
+        return True
+
+    def references(self, row: int) -> dict[Holder, int]:
+        """How many references each holder has that has more than one."""
+        return {holder: 1 + more for holder, more in self._references.get(row, {}).items()}
+
     def grants(self, row: int) -> Iterable[Grant]:
-        """What each pod on the row holds."""
+        """What each holder on the row has."""
         return self._grants.get(row, {}).values()
 
-    def holders(self, row: int) -> tuple[str, ...]:
+    def holders(self, row: int) -> tuple[Holder, ...]:
         """Who holds GPUs of the row, in the order in which they came."""
         return tuple(self._grants.get(row, ()))
 
-    def reorder(self, row: int, holders: Iterable[str]) -> None:
+    def reorder(self, row: int, holders: Iterable[Holder]) -> None:
         """Puts the holders of the row in this order: messages name the first that conflicts."""
         grants = self._grants.get(row)
         if grants:
-            self._grants[row] = {uid: grants[uid] for uid in holders if uid in grants} | grants
+            self._grants[row] = {each: grants[each] for each in holders if each in grants} | grants
 
     def _charge(self, row: int, grant: Grant, sign: int) -> None:
         slot_of = self._slot_of.get(row, {})

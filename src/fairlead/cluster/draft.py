@@ -3,6 +3,8 @@
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from fairlead.model.holders import Holder
+
 if TYPE_CHECKING:
     from fairlead.cluster.cluster import Cluster, Holding
 
@@ -16,7 +18,7 @@ class Draft:
         self._work = cluster.work
         self._done: list[tuple[Holding, int]] = []
         #: Who had GPUs of the node before the first of them was taken away.
-        self._holders: tuple[str, ...] = ()
+        self._holders: tuple[Holder, ...] = ()
         #: Pods of the node that are not there for the time being, by uid.
         self.away: set[str] = set()
 
@@ -27,7 +29,7 @@ class Draft:
 
     def take(self, held: "Holding") -> None:
         """The pod is not there."""
-        if held.grant and not self._holders:
+        if (held.grant or held.shared) and not self._holders:
             self._holders = self._cluster.columns.devices.holders(self._row)
         self._apply(held, -1)
         self._done.append((held, -1))

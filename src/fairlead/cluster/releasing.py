@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from fairlead.model.gpus import Grant
+from fairlead.model.holders import Holder, releasing_holder
 from fairlead.model.pods import Pod
 
 
@@ -22,9 +23,8 @@ class Release:
     since_s: float
 
     @property
-    def key(self) -> str:
-        """What the ledger of GPUs knows it by: the pod itself could be seen again."""
-        return f"releasing/{self.pod.uid}"
+    def holder(self) -> Holder:
+        return releasing_holder(self.pod.uid)
 
     @property
     def gpus(self) -> str:

@@ -13,6 +13,7 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nominations import Suspended
 from fairlead.cluster.storage import SeenBefore
 from fairlead.model.gpus import Grant
+from fairlead.model.holders import Holder
 from fairlead.model.pods import Pod
 from fairlead.model.storage import VolumePlan
 
@@ -56,12 +57,12 @@ class _Assumed:
 class _Evicted:
     held: "Holding"
     #: All that had GPUs of the node.
-    holders: tuple[str, ...]
+    holders: tuple[Holder, ...]
 
     def undo(self, cluster: "Cluster") -> None:
         cluster.attach(self.held)
         row = cluster.row_of.get(self.held.node)
-        if row is not None and self.held.grant:
+        if row is not None and self.holders:
             cluster.columns.devices.reorder(row, self.holders)
 
     def commit(self, cluster: "Cluster") -> None:
@@ -101,7 +102,7 @@ class Trial:
         if held is None:
             return None
         row = cluster.row_of.get(held.node)
-        holders = cluster.columns.devices.holders(row) if row is not None and held.grant else ()
+        holders = cluster.columns.devices.holders(row) if row is not None else ()
         cluster.detach(uid)
         self._add(_Evicted(held, holders))
         return held

@@ -113,6 +113,8 @@ class Engine:
     def _keep(self, held: Holding) -> None:
         try:
             self.cluster.assume(held.pod, held.node, held.grant)
+            for holder, grant in held.shared:
+                self.cluster.share(held.pod.uid, holder, grant)
             for step in self.in_flight.steps_of(held.pod.uid):
                 step.assume(self.cluster, held.node)
         except Exception:  # until the pod is seen there, nothing else goes to that node
