@@ -9,10 +9,11 @@ from fairlead.model.pods import Pod
 
 
 class Outcome(Enum):
-    """As kube-scheduler's metrics call it."""
+    """As kube-scheduler's metrics call it; only HELD_BACK is not known there."""
 
     SCHEDULED = "scheduled"  #: a node was found, and the bind is under way
     UNSCHEDULABLE = "unschedulable"  #: no node fits
+    HELD_BACK = "held_back"  #: a quota does not admit the pod, whatever the nodes
     ERROR = "error"  #: there is no verdict: a plugin failed, or the scheduler did
 
 

@@ -45,6 +45,7 @@ from fairlead.plugins.prepare import PrepareStep
 from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.order import QueueOrder
 from fairlead.queue.queue import SchedulingQueue
+from fairlead.queue.quota import QuotaPolicy, QuotaRefusal
 
 _FINAL = (events.BindProblem.GONE, events.BindProblem.TAKEN)
 
@@ -61,11 +62,14 @@ class Engine:
         extender_profile: Profile | None = None,
         encode: BindEncoder = without_annotations,
         order: QueueOrder | None = None,
+        quota: QuotaPolicy | None = None,
     ) -> None:
         """`extender_profile` answers an extender's queries about pods that no profile serves.
 
-        `encode` says what goes with a bind, and `order` which pod is tried first.
+        `encode` says what goes with a bind, `order` which pod is tried first, and `quota` which
+        pods wait although a node may fit.
         """
+        self._quota = quota
         self._encode = encode
         self._order = order
         self._profiles = profiles
@@ -89,7 +93,7 @@ class Engine:
         placement = Placement(profile, self.cluster) if profile else None
         self.extender_queries = ExtenderQueries(placement, self.cluster) if placement else None
         self._requeuer = Requeuer(
-            self.cluster, self.queue, self._placements, self.in_flight.evicting
+            self.cluster, self.queue, self._placements, self.in_flight.evicting, self._quota
         )
 
     def forget(self) -> None:
@@ -336,12 +340,14 @@ class Engine:
     def _attempt(self, entry: Entry, now: float) -> Attempt:
         pod = entry.pod
         if pod.problem:
-            class_ = (pod.scheduler, pod.request, pod.priority)
+            class_ = (pod.scheduler, pod.request, pod.priority, "")
             self.queue.park(entry, class_, woken_by=NOTHING, now=now)
             failure = AnnounceFailure(pod, UNSCHEDULABLE, pod.problem)
             return Attempt(pod, Outcome.UNSCHEDULABLE, (failure,))
         placement = self._placements[pod.scheduler]
         try:
+            if beyond := self._requeuer.beyond_quota(pod):
+                return self._await_quota(entry, beyond, now)
             verdict = placement.place(pod)
             steps: tuple[PrepareStep, ...] = ()
             record = None
@@ -357,6 +363,12 @@ class Engine:
         made = self._assume(entry, verdict, steps, now)
         noted = [*made, Decided(pod, verdict.node, record)] if record else made
         return Attempt(pod, Outcome.SCHEDULED, noted)
+
+    def _await_quota(self, entry: Entry, beyond: QuotaRefusal, now: float) -> Attempt:
+        class_ = self._requeuer.class_of(entry.pod)
+        self.queue.park(entry, class_, woken_by=beyond.woken_by, now=now)
+        failure = AnnounceFailure(entry.pod, beyond.reason, beyond.message)
+        return Attempt(entry.pod, Outcome.HELD_BACK, (failure,))
 
     def _assume(
         self, entry: Entry, verdict: Placed, steps: tuple[PrepareStep, ...], now: float

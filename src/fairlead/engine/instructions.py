@@ -63,7 +63,7 @@ class AnnounceFailure:
     """Record a `FailedScheduling` event, and the PodScheduled=False condition if it changed."""
 
     pod: Pod
-    #: The condition's reason: "Unschedulable" or "SchedulerError".
+    #: The condition's reason: "Unschedulable", "SchedulerError", or that of a quota.
     reason: str
     message: str
     #: The node that it is nominated for from now on; None: as before.

@@ -8,6 +8,7 @@ from fairlead.model.pods import Pod
 from fairlead.placement.place import Placement
 from fairlead.queue.entries import Entry, EquivalenceClass, Pool
 from fairlead.queue.queue import SchedulingQueue
+from fairlead.queue.quota import QuotaPolicy, QuotaRefusal
 
 FLUSH_EVERY_S = 30.0
 
@@ -33,8 +34,11 @@ class Requeuer:
         queue: SchedulingQueue,
         placements: Mapping[str, Placement],
         evicting: Collection[str],
+        quota: QuotaPolicy | None = None,
     ) -> None:
         """`evicting` are the pods for which others are being evicted just now, by uid."""
+        self._quota = quota
+        self._tenants = cluster.count_tenants(quota.tenant_of) if quota else None
         self._cluster = cluster
         self._queue = queue
         self._placements = placements
@@ -169,6 +173,12 @@ class Requeuer:
         if entry and entry.pool is Pool.WAITING and self.would_fit(entry.pod):
             self._queue.wake(entry, cause, now=now)
 
+    def beyond_quota(self, pod: Pod) -> QuotaRefusal | None:
+        """Why the pod must wait whatever the nodes; None without a policy, and if it need not."""
+        if self._quota is None or self._tenants is None:
+            return None
+        return self._quota.admits(pod, self._tenants)
+
     def may_schedule(self, pod: Pod, changed: Aspect) -> bool:
         if self.would_fit(pod):
             return True
@@ -176,12 +186,16 @@ class Requeuer:
 
     def would_fit(self, pod: Pod) -> bool:
         try:
+            if self.beyond_quota(pod):
+                return False
             return self._placements[pod.scheduler].fits(pod)
         except Exception:  # let the attempt itself fail, where it is reported
             return True
 
     def _refused_by(self, pod: Pod) -> Aspect | None:
         try:
+            if refusal := self.beyond_quota(pod):
+                return refusal.woken_by
             return self._placements[pod.scheduler].refused_by(pod)
         except Exception:  # let the attempt itself fail, where it is reported
             return None
@@ -191,12 +205,15 @@ class Requeuer:
         if pod.uid in self._evicting or nominated in self._cluster.row_of:
             return False  # it has preempted already
         try:
+            if self.beyond_quota(pod):
+                return False  # room for it would be of no use
             return self._placements[pod.scheduler].could_make_room(pod)
         except Exception:  # let the attempt itself fail, where it is reported
             return True
 
     def class_of(self, pod: Pod) -> EquivalenceClass:
-        return pod.scheduler, self._placements[pod.scheduler].request(pod), pod.priority
+        tenant = self._quota.tenant_of(pod) if self._quota else ""
+        return pod.scheduler, self._placements[pod.scheduler].request(pod), pod.priority, tenant
 
 
 _CAUSES = {

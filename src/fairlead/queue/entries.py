@@ -6,8 +6,9 @@ from enum import Enum, auto
 from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.model.pods import Pod, PodRequest
 
-# Scheduler name, request and priority: pods of one class get the same answer.
-EquivalenceClass = tuple[str, PodRequest, int]
+# Scheduler name, request, priority and tenant: pods of one class get the same answer. The tenant is
+# empty where there is no quota.
+EquivalenceClass = tuple[str, PodRequest, int, str]
 
 
 class Pool(Enum):
