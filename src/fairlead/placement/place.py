@@ -23,7 +23,7 @@ from fairlead.placement.refusals import RefusalCounts, count_refusals
 from fairlead.placement.verdicts import Placed, PlacementRecord, Refused, Verdict
 from fairlead.placement.views import REFUSED, View, Views
 from fairlead.plugins.api import GpuScores, Picker
-from fairlead.plugins.prepare import PreBind, PrepareStep, failure_of
+from fairlead.plugins.prepare import PrepareStep, failure_of
 
 NOWHERE = -1
 
@@ -115,13 +115,16 @@ class Placement:
         Raises PluginFault, as `place` does.
         """
         try:
-            rules = [rule for rule in self.profile.pre_binds if rule.prepares(pod.request)]
-            return self._steps(rules, pod, node) if rules else ()
+            for rule in self.profile.pre_binds:
+                if rule.prepares(pod.request):
+                    return self._steps(pod, node)
         except Exception as error:
             raise fault_of(error, self.profile) from error
+        return ()
 
-    def _steps(self, rules: Iterable[PreBind], pod: Pod, node: str) -> tuple[PrepareStep, ...]:
+    def _steps(self, pod: Pod, node: str) -> tuple[PrepareStep, ...]:
         request, one = self.request(pod), self._one(node)
+        rules = (rule for rule in self.profile.pre_binds if rule.prepares(pod.request))
         return tuple(step for rule in rules if (step := rule.pre_bind(request, one)))
 
     def problem_after(self, steps: Iterable[PrepareStep], node: str) -> str:

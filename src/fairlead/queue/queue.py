@@ -40,28 +40,26 @@ class _Heap:
 
     def __init__(self, tickets: Iterator[int]) -> None:
         self._tickets = tickets
-        #: The parts of the key, the ticket, the entry.
-        self._heap: list[tuple[Any, ...]] = []
+        self._heap: list[tuple[OrderKey, int, Entry]] = []
         self._full = _FEWEST
 
     def push(self, key: OrderKey, entry: Entry) -> None:
         if len(self._heap) >= self._full:
             self._tidy()
         entry.ticket = next(self._tickets)
-        heappush(self._heap, (*key, entry.ticket, entry))
+        heappush(self._heap, (key, entry.ticket, entry))
 
     def _tidy(self) -> None:
-        self._heap = [place for place in self._heap if place[-1].ticket == place[-2]]
+        self._heap = [place for place in self._heap if place[2].ticket == place[1]]
         heapify(self._heap)
         self._full = max(_FEWEST, 2 * len(self._heap))
 
     def head(self) -> tuple[Any, Entry] | None:
         """The first part of the smallest key, and its entry."""
         while self._heap:
-            place = self._heap[0]
-            entry: Entry = place[-1]
-            if entry.ticket == place[-2]:
-                return place[0], entry
+            key, ticket, entry = self._heap[0]
+            if entry.ticket == ticket:
+                return key[0], entry
             heappop(self._heap)
         return None
 
