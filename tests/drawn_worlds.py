@@ -66,7 +66,9 @@ def nodes(draw: st.DrawFn, name: str) -> Node:
     listed = tuple(Gpu(f"GPU-{name}-{n}", n, "NVIDIA A100", 40_000, mig=cut) for n in range(gpus))
     inventory = Inventory(listed, dialects=frozenset({"fairlead"})) if kind != "counted" else None
     labels = {"zone": draw(st.sampled_from("ab")), "host": name}
-    taints = (a_taint("x"),) if draw(st.integers(0, 3)) == 0 else ()
+    taints = draw(
+        st.sampled_from([(), (), (a_taint("x"),), (a_taint("y", effect="PreferNoSchedule"),)])
+    )
     return a_node(name, gpus=gpus, labels=labels, taints=taints, inventory=inventory)
 
 

@@ -6,7 +6,7 @@ from operator import index, or_
 
 import numpy as np
 
-from fairlead.cluster.arrays import NodeScores
+from fairlead.cluster.arrays import NodeMask, NodeScores
 from fairlead.cluster.aspects import EVERYTHING, Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
@@ -20,6 +20,7 @@ from fairlead.placement.nominated import NominatedAmounts, blocked, nominated_ag
 from fairlead.placement.preempt import Outcome, Preemption, ineligible
 from fairlead.placement.profile import Profile
 from fairlead.placement.refusals import RefusalCounts, count_refusals
+from fairlead.placement.scope import Scope
 from fairlead.placement.verdicts import Placed, PlacementRecord, Refused, Verdict
 from fairlead.placement.views import REFUSED, View, Views
 from fairlead.plugins.api import GpuScores, Picker
@@ -34,6 +35,7 @@ class Placement:
     def __init__(self, profile: Profile, cluster: Cluster) -> None:
         self.profile = profile
         self._cluster = cluster
+        self._everywhere = Scope(cluster)
         self._views = Views(profile, cluster)
         self._chooser = profile.gpu_chooser
 
@@ -45,25 +47,27 @@ class Placement:
         """What the rules see of the pod; pods with equal requests get equal answers."""
         return self._cluster.request_of(pod, self.profile.pod_keys, self.profile.pod_fields)
 
-    def place(self, pod: Pod) -> Verdict:
+    def place(self, pod: Pod, within: NodeMask | None = None) -> Verdict:
         """Where the pod goes; among equally good nodes the first, so that a replay agrees.
 
+        `within` limits it, and the pods that are evicted for it, to the rows of a mask.
         Raises PluginFault, which names the plugin, its file and its line, if one fails.
         """
         try:
-            return self._place(pod)
+            scope = self._everywhere if within is None else Scope(self._cluster, within)
+            return self._place(pod, scope)
         except Exception as error:
             raise fault_of(error, self.profile) from error
 
-    def _place(self, pod: Pod) -> Verdict:
+    def _place(self, pod: Pod, scope: Scope) -> Verdict:
         view = self.view(pod)
-        row = NOWHERE if view.pre_filter_message else self._nominated_row(view, pod)
+        row = NOWHERE if view.pre_filter_message else self._nominated_row(view, pod, scope)
         if row != NOWHERE:
-            return self._placed(view, row, float(view.total[row]), pod)
-        totals = self._totals(view, pod)
+            return self._placed(view, row, float(_limited(view, scope, None)[row]), pod)
+        totals = self._totals(view, pod, scope)
         row = NOWHERE if view.pre_filter_message else self._best(view, totals)
         if row == NOWHERE:
-            return self._refused(view, pod)
+            return self._refused(view, pod, scope)
         return self._placed(view, row, float(totals[row]), pod)
 
     def record(self, pod: Pod, placed: Placed) -> PlacementRecord:
@@ -144,7 +148,7 @@ class Placement:
 
     def totals(self, pod: Pod) -> NodeScores:
         """Each node's total for this very pod, `REFUSED` where it cannot go."""
-        return self._totals(self.view(pod), pod)
+        return self._totals(self.view(pod), pod, self._everywhere)
 
     def _placed(self, view: View, row: int, score: float, pod: Pod) -> Placed:
         node = self._cluster.node_at(row).name
@@ -189,21 +193,20 @@ class Placement:
 
     # -- choosing ----------------------------------------------------------------------------
 
-    def _nominated_row(self, view: View, pod: Pod) -> int:
+    def _nominated_row(self, view: View, pod: Pod, scope: Scope) -> int:
         """The nominated node of the pod, if it fits there now."""
-        row = self._cluster.row_of.get(self._cluster.nominations.node_of(pod.uid), NOWHERE)
-        if row == NOWHERE or not view.total[row] > REFUSED:
+        row = scope.nominated_row(pod)
+        if row is None or not view.total[row] > REFUSED:
             return NOWHERE
         trial = NodeTrial(pod, view, self.profile, self._cluster)
         with self._cluster.draft(row) as draft:
             return row if trial.refuser(row, draft) == NO_RULE else NOWHERE
 
-    def _totals(self, view: View, pod: Pod) -> NodeScores:
-        nominated = nominated_against(pod, self._cluster)
-        if nominated is None:
-            return view.total
-        refused = blocked(nominated, pod, view, self.profile, self._cluster)
-        return view.total if refused is None else view.without(refused)
+    def _totals(self, view: View, pod: Pod, scope: Scope) -> NodeScores:
+        nominated, refused = nominated_against(pod, self._cluster), None
+        if nominated is not None:
+            refused = blocked(nominated, pod, view, self.profile, self._cluster)
+        return _limited(view, scope, refused)
 
     def _best(self, view: View, totals: NodeScores) -> int:
         if self.profile.picker:
@@ -215,16 +218,16 @@ class Placement:
 
     # -- refusing ----------------------------------------------------------------------------
 
-    def _refused(self, view: View, pod: Pod) -> Refused:
+    def _refused(self, view: View, pod: Pod, scope: Scope) -> Refused:
         if view.pre_filter_message:
-            return _refused_before_filters(view, self.profile, len(self._cluster))
+            return _refused_before_filters(view, self.profile, len(scope))
         nominated = nominated_against(pod, self._cluster)
-        key = self._circumstances(pod)
-        found: RefusalCounts | None = view.answers.get(key)
+        key, answers = self._circumstances(pod), view.answers if scope.whole else {}
+        found: RefusalCounts | None = answers.get(key)
         if found is None:
-            found = count_refusals(pod, view, self.profile, self._cluster, nominated)
-            view.answers[key] = found
-        return self._make_room(found, view, pod, nominated)
+            found = count_refusals(pod, view, self.profile, self._cluster, nominated, scope)
+            answers[key] = found
+        return self._make_room(found, view, pod, nominated, scope)
 
     def _circumstances(self, pod: Pod) -> tuple[Hashable, int, str]:
         """What a refusal depends on, besides the request and the state of the cluster."""
@@ -232,37 +235,56 @@ class Placement:
         return key, nominations.version, nominations.node_of(pod.uid) and pod.uid
 
     def _make_room(
-        self, found: RefusalCounts, view: View, pod: Pod, nominated: NominatedAmounts | None
-    ) -> Refused:  # fmt: skip
-        if not len(self._cluster):
-            return self._refusal(found, None, nomination="")
+        self,
+        found: RefusalCounts,
+        view: View,
+        pod: Pod,
+        nominated: NominatedAmounts | None,
+        scope: Scope,
+    ) -> Refused:
+        nodes = len(scope)
+        if not nodes:
+            return self._refusal(nodes, found, None, nomination="")
         if not self.profile.preempts:
-            return self._refusal(found, None)
-        row = self._cluster.row_of.get(self._cluster.nominations.node_of(pod.uid))
-        unresolvable = row is not None and not found.resolvable[row]
-        if why := ineligible(pod, self._cluster, unresolvable=unresolvable):
-            return self._refusal(found, why)
-        key = ("eviction", self._circumstances(pod))
-        outcome: Outcome | None = view.answers.get(key)
-        if outcome is None:
-            search = Preemption(pod, view, self.profile, self._cluster, nominated)
-            outcome = search.search(found.resolvable)
+            return self._refusal(nodes, found, None)
+        row = scope.nominated_row(pod)
+        resolvable = row is not None and bool(found.resolvable[row])
+        if why := ineligible(pod, self._cluster, row if resolvable else None):
+            return self._refusal(nodes, found, why)
+        outcome = self._eviction(found, view, pod, nominated, scope)
         if outcome.eviction is None:
-            if not outcome.cut_short:
-                view.answers[key] = outcome  # else who is evicted may change with a budget or start
-            message = outcome.message(len(self._cluster))
-            return self._refusal(found, message, outcome, nomination="")
-        return self._refusal(found, None, outcome, nomination=outcome.eviction.node)
+            return self._refusal(nodes, found, outcome.message(nodes), outcome, nomination="")
+        return self._refusal(nodes, found, None, outcome, nomination=outcome.eviction.node)
+
+    def _eviction(
+        self,
+        found: RefusalCounts,
+        view: View,
+        pod: Pod,
+        nominated: NominatedAmounts | None,
+        scope: Scope,
+    ) -> Outcome:
+        key, answers = ("eviction", self._circumstances(pod)), view.answers if scope.whole else {}
+        outcome: Outcome | None = answers.get(key)
+        if outcome is None:
+            search = Preemption(
+                pod, view, self.profile, self._cluster, nominated, goes_on=scope.whole
+            )
+            outcome = search.search(found.resolvable)
+            if outcome.eviction is None and not outcome.cut_short:
+                answers[key] = outcome  # else who is evicted may change with a budget or start
+        return outcome
 
     def _refusal(
         self,
+        nodes: int,
         found: RefusalCounts,
         no_eviction: str | None,
         outcome: Outcome | None = None,
         nomination: str | None = None,
     ) -> Refused:
         return Refused(
-            nodes=len(self._cluster),
+            nodes=nodes,
             reasons=tuple(sorted((text, n) for text, n in found.counts.items() if n)),
             refusers=tuple(found.refusers),
             woken_by=found.woken_by,
@@ -273,6 +295,12 @@ class Placement:
             nearest=found.nearest,
             behaviour=self._cluster.behaviour,
         )
+
+
+def _limited(view: View, scope: Scope, refused: NodeMask | None) -> NodeScores:
+    """The totals of the view without the nodes that are refused, and those outside the scope."""
+    refused = scope.refusing(refused)
+    return view.total if refused is None else view.without(refused)
 
 
 def _refused_before_filters(view: View, profile: Profile, nodes: int) -> Refused:

@@ -75,6 +75,8 @@ class Preemption:
         profile: Profile,
         cluster: Cluster,
         nominated: NominatedAmounts | None,
+        *,
+        goes_on: bool = True,
     ) -> None:
         self._pod = pod
         self._view = view
@@ -83,7 +85,7 @@ class Preemption:
         self._nominated = nominated
         self._trial = NodeTrial(pod, view, profile, cluster)
         #: Does the next search go on where this one ends?
-        self._goes_on = not cluster.in_trial
+        self._goes_on = goes_on and not cluster.in_trial
         self._budgets: dict[str, list[Budget]] = {}
         for budget in cluster.budgets.values():
             self._budgets.setdefault(budget.namespace, []).append(budget)
@@ -300,16 +302,16 @@ class Preemption:
         return violating
 
 
-def ineligible(pod: Pod, cluster: Cluster, *, unresolvable: bool) -> str:
+def ineligible(pod: Pod, cluster: Cluster, row: int | None) -> str:
     """Why the pod may not evict others now, or nothing.
 
-    `unresolvable` says that evicting cannot help on the node that it is nominated for.
+    `row` is the node that it is nominated for, if evicting could help there.
     """
     if not pod.preempts:
         return NEVER
-    node = cluster.nominations.node_of(pod.uid)
-    if node not in cluster.row_of or unresolvable:
+    if row is None:
         return ""
+    node = cluster.node_at(row).name
     leaving = any(held.pod.evicted for held in cluster.evictable_on(pod, node))
     return UNDER_WAY if leaving else ""
 

@@ -14,6 +14,7 @@ from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement.node_trial import NO_RULE, NodeTrial
 from fairlead.placement.nominated import NominatedAmounts, allowed_beside
 from fairlead.placement.profile import Profile
+from fairlead.placement.scope import Scope
 from fairlead.placement.views import View
 from fairlead.plugins.api import Filter, PreFilterResult, nearest_of, reasons_of
 
@@ -53,14 +54,17 @@ class RefusalCounts:
 
 
 def count_refusals(
-    pod: Pod, view: View, profile: Profile, cluster: Cluster, nominated: NominatedAmounts | None
-) -> RefusalCounts:
-    """The refusals of a pod for which no node is left."""
+    pod: Pod, view: View, profile: Profile, cluster: Cluster, nominated: NominatedAmounts | None,
+    scope: Scope,
+) -> RefusalCounts:  # fmt: skip
+    """The refusals of a pod for which no node of the scope is left."""
     nodes = cluster.nodes
     found = RefusalCounts(nodes.none())
-    rows = nodes.present().copy()
-    own = cluster.row_of.get(cluster.nominations.node_of(pod.uid))
+    rows = scope.rows()
+    own = scope.nominated_row(pod)
     for rule, outside in _outside(view.request, profile.pre_filter_results, nodes):
+        if not scope.whole and not (outside & rows).any():
+            continue
         names = {rule.name}
         if own is not None:  # it was asked before the search was narrowed
             outside[own] = False

@@ -137,13 +137,19 @@ class View:
         return dict(zip(names, found.tolist(), strict=True))
 
     def without(self, refused: NodeMask) -> NodeScores:
-        """The totals if these nodes were refused as well: scores that compare may shift."""
+        """The totals if these nodes were refused as well: relative scores may shift."""
         left = self.left & ~refused
-        scores = self._scores.copy()
         nodes = self._cluster.nodes
-        for index, _, rank in self._relative_scores:
-            if left.any() and rank.applies_as_score(self.request, nodes):
-                scores[index] = self._ranked(index, rank, nodes, left)
+        shifting = [
+            (index, rank)
+            for index, _, rank in self._relative_scores
+            if left.any() and rank.applies_as_score(self.request, nodes)
+        ]
+        if not shifting:
+            return np.where(left, self.total, REFUSED)
+        scores = self._scores.copy()
+        for index, rank in shifting:
+            scores[index] = self._ranked(index, rank, nodes, left)
         totals: NodeScores = np.where(left, scores.sum(axis=0), REFUSED)
         return totals
 
