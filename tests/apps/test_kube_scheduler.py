@@ -487,7 +487,7 @@ def test_a_plugin_of_an_older_gpu_scheduler_becomes_ours() -> None:
     found = read(ALNAIR, Registry())
     profile = found.profiles["alnair-cost-saving"]
     assert found.problems == []
-    assert profile.gpu_fit is not None
+    assert profile.grants_gpus
     assert [(score.name, weight) for score, weight in profile.scores] == [("GpuPacking", 5.0)]
     assert "profiles[0].plugins: alnaircostsaving becomes GpuFit and GpuPacking of Fairlead" in (
         list(map(str, found.notes))
@@ -509,7 +509,7 @@ def test_scores_of_ours_may_be_named(name: str, score: str) -> None:
 def test_high_performance_spreads_shares() -> None:
     (profile,) = read(enabled("multiPoint", "alnairhighperformance")).profiles.values()
     assert profile.gpus is GpuPolicy.SPREAD
-    assert profile.gpu_fit is not None
+    assert profile.grants_gpus
 
 
 # -- what does no harm ---------------------------------------------------------------------------

@@ -169,10 +169,10 @@ def configured(text: str):
 
 
 def test_the_key_turns_it_on_with_its_two_numbers() -> None:
-    fit = configured("overcommit: {limit: 2, highWater: 0.6}").gpu_fit
+    fit = configured("overcommit: {limit: 2, highWater: 0.6}").gpu_details
     assert fit == Overcommitting(2.0, 0.6)
-    assert configured("overcommit: {}").gpu_fit == Overcommitting(1.5, 0.8)
-    assert not isinstance(configured("profile: spread").gpu_fit, Overcommitting)
+    assert configured("overcommit: {}").gpu_details == Overcommitting(1.5, 0.8)
+    assert not isinstance(configured("profile: spread").gpu_details, Overcommitting)
 
 
 @pytest.mark.parametrize(

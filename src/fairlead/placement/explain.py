@@ -92,9 +92,9 @@ def _measured(
 ) -> tuple[GpuDetail, ...]:  # fmt: skip
     """The GPUs of a node that would do, if what they are doing had a part in its score."""
     profile = placement.profile
-    if profile.gpu_fit is None or not any(s.reads & Aspect.LOAD for s, _ in profile.scores):
+    if profile.gpu_details is None or not any(s.reads & Aspect.LOAD for s, _ in profile.scores):
         return ()
-    return profile.gpu_fit.gpus(view.request, Nodes(cluster.columns, slice(row, row + 1)))
+    return profile.gpu_details.gpus(view.request, Nodes(cluster.columns, slice(row, row + 1)))
 
 
 class _Refusals:

@@ -16,6 +16,7 @@ from fairlead.placement.gpus import Occupied, choose
 from fairlead.placement.profile import Profile
 from fairlead.placement.views import View
 from fairlead.plugins.api import (
+    NO_FITTING_GPU,
     DetailedFilter,
     DetailedGpuFilter,
     Filter,
@@ -26,7 +27,6 @@ from fairlead.plugins.api import (
     nearest_of,
     reasons_of,
 )
-from fairlead.plugins.gpu_fit import GpuFit
 
 NO_RULE = -1
 
@@ -102,7 +102,7 @@ class NodeTrial:
         for held in nominated:
             draft.take(held)
         asks_for_gpus = self._view.request.gpu_request is not None
-        return texts or self._first_refusal(row) or [GpuFit.refusal] * asks_for_gpus
+        return texts or self._first_refusal(row) or [NO_FITTING_GPU] * asks_for_gpus
 
     def _first_refusal(self, row: int) -> list[str]:
         refuser = self.first(row)
@@ -154,7 +154,7 @@ class NodeTrial:
 
     def _expected_grant(self, pod: Pod, row: int, draft: Draft) -> Grant | None:
         """The GPUs that a pod will get there: free ones, or those of pods that make room."""
-        ask = self._profile.chosen_gpus(pod.request.gpu_request) if self._profile.gpu_fit else None
+        ask = self._profile.chosen_gpus(pod.request.gpu_request)
         if ask is None:
             return None
         node = self._cluster.node_at(row).name

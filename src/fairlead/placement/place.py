@@ -79,7 +79,7 @@ class Placement:
 
     def _record(self, pod: Pod, placed: Placed) -> PlacementRecord:
         view, node = self.view(pod), self._one(placed.node)
-        fit, uses = self.profile.gpu_fit, placed.grant.uses if placed.grant else ()
+        fit, uses = self.profile.gpu_details, placed.grant.uses if placed.grant else ()
         given = {use.uuid for use in uses}
         gpus = fit.gpus(view.request, node) if fit and given else ()
         return PlacementRecord(

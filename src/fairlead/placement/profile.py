@@ -7,11 +7,14 @@ from operator import or_
 
 from fairlead.cluster.aspects import Aspect
 from fairlead.model.gpus import GpuRequest
+from fairlead.model.map_slots import MapSlot
 from fairlead.model.pods import PodField
 from fairlead.placement.gpus import GpuPolicy
 from fairlead.plugins.api import (
     AnyScore,
     ClusterFilter,
+    DetailedGpuFilter,
+    DeviceAllocator,
     EvictionForecast,
     Filter,
     GpuChooser,
@@ -25,13 +28,15 @@ from fairlead.plugins.api import (
     pod_fields_of,
     pod_keys_of,
 )
-from fairlead.plugins.gpu_fit import GpuFit
 from fairlead.plugins.gpus_counted import GpusCounted
 from fairlead.plugins.prepare import PreBind
-from fairlead.plugins.scheduling_map import SchedulingMap
 
 _MORE_THAN_AMOUNTS = Aspect.PORTS | Aspect.PODS | Aspect.VOLUMES | Aspect.DEVICES
 ABOUT_PODS = Aspect.USAGE | _MORE_THAN_AMOUNTS
+
+# What allocators are asked about to find out whether they serve every request.
+_ANY_DIALECT = GpuRequest(1, whole=False, dialect="")
+_BY_MAP = GpuRequest(1, map_slot=MapSlot("", ()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,16 +72,15 @@ class Profile:
     #: Fields of the pod that some plugin reads, as a plain number.
     pod_fields: int = field(init=False)
 
-    #: The rule about single GPUs; without it they are only counted.
-    gpu_fit: GpuFit | None = field(init=False)
-    #: Does it send pods where their scheduling map says?
-    follows_maps: bool = field(init=False)
+    #: Filters whose devices are chosen one by one; devices of other requests are only counted.
+    allocators: tuple[DeviceAllocator, ...] = field(init=False)
+    #: Of these the first that describes single GPUs.
+    gpu_details: DetailedGpuFilter | None = field(init=False)
+    #: Does it choose GPUs in every dialect? Otherwise they are counted, or refused.
+    grants_gpus: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        fits = (rule for rule in self.filters if isinstance(rule, GpuFit))
-        object.__setattr__(self, "gpu_fit", next(fits, None))
-        follows = any(isinstance(rule, SchedulingMap) for rule in self.filters)
-        object.__setattr__(self, "follows_maps", follows)
+        self._find_allocators()
         pod_fields = [pod_fields_of(rule, as_filter=True) for rule in self.filters]
         pod_fields += [pod_fields_of(score) for score, _ in self.scores]
         pod_fields += [pod_fields_of(self.picker)] if self.picker else []
@@ -98,11 +102,19 @@ class Profile:
         object.__setattr__(self, "by_pods", by_pods)
         self._sort_out()
 
+    def _find_allocators(self) -> None:
+        found = tuple(rule for rule in self.filters if isinstance(rule, DeviceAllocator))
+        object.__setattr__(self, "allocators", found)
+        detailed = (rule for rule in found if isinstance(rule, DetailedGpuFilter))
+        object.__setattr__(self, "gpu_details", next(detailed, None))
+        object.__setattr__(self, "grants_gpus", self.chosen_gpus(_ANY_DIALECT) is not None)
+
     def _sort_out(self) -> None:
         """Asking a plugin what it can do is slow, and views are made all the time."""
         pre_filters = tuple(rule for rule in self.filters if isinstance(rule, PreFilter))
-        if not (self.gpu_fit and self.follows_maps):
-            pre_filters = (GpusCounted(self.grants_gpus, self.follows_maps), *pre_filters)
+        follows_maps = self.chosen_gpus(_BY_MAP) is not None
+        if not (self.grants_gpus and follows_maps):
+            pre_filters = (GpusCounted(self.allocators), *pre_filters)
         pre_filter_results = tuple(
             rule for rule in self.filters if isinstance(rule, PreFilterResult)
         )
@@ -118,16 +130,15 @@ class Profile:
         object.__setattr__(self, "rates", rates)
         object.__setattr__(self, "relative_scores", relative_scores)
 
-    @property
-    def grants_gpus(self) -> bool:
-        """Does it choose GPUs, or only count them?"""
-        return self.gpu_fit is not None
-
     def chosen_gpus(self, ask: GpuRequest | None) -> GpuRequest | None:
         """The ask as far as this profile goes with it; None where it does not choose GPUs."""
-        if ask is None or ask.map_slot is not None:
-            return ask if self.follows_maps else None
-        return self.gpu_fit.understood(ask) if self.gpu_fit else None
+        if ask is None:
+            return None
+        for rule in self.allocators:
+            found = rule.allocates(ask)
+            if found is not None:
+                return found
+        return None
 
     @property
     def gpu_chooser(self) -> GpuChooser | None:

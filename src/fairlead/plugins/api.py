@@ -19,9 +19,13 @@ import numpy.typing as npt
 from fairlead.cluster.arrays import NodeMask, NodeScores
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
+from fairlead.model.gpus import GpuRequest
 from fairlead.model.pods import Pod, PodField, PodRequest
 
 HIGHEST_SCORE = 100.0
+
+#: What is said where every filter allows a node, but no single set of GPUs serves the pod.
+NO_FITTING_GPU = "node(s) had no fitting GPU"
 
 #: (nodes, slots)
 GpuScores = npt.NDArray[np.float64]
@@ -117,6 +121,18 @@ class PreFilterResult(Filter, Protocol):
 
     def pre_filter_result(self, request: PodRequest, nodes: Nodes) -> NodeMask | None:
         """The nodes to check; None for all."""
+        ...
+
+
+@runtime_checkable
+class DeviceAllocator(Filter, Protocol):
+    """A filter for requests whose devices are chosen one by one when the pod is placed.
+
+    Without an allocator for a request, its GPUs are only counted.
+    """
+
+    def allocates(self, ask: GpuRequest) -> GpuRequest | None:
+        """The request as devices are chosen for it; None if it is for another allocator."""
         ...
 
 

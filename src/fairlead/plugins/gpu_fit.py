@@ -15,7 +15,7 @@ from fairlead.model.gpus import WHOLE, GpuRequest, Overcommit
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import PodRequest
 from fairlead.model.sizes import remembered
-from fairlead.plugins.api import GpuDetail, Reason
+from fairlead.plugins.api import NO_FITTING_GPU, GpuDetail, Reason
 from fairlead.plugins.gpu_words import gpu_details, how_to_serve, nearest, not_served, too_busy
 
 NO_GPU = "node(s) had no GPU"
@@ -36,8 +36,11 @@ class GpuFit:
 
     name: ClassVar[str] = "GpuFit"
     reads: ClassVar[Aspect] = Aspect.DEVICES
-    refusal: ClassVar[str] = "node(s) had no fitting GPU"
+    refusal: ClassVar[str] = NO_FITTING_GPU
     resolvable: ClassVar[bool] = True
+
+    def allocates(self, ask: GpuRequest) -> GpuRequest | None:
+        return self.understood(ask) if ask.map_slot is None else None
 
     def understood(self, ask: GpuRequest) -> GpuRequest:
         """The ask as this rule goes by it."""

@@ -8,18 +8,17 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import PLAIN
 from fairlead.model.pods import PodRequest
+from fairlead.plugins.api import DeviceAllocator
 
 
 @dataclass(frozen=True, slots=True)
 class GpusCounted:
-    """Every profile without GpuFit or without SchedulingMap has it.
+    """Every profile has it whose allocators do not serve every request.
 
     Without it such a pod would be bound like one that asks for nothing.
     """
 
-    #: Does the profile assign GPUs, and does it follow maps?
-    assigns: bool = False
-    follows_maps: bool = False
+    allocators: tuple[DeviceAllocator, ...] = ()
     name: ClassVar[str] = "GpusCounted"
     #: The answer never changes; it has to be given once.
     reads: ClassVar[Aspect] = Aspect.PRESENCE
@@ -28,11 +27,11 @@ class GpusCounted:
 
     def pre_filter(self, request: PodRequest, nodes: Nodes) -> str:
         ask = request.gpu_request
-        if ask is None:
+        if ask is None or any(rule.allocates(ask) is not None for rule in self.allocators):
             return ""
         if ask.map_slot is not None:
-            return "" if self.follows_maps else _no("follow its scheduling map", "SchedulingMap")
-        if self.assigns or ask.dialect == PLAIN:
+            return _no("follow its scheduling map", "SchedulingMap")
+        if ask.dialect == PLAIN:
             return ""
         return _no(f"assign GPUs that are requested in the dialect {ask.dialect}", "GpuFit")
 

@@ -10,6 +10,7 @@ from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.map_indices import Obstacle, ObstacleKind
 from fairlead.cluster.nodes import Nodes
+from fairlead.model.gpus import GpuRequest
 from fairlead.model.map_slots import MapSlot
 from fairlead.model.pods import PodRequest
 from fairlead.model.scheduling_map import NODE_LABEL, Line
@@ -24,6 +25,9 @@ class SchedulingMap:
     reads: ClassVar[Aspect] = Aspect.LABELS | Aspect.DEVICES | Aspect.ALLOCATABLE
     refusal: ClassVar[str] = "node(s) were not the one that the scheduling map names"
     resolvable: ClassVar[bool] = False
+
+    def allocates(self, ask: GpuRequest) -> GpuRequest | None:
+        return ask if ask.map_slot is not None else None
 
     def concerns(self, request: PodRequest) -> bool:
         return _map_slot(request) is not None

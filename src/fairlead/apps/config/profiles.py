@@ -94,9 +94,9 @@ def overcommitted(profile: Profile, limit: float, high_water: float) -> Profile:
     That is for pods that would have to wait otherwise: room by the book outweighs all scores.
     """
     rule = Overcommitting(limit, high_water)
-    if profile.gpu_fit is None:
+    if not any(isinstance(each, GpuFit) for each in profile.filters):
         raise ConfigError("overcommit needs the filter GpuFit; enable it, or remove overcommit")
-    filters = tuple(rule if each is profile.gpu_fit else each for each in profile.filters)
+    filters = tuple(rule if isinstance(each, GpuFit) else each for each in profile.filters)
     outweighing = 1.0 + sum(weight for _, weight in profile.scores)
     scores = (*profile.scores, (RoomFirst(), outweighing))
     return replace(profile, filters=filters, scores=scores)
