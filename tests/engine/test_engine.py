@@ -369,6 +369,6 @@ def test_an_attempt_says_what_came_of_it_and_an_empty_queue_says_so() -> None:
     see(engine, a_pod("odd", problem="the request cannot be read"))
     attempts = [engine.decide(now=1.0) for _ in range(4)]
     assert attempts.pop() is None
-    assert [(each.pod.name, each.outcome.value) for each in attempts if each] == [
+    assert [(each.unit.pod.name, each.outcome.value) for each in attempts if each] == [
         ("fits", "scheduled"), ("refused", "unschedulable"), ("odd", "unschedulable"),
     ]  # fmt: skip

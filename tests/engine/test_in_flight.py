@@ -9,12 +9,13 @@ from fairlead.engine.in_flight import InFlight, Stage, contradictions
 from fairlead.model.storage import VolumePlan
 from fairlead.plugins.volume_step import VolumeStep
 from fairlead.queue.entries import Entry, Pool
+from fairlead.queue.units import PodUnit
 
 STEPS = (VolumeStep(VolumePlan()),)
 
 
 def an_entry() -> Entry:
-    return Entry(a_pod("p", uid="p"), 0.0, 0.0)
+    return Entry(PodUnit(a_pod("p", uid="p")), 0.0, 0.0)
 
 
 def test_a_pod_with_steps_is_prepared_bound_and_confirmed() -> None:

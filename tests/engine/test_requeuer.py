@@ -232,5 +232,5 @@ def test_nobody_waits_for_what_is_there(
             seen[bind.pod.uid] = replace(bind.pod, node=bind.node)
             see(engine, seen[bind.pod.uid], now=float(now))
         waiting = [uid for uid in seen if (entry := engine.queue.get(uid)) and
-                   entry.pool is Pool.WAITING and placement.fits(entry.pod)]  # fmt: skip
+                   entry.pool is Pool.WAITING and placement.fits(entry.unit.pod)]  # fmt: skip
         assert not waiting, f"after {event}"

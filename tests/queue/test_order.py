@@ -14,10 +14,10 @@ class Turns:
         self.ranks: dict[str, int] = {}
 
     def active(self, entry: Entry) -> OrderKey:
-        return self.ranks.get(entry.pod.namespace, 0), entry.pod.name, entry.queued_s
+        return self.ranks.get(entry.unit.pod.namespace, 0), entry.unit.pod.name, entry.queued_s
 
     def backoff(self, entry: Entry) -> OrderKey:
-        return (entry.pod.name,)
+        return (entry.unit.pod.name,)
 
 
 def of(namespace: str, name: str, priority: int = 0) -> Pod:
@@ -28,8 +28,8 @@ def of(namespace: str, name: str, priority: int = 0) -> Pod:
 def popped(queue: SchedulingQueue, now: float) -> list[str]:
     names = []
     while (entry := queue.pop(now=now)) is not None:
-        names.append(entry.pod.name)
-        queue.remove(entry.pod.uid)
+        names.append(entry.unit.pod.name)
+        queue.remove(entry.unit.pod.uid)
     return names
 
 

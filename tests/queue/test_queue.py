@@ -14,12 +14,12 @@ def queue() -> SchedulingQueue:
 def names(queue: SchedulingQueue, now: float) -> list[str]:
     found = []
     while (entry := queue.pop(now=now)) is not None:
-        found.append(entry.pod.name)
+        found.append(entry.unit.pod.name)
     return found
 
 
 def park(queue: SchedulingQueue, entry, now: float) -> None:
-    queue.park(entry, ("s", entry.pod.request, 0), woken_by=Aspect.USAGE, now=now)
+    queue.park(entry, ("s", entry.unit.pod.request, 0), woken_by=Aspect.USAGE, now=now)
 
 
 def test_higher_priority_first_then_first_come(queue: SchedulingQueue) -> None:
@@ -134,4 +134,4 @@ def test_pods_that_come_and_go_leave_nothing_behind_where_none_is_taken_out() ->
     assert len(queue._active._heap) <= 1025
     entry = queue.pop(now=1e6)
     assert entry is not None
-    assert entry.pod.uid == "last"
+    assert entry.unit.pod.uid == "last"

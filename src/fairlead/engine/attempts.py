@@ -1,11 +1,11 @@
-"""One attempt to schedule a pod, and what came of it."""
+"""One attempt to schedule a unit, and what came of it."""
 
 from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
 from fairlead.engine.instructions import Instruction
-from fairlead.model.pods import Pod
+from fairlead.queue.units import Unit
 
 
 class Outcome(Enum):
@@ -18,7 +18,7 @@ class Outcome(Enum):
 
 
 class Attempt(NamedTuple):
-    pod: Pod
+    unit: Unit
     outcome: Outcome
     #: What the driver is to do about it, in this order.
     instructions: Sequence[Instruction]

@@ -46,6 +46,7 @@ from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.order import QueueOrder
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.quota import QuotaPolicy, QuotaRefusal
+from fairlead.queue.units import Unit
 
 _FINAL = (events.BindProblem.GONE, events.BindProblem.TAKEN)
 
@@ -232,7 +233,7 @@ class Engine:
         elif pod.node:
             return self._see_bound(pod)
         elif (entry := self.in_flight.entry_of(pod.uid)) is not None:
-            entry.pod = pod
+            entry.unit.put(pod)
         elif not self._is_on_its_way(pod.uid):
             return self._see_unbound(pod, now)
         return []
@@ -278,7 +279,7 @@ class Engine:
     def _see_pending(self, pod: Pod, now: float) -> list[Instruction]:
         if not pod.deleting:
             entry = self.queue.get(pod.uid)
-            warning = misspelling_of(entry.pod if entry else None, pod)
+            warning = misspelling_of(entry.unit.pod if entry else None, pod)
             self._count(pod, known=entry is not None)
             self._requeuer.observe_nomination(pod)
             made: list[Instruction] = [warning] if warning else []
@@ -325,7 +326,7 @@ class Engine:
 
     def _crash_attempt(self, entry: Entry, error: Exception, now: float) -> Attempt:
         """The attempt failed half-way: the pod is tried again, and the ledger is checked."""
-        pod, held = entry.pod, self.cluster.holdings.get(entry.pod.uid)
+        pod, held = entry.unit.pod, self.cluster.holdings.get(entry.unit.pod.uid)
         self.in_flight.end(pod.uid)
         self.in_flight.evicting.discard(pod.uid)
         with suppress(Exception):
@@ -335,15 +336,15 @@ class Engine:
         message = f"internal error: {error!r:.300}; please report it as a bug in Fairlead"
         failure = AnnounceFailure(pod, SCHEDULER_ERROR, message)
         crashed = AttemptCrashed(pod, held.node if held else "", error)
-        return Attempt(pod, Outcome.ERROR, (failure, crashed))
+        return Attempt(entry.unit, Outcome.ERROR, (failure, crashed))
 
     def _attempt(self, entry: Entry, now: float) -> Attempt:
-        pod = entry.pod
+        pod = entry.unit.pod
         if pod.problem:
             class_ = (pod.scheduler, pod.request, pod.priority, "")
             self.queue.park(entry, class_, woken_by=NOTHING, now=now)
             failure = AnnounceFailure(pod, UNSCHEDULABLE, pod.problem)
-            return Attempt(pod, Outcome.UNSCHEDULABLE, (failure,))
+            return Attempt(entry.unit, Outcome.UNSCHEDULABLE, (failure,))
         placement = self._placements[pod.scheduler]
         try:
             if beyond := self._requeuer.beyond_quota(pod):
@@ -357,31 +358,32 @@ class Engine:
         except Exception as error:  # a user's plugin broke: this pod waits, the others go on
             self.queue.retry(entry, now=now)
             failure = AnnounceFailure(pod, SCHEDULER_ERROR, str(error))
-            return Attempt(pod, Outcome.ERROR, (failure,))
+            return Attempt(entry.unit, Outcome.ERROR, (failure,))
         if isinstance(verdict, Refused):
-            return Attempt(pod, Outcome.UNSCHEDULABLE, self._refuse(entry, verdict, now))
+            return Attempt(entry.unit, Outcome.UNSCHEDULABLE, self._refuse(entry, verdict, now))
         made = self._assume(entry, verdict, steps, now)
         noted = [*made, Decided(pod, verdict.node, record)] if record else made
-        return Attempt(pod, Outcome.SCHEDULED, noted)
+        outcome = Outcome.SCHEDULED if pod.uid in self.in_flight else Outcome.ERROR
+        return Attempt(entry.unit, outcome, noted)
 
     def _await_quota(self, entry: Entry, beyond: QuotaRefusal, now: float) -> Attempt:
-        class_ = self._requeuer.class_of(entry.pod)
+        class_ = self._requeuer.class_of(entry.unit)
         self.queue.park(entry, class_, woken_by=beyond.woken_by, now=now)
-        failure = AnnounceFailure(entry.pod, beyond.reason, beyond.message)
-        return Attempt(entry.pod, Outcome.HELD_BACK, (failure,))
+        failure = AnnounceFailure(entry.unit.pod, beyond.reason, beyond.message)
+        return Attempt(entry.unit, Outcome.HELD_BACK, (failure,))
 
     def _assume(
         self, entry: Entry, verdict: Placed, steps: tuple[PrepareStep, ...], now: float
     ) -> list[Instruction]:
-        pod = entry.pod
+        pod = entry.unit.pod
         self.cluster.nominations.settle(pod.uid, verdict.node)
         self.cluster.assume(pod, verdict.node, verdict.grant)
         self.in_flight.begin(pod.uid, entry, steps)
         if self.queue.awaited:
-            following = self.queue.first_of_class(self._requeuer.class_of(pod))
+            following = self.queue.first_of_class(self._requeuer.class_of(entry.unit))
             if following is not None:
                 self._requeuer.wake_or_keep_waiting(
-                    following, self._requeuer.would_fit(following.pod), now
+                    following, self._requeuer.would_fit(following.unit.pod), now
                 )
         if not steps:
             return self._bind(pod, verdict.node, verdict.grant, now)
@@ -407,8 +409,8 @@ class Engine:
         return [bind]
 
     def _refuse(self, entry: Entry, refused: Refused, now: float) -> list[Instruction]:
-        pod = entry.pod
-        self.queue.park(entry, self._requeuer.class_of(pod), woken_by=refused.woken_by, now=now)
+        pod, class_ = entry.unit.pod, self._requeuer.class_of(entry.unit)
+        self.queue.park(entry, class_, woken_by=refused.woken_by, now=now)
         failure = AnnounceFailure(pod, UNSCHEDULABLE, refused.message, refused.nomination)
         if refused.eviction is None:
             if refused.nomination == "":
@@ -416,10 +418,11 @@ class Engine:
             if refused.unfinished:
                 self.queue.wake(entry, "ScheduleAttemptFailure", now=now)
             return [failure]
-        return [failure, *self._make_room(pod, refused.eviction, now)]
+        return [failure, *self._make_room(entry.unit, refused.eviction, now)]
 
-    def _make_room(self, pod: Pod, eviction: Eviction, now: float) -> list[Instruction]:
+    def _make_room(self, unit: Unit, eviction: Eviction, now: float) -> list[Instruction]:
         made: list[Instruction] = []
+        pod = unit.pod
         victims = eviction.remaining()
         # As in kube-scheduler, a pod that only waits for terminating pods clears no nominations.
         for other in chain.from_iterable(map(self.cluster.nominations.on, victims)):
@@ -430,8 +433,8 @@ class Engine:
         if victims and pod.uid not in self.in_flight.evicting:
             self.in_flight.evicting.add(pod.uid)
             made.append(Evict(pod, eviction.node, victims))
-        following = self.queue.first_of_class(self._requeuer.class_of(pod))
-        if following is not None and self._requeuer.may_preempt(following.pod):
+        following = self.queue.first_of_class(self._requeuer.class_of(unit))
+        if following is not None and self._requeuer.may_preempt(following.unit.pod):
             self.queue.wake(following, "NodeAdd", now=now)
         return made
 
@@ -444,7 +447,7 @@ class Engine:
             self.queue.postpone(entry, "ForceActivate")
         elif self.cluster.nominations.node_of(uid) in self.cluster.row_of:
             return  # that the victims go is seen by itself
-        elif self._requeuer.may_schedule(entry.pod, PREEMPTION_ASPECTS):
+        elif self._requeuer.may_schedule(entry.unit.pod, PREEMPTION_ASPECTS):
             self.queue.wake(entry, "ForceActivate", now=now)
 
     # -- binds ------------------------------------------------------------------------------
@@ -470,7 +473,7 @@ class Engine:
         self.queue.remove(uid)
         if held is None:  # it came, ran and went before the reply was read
             return []
-        return [AnnounceScheduled(entry.pod, held.node, entry.attempts, entry.first_queued_s)]
+        return [AnnounceScheduled(entry.unit.pod, held.node, entry.attempts, entry.first_queued_s)]
 
     def _bind_failed(self, event: events.BindFailed, now: float) -> list[Instruction]:
         message = f'running Bind plugin "DefaultBinder": {event.message}'  # kube-scheduler's words
@@ -487,11 +490,11 @@ class Engine:
         if entry is None or uid not in self.queue:
             return []
         bound_elsewhere = held is not None and not held.assumed
-        if bound_elsewhere or entry.pod.deleting or final:
+        if bound_elsewhere or entry.unit.pod.deleting or final:
             self.queue.remove(uid)
             return []
         self.queue.retry(entry, now=now)
-        return [AnnounceFailure(entry.pod, SCHEDULER_ERROR, message, nominated="")]
+        return [AnnounceFailure(entry.unit.pod, SCHEDULER_ERROR, message, nominated="")]
 
     # -- how the steps before a bind went ----------------------------------------------------
 
@@ -502,13 +505,13 @@ class Engine:
             return []
         if entry is None or held is None or not held.assumed:  # gone meanwhile
             return self._give_up(uid, "", now)
-        placement = self._placements[entry.pod.scheduler]
+        placement = self._placements[entry.unit.pod.scheduler]
         if problem := placement.problem_after(steps, held.node):
             return self._give_up(uid, problem, now)
         if lost := self.cluster.lost_gpu(held):
             done = " and ".join(step.done for step in steps)
             return self._give_up(uid, f"{lost} on {held.node} while {done}", now)
-        return self._bind(entry.pod, held.node, held.grant, now)
+        return self._bind(entry.unit.pod, held.node, held.grant, now)
 
     def _prepare_failed(self, uid: str, message: str, now: float) -> list[Instruction]:
         return self._give_up(uid, message, now) if self._settle_steps(uid) else []

@@ -6,9 +6,10 @@ from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.pods import Pod
 from fairlead.placement.place import Placement
-from fairlead.queue.entries import Entry, EquivalenceClass, Pool
+from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.quota import QuotaPolicy, QuotaRefusal
+from fairlead.queue.units import EquivalenceClass, Unit
 
 FLUSH_EVERY_S = 30.0
 
@@ -60,7 +61,7 @@ class Requeuer:
         if self._round or self._unsorted:
             return 0.0  # at once
         due = self._queue.next_due_s()
-        if not self._queue.counts()[Pool.WAITING]:
+        if not self._queue.has_waiting():
             return due
         flush = self._flushed_s + FLUSH_EVERY_S
         return flush if due is None else min(due, flush)
@@ -73,7 +74,7 @@ class Requeuer:
             self._cluster.nominations.put(pod, pod.nominated)
             return
         known = self._queue.get(pod.uid)
-        if known is not None and known.pod.nominated:
+        if known is not None and known.unit.pod.nominated:
             self._cluster.nominations.drop(pod.uid)
 
     def clear_nomination(self, uid: str, now: float) -> None:
@@ -148,13 +149,13 @@ class Requeuer:
             if isinstance(next_, str):
                 self._wake_nominated(next_, cause, now)
             elif (entry := self._queue.first_of_class(next_)) is not None:
-                fits = self.may_schedule(entry.pod, self._round_events)
+                fits = self.may_schedule(entry.unit.pod, self._round_events)
                 self.wake_or_keep_waiting(entry, fits, now, cause)
 
     def wake_or_keep_waiting(
         self, entry: Entry, fits: bool, now: float, cause: str = "AssignedPodDelete"
     ) -> None:
-        woken_by = None if fits else self._refused_by(entry.pod)
+        woken_by = None if fits else self._refused_by(entry.unit.pod)
         if woken_by is None:
             self._queue.wake(entry, cause, now=now)
         else:  # perhaps for another reason than before
@@ -170,7 +171,7 @@ class Requeuer:
 
     def _wake_nominated(self, uid: str, cause: str, now: float) -> None:
         entry = self._queue.get(uid)
-        if entry and entry.pool is Pool.WAITING and self.would_fit(entry.pod):
+        if entry and entry.pool is Pool.WAITING and self.would_fit(entry.unit.pod):
             self._queue.wake(entry, cause, now=now)
 
     def beyond_quota(self, pod: Pod) -> QuotaRefusal | None:
@@ -211,9 +212,10 @@ class Requeuer:
         except Exception:  # let the attempt itself fail, where it is reported
             return True
 
-    def class_of(self, pod: Pod) -> EquivalenceClass:
+    def class_of(self, unit: Unit) -> EquivalenceClass:
+        pod = unit.pod
         tenant = self._quota.tenant_of(pod) if self._quota else ""
-        return pod.scheduler, self._placements[pod.scheduler].request(pod), pod.priority, tenant
+        return unit.equivalence_class(self._placements[pod.scheduler].request, tenant)
 
 
 _CAUSES = {

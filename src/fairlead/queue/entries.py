@@ -1,28 +1,24 @@
-"""A pod in the queue, and what the queue remembers about it."""
+"""A unit in the queue, and what the queue remembers about it."""
 
 from dataclasses import dataclass
 from enum import Enum, auto
 
 from fairlead.cluster.aspects import NOTHING, Aspect
-from fairlead.model.pods import Pod, PodRequest
-
-# Scheduler name, request, priority and tenant: pods of one class get the same answer. The tenant is
-# empty where there is no quota.
-EquivalenceClass = tuple[str, PodRequest, int, str]
+from fairlead.queue.units import EquivalenceClass, Unit
 
 
 class Pool(Enum):
     ACTIVE = auto()  #: to be tried next
     BACKOFF = auto()  #: to be tried when its time has come
     WAITING = auto()  #: nothing fits until something changes
-    GATED = auto()  #: its scheduling gates are not lifted yet
+    GATED = auto()  #: its scheduling gates are not lifted yet, or it is still gathering its pods
     NONE = auto()  #: in no pool: being tried or bound
 
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    pod: Pod
-    #: When it last entered the queue: a pod that failed goes behind its equals.
+    unit: Unit
+    #: When it last entered the queue: a unit that failed goes behind its equals.
     queued_s: float
     #: When it first could have been scheduled.
     first_queued_s: float

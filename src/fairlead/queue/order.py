@@ -24,7 +24,7 @@ class PrioritySort:
     """kube-scheduler's: by priority, then by time of entry."""
 
     def active(self, entry: Entry) -> OrderKey:
-        return -entry.pod.priority, entry.queued_s
+        return -entry.unit.priority, entry.queued_s
 
     def backoff(self, entry: Entry) -> OrderKey:
-        return (-entry.pod.priority,)
+        return (-entry.unit.priority,)

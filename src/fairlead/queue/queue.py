@@ -1,6 +1,6 @@
-"""Who is next: the pools a pending pod moves through.
+"""Who is next: the pools a pending unit moves through, a plain pod or a gang.
 
-             ┌───────────── gates lifted ───────────── GATED
+             ┌──────── gates lifted, gathered ──────── GATED
              ▼
     put ─▶ ACTIVE ─ pop ─▶ (tried) ─ refused ─▶ WAITING
              ▲                │                    │ something it waits for changed,
@@ -21,8 +21,9 @@ from typing import Any
 
 from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.model.pods import Pod
-from fairlead.queue.entries import Entry, EquivalenceClass, Pool
+from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.order import OrderKey, PrioritySort, QueueOrder
+from fairlead.queue.units import EquivalenceClass, Gang, GangSpec, PodUnit, Unit
 
 FIRST_BACKOFF_S = 1.0
 LONGEST_BACKOFF_S = 10.0
@@ -65,12 +66,16 @@ class _Heap:
 
 
 class SchedulingQueue:
-    """Every pending pod is in exactly one pool, or handed out by `pop` and not yet returned."""
+    """Every pending unit is in exactly one pool, or handed out by `pop` and not yet returned."""
 
     def __init__(self, order: QueueOrder | None = None) -> None:
         tickets = count()
         self._order: QueueOrder = order or PrioritySort()
+        #: By uid of each pending pod.
         self._entries: dict[str, Entry] = {}
+        #: Gangs by key, and by uid of each member that has a node or has finished.
+        self._gangs: dict[str, Entry] = {}
+        self._placed: dict[str, Entry] = {}
         self._active = _Heap(tickets)
         self._backoff = _Heap(tickets)
         self._error_backoff = _Heap(tickets)
@@ -88,11 +93,19 @@ class SchedulingQueue:
         return self._entries.get(uid)
 
     def counts(self) -> dict[Pool, int]:
-        return dict(self._counts)
+        """Pods by pool."""
+        counts = dict(self._counts)
+        for entry in self._gangs.values():
+            if entry.pool is not Pool.NONE:
+                counts[entry.pool] += _gang(entry).size - 1
+        return counts
 
     def has_active(self) -> bool:
-        """Whether a pod could be tried right now."""
+        """Whether a unit could be tried right now."""
         return self._counts[Pool.ACTIVE] > 0
+
+    def has_waiting(self) -> bool:
+        return self._counts[Pool.WAITING] > 0
 
     def next_due_s(self) -> float | None:
         """When `pop` could have more to give without anything else happening."""
@@ -108,8 +121,11 @@ class SchedulingQueue:
         A new one is not tried before `not_before_s`, however idle the queue is.
         """
         entry = self._entries.get(pod.uid)
+        if entry is not None and entry.unit.key != pod.uid:  # of a gang until now
+            self.remove(pod.uid)
+            entry = None
         if entry is None:
-            entry = self._entries[pod.uid] = Entry(pod, now, now, due_s=not_before_s)
+            entry = self._entries[pod.uid] = Entry(PodUnit(pod), now, now, due_s=not_before_s)
             if not_before_s > now and not pod.gates:
                 self._back_off(entry, self._error_backoff, "UnschedulablePodAdd")
             else:
@@ -118,26 +134,110 @@ class SchedulingQueue:
             self._replace(entry, pod, now)
 
     def adopt(self, entry: Entry) -> None:
-        """A pod that is being bound, from an earlier queue: known, in no pool."""
+        """A unit that is being bound, from an earlier queue: known, in no pool."""
         entry.equivalence_class, entry.pool, entry.ticket = None, Pool.NONE, -1
-        self._entries[entry.pod.uid] = entry
+        for pod in entry.unit.pods:
+            self._entries[pod.uid] = entry
+        if isinstance(entry.unit, Gang):
+            self._gangs[entry.unit.key] = entry
 
     def remove(self, uid: str) -> Entry | None:
         """Forgets the pod, also one that is being tried or bound."""
         entry = self._entries.pop(uid, None)
-        if entry is not None:
+        if entry is None:
+            self._forget_placed(uid)
+        elif not entry.unit.take(uid):
+            self._member_left(entry)
+        else:
             self._leave(entry)
+            self._keep_if_placed(entry)
         return entry
 
     def _replace(self, entry: Entry, pod: Pod, now: float) -> None:
-        old, entry.pod = entry.pod, pod
-        if entry.pool is Pool.WAITING and _request_changed(old, pod):
+        old = entry.unit.put(pod)
+        if entry.pool is Pool.WAITING and (old is None or _request_changed(old, pod)):
             self._leave(entry)
             self._resume(entry, "UnschedulablePodUpdate", now)
-        elif entry.pool is Pool.GATED and not pod.gates:
-            self._leave(entry)
+        else:
+            self._look_at_gates(entry, now)
+
+    def _look_at_gates(self, entry: Entry, now: float) -> None:
+        """It may have become ready, or not be ready any more."""
+        if entry.pool is Pool.NONE or (entry.pool is Pool.GATED) != entry.unit.is_ready:
+            return
+        if entry.pool is Pool.GATED:
             entry.queued_s = entry.first_queued_s = now
+        self._leave(entry)
+        self._resume(entry, "UnschedulablePodUpdate", now)
+
+    # -- gangs -------------------------------------------------------------------------------
+
+    def gather(self, pod: Pod, spec: GangSpec, *, now: float) -> None:
+        """A pending member of a gang was seen, for the first time or changed."""
+        known = self._entries.get(pod.uid)
+        if known is None or known.unit.key != spec.key:
+            self.remove(pod.uid)
+        entry = self._gangs.get(spec.key)
+        if entry is None:
+            entry = self._gangs[spec.key] = Entry(Gang(spec), now, now)
+            self._enter(entry, Pool.GATED, "UnschedulablePodAdd")
+        self._entries[pod.uid] = entry
+        self._replace(entry, pod, now)
+        self.respecify(spec, now=now)
+
+    def respecify(self, spec: GangSpec, *, now: float) -> None:
+        """The object of the gang was changed. One that is being tried keeps its place."""
+        entry = self._gangs.get(spec.key)
+        if entry is None or (gang := _gang(entry)).spec == spec:
+            return
+        gang.spec = spec
+        if entry.pool not in (Pool.NONE, Pool.GATED):
+            self._leave(entry)
             self._resume(entry, "UnschedulablePodUpdate", now)
+        self._look_at_gates(entry, now)
+
+    def place(self, uid: str) -> None:
+        """A member of a gang has a node, or has finished: it counts, and is not to be placed."""
+        entry = self._entries.get(uid)
+        if entry is not None and isinstance(entry.unit, Gang):
+            entry.unit.placed.add(uid)
+            self._placed[uid] = entry
+        self.remove(uid)
+
+    def finish(self, entry: Entry, *, now: float) -> None:
+        """All members that were tried have nodes; those that came meanwhile are next."""
+        if entry.pool is Pool.NONE and _gang(entry).size:
+            self._resume(entry, "UnschedulablePodUpdate", now)
+
+    def _forget_placed(self, uid: str) -> None:
+        entry = self._placed.pop(uid, None)
+        if entry is not None:
+            gang = _gang(entry)
+            gang.placed.discard(uid)
+            self._member_left(entry)
+            if not gang.size and not gang.placed:
+                self._leave(entry)
+                del self._gangs[gang.key]
+
+    def _keep_if_placed(self, entry: Entry) -> None:
+        """A gang without pending members gathers on, if others have nodes."""
+        if not isinstance(entry.unit, Gang):
+            return
+        if entry.unit.placed:
+            self._enter(entry, Pool.GATED, "UnschedulablePodUpdate")
+        else:
+            del self._gangs[entry.unit.key]
+
+    def _member_left(self, entry: Entry) -> None:
+        """It may lack a pod now, or need less than what it was refused for."""
+        if entry.pool in (Pool.NONE, Pool.GATED):
+            return
+        if not entry.unit.is_ready:
+            self._leave(entry)
+            self._enter(entry, Pool.GATED, "UnschedulablePodUpdate")
+        elif entry.pool is Pool.WAITING:
+            self._leave(entry)
+            self._back_off(entry, self._backoff, "UnschedulablePodUpdate")
 
     # -- trying ------------------------------------------------------------------------------
 
@@ -159,18 +259,24 @@ class SchedulingQueue:
         entry.errors = 0
         entry.woken_by = woken_by
         self.awaited = self.awaited | woken_by if self._waiting else woken_by
-        entry.equivalence_class = class_
         _back_off_until(entry, entry.refusals, now)
+        if not entry.unit.is_ready:  # a pod went while it was tried
+            self._enter(entry, Pool.GATED, _FAILED)
+            return
+        entry.equivalence_class = class_
         self._enter(entry, Pool.WAITING, _FAILED)
         together = self._waiting.setdefault(class_, {})
-        together[entry.pod.uid] = entry
+        together[entry.unit.key] = entry
         _first(together).woken_by |= woken_by  # the first waits for all of them
 
     def retry(self, entry: Entry, *, now: float) -> None:
         """It failed without a verdict: try again after its backoff."""
         entry.errors += 1
         _back_off_until(entry, entry.errors, now)
-        self._back_off(entry, self._error_backoff, _FAILED)
+        if entry.unit.is_ready:
+            self._back_off(entry, self._error_backoff, _FAILED)
+        else:  # a pod went while it was tried
+            self._enter(entry, Pool.GATED, _FAILED)
 
     def reorder(self, uids: Iterable[str]) -> None:
         """The order has other keys for these pods than when they became active."""
@@ -195,15 +301,15 @@ class SchedulingQueue:
         return [entry for together in self._waiting.values() for entry in together.values()]
 
     def reclassify(
-        self, entries: Iterable[Entry], class_of: Callable[[Pod], EquivalenceClass]
+        self, entries: Iterable[Entry], class_of: Callable[[Unit], EquivalenceClass]
     ) -> None:
         """Puts the pods into the classes they belong to now."""
         for entry in entries:
             if entry.pool is Pool.WAITING:
                 self._leave_class(entry)
-                entry.equivalence_class = class_of(entry.pod)
+                entry.equivalence_class = class_of(entry.unit)
                 together = self._waiting.setdefault(entry.equivalence_class, {})
-                together[entry.pod.uid] = entry
+                together[entry.unit.key] = entry
                 _first(together).woken_by |= entry.woken_by
 
     def first_of_class(self, class_: EquivalenceClass) -> Entry | None:
@@ -236,7 +342,7 @@ class SchedulingQueue:
     # -- pools -------------------------------------------------------------------------------
 
     def _resume(self, entry: Entry, cause: str, now: float) -> None:
-        if entry.pod.gates:
+        if not entry.unit.is_ready:
             self._enter(entry, Pool.GATED, cause)
         elif entry.due_s > now:
             self._back_off(entry, self._backoff, cause)
@@ -273,12 +379,17 @@ class SchedulingQueue:
         if entry.equivalence_class is None:
             return
         together = self._waiting[entry.equivalence_class]
-        del together[entry.pod.uid]
+        del together[entry.unit.key]
         if together:
             _first(together).woken_by |= entry.woken_by
         else:
             del self._waiting[entry.equivalence_class]
         entry.equivalence_class = None
+
+
+def _gang(entry: Entry) -> Gang:
+    assert isinstance(entry.unit, Gang), f"{entry.unit.key} is no gang"
+    return entry.unit
 
 
 def _first(together: dict[str, Entry]) -> Entry:

@@ -47,7 +47,7 @@ class Measures:
         self._expose()
 
     def attempt(self, attempt: Attempt, seconds: float) -> None:
-        result, scheduler = attempt.outcome.value, attempt.pod.scheduler
+        result, scheduler = attempt.outcome.value, attempt.unit.pod.scheduler
         _counter(self._metrics.attempts, result, scheduler).inc()
         _histogram(self._metrics.attempt_seconds, result, scheduler).observe(seconds)
         if attempt.outcome is Outcome.UNSCHEDULABLE:
