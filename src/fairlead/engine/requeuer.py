@@ -110,9 +110,9 @@ class Requeuer:
 
     def _drain(self) -> None:
         """Pods come with every bind: that matters only if a waiting pod asks for other pods."""
-        improved = self._cluster.improved.drain()
-        if improved:
-            self._pending |= improved & (~_PODS | int(self._queue.awaited))
+        relevant = ~_PODS | int(self._queue.awaited)
+        if improved := self._cluster.improved.drain() & relevant:
+            self._pending |= improved  # flags are slow, and this is asked for every placement
 
     def _sort(self) -> bool:
         """Sorts pods into classes by the labels that rules ask about; True when all are sorted."""
