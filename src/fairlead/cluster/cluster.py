@@ -617,11 +617,16 @@ class Cluster:
         self.changes.add(row, held.touches)
 
     def _occupy_devices(self, row: int, held: Holding, sign: int) -> None:
-        devices = self.columns.devices
-        for holder, grant in held.grants():
-            if sign > 0:
+        devices, own = self.columns.devices, pod_holder(held.pod.uid)
+        if sign > 0:
+            if held.grant:
+                devices.occupy(row, own, held.grant)
+            for holder, grant in held.shared:
                 devices.occupy(row, holder, grant)
-            else:
+        else:
+            if held.grant:
+                devices.release(row, own)
+            for holder, _ in held.shared:
                 devices.release(row, holder)
 
     def _occupy_ports(self, row: int, ports: tuple[HostPort, ...], sign: int) -> None:
