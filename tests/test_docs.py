@@ -16,7 +16,7 @@ from fairlead.apps.run.usage import Usage
 from fairlead.apps.serving import health
 from fairlead.apps.serving.access import AllowAll
 from fairlead.apps.serving.details import Details
-from fairlead.apps.webhook.server import make_app
+from fairlead.apps.webhook.server import make_webhook_app
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.kube.admission.admission_handler import AdmissionHandler
@@ -220,7 +220,7 @@ def test_every_route_is_described() -> None:
     handler = AdmissionHandler(frozenset())
     details = Details(AllowAll(), Usage(Cluster()))
     scheduler = health.make_app(Metrics().registry, str, details=details)
-    apps = scheduler, make_app(handler, AdmissionMetrics(), str)
+    apps = scheduler, make_webhook_app(handler, AdmissionMetrics(), str)
     routes = {resource.canonical for app in apps for resource in app.router.resources()}
     for route in {*routes, *(f"/{verb}" for verb in VERBS)}:
         assert f"`{route}`" in text("operations.md")

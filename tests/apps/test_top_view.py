@@ -7,8 +7,8 @@ from rich.console import Console
 
 from fairlead.apps.live.running_scheduler import NotAnswered, running_scheduler
 from fairlead.apps.top import as_data, show
-from fairlead.apps.top.selection import SORTS, Selection, choose, narrowed
-from fairlead.apps.top.view import render
+from fairlead.apps.top.selection import SORTS, Selection, narrowed, select_rows
+from fairlead.apps.top.view import render_usage
 from fairlead.kube.access.credentials import Static
 from fairlead.model.errors import ConfigError
 from fairlead.telemetry.report import GpuRow, HeldRow, Holder, PodRow, UsageReport
@@ -79,12 +79,13 @@ def picture(
 ) -> str:
     seen = narrowed(report, selection)
     return "\n".join(
-        line.plain.rstrip() for line in render(seen, choose(seen, selection), width, height)
+        line.plain.rstrip()
+        for line in render_usage(seen, select_rows(seen, selection), width, height)
     )
 
 
 def names(selection: Selection) -> list[str]:
-    chosen = choose(narrowed(REPORT, selection), selection)
+    chosen = select_rows(narrowed(REPORT, selection), selection)
     return [getattr(row, "name", "") or f"{row.node}/{row.index}" for row in chosen.rows]
 
 

@@ -19,7 +19,7 @@ from fairlead.apps.config.run_plan import RunOptions
 from fairlead.apps.serving.callers import Callers, Gate
 from fairlead.apps.serving.http_limits import HttpLimits
 from fairlead.apps.serving.listening import listening
-from fairlead.apps.webhook.server import make_app
+from fairlead.apps.webhook.server import make_webhook_app
 from fairlead.kube.admission.admission_handler import AdmissionHandler
 from fairlead.kube.admission.cert_rotation import CertRotationError
 from fairlead.kube.admission.certificates import ServingCert, Subject, make
@@ -75,7 +75,7 @@ async def serving(
     gate.trust()
     tls = ssl.create_default_context(cadata=authority.decode())
     handler = handler or AdmissionHandler(frozenset({"gpu-scheduler"}))
-    app = make_app(handler, AdmissionMetrics(), lambda: why, limits, gate)
+    app = make_webhook_app(handler, AdmissionMetrics(), lambda: why, limits, gate)
     connector = aiohttp.TCPConnector(ssl=tls)
     async with (
         listening(app, shown.context, "127.0.0.1", 0, limits) as port,

@@ -10,7 +10,7 @@ from fairlead.engine.engine import Engine
 from fairlead.engine.events import EvictionEnded, PodGone
 from fairlead.engine.instructions import AnnounceFailure, Bind, ClearNomination, Evict
 from fairlead.model.pods import Pod
-from fairlead.placement.preempt import Outcome, Preemption
+from fairlead.placement.preempt import Preemption, PreemptionOutcome
 from fairlead.placement.verdicts import Eviction
 
 VICTIMS = {
@@ -25,7 +25,7 @@ VICTIMS = {
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
     """No search of ours chooses victims on several nodes yet, so it is given its answer."""
-    outcome = Outcome(Eviction("n1", VICTIMS))
+    outcome = PreemptionOutcome(Eviction("n1", VICTIMS))
     monkeypatch.setattr(Preemption, "search", lambda *_: outcome)
     engine = an_engine(a_node("n1", gpus=2), a_node("n2", gpus=2))
     see(engine, *VICTIMS["n1"], *VICTIMS["n2"])
@@ -63,7 +63,7 @@ def test_those_that_leave_already_are_not_evicted_again(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leaving = {"n2": tuple(replace(pod, deleting=True) for pod in VICTIMS["n2"])}
-    outcome = Outcome(Eviction("n1", VICTIMS | leaving))
+    outcome = PreemptionOutcome(Eviction("n1", VICTIMS | leaving))
     monkeypatch.setattr(Preemption, "search", lambda *_: outcome)
     waits = a_pod("waits", nominated="n2", gates=("wait",), gpus=1)
     see(engine, waits, pod := urgent())

@@ -13,11 +13,11 @@ def any_term(terms: tuple[NodeTerm, ...], nodes: Nodes) -> NodeMask:
     matched = nodes.none()
     nodes.prepare_labels({line.key for term in terms for line in term.labels})
     for term in dict.fromkeys(terms):
-        matched |= matches(term, nodes)
+        matched |= term_matches(term, nodes)
     return matched
 
 
-def matches(term: NodeTerm, nodes: Nodes) -> NodeMask:
+def term_matches(term: NodeTerm, nodes: Nodes) -> NodeMask:
     """Where all of it holds. A term that is empty or makes no sense means no node."""
     if not (term.labels or term.fields):
         return nodes.none()

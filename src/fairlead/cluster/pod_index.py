@@ -48,7 +48,7 @@ class PodQuery:
         return self.terms[0] if self.terms else None
 
 
-def in_namespace(namespace: str, selector: LabelSelector | None) -> PodQuery:
+def query_in_namespace(namespace: str, selector: LabelSelector | None) -> PodQuery:
     """Pods of one namespace that stay and that the selector means."""
     return PodQuery((PodTerm("", selector, (namespace,)),), leaving_too=False)
 

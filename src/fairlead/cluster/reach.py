@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from fairlead.cluster.arrays import PerNode, Rows
-from fairlead.cluster.node_terms import matches
+from fairlead.cluster.node_terms import term_matches
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.pods import NodeTerm
 from fairlead.model.selectors import Requirement
@@ -62,11 +62,11 @@ class Reach:
         lines = [line for line in term.labels if line.operator == "In"]
         if not lines:
             self.spent += len(self._nodes) // 100 * len(term.labels)
-            return np.flatnonzero(matches(term, self._nodes))
+            return np.flatnonzero(term_matches(term, self._nodes))
         first = next((line for line in lines if line.key in self._by_label), lines[0])
         near = self._with_label(first.key, first.values)
         if len(near) > _FEW or term.fields or not all(map(_is_plain, term.labels)):
-            return near[matches(term, self._nodes.at(near))] if len(near) else near
+            return near[term_matches(term, self._nodes.at(near))] if len(near) else near
         there = (node.labels if node else {} for node in self._nodes.at(near).objects())
         held = [all(line.holds(labels) for line in term.labels) for labels in there]
         return near[np.array(held, dtype=np.bool_)]

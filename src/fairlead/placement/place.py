@@ -17,7 +17,7 @@ from fairlead.placement.faults import fault_of
 from fairlead.placement.gpus import GpuPreference, Occupied, choose
 from fairlead.placement.node_trial import NO_RULE, NodeTrial
 from fairlead.placement.nominated import NominatedAmounts, blocked, nominated_against
-from fairlead.placement.preempt import Outcome, Preemption, ineligible
+from fairlead.placement.preempt import Preemption, PreemptionOutcome, ineligible
 from fairlead.placement.profile import Profile
 from fairlead.placement.refusals import RefusalCounts, count_refusals
 from fairlead.placement.scope import Scope
@@ -263,9 +263,9 @@ class Placement:
         pod: Pod,
         nominated: NominatedAmounts | None,
         scope: Scope,
-    ) -> Outcome:
+    ) -> PreemptionOutcome:
         key, answers = ("eviction", self._circumstances(pod)), view.answers if scope.whole else {}
-        outcome: Outcome | None = answers.get(key)
+        outcome: PreemptionOutcome | None = answers.get(key)
         if outcome is None:
             search = Preemption(
                 pod, view, self.profile, self._cluster, nominated, goes_on=scope.whole
@@ -280,7 +280,7 @@ class Placement:
         nodes: int,
         found: RefusalCounts,
         no_eviction: str | None,
-        outcome: Outcome | None = None,
+        outcome: PreemptionOutcome | None = None,
         nomination: str | None = None,
     ) -> Refused:
         return Refused(

@@ -51,7 +51,7 @@ _LAST = "~"  # sorts after every time: a pod that has not started is as if it st
 
 
 @dataclass(slots=True)
-class Outcome:
+class PreemptionOutcome:
     """An eviction, or what stood against it on each node that was looked into."""
 
     eviction: Eviction | None = None
@@ -90,9 +90,9 @@ class Preemption:
         for budget in cluster.budgets.values():
             self._budgets.setdefault(budget.namespace, []).append(budget)
 
-    def search(self, resolvable: NodeMask) -> Outcome:
+    def search(self, resolvable: NodeMask) -> PreemptionOutcome:
         """The best eviction on one of the nodes where evicting could help."""
-        outcome = Outcome(looked_into=int(np.count_nonzero(resolvable)))
+        outcome = PreemptionOutcome(looked_into=int(np.count_nonzero(resolvable)))
         amounts = self._cluster.evictable(self._pod)
         rows = np.flatnonzero(resolvable & self._has_victims(amounts))
         outcome.counts[NO_VICTIMS] = outcome.looked_into - len(rows)
@@ -143,7 +143,7 @@ class Preemption:
         found: NodeMask = amounts[pods, : self._cluster.columns.size] > 0
         return found
 
-    def _possible(self, rows: Rows, amounts: AmountsByRow, outcome: Outcome) -> Rows:
+    def _possible(self, rows: Rows, amounts: AmountsByRow, outcome: PreemptionOutcome) -> Rows:
         """The rows where the pod would fit by what is taken, without those that may be evicted."""
         if not len(rows):
             return rows
@@ -173,7 +173,9 @@ class Preemption:
                     self._blame(rule, rows[refused], outcome, whole_cluster=whole_cluster)
         return rows[left]
 
-    def _blame(self, rule: Filter, rows: Rows, outcome: Outcome, *, whole_cluster: bool) -> None:
+    def _blame(
+        self, rule: Filter, rows: Rows, outcome: PreemptionOutcome, *, whole_cluster: bool
+    ) -> None:
         columns = self._cluster.columns
         nodes = Nodes(columns) if whole_cluster else Nodes(columns, rows)
         for reason in reasons_of(rule, self._view.request, nodes):
@@ -181,8 +183,13 @@ class Preemption:
             outcome.counts[reason.text] += int(where.sum())
 
     def _forecast(
-        self, rule: EvictionForecast, below: int, rows: Rows, left: NodeMask, outcome: Outcome
-    ) -> NodeMask:  # fmt: skip
+        self,
+        rule: EvictionForecast,
+        below: int,
+        rows: Rows,
+        left: NodeMask,
+        outcome: PreemptionOutcome,
+    ) -> NodeMask:
         """The rows that the filter leaves; it cannot predict rows with nominated pods."""
         asked = left
         if self._nominated:
@@ -201,7 +208,7 @@ class Preemption:
         pods = self._cluster.columns.resource_index[PODS]
         return rows[np.argsort(amounts[pods, rows], kind="stable")]
 
-    def _best(self, rows: Rows, outcome: Outcome) -> Eviction | None:
+    def _best(self, rows: Rows, outcome: PreemptionOutcome) -> Eviction | None:
         best: Eviction | None = None
         no_better = 0
         work, start = self._cluster.work, self._cluster.work.spent
@@ -225,7 +232,7 @@ class Preemption:
         return best
 
     def _interrupt(
-        self, first: int, looked: int, rows: Rows, outcome: Outcome, *, found: bool
+        self, first: int, looked: int, rows: Rows, outcome: PreemptionOutcome, *, found: bool
     ) -> None:
         """The next search for pods like this one goes on from here, unless this one found some."""
         self._remember(0 if found else first + looked)
@@ -236,7 +243,7 @@ class Preemption:
         if self._goes_on:
             self._view.searched = position
 
-    def _try(self, row: int, outcome: Outcome) -> Eviction | None:
+    def _try(self, row: int, outcome: PreemptionOutcome) -> Eviction | None:
         """Who would have to leave this node; None, and why, if that would not help."""
         cluster = self._cluster
         node = cluster.node_at(row).name

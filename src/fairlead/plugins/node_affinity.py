@@ -61,7 +61,7 @@ class NodeAffinity:
         counts = np.zeros(len(nodes), dtype=np.int64)
         for preferred in (*self.added_affinity.preferred, *request.preferred):
             if preferred.weight:
-                counts += preferred.weight * node_terms.matches(preferred.term, nodes)
+                counts += preferred.weight * node_terms.term_matches(preferred.term, nodes)
         return most_is_best(counts, left)
 
     def _enforced(self, nodes: Nodes) -> NodeMask:

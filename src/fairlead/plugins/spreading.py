@@ -6,7 +6,7 @@ import numpy as np
 
 from fairlead.cluster.arrays import NodeMask, PerNode
 from fairlead.cluster.nodes import Nodes
-from fairlead.cluster.pod_index import in_namespace
+from fairlead.cluster.pod_index import query_in_namespace
 from fairlead.model.pods import PodRequest
 from fairlead.model.selectors import SpreadRule
 from fairlead.plugins.node_affinity import NodeAffinity
@@ -40,5 +40,5 @@ def matching(
     if rule.selector is None or not rule.selector.lines:
         # kube-scheduler counts no pod for an empty selector, although it selects the pod itself.
         return np.zeros(len(nodes), dtype=np.int64)
-    query = in_namespace(request.namespace, rule.selector)
+    query = query_in_namespace(request.namespace, rule.selector)
     return nodes.pods_meant(query if below is None else replace(query, below=below))

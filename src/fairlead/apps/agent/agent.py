@@ -30,7 +30,7 @@ from fairlead.base.node_inventory import Listing
 from fairlead.kube.codec import decode_pod
 from fairlead.kube.failures import Failures
 from fairlead.kube.http.client import Client
-from fairlead.kube.mirror.changes import Change, Deleted, Upserted, key_of
+from fairlead.kube.mirror.changes import Change, Deleted, Upserted, change_key
 from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.pod_resources import PickedDevices, PodResourcesError, picked_devices
 from fairlead.kube.writes.event_objects import Regarding, regarding_node
@@ -151,7 +151,7 @@ class Agent:
         try:
             self._pod_changed(change)
         except Exception as error:
-            self.internal.note("reading", key_of(change), error)
+            self.internal.note("reading", change_key(change), error)
 
     def _pod_changed(self, change: Change[Pod]) -> None:
         """The mirror is looked at when it is needed; slices are needed at once.

@@ -11,7 +11,7 @@ from fairlead import __version__
 from fairlead.apps.config import profiles
 from fairlead.apps.config.election_options import ElectionOptions
 from fairlead.apps.extender.extender import ExtenderDriver
-from fairlead.apps.extender.server import LIMITS, Server, make_app
+from fairlead.apps.extender.server import LIMITS, Server, make_extender_app
 from fairlead.apps.fast_loop import run_in_fast_loop, spare_the_collector, until_signalled
 from fairlead.apps.serving.callers import Callers, Gate
 from fairlead.apps.serving.listening import listening
@@ -73,7 +73,7 @@ async def _run(options: ExtenderOptions, profile: Profile, gate: Gate) -> None:
         client, profile, metrics=metrics, terms=options.electing.terms(access)
     )
     server = Server(extender, ExtenderMetrics(metrics.registry), gate)
-    app = make_app(server, metrics.registry, extender.unready_because)
+    app = make_extender_app(server, metrics.registry, extender.unready_because)
     try:
         await until_signalled(_serve(options, app, extender, gate))
     finally:

@@ -104,7 +104,7 @@ def _clear(answer: Callable[[bytes], A], body: bytes) -> A:
         ) from error
 
 
-def make_app(
+def make_extender_app(
     server: Server, registry: CollectorRegistry, unready_because: Callable[[], str]
 ) -> web.Application:
     app = web.Application()

@@ -19,7 +19,7 @@ from fairlead.kube.mirror.changes import (
     Undecodable,
     Upserted,
     Vanished,
-    key_of,
+    change_key,
 )
 from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.pod_selectors import KINDS, SelectingObject, decoder_of
@@ -119,7 +119,7 @@ class Watches:
                     self._unreadable(change.key or "", _pod_of(change), ValueError(change.error))
                 on_change(change)
             except Exception as error:
-                self._unreadable(key_of(change), None, error)
+                self._unreadable(change_key(change), None, error)
 
         return deliver
 

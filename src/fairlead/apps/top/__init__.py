@@ -20,8 +20,8 @@ from fairlead.apps.live.running_scheduler import kubectl_options, running_schedu
 from fairlead.apps.top.cluster_listing import FromSources
 from fairlead.apps.top.history import FromPrometheus
 from fairlead.apps.top.report_source import FromScheduler, ReportSource
-from fairlead.apps.top.selection import Selection, choose, narrowed
-from fairlead.apps.top.view import render
+from fairlead.apps.top.selection import Selection, narrowed, select_rows
+from fairlead.apps.top.view import render_usage
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
 from fairlead.telemetry.report import UsageReport, total
@@ -81,7 +81,7 @@ def show(report: UsageReport, selection: Selection, console: Console) -> None:
     """One picture: as wide as the terminal, or as wide as it takes."""
     seen = narrowed(report, selection)
     width = console.width if console.is_terminal else None
-    for line in render(seen, choose(seen, selection), width, None):
+    for line in render_usage(seen, select_rows(seen, selection), width, None):
         if console.is_terminal:
             console.print(line, no_wrap=True, crop=False)
         else:
@@ -93,7 +93,7 @@ async def _show_live(source: ReportSource, options: TopOptions) -> None:
     with Live(console=console, screen=True, auto_refresh=False) as view:
         while True:
             seen = narrowed(await source.report(), options.selection)
-            lines = render(seen, choose(seen, options.selection), *console.size)
+            lines = render_usage(seen, select_rows(seen, options.selection), *console.size)
             view.update(Group(*lines), refresh=True)
             await asyncio.sleep(options.every_s)
 
@@ -101,7 +101,7 @@ async def _show_live(source: ReportSource, options: TopOptions) -> None:
 def as_data(report: UsageReport, selection: Selection) -> dict[str, Any]:
     """What `-o json` prints: sums over all that the filters let through, and the rows."""
     seen = narrowed(report, selection)
-    chosen = choose(seen, selection)
+    chosen = select_rows(seen, selection)
     rows: list[Any] = msgspec.to_builtins(list(chosen.rows))
     totals: dict[str, Any] = msgspec.to_builtins(total(seen.pods, seen.held))
     totals |= {"name": "total", "cards": len(seen.gpus)}

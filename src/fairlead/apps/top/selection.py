@@ -101,7 +101,7 @@ def narrowed(report: UsageReport, selection: Selection) -> UsageReport:
     return UsageReport(report.since_s, gpus, pods, report.notes, [] if selection.node else held)
 
 
-def choose(report: UsageReport, selection: Selection) -> Chosen:
+def select_rows(report: UsageReport, selection: Selection) -> Chosen:
     """Sorted, of a report that is narrowed already; equal ones by name."""
     usual, keys = SORTS[selection.by]
     order, named = keys[selection.sort or usual], keys["name"]

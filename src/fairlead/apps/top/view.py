@@ -17,7 +17,7 @@ WIDE = 150
 _ADVICE = ("idle", "fewer-cards", "smaller")
 
 
-def render(
+def render_usage(
     report: UsageReport, chosen: Chosen, width: int | None, height: int | None
 ) -> list[Text]:
     """Lines of at most that width, at most so many; None: whatever it takes."""

@@ -16,7 +16,7 @@ from fairlead.apps.fast_loop import run_in_fast_loop, until_signalled
 from fairlead.apps.serving.callers import Callers, Gate
 from fairlead.apps.serving.http_limits import HttpLimits
 from fairlead.apps.serving.listening import listening
-from fairlead.apps.webhook.server import make_app
+from fairlead.apps.webhook.server import make_webhook_app
 from fairlead.base.durations import seconds
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.admission.admission_handler import AdmissionHandler
@@ -88,7 +88,9 @@ async def _run(options: WebhookOptions, schedulers: frozenset[str], life: dt.tim
             gate, metrics, lambda: asyncio.to_thread(read_pair, folder), _FILES_PAUSE_S
         )
     limits = HttpLimits()
-    app = make_app(AdmissionHandler(schedulers), metrics, updater.unready_because, limits, gate)
+    app = make_webhook_app(
+        AdmissionHandler(schedulers), metrics, updater.unready_because, limits, gate
+    )
     try:
         await until_signalled(_serve(options, schedulers, app, updater, limits))
     finally:

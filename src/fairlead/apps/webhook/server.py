@@ -24,7 +24,7 @@ from fairlead.telemetry.admission import AdmissionMetrics
 log = structlog.get_logger(__name__)
 
 
-def make_app(
+def make_webhook_app(
     handler: AdmissionHandler,
     metrics: AdmissionMetrics,
     unready_because: Callable[[], str],

@@ -70,7 +70,7 @@ class Synced:
 Change: TypeAlias = Upserted[T] | Deleted[T] | Undecodable | Vanished | Synced
 
 
-def key_of(change: Change[Any]) -> str:
+def change_key(change: Change[Any]) -> str:
     """The object that changed; "sync" for what is about none."""
     match change:
         case Upserted(obj) | Deleted(obj):

@@ -4,7 +4,13 @@ import math
 
 from fairlead.telemetry.sources import api
 from fairlead.telemetry.sources.exposition import Labels, book_of
-from fairlead.telemetry.sources.formats import AGE, ExporterFormat, Meaning, SeriesTarget, index_of
+from fairlead.telemetry.sources.formats import (
+    AGE,
+    ExporterFormat,
+    Meaning,
+    SeriesTarget,
+    parse_gpu_index,
+)
 
 _MIB = 2.0**-20
 _LONGEST_S = 1e9
@@ -32,7 +38,9 @@ def whose(labels: Labels) -> SeriesTarget | None:
     gpu = "" if gpu.startswith("MIG-") else gpu
     pod, namespace = labels.get("pod", ""), labels.get("namespace", "")
     owner = f"{namespace}/{pod}" if pod else labels.get("pod_uid", "")
-    return SeriesTarget(gpu, labels.get("node", ""), owner, index=index_of(labels.get("gpu", "")))
+    return SeriesTarget(
+        gpu, labels.get("node", ""), owner, index=parse_gpu_index(labels.get("gpu", ""))
+    )
 
 
 AGENT = ExporterFormat(SERIES, book_of(whose))

@@ -14,7 +14,12 @@ from typing import Any
 from fairlead.model.readings import GpuReading, NodeReadings
 from fairlead.telemetry.sources.api import MOST_MEMORY_MIB, NodeAddresses, ReadCounts, taken_s
 from fairlead.telemetry.sources.exposition import Labels, book_of
-from fairlead.telemetry.sources.formats import ExporterFormat, Meaning, SeriesTarget, index_of
+from fairlead.telemetry.sources.formats import (
+    ExporterFormat,
+    Meaning,
+    SeriesTarget,
+    parse_gpu_index,
+)
 
 PREFIX = "ai.centaurus.io/"
 _NOTES = PREFIX + "gpu-"
@@ -101,7 +106,9 @@ class Annotations:
 def whose(labels: Labels) -> SeriesTarget | None:
     """Its series are about processes: those of one GPU add up."""
     gpu = labels.get("gpu_uuid") or labels.get("gpu_idx", "")
-    return SeriesTarget(gpu, labels.get("nodeName", ""), index=index_of(labels.get("gpu_idx", "")))
+    return SeriesTarget(
+        gpu, labels.get("nodeName", ""), index=parse_gpu_index(labels.get("gpu_idx", ""))
+    )
 
 
 SERIES = {

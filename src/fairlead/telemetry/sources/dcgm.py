@@ -4,7 +4,12 @@ import re
 
 from fairlead.telemetry.sources import api
 from fairlead.telemetry.sources.exposition import Labels, book_of
-from fairlead.telemetry.sources.formats import ExporterFormat, Meaning, SeriesTarget, index_of
+from fairlead.telemetry.sources.formats import (
+    ExporterFormat,
+    Meaning,
+    SeriesTarget,
+    parse_gpu_index,
+)
 
 #: A slice has so many sevenths of the engines: the 3 of "3g.40gb".
 _SLICE = re.compile(r"(\d+)(?:c\.\d+)?g\.")
@@ -40,7 +45,7 @@ def whose(labels: Labels) -> SeriesTarget | None:
     if not gpu:
         return None
     return SeriesTarget(
-        gpu, _node(labels), pod_of(labels), _part(labels), index_of(labels.get("gpu", ""))
+        gpu, _node(labels), pod_of(labels), _part(labels), parse_gpu_index(labels.get("gpu", ""))
     )
 
 

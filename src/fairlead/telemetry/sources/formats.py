@@ -60,7 +60,7 @@ class ExporterFormat:
         object.__setattr__(self, "meanings", meanings)
 
 
-def index_of(text: str) -> int | None:
+def parse_gpu_index(text: str) -> int | None:
     """What a label such as gpu="3" says."""
     return int(text) if text.isdecimal() and len(text) < _INDEX_DIGITS else None
 

@@ -49,7 +49,7 @@ def replaced(name: str, point: str) -> str:
     return successor.points.get(point, name) if successor else name
 
 
-def gpus_of(names: frozenset[str]) -> GpuPolicy:
+def gpu_policy_of(names: frozenset[str]) -> GpuPolicy:
     """How shares find their GPU in a profile with these plugins."""
     spread = any(SUCCESSORS[name].gpus is GpuPolicy.SPREAD for name in names & SUCCESSORS.keys())
     return GpuPolicy.SPREAD if spread else GpuPolicy.PACK

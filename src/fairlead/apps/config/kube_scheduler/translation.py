@@ -10,7 +10,7 @@ from fairlead.apps.config import plugin_files
 from fairlead.apps.config.findings import Finding
 from fairlead.apps.config.kube_scheduler import options
 from fairlead.apps.config.kube_scheduler.args import Args, VolumeBindingArgs
-from fairlead.apps.config.kube_scheduler.beyond import SUCCESSORS, gpus_of, replaced
+from fairlead.apps.config.kube_scheduler.beyond import SUCCESSORS, gpu_policy_of, replaced
 from fairlead.apps.config.kube_scheduler.catalogue import (
     BUILT_IN,
     COMPANIONS,
@@ -71,7 +71,7 @@ class Translator:
             name,
             (*_without_dialects(filters.values()), NodeTrusted()),
             tuple(weighed),
-            gpus=gpus_of(named),
+            gpus=gpu_policy_of(named),
             preempts=merged.has("DefaultPreemption", "postFilter"),
         )
 
