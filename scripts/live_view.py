@@ -18,7 +18,7 @@ _HINT = "kubectl --kubeconfig ~/.cache/fairlead/up.kubeconfig get pods -o wide"
 
 
 def main(out: Path, lasts: str = "60s") -> None:
-    plan = up.prepare(up.Options(headless=True, lasts=lasts))
+    plan = up.prepare(up.UpOptions(headless=True, lasts=lasts))
     watching = Watching()
     with TemporaryDirectory() as folder:
         run_in_fast_loop(lambda: up._work_embedded(plan, watching, Path(folder) / "kubeconfig"))

@@ -126,7 +126,7 @@ def ours(config: Mapping[str, Any], catalogue: Catalogue) -> Completed:
     """The same from our own reading."""
     read = typed_yaml.shaped(formats.without_nulls(config), formats.Configuration, str)
     points, arguments = [], []
-    for profile in read.profiles or [formats.Profile()]:
+    for profile in read.profiles or [formats.KubeSchedulerProfile()]:
         merged = merge(profile.plugins, "plugins", catalogue)
         weights = merged.weights
         points.append({
