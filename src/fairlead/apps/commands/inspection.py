@@ -1,0 +1,160 @@
+"""Commands that look and change nothing: explain, compare, top, check-config."""
+
+import asyncio
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairlead.apps.commands.options import (
+    AskedScheduler,
+    ConfigFile,
+    Context,
+    Kubeconfig,
+    Output,
+    ProfileName,
+    SchedulerName,
+    refuse_other_outputs,
+)
+from fairlead.apps.config.run_plan import RunOptions
+from fairlead.base.durations import seconds
+from fairlead.model.behaviour import KNOWN, Behaviour
+
+
+def explain(
+    pod: Annotated[
+        str,
+        typer.Argument(
+            metavar="POD",
+            help="POD, NAMESPACE/POD, or KIND/NAME such as deploy/web (a pending pod of it).",
+        ),
+    ],
+    namespace: Annotated[
+        str,
+        typer.Option("--namespace", "-n", help="Namespace of the pod (default: the context's)."),
+    ] = "",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    scheduler_name: SchedulerName = None,
+    profile: ProfileName = None,
+    config: ConfigFile = None,
+    scheduler: AskedScheduler = "",
+    output: Output = "text",
+) -> None:
+    """Show why a pod is not scheduled, node by node, from the live cluster."""
+    from fairlead.apps.explain import explain as explaining
+    from fairlead.apps.explain import targets
+
+    refuse_other_outputs(output)
+    options = RunOptions(kubeconfig, context, scheduler_name, profile, config)
+    target = targets.parse(pod, namespace)
+    answer = asyncio.run(explaining.explain_pod(options, target, scheduler))
+    explaining.show(answer, output, sys.stdout)
+
+
+def compare(
+    workload: Annotated[
+        Path | None,
+        typer.Option(help="Nodes and pods as Kubernetes objects (YAML; default: an example)."),
+    ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Use the live cluster and its pending pods.")
+    ] = False,
+    profile: Annotated[
+        list[str] | None, typer.Option(help="Built-in profile; may be repeated (default: all).")
+    ] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    output: Output = "text",
+) -> None:
+    """Compare where profiles would place the same pods, and on which GPUs; bind nothing."""
+    from fairlead.apps import compare as comparing
+
+    refuse_other_outputs(output)
+    if live and workload:
+        raise typer.BadParameter("choose --live or --workload", param_hint="--live")
+    chosen = RunOptions(kubeconfig, context)
+    scene = asyncio.run(comparing.live_scene(chosen)) if live else comparing.read_scene(workload)
+    comparing.show(comparing.compare(scene, profile), output, sys.stdout)
+
+
+def top(
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    config: ConfigFile = None,
+    scheduler: AskedScheduler = "",
+    prometheus: Annotated[
+        str, typer.Option(metavar="URL", help="Prometheus server to query for past usage.")
+    ] = "",
+    since: Annotated[str, typer.Option(help="How far back, with --prometheus.")] = "24h",
+    by: Annotated[
+        str, typer.Option(help="Rows: pods, cards (GPUs), nodes, namespaces or owners.")
+    ] = "pods",
+    sort: Annotated[
+        str, typer.Option(help="Sort by name, used, booked, wasted, idle, memory or power.")
+    ] = "",
+    node: Annotated[str, typer.Option(help="Only this node.")] = "",
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Only pods of this namespace.")
+    ] = "",
+    once: Annotated[bool, typer.Option("--once", help="Print one report and exit.")] = False,
+    every: Annotated[str, typer.Option(help="Refresh interval.")] = "5s",
+    output: Output = "text",
+) -> None:
+    """Show GPU usage, the pods that have each GPU, and the size that would be enough."""
+    from fairlead.apps import top as topping
+    from fairlead.apps.top.selection import Selection
+
+    refuse_other_outputs(output)
+    every_s = _at_least("--every", every, 1.0)
+    since_s = _at_least("--since", since, 60.0)
+    options = topping.TopOptions(
+        RunOptions(kubeconfig, context, config=config),
+        Selection(by, sort, node, namespace),
+        scheduler,
+        output,
+        once,
+        every_s,
+        prometheus,
+        since_s,
+    )
+    with suppress(KeyboardInterrupt):
+        asyncio.run(topping.top(options))
+
+
+def _versions(wanted: str) -> tuple[Behaviour, ...]:
+    """The known version of that name; all of them if none is named."""
+    found = tuple(known for known in KNOWN if wanted in ("", known.name))
+    if not found:
+        names = ", ".join(known.name for known in KNOWN)
+        raise typer.BadParameter(f"choose one of {names}", param_hint="--kubernetes")
+    return found
+
+
+def check_config(
+    file: Annotated[Path, typer.Argument(metavar="FILE")],
+    kubernetes: Annotated[
+        str,
+        typer.Option(metavar="X.Y", help="Version of the API server (default: any known version)."),
+    ] = "",
+    output: Output = "text",
+) -> None:
+    """Check a configuration file of Fairlead, or a KubeSchedulerConfiguration.
+
+    Exits with status 1 if `fairlead run --config FILE` would not start with it.
+    """
+    from fairlead.apps.config import check_config as checking
+
+    refuse_other_outputs(output)
+    report = checking.check(file, _versions(kubernetes))
+    checking.show(report, output, sys.stdout)
+    raise typer.Exit(0 if report.ok else 1)
+
+
+def _at_least(option: str, text: str, least_s: float) -> float:
+    found = seconds(text)
+    if found is None or found < least_s:
+        raise typer.BadParameter(f"use a time of at least {least_s:g}s", param_hint=option)
+    return found

@@ -1,0 +1,44 @@
+"""Commands for a cluster on this machine: up."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairlead.apps.commands.options import ConfigFile
+
+
+def up(
+    nodes: Annotated[int, typer.Option(min=1, max=5000, help="Number of simulated machines.")] = 12,
+    workload: Annotated[
+        Path | None, typer.Option(help="Workload file (YAML; default: a built-in mix).")
+    ] = None,
+    speed: Annotated[
+        float, typer.Option(min=0.01, max=1000, help="Speed factor of the workload.")
+    ] = 1.0,
+    kubeconfig_out: Annotated[
+        Path | None,
+        typer.Option(help="Path of the kubeconfig (default: ~/.cache/fairlead/up.kubeconfig)."),
+    ] = None,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the API server; 0 selects a free port.")
+    ] = 0,
+    headless: Annotated[bool, typer.Option("--headless", help="No live view.")] = False,
+    lasts: Annotated[
+        str | None, typer.Option("--for", metavar="TIME", help="Exit after this time, e.g. 60s.")
+    ] = None,
+    real: Annotated[
+        bool, typer.Option("--real", help="Use the real control plane (make control-plane).")
+    ] = False,
+    state: Annotated[
+        Path | None, typer.Option(help="SQLite file that keeps the cluster between runs.")
+    ] = None,
+    config: ConfigFile = None,
+) -> None:
+    """Run a simulated GPU cluster on this machine, with a live view of the scheduler."""
+    from fairlead.apps import up as upping
+
+    options = upping.UpOptions(
+        nodes, workload, speed, kubeconfig_out, port, headless, lasts, real, state, config
+    )
+    raise typer.Exit(upping.up(options))
