@@ -21,6 +21,12 @@ Methods that a filter or score may also have, each as a protocol:
 - `DetailedGpuFilter`: `gpus` and `nearest`, to report individual GPUs.
 - `GpuChooser`: `rate_gpus`, for a score that chooses the GPU of a share.
 
+The order of the queue, which no configuration key sets yet: an engine is given one.
+
+- `QueueOrder`: the order in which units of scheduling are tried, with `active` and `backoff`.
+- `OrderKey`: what both return; the unit with the smaller key comes first.
+- `Entry`: a unit in the queue, as an order reads it.
+
 What plugins read:
 
 - `PodRequest`: all properties of a pod that can influence its placement.
@@ -76,6 +82,8 @@ from fairlead.plugins.api import (
     RelativeScore,
     Score,
 )
+from fairlead.queue.entries import Entry
+from fairlead.queue.order import OrderKey, QueueOrder
 
 __all__ = [
     "CPU",
@@ -89,6 +97,7 @@ __all__ = [
     "Concerns",
     "DetailedFilter",
     "DetailedGpuFilter",
+    "Entry",
     "Filter",
     "GpuChooser",
     "GpuDetail",
@@ -97,6 +106,7 @@ __all__ = [
     "NodeMask",
     "NodeScores",
     "Nodes",
+    "OrderKey",
     "PerNode",
     "Picker",
     "Plugin",
@@ -105,6 +115,7 @@ __all__ = [
     "PodRequest",
     "PreFilter",
     "PreFilterResult",
+    "QueueOrder",
     "Reason",
     "ReasonedFilter",
     "RelativeScore",

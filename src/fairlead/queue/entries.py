@@ -17,6 +17,8 @@ class Pool(Enum):
 
 @dataclass(slots=True, eq=False)
 class Entry:
+    """A unit of scheduling in the queue: since when, in which pool, and how often it was tried."""
+
     unit: Unit
     #: When it last entered the queue: a unit that failed goes behind its equals.
     queued_s: float
