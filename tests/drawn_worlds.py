@@ -55,7 +55,12 @@ class World:
             cluster.confirm(pod)
         for pod in self.nominated:
             cluster.nominations.put(pod, pod.nominated)
+        cluster.count_tenants(_app)
         return cluster
+
+
+def _app(pod: Pod) -> str:
+    return pod.labels["app"]
 
 
 @st.composite

@@ -4,6 +4,7 @@ Caches that are worked out again when needed are left out, and so are free place
 rules can read is compared, arrays by their bytes.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -39,6 +40,8 @@ def plain(value: object) -> object:
             return value.dtype.str, value.shape, value.tobytes()
         case Kept():
             return None
+        case Counter():
+            return {key: count for key, count in value.items() if count}
         case dict():
             return {key: plain(each) for key, each in value.items()}
         case set():
