@@ -24,7 +24,8 @@ from fairlead.placement.views import View
 _CACHES = {
     "changes", "work", "missed", "outlook", "_about", "_keys_before", "_existing_anti_affinity",
     "_holds", "_summed", "_arrays", "_stale", "version", "_storage", "in_trial", "improved",
-    "_improved", "_cluster", "match", "_work", "_columns", "_tables",
+    "_improved", "_cluster", "match", "_work", "_columns", "_tables", "_counts",
+    "_asking", "_query_bytes",
 }  # fmt: skip
 
 
@@ -61,6 +62,8 @@ def plain(value: object) -> object:
         case AffinityWeights():
             return value.keys, plain(value._held)
         case PodIndex():
+            for query, counts in value._counts.items():  # which there are depends on who asked
+                assert (counts == value._counted(query)).all(), query
             keys = value.keys_of_anti_affinity
             return {**_plain_attributes(value), "_seen": keys}
         case AttachedVolumes():
