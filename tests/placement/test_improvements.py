@@ -190,3 +190,30 @@ def test_a_node_that_goes_takes_its_pods_out_of_the_way_of_others() -> None:
     cluster.remove_node("n0")
     assert cluster.improved.drain() & refused.woken_by
     assert placement.fits(apart)
+
+
+def test_a_pod_that_only_a_nomination_keeps_away_waits_for_what_all_rules_read() -> None:
+    cluster = Cluster()
+    placement = Placement(built_in(SCHEDULER), cluster)
+    listed = Inventory((Gpu("g0", 0, "H200", 1000),), dialects=frozenset({"fairlead"}))
+    cluster.put_node(a_node("n0", gpus=0, inventory=listed))
+    waits = a_pod("waits", gpu_request=GpuRequest(1, dialect="fairlead"))
+    assert placement.fits(waits)
+    first = a_pod("first", gpu_request=GpuRequest(1, dialect="fairlead"), priority=5)
+    cluster.nominations.put(first, "n0")
+    assert not placement.fits(waits)
+    assert placement.refused_by(waits) & Aspect.DEVICES
+    assert placement.refused_by(waits) & Aspect.USAGE
+
+
+def test_where_no_rule_refuses_but_gpus_lack_beside_a_nominated_pod_the_allocator_is_named() -> (
+    None
+):
+    cluster = Cluster()
+    placement = Placement(built_in(SCHEDULER), cluster)
+    cluster.put_node(a_node("n0", gpus=0))
+    cluster.nominations.put(a_pod("plain", gpus=2, cpu=30_000), "n0")
+    verdict = placement.place(a_pod("share", gpu_request=GpuRequest(1, whole=False, milli=600)))
+    assert not isinstance(verdict, Placed)
+    assert verdict.woken_by & Aspect.DEVICES
+    assert verdict.reasons == (("node(s) had no fitting GPU", 1),)

@@ -105,6 +105,8 @@ class Placement:
         view, profile = self.view(pod), self.profile
         if profile.picker:
             return EVERYTHING
+        if view.left.any():  # nominated pods keep it away, by whichever rule
+            return reduce(or_, (rule.reads for rule in profile.filters), Aspect.PRESENCE)
         refusing = np.flatnonzero(~view.allowed.all(axis=1))
         rules = (
             *profile.pre_filters,

@@ -16,7 +16,13 @@ from fairlead.placement.nominated import NominatedAmounts, allowed_beside
 from fairlead.placement.profile import Profile
 from fairlead.placement.scope import Scope
 from fairlead.placement.views import View
-from fairlead.plugins.api import Filter, PreFilterResult, nearest_of, reasons_of
+from fairlead.plugins.api import (
+    NO_FITTING_GPU,
+    Filter,
+    PreFilterResult,
+    nearest_of,
+    reasons_of,
+)
 
 
 @dataclass(slots=True)
@@ -101,7 +107,7 @@ def _count_beside(
     trial = NodeTrial(pod, view, profile, cluster)
     if trial.needs_draft:
         for row in np.flatnonzero(rows):
-            _count_row(found, int(row), trial, filters, cluster)
+            _count_row(found, int(row), trial, profile, cluster)
         return
     allowed = view.allowed.copy()
     allowed[:, nominated.rows] = allowed_beside(nominated, nominated.rows, view, profile, cluster)
@@ -111,7 +117,7 @@ def _count_beside(
 
 
 def _count_row(
-    found: RefusalCounts, row: int, trial: NodeTrial, filters: tuple[Filter, ...], cluster: Cluster
+    found: RefusalCounts, row: int, trial: NodeTrial, profile: Profile, cluster: Cluster
 ) -> None:
     with cluster.draft(row) as draft:
         trial.expect(row, draft)
@@ -121,8 +127,13 @@ def _count_row(
     if index == NO_RULE:
         index = trial.first(row)
         texts, resolvable = trial.reasons(index, row) if index != NO_RULE else ([], False)
-    if index != NO_RULE:
-        found.blame(filters[index])
+    if index == NO_RULE:  # both times by other GPUs: see `nominated.blocked`
+        for rule in profile.allocators:
+            found.blame(rule)
+        found.counts[NO_FITTING_GPU] += 1
+        found.resolvable[row] = True
+    else:
+        found.blame(profile.filters[index])
         found.nearest = found.nearest or trial.nearest(index, row)
         found.counts.update(texts)
         found.resolvable[row] = resolvable
