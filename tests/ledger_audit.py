@@ -6,7 +6,8 @@ It shares no arithmetic with the ledger, so that the two cannot be wrong in the 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from fairlead.cluster.cluster import Cluster, Holding
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.holdings import Holding
 from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, Inventory
 
 

@@ -187,7 +187,7 @@ def test_every_cache_of_a_module_has_a_bound_and_its_line_in_the_docs(name: str)
 
 
 #: Asked with a few flags only.
-_FEW_KEYS = {"cluster.cluster._touched"}
+_FEW_KEYS = {"cluster.holdings._touched"}
 
 
 def test_a_remembered_function_forgets_beyond_its_bytes() -> None:

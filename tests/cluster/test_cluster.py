@@ -1,7 +1,8 @@
 from builders import a_node, a_pod, a_taint, drawing, drawn
 from fairlead.cluster.aspects import EVERYTHING, NOTHING, Aspect
-from fairlead.cluster.cluster import Cluster, Holding
+from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.columns import ALWAYS, MOST_RESOURCES
+from fairlead.cluster.holdings import Holding
 from fairlead.model.gpus import Gpu, GpuRequest, Inventory, MigProfile
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import HostPort

@@ -4,8 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import a_node, a_pod
-from fairlead.cluster.cluster import Cluster, Holding
+from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.devices import Devices
+from fairlead.cluster.holdings import Holding
 from fairlead.model.gpus import WHOLE, Gpu, GpuUse, Grant, Inventory
 from fairlead.model.map_slots import Member
 

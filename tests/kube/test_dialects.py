@@ -29,9 +29,9 @@ from dialect_objects import (
     told,
     volcano_node,
 )
-from fairlead.cluster.cluster import Holding
 from fairlead.cluster.devices import Devices
 from fairlead.cluster.gpu_rows import GpuRows
+from fairlead.cluster.holdings import Holding
 from fairlead.kube.codec import decode_pod
 from fairlead.model.gpus import GpuRequest, GpuUse, Grant, GrantSource
 from fairlead.model.holders import pod_holder

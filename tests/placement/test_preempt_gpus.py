@@ -7,7 +7,8 @@ import pytest
 
 from builders import SCHEDULER, a_node, a_pod, an_engine, decide, see
 from fairlead.apps.config.profiles import built_in
-from fairlead.cluster.cluster import Cluster, Holding
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.holdings import Holding
 from fairlead.engine.events import EvictionEnded, PodGone
 from fairlead.engine.instructions import Bind, Evict
 from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, Inventory, MigProfile

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from fairlead.cluster.cluster import Cluster, Holding, granted
+from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.devices import Devices
+from fairlead.cluster.holdings import Holding, granted
 from fairlead.model.gpus import WHOLE, Gpu, GpuUse, Grant
 from fairlead.model.holders import Holder
 from fairlead.model.map_slots import Member

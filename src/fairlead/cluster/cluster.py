@@ -1,22 +1,7 @@
-"""What is where: every node, every pod that takes something, and pods on their way.
-
-A pod's life here, as its holding shows it:
-
-        assume            confirm
-    ──────────▶ assumed ──────────▶ confirmed
-                   │                    │
-            forget │             remove │        (confirm without assume: bound by someone else)
-                   ▼                    ▼
-                nothing              nothing
-
-Assumed holdings never expire. A bind whose reply was lost may still have happened, so only its
-outcome, or the pod's own end, may free what it holds.
-"""
+"""What is where: every node, every pod that takes something, and pods on their way."""
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cache
 
 import numpy as np
 
@@ -27,6 +12,7 @@ from fairlead.cluster.columns import Columns
 from fairlead.cluster.default_selectors import DefaultSelectors
 from fairlead.cluster.draft import Draft
 from fairlead.cluster.eviction_rule import EvictionRule
+from fairlead.cluster.holdings import Holding, granted, holds_the_same
 from fairlead.cluster.improvements import Improvements
 from fairlead.cluster.load import Place, slot_of
 from fairlead.cluster.map_indices import MapIndices
@@ -41,10 +27,10 @@ from fairlead.cluster.trial import Trial
 from fairlead.cluster.work import Work
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.budgets import Budget
-from fairlead.model.gpus import GpuRequest, GpuUse, Grant, GrantSource, Inventory
+from fairlead.model.gpus import Grant, Inventory
 from fairlead.model.holders import Holder, pod_holder
 from fairlead.model.nodes import GPU, Node
-from fairlead.model.pods import Amounts, HostPort, Pod, PodField, PodRequest
+from fairlead.model.pods import HostPort, Pod, PodField, PodRequest
 from fairlead.model.prices import Prices
 from fairlead.model.readings import GpuReading, NodeReadings
 from fairlead.model.storage import StorageObject, VolumePlan
@@ -53,52 +39,6 @@ from fairlead.model.volumes import PodVolumes
 # Plain numbers: flags are slow, and this is asked for every placement.
 _IMAGES, _PREFERRED_AFFINITY = int(PodField.IMAGES), int(PodField.PREFERRED_AFFINITY)
 _DEFAULT_SELECTOR, _LOAD = int(PodField.DEFAULT_SELECTOR), int(PodField.LOAD)
-
-
-@cache
-def _touched(ports: bool, volumes: bool, gpus: bool) -> Aspect:
-    """Remembered, since flags are slow to put together."""
-    found = Aspect.USAGE | Aspect.PODS
-    for held, aspect in ((ports, Aspect.PORTS), (volumes, Aspect.VOLUMES), (gpus, Aspect.DEVICES)):
-        found |= aspect if held else NOTHING
-    return found
-
-
-@dataclass(slots=True)
-class Holding:
-    """What one pod takes from one node. Its node may not be known yet, or no longer."""
-
-    pod: Pod
-    node: str
-    amounts: Amounts
-    scored: tuple[int, int]
-    ports: tuple[HostPort, ...]
-    assumed: bool
-    grant: Grant | None = None
-    #: What it has together with other pods: it is free when the last of them is gone.
-    shared: tuple[tuple[Holder, Grant], ...] = ()
-
-    @property
-    def touches(self) -> Aspect:
-        """What of its node changes when it comes or goes."""
-        volumes, gpus = self.pod.request.volumes, self.grant is not None or bool(self.shared)
-        return _touched(bool(self.ports), volumes is not None, gpus)
-
-    def grants(self) -> Iterator[tuple[Holder, Grant]]:
-        """The GPUs that it has, with the holder that each grant is in the ledger by."""
-        if self.grant:
-            yield pod_holder(self.pod.uid), self.grant
-        yield from self.shared
-
-    @classmethod
-    def of(
-        cls, pod: Pod, node: str, *, assumed: bool, grant: Grant | None = None
-    ) -> "Holding":  # fmt: skip
-        """What a pending pod would hold there (assumed), or what a bound one does."""
-        request = pod.request
-        amounts = request.resources if assumed else pod.usage
-        grant = grant or pod.grant or _unidentified_gpus(request.gpu_request)
-        return cls(pod, node, amounts, pod.held_scored, request.host_ports, assumed, grant)
 
 
 class Cluster:
@@ -440,7 +380,7 @@ class Cluster:
         """The API server shows the pod on its node."""
         held = self.holdings.get(pod.uid)
         grant = granted(pod, held)
-        if held is not None and _holds_the_same(held, pod, grant):
+        if held is not None and holds_the_same(held, pod, grant):
             self._relabel(held, pod)
             held.pod, held.assumed, held.grant = pod, False, grant
             if self.tenants is not None:
@@ -644,41 +584,6 @@ class Cluster:
             self.storage.use(held.pod.uid, held.node, volumes)
         else:
             self.storage.leave(held.pod.uid)
-
-
-def granted(pod: Pod, held: Holding | None) -> Grant | None:
-    """The GPUs that a bound pod has: they stay as they are, whatever its annotations say later.
-
-    Only a device plugin may still say what it took, and another scheduler what it assigned. What
-    Fairlead assigns is on the pod when it is first seen, and never changes.
-    """
-    said = pod.grant
-    if held is None or held.assumed or held.node != pod.node:
-        return said or _unidentified_gpus(pod.request.gpu_request)
-    kept = held.grant
-    if said is not None and _is_news(said, kept):
-        return said
-    pending = said is not None and said.pending
-    return replace(kept, pending=pending) if kept and kept.pending != pending else kept
-
-
-def _is_news(said: Grant, kept: Grant | None) -> bool:
-    if said.source is GrantSource.BOUND:
-        return kept is not None and kept.source < GrantSource.BOUND
-    return said.assigned and (kept is None or said.source >= kept.source)
-
-
-def _holds_the_same(held: Holding, pod: Pod, grant: Grant | None) -> bool:
-    holds = held.node, held.amounts, held.scored, held.pod.priority
-    same = holds == (pod.node, pod.usage, pod.held_scored, pod.priority)
-    return same and held.grant == grant
-
-
-def _unidentified_gpus(ask: GpuRequest | None) -> Grant | None:
-    """What a pod holds that requested GPUs without an assignment."""
-    if ask is None or ask.profile or ask.map_slot or not ask.whole:
-        return None
-    return Grant((GpuUse(""),) * ask.gpus, source=GrantSource.ASKED)
 
 
 def _difference(old: Node, new: Node) -> Aspect:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Self
 from fairlead.model.holders import Holder
 
 if TYPE_CHECKING:
-    from fairlead.cluster.cluster import Cluster, Holding
+    from fairlead.cluster.cluster import Cluster
+    from fairlead.cluster.holdings import Holding
 
 
 class Draft:

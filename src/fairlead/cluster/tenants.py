@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from fairlead.model.pods import Pod
 
 if TYPE_CHECKING:
-    from fairlead.cluster.cluster import Holding
+    from fairlead.cluster.holdings import Holding
 
 #: The tenant of a pod, such as its namespace.
 TenantOf = Callable[[Pod], str]

@@ -18,7 +18,8 @@ from fairlead.model.pods import Pod
 from fairlead.model.storage import VolumePlan
 
 if TYPE_CHECKING:
-    from fairlead.cluster.cluster import Cluster, Holding
+    from fairlead.cluster.cluster import Cluster
+    from fairlead.cluster.holdings import Holding
 
 #: How many steps a trial had taken.
 Checkpoint = int

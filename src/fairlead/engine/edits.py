@@ -1,6 +1,6 @@
 """Annotations without effect: a request that was changed after the bind, and misspelt keys."""
 
-from fairlead.cluster.cluster import Holding
+from fairlead.cluster.holdings import Holding
 from fairlead.engine.instructions import AnnounceWarning
 from fairlead.model.gpus import GrantSource
 from fairlead.model.pods import Pod

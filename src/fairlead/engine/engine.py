@@ -11,8 +11,9 @@ from itertools import chain
 from typing import assert_never
 
 from fairlead.cluster.aspects import NOTHING
-from fairlead.cluster.cluster import Cluster, Holding
+from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.demand import Demand
+from fairlead.cluster.holdings import Holding
 from fairlead.engine import events, releases
 from fairlead.engine.attempts import Attempt, Outcome
 from fairlead.engine.bind_data import BindEncoder, without_annotations

@@ -1,6 +1,7 @@
 """GPUs of pods that are gone are given to others when the agent of their node says so."""
 
-from fairlead.cluster.cluster import Cluster, Holding
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.holdings import Holding
 from fairlead.engine.instructions import AnnounceWarning
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod

@@ -7,8 +7,9 @@ profile.
 
 from collections.abc import Callable, Iterable
 
-from fairlead.cluster.cluster import Cluster, Holding
+from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.draft import Draft
+from fairlead.cluster.holdings import Holding
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import Grant
 from fairlead.model.pods import Pod

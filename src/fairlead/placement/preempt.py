@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fairlead.cluster.arrays import NodeMask, Rows
-from fairlead.cluster.cluster import Cluster, Holding
+from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.draft import Draft
+from fairlead.cluster.holdings import Holding
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.priority_sums import AmountsByRow
 from fairlead.model.budgets import Budget

@@ -14,15 +14,14 @@ bind failed always waits it out.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from heapq import heapify, heappop, heappush
+from collections.abc import Callable, Iterable
 from itertools import count
-from typing import Any
 
 from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.model.pods import Pod
 from fairlead.queue.entries import Entry, Pool
-from fairlead.queue.order import OrderKey, PrioritySort, QueueOrder
+from fairlead.queue.heap import EntryHeap
+from fairlead.queue.order import PrioritySort, QueueOrder
 from fairlead.queue.units import EquivalenceClass, Gang, GangSpec, PodUnit, Unit
 
 FIRST_BACKOFF_S = 1.0
@@ -30,39 +29,6 @@ LONGEST_BACKOFF_S = 10.0
 LONGEST_WAIT_S = 300.0
 
 _FAILED = "ScheduleAttemptFailure"
-_FEWEST = 1024
-
-
-class _Heap:
-    """Entries by their keys. Entries that moved on meanwhile are dropped when they come up.
-
-    Or when they are the most: a standby takes none out, and pods come and go all the same.
-    """
-
-    def __init__(self, tickets: Iterator[int]) -> None:
-        self._tickets = tickets
-        self._heap: list[tuple[OrderKey, int, Entry]] = []
-        self._full = _FEWEST
-
-    def push(self, key: OrderKey, entry: Entry) -> None:
-        if len(self._heap) >= self._full:
-            self._tidy()
-        entry.ticket = next(self._tickets)
-        heappush(self._heap, (key, entry.ticket, entry))
-
-    def _tidy(self) -> None:
-        self._heap = [place for place in self._heap if place[2].ticket == place[1]]
-        heapify(self._heap)
-        self._full = max(_FEWEST, 2 * len(self._heap))
-
-    def head(self) -> tuple[Any, Entry] | None:
-        """The first part of the smallest key, and its entry."""
-        while self._heap:
-            key, ticket, entry = self._heap[0]
-            if entry.ticket == ticket:
-                return key[0], entry
-            heappop(self._heap)
-        return None
 
 
 class SchedulingQueue:
@@ -76,9 +42,9 @@ class SchedulingQueue:
         #: Gangs by key, and by uid of each member that has a node or has finished.
         self._gangs: dict[str, Entry] = {}
         self._placed: dict[str, Entry] = {}
-        self._active = _Heap(tickets)
-        self._backoff = _Heap(tickets)
-        self._error_backoff = _Heap(tickets)
+        self._active = EntryHeap(tickets)
+        self._backoff = EntryHeap(tickets)
+        self._error_backoff = EntryHeap(tickets)
         self._waiting: dict[EquivalenceClass, dict[str, Entry]] = {}
         #: All aspects that a pod waits for, and perhaps more.
         self.awaited = NOTHING
@@ -353,12 +319,12 @@ class SchedulingQueue:
         self._enter(entry, Pool.ACTIVE, cause)
         self._active.push(self._order.active(entry), entry)
 
-    def _back_off(self, entry: Entry, heap: _Heap, cause: str) -> None:
+    def _back_off(self, entry: Entry, heap: EntryHeap, cause: str) -> None:
         self._enter(entry, Pool.BACKOFF, cause)
         # Whole seconds, so that within each of them the order decides.
         heap.push((entry.due_s // 1.0, *self._order.backoff(entry)), entry)
 
-    def _move_due(self, heap: _Heap, now: float) -> None:
+    def _move_due(self, heap: EntryHeap, now: float) -> None:
         while (head := heap.head()) is not None and head[0] < now // 1.0:
             self._leave(head[1])
             self._activate(head[1], "BackoffComplete")

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from fairlead.cluster.cluster import Cluster, Holding
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.holdings import Holding
 from fairlead.model.gpus import WHOLE, Gpu, GpuUse
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Pod

@@ -12,7 +12,8 @@ from typing import TypeVar
 
 import msgspec
 
-from fairlead.cluster.cluster import Cluster, Holding
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.holdings import Holding
 from fairlead.engine import events
 from fairlead.model.pods import Pod
 from fairlead.model.readings import NodeReadings

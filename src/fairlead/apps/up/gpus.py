@@ -5,7 +5,8 @@ from collections import Counter, deque
 from collections.abc import Callable
 
 from fairlead.apps.up.view import FREE, LOST, SHARED, NodeRow
-from fairlead.cluster.cluster import Cluster, Holding
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.holdings import Holding
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Pod
 from fairlead.sim.kubelets.gpus import SimulatedReading
