@@ -54,6 +54,9 @@ _FINAL = (events.BindProblem.GONE, events.BindProblem.TAKEN)
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
 
+# An enum is slow to ask for a member, and this is asked for every placement.
+_SCHEDULED = Outcome.SCHEDULED
+
 
 class Engine:
     """One scheduler for one cluster, serving every scheduler name that has a profile."""
@@ -364,7 +367,7 @@ class Engine:
             return Attempt(entry.unit, Outcome.UNSCHEDULABLE, self._refuse(entry, verdict, now))
         made = self._assume(entry, verdict, steps, now)
         noted = [*made, Decided(pod, verdict.node, record)] if record else made
-        outcome = Outcome.SCHEDULED if pod.uid in self.in_flight else Outcome.ERROR
+        outcome = _SCHEDULED if pod.uid in self.in_flight else Outcome.ERROR
         return Attempt(entry.unit, outcome, noted)
 
     def _await_quota(self, entry: Entry, beyond: QuotaRefusal, now: float) -> Attempt:

@@ -25,6 +25,10 @@ class Stage(Enum):
     BOUND = auto()  #: it was written, and no watch has shown the pod on its node yet
 
 
+# An enum is slow to ask for a member, and this is asked for every placement.
+_BINDING = Stage.BINDING
+
+
 @dataclass(slots=True, eq=False)
 class Flight:
     """One pod. Pods of other schedulers have no entry; nor has a pod that is BOUND."""
@@ -67,7 +71,7 @@ class InFlight:
 
     def begin(self, uid: str, entry: Entry | None, steps: tuple[PrepareStep, ...] = ()) -> None:
         assert entry is None or uid not in self._flights, f"{uid} is being bound already"
-        stage = Stage.PREPARING if steps else Stage.BINDING
+        stage = Stage.PREPARING if steps else _BINDING
         self._flights[uid] = Flight(entry, stage, steps)
 
     def steps_ended(self, uid: str) -> tuple[PrepareStep, ...]:

@@ -147,7 +147,7 @@ class NodeTrial:
 
     def has_gpus(self, row: int, now: Occupied) -> bool:
         """Whether the pod would get GPUs beside those who are expected, and as things are `now`."""
-        ask = self._profile.chosen_gpus(self._view.request.gpu_request)
+        ask = self._view.chosen_gpus
         if ask is None:
             return True
         devices = self._cluster.columns.devices

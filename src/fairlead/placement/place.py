@@ -164,7 +164,7 @@ class Placement:
 
     def asked_gpus(self, view: View) -> GpuRequest | None:
         """What the request asks of GPUs, if it is for this profile to choose them."""
-        return self.profile.chosen_gpus(view.request.gpu_request)
+        return view.chosen_gpus
 
     def grant(self, view: View, row: int, pod: Pod) -> Grant | None:
         """The GPUs that the pod would get there; none if it asks for none, or there are none."""

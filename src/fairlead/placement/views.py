@@ -52,6 +52,8 @@ class View:
     def __init__(self, profile: Profile, request: PodRequest, cluster: Cluster) -> None:
         self._profile = profile
         self.request = request
+        #: What it asks of GPUs, if the profile chooses them.
+        self.chosen_gpus = profile.chosen_gpus(request.gpu_request)
         #: Resources that it asks for and that have a column only while pods do.
         self.rare = tuple(name for name, _ in request.resources if name not in ALWAYS)
         self._cluster = cluster
