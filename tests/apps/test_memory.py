@@ -6,6 +6,8 @@ that has seen nothing else, or it has a bound. docs/architecture.md lists the bo
 
 import asyncio
 import pkgutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterable
 from functools import _lru_cache_wrapper
 from importlib import import_module
@@ -205,3 +207,10 @@ def test_a_remembered_function_forgets_beyond_its_bytes() -> None:
         assert remembered.kept.bytes <= 10_000  # type: ignore[attr-defined]
     remembered("x" * 100)
     assert len(asked) == 202
+
+
+def test_the_scheduler_loads_nothing_that_it_does_not_use() -> None:
+    """Ten MiB each: signing certificates is for the webhook, gRPC for the agent."""
+    code = "import sys, fairlead.apps.run.run, fairlead.apps.run.scheduler; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {"cryptography", "grpc", "scipy"}.isdisjoint(done.stdout.split())

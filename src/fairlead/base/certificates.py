@@ -1,18 +1,13 @@
-"""Certificates that a private authority signs, and their way into a TLS context."""
+"""Certificates that a private authority signs."""
 
 import datetime as dt
 import ipaddress
-import ssl
-import tempfile
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
-from fairlead.base.private_files import write_private
 
 #: Clocks of other machines may be behind.
 BACKDATED = dt.timedelta(minutes=5)
@@ -90,23 +85,6 @@ def private_pem(
 def distinguished_name(common_name: str, organizations: Sequence[str] = ()) -> x509.Name:
     attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, each) for each in organizations]
     return x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-
-
-def load_chain(
-    context: ssl.SSLContext,
-    certificate: bytes,
-    key: bytes,
-    password: Callable[[], str] | None = None,
-) -> None:
-    """Loads a certificate by way of temporary files: `ssl` reads nothing else.
-
-    Raises ssl.SSLError. `password` is called for a key that is encrypted.
-    """
-    with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
-        paths = Path(folder, "certificate"), Path(folder, "key")
-        for path, content in zip(paths, (certificate, key), strict=True):
-            write_private(path, content)
-        context.load_cert_chain(*paths, password=password)
 
 
 def _signs_certificates() -> x509.KeyUsage:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import structlog
 
-from fairlead.base.certificates import load_chain
+from fairlead.base.tls_chain import load_chain
 from fairlead.kube.access.replaceable import ReplaceableContext
 from fairlead.kube.errors import KubeconfigError
 

@@ -8,7 +8,7 @@ import datetime as dt
 import ssl
 from pathlib import Path
 
-from fairlead.base.certificates import load_chain
+from fairlead.base.tls_chain import load_chain
 from fairlead.kube.access.replaceable import ReplaceableContext
 from fairlead.kube.admission.certificates import ServingCert
 from fairlead.model.errors import ConfigError

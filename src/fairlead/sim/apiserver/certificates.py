@@ -4,7 +4,8 @@ import datetime as dt
 import ssl
 from dataclasses import dataclass
 
-from fairlead.base.certificates import Signer, load_chain, private_pem
+from fairlead.base.certificates import Signer, private_pem
+from fairlead.base.tls_chain import load_chain
 
 _LIFE = dt.timedelta(days=365)
 
