@@ -209,7 +209,6 @@ SWITCHED = {
 #: Those that have a test of their own below.
 TOLD_APART = {
     "nameOverride", "fullnameOverride", "config", "files", "serviceAccount.name", "autoscaling",
-    "crds.keep",
     "webhook.serviceAccount.name", "webhook.certManager.enabled", "webhook.certManager.issuerRef",
     "webhook.clientNames", "extender.enabled", "extender.profile", "extender.certSecret",
     "extender.clientCA", "extender.clientNames", "extender.resources.limits",
