@@ -179,7 +179,7 @@ def _carry_out(engine: Engine, evict: Evict) -> bool:
 
 
 def rebuild(nodes: int, pods: int) -> dict[str, float | str]:
-    """A new engine is told of nodes, and of pods that have their GPUs already."""
+    """A new engine gets the nodes, and pods that have their GPUs already."""
     engine = a_cluster(nodes, listed=True)
     made = one_gpu_pods(pods, SCHEDULER)
     bound = [

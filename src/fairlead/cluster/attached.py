@@ -1,8 +1,8 @@
 """How many volumes of each CSI driver a node holds, and how many it can hold, as columns.
 
 A volume counts once a node, however many pods there use it. What a pod's claim stands for changes
-while it is bound, so a node is counted anew when anything about it changed, but only when somebody
-asks. A cluster without limits pays nothing.
+while it is bound, so a node is counted again when anything about it changed, but only at the next
+query. A cluster without limits pays nothing.
 """
 
 from collections import Counter

@@ -6,7 +6,7 @@ same GPU it is overdrawn until one of them goes, and nothing new is placed there
 is a pod, or what several pods refer to: it has its GPUs once, until the last reference is gone.
 
 GPUs are known by uuid. A use of a GPU that the row does not have (lost, or not ours to choose)
-counts against the row as one GPU that somebody else picked.
+counts against the row as one GPU that a device plugin picked.
 
 Labels may say what kind of GPUs a row has, but not which (an inventory that is not `named`). Such
 GPUs have a model and links, but they are not `there`: they are counted, never given one by one.

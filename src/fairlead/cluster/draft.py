@@ -1,4 +1,4 @@
-"""What if: pods come and go on one node for the sake of argument, and then all is as it was."""
+"""What if: a tentative change of the pods of one node, undone at its end."""
 
 from types import TracebackType
 from typing import TYPE_CHECKING, Self

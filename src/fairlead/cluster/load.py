@@ -1,7 +1,7 @@
 """What the GPUs are really doing: columns of (row, slot), beside what the ledger says they hold.
 
 Readings only ever advise. One that is missing, absurd or old counts for nothing: what a rule sees
-fades from what was read to a middling value, and a GPU that nobody measures looks middling too.
+fades from what was read to a middling value, and a GPU that is not measured looks middling too.
 """
 
 import math

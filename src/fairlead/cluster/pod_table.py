@@ -1,7 +1,7 @@
 """The pods that are there as columns, so that counting those of a kind is a comparison of arrays.
 
 One slot a pod. A label key has a column of numbers from the first question about it on; as long as
-nobody asks about pods at all, the table is empty and costs nothing.
+no rule asks about pods at all, the table is empty and costs nothing.
 """
 
 from collections import Counter

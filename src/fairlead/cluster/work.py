@@ -18,7 +18,7 @@ class Work:
         self.pods = 0
         #: Terms, selectors and budgets that were compared with one pod.
         self.terms = 0
-        #: Pods that were taken from a node, or put back, for the sake of argument.
+        #: Pods that were taken from a node, or put back, in drafts.
         self.trials = 0
 
     def ask(self, rows: int) -> None:

@@ -85,7 +85,7 @@ class Engine:
         self.in_flight = InFlight()
         self._rejections = Rejections()
         self._begin()
-        #: Is anybody interested in why pods went where they went?
+        #: Whether to record why each pod was placed on its node.
         self.keeps_records = False
 
     def _begin(self) -> None:

@@ -109,7 +109,7 @@ class ExtenderQueries:
         """The victims on each node, given those (uids) that kube-scheduler selected there.
 
         No more of those than must go; if they do not hold the right GPUs, those who do. A node
-        where nobody's going would help is left out. So are nodes that would take too long to
+        where no eviction would help is left out. So are nodes that would take too long to
         evaluate; the next request about the pod begins with those.
         """
         if pod.problem:

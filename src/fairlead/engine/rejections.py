@@ -7,7 +7,7 @@ a pause both would go on like this as fast as the API server allows.
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from fairlead.model.pods import Pod, PodRequest
+from fairlead.model.pods import Pod
 
 REASON = "RejectedByKubelet"
 FIRST_PAUSE_S = 2.0
@@ -17,9 +17,9 @@ FORGET_AFTER_S = 600.0
 #: Kinds of pods that are remembered; the oldest are forgotten first.
 MOST_KINDS = 1024
 
-#: Namespace, scheduler, request and priority: the pods of a controller are of one kind, and users
-#: delay no pods but those of their own namespaces.
-Kind = tuple[str, str, PodRequest, int]
+#: Namespace, scheduler, the hash of the request, and priority: the pods of a controller are of one
+#: kind, and users delay no pods but those of their own namespaces. A request may be megabytes long.
+Kind = tuple[str, str, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,4 +73,4 @@ class Rejections:
 
 
 def _kind(pod: Pod) -> Kind:
-    return pod.namespace, pod.scheduler, pod.request, pod.priority
+    return pod.namespace, pod.scheduler, hash(pod.request), pod.priority

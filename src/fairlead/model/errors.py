@@ -4,7 +4,7 @@ FairleadError
 ├── QuantityError        a text that is no Kubernetes quantity
 ├── PluginFault          a plugin answered in a way that cannot be used
 ├── ConfigError          the configuration cannot be used; the message says what to change
-│   └── UnknownPlugin    a profile names a plugin that nobody registered
+│   └── UnknownPlugin    a profile names a plugin that is not registered
 └── …                    `kube.errors` adds what can go wrong between us and the API server
 
 "No node fits" is not here: it is a verdict (`placement.verdicts.Refused`), not an error.

@@ -220,8 +220,8 @@ def geometry_of(product: str, memory_mib: int) -> tuple[MigProfile, ...]:
     """How such a GPU can be cut; empty where it cannot, or it is not known.
 
     Seven compute and eight memory slices on the large GPUs from the A100 on, four of each on the
-    A30. What the driver says (`nvidia-smi mig -lgipp`) is better where somebody tells. The slice
-    with media engines is left out: there is one on a GPU, which its places do not tell.
+    A30. What the driver says (`nvidia-smi mig -lgipp`) is better where it is known. The slice
+    with media engines is left out: there is one on a GPU, which its places do not show.
     """
     words = words_of(product)
     if "MIG" in words or memory_mib <= 0:

@@ -19,8 +19,8 @@ _HALF = HIGHEST_SCORE / 2
 @dataclass(frozen=True, slots=True)
 class FillQuietCards:
     """The busiest GPU that stays below the level with the pod on it; then unused GPUs;
-    then those that would be too busy, the least busy first. Whole GPUs are not begun by anybody,
-    so it likes all nodes alike for them.
+    then those that would be too busy, the least busy first. For whole GPUs all
+    nodes are equal.
     """
 
     #: Share of the time up to which GPUs are filled.

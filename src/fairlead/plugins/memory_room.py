@@ -18,8 +18,8 @@ from fairlead.plugins.measured import READS, of_best_gpus
 @dataclass(frozen=True, slots=True)
 class MemoryRoom:
     """What would be left of a GPU's memory: of what is not booked, or of what is not in use,
-    whichever is less. Where nobody measures, the book alone counts; where nobody says how much
-    memory GPUs have, all are alike.
+    whichever is less. Where it is not measured, only the ledger counts; where the memory of GPUs
+    is not known, all are equal.
     """
 
     #: Likes the least that is left rather than the most, but no GPU that is short of it.

@@ -23,8 +23,8 @@ class QuietNeighbours:
 
     Bursts fall into the gaps of others, so what a GPU does on the whole counts. Two rhythms drift
     until their busy stretches meet, so between them what it does at its busiest counts. A hot GPU
-    is for light pods only. A GPU that is free in the book and busy all the same is used by
-    somebody whom nobody gave it to.
+    is for light pods only. A GPU that is free in the ledger and still busy is used by an
+    unassigned process.
     """
 
     #: A GPU that is busy for this share of the time, at its busiest, is hot.

@@ -80,7 +80,7 @@ app.kubernetes.io/version: {{ (index . 0).Chart.AppVersion | quote }}
     && object.spec.schedulerName in {{ include "fairlead.schedulerNames" . }}
 {{- end }}
 
-{{/* Whether certificates come from a Secret that somebody else fills. */}}
+{{/* Whether certificates come from a Secret that the chart does not fill. */}}
 {{- define "fairlead.foreignCertificates" -}}
 {{- if or .Values.webhook.caBundle .Values.webhook.certManager.enabled }}true{{ end -}}
 {{- end }}

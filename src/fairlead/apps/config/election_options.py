@@ -32,7 +32,7 @@ class ElectionOptions:
         """The terms; None: decide without an election.
 
         In a pod there may be several replicas, so one is elected unless configured otherwise. A
-        program that somebody starts by hand needs no Lease, nor the right to write one.
+        program that a user starts by hand needs no Lease, nor the right to write one.
         """
         elects = access.in_pod if self.leader_elect is None else self.leader_elect
         if not elects:

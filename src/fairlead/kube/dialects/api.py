@@ -173,8 +173,8 @@ def gpu_positions(gpu_spec: GpuSpec, resource: str) -> tuple[tuple[int, ...], ..
     """Which of the pod's GPUs each container gets, counted as Kubernetes counts.
 
     Containers and sidecars get their own. What an init container has, the containers after it have
-    again; only the sidecars before it are still there. Nobody can be served beyond reason, so then
-    it is left empty.
+    again; only the sidecars before it are still there. Beyond the limit of
+    GPUs it is left empty.
     """
     if most_at_once(gpu_spec, resource) > MOST_GPUS:
         return ()

@@ -5,7 +5,7 @@
     gpu.nvlink: "true"                                        # the administrator: all are joined
 
 Labels name no single GPU. Such GPUs are counted: a request for a model or NVLink is matched, but
-nobody can be given a part of one.
+no part of one can be assigned.
 """
 
 from collections.abc import Mapping

@@ -162,7 +162,7 @@ def _visible(grant: Grant, inventory: Inventory | None) -> str:
     """GPUs by uuid; those that a device plugin chose are the first ones that the pod sees.
 
     A slice that the agent cuts has a name before it exists. The GPU's own uuid would show a
-    process the first slice there is, whoever's it was.
+    process the first slice there is, of any pod.
     """
     if not all(use.uuid for use in grant.uses):
         return _first(len(grant.uses))

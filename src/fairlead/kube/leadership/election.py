@@ -2,7 +2,7 @@
 
 Times of others are never compared with ours. A record counts for as long as its holder said, from
 the moment we saw it change; our own counts from the moment we began to write it, and for less, so
-that we have stopped before anybody else may start.
+that this one has stopped before another may start.
 """
 
 import math
@@ -74,7 +74,7 @@ class Election:
     def observe(self, record: LeaderRecord | None, now_s: float) -> None:
         """The Lease says this now; None: there is no Lease.
 
-        A Lease that somebody deleted still counts: its holder may not know of it yet.
+        A Lease that was deleted still counts: its holder may not know of it yet.
         """
         if record is not None and record != self._record:
             self._record, self._seen_s = record, now_s

@@ -2,7 +2,7 @@
 
 It is an annotation of the node: when it was taken and, with HAMi, for which pod. A bind takes it
 first; the device plugin takes it away when the pod has its GPUs. So a bind that failed must give
-it back, and one that nobody gave back is void after five minutes.
+it back, and one that was not given back is void after five minutes.
 """
 
 from collections.abc import Mapping

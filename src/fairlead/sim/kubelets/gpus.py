@@ -118,7 +118,7 @@ def busyness(pod: str, age_s: float) -> float:
     """Between 0 and 1, and always the same for one pod at one age.
 
     Its name says what kind of work it is: notebooks are idle but for a moment now and then,
-    whoever serves has bursts, and everything else trains, step by step.
+    services have bursts, and everything else trains, step by step.
     """
     phase = lot(pod, "phase")
     if any(word in pod for word in _IDLERS):

@@ -4,7 +4,7 @@ Killed between any two calls it leaves a GPU instance without a compute instance
 the next look finds.
 
 NVML remembers instances that it has shown to a process, even when another process has destroyed
-them. So every look begins anew, and these questions need a process that asks nothing else.
+them. So every look starts over, and these questions need a process that asks nothing else.
 """
 
 import ctypes

@@ -1,7 +1,7 @@
 """One GET or POST, piece by piece, with limits: what an exporter sends is not to be trusted.
 
 Thousands of nodes are asked every few seconds, so this does only what that needs, on a C parser:
-kept-alive connections, no redirects, no cookies, no proxy. Pieces go to whoever reads them as
+kept-alive connections, no redirects, no cookies, no proxy. Pieces go to the reader as
 they come, so a long answer is never held in memory.
 """
 
