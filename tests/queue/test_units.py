@@ -9,10 +9,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from builders import a_pod
 from fairlead.cluster.aspects import Aspect
+from fairlead.model.gangs import GangSpec
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.queue import SchedulingQueue
-from fairlead.queue.units import Gang, GangSpec
+from fairlead.queue.units import Gang
 
 JOB = GangSpec("default/job", minimum=3)
 

@@ -6,6 +6,7 @@ from enum import IntFlag, StrEnum, auto
 from functools import cached_property
 from typing import NamedTuple
 
+from fairlead.model.gangs import Membership
 from fairlead.model.gpus import GpuRequest, Grant
 from fairlead.model.loads import PodLoad
 from fairlead.model.selectors import LabelSelector, PodTerm, Requirement, SpreadRule
@@ -231,6 +232,8 @@ class Pod:
     started: str = ""
     #: It is leaving because a scheduler evicted it.
     evicted: bool = False
+    #: The gang it belongs to.
+    gang: Membership | None = None
     #: Kind and name of the controller that made it, if that says which pods belong together.
     owner: tuple[str, str] | None = None
     #: The controller that made it, as "Kind/name"; only of bound pods with GPUs, for reports.

@@ -18,11 +18,12 @@ from collections.abc import Callable, Iterable
 from itertools import count
 
 from fairlead.cluster.aspects import NOTHING, Aspect
+from fairlead.model.gangs import GangSpec
 from fairlead.model.pods import Pod
 from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.heap import EntryHeap
 from fairlead.queue.order import PrioritySort, QueueOrder
-from fairlead.queue.units import EquivalenceClass, Gang, GangSpec, PodUnit, Unit
+from fairlead.queue.units import EquivalenceClass, Gang, PodUnit, Unit
 
 FIRST_BACKOFF_S = 1.0
 LONGEST_BACKOFF_S = 10.0

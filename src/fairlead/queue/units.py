@@ -7,9 +7,9 @@ towards the minimum, so that a late or replaced member is placed beside them.
 
 from collections import Counter
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import Protocol
 
+from fairlead.model.gangs import GangSpec
 from fairlead.model.pods import Pod, PodRequest
 
 #: What the pods of a gang request: how many of which request, and how many of them are needed. With
@@ -94,15 +94,6 @@ class PodUnit:
     def equivalence_class(self, request_of: RequestOf, tenant: str) -> EquivalenceClass:
         pod = self.pod
         return pod.scheduler, request_of(pod), pod.priority, tenant
-
-
-@dataclass(frozen=True, slots=True)
-class GangSpec:
-    """What the object of a gang says. A gang's priority is its own, not that of any member."""
-
-    key: str
-    minimum: int
-    priority: int = 0
 
 
 class Gang:

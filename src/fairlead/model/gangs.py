@@ -1,0 +1,85 @@
+"""A gang: pods that are placed together, in one form for every API that describes such pods."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+#: How long a gang that is bound in part is completed before it is released, as in kube-scheduler.
+LONGEST_PART_S = 300.0
+
+
+class Counting(StrEnum):
+    """Which members count towards the minimum when one has to be replaced."""
+
+    #: Members with a node, and those that have finished.
+    FINISHED = "finished"
+    #: Only members that are alive (the native PodGroup).
+    ALIVE = "alive"
+    #: After the minimum was reached once, members are placed one by one (Koordinator).
+    ONCE = "once"
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyRule:
+    """Pods of a group belong in one domain of a level of the topology."""
+
+    #: The node label of the level.
+    level: str
+    required: bool = True
+    #: For how long only one domain is tried; then a preferred rule holds no more, and a required
+    #: one allows one domain more for each such time. None: for ever.
+    patience_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A part of a gang: pods (a leaf), or other groups of which a minimum number is satisfied."""
+
+    name: str
+    #: Of a leaf the least number of pods, otherwise the least number of satisfied groups.
+    minimum: int
+    groups: tuple["Group", ...] = ()
+    topology: tuple[TopologyRule, ...] = ()
+    #: Of a leaf the pods are placed in sets of so many consecutive ranks; 0: no sets.
+    set_size: int = 0
+    #: The rule of each such set.
+    set_topology: tuple[TopologyRule, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GangSpec:
+    """What the object of a gang says. A gang's priority is its own, not that of any member."""
+
+    #: Dialect, namespace and name: "volcano/default/job".
+    key: str
+    #: How many pods it needs at least, those of its groups included.
+    minimum: int
+    priority: int = 0
+    #: The parts that need a minimum, a topology or a name of their own.
+    groups: tuple[Group, ...] = ()
+    #: How many of these groups must be satisfied; None: all.
+    least_groups: int | None = None
+    topology: tuple[TopologyRule, ...] = ()
+    #: More pods than this are not placed (elastic gangs); None: all that there are.
+    maximum: int | None = None
+    #: What must be free in the cluster before any pod is placed.
+    least_resources: tuple[tuple[str, int], ...] = ()
+    counting: Counting = Counting.FINISHED
+    #: Evicted whole, or pod by pod down to the minimum.
+    evicted_whole: bool = False
+    longest_part_s: float = LONGEST_PART_S
+    queue: str = ""
+    #: Set when the object is invalid; its pods wait with this sentence.
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """What a pod says about its gang."""
+
+    #: The key of its `GangSpec`.
+    gang: str
+    #: The leaf it belongs to; empty if the gang has no groups.
+    group: str = ""
+    rank: int | None = None
+    #: For gangs without an object: what this pod says of the whole. Members must agree.
+    spec: GangSpec | None = None
