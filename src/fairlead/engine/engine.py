@@ -178,6 +178,8 @@ class Engine:
                 self.cluster.budgets[budget.key] = budget
             case events.BudgetGone(key):
                 self.cluster.budgets.pop(key, None)
+            case events.GangSeen() | events.GangGone():
+                pass  # no gangs are scheduled yet
             case events.EvictionEnded(uid, problem):
                 self._eviction_ended(uid, problem, now)
             case events.PricesComputed(prices):

@@ -6,6 +6,7 @@ from enum import Enum, auto
 
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.budgets import Budget
+from fairlead.model.gangs import GangSpec
 from fairlead.model.gpus import Inventory
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
@@ -168,6 +169,20 @@ class BudgetGone:
 
 
 @dataclass(frozen=True, slots=True)
+class GangSeen:
+    """The object of a gang was added or changed."""
+
+    spec: GangSpec
+
+
+@dataclass(frozen=True, slots=True)
+class GangGone:
+    """The object of a gang is gone: its pods wait until it comes back."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
 class EvictionEnded:
     """Every victim was evicted, or (with a message) not all could be.
 
@@ -232,6 +247,8 @@ Event = (
     | BindFailed
     | BudgetSeen
     | BudgetGone
+    | GangSeen
+    | GangGone
     | EvictionEnded
     | PricesComputed
     | ReadingsTaken

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
+from fairlead.model.gangs import GangSpec, GangStatus
 from fairlead.model.gpus import Grant
 from fairlead.model.pods import Pod
 from fairlead.placement.verdicts import PlacementRecord, VictimsByNode
@@ -110,6 +111,14 @@ class Decline:
 
 
 @dataclass(frozen=True, slots=True)
+class GangStatusChanged:
+    """Write the status of the gang's object, if it has one. Comes only when it has changed."""
+
+    spec: GangSpec
+    status: GangStatus
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptCrashed:
     """An attempt to place the pod broke off by a defect: what is booked may be wrong.
 
@@ -131,5 +140,6 @@ Instruction = (
     | Evict
     | ClearNomination
     | Decline
+    | GangStatusChanged
     | AttemptCrashed
 )

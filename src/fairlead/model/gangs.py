@@ -72,6 +72,34 @@ class GangSpec:
     problem: str = ""
 
 
+class GangState(StrEnum):
+    """How far a gang has come, for the status of its object."""
+
+    #: Pods are missing, or have scheduling gates.
+    GATHERING = "gathering"
+    #: There is no room for as many pods as it needs, or a quota does not admit them.
+    UNSCHEDULABLE = "unschedulable"
+    #: At least the minimum has nodes, or has finished.
+    SCHEDULED = "scheduled"
+    #: Its object or its pods contradict themselves.
+    INVALID = "invalid"
+
+
+@dataclass(frozen=True, slots=True)
+class GangStatus:
+    """What the object of a gang says about it. It has no time: that is for the writer to add."""
+
+    state: GangState
+    #: Members that exist, in whatever state.
+    members: int
+    #: The minimum.
+    needed: int
+    #: Members with a node that have not finished, and members that have.
+    with_node: int
+    finished: int
+    message: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Membership:
     """What a pod says about its gang."""

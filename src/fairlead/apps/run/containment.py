@@ -203,6 +203,7 @@ _SEEN = (
     events.SelectorSeen,
     events.StorageSeen,
     events.BudgetSeen,
+    events.GangSeen,
 )
 
 _DOING = {
@@ -228,6 +229,8 @@ def _name_of(event: events.Event) -> _Name:
             about = f"{type(seen).__name__} {seen.key}"
         case events.BudgetSeen(budget):
             about = budget.key
+        case events.GangSeen(spec):
+            about = spec.key
         case events.NamespaceSeen(name) | events.NodeGone(name):
             about = name
         case _:

@@ -310,7 +310,7 @@ class Scheduler:
         if not self._has_taken_over:
             return  # the leader announces it
         said = self._containment.attempt(
-            _doing(instruction), instruction.pod.key, partial(self._carry_out, instruction)
+            _doing(instruction), _about(instruction), partial(self._carry_out, instruction)
         )
         answer = _failed(instruction, said) if said else None
         if answer is not None:
@@ -352,6 +352,8 @@ class Scheduler:
                 self._recorder.warned(instruction)
                 self.metrics.warnings.labels(reason).inc()
                 log.warning("pod warned", pod=pod.key, reason=reason, message=message)
+            case instructions.GangStatusChanged(spec, status):
+                log.info("gang", gang=spec.key, state=status.state, message=status.message)
             case instructions.AttemptCrashed():
                 pass  # see `_perform`
             case _:
@@ -440,14 +442,20 @@ def _doing(instruction: instructions.Instruction) -> str:
     return "announcing"
 
 
+def _about(instruction: instructions.Instruction) -> str:
+    """The object that it is about."""
+    if isinstance(instruction, instructions.GangStatusChanged):
+        return instruction.spec.key
+    return instruction.pod.key
+
+
 def _failed(instruction: instructions.Instruction, said: str) -> events.Event | None:
     """What the engine hears of an instruction that could not be carried out."""
-    uid = instruction.pod.uid
     match instruction:
-        case instructions.Bind():
-            return events.BindFailed(uid, events.BindProblem.DENIED, said)
-        case instructions.Prepare(steps=steps):
-            return events.PrepareFailed(uid, failure_of(steps[0], said))
-        case instructions.Evict():
-            return events.EvictionEnded(uid, said)
+        case instructions.Bind(pod):
+            return events.BindFailed(pod.uid, events.BindProblem.DENIED, said)
+        case instructions.Prepare(pod, steps=steps):
+            return events.PrepareFailed(pod.uid, failure_of(steps[0], said))
+        case instructions.Evict(pod):
+            return events.EvictionEnded(pod.uid, said)
     return None
