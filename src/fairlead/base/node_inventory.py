@@ -5,6 +5,7 @@
      "clique": "1a2b….0",             # nodes with the same one share an NVLink domain
      "driver": "580.159.04", "cuda": "13.0", "toolkit": "1.17.8",   # versions, where known
      "plugin": true,                  # a device plugin hands out the GPUs, and picks them itself
+     "picked": {"6a0c…": ["GPU-1a2b…"], …},   # which, by the uid of the pod, as the kubelet says
      "confirms": true,                # it says when the processes of pods that are gone have ended
      "released": ["6a0c…", …],        # they have, of the pods with these uids; the last ones only
      "GPUs": [
@@ -28,13 +29,21 @@ from typing import Annotated
 
 import msgspec
 
+from fairlead.model.limits import MOST_GPUS
+
 KEY = "fairlead.dev/inventory"
 VERSION = 1
 WELL = "ok"
 #: Pods that an agent names as released at once, at most.
 MOST_RELEASED = 64
+#: Pods whose GPUs a device plugin picked, at most.
+MOST_PICKED = 256
 #: The cut of a GPU that belongs to the agent.
 FREE = "free"
+
+
+_Uid = Annotated[str, msgspec.Meta(max_length=64)]
+_Uuids = Annotated[list[str], msgspec.Meta(max_length=MOST_GPUS)]
 
 
 class Slice(msgspec.Struct):
@@ -74,6 +83,8 @@ class Listing(msgspec.Struct, omit_defaults=True):
     plugin: bool = False
     confirms: bool = False
     released: Annotated[list[str], msgspec.Meta(max_length=MOST_RELEASED)] = []
+    #: Absent where the kubelet is not asked.
+    picked: Annotated[dict[_Uid, _Uuids], msgspec.Meta(max_length=MOST_PICKED)] | None = None
     version: int = VERSION
 
 

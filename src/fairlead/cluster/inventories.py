@@ -55,6 +55,7 @@ def merged(found: Iterable[Inventory]) -> Inventory | None:
         named=any(inventory.named for inventory in listed),
         confirms=any(inventory.confirms for inventory in listed),
         released=first.released.union(*(other.released for other in others)),
+        picked=next((one.picked for one in listed if one.picked is not None), None),
     )
     return _in_order(both)
 

@@ -1,5 +1,6 @@
 """GPUs one by one: the GPUs of a node, what a pod asks of them, and what it was given."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -89,6 +90,9 @@ class Inventory:
     #: An agent says when the processes of a pod that is gone have ended; and of which it said so.
     confirms: bool = False
     released: frozenset[str] = frozenset()
+    #: The uuids of the GPUs that a device plugin picked, by the uid of the pod, as the kubelet
+    #: names them; None where it is not asked. No amount depends on it, so it is not compared.
+    picked: Mapping[str, tuple[str, ...]] | None = field(default=None, compare=False)
     #: The NUMA node of each GPU; looked at for every placement.
     numa: tuple[int, ...] = field(init=False, repr=False, compare=False)
 

@@ -1,6 +1,6 @@
 """Reads the node annotation `fairlead.dev/inventory` (`base.node_inventory` has its schema)."""
 
-from fairlead.base.node_inventory import FREE, KEY, VERSION, WELL, GpuEntry, decoder
+from fairlead.base.node_inventory import FREE, KEY, VERSION, WELL, GpuEntry, Listing, decoder
 from fairlead.kube.dialects.api import KAI, checked, decoded
 from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import Gpu, Inventory, Links, MigProfile
@@ -28,7 +28,7 @@ def read(text: str) -> Inventory:
     gpus = checked([_gpu(entry) for entry in found.gpus], KEY)
     links = _links(found.gpus)
     if found.plugin:
-        return Inventory(gpus, links, found.clique, named=False)
+        return Inventory(gpus, links, found.clique, named=False, picked=_picked(found))
     return Inventory(
         gpus,
         links,
@@ -37,6 +37,13 @@ def read(text: str) -> Inventory:
         confirms=found.confirms,
         released=frozenset(found.released),
     )
+
+
+def _picked(found: Listing) -> dict[str, tuple[str, ...]] | None:
+    if found.picked is None:
+        return None
+    listed = {entry.uuid for entry in found.gpus}
+    return {uid: tuple(filter(listed.__contains__, gpus)) for uid, gpus in found.picked.items()}
 
 
 def _gpu(entry: GpuEntry) -> Gpu:
