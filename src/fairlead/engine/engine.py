@@ -178,7 +178,7 @@ class Engine:
                 self.cluster.budgets[budget.key] = budget
             case events.BudgetGone(key):
                 self.cluster.budgets.pop(key, None)
-            case events.GangSeen() | events.GangGone():
+            case events.GangSeen() | events.GangGone() | events.GangKindSeen():
                 pass  # no gangs are scheduled yet
             case events.EvictionEnded(uid, problem):
                 self._eviction_ended(uid, problem, now)

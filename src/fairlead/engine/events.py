@@ -183,6 +183,18 @@ class GangGone:
 
 
 @dataclass(frozen=True, slots=True)
+class GangKindSeen:
+    """Whether the API server serves the objects of a dialect of gangs.
+
+    `dialect` is the first part of the keys of its gangs. Where they are not served, `problem` is
+    the sentence with which pods wait whose gang is not known.
+    """
+
+    dialect: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class EvictionEnded:
     """Every victim was evicted, or (with a message) not all could be.
 
@@ -249,6 +261,7 @@ Event = (
     | BudgetGone
     | GangSeen
     | GangGone
+    | GangKindSeen
     | EvictionEnded
     | PricesComputed
     | ReadingsTaken

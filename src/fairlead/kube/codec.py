@@ -13,6 +13,8 @@ from msgspec import Raw
 
 from fairlead.kube import dialects
 from fairlead.kube.dialects.fairlead import VISIBLE
+from fairlead.kube.gangs.api import PodWords
+from fairlead.kube.gangs.registry import ALL, GangDialects
 from fairlead.kube.limits import beyond_limits, within_limits
 from fairlead.kube.pod_loads import read_load
 from fairlead.kube.pod_selectors import OWNERS
@@ -28,6 +30,7 @@ from fairlead.kube.spelling import misspelt
 from fairlead.kube.usage import ContainerReport, StatusParts, read_usage
 from fairlead.model.behaviour import KUBERNETES_1_36, Behaviour
 from fairlead.model.errors import FairleadError, QuantityError
+from fairlead.model.gangs import Membership
 from fairlead.model.gpus import Grant
 from fairlead.model.loads import PodLoad
 from fairlead.model.nodes import Image, Node
@@ -71,6 +74,10 @@ class _Gate(msgspec.Struct, rename="camel", gc=False):
     name: str = ""
 
 
+class _SchedulingGroup(msgspec.Struct, rename="camel", gc=False):
+    pod_group_name: str = ""
+
+
 class _Affinity(msgspec.Struct, rename="camel", gc=False):
     node_affinity: Raw = Raw()
     pod_affinity: Raw = Raw()
@@ -98,6 +105,7 @@ class _PodSpec(msgspec.Struct, rename="camel", gc=False):
     volumes: list[PodVolume] | None = None
     host_network: bool | None = None
     host_users: bool | None = None
+    scheduling_group: _SchedulingGroup | None = None
 
 
 class _Condition(msgspec.Struct, rename="camel", gc=False):
@@ -201,7 +209,9 @@ _ROOMY_BYTES = 128 << 10
 _LARGE_BYTES = 1 << 15
 
 
-def decode_pod(raw: bytes | Raw, behaviour: Behaviour = KUBERNETES_1_36) -> Pod:
+def decode_pod(
+    raw: bytes | Raw, behaviour: Behaviour = KUBERNETES_1_36, gang_dialects: GangDialects = ALL
+) -> Pod:
     """A pod whose request cannot be understood comes back with a `problem`, not an exception.
 
     What a bound pod takes is counted as kube-scheduler of that behaviour counts it.
@@ -213,6 +223,10 @@ def decode_pod(raw: bytes | Raw, behaviour: Behaviour = KUBERNETES_1_36) -> Pod:
     request, usage, scored, problem = _understand(wire, parts, behaviour, shared=shared)
     grant, edited = _grant(wire, parts, request, shared=shared) if spec.node_name else (None, "")
     load, odd = _load(meta) if meta.annotations and not spec.node_name else (None, "")
+    gang: Membership | None = None
+    if spec.scheduling_group or gang_dialects.concern(meta.labels, meta.annotations):
+        gang, mixed = gang_dialects.read(_gang_words(meta, spec))
+        odd = odd or ("" if spec.node_name else mixed)
     if len(raw) > _ROOMY_BYTES and not spec.node_name:
         problem = problem or dialects.too_large_with(meta.annotations or {}, request.gpu_request)
     containers = (*(spec.init_containers or ()), *(spec.containers or ()))
@@ -250,6 +264,7 @@ def decode_pod(raw: bytes | Raw, behaviour: Behaviour = KUBERNETES_1_36) -> Pod:
         and request.gpu_request is not None
         and _lacks(meta, containers),
         load=load,
+        gang=gang,
         problem=problem or odd,
         condition=_unscheduled(status.conditions or ()),
     )
@@ -259,6 +274,17 @@ def _lacks(meta: Meta, containers: Sequence[_Container]) -> bool:
     """Whether nothing put in which GPUs the pod gets; with a map that is a plain value."""
     mark = _BY_VALUE if MAP in (meta.annotations or {}) else _BY_ANNOTATION
     return not all(mark in bytes(container.env) for container in containers)
+
+
+def _gang_words(meta: Meta, spec: _PodSpec) -> PodWords:
+    group = spec.scheduling_group
+    return PodWords(
+        meta.namespace,
+        meta.name,
+        meta.labels or {},
+        meta.annotations or {},
+        group.pod_group_name if group else None,
+    )
 
 
 def _load(meta: Meta) -> tuple[PodLoad | None, str]:

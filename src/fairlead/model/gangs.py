@@ -68,6 +68,9 @@ class GangSpec:
     evicted_whole: bool = False
     longest_part_s: float = LONGEST_PART_S
     queue: str = ""
+    #: The key of the gang of which this one is a group, named by its own key; its pods are members
+    #: of that gang.
+    part_of: str = ""
     #: Set when the object is invalid; its pods wait with this sentence.
     problem: str = ""
 

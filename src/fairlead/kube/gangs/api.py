@@ -1,0 +1,135 @@
+"""What a gang dialect is: one API by which pods say that they are placed together.
+
+Each dialect is one file. It reads which gang a pod belongs to, reads the object of a gang where
+the API has one, and writes the status that users of that API read. Nothing here decides anything.
+What makes no sense is a FairleadError with a sentence for its author.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+import msgspec
+
+from fairlead.model.gangs import GangSpec, GangStatus, Membership
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PodWords:
+    """What of a pod says which gang it belongs to."""
+
+    namespace: str
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    #: `spec.schedulingGroup.podGroupName`; None without that field.
+    scheduling_group: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GangKind:
+    """The kind of object that describes gangs, as the API server serves it."""
+
+    group: str
+    #: The first of these that is served is read.
+    versions: tuple[str, ...]
+    plural: str
+    kind: str
+    #: What to do where it is not served: the end of a sentence.
+    remedy: str
+    #: False: the status is written with the object itself.
+    has_status_subresource: bool = True
+
+    @property
+    def full_name(self) -> str:
+        """As `kubectl get` takes it."""
+        return f"{self.plural}.{self.group}"
+
+    def path(self, version: str) -> str:
+        return f"/apis/{self.group}/{version}/{self.plural}"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """An object as it is before its status is written."""
+
+    status: Json
+    generation: int
+    #: The version of the API in which it was read.
+    api_version: str
+
+
+class GangDialect(Protocol):
+    #: The first part of the keys of its gangs, and its name in the configuration.
+    name: ClassVar[str]
+    #: Labels and annotations by which a pod names its gang.
+    label_keys: ClassVar[tuple[str, ...]]
+    annotation_keys: ClassVar[tuple[str, ...]]
+    #: None: there is no object, and the pods say all.
+    kind: ClassVar[GangKind | None]
+    #: Controllers write it beside the words of another dialect, which then applies.
+    gives_way: ClassVar[bool]
+
+    def membership(self, pod: PodWords) -> Membership | None:
+        """The gang that the pod names in this dialect, if it does."""
+        ...
+
+    def spec(self, key: str, spec: bytes) -> GangSpec:
+        """What the `spec` of an object says; msgspec errors are for the caller."""
+        ...
+
+    def status(self, standing: Standing, status: GangStatus, now: str) -> Json | None:
+        """The fields of the object to write, such as `{"status": …}`; None if it says so already.
+
+        A list replaces the one that stands there: conditions of others have to be in it.
+        """
+        ...
+
+
+class GangDefaults:
+    """The answers of a dialect that does not use a function."""
+
+    label_keys: ClassVar[tuple[str, ...]] = ()
+    annotation_keys: ClassVar[tuple[str, ...]] = ()
+    kind: ClassVar[GangKind | None] = None
+    gives_way: ClassVar[bool] = False
+
+    def spec(self, key: str, spec: bytes) -> GangSpec:
+        raise NotImplementedError
+
+    def status(self, standing: Standing, status: GangStatus, now: str) -> Json | None:
+        return None
+
+
+class _Meta(msgspec.Struct, rename="camel", gc=False):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+
+
+class ObjectWire(msgspec.Struct, gc=False):
+    metadata: _Meta
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+@dataclass(frozen=True, slots=True)
+class GangObject:
+    """The object of a gang, as it was last seen."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    generation: int
+    spec: GangSpec
+    #: As JSON, to be changed in part; empty where it is too long to be kept.
+    status: bytes
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
