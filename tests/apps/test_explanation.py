@@ -17,7 +17,7 @@ from fairlead.apps.explain.explanation import (
     gpus_told,
 )
 from fairlead.engine.engine import Engine
-from fairlead.model.gpus import GpuRequest, GpuUse, Grant
+from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, Inventory
 from fairlead.model.pods import Pod
 from fairlead.plugins.inter_pod_affinity import InterPodAffinity
 
@@ -153,6 +153,19 @@ def test_gpus_that_a_device_plugin_chose_are_counted() -> None:
     pod = a_pod("p", node="node-a", grant=Grant((GpuUse(""), GpuUse(""))))
     message = told(an_engine(), pod)["message"]
     assert message.endswith("node-a, 2 GPU(s) that the device plugin of the node chose")
+
+
+@pytest.mark.parametrize("grant", [None, Grant((GpuUse(""), GpuUse("")))])
+def test_gpus_that_a_device_plugin_chose_are_named_where_the_kubelet_says_which(
+    grant: Grant | None,
+) -> None:
+    pod = a_pod("p", node="node-a", grant=grant)
+    both = (Gpu("GPU-a", 0), Gpu("GPU-b", 1))
+    inventory = Inventory(both, named=False, picked={pod.uid: ("GPU-a", "GPU-b")})
+    answer = told(an_engine(a_node("node-a", inventory=inventory)), pod)
+    named = "GPU-a, GPU-b, which the device plugin of the node chose"
+    assert answer["message"] == f"the pod is bound to node node-a, {named}"
+    assert [one["gpu"] for one in answer["gpus"]] == ["GPU-a", "GPU-b"]
 
 
 def test_a_bound_pod_tells_what_was_decided() -> None:

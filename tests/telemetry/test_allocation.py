@@ -13,6 +13,7 @@ from fairlead.cluster.load import STALE_S
 from fairlead.engine.events import ReadingsTaken
 from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, Inventory
 from fairlead.model.machines import geometry_of
+from fairlead.model.pods import Pod
 from fairlead.model.readings import GpuReading, NodeReadings
 from fairlead.telemetry.allocation import STATES, by_model, freshness
 from fairlead.telemetry.report import UsageReport, by_namespace, by_node, by_owner, total
@@ -236,6 +237,42 @@ def test_gpus_show_who_holds_what_of_them():
     assert sorted(told) == [("default/p", "0.5"), ("default/q", "16 GiB")]
     assert (gpus[0].power_w, gpus[0].reading_age_s, gpus[1].utilisation) == (300.0, 3.0, None)
     assert [gpu.state for gpu in gpus] == ["shared", "free", *["counted"] * 4]
+
+
+def picking(**picked: list[str]) -> Inventory:
+    both = (Gpu("GPU-a", 0, "H100", 80_000), Gpu("GPU-b", 1, "H100", 80_000))
+    uuids = {f"uid-{name}": tuple(gpus) for name, gpus in picked.items()}
+    return Inventory(both, named=False, picked=uuids)
+
+
+def counted(name: str) -> Pod:
+    return a_pod(name, uid=f"uid-{name}", gpus=1, gpu_request=GpuRequest(1), node="n1")
+
+
+def test_gpus_that_a_device_plugin_picked_show_their_pods_and_pods_their_readings():
+    scene = Scene(n1=picking(p=["GPU-b"]))
+    scene.hold(counted("p"))
+    scene.tell("n1", a=0.0, b=0.75)
+    report = scene.look(10)
+    shown = [(gpu.uuid, gpu.state, [one.pod for one in gpu.holders]) for gpu in report.gpus]
+    assert shown == [("GPU-a", "free", []), ("GPU-b", "whole", ["default/p"])]
+    [row] = report.pods
+    assert (row.utilisation, row.memory_mib, row.guessed) == (0.75, 80_000, False)
+
+
+def test_what_a_gpu_does_that_is_shared_by_time_is_not_that_of_one_pod():
+    scene = Scene(n1=picking(p=["GPU-b"], q=["GPU-b"]))
+    scene.hold(counted("p"), counted("q"))
+    scene.tell("n1", b=0.75)
+    report = scene.look(10)
+    assert [(gpu.state, len(gpu.holders)) for gpu in report.gpus] == [("free", 0), ("shared", 2)]
+    assert [row.utilisation for row in report.pods] == [None, None]
+
+
+def test_gpus_of_a_plugin_are_counted_while_the_kubelet_does_not_name_them():
+    scene = Scene(n1=replace(picking(), picked=None))
+    scene.hold(counted("p"))
+    assert [gpu.state for gpu in scene.look(10).gpus] == ["counted", "counted"]
 
 
 def test_what_is_served_is_the_report():

@@ -19,6 +19,21 @@ def picked_gpus(cluster: Cluster, node: str, uid: str) -> tuple[str, ...]:
     return picked.get(uid, ()) if picked else ()
 
 
+def picked_by_several(cluster: Cluster, held: Holding) -> bool:
+    """Whether its device plugin gave one of its GPUs to other pods, too, as those do that share
+    GPUs by time.
+    """
+    own = set(picked_gpus(cluster, held.node, held.pod.uid))
+    if not own:
+        return False
+    others = cluster.held_on(held.node)
+    return any(
+        own.intersection(picked_gpus(cluster, held.node, other.pod.uid))
+        for other in others
+        if other is not held
+    )
+
+
 def named_uses(cluster: Cluster, held: Holding) -> Sequence[GpuUse]:
     """What the pod has of GPUs, by name where it is known which."""
     uses = held.grant.uses if held.grant else ()

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.holdings import Holding
+from fairlead.cluster.picked import named_uses
 from fairlead.model.gpus import WHOLE, Gpu, GpuUse
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Pod
@@ -32,7 +33,10 @@ def gpu_rows(
         told, node = latest.on(name, now_s), cluster.node_at(row)
         if not cluster.columns.devices.known[row]:
             gpus = cluster.columns.devices.gpus(row)
-            yield from _counted(node, gpus[0].model if gpus else "", told, now_s)
+            if gpus and gpus[0].uuid:
+                yield from _picked(cluster, node, gpus, told, now_s, shown)
+            else:
+                yield from _counted(node, gpus[0].model if gpus else "", told, now_s)
             continue
         holders = _holders(cluster, name, shown)
         for slot, gpu in enumerate(cluster.columns.devices.gpus(row)[: share.shape[1]]):
@@ -50,6 +54,35 @@ def _counted(node: Node, model: str, told: LatestReadings, now_s: float) -> Iter
     for index, name in enumerate(measured or [str(n) for n in range(count)]):
         gpu = Gpu(name, int(name) if name.isdecimal() else index, model)
         yield _gpu(node.name, gpu, "counted", 0.0, told, now_s, [], 0)
+
+
+def _picked(
+    cluster: Cluster,
+    node: Node,
+    gpus: Sequence[Gpu],
+    told: LatestReadings,
+    now_s: float,
+    shown: Shown,
+) -> Iterator[GpuRow]:
+    """Where a device plugin picks the GPUs: what pods have is known if the kubelet is asked."""
+    known = node.inventory is not None and node.inventory.picked is not None
+    on: dict[str, list[Holding]] = {}
+    for held in cluster.held_on(node.name) if known else ():
+        for use in named_uses(cluster, held):
+            on.setdefault(use.uuid, []).append(held)
+    for gpu in gpus:
+        there = on.get(gpu.uuid, [])
+        holders = [Holder(held.pod.key, "whole") for held in there if shown(held.pod)]
+        state = _state(gpu, len(there)) if known else "counted"
+        booked_mib = gpu.memory_mib if there else 0
+        share = 1.0 if there else 0.0
+        yield _gpu(node.name, gpu, state, share, told, now_s, holders, booked_mib)
+
+
+def _state(gpu: Gpu, pods: int) -> str:
+    if not gpu.healthy:
+        return "lost"
+    return "free" if not pods else "whole" if pods == 1 else "shared"
 
 
 def _gpu(

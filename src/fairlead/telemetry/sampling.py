@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.holdings import Holding
+from fairlead.cluster.picked import named_uses, picked_by_several
 from fairlead.model.gpus import WHOLE, Gpu, GpuUse
 from fairlead.model.machines import geometry_of
 from fairlead.telemetry.latest import LatestReadings
@@ -21,7 +22,8 @@ def gpus_of(held: Holding, cluster: Cluster) -> Sequence[Gpu]:
     devices = cluster.columns.devices
     slots, gpus = devices.slots_of(row), devices.gpus(row)
     if not slots:
-        return [_NO_GPU] * len(held.grant.uses)
+        listed = {gpu.uuid: gpu for gpu in gpus if gpu.uuid}
+        return [listed.get(use.uuid, _NO_GPU) for use in named_uses(cluster, held)]
     places = [slots.get(use.uuid) for use in held.grant.uses]
     return [_NO_GPU if place is None else gpus[place] for place in places]
 
@@ -40,7 +42,8 @@ def sample(held: Holding, cluster: Cluster, told: LatestReadings) -> Sample:
     """Best by the GPUs that it has for itself, then by readings of its own."""
     assert held.grant is not None
     uses, gpus = held.grant.uses, gpus_of(held, cluster)
-    if uses[0].whole and any(gpu.uuid for gpu in gpus):
+    named = any(gpu.uuid for gpu in gpus)
+    if uses[0].whole and named and not picked_by_several(cluster, held):
         return _alone(gpus, told)
     parts = [part_of(use, gpu) for use, gpu in zip(uses, gpus, strict=False)]
     own = told.pod(held.pod.key, held.pod.uid)
@@ -49,7 +52,7 @@ def sample(held: Holding, cluster: Cluster, told: LatestReadings) -> Sample:
         used = own.utilisation * len(uses)
         busy = (1 << len(uses)) - 1 if own.utilisation >= IDLE else 0
         return Sample(sum(parts), sum(parts), used, _each(memory, uses), busy)
-    if any(use.slices for use in uses) or not any(gpu.uuid for gpu in gpus):
+    if any(use.slices for use in uses) or uses[0].whole or not named:
         return Sample(sum(parts) or float(len(uses)), memory_mib=_each(memory, uses))
     return _shared(held, cluster, told, gpus, parts, _each(memory, uses))
 

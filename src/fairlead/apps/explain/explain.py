@@ -22,9 +22,10 @@ from fairlead.apps.live.running_scheduler import kubectl_options, running_schedu
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import PricesComputed, ReadingsTaken
 from fairlead.kube.access.kubeconfig import load_access
-from fairlead.kube.codec import decode_pod
+from fairlead.kube.codec import decode_node, decode_pod
 from fairlead.kube.http.client import Client
-from fairlead.kube.http.paths import pod_path
+from fairlead.kube.http.paths import node_path, pod_path
+from fairlead.kube.http.reply import UNREADABLE
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.errors import ConfigError, FairleadError
 from fairlead.model.pods import Pod, PodField
@@ -83,7 +84,7 @@ async def _find_out(options: RunOptions, client: Client, namespace: str, name: s
     pod = decode_pod(body, behaviour)
     if not is_settled(pod):
         return await _by_the_rules(options, client, behaviour, pod)
-    told = settled(pod)
+    told = settled(pod, await _picked(client, pod) if pod.node else ())
     if told["state"] != "bound":
         return told
     try:
@@ -91,6 +92,16 @@ async def _find_out(options: RunOptions, client: Client, namespace: str, name: s
     except (NotExplained, live_cluster.NotListed, ConfigError):
         return told  # where it is can be shown all the same
     return told | {key: again[key] for key in ("profile", "nodes", "nodesLeftOut") if key in again}
+
+
+async def _picked(client: Client, pod: Pod) -> Sequence[str]:
+    """GPUs that a device plugin chose, if its node says so and the user may read the node."""
+    reply = await client.request("GET", node_path(pod.node))
+    try:
+        inventory = decode_node(reply.body).inventory if reply.status == 200 else None
+    except UNREADABLE:
+        return ()
+    return (inventory.picked or {}).get(pod.uid, ()) if inventory else ()
 
 
 def _pending(body: bytes, behaviour: Behaviour) -> Pod:

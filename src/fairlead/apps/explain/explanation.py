@@ -3,12 +3,13 @@
 `ExplanationScope` is what the reader may see. Readers who may not list nodes get counts by reason.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.picked import picked_gpus
 from fairlead.engine.engine import Engine
 from fairlead.kube.leadership.fence import EPOCH
 from fairlead.model.errors import PluginFault
@@ -40,12 +41,14 @@ def is_settled(pod: Pod) -> bool:
     return bool(pod.node or pod.finished or pod.gates or pod.problem or pod.deleting)
 
 
-def settled(pod: Pod) -> Answer:
-    """What became of a pod that no rule is asked about."""
+def settled(pod: Pod, picked: Sequence[str] = ()) -> Answer:
+    """What became of a pod that no rule is asked about; `picked` are GPUs that a device plugin
+    chose for it, where they are known.
+    """
     if pod.finished:
         state, message = "finished", "the pod has finished; it needs no node"
     elif pod.node:
-        state, message = "bound", f"the pod is bound to node {pod.node}{_given(pod.grant)}"
+        state, message = "bound", f"the pod is bound to node {pod.node}{_given(pod, picked)}"
     elif pod.deleting:
         state, message = "deleting", "the pod is being deleted and is not scheduled"
     elif pod.gates:
@@ -53,19 +56,24 @@ def settled(pod: Pod) -> Answer:
         state, message = "gated", f"the pod has scheduling gates: {gates}"
     else:
         state, message = "invalid", pod.problem
-    return answer(pod, state, message) | (_assigned(pod) if state == "bound" else {})
+    return answer(pod, state, message) | (_assigned(pod, picked) if state == "bound" else {})
 
 
-def _given(grant: Grant | None) -> str:
+def _given(pod: Pod, picked: Sequence[str]) -> str:
+    grant = pod.grant
     chosen = sum(not use.uuid for use in grant.uses) if grant else 0
-    more = f", {chosen} GPU(s) that the device plugin of the node chose" if chosen else ""
+    if picked:
+        more = f", {', '.join(picked)}, which the device plugin of the node chose"
+    else:
+        more = f", {chosen} GPU(s) that the device plugin of the node chose" if chosen else ""
     return gpus_told(grant) + more
 
 
-def _assigned(pod: Pod) -> Answer:
+def _assigned(pod: Pod, picked: Sequence[str]) -> Answer:
     """The decision as it was written with the bind: GPUs, how they were asked for, and by whom."""
     uses = pod.grant.uses if pod.grant else ()
-    given = [{"gpu": use.uuid, "part": part_told(use)} for use in uses]
+    given = [{"gpu": use.uuid, "part": part_told(use)} for use in uses if use.uuid or not picked]
+    given += [{"gpu": uuid, "part": "whole"} for uuid in picked]
     told: Answer = {"gpus": given, "dialect": pod.grant.dialect if pod.grant else ""}
     return told | {"epoch": pod.annotations.get(EPOCH, "")}
 
@@ -101,8 +109,10 @@ class Explainer:
     def __call__(self, key: str, shown: ExplanationScope) -> Answer | None:
         """None if there is no such pod."""
         pod = self.pod_of(key)
-        if pod is None or is_settled(pod):
-            return None if pod is None else settled(pod)
+        if pod is None:
+            return None
+        if is_settled(pod):
+            return settled(pod, picked_gpus(self.engine.cluster, pod.node, pod.uid))
         placement = self.engine.placement(pod.scheduler)
         if placement is None:
             return answer(pod, "unserved", unserved(pod.scheduler, self.engine.schedulers))
