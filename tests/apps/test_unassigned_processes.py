@@ -73,7 +73,7 @@ def test_a_pod_may_use_the_gpus_that_the_kubelet_says_its_plugin_chose() -> None
     monitor = ProcessMonitor(grace_s=0.0)
 
     def found(*devices: str) -> list[Kind]:
-        picked = {(counted.namespace, counted.name): frozenset(devices)}
+        picked = {counted.uid: frozenset(devices)}
         pods = pods_by_uid([counted], GPUS, picked)
         observed = [seen(1, A, counted.uid), seen(2, B, counted.uid)]
         return kinds(monitor.check(observed, pods, 0.0))

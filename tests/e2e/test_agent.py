@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,8 +18,9 @@ from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
 from fairlead.sim.controlplane import ControlPlane, served
 from fairlead.sim.nvml import FakeProcess, Fault, FileStore, machine_of
-from fairleads import Pods, Running, fairlead
+from fairleads import FAIRLEAD, Pods, Running, fairlead
 from fairleads import eventually as soon
+from kubelet_socket import kubelet
 from scene import wait_for
 
 pytestmark = pytest.mark.server
@@ -344,6 +346,50 @@ def test_beside_a_device_plugin_it_says_so(machine: Machine) -> None:
         eventually(lambda: machine.listed().get("plugin"))
     with machine.agent("--no-device-plugin"):
         eventually(lambda: machine.listed().get("cards") and not machine.listed().get("plugin"))
+
+
+def a_started_pod(machine: Machine, pods: Pods, name: str) -> str:
+    """With a GPU of a device plugin, as its kubelet leaves it; its uid."""
+    uid: str = pods.create(name, gpus=1, nodeName=machine.node)["metadata"]["uid"]
+    body = {"status": {"phase": "Running", "startTime": "2026-11-16T06:00:00Z"}}
+    merge = "application/merge-patch+json"
+    path = f"{pods.path}/{name}/status"
+    assert machine.plane.api("PATCH", path, body, content_type=merge)[0] == 200
+    return uid
+
+
+def test_gpus_that_a_device_plugin_picked_are_listed_while_their_pods_live(
+    machine: Machine, pods: Pods, tmp_path: Path
+) -> None:
+    with kubelet(tmp_path) as node:
+        node.gpus = {(pods.namespace, f"p{n}"): [machine.uuids[n]] for n in (0, 1)}
+        options = "--device-plugin", "--pod-resources", str(node.socket)
+        with machine.agent(*options) as agent:
+            uids = [a_started_pod(machine, pods, f"p{n}") for n in (0, 1)]
+            picked = {uid: [gpu] for uid, gpu in zip(uids, machine.uuids, strict=True)}
+            eventually(lambda: machine.listed().get("picked") == picked)
+            machine.process(4711, 0, uids[0])
+            machine.process(4712, 0, uids[1])
+            (event,) = eventually(lambda: machine.events("p1"))
+            assert "process 4712" in event["note"]
+            assert machine.events("p0") == []
+
+            access = str(machine.plane.kubeconfig_for())
+            command = [str(FAIRLEAD), "explain", "p0", "-n", pods.namespace, "--kubeconfig", access]
+            said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            assert f"{machine.uuids[0]}, which the device plugin of the node chose" in said
+
+            node.stop()
+            version = machine.read()["metadata"]["resourceVersion"]
+            eventually(lambda: any("does not say" in one["event"] for one in agent.records))
+            assert machine.read()["metadata"]["resourceVersion"] == version
+            node.start()
+            pods.delete("p1")
+            eventually(lambda: machine.listed().get("picked") == {uids[0]: picked[uids[0]]})
+
+    with machine.agent(*options) as agent:
+        eventually(lambda: any("does not say" in one["event"] for one in agent.records))
+        assert machine.listed()["picked"] == {uids[0]: picked[uids[0]]}, "as it was left"
 
 
 def test_who_is_no_node_of_the_cluster_is_told_so(machine: Machine) -> None:

@@ -5,23 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.kube.pod_resources import PodResourcesError, read_devices
-
-
-def field(number: int, content: bytes) -> bytes:
-    size = len(content)
-    length = bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])
-    return bytes([number << 3 | 2]) + length + content
-
-
-def devices(resource: str, *ids: str) -> bytes:
-    topology = field(3, field(1, b"\x08\x01"))
-    listed = b"".join(field(2, one.encode()) for one in ids)
-    return field(2, field(1, resource.encode()) + listed + topology)
-
-
-def pod(name: str, *containers: bytes) -> bytes:
-    inside = b"".join(field(3, field(1, b"main") + one) for one in containers)
-    return field(1, field(1, name.encode()) + field(2, b"team") + inside)
+from kubelet_socket import devices, pod
 
 
 def test_gpus_are_read_by_pod() -> None:
@@ -35,6 +19,12 @@ def test_gpus_are_read_by_pod() -> None:
         ("team", "one"): {"GPU-a", "GPU-b", "GPU-c"},
         ("team", "shared"): {"GPU-d"},
     }
+
+
+def test_two_pods_of_one_name_are_not_told_apart() -> None:
+    """One that ends, and its successor."""
+    answer = pod("web-0", devices("nvidia.com/gpu", "GPU-a")) + pod("web-0", b"")
+    assert read_devices(answer) == {}
 
 
 @pytest.mark.parametrize("answer", [b"\x0a\x7f", b"\x0a", b"\x0b", b"\xff" * 20])

@@ -41,16 +41,19 @@ async def picked_devices(socket: Path) -> PickedDevices:
 
 
 def read_devices(answer: bytes) -> PickedDevices:
-    """A ListPodResourcesResponse."""
-    found: dict[tuple[str, str], set[str]] = defaultdict(set)
+    """A ListPodResourcesResponse.
+
+    A pod that ends and its successor may have the same name. Which of them has the devices is not
+    said, so neither is named.
+    """
+    found: dict[tuple[str, str], list[frozenset[str]]] = defaultdict(list)
     try:
         for pod in _messages(answer, 1):
-            devices = {device for container in _messages(pod, 3) for device in _gpus(container)}
-            if devices:
-                found[_text(pod, 2), _text(pod, 1)] |= devices
+            devices = (device for container in _messages(pod, 3) for device in _gpus(container))
+            found[_text(pod, 2), _text(pod, 1)].append(frozenset(devices))
     except (IndexError, ValueError) as error:
         raise PodResourcesError(f"the kubelet's answer cannot be read: {error}") from error
-    return {pod: frozenset(devices) for pod, devices in found.items()}
+    return {pod: said[0] for pod, said in found.items() if len(said) == 1 and said[0]}
 
 
 def _gpus(container: bytes) -> Iterator[str]:

@@ -16,6 +16,7 @@ from fairlead.apps.agent.listing import listing
 from fairlead.apps.agent.node_pods import pods_by_uid
 from fairlead.apps.agent.observing import observed_processes, unassigned_uses, uses
 from fairlead.apps.agent.partitioning import Partitioner
+from fairlead.apps.agent.picked import PickedGpus
 from fairlead.apps.agent.publishing import Publisher
 from fairlead.apps.agent.releases import ReleasedPods
 from fairlead.apps.agent.slicing import Slicing
@@ -32,7 +33,6 @@ from fairlead.kube.failures import Failures
 from fairlead.kube.http.client import Client
 from fairlead.kube.mirror.changes import Change, Deleted, Upserted, change_key
 from fairlead.kube.mirror.reflector import Reflector
-from fairlead.kube.pod_resources import PickedDevices, PodResourcesError, picked_devices
 from fairlead.kube.writes.event_objects import Regarding, regarding_node
 from fairlead.kube.writes.event_writer import EventWriter
 from fairlead.model.pods import Pod
@@ -117,8 +117,7 @@ class Agent:
         self._failure = ""
         #: Processes on GPUs that /proc did not show at the last look.
         self._unseen: set[int] = set()
-        #: What device plugins chose; None if the kubelet does not say.
-        self._picked: PickedDevices | None = {}
+        self._picked = PickedGpus(settings.pod_resources)
         self._blind = False
         self._look_now = asyncio.Event()
         self._releases = ReleasedPods(lambda: pods_running(settings.proc), self._processes_ended)
@@ -157,13 +156,16 @@ class Agent:
         """The mirror is looked at when it is needed; slices are needed at once.
 
         So is the end of processes of a pod that is gone: the scheduler waits for it. A pod that
-        was removed while it ran may have left some on its GPU.
+        was removed while it ran may have left some on its GPU. The kubelet can name the GPUs of a
+        pod as soon as it has started it.
         """
         if self._slicing:
             self._slicing.wake()
         if isinstance(change, Deleted) or (isinstance(change, Upserted) and change.obj.finished):
             self._releases.gone(change.obj)
         if isinstance(change, Deleted) and not change.obj.finished:
+            self._look_now.set()
+        if isinstance(change, Upserted) and self._picked.is_awaited(change.obj):
             self._look_now.set()
 
     def _processes_ended(self) -> None:
@@ -221,20 +223,9 @@ class Agent:
         well = {gpu.uuid for gpu in self._survey.gpus if not gpu.trouble}
         if xids or troubles.keys() & well:
             self._survey = await self._surveyor.survey()
-        await self._ask_kubelet()
+        if self._pods.synced:
+            await self._picked.ask(self._pods.objects.values())
         self._tell(self._survey, samples)
-
-    async def _ask_kubelet(self) -> None:
-        """Which GPUs device plugins chose. Without an answer they are unknown."""
-        socket = self._settings.pod_resources
-        if socket is None:
-            return
-        try:
-            self._picked = await picked_devices(socket)
-        except PodResourcesError as error:
-            if self._picked is not None:
-                log.warning("the kubelet does not say which GPUs it chose", error=str(error))
-            self._picked = None
 
     def _confirms(self) -> bool:
         """Whether it can say that the processes of a pod have ended."""
@@ -243,7 +234,8 @@ class Agent:
     # -- what it publishes -----------------------------------------------------------------------
 
     def _tell(self, survey: GpuSurvey, samples: dict[str, GpuSample]) -> None:
-        resident_pods = pods_by_uid(self._pods.objects.values(), survey.gpus, self._picked)
+        devices = self._picked.devices
+        resident_pods = pods_by_uid(self._pods.objects.values(), survey.gpus, devices)
         proc = self._settings.proc
         seen = list(observed_processes(survey.gpus, samples, proc)) if sees_the_host(proc) else []
         self._complain_if_blind(samples, {each.process.pid for each in seen})
@@ -298,15 +290,25 @@ class Agent:
         for about in pods or [regarding_node(self._settings.node)]:
             self._events.warn(about, REASON, "Watching", note)
 
+    def _picked_gpus(self, survey: GpuSurvey) -> dict[str, list[str]] | None:
+        """Before the kubelet has answered, what an agent before us wrote."""
+        if not self._picked.asks:
+            return None
+        found = self._publisher.found
+        said = self._picked.listed(survey.gpus)
+        return (found.picked if found else None) if said is None else said
+
     def _wanted(self, publisher: Publisher) -> Listing | None:
         """What the node should say; None while nothing is known."""
         if self._slicing and self._slicing.cuts is None and self._failures < _TRIES:
             return None
         if self._survey is not None:
             plugin = self._settings.plugin
+            plugin = publisher.plugin if plugin is None else plugin
             found = listing(
                 self._survey,
-                plugin=publisher.plugin if plugin is None else plugin,
+                plugin=plugin,
+                picked=self._picked_gpus(self._survey) if plugin else None,
                 toolkit=self._settings.toolkit,
                 withheld=self._withheld(),
                 cuts=self._slicing.cuts if self._slicing else None,

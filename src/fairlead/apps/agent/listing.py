@@ -27,12 +27,14 @@ def listing(
     withheld: Mapping[str, str] | None = None,
     cuts: Mapping[str, GpuCut] | None = None,
     released: Sequence[str] | None = None,
+    picked: Mapping[str, list[str]] | None = None,
     sysfs: Path = SYSFS,
 ) -> Listing:
     """`withheld` says of healthy GPUs why no pod may get them.
 
     `cuts` are the GPUs that the agent cuts, and what is to be had of them. `released` are pods
-    whose processes have ended; None where the agent cannot tell.
+    whose processes have ended; None where the agent cannot tell. `picked` are the GPUs that a
+    device plugin chose, by the uid of the pod; None where the kubelet does not say.
     """
     reasons, ours = withheld or {}, cuts or {}
     return Listing(
@@ -48,6 +50,7 @@ def listing(
         plugin=plugin,
         confirms=released is not None,
         released=list(released or ()),
+        picked=None if picked is None else dict(picked),
     )
 
 

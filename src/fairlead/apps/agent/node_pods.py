@@ -4,9 +4,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
+from fairlead.apps.agent.picked import by_name
 from fairlead.apps.agent.unassigned_processes import AssignedGpus, NodePod, PodsByUid
 from fairlead.kube.dialects.inventory import OURS
-from fairlead.kube.pod_resources import PickedDevices
 from fairlead.model.gpus import GpuUse, Grant, instance_id
 from fairlead.model.pods import Pod
 from fairlead.telemetry.nvml.facts import GpuFacts
@@ -19,20 +19,21 @@ _NOTHING: AssignedGpus = {}
 
 
 def pods_by_uid(
-    pods: Iterable[Pod], gpus: Iterable[GpuFacts], picked: PickedDevices | None = None
+    pods: Iterable[Pod],
+    gpus: Iterable[GpuFacts],
+    picked: Mapping[str, frozenset[str]] | None = None,
 ) -> PodsByUid:
-    """By each uid that a pod's processes may go by; `picked` is what device plugins chose.
+    """By each uid that a pod's processes may go by; `picked` is what device plugins chose, by uid.
 
     The API server chooses the uid of a pod, so one pod has it. The hash of a static pod is an
     annotation of its mirror, so several pods may claim it.
     """
-    known = {gpu.uuid: gpu for gpu in gpus}
-    by_index = {str(gpu.index): gpu for gpu in gpus}
+    names = by_name(gpus)
     found: dict[str, list[NodePod]] = defaultdict(list)
     for pod in pods:
-        assigned = assigned_gpus(pod, by_index | known)
+        assigned = assigned_gpus(pod, names)
         if assigned is None and picked:
-            assigned = _picked(picked.get((pod.namespace, pod.name)), by_index | known)
+            assigned = _picked(picked.get(pod.uid), names)
         shown = NodePod(pod.namespace, pod.name, pod.uid, pod.version, assigned, over=pod.finished)
         found[pod.uid].append(shown)
         if claimed := _static_hash(pod):
