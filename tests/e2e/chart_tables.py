@@ -161,6 +161,13 @@ SHOWN_OF_AGENT: list[tuple[str, Any, str, str, Any]] = [
     ("agent.podMetrics", True, AGENT, f"{CONTAINER}.args.3", "--pod-metrics"),
     ("agent.hostPID", True, AGENT, f"{POD}.hostPID", True),
     ("agent.mig.enabled", True, AGENT, f"{CONTAINER}.args.3", "--mig=all"),
+    (
+        "agent.podResources.enabled",
+        True,
+        AGENT,
+        f"{CONTAINER}.args.3",
+        "--pod-resources=/var/lib/kubelet/pod-resources/kubelet.sock",
+    ),
     ("agent.nodeSelector", {"a": "b"}, AGENT, f"{POD}.nodeSelector.a", "b"),
     ("agent.tolerations", [{"key": "k"}], AGENT, f"{POD}.tolerations", [{"key": "k"}]),
     ("agent.affinity", {"nodeAffinity": {}}, AGENT, f"{POD}.affinity", {"nodeAffinity": {}}),
@@ -214,6 +221,7 @@ TOLD_APART = {
     "extender.clientCA", "extender.clientNames", "extender.resources.limits",
     "extender.resources.requests", "networkPolicy.extenderFrom",
     "policies.schedulers", "policies.devicePluginNamespaces", "policies.creatorNamespaces",
-    "agent.mig.cards", "agent.mig.stateDir", "agent.serviceAccount.name",
+    "agent.mig.cards", "agent.mig.stateDir", "agent.podResources.directory",
+    "agent.serviceAccount.name",
     "prometheusRule.labels", "prometheusRule.waitSeconds", "grafanaDashboard.labels",
 }  # fmt: skip

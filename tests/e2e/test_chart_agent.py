@@ -201,6 +201,8 @@ def test_others_are_not_concerned(guarded: ControlPlane, agent: SyncClient) -> N
         ({"hostPID": True}, "privileged", True),
         ({"mig": {"enabled": True}}, "baseline", False),
         ({"mig": {"enabled": True}}, "privileged", True),
+        ({"podResources": {"enabled": True}}, "baseline", False),
+        ({"podResources": {"enabled": True}}, "privileged", True),
     ],
     ids=str,
 )
@@ -241,9 +243,26 @@ def test_mig_brings_its_rights_and_its_folder(charts: Helm) -> None:
     )
 
 
+def test_the_kubelet_is_asked_by_root_without_capabilities(charts: Helm) -> None:
+    values = {"enabled": True, "podResources": {"enabled": True, "directory": "/srv/kubelet"}}
+    found = by_name(charts.rendered({"agent": values, "createNamespace": True}))
+    spec = found["DaemonSet/fairlead-agent"]["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+
+    socket = "/var/lib/kubelet/pod-resources/kubelet.sock"
+    assert f"--pod-resources={socket}" in container["args"]
+    assert [one["hostPath"]["path"] for one in spec["volumes"]] == ["/srv/kubelet"]
+    assert container["volumeMounts"][0]["readOnly"]
+    assert spec["securityContext"]["runAsUser"] == 0
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert not container["securityContext"]["allowPrivilegeEscalation"]
+    labels = found["Namespace/fairlead-system"]["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "privileged"
+
+
 def test_without_mig_it_has_nothing_of_all_this(charts: Helm) -> None:
     found = by_name(charts.rendered({"agent": {"enabled": True}}))
     text = json.dumps(found["DaemonSet/fairlead-agent"])
 
-    for word in ("hostPath", "hostPID", "SYS_ADMIN", "MIG", "--mig"):
+    for word in ("hostPath", "hostPID", "SYS_ADMIN", "MIG", "--mig", "--pod-resources"):
         assert word not in text

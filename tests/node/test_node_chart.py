@@ -1,24 +1,29 @@
 """The chart by helm: installed with the agent, which reads simulated GPUs, upgraded and removed."""
 
+import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from charts import Helm, Release
 from clusters import NODE, RealCluster
 from fairlead.sim.nvml import FileStore, machine_of
-from fairleads import eventually
+from fairleads import FAIRLEAD, eventually
 from manifests import NAMESPACE, kubectl
+from vendors import nvidia
 from webhooks import injects
-from workloads import Workloads
+from workloads import Workloads, container
 
 #: On the node, and in the agent's container.
 STATE, MOUNTED = Path("/var/lib/fairlead-agent"), "/var/lib/fairlead"
 VALUES = {
-    "agent": {"enabled": True, "interval": "1s", "mig": {"enabled": True}},
+    "agent": {"enabled": True, "interval": "1s", "mig": {"enabled": True},
+              "podResources": {"enabled": True}},
     "env": {"PYTHONPATH": MOUNTED, "FAIRLEAD_NVML_FILE": f"{MOUNTED}/machine.json"},
-}
+}  # fmt: skip
 #: The name of the library is not a value of the chart: GPUs are simulated in tests alone.
 SIMULATED = """
 import sys
@@ -99,9 +104,7 @@ def test_slices_stay_and_are_created_when_the_agent_is_killed(
 ) -> None:
     work.run("before", {"fairlead.dev/gpu-slice": "1g.18gb"})
     work.wait_running("before")
-    agents = "app.kubernetes.io/component=agent"
-    path = f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector={agents}&gracePeriodSeconds=0"
-    assert cluster.plane.api("DELETE", path)[0] == 200
+    kill_agent(cluster)
     work.run("meanwhile", {"fairlead.dev/gpu-slice": "1g.18gb"})
     work.wait_running("meanwhile")
 
@@ -114,3 +117,41 @@ def test_slices_stay_and_are_created_when_the_agent_is_killed(
 def created_slices() -> list[int]:
     with FileStore(STATE / "machine.json").open() as driver:
         return [one.id for gpu in driver.gpus for one in gpu.instances]
+
+
+def test_the_agent_lists_the_gpus_that_a_device_plugin_picked(
+    release: Release, cluster: RealCluster, work: Workloads
+) -> None:
+    """The last test here: for minutes the kubelet shows GPUs of a plugin that has gone."""
+    with FileStore(STATE / "machine.json").open() as driver:
+        uuids = [gpu.uuid for gpu in driver.gpus]
+    whole = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    with cluster.serving(nvidia(*uuids)):
+        kill_agent(cluster)  # the next one sees the plugin at once
+        for name in ("one", "two"):
+            work.run(name, containers=[container(**whole)])
+        work.wait_running("one", "two")
+
+        seen = {work.get(name)["metadata"]["uid"]: [work.gpus(name)[1]] for name in ("one", "two")}
+        eventually(lambda: listed(cluster).get("picked") == seen, what="both are named")
+        explained = fairlead_explain(cluster, work, "one")
+        assert f"{work.gpus('one')[1]}, which the device plugin of the node chose" in explained
+        work.delete_all()
+        eventually(lambda: listed(cluster).get("picked") == {}, what="none is named")
+
+
+def listed(cluster: RealCluster) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(cluster.annotation("fairlead.dev/inventory"))
+    return found
+
+
+def fairlead_explain(cluster: RealCluster, work: Workloads, pod: str) -> str:
+    access = ["--kubeconfig", str(cluster.plane.kubeconfig_for())]
+    command = [str(FAIRLEAD), "explain", pod, "-n", work.namespace, *access]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def kill_agent(cluster: RealCluster) -> None:
+    agents = "app.kubernetes.io/component=agent"
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector={agents}&gracePeriodSeconds=0"
+    assert cluster.plane.api("DELETE", path)[0] == 200
