@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.holdings import Holding
-from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, Inventory
+from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, Inventory, Isolation
 
 
 @dataclass
@@ -20,12 +20,18 @@ class Account:
     #: Whole uses by pods whose workload has the GPU by its map already: they take nothing more.
     sharing: list[tuple[GpuUse, str]] = field(default_factory=list)
     workloads: set[str] = field(default_factory=set)
+    #: Uses that are MPS clients, and shares that are none.
+    clients: int = 0
+    advisory: int = 0
 
     def add(self, use: GpuUse, grant: Grant) -> None:
         workload = grant.member.workload if grant.member and use.whole and not use.slices else ""
         shared = bool(workload) and workload in self.workloads
         self.workloads |= {workload} if workload else set()
         (self.sharing if shared else self.uses).append((use, grant.dialect))
+        is_client = grant.isolation is Isolation.MPS
+        self.clients += is_client
+        self.advisory += not (is_client or use.whole or use.slices)
 
     @property
     def users(self) -> int:
@@ -73,6 +79,10 @@ class Account:
             return "slices overlap"
         if self.slices and busy:
             return "it is cut, and somebody has a part that is no slice"
+        if self.clients and self.advisory:
+            return "clients of MPS and shares that it does not limit"
+        if self.clients > self.gpu.mps and not self.slices:
+            return f"{self.clients} clients, and its daemon serves {self.gpu.mps}"
         if 0 < self.gpu.sharers < len(self.plain):
             return f"more than {self.gpu.sharers} pods"
         return ""
@@ -155,6 +165,7 @@ def audited(cluster: Cluster, name: str) -> dict[str, object]:
                 "wholes": account.wholes,
                 "slices": sorted(set(account.slices)),
                 "sharers": account.gpu.sharers,
+                "mps": (account.clients, account.gpu.mps),
                 "first_fit_memory": account.first_fit_memory(first_fit),
                 "unused": _is_unused(account),
             }
@@ -187,6 +198,7 @@ def told(cluster: Cluster, name: str) -> dict[str, object]:
                 "wholes": int(devices.wholes[row, slot]),
                 "slices": [n for n in range(64) if int(devices.slices_used[row, slot]) >> n & 1],
                 "sharers": int(devices.sharers[row, slot]),
+                "mps": (int(devices.mps_users[row, slot]), int(devices.mps_limit[row, slot])),
                 "first_fit_memory": int(devices.first_fit_memory[row, slot]),
                 "unused": bool(devices.unused[row, slot]),
             }
@@ -228,5 +240,13 @@ def _has_room(account: Account, ask: GpuRequest, limit_milli: int) -> bool:
         return False
     if 0 < gpu.sharers <= len(account.uses) or account.memory_free < 0:
         return False
+    if not ask.whole and not _may_join(account, ask):
+        return False
     free = account.milli_free + (0 if ask.whole else limit_milli - 1000)
     return free >= (0 if ask.whole else ask.milli) and account.memory_free >= mib
+
+
+def _may_join(account: Account, ask: GpuRequest) -> bool:
+    if ask.isolation is not Isolation.MPS:
+        return not account.clients
+    return account.users == account.clients < account.gpu.mps

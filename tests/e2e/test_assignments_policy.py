@@ -28,6 +28,8 @@ OURS = (
     "fairlead.dev/assignment",
     "fairlead.dev/epoch",
     "fairlead.dev/map-index",
+    "fairlead.dev/mps-threads",
+    "fairlead.dev/mps-memory",
 )
 KAI = "nvidia.com/container.main.gpus.devices"
 WRITERS = "forgers"

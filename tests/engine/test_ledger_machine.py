@@ -51,6 +51,7 @@ from fairlead.model.gpus import (
     Grant,
     GrantSource,
     Inventory,
+    Isolation,
     MigProfile,
 )
 from fairlead.model.holders import claim_holder
@@ -91,6 +92,7 @@ def gpus(draw, node: str) -> tuple[Gpu, ...]:
             healthy=draw(st.integers(0, 9)) < 9,
             sharers=draw(st.sampled_from([0, 0, 2])),
             mig=draw(st.sampled_from([(), (), (), A100])),
+            mps=draw(st.sampled_from([0, 2, 9])),
         )
         for index, slot in enumerate(slots)
     )
@@ -118,7 +120,7 @@ def inventories(draw, node: str) -> Inventory | None:
 
 @st.composite
 def asks(draw) -> GpuRequest:
-    kinds = ["share", "share", "whole", "slice", "whole of theirs", "linked", "mapped"]
+    kinds = ["share", "share", "client", "whole", "slice", "whole of theirs", "linked", "mapped"]
     kind = draw(st.sampled_from(kinds))
     count = draw(st.sampled_from([1, 1, 1, 2, 3]))
     if kind == "mapped":
@@ -129,6 +131,11 @@ def asks(draw) -> GpuRequest:
     if kind == "slice":
         return GpuRequest(count, False, 0, profile=draw(st.sampled_from(A100)).name)
     models = frozenset(draw(st.sampled_from([(), (), (), ("A100",)])))
+    if kind == "client":
+        milli = draw(st.sampled_from([1, 100, 300]))
+        mps, injected = Isolation.MPS, draw(st.integers(0, 9)) < 9
+        asked = GpuRequest(1, False, milli, 0, milli, dialect="fairlead", isolation=mps)
+        return replace(asked, models=models, mps_injected=injected)
     if kind == "share":
         milli, mib = draw(MILLI), draw(MIB)
         by_share = milli if not mib else 0
@@ -156,7 +163,8 @@ def claims(draw) -> Grant:
     uses = tuple(use() for _ in range(draw(st.integers(1, 3))))
     dialect, pending = draw(st.sampled_from([PLAIN, *DIALECTS])), draw(st.booleans())
     member = draw(st.none() | st.builds(Member, WORKLOADS, st.integers(0, len(MAP.lines) - 1)))
-    return Grant(uses, dialect, pending=pending, member=member)
+    isolation = draw(st.sampled_from([Isolation.ADVISORY, Isolation.ADVISORY, Isolation.MPS]))
+    return Grant(uses, dialect, pending=pending, member=member, isolation=isolation)
 
 
 class Ledger(RuleBasedStateMachine):
@@ -257,7 +265,7 @@ class Ledger(RuleBasedStateMachine):
             self.tell(NodeSeen(was))
 
     @precondition(lambda self: len(self.cluster))
-    @rule(data=st.data(), what=st.sampled_from(["lost", "moved", "mended", "cut", "dearer"]))
+    @rule(data=st.data(), what=st.sampled_from(["lost", "moved", "mended", "cut", "dearer", "mps"]))
     def a_gpu_changes(self, data, what: str) -> None:
         name = data.draw(st.sampled_from(sorted(self.cluster.row_of)))
         node = self.cluster.node_named(name)
@@ -271,6 +279,7 @@ class Ledger(RuleBasedStateMachine):
             "mended": [replace(first, healthy=not first.healthy), *node.inventory.gpus[1:]],
             "cut": [replace(first, mig=() if first.mig else A100), *node.inventory.gpus[1:]],
             "dearer": [replace(first, memory_mib=24_000), *node.inventory.gpus[1:]],
+            "mps": [replace(first, mps=0 if first.mps else 3), *node.inventory.gpus[1:]],
         }[what]
         inventory = replace(node.inventory, gpus=tuple(changed), links=())
         self.tell(NodeSeen(replace(node, inventory=inventory)))
@@ -282,6 +291,17 @@ class Ledger(RuleBasedStateMachine):
         for ask, priority in wishes:
             self.pod_is_created(ask, priority)
         self.decide(times=len(wishes))
+
+    @rule(limit=st.integers(1, 2), pods=st.integers(3, 5))
+    def clients_come(self, limit: int, pods: int) -> None:
+        """To a node that serves few of them, and with little of each, so that clients are short."""
+        found = tuple(Gpu(f"GPU-n1-{n}", n, "A100", 16_000, mps=limit) for n in range(2))
+        inventory = Inventory(found, dialects=frozenset(DIALECTS))
+        self.tell(NodeSeen(a_node("n1", gpus=GPUS, inventory=inventory)))
+        ask = GpuRequest(1, False, 10, 0, 10, dialect="fairlead", isolation=Isolation.MPS)
+        for _ in range(pods):
+            self.pod_is_created(replace(ask, mps_injected=True), 1)
+        self.decide(times=pods)
 
     def pod_is_created(self, ask: GpuRequest, priority: int) -> None:
         uid = f"u{len(self.pods)}-{self.now}"

@@ -28,6 +28,7 @@ from fairlead.placement.gpus import GpuPolicy, choose
 SHARE, MEMORY = "fairlead.dev/gpu-share", "fairlead.dev/gpu-memory"
 SLICE, COUNT = "fairlead.dev/gpu-slice", "fairlead.dev/gpu-count"
 MODEL, LINKS = "fairlead.dev/gpu-model", "fairlead.dev/gpu-links"
+ISOLATION = "fairlead.dev/gpu-isolation"
 CONTAINER = "nvidia.com/container.c0."
 MAP = "gpu-scheduling-map"
 CUTS = [{"name": "1g.18gb", "size": 1, "starts": [0, 1, 2, 3, 4, 5, 6]}]
@@ -47,6 +48,7 @@ ASKING: dict[str, tuple[Json, Json, Node]] = {
     SLICE: ({}, {SLICE: "1g.18gb"}, cut_node()),
     MODEL: ({GPU: 1}, {MODEL: "H100"}, our_node()),
     LINKS: ({GPU: 1}, {LINKS: "nvlink"}, our_node()),
+    ISOLATION: ({}, {SHARE: "0.5", ISOLATION: "advisory"}, our_node()),
     "gpu-fraction": ({}, {"gpu-fraction": "0.5"}, our_node()),
     "gpu-memory": ({}, {"gpu-memory": "4000"}, our_node()),
     "gpu-fraction-num-devices": (

@@ -19,6 +19,7 @@
         "slices": [                   # MIG is on: how it can be cut, and where
           {"name": "1g.18gb", "size": 1, "starts": [0, 1, 2, 3, 4, 5, 6]}, …],
         "cut": "free", "slots": 8,    # the agent cuts it where it is told; memory slices in all
+        "mps": 60,                    # its MPS daemon is healthy, and serves so many clients
         "note": "…",                  # for operators; it has no effect
         "health": "lost"}]}           # what is wrong with it; left out while the GPU is well
 
@@ -67,6 +68,7 @@ class GpuEntry(msgspec.Struct, rename="camel", omit_defaults=True):
     slices: list[Slice] = []
     cut: str = ""
     slots: int = 0
+    mps: int = 0
     note: str = ""
     health: str = WELL
 

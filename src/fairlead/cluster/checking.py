@@ -12,7 +12,7 @@ import numpy as np
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.devices import Devices
 from fairlead.cluster.holdings import Holding, granted
-from fairlead.model.gpus import WHOLE, Gpu, GpuUse, Grant
+from fairlead.model.gpus import WHOLE, Gpu, GpuUse, Grant, Isolation
 from fairlead.model.holders import Holder
 from fairlead.model.map_slots import Member
 from fairlead.model.pods import Pod
@@ -68,6 +68,7 @@ def _gpus_right(devices: Devices, row: int, gpus: tuple[Gpu, ...], grants: list[
     slot_of = {str(gpu.index): slot for slot, gpu in enumerate(gpus)}
     slot_of |= {gpu.uuid: slot for slot, gpu in enumerate(gpus)}
     on: list[list[tuple[GpuUse, Member | None]]] = [[] for _ in gpus]
+    clients = [0] * devices.slots
     unknown = 0
     for grant in grants:
         for use in grant.uses:
@@ -76,6 +77,7 @@ def _gpus_right(devices: Devices, row: int, gpus: tuple[Gpu, ...], grants: list[
                 unknown += 1
             else:
                 on[slot].append((use, grant.member))
+                clients[slot] += grant.isolation is Isolation.MPS
     told = zip(
         devices.users[row].tolist(),
         devices.wholes[row].tolist(),
@@ -89,6 +91,7 @@ def _gpus_right(devices: Devices, row: int, gpus: tuple[Gpu, ...], grants: list[
     pending = sum(grant.pending for grant in grants)
     return (
         list(told) == found + nothing
+        and devices.mps_users[row].tolist() == clients
         and int(devices.elsewhere[row]) == unknown
         and devices.pending[row] == pending
     )

@@ -29,6 +29,7 @@ from fairlead.model.gpus import (
     GpuUse,
     Grant,
     Inventory,
+    Isolation,
     Links,
     MigProfile,
 )
@@ -44,7 +45,7 @@ KINDS = 17
 _FILLERS = {
     "there": False, "model": -1, "memory": 0, "milli_free": 0, "memory_free": 0, "users": 0,
     "wholes": 0, "geometry": -1, "slices_used": 0, "sharers": 0, "first_fit_memory": 0, "room": 0,
-    "unused": False, "shared": False, "cut_freely": False,
+    "unused": False, "shared": False, "cut_freely": False, "mps_limit": 0, "mps_users": 0,
 }  # fmt: skip
 #: A bit that no dialect has.
 _NO_DIALECT = 63
@@ -72,6 +73,11 @@ class Devices:
         self.cut_freely: GpuMask = np.zeros(shape, dtype=np.bool_)
         self.slices_used: Gpus = np.zeros(shape, dtype=np.int64)  # as bits
         self.sharers: Gpus = np.zeros(shape, dtype=np.int64)  # pods at once; 0: any number
+        #: MPS clients that its daemon serves (0: it has none), and pods that are such clients.
+        self.mps_limit: Gpus = np.zeros(shape, dtype=np.int64)
+        self.mps_users: Gpus = np.zeros(shape, dtype=np.int64)
+        #: Whether any pod ever was one, on any row.
+        self.ever_mps = False
         #: As a first-fit device plugin counts.
         self.first_fit_memory: Gpus = np.zeros(shape, dtype=np.int64)
         #: GPUs in order that are not cut into slices: unused ones, and those that
@@ -228,6 +234,7 @@ class Devices:
             self.milli_free[row, slot] = WHOLE
             self.sharers[row, slot] = gpu.sharers
             self.cut_freely[row, slot] = bool(gpu.slots)
+            self.mps_limit[row, slot] = gpu.mps
             if gpu.mig:
                 self.geometry[row, slot] = self.cuts.take(gpu.mig)
             self._measure(row, slot)
@@ -332,12 +339,16 @@ class Devices:
         told = grant.dialect in self.ever_first_fit and bool(
             self.spoken(grant.dialect, self.first_fit[row : row + 1])[0]
         )
+        mps = grant.isolation is Isolation.MPS
+        self.ever_mps |= mps
         for use in grant.uses:
             slot = slot_of.get(use.uuid)
             if slot is None:
                 self._miss(row, sign)
                 continue
             self.users[row, slot] += sign
+            if mps:
+                self.mps_users[row, slot] += sign
             if use.slices:
                 self._cut(row, slot, use, sign)
             else:

@@ -11,7 +11,7 @@ import numpy as np
 from fairlead.cluster import link_topology
 from fairlead.cluster.arrays import NodeMask, NodeScores, PerNode, RowPick, sealed
 from fairlead.cluster.devices import Devices, GpuMask, Gpus
-from fairlead.model.gpus import PLAIN, WHOLE, GpuRequest, MigProfile, Overcommit
+from fairlead.model.gpus import PLAIN, WHOLE, GpuRequest, Isolation, MigProfile, Overcommit
 from fairlead.model.sizes import remembered
 
 
@@ -98,6 +98,8 @@ class GpuRows:
             fits = book.shared[pick] & (self.milli_open(ask) >= ask.milli)
             if ask.by_memory:
                 fits = fits & (book.memory_free[pick] >= self.memory_asked(ask))
+            if book.ever_mps or ask.isolation is Isolation.MPS:
+                fits = fits & self.unmixed(ask) & self.clients_left(ask)
         if ask.dialect in book.ever_first_fit and not ask.profile:
             fits = fits & self._predicted(ask)
         if ask.particular:
@@ -117,6 +119,30 @@ class GpuRows:
         load, pick = self._devices.load, self._pick
         quiet: GpuMask = load.busiest[pick] < overcommit.high_water
         return quiet & (load.fresh[pick] > 0)
+
+    def unmixed(self, ask: GpuRequest) -> GpuMask:
+        """GPUs without a pod that such a share would not be kept apart from.
+
+        MPS does not limit a process that is not its client.
+        """
+        book, pick = self._devices, self._pick
+        clients = book.mps_users[pick]
+        if ask.isolation is Isolation.MPS:
+            clients = clients - book.users[pick]
+        unmixed: GpuMask = clients == 0
+        return unmixed
+
+    def serves_mps(self) -> GpuMask:
+        """GPUs whose MPS daemon is healthy."""
+        return self._devices.mps_limit[self._pick] > 0
+
+    def clients_left(self, ask: GpuRequest) -> GpuMask:
+        """GPUs whose MPS daemon serves one more client, where the share is to be one."""
+        book, pick = self._devices, self._pick
+        if ask.isolation is not Isolation.MPS:
+            return np.ones_like(book.there[pick])
+        left: GpuMask = book.mps_users[pick] < book.mps_limit[pick]
+        return left & ask.mps_injected
 
     def cut_for(self, ask: GpuRequest) -> GpuMask:
         """GPUs by what divides them: a device plugin serves only the slices that are there."""

@@ -95,6 +95,7 @@ def _gpu(gpu: Gpu, others: Sequence[Inventory]) -> Gpu:
         model=gpu.model or next((one.model for one in seen if one.model), ""),
         healthy=gpu.healthy and all(one.healthy for one in seen),
         sharers=min(limits, default=0),
+        mps=max(one.mps for one in (gpu, *seen)),
     )
 
 

@@ -43,7 +43,8 @@ def _removed(held: Holding, pod: Pod) -> AnnounceWarning | None:
         return AnnounceWarning(
             pod, REASON, _sentence("the assignment was removed or cannot be read")
         )
-    changed = now.source is GrantSource.BOUND and now.uses != was.uses
+    differs = (now.uses, now.isolation) != (was.uses, was.isolation)
+    changed = now.source is GrantSource.BOUND and differs
     return AnnounceWarning(pod, REASON, _sentence("the assignment differs")) if changed else None
 
 

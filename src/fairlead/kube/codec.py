@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead.kube import dialects
-from fairlead.kube.dialects.fairlead import VISIBLE
+from fairlead.kube.dialects.fairlead import MEMORY_LIMIT, SHARE, VISIBLE
 from fairlead.kube.gangs.api import PodWords
 from fairlead.kube.gangs.registry import ALL, GangDialects
 from fairlead.kube.limits import beyond_limits, within_limits
@@ -201,6 +201,7 @@ _restart_rules = msgspec.json.Decoder(list[_RestartRule] | None)
 _images = msgspec.json.Decoder(_Image)
 
 _BY_ANNOTATION, _BY_VALUE = f"['{VISIBLE}']".encode(), b'"CUDA_VISIBLE_DEVICES"'
+_BY_MPS = f"['{MEMORY_LIMIT}']".encode()
 _FINISHED = ("Succeeded", "Failed")
 _NOTHING_TOLD = StatusParts(())
 # A pod below it has room for all that a bind writes: its JSON is longer than its annotations.
@@ -400,6 +401,7 @@ def _beyond_us(spec: _PodSpec, request: PodRequest, *, shared: bool) -> str:
 
 def _request_parts(meta: Meta, spec: _PodSpec) -> RequestParts:
     affinity = spec.affinity or _NO_AFFINITY
+    gpu_words = dialects.request_annotations(meta.annotations or {})
     about_pods = affinity.pod_affinity or affinity.pod_anti_affinity
     return RequestParts(
         containers=tuple(_container(c) for c in spec.containers or ()),
@@ -415,12 +417,21 @@ def _request_parts(meta: Meta, spec: _PodSpec) -> RequestParts:
         namespace=meta.namespace if about_pods else "",
         overhead=bytes(spec.overhead),
         pod_level=bytes(spec.resources),
-        gpu_words=dialects.request_annotations(meta.annotations or {}),
+        gpu_words=gpu_words,
         identity=_identity(meta, bound=bool(spec.node_name)),
         # An invalid request is refused, but a pod that holds GPUs keeps them.
         bound=bool(spec.node_name),
         as_one=_as_one(spec.containers or ()),
+        mps_injected=bool(gpu_words) and _mps_injected(meta, spec),
     )
+
+
+def _mps_injected(meta: Meta, spec: _PodSpec) -> bool:
+    """Whether the limits reach every container; a share is what can be limited."""
+    if SHARE not in (meta.annotations or {}):
+        return False
+    containers = (*(spec.init_containers or ()), *(spec.containers or ()))
+    return all(_BY_MPS in bytes(container.env) for container in containers)
 
 
 def _identity(meta: Meta, *, bound: bool) -> dialects.PodIdentity | None:

@@ -61,6 +61,8 @@ class RequestParts:
     bound: bool = False
     #: How many GPUs work as one, if it says so.
     as_one: int = 0
+    #: All containers have the variables of an MPS client.
+    mps_injected: bool = False
 
 
 class _Resources(msgspec.Struct, rename="camel"):
@@ -187,7 +189,9 @@ def _asking(parts: RequestParts, pod_resources: resources.PodResources) -> diale
         dialects.Part(part.name, need.requests)
         for part, need in zip(parts.containers, pod_resources.containers, strict=True)
     ]
-    return dialects.GpuSpec([*init, *running], dict(parts.gpu_words), parts.identity)
+    return dialects.GpuSpec(
+        [*init, *running], dict(parts.gpu_words), parts.identity, parts.mps_injected
+    )
 
 
 def read_bound_asks(parts: RequestParts) -> dialects.BoundAsks:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 
 from fairlead.model.map_slots import MapSlot, Member
 
@@ -15,6 +15,14 @@ NVLINK_GBPS = 18
 
 #: GB/s between each two GPUs, by position.
 Links = tuple[tuple[int, ...], ...]
+
+
+class Isolation(StrEnum):
+    """What keeps the pods on one GPU apart."""
+
+    ADVISORY = "advisory"  #: nothing but the variables of their containers
+    MPS = "mps"  #: NVIDIA's Multi-Process Service limits memory and compute
+    MIG = "mig"  #: the hardware: each pod has a slice
 
 
 def instance_id(start: int, slices: int, slots: int) -> int:
@@ -68,6 +76,8 @@ class Gpu:
     mig: tuple[MigProfile, ...] = ()
     #: Memory slices of a GPU that its agent divides on demand; 0: an administrator divides it.
     slots: int = 0
+    #: Clients that its MPS daemon serves at most; 0: there is no healthy one.
+    mps: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +158,10 @@ class GpuRequest:
     overcommit: Overcommit | None = None
     #: A scheduling map has chosen the node and the GPUs already.
     map_slot: MapSlot | None = None
+    #: How a share is kept apart from others; None: as the profile says.
+    isolation: Isolation | None = None
+    #: Admission has injected what an MPS client needs.
+    mps_injected: bool = False
 
     @property
     def particular(self) -> bool:
@@ -201,6 +215,8 @@ class Grant:
     pending: bool = False
     #: Who has it, where a scheduling map lets several pods have the same GPU.
     member: Member | None = None
+    #: What keeps its shares apart from those of other pods.
+    isolation: Isolation = Isolation.ADVISORY
     #: How it is known, which makes no difference to what is held.
     source: GrantSource = field(default=GrantSource.BOUND, compare=False)
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from fairlead.cluster.devices import Devices
 from fairlead.cluster.gpu_rows import GpuRows
 from fairlead.cluster.map_indices import uses_of
-from fairlead.model.gpus import GpuRequest, GpuUse, Grant, Inventory
+from fairlead.model.gpus import GpuRequest, GpuUse, Grant, Inventory, Isolation
 from fairlead.model.map_slots import MapSlot
 from fairlead.placement.links import best_set
 from fairlead.placement.mig import slice_place
@@ -68,7 +68,8 @@ def choose(
     if uses is None:
         return None
     pending = ask.dialect in inventory.one_at_a_time
-    return Grant(tuple(uses), ask.dialect, ask.containers, pending)
+    isolation = ask.isolation or Isolation.ADVISORY
+    return Grant(tuple(uses), ask.dialect, ask.containers, pending, isolation=isolation)
 
 
 def _by_map(ask: GpuRequest, map_slot: MapSlot, devices: Devices, row: int) -> Grant | None:

@@ -11,11 +11,12 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.devices import GpuMask
 from fairlead.cluster.gpu_rows import GpuRows
 from fairlead.cluster.nodes import Nodes
-from fairlead.model.gpus import WHOLE, GpuRequest, Overcommit
+from fairlead.model.gpus import WHOLE, GpuRequest, Isolation, Overcommit
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import PodRequest
 from fairlead.model.sizes import remembered
 from fairlead.plugins.api import NO_FITTING_GPU, GpuDetail, Reason
+from fairlead.plugins.gpu_isolation import missing_isolation
 from fairlead.plugins.gpu_words import gpu_details, how_to_serve, nearest, not_served, too_busy
 
 NO_GPU = "node(s) had no GPU"
@@ -28,6 +29,10 @@ TOO_FEW = "node(s) had too few free GPUs"
 NO_SHARE = "node(s) had no GPU with a large enough free share"
 TOO_BUSY = "node(s) had no GPU quiet enough to be overcommitted"
 NO_MEMORY = "node(s) had no GPU with enough free memory"
+NOT_INJECTED = "node(s) cannot limit a pod without the MPS variables of admission"
+NO_MPS = "node(s) had no GPU with a healthy MPS daemon"
+NO_CLIENT = "node(s) had no GPU with a free MPS client"
+MIXED = "node(s) had only GPUs with shares of another isolation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +127,14 @@ def _missing(ask: GpuRequest, nodes: Nodes) -> Iterable[tuple[str, NodeMask, boo
     if ask.whole:
         yield from _missing_of_whole(ask, gpus, wanted)
         return
+    if ask.isolation is Isolation.MPS:
+        yield from _missing_of_mps(ask, gpus, wanted)
     large = wanted & (gpus.memory() >= gpus.memory_asked(ask))
     yield NO_MEMORY, large.sum(axis=1) < ask.gpus, False
-    open_to_all = wanted & (gpus.wholes() == 0)
+    shared = wanted & (gpus.wholes() == 0)
+    open_to_all = shared & gpus.unmixed(ask)
+    mixed = open_to_all.sum(axis=1) < ask.gpus
+    yield MIXED, mixed & (shared.sum(axis=1) >= ask.gpus), True
     share = open_to_all & (gpus.milli_open(ask) >= ask.milli)
     if_quiet = open_to_all & (gpus.milli_open(ask, if_quiet=True) >= ask.milli)
     too_few = share.sum(axis=1) < ask.gpus
@@ -132,6 +142,19 @@ def _missing(ask: GpuRequest, nodes: Nodes) -> Iterable[tuple[str, NodeMask, boo
     yield NO_SHARE, too_few, True
     memory = open_to_all & (gpus.memory_free() >= gpus.memory_asked(ask))
     yield NO_MEMORY, memory.sum(axis=1) < ask.gpus, True
+
+
+def _missing_of_mps(
+    ask: GpuRequest, gpus: GpuRows, wanted: GpuMask
+) -> Iterable[tuple[str, NodeMask, bool]]:
+    if not ask.mps_injected:
+        yield NOT_INJECTED, gpus.all(), False
+    served = wanted & gpus.serves_mps()
+    yield NO_MPS, served.sum(axis=1) < ask.gpus, False
+    unmixed = served & gpus.unmixed(ask)
+    left = unmixed & gpus.clients_left(ask)
+    enough = unmixed.sum(axis=1) >= ask.gpus
+    yield NO_CLIENT, enough & (left.sum(axis=1) < ask.gpus), True
 
 
 def _without_gpus(nodes: Nodes) -> NodeMask:
@@ -203,9 +226,12 @@ def _largest_ring(ask: GpuRequest, gpus: GpuRows, free: int) -> str:
 
 def _detail_of_shares(ask: GpuRequest, node: Nodes, wanted: NodeMask) -> str:
     gpus = node.gpus
+    if missing := missing_isolation(ask, node, wanted):
+        return missing
     shared = wanted & (gpus.wholes()[0] == 0)
     if not shared.any():
         return f"all {int(wanted.sum())} GPUs are assigned whole"
+    shared = shared & gpus.unmixed(ask)[0]
     largest = int(gpus.milli_open(ask)[0][shared].max())
     most_mib = int(gpus.memory_free()[0][shared].max())
     need_mib = int(np.max(gpus.memory_asked(ask)[0][shared]))

@@ -10,6 +10,7 @@ from fairlead.cluster.gpu_rows import GpuRows
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import WHOLE, Gpu, GpuRequest
 from fairlead.plugins.api import GpuDetail
+from fairlead.plugins.gpu_isolation import missing_on
 
 #: What a node needs to serve requests of a dialect, and how it gets that.
 _SERVED_WITH = {
@@ -78,7 +79,7 @@ def nearest(ask: GpuRequest, gpus: GpuRows) -> str:
         free = (gpus.usable(ask) & wanted).sum(axis=1) - gpus.elsewhere()
         most = int(np.where(known, free, 0).max())
         return "" if most >= ask.gpus else _of_whole(ask, max(0, most))
-    return _of_shares(ask, gpus, wanted & (gpus.wholes() == 0))
+    return _of_shares(ask, gpus, wanted & (gpus.wholes() == 0) & gpus.unmixed(ask))
 
 
 def _of_slices(ask: GpuRequest, room: int) -> str:
@@ -176,6 +177,8 @@ def _missing_part(ask: GpuRequest, node: Nodes, slot: int, gpu: Gpu) -> str:
         return f"{gpu.memory_mib} MiB in total"
     if ask.whole and pods:
         return f"shared by {pods} pod{'s' * (pods > 1)}"
+    if not ask.whole and (missing := missing_on(ask, node, slot)):
+        return missing
     if 0 < gpu.sharers <= pods:
         return f"{pods} pods on it, the maximum"
     if free < ask.milli:

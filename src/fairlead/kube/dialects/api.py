@@ -66,6 +66,8 @@ class GpuSpec:
     annotations: Mapping[str, str] = field(default_factory=dict)
     #: None unless it has a scheduling map.
     identity: PodIdentity | None = None
+    #: Admission has injected what an MPS client needs.
+    mps_injected: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,10 @@
     fairlead.dev/gpu-count: "2"          # GPUs, each with that much, or slices
     fairlead.dev/gpu-model: H100|H200    # any of these
     fairlead.dev/gpu-links: nvlink       # only whole GPUs that NVLink joins
+    fairlead.dev/gpu-isolation: mps      # or advisory, or mig: what keeps shares apart
 
-The answer is `fairlead.dev/gpus` (what CUDA_VISIBLE_DEVICES gets) and `fairlead.dev/assignment`.
+The answer is `fairlead.dev/gpus` (what CUDA_VISIBLE_DEVICES gets) and `fairlead.dev/assignment`;
+for MPS clients also their limits, as the variables of MPS take them.
 """
 
 import math
@@ -42,6 +44,7 @@ from fairlead.model.gpus import (
     GpuUse,
     Grant,
     Inventory,
+    Isolation,
     instance_id,
     slice_name,
 )
@@ -52,8 +55,10 @@ PREFIX = "fairlead.dev/"
 SHARE, MEMORY = PREFIX + "gpu-share", PREFIX + "gpu-memory"
 COUNT, MODEL = PREFIX + "gpu-count", PREFIX + "gpu-model"
 LINKS, SLICE = PREFIX + "gpu-links", PREFIX + "gpu-slice"
+ISOLATION = PREFIX + "gpu-isolation"
 _PROFILE = re.compile(r"\d{1,2}g\.\d{1,4}gb")
 VISIBLE, ASSIGNMENT = PREFIX + "gpus", PREFIX + "assignment"
+THREADS, MEMORY_LIMIT = PREFIX + "mps-threads", PREFIX + "mps-memory"
 
 
 class _Use(msgspec.Struct, omit_defaults=True):
@@ -74,6 +79,7 @@ class _Assignment(msgspec.Struct, omit_defaults=True):
     #: Which pod of a scheduling map it is, so that it stays that one when the map is gone.
     workload: str = msgspec.field(default="", name="map")
     index: Annotated[int, Meta(ge=0)] = msgspec.field(default=0, name="i")
+    isolation: str = msgspec.field(default=Isolation.ADVISORY.value, name="iso")
 
 
 _assignments = msgspec.json.Decoder(_Assignment)
@@ -82,11 +88,14 @@ _encode = msgspec.json.Encoder().encode
 #: its own, and there they are numbered from 0.
 _SHOWN_ALONE = frozenset({"gpushare", "kai"})
 _NO_MEMBER = Member("", 0)
+_ISOLATIONS = {isolation.value: isolation for isolation in Isolation}
 
 
 class Fairlead(DialectDefaults):
     name: ClassVar[str] = inventory.OURS
-    annotation_keys: ClassVar[tuple[str, ...]] = (SHARE, MEMORY, SLICE, COUNT, MODEL, LINKS)
+    annotation_keys: ClassVar[tuple[str, ...]] = (
+        SHARE, MEMORY, SLICE, COUNT, MODEL, LINKS, ISOLATION,
+    )  # fmt: skip
 
     def ask(self, gpu_spec: GpuSpec) -> GpuRequest | None:
         said = gpu_spec.annotations
@@ -104,6 +113,7 @@ class Fairlead(DialectDefaults):
                 "request one of them"
             )
         gpus = _count(said.get(COUNT, "1"))
+        isolation = _isolation(said, gpus)
         if SLICE in said:
             return _slices(said, gpus, models)
         return GpuRequest(
@@ -114,6 +124,8 @@ class Fairlead(DialectDefaults):
             memory_milli=thousandths(SHARE, share) if share is not None and memory is None else 0,
             models=models,
             dialect=self.name,
+            isolation=isolation,
+            mps_injected=gpu_spec.mps_injected,
         )
 
     def inventory(self, declaration: NodeDeclaration) -> Inventory | None:
@@ -133,7 +145,14 @@ class Fairlead(DialectDefaults):
             return None
         containers = bound.ask.containers if bound.ask else ()
         uses_had = tuple(_use(use) for use in uses)
-        return Grant(uses_had, found.dialect, containers, member=_member(found, bound.ask))
+        member, isolation = _member(found, bound.ask), _ISOLATIONS.get(found.isolation)
+        return Grant(
+            uses_had,
+            found.dialect,
+            containers,
+            member=member,
+            isolation=isolation or Isolation.ADVISORY,
+        )
 
     def annotations_for(self, assignment: Assignment) -> Mapping[str, str]:
         """The annotations of every pod with GPUs, in any dialect."""
@@ -143,11 +162,22 @@ class Fairlead(DialectDefaults):
             for u in grant.uses
         ]
         member = grant.member or _NO_MEMBER
-        said = _Assignment(uses, grant.dialect, member.workload, member.index)
+        said = _Assignment(
+            uses, grant.dialect, member.workload, member.index, grant.isolation.value
+        )
         return {
             VISIBLE: _visible(grant, assignment.inventory),
             ASSIGNMENT: _encode(said).decode(),
+            **(_limits(grant.uses[0]) if grant.isolation is Isolation.MPS else {}),
         }
+
+
+def _limits(use: GpuUse) -> dict[str, str]:
+    """What MPS limits a client to, never more than its share. It sees one GPU, as number 0."""
+    return {
+        THREADS: str(max(1, use.milli * 100 // WHOLE)),
+        MEMORY_LIMIT: f"0={use.memory_mib}M",
+    }
 
 
 def _member(found: _Assignment, ask: GpuRequest | None) -> Member | None:
@@ -205,9 +235,38 @@ def _slices(said: Mapping[str, str], gpus: int, models: frozenset[str]) -> GpuRe
     )
 
 
+def _isolation(said: Mapping[str, str], gpus: int) -> Isolation | None:
+    text = said.get(ISOLATION)
+    if text is None:
+        return None
+    if text not in _ISOLATIONS:
+        raise FairleadError(
+            f"{ISOLATION} is {text[:32]!r}; write {', '.join(list(_ISOLATIONS)[:-1])} or "
+            f"{list(_ISOLATIONS)[-1]}"
+        )
+    isolation = _ISOLATIONS[text]
+    if SLICE in said and isolation is not Isolation.MIG:
+        raise FairleadError(f"it requests a MIG slice; remove {ISOLATION}, or write mig")
+    if isolation is Isolation.MPS and gpus > 1:
+        raise FairleadError(
+            f"it requests {gpus} GPUs with MPS, and a process has the MPS daemon of one GPU only; "
+            f"remove {COUNT}, or write another {ISOLATION}"
+        )
+    if isolation is Isolation.MPS and SHARE not in said:
+        raise FairleadError(
+            f"{ISOLATION} is mps, and without {SHARE} its compute is not limited; add {SHARE}"
+        )
+    return isolation
+
+
 def _with_models(
     plain: GpuRequest | None, models: frozenset[str], said: Mapping[str, str], *, linked: bool
 ) -> GpuRequest | None:
+    if ISOLATION in said:
+        raise FairleadError(
+            f"{ISOLATION} applies to a share of a GPU; add {SHARE}, or remove {ISOLATION}: "
+            "whole GPUs are not shared"
+        )
     if plain is None:
         if COUNT in said or models:
             raise FairleadError(

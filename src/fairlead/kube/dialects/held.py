@@ -69,6 +69,8 @@ def difference(grant: Grant, asks: BoundAsks, annotations: Mapping[str, str]) ->
 def _agree(ask: GpuRequest, grant: Grant) -> bool:
     if not grant.uses or (ask.dialect, ask.gpus) != (grant.dialect, len(grant.uses)):
         return False
+    if ask.isolation not in (None, grant.isolation):
+        return False
     use = grant.uses[0]
     if ask.profile or use.slices:
         return ask.profile == use.profile
@@ -81,7 +83,8 @@ def _amounts(ask: GpuRequest) -> str:
         return f"{ask.gpus} x {ask.profile}"
     amounts = [f"{ask.milli / WHOLE:g} of the compute"] if ask.milli else []
     amounts += [f"{ask.memory_mib} MiB"] if ask.memory_mib else []
-    return f"{ask.gpus} x a GPU with {' and '.join(amounts) or 'nothing'}"
+    isolation = f", isolated by {ask.isolation}" if ask.isolation else ""
+    return f"{ask.gpus} x a GPU with {' and '.join(amounts) or 'nothing'}{isolation}"
 
 
 def _difference_of_map(member: Member | None, annotations: Mapping[str, str]) -> str:

@@ -11,6 +11,8 @@ OURS = "fairlead"
 _SLICES = 8
 _SLOTS = frozenset({4, 8})
 _SELF = "X"
+#: Clients of one MPS daemon, at most; a larger number is an error of its author.
+_MOST_CLIENTS = 1024
 
 
 def read(text: str) -> Inventory:
@@ -61,7 +63,15 @@ def _gpu(entry: GpuEntry) -> Gpu:
         entry.health == WELL,
         mig=mig,
         slots=entry.slots if entry.cut == FREE else 0,
+        mps=_clients(entry),
     )
+
+
+def _clients(entry: GpuEntry) -> int:
+    """0 for a GPU of unknown size: the memory of its clients cannot be limited."""
+    if not 0 <= entry.mps <= _MOST_CLIENTS:
+        raise FairleadError(f"{KEY} has a GPU with {entry.mps} MPS clients")
+    return entry.mps if entry.memory_mib else 0
 
 
 def _fits(cut: MigProfile) -> bool:

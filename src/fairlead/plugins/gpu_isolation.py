@@ -1,0 +1,45 @@
+"""What keeps a share of a GPU from being isolated as requested, in words."""
+
+from fairlead.cluster.arrays import NodeMask
+from fairlead.cluster.nodes import Nodes
+from fairlead.model.gpus import GpuRequest, Isolation
+
+_NOT_INJECTED = (
+    "the pod has no MPS variables: it was created while admission was unavailable, or without it; "
+    "create it again with the webhook or the policy fairlead-inject installed"
+)
+
+
+def missing_isolation(ask: GpuRequest, node: Nodes, wanted: NodeMask) -> str:
+    """About a single node and these of its GPUs; empty if isolation is not what is missing."""
+    gpus = node.gpus
+    if ask.isolation is Isolation.MPS:
+        if not ask.mps_injected:
+            return _NOT_INJECTED
+        wanted = wanted & gpus.serves_mps()[0]
+        if not wanted.any():
+            return "no GPU has a healthy MPS daemon; the Fairlead agent runs them (--mps)"
+    shared = wanted & (gpus.wholes()[0] == 0)
+    unmixed = shared & gpus.unmixed(ask)[0]
+    if shared.any() and not unmixed.any():
+        return f"all {int(shared.sum())} shared GPUs have {_others(ask)}"
+    if unmixed.any() and not (unmixed & gpus.clients_left(ask)[0]).any():
+        return f"all MPS clients of {int(unmixed.sum())} GPUs are in use"
+    return ""
+
+
+def missing_on(ask: GpuRequest, node: Nodes, slot: int) -> str:
+    """The same about one GPU of the node."""
+    gpus = node.gpus
+    if ask.isolation is Isolation.MPS and not gpus.serves_mps()[0, slot]:
+        return "no healthy MPS daemon"
+    if not gpus.unmixed(ask)[0, slot]:
+        return f"has {_others(ask)}"
+    if not gpus.clients_left(ask)[0, slot]:
+        return f"{int(gpus.users()[0, slot])} MPS clients, the maximum" if ask.mps_injected else ""
+    return ""
+
+
+def _others(ask: GpuRequest) -> str:
+    kind = "without MPS" if ask.isolation is Isolation.MPS else "with MPS"
+    return f"shares {kind}, which are not mixed"
