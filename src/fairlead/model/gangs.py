@@ -67,6 +67,10 @@ class GangSpec:
     #: Evicted whole, or pod by pod down to the minimum.
     evicted_whole: bool = False
     longest_part_s: float = LONGEST_PART_S
+    #: With fewer members than the minimum for so long, the others are evicted; None: never.
+    stale_after_s: float | None = None
+    #: Its controller creates pods only after the status of its object says that there is room.
+    admitted_first: bool = False
     queue: str = ""
     #: The key of the gang of which this one is a group, named by its own key; its pods are members
     #: of that gang.
@@ -101,6 +105,8 @@ class GangStatus:
     with_node: int
     finished: int
     message: str = ""
+    #: How many of the finished ones have failed.
+    failed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

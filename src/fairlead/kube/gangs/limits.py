@@ -48,6 +48,11 @@ def name_of(field: str, text: str) -> str:
     return text
 
 
+def rank_of(text: str | None) -> int | None:
+    """The number that a controller gave a pod among its like; None if it is no such number."""
+    return int(text) if text and text.isascii() and text.isdecimal() and len(text) <= 6 else None
+
+
 def amounts_of(field: str, found: Mapping[str, str | int]) -> tuple[tuple[str, int], ...]:
     """Amounts of resources, sorted by name."""
     if len(found) > MOST_RESOURCES:

@@ -6,14 +6,16 @@ import msgspec
 
 from fairlead.kube.gangs.api import GangDialect, GangObject, ObjectWire, PodWords
 from fairlead.kube.gangs.coscheduling import Coscheduling
+from fairlead.kube.gangs.kai import KaiGangs
 from fairlead.kube.gangs.limits import LONGEST_STATUS_BYTES, checked
 from fairlead.kube.gangs.native import Native
+from fairlead.kube.gangs.volcano import VolcanoGangs
 from fairlead.kube.http.reply import UNREADABLE
 from fairlead.model.errors import FairleadError
 from fairlead.model.gangs import GangSpec, Membership
 
 #: In the order in which they are documented. No pod may name two of them.
-DIALECTS: tuple[GangDialect, ...] = (Native(), Coscheduling())
+DIALECTS: tuple[GangDialect, ...] = (Native(), Coscheduling(), VolcanoGangs(), KaiGangs())
 NAMES = tuple(dialect.name for dialect in DIALECTS)
 
 _objects = msgspec.json.Decoder(ObjectWire)
