@@ -23,6 +23,7 @@ from fairlead.cluster.priority_sums import AmountsByRow, PrioritySums, Share, su
 from fairlead.cluster.releasing import Releasing
 from fairlead.cluster.storage import SeenBefore
 from fairlead.cluster.tenants import TenantOf, Tenants
+from fairlead.cluster.topology_levels import TopologyLevels
 from fairlead.cluster.trial import Trial
 from fairlead.cluster.work import Work
 from fairlead.model.behaviour import Behaviour
@@ -55,6 +56,8 @@ class Cluster:
         self.nominations = Nominations(self.columns, self.row_of, self.improved)
         self.budgets: dict[str, Budget] = {}
         self.map_indices = MapIndices()
+        #: Zones, racks and other domains of nodes; computed when a rule of a gang asks.
+        self.topology = TopologyLevels(self.columns, self.changes)
         #: GPUs that no pod holds and that may not be assigned yet.
         self.releasing = Releasing()
         #: What each tenant holds; None while it is not counted.

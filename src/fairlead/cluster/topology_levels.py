@@ -1,0 +1,135 @@
+"""The domains of every node at every level of the topology.
+
+Nothing is computed before a rule asks. A domain is the *path* of values: rack 1 of block a is not
+rack 1 of block b. A node without the label of a level is outside it.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fairlead.cluster.arrays import Codes, NodeMask
+from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.changes import NEVER, ChangeLog, Mark
+from fairlead.cluster.columns import Columns
+from fairlead.model.topology import HOSTNAME, Topology, known, level_labels, levels_for
+
+#: (levels, rows)
+LevelCodes = npt.NDArray[np.int64]
+LevelMask = npt.NDArray[np.bool_]
+
+#: Trees that are kept, by levels.
+MOST_TREES = 16
+_READ = int(Aspect.LABELS | Aspect.PRESENCE)
+
+
+@dataclass(frozen=True, slots=True)
+class DomainTree:
+    """Domains are numbered from 0 at each level, in the order of the domains that they are in."""
+
+    topology: Topology
+    #: The domain of each row.
+    domains: LevelCodes
+    #: Rows that have the label of the level. The others are in domains that no rule means.
+    inside: LevelMask
+
+    @property
+    def depth(self) -> int:
+        return len(self.domains)
+
+    def place(self, word: str) -> int | None:
+        """The number of the level that a rule names; the depth stands for single nodes."""
+        if word in {HOSTNAME, "hostname"}:
+            return self.depth
+        label = self.topology.label_of(word)
+        return None if label is None else self.topology.labels.index(label)
+
+    def at(self, level: int) -> tuple[LevelCodes, NodeMask]:
+        """Domain of each row, and whether it is inside the level; each node is one at the end."""
+        rows = self.domains.shape[1]
+        if level == self.depth:
+            return np.arange(rows), np.ones(rows, dtype=np.bool_)
+        return self.domains[level], self.inside[level]
+
+
+class TopologyLevels:
+    """Trees of domains, made when a rule asks, and again after labels of nodes have changed."""
+
+    def __init__(self, columns: Columns, log: ChangeLog) -> None:
+        self._columns = columns
+        self._log = log
+        self._mark: Mark = NEVER
+        self._trees: dict[tuple[str, ...], DomainTree] = {}
+        #: From the configuration; empty: what nodes have.
+        self.configured: Topology = Topology(())
+        #: From objects, by their key.
+        self._objects: dict[str, Topology] = {}
+
+    def put(self, key: str, topology: Topology | None) -> None:
+        """An object that lists levels came or changed, or is gone."""
+        if topology is None:
+            self._objects.pop(key, None)
+        else:
+            self._objects[key] = topology
+        self._trees.clear()
+
+    def tree(self, words: Collection[str]) -> DomainTree:
+        """The levels for rules that name these, by label or by name."""
+        self._follow()
+        asked = tuple(sorted(words))
+        tree = self._trees.get(asked)
+        if tree is None:
+            while len(self._trees) >= MOST_TREES:
+                del self._trees[next(iter(self._trees))]
+            tree = self._trees[asked] = self._made(asked)
+        return tree
+
+    def _made(self, words: Collection[str]) -> DomainTree:
+        topology = levels_for(words, self._sources(), self._count)
+        codes = [self._codes(topology, label) for label in topology.labels]
+        return _tree(topology, codes, self._columns.size)
+
+    def _sources(self) -> Iterator[Topology]:
+        yield self.configured
+        yield from self._objects.values()
+        self._columns.prepare_labels(level_labels())
+        yield from known(lambda label: self._count(label) > 0)
+
+    def _codes(self, topology: Topology, label: str) -> Codes:
+        members = topology.members.get(label)
+        if members is None:
+            return self._columns.label(label).codes(slice(0, self._columns.size))
+        numbers = {name: code for code, name in enumerate(sorted(set(members.values())))}
+        nodes = self._columns.nodes
+        found = (numbers[members[n.name]] if n and n.name in members else -1 for n in nodes)
+        return np.fromiter(found, dtype=np.int32, count=len(nodes))
+
+    def _count(self, label: str) -> int:
+        return len(self._columns.label(label).code_of)
+
+    def _follow(self) -> None:
+        if self._mark == self._log.mark:
+            return
+        changed = self._log.since(self._mark)
+        if changed is None or any(aspects & _READ for aspects in changed.values()):
+            self._trees.clear()
+        self._mark = self._log.mark
+
+
+def _tree(topology: Topology, codes: Iterable[Codes], rows: int) -> DomainTree:
+    found = np.array([*codes], dtype=np.int64).reshape(-1, rows)
+    inside = found >= 0
+    # Nodes that no level from here on knows are not near each other.
+    alone = ~np.logical_or.accumulate(inside[::-1], axis=0)[::-1]
+    values = np.where(alone, -2 - np.arange(rows), found)
+    domains = np.empty_like(values)
+    parents = np.zeros(rows, dtype=np.int64)
+    for level, value in enumerate(values):
+        order = np.lexsort((value, parents))
+        new = np.ones(rows, dtype=np.bool_)
+        new[1:] = (np.diff(value[order]) != 0) | (np.diff(parents[order]) != 0)
+        domains[level, order] = np.cumsum(new) - 1
+        parents = domains[level]
+    return DomainTree(topology, domains, inside)

@@ -1,0 +1,120 @@
+"""The levels of a cluster's topology, such as zone and rack, and the labels that name them."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+#: The level of single nodes, below all others.
+HOSTNAME = "kubernetes.io/hostname"
+#: More levels than this are not used, however many labels there are.
+MOST_LEVELS = 24
+
+_REGION_AND_ZONE = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
+_TIER = "fabric.topograph.run/tier-"
+_CLIQUE = "nvidia.com/gpu.clique"
+
+#: Sets of labels that tools and clouds write, the widest level first. Labels that mean the same
+#: level stand beside each other; a cluster has one of them.
+KNOWN: Mapping[str, tuple[str, ...]] = {
+    "Topograph": (
+        *(f"{_TIER}{tier}" for tier in range(9, -1, -1)),
+        "accelerator.topograph.run/domain",
+        "accelerator.topograph.run/sub-domain",
+    ),
+    "Topograph before 1.0": (
+        "network.topology.nvidia.com/core",
+        "network.topology.nvidia.com/datacenter",
+        "network.topology.nvidia.com/spine",
+        "network.topology.nvidia.com/leaf",
+        "network.topology.nvidia.com/block",
+        "network.topology.nvidia.com/accelerator",
+    ),
+    "AWS": (
+        "topology.k8s.aws/network-node-layer-1",
+        "topology.k8s.aws/network-node-layer-2",
+        "topology.k8s.aws/network-node-layer-3",
+        "topology.k8s.aws/ultraserver-id",
+    ),
+    "Google Cloud": (
+        "cloud.google.com/gce-topology-block",
+        "cloud.google.com/gce-topology-subblock",
+        "cloud.google.com/gce-topology-host",
+    ),
+    "Oracle Cloud": (
+        "oci.oraclecloud.com/host.network_block_id",
+        "oci.oraclecloud.com/host.rack_id",
+    ),
+    "CoreWeave": ("ds.coreweave.com/nvlink.domain",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyLevel:
+    """One level: a node label, and the name that rules may use for it."""
+
+    label: str
+    name: str = ""
+
+    def means(self, word: str) -> bool:
+        return word in {self.label, self.name or short(self.label)}
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """Levels from one source, the widest first."""
+
+    levels: tuple[TopologyLevel, ...]
+    #: For levels that are no labels, such as those of HyperNodes: domains by node, by level.
+    members: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def label_of(self, word: str) -> str | None:
+        """The label of the level that a rule names, by the label or by a name."""
+        return next((level.label for level in self.levels if level.means(word)), None)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(level.label for level in self.levels)
+
+
+def short(label: str) -> str:
+    """The name of a level without one of its own."""
+    return label.rpartition("/")[2]
+
+
+def known(used: Callable[[str], bool]) -> list[Topology]:
+    """The known sets of labels that nodes have, each with region, zone and clique around it."""
+    wide = [label for label in _REGION_AND_ZONE if used(label)]
+    narrow = [_CLIQUE] if used(_CLIQUE) else []
+    found = [[label for label in labels if used(label)] for labels in KNOWN.values()]
+    sets = [labels for labels in found if labels] or [[]]
+    return [_of_labels([*wide, *labels, *narrow]) for labels in sets if wide or labels or narrow]
+
+
+def level_labels() -> list[str]:
+    """All labels of known sets."""
+    return [*_REGION_AND_ZONE, *(label for labels in KNOWN.values() for label in labels), _CLIQUE]
+
+
+def levels_for(
+    words: Collection[str], sources: Iterable[Topology], domains: Callable[[str], int]
+) -> Topology:
+    """The levels of the first source that has all that rules name.
+
+    If there is none, the labels that rules name are the levels: fewer domains, wider level.
+    """
+    wanted = [word for word in words if word not in {HOSTNAME, short(HOSTNAME)}]
+    seen: list[Topology] = []
+    for source in sources:
+        if source.levels and all(map(source.label_of, wanted)):
+            return source
+        seen.append(source)
+    labels = {_resolved(word, seen) for word in wanted}
+    return _of_labels(sorted(labels, key=lambda label: (domains(label), label)))
+
+
+def _resolved(word: str, sources: Iterable[Topology]) -> str:
+    found = (source.label_of(word) for source in sources)
+    return next((label for label in found if label), word)
+
+
+def _of_labels(labels: Sequence[str]) -> Topology:
+    return Topology(tuple(TopologyLevel(label) for label in labels[:MOST_LEVELS]))
