@@ -12,10 +12,11 @@ import numpy as np
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.devices import Devices
 from fairlead.cluster.holdings import Holding, granted
-from fairlead.model.gpus import WHOLE, Gpu, GpuUse, Grant, Isolation
+from fairlead.model.gpus import WHOLE, Gpu, GpuUse, Grant, Inventory, Isolation
 from fairlead.model.holders import Holder
 from fairlead.model.map_slots import Member
 from fairlead.model.pods import Pod
+from fairlead.model.reservations import slot_name
 
 
 def wrong_nodes(cluster: Cluster, names: Iterable[str]) -> list[str]:
@@ -53,9 +54,9 @@ def _right(cluster: Cluster, name: str, row: int) -> bool:
         return False
     if columns.devices.references(row) != _references(holdings):
         return False
-    inventory = columns.inventories.of(cluster.node_at(row))
-    gpus = inventory.gpus if inventory and inventory.named else ()
-    return _gpus_right(columns.devices, row, gpus, list(cluster.grants_on(name).values()))
+    inventory = columns.gpus_of(cluster.node_at(row))
+    grants = list(cluster.grants_on(name).values())
+    return _gpus_right(columns.devices, row, inventory or Inventory(), grants)
 
 
 def _references(holdings: Iterable[Holding]) -> dict[Holder, int]:
@@ -64,8 +65,10 @@ def _references(holdings: Iterable[Holding]) -> dict[Holder, int]:
     return {holder: count for holder, count in counts.items() if count > 1}
 
 
-def _gpus_right(devices: Devices, row: int, gpus: tuple[Gpu, ...], grants: list[Grant]) -> bool:
-    slot_of = {str(gpu.index): slot for slot, gpu in enumerate(gpus)}
+def _gpus_right(devices: Devices, row: int, inventory: Inventory, grants: list[Grant]) -> bool:
+    gpus = inventory.gpus if inventory.named or inventory.reservable else ()
+    other = slot_name if inventory.reservable else str
+    slot_of = {other(gpu.index): slot for slot, gpu in enumerate(gpus)}
     slot_of |= {gpu.uuid: slot for slot, gpu in enumerate(gpus)}
     on: list[list[tuple[GpuUse, Member | None]]] = [[] for _ in gpus]
     clients = [0] * devices.slots

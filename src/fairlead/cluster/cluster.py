@@ -21,6 +21,7 @@ from fairlead.cluster.nominations import Nominations
 from fairlead.cluster.price_tables import PriceTables
 from fairlead.cluster.priority_sums import AmountsByRow, PrioritySums, Share, sum_by_row
 from fairlead.cluster.releasing import Releasing
+from fairlead.cluster.reservations import ReservedGpu, expected
 from fairlead.cluster.storage import SeenBefore
 from fairlead.cluster.tenants import TenantOf, Tenants
 from fairlead.cluster.topology_levels import TopologyLevels
@@ -34,6 +35,7 @@ from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import HostPort, Pod, PodField, PodRequest
 from fairlead.model.prices import Prices
 from fairlead.model.readings import GpuReading, NodeReadings
+from fairlead.model.reservations import Reservation, awaited, slot_name
 from fairlead.model.storage import StorageObject, VolumePlan
 from fairlead.model.volumes import PodVolumes
 
@@ -50,6 +52,7 @@ class Cluster:
         self.row_of: dict[str, int] = {}
         self.columns = Columns(self.row_of)
         self.storage = self.columns.storage
+        self.reservations = self.columns.reservations
         self.changes = ChangeLog()
         self.improved = Improvements()
         self.holdings: dict[str, Holding] = {}
@@ -142,7 +145,7 @@ class Cluster:
         """How many GPUs there are of each model; "" where GPUs are only counted."""
         devices, nodes = self.columns.devices, self.nodes
         size = slice(0, self.columns.size)
-        there = devices.there[size]
+        there = devices.there[size] & devices.known[size, None]
         found = {
             model: int((there & (devices.model[size] == code)).sum())
             for model, code in devices.codes.items()
@@ -284,10 +287,7 @@ class Cluster:
         The source may come before the node, and stay after it.
         """
         self.columns.inventories.put(node, source, inventory)
-        row = self.row_of.get(node)
-        if row is not None and self.columns.put_gpus(row, self.node_at(row)):
-            self.changes.add(row, Aspect.DEVICES)
-            self.improved.add(Aspect.DEVICES)
+        self._renew_gpus(node)
 
     def inventory_of(self, node: str) -> Inventory | None:
         """The node's GPUs as all sources list them."""
@@ -426,6 +426,89 @@ class Cluster:
             if use.uuid and (row is None or slot < 0 or not devices.there.item(row, slot)):
                 return f"GPU {use.uuid} was lost"
         return ""
+
+    # -- reservations of GPUs ----------------------------------------------------------------
+
+    def reserve(self, node: str, number: int) -> None:
+        """A pod waits for the reservation: it is counted from now on, if it is not yet."""
+        found = self.reservations.begin(node, number)
+        pod = expected(node, number)
+        if found.pod is None and pod.uid not in self.holdings:
+            self._renew_gpus(node, improves=False)
+            self.attach(Holding.of(pod, node, assumed=True))
+
+    def settle_reservation(self, node: str, number: int) -> None:
+        """A pod waits for it no more; the last one that did may have waited in vain."""
+        if self.unreserve(node, number):
+            self.improved.add(Aspect.DEVICES | Aspect.USAGE)
+
+    def unreserve(self, node: str, number: int) -> bool:
+        """The same; whether it was the last one. Only views see the change."""
+        self.reservations.end(node, number)
+        if self.reservations.get(node, number) is not None:
+            return False
+        self.detach(expected(node, number).uid)
+        self._renew_gpus(node, improves=False)
+        return True
+
+    def confirm_reservation(self, pod: Pod, reservation: Reservation) -> None:
+        """The API server shows the reservation pod on its node."""
+        self.reservations.see(pod, reservation)
+        self.remove(expected(pod.node, reservation.number).uid)
+        self._renew_gpus(pod.node)
+        self.confirm(pod)
+
+    def lose_reservation(self, pod: Pod, reservation: Reservation) -> None:
+        """The reservation pod is gone, and with it the GPU."""
+        self.reservations.lose(pod, reservation)
+        self.remove(pod.uid)
+        self._renew_gpus(pod.node)
+
+    def close_reservation(self, node: str, number: int) -> Pod | None:
+        """Assigns no share there any more; its pod, if no share is there and none is expected."""
+        found = self.reservations.get(node, number)
+        if found is None or found.pod is None or found.waiting or self.sharing(node, found):
+            return None
+        found.closing = True
+        self._renew_gpus(node)
+        return found.pod
+
+    def pause_reservations(self, node: str, why: str) -> None:
+        """No new ones there for the time being; with no reason, they are made again."""
+        if why:
+            self.reservations.paused[node] = why
+        else:
+            self.reservations.paused.pop(node, None)
+        self._renew_gpus(node)
+
+    def sharing(self, node: str, found: ReservedGpu) -> list[Holding]:
+        """The pods that have shares of a reserved GPU."""
+        names = {slot_name(found.number), found.uuid}
+        return [
+            held
+            for held in self.held_on(node)
+            if held.pod.reservation is None
+            and held.grant
+            and any(use.uuid in names for use in held.grant.uses if use.uuid)
+        ]
+
+    def name_gpus(self, held: Holding) -> bool:
+        """Writes the uuids of reserved GPUs into what the pod holds; False if one is not known."""
+        if held.grant is None or not awaited(held.grant):
+            return True
+        named = self.reservations.named(held.node, held.grant)
+        if named is None:
+            return False
+        self.detach(held.pod.uid)
+        held.grant = named
+        self.attach(held)
+        return True
+
+    def _renew_gpus(self, node: str, *, improves: bool = True) -> None:
+        row = self.row_of.get(node)
+        if row is not None and self.columns.put_gpus(row, self.node_at(row)):
+            self.changes.add(row, Aspect.DEVICES)
+            self.improved.add(Aspect.DEVICES if improves else NOTHING)
 
     def remove(self, uid: str) -> None:
         """Frees what the pod holds, assumed or confirmed; nothing if it holds nothing."""
@@ -597,7 +680,7 @@ def _difference(old: Node, new: Node) -> Aspect:
         changed |= Aspect.LABELS
     if old.annotations != new.annotations:
         changed |= Aspect.ANNOTATIONS
-    if old.inventory != new.inventory:
+    if old.inventory != new.inventory or old.reservable != new.reservable:
         changed |= Aspect.DEVICES
     if old.taints != new.taints or old.unschedulable != new.unschedulable:
         changed |= Aspect.TAINTS

@@ -19,9 +19,11 @@ from fairlead.cluster.inventories import Inventories
 from fairlead.cluster.labels import LabelColumn
 from fairlead.cluster.pod_index import PodIndex
 from fairlead.cluster.price_tables import PriceTables
+from fairlead.cluster.reservations import Reservations
 from fairlead.cluster.storage import Storage
 from fairlead.cluster.work import Work
 from fairlead.model.behaviour import KUBERNETES_1_36
+from fairlead.model.gpus import Inventory
 from fairlead.model.limits import MOST_GPUS
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Amounts, HostPort, Taint
@@ -62,6 +64,7 @@ class Columns:
         self.devices = Devices(self._capacity)
         self.load = self.devices.load
         self.inventories = Inventories()
+        self.reservations = Reservations()
         #: What free parts of GPUs are worth, once enough pods were seen.
         self.prices: PriceTables | None = None
         #: Columns by resource; the first always have one, then the longest not asked for.
@@ -110,11 +113,15 @@ class Columns:
 
     def put_gpus(self, row: int, node: Node) -> bool:
         """The node's GPUs as all sources list them now; says whether that changed anything."""
-        changed = self.devices.put(row, self.inventories.of(node))
+        changed = self.devices.put(row, self.gpus_of(node))
         if changed:
             self.load.clear_row(row)  # slots may stand for other GPUs now
         self.load.fit(self._capacity, self.devices.slots)
         return changed
+
+    def gpus_of(self, node: Node) -> Inventory | None:
+        """The GPUs of a node as the ledger has them."""
+        return self.reservations.inventory(node, self.inventories.of(node))
 
     def clear_row(self, row: int) -> None:
         self._count_offers(self.nodes[row], None)

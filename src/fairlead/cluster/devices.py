@@ -35,6 +35,7 @@ from fairlead.model.gpus import (
 )
 from fairlead.model.holders import Holder
 from fairlead.model.map_slots import Member
+from fairlead.model.reservations import slot_name
 
 Gpus = npt.NDArray[np.int64]  # (rows, slots) an amount of something
 GpuMask = npt.NDArray[np.bool_]  # (rows, slots)
@@ -98,6 +99,8 @@ class Devices:
         self.in_doubt: set[int] = set()
         #: Rows whose GPUs are known one by one.
         self.known = np.zeros(rows, dtype=np.bool_)
+        #: Rows whose GPUs have slots: known one by one, or reserved by number.
+        self.slotted = np.zeros(rows, dtype=np.bool_)
         #: Dialects of a row's device plugin, as bits.
         self.dialects: PerNode = np.zeros(rows, dtype=np.int64)
         #: Dialects that are served one pod at a time, and by first fit; and pods under way.
@@ -158,7 +161,9 @@ class Devices:
         for name in ("elsewhere", "spare", "free_milli", "full"):
             tail = np.zeros(extra, dtype=np.int64)
             setattr(self, name, np.concatenate([getattr(self, name), tail]))
-        self.known = np.concatenate([self.known, np.zeros(extra, dtype=np.bool_)])
+        for name in ("known", "slotted"):
+            tail = np.zeros(extra, dtype=np.bool_)
+            setattr(self, name, np.concatenate([getattr(self, name), tail]))
         for name in _ROW_BITS:
             more = np.zeros(extra, dtype=np.int64)
             setattr(self, name, np.concatenate([getattr(self, name), more]))
@@ -190,7 +195,7 @@ class Devices:
 
     @property
     def listed(self) -> int:
-        """How many rows have their GPUs known one by one."""
+        """How many rows have slots for their GPUs."""
         return len(self._slot_of)
 
     @property
@@ -210,6 +215,7 @@ class Devices:
         self.make_slots(len(inventory.gpus))
         self.inventories[row] = inventory
         self.known[row] = inventory.named
+        self.slotted[row] = inventory.named or inventory.reservable
         self.dialects[row] = self._bits(inventory.dialects)
         self.one_at_a_time[row] = self._bits(inventory.one_at_a_time)
         self.first_fit[row] = self._bits(inventory.first_fit)
@@ -220,12 +226,14 @@ class Devices:
         for slot, gpu in enumerate(inventory.gpus):
             self.model[row, slot] = self.models.take(gpu.model)
             self.memory[row, slot] = gpu.memory_mib
-        if inventory.named:
-            self._write_gpus(row, inventory.gpus)
+        if self.slotted.item(row):
+            self._write_gpus(row, inventory)
 
-    def _write_gpus(self, row: int, gpus: Sequence[Gpu]) -> None:
+    def _write_gpus(self, row: int, inventory: Inventory) -> None:
         # Some dialects know a GPU by its index only.
-        by_index = {str(gpu.index): slot for slot, gpu in enumerate(gpus)}
+        gpus = inventory.gpus
+        other = slot_name if inventory.reservable else str
+        by_index = {other(gpu.index): slot for slot, gpu in enumerate(gpus)}
         by_uuid = {gpu.uuid: slot for slot, gpu in enumerate(gpus)}
         self._slot_of[row] = by_index | by_uuid
         for slot, gpu in enumerate(gpus):
@@ -244,7 +252,7 @@ class Devices:
             getattr(self, name)[row] = filler
         self.elsewhere[row] = self.spare[row] = self.free_milli[row] = self.full[row] = 0
         self.in_doubt.discard(row)
-        self.known[row] = False
+        self.known[row] = self.slotted[row] = False
         for name in _ROW_BITS:
             getattr(self, name)[row] = 0
         self.wiring[row] = -1

@@ -37,6 +37,10 @@ class GpuRows:
         """Nodes whose GPUs are known one by one."""
         return sealed(self._devices.known[self._pick])
 
+    def slotted(self) -> NodeMask:
+        """Nodes whose GPUs can be shared: known one by one, or to be reserved."""
+        return sealed(self._devices.slotted[self._pick])
+
     def any_listed(self) -> NodeMask:
         """Nodes of which at least one GPU is known, by name or by label."""
         listed: PerNode = (self._devices.model[self._pick] >= 0).sum(axis=1)

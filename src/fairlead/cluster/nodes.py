@@ -287,7 +287,7 @@ class Nodes:
         room: Gpus = devices.room[self._pick]
         if self._all_listed:
             return room
-        listed = devices.known[self._pick]
+        listed = devices.slotted[self._pick]
         count = np.where(listed, 0, self.free(GPU))
         room = room + WHOLE * (np.arange(room.shape[1]) < count[:, None])
         if devices.in_doubt:

@@ -81,6 +81,18 @@ class _Planned:
         pass
 
 
+@dataclass(frozen=True, slots=True)
+class _Reserved:
+    node: str
+    number: int
+
+    def undo(self, cluster: "Cluster") -> None:
+        cluster.unreserve(self.node, self.number)
+
+    def commit(self, cluster: "Cluster") -> None:
+        pass
+
+
 @dataclass(slots=True)
 class Trial:
     """Use it in a `with`: what was not committed at its end is undone. One at a time."""
@@ -113,6 +125,11 @@ class Trial:
         before = self._cluster.storage.before(plan)
         self._cluster.assume_volumes(plan, node)
         self._add(_Planned(before))
+
+    def reserve(self, node: str, number: int) -> None:
+        """A GPU of the node's device plugin is being reserved."""
+        self._cluster.reserve(node, number)
+        self._add(_Reserved(node, number))
 
     def checkpoint(self) -> Checkpoint:
         """What to roll back to."""

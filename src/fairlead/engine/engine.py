@@ -14,7 +14,7 @@ from fairlead.cluster.aspects import NOTHING
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.demand import Demand
 from fairlead.cluster.holdings import Holding
-from fairlead.engine import events, releases
+from fairlead.engine import events, releases, reservations
 from fairlead.engine.attempts import Attempt, Outcome
 from fairlead.engine.bind_data import BindEncoder, without_annotations
 from fairlead.engine.edits import edit_of, misspelling_of
@@ -68,12 +68,16 @@ class Engine:
         encode: BindEncoder = without_annotations,
         order: QueueOrder | None = None,
         quota: QuotaPolicy | None = None,
+        *,
+        reserves: bool = False,
     ) -> None:
         """`extender_profile` answers an extender's queries about pods that no profile serves.
 
         `encode` says what goes with a bind, `order` which pod is tried first, and `quota` which
-        pods wait although a node may fit.
+        pods wait although a node may fit. `reserves`: shares are also assigned on nodes with a
+        device plugin, of GPUs that are reserved there.
         """
+        self._reserves = reserves
         self._quota = quota
         self._encode = encode
         self._order = order
@@ -90,6 +94,7 @@ class Engine:
 
     def _begin(self) -> None:
         self.cluster = Cluster()
+        self.cluster.reservations.enabled = self._reserves
         self.queue = SchedulingQueue(self._order)
         self._placements = {
             name: Placement(profile, self.cluster) for name, profile in self._profiles.items()
@@ -111,6 +116,7 @@ class Engine:
         self.cluster.behaviour = cluster.behaviour
         self.cluster.eviction_rule = cluster.eviction_rule
         self.cluster.releasing = cluster.releasing
+        self.cluster.reservations.paused = cluster.reservations.paused
         self.queue.entered = queue.entered
         for _, flight in self.in_flight:
             if flight.entry is not None:
@@ -141,11 +147,15 @@ class Engine:
             case events.ServerKnown(behaviour):
                 self.cluster.behaviour = behaviour
             case events.PodGone(pod):
-                self._pod_gone(pod, now)
+                return self._pod_gone(pod, now)
             case events.PodRejected(pod, message):
                 return self._pod_rejected(pod, message, now)
             case events.ReleaseOverdue(uid):
                 return self._release_overdue(uid)
+            case events.ReservationIdle(name, number):
+                return [*reservations.close(self.cluster, name, number)]
+            case events.ReservationsPaused(name, why):
+                self.cluster.pause_reservations(name, why)
             case events.NodeSeen(node):
                 self.cluster.put_node(node)
                 for uid in releases.confirmed(self.cluster, node):
@@ -235,10 +245,10 @@ class Engine:
     def _see_pod(self, pod: Pod, now: float) -> list[Instruction]:
         self.cluster.trust(pod.key)
         if pod.finished:
-            self._lose_pod(pod)
-        elif pod.node:
+            return self._lose_pod(pod)
+        if pod.node:
             return self._see_bound(pod)
-        elif (entry := self.in_flight.entry_of(pod.uid)) is not None:
+        if (entry := self.in_flight.entry_of(pod.uid)) is not None:
             entry.unit.put(pod)
         elif not self._is_on_its_way(pod.uid):
             return self._see_unbound(pod, now)
@@ -270,6 +280,9 @@ class Engine:
             self.cluster.nominations.drop(pod.uid)
 
     def _see_bound(self, pod: Pod) -> list[Instruction]:
+        if pod.reservation is not None:
+            self.cluster.confirm_reservation(pod, pod.reservation)
+            return []
         ours, held = pod.scheduler in self._placements, self.cluster.holdings.get(pod.uid)
         warning = edit_of(held, pod) if ours else None
         under_way = self.in_flight.entry_of(pod.uid) is not None
@@ -302,17 +315,21 @@ class Engine:
         if not known and (ours or pod.request.gpu_request or pod.request.amount(GPU)):
             self.demand.add(pod.request)
 
-    def _lose_pod(self, pod: Pod) -> None:
+    def _lose_pod(self, pod: Pod) -> list[Instruction]:
+        if pod.reservation is not None:
+            return [*reservations.lose(self.cluster, pod, pod.reservation)]
         self._requeuer.leave_queue(pod.uid)
         self.in_flight.confirm(pod.uid)
         self.cluster.nominations.drop(pod.uid)
         self.cluster.remove(pod.uid)
         self.cluster.trust(pod.key)
+        return []
 
-    def _pod_gone(self, pod: Pod, now: float) -> None:
+    def _pod_gone(self, pod: Pod, now: float) -> list[Instruction]:
         held = self.cluster.holdings.get(pod.uid)
-        self._lose_pod(pod)
+        made = self._lose_pod(pod)
         releases.keep(self.cluster, held, pod, now)
+        return made
 
     def _pod_rejected(self, pod: Pod, message: str, now: float) -> list[Instruction]:
         found = self._rejections.note(pod, message, now)
@@ -360,6 +377,7 @@ class Engine:
             record = None
             if isinstance(verdict, Placed):
                 steps = placement.steps(pod, verdict.node)
+                steps += reservations.steps(verdict.node, verdict.grant)
                 record = placement.record(pod, verdict) if self.keeps_records else None
         except Exception as error:  # a user's plugin broke: this pod waits, the others go on
             self.queue.retry(entry, now=now)
@@ -514,6 +532,8 @@ class Engine:
         placement = self._placements[entry.unit.pod.scheduler]
         if problem := placement.problem_after(steps, held.node):
             return self._give_up(uid, problem, now)
+        if not self.cluster.name_gpus(held):
+            return self._give_up(uid, f"the reserved GPU of {held.node} is not known", now)
         if lost := self.cluster.lost_gpu(held):
             done = " and ".join(step.done for step in steps)
             return self._give_up(uid, f"{lost} on {held.node} while {done}", now)

@@ -75,6 +75,22 @@ class ReleaseOverdue:
 
 
 @dataclass(frozen=True, slots=True)
+class ReservationIdle:
+    """A reservation has had no shares for a while."""
+
+    node: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationsPaused:
+    """GPUs of the node could not be reserved; without a reason: it may be tried again."""
+
+    node: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeDistrusted:
     """Something on this node could not be read, so what is free there is not known.
 
@@ -246,6 +262,8 @@ Event = (
     | PodGone
     | PodRejected
     | ReleaseOverdue
+    | ReservationIdle
+    | ReservationsPaused
     | NodeDistrusted
     | TrustRestored
     | NamespaceSeen

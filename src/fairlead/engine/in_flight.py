@@ -104,7 +104,8 @@ class InFlight:
 def contradictions(in_flight: InFlight, cluster: Cluster, queue: SchedulingQueue) -> list[str]:
     """Where the stages do not agree with the ledger or the queue; empty if all is well."""
     flights = dict(in_flight)
-    assumed = {uid for uid, held in cluster.holdings.items() if held.assumed}
+    holdings = cluster.holdings.items()
+    assumed = {uid for uid, held in holdings if held.assumed and held.pod.reservation is None}
     found = [f"{uid} is assumed, and no bind is under way" for uid in assumed - flights.keys()]
     for uid, flight in flights.items():
         found += (f"{uid} in stage {flight.stage.name}: {what}" for what in

@@ -96,6 +96,13 @@ class Evict:
 
 
 @dataclass(frozen=True, slots=True)
+class Unreserve:
+    """Delete the reservation pod: no pod has a share of its GPU."""
+
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
 class ClearNomination:
     """The node that the pod is nominated for went to a more important one."""
 
@@ -138,6 +145,7 @@ Instruction = (
     | AnnounceFailure
     | AnnounceWarning
     | Evict
+    | Unreserve
     | ClearNomination
     | Decline
     | GangStatusChanged

@@ -338,6 +338,7 @@ def decode_node(raw: bytes | Raw) -> Node:
         features=tuple(wire.status.declared_features or ()),
         inventory=gpus,
         gpu_problem=problem,
+        reservable=dialects.reservable(_offering(wire, allocatable), gpus),
         address=_internal_address(wire.status.addresses or ()),
     )
 

@@ -97,6 +97,8 @@ class Inventory:
     first_fit: frozenset[str] = frozenset()
     #: False where labels say what kind of GPUs there are, but not which: they are only counted.
     named: bool = True
+    #: Its GPUs are slots of reservation pods, which take them from a device plugin.
+    reservable: bool = False
     #: An agent says when the processes of a pod that is gone have ended; and of which it said so.
     confirms: bool = False
     released: frozenset[str] = frozenset()

@@ -35,6 +35,8 @@ class Node:
     inventory: Inventory | None = None
     #: Why what it says of its GPUs was not understood; its GPUs are counted then, no more.
     gpu_problem: str = ""
+    #: GPUs that a device plugin hands out whole, so that they can be reserved; 0 if it does not.
+    reservable: int = 0
     #: Where its exporters are; "" without an InternalIP.
     address: str = ""
 

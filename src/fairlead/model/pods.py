@@ -9,6 +9,7 @@ from typing import NamedTuple
 from fairlead.model.gangs import Membership
 from fairlead.model.gpus import GpuRequest, Grant
 from fairlead.model.loads import PodLoad
+from fairlead.model.reservations import Reservation
 from fairlead.model.selectors import LabelSelector, PodTerm, Requirement, SpreadRule
 from fairlead.model.sizes import Kept, weigh
 from fairlead.model.volumes import PodVolumes
@@ -216,6 +217,8 @@ class Pod:
     usage_scored: tuple[int, int] | None = None
     #: The GPUs that it was given, as its annotations say.
     grant: Grant | None = None
+    #: It has a GPU for others: a pod of Fairlead itself.
+    reservation: Reservation | None = None
     #: How its annotations differ from that: they were changed after the bind, without effect.
     edited: str = ""
     #: Annotations that look like a request for GPUs and are none; only while it is pending.

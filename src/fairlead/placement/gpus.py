@@ -57,7 +57,9 @@ def choose(
     if ask.map_slot is not None:
         return _by_map(ask, ask.map_slot, devices, row)
     inventory = devices.inventories.get(row)
-    if inventory is None or not inventory.named:
+    if inventory is None or not (inventory.named or inventory.reservable):
+        return _counted(ask)
+    if inventory.reservable and (ask.whole or ask.profile):
         return _counted(ask)
     if ask.profile:
         uses = _slices(ask, devices, row)

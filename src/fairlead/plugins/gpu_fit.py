@@ -17,7 +17,14 @@ from fairlead.model.pods import PodRequest
 from fairlead.model.sizes import remembered
 from fairlead.plugins.api import NO_FITTING_GPU, GpuDetail, Reason
 from fairlead.plugins.gpu_isolation import missing_isolation
-from fairlead.plugins.gpu_words import gpu_details, how_to_serve, nearest, not_served, too_busy
+from fairlead.plugins.gpu_words import (
+    UNKNOWN_MEMORY,
+    gpu_details,
+    how_to_serve,
+    nearest,
+    not_served,
+    too_busy,
+)
 
 NO_GPU = "node(s) had no GPU"
 NO_DIALECT = "node(s) cannot serve this kind of GPU request"
@@ -75,7 +82,8 @@ class GpuFit:
     def detail(self, request: PodRequest, node: Nodes) -> str:
         if request.gpu_request is None:
             return ""
-        if not node.gpus.known()[0]:
+        shares = not (request.gpu_request.whole or request.gpu_request.profile)
+        if not (node.gpus.slotted() if shares else node.gpus.known())[0]:
             return _detail_of_models(request.gpu_request, node)
         return _detail(self.understood(request.gpu_request), node)
 
@@ -176,7 +184,8 @@ def _detail_of_models(ask: GpuRequest, node: Nodes) -> str:
     """About a single node whose GPUs are counted, not listed."""
     if not node.gpus.serve(ask)[0]:
         return "the node has no GPU" if _without_gpus(node)[0] else how_to_serve(ask)
-    kinds = sorted({gpu.model for inventory in node.inventories() for gpu in inventory.gpus})
+    models = {gpu.model for inventory in node.inventories() for gpu in inventory.gpus}
+    kinds = sorted(models - {""})
     if not node.gpus.of_kind(ask)[0]:
         has = f"it has {' and '.join(kinds)}" if kinds else "its labels do not say what it has"
         return f"requested {_kinds(ask)}, {has}"
@@ -235,6 +244,8 @@ def _detail_of_shares(ask: GpuRequest, node: Nodes, wanted: NodeMask) -> str:
     largest = int(gpus.milli_open(ask)[0][shared].max())
     most_mib = int(gpus.memory_free()[0][shared].max())
     need_mib = int(np.max(gpus.memory_asked(ask)[0][shared]))
+    if need_mib and not gpus.memory()[0][shared].any():
+        return UNKNOWN_MEMORY
     told = []
     if ask.milli > largest:
         told.append(f"requested {ask.milli / WHOLE:g} of a GPU, the largest free share is "

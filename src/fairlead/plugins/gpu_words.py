@@ -20,6 +20,11 @@ _SERVED_WITH = {
     "volcano": ("volcano.sh/node-vgpu-register", "Volcano's device plugin"),
     "alnair": ("ai.centaurus.io/physical-gpu-uuids", "Alnair's device plugin"),
 }
+#: Of a GPU that a device plugin hands out, where labels do not say how large it is.
+UNKNOWN_MEMORY = (
+    "the size of its memory is not known: it is in the label nvidia.com/gpu.memory of NVIDIA's "
+    "feature discovery, or listed by the Fairlead agent"
+)
 
 
 def not_served(ask: GpuRequest) -> str:
@@ -67,7 +72,7 @@ def gpu_details(ask: GpuRequest, node: Nodes) -> tuple[GpuDetail, ...]:
 
 def nearest(ask: GpuRequest, gpus: GpuRows) -> str:
     """How near the nodes come that cannot serve the ask, one sentence; "" without one."""
-    known = gpus.known() & gpus.serve(ask)
+    known = (gpus.known() if ask.whole else gpus.slotted()) & gpus.serve(ask)
     wanted = gpus.there() & gpus.wanted(ask) & known[:, None]
     if not wanted.any():
         return ""
@@ -111,7 +116,8 @@ def _of_shares(ask: GpuRequest, gpus: GpuRows, shared: np.ndarray) -> str:
 
 def _listed(node: Nodes) -> Sequence[Gpu]:
     inventory = next(iter(node.inventories()), None)
-    return inventory.gpus if inventory and inventory.named else ()
+    listed = inventory is not None and (inventory.named or inventory.reservable)
+    return inventory.gpus if inventory and listed else ()
 
 
 def too_busy(ask: GpuRequest, node: Nodes, among: GpuMask) -> str:
@@ -173,6 +179,8 @@ def _missing_part(ask: GpuRequest, node: Nodes, slot: int, gpu: Gpu) -> str:
     pods, free_mib = int(gpus.users()[0, slot]), int(gpus.memory_free()[0, slot])
     asked_mib = int(gpus.memory_asked(ask)[0, slot])
     free = int(gpus.milli_open(ask)[0, slot])
+    if asked_mib and not gpu.memory_mib:
+        return UNKNOWN_MEMORY
     if asked_mib > gpu.memory_mib:
         return f"{gpu.memory_mib} MiB in total"
     if ask.whole and pods:

@@ -23,6 +23,7 @@ from fairlead.apps.commands.options import (
     refuse_other_outputs,
 )
 from fairlead.apps.config.election_options import ElectionOptions
+from fairlead.apps.config.reservation_options import ReservationOptions
 from fairlead.apps.config.run_plan import RunOptions
 from fairlead.apps.run.run import run as run_scheduler
 
@@ -53,6 +54,25 @@ def run(
             help="Warn about GPU pods without CUDA_VISIBLE_DEVICES, which admission injects.",
         ),
     ] = False,
+    reservation_image: Annotated[
+        str,
+        typer.Option(
+            help="Image with a shell for pods that reserve GPUs of NVIDIA's device plugin for "
+            "shares (default: shares are not assigned there)."
+        ),
+    ] = "",
+    reservation_namespace: Annotated[
+        str, typer.Option(help="Namespace of these pods (default: the scheduler's).")
+    ] = "",
+    reservation_priority_class: Annotated[
+        str, typer.Option(help="Priority class of these pods.")
+    ] = "",
+    reservation_pull_secret: Annotated[
+        list[str] | None, typer.Option(help="Secret to pull their image with; may be repeated.")
+    ] = None,
+    reservation_grace: Annotated[
+        str, typer.Option(help="How long a GPU stays reserved without shares (default: 10s).")
+    ] = "",
     log_level: LogLevel = "info",
     leader_elect: Annotated[
         bool | None,
@@ -84,6 +104,10 @@ def run(
         RunOptions(
             kubeconfig, context, scheduler_name, profile, config, address, port, electing,
             authenticate, expect_variables,
+            ReservationOptions(
+                reservation_image, reservation_namespace, reservation_priority_class,
+                tuple(reservation_pull_secret or ()), reservation_grace,
+            ),
         )
     )  # fmt: skip
 

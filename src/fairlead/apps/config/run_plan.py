@@ -9,6 +9,7 @@ from fairlead.apps.config import config as configs
 from fairlead.apps.config import plugin_files, profiles
 from fairlead.apps.config.election_options import ElectionOptions
 from fairlead.apps.config.findings import Finding, Translation
+from fairlead.apps.config.reservation_options import ReservationOptions
 from fairlead.apps.config.telemetry_config import endpoint_plan
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.errors import ConfigError
@@ -33,6 +34,7 @@ class RunOptions:
     electing: ElectionOptions = field(default_factory=ElectionOptions)
     authenticate: bool | None = None
     expects_variables: bool = False
+    reservations: ReservationOptions = field(default_factory=ReservationOptions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ async def _run(options: RunOptions, prepared: RunPlan) -> None:
         max_binds_in_flight=prepared.max_binds_in_flight,
         terms=terms,
         expects_variables=options.expects_variables,
+        reservations=options.reservations.plan(access),
         sources=prepared.sources,
         on_server=prepared.meet,
     )

@@ -17,6 +17,7 @@ from fairlead.apps.run.measures import Measures
 from fairlead.apps.run.pricing import Pricing
 from fairlead.apps.run.readings import Readings
 from fairlead.apps.run.releases import Releases
+from fairlead.apps.run.reservations import ReservationCare
 from fairlead.apps.run.usage import Usage
 from fairlead.apps.run.verification import EVERY_S, Verification
 from fairlead.apps.run.watches import Watches
@@ -32,17 +33,20 @@ from fairlead.kube.leadership.elector import Elector, LeadershipLost
 from fairlead.kube.leadership.fence import Fenced
 from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.mirror.wire import StatusError
+from fairlead.kube.reservations import GRACE_S, ReservationPlan
 from fairlead.kube.version import learn_behaviour
 from fairlead.kube.writes.binder import Binder
 from fairlead.kube.writes.evictor import Evictor
-from fairlead.kube.writes.preparer import Preparer
+from fairlead.kube.writes.preparer import Preparer, StepWriter
 from fairlead.kube.writes.recorder import Recorder
+from fairlead.kube.writes.reserver import Reserver
 from fairlead.kube.writes.volume_binder import VolumeBinder
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.pods import Pod, PodField
 from fairlead.model.readings import NodeReadings
 from fairlead.placement.profile import Profile
-from fairlead.plugins.prepare import failure_of
+from fairlead.plugins.prepare import PrepareStep, failure_of
+from fairlead.plugins.reservation_step import ReservationStep
 from fairlead.plugins.volume_step import VolumeStep
 from fairlead.telemetry.metrics import Metrics
 from fairlead.telemetry.sources import SourcePlan
@@ -66,7 +70,7 @@ _CATCH_UP_AGAIN_S = 0.5
 
 _Part = (
     Reflector[Any] | Binder | Evictor | Recorder | Pricing | Verification | Releases | Usage
-    | Readings | KubeletRejections
+    | Readings | KubeletRejections | ReservationCare
 )  # fmt: skip
 
 
@@ -84,6 +88,7 @@ class Scheduler:
         terms: Terms | None = None,
         expects_variables: bool = False,
         extender_profile: Profile | None = None,
+        reservations: ReservationPlan | None = None,
         sources: Sequence[SourcePlan] = (),
         on_server: Callable[[Behaviour], None] = lambda _: None,
         on_event: Callable[[events.Event], None] = lambda _: None,
@@ -93,6 +98,7 @@ class Scheduler:
 
         With `expects_variables` there is a warning about each GPU pod that was bound without them.
         `sources` tell what GPUs do, a standby as well: it decides by that from the first pod on.
+        With `reservations` shares are also assigned on nodes with NVIDIA's device plugin.
         `on_server` is told what the API server is before anything else is asked of it.
         """
         self._client = client
@@ -102,7 +108,12 @@ class Scheduler:
         self.metrics = metrics
         self._elector = Elector(client, terms, fit=self._fit_to_lead) if terms else None
         failures = Failures()
-        self.engine = Engine(profiles, extender_profile, _encoder(self._elector, failures))
+        self.engine = Engine(
+            profiles,
+            extender_profile,
+            _encoder(self._elector, failures),
+            reserves=reservations is not None,
+        )
         self._served = frozenset(profiles)
         self._expects_variables = expects_variables
         self.engine.keeps_records = log.is_enabled_for(logging.DEBUG)
@@ -128,11 +139,25 @@ class Scheduler:
             with_selectors=any(
                 profile.pod_fields & PodField.DEFAULT_SELECTOR for profile in served
             ),
+            reservations_in=reservations.namespace if reservations else "",
         )
         self._volume_binder = VolumeBinder(
             writer, self._watches.volume_claims, self._watches.volumes
         )
-        self._preparer = Preparer(self._feed, {VolumeStep: self._volume_binder}, failures=failures)
+        self._reservations = ReservationCare(
+            self.engine,
+            self._feed,
+            lambda: self._has_taken_over,
+            metrics,
+            grace_s=reservations.grace_s if reservations else GRACE_S,
+        )
+        self._reserver = Reserver(
+            writer, reservations, lambda: self.engine.cluster, self._reservations.failed
+        ) if reservations else None  # fmt: skip
+        writers: dict[type[PrepareStep], StepWriter] = {VolumeStep: self._volume_binder}
+        if self._reserver:
+            writers[ReservationStep] = self._reserver
+        self._preparer = Preparer(self._feed, writers, failures=failures)
         self._decided_at_s = time.monotonic()
         self._pricing = Pricing(self.engine, self._feed)
         self.usage = Usage(self.engine.cluster)
@@ -174,6 +199,7 @@ class Scheduler:
             self._verification,
             self._releases,
             self._rejections,
+            *([self._reservations] if self._reserver else ()),
             self.usage,
             *([self._readings] if self._readings else ()),
         )
@@ -194,6 +220,8 @@ class Scheduler:
         finally:
             deciding.cancel()
             await self._preparer.stop()
+            if self._reserver:
+                await self._reserver.stop()
             await self._binder.stop(grace_s)
             await self._recorder.stop(grace_s)
             for task in parts:
@@ -285,11 +313,21 @@ class Scheduler:
     def _note(self, event: events.Event) -> None:
         if isinstance(event, events.PodGone):
             self._preparer.abandon(event.pod.uid)
+            self._note_reservation(event.pod, gone=True)
+        elif isinstance(event, events.PodSeen):
+            self._note_reservation(event.pod)
         elif isinstance(event, events.StorageSeen | events.StorageGone):
             self._volume_binder.look()
         self._rejections.note(event)
         self.usage.note(event)
         self._on_event(event)
+
+    def _note_reservation(self, pod: Pod, *, gone: bool = False) -> None:
+        if pod.reservation is None or self._reserver is None:
+            return
+        self._reserver.look()
+        if gone and self._has_taken_over:
+            self._reserver.clear(pod)
 
     def _on_unreadable(self, key: str, pod: Pod | None, error: Exception) -> None:
         said = self._containment.failures.note("reading", key, error)
@@ -341,6 +379,10 @@ class Scheduler:
                 names = [victim.key for victim in instruction.victims]
                 self._measures.victims(len(names))
                 log.info("evicting", pod=pod.key, node=node, victims=names)
+            case instructions.Unreserve(pod):
+                if self._reserver:
+                    self._reserver.delete(pod)
+                log.info("deleting a reservation pod", pod=pod.key, node=pod.node)
             case instructions.ClearNomination(pod):
                 self._recorder.unnominated(pod)
             case instructions.Decline(pod, message):

@@ -23,6 +23,7 @@ from fairlead.kube.mirror.changes import (
 )
 from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.pod_selectors import KINDS, SelectingObject, decoder_of
+from fairlead.kube.reservations import LABEL, as_reservation, is_number
 from fairlead.kube.storage_codec import CLAIMS, STORAGE_KINDS, VOLUMES
 from fairlead.model.budgets import Budget
 from fairlead.model.nodes import Node
@@ -47,12 +48,16 @@ class Watches:
         unreadable: Callable[[str, Pod | None, Exception], None],
         *,
         with_selectors: bool,
+        reservations_in: str = "",
     ) -> None:
         """`with_selectors`: also Services and controllers, for default topology spreading.
+
+        Pods with the label of reservations are such pods in the namespace `reservations_in`.
 
         `unreadable` takes what cannot be read, by key, and what can be said of it if it is a pod.
         """
         self._engine = engine
+        self._reservations_in = reservations_in
         self._unreadable = unreadable
         self._feed = feed
         self._woken = woken
@@ -126,7 +131,10 @@ class Watches:
     # -- what they see -----------------------------------------------------------------------
 
     def _decode_pod(self, raw: bytes) -> Pod:
-        return decode_pod(raw, self._engine.cluster.behaviour)
+        pod = decode_pod(raw, self._engine.cluster.behaviour)
+        if pod.namespace == self._reservations_in and is_number(pod.labels.get(LABEL, "")):
+            return as_reservation(pod, raw)
+        return pod
 
     def _on_node(self, change: Change[Node]) -> None:
         match change:

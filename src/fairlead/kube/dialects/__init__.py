@@ -27,6 +27,7 @@ from fairlead.kube.dialects.volcano import Volcano
 from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import PLAIN, GpuRequest, Grant, Inventory
 from fairlead.model.limits import MOST_GPUS
+from fairlead.model.nodes import GPU
 
 __all__ = [
     "DIALECTS",
@@ -48,6 +49,7 @@ __all__ = [
     "read_grant",
     "read_inventory",
     "request_annotations",
+    "reservable",
     "too_large_with",
 ]
 
@@ -145,6 +147,14 @@ def read_inventory(declaration: NodeDeclaration) -> tuple[Inventory | None, str]
     listed = merged(found)
     gpus = discovery.completed(listed, declaration) if listed else discovery.counted(declaration)
     return gpus, "; ".join(problems)
+
+
+def reservable(declaration: NodeDeclaration, inventory: Inventory | None) -> int:
+    """GPUs that NVIDIA's device plugin hands out whole, one by one; 0 if another one does."""
+    if inventory is not None and inventory.named:
+        return 0
+    gpus = min(declaration.allocatable.get(GPU, 0), MOST_GPUS)
+    return gpus if gpus > 0 and not discovery.shared_by_plugin(declaration.labels) else 0
 
 
 def read_grant(

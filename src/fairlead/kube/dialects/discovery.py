@@ -20,6 +20,8 @@ from fairlead.model.sizes import remembered
 
 _PRODUCT, _COUNT = "nvidia.com/gpu.product", "nvidia.com/gpu.count"
 _MEMORY, _CLIQUE = "nvidia.com/gpu.memory", "nvidia.com/gpu.clique"
+_REPLICAS, _STRATEGY = "nvidia.com/gpu.replicas", "nvidia.com/gpu.sharing-strategy"
+_SHARED = "-SHARED"
 _MACHINE = "node.kubernetes.io/instance-type"
 _NVLINK = "gpu.nvlink"
 _MIG = "nvidia.com/mig-"
@@ -37,6 +39,13 @@ def counted(declaration: NodeDeclaration) -> Inventory | None:
         product, gpus, _number(labels, _MEMORY), machine, labels.get(_CLIQUE, ""),
         _all_joined(labels), _all_cut(declaration),
     )  # fmt: skip
+
+
+def shared_by_plugin(labels: Mapping[str, str]) -> bool:
+    """Whether the device plugin hands out each GPU several times: time-slicing or MPS."""
+    if labels.get(_STRATEGY, "none") != "none" or labels.get(_PRODUCT, "").endswith(_SHARED):
+        return True
+    return _number(labels, _REPLICAS) > 1
 
 
 def completed(found: Inventory, declaration: NodeDeclaration) -> Inventory:
