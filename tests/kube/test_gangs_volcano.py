@@ -52,7 +52,14 @@ def test_a_job_of_volcano_names_its_tasks_and_its_sum() -> None:
     found = spec(
         minMember=5,
         minTaskMember={"master": 1, "worker": 4},
-        minResources={"cpu": "5", "nvidia.com/gpu": 40, "pods": "5"},
+        minResources={
+            "cpu": "5",
+            "nvidia.com/gpu": 40,
+            "pods": "5",
+            "count/pods": "5",
+            "requests.cpu": "5",
+            "limits.cpu": "x",
+        },
         queue="research",
     )
     assert found == GangSpec(
@@ -60,13 +67,13 @@ def test_a_job_of_volcano_names_its_tasks_and_its_sum() -> None:
         5,
         groups=(Group("master", 1), Group("worker", 4)),
         least_resources=(("cpu", 5000), ("nvidia.com/gpu", 40), ("pods", 5)),
-        admitted_first=True,
+        admitted_by="volcano",
         queue="research",
     )
 
 
 def test_without_a_minimum_each_pod_is_placed_on_its_own() -> None:
-    assert spec() == GangSpec("volcano/ns/g", 1, admitted_first=True, queue="default")
+    assert spec() == GangSpec("volcano/ns/g", 1, admitted_by="volcano", queue="default")
 
 
 def test_a_minimum_below_that_of_its_tasks_leaves_open_which_pods_start() -> None:
@@ -136,6 +143,17 @@ def test_a_gang_without_pods_is_in_the_queue_once_there_is_room() -> None:
     gathering = status(GangState.GATHERING, members=0)
     assert written(gathering, {"phase": "Pending"}) == {"phase": "Inqueue"}
     assert written(gathering, {"phase": "Inqueue"}) is None
+
+
+@pytest.mark.parametrize("phase", ["Running", "Unknown", "Completed"])
+def test_a_gang_whose_pods_are_gone_keeps_its_phase(phase: str) -> None:
+    """After a restart its pods may not have been seen yet."""
+    assert written(status(GangState.GATHERING, members=0), {"phase": phase}) is None
+
+
+def test_a_gang_that_lost_pods_gathers_others() -> None:
+    found = written(status(GangState.GATHERING, 2, members=3), {"phase": "Running"})
+    assert found == {"phase": "Inqueue", "running": 2}
 
 
 def test_a_gang_without_room_is_pending_and_says_why() -> None:

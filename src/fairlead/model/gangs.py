@@ -69,8 +69,9 @@ class GangSpec:
     longest_part_s: float = LONGEST_PART_S
     #: With fewer members than the minimum for so long, the others are evicted; None: never.
     stale_after_s: float | None = None
-    #: Its controller creates pods only after the status of its object says that there is room.
-    admitted_first: bool = False
+    #: Its controller creates pods only after the status of its object says that there is room. Who
+    #: serves this scheduler name decides that; empty: pods are created without.
+    admitted_by: str = ""
     queue: str = ""
     #: The key of the gang of which this one is a group, named by its own key; its pods are members
     #: of that gang.

@@ -30,6 +30,7 @@ TASK = "volcano.sh/task-spec"
 _ROLES = (TASK, "grove.io/podclique")
 _INDEX = "volcano.sh/task-index"
 _TIER = "topology.volcano.sh/tier-"
+_QUOTAS = ("requests.", "limits.", "count/")
 _READY = "tasks in gang are ready to be scheduled"
 
 
@@ -95,8 +96,8 @@ class VolcanoGangs(GangDefaults):
             minimum,
             groups=_groups(wire, minimum),
             topology=_rules(wire.network_topology),
-            least_resources=amounts_of("spec.minResources", wire.min_resources or {}),
-            admitted_first=True,
+            least_resources=amounts_of("spec.minResources", _amounts(wire.min_resources or {})),
+            admitted_by="volcano",
             queue=wire.queue or "default",
         )
 
@@ -120,6 +121,11 @@ def _said(pod: PodWords, *keys: str) -> Iterator[str]:
     """What the pod says of itself, by annotation or by label."""
     for key in keys:
         yield pod.annotations.get(key) or pod.labels.get(key) or ""
+
+
+def _amounts(found: Mapping[str, str | int]) -> Mapping[str, str | int]:
+    """Without the names of quotas, which the controllers of Volcano write beside the others."""
+    return {name: text for name, text in found.items() if not name.startswith(_QUOTAS)}
 
 
 def _groups(wire: _Spec, minimum: int) -> tuple[Group, ...]:
@@ -171,7 +177,8 @@ def _phase(before: str, status: GangStatus) -> str:
         case GangState.SCHEDULED:
             return "Running" if status.with_node else "Completed"
         case GangState.GATHERING:
-            return "Inqueue"
+            # A controller that may create pods keeps that right, however many there are now.
+            return "Inqueue" if status.members or before in ("", "Pending") else before
         case GangState.UNSCHEDULABLE if status.with_node:
             return "Unknown"
         case _:
