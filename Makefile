@@ -1,6 +1,6 @@
 # Everything a developer does here, by name. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help setup control-plane run test test-1.37 test-node image fast fuzz check format bench bench-openb lock manifests live-view clean
+.PHONY: help setup control-plane run test test-1.37 test-node test-peers image fast fuzz check format bench bench-openb lock manifests live-view clean
 VENV := .venv/bin
 
 help: ## list the commands
@@ -25,6 +25,9 @@ test-1.37: setup ## the tests that need a kube-apiserver, on one of Kubernetes 1
 
 test-node: setup ## containers on a real kubelet and containerd, in namespaces of their own (root, Linux; ARGS="-k upgrade")
 	@$(VENV)/python scripts/test_node.py $(ARGS)
+
+test-peers: setup ## controllers of Volcano, KAI and others beside Fairlead; builds them first (ARGS="-k volcano")
+	@$(VENV)/python scripts/test_peers.py $(ARGS)
 
 image: setup ## build the image of deploy/Dockerfile, with docker, podman or buildah, or without a registry
 	@$(VENV)/python controlplane/image.py

@@ -6,6 +6,7 @@
     python3 controlplane/build.py --with prometheus # and prometheus, from Debian's packages
     python3 controlplane/build.py kubectl etcd      # only these
     python3 controlplane/build.py kubelet runc      # of a node; see scripts/test_node.py
+    python3 controlplane/build.py vc-controller-manager # of Volcano; see scripts/test_peers.py
 
 The last line on the standard output is the folder that holds the programs. They are built into
 $FAIRLEAD_CACHE (or ~/.cache/fairlead), to a temporary name and then renamed: a killed build never
@@ -26,6 +27,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
+from definitions import copy_definitions
 from failures import BuildError, explain
 from packages import PACKAGES, programs, unpack
 from parts import DEFAULT_PARTS, HERE, PARTS, Source, source
@@ -168,6 +170,8 @@ def _build(src: Source, go: Path, target: Path, partial: Path, label: str) -> No
     say(f"{label}: building; the log is {log}")
     if run(label, command, src.folder, env, log) or not output.is_file():
         raise explain(f"Building {src.part.name}", log)
+    if src.part.definitions:
+        copy_definitions(src, go, target.parent, env)
     with output.open("rb") as written:
         os.fsync(written.fileno())  # else a power cut could leave the name without the bytes
     target.parent.mkdir(exist_ok=True)

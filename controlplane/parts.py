@@ -26,6 +26,8 @@ class Part:
     folder: str
     package: str
     module: str  # whose version is this part's version
+    #: Where the module keeps its CustomResourceDefinitions; empty: it has none.
+    definitions: str = ""
 
 
 def _kubernetes(name: str) -> Part:
@@ -60,6 +62,20 @@ PARTS = {
         _cni("loopback", "main"),
         _cni("host-local", "ipam"),
         Part("pause", "pause", ".", "golang.org/x/sys"),
+        Part(
+            "vc-controller-manager",
+            "volcano",
+            "volcano.sh/volcano/cmd/controller-manager",
+            "volcano.sh/volcano",
+            "config/crd/volcano/bases",
+        ),
+        Part(
+            "kai-podgrouper",
+            "kai",
+            "github.com/NVIDIA/KAI-scheduler/cmd/podgrouper",
+            "github.com/NVIDIA/KAI-scheduler",
+            "deployments/kai-scheduler/crds",
+        ),
     )
 }
 #: What a node runs, beside runc (packages.py): for `make test-node`.
@@ -68,7 +84,11 @@ NODE_PARTS = tuple(
     for part in PARTS.values()
     if part.name == "kubelet" or part.folder in {"containerd", "cni", "pause"}
 )
-DEFAULT_PARTS = tuple(name for name in PARTS if name != "helm" and name not in NODE_PARTS)
+#: Controllers of other projects, with their CustomResourceDefinitions: for `make test-peers`.
+PEER_PARTS = tuple(part.name for part in PARTS.values() if part.definitions)
+DEFAULT_PARTS = tuple(
+    name for name in PARTS if name != "helm" and name not in {*NODE_PARTS, *PEER_PARTS}
+)
 
 
 @dataclass(frozen=True, slots=True)

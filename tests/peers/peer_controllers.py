@@ -1,0 +1,98 @@
+"""Controllers of other projects, started as their charts start them."""
+
+import os
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+import yaml
+
+from fairlead.sim.controlplane import ChildProcess, ControlPlane
+from fairleads import eventually
+
+#: The programs that `make test-peers` has built, comma-separated.
+PEERS = "FAIRLEAD_PEERS"
+_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+Json = dict[str, Any]
+
+
+class Peers:
+    """Controllers by the name of their program; each is started once."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+        self._programs = {Path(each).name: Path(each) for each in _named()}
+        self._running: dict[str, ChildProcess] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def define(self, name: str) -> None:
+        """Has the kinds of this controller served."""
+        for body in self._definitions(name):
+            status, answer = self._plane.api("POST", _CRDS, body)
+            assert status in (201, 409), answer
+            eventually(partial(self._is_served, _list_of(body)))
+
+    def start(self, name: str, flags: Callable[[Path], Sequence[str]]) -> ChildProcess:
+        """Starts the program, unless it runs; `flags` are made of the kubeconfig."""
+        running = self._running.get(name)
+        if running is not None and running.alive:
+            return running
+        self.define(name)
+        command = [str(self._program(name)), *flags(self._plane.kubeconfig_for())]
+        child = ChildProcess(name, command, self._plane.logs / f"{name}.log")
+        self._running[name] = self._stack.enter_context(child)
+        return child
+
+    def _is_served(self, path: str) -> bool:
+        return self._plane.api("GET", path)[0] == 200
+
+    def _program(self, name: str) -> Path:
+        if name not in self._programs:
+            pytest.skip(f"{name} is not built")
+        return self._programs[name]
+
+    def _definitions(self, name: str) -> Iterator[Json]:
+        folder = self._program(name).resolve().parent / "definitions"
+        for path in sorted(folder.glob("*.yaml")):
+            yield from (each for each in yaml.safe_load_all(path.read_text()) if each)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def items(plane: ControlPlane, path: str) -> dict[str, Json]:
+    """What a list holds, by name."""
+    status, answer = plane.api("GET", path)
+    assert status == 200, answer
+    return {each["metadata"]["name"]: each for each in answer["items"]}
+
+
+def post(plane: ControlPlane, path: str, body: Mapping[str, Any]) -> Json:
+    status, answer = plane.api("POST", path, body)
+    assert status == 201, answer
+    return dict(answer)
+
+
+def _named() -> list[str]:
+    return [each for each in os.environ.get(PEERS, "").split(",") if each]
+
+
+def _list_of(definition: Json) -> str:
+    """The path of all objects of a kind, which answers once it is served."""
+    spec = definition["spec"]
+    version = next(each["name"] for each in spec["versions"] if each["served"])
+    return f"/apis/{spec['group']}/{version}/{spec['names']['plural']}"
