@@ -80,6 +80,11 @@ def test_profiles_start_from_a_built_in_and_change_what_is_named() -> None:
         ("- 1", "Expected `object`, got `array`"),
         ("profiles: [{schedulerName: x}, {schedulerName: x}]", "'x' has two profiles; remove one"),
         ("profiles: [{schedulerName: ''}]", "length >= 1"),
+        (
+            "{profiles: [{schedulerName: volcano}], additionalSchedulerNames: [volcano]}",
+            "'volcano' has two profiles; remove one",
+        ),
+        ("gangs: {disable: [native]}", "did you mean 'disabled'?"),
     ],
 )
 def test_what_cannot_be_honoured_says_what_to_write(text: str, says: str) -> None:
@@ -219,6 +224,25 @@ class TestWhatIsServed:
         text = "profiles: [{schedulerName: a, profile: spread}, {schedulerName: b}]"
         assert self.served(tmp_path, text) == {"a": "spread", "b": "gpu-scheduler"}
         assert self.served(tmp_path, text, scheduler_name="a") == {"a": "spread"}
+
+    def test_other_names_are_served_beside_ours(self, tmp_path: Path) -> None:
+        file = tmp_path / "c.yaml"
+        file.write_text("additionalSchedulerNames: [volcano, kai-scheduler]")
+        found = plan(RunOptions(config=file)).profiles
+        assert list(found) == ["gpu-scheduler", "toyscheduler", "volcano", "kai-scheduler"]
+        assert found["volcano"].filters == found["gpu-scheduler"].filters
+        alone = plan(RunOptions(config=file, scheduler_name="gpu-scheduler")).profiles
+        assert list(alone) == ["gpu-scheduler"]
+
+    def test_dialects_of_gangs_are_switched_off(self, tmp_path: Path) -> None:
+        file = tmp_path / "c.yaml"
+        file.write_text("gangs: {disabled: [native]}")
+        names = [each.name for each in plan(RunOptions(config=file)).gang_dialects.dialects]
+        assert "native" not in names
+        assert "scheduler-plugins" in names
+        file.write_text("gangs: {disabled: [volcanoo]}")
+        with pytest.raises(ConfigError, match="'volcanoo', which is not a dialect of gangs; the"):
+            plan(RunOptions(config=file))
 
     @pytest.mark.parametrize(
         ("options", "says"),

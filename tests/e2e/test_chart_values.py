@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from audits import Permission, granted
 from chart_tables import (
     ASSIGNMENTS,
     CONFIGURATIONS,
@@ -21,6 +22,8 @@ from chart_tables import (
     WEBHOOK,
 )
 from charts import Helm, Object
+from fairlead.kube.gangs.api import GangDefaults, GangDialect
+from fairlead.kube.gangs.registry import DIALECTS
 from manifests import CHART
 
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
@@ -236,6 +239,30 @@ def test_policies_and_rights_go_by_the_service_account(charts: Helm) -> None:
     assert variables["pluginGroups"].endswith(": ['system:serviceaccounts:plugins'])")
     epoch = found["ValidatingAdmissionPolicy/fairlead-epoch"]["spec"]
     assert ours in epoch["matchConditions"][0]["expression"]
+
+
+def test_the_rights_on_gangs_are_those_of_the_dialects_that_are_on(charts: Helm) -> None:
+    for off in ([], ["native"]):
+        config = {"config": {"gangs": {"disabled": off}}} if off else {}
+        role = by_name(charts.rendered(config))["ClusterRole/fairlead-gangs"]
+        assert granted(role) == {
+            right for each in DIALECTS if each.name not in off for right in _rights_of(each)
+        }
+    everything = {"gangs": {"disabled": [each.name for each in DIALECTS]}}
+    assert "ClusterRole/fairlead-gangs" not in by_name(charts.rendered({"config": everything}))
+
+
+def _rights_of(dialect: GangDialect) -> Iterator[Permission]:
+    kind = dialect.kind
+    if kind is None:
+        return
+    writes = type(dialect).status is not GangDefaults.status
+    written = f"{kind.plural}/status" if kind.has_status_subresource else kind.plural
+    yield "", f"/apis/{kind.group}/*", "get"
+    for verb in ("list", "watch", *(("get",) if writes else ())):
+        yield kind.group, kind.plural, verb
+    if writes:
+        yield kind.group, written, "patch"
 
 
 def test_the_webhook_is_told_who_may_ask_it(charts: Helm) -> None:

@@ -24,6 +24,7 @@ import msgspec
 from fairlead.apps.config import plugin_files, profiles, typed_yaml
 from fairlead.apps.config.election_options import ElectionOptions
 from fairlead.apps.config.findings import Finding
+from fairlead.apps.config.gangs_config import GangsConfig
 from fairlead.apps.config.plugin_sets import changed
 from fairlead.apps.config.telemetry_config import TelemetryConfig
 from fairlead.model.errors import ConfigError
@@ -69,8 +70,11 @@ class OvercommitConfig(_Strict):
     high_water: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.8
 
 
+SchedulerName = Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
+
+
 class ProfileConfig(_Strict):
-    scheduler_name: Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
+    scheduler_name: SchedulerName
     profile: str = "gpu-scheduler"
     #: A list replaces all of them.
     filters: list[str | PluginOptions] | FiltersConfig | None = None
@@ -102,6 +106,9 @@ class Config(_Strict):
     api_version: Literal["fairlead.dev/v1alpha1"] = "fairlead.dev/v1alpha1"
     kind: Literal["SchedulerConfiguration"] = "SchedulerConfiguration"
     profiles: list[ProfileConfig] = msgspec.field(default_factory=list)
+    #: Names of other schedulers whose pods the first profile serves, too.
+    additional_scheduler_names: list[SchedulerName] = msgspec.field(default_factory=list)
+    gangs: GangsConfig = msgspec.field(default_factory=GangsConfig)
     address: str | None = None
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] | None = None
     authenticate: bool | None = None
@@ -146,6 +153,7 @@ def _reworded(complaint: str) -> str:
 
 def _refuse_duplicates(config: Config) -> None:
     names = [profile.scheduler_name for profile in config.profiles]
+    names += config.additional_scheduler_names
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ConfigError(f"schedulerName {twice[0]!r} has two profiles; remove one")

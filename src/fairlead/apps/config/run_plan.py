@@ -5,12 +5,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from fairlead.apps.config import config as configs
 from fairlead.apps.config import plugin_files, profiles
 from fairlead.apps.config.election_options import ElectionOptions
 from fairlead.apps.config.findings import Finding, Translation
 from fairlead.apps.config.reservation_options import ReservationOptions
 from fairlead.apps.config.telemetry_config import endpoint_plan
+from fairlead.kube.gangs.registry import ALL, GangDialects
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.errors import ConfigError
 from fairlead.placement.profile import Profile
@@ -50,6 +53,8 @@ class RunPlan:
     authenticate: bool | None = None
     #: Whom to ask what GPUs do.
     sources: Sequence[SourcePlan] = ()
+    #: The APIs that say which pods belong together.
+    gang_dialects: GangDialects = ALL
     #: What the file says without effect, and what it says that is probably not meant.
     notes: Sequence[Finding] = ()
     warnings: Sequence[Finding] = ()
@@ -74,6 +79,8 @@ def plan(options: RunOptions) -> RunPlan:
             return _plan_moved(options, moved)
     config = configs.read(options.config) if options.config else configs.Config()
     served = _served(options, config)
+    if options.scheduler_name is None:
+        served += _additional(served[0], config.additional_scheduler_names)
     built = configs.build_profiles(served, registry, options.config)
     return RunPlan(
         profiles=built,
@@ -83,6 +90,7 @@ def plan(options: RunOptions) -> RunPlan:
         electing=options.electing.over(config.leader_election.electing()),
         authenticate=_either(options.authenticate, config.authenticate),
         sources=config.telemetry.plans() or _endpoint(served),
+        gang_dialects=config.gangs.dialects(),
         warnings=tuple(configs.warnings(served, built)),
     )
 
@@ -143,6 +151,10 @@ def _served(options: RunOptions, config: configs.Config) -> list[configs.Profile
         profile = name if name in profiles.NAMES else profiles.SERVED_BY_DEFAULT[0]
     profiles.built_in(profile)  # says so if there is none of that name
     return [configs.ProfileConfig(name or profile, profile)]
+
+
+def _additional(first: configs.ProfileConfig, names: Sequence[str]) -> list[configs.ProfileConfig]:
+    return [msgspec.structs.replace(first, scheduler_name=name) for name in names]
 
 
 def _named_by_file(name: str | None, names: Sequence[str]) -> Sequence[str]:

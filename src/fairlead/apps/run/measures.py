@@ -10,6 +10,7 @@ from fairlead.apps.run.readings import Readings
 from fairlead.engine import events, instructions
 from fairlead.engine.attempts import Attempt, Outcome
 from fairlead.engine.engine import Engine
+from fairlead.kube.gangs.status_writer import GangStatusWriter
 from fairlead.kube.leadership.elector import Elector
 from fairlead.kube.writes.binder import Binder
 from fairlead.kube.writes.recorder import Recorder
@@ -37,8 +38,14 @@ class Measures:
     """Fills the metrics: times as things happen, sizes on each scrape."""
 
     def __init__(
-        self, metrics: Metrics, engine: Engine, binder: Binder, recorder: Recorder
+        self,
+        metrics: Metrics,
+        engine: Engine,
+        binder: Binder,
+        recorder: Recorder,
+        gangs: GangStatusWriter,
     ) -> None:
+        self._gangs = gangs
         self._metrics = metrics
         self._engine = engine
         self._binder = binder
@@ -190,7 +197,7 @@ class Measures:
         return {} if found is None or not free else {(): float(found.sum()) / free}
 
     def _writes(self) -> Reading:
-        binds, told = self._binder.stats, self._recorder.stats
+        binds, told, gangs = self._binder.stats, self._recorder.stats, self._gangs.tally
         return {
             ("bind", "bound"): binds.bound,
             ("bind", "denied"): binds.denied,
@@ -201,6 +208,8 @@ class Measures:
             ("event", "dropped"): told.events.dropped,
             ("condition", "written"): told.conditions.written,
             ("condition", "dropped"): told.conditions.dropped,
+            ("gang", "written"): gangs.written,
+            ("gang", "dropped"): gangs.dropped,
         }
 
 

@@ -44,6 +44,7 @@ async def _run(options: RunOptions, prepared: RunPlan) -> None:
         expects_variables=options.expects_variables,
         reservations=options.reservations.plan(access),
         sources=prepared.sources,
+        gang_dialects=prepared.gang_dialects,
         on_server=prepared.meet,
     )
     seen_by = access_to(prepared.address, prepared.authenticate, Reviews(client))

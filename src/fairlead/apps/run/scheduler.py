@@ -11,6 +11,7 @@ from typing import Any, assert_never
 import structlog
 
 from fairlead.apps.run.containment import Containment
+from fairlead.apps.run.gang_watches import GangWatches
 from fairlead.apps.run.gpu_measures import expose
 from fairlead.apps.run.kubelet_rejections import KubeletRejections
 from fairlead.apps.run.measures import Measures
@@ -26,6 +27,8 @@ from fairlead.engine.engine import SCHEDULER_ERROR, Engine
 from fairlead.kube.bind_encoder import DialectEncoder
 from fairlead.kube.errors import ApiError
 from fairlead.kube.failures import Failures
+from fairlead.kube.gangs.registry import ALL, GangDialects
+from fairlead.kube.gangs.status_writer import GangStatusWriter
 from fairlead.kube.http.client import Client
 from fairlead.kube.http.transport import Transport
 from fairlead.kube.leadership.election import Terms
@@ -70,7 +73,7 @@ _CATCH_UP_AGAIN_S = 0.5
 
 _Part = (
     Reflector[Any] | Binder | Evictor | Recorder | Pricing | Verification | Releases | Usage
-    | Readings | KubeletRejections | ReservationCare
+    | Readings | KubeletRejections | ReservationCare | GangWatches | GangStatusWriter
 )  # fmt: skip
 
 
@@ -90,6 +93,7 @@ class Scheduler:
         extender_profile: Profile | None = None,
         reservations: ReservationPlan | None = None,
         sources: Sequence[SourcePlan] = (),
+        gang_dialects: GangDialects = ALL,
         on_server: Callable[[Behaviour], None] = lambda _: None,
         on_event: Callable[[events.Event], None] = lambda _: None,
         on_instruction: Callable[[instructions.Instruction], None] = lambda _: None,
@@ -99,6 +103,7 @@ class Scheduler:
         With `expects_variables` there is a warning about each GPU pod that was bound without them.
         `sources` tell what GPUs do, a standby as well: it decides by that from the first pod on.
         With `reservations` shares are also assigned on nodes with NVIDIA's device plugin.
+        `gang_dialects` say which pods belong together; not where another scheduler decides.
         `on_server` is told what the API server is before anything else is asked of it.
         """
         self._client = client
@@ -130,6 +135,15 @@ class Scheduler:
             writer, self._feed, self._recorder.preempted, now_ns=time.time_ns, failures=failures
         )
         self._awake = asyncio.Event()
+        if not profiles:
+            gang_dialects = GangDialects(())
+        self._gangs = GangWatches(
+            client,
+            gang_dialects,
+            self._feed,
+            self._containment.supervise,
+            GangStatusWriter(writer),
+        )
         self._watches = Watches(
             client,
             self.engine,
@@ -140,6 +154,7 @@ class Scheduler:
                 profile.pod_fields & PodField.DEFAULT_SELECTOR for profile in served
             ),
             reservations_in=reservations.namespace if reservations else "",
+            gang_dialects=gang_dialects,
         )
         self._volume_binder = VolumeBinder(
             writer, self._watches.volume_claims, self._watches.volumes
@@ -161,7 +176,9 @@ class Scheduler:
         self._decided_at_s = time.monotonic()
         self._pricing = Pricing(self.engine, self._feed)
         self.usage = Usage(self.engine.cluster)
-        self._measures = Measures(metrics, self.engine, self._binder, self._recorder)
+        self._measures = Measures(
+            metrics, self.engine, self._binder, self._recorder, self._gangs.writer
+        )
         self._measures.watch_containment(self._containment)
         expose(metrics, self.usage)
         if self._elector:
@@ -172,7 +189,7 @@ class Scheduler:
         self._releases = Releases(self.engine, self._feed, metrics)
         self._rejections = KubeletRejections(client, self._feed, self._served)
         self._verification = Verification(
-            self.engine, self._watches.all, self._watches.pods, self._feed, metrics, verify_every_s
+            self.engine, self._reflectors, self._watches.pods, self._feed, metrics, verify_every_s
         )
         self._verification.leaves_out = self._leaves_out
 
@@ -200,6 +217,8 @@ class Scheduler:
             self._releases,
             self._rejections,
             *([self._reservations] if self._reserver else ()),
+            self._gangs,
+            self._gangs.writer,
             self.usage,
             *([self._readings] if self._readings else ()),
         )
@@ -223,7 +242,7 @@ class Scheduler:
             if self._reserver:
                 await self._reserver.stop()
             await self._binder.stop(grace_s)
-            await self._recorder.stop(grace_s)
+            await asyncio.gather(self._recorder.stop(grace_s), self._gangs.writer.stop(grace_s))
             for task in parts:
                 task.cancel()
             await asyncio.gather(*parts, return_exceptions=True)
@@ -269,6 +288,9 @@ class Scheduler:
             return "standby: elected, and catching up"
         return f"standby: {leader or 'nobody'} leads"
 
+    def _reflectors(self) -> tuple[Reflector[Any], ...]:
+        return *self._watches.all, *self._gangs.reflectors
+
     def _fit_to_lead(self) -> bool:
         ticking = time.monotonic() - self._decided_at_s < _STUCK_S
         return ticking and not self._watches.unsynced
@@ -276,7 +298,9 @@ class Scheduler:
     async def _take_over(self, elector: Elector) -> None:
         """Decides once we know at least what could be read after we had won."""
         await elector.elected.wait()
-        await asyncio.gather(*(self._catch_up(reflector) for reflector in self._watches.all))
+        gangs = (each for each in self._gangs.reflectors if each.synced and not each.problem)
+        behind = (*self._watches.all, *gangs)
+        await asyncio.gather(*(self._catch_up(reflector) for reflector in behind))
         log.info("taken over", epoch=elector.epoch)
         self._has_taken_over = True
         self._awake.set()
@@ -395,6 +419,7 @@ class Scheduler:
                 self.metrics.warnings.labels(reason).inc()
                 log.warning("pod warned", pod=pod.key, reason=reason, message=message)
             case instructions.GangStatusChanged(spec, status):
+                self._gangs.write(spec, status)
                 log.info("gang", gang=spec.key, state=status.state, message=status.message)
             case instructions.AttemptCrashed():
                 pass  # see `_perform`
@@ -426,6 +451,8 @@ class Scheduler:
         """Builds the engine again from what the watches hold. Nothing is decided meanwhile."""
         self._containment.rebuild_begins(time.monotonic())
         self.usage.cluster = self.engine.cluster
+        async for _ in self._gangs.retell():
+            self._decided_at_s = time.monotonic()
         async for _ in self._watches.retell():
             self._decided_at_s = time.monotonic()
         self._containment.rebuild_ends(time.monotonic())

@@ -38,7 +38,7 @@ class Verification:
     def __init__(
         self,
         engine: Engine,
-        reflectors: Sequence[Reflector[Any]],
+        reflectors: Callable[[], Sequence[Reflector[Any]]],
         pods: Reflector[Pod],
         feed: Callable[[events.Event], None],
         metrics: Metrics,
@@ -69,8 +69,9 @@ class Verification:
         watch need not have shown a change, and what it was given would be held for ever.
         """
         written = tuple(self._engine.in_flight.unconfirmed())
-        agree = await asyncio.gather(*(self._compare(each) for each in self._reflectors))
-        if agree[list(self._reflectors).index(self._pods)]:
+        reflectors = list(self._reflectors())
+        agree = await asyncio.gather(*(self._compare(each) for each in reflectors))
+        if agree[reflectors.index(self._pods)]:
             self._look_at_unconfirmed(written)
 
     async def _compare(self, reflector: Reflector[Any]) -> bool:

@@ -10,6 +10,7 @@ from fairlead.engine import events
 from fairlead.engine.engine import Engine
 from fairlead.kube.budgets import decode_budget
 from fairlead.kube.codec import Namespace, decode_namespace, decode_node, decode_pod
+from fairlead.kube.gangs.registry import ALL, GangDialects
 from fairlead.kube.http.client import Client
 from fairlead.kube.mirror.changes import (
     Change,
@@ -49,6 +50,7 @@ class Watches:
         *,
         with_selectors: bool,
         reservations_in: str = "",
+        gang_dialects: GangDialects = ALL,
     ) -> None:
         """`with_selectors`: also Services and controllers, for default topology spreading.
 
@@ -59,6 +61,7 @@ class Watches:
         self._engine = engine
         self._reservations_in = reservations_in
         self._unreadable = unreadable
+        self._gang_dialects = gang_dialects
         self._feed = feed
         self._woken = woken
         self.pods = Reflector(
@@ -135,6 +138,7 @@ class Watches:
         if pod.namespace == self._reservations_in and is_number(pod.labels.get(LABEL, "")):
             return as_reservation(pod, raw)
         return pod
+        return decode_pod(raw, self._engine.cluster.behaviour, self._gang_dialects)
 
     def _on_node(self, change: Change[Node]) -> None:
         match change:

@@ -63,7 +63,7 @@ def amounts_of(field: str, found: Mapping[str, str | int]) -> tuple[tuple[str, i
         raise FairleadError(f"{field}: {error}") from error
 
 
-def checked(spec: GangSpec) -> GangSpec:
+def checked_spec(spec: GangSpec) -> GangSpec:
     """The same, if its tree is within the limits."""
     _check_rules(len(spec.topology))
     names = set[str]()

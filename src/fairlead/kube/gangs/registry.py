@@ -7,7 +7,7 @@ import msgspec
 from fairlead.kube.gangs.api import GangDialect, GangObject, ObjectWire, PodWords
 from fairlead.kube.gangs.coscheduling import Coscheduling
 from fairlead.kube.gangs.kai import KaiGangs
-from fairlead.kube.gangs.limits import LONGEST_STATUS_BYTES, checked
+from fairlead.kube.gangs.limits import LONGEST_STATUS_BYTES, checked_spec
 from fairlead.kube.gangs.native import Native
 from fairlead.kube.gangs.volcano import VolcanoGangs
 from fairlead.kube.http.reply import UNREADABLE
@@ -68,7 +68,9 @@ _TWO = (
 ALL = GangDialects()
 
 
-def decode_object(dialect: GangDialect, raw: bytes | msgspec.Raw) -> GangObject:
+def decode_object(
+    dialect: GangDialect, raw: bytes | msgspec.Raw, *, with_long_status: bool = False
+) -> GangObject:
     """The object of a gang. One that makes no sense has a `problem`; it is not an exception."""
     wire = _objects.decode(raw)
     meta, status = wire.metadata, bytes(wire.status)
@@ -80,14 +82,14 @@ def decode_object(dialect: GangDialect, raw: bytes | msgspec.Raw) -> GangObject:
         meta.resource_version,
         meta.generation,
         _spec(dialect, key, bytes(wire.spec)),
-        status if len(status) <= LONGEST_STATUS_BYTES else b"",
+        status if with_long_status or len(status) <= LONGEST_STATUS_BYTES else b"",
     )
 
 
 def _spec(dialect: GangDialect, key: str, raw: bytes) -> GangSpec:
     kind = dialect.kind.kind if dialect.kind else "gang"
     try:
-        return checked(dialect.spec(key, raw))
+        return checked_spec(dialect.spec(key, raw))
     except FairleadError as error:
         return GangSpec(key, 1, problem=f"the {kind} {key.partition('/')[2]} is invalid: {error}")
     except UNREADABLE as error:

@@ -1,0 +1,21 @@
+"""The part of the configuration about gangs: which APIs are read."""
+
+import msgspec
+
+from fairlead.kube.gangs.registry import DIALECTS, NAMES, GangDialects
+from fairlead.model.errors import ConfigError
+
+
+class GangsConfig(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    #: Dialects whose words and objects are not read; their pods are ordinary ones.
+    disabled: list[str] = msgspec.field(default_factory=list)
+
+    def dialects(self) -> GangDialects:
+        """Those that are on. Raises ConfigError for a name that is none."""
+        for name in self.disabled:
+            if name not in NAMES:
+                raise ConfigError(
+                    f"gangs.disabled has {name[:64]!r}, which is not a dialect of gangs; "
+                    f"the dialects are {', '.join(NAMES)}"
+                )
+        return GangDialects(each for each in DIALECTS if each.name not in self.disabled)
