@@ -28,6 +28,7 @@ OURS = (
     "fairlead.dev/assignment",
     "fairlead.dev/epoch",
     "fairlead.dev/map-index",
+    "fairlead.dev/runtime-gpus",
     "fairlead.dev/mps-threads",
     "fairlead.dev/mps-memory",
 )

@@ -15,7 +15,10 @@ from webhooks import configured, environment, free_port, injects, pod, selecting
 
 POLICY = policy("fairlead-inject", INJECT)
 BY_WEBHOOK, BY_POLICY, BY_BOTH, BY_NOBODY = "by-webhook", "by-policy", "by-both", "by-nobody"
-LATER = {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.annotations['fairlead.dev/gpus']"}}
+LATER, SHOWN = (
+    {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.annotations['fairlead.dev/{key}']"}}
+    for key in ("gpus", "runtime-gpus")
+)
 
 Json = dict[str, Any]
 
@@ -57,6 +60,7 @@ values = st.sampled_from(["", "0", "0,1", "all", "none", "void", "GPU-1"])
 sources = st.sampled_from([
     LATER,
     {"fieldRef": {"fieldPath": "metadata.annotations['fairlead.dev/gpus']"}},
+    SHOWN,
     {"fieldRef": {"fieldPath": "metadata.annotations['mine']"}},
     {"configMapKeyRef": {"name": "cards", "key": "all"}},
     {"secretKeyRef": {"name": "cards", "key": "all", "optional": True}},
@@ -88,11 +92,17 @@ def containers(draw: st.DrawFn, least: int, prefix: str) -> list[Json]:
 SHARE, MEMORY = {"fairlead.dev/gpu-share": "0.5"}, {"fairlead.dev/gpu-memory": "4Gi"}
 SLICE = {"fairlead.dev/gpu-slice": "1g.18gb"}
 MAP = {"gpu-scheduling-map": "0=node1:0,1"}
+KAI, BY_CONTAINER = {"gpu-fraction": "0.5"}, {"nvidia.com/container.c0.gpu-memory.limit": "1Gi"}
+
+
+ANNOTATIONS = [
+    {}, SHARE, MEMORY, SLICE, SHARE | MEMORY, MAP, KAI, BY_CONTAINER, {"note": "x"},
+]  # fmt: skip
 
 
 @st.composite
 def pods(draw: st.DrawFn) -> Json:
-    words = draw(st.sampled_from([{}, SHARE, MEMORY, SLICE, SHARE | MEMORY, MAP, {"note": "x"}]))
+    words = draw(st.sampled_from(ANNOTATIONS))
     named = "some-0" if words == MAP else draw(st.sampled_from(["", "some", "some-0"]))
     scheduler = draw(st.sampled_from(["gpu-scheduler", "toyscheduler", "default-scheduler"]))
     body = pod(named, scheduler=scheduler, annotations=words)
@@ -108,6 +118,7 @@ IMAGE = {"image": "x", "terminationMessagePolicy": "File"}
 RUNNING = {
     "plain": pod("plain"),
     "shared": pod("shared", annotations=SHARE),
+    "kai": pod("kai", annotations=KAI),
     "mapped-0": pod("mapped-0", annotations=MAP),
     "others": pod("others", scheduler="default-scheduler"),
     "debugged-before": pod("debugged-before"),
@@ -159,14 +170,15 @@ def test_both_give_the_same_pod(injecting: ControlPlane, body: Json) -> None:
     if body["spec"]["schedulerName"] == "default-scheduler":
         assert by_webhook == by_policy == by_both == untouched
         return
-    mapped = body["metadata"]["annotations"] == MAP
+    words = body["metadata"]["annotations"]
+    mapped, kai = words == MAP, words in (KAI, BY_CONTAINER)
     assert (referring(by_webhook) if mapped else by_webhook) == by_policy
     # Each is asked again after the other has changed something: nothing is put in twice.
     assert (referring(by_both) if mapped else by_both) == by_policy
     for before, after in zip(
         environment({"spec": untouched}), environment({"spec": by_policy}), strict=True
     ):
-        check(before, after, mapped=mapped)
+        check(before, after, mapped=mapped, kai=kai)
     if mapped:
         values = [_value(env) for env in environment({"spec": by_webhook})]
         assert set(values) == {"0,1"}
@@ -176,7 +188,8 @@ def test_both_give_the_same_pod(injecting: ControlPlane, body: Json) -> None:
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
-    name=st.sampled_from(["plain", "shared", "mapped-0", "others"]), added=containers(1, "debug")
+    name=st.sampled_from(["plain", "shared", "kai", "mapped-0", "others"]),
+    added=containers(1, "debug"),
 )
 def test_both_give_ephemeral_containers_the_same(
     injecting: ControlPlane, name: str, added: list[Json]
@@ -192,7 +205,7 @@ def test_both_give_ephemeral_containers_the_same(
     assert (referring(by_webhook) if mapped else by_webhook) == by_policy
     assert (referring(by_both) if mapped else by_both) == by_policy
     for before, after in zip(untouched["containers"], by_policy["containers"], strict=True):
-        check(before.get("env", []), after["env"], mapped=mapped)
+        check(before.get("env", []), after["env"], mapped=mapped, kai=name == "kai")
 
 
 @pytest.mark.parametrize("namespace", [BY_WEBHOOK, BY_POLICY, BY_BOTH])
@@ -211,7 +224,7 @@ def _value(env: list[Json]) -> str | None:
     return ours.get("value")
 
 
-def check(before: list[Json], after: list[Json], *, mapped: bool) -> None:
+def check(before: list[Json], after: list[Json], *, mapped: bool, kai: bool) -> None:
     """Ours is there once, nothing shows other GPUs, and the rest is as it was."""
     ours = [one for one in after if one["name"] == "CUDA_VISIBLE_DEVICES"]
     assert ours == [{"name": "CUDA_VISIBLE_DEVICES", "valueFrom": LATER}]
@@ -219,5 +232,5 @@ def check(before: list[Json], after: list[Json], *, mapped: bool) -> None:
     assert [one for one in after if not one["name"].endswith("A_VISIBLE_DEVICES")] == rest
     for one in after:
         if one["name"] == "NVIDIA_VISIBLE_DEVICES" and not mapped:
-            assert one.get("valueFrom", LATER) == LATER
+            assert one.get("valueFrom", LATER) == (SHOWN if kai else LATER)
             assert one.get("value", "") in ("", "none", "void")

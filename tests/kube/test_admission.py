@@ -134,6 +134,22 @@ def test_for_a_part_the_container_runtime_is_told_as_well(word: str) -> None:
     assert injected(pod) == [both[::-1], both]
 
 
+@pytest.mark.parametrize(
+    "word", ["gpu_fraction", "gpu_memory", "nvidia.com__container.c0.gpu_memory.limit"]
+)
+def test_for_parts_of_kai_the_container_runtime_has_an_annotation_of_its_own(word: str) -> None:
+    shown = {
+        "fieldRef": {
+            **LATER["fieldRef"],
+            "fieldPath": "metadata.annotations['fairlead.dev/runtime-gpus']",
+        }
+    }
+    both = [OURS, {"name": RUNTIME, "valueFrom": shown}]
+    pod = a_pod([{"name": RUNTIME, "value": "all"}], None, **{word: "4Gi"})
+
+    assert injected(pod) == [both[::-1], both]
+
+
 MAP = "0=n1:GPU-a\n1=n2:0,1\n2=n3:"
 
 

@@ -81,6 +81,9 @@ def parts(dialect: str, gpus: int = 1, **more: Any) -> GpuRequest:
          parts("alnair", memory_mib=6144, milli=500)),
         ([{}], {"gpu-fraction": "0.5"},
          parts("kai", milli=500, memory_milli=500, containers=((0,),), names=("c0",))),
+        # A sidecar is not the first container.
+        ([{"name": "s", "kind": "sidecar"}, {}], {"gpu-fraction": "0.5"},
+         parts("kai", milli=500, memory_milli=500, containers=((0,),), names=("c1",))),
         ([{}, {"name": "w"}], {"gpu-memory": "4000", "gpu-fraction-num-devices": "2",
                                "gpu-fraction-container-name": "w"},
          parts("kai", 2, memory_mib=4000, containers=((0, 1),), names=("w",))),
@@ -362,6 +365,14 @@ def test_gpus_known_by_number_are_the_first_that_the_container_sees() -> None:
     fraction = a_pod(annotations={"gpu-fraction": "0.5", "gpu-fraction-num-devices": "2"})
     two = Grant((GpuUse("2", False, 500), GpuUse("3", False, 500)), "kai", ((0, 1),))
     assert told(fraction, two, fractions_node())["fairlead.dev/gpus"] == "0,1"
+
+
+def test_the_container_runtime_is_told_of_parts_of_kai_unless_nvfractions_shows_them() -> None:
+    fraction = a_pod(annotations={"gpu-fraction": "0.5", "gpu-fraction-num-devices": "2"})
+    two = Grant((GpuUse(A, False, 500), GpuUse(B, False, 500)), "kai", ((0, 1),))
+    assert told(fraction, two, our_node())["fairlead.dev/runtime-gpus"] == f"{A},{B}"
+    numbered = Grant((GpuUse("2", False, 500), GpuUse("3", False, 500)), "kai", ((0, 1),))
+    assert "fairlead.dev/runtime-gpus" not in told(fraction, numbered, fractions_node())
 
 
 H200_CUTS = [

@@ -182,7 +182,7 @@ def read_request(parts: RequestParts) -> PodRequest:
 
 def _asking(parts: RequestParts, pod_resources: resources.PodResources) -> dialects.GpuSpec:
     init = [
-        dialects.Part(part.name, need.requests, brief=not part.sidecar)
+        dialects.Part(part.name, need.requests, brief=not part.sidecar, init=True)
         for part, need in zip(parts.init, pod_resources.init, strict=True)
     ]
     running = [

@@ -9,7 +9,14 @@ from difflib import get_close_matches
 from functools import lru_cache
 
 from fairlead.kube.dialects import DIALECTS, kai
-from fairlead.kube.dialects.fairlead import ASSIGNMENT, MEMORY_LIMIT, PREFIX, THREADS, VISIBLE
+from fairlead.kube.dialects.fairlead import (
+    ASSIGNMENT,
+    MEMORY_LIMIT,
+    PREFIX,
+    SHOWN,
+    THREADS,
+    VISIBLE,
+)
 from fairlead.kube.dialects.scheduling_map import INDEX
 from fairlead.kube.leadership.fence import EPOCH
 from fairlead.kube.pod_loads import LOAD
@@ -22,7 +29,8 @@ _FAIRLEAD = tuple(
 _THEIRS = tuple(sorted(word for word in _ANNOTATION_KEYS if not word.startswith(PREFIX)))
 #: Written with a bind, or on simulated pods.
 _OTHERS = (
-    VISIBLE, ASSIGNMENT, INDEX, EPOCH, THREADS, MEMORY_LIMIT, PREFIX + "run-for", PREFIX + "sample",
+    VISIBLE, SHOWN, ASSIGNMENT, INDEX, EPOCH, THREADS, MEMORY_LIMIT,
+    PREFIX + "run-for", PREFIX + "sample",
 )  # fmt: skip
 _KNOWN = _ANNOTATION_KEYS.union(_OTHERS, (LOAD,))
 #: Ours without the prefix, where no other system uses the name.

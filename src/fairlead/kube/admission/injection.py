@@ -17,7 +17,8 @@ from msgspec import Raw
 
 from fairlead.kube.admission.bounds import bounded
 from fairlead.kube.admission.review import Operation
-from fairlead.kube.dialects.fairlead import MEMORY, SHARE, SLICE, VISIBLE
+from fairlead.kube.dialects import kai
+from fairlead.kube.dialects.fairlead import MEMORY, SHARE, SHOWN, SLICE, VISIBLE
 from fairlead.model.scheduling_map import MAP
 
 CUDA, RUNTIME = "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"
@@ -62,8 +63,14 @@ class _Pod(msgspec.Struct, gc=False):
 
 _pods = msgspec.json.Decoder(_Pod)
 _encode = msgspec.json.Encoder().encode
-# The version is explicit: the API server adds it, and our own field would not be recognised.
-_CHOSEN_LATER = _Source(_FieldRef("v1", f"metadata.annotations['{VISIBLE}']"))
+
+
+def _chosen_later(annotation: str) -> _Source:
+    # The version is explicit: the API server adds it, and our own field would not be recognised.
+    return _Source(_FieldRef("v1", f"metadata.annotations['{annotation}']"))
+
+
+_SEEN, _SHOWN = _chosen_later(VISIBLE), _chosen_later(SHOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +120,14 @@ def _places(
 def _wanted(annotations: dict[str, str], literal: str | None) -> Wanted:
     if literal is not None:
         return Wanted((Variable(CUDA, literal),), keeps_runtime=True)
-    names = [CUDA]
+    variables = [Variable(CUDA, value_from=_SEEN)]
+    # No device plugin is called for these, so nothing else configures the container runtime. For
+    # KAI's there may be NvFractions, which shows the GPUs; then the annotation is not written.
     if not annotations.keys().isdisjoint((SHARE, MEMORY, SLICE)):
-        # No device plugin is called for these, so nothing else configures the container runtime.
-        names.append(RUNTIME)
-    variables = tuple(Variable(name, value_from=_CHOSEN_LATER) for name in names)
-    return Wanted(variables, keeps_runtime=MAP in annotations)
+        variables.append(Variable(RUNTIME, value_from=_SEEN))
+    elif any(map(kai.is_request, annotations)):
+        variables.append(Variable(RUNTIME, value_from=_SHOWN))
+    return Wanted(tuple(variables), keeps_runtime=MAP in annotations)
 
 
 def _steps(path: str, env: Sequence[Variable], wanted: Wanted) -> Iterator[Operation]:

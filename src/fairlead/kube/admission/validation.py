@@ -2,12 +2,19 @@
 
 from collections.abc import Mapping
 
-from fairlead.kube.dialects.fairlead import ASSIGNMENT, MEMORY_LIMIT, PREFIX, THREADS, VISIBLE
+from fairlead.kube.dialects.fairlead import (
+    ASSIGNMENT,
+    MEMORY_LIMIT,
+    PREFIX,
+    SHOWN,
+    THREADS,
+    VISIBLE,
+)
 from fairlead.kube.dialects.scheduling_map import INDEX
 from fairlead.model.pods import Pod
 
 #: Which GPUs a pod has, and which scheduler assigned them: written only with the bind.
-ANSWERS = (VISIBLE, ASSIGNMENT, PREFIX + "epoch", INDEX, THREADS, MEMORY_LIMIT)
+ANSWERS = (VISIBLE, SHOWN, ASSIGNMENT, PREFIX + "epoch", INDEX, THREADS, MEMORY_LIMIT)
 
 
 def problem_with(pod: Pod) -> str:

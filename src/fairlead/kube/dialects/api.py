@@ -43,6 +43,8 @@ class Part:
     amounts: Amounts = field(default_factory=dict)
     #: An init container that ends before the next one starts.
     brief: bool = False
+    #: An init container, brief or a sidecar.
+    init: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,8 @@ LINKS, SLICE = PREFIX + "gpu-links", PREFIX + "gpu-slice"
 ISOLATION = PREFIX + "gpu-isolation"
 _PROFILE = re.compile(r"\d{1,2}g\.\d{1,4}gb")
 VISIBLE, ASSIGNMENT = PREFIX + "gpus", PREFIX + "assignment"
+#: What the container runtime is to show, where this is not the same as what CUDA is to see.
+SHOWN = PREFIX + "runtime-gpus"
 THREADS, MEMORY_LIMIT = PREFIX + "mps-threads", PREFIX + "mps-memory"
 
 

@@ -5,8 +5,10 @@
     gpu-fraction-num-devices: "2"                              # GPUs, each with that much
     nvidia.com/container.trainer.gpu-memory.request: 8Gi       # NvFractions, container trainer
 
-The answer is `nvidia.com/container.<name>.gpus.devices`. A GPU that a KAI beside us shares out is
-held by its reservation pod; the pods on it hold nothing more.
+The answer is `nvidia.com/container.<name>.gpus.devices`. Where GPUs are known by UUID there is no
+NvFractions to show them to the container, and `fairlead.dev/runtime-gpus` has them for the
+container runtime. A GPU that a KAI beside us shares out is held by its reservation pod; the pods on
+it hold nothing more.
 """
 
 import re
@@ -25,7 +27,7 @@ from fairlead.kube.dialects.api import (
     mib_of,
     number,
 )
-from fairlead.kube.dialects.fairlead import thousandths
+from fairlead.kube.dialects.fairlead import SHOWN, thousandths
 from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, GrantSource, Inventory
 from fairlead.model.limits import MOST_GPUS
@@ -105,13 +107,15 @@ class Kai(DialectDefaults):
     def annotations_for(self, assignment: Assignment) -> Mapping[str, str]:
         ask, grant = assignment.pod.request.gpu_request, assignment.grant
         names = ask.names if ask else ()
-        return {
+        devices = {
             f"{PREFIX}{name}{_DEVICES}": ",".join(
                 grant.uses[position].uuid for position in positions
             )
             for name, positions in zip(names, grant.containers, strict=False)
             if positions
         }
+        uuids = dict.fromkeys(use.uuid for use in grant.uses)
+        return devices | ({SHOWN: ",".join(uuids)} if all(map(UUID.fullmatch, uuids)) else {})
 
 
 def _from_devices(annotations: Mapping[str, str], ask: GpuRequest) -> Grant | None:
@@ -141,6 +145,11 @@ def _is_device(name: str) -> bool:
 
 def is_answer(key: str) -> bool:
     return key.startswith(PREFIX) and key.endswith(_DEVICES)
+
+
+def is_request(key: str) -> bool:
+    """Whether an annotation requests a part of a GPU."""
+    return key in (FRACTION, MEMORY) or (key.startswith(PREFIX) and ".gpu-memory." in key)
 
 
 def is_known(key: str) -> bool:
@@ -201,7 +210,7 @@ def _per_container(gpu_spec: GpuSpec, mib: Mapping[str, int]) -> GpuRequest:
 
 
 def _chosen_container(gpu_spec: GpuSpec, wanted: str | None) -> str:
-    running = [part.name for part in gpu_spec.parts if not part.brief] or [""]
+    running = [part.name for part in gpu_spec.parts if not part.init] or [""]
     if wanted is not None and wanted not in {part.name for part in gpu_spec.parts}:
         raise FairleadError(f"{CONTAINER} is {wanted[:63]!r}, and the pod has no such container")
     return running[0] if wanted is None else wanted
