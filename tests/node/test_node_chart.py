@@ -15,7 +15,7 @@ from fairleads import FAIRLEAD, eventually
 from manifests import NAMESPACE, kubectl
 from vendors import nvidia
 from webhooks import injects
-from workloads import Workloads, container
+from workloads import EVERY_KIND, Workloads, container
 
 #: On the node, and in the agent's container.
 STATE, MOUNTED = Path("/var/lib/fairlead-agent"), "/var/lib/fairlead"
@@ -78,10 +78,10 @@ def everything_available(cluster: RealCluster) -> bool:
 def test_a_slice_that_the_agent_creates_is_seen_by_its_name(
     release: Release, cluster: RealCluster, work: Workloads
 ) -> None:
-    work.run("slice", {"fairlead.dev/gpu-slice": "1g.18gb"})
+    work.run("slice", {"fairlead.dev/gpu-slice": "1g.18gb"}, **EVERY_KIND)
     work.wait_running("slice")
 
-    cuda, runtime = work.gpus("slice")
+    ((cuda, runtime),) = work.gpus_everywhere("slice")
     assert cuda == runtime == work.get("slice")["metadata"]["annotations"]["fairlead.dev/gpus"]
     assert cuda is not None
     assert cuda.startswith("MIG-GPU-")

@@ -1,40 +1,16 @@
 """The variables of each process: in every kind of container, for every way to request GPUs."""
 
 import json
-from typing import Any
 
 import pytest
 
 from clusters import NODE, RealCluster
 from vendors import GPUS, VENDORS, nvidia, served
-from workloads import ENDS, Workloads, container, cuda_finds, inventory
+from workloads import ENDS, EVERY_KIND, Workloads, container, cuda_finds, inventory
 
 pytestmark = pytest.mark.usefixtures("installed")
 
-SIDECAR = {"restartPolicy": "Always"}
-CONTAINERS = {
-    "initContainers": [container("before", ENDS), container("sidecar", **SIDECAR)],
-    "containers": [container("main"), container("second")],
-}
-
-
-def debug(work: Workloads, pod: str, **more: Any) -> str:
-    """Add an ephemeral container, as `kubectl debug` does; its name."""
-    body = {"spec": {"ephemeralContainers": [container("debugger", ENDS, **more)]}}
-    status, answer = work.plane.api(
-        "PATCH",
-        f"{work.path}/{pod}/ephemeralcontainers",
-        body,
-        content_type="application/strategic-merge-patch+json",
-    )
-    assert status == 200, answer
-    return "debugger"
-
-
-def everywhere(work: Workloads, pod: str) -> set[tuple[str | None, str | None]]:
-    """What the processes of all its containers see, an ephemeral one among them."""
-    names = ["before", "sidecar", "main", "second", debug(work, pod)]
-    return {work.gpus(pod, name) for name in names}
+WHOLE = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
 
 
 @pytest.mark.parametrize(
@@ -46,22 +22,26 @@ def everywhere(work: Workloads, pod: str) -> set[tuple[str | None, str | None]]:
             {"fairlead.dev/gpu-share": "1", "fairlead.dev/gpu-count": "2"}, "GPU-a0,GPU-a1",
             id="two whole ones",
         ),
+        pytest.param({"gpu-fraction": "0.5"}, "GPU-a0", id="fraction of KAI"),
+        pytest.param(
+            {"nvidia.com/container.main.gpu-memory.request": "4Gi"}, "GPU-a0", id="NvFractions",
+        ),
     ],
 )  # fmt: skip
 def test_every_container_of_a_share_sees_its_gpus(
     work: Workloads, two_gpus: list[str], annotations: dict[str, str], seen: str
 ) -> None:
-    work.run("share", annotations, **CONTAINERS)
+    work.run("share", annotations, **EVERY_KIND)
     work.wait_running("share")
 
-    assert everywhere(work, "share") == {(seen, seen)}
+    assert work.gpus_everywhere("share") == {(seen, seen)}
 
 
 def test_a_pod_without_gpus_sees_none(work: Workloads, two_gpus: list[str]) -> None:
-    work.run("plain", **CONTAINERS)
+    work.run("plain", **EVERY_KIND)
     work.wait_running("plain")
 
-    assert everywhere(work, "plain") == {("", None)}
+    assert work.gpus_everywhere("plain") == {("", None)}
 
 
 def test_what_the_author_wrote_gives_no_other_gpus(work: Workloads, two_gpus: list[str]) -> None:
@@ -75,15 +55,7 @@ def test_what_the_author_wrote_gives_no_other_gpus(work: Workloads, two_gpus: li
 
     assert work.gpus("greedy") == ("GPU-a0", "GPU-a0")
     assert work.gpus("none") == ("", None)
-    assert work.gpus("greedy", debug(work, "greedy", env=every)) == ("GPU-a0", "GPU-a0")
-
-
-def test_kai_fractions_are_seen(work: Workloads, two_gpus: list[str]) -> None:
-    work.run("kai", {"gpu-fraction": "0.5"})
-    work.wait_running("kai")
-
-    # The runtime shows GPUs if the image sets NVIDIA_VISIBLE_DEVICES: docs/dialects.md.
-    assert work.gpus("kai") == ("GPU-a0", None)
+    assert work.gpus("greedy", work.debug("greedy", env=every)) == ("GPU-a0", "GPU-a0")
 
 
 def test_a_scheduling_map_is_seen_by_each_pod_of_its_set(
@@ -95,7 +67,7 @@ def test_a_scheduling_map_is_seen_by_each_pod_of_its_set(
         "spec": {
             "schedulerName": "gpu-scheduler",
             "terminationGracePeriodSeconds": 0,
-            "containers": [container()],
+            **EVERY_KIND,
         },
     }
     selector = {"matchLabels": {"app": "mapped"}}
@@ -108,7 +80,9 @@ def test_a_scheduling_map_is_seen_by_each_pod_of_its_set(
     assert status == 201, answer
     work.wait_running("mapped-0", "mapped-1")
 
-    assert [work.gpus(f"mapped-{n}")[0] for n in (0, 1)] == ["1", "0,2"]
+    # With a map, the author says what the container runtime shows.
+    seen = [work.gpus_everywhere(f"mapped-{n}") for n in (0, 1)]
+    assert seen == [{("1", None)}, {("0,2", None)}]
     cluster.plane.api("DELETE", f"{path}/mapped")
 
 
@@ -124,17 +98,19 @@ def test_pods_of_another_system_see_the_gpu_that_they_were_assigned(
     cluster: RealCluster, work: Workloads, dialect: str
 ) -> None:
     vendor = VENDORS[dialect]
-    limited = {"resources": {"limits": dict(vendor.half)}}
+    limited, second = {"resources": {"limits": dict(vendor.half)}}, container("second")
     with served(cluster, work.namespace, vendor) as plugin:
         for name in ("one", "two", "three"):
-            work.run(name, containers=[container(**limited), container("second")])
+            work.run(name, **EVERY_KIND | {"containers": [container(**limited), second]})
         work.wait_running("one", "two", "three")
 
         assert plugin.errors == []
         found = {name: cuda_finds(*work.gpus(name), GPUS) for name in ("one", "two", "three")}
         assert found == {name: [assigned(work, name)] for name in found}
         assert set(map(tuple, found.values())) == {(uuid,) for uuid in GPUS}
-        assert {work.gpus(name, "second")[1] for name in found} == {None}
+        # The kubelet calls the plugin for containers that request GPUs, and for no others.
+        others = ["before", "sidecar", "second", work.debug("one")]
+        assert {work.gpus("one", other)[1] for other in others} == {None}
         work.delete_all()
 
 
@@ -143,12 +119,19 @@ def test_whole_gpus_are_those_that_the_plugin_of_nvidia_picked(
 ) -> None:
     with cluster.serving(nvidia(*GPUS)):
         for name in ("one", "two"):
-            limits = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
-            work.run(name, containers=[container(**limits)])
+            first = [
+                container("before", ENDS, **WHOLE),
+                container("sidecar", restartPolicy="Always"),
+            ]
+            second = container("second")
+            work.run(name, initContainers=first, containers=[container(**WHOLE), second])
         work.wait_running("one", "two")
 
         found = [cuda_finds(*work.gpus(name), GPUS) for name in ("one", "two")]
         assert sorted(found) == [[GPUS[0]], [GPUS[1]]]
+        assert work.gpus("one", "before") == work.gpus("one"), "the kubelet hands its GPU on"
+        others = ["sidecar", "second", work.debug("one")]
+        assert {work.gpus("one", other)[1] for other in others} == {None}
         work.delete_all()
 
 

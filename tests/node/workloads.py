@@ -22,6 +22,16 @@ def container(name: str = "main", command: list[str] | None = None, **more: Any)
     return {"name": name, "image": IMAGE, "command": command or STAYS, **more}
 
 
+#: Every kind of container that a pod can be created with.
+EVERY_KIND = {
+    "initContainers": [
+        container("before", ENDS),
+        container("sidecar", restartPolicy="Always"),
+    ],
+    "containers": [container("main"), container("second")],
+}
+
+
 def cuda_finds(cuda: str | None, runtime: str | None, gpus: Sequence[str]) -> list[str]:
     """The GPUs of a node that a CUDA program finds, given its two variables.
 
@@ -94,6 +104,23 @@ class Workloads(Pods):
         """CUDA_VISIBLE_DEVICES and NVIDIA_VISIBLE_DEVICES of the process."""
         seen = self.seen(name, of)
         return seen.get("CUDA_VISIBLE_DEVICES"), seen.get("NVIDIA_VISIBLE_DEVICES")
+
+    def debug(self, name: str, **more: Any) -> str:
+        """Add an ephemeral container, as `kubectl debug` does; its name."""
+        body = {"spec": {"ephemeralContainers": [container("debugger", ENDS, **more)]}}
+        status, answer = self.plane.api(
+            "PATCH",
+            f"{self.path}/{name}/ephemeralcontainers",
+            body,
+            content_type="application/strategic-merge-patch+json",
+        )
+        assert status == 200, answer
+        return "debugger"
+
+    def gpus_everywhere(self, name: str) -> set[tuple[str | None, str | None]]:
+        """What the processes of all containers of `EVERY_KIND` see, and an ephemeral one."""
+        names = ["before", "sidecar", "main", "second", self.debug(name)]
+        return {self.gpus(name, one) for one in names}
 
     def exec(self, name: str, *command: str) -> str:
         return self.kubectl("exec", name, "--", *command)
