@@ -233,7 +233,7 @@ def test_every_route_is_described() -> None:
         *(SOURCE / "apps" / "run").glob("*.py"),
         *(SOURCE / "apps" / "webhook").glob("*.py"),
         *(SOURCE / "apps" / "extender").glob("*.py"),
-        *(SOURCE / "apps" / "agent").glob("*.py"),
+        *(SOURCE / "apps" / "agent").rglob("*.py"),
         *(SOURCE / "kube").glob("*.py"),
     ),
 )

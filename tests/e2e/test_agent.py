@@ -133,12 +133,16 @@ def machine(
     return Machine(control_plane, tmp_path, name, rights)
 
 
-def a_bound_pod(machine: Machine, pods: Pods, name: str, gpu: int) -> dict[str, Any]:
+def a_bound_pod(
+    machine: Machine, pods: Pods, name: str, gpu: int, isolation: str = "advisory"
+) -> dict[str, Any]:
     """As the scheduler leaves it: half of a GPU."""
     uses = [{"u": machine.uuids[gpu], "m": 500, "w": False}]
     said = {
         "fairlead.dev/gpu-share": "0.5",
-        "fairlead.dev/assignment": json.dumps({"devices": uses, "dialect": "fairlead"}),
+        "fairlead.dev/assignment": json.dumps(
+            {"devices": uses, "dialect": "fairlead", "iso": isolation}
+        ),
     }
     return pods.create(name, metadata={"annotations": said}, nodeName=machine.node)
 

@@ -19,7 +19,7 @@
         "slices": [                   # MIG is on: how it can be cut, and where
           {"name": "1g.18gb", "size": 1, "starts": [0, 1, 2, 3, 4, 5, 6]}, …],
         "cut": "free", "slots": 8,    # the agent cuts it where it is told; memory slices in all
-        "mps": 60,                    # its MPS daemon is healthy, and serves so many clients
+        "mps": 48,                    # its MPS daemon is healthy, and serves so many clients
         "note": "…",                  # for operators; it has no effect
         "health": "lost"}]}           # what is wrong with it; left out while the GPU is well
 

@@ -51,6 +51,15 @@ def owner_of(pid: int, proc: Path = PROC) -> Owner | None:
     return Owner("".join(c if c.isprintable() else "?" for c in command), pod_uids(groups))
 
 
+def started_ticks(pid: int, proc: Path = PROC) -> int:
+    """When a process started, in the kernel's own unit; 0 if it is gone."""
+    try:
+        # The name may contain anything, and is the only part in parentheses.
+        return int(_read(proc / str(pid) / "stat").rpartition(")")[2].split()[19])
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
 def pod_uids(groups: str) -> tuple[str, ...]:
     """The uids in the lines of a `cgroup` file of version 1 or 2, the outermost first."""
     for line in groups.splitlines():

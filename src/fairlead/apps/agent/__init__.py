@@ -13,6 +13,9 @@ from aiohttp import web
 from fairlead import __version__
 from fairlead.apps.agent.agent import Agent, AgentSettings
 from fairlead.apps.agent.listing import listing, toolkit_version
+from fairlead.apps.agent.mps.clients import ClientRules
+from fairlead.apps.agent.mps.control import MPS_CONTROL, MPS_FOLDER
+from fairlead.apps.agent.mps.sharing import MpsSettings
 from fairlead.apps.agent.partition_state import PartitionStateFile
 from fairlead.apps.agent.partitioning import Owned, Partitioner, owned
 from fairlead.apps.agent.unassigned_processes import ProcessMonitor
@@ -55,6 +58,10 @@ class AgentOptions:
     state: Path | None = None
     pod_metrics: bool = False
     pod_resources: Path | None = None
+    mps: str = "none"
+    mps_processes: int = 1
+    mps_folder: Path = MPS_FOLDER
+    mps_control: str = MPS_CONTROL
 
 
 def run(options: AgentOptions) -> None:
@@ -73,7 +80,7 @@ async def _run(options: AgentOptions, settings: AgentSettings, monitor: ProcessM
         max_connections=4,
     )
     settings = replace(settings, toolkit=await asyncio.to_thread(toolkit_version))
-    agent = Agent(nvml, client, settings, monitor, partitioner)
+    agent = Agent(nvml, client, settings, monitor, partitioner, cutter)
     app = web.Application(client_max_size=1024)
     app.add_routes(http_limits.health(agent.metrics.registry, agent.unready_because))
     try:
@@ -86,6 +93,7 @@ async def _run(options: AgentOptions, settings: AgentSettings, monitor: ProcessM
         finally:
             await served.cleanup()
     finally:
+        await agent.release_gpus()
         await nvml.close()
         await cutter.close()
         await client.close()
@@ -106,7 +114,25 @@ def _settings(options: AgentOptions) -> AgentSettings:
         plugin=options.device_plugin,
         names_pods=options.pod_metrics,
         pod_resources=options.pod_resources,
+        mps=_mps(options),
     )
+
+
+def _mps(options: AgentOptions) -> MpsSettings | None:
+    """With `--mps none` too if an agent before us ran MPS: its daemons are then ended."""
+    mine = owned(options.mps, "--mps")
+    if mine == Owned() and not options.mps_folder.exists():
+        return None
+    if mine.overlaps(owned(options.mig)):
+        raise ConfigError(
+            f"--mps is {options.mps!r} and --mig is {options.mig!r}; a GPU has one of them"
+        )
+    rules = ClientRules(options.mps_processes, _trusted(options))
+    return MpsSettings(mine, options.mps_folder, options.mps_control, rules, options.proc)
+
+
+def _trusted(options: AgentOptions) -> frozenset[str]:
+    return frozenset(filter(None, map(str.strip, options.trusted_namespaces.split(","))))
 
 
 def _monitor(options: AgentOptions) -> ProcessMonitor:
@@ -121,8 +147,9 @@ def _monitor(options: AgentOptions) -> ProcessMonitor:
             f"--strangers is {options.unassigned!r}; choose report, or withhold to also keep "
             "other pods off the GPU"
         )
-    named = frozenset(filter(None, map(str.strip, options.trusted_namespaces.split(","))))
-    return ProcessMonitor(grace_s=grace_s, withhold=options.unassigned == "withhold", trusted=named)
+    return ProcessMonitor(
+        grace_s=grace_s, withhold=options.unassigned == "withhold", trusted=_trusted(options)
+    )
 
 
 def _partitioner(options: AgentOptions, nvml: Nvml) -> Partitioner | None:

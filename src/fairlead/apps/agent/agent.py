@@ -6,6 +6,7 @@ import dataclasses
 import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import structlog
 from msgspec.structs import replace
 
 from fairlead.apps.agent.listing import listing
+from fairlead.apps.agent.mps.sharing import MpsSettings, MpsSharing
 from fairlead.apps.agent.node_pods import pods_by_uid
 from fairlead.apps.agent.observing import observed_processes, unassigned_uses, uses
 from fairlead.apps.agent.partitioning import Partitioner
@@ -66,6 +68,8 @@ class AgentSettings:
     names_pods: bool = False
     #: The socket of the kubelet's PodResources API, if it is to be asked.
     pod_resources: Path | None = None
+    #: The GPUs whose shares MPS enforces; None: it does not.
+    mps: MpsSettings | None = None
 
 
 class Agent:
@@ -78,7 +82,9 @@ class Agent:
         settings: AgentSettings,
         monitor: ProcessMonitor,
         partitioner: Partitioner | None = None,
+        setter: Nvml | None = None,
     ) -> None:
+        """`setter` is asked to change GPUs, and is not delayed by readings."""
         self._settings = settings
         self._monitor = monitor
         #: Unexpected errors: what they are about is passed over, and the rest goes on.
@@ -102,6 +108,15 @@ class Agent:
             gpus=lambda: self._survey.gpus if self._survey else (),
             changed=self._publisher.look_again,
             pause_s=settings.pause_s,
+        )
+        self._sharing = settings.mps and MpsSharing(
+            settings.mps,
+            setter or nvml,
+            self._pods,
+            self._events,
+            gpus=lambda: self._survey.gpus if self._survey else (),
+            plugin=self._plugin,
+            changed=self._publisher.look_again,
         )
         self.metrics = AgentMetrics(
             settings.node,
@@ -141,6 +156,8 @@ class Agent:
             parts["releases"] = self._releases.run
         if self._slicing:
             parts["slicing"] = self._slicing.run
+        if self._sharing:
+            parts["mps"] = self._sharing.run
         async with asyncio.TaskGroup() as tasks:
             for name, run in parts.items():
                 tasks.create_task(supervise(self.internal, name, run), name=name)
@@ -161,6 +178,8 @@ class Agent:
         """
         if self._slicing:
             self._slicing.wake()
+        if self._sharing:
+            self._sharing.wake()
         if isinstance(change, Deleted) or (isinstance(change, Upserted) and change.obj.finished):
             self._releases.gone(change.obj)
         if isinstance(change, Deleted) and not change.obj.finished:
@@ -174,6 +193,11 @@ class Agent:
 
     async def stop(self) -> None:
         await self._events.stop(_GRACE_S)
+
+    async def release_gpus(self) -> None:
+        """Ends the MPS daemons, and gives their GPUs the compute mode that they had."""
+        if self._sharing:
+            await self._sharing.close()
 
     async def _look_for_ever(self) -> None:
         while True:
@@ -238,7 +262,9 @@ class Agent:
         resident_pods = pods_by_uid(self._pods.objects.values(), survey.gpus, devices)
         proc = self._settings.proc
         seen = list(observed_processes(survey.gpus, samples, proc)) if sees_the_host(proc) else []
-        self._complain_if_blind(samples, {each.process.pid for each in seen})
+        servers = self._sharing.servers if self._sharing else frozenset()
+        self._complain_if_blind(samples, servers | {each.process.pid for each in seen})
+        seen = [each for each in seen if each.process.pid not in servers]
         if self._pods.synced and not self._pods.problem:
             self._check = self._monitor.check(seen, resident_pods, time.monotonic())
             for process in self._check.to_report:
@@ -252,7 +278,7 @@ class Agent:
             tuple(unassigned_uses(self._check.unassigned if self._check else ())),
         )
 
-    def _complain_if_blind(self, samples: dict[str, GpuSample], seen: set[int]) -> None:
+    def _complain_if_blind(self, samples: dict[str, GpuSample], seen: AbstractSet[int]) -> None:
         """Once, and only of a process that is still there after a while: others have ended."""
         listed = {process.pid for sample in samples.values() for process in sample.processes}
         if not self._blind and self._unseen & listed - seen:
@@ -298,13 +324,17 @@ class Agent:
         said = self._picked.listed(survey.gpus)
         return (found.picked if found else None) if said is None else said
 
+    def _plugin(self) -> bool:
+        """Whether a device plugin chooses the GPUs."""
+        told = self._settings.plugin
+        return self._publisher.plugin if told is None else told
+
     def _wanted(self, publisher: Publisher) -> Listing | None:
         """What the node should say; None while nothing is known."""
         if self._slicing and self._slicing.cuts is None and self._failures < _TRIES:
             return None
         if self._survey is not None:
-            plugin = self._settings.plugin
-            plugin = publisher.plugin if plugin is None else plugin
+            plugin = self._plugin()
             found = listing(
                 self._survey,
                 plugin=plugin,
@@ -313,6 +343,7 @@ class Agent:
                 withheld=self._withheld(),
                 cuts=self._slicing.cuts if self._slicing else None,
                 released=self._releases.released if self._confirms() else None,
+                mps=self._sharing.listed if self._sharing else None,
             )
             return _all_sick(found) if self._failures >= _TRIES else found
         # We may have been restarted when the driver had gone: what an earlier agent wrote is old.

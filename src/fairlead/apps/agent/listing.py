@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -19,6 +20,18 @@ _TOOLKIT = "nvidia-ctk"
 _TOOLKIT_LIMIT_S = 5.0
 
 
+@dataclass(frozen=True, slots=True)
+class MpsListing:
+    """By uuid: how many processes MPS serves where it is healthy, and why it is not elsewhere."""
+
+    capacity: Mapping[str, int] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+    def add_to(self, entry: GpuEntry) -> GpuEntry:
+        note = entry.note or self.notes.get(entry.uuid, "")
+        return replace(entry, mps=self.capacity.get(entry.uuid, 0), note=note)
+
+
 def listing(
     survey: GpuSurvey,
     *,
@@ -28,6 +41,7 @@ def listing(
     cuts: Mapping[str, GpuCut] | None = None,
     released: Sequence[str] | None = None,
     picked: Mapping[str, list[str]] | None = None,
+    mps: MpsListing | None = None,
     sysfs: Path = SYSFS,
 ) -> Listing:
     """`withheld` says of healthy GPUs why no pod may get them.
@@ -36,10 +50,12 @@ def listing(
     whose processes have ended; None where the agent cannot tell. `picked` are the GPUs that a
     device plugin chose, by the uid of the pod; None where the kubelet does not say.
     """
-    reasons, ours = withheld or {}, cuts or {}
+    reasons, ours, shared = withheld or {}, cuts or {}, mps or MpsListing()
     return Listing(
         gpus=[
-            _cut(_entry(gpu, survey, reasons.get(gpu.uuid, ""), sysfs), ours.get(gpu.uuid))
+            shared.add_to(
+                _cut(_entry(gpu, survey, reasons.get(gpu.uuid, ""), sysfs), ours.get(gpu.uuid))
+            )
             for gpu in survey.gpus
         ],
         fabric=fabric(survey.gpus),

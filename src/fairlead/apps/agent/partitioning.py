@@ -45,7 +45,7 @@ class NvmlClient(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """Which GPUs are the agent's own to cut."""
+    """Which GPUs are the agent's own to change."""
 
     everything: bool = False
     uuids: frozenset[str] = frozenset()
@@ -53,14 +53,20 @@ class Owned:
     def has(self, uuid: str) -> bool:
         return self.everything or uuid in self.uuids
 
+    def overlaps(self, other: "Owned") -> bool:
+        """Whether some GPU may be in both."""
+        if self.everything or other.everything:
+            return Owned() not in (self, other)
+        return bool(self.uuids & other.uuids)
 
-def owned(text: str) -> Owned:
+
+def owned(text: str, option: str = "--mig") -> Owned:
     """`all`, `none`, or uuids with commas."""
     if text in ("all", "none"):
         return Owned(everything=text == "all")
     named = frozenset(filter(None, map(str.strip, text.split(","))))
     if not named or not all(uuid.startswith("GPU-") for uuid in named):
-        raise ConfigError(f"--mig is {text[:80]!r}; write all, none, or uuids such as GPU-6a0c…")
+        raise ConfigError(f"{option} is {text[:80]!r}; write all, none, or uuids such as GPU-6a0c…")
     return Owned(uuids=named)
 
 

@@ -259,6 +259,18 @@ def agent(
         Path | None,
         typer.Option(help="Socket of the kubelet's PodResources API, to know GPUs of a plugin."),
     ] = None,
+    mps: Annotated[
+        str, typer.Option(help="GPUs whose shares NVIDIA MPS enforces: all, none, or UUIDs.")
+    ] = "none",
+    mps_processes: Annotated[
+        int, typer.Option(min=1, max=48, help="Processes of one pod that may use an MPS GPU.")
+    ] = 1,
+    mps_dir: Annotated[
+        Path, typer.Option(help="Directory of the sockets of MPS, which pods mount.")
+    ] = Path("/run/fairlead/mps"),
+    mps_control: Annotated[
+        str, typer.Option(help="The control program of MPS.")
+    ] = "nvidia-cuda-mps-control",
     log_level: LogLevel = "info",
 ) -> None:
     """Publish the GPUs of this node and measure their use, until stopped."""
@@ -269,7 +281,7 @@ def agent(
     options = agents.AgentOptions(
         node or socket.gethostname(), kubeconfig, context, address, port, interval, strangers,
         stranger_after, trusted_namespaces, device_plugin, nvml, proc, mig, state,
-        pod_metrics, pod_resources,
+        pod_metrics, pod_resources, mps, mps_processes, mps_dir, mps_control,
     )  # fmt: skip
     if once:
         agents.show(agents.once(options), output, sys.stdout)

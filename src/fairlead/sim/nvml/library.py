@@ -11,13 +11,13 @@ from typing import Any
 
 import pynvml
 
-from fairlead.sim.nvml import mig, readings, wiring
+from fairlead.sim.nvml import mig, modes, readings, wiring
 from fairlead.sim.nvml.machine import FakeMachine, Fault
 from fairlead.sim.nvml.sessions import CALLS, Handles, Session, refuse
 from fairlead.sim.nvml.store import MachineStore, MemoryStore
 
 #: Each of these files fills the table of calls.
-ROOMS = (mig, readings, wiring)
+ROOMS = (mig, modes, readings, wiring)
 
 _HANG_S = 3600.0
 _POLL_S = 0.01

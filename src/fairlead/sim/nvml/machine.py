@@ -28,6 +28,8 @@ class FakeProcess(msgspec.Struct):
     busy: int = 0
     memory_busy: int = 0
     kind: Literal["compute", "graphics", "mps"] = "compute"
+    #: It is an MPS server.
+    serves: bool = False
 
 
 class Compute(msgspec.Struct):
@@ -79,6 +81,7 @@ class FakeGpu(msgspec.Struct):
     link_kib: tuple[int, int] = (0, 0)
     #: Xids that were not reported yet.
     xids: list[int] = []
+    compute_mode: int = 0
 
     @property
     def kind(self) -> Model:

@@ -15,7 +15,6 @@ _FIXED = {
     "nvmlDeviceGetPowerManagementLimit": 700_000,
     "nvmlDeviceGetPersistenceMode": 1,
     "nvmlDeviceGetBrand": 14,
-    "nvmlDeviceGetComputeMode": 0,
     "nvmlDeviceGetVirtualizationMode": 1,
     "nvmlDeviceGetCurrPcieLinkGeneration": 5,
     "nvmlDeviceGetCurrPcieLinkWidth": 16,

@@ -17,14 +17,16 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from fairlead.telemetry.nvml import gpus, links, partition_steps
+from fairlead.telemetry.nvml import compute_mode, gpus, links, partition_steps
 from fairlead.telemetry.nvml.calls import LIBRARY_NOT_FOUND, Library
 from fairlead.telemetry.nvml.facts import GpuFacts, GpuSample, System, Xid
 from fairlead.telemetry.nvml.samples import Sampler
 from fairlead.telemetry.nvml.xids import XidWatch
 
-#: Reads the MIG partition of a GPU, and changes it.
-PARTITION_STEPS = (
+#: Reads the settings of a GPU that the agent may change, and changes them.
+STEPS = (
+    compute_mode.compute_mode,
+    compute_mode.set_compute_mode,
     partition_steps.partition,
     partition_steps.switch,
     partition_steps.make,
@@ -59,7 +61,7 @@ class NvmlHandler:
             "paths": self._paths,
             "sample": self._sample,
             "xids": self._seen_xids,
-            **{step.__name__: partial(step, library) for step in PARTITION_STEPS},
+            **{step.__name__: partial(step, library) for step in STEPS},
         }
 
     def answer(self, query: NvmlQuery) -> NvmlAnswer:

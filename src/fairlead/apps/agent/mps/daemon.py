@@ -1,0 +1,211 @@
+"""Keeps the MPS control daemon of one GPU as its plan says, and starts it again when it fails."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import structlog
+
+from fairlead.apps.agent.mps.control import (
+    ACTIVE,
+    COMMAND,
+    FAULT,
+    MpsControl,
+    MpsError,
+    MpsHangs,
+    MpsNotReady,
+    ServerLook,
+)
+from fairlead.apps.agent.mps.plans import MpsPlan
+from fairlead.apps.agent.partitioning import NvmlClient
+from fairlead.base.private_files import write_private
+from fairlead.telemetry.nvml.compute_mode import DEFAULT, EXCLUSIVE_PROCESS
+from fairlead.telemetry.nvml.facts import GpuSample
+
+log = structlog.get_logger(__name__)
+
+#: How long the server may stay in a fault: it recovers when the last of its clients has ended.
+FAULT_S = 10.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 30.0
+_SERVER_STARTS_S = 5.0
+_POLL_S = 0.05
+#: The compute mode that the GPU had before.
+_MODE = "compute-mode"
+
+
+class MpsDaemon:
+    """One GPU. `settle` it again and again; `look` is None unless it is healthy."""
+
+    def __init__(
+        self, control: MpsControl, nvml: NvmlClient, uuid: str, now: Callable[[], float]
+    ) -> None:
+        self._control = control
+        self._nvml = nvml
+        self._uuid = uuid
+        self._now = now
+        self._failures = 0
+        self._retry_at_s = 0.0
+        self._fault_since_s: float | None = None
+        #: The limits that were set, for which server, and how the daemon spells them.
+        self._set: tuple[int, float, int] | None = None
+        self._spelled: tuple[str, ...] = ()
+        self.server = 0
+        self.look: ServerLook | None = None
+        #: Clients that connected while the limits had been changed.
+        self.unlimited: frozenset[int] = frozenset()
+        self.problem = "MPS has not been started yet"
+        self.starts = 0
+        #: The server does not start: a program without MPS keeps the GPU.
+        self.blocked = False
+
+    def lives(self) -> bool:
+        """Cheap enough to ask often: whether daemon and server are still there, if they were."""
+        return self.look is None or (self._control.pid() > 0 and _exists(self.server))
+
+    async def settle(self, plan: MpsPlan, sample: GpuSample) -> None:
+        """`sample`: who is on the GPU."""
+        if plan.off_because:
+            await self.stop()
+            self.problem = plan.off_because
+        elif self._now() >= self._retry_at_s:
+            await self._try(plan, sample)
+
+    async def _try(self, plan: MpsPlan, sample: GpuSample) -> None:
+        self.blocked = False
+        try:
+            look = await self._serving(plan, sample)
+        except MpsNotReady as error:
+            self.fail(str(error))
+        except MpsError as error:
+            self.fail(str(error))
+            self._failures += 1
+            pause_s = min(_FIRST_PAUSE_S * 2 ** (self._failures - 1), _LONGEST_PAUSE_S)
+            self._retry_at_s = self._now() + pause_s
+        else:
+            self._failures, self.problem = 0, ""
+            self.look = look
+            self._control.trim_log()
+
+    def fail(self, why: str) -> None:
+        """It is not healthy for this reason."""
+        if why != self.problem:
+            log.warning("MPS is not available; retrying", gpu=self._uuid, error=why)
+        self.problem, self.look, self._set = why, None, None
+
+    # -- daemon and server -------------------------------------------------------------------------
+
+    async def _serving(self, plan: MpsPlan, sample: GpuSample) -> ServerLook:
+        """Raises MpsError unless clients are served with the limits of the plan."""
+        if not self._control.pid():
+            await self._start(sample)
+        try:
+            server = await self._server(plan)
+            look = await self._control.look(server)
+        except MpsHangs:
+            self._kill()
+            raise
+        self._check_status(server, look)
+        self.server = server
+        return await self._limited(server, plan, look)
+
+    async def _start(self, sample: GpuSample) -> None:
+        """Programs that do without MPS are refused from now on, and must not be there already."""
+        if not self._mode_file.exists():
+            if sample.processes:
+                raise MpsNotReady("MPS starts when the GPU is empty")
+            mode = await self._nvml.ask(int, "compute_mode", self._uuid)
+            write_private(self._mode_file, str(mode).encode())
+        await self._nvml.ask(int, "set_compute_mode", self._uuid, EXCLUSIVE_PROCESS)
+        await self._control.start()
+        self.starts += 1
+        log.info("MPS control daemon started", gpu=self._uuid)
+
+    async def _server(self, plan: MpsPlan) -> int:
+        """It is started before the first client: until then, any program could take the GPU."""
+        servers = await self._control.servers()
+        if not servers:
+            await self._control.limit(None, plan.percent, plan.memory_mib)
+            await self._control.start_server()
+            servers = await self._started_server()
+        return servers[0]
+
+    async def _started_server(self) -> list[int]:
+        for _ in range(int(_SERVER_STARTS_S / _POLL_S)):
+            await asyncio.sleep(_POLL_S)
+            servers = await self._control.servers()
+            if servers and (await self._control.look(servers[0])).status == ACTIVE:
+                return servers
+            if not servers:
+                break
+        self.blocked = True
+        raise MpsError("the MPS server does not start; is a program on the GPU without MPS?")
+
+    def _check_status(self, server: int, look: ServerLook) -> None:
+        if look.status != FAULT:
+            self._fault_since_s = None
+        elif self._fault_since_s is None:
+            self._fault_since_s = self._now()
+        elif self._now() - self._fault_since_s >= FAULT_S:
+            self._fault_since_s = None
+            _kill(server)
+        if look.status != ACTIVE:
+            raise MpsNotReady(f"the MPS server is {look.status or 'not there'}, and not {ACTIVE}")
+
+    def _kill(self) -> None:
+        """A server that hangs outlives its daemon, and keeps the GPU."""
+        self._control.kill()
+        if self.server:
+            _kill(self.server)
+
+    # -- limits ------------------------------------------------------------------------------------
+
+    async def _limited(self, server: int, plan: MpsPlan, look: ServerLook) -> ServerLook:
+        """Root in a container can change the limits of the server, so they are compared."""
+        wanted = (server, plan.percent, plan.memory_mib)
+        changed = self._set == wanted and look.limits != self._spelled
+        self.unlimited = look.clients - self._known() if changed else frozenset()
+        if changed:
+            log.warning("limits of MPS were changed; setting them again", gpu=self._uuid)
+        if changed or self._set != wanted:
+            await self._control.limit(*wanted)
+            look = await self._control.look(server)
+            self._set, self._spelled = wanted, look.limits
+        return look
+
+    def _known(self) -> frozenset[int]:
+        return self.look.clients if self.look else frozenset()
+
+    async def terminate(self, client: int) -> None:
+        with suppress(MpsError):
+            await self._control.terminate(self.server, client)
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        """Quits the daemon, and gives the GPU the compute mode that it had."""
+        self.look, self._set = None, None
+        if self._control.pid():
+            await self._control.quit()
+            log.info("MPS control daemon stopped", gpu=self._uuid)
+        if self._mode_file.exists():
+            with suppress(ValueError):
+                mode = int(self._mode_file.read_text() or DEFAULT)
+                await self._nvml.ask(int, "set_compute_mode", self._uuid, mode)
+            self._mode_file.unlink()
+
+    @property
+    def _mode_file(self) -> Path:
+        return self._control.folder / _MODE
+
+
+def _exists(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+def _kill(server: int) -> None:
+    with suppress(OSError):
+        if Path(f"/proc/{server}/comm").read_text().strip() == COMMAND:
+            os.kill(server, signal.SIGKILL)
