@@ -248,6 +248,10 @@ def test_the_rights_on_gangs_are_those_of_the_dialects_that_are_on(charts: Helm)
         assert granted(role) == {
             right for each in DIALECTS if each.name not in off for right in _rights_of(each)
         }
+    volcano = {"additionalSchedulerNames": ["volcano"]}
+    role = by_name(charts.rendered({"config": volcano}))["ClusterRole/fairlead-gangs"]
+    assert {"apiGroups": ["scheduling.volcano.sh"], "resources": ["queues"],
+            "verbs": ["create"]} in role["rules"]  # fmt: skip
     everything = {"gangs": {"disabled": [each.name for each in DIALECTS]}}
     assert "ClusterRole/fairlead-gangs" not in by_name(charts.rendered({"config": everything}))
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from fairlead.apps.config.gangs_config import GangsConfig
 from fairlead.kube.gangs.api import PodWords, Standing
-from fairlead.kube.gangs.kai import POD_GROUP, STALE_AFTER_S, SUBGROUP, KaiGangs
+from fairlead.kube.gangs.kai import POD_GROUP, SKIP, STALE_AFTER_S, SUBGROUP, KaiGangs
 from fairlead.kube.gangs.registry import ALL, decode_object
 from fairlead.model.gangs import GangSpec, GangState, GangStatus, Group, Membership, TopologyRule
 
@@ -33,6 +34,30 @@ def test_the_annotation_names_the_gang_and_the_label_the_subgroup() -> None:
     labels = {SUBGROUP: "worker", "training.kubeflow.org/replica-index": "2"}
     words = PodWords("ns", "p", labels, {POD_GROUP: "pg-train-1"})
     assert ALL.read(words) == (Membership("kai/ns/pg-train-1", "worker", 2), "")
+
+
+def test_a_pod_that_the_podgrouper_has_not_seen_waits_for_it() -> None:
+    ungrouped = PodWords("ns", "p", scheduler="kai-scheduler")
+    gang, problem = ALL.read(ungrouped)
+    assert problem == ""
+    assert gang is not None
+    assert gang.spec is not None
+    assert gang.spec.problem.startswith("waiting for KAI's podgrouper")
+    grouped = PodWords("ns", "p", {}, {POD_GROUP: "pg"}, scheduler="kai-scheduler")
+    assert ALL.read(grouped) == (Membership("kai/ns/pg"), "")
+
+
+def test_a_pod_that_the_podgrouper_skips_is_placed_on_its_own() -> None:
+    skipped = PodWords("ns", "p", {}, {SKIP: "true"}, scheduler="kai-scheduler")
+    assert ALL.read(skipped) == (None, "")
+    assert KaiGangs(()).membership(PodWords("ns", "p", scheduler="kai-scheduler")) is None
+
+
+def test_the_names_that_the_podgrouper_serves_are_configured() -> None:
+    found = GangsConfig(grouped=["gpu-scheduler"]).dialects()
+    assert found.grouped == {"gpu-scheduler"}
+    assert found.read(PodWords("ns", "p", scheduler="gpu-scheduler"))[0] is not None
+    assert found.read(PodWords("ns", "p", scheduler="kai-scheduler")) == (None, "")
 
 
 def test_a_flat_gang_has_a_minimum_and_a_queue() -> None:

@@ -11,7 +11,7 @@ from typing import Any, Self
 import pytest
 import yaml
 
-from fairlead.sim.controlplane import ChildProcess, ControlPlane
+from fairlead.sim.controlplane import ChildProcess, ControlPlane, ControlPlaneError
 from fairleads import eventually
 
 #: The programs that `make test-peers` has built, comma-separated.
@@ -41,7 +41,7 @@ class Peers:
         for body in self._definitions(name):
             status, answer = self._plane.api("POST", _CRDS, body)
             assert status in (201, 409), answer
-            eventually(partial(self._is_served, _list_of(body)))
+            eventually(partial(self._is_served, body), what=f"{body['metadata']['name']} served")
 
     def start(self, name: str, flags: Callable[[Path], Sequence[str]]) -> ChildProcess:
         """Starts the program, unless it runs; `flags` are made of the kubeconfig."""
@@ -54,8 +54,16 @@ class Peers:
         self._running[name] = self._stack.enter_context(child)
         return child
 
-    def _is_served(self, path: str) -> bool:
-        return self._plane.api("GET", path)[0] == 200
+    def _is_served(self, definition: Json) -> bool:
+        _, found = self._plane.api("GET", f"{_CRDS}/{definition['metadata']['name']}")
+        conditions = found.get("status", {}).get("conditions") or []
+        if not any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
+            return False
+        # For a moment its storage may still be starting.
+        try:
+            return self._plane.api("GET", _list_of(definition))[0] == 200
+        except ControlPlaneError:
+            return False
 
     def _program(self, name: str) -> Path:
         if name not in self._programs:

@@ -225,7 +225,11 @@ def decode_pod(
     grant, edited = _grant(wire, parts, request, shared=shared) if spec.node_name else (None, "")
     load, odd = _load(meta) if meta.annotations and not spec.node_name else (None, "")
     gang: Membership | None = None
-    if spec.scheduling_group or gang_dialects.concern(meta.labels, meta.annotations):
+    if (
+        spec.scheduling_group
+        or spec.scheduler_name in gang_dialects.grouped
+        or gang_dialects.concern(meta.labels, meta.annotations)
+    ):
         gang, mixed = gang_dialects.read(_gang_words(meta, spec))
         odd = odd or ("" if spec.node_name else mixed)
     if len(raw) > _ROOMY_BYTES and not spec.node_name:
@@ -285,6 +289,7 @@ def _gang_words(meta: Meta, spec: _PodSpec) -> PodWords:
         meta.labels or {},
         meta.annotations or {},
         group.pod_group_name if group else None,
+        spec.scheduler_name,
     )
 
 

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from fairlead.kube.gangs.kai import GROUPED, KaiGangs
 from fairlead.kube.gangs.registry import DIALECTS, NAMES, GangDialects
 from fairlead.model.errors import ConfigError
 
@@ -9,6 +10,8 @@ from fairlead.model.errors import ConfigError
 class GangsConfig(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     #: Dialects whose words and objects are not read; their pods are ordinary ones.
     disabled: list[str] = msgspec.field(default_factory=list)
+    #: Scheduler names that KAI's podgrouper serves: their pods wait until it has grouped them.
+    grouped: list[str] = msgspec.field(default_factory=lambda: list(GROUPED))
 
     def dialects(self) -> GangDialects:
         """Those that are on. Raises ConfigError for a name that is none."""
@@ -18,4 +21,7 @@ class GangsConfig(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
                     f"gangs.disabled has {name[:64]!r}, which is not a dialect of gangs; "
                     f"the dialects are {', '.join(NAMES)}"
                 )
-        return GangDialects(each for each in DIALECTS if each.name not in self.disabled)
+        on = (each for each in DIALECTS if each.name not in self.disabled)
+        return GangDialects(
+            KaiGangs(self.grouped) if isinstance(each, KaiGangs) else each for each in on
+        )

@@ -5,7 +5,7 @@ takes its gangs with it: their pods wait and say what to install, they are never
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 
@@ -27,6 +27,7 @@ log = structlog.get_logger(__name__)
 EVERY_S = 5.0
 _FORBIDDEN = "403"
 
+WhenServed = Callable[[], Awaitable[None]]
 Supervise = Callable[[str, Callable[[], Awaitable[None]]], Awaitable[None]]
 
 
@@ -50,6 +51,7 @@ class GangWatches:
         supervise: Supervise,
         writer: GangStatusWriter,
         *,
+        when_served: Mapping[str, WhenServed] | None = None,
         every_s: float = EVERY_S,
     ) -> None:
         self._client = client
@@ -61,6 +63,7 @@ class GangWatches:
         self._watched: dict[str, _Watched] = {}
         #: What the engine was last told, by dialect.
         self._problems: dict[str, str] = {}
+        self._when_served = dict(when_served or {})
 
     @property
     def reflectors(self) -> tuple[Reflector[GangObject], ...]:
@@ -104,6 +107,18 @@ class GangWatches:
             return
         for kind, dialect in self._dialects.items():
             await self._keep(dialect, kind, served.get(kind, ""))
+            if kind in served:
+                await self._prepare(dialect.name)
+
+    async def _prepare(self, dialect: str) -> None:
+        """Does once what is to be done where the objects of the dialect are served."""
+        if todo := self._when_served.get(dialect):
+            try:
+                await todo()
+            except ApiError as error:
+                log.debug("cannot prepare for gangs; retrying", dialect=dialect, error=str(error))
+            else:
+                del self._when_served[dialect]
 
     async def _keep(self, dialect: GangDialect, kind: GangKind, version: str) -> None:
         """Follows the kind in this version, or not at all."""

@@ -29,6 +29,7 @@ from fairlead.kube.errors import ApiError
 from fairlead.kube.failures import Failures
 from fairlead.kube.gangs.registry import ALL, GangDialects
 from fairlead.kube.gangs.status_writer import GangStatusWriter
+from fairlead.kube.gangs.volcano_queues import VOLCANO, create_queues
 from fairlead.kube.http.client import Client
 from fairlead.kube.http.transport import Transport
 from fairlead.kube.leadership.election import Terms
@@ -143,6 +144,7 @@ class Scheduler:
             self._feed,
             self._containment.supervise,
             GangStatusWriter(writer),
+            when_served={VOLCANO: partial(create_queues, writer)} if VOLCANO in profiles else None,
         )
         self._watches = Watches(
             client,

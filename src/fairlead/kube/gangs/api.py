@@ -26,6 +26,8 @@ class PodWords:
     annotations: Mapping[str, str] = field(default_factory=dict)
     #: `spec.schedulingGroup.podGroupName`; None without that field.
     scheduling_group: str | None = None
+    #: `spec.schedulerName`.
+    scheduler: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,8 @@ class GangDialect(Protocol):
     kind: ClassVar[GangKind | None]
     #: Controllers write it beside the words of another dialect, which then applies.
     gives_way: ClassVar[bool]
+    #: Pods with these scheduler names wait until a controller has named their gang.
+    grouped: tuple[str, ...]
 
     def membership(self, pod: PodWords) -> Membership | None:
         """The gang that the pod names in this dialect, if it does."""
@@ -95,6 +99,7 @@ class GangDefaults:
     annotation_keys: ClassVar[tuple[str, ...]] = ()
     kind: ClassVar[GangKind | None] = None
     gives_way: ClassVar[bool] = False
+    grouped: tuple[str, ...] = ()
 
     def spec(self, key: str, spec: bytes) -> GangSpec:
         raise NotImplementedError

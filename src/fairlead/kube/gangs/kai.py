@@ -1,10 +1,12 @@
 """PodGroups of KAI (scheduling.run.ai), which its podgrouper and Grove create.
 
-Subgroups form a tree by the name of their parent. Only the scheduling conditions are written: the
-resources in the status, and the queues, are for KAI's own controllers.
+The podgrouper names the gang of a pod after the pod was created, so pods under the scheduler names
+that it serves wait for that. Subgroups form a tree by the name of their parent. Only the scheduling
+conditions are written: the resources in the status, and the queues, are for KAI's controllers.
 """
 
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import msgspec
@@ -24,6 +26,14 @@ from fairlead.model.gangs import (
 
 POD_GROUP = "pod-group-name"
 SUBGROUP = "kai.scheduler/subgroup-name"
+#: On a pod that the podgrouper leaves alone.
+SKIP = "kai.scheduler/skip-podgrouper"
+#: The scheduler name that KAI's users write.
+GROUPED = ("kai-scheduler",)
+UNGROUPED = (
+    "waiting for KAI's podgrouper to add the annotation pod-group-name; without it, remove the "
+    "scheduler name of the pod from gangs.grouped in the configuration"
+)
 #: As KAI's scheduler does unless it is started with another.
 STALE_AFTER_S = 60.0
 #: By which the controllers of Jobs, of Kubeflow and of LeaderWorkerSets number their pods.
@@ -62,6 +72,9 @@ _specs = msgspec.json.Decoder(_Spec)
 
 
 class KaiGangs(GangDefaults):
+    def __init__(self, grouped: Iterable[str] = GROUPED) -> None:
+        self.grouped = tuple(grouped)
+
     name: ClassVar[str] = "kai"
     annotation_keys: ClassVar[tuple[str, ...]] = (POD_GROUP,)
     kind: ClassVar[GangKind | None] = GangKind(
@@ -74,7 +87,7 @@ class KaiGangs(GangDefaults):
 
     def membership(self, pod: PodWords) -> Membership | None:
         if POD_GROUP not in pod.annotations:
-            return None
+            return _ungrouped(pod) if pod.scheduler in self.grouped else None
         name = name_of(POD_GROUP, pod.annotations[POD_GROUP])
         indices = (pod.labels.get(key) for key in _INDICES)
         return Membership(
@@ -107,6 +120,13 @@ class KaiGangs(GangDefaults):
             return None
         others = [each for each in conditions if not _is_ours(each)]
         return {"status": {"schedulingConditions": [*others, wanted] if wanted else others}}
+
+
+def _ungrouped(pod: PodWords) -> Membership | None:
+    if pod.annotations.get(SKIP) == "true":
+        return None
+    key = f"{KaiGangs.name}/{pod.namespace}/"
+    return Membership(key, spec=GangSpec(key, 1, problem=UNGROUPED))
 
 
 def _tree(found: list[_SubGroup]) -> tuple[Group, ...]:

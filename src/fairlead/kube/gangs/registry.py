@@ -26,6 +26,8 @@ class GangDialects:
 
     def __init__(self, dialects: Iterable[GangDialect] = DIALECTS) -> None:
         self.dialects = tuple(dialects)
+        #: Scheduler names whose pods a controller puts into gangs after it has seen them.
+        self.grouped = frozenset(name for each in self.dialects for name in each.grouped)
         self._by_name = {dialect.name: dialect for dialect in self.dialects}
         self._labels = frozenset(key for each in self.dialects for key in each.label_keys)
         self._annotations = frozenset(key for each in self.dialects for key in each.annotation_keys)
