@@ -1,10 +1,15 @@
 """The same problems as `fairlead.placement.tree_knapsack`, solved by HiGHS."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array
 
 from fairlead.placement.tree_knapsack import Problem
+
+if TYPE_CHECKING:
+    from gang_topology import Unequal
 
 
 def optimum(problem: Problem) -> tuple[int, ...]:
@@ -75,3 +80,45 @@ class _Program:
             shape=(len(low), self._starts[-1]),
         )
         return LinearConstraint(matrix.tocsr(), -np.inf, 0)
+
+
+def unequal_optimum(case: "Unequal", limit_s: float) -> tuple[int, int, int] | None:
+    """Racks, nodes and GPUs left at the least weighted sum; None if there is no solution."""
+    kinds, nodes = len(case.classes), len(case.gpus)
+    racks = int(case.rack.max()) + 1
+    size = kinds * nodes + nodes + racks
+    used, rack = kinds * nodes + np.arange(nodes), kinds * nodes + nodes
+    cost = np.zeros(size)
+    cost[used] = case.weights[1] + case.gpus * case.weights[2]
+    cost[rack:] = case.weights[0]
+    upper = np.ones(size)
+    matrix: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    rows = []
+    for kind, (count, gpus, cores) in enumerate(case.classes):
+        every = np.zeros(size)
+        every[kind * nodes : (kind + 1) * nodes] = 1
+        rows.append(LinearConstraint(every[None], count, count))
+        room = np.minimum(np.minimum(case.gpus // gpus, case.cores // max(cores, 1)), count)
+        upper[kind * nodes : (kind + 1) * nodes] = room
+        matrix.append((kind * nodes + np.arange(nodes), used, room))
+    for amounts, place in ((case.gpus, 1), (case.cores, 2)):
+        full = np.zeros((nodes, size))
+        for kind, each in enumerate(case.classes):
+            full[np.arange(nodes), kind * nodes + np.arange(nodes)] = each[place]
+        full[np.arange(nodes), used] = -amounts
+        rows.append(LinearConstraint(full, -np.inf, 0))
+    for low, high, factor in [*matrix, (used, rack + case.rack, np.ones(nodes))]:
+        full = np.zeros((nodes, size))
+        full[np.arange(nodes), low] = 1
+        full[np.arange(nodes), high] = -factor
+        rows.append(LinearConstraint(full, -np.inf, 0))
+    found = milp(
+        cost, constraints=rows, bounds=Bounds(0, upper), integrality=np.ones(size),
+        options={"time_limit": limit_s, "mip_rel_gap": 0},
+    )  # fmt: skip
+    if found.x is None:
+        return None
+    chosen = np.round(found.x)
+    on = np.flatnonzero(chosen[used])
+    demand = sum(count * gpus for count, gpus, _ in case.classes)
+    return int(chosen[rack:].sum()), len(on), int(case.gpus[on].sum()) - demand

@@ -1,0 +1,416 @@
+"""Where the pods of a gang with topology rules go: plans, the best first.
+
+A plan gives each pod a row. It is made from what is free, so that a trial may find that a row takes
+fewer pods; what the trial found limits the next plan. The last plans only name the domains.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from fairlead.cluster.arrays import NodeMask, PerNode, Rows
+from fairlead.cluster.cluster import Cluster
+from fairlead.model.gangs import GangSpec, Group, TopologyRule
+from fairlead.model.pods import Pod, PodRequest
+from fairlead.placement.gang_room import GangRoom
+from fairlead.placement.place import Placement
+from fairlead.placement.rank_order import along_the_tree
+from fairlead.placement.topology_solver import Question, limits_of, solve
+from fairlead.placement.tree_knapsack import Sets
+from fairlead.placement.unequal_pods import Kinds, Taken, spread_over_few
+
+#: Plans that are made for one attempt.
+MOST_PLANS = 8
+#: Domains that are tried in full for pods that differ.
+_MOST_REGIONS = 12
+
+_NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Pods with topology rules in common, and parts of them with rules of their own."""
+
+    rules: tuple[TopologyRule, ...]
+    pods: tuple[Pod, ...]
+    parts: tuple["Part", ...] = ()
+    set_size: int = 0
+    set_rules: tuple[TopologyRule, ...] = ()
+    #: Names of the groups that it has, for those of its members that have nodes.
+    groups: frozenset[str] = frozenset()
+
+    @property
+    def every_pod(self) -> tuple[Pod, ...]:
+        return (*self.pods, *(pod for part in self.parts for pod in part.every_pod))
+
+    @property
+    def every_rule(self) -> Iterator[TopologyRule]:
+        yield from self.rules
+        yield from self.set_rules
+        for part in self.parts:
+            yield from part.every_rule
+
+
+@dataclass(frozen=True, slots=True)
+class GangPlan:
+    """The pods in the order of their ranks, and the rows that each may use."""
+
+    order: tuple[Pod, ...]
+    within: Mapping[str, NodeMask]
+    #: The row of each pod; empty if only domains are named.
+    rows: Mapping[str, int] = field(default_factory=dict)
+
+
+def has_topology(spec: GangSpec) -> bool:
+    """Whether any rule says where its pods go."""
+    return bool(spec.topology) or any(map(_group_has_rules, spec.groups))
+
+
+def _group_has_rules(group: Group) -> bool:
+    sets = bool(group.set_size and group.set_topology)
+    return bool(group.topology) or sets or any(map(_group_has_rules, group.groups))
+
+
+def part_of(spec: GangSpec, pods: Sequence[Pod]) -> Part:
+    """The pods by their rules; groups without rules are no parts of their own."""
+    by_group: dict[str, list[Pod]] = {}
+    for pod in pods:
+        by_group.setdefault(pod.gang.group if pod.gang else "", []).append(pod)
+    whole = Group("", 0, spec.groups, spec.topology)
+    part = _part(whole, by_group)
+    rest = [pod for group in by_group.values() for pod in group]  # of groups that it does not have
+    return replace(part, pods=(*part.pods, *_ranked(rest)), groups=frozenset())
+
+
+def _part(group: Group, by_group: dict[str, list[Pod]]) -> Part:
+    pods = _ranked(by_group.pop(group.name, []) if not group.groups else [])
+    parts: list[Part] = []
+    names = {group.name}
+    for inner in group.groups:
+        part = _part(inner, by_group)
+        names |= part.groups
+        if _group_has_rules(inner):
+            parts.append(part)
+        else:
+            pods = (*pods, *part.pods)
+    return Part(
+        group.topology, tuple(pods), tuple(parts), group.set_size, group.set_topology,
+        frozenset(names),
+    )  # fmt: skip
+
+
+def _ranked(pods: list[Pod]) -> tuple[Pod, ...]:
+    return tuple(sorted(pods, key=_rank))
+
+
+def _rank(pod: Pod) -> float:
+    rank = pod.gang.rank if pod.gang else None
+    return float("inf") if rank is None else rank
+
+
+class GangPlans:
+    """The plans for one attempt at a gang."""
+
+    def __init__(
+        self,
+        spec: GangSpec,
+        pods: Sequence[Pod],
+        placed: Mapping[str, Sequence[str]],
+        cluster: Cluster,
+        placements: Mapping[str, Placement],
+        waited_s: float,
+    ) -> None:
+        """`placed`: the nodes of members that have one, by group."""
+        self.part = part_of(spec, pods)
+        self.tree = cluster.topology.tree({rule.level for rule in self.part.every_rule})
+        self._placed = {
+            group: np.array(
+                [cluster.row_of[n] for n in nodes if n in cluster.row_of], dtype=np.intp
+            )
+            for group, nodes in placed.items()
+        }
+        self.waited_s = waited_s
+        self.room = GangRoom(cluster)
+        self._requests = {
+            pod.uid: self.room.know(pod, placements[pod.scheduler]) for pod in self.part.every_pod
+        }
+        self._size = cluster.columns.size
+        self._masks: dict[int, NodeMask] = {}
+        self._learnt = True
+
+    def __iter__(self) -> Iterator[GangPlan]:
+        """Call `learn` after a plan that did not work out."""
+        plan: GangPlan | None = None
+        for _ in range(MOST_PLANS):
+            if not self._learnt:
+                break
+            rows = self._planned()
+            if rows is None:
+                break
+            plan = self._exact(rows)
+            self._learnt = False
+            yield plan
+        if plan is not None:
+            yield self._loose(plan)
+
+    def learn(self, plan: GangPlan, nodes: Mapping[str, int]) -> None:
+        """The trial gave rows to these pods only."""
+        counts: dict[tuple[PodRequest, int], int] = {}
+        for uid, row in plan.rows.items():
+            key = self._requests[uid], row
+            counts[key] = counts.get(key, 0) + (uid in nodes)
+        for uid, row in plan.rows.items():
+            if uid not in nodes:
+                self._learnt = True
+                self.room.limit(self._requests[uid], row, counts[self._requests[uid], row])
+
+    def question(self, part: Part, pods: Sequence[Pod], used: Rows = _NO_ROWS) -> Question:
+        """About equal pods of a part."""
+        request = self._requests[pods[0].uid]
+        return Question(
+            pods=len(pods),
+            tree=self.tree,
+            limits=limits_of(part.rules, self.tree, self.waited_s),
+            room=self.room.of(request),
+            free_milli=self.room.gpus_milli(),
+            penalty=self.room.penalty(request),
+            bound=self.bound(part),
+            used=used,
+            sets=self._sets(part),
+        )
+
+    def bound(self, part: Part) -> Rows:
+        """The rows of members of the part that have nodes."""
+        of_part = (
+            rows for group, rows in self._placed.items() if not part.groups or group in part.groups
+        )
+        return np.unique(np.concatenate([_NO_ROWS, *of_part]))
+
+    def classes(self, pods: Sequence[Pod]) -> list[list[Pod]]:
+        """Pods with equal requests, those with more GPUs first."""
+        by_request: dict[PodRequest, list[Pod]] = {}
+        for pod in pods:
+            by_request.setdefault(self._requests[pod.uid], []).append(pod)
+        return sorted(by_request.values(), key=self._size_of, reverse=True)
+
+    def _size_of(self, pods: list[Pod]) -> tuple[int, tuple[int, int]]:
+        request = self._requests[pods[0].uid]
+        return self.room.gpus_of(request), request.scored
+
+    def _sets(self, part: Part) -> Sets | None:
+        rule = next(iter(part.set_rules), None)
+        if rule is None or part.set_size <= 1:
+            return None
+        level = self.tree.place(rule.level)
+        return None if level is None else Sets(part.set_size, level)
+
+    # -- planning ----------------------------------------------------------------------------
+
+    def _planned(self) -> dict[str, int] | None:
+        self.room.given = {}
+        everywhere = np.ones(self._size, dtype=np.bool_)
+        return self._place(self.part, everywhere, {})
+
+    def _place(
+        self, part: Part, within: NodeMask, before: Mapping[str, int]
+    ) -> dict[str, int] | None:
+        classes = self.classes(part.pods)
+        if not part.parts and len(classes) <= 1:
+            return self._place_equal(part, classes[0], within, before) if classes else {}
+        if not part.parts and not self._sets(part):
+            return self._place_unequal(part, classes, within, before)
+        best: tuple[tuple[int, int], dict[str, int]] | None = None
+        given = self.room.given
+        for region in self._regions(part, within):
+            self.room.given = given
+            found = self._place_inside(part, classes, region, before)
+            if found is not None:
+                value = self._value(found)
+                if best is None or value < best[0]:
+                    best = value, found
+                    taken = self.room.given
+        if best is None:
+            self.room.given = given
+            return None
+        self.room.given = taken
+        return best[1]
+
+    def _place_equal(
+        self, part: Part, pods: list[Pod], within: NodeMask, before: Mapping[str, int]
+    ) -> dict[str, int] | None:
+        used = np.unique(np.array([*before.values()], dtype=np.intp))
+        question = self.question(part, pods, used)
+        question = replace(question, room=np.where(within, question.room, 0))
+        taken = solve(question)
+        if taken is None and question.sets and not part.set_rules[0].required:
+            taken = solve(replace(question, sets=None))
+        if taken is None:
+            return None
+        self.room.give(self._requests[pods[0].uid], taken)
+        sets = question.sets
+        rows = along_the_tree(taken, self.tree, (sets.level, sets.size) if sets else None)
+        return dict(zip((pod.uid for pod in pods), rows.tolist(), strict=True))
+
+    def _place_unequal(
+        self, part: Part, classes: list[list[Pod]], within: NodeMask, before: Mapping[str, int]
+    ) -> dict[str, int] | None:
+        """Pods that differ, without parts or sets: by kinds, in few domains."""
+        limits = limits_of(part.rules, self.tree, self.waited_s)
+        level = limits.only if limits.only is not None else next(iter(limits.few), None)
+        domains, inside = self.tree.at(level) if level is not None else (None, None)
+        if domains is None or inside is None:
+            domains, inside = np.zeros(self._size, dtype=np.int64), np.ones(self._size, np.bool_)
+        allowed = within
+        for required in limits.most:
+            allowed = allowed & self.tree.at(required)[1]
+        bound = self.bound(part)
+        bound = bound[inside[bound]]
+        if len(bound) and limits.only is not None:
+            allowed = allowed & np.isin(domains, domains[bound])
+            domains = np.zeros(self._size, dtype=np.int64)
+        requests = [self._requests[pods[0].uid] for pods in classes]
+        room = np.array([self.room.of(request) for request in requests])
+        for rows in (allowed & inside, allowed):
+            nodes = np.flatnonzero(rows & room.any(axis=0))
+            free, needs = self.room.amounts(requests, nodes)
+            used = np.zeros(self._size, dtype=np.bool_)
+            used[[*before.values(), *bound.tolist()]] = True
+            kinds = Kinds(
+                counts=np.array([len(pods) for pods in classes]),
+                needs=needs,
+                room=room[:, nodes],
+                free=free,
+                size=np.array([max(self.room.gpus_of(each), 1) for each in requests]),
+                left=self.room.gpus_milli()[nodes],
+                used=used[nodes],
+                domains=domains[nodes],
+            )
+            most = limits.most.get(level, len(nodes)) if level is not None else 1
+            taken = spread_over_few(kinds, min(most, len(nodes)))
+            if taken is not None:
+                return self._ranked_rows(classes, nodes, taken)
+        return None
+
+    def _ranked_rows(self, classes: list[list[Pod]], nodes: Rows, taken: Taken) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for pods, counts in zip(classes, taken, strict=True):
+            by_row = np.zeros(self._size, dtype=np.int64)
+            by_row[nodes] = counts
+            self.room.give(self._requests[pods[0].uid], by_row)
+            rows = along_the_tree(by_row, self.tree).tolist()
+            found |= dict(zip((pod.uid for pod in pods), rows, strict=True))
+        return found
+
+    def _place_inside(
+        self, part: Part, classes: list[list[Pod]], region: NodeMask, before: Mapping[str, int]
+    ) -> dict[str, int] | None:
+        """One part after another, then the pods that belong to none, the largest first."""
+        found: dict[str, int] = {}
+        for inner in sorted(part.parts, key=self._demand, reverse=True):
+            rows = self._place(inner, region, {**before, **found})
+            if rows is None:
+                return None
+            found |= rows
+        loose = replace(part, parts=(), rules=tuple(r for r in part.rules if not r.required))
+        for pods in classes:
+            rows = self._place_equal(loose, pods, region, {**before, **found})
+            if rows is None:
+                return None
+            found |= rows
+        return found
+
+    def _demand(self, part: Part) -> tuple[int, int]:
+        """Parts with narrower rules first, then those that take more."""
+        limits = limits_of(part.rules, self.tree, self.waited_s)
+        only = -1 if limits.only is None else limits.only
+        return only, sum(self.room.gpus_of(self._requests[pod.uid]) for pod in part.every_pod)
+
+    def _regions(self, part: Part, within: NodeMask) -> Iterator[NodeMask]:
+        """Rows to try for pods that differ: one domain, then more of them if rules allow it."""
+        limits = limits_of(part.rules, self.tree, self.waited_s)
+        level = limits.only
+        if level is None:
+            level = limits.few[0] if limits.few else None
+        if level is None:
+            yield within
+            return
+        domains, inside = self.tree.at(level)
+        fitting, order = self._domains_by_room(part, domains, inside & within)
+        bound = self.bound(part)
+        bound = bound[inside[bound]]
+        if len(bound):
+            region = within & np.isin(domains, domains[bound])
+            yield region
+        elif len(fitting):
+            for domain in fitting[:_MOST_REGIONS].tolist():
+                yield within & inside & (domains == domain)
+        most = limits.most.get(level, len(order))
+        yield from self._unions(domains, inside & within, order, most, fitting)
+        if level in limits.few and level not in limits.most:
+            yield within
+
+    def _unions(
+        self, domains: PerNode, rows: NodeMask, order: Rows, most: int, fitting: Rows
+    ) -> Iterator[NodeMask]:
+        """The domains with most room: two of them, three, and so on."""
+        if len(fitting):
+            return
+        for count in range(2, min(most, _MOST_REGIONS, len(order)) + 1):
+            yield rows & np.isin(domains, order[:count])
+
+    def _domains_by_room(self, part: Part, domains: PerNode, rows: NodeMask) -> tuple[Rows, Rows]:
+        """Domains that may have room for all pods, the fullest first; all of them by room."""
+        size = int(domains.max(initial=0)) + 1
+        share = np.full(size, np.inf)
+        for pods in self.classes(part.every_pod):
+            room = np.where(rows, self.room.of(self._requests[pods[0].uid]), 0)
+            sums = np.bincount(domains, weights=np.minimum(room, len(pods)), minlength=size)
+            share = np.minimum(share, sums / len(pods))
+        free = np.bincount(
+            domains, weights=np.where(rows, self.room.gpus_milli(), 0), minlength=size
+        )
+        demand = sum(self.room.gpus_of(self._requests[pod.uid]) for pod in part.every_pod)
+        enough = np.flatnonzero((share >= 1) & (free >= demand))
+        order = np.lexsort((-free, -share))
+        return enough[np.argsort(free[enough], kind="stable")], order[share[order] > 0]
+
+    def _value(self, found: Mapping[str, int]) -> tuple[int, int]:
+        rows = np.unique(np.array([*found.values()], dtype=np.intp))
+        return len(rows), int(self.room.gpus_milli()[rows].sum())
+
+    # -- plans -------------------------------------------------------------------------------
+
+    def _exact(self, rows: dict[str, int]) -> GangPlan:
+        order = tuple(pod for pod in self.part.every_pod if pod.uid in rows)
+        return GangPlan(order, {uid: self._row_mask(row) for uid, row in rows.items()}, rows)
+
+    def _loose(self, plan: GangPlan) -> GangPlan:
+        """The same domains, but any of their nodes."""
+        within: dict[str, NodeMask] = {}
+        self._domain_masks(self.part, plan, None, within)
+        return GangPlan(plan.order, within)
+
+    def _domain_masks(
+        self, part: Part, plan: GangPlan, outer: NodeMask | None, within: dict[str, NodeMask]
+    ) -> None:
+        mask = np.ones(self._size, dtype=np.bool_) if outer is None else outer
+        chosen = np.array([plan.rows[p.uid] for p in part.every_pod if p.uid in plan.rows])
+        for level in limits_of(part.rules, self.tree, self.waited_s).most if len(chosen) else ():
+            domains, inside = self.tree.at(level)
+            mask = mask & inside & np.isin(domains, domains[chosen])
+        for inner in part.parts:
+            self._domain_masks(inner, plan, mask, within)
+        sets = self._sets(part)
+        for pod in part.pods:
+            within[pod.uid] = mask
+            if sets and pod.uid in plan.rows:
+                domains, inside = self.tree.at(sets.level)
+                within[pod.uid] = mask & inside & (domains == domains[plan.rows[pod.uid]])
+
+    def _row_mask(self, row: int) -> NodeMask:
+        mask = self._masks.get(row)
+        if mask is None:
+            mask = self._masks[row] = np.zeros(self._size, dtype=np.bool_)
+            mask[row] = True
+        return mask
