@@ -25,6 +25,14 @@ SHOWN: list[tuple[str, Any, str, str, Any]] = [
         [{"name": "SCHEDULER_NAME", "value": "mine"}],
     ),
     ("scheduler.authenticate", False, SCHEDULER, f"{CONTAINER}.args.3", "--no-authenticate"),
+    (
+        "reservations.image",
+        "r.example/sh:1",
+        SCHEDULER,
+        f"{CONTAINER}.args.6",
+        "--reservation-image=r.example/sh:1",
+    ),
+    ("reservations.grace", "1m", SCHEDULER, f"{CONTAINER}.args.8", "--reservation-grace=1m"),
     ("logLevel", "debug", WEBHOOK, f"{CONTAINER}.env", [{"name": "LOG_LEVEL", "value": "debug"}]),
     (
         "resources.limits",
@@ -205,6 +213,8 @@ SWITCHED = {
     "policies.assignments": {ASSIGNMENTS},
     "policies.spelling": {"ValidatingAdmissionPolicy/fairlead-spelling"},
     "policies.epoch": {"ValidatingAdmissionPolicy/fairlead-epoch"},
+    "policies.reservations": {"ValidatingAdmissionPolicy/fairlead-reservations"},
+    "reservations.enabled": {"ValidatingAdmissionPolicy/fairlead-reservations"},
     "crds.install": {"CustomResourceDefinition/schedulerepochs.fairlead.dev"},
     "networkPolicy.enabled": {"NetworkPolicy/fairlead", "NetworkPolicy/fairlead-webhook"},
     "podDisruptionBudget.enabled": {

@@ -11,7 +11,7 @@ import yaml
 
 from fairlead.sim.controlplane import ControlPlane, served, service_account
 from fairleads import Pods, eventually
-from manifests import SCHEDULER, kubectl
+from manifests import NAMESPACE, SCHEDULER, kubectl
 from storages import SELECTED_NODE, Storage, uses
 
 GPU = "nvidia.com/gpu"
@@ -44,6 +44,15 @@ def lock_a_node(plane: ControlPlane, pods: Pods) -> None:
     limits = {GPU: "1", "nvidia.com/gpumem": "4000"}
     pods.create("part", container={"resources": {"limits": limits}})
     assert pods.wait_bound("part") == {"part": "of-hami"}
+
+
+def reserve_a_gpu(plane: ControlPlane, pods: Pods) -> None:
+    plane.create_nodes(["stock"], allocatable={GPU: "1"}, labels={"for": "shares"})
+    share = {"annotations": {"fairlead.dev/gpu-share": "0.5"}}
+    pods.create("share", metadata=share, nodeSelector={"for": "shares"})
+    selector = "labelSelector=fairlead.dev%2Freservation"
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods?{selector}"
+    eventually(lambda: plane.api("GET", path)[1]["items"], what="a reservation pod")
 
 
 @contextlib.contextmanager

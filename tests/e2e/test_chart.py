@@ -18,6 +18,7 @@ from duties import (
     evict_somebody,
     have_volumes_bound,
     lock_a_node,
+    reserve_a_gpu,
     slow_to_bind_in,
 )
 from fairlead.sim.controlplane import ControlPlane, served
@@ -79,6 +80,7 @@ def _give_it_everything_to_do(plane: ControlPlane) -> None:
     eventually(lambda: slow.events("toy-test-1"))
     evict_somebody(plane, pods)
     lock_a_node(plane, pods)
+    reserve_a_gpu(plane, pods)
     lease = Lease(plane, NAMESPACE)
     assert plane.api("DELETE", lease.path)[0] == 200
     eventually(lambda: lease.spec, what="its leader made the Lease again")

@@ -86,6 +86,8 @@ def _spec(plan: ReservationPlan, node: str) -> dict[str, Any]:
     secrets = [{"name": name} for name in plan.pull_secrets]
     return {
         "nodeName": node,
+        # It is on its node, so no scheduler, and no webhook for pods of one, acts on it.
+        "schedulerName": "fairlead-reservations",
         "tolerations": [{"operator": "Exists"}],
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
