@@ -100,7 +100,7 @@ def test_a_model_where_no_label_says_what_there_is() -> None:
             "node(s) cannot serve this kind of GPU request "
             "(their GPUs are not listed in fairlead.dev/inventory)",
             "needs the annotation fairlead.dev/inventory, which the Fairlead agent writes; "
-            "shares are not served beside NVIDIA's device plugin",
+            "or, beside NVIDIA's device plugin, reservations (--reservation-image)",
             id="with NVIDIA's device plugin",
         ),
     ],

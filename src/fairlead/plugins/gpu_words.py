@@ -42,7 +42,7 @@ def how_to_serve(ask: GpuRequest) -> str:
     sentence = f"needs the annotation {annotation}, which {writer} writes"
     if annotation != "fairlead.dev/inventory":
         return sentence
-    return f"{sentence}; shares are not served beside NVIDIA's device plugin"
+    return f"{sentence}; or, beside NVIDIA's device plugin, reservations (--reservation-image)"
 
 
 def gpu_details(ask: GpuRequest, node: Nodes) -> tuple[GpuDetail, ...]:
