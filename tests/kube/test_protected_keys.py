@@ -18,6 +18,7 @@ from dialect_objects import (
 )
 from fairlead.kube.admission.validation import ANSWERS
 from fairlead.kube.dialects import DIALECTS, alnair, kai
+from fairlead.kube.gangs.fairlead import FairleadGangs
 from fairlead.kube.spelling import misspelt
 from fairlead.model.gpus import GpuUse, Grant
 from fairlead.model.nodes import Node
@@ -76,6 +77,7 @@ def test_the_policy_that_warns_knows_the_same_keys() -> None:
     words = {word for dialect in DIALECTS for word in dialect.annotation_keys}
     without_prefix = {word for word in words if "/" not in word}
     assert known >= {word for word in words if word.startswith("fairlead.dev/")} | without_prefix
+    assert known >= set(FairleadGangs.annotation_keys)
     assert nearly == {w.replace("-", "") for w in {*without_prefix, "gpu-share", "gpu-slice"}}
 
 

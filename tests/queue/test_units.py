@@ -131,6 +131,7 @@ def test_members_with_a_node_count_towards_the_minimum(queue: SchedulingQueue) -
     entry = queue.pop(now=0.0)
     for uid in ("m0", "m1", "m2"):
         queue.place(uid)
+    queue.finish(entry, now=0.0)
     assert entry.pool is Pool.GATED
     assert sum(queue.counts().values()) == 0
     gather(queue, 3, now=1.0)
@@ -139,9 +140,10 @@ def test_members_with_a_node_count_towards_the_minimum(queue: SchedulingQueue) -
 
 def test_a_placed_member_that_goes_is_missed(queue: SchedulingQueue) -> None:
     gather(queue, 0, 1, 2)
-    queue.pop(now=0.0)
+    entry = queue.pop(now=0.0)
     for uid in ("m0", "m1", "m2"):
         queue.place(uid)
+    queue.finish(entry, now=0.0)
     queue.remove("m1")
     queue.remove("m2")
     gather(queue, 3, now=1.0)
@@ -220,7 +222,7 @@ def test_a_gang_with_members_on_nodes_is_in_a_class_of_its_own() -> None:
     for key in "ab":
         gang = Gang(GangSpec(key, 2))
         gang.put(a_pod("waits"))
-        gang.placed.add("elsewhere")
+        gang.count("elsewhere", "")
         classes.add(gang.equivalence_class(request_of, ""))
     assert len(classes) == 2
 
@@ -287,8 +289,11 @@ class GangMachine(RuleBasedStateMachine):
     @rule(how=st.sampled_from(["park", "retry", "place"]))
     def outcome_comes(self, how: str) -> None:
         entry = self.tried.pop()
-        if entry.pool is not Pool.NONE or entry not in self.queue._entries.values():
-            return  # its pods went meanwhile
+        if isinstance(entry.unit, Gang) and not entry.unit.size:  # its pods went meanwhile
+            self.queue.finish(entry, now=self.now)
+            return
+        if entry not in self.queue._entries.values():
+            return
         if how == "place":
             for uid in [pod.uid for pod in entry.unit.pods]:
                 self.queue.place(uid)
@@ -312,7 +317,8 @@ class GangMachine(RuleBasedStateMachine):
         found = {uid: entry.unit.key for uid, entry in self.queue._entries.items()}
         assert found == self.pending
         assert {uid: entry.unit.key for uid, entry in self.queue._placed.items()} == self.placed
-        assert self.queue._gangs.keys() == {
+        tried = {entry.unit.key for entry in self.tried if isinstance(entry.unit, Gang)}
+        assert self.queue._gangs.keys() == tried | {
             key for uid, key in (self.pending | self.placed).items() if key != uid
         }
 

@@ -9,11 +9,12 @@ from fairlead.queue.units import Unit
 
 
 class Outcome(Enum):
-    """As kube-scheduler's metrics call it; only HELD_BACK is not known there."""
+    """As kube-scheduler's metrics call it; HELD_BACK and UNFINISHED are not known there."""
 
     SCHEDULED = "scheduled"  #: a node was found, and the bind is under way
     UNSCHEDULABLE = "unschedulable"  #: no node fits
     HELD_BACK = "held_back"  #: a quota does not admit the pod, whatever the nodes
+    UNFINISHED = "unfinished"  #: a gang too large for one turn: more follows
     ERROR = "error"  #: there is no verdict: a plugin failed, or the scheduler did
 
 

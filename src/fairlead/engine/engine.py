@@ -7,7 +7,6 @@ out what it asks for, and tells it how that went.
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from itertools import chain
 from typing import assert_never
 
 from fairlead.cluster.aspects import NOTHING
@@ -17,42 +16,40 @@ from fairlead.cluster.holdings import Holding
 from fairlead.engine import events, releases, reservations
 from fairlead.engine.attempts import Attempt, Outcome
 from fairlead.engine.bind_data import BindEncoder, without_annotations
+from fairlead.engine.binds import Binds
 from fairlead.engine.edits import edit_of, misspelling_of
+from fairlead.engine.evictions import Evictions
 from fairlead.engine.extender_queries import ExtenderQueries
+from fairlead.engine.gangs import Gangs, member_of
 from fairlead.engine.in_flight import InFlight
 from fairlead.engine.instructions import (
     AnnounceFailure,
     AnnounceScheduled,
     AnnounceWarning,
     AttemptCrashed,
-    Bind,
-    ClearNomination,
     Decided,
     Decline,
-    Evict,
     Instruction,
     Prepare,
 )
+from fairlead.engine.reasons import SCHEDULER_ERROR, UNSCHEDULABLE
 from fairlead.engine.rejections import REASON, Rejections
-from fairlead.engine.requeuer import PREEMPTION_ASPECTS, Requeuer
+from fairlead.engine.requeuer import Requeuer
 from fairlead.model.gpus import Grant
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import Pod
 from fairlead.model.prices import Basis
 from fairlead.placement.place import Placement
 from fairlead.placement.profile import Profile
-from fairlead.placement.verdicts import Eviction, Placed, Refused
+from fairlead.placement.verdicts import Placed, Refused
 from fairlead.plugins.prepare import PrepareStep
 from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.order import QueueOrder
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.quota import QuotaPolicy, QuotaRefusal
-from fairlead.queue.units import Unit
+from fairlead.queue.units import Gang
 
 _FINAL = (events.BindProblem.GONE, events.BindProblem.TAKEN)
-
-UNSCHEDULABLE = "Unschedulable"
-SCHEDULER_ERROR = "SchedulerError"
 
 # An enum is slow to ask for a member, and this is asked for every placement.
 _SCHEDULED = Outcome.SCHEDULED
@@ -105,6 +102,11 @@ class Engine:
         self._requeuer = Requeuer(
             self.cluster, self.queue, self._placements, self.in_flight.evicting, self._quota
         )
+        self._evictions = Evictions(self.cluster, self.queue, self.in_flight, self._requeuer)
+        self._binds = Binds(self.cluster, self._encode)
+        self._gangs = Gangs(
+            self.cluster, self.queue, self.in_flight, self._placements, self._requeuer, self._binds
+        )
 
     def forget(self) -> None:
         """Forgets what the API server showed, to be shown all of it again, after a defect.
@@ -141,7 +143,7 @@ class Engine:
             case events.PodSeen(pod):
                 return self._see_pod(pod, now)
             case events.BindDone(uid):
-                return self._bind_done(uid)
+                return self._bind_done(uid, now)
             case events.NodeChosen(pod, node):
                 return self._assume_external(pod, node)
             case events.ServerKnown(behaviour):
@@ -188,10 +190,15 @@ class Engine:
                 self.cluster.budgets[budget.key] = budget
             case events.BudgetGone(key):
                 self.cluster.budgets.pop(key, None)
-            case events.GangSeen() | events.GangGone() | events.GangKindSeen():
-                pass  # no gangs are scheduled yet
+            case events.GangSeen(spec):
+                self._gangs.object_seen(spec, now)
+            case events.GangGone(key):
+                self._gangs.object_gone(key, now)
+            case events.GangKindSeen(dialect, problem):
+                self._gangs.kind_seen(dialect, problem, now)
             case events.EvictionEnded(uid, problem):
-                self._eviction_ended(uid, problem, now)
+                if not self._gangs.released(uid, problem, now):
+                    self._evictions.ended(uid, problem, now)
             case events.PricesComputed(prices):
                 self.cluster.put_prices(prices)
             case events.ReadingsTaken(readings):
@@ -202,14 +209,22 @@ class Engine:
 
     def decide(self, *, now: float) -> Attempt | None:
         """Tries the next pod that is due; None if there is none."""
+        if self._gangs.has_more:
+            return self._gangs.go_on(now)
         self._requeuer.wake(now)
         entry = self.queue.pop(now=now)
         if entry is None:
             return None
         try:
+            if isinstance(entry.unit, Gang):
+                return self._gangs.attempt(entry, now)
             return self._attempt(entry, now)
         except Exception as error:  # a defect: this pod waits, the others go on
             return self._crash_attempt(entry, error, now)
+
+    def tend(self, *, now: float) -> list[Instruction]:
+        """What time alone brings about: limits that have passed, and reports that are due."""
+        return self._gangs.tend(now)
 
     def placement(self, scheduler: str) -> Placement | None:
         """By what pods with that scheduler name are placed, for those who only look."""
@@ -237,17 +252,18 @@ class Engine:
         )
 
     def wake_at_s(self) -> float | None:
-        """When to call `decide` at the latest, if nothing happens before."""
-        return self._requeuer.due_s()
+        """When to call `tend` and `decide` at the latest, if nothing happens before."""
+        due = (self._requeuer.due_s(), self._gangs.due_s())
+        return min((each for each in due if each is not None), default=None)
 
     # -- what the API server shows -----------------------------------------------------------
 
     def _see_pod(self, pod: Pod, now: float) -> list[Instruction]:
         self.cluster.trust(pod.key)
         if pod.finished:
-            return self._lose_pod(pod)
+            return self._finished(pod, now)
         if pod.node:
-            return self._see_bound(pod)
+            return self._see_bound(pod, now)
         if (entry := self.in_flight.entry_of(pod.uid)) is not None:
             entry.unit.put(pod)
         elif not self._is_on_its_way(pod.uid):
@@ -264,13 +280,12 @@ class Engine:
         return held is not None and held.assumed
 
     def _see_unbound(self, pod: Pod, now: float) -> list[Instruction]:
-        if pod.uid in self.cluster.holdings:
-            self._lose_pod(pod)
+        made = self._lose_pod(pod, now) if pod.uid in self.cluster.holdings else []
         if pod.scheduler in self._placements:
-            return self._see_pending(pod, now)
+            return [*made, *self._see_pending(pod, now)]
         if self.extender_queries:
             self._see_external_pod(pod)
-        return []
+        return made
 
     def _see_external_pod(self, pod: Pod) -> None:
         """Keeps the nominations of another scheduler, whose pods this profile only checks."""
@@ -279,15 +294,17 @@ class Engine:
         else:
             self.cluster.nominations.drop(pod.uid)
 
-    def _see_bound(self, pod: Pod) -> list[Instruction]:
+    def _see_bound(self, pod: Pod, now: float) -> list[Instruction]:
         if pod.reservation is not None:
             self.cluster.confirm_reservation(pod, pod.reservation)
             return []
         ours, held = pod.scheduler in self._placements, self.cluster.holdings.get(pod.uid)
         warning = edit_of(held, pod) if ours else None
         under_way = self.in_flight.entry_of(pod.uid) is not None
-        if not under_way and self._requeuer.leave_queue(pod.uid) is None:
-            self._count(pod, known=pod.uid in self.cluster.holdings)
+        if not under_way:
+            was_pending = self._gangs.count(pod, now) if pod.gang else self._leave_queue(pod)
+            if was_pending is None:
+                self._count(pod, known=held is not None)
         self.in_flight.confirm(pod.uid)
         self.cluster.nominations.settle(pod.uid, pod.node)
         self.cluster.confirm(pod)
@@ -303,11 +320,14 @@ class Engine:
             self._requeuer.observe_nomination(pod)
             made: list[Instruction] = [warning] if warning else []
             pause = self._rejections.pause_of(pod, now) if entry is None else None
-            self.queue.put(pod, now=now, not_before_s=pause.due_s if pause else 0.0)
+            put = self._gangs.gather if pod.gang else self.queue.put
+            put(pod, now=now, not_before_s=pause.due_s if pause else 0.0)
             return [*made, AnnounceFailure(pod, SCHEDULER_ERROR, pause.words)] if pause else made
         self.cluster.nominations.drop(pod.uid)
-        if self._requeuer.leave_queue(pod.uid) is None:
+        if self._leave_queue(pod) is None:
             return []
+        if pod.gang:
+            self._gangs.left(pod, now)
         return [AnnounceFailure(pod, SCHEDULER_ERROR, f"skip schedule deleting pod: {pod.key}")]
 
     def _count(self, pod: Pod, *, known: bool) -> None:
@@ -315,30 +335,34 @@ class Engine:
         if not known and (ours or pod.request.gpu_request or pod.request.amount(GPU)):
             self.demand.add(pod.request)
 
-    def _lose_pod(self, pod: Pod) -> list[Instruction]:
+    def _leave_queue(self, pod: Pod) -> Entry | None:
+        return self._requeuer.leave_queue(pod.uid)
+
+    def _finished(self, pod: Pod, now: float) -> list[Instruction]:
+        made = self._lose_pod(pod, now)
+        if pod.gang:
+            self._gangs.count(pod, now)
+        return made
+
+    def _lose_pod(self, pod: Pod, now: float) -> list[Instruction]:
         if pod.reservation is not None:
             return [*reservations.lose(self.cluster, pod, pod.reservation)]
-        self._requeuer.leave_queue(pod.uid)
+        self._leave_queue(pod)
         self.in_flight.confirm(pod.uid)
         self.cluster.nominations.drop(pod.uid)
         self.cluster.remove(pod.uid)
         self.cluster.trust(pod.key)
-        return []
+        return self._gangs.left(pod, now) if pod.gang else []
 
     def _pod_gone(self, pod: Pod, now: float) -> list[Instruction]:
         held = self.cluster.holdings.get(pod.uid)
-        made = self._lose_pod(pod)
+        made = self._lose_pod(pod, now)
         releases.keep(self.cluster, held, pod, now)
         return made
 
     def _pod_rejected(self, pod: Pod, message: str, now: float) -> list[Instruction]:
         found = self._rejections.note(pod, message, now)
-        pause_s = round(found.due_s - now)
-        words = (
-            f"The kubelet of node {pod.node} rejected the pod: {message}. A pod with the same "
-            f"requests in this namespace is placed no sooner than in {pause_s} s."
-        )
-        return [AnnounceWarning(pod, REASON, words)]
+        return [AnnounceWarning(pod, REASON, found.warning(now))]
 
     def _release_overdue(self, uid: str) -> list[Instruction]:
         warning = releases.overdue(self.cluster, uid)
@@ -350,6 +374,8 @@ class Engine:
     def _crash_attempt(self, entry: Entry, error: Exception, now: float) -> Attempt:
         """The attempt failed half-way: the pod is tried again, and the ledger is checked."""
         pod, held = entry.unit.pod, self.cluster.holdings.get(entry.unit.pod.uid)
+        if isinstance(entry.unit, Gang):
+            self._gangs.crashed(entry)
         self.in_flight.end(pod.uid)
         self.in_flight.evicting.discard(pod.uid)
         with suppress(Exception):
@@ -424,7 +450,7 @@ class Engine:
         grant = self.extender_queries.grant(pod, node)
         if isinstance(grant, str):
             return [Decline(pod, f"{node} no longer fits {pod.key}: {grant}")]
-        bind = self._encoded(pod, node, grant)
+        bind = self._binds.of(pod, node, grant)
         if isinstance(bind, str):
             return [Decline(pod, bind)]
         self.cluster.nominations.settle(pod.uid, node)
@@ -442,58 +468,24 @@ class Engine:
             if refused.unfinished:
                 self.queue.wake(entry, "ScheduleAttemptFailure", now=now)
             return [failure]
-        return [failure, *self._make_room(entry.unit, refused.eviction, now)]
-
-    def _make_room(self, unit: Unit, eviction: Eviction, now: float) -> list[Instruction]:
-        made: list[Instruction] = []
-        pod = unit.pod
-        victims = eviction.remaining()
-        # As in kube-scheduler, a pod that only waits for terminating pods clears no nominations.
-        for other in chain.from_iterable(map(self.cluster.nominations.on, victims)):
-            if self.cluster.eviction_rule.may_evict(pod, other):
-                made.append(ClearNomination(other))
-                self._requeuer.clear_nomination(other.uid, now)
-        self.cluster.nominations.put(pod, eviction.node)
-        if victims and pod.uid not in self.in_flight.evicting:
-            self.in_flight.evicting.add(pod.uid)
-            made.append(Evict(pod, eviction.node, victims))
-        following = self.queue.first_of_class(self._requeuer.class_of(unit))
-        if following is not None and self._requeuer.may_preempt(following.unit.pod):
-            self.queue.wake(following, "NodeAdd", now=now)
-        return made
-
-    def _eviction_ended(self, uid: str, problem: str, now: float) -> None:
-        self.in_flight.evicting.discard(uid)
-        entry = self.queue.get(uid)
-        if entry is None or entry.pool is not Pool.WAITING:
-            return
-        if problem:  # who denies it once may well do so again
-            self.queue.postpone(entry, "ForceActivate")
-        elif self.cluster.nominations.node_of(uid) in self.cluster.row_of:
-            return  # that the victims go is seen by itself
-        elif self._requeuer.may_schedule(entry.unit.pod, PREEMPTION_ASPECTS):
-            self.queue.wake(entry, "ForceActivate", now=now)
+        return [failure, *self._evictions.begin(entry.unit, refused.eviction, now)]
 
     # -- binds ------------------------------------------------------------------------------
 
     def _bind(self, pod: Pod, node: str, grant: Grant | None, now: float) -> list[Instruction]:
-        bind = self._encoded(pod, node, grant)
+        bind = self._binds.of(pod, node, grant)
         if isinstance(bind, str):
             denied = events.BindFailed(pod.uid, events.BindProblem.DENIED, bind)
             return self._bind_failed(denied, now)
         return [bind]
 
-    def _encoded(self, pod: Pod, node: str, grant: Grant | None) -> Bind | str:
-        """The bind with all that is written in it, or why it cannot be written."""
-        inventory = self.cluster.inventory_of(node) if grant else None
-        data = self._encode(pod, node, grant, inventory)
-        return data.problem or Bind(pod, node, data.annotations, grant, data.lock)
-
-    def _bind_done(self, uid: str) -> list[Instruction]:
+    def _bind_done(self, uid: str, now: float) -> list[Instruction]:
         held = self.cluster.holdings.get(uid)
         entry = self.in_flight.written(uid, seen=held is None or not held.assumed)
         if entry is None:
             return []
+        if isinstance(entry.unit, Gang):
+            return self._gangs.bound(uid, entry, held, now)
         self.queue.remove(uid)
         if held is None:  # it came, ran and went before the reply was read
             return []
@@ -510,11 +502,15 @@ class Engine:
         held = self.cluster.holdings.get(uid)
         if held is not None and held.assumed:
             self.cluster.remove(uid)
-        # The pod may have gone, or have been bound by another, while we were trying.
-        if entry is None or uid not in self.queue:
+        if entry is None:
             return []
-        bound_elsewhere = held is not None and not held.assumed
-        if bound_elsewhere or entry.unit.pod.deleting or final:
+        # The pod may have gone, or have been bound by another, while we were trying.
+        lost = uid not in self.queue or (held is not None and not held.assumed)
+        final = final or lost or member_of(entry, uid).deleting
+        if isinstance(entry.unit, Gang):
+            node = held.node if held else ""
+            return self._gangs.failed(uid, entry, node, "" if final else message, now)
+        if final:
             self.queue.remove(uid)
             return []
         self.queue.retry(entry, now=now)
@@ -529,7 +525,7 @@ class Engine:
             return []
         if entry is None or held is None or not held.assumed:  # gone meanwhile
             return self._give_up(uid, "", now)
-        placement = self._placements[entry.unit.pod.scheduler]
+        placement = self._placements[held.pod.scheduler]
         if problem := placement.problem_after(steps, held.node):
             return self._give_up(uid, problem, now)
         if not self.cluster.name_gpus(held):
@@ -537,6 +533,8 @@ class Engine:
         if lost := self.cluster.lost_gpu(held):
             done = " and ".join(step.done for step in steps)
             return self._give_up(uid, f"{lost} on {held.node} while {done}", now)
+        if isinstance(entry.unit, Gang):
+            return self._gangs.prepared(uid, entry, now)
         return self._bind(entry.unit.pod, held.node, held.grant, now)
 
     def _prepare_failed(self, uid: str, message: str, now: float) -> list[Instruction]:

@@ -5,6 +5,9 @@
         │                                              ▲
         └────────────── begin, without steps ──────────┘
 
+A member of a gang that is prepared, or has no steps, is READY until all of them are; then all are
+bound (`bind`). A gang that is RELEASING is in the queue, in no pool, until its eviction has ended.
+
 A stage ends by the outcome of what the driver was asked to do, or by the pod's own end. The bind of
 a pod that is gone stays here until its outcome is known: it may still take effect.
 """
@@ -14,6 +17,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from fairlead.cluster.cluster import Cluster
+from fairlead.engine.gang_flights import GangFlight
 from fairlead.plugins.prepare import PrepareStep
 from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.queue import SchedulingQueue
@@ -21,6 +25,7 @@ from fairlead.queue.queue import SchedulingQueue
 
 class Stage(Enum):
     PREPARING = auto()  #: the steps before the bind are under way
+    READY = auto()  #: it waits for the other members of its gang
     BINDING = auto()  #: the Binding is being written
     BOUND = auto()  #: it was written, and no watch has shown the pod on its node yet
 
@@ -45,6 +50,10 @@ class InFlight:
         self._flights: dict[str, Flight] = {}
         #: Pods for which others are being evicted just now, by uid. They are still in the queue.
         self.evicting: set[str] = set()
+        #: Keys of gangs whose bound members are being evicted, by the uid of the eviction.
+        self.releasing: dict[str, str] = {}
+        #: Gangs that were decided on, by key.
+        self.gangs: dict[str, GangFlight] = {}
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._flights
@@ -73,6 +82,19 @@ class InFlight:
         assert entry is None or uid not in self._flights, f"{uid} is being bound already"
         stage = Stage.PREPARING if steps else _BINDING
         self._flights[uid] = Flight(entry, stage, steps)
+
+    def begin_member(self, uid: str, entry: Entry, steps: tuple[PrepareStep, ...]) -> None:
+        """A member of a gang was decided on; it is not bound before the others are ready."""
+        assert uid not in self._flights, f"{uid} is being bound already"
+        self._flights[uid] = Flight(entry, Stage.PREPARING if steps else Stage.READY, steps)
+
+    def await_others(self, uid: str) -> None:
+        """A member of a gang whose steps have ended is READY."""
+        self._flights[uid].stage = Stage.READY
+
+    def bind(self, uid: str) -> None:
+        """All members of the gang are ready."""
+        self._flights[uid].stage = Stage.BINDING
 
     def steps_ended(self, uid: str) -> tuple[PrepareStep, ...]:
         """The steps that were under way; nothing if the pod was not PREPARING."""

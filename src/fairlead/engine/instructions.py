@@ -69,6 +69,8 @@ class AnnounceFailure:
     message: str
     #: The node that it is nominated for from now on; None: as before.
     nominated: str | None = None
+    #: Without one only the condition is written: an event on one pod of a gang is enough.
+    with_event: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ class Evict:
     #: The node that the pod is nominated for. Victims may be on other nodes, too.
     node: str
     victims_by_node: VictimsByNode
+    #: Why, if not to make room for the pod.
+    because: str = ""
 
     @property
     def victims(self) -> tuple[Pod, ...]:

@@ -37,6 +37,14 @@ class Rejected:
         doubled = FIRST_PAUSE_S * 2.0 ** min(self.pods - 1, 10)
         return self.last_s + min(doubled, LONGEST_PAUSE_S)
 
+    def warning(self, now_s: float) -> str:
+        """About the pod that was rejected."""
+        return (
+            f"The kubelet of node {self.node} rejected the pod: {self.message}. A pod with the "
+            f"same requests in this namespace is placed no sooner than in "
+            f"{round(self.due_s - now_s)} s."
+        )
+
     @property
     def words(self) -> str:
         """For the user whose pod waits."""

@@ -9,7 +9,7 @@ from fairlead.placement.place import Placement
 from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.quota import QuotaPolicy, QuotaRefusal
-from fairlead.queue.units import EquivalenceClass, Unit
+from fairlead.queue.units import EquivalenceClass, Gang, Unit
 
 FLUSH_EVERY_S = 30.0
 
@@ -149,8 +149,37 @@ class Requeuer:
             if isinstance(next_, str):
                 self._wake_nominated(next_, cause, now)
             elif (entry := self._queue.first_of_class(next_)) is not None:
-                fits = self.may_schedule(entry.unit.pod, self._round_events)
-                self.wake_or_keep_waiting(entry, fits, now, cause)
+                self._look_at(entry, self._round_events, now, cause)
+
+    def _look_at(self, entry: Entry, changed: Aspect, now: float, cause: str) -> None:
+        if isinstance(entry.unit, Gang):
+            if self._may_fit(entry):
+                self._queue.wake(entry, cause, now=now)
+        else:
+            fits = self.may_schedule(entry.unit.pod, changed)
+            self.wake_or_keep_waiting(entry, fits, now, cause)
+
+    def look_at_next(self, class_: EquivalenceClass, now: float) -> None:
+        """A unit of the class was placed: the next one may fit as well."""
+        entry = self._queue.first_of_class(class_)
+        if entry is not None:
+            self._look_at(entry, NOTHING, now, "AssignedPodDelete")
+
+    def _may_fit(self, entry: Entry) -> bool:
+        """Whether a waiting gang could get nodes; only the trial knows."""
+        gang, class_ = entry.unit, entry.equivalence_class
+        assert isinstance(gang, Gang)
+        return class_ is None or self.most_copies(class_) >= gang.needed
+
+    def most_copies(self, class_: EquivalenceClass) -> int:
+        """How many pods of a class of gangs could have nodes, each request for itself."""
+        placement, request = self._placements[class_[0]], class_[1]
+        assert isinstance(request, tuple)
+        requests = request[1]
+        try:
+            return sum(min(n, placement.most_copies(request, n)) for request, n in requests)
+        except Exception:  # let the attempt itself fail, where it is reported
+            return sum(n for _, n in requests)
 
     def wake_or_keep_waiting(
         self, entry: Entry, fits: bool, now: float, cause: str = "AssignedPodDelete"
@@ -171,7 +200,10 @@ class Requeuer:
 
     def _wake_nominated(self, uid: str, cause: str, now: float) -> None:
         entry = self._queue.get(uid)
-        if entry and entry.pool is Pool.WAITING and self.would_fit(entry.unit.pod):
+        if not entry or entry.pool is not Pool.WAITING:
+            return
+        gang = isinstance(entry.unit, Gang)
+        if self._may_fit(entry) if gang else self.would_fit(entry.unit.pod):
             self._queue.wake(entry, cause, now=now)
 
     def beyond_quota(self, pod: Pod) -> QuotaRefusal | None:

@@ -251,6 +251,7 @@ def decode_pod(
         started=status.start_time or "",
         evicted=meta.deletion_timestamp is not None and _was_evicted(status.conditions or ()),
         finished=status.phase in _FINISHED,
+        failed=status.phase == "Failed",
         deleting=meta.deletion_timestamp is not None,
         gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
         labels=meta.labels or {},
@@ -290,6 +291,7 @@ def _gang_words(meta: Meta, spec: _PodSpec) -> PodWords:
         meta.annotations or {},
         group.pod_group_name if group else None,
         spec.scheduler_name,
+        spec.priority or 0,
     )
 
 

@@ -79,6 +79,11 @@ class GangSpec:
     #: Set when the object is invalid; its pods wait with this sentence.
     problem: str = ""
 
+    @property
+    def name(self) -> str:
+        """Namespace and name."""
+        return self.key.partition("/")[2] or self.key
+
 
 class GangState(StrEnum):
     """How far a gang has come, for the status of its object."""

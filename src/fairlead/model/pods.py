@@ -205,6 +205,8 @@ class Pod:
     generation: int = 0
     #: Succeeded or Failed: it holds nothing any more.
     finished: bool = False
+    #: It has finished without success.
+    failed: bool = False
     #: Has a deletion timestamp: it holds what it has until it is gone.
     deleting: bool = False
     gates: tuple[str, ...] = ()

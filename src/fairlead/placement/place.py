@@ -13,6 +13,7 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.model.errors import PluginFault
 from fairlead.model.gpus import GpuRequest, Grant
 from fairlead.model.pods import Pod, PodRequest
+from fairlead.placement.copies import copies
 from fairlead.placement.faults import fault_of
 from fairlead.placement.gpus import GpuPreference, Occupied, choose
 from fairlead.placement.node_trial import NO_RULE, NodeTrial
@@ -47,19 +48,20 @@ class Placement:
         """What the rules see of the pod; pods with equal requests get equal answers."""
         return self._cluster.request_of(pod, self.profile.pod_keys, self.profile.pod_fields)
 
-    def place(self, pod: Pod, within: NodeMask | None = None) -> Verdict:
+    def place(self, pod: Pod, within: NodeMask | None = None, *, evicts: bool = True) -> Verdict:
         """Where the pod goes; among equally good nodes the first, so that a replay agrees.
 
-        `within` limits it, and the pods that are evicted for it, to the rows of a mask.
+        `within` limits it, and the pods that are evicted for it, to the rows of a mask. Without
+        `evicts` no search for victims is made.
         Raises PluginFault, which names the plugin, its file and its line, if one fails.
         """
         try:
             scope = self._everywhere if within is None else Scope(self._cluster, within)
-            return self._place(pod, scope)
+            return self._place(pod, scope, evicts)
         except Exception as error:
             raise fault_of(error, self.profile) from error
 
-    def _place(self, pod: Pod, scope: Scope) -> Verdict:
+    def _place(self, pod: Pod, scope: Scope, evicts: bool) -> Verdict:
         view = self.view(pod)
         row = NOWHERE if view.pre_filter_message else self._nominated_row(view, pod, scope)
         if row != NOWHERE:
@@ -67,7 +69,7 @@ class Placement:
         totals = self._totals(view, pod, scope)
         row = NOWHERE if view.pre_filter_message else self._best(view, totals)
         if row == NOWHERE:
-            return self._refused(view, pod, scope)
+            return self._refused(view, pod, scope, evicts)
         return self._placed(view, row, float(totals[row]), pod)
 
     def record(self, pod: Pod, placed: Placed) -> PlacementRecord:
@@ -148,6 +150,10 @@ class Placement:
         verdict = self.place(pod)
         return isinstance(verdict, Refused) and verdict.eviction is not None
 
+    def most_copies(self, request: PodRequest, most: int) -> int:
+        """How many pods with the request could have nodes, up to `most`; there may be fewer."""
+        return int(copies(self._views.of(request), self._cluster, most).sum())
+
     def totals(self, pod: Pod) -> NodeScores:
         """Each node's total for this very pod, `REFUSED` where it cannot go."""
         return self._totals(self.view(pod), pod, self._everywhere)
@@ -220,7 +226,7 @@ class Placement:
 
     # -- refusing ----------------------------------------------------------------------------
 
-    def _refused(self, view: View, pod: Pod, scope: Scope) -> Refused:
+    def _refused(self, view: View, pod: Pod, scope: Scope, evicts: bool) -> Refused:
         if view.pre_filter_message:
             return _refused_before_filters(view, self.profile, len(scope))
         nominated = nominated_against(pod, self._cluster)
@@ -229,6 +235,8 @@ class Placement:
         if found is None:
             found = count_refusals(pod, view, self.profile, self._cluster, nominated, scope)
             answers[key] = found
+        if not evicts:
+            return self._refusal(len(scope), found, None)
         return self._make_room(found, view, pod, nominated, scope)
 
     def _circumstances(self, pod: Pod) -> tuple[Hashable, int, str]:

@@ -110,14 +110,21 @@ class Refused:
     @property
     def message(self) -> str:
         """kube-scheduler's words, to the byte, and between them what we know of GPUs."""
+        if self.nodes and self.pre_filter_message:
+            # The note on resource claims needs what was not looked at, and says so.
+            return f"{self.summary} not found"
+        attempts = ", ".join(self._attempts()) if self.nodes else ""
+        return f"{self.summary} {attempts}" if attempts else self.summary
+
+    @property
+    def summary(self) -> str:
+        """The same without what was tried to make room."""
         if not self.nodes:
             return "no nodes available to schedule pods"
         if self.pre_filter_message:
-            # The note on resource claims needs what was not looked at, and says so.
-            return f"0/{self.nodes} nodes are available: {self.pre_filter_message}. not found"
+            return f"0/{self.nodes} nodes are available: {self.pre_filter_message}."
         said = unavailable(self.nodes, dict(self.reasons))
-        attempts = ", ".join(self._attempts())
-        return " ".join(filter(None, (said, self.nearest, attempts)))
+        return f"{said} {self.nearest}" if self.nearest else said
 
     def _attempts(self) -> Iterator[str]:
         """What was tried to make room, in the order in which kube-scheduler tries it."""

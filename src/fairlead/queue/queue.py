@@ -103,10 +103,12 @@ class SchedulingQueue:
     def adopt(self, entry: Entry) -> None:
         """A unit that is being bound, from an earlier queue: known, in no pool."""
         entry.equivalence_class, entry.pool, entry.ticket = None, Pool.NONE, -1
-        for pod in entry.unit.pods:
+        unit = entry.unit
+        for pod in unit.pending if isinstance(unit, Gang) else unit.pods:
             self._entries[pod.uid] = entry
-        if isinstance(entry.unit, Gang):
-            self._gangs[entry.unit.key] = entry
+        if isinstance(unit, Gang):
+            self._gangs[unit.key] = entry
+            self._placed |= dict.fromkeys(unit.placed, entry)
 
     def remove(self, uid: str) -> Entry | None:
         """Forgets the pod, also one that is being tried or bound."""
@@ -115,9 +117,11 @@ class SchedulingQueue:
             self._forget_placed(uid)
         elif not entry.unit.take(uid):
             self._member_left(entry)
-        else:
+        elif not isinstance(entry.unit, Gang):
             self._leave(entry)
-            self._keep_if_placed(entry)
+        elif entry.pool is not Pool.NONE:  # one that is being tried or bound is returned later
+            self._leave(entry)
+            self._gather_on(entry, "UnschedulablePodUpdate")
         return entry
 
     def _replace(self, entry: Entry, pod: Pod, now: float) -> None:
@@ -139,16 +143,17 @@ class SchedulingQueue:
 
     # -- gangs -------------------------------------------------------------------------------
 
-    def gather(self, pod: Pod, spec: GangSpec, *, now: float) -> None:
+    def gather(self, pod: Pod, spec: GangSpec, *, now: float, not_before_s: float = 0.0) -> None:
         """A pending member of a gang was seen, for the first time or changed."""
         known = self._entries.get(pod.uid)
         if known is None or known.unit.key != spec.key:
             self.remove(pod.uid)
         entry = self._gangs.get(spec.key)
         if entry is None:
-            entry = self._gangs[spec.key] = Entry(Gang(spec), now, now)
-            self._enter(entry, Pool.GATED, "UnschedulablePodAdd")
+            entry = self._begin(spec, now)
         self._entries[pod.uid] = entry
+        gang = _gang(entry)
+        gang.not_before_s = max(gang.not_before_s, not_before_s)
         self._replace(entry, pod, now)
         self.respecify(spec, now=now)
 
@@ -163,40 +168,87 @@ class SchedulingQueue:
             self._resume(entry, "UnschedulablePodUpdate", now)
         self._look_at_gates(entry, now)
 
+    def gang(self, key: str) -> Entry | None:
+        """The entry of a gang that has members."""
+        return self._gangs.get(key)
+
+    def gangs(self) -> Iterable[Entry]:
+        return self._gangs.values()
+
     def place(self, uid: str) -> None:
-        """A member of a gang has a node, or has finished: it counts, and is not to be placed."""
+        """A member of a gang that was tried has a node now: it counts, and is not to be placed."""
         entry = self._entries.get(uid)
         if entry is not None and isinstance(entry.unit, Gang):
-            entry.unit.placed.add(uid)
-            self._placed[uid] = entry
+            pod = entry.unit.member(uid)
+            self._count(entry, uid, pod.gang.group if pod and pod.gang else "")
         self.remove(uid)
 
+    def count(self, pod: Pod, spec: GangSpec, *, now: float) -> None:
+        """A member of a gang was seen with a node, or has finished."""
+        assert pod.gang is not None
+        known = self._entries.get(pod.uid) or self._placed.get(pod.uid)
+        if known is not None and known.unit.key != spec.key:
+            self.remove(pod.uid)
+        entry = self._gangs.get(spec.key)
+        if entry is None:
+            if pod.finished:
+                return  # nothing is left to be placed beside it
+            entry = self._begin(spec, now)
+        gang = _gang(entry)
+        if pod.uid not in gang.placed or pod.finished:
+            self._count(entry, pod.uid, pod.gang.group)
+            (gang.finished.add if pod.finished else gang.finished.discard)(pod.uid)
+        if pod.uid in self._entries:
+            self.remove(pod.uid)
+        self._look_at_gates(entry, now)
+
     def finish(self, entry: Entry, *, now: float) -> None:
-        """All members that were tried have nodes; those that came meanwhile are next."""
-        if entry.pool is Pool.NONE and _gang(entry).size:
+        """Those that were tried have nodes, or are gone; those that came meanwhile are next."""
+        if entry.pool is Pool.NONE:
             self._resume(entry, "UnschedulablePodUpdate", now)
+
+    def hold(self, entry: Entry) -> None:
+        """Takes a gang out of its pool, until it is returned as one that was tried."""
+        self._leave(entry)
+
+    def _begin(self, spec: GangSpec, now: float) -> Entry:
+        entry = self._gangs[spec.key] = Entry(Gang(spec), now, now)
+        self._enter(entry, Pool.GATED, "UnschedulablePodAdd")
+        return entry
+
+    def _count(self, entry: Entry, uid: str, group: str) -> None:
+        _gang(entry).count(uid, group)
+        self._placed[uid] = entry
 
     def _forget_placed(self, uid: str) -> None:
         entry = self._placed.pop(uid, None)
         if entry is not None:
-            gang = _gang(entry)
-            gang.placed.discard(uid)
+            _gang(entry).discount(uid)
             self._member_left(entry)
-            if not gang.size and not gang.placed:
-                self._leave(entry)
-                del self._gangs[gang.key]
+            self._drop_if_over(entry)
 
-    def _keep_if_placed(self, entry: Entry) -> None:
-        """A gang without pending members gathers on, if others have nodes."""
-        if not isinstance(entry.unit, Gang):
+    def _gather_on(self, entry: Entry, cause: str) -> None:
+        """It is not to be tried: it lacks pods, or has none that is pending."""
+        self._enter(entry, Pool.GATED, cause)
+        if isinstance(entry.unit, Gang):
+            self._drop_if_over(entry)
+
+    def _drop_if_over(self, entry: Entry) -> None:
+        gang = _gang(entry)
+        if not gang.is_over or entry.pool is Pool.NONE:
             return
-        if entry.unit.placed:
-            self._enter(entry, Pool.GATED, "UnschedulablePodUpdate")
-        else:
-            del self._gangs[entry.unit.key]
+        self._leave(entry)
+        del self._gangs[gang.key]
+        for uid in gang.placed:
+            del self._placed[uid]
 
     def _member_left(self, entry: Entry) -> None:
         """It may lack a pod now, or need less than what it was refused for."""
+        gang = _gang(entry)
+        if (agreed := gang.agreed) is not None:  # perhaps not what the one that left said
+            gang.spec = agreed
+        if entry.pool is Pool.GATED:
+            self._look_at_gates(entry, entry.queued_s)
         if entry.pool in (Pool.NONE, Pool.GATED):
             return
         if not entry.unit.is_ready:
@@ -228,7 +280,7 @@ class SchedulingQueue:
         self.awaited = self.awaited | woken_by if self._waiting else woken_by
         _back_off_until(entry, entry.refusals, now)
         if not entry.unit.is_ready:  # a pod went while it was tried
-            self._enter(entry, Pool.GATED, _FAILED)
+            self._gather_on(entry, _FAILED)
             return
         entry.equivalence_class = class_
         self._enter(entry, Pool.WAITING, _FAILED)
@@ -243,7 +295,7 @@ class SchedulingQueue:
         if entry.unit.is_ready:
             self._back_off(entry, self._error_backoff, _FAILED)
         else:  # a pod went while it was tried
-            self._enter(entry, Pool.GATED, _FAILED)
+            self._gather_on(entry, _FAILED)
 
     def reorder(self, uids: Iterable[str]) -> None:
         """The order has other keys for these pods than when they became active."""
@@ -310,7 +362,10 @@ class SchedulingQueue:
 
     def _resume(self, entry: Entry, cause: str, now: float) -> None:
         if not entry.unit.is_ready:
-            self._enter(entry, Pool.GATED, cause)
+            self._gather_on(entry, cause)
+        elif isinstance(entry.unit, Gang) and entry.unit.not_before_s > now:
+            entry.due_s = max(entry.due_s, entry.unit.not_before_s)
+            self._back_off(entry, self._error_backoff, cause)
         elif entry.due_s > now:
             self._back_off(entry, self._backoff, cause)
         else:

@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Protocol
 
-from fairlead.model.gangs import GangSpec
+from fairlead.model.gang_needs import disagreement, lacking, unsatisfied
+from fairlead.model.gangs import Counting, GangSpec
 from fairlead.model.pods import Pod, PodRequest
 
 #: What the pods of a gang request: how many of which request, and how many of them are needed. With
@@ -99,14 +100,30 @@ class PodUnit:
 class Gang:
     """Pods of which at least `spec.minimum` have nodes, or none has."""
 
-    __slots__ = ("_gated", "_pending", "placed", "spec")
+    __slots__ = (
+        "_count", "_gated", "_pending", "_present", "_specs", "finished", "not_before_s", "placed",
+        "refusal", "spec", "was_whole",
+    )  # fmt: skip
 
     def __init__(self, spec: GangSpec) -> None:
         self.spec = spec
-        #: Members with a node and members that have finished, by uid.
-        self.placed: set[str] = set()
+        #: The group of each member that counts towards the minimum: it has a node, or has finished.
+        self.placed: dict[str, str] = {}
+        #: Those of them that have finished.
+        self.finished: set[str] = set()
+        #: Whether as many as it needs had nodes at one time.
+        self.was_whole = False
+        #: Why the last attempt was refused.
+        self.refusal = ""
+        #: Not tried before, however idle the queue is.
+        self.not_before_s = 0.0
         self._pending: dict[str, Pod] = {}
         self._gated: set[str] = set()
+        #: By group, members that count or could be placed, and members that count.
+        self._present: Counter[str] = Counter()
+        self._count: Counter[str] = Counter()
+        #: What pending members say of the whole, and how many say it.
+        self._specs: Counter[GangSpec] = Counter()
 
     @property
     def key(self) -> str:
@@ -123,6 +140,15 @@ class Gang:
         return [pod for uid, pod in self._pending.items() if uid not in self._gated]
 
     @property
+    def pending(self) -> Collection[Pod]:
+        """Those to place and those with gates."""
+        return self._pending.values()
+
+    def member(self, uid: str) -> Pod | None:
+        """A pending member."""
+        return self._pending.get(uid)
+
+    @property
     def size(self) -> int:
         """Pending members, gated ones included."""
         return len(self._pending)
@@ -132,28 +158,111 @@ class Gang:
         return self.spec.priority
 
     @property
+    def problem(self) -> str:
+        """Why it cannot be tried, however many pods there are."""
+        if self.spec.problem or len(self._specs) < 2:
+            return self.spec.problem
+        return disagreement(*list(self._specs)[:2])
+
+    @property
+    def agreed(self) -> GangSpec | None:
+        """What its pending members say of the whole; None if they say nothing."""
+        return next(iter(self._specs), None)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no member is left that is pending or has a node."""
+        return not self._pending and len(self.placed) == len(self.finished)
+
+    @property
     def missing(self) -> int:
         """How many pods must still come, or lose their gates, before it is tried."""
-        there = len(self._pending) - len(self._gated) + len(self.placed)
-        return max(0, self.spec.minimum - there)
+        return 0 if self._is_settled else lacking(self.spec, self._present)
+
+    @property
+    def needed(self) -> int:
+        """How many more pods must have nodes."""
+        return 0 if self._is_settled else lacking(self.spec, self._count)
+
+    def needed_with(self, more: Counter[str]) -> int:
+        """The same if these had nodes as well, by group."""
+        return 0 if self._is_settled else lacking(self.spec, self._count + more)
+
+    def useless_with(self, more: Counter[str]) -> set[str]:
+        """Groups whose pods would have nodes in vain, if these had nodes as well."""
+        return unsatisfied(self.spec, self._count + more) if self.spec.groups else set()
+
+    @property
+    def room(self) -> int | None:
+        """How many more it may have; None: any number."""
+        most = self.spec.maximum
+        return None if most is None else max(0, most - len(self.placed))
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether members hold nodes in vain: it was never whole."""
+        return len(self.placed) > len(self.finished) and not self.was_whole and self.needed > 0
 
     @property
     def is_ready(self) -> bool:
-        return not self.missing and len(self._pending) > len(self._gated)
+        if len(self._pending) == len(self._gated) or self.problem or self.room == 0:
+            return False
+        return not self.missing
+
+    @property
+    def _is_settled(self) -> bool:
+        """Whether it needs no number of pods any more."""
+        return self.was_whole and self.spec.counting is Counting.ONCE
 
     def put(self, pod: Pod) -> Pod | None:
         old = self._pending.get(pod.uid)
+        if old is not None:
+            self._note(old, -1)
         self._pending[pod.uid] = pod
         (self._gated.add if pod.gates else self._gated.discard)(pod.uid)
+        self._note(pod, +1)
         return old
 
     def take(self, uid: str) -> bool:
-        self._pending.pop(uid, None)
+        pod = self._pending.get(uid)
+        if pod is not None:
+            self._note(pod, -1)
+            del self._pending[uid]
         self._gated.discard(uid)
         return not self._pending
 
+    def count(self, uid: str, group: str) -> None:
+        """A member has a node, or has finished."""
+        self.discount(uid)
+        self.placed[uid] = group
+        self._present[group] += 1
+        self._count[group] += 1
+        self.was_whole = self.was_whole or not self.needed
+
+    def discount(self, uid: str) -> bool:
+        """A member does not count any more; whether it did."""
+        group = self.placed.pop(uid, None)
+        if group is None:
+            return False
+        self.finished.discard(uid)
+        self._present[group] -= 1
+        self._count[group] -= 1
+        if not self.placed and self.spec.counting is not Counting.ONCE:
+            self.was_whole = False  # what comes now is placed as a new gang
+        return True
+
+    def _note(self, pod: Pod, change: int) -> None:
+        """A pending member comes or goes."""
+        said = pod.gang
+        if pod.uid not in self._gated:
+            self._present[said.group if said else ""] += change
+        if said and said.spec:
+            self._specs[said.spec] += change
+            if not self._specs[said.spec]:
+                del self._specs[said.spec]
+
     def equivalence_class(self, request_of: RequestOf, tenant: str) -> EquivalenceClass:
-        needed = self.spec.minimum - len(self.placed)
         requests = frozenset(Counter(map(request_of, self.pods)).items())
-        request = needed, requests, self.key if self.placed else ""
+        alone = self.placed or self.spec.groups or self.spec.topology or self.spec.least_resources
+        request = self.needed, requests, self.key if alone else ""
         return self.pod.scheduler, request, self.priority, tenant

@@ -14,8 +14,9 @@ import structlog
 from fairlead.apps.supervising import CALM_S, FIRST_PAUSE_S, LONGEST_PAUSE_S, supervise
 from fairlead.engine import events
 from fairlead.engine.attempts import Attempt
-from fairlead.engine.engine import SCHEDULER_ERROR, Engine
+from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import AnnounceFailure, AttemptCrashed, Decline, Instruction
+from fairlead.engine.reasons import SCHEDULER_ERROR
 from fairlead.kube.failures import Failures
 from fairlead.model.pods import Pod
 

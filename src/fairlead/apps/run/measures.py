@@ -54,6 +54,8 @@ class Measures:
         self._expose()
 
     def attempt(self, attempt: Attempt, seconds: float) -> None:
+        if attempt.outcome is Outcome.UNFINISHED:
+            return
         result, scheduler = attempt.outcome.value, attempt.unit.pod.scheduler
         _counter(self._metrics.attempts, result, scheduler).inc()
         _histogram(self._metrics.attempt_seconds, result, scheduler).observe(seconds)

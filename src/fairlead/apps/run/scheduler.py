@@ -23,7 +23,8 @@ from fairlead.apps.run.usage import Usage
 from fairlead.apps.run.verification import EVERY_S, Verification
 from fairlead.apps.run.watches import Watches
 from fairlead.engine import events, instructions
-from fairlead.engine.engine import SCHEDULER_ERROR, Engine
+from fairlead.engine.engine import Engine
+from fairlead.engine.reasons import SCHEDULER_ERROR
 from fairlead.kube.bind_encoder import DialectEncoder
 from fairlead.kube.errors import ApiError
 from fairlead.kube.failures import Failures
@@ -460,6 +461,8 @@ class Scheduler:
         self._containment.rebuild_ends(time.monotonic())
 
     async def _decide_while_there_is_work(self) -> None:
+        for instruction in self.engine.tend(now=time.monotonic()):
+            self._perform(instruction)
         while self._binder.free_slots:
             if not self._decide_for(_SLICE_S):
                 return

@@ -28,6 +28,7 @@ class PodWords:
     scheduling_group: str | None = None
     #: `spec.schedulerName`.
     scheduler: str = ""
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ def minimum_of(field: str, value: int | None, *, least: int = 1) -> int:
     return value
 
 
-def number_of(field: str, text: str) -> int:
+def whole_number_of(field: str, text: str) -> int:
     """A number that was written as text; which numbers make sense is for the caller to say."""
     digits = text.strip()
     if not (digits.isascii() and digits.lstrip("-").isdecimal() and len(digits) <= 12):

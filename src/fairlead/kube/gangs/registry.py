@@ -6,6 +6,7 @@ import msgspec
 
 from fairlead.kube.gangs.api import GangDialect, GangObject, ObjectWire, PodWords
 from fairlead.kube.gangs.coscheduling import Coscheduling
+from fairlead.kube.gangs.fairlead import FairleadGangs
 from fairlead.kube.gangs.kai import KaiGangs
 from fairlead.kube.gangs.limits import LONGEST_STATUS_BYTES, checked_spec
 from fairlead.kube.gangs.native import Native
@@ -15,7 +16,9 @@ from fairlead.model.errors import FairleadError
 from fairlead.model.gangs import GangSpec, Membership
 
 #: In the order in which they are documented. No pod may name two of them.
-DIALECTS: tuple[GangDialect, ...] = (Native(), Coscheduling(), VolcanoGangs(), KaiGangs())
+DIALECTS: tuple[GangDialect, ...] = (
+    FairleadGangs(), Native(), Coscheduling(), VolcanoGangs(), KaiGangs(),
+)  # fmt: skip
 NAMES = tuple(dialect.name for dialect in DIALECTS)
 
 _objects = msgspec.json.Decoder(ObjectWire)

@@ -7,6 +7,7 @@ from functools import lru_cache
 import msgspec
 
 from fairlead.base.names import is_subdomain
+from fairlead.engine.instructions import Evict
 from fairlead.model.pods import Pod
 
 # The API server refuses longer ones, counted in bytes.
@@ -76,9 +77,12 @@ def warned_event(pod: Pod, reason: str, note: str, hostname: str, now_ns: int) -
     return _event(pod, ("Warning", reason, "Checking"), note, hostname, now_ns)
 
 
-def preempted_event(victim: Pod, by: Pod, node: str, hostname: str, now_ns: int) -> Event:
-    note = f"Preempted by pod {by.uid} on node {node}"
-    event = _event(victim, ("Normal", "Preempted", "Preempting"), note, hostname, now_ns)
+def preempted_event(evict: Evict, victim: Pod, node: str, hostname: str, now_ns: int) -> Event:
+    by, note = evict.pod, f"Preempted by pod {evict.pod.uid} on node {node}"
+    what = ("Normal", "Preempted", "Preempting")
+    if evict.because:
+        what, note = ("Warning", "GangReleased", "Releasing"), shortened(evict.because)
+    event = _event(victim, what, note, hostname, now_ns)
     event.reporting_controller = by.scheduler or "fairlead"
     event.reporting_instance = f"{event.reporting_controller}-{hostname}"[:LONGEST_INSTANCE]
     event.related = Regarding(by.namespace, by.name, by.uid, by.version)

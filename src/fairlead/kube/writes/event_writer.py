@@ -91,7 +91,7 @@ class EventWriter:
 
     def preempted(self, victim: Pod, node: str, evict: Evict) -> None:
         now_ns = self._unique_ns()
-        event = event_objects.preempted_event(victim, evict.pod, node, self._hostname, now_ns)
+        event = event_objects.preempted_event(evict, victim, node, self._hostname, now_ns)
         self._explanations.put(event.metadata.name, _Story(event, now_ns))
 
     def warned(self, announce: AnnounceWarning) -> None:

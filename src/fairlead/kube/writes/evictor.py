@@ -142,7 +142,7 @@ class Evictor:
     def _why(self, victim: Pod, evict: Evict) -> bytes:
         who = evict.pod.scheduler
         condition = _Condition(
-            message=f"{who}: preempting to accommodate a higher priority pod",
+            message=evict.because or f"{who}: preempting to accommodate a higher priority pod",
             last_transition_time=second_time(self._now_ns()),
             observed_generation=victim.generation,
         )

@@ -68,7 +68,8 @@ class Recorder:
     def failed(self, announce: AnnounceFailure) -> None:
         """Records why the pod waits: an event each time, the condition when it changed."""
         self._conditions.failed(announce)
-        self._events.failed(announce)
+        if announce.with_event:
+            self._events.failed(announce)
 
     def preempted(self, victim: Pod, node: str, evict: Evict) -> None:
         """Records on the victim for whom it had to leave."""

@@ -1,0 +1,19 @@
+"""The bind of a pod, with all that is written in it."""
+
+from fairlead.cluster.cluster import Cluster
+from fairlead.engine.bind_data import BindEncoder
+from fairlead.engine.instructions import Bind
+from fairlead.model.gpus import Grant
+from fairlead.model.pods import Pod
+
+
+class Binds:
+    def __init__(self, cluster: Cluster, encode: BindEncoder) -> None:
+        self._cluster = cluster
+        self._encode = encode
+
+    def of(self, pod: Pod, node: str, grant: Grant | None) -> Bind | str:
+        """The bind, or why it cannot be written."""
+        inventory = self._cluster.inventory_of(node) if grant else None
+        data = self._encode(pod, node, grant, inventory)
+        return data.problem or Bind(pod, node, data.annotations, grant, data.lock)

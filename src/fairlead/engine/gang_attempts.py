@@ -1,0 +1,363 @@
+"""Gangs are placed whole or not at all, and bound when every member is ready.
+
+One trial places the members; then the steps before their binds are carried out, then all are bound.
+A gang too large for one turn is placed, bound and announced in slices: its members hold their nodes
+meanwhile, and no other unit is tried before it is decided. What happens when a bind is denied is
+docs/adr/0026.
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+
+from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.holdings import Holding
+from fairlead.engine.attempts import Attempt, Outcome
+from fairlead.engine.binds import Binds
+from fairlead.engine.gang_flights import GangFlight
+from fairlead.engine.gang_messages import refusal_message, too_large_message
+from fairlead.engine.gang_parts import GangParts
+from fairlead.engine.gang_trials import Filling, GangTrials, MemberPlacement, group_of, ordered
+from fairlead.engine.in_flight import InFlight
+from fairlead.engine.instructions import (
+    AnnounceFailure,
+    AnnounceScheduled,
+    Instruction,
+    Prepare,
+)
+from fairlead.engine.reasons import SCHEDULER_ERROR, UNSCHEDULABLE
+from fairlead.engine.requeuer import Requeuer
+from fairlead.model.errors import PluginFault
+from fairlead.placement.place import Placement
+from fairlead.queue.entries import Entry
+from fairlead.queue.queue import SchedulingQueue
+from fairlead.queue.quota import QuotaRefusal
+from fairlead.queue.units import Gang
+
+#: Members that are placed, bound or announced in one turn: at most 80 ms.
+SLICE = 1000
+
+
+class GangAttempts:
+    """Tries gangs, and follows their members until they are bound."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        queue: SchedulingQueue,
+        in_flight: InFlight,
+        placements: Mapping[str, Placement],
+        requeuer: Requeuer,
+        binds: Binds,
+        parts: GangParts,
+    ) -> None:
+        self._cluster = cluster
+        self._queue = queue
+        self._in_flight = in_flight
+        self._requeuer = requeuer
+        self._binds = binds
+        self._parts = parts
+        self._trials = GangTrials(placements, requeuer.beyond_quota)
+        self.flights = in_flight.gangs
+        #: A large gang that is being placed.
+        self._filling: tuple[GangFlight, Filling] | None = None
+        #: Gangs with members to bind, and announcements to make, in later turns.
+        self._to_bind: deque[GangFlight] = deque()
+        self._to_announce: deque[tuple[Gang, list[Instruction]]] = deque()
+
+    # -- trying ------------------------------------------------------------------------------
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a gang has to be gone on with before another unit is tried."""
+        return bool(self._filling or self._to_bind or self._to_announce)
+
+    def go_on(self, now: float) -> Attempt:
+        """The next slice."""
+        if self._to_announce:
+            gang, made = self._to_announce.popleft()
+            return self._announced(gang, made, Outcome.UNFINISHED)
+        if self._filling:
+            return self._fill_on(*self._filling, now)
+        flight = self._to_bind.popleft()
+        return Attempt(flight.gang, Outcome.UNFINISHED, self._bind(flight, now))
+
+    def attempt(self, entry: Entry, now: float) -> Attempt:
+        gang = entry.unit
+        assert isinstance(gang, Gang)
+        self._forget_nominations(gang)
+        if len(gang.pods) > SLICE:
+            return self._attempt_large(entry, gang, now)
+        try:
+            with self._cluster.trial() as trial:
+                filling = self._trials.best(trial, gang)
+                if filling.succeeded:
+                    trial.commit()
+        except PluginFault as error:  # a user's plugin broke: this gang waits, the others go on
+            return self._fault(entry, gang, str(error), now)
+        if not filling.succeeded:
+            return self._refuse(entry, filling, now)
+        flight = GangFlight(entry)
+        self._take_off(flight, filling.placed)
+        return self._decided(flight, now)
+
+    def _fault(self, entry: Entry, gang: Gang, message: str, now: float) -> Attempt:
+        made: list[Instruction] = [
+            AnnounceFailure(pod, SCHEDULER_ERROR, message, with_event=not number)
+            for number, pod in enumerate(gang.pods)
+        ]
+        self._queue.retry(entry, now=now)
+        return self._announced(gang, made, Outcome.ERROR)
+
+    def _attempt_large(self, entry: Entry, gang: Gang, now: float) -> Attempt:
+        most = self._requeuer.most_copies(self._requeuer.class_of(gang))
+        if most < gang.needed:
+            message = too_large_message(gang, most)
+            return self._park(entry, UNSCHEDULABLE, message, Aspect.PRESENCE | Aspect.USAGE, now)
+        flight = GangFlight(entry)
+        return self._fill_on(flight, Filling.of(gang, ordered(gang)), now)
+
+    def _fill_on(self, flight: GangFlight, filling: Filling, now: float) -> Attempt:
+        before = len(filling.placed)
+        self._filling = flight, filling
+        with self._cluster.trial() as trial:
+            done = self._trials.fill(trial, filling, SLICE)
+            trial.commit()
+        self._take_off(flight, filling.placed[before:])
+        if not done:
+            return Attempt(flight.gang, Outcome.UNFINISHED, ())
+        self._filling = None
+        if filling.satisfied:
+            return self._decided(flight, now)
+        self._give_back(flight)
+        del self.flights[flight.gang.key]
+        return self._refuse(flight.entry, filling, now)
+
+    def _take_off(self, flight: GangFlight, members: Iterable[MemberPlacement]) -> None:
+        self.flights[flight.gang.key] = flight
+        flight.gang.refusal = ""
+        for member in members:
+            uid = member.pod.uid
+            if self._cluster.nominations:
+                self._cluster.nominations.settle(uid, member.placed.node)
+            self._in_flight.begin_member(uid, flight.entry, member.steps)
+            flight.placed[uid] = member
+            if member.steps:
+                flight.preparing.add(uid)
+
+    def _decided(self, flight: GangFlight, now: float) -> Attempt:
+        if self._queue.awaited:
+            self._requeuer.look_at_next(self._requeuer.class_of(flight.gang), now)
+        made: list[Instruction] = [
+            Prepare(member.pod, member.placed.node, member.steps)
+            for member in flight.placed.values()
+            if member.steps
+        ]
+        if not made:
+            made = self._bind(flight, now)
+        return Attempt(flight.gang, Outcome.SCHEDULED, made)
+
+    # -- refusing ----------------------------------------------------------------------------
+
+    def _refuse(self, entry: Entry, filling: Filling, now: float) -> Attempt:
+        reason, outcome = UNSCHEDULABLE, Outcome.UNSCHEDULABLE
+        if filling.first and isinstance(filling.first[1], QuotaRefusal):
+            reason, outcome = filling.first[1].reason, Outcome.HELD_BACK
+        message = refusal_message(filling)
+        released = self._make_way(entry, filling.gang)
+        attempt = self._park(entry, reason, message, filling.woken_by, now, outcome)
+        return attempt._replace(instructions=[*attempt.instructions, *released])
+
+    def _make_way(self, entry: Entry, gang: Gang) -> list[Instruction]:
+        """Gangs bound in part that come later are released, if the gang can be completed then."""
+        later = self._parts.after(entry) if gang.is_partial else []
+        if not later:
+            return []
+        released: list[Entry] = []
+        with self._cluster.trial() as trial:
+            for other in later:
+                released.append(other)
+                for uid in _gang(other).placed:
+                    trial.evict(uid)
+                filling = self._trials.best(trial, gang)
+                if filling.succeeded:
+                    break
+            else:
+                return []
+        for member in filling.placed:
+            self._cluster.nominations.put(member.pod, member.placed.node)
+        why = f"gang {gang.spec.name} is bound in part, too, and comes first"
+        return [made for other in released for made in self._parts.release(other, why)]
+
+    def _park(
+        self,
+        entry: Entry,
+        reason: str,
+        message: str,
+        woken_by: Aspect,
+        now: float,
+        outcome: Outcome = Outcome.UNSCHEDULABLE,
+    ) -> Attempt:
+        gang = entry.unit
+        assert isinstance(gang, Gang)
+        pods, gang.refusal = list(gang.pods), message
+        self._queue.park(entry, self._requeuer.class_of(gang), woken_by=woken_by, now=now)
+        made: list[Instruction] = [
+            AnnounceFailure(
+                pod, reason, message, "" if pod.nominated else None, with_event=not number
+            )
+            for number, pod in enumerate(pods)
+        ]
+        return self._announced(gang, made, outcome)
+
+    def _announced(self, gang: Gang, made: list[Instruction], outcome: Outcome) -> Attempt:
+        if len(made) > SLICE:
+            self._to_announce.append((gang, made[SLICE:]))
+        return Attempt(gang, outcome, made[:SLICE])
+
+    def _forget_nominations(self, gang: Gang) -> None:
+        """The room that it was nominated for is only one of several that will do."""
+        if self._cluster.nominations:
+            for pod in gang.pods:
+                self._cluster.nominations.drop(pod.uid)
+
+    # -- binding -----------------------------------------------------------------------------
+
+    def prepared(self, uid: str, entry: Entry, now: float) -> list[Instruction]:
+        """The steps of a member are done; when it was the last one, all are bound."""
+        flight = self.flights[entry.unit.key]
+        flight.preparing.discard(uid)
+        self._in_flight.await_others(uid)
+        return self._go_ahead(flight, now)
+
+    def _go_ahead(self, flight: GangFlight, now: float) -> list[Instruction]:
+        if self._filling and self._filling[0] is flight:
+            return []
+        if flight.preparing:
+            return []
+        if flight.is_over:
+            return self._conclude(flight, now)
+        return [] if flight.began else self._bind(flight, now)
+
+    def _bind(self, flight: GangFlight, now: float) -> list[Instruction]:
+        if not flight.began and (problem := flight.problem or _incomplete(flight)):
+            self._give_back(flight, problem)
+            return self._conclude(flight, now)
+        flight.began = True
+        made: list[Instruction] = []
+        for uid in list(flight.placed)[:SLICE]:
+            made += self._bind_member(flight, flight.placed.pop(uid))
+        if flight.placed:
+            self._to_bind.append(flight)
+        return made + (self._conclude(flight, now) if flight.is_over else [])
+
+    def _bind_member(self, flight: GangFlight, member: MemberPlacement) -> list[Instruction]:
+        pod, placed = flight.gang.member(member.pod.uid) or member.pod, member.placed
+        bind = self._binds.of(pod, placed.node, placed.grant)
+        if isinstance(bind, str):
+            self._in_flight.end(pod.uid)
+            self._cluster.remove(pod.uid)
+            flight.denied[pod.uid] = placed.node, bind
+            return []
+        self._in_flight.bind(pod.uid)
+        flight.binding.add(pod.uid)
+        return [bind]
+
+    def bound(self, uid: str, entry: Entry, held: Holding | None, now: float) -> list[Instruction]:
+        """The bind of a member was written; one that holds nothing is gone since."""
+        flight = self.flights[entry.unit.key]
+        pod = flight.gang.member(uid)
+        flight.binding.discard(uid)
+        made: list[Instruction] = []
+        if pod is not None and held is not None:
+            made = [AnnounceScheduled(pod, held.node, entry.attempts, entry.first_queued_s)]
+        if held is None or held.pod.deleting:
+            self._queue.remove(uid)
+        else:
+            self._queue.place(uid)
+        return made + self._go_ahead(flight, now)
+
+    def failed(
+        self, uid: str, entry: Entry, node: str, message: str, now: float
+    ) -> list[Instruction]:
+        """A step or the bind of a member failed; without a message it is not to be bound at all."""
+        flight = self.flights[entry.unit.key]
+        member = flight.placed.pop(uid, None)
+        flight.preparing.discard(uid)
+        flight.binding.discard(uid)
+        if message:
+            flight.denied[uid] = node, message
+            if member is not None and not flight.began:
+                flight.problem = flight.problem or message
+        else:
+            self._queue.remove(uid)
+        return self._go_ahead(flight, now)
+
+    def lost(self, uid: str, entry: Entry, now: float) -> list[Instruction]:
+        """A member is gone; if it is being prepared or bound, the outcome comes."""
+        flight = self.flights[entry.unit.key]
+        filling = self._filling is not None and self._filling[0] is flight
+        if uid not in flight.placed or (uid in flight.preparing and not filling):
+            return []
+        self._in_flight.end(uid)
+        self._settle(flight.placed.pop(uid))
+        flight.preparing.discard(uid)
+        return self._go_ahead(flight, now)
+
+    def _give_back(self, flight: GangFlight, problem: str = "") -> None:
+        """No member is bound: what they hold is free."""
+        for uid, member in flight.placed.items():
+            self._in_flight.end(uid)
+            self._cluster.remove(uid)
+            self._settle(member)
+            if problem:
+                flight.denied[uid] = "", problem
+        flight.placed.clear()
+        flight.preparing.clear()
+
+    def _settle(self, member: MemberPlacement) -> None:
+        for step in member.steps:
+            step.settle(self._cluster)
+
+    def _conclude(self, flight: GangFlight, now: float) -> list[Instruction]:
+        """Every outcome is known: what was denied is tried again around what is bound."""
+        gang = flight.gang
+        self.flights.pop(gang.key, None)
+        keeps_room = gang.is_partial
+        made: list[Instruction] = []
+        for uid, (node, message) in flight.denied.items():
+            pod = gang.member(uid)
+            if pod is None:
+                continue
+            if keeps_room and node:
+                self._cluster.nominations.put(pod, node)
+            nominated = node if keeps_room else ""
+            made.append(
+                AnnounceFailure(pod, SCHEDULER_ERROR, message, nominated, with_event=not made)
+            )
+        if made:
+            self._queue.retry(flight.entry, now=now)
+        else:
+            self._queue.finish(flight.entry, now=now)
+        return made
+
+    def crashed(self, entry: Entry) -> None:
+        """An attempt failed half-way: nothing is held for the gang."""
+        self._filling = None
+        flight = self.flights.pop(entry.unit.key, None)
+        if flight is not None:
+            self._give_back(flight)
+
+
+def _gang(entry: Entry) -> Gang:
+    assert isinstance(entry.unit, Gang)
+    return entry.unit
+
+
+def _incomplete(flight: GangFlight) -> str:
+    """Why the members that are ready are not enough any more."""
+    gang = flight.gang
+    ready = Counter(group_of(member.pod) for member in flight.placed.values())
+    if gang.problem:
+        return gang.problem
+    return "pods of the gang have left before it was bound" if gang.needed_with(ready) else ""

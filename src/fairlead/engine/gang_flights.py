@@ -1,0 +1,34 @@
+"""A gang on its way: from the decision to the outcome of the last bind."""
+
+from dataclasses import dataclass, field
+
+from fairlead.engine.gang_trials import MemberPlacement
+from fairlead.queue.entries import Entry
+from fairlead.queue.units import Gang
+
+
+@dataclass(slots=True, eq=False)
+class GangFlight:
+    """A gang whose members have nodes, until the outcome of every bind is known."""
+
+    entry: Entry
+    #: Members that have a node and are not being bound yet, by uid.
+    placed: dict[str, MemberPlacement] = field(default_factory=dict)
+    #: Those of them whose steps are under way.
+    preparing: set[str] = field(default_factory=set)
+    binding: set[str] = field(default_factory=set)
+    #: Whether binds were written: what is placed then is bound, come what may.
+    began: bool = False
+    #: Members whose bind did not happen: the node that they had, and why.
+    denied: dict[str, tuple[str, str]] = field(default_factory=dict)
+    #: Why none of them is bound.
+    problem: str = ""
+
+    @property
+    def gang(self) -> Gang:
+        assert isinstance(self.entry.unit, Gang)
+        return self.entry.unit
+
+    @property
+    def is_over(self) -> bool:
+        return not (self.placed or self.binding)

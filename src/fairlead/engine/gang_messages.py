@@ -1,0 +1,48 @@
+"""What is said about a gang that has to wait."""
+
+from fairlead.engine.gang_trials import Filling
+from fairlead.model.gangs import GangSpec
+from fairlead.placement.verdicts import Refused
+from fairlead.queue.units import Gang
+
+
+def refusal_message(filling: Filling) -> str:
+    """How many pods would have a node, and why the first of the others has none."""
+    placed, pods = len(filling.placed), len(filling.gang.pods)
+    bound = len(filling.gang.placed)
+    said = f"gang {filling.gang.spec.name}: {placed} of {pods} pods have a node"
+    if bound:
+        said = f"{said} beside {bound} that are bound"
+    if needed := _needed(filling.gang, pods):
+        said = f"{said}, {needed} are needed"
+    if filling.first is None:
+        return f"{said}."
+    pod, why = filling.first
+    if not isinstance(why, Refused):
+        return f"{said}; {pod.name}: {why.message}"
+    more = " Gangs do not evict other pods." if filling.gang.priority > 0 else ""
+    return f"{said}; {pod.name}: {why.summary}{more}"
+
+
+def _needed(gang: Gang, pods: int) -> int:
+    return gang.needed if gang.needed < pods else 0
+
+
+def too_large_message(gang: Gang, most: int) -> str:
+    pods = len(gang.pods)
+    return (
+        f"gang {gang.spec.name}: at most {most} of {pods} pods can have a node, "
+        f"{gang.needed} are needed."
+    )
+
+
+def gathering_message(gang: Gang) -> str:
+    """The same for all pods of the gang, however many have come, so that it is written once."""
+    needed = gang.spec.minimum
+    return (
+        f"gang {gang.spec.name} waits for its pods: {needed} are needed without scheduling gates."
+    )
+
+
+def missing_object_message(key: str) -> str:
+    return f"waiting for the object of gang {GangSpec(key, 1).name}, which does not exist"

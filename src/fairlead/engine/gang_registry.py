@@ -1,0 +1,177 @@
+"""What is known of gangs: their objects, their members, and what their status says.
+
+A gang is described by an object, or by its pods alone. Pods whose object is not there wait; none is
+placed singly. Members with nodes are counted as the API server shows them, so that a restart, or
+another leader, goes on where binds had stopped.
+"""
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+
+from fairlead.engine.gang_attempts import SLICE
+from fairlead.engine.gang_messages import gathering_message, missing_object_message
+from fairlead.engine.gang_parts import GangParts
+from fairlead.engine.instructions import AnnounceFailure, GangStatusChanged, Instruction
+from fairlead.engine.reasons import WAITING_FOR_GANG
+from fairlead.model.gangs import Counting, GangSpec, GangState, GangStatus, Membership
+from fairlead.model.pods import Pod
+from fairlead.queue.entries import Entry, Pool
+from fairlead.queue.queue import SchedulingQueue
+from fairlead.queue.units import Gang
+
+#: How long a gang that gathers its pods must be unchanged before that is reported.
+QUIET_S = 3.0
+
+
+class GangRegistry:
+    """Feeds the queue with members, and reports what became of them."""
+
+    def __init__(self, queue: SchedulingQueue, parts: GangParts) -> None:
+        self._queue = queue
+        self._parts = parts
+        #: Objects by key, and why those of a dialect are not served.
+        self._objects: dict[str, GangSpec] = {}
+        self._unserved: dict[str, str] = {}
+        #: When to look whether there is something to report, by key, and the soonest first.
+        self._due_s: dict[str, float] = {}
+        self._heap: list[tuple[float, str]] = []
+        #: The status that was last reported of each object.
+        self._reported: dict[str, GangStatus] = {}
+
+    # -- what the API server shows -----------------------------------------------------------
+
+    def spec_of(self, membership: Membership) -> GangSpec:
+        """What is known of the gang of a pod; a problem if that is nothing."""
+        known = membership.spec or self._objects.get(membership.gang)
+        if known is not None:
+            return known
+        key = membership.gang
+        problem = self._unserved.get(key.partition("/")[0]) or missing_object_message(key)
+        return GangSpec(key, 1, problem=problem)
+
+    def kind_seen(self, dialect: str, problem: str, now: float) -> None:
+        """Whether the objects of a dialect are served; if not, pods wait with the problem."""
+        self._unserved[dialect] = problem
+        for entry in list(self._queue.gangs()):
+            key = entry.unit.key
+            if key not in self._objects and key.startswith(f"{dialect}/") and _is_missing(entry):
+                self._queue.respecify(self.spec_of(Membership(key)), now=now)
+                self.touch(key, now)
+
+    def object_seen(self, spec: GangSpec, now: float) -> None:
+        self._objects[spec.key] = spec
+        self._queue.respecify(spec, now=now)
+        self.touch(spec.key, now)
+
+    def object_gone(self, key: str, now: float) -> None:
+        """Its pods wait until it comes back; those with nodes stay."""
+        self._objects.pop(key, None)
+        self._reported.pop(key, None)
+        self._queue.respecify(self.spec_of(Membership(key)), now=now)
+        self.touch(key, now)
+
+    def gather(self, pod: Pod, now: float, not_before_s: float) -> None:
+        """A pending member."""
+        assert pod.gang is not None
+        spec = self.spec_of(pod.gang)
+        self._queue.gather(pod, spec, now=now, not_before_s=not_before_s)
+        self.touch(spec.key, now)
+
+    def count(self, pod: Pod, now: float) -> Entry | None:
+        """A member that has a node or has succeeded; its entry if it was pending until now.
+
+        One that is being deleted, or that failed, does not count: it is to be replaced.
+        """
+        assert pod.gang is not None
+        spec, pending = self.spec_of(pod.gang), self._queue.get(pod.uid)
+        counts = spec.counting is not Counting.ALIVE and not pod.failed
+        if counts if pod.finished else not pod.deleting:
+            self._queue.count(pod, spec, now=now)
+        else:
+            self._queue.remove(pod.uid)
+        self.touch(spec.key, now)
+        return pending
+
+    def touch(self, key: str, now: float) -> None:
+        """Something about the gang has changed."""
+        self._parts.look_at(key, now)
+        status = self._status(key)
+        known = self._reported.get(key)
+        if status is None and known is None:
+            return
+        due_s = now + QUIET_S
+        if status and status.state not in (GangState.GATHERING, known.state if known else None):
+            due_s = now
+        if self._due_s.get(key) != due_s:
+            self._due_s[key] = due_s
+            heappush(self._heap, (due_s, key))
+
+    # -- what time brings about --------------------------------------------------------------
+
+    def due_s(self) -> float | None:
+        due_s = self._parts.due_s()
+        times = [] if due_s is None else [due_s]
+        return min([*times, *(first for first, _ in self._heap[:1])], default=None)
+
+    def tend(self, now: float) -> list[Instruction]:
+        """What is to be reported, and which gangs bound in part have had their time."""
+        made = self._parts.overdue(now)
+        while self._heap and self._heap[0][0] <= now and len(made) < SLICE:
+            due_s, key = heappop(self._heap)
+            if self._due_s.get(key) == due_s:
+                del self._due_s[key]
+                made += self._report(key)
+        return made
+
+    def _report(self, key: str) -> Iterator[Instruction]:
+        status, spec = self._status(key), self._objects.get(key)
+        if status is None:
+            return
+        if spec is not None and self._reported.get(key) != status:
+            self._reported[key] = status
+            yield GangStatusChanged(spec, status)
+        entry = self._queue.gang(key)
+        if entry is not None and status.state in (GangState.GATHERING, GangState.INVALID):
+            yield from _waiting(entry, status.message)
+
+    def _status(self, key: str) -> GangStatus | None:
+        """None while it is not known what becomes of it: it is being tried or bound."""
+        entry = self._queue.gang(key)
+        if entry is None:
+            spec = self._objects.get(key)
+            return GangStatus(GangState.GATHERING, 0, spec.minimum, 0, 0) if spec else None
+        gang = entry.unit
+        assert isinstance(gang, Gang)
+        state, message = _state(entry, gang)
+        if state is None:
+            return None
+        placed, finished = len(gang.placed), len(gang.finished)
+        members = gang.size + placed
+        return GangStatus(state, members, gang.spec.minimum, placed - finished, finished, message)
+
+
+def _is_missing(entry: Entry) -> bool:
+    """Whether it is not known what the gang needs."""
+    gang = entry.unit
+    return isinstance(gang, Gang) and gang.agreed is None
+
+
+def _state(entry: Entry, gang: Gang) -> tuple[GangState | None, str]:
+    if gang.problem:
+        return GangState.INVALID, gang.problem
+    if not gang.needed:
+        return GangState.SCHEDULED, ""
+    if gang.missing:
+        return GangState.GATHERING, gathering_message(gang)
+    if entry.pool is Pool.WAITING and gang.refusal:
+        return GangState.UNSCHEDULABLE, gang.refusal
+    return None, ""
+
+
+def _waiting(entry: Entry, message: str) -> Iterator[Instruction]:
+    """Says on each pod what it waits for, and records one event."""
+    with_event = True
+    for pod in entry.unit.pods:
+        if pod.condition != (WAITING_FOR_GANG, message):
+            yield AnnounceFailure(pod, WAITING_FOR_GANG, message, with_event=with_event)
+        with_event = False

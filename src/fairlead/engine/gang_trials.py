@@ -1,0 +1,247 @@
+"""Nodes for the pods of a gang, each placed beside the ones before it in one trial.
+
+Equal pods need no search: as many of them fit as the nodes hold, in whatever order. Of unequal ones
+the largest go first; if a pod then finds no node, a few other orders are tried, each with the pods
+that found none first.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from fairlead.cluster.arrays import NodeMask
+from fairlead.cluster.aspects import NOTHING, Aspect
+from fairlead.cluster.trial import Trial
+from fairlead.engine import reservations
+from fairlead.model.nodes import GPU
+from fairlead.model.pods import Pod, PodRequest
+from fairlead.placement.place import Placement
+from fairlead.placement.verdicts import Placed, Refused
+from fairlead.plugins.prepare import PrepareStep
+from fairlead.queue.quota import QuotaRefusal
+from fairlead.queue.units import Gang
+
+#: Other orders of unequal pods that are tried, and of how many pods at most.
+_MORE_ORDERS = 3
+_MOST_REORDERED = 200
+#: How often members are looked at again whose rules ask for other pods.
+_MOST_LOOKS = 8
+
+#: A request, and which mask of rows it is limited to.
+Kind = tuple[PodRequest, int]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberPlacement:
+    """A member, its node, and what must be done before its bind."""
+
+    pod: Pod
+    placed: Placed
+    steps: tuple[PrepareStep, ...] = ()
+
+
+@dataclass(slots=True)
+class Filling:
+    """A gang whose members get nodes one by one; all at once, or some in each turn."""
+
+    gang: Gang
+    #: The members that are still to be looked at, the last first.
+    left: list[Pod]
+    #: The rows that a member is limited to, by uid; None: all rows.
+    within: Mapping[str, NodeMask] | None = None
+    placed: list[MemberPlacement] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    #: Members by group that have a node or may still get one.
+    possible: Counter[str] = field(default_factory=Counter)
+    #: By request and mask: equal members are refused alike.
+    refused: dict[Kind, Refused] = field(default_factory=dict)
+    #: Members whose rules ask for other pods, which may be there later.
+    put_off_pods: list[Pod] = field(default_factory=list)
+    #: How many had nodes when these were refused, and when all of them were looked at again.
+    _refused_at: dict[Kind, int] = field(default_factory=dict)
+    _looked_at: int = 0
+    _looks: int = 0
+    #: Whether the gang is satisfied and the trial has it.
+    succeeded: bool = False
+    #: The first member without a node, and why.
+    first: tuple[Pod, Refused | QuotaRefusal] | None = None
+
+    @classmethod
+    def of(
+        cls, gang: Gang, order: Iterable[Pod], within: Mapping[str, NodeMask] | None = None
+    ) -> "Filling":
+        pods = list(order)
+        return cls(gang, pods[::-1], within, possible=Counter(map(group_of, pods)))
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether the gang would have what it needs."""
+        return not self.gang.needed_with(self.counts)
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether too many members found no node."""
+        return self.gang.needed_with(self.possible) > 0
+
+    @property
+    def is_full(self) -> bool:
+        room = self.gang.room
+        return room is not None and len(self.placed) >= room
+
+    def take(self, member: MemberPlacement) -> None:
+        self.placed.append(member)
+        self.counts[group_of(member.pod)] += 1
+
+    def miss(self, pod: Pod, why: Refused | QuotaRefusal | None = None) -> None:
+        """The member gets no node."""
+        self.possible[group_of(pod)] -= 1
+        if why is not None and self.first is None:
+            self.first = pod, why
+
+    def refuse(self, pod: Pod, kind: Kind, why: Refused) -> None:
+        """No node fits the member; one whose rules ask for other pods is looked at once more."""
+        if pod.request.required_affinity:
+            self.first = self.first or (pod, why)
+            self._put_off(pod, kind)
+        else:
+            self.refused[kind] = why
+            self.miss(pod, why)
+
+    def is_known(self, pod: Pod, kind: Kind) -> bool:
+        """Whether an equal member was refused, so that this one is, too."""
+        if kind in self.refused:
+            self.miss(pod)
+        elif self._refused_at.get(kind) == len(self.placed):
+            self._put_off(pod, kind)
+        else:
+            return False
+        return True
+
+    def _put_off(self, pod: Pod, kind: Kind) -> None:
+        self.put_off_pods.append(pod)
+        self._refused_at[kind] = len(self.placed)
+
+    def look_again(self) -> bool:
+        """Whether there are members to look at once more, since others got nodes."""
+        again, self.put_off_pods = self.put_off_pods, []
+        if len(self.placed) > self._looked_at and self._looks < _MOST_LOOKS:
+            self._looked_at, self._looks = len(self.placed), self._looks + 1
+            self.left = again[::-1]
+        else:
+            for pod in again:
+                self.miss(pod)
+        return bool(self.left)
+
+    @property
+    def woken_by(self) -> Aspect:
+        woken_by = NOTHING
+        for refused in self.refused.values():
+            woken_by |= refused.woken_by
+        return woken_by | (self.first[1].woken_by if self.first else NOTHING)
+
+
+class GangTrials:
+    """Fills gangs. It changes the trial that it is given, and nothing else."""
+
+    def __init__(
+        self,
+        placements: Mapping[str, Placement],
+        beyond_quota: Callable[[Pod], QuotaRefusal | None],
+    ) -> None:
+        self._placements = placements
+        self._beyond_quota = beyond_quota
+
+    def fill(self, trial: Trial, filling: Filling, most: int) -> bool:
+        """Places up to `most` more members; True when there is nothing more to do."""
+        until = len(filling.placed) + most
+        while not filling.is_full:
+            while filling.left:
+                if len(filling.placed) >= until:
+                    return False
+                if not self._next(trial, filling) and filling.is_hopeless:
+                    return True
+                if filling.is_full:
+                    return True
+            if not filling.look_again():
+                return True
+        return True
+
+    def _next(self, trial: Trial, filling: Filling) -> bool:
+        """Whether the next member got a node."""
+        pod = filling.left.pop()
+        placement = self._placements[pod.scheduler]
+        within = filling.within.get(pod.uid) if filling.within else None
+        if filling.refused or filling.put_off_pods:
+            kind = placement.request(pod), id(within)
+            if filling.is_known(pod, kind):
+                return False
+        if beyond := self._beyond_quota(pod):
+            filling.miss(pod, beyond)
+            return False
+        verdict = placement.place(pod, within, evicts=False)
+        if isinstance(verdict, Refused):
+            filling.refuse(pod, (placement.request(pod), id(within)), verdict)
+            return False
+        steps = placement.steps(pod, verdict.node)
+        steps += reservations.steps(verdict.node, verdict.grant)
+        trial.assume(pod, verdict.node, verdict.grant)
+        for step in steps:
+            step.assume(trial, verdict.node)
+        filling.take(MemberPlacement(pod, verdict, steps))
+        return True
+
+    def best(self, trial: Trial, gang: Gang) -> Filling:
+        """One that satisfies the gang and is in the trial, or else the one that came nearest."""
+        order, start = ordered(gang), trial.checkpoint()
+        nearest = Filling.of(gang, ())
+        for _ in range(1 + _MORE_ORDERS):
+            filling = Filling.of(gang, order)
+            self.fill(trial, filling, len(order))
+            changed = _changed(order, filling)
+            if filling.satisfied and changed is order:
+                filling.succeeded = True
+                return filling
+            nearest = max(filling, nearest, key=lambda one: len(one.placed))
+            trial.rollback(start)
+            if changed == order:
+                break
+            order = changed
+        return nearest
+
+
+def _changed(order: list[Pod], filling: Filling) -> list[Pod]:
+    """Another order that may do better; the same if there is none."""
+    if filling.satisfied:
+        useless = filling.gang.useless_with(filling.counts)
+        return [pod for pod in order if group_of(pod) not in useless] if useless else order
+    if filling.first is None or len(order) > _MOST_REORDERED:
+        return order
+    request = filling.first[0].request
+    first = [pod for pod in order if pod.request == request]
+    return first + [pod for pod in order if pod.request != request]
+
+
+def ordered(gang: Gang) -> list[Pod]:
+    """Its pods, the largest first; among equals by rank, then as they came."""
+    ranked = sorted(gang.pods, key=_rank)
+    if len({id(pod.request) for pod in ranked}) > 1:
+        ranked.sort(key=_size, reverse=True)
+    return ranked
+
+
+def group_of(pod: Pod) -> str:
+    return pod.gang.group if pod.gang else ""
+
+
+def _rank(pod: Pod) -> float:
+    rank = pod.gang.rank if pod.gang else None
+    return float("inf") if rank is None else rank
+
+
+def _size(pod: Pod) -> tuple[int, int, tuple[int, int]]:
+    asked = pod.request.gpu_request
+    return (
+        pod.request.amount(GPU),
+        asked.gpus * asked.milli if asked else 0,
+        pod.request.scored,
+    )

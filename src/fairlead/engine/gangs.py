@@ -1,0 +1,126 @@
+"""Gangs, as the engine sees them: what it asks of them, and what it tells them."""
+
+from collections.abc import Mapping
+
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.holdings import Holding
+from fairlead.engine.attempts import Attempt
+from fairlead.engine.binds import Binds
+from fairlead.engine.gang_attempts import GangAttempts
+from fairlead.engine.gang_parts import GangParts
+from fairlead.engine.gang_registry import GangRegistry
+from fairlead.engine.in_flight import InFlight
+from fairlead.engine.instructions import Instruction
+from fairlead.engine.requeuer import Requeuer
+from fairlead.model.gangs import GangSpec
+from fairlead.model.pods import Pod
+from fairlead.placement.place import Placement
+from fairlead.queue.entries import Entry
+from fairlead.queue.queue import SchedulingQueue
+from fairlead.queue.units import Gang
+
+
+class Gangs:
+    def __init__(
+        self,
+        cluster: Cluster,
+        queue: SchedulingQueue,
+        in_flight: InFlight,
+        placements: Mapping[str, Placement],
+        requeuer: Requeuer,
+        binds: Binds,
+    ) -> None:
+        self._queue = queue
+        self._in_flight = in_flight
+        self._parts = GangParts(cluster, queue, in_flight)
+        self._registry = GangRegistry(queue, self._parts)
+        self._attempts = GangAttempts(
+            cluster, queue, in_flight, placements, requeuer, binds, self._parts
+        )
+
+    # -- what the API server shows -----------------------------------------------------------
+
+    def object_seen(self, spec: GangSpec, now: float) -> None:
+        self._registry.object_seen(spec, now)
+
+    def object_gone(self, key: str, now: float) -> None:
+        self._registry.object_gone(key, now)
+
+    def kind_seen(self, dialect: str, problem: str, now: float) -> None:
+        self._registry.kind_seen(dialect, problem, now)
+
+    def gather(self, pod: Pod, *, now: float, not_before_s: float) -> None:
+        """A pending member."""
+        self._registry.gather(pod, now, not_before_s)
+
+    def count(self, pod: Pod, now: float) -> Entry | None:
+        """A member with a node, or one that has finished; its entry if it was pending."""
+        return self._registry.count(pod, now)
+
+    def left(self, pod: Pod, now: float) -> list[Instruction]:
+        """A member is gone, or is not to be placed."""
+        assert pod.gang is not None
+        entry = self._in_flight.entry_of(pod.uid)
+        made = self._attempts.lost(pod.uid, entry, now) if entry else []
+        self._registry.touch(pod.gang.gang, now)
+        return made
+
+    # -- trying ------------------------------------------------------------------------------
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a large gang has to be gone on with before another unit is tried."""
+        return self._attempts.has_more
+
+    def go_on(self, now: float) -> Attempt:
+        attempt = self._attempts.go_on(now)
+        self._registry.touch(attempt.unit.key, now)
+        return attempt
+
+    def attempt(self, entry: Entry, now: float) -> Attempt:
+        attempt = self._attempts.attempt(entry, now)
+        self._registry.touch(entry.unit.key, now)
+        return attempt
+
+    def crashed(self, entry: Entry) -> None:
+        """An attempt failed half-way."""
+        self._attempts.crashed(entry)
+
+    # -- what became of its members ----------------------------------------------------------
+
+    def prepared(self, uid: str, entry: Entry, now: float) -> list[Instruction]:
+        made = self._attempts.prepared(uid, entry, now)
+        self._registry.touch(entry.unit.key, now)
+        return made
+
+    def bound(self, uid: str, entry: Entry, held: Holding | None, now: float) -> list[Instruction]:
+        made = self._attempts.bound(uid, entry, held, now)
+        self._registry.touch(entry.unit.key, now)
+        return made
+
+    def failed(
+        self, uid: str, entry: Entry, node: str, message: str, now: float
+    ) -> list[Instruction]:
+        """A step or the bind of a member failed; without a message it is not to be placed."""
+        made = self._attempts.failed(uid, entry, node, message, now)
+        self._registry.touch(entry.unit.key, now)
+        return made
+
+    def released(self, uid: str, problem: str, now: float) -> bool:
+        """An eviction has ended; whether it was the release of a gang."""
+        return self._parts.released(uid, problem, now)
+
+    # -- what time brings about --------------------------------------------------------------
+
+    def due_s(self) -> float | None:
+        return 0.0 if self._attempts.has_more else self._registry.due_s()
+
+    def tend(self, now: float) -> list[Instruction]:
+        return self._registry.tend(now)
+
+
+def member_of(entry: Entry, uid: str) -> Pod:
+    """The pod of that uid in a unit."""
+    unit = entry.unit
+    found = unit.member(uid) if isinstance(unit, Gang) else None
+    return found or unit.pod

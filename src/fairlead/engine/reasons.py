@@ -1,0 +1,6 @@
+"""Reasons of the PodScheduled condition. Autoscalers add nodes for `Unschedulable` alone."""
+
+UNSCHEDULABLE = "Unschedulable"
+SCHEDULER_ERROR = "SchedulerError"
+#: The pods or the object of a gang are missing: nodes would not help.
+WAITING_FOR_GANG = "WaitingForGang"

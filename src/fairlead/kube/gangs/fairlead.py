@@ -1,0 +1,56 @@
+"""Gangs in Fairlead's own words: labels or annotations of the pods, and no object.
+
+They go into the pod template of a Job, an Indexed Job, a StatefulSet or any other controller, or
+on plain pods. Controllers number the pods of an Indexed Job and of a StatefulSet by a label.
+"""
+
+from functools import lru_cache
+from typing import ClassVar
+
+from fairlead.kube.dialects.fairlead import PREFIX
+from fairlead.kube.gangs.api import GangDefaults, PodWords
+from fairlead.kube.gangs.limits import minimum_of, name_of, rank_of, whole_number_of
+from fairlead.model.errors import FairleadError
+from fairlead.model.gangs import GangSpec, Membership
+
+GANG = PREFIX + "gang"
+MINIMUM = PREFIX + "gang-min"
+MAXIMUM = PREFIX + "gang-max"
+KEYS = (GANG, MINIMUM, MAXIMUM)
+
+_RANKS = ("batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index")
+
+
+class FairleadGangs(GangDefaults):
+    name: ClassVar[str] = "fairlead"
+    label_keys: ClassVar[tuple[str, ...]] = KEYS
+    annotation_keys: ClassVar[tuple[str, ...]] = KEYS
+
+    def membership(self, pod: PodWords) -> Membership | None:
+        name, minimum, maximum = (_said(pod, key) for key in KEYS)
+        if name is None:
+            if minimum is None and maximum is None:
+                return None
+            raise FairleadError(f"{GANG} is missing; write the name of the gang")
+        key = f"{self.name}/{pod.namespace}/{name_of(GANG, name)}"
+        spec = _spec(key, minimum, maximum, pod.priority)
+        return Membership(key, rank=_rank(pod), spec=spec)
+
+
+def _said(pod: PodWords, key: str) -> str | None:
+    return pod.annotations.get(key, pod.labels.get(key))
+
+
+def _rank(pod: PodWords) -> int | None:
+    ranks = (rank_of(pod.labels.get(label)) for label in _RANKS)
+    return next((rank for rank in ranks if rank is not None), None)
+
+
+@lru_cache(maxsize=4096)
+def _spec(key: str, minimum: str | None, maximum: str | None, priority: int) -> GangSpec:
+    """The same for all pods of a gang that say the same."""
+    least = minimum_of(MINIMUM, None if minimum is None else whole_number_of(MINIMUM, minimum))
+    most = None if maximum is None else whole_number_of(MAXIMUM, maximum)
+    if most is not None and most < least:
+        raise FairleadError(f"{MAXIMUM} is {most}; write {least} or more, as {MINIMUM} says")
+    return GangSpec(key, least, priority=priority, maximum=most)

@@ -1,0 +1,58 @@
+"""How many pods a gang lacks, and where pods of one gang contradict each other."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+
+from fairlead.model.gangs import GangSpec, Group
+
+
+def lacking(spec: GangSpec, members: Mapping[str, int]) -> int:
+    """How many more pods it needs, with so many members in each group; 0: it is satisfied."""
+    short = spec.minimum - sum(members.values())
+    if not spec.groups:
+        return max(0, short)
+    return max(0, short, _least(spec.groups, spec.least_groups, members))
+
+
+def _least(groups: tuple[Group, ...], needed: int | None, members: Mapping[str, int]) -> int:
+    """The groups that lack least are satisfied first."""
+    lacks = sorted(_group_lacks(group, members) for group in groups)
+    return sum(lacks if needed is None else lacks[:needed])
+
+
+def _group_lacks(group: Group, members: Mapping[str, int]) -> int:
+    if group.groups:
+        return _least(group.groups, group.minimum, members)
+    return max(0, group.minimum - members.get(group.name, 0))
+
+
+def unsatisfied(spec: GangSpec, members: Mapping[str, int]) -> set[str]:
+    """The groups of pods that are of no use, since they or the group around them lack pods."""
+    return {name for group in spec.groups for name in _useless(group, members)}
+
+
+def _useless(group: Group, members: Mapping[str, int]) -> set[str]:
+    if _group_lacks(group, members):
+        return _leaves(group)
+    return {name for inner in group.groups for name in _useless(inner, members)}
+
+
+def _leaves(group: Group) -> set[str]:
+    inner = {name for each in group.groups for name in _leaves(each)}
+    return inner or {group.name}
+
+
+def disagreement(one: GangSpec, other: GangSpec) -> str:
+    """What two pods of a gang without an object say differently."""
+    for field in fields(GangSpec):
+        here, there = getattr(one, field.name), getattr(other, field.name)
+        if here != there:
+            return (
+                f"pods of the gang {one.name} disagree: {field.name} is {_shown(here)} in some and "
+                f"{_shown(there)} in others; give all pods the same"
+            )
+    return ""
+
+
+def _shown(value: object) -> str:
+    return f"{value!r:.64}"

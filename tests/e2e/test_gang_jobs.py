@@ -1,0 +1,92 @@
+"""Gangs of `fairlead.dev/gang` on the real API server: whole, or not at all."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from fairlead.sim.controlplane import ControlPlane
+from fairleads import Pods, eventually, fairlead
+
+pytestmark = pytest.mark.server
+
+
+def words(name: str, minimum: int) -> dict[str, str]:
+    return {"fairlead.dev/gang": name, "fairlead.dev/gang-min": str(minimum)}
+
+
+def gang(pods: Pods, name: str, count: int, gpus: int, minimum: int | None = None) -> list[str]:
+    names = [f"{name}-{number}" for number in range(count)]
+    for each in names:
+        pods.create(each, gpus, metadata={"annotations": words(name, minimum or count)})
+    return names
+
+
+@pytest.fixture
+def controllers(control_plane: ControlPlane) -> Iterator[None]:
+    with control_plane.start_controller_manager(["job-controller", "statefulset-controller"]):
+        yield
+
+
+def test_an_impossible_gang_binds_nothing_and_a_possible_one_binds_whole(
+    control_plane, create_nodes, pods
+) -> None:
+    create_nodes(["g1", "g2"], allocatable={"nvidia.com/gpu": "4"})
+    with fairlead(control_plane):
+        large = gang(pods, "large", 5, 2)
+        conditions = [pods.wait_refused(name) for name in large]
+        assert {condition["reason"] for condition in conditions} == {"Unschedulable"}
+        assert conditions[0]["message"].startswith(
+            f"gang {pods.namespace}/large: 4 of 5 pods have a node; large-4: "
+            "0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
+        )
+        small = gang(pods, "small", 4, 2)
+        pods.wait_bound(*small)
+        assert not any(pods.node(name) for name in large)
+
+
+def test_a_gang_that_lacks_pods_waits_for_a_reason_that_buys_no_nodes(
+    control_plane, create_nodes, pods
+) -> None:
+    create_nodes(["w1"], allocatable={"nvidia.com/gpu": "4"})
+    with fairlead(control_plane):
+        names = gang(pods, "job", 2, 1, minimum=3)
+        condition = pods.wait_refused(names[0])
+        assert condition["reason"] == "WaitingForGang"
+        pods.create("job-2", 1, metadata={"annotations": words("job", 3)})
+        pods.wait_bound("job-0", "job-1", "job-2")
+
+
+@pytest.mark.parametrize("kind", ["Job", "StatefulSet"])
+@pytest.mark.usefixtures("controllers")
+def test_pods_of_a_controller_are_a_gang(control_plane, create_nodes, pods, kind: str) -> None:
+    create_nodes(["c1", "c2"], allocatable={"nvidia.com/gpu": "4"})
+    labels = {"app": "train", **words("train", 8)}
+    container = {"name": "m", "image": "x", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"schedulerName": "gpu-scheduler", "containers": [container]},
+    }
+    if kind == "Job":
+        template["spec"]["restartPolicy"] = "Never"
+        spec = {"completions": 8, "parallelism": 8, "completionMode": "Indexed"}
+        group = "batch"
+    else:
+        spec = {
+            "replicas": 8,
+            "selector": {"matchLabels": {"app": "train"}},
+            "podManagementPolicy": "Parallel",
+            "serviceName": "train",
+        }
+        group = "apps"
+    body = {
+        "apiVersion": f"{group}/v1",
+        "kind": kind,
+        "metadata": {"name": "train"},
+        "spec": {**spec, "template": template},
+    }
+    path = f"/apis/{group}/v1/namespaces/{pods.namespace}/{kind.lower()}s"
+    with fairlead(control_plane):
+        status, answer = control_plane.api("POST", path, body)
+        assert status == 201, answer
+        nodes = eventually(lambda: (all_ := pods.nodes()) and all(all_.values()) and all_)
+        assert len(nodes) == 8
