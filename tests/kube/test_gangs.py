@@ -14,6 +14,7 @@ from fairlead.model.gangs import (
     GangSpec,
     GangState,
     GangStatus,
+    Group,
     Membership,
     TopologyRule,
 )
@@ -89,7 +90,9 @@ def test_names_of_dialects_are_those_of_their_keys() -> None:
     assert ALL.of("other/ns/g") is None
 
 
-@pytest.mark.parametrize("word", sorted({k for each in DIALECTS for k in each.label_keys}))
+@pytest.mark.parametrize(
+    "word", sorted({k for each in DIALECTS if each.kind for k in each.label_keys})
+)
 @pytest.mark.parametrize("value", ["", "x" * 300])
 def test_a_label_that_names_no_object_is_a_problem(word: str, value: str) -> None:
     found = ALL.read(PodWords("ns", "p", {word: value}))
@@ -230,3 +233,222 @@ def test_amounts_that_make_no_sense_are_named() -> None:
 
 def test_the_status_of_scheduler_plugins_is_left_to_its_controller() -> None:
     assert status_of(GangState.SCHEDULED, {}, "v1alpha1", "scheduler-plugins") is None
+
+
+# -- Koordinator -----------------------------------------------------------------------------------
+
+GANG = "gang.scheduling.koordinator.sh/"
+
+
+def koordinated(**said: str) -> Pod:
+    words = {f"{GANG}{key.replace('_', '-')}": value for key, value in said.items()}
+    return pod(annotations=words)
+
+
+def test_koordinator_needs_no_object_where_annotations_say_all() -> None:
+    found = koordinated(name="g", min_available="3", waiting_time="90s", total_number="4").gang
+    key = "koordinator/ns/g"
+    spec = GangSpec(key, 3, counting=Counting.ONCE, longest_part_s=90.0)
+    assert found == Membership(key, spec=spec)
+
+
+def test_koordinator_reads_its_older_labels() -> None:
+    label = "pod-group.scheduling.sigs.k8s.io/"
+    found = pod(labels={f"{label}name": "g", f"{label}min-available": "2"}).gang
+    key = "koordinator/ns/g"
+    assert found == Membership(key, spec=GangSpec(key, 2, counting=Counting.ONCE))
+
+
+def test_koordinator_names_an_object_by_label() -> None:
+    assert pod(labels={"pod-group.scheduling.sigs.k8s.io": "g"}).gang == Membership(
+        "koordinator/ns/g"
+    )
+    assert spec_of("koordinator", {"minMember": 2}).counting is Counting.ONCE
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ({}, f"{GANG}min-available is missing"),
+        ({"min_available": "0"}, f"{GANG}min-available is 0; write 1 or more"),
+        ({"min_available": "-1"}, f"{GANG}min-available is -1; write 1 or more"),
+        ({"min_available": "many"}, f"{GANG}min-available is 'many'; write a whole number"),
+        ({"min_available": "1" * 40}, f"{GANG}min-available is '11111111111111111111111111111111'"),
+        ({"min_available": "2", "match_policy": "x"}, f"{GANG}match-policy is 'x'; write one of"),
+        ({"min_available": "2", "waiting_time": "long"}, "'long' is no length of time"),
+        ({"min_available": "2", "groups": "["}, f"{GANG}groups cannot be read"),
+        ({"min_available": "2", "groups": '["ns/g","other/h"]'}, f"{GANG}groups names other gangs"),
+    ],
+)
+def test_koordinators_annotations_that_make_no_sense_are_named(said: Json, problem: str) -> None:
+    found = koordinated(name="g", **said)
+    assert found.problem.startswith(f"the pod is invalid: {problem}")
+    assert found.gang is None
+
+
+def test_a_gang_of_koordinator_that_names_only_itself_is_one_gang() -> None:
+    assert koordinated(name="g", min_available="2", groups='["ns/g"]').problem == ""
+
+
+def test_koordinators_status_counts_what_has_a_node() -> None:
+    wanted = {"status": {"phase": "Scheduled", "scheduled": 0}}
+    assert status_of(GangState.SCHEDULED, {}, "v1alpha1", "koordinator") == wanted
+    assert status_of(GangState.SCHEDULED, wanted["status"], "v1alpha1", "koordinator") is None
+
+
+# -- Grove -----------------------------------------------------------------------------------------
+
+
+def pack(required: str) -> Json:
+    return {"packConstraint": {"required": required}}
+
+
+def test_a_pod_gang_is_a_tree() -> None:
+    found = spec_of("grove", {
+        "podgroups": [
+            {"name": "a", "minReplicas": 2, "topologyConstraint": pack("host")},
+            {"name": "b", "minReplicas": 1},
+            {"name": "c", "minReplicas": 4},
+        ],
+        "topologyConstraint": {"packConstraint": {"preferred": "zone"}},
+        "topologyConstraintGroupConfigs": [
+            {"name": "x", "podGroupNames": ["a", "b"], "topologyConstraint": pack("rack")}
+        ],
+    })  # fmt: skip
+    inner = (Group("a", 2, topology=(TopologyRule("host"),)), Group("b", 1))
+    assert found == GangSpec(
+        "grove/ns/g",
+        7,
+        groups=(Group("groups/x", 2, inner, topology=(TopologyRule("rack"),)), Group("c", 4)),
+        topology=(TopologyRule("zone", required=False),),
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        ({"podgroups": [{"name": "a", "minReplicas": -1}]}, "spec.podgroups[a].minReplicas is -1"),
+        ({"podgroups": [{"minReplicas": 1}]}, "spec.podgroups.name is empty"),
+        ({"podgroups": [{"name": f"{n}"} for n in range(2000)]}, "it has 2000 podgroups"),
+        (
+            {"podgroups": [{"name": "a"}],
+             "topologyConstraintGroupConfigs": [{"podGroupNames": ["a"]}] * 2},
+            "spec.topologyConstraintGroupConfigs names the podgroup 'a', which is unknown",
+        ),
+    ],
+)  # fmt: skip
+def test_a_pod_gang_that_makes_no_sense_is_named(spec: Json, problem: str) -> None:
+    assert spec_of("grove", spec).problem.startswith(f"the PodGang ns/g is invalid: {problem}")
+
+
+def test_a_pod_gang_without_minimums_is_being_updated() -> None:
+    assert spec_of("grove", {"podgroups": [{"name": "a", "minReplicas": 0}]}).minimum == 1
+
+
+def test_the_group_of_another_api_applies_to_pods_of_grove() -> None:
+    labels = {"grove.io/podgang": "g", "grove.io/podclique": "c", "grove.io/pod-index": "3"}
+    assert pod(labels=labels).gang == Membership("grove/ns/g", "c", 3)
+    found = pod(labels=labels, annotations={"pod-group-name": "g"})
+    assert found.problem == ""
+    assert found.gang is not None
+    assert found.gang.gang == "kai/ns/g"
+
+
+# -- YuniKorn --------------------------------------------------------------------------------------
+
+YUNIKORN = "yunikorn.apache.org/"
+TASKS = [
+    {"name": "driver", "minMember": 1, "minResource": {"cpu": "1"}},
+    {"name": "worker", "minMember": 3, "minResource": {"cpu": "2", "nvidia.com/gpu": 1}},
+]
+
+
+def tasked(tasks: Any, group: str | None, **labels: str) -> Pod:
+    text = tasks if isinstance(tasks, str) else json.dumps(tasks)
+    words = {
+        **({f"{YUNIKORN}task-groups": text} if tasks is not None else {}),
+        **({f"{YUNIKORN}task-group-name": group} if group is not None else {}),
+    }
+    return pod(annotations=words, labels=labels or {f"{YUNIKORN}app-id": "app"})
+
+
+def test_task_groups_are_a_gang_without_an_object() -> None:
+    key = "yunikorn/ns/app"
+    spec = GangSpec(key, 4, groups=(Group("driver", 1), Group("worker", 3)))
+    assert tasked(TASKS, "worker").gang == Membership(key, "worker", spec=spec)
+    assert tasked(None, "worker").gang == Membership(key, "worker")
+
+
+def test_a_spark_driver_starts_when_there_is_room_for_its_executors() -> None:
+    key = "yunikorn/ns/spark-1"
+    spec = GangSpec(key, 1, least_resources=(("cpu", 7000), ("nvidia.com/gpu", 3)))
+    spark = {"spark-app-selector": "spark-1"}
+    assert tasked(TASKS, "driver", **spark).gang == Membership(key, spec=spec)
+    assert tasked(None, "worker", **spark).gang == Membership(key)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "group", "problem"),
+    [
+        (TASKS, None, "it has yunikorn.apache.org/task-groups, but not"),
+        (TASKS, "", "yunikorn.apache.org/task-group-name is empty"),
+        ([], "a", "yunikorn.apache.org/task-groups has 0 groups; write 1 to 1024"),
+        ("[" * 4000, "a", "yunikorn.apache.org/task-groups cannot be read"),
+        ({"a": 1}, "a", "yunikorn.apache.org/task-groups cannot be read"),
+        ([{"name": "a", "minMember": 0}], "a", "yunikorn.apache.org/task-groups: minMember is 0"),
+        ([{"name": "a", "minMember": "x"}], "a", "yunikorn.apache.org/task-groups cannot be read"),
+        ([{"name": "a", "minMember": 1}] * 2, "a", "yunikorn.apache.org/task-groups has two"),
+        ([{"name": str(n), "minMember": 90_000} for n in range(3)], "1", "the sum of minMember"),
+        ([{"name": str(n), "minMember": 1} for n in range(2000)], "1", "yunikorn.apache.org/task-"),
+    ],
+)  # fmt: skip
+def test_task_groups_that_make_no_sense_are_named(tasks: Any, group: Any, problem: str) -> None:
+    assert tasked(tasks, group).problem.startswith(f"the pod is invalid: {problem}")
+
+
+def test_a_task_group_without_an_application_is_named() -> None:
+    found = tasked(TASKS, "worker", app="a")
+    assert found.problem.startswith("the pod is invalid: it has a task group, but no label")
+
+
+# -- Kueue -----------------------------------------------------------------------------------------
+
+KUEUE = "kueue.x-k8s.io/"
+
+
+def queued(total: str | None = "3", **annotations: str) -> Pod:
+    words = {f"{KUEUE}{key.replace('_', '-')}": value for key, value in annotations.items()}
+    if total is not None:
+        words[f"{KUEUE}pod-group-total-count"] = total
+    return pod(labels={f"{KUEUE}pod-group-name": "g"}, annotations=words)
+
+
+def test_a_pod_group_of_kueue_is_a_gang_of_all_its_pods() -> None:
+    assert queued().gang == Membership("kueue/ns/g", spec=GangSpec("kueue/ns/g", 3))
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        queued(total=None),
+        queued(workload="w"),
+        queued(podset_required_topology="rack"),
+        queued(pod_group_fast_admission="true"),
+        queued(pod_group_serving="true"),
+    ],
+)
+def test_pods_that_kueue_lets_in_one_by_one_are_no_gang(found: Pod) -> None:
+    assert (found.gang, found.problem) == (None, "")
+
+
+def test_a_pod_of_kueue_may_be_in_a_gang_of_another_api() -> None:
+    found = pod(
+        labels={f"{KUEUE}pod-group-name": "g", POD_GROUP: "train"},
+        annotations={f"{KUEUE}pod-group-total-count": "3"},
+    )
+    assert found.gang == Membership("scheduler-plugins/ns/train")
+
+
+def test_ranks_are_those_of_the_controller() -> None:
+    labels = {POD_GROUP: "train", "batch.kubernetes.io/job-completion-index": "7"}
+    assert pod(labels=labels).gang == Membership("scheduler-plugins/ns/train", rank=7)

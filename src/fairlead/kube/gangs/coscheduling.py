@@ -10,6 +10,7 @@ import msgspec
 
 from fairlead.kube.gangs.api import GangDefaults, GangKind, PodWords
 from fairlead.kube.gangs.limits import amounts_of, minimum_of, name_of
+from fairlead.kube.gangs.ranks import rank_in_labels
 from fairlead.model.gangs import LONGEST_PART_S, GangSpec, Membership
 
 POD_GROUP = "scheduling.x-k8s.io/pod-group"
@@ -52,7 +53,8 @@ class Coscheduling(GangDefaults):
         name = pod.labels.get(POD_GROUP)
         if name is None:
             return None
-        return Membership(f"{self.name}/{pod.namespace}/{name_of(POD_GROUP, name)}")
+        key = f"{self.name}/{pod.namespace}/{name_of(POD_GROUP, name)}"
+        return Membership(key, rank=rank_in_labels(pod))
 
     def spec(self, key: str, spec: bytes) -> GangSpec:
         return read_spec(key, spec)

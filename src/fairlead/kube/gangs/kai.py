@@ -13,7 +13,8 @@ import msgspec
 
 from fairlead.base.durations import seconds
 from fairlead.kube.gangs.api import GangDefaults, GangKind, Json, PodWords, Standing
-from fairlead.kube.gangs.limits import DEEPEST, MOST_GROUPS, minimum_of, name_of, rank_of
+from fairlead.kube.gangs.limits import DEEPEST, MOST_GROUPS, minimum_of, name_of
+from fairlead.kube.gangs.ranks import rank_in_labels
 from fairlead.model.errors import FairleadError
 from fairlead.model.gangs import (
     GangSpec,
@@ -36,12 +37,6 @@ UNGROUPED = (
 )
 #: As KAI's scheduler does unless it is started with another.
 STALE_AFTER_S = 60.0
-#: By which the controllers of Jobs, of Kubeflow and of LeaderWorkerSets number their pods.
-_INDICES = (
-    "batch.kubernetes.io/job-completion-index",
-    "training.kubeflow.org/replica-index",
-    "leaderworkerset.sigs.k8s.io/worker-index",
-)
 _CONDITION = "UnschedulableOnNodePool"
 _NODE_POOL = "default"
 
@@ -89,11 +84,10 @@ class KaiGangs(GangDefaults):
         if POD_GROUP not in pod.annotations:
             return _ungrouped(pod) if pod.scheduler in self.grouped else None
         name = name_of(POD_GROUP, pod.annotations[POD_GROUP])
-        indices = (pod.labels.get(key) for key in _INDICES)
         return Membership(
             f"{self.name}/{pod.namespace}/{name}",
             group=pod.labels.get(SUBGROUP, ""),
-            rank=rank_of(next(filter(None, indices), None)),
+            rank=rank_in_labels(pod),
         )
 
     def spec(self, key: str, spec: bytes) -> GangSpec:

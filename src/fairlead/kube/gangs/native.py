@@ -11,6 +11,7 @@ import msgspec
 from fairlead.kube.gangs.api import GangDefaults, GangKind, Json, PodWords, Standing
 from fairlead.kube.gangs.conditions import Condition, with_condition
 from fairlead.kube.gangs.limits import minimum_of, name_of
+from fairlead.kube.gangs.ranks import rank_in_labels
 from fairlead.model.errors import FairleadError
 from fairlead.model.gangs import (
     Counting,
@@ -69,7 +70,7 @@ class Native(GangDefaults):
         if pod.scheduling_group is None:
             return None
         name = name_of("spec.schedulingGroup.podGroupName", pod.scheduling_group)
-        return Membership(f"{self.name}/{pod.namespace}/{name}")
+        return Membership(f"{self.name}/{pod.namespace}/{name}", rank=rank_in_labels(pod))
 
     def spec(self, key: str, spec: bytes) -> GangSpec:
         wire = _specs.decode(spec)

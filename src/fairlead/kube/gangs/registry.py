@@ -7,18 +7,30 @@ import msgspec
 from fairlead.kube.gangs.api import GangDialect, GangObject, ObjectWire, PodWords
 from fairlead.kube.gangs.coscheduling import Coscheduling
 from fairlead.kube.gangs.fairlead import FairleadGangs
+from fairlead.kube.gangs.grove import Grove
 from fairlead.kube.gangs.kai import KaiGangs
+from fairlead.kube.gangs.koordinator import Koordinator
+from fairlead.kube.gangs.kueue import Kueue
 from fairlead.kube.gangs.limits import LONGEST_STATUS_BYTES, checked_spec
 from fairlead.kube.gangs.native import Native
 from fairlead.kube.gangs.volcano import VolcanoGangs
+from fairlead.kube.gangs.yunikorn import Yunikorn
 from fairlead.kube.http.reply import UNREADABLE
 from fairlead.model.errors import FairleadError
 from fairlead.model.gangs import GangSpec, Membership
 
 #: In the order in which they are documented. No pod may name two of them.
 DIALECTS: tuple[GangDialect, ...] = (
-    FairleadGangs(), Native(), Coscheduling(), VolcanoGangs(), KaiGangs(),
-)  # fmt: skip
+    FairleadGangs(),
+    Native(),
+    Coscheduling(),
+    VolcanoGangs(),
+    KaiGangs(),
+    Koordinator(),
+    Grove(),
+    Yunikorn(),
+    Kueue(),
+)
 NAMES = tuple(dialect.name for dialect in DIALECTS)
 
 _objects = msgspec.json.Decoder(ObjectWire)
