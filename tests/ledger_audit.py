@@ -81,6 +81,8 @@ class Account:
             return "it is cut, and somebody has a part that is no slice"
         if self.clients and self.advisory:
             return "clients of MPS and shares that it does not limit"
+        if self.advisory and self.gpu.mps and not self.slices:
+            return "a share that its daemon does not limit"
         if self.clients > self.gpu.mps and not self.slices:
             return f"{self.clients} clients, and its daemon serves {self.gpu.mps}"
         if 0 < self.gpu.sharers < len(self.plain):
@@ -248,5 +250,5 @@ def _has_room(account: Account, ask: GpuRequest, limit_milli: int) -> bool:
 
 def _may_join(account: Account, ask: GpuRequest) -> bool:
     if ask.isolation is not Isolation.MPS:
-        return not account.clients
+        return not account.clients and not account.gpu.mps
     return account.users == account.clients < account.gpu.mps

@@ -10,7 +10,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, Inventory, Isolation
 from fairlead.placement.gpus import GpuPolicy, choose
-from fairlead.plugins.gpu_fit import MIXED, NO_CLIENT, NO_MPS, NOT_INJECTED, GpuFit
+from fairlead.plugins.gpu_fit import MIXED, NO_CLIENT, NO_MPS, NOT_INJECTED, ONLY_MPS, GpuFit
 
 HALF = GpuRequest(
     1, False, 500, memory_milli=500, dialect="fairlead", isolation=Isolation.MPS, mps_injected=True
@@ -73,21 +73,39 @@ def test_there_are_never_more_clients_than_the_daemon_serves() -> None:
     assert place(cluster, SLIVER, "u9")
 
 
-@pytest.mark.parametrize(
-    ("first", "then"),
-    [(HALF, ADVISORY), (ADVISORY, HALF), (HALF, replace(ADVISORY, dialect="kai"))],
-    ids=["beside a client", "beside an advisory share", "in another dialect"],
-)
-def test_shares_of_two_kinds_are_never_on_one_gpu(first: GpuRequest, then: GpuRequest) -> None:
-    cluster = cluster_of(gpus(9))
-    assert place(cluster, first)
+@pytest.mark.parametrize("dialect", ["fairlead", "kai"])
+def test_a_gpu_that_offers_mps_has_no_other_shares(dialect: str) -> None:
+    ask = replace(ADVISORY, dialect=dialect)
+    cluster = cluster_of(gpus(9, 9))
 
-    text, resolvable, detail = refusal(cluster, then)
+    detail = "its GPUs serve shares with MPS only; request fairlead.dev/gpu-isolation: mps"
+    assert refusal(cluster, ask) == (ONLY_MPS, False, detail)
+    cluster.put_node(a_node("n1", gpus=0, inventory=gpus(9, 0)))
+    grant = place(cluster, ask)
+    assert grant is not None
+    assert grant.uses[0].uuid == "GPU-1"
 
-    assert (text, resolvable) == (MIXED, True)
-    assert detail.startswith("all 1 shared GPUs have shares with")
+
+def test_a_client_does_not_join_a_share_that_was_there_before() -> None:
+    cluster = cluster_of(gpus(0))
+    assert place(cluster, ADVISORY)
+    cluster.put_node(a_node("n1", gpus=0, inventory=gpus(9)))
+
+    detail = "all 1 shared GPUs have shares without MPS, which are not mixed"
+    assert refusal(cluster, HALF) == (MIXED, True, detail)
     cluster.remove("u0")
-    assert place(cluster, then)
+    assert place(cluster, HALF)
+
+
+def test_equal_shares_go_to_one_gpu() -> None:
+    """The daemon limits what a client sets itself to the largest share of the GPU."""
+    cluster = cluster_of(gpus(9, 9))
+    other = replace(SLIVER, milli=500)
+
+    found = [place(cluster, ask) for ask in (HALF, SLIVER, HALF, SLIVER, other)]
+
+    where = [grant and grant.uses[0].uuid for grant in found]
+    assert where == ["GPU-0", "GPU-1", "GPU-0", "GPU-1", "GPU-1"], "where there is room, after all"
 
 
 def test_a_whole_gpu_is_no_neighbour_of_a_client() -> None:
@@ -105,7 +123,7 @@ def test_an_unhealthy_daemon_moves_nothing_and_gets_nothing_new() -> None:
 
     cluster.put_node(a_node("n1", gpus=0, inventory=gpus(0)))
 
-    detail = "no GPU has a healthy MPS daemon; the Fairlead agent runs them (--mps)"
+    detail = "no GPU has a healthy MPS daemon; the Fairlead agent runs them"
     assert refusal(cluster, HALF) == (NO_MPS, False, detail)
     # What runs there is a client still, so nothing else comes.
     assert cluster.holdings["u0"].grant == held
@@ -124,18 +142,19 @@ def test_a_pod_that_admission_did_not_see_is_no_client() -> None:
 
 
 def test_what_is_missing_is_said_of_every_gpu() -> None:
-    cluster = cluster_of(gpus(1, 9, 0, 9))
+    cluster = cluster_of(gpus(0, 0, 0, 9))
+    place(cluster, replace(ADVISORY, milli=600))
+    cluster.put_node(a_node("n1", gpus=0, inventory=gpus(9, 1, 0, 9)))
     place(cluster, SLIVER)
-    for _ in range(2):
-        place(cluster, replace(ADVISORY, milli=600))
+    place(cluster, WHOLE)
     place(cluster, WHOLE)
     request = replace(a_request(gpus=0), gpu_request=HALF)
 
     missing = [gpu.missing for gpu in GpuFit().gpus(request, Nodes(cluster.columns))]
 
     assert missing == [
-        "1 MPS clients, the maximum",
         "has shares without MPS, which are not mixed",
-        "no healthy MPS daemon",
+        "1 MPS clients, the maximum",
+        "assigned whole",
         "assigned whole",
     ]

@@ -92,7 +92,7 @@ def test_an_impossible_number_of_clients_is_said(clients: int) -> None:
 
 @pytest.mark.parametrize(
     ("share", "mib", "threads", "limit"),
-    [("0.25", 4096, "25", "0=4096M"), ("0.999", 100, "99", "0=100M"), ("0.001", 1, "1", "0=1M")],
+    [("0.25", 4096, "25", "0=4096M"), ("0.125", 100, "12.5", "0=100M"), ("0.001", 1, "1", "0=1M")],
 )
 def test_limits_go_with_the_bind(share: str, mib: int, threads: str, limit: str) -> None:
     pod = mps_pod(share)

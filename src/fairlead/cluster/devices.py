@@ -77,7 +77,7 @@ class Devices:
         #: MPS clients that its daemon serves (0: it has none), and pods that are such clients.
         self.mps_limit: Gpus = np.zeros(shape, dtype=np.int64)
         self.mps_users: Gpus = np.zeros(shape, dtype=np.int64)
-        #: Whether any pod ever was one, on any row.
+        #: Whether there ever was one of either, on any row.
         self.ever_mps = False
         #: As a first-fit device plugin counts.
         self.first_fit_memory: Gpus = np.zeros(shape, dtype=np.int64)
@@ -243,6 +243,7 @@ class Devices:
             self.sharers[row, slot] = gpu.sharers
             self.cut_freely[row, slot] = bool(gpu.slots)
             self.mps_limit[row, slot] = gpu.mps
+            self.ever_mps |= gpu.mps > 0
             if gpu.mig:
                 self.geometry[row, slot] = self.cuts.take(gpu.mig)
             self._measure(row, slot)
@@ -329,6 +330,19 @@ class Devices:
     def grants(self, row: int) -> Iterable[Grant]:
         """What each holder on the row has."""
         return self._grants.get(row, {}).values()
+
+    def shares_on(self, row: int) -> dict[int, set[int]]:
+        """The sizes of the shares on each GPU of the row, in thousandths.
+
+        Where they are equal, no client of MPS can set itself a larger one: its daemon limits all
+        clients to the largest.
+        """
+        found: dict[int, set[int]] = {}
+        slot_of = self.slots_of(row)
+        for grant in self.grants(row):
+            for use in grant.uses:
+                found.setdefault(slot_of.get(use.uuid, -1), set()).add(use.milli)
+        return found
 
     def holders(self, row: int) -> tuple[Holder, ...]:
         """Who holds GPUs of the row, in the order in which they came."""

@@ -103,7 +103,7 @@ class GpuRows:
             if ask.by_memory:
                 fits = fits & (book.memory_free[pick] >= self.memory_asked(ask))
             if book.ever_mps or ask.isolation is Isolation.MPS:
-                fits = fits & self.unmixed(ask) & self.clients_left(ask)
+                fits = fits & self.offer(ask) & self.unmixed(ask) & self.clients_left(ask)
         if ask.dialect in book.ever_first_fit and not ask.profile:
             fits = fits & self._predicted(ask)
         if ask.particular:
@@ -136,9 +136,10 @@ class GpuRows:
         unmixed: GpuMask = clients == 0
         return unmixed
 
-    def serves_mps(self) -> GpuMask:
-        """GPUs whose MPS daemon is healthy."""
-        return self._devices.mps_limit[self._pick] > 0
+    def offer(self, ask: GpuRequest) -> GpuMask:
+        """GPUs that offer the isolation of the share: where MPS is offered, shares are clients."""
+        serves: GpuMask = self._devices.mps_limit[self._pick] > 0
+        return serves if ask.isolation is Isolation.MPS else ~serves
 
     def clients_left(self, ask: GpuRequest) -> GpuMask:
         """GPUs whose MPS daemon serves one more client, where the share is to be one."""

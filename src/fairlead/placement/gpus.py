@@ -138,6 +138,9 @@ def _shares(
     slots = _leaving_gpus_for_others(slots, states)
     if ask.overcommit:  # no GPU is given twice while there is room on another
         slots.sort(key=lambda slot: devices.milli_free.item(row, slot) < ask.milli)
+    if ask.isolation is Isolation.MPS:
+        sizes = devices.shares_on(row)
+        slots.sort(key=lambda slot: not sizes.get(slot, set()) <= {ask.milli})
     if len(slots) < ask.gpus:
         return None
     asked_mib = _asked_mib(ask, devices, row)

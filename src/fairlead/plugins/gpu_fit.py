@@ -38,6 +38,7 @@ TOO_BUSY = "node(s) had no GPU quiet enough to be overcommitted"
 NO_MEMORY = "node(s) had no GPU with enough free memory"
 NOT_INJECTED = "node(s) cannot limit a pod without the MPS variables of admission"
 NO_MPS = "node(s) had no GPU with a healthy MPS daemon"
+ONLY_MPS = "node(s) serve shares with MPS only"
 NO_CLIENT = "node(s) had no GPU with a free MPS client"
 MIXED = "node(s) had only GPUs with shares of another isolation"
 
@@ -135,11 +136,10 @@ def _missing(ask: GpuRequest, nodes: Nodes) -> Iterable[tuple[str, NodeMask, boo
     if ask.whole:
         yield from _missing_of_whole(ask, gpus, wanted)
         return
-    if ask.isolation is Isolation.MPS:
-        yield from _missing_of_mps(ask, gpus, wanted)
+    yield from _missing_isolation(ask, gpus, wanted)
     large = wanted & (gpus.memory() >= gpus.memory_asked(ask))
     yield NO_MEMORY, large.sum(axis=1) < ask.gpus, False
-    shared = wanted & (gpus.wholes() == 0)
+    shared = wanted & gpus.offer(ask) & (gpus.wholes() == 0)
     open_to_all = shared & gpus.unmixed(ask)
     mixed = open_to_all.sum(axis=1) < ask.gpus
     yield MIXED, mixed & (shared.sum(axis=1) >= ask.gpus), True
@@ -152,13 +152,17 @@ def _missing(ask: GpuRequest, nodes: Nodes) -> Iterable[tuple[str, NodeMask, boo
     yield NO_MEMORY, memory.sum(axis=1) < ask.gpus, True
 
 
-def _missing_of_mps(
+def _missing_isolation(
     ask: GpuRequest, gpus: GpuRows, wanted: GpuMask
 ) -> Iterable[tuple[str, NodeMask, bool]]:
+    served = wanted & gpus.offer(ask)
+    none = served.sum(axis=1) < ask.gpus
+    if ask.isolation is not Isolation.MPS:
+        yield ONLY_MPS, none, False
+        return
     if not ask.mps_injected:
         yield NOT_INJECTED, gpus.all(), False
-    served = wanted & gpus.serves_mps()
-    yield NO_MPS, served.sum(axis=1) < ask.gpus, False
+    yield NO_MPS, none, False
     unmixed = served & gpus.unmixed(ask)
     left = unmixed & gpus.clients_left(ask)
     enough = unmixed.sum(axis=1) >= ask.gpus
@@ -240,7 +244,7 @@ def _detail_of_shares(ask: GpuRequest, node: Nodes, wanted: NodeMask) -> str:
     shared = wanted & (gpus.wholes()[0] == 0)
     if not shared.any():
         return f"all {int(wanted.sum())} GPUs are assigned whole"
-    shared = shared & gpus.unmixed(ask)[0]
+    shared = shared & gpus.offer(ask)[0] & gpus.unmixed(ask)[0]
     largest = int(gpus.milli_open(ask)[0][shared].max())
     most_mib = int(gpus.memory_free()[0][shared].max())
     need_mib = int(np.max(gpus.memory_asked(ask)[0][shared]))

@@ -8,17 +8,18 @@ _NOT_INJECTED = (
     "the pod has no MPS variables: it was created while admission was unavailable, or without it; "
     "create it again with the webhook or the policy fairlead-inject installed"
 )
+_NO_MPS = "no GPU has a healthy MPS daemon; the Fairlead agent runs them"
+_ONLY_MPS = "its GPUs serve shares with MPS only; request fairlead.dev/gpu-isolation: mps"
 
 
 def missing_isolation(ask: GpuRequest, node: Nodes, wanted: NodeMask) -> str:
     """About a single node and these of its GPUs; empty if isolation is not what is missing."""
-    gpus = node.gpus
-    if ask.isolation is Isolation.MPS:
-        if not ask.mps_injected:
-            return _NOT_INJECTED
-        wanted = wanted & gpus.serves_mps()[0]
-        if not wanted.any():
-            return "no GPU has a healthy MPS daemon; the Fairlead agent runs them (--mps)"
+    gpus, mps = node.gpus, ask.isolation is Isolation.MPS
+    if mps and not ask.mps_injected:
+        return _NOT_INJECTED
+    wanted = wanted & gpus.offer(ask)[0]
+    if not wanted.any():
+        return _NO_MPS if mps else _ONLY_MPS
     shared = wanted & (gpus.wholes()[0] == 0)
     unmixed = shared & gpus.unmixed(ask)[0]
     if shared.any() and not unmixed.any():
@@ -31,8 +32,9 @@ def missing_isolation(ask: GpuRequest, node: Nodes, wanted: NodeMask) -> str:
 def missing_on(ask: GpuRequest, node: Nodes, slot: int) -> str:
     """The same about one GPU of the node."""
     gpus = node.gpus
-    if ask.isolation is Isolation.MPS and not gpus.serves_mps()[0, slot]:
-        return "no healthy MPS daemon"
+    if not gpus.offer(ask)[0, slot]:
+        mps = ask.isolation is Isolation.MPS
+        return "no healthy MPS daemon" if mps else "serves shares with MPS only"
     if not gpus.unmixed(ask)[0, slot]:
         return f"has {_others(ask)}"
     if not gpus.clients_left(ask)[0, slot]:

@@ -84,7 +84,10 @@ def nearest(ask: GpuRequest, gpus: GpuRows) -> str:
         free = (gpus.usable(ask) & wanted).sum(axis=1) - gpus.elsewhere()
         most = int(np.where(known, free, 0).max())
         return "" if most >= ask.gpus else _of_whole(ask, max(0, most))
-    return _of_shares(ask, gpus, wanted & (gpus.wholes() == 0) & gpus.unmixed(ask))
+    offered = wanted & gpus.offer(ask)
+    if not offered.any():
+        return ""
+    return _of_shares(ask, gpus, offered & (gpus.wholes() == 0) & gpus.unmixed(ask))
 
 
 def _of_slices(ask: GpuRequest, room: int) -> str:

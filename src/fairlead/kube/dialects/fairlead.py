@@ -177,7 +177,7 @@ class Fairlead(DialectDefaults):
 def _limits(use: GpuUse) -> dict[str, str]:
     """What MPS limits a client to, never more than its share. It sees one GPU, as number 0."""
     return {
-        THREADS: str(max(1, use.milli * 100 // WHOLE)),
+        THREADS: f"{max(use.milli, 10) / 10:g}",
         MEMORY_LIMIT: f"0={use.memory_mib}M",
     }
 
