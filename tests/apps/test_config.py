@@ -19,6 +19,22 @@ def test_an_empty_document_does_no_harm() -> None:
     assert config.parse("---\nport: 1\n---\n").port == 1
 
 
+def test_a_profile_says_how_shares_are_isolated() -> None:
+    found = profiles("""
+        profiles:
+          - {schedulerName: hard, isolation: mps, overcommit: {limit: 2}}
+          - {schedulerName: soft}
+          - {schedulerName: counted, profile: default-scheduler}
+    """)
+    assert {name: one.isolation for name, one in found.items()} == {
+        "hard": "mps", "soft": None, "counted": None,
+    }  # fmt: skip
+    with pytest.raises(ConfigError, match="isolation needs the filter GpuFit"):
+        profiles("profiles: [{schedulerName: x, profile: default-scheduler, isolation: mig}]")
+    with pytest.raises(ConfigError, match=r"'MPS' at .*isolation is not known; use one of"):
+        config.parse("profiles: [{schedulerName: x, isolation: MPS}]")
+
+
 def test_an_empty_file_is_a_configuration() -> None:
     assert config.parse("").profiles == []
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from charts import Helm
 from fairlead.sim.controlplane import ControlPlane, served
 from fairleads import eventually
 from manifests import INJECT, policy
@@ -66,14 +67,48 @@ sources = st.sampled_from([
     {"secretKeyRef": {"name": "cards", "key": "all", "optional": True}},
     {"resourceFieldRef": {"resource": "limits.cpu"}},
 ])  # fmt: skip
-names = st.sampled_from(
-    ["CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "A", "cuda_visible_devices"]
-)
+names = st.sampled_from([
+    "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "A", "cuda_visible_devices",
+    "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "CUDA_MPS_LOG_DIRECTORY",
+])  # fmt: skip
 variables = st.one_of(
     st.builds(lambda name: {"name": name}, names),
     st.builds(lambda name, value: {"name": name, "value": value}, names, values),
     st.builds(lambda name, source: {"name": name, "valueFrom": source}, names, sources),
 )
+
+
+HOST_PATH = {"path": "/run/fairlead/mps", "type": "Directory"}
+VOLUME = {"name": "fairlead-mps", "hostPath": HOST_PATH}
+PIPE = "$(CUDA_VISIBLE_DEVICES)/pipe"
+MOUNT = {"name": "fairlead-mps", "mountPath": "/run/fairlead/mps", "subPathExpr": PIPE}
+MOUNT["readOnly"] = True
+CLIENT = {"fairlead.dev/gpu-share": "0.5", "fairlead.dev/gpu-isolation": "mps"}
+
+
+def limit(name: str, annotation: str) -> Json:
+    path = f"metadata.annotations['fairlead.dev/{annotation}']"
+    return {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}
+
+
+LIMITS = [
+    {"name": "CUDA_MPS_PIPE_DIRECTORY", "value": "/run/fairlead/mps"},
+    limit("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "mps-threads"),
+    limit("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "mps-memory"),
+]
+#: Volumes of a pod, one of them with the name of ours; and mounts of the volume of that name.
+volumes = st.sampled_from([
+    [VOLUME], [{"name": "a", "emptyDir": {}}, {"name": "fairlead-mps", "emptyDir": {}}],
+    [{"name": "fairlead-mps", "hostPath": {"path": "/run/fairlead/mps"}}],
+    [{"name": "fairlead-mps", "hostPath": {"path": "/run", "type": "Directory"}}],
+])  # fmt: skip
+mounts = st.lists(
+    st.sampled_from([
+        MOUNT, {**MOUNT, "readOnly": False}, {"name": "fairlead-mps", "mountPath": "/all"},
+        {**MOUNT, "subPathExpr": "$(A)/pipe"}, {**MOUNT, "mountPath": "/mine"},
+    ]),
+    max_size=3, unique_by=lambda mount: mount["mountPath"],
+)  # fmt: skip
 
 
 @st.composite
@@ -102,7 +137,7 @@ ANNOTATIONS = [
 
 @st.composite
 def pods(draw: st.DrawFn) -> Json:
-    words = draw(st.sampled_from(ANNOTATIONS))
+    words = draw(st.sampled_from([*ANNOTATIONS, CLIENT, CLIENT]))
     named = "some-0" if words == MAP else draw(st.sampled_from(["", "some", "some-0"]))
     scheduler = draw(st.sampled_from(["gpu-scheduler", "toyscheduler", "default-scheduler"]))
     body = pod(named, scheduler=scheduler, annotations=words)
@@ -110,6 +145,10 @@ def pods(draw: st.DrawFn) -> Json:
         "containers": draw(containers(1, "c")),
         "initContainers": draw(containers(0, "i")),
     }
+    if draw(st.booleans()):
+        body["spec"]["volumes"] = draw(volumes)
+        for one in (*body["spec"]["initContainers"], *body["spec"]["containers"]):
+            one["volumeMounts"] = draw(mounts)
     return body
 
 
@@ -119,6 +158,7 @@ RUNNING = {
     "plain": pod("plain"),
     "shared": pod("shared", annotations=SHARE),
     "kai": pod("kai", annotations=KAI),
+    "client": pod("client", annotations=CLIENT),
     "mapped-0": pod("mapped-0", annotations=MAP),
     "others": pod("others", scheduler="default-scheduler"),
     "debugged-before": pod("debugged-before"),
@@ -171,14 +211,16 @@ def test_both_give_the_same_pod(injecting: ControlPlane, body: Json) -> None:
         assert by_webhook == by_policy == by_both == untouched
         return
     words = body["metadata"]["annotations"]
-    mapped, kai = words == MAP, words in (KAI, BY_CONTAINER)
+    mapped, kai, client = words == MAP, words in (KAI, BY_CONTAINER), words == CLIENT
     assert (referring(by_webhook) if mapped else by_webhook) == by_policy
     # Each is asked again after the other has changed something: nothing is put in twice.
     assert (referring(by_both) if mapped else by_both) == by_policy
     for before, after in zip(
         environment({"spec": untouched}), environment({"spec": by_policy}), strict=True
     ):
-        check(before, after, mapped=mapped, kai=kai)
+        check(before, after, mapped=mapped, kai=kai, client=client)
+    if client:
+        check_pipe(by_policy)
     if mapped:
         values = [_value(env) for env in environment({"spec": by_webhook})]
         assert set(values) == {"0,1"}
@@ -188,7 +230,7 @@ def test_both_give_the_same_pod(injecting: ControlPlane, body: Json) -> None:
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
-    name=st.sampled_from(["plain", "shared", "kai", "mapped-0", "others"]),
+    name=st.sampled_from(["plain", "shared", "kai", "client", "mapped-0", "others"]),
     added=containers(1, "debug"),
 )
 def test_both_give_ephemeral_containers_the_same(
@@ -205,7 +247,10 @@ def test_both_give_ephemeral_containers_the_same(
     assert (referring(by_webhook) if mapped else by_webhook) == by_policy
     assert (referring(by_both) if mapped else by_both) == by_policy
     for before, after in zip(untouched["containers"], by_policy["containers"], strict=True):
-        check(before.get("env", []), after["env"], mapped=mapped, kai=name == "kai")
+        if name == "client":
+            check_debugger(after["env"])
+        else:
+            check(before.get("env", []), after["env"], mapped=mapped, kai=name == "kai")
 
 
 @pytest.mark.parametrize("namespace", [BY_WEBHOOK, BY_POLICY, BY_BOTH])
@@ -224,13 +269,64 @@ def _value(env: list[Json]) -> str | None:
     return ours.get("value")
 
 
-def check(before: list[Json], after: list[Json], *, mapped: bool, kai: bool) -> None:
+def check(
+    before: list[Json], after: list[Json], *, mapped: bool, kai: bool, client: bool = False
+) -> None:
     """Ours is there once, nothing shows other GPUs, and the rest is as it was."""
     ours = [one for one in after if one["name"] == "CUDA_VISIBLE_DEVICES"]
     assert ours == [{"name": "CUDA_VISIBLE_DEVICES", "valueFrom": LATER}]
+    if client:
+        assert sorted(of_mps(after), key=lambda one: one["name"]) == sorted(
+            LIMITS, key=lambda one: one["name"]
+        )
+        before, after = ([one for one in env if one not in of_mps(env)] for env in (before, after))
     rest = [one for one in before if not one["name"].endswith("A_VISIBLE_DEVICES")]
     assert [one for one in after if not one["name"].endswith("A_VISIBLE_DEVICES")] == rest
     for one in after:
         if one["name"] == "NVIDIA_VISIBLE_DEVICES" and not mapped:
             assert one.get("valueFrom", LATER) == (SHOWN if kai else LATER)
             assert one.get("value", "") in ("", "none", "void")
+
+
+def of_mps(env: list[Json]) -> list[Json]:
+    return [one for one in env if one["name"].startswith("CUDA_MPS_")]
+
+
+def check_pipe(spec: Json) -> None:
+    """Every container mounts the pipe of its GPU, and no other one."""
+    assert [one for one in spec["volumes"] if one["name"] == "fairlead-mps"] == [VOLUME]
+    for container in (*spec.get("initContainers", ()), *spec["containers"]):
+        found = [one for one in container["volumeMounts"] if one["name"] == "fairlead-mps"]
+        assert found == [MOUNT]
+
+
+def check_debugger(env: list[Json]) -> None:
+    """It cannot mount the pipe, so it gets no GPU."""
+    assert of_mps(env) == []
+    visible = [one for one in env if one["name"].endswith("A_VISIBLE_DEVICES")]
+    assert sorted(visible, key=lambda one: one["name"]) == [
+        {"name": "CUDA_VISIBLE_DEVICES"},
+        {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"},
+    ]
+
+
+def test_the_policy_knows_the_isolation_of_profiles(
+    control_plane: ControlPlane, namespace: str, charts: Helm
+) -> None:
+    profiles = [{"schedulerName": "gpu-scheduler", "isolation": "mps"}]
+    values = {"policies": {"inject": True}, "config": {"profiles": profiles}}
+    found = [one for one in charts.rendered(values) if one["metadata"]["name"] == "fairlead-inject"]
+    policy, binding = found
+    policy["metadata"]["name"] = binding["metadata"]["name"] = "isolating"
+    binding["spec"]["policyName"] = "isolating"
+    binding["spec"]["matchResources"] = {"namespaceSelector": selecting([namespace])}
+    path = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
+    with served.policy(control_plane, (policy, binding), lambda: injects(control_plane, namespace)):
+        _, share = control_plane.api("POST", path, pod("share", annotations=SHARE))
+        own = {**SHARE, "fairlead.dev/gpu-isolation": "advisory"}
+        _, advisory = control_plane.api("POST", path, pod("advisory", annotations=own))
+
+    assert share["metadata"]["annotations"]["fairlead.dev/gpu-isolation"] == "mps"
+    assert [v for v in share["spec"]["volumes"] if v["name"] == "fairlead-mps"]
+    assert advisory["metadata"]["annotations"]["fairlead.dev/gpu-isolation"] == "advisory"
+    assert not [v for v in advisory["spec"].get("volumes", ()) if v["name"] == "fairlead-mps"]

@@ -1,5 +1,6 @@
 """GPU pods that were created while nothing put their variables in."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -41,3 +42,17 @@ def test_where_nothing_is_expected_nothing_is_said(
         pods.wait_bound("bare")
         eventually(lambda: pods.events("bare", "Scheduled"))
     assert not pods.events("bare", "VariablesMissing")
+
+
+def test_a_pod_without_the_variables_of_mps_is_not_placed(
+    control_plane: ControlPlane, create_nodes: Callable[..., Any], pods: Pods
+) -> None:
+    """Without them no limit would hold."""
+    gpu = {"uuid": "GPU-v3-0", "index": 0, "memoryMib": 16_000, "mps": 9}
+    listed = json.dumps({"version": 1, "cards": [gpu]})
+    create_nodes(["v3"], annotations={"fairlead.dev/inventory": listed})
+    words = {"fairlead.dev/gpu-share": "0.5", "fairlead.dev/gpu-isolation": "mps"}
+    with fairlead(control_plane):
+        pods.create("unseen", metadata={"annotations": words})
+        message = pods.wait_refused("unseen")["message"]
+    assert "node(s) cannot limit a pod without the MPS variables of admission" in message

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.kube.admission import admission_handler, injection
+from fairlead.kube.admission import admission_handler, injection, mps
 from fairlead.kube.admission.admission_handler import AdmissionHandler
 from fairlead.kube.admission.review import BadReview
 
@@ -66,7 +66,7 @@ def patched(pod: Json, patch: list[Json]) -> Json:
     """As RFC 6902 has it, for the three operations that are used."""
     done = copy.deepcopy(pod)
     for step in patch:
-        *way, last = step["path"].split("/")[1:]
+        *way, last = (part.replace("~1", "/") for part in step["path"].split("/")[1:])
         at: Any = done
         for part in way:
             at = at[int(part)] if isinstance(at, list) else at[part]
@@ -302,7 +302,7 @@ def test_nothing_that_is_sent_breaks_it(body: bytes) -> None:
 
 def test_the_policy_knows_the_same_names() -> None:
     text = (Path(__file__).parents[2] / "deploy/inject-policy.yaml").read_text()
-    assert f"['{CUDA}', '{RUNTIME}']" in text
+    assert all(f"'{name}'" in text for name in (CUDA, RUNTIME, *(v.name for v in mps.VARIABLES)))
     assert f"[{', '.join(repr(one) for one in injection.HARMLESS)}]" in text
 
 

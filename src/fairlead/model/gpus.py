@@ -10,6 +10,8 @@ from fairlead.model.map_slots import MapSlot, Member
 WHOLE = 1000
 #: The dialect of `nvidia.com/gpu`, which every node with GPUs understands.
 PLAIN = "nvidia"
+#: Fairlead's own dialect: parts of GPUs by annotation.
+FAIRLEAD = "fairlead"
 #: The slowest NVLink, one way; paths over PCIe count less, whatever their bus could do.
 NVLINK_GBPS = 18
 

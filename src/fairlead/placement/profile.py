@@ -6,7 +6,7 @@ from functools import reduce
 from operator import or_
 
 from fairlead.cluster.aspects import Aspect
-from fairlead.model.gpus import GpuRequest
+from fairlead.model.gpus import FAIRLEAD, GpuRequest, Isolation
 from fairlead.model.map_slots import MapSlot
 from fairlead.model.pods import PodField
 from fairlead.placement.gpus import GpuPolicy
@@ -36,6 +36,7 @@ ABOUT_PODS = Aspect.USAGE | _MORE_THAN_AMOUNTS
 
 # What allocators are asked about to find out whether they serve every request.
 _ANY_DIALECT = GpuRequest(1, whole=False, dialect="")
+_A_SHARE = GpuRequest(1, whole=False, dialect=FAIRLEAD)
 _BY_MAP = GpuRequest(1, map_slot=MapSlot("", ()))
 
 
@@ -139,6 +140,12 @@ class Profile:
             if found is not None:
                 return found
         return None
+
+    @property
+    def isolation(self) -> Isolation | None:
+        """Of shares that demand none, if the profile names one."""
+        found = self.chosen_gpus(_A_SHARE)
+        return found.isolation if found else None
 
     @property
     def gpu_chooser(self) -> GpuChooser | None:

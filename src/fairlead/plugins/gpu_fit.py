@@ -1,7 +1,7 @@
 """GPUs one by one: enough of them, with enough left on each."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +11,7 @@ from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.devices import GpuMask
 from fairlead.cluster.gpu_rows import GpuRows
 from fairlead.cluster.nodes import Nodes
-from fairlead.model.gpus import WHOLE, GpuRequest, Isolation, Overcommit
+from fairlead.model.gpus import FAIRLEAD, WHOLE, GpuRequest, Isolation, Overcommit
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import PodRequest
 from fairlead.model.sizes import remembered
@@ -47,6 +47,8 @@ MIXED = "node(s) had only GPUs with shares of another isolation"
 class GpuFit:
     """Where GPUs are not known one by one it has nothing against whole GPUs: they are counted."""
 
+    #: Of shares that demand none.
+    isolation: Isolation | None = field(default=None, kw_only=True)
     name: ClassVar[str] = "GpuFit"
     reads: ClassVar[Aspect] = Aspect.DEVICES
     refusal: ClassVar[str] = NO_FITTING_GPU
@@ -57,7 +59,9 @@ class GpuFit:
 
     def understood(self, ask: GpuRequest) -> GpuRequest:
         """The ask as this rule goes by it."""
-        return ask
+        if self.isolation is None or ask.isolation is not None:
+            return ask
+        return _isolated(ask, self.isolation)
 
     def concerns(self, request: PodRequest) -> bool:
         return request.gpu_request is not None and request.gpu_request.map_slot is None
@@ -108,7 +112,18 @@ class Overcommitting(GpuFit):
     reads: ClassVar[Aspect] = Aspect.DEVICES | Aspect.LOAD
 
     def understood(self, ask: GpuRequest) -> GpuRequest:
-        return ask if ask.whole or ask.profile else _beyond(ask, self.limit, self.high_water)
+        ask = GpuFit.understood(self, ask)
+        if ask.whole or ask.profile or ask.isolation not in (None, Isolation.ADVISORY):
+            return ask
+        return _beyond(ask, self.limit, self.high_water)
+
+
+@remembered(8 << 20)
+def _isolated(ask: GpuRequest, isolation: Isolation) -> GpuRequest:
+    """Whole GPUs, slices and the parts that other systems divide are what they are."""
+    if ask.whole or ask.profile or ask.dialect != FAIRLEAD:
+        return ask
+    return replace(ask, isolation=isolation)
 
 
 @remembered(8 << 20)

@@ -120,3 +120,14 @@ app.kubernetes.io/version: {{ (index . 0).Chart.AppVersion | quote }}
 {{- fail "files: nothing names them; say in config which plugin comes from which file" -}}
 {{- end -}}
 {{- end }}
+
+{{/* The isolation of shares, by scheduler name, as a map of CEL: of profiles that name one. */}}
+{{- define "fairlead.celIsolation" -}}
+{{- $pairs := list -}}
+{{- range .Values.config.profiles -}}
+{{- if .isolation -}}
+{{- $pairs = append $pairs (printf "'%s': '%s'" .schedulerName .isolation) -}}
+{{- end -}}
+{{- end -}}
+{ {{- join ", " $pairs -}} }
+{{- end }}

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from fairlead.apps.agent.picked import by_name
 from fairlead.apps.agent.unassigned_processes import AssignedGpus, NodePod, PodsByUid
-from fairlead.kube.dialects.inventory import OURS
-from fairlead.model.gpus import GpuUse, Grant, instance_id
+from fairlead.model.gpus import FAIRLEAD, GpuUse, Grant, instance_id
 from fairlead.model.pods import Pod
 from fairlead.telemetry.nvml.facts import GpuFacts
 
@@ -73,7 +72,7 @@ def _assigned(grant: Grant, gpus: Mapping[str, GpuFacts]) -> AssignedGpus | None
     assigned: dict[str, frozenset[int] | None] = {}
     for use in grant.uses:
         gpu = gpus.get(use.uuid)
-        if gpu is None and grant.dialect == OURS:
+        if gpu is None and grant.dialect == FAIRLEAD:
             continue  # the scheduler names a GPU of this node with the bind, or gives none
         if gpu is None:
             return None

@@ -28,6 +28,7 @@ from fairlead.apps.config.gangs_config import GangsConfig
 from fairlead.apps.config.plugin_sets import changed
 from fairlead.apps.config.telemetry_config import TelemetryConfig
 from fairlead.model.errors import ConfigError
+from fairlead.model.gpus import Isolation
 from fairlead.placement.gpus import GpuPolicy
 from fairlead.placement.profile import Profile
 from fairlead.plugins.api import AnyScore, Filter, Picker, Plugin
@@ -83,6 +84,7 @@ class ProfileConfig(_Strict):
     gpus: GpuPolicy | None = msgspec.field(default=None, name="cards")
     preempts: bool = True
     overcommit: OvercommitConfig | None = None
+    isolation: Isolation | None = None
 
 
 class ElectionConfig(_Strict):
@@ -238,8 +240,9 @@ def _build(wanted: ProfileConfig, registry: Registry, base: Path) -> Profile:
         wanted.gpus or start.gpus,
         wanted.preempts,
     )
-    beyond = wanted.overcommit
-    return profiles.overcommitted(built, beyond.limit, beyond.high_water) if beyond else built
+    if beyond := wanted.overcommit:
+        built = profiles.overcommitted(built, beyond.limit, beyond.high_water)
+    return profiles.isolated(built, wanted.isolation) if wanted.isolation else built
 
 
 def warnings(wanted: list[ProfileConfig], built: Mapping[str, Profile]) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from fairlead.kube.dialects import RESOURCES
 from fairlead.model.errors import ConfigError
+from fairlead.model.gpus import Isolation
 from fairlead.model.nodes import GPU
 from fairlead.placement.gpus import GpuPolicy
 from fairlead.placement.profile import Profile
@@ -94,9 +95,23 @@ def overcommitted(profile: Profile, limit: float, high_water: float) -> Profile:
     That is for pods that would have to wait otherwise: room by the book outweighs all scores.
     """
     rule = Overcommitting(limit, high_water)
-    if not any(isinstance(each, GpuFit) for each in profile.filters):
-        raise ConfigError("overcommit needs the filter GpuFit; enable it, or remove overcommit")
+    _check_gpu_fit(profile, "overcommit")
     filters = tuple(rule if isinstance(each, GpuFit) else each for each in profile.filters)
     outweighing = 1.0 + sum(weight for _, weight in profile.scores)
     scores = (*profile.scores, (RoomFirst(), outweighing))
     return replace(profile, filters=filters, scores=scores)
+
+
+def isolated(profile: Profile, isolation: Isolation) -> Profile:
+    """The same, but shares that demand no isolation have this one."""
+    _check_gpu_fit(profile, "isolation")
+    filters = tuple(
+        replace(each, isolation=isolation) if isinstance(each, GpuFit) else each
+        for each in profile.filters
+    )
+    return replace(profile, filters=filters)
+
+
+def _check_gpu_fit(profile: Profile, key: str) -> None:
+    if not any(isinstance(each, GpuFit) for each in profile.filters):
+        raise ConfigError(f"{key} needs the filter GpuFit; enable it, or remove {key}")

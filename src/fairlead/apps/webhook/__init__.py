@@ -62,13 +62,15 @@ def run(options: WebhookOptions) -> None:
             f"--cert-lifetime is {options.cert_lifetime!r}; write hours, minutes or seconds such "
             f"as 2160h, at least {_SHORTEST_LIFE_S:g}s"
         )
-    schedulers = frozenset(run_plan.plan(options.plan).profiles)
+    profiles = run_plan.plan(options.plan).profiles
+    isolation = {name: kind for name, one in profiles.items() if (kind := one.isolation)}
+    handler = AdmissionHandler(frozenset(profiles), isolation=isolation)
     # What is here now stays: it need not be looked through for garbage between two answers.
     gc.freeze()
-    run_in_fast_loop(lambda: _run(options, schedulers, dt.timedelta(seconds=life_s)))
+    run_in_fast_loop(lambda: _run(options, handler, dt.timedelta(seconds=life_s)))
 
 
-async def _run(options: WebhookOptions, schedulers: frozenset[str], life: dt.timedelta) -> None:
+async def _run(options: WebhookOptions, handler: AdmissionHandler, life: dt.timedelta) -> None:
     shown, metrics = ServingContext(), AdmissionMetrics()
     gate = Gate(options.callers, shown)
     gate.trust()  # what is wrong from the start is said at once
@@ -88,11 +90,9 @@ async def _run(options: WebhookOptions, schedulers: frozenset[str], life: dt.tim
             gate, metrics, lambda: asyncio.to_thread(read_pair, folder), _FILES_PAUSE_S
         )
     limits = HttpLimits()
-    app = make_webhook_app(
-        AdmissionHandler(schedulers), metrics, updater.unready_because, limits, gate
-    )
+    app = make_webhook_app(handler, metrics, updater.unready_because, limits, gate)
     try:
-        await until_signalled(_serve(options, schedulers, app, updater, limits))
+        await until_signalled(_serve(options, handler.schedulers, app, updater, limits))
     finally:
         if client is not None:
             await client.close()

@@ -1,7 +1,7 @@
 """Answers the API server's two reviews of new pods and containers."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -13,6 +13,7 @@ from fairlead.kube.admission.validation import problem_with
 from fairlead.kube.codec import decode_pod
 from fairlead.kube.http.reply import UNREADABLE
 from fairlead.model.errors import FairleadError
+from fairlead.model.gpus import Isolation
 from fairlead.model.pods import Pod
 
 
@@ -44,6 +45,8 @@ class AdmissionHandler:
 
     schedulers: frozenset[str]
     literal: Callable[[Pod], str | None] = literal_for
+    #: The isolation of shares that demand none, by scheduler.
+    isolation: Mapping[str, Isolation] = field(default_factory=dict)
 
     def mutate(self, body: bytes) -> AdmissionAnswer:
         asked = review.read_review(body)
@@ -71,7 +74,8 @@ class AdmissionHandler:
     def _injected(self, asked: Review, pod: Pod) -> AdmissionAnswer:
         # An invalid pod is refused by the validating webhook.
         literal = None if pod.problem else self.literal(pod)
-        steps = injection.patch(asked.object, literal, asked.before)
+        default = self.isolation.get(pod.scheduler)
+        steps = injection.patch(asked.object, literal, asked.before, default)
         return AdmissionAnswer(review.allow(asked, steps), "injected" if steps else "untouched")
 
     def _checked(self, asked: Review, pod: Pod) -> AdmissionAnswer:

@@ -38,6 +38,7 @@ from fairlead.kube.dialects.api import (
 from fairlead.kube.dialects.nvidia import Nvidia
 from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import (
+    FAIRLEAD,
     PLAIN,
     WHOLE,
     GpuRequest,
@@ -94,7 +95,7 @@ _ISOLATIONS = {isolation.value: isolation for isolation in Isolation}
 
 
 class Fairlead(DialectDefaults):
-    name: ClassVar[str] = inventory.OURS
+    name: ClassVar[str] = FAIRLEAD
     annotation_keys: ClassVar[tuple[str, ...]] = (
         SHARE, MEMORY, SLICE, COUNT, MODEL, LINKS, ISOLATION,
     )  # fmt: skip

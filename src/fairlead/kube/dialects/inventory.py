@@ -3,10 +3,9 @@
 from fairlead.base.node_inventory import FREE, KEY, VERSION, WELL, GpuEntry, Listing, decoder
 from fairlead.kube.dialects.api import KAI, checked, decoded
 from fairlead.model.errors import FairleadError
-from fairlead.model.gpus import Gpu, Inventory, Links, MigProfile
+from fairlead.model.gpus import FAIRLEAD, Gpu, Inventory, Links, MigProfile
 from fairlead.model.machines import link_gbps
 
-OURS = "fairlead"
 #: Memory slices of a GPU that is cut, at most, and the numbers of them that there are.
 _SLICES = 8
 _SLOTS = frozenset({4, 8})
@@ -35,7 +34,7 @@ def read(text: str) -> Inventory:
         gpus,
         links,
         found.clique,
-        frozenset({OURS, KAI}),
+        frozenset({FAIRLEAD, KAI}),
         confirms=found.confirms,
         released=frozenset(found.released),
     )
