@@ -88,13 +88,24 @@ def test_a_gang_is_ready_when_the_gates_of_its_last_member_are_lifted(queue) -> 
 
 
 def test_order_is_by_the_priority_of_the_gang_and_by_when_it_was_complete(queue) -> None:
-    first, high = GangSpec("a", 2), GangSpec("b", 1, priority=5)
+    first, high = GangSpec("a", 2, priority=0), GangSpec("b", 1, priority=5)
     queue.gather(member(0, priority=100), first, now=0.0)
     queue.put(a_pod("single"), now=1.0)
     queue.gather(member(1), first, now=2.0)
     queue.gather(member(2), high, now=3.0)
     queue.put(a_pod("late"), now=4.0)
     assert popped(queue, 5.0) == ["m2", "single", "m0 m1", "late"]
+
+
+def test_a_gang_without_a_priority_has_the_highest_of_its_pods() -> None:
+    gang = Gang(JOB)
+    assert gang.priority == 0
+    for number, priority in enumerate((-5, 7, 3)):
+        gang.put(member(number, priority=priority))
+    assert gang.priority == 7
+    gang = Gang(GangSpec("default/job", 1, priority=2))
+    gang.put(member(1, priority=9))
+    assert gang.priority == 2
 
 
 @pytest.mark.parametrize("waits", [False, True])

@@ -47,13 +47,14 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class GangSpec:
-    """What the object of a gang says. A gang's priority is its own, not that of any member."""
+    """What the object of a gang says."""
 
     #: Dialect, namespace and name: "volcano/default/job".
     key: str
     #: How many pods it needs at least, those of its groups included.
     minimum: int
-    priority: int = 0
+    #: None: the highest of its pods.
+    priority: int | None = None
     #: The parts that need a minimum, a topology or a name of their own.
     groups: tuple[Group, ...] = ()
     #: How many of these groups must be satisfied; None: all.

@@ -101,8 +101,8 @@ class Gang:
     """Pods of which at least `spec.minimum` have nodes, or none has."""
 
     __slots__ = (
-        "_count", "_gated", "_pending", "_present", "_specs", "finished", "not_before_s", "placed",
-        "refusal", "spec", "was_whole",
+        "_count", "_gated", "_highest", "_pending", "_present", "_specs", "finished",
+        "not_before_s", "placed", "refusal", "spec", "was_whole",
     )  # fmt: skip
 
     def __init__(self, spec: GangSpec) -> None:
@@ -118,6 +118,8 @@ class Gang:
         #: Not tried before, however idle the queue is.
         self.not_before_s = 0.0
         self._pending: dict[str, Pod] = {}
+        #: The highest priority of a pod that was pending.
+        self._highest: int | None = None
         self._gated: set[str] = set()
         #: By group, members that count or could be placed, and members that count.
         self._present: Counter[str] = Counter()
@@ -155,7 +157,8 @@ class Gang:
 
     @property
     def priority(self) -> int:
-        return self.spec.priority
+        said = self.spec.priority
+        return (self._highest or 0) if said is None else said
 
     @property
     def problem(self) -> str:
@@ -219,6 +222,8 @@ class Gang:
         if old is not None:
             self._note(old, -1)
         self._pending[pod.uid] = pod
+        if self._highest is None or pod.priority > self._highest:
+            self._highest = pod.priority
         (self._gated.add if pod.gates else self._gated.discard)(pod.uid)
         self._note(pod, +1)
         return old

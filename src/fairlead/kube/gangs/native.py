@@ -80,7 +80,7 @@ class Native(GangDefaults):
             key,
             # A group of the policy "basic" needs no number of pods.
             minimum=minimum_of(field, gang.min_count) if gang else 1,
-            priority=wire.priority or 0,
+            priority=wire.priority,
             topology=_topology(wire.scheduling_constraints or _Constraints()),
             counting=Counting.ALIVE,
             evicted_whole=any(mode in _WHOLE for mode in _modes(wire.disruption_mode)),
