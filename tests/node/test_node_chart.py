@@ -13,6 +13,7 @@ from clusters import NODE, RealCluster
 from fairlead.sim.nvml import FileStore, machine_of
 from fairleads import FAIRLEAD, eventually
 from manifests import NAMESPACE, kubectl
+from test_restarts import restart_kubelet
 from vendors import nvidia
 from webhooks import injects
 from workloads import EVERY_KIND, Workloads, container
@@ -126,7 +127,7 @@ def test_the_agent_lists_the_gpus_that_a_device_plugin_picked(
     with FileStore(STATE / "machine.json").open() as driver:
         uuids = [gpu.uuid for gpu in driver.gpus]
     whole = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
-    with cluster.serving(nvidia(*uuids)):
+    with cluster.serving(nvidia(*uuids)) as plugin:
         kill_agent(cluster)  # the next one sees the plugin at once
         for name in ("one", "two"):
             work.run(name, containers=[container(**whole)])
@@ -136,6 +137,17 @@ def test_the_agent_lists_the_gpus_that_a_device_plugin_picked(
         eventually(lambda: listed(cluster).get("picked") == seen, what="both are named")
         explained = fairlead_explain(cluster, work, "one")
         assert f"{work.gpus('one')[1]}, which the device plugin of the node chose" in explained
+
+        work.delete("two")
+        eventually(lambda: not work.get("two"), what="its GPU is free")
+        restart_kubelet(cluster, lambda: None)
+        eventually(lambda: plugin.registered == 2, what="the plugin is known to the new kubelet")
+        work.run("three", containers=[container(**whole)])
+        work.wait_running("three")
+        seen = {
+            work.get(name)["metadata"]["uid"]: [work.gpus(name)[1]] for name in ("one", "three")
+        }
+        eventually(lambda: listed(cluster).get("picked") == seen, what="the new kubelet is asked")
         work.delete_all()
         eventually(lambda: listed(cluster).get("picked") == {}, what="none is named")
 

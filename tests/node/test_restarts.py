@@ -9,7 +9,7 @@ from fairleads import eventually
 from manifests import NAMESPACE
 from vendors import GPUS, nvidia
 from webhooks import injects
-from workloads import Workloads, container
+from workloads import Workloads, container, frozen
 
 pytestmark = pytest.mark.usefixtures("installed")
 
@@ -87,6 +87,19 @@ def test_pods_are_created_again_when_the_webhook_is_back(
 
     assert work.gpus("after") == ("GPU-a0", "GPU-a0")
     eventually(lambda: cluster.available("fairlead-webhook"), what="the webhooks are back")
+
+
+def test_a_webhook_that_hangs_is_not_called_until_it_answers_again(
+    cluster: RealCluster, work: Workloads
+) -> None:
+    programs = Workloads(cluster.plane, NAMESPACE)
+    hanging, *others = [name for name in programs.nodes() if "-webhook-" in name]
+    with frozen(programs, hanging, "webhook"):
+        eventually(lambda: not programs.ready(hanging), what="the kubelet sees that it hangs")
+        eventually(lambda: injects(cluster.plane, work.namespace), what="the other one is asked")
+        assert all(injects(cluster.plane, work.namespace) for _ in range(20))
+    eventually(lambda: programs.ready(hanging), what="it is asked again")
+    assert [programs.restarts(name) for name in (hanging, *others)] == [0, 0]
 
 
 def kill_pods(cluster: RealCluster, component: str) -> None:

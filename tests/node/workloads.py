@@ -2,8 +2,13 @@
 
 import itertools
 import json
+import os
+import re
+import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from fairlead import __version__
@@ -79,6 +84,23 @@ class Workloads(Pods):
         conditions = self.get(name).get("status", {}).get("conditions", [])
         return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
+    def restarts(self, name: str) -> int:
+        """How often the kubelet has started containers of the pod again."""
+        statuses = self.get(name).get("status", {}).get("containerStatuses", [])
+        return sum(one["restartCount"] for one in statuses)
+
+    def process(self, name: str, of: str) -> int:
+        """The first process of that container, by its number on the node."""
+        statuses = self.get(name)["status"]["containerStatuses"]
+        (found,) = (one["containerID"] for one in statuses if one["name"] == of)
+        id_ = found.partition("://")[2]
+        inside = (path for path in Path("/proc").glob("[0-9]*") if id_ in _read(path / "cgroup"))
+        return next(
+            int(path.name)
+            for path in inside
+            if re.search(r"^NSpid:.*\t1$", _read(path / "status"), re.MULTILINE)
+        )
+
     def story(self, name: str) -> str:
         """Where a pod is and what was reported about it."""
         status = self.get(name).get("status", {})
@@ -139,6 +161,26 @@ class Workloads(Pods):
         """Remove every pod, and return when their containers are gone."""
         self.plane.api("DELETE", f"{self.path}?gracePeriodSeconds=0")
         eventually(lambda: not self.nodes(), what=f"no pods in {self.namespace}")
+
+
+@contextmanager
+def frozen(pods: Workloads, name: str, of: str) -> Iterator[None]:
+    """The first process of that container hangs meanwhile: it answers nothing, and does not end."""
+    process = pods.process(name, of)
+    os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGCONT)
+
+
+def _read(path: Path) -> str:
+    """Empty where the process has ended."""
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
 
 
 def inventory(*uuids: str, memory_mib: int = 16_000, **more: Any) -> dict[str, str]:
