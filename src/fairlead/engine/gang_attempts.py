@@ -12,11 +12,13 @@ from collections.abc import Iterable, Mapping
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.holdings import Holding
+from fairlead.cluster.trial import Trial
 from fairlead.engine.attempts import Attempt, Outcome
 from fairlead.engine.binds import Binds
 from fairlead.engine.gang_flights import GangFlight
 from fairlead.engine.gang_messages import refusal_message, too_large_message
 from fairlead.engine.gang_parts import GangParts
+from fairlead.engine.gang_topology_trials import Patience, TopologyTrials
 from fairlead.engine.gang_trials import Filling, GangTrials, MemberPlacement, group_of, ordered
 from fairlead.engine.in_flight import InFlight
 from fairlead.engine.instructions import (
@@ -25,9 +27,10 @@ from fairlead.engine.instructions import (
     Instruction,
     Prepare,
 )
-from fairlead.engine.reasons import SCHEDULER_ERROR, UNSCHEDULABLE
+from fairlead.engine.reasons import SCHEDULER_ERROR, UNSCHEDULABLE, WAITING_FOR_TOPOLOGY
 from fairlead.engine.requeuer import Requeuer
 from fairlead.model.errors import PluginFault
+from fairlead.placement.gang_topology import has_topology
 from fairlead.placement.place import Placement
 from fairlead.queue.entries import Entry
 from fairlead.queue.queue import SchedulingQueue
@@ -58,6 +61,8 @@ class GangAttempts:
         self._binds = binds
         self._parts = parts
         self._trials = GangTrials(placements, requeuer.beyond_quota)
+        self._topology = TopologyTrials(cluster, placements, self._trials)
+        self.patience = Patience(queue)
         self.flights = in_flight.gangs
         #: A large gang that is being placed.
         self._filling: tuple[GangFlight, Filling] | None = None
@@ -90,7 +95,7 @@ class GangAttempts:
             return self._attempt_large(entry, gang, now)
         try:
             with self._cluster.trial() as trial:
-                filling = self._trials.best(trial, gang)
+                filling = self._best(trial, entry, gang, now)
                 if filling.succeeded:
                     trial.commit()
         except PluginFault as error:  # a user's plugin broke: this gang waits, the others go on
@@ -100,6 +105,11 @@ class GangAttempts:
         flight = GangFlight(entry)
         self._take_off(flight, filling.placed)
         return self._decided(flight, now)
+
+    def _best(self, trial: Trial, entry: Entry, gang: Gang, now: float) -> Filling:
+        if has_topology(gang.spec):
+            return self._topology.best(trial, gang, now - entry.first_queued_s)
+        return self._trials.best(trial, gang)
 
     def _fault(self, entry: Entry, gang: Gang, message: str, now: float) -> Attempt:
         made: list[Instruction] = [
@@ -114,8 +124,14 @@ class GangAttempts:
         if most < gang.needed:
             message = too_large_message(gang, most)
             return self._park(entry, UNSCHEDULABLE, message, Aspect.PRESENCE | Aspect.USAGE, now)
-        flight = GangFlight(entry)
-        return self._fill_on(flight, Filling.of(gang, ordered(gang)), now)
+        filling = Filling.of(gang, ordered(gang))
+        if has_topology(gang.spec):
+            plans = self._topology.plans(gang, now - entry.first_queued_s)
+            plan = next(iter(plans), None)
+            if plan is None:
+                return self._refuse(entry, self._topology.refused(plans, gang), now)
+            filling = Filling.of(gang, plan.order, plan.within)
+        return self._fill_on(GangFlight(entry), filling, now)
 
     def _fill_on(self, flight: GangFlight, filling: Filling, now: float) -> Attempt:
         before = len(filling.placed)
@@ -164,11 +180,15 @@ class GangAttempts:
         if filling.first and isinstance(filling.first[1], QuotaRefusal):
             reason, outcome = filling.first[1].reason, Outcome.HELD_BACK
         message = refusal_message(filling)
-        released = self._make_way(entry, filling.gang)
+        if filling.topology and filling.topology.next_s is not None:
+            self.patience.note(filling.gang.key, entry.first_queued_s + filling.topology.next_s)
+            if filling.topology.only_patience:
+                reason, outcome = WAITING_FOR_TOPOLOGY, Outcome.HELD_BACK
+        released = self._make_way(entry, filling.gang, now)
         attempt = self._park(entry, reason, message, filling.woken_by, now, outcome)
         return attempt._replace(instructions=[*attempt.instructions, *released])
 
-    def _make_way(self, entry: Entry, gang: Gang) -> list[Instruction]:
+    def _make_way(self, entry: Entry, gang: Gang, now: float) -> list[Instruction]:
         """Gangs bound in part that come later are released, if the gang can be completed then."""
         later = self._parts.after(entry) if gang.is_partial else []
         if not later:
@@ -179,7 +199,7 @@ class GangAttempts:
                 released.append(other)
                 for uid in _gang(other).placed:
                     trial.evict(uid)
-                filling = self._trials.best(trial, gang)
+                filling = self._best(trial, entry, gang, now)
                 if filling.succeeded:
                     break
             else:

@@ -8,6 +8,8 @@ from fairlead.queue.units import Gang
 
 def refusal_message(filling: Filling) -> str:
     """How many pods would have a node, and why the first of the others has none."""
+    if filling.topology:
+        return f"gang {filling.gang.spec.name}: {filling.topology.message}."
     placed, pods = len(filling.placed), len(filling.gang.pods)
     bound = len(filling.gang.placed)
     said = f"gang {filling.gang.spec.name}: {placed} of {pods} pods have a node"

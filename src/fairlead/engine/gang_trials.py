@@ -16,6 +16,7 @@ from fairlead.engine import reservations
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement.place import Placement
+from fairlead.placement.topology_refusals import TopologyRefusal
 from fairlead.placement.verdicts import Placed, Refused
 from fairlead.plugins.prepare import PrepareStep
 from fairlead.queue.quota import QuotaRefusal
@@ -63,6 +64,9 @@ class Filling:
     _looks: int = 0
     #: Whether the gang is satisfied and the trial has it.
     succeeded: bool = False
+    #: Why no plan under topology rules worked out, and what could change that.
+    topology: TopologyRefusal | None = None
+    awaits: Aspect = NOTHING
     #: The first member without a node, and why.
     first: tuple[Pod, Refused | QuotaRefusal] | None = None
 
@@ -134,7 +138,7 @@ class Filling:
 
     @property
     def woken_by(self) -> Aspect:
-        woken_by = NOTHING
+        woken_by = self.awaits
         for refused in self.refused.values():
             woken_by |= refused.woken_by
         return woken_by | (self.first[1].woken_by if self.first else NOTHING)

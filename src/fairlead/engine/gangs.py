@@ -113,9 +113,13 @@ class Gangs:
     # -- what time brings about --------------------------------------------------------------
 
     def due_s(self) -> float | None:
-        return 0.0 if self._attempts.has_more else self._registry.due_s()
+        if self._attempts.has_more:
+            return 0.0
+        times = self._registry.due_s(), self._attempts.patience.due_s()
+        return min((due_s for due_s in times if due_s is not None), default=None)
 
     def tend(self, now: float) -> list[Instruction]:
+        self._attempts.patience.tend(now)
         return self._registry.tend(now)
 
 

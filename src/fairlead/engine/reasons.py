@@ -4,3 +4,5 @@ UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
 #: The pods or the object of a gang are missing: nodes would not help.
 WAITING_FOR_GANG = "WaitingForGang"
+#: It would fit now, but waits for nodes that are nearer to each other.
+WAITING_FOR_TOPOLOGY = "WaitingForTopology"

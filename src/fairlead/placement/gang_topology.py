@@ -4,7 +4,8 @@ A plan gives each pod a row. It is made from what is free, so that a trial may f
 fewer pods; what the trial found limits the next plan. The last plans only name the domains.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,7 +17,7 @@ from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement.gang_room import GangRoom
 from fairlead.placement.place import Placement
 from fairlead.placement.rank_order import along_the_tree
-from fairlead.placement.topology_solver import Question, limits_of, solve
+from fairlead.placement.topology_solver import Question, limits_of, most_in_a_domain, solve
 from fairlead.placement.tree_knapsack import Sets
 from fairlead.placement.unequal_pods import Kinds, Taken, spread_over_few
 
@@ -100,6 +101,14 @@ def _part(group: Group, by_group: dict[str, list[Pod]]) -> Part:
     )  # fmt: skip
 
 
+def _leaves(groups: tuple[Group, ...]) -> Iterator[tuple[str, int]]:
+    for group in groups:
+        if group.groups:
+            yield from _leaves(group.groups)
+        else:
+            yield group.name, group.minimum
+
+
 def _ranked(pods: list[Pod]) -> tuple[Pod, ...]:
     return tuple(sorted(pods, key=_rank))
 
@@ -120,8 +129,11 @@ class GangPlans:
         cluster: Cluster,
         placements: Mapping[str, Placement],
         waited_s: float,
+        needed: int | None = None,
     ) -> None:
-        """`placed`: the nodes of members that have one, by group."""
+        """`placed`: the nodes of members that have one, by group; `needed`: None for all pods."""
+        self._spec = spec
+        self._needed = len(pods) if needed is None else needed
         self.part = part_of(spec, pods)
         self.tree = cluster.topology.tree({rule.level for rule in self.part.every_rule})
         self._placed = {
@@ -145,8 +157,8 @@ class GangPlans:
         for _ in range(MOST_PLANS):
             if not self._learnt:
                 break
-            rows = self._planned()
-            if rows is None:
+            rows = self._planned(self.part) or self._with_fewer()
+            if not rows:
                 break
             plan = self._exact(rows)
             self._learnt = False
@@ -154,14 +166,13 @@ class GangPlans:
         if plan is not None:
             yield self._loose(plan)
 
-    def learn(self, plan: GangPlan, nodes: Mapping[str, int]) -> None:
-        """The trial gave rows to these pods only."""
-        counts: dict[tuple[PodRequest, int], int] = {}
+    def learn(self, plan: GangPlan, placed: Collection[str], untried: Collection[str]) -> None:
+        """In the trial these pods got the rows of the plan, and those were not looked at."""
+        counts = Counter(
+            (self._requests[uid], row) for uid, row in plan.rows.items() if uid in placed
+        )
         for uid, row in plan.rows.items():
-            key = self._requests[uid], row
-            counts[key] = counts.get(key, 0) + (uid in nodes)
-        for uid, row in plan.rows.items():
-            if uid not in nodes:
+            if uid not in placed and uid not in untried:
                 self._learnt = True
                 self.room.limit(self._requests[uid], row, counts[self._requests[uid], row])
 
@@ -187,6 +198,17 @@ class GangPlans:
         )
         return np.unique(np.concatenate([_NO_ROWS, *of_part]))
 
+    def gpus_of(self, pod: Pod) -> int:
+        """Thousandths of GPUs that a pod of the gang takes."""
+        return self.room.gpus_of(self._requests[pod.uid])
+
+    def fits_after(self, waited_s: float) -> bool:
+        """Whether there would be a plan if the gang had waited so long."""
+        now, self.waited_s = self.waited_s, waited_s
+        found = self._planned(self.part) or self._with_fewer()
+        self.waited_s = now
+        return bool(found)
+
     def classes(self, pods: Sequence[Pod]) -> list[list[Pod]]:
         """Pods with equal requests, those with more GPUs first."""
         by_request: dict[PodRequest, list[Pod]] = {}
@@ -207,10 +229,35 @@ class GangPlans:
 
     # -- planning ----------------------------------------------------------------------------
 
-    def _planned(self) -> dict[str, int] | None:
+    def _planned(self, part: Part) -> dict[str, int] | None:
         self.room.given = {}
         everywhere = np.ones(self._size, dtype=np.bool_)
-        return self._place(self.part, everywhere, {})
+        return self._place(part, everywhere, {})
+
+    def _with_fewer(self) -> dict[str, int] | None:
+        """As many as one domain takes, or as the gang needs; the lowest ranks first."""
+        part, pods = self.part, self.part.pods
+        if self._needed >= len(part.every_pod):
+            return None
+        if part.parts or len(self.classes(pods)) != 1:
+            return self._planned(part_of(self._spec, self._least_pods()))
+        self.room.given = {}
+        most = most_in_a_domain(self.question(part, pods))
+        if not self._needed <= most < len(pods):
+            return None
+        return self._planned(replace(part, pods=pods[: max(most, 1)]))
+
+    def _least_pods(self) -> list[Pod]:
+        """Of each group no more pods than it needs, and as many as the gang needs."""
+        least = dict(_leaves(self._spec.groups))
+        counts = Counter({group: len(rows) for group, rows in self._placed.items()})
+        kept: list[Pod] = []
+        more: list[Pod] = []
+        for pod in self.part.every_pod:
+            group = pod.gang.group if pod.gang else ""
+            counts[group] += 1
+            (kept if counts[group] <= least.get(group, 0) else more).append(pod)
+        return kept + more[: max(0, self._needed - len(kept))]
 
     def _place(
         self, part: Part, within: NodeMask, before: Mapping[str, int]

@@ -108,6 +108,19 @@ def domain_room(question: Question, level: int, rows: NodeMask) -> PerNode:
     return total
 
 
+def most_in_a_domain(question: Question) -> int:
+    """How many of the pods fit where only one domain of a level may be used, or at all."""
+    rows: NodeMask = question.room > 0
+    only = question.limits.only
+    if only is None:
+        return min(question.pods, int(np.where(rows, question.room, 0).sum()))
+    domains, inside = question.tree.at(only)
+    room = domain_room(question, only, rows & inside)
+    bound = question.bound[inside[question.bound]]
+    found = room[domains[bound]] if len(bound) else room
+    return min(question.pods, int(found.max(initial=0)))
+
+
 def _candidates(question: Question) -> Rows:
     """Rows with room that are in domains with enough room, as far as one domain must do."""
     tree, limits = question.tree, question.limits

@@ -14,7 +14,7 @@ bind failed always waits it out.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from itertools import count
 
 from fairlead.cluster.aspects import NOTHING, Aspect
@@ -172,7 +172,7 @@ class SchedulingQueue:
         """The entry of a gang that has members."""
         return self._gangs.get(key)
 
-    def gangs(self) -> Iterable[Entry]:
+    def gangs(self) -> Collection[Entry]:
         return self._gangs.values()
 
     def place(self, uid: str) -> None:

@@ -179,12 +179,23 @@ def test_a_row_that_takes_fewer_pods_than_planned_is_not_planned_again() -> None
     seen = []
     for plan in found:
         seen.append(domains(nodes(cluster, plan)) if plan.rows else None)
-        fits = {pod.uid: row for pod in plan.order if (row := plan.rows.get(pod.uid)) != 0}
-        found.learn(plan, {uid: row for uid, row in fits.items() if row is not None})
+        found.learn(plan, [uid for uid, row in plan.rows.items() if row != 0], ())
     assert seen[0] == {"a1": 8}
     assert seen[1] == {"b1": 8}
     assert seen[-1] is None  # any node of the last domain
     assert len(seen) == 3
+
+
+def test_an_elastic_gang_gets_as_many_pods_as_one_rack_takes() -> None:
+    cluster = racks(a1=[4, 2], b1=[5])
+    pods = members(8)
+    found = GangPlans(
+        GangSpec("g", 4, topology=(REQUIRED,)), pods, {}, cluster,
+        {SCHEDULER: Placement(built_in(SCHEDULER), cluster)}, 0.0, needed=4,
+    )  # fmt: skip
+    plan = first(found)
+    assert domains(nodes(cluster, plan)) == {"a1": 6}
+    assert [pod.name for pod in plan.order] == [pod.name for pod in pods[:6]]
 
 
 def test_ring_neighbours_share_a_node_then_a_rack() -> None:

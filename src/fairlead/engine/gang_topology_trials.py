@@ -1,0 +1,122 @@
+"""Gangs with topology rules: plans are tried one after another, and waits with patience end."""
+
+from collections.abc import Mapping
+from functools import reduce
+from heapq import heappop, heappush
+from operator import or_
+
+from fairlead.cluster.aspects import Aspect
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.trial import Trial
+from fairlead.engine.gang_trials import Filling, GangTrials
+from fairlead.model.pods import Pod
+from fairlead.placement.gang_topology import GangPlan, GangPlans
+from fairlead.placement.place import Placement
+from fairlead.placement.topology_refusals import refusal_of
+from fairlead.queue.entries import Pool
+from fairlead.queue.queue import SchedulingQueue
+from fairlead.queue.units import Gang
+
+#: Entries that are kept without a look at what they are for.
+_FEW = 64
+
+
+class TopologyTrials:
+    """Fills gangs by plans. It changes the trial that it is given, and nothing else."""
+
+    def __init__(
+        self, cluster: Cluster, placements: Mapping[str, Placement], trials: GangTrials
+    ) -> None:
+        self._cluster = cluster
+        self._placements = placements
+        self._trials = trials
+
+    def plans(self, gang: Gang, waited_s: float) -> GangPlans:
+        pods = sorted(gang.pods, key=_rank)[: gang.room]
+        placed: dict[str, list[str]] = {}
+        for uid, group in gang.placed.items():
+            held = self._cluster.holdings.get(uid)
+            if held is not None:
+                placed.setdefault(group, []).append(held.node)
+        return GangPlans(
+            gang.spec, pods, placed, self._cluster, self._placements, waited_s, gang.needed
+        )
+
+    def best(self, trial: Trial, gang: Gang, waited_s: float) -> Filling:
+        """One that satisfies the gang and is in the trial, or else why there is none."""
+        plans, start = self.plans(gang, waited_s), trial.checkpoint()
+        enough: GangPlan | None = None
+        for plan in plans:
+            filling = self._filled(trial, gang, plan)
+            if filling.satisfied and len(filling.placed) == len(plan.order):
+                filling.succeeded = True
+                return filling
+            enough = enough or (plan if filling.satisfied else None)
+            trial.rollback(start)
+            placed = {member.pod.uid for member in filling.placed}
+            plans.learn(plan, placed, {pod.uid for pod in filling.left})
+        if enough is not None:
+            filling = self._filled(trial, gang, enough)
+            filling.succeeded = True
+            return filling
+        return self.refused(plans, gang)
+
+    def refused(self, plans: GangPlans, gang: Gang) -> Filling:
+        filling = Filling.of(gang, ())
+        filling.topology = refusal_of(plans, self._cluster)
+        filling.awaits = self._awaited(gang)
+        return filling
+
+    def _filled(self, trial: Trial, gang: Gang, plan: GangPlan) -> Filling:
+        filling = Filling.of(gang, plan.order, plan.within)
+        self._trials.fill(trial, filling, len(plan.order))
+        return filling
+
+    def _awaited(self, gang: Gang) -> Aspect:
+        """What could make a domain large enough: all that filters read."""
+        names = {pod.scheduler for pod in gang.pods}
+        rules = (rule for name in names for rule in self._placements[name].profile.filters)
+        return reduce(or_, (rule.reads for rule in rules), Aspect.PRESENCE | Aspect.LABELS)
+
+
+def _rank(pod: Pod) -> float:
+    rank = pod.gang.rank if pod.gang else None
+    return float("inf") if rank is None else rank
+
+
+class Patience:
+    """When waiting gangs may use more domains than now."""
+
+    def __init__(self, queue: SchedulingQueue) -> None:
+        self._queue = queue
+        self._due_s: dict[str, float] = {}
+        self._heap: list[tuple[float, str]] = []
+
+    def note(self, key: str, due_s: float) -> None:
+        if self._due_s.get(key) != due_s:
+            self._due_s[key] = due_s
+            heappush(self._heap, (due_s, key))
+        if len(self._heap) > 2 * len(self._due_s) + _FEW or len(self._due_s) > 2 * self._known():
+            self._forget()
+
+    def _known(self) -> int:
+        return len(self._queue.gangs()) + _FEW
+
+    def _forget(self) -> None:
+        """Without gangs that are gone, and without times that were replaced."""
+        self._due_s = {key: due_s for key, due_s in self._due_s.items() if self._queue.gang(key)}
+        self._heap = sorted((due_s, key) for key, due_s in self._due_s.items())
+
+    def due_s(self) -> float | None:
+        return self._heap[0][0] if self._heap else None
+
+    def tend(self, now: float) -> None:
+        """Lets gangs try again whose time has come."""
+        while self._heap and self._heap[0][0] <= now:
+            due_s, key = heappop(self._heap)
+            if self._due_s.get(key) != due_s:
+                continue
+            del self._due_s[key]
+            entry = self._queue.gang(key)
+            if entry is not None and entry.pool is Pool.WAITING:
+                self._queue.wake(entry, "UnschedulableTimeout", now=now)

@@ -1,0 +1,138 @@
+"""What the best domain lacks for a gang whose topology rules cannot be kept now."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fairlead.cluster.arrays import PerNode
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.topology_levels import DomainTree
+from fairlead.model.gangs import TopologyRule
+from fairlead.model.gpus import WHOLE
+from fairlead.model.topology import short
+from fairlead.placement.gang_topology import GangPlans, Part
+from fairlead.placement.topology_solver import domain_room, domains_allowed, limits_of
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyRefusal:
+    message: str
+    #: It would fit now if a rule with patience held no more.
+    only_patience: bool = False
+    #: How long the gang will have waited when a rule allows more.
+    next_s: float | None = None
+
+
+def refusal_of(plans: GangPlans, cluster: Cluster) -> TopologyRefusal:
+    """Call it when no plan worked out."""
+    rules = tuple(plans.part.every_rule)
+    later = [due for rule in rules if (due := _allows_more_s(rule, plans.waited_s)) is not None]
+    next_s = min(later, default=None)
+    message = next(
+        filter(None, (_lacking(plans, part, cluster) for part in _parts(plans.part))), ""
+    )
+    fits_later = next_s is not None and plans.fits_after(next_s)
+    if fits_later:
+        message = f"{message}; it waits for that until its patience ends"
+    return TopologyRefusal(message or _ANYWHERE, fits_later, next_s)
+
+
+_ANYWHERE = "its groups do not fit together under their topology rules"
+
+
+def _parts(part: Part) -> list[Part]:
+    return [part, *(each for inner in part.parts for each in _parts(inner))]
+
+
+def _allows_more_s(rule: TopologyRule, waited_s: float) -> float | None:
+    """After which time the rule allows more domains than now."""
+    if not rule.patience_s:
+        return None
+    if rule.required:
+        return rule.patience_s * (1 + waited_s // rule.patience_s)
+    return rule.patience_s if waited_s < rule.patience_s else None
+
+
+def _lacking(plans: GangPlans, part: Part, cluster: Cluster) -> str:
+    """About the narrowest level whose domains are limited; empty if that is not the reason."""
+    limits = limits_of(part.rules, plans.tree, plans.waited_s)
+    if not part.every_pod or not limits.most:
+        return ""
+    level = max(limits.most)
+    rule = next(r for r in part.rules if plans.tree.place(r.level) == level)
+    allowed = domains_allowed(rule, plans.waited_s) or 1
+    _, inside = plans.tree.at(level)
+    name = _level_name(plans.tree, level)
+    if not inside.any():
+        return f"no node has the label {_label(plans.tree, level)}"
+    room = _room(plans, part, level)
+    order = np.argsort(-room, kind="stable")
+    best, pods = int(room[order[:allowed]].sum()), len(part.every_pod)
+    if best >= pods:
+        return ""
+    where = _domain_name(plans.tree, level, int(order[0]), cluster)
+    several = f"the best {allowed} {name}s have" if allowed > 1 else f"{name} {where} has"
+    short_of = _amount(plans, part, pods - best)
+    more = f"{short_of} in {'one' if allowed == 1 else 'these'} {name}{'s' * (allowed > 1)}"
+    fits = np.cumsum(room[order]) >= pods
+    preferred = f"; it would fit in {int(np.argmax(fits)) + 1} {name}s" if fits.any() else ""
+    return f"{several} room for {best} of {pods} pods; {more} would do{preferred}"
+
+
+def _room(plans: GangPlans, part: Part, level: int) -> PerNode:
+    """Pods that each domain has room for, each kind for itself."""
+    _, inside = plans.tree.at(level)
+    plans.room.given = {}
+    bound = plans.bound(part)
+    total: PerNode | None = None
+    for pods in plans.classes(part.every_pod):
+        question = replace(plans.question(part, pods), limits=limits_of((), plans.tree, 0.0))
+        room = np.minimum(domain_room(question, level, (question.room > 0) & inside), len(pods))
+        total = room if total is None else total + room
+    assert total is not None
+    bound = bound[inside[bound]]
+    if len(bound):
+        domains, _ = plans.tree.at(level)
+        total = np.where(np.isin(np.arange(len(total)), domains[bound]), total, 0)
+    return total
+
+
+def _amount(plans: GangPlans, part: Part, pods: int) -> str:
+    """What so many pods more take: GPUs, or just places for pods."""
+    sizes = {plans.gpus_of(pod) for pod in part.every_pod}
+    if len(sizes) == 1 and (milli := sizes.pop()):
+        gpus = pods * milli / WHOLE
+        return f"{gpus:g} more GPU{'s' * (gpus != 1)}"
+    return f"room for {pods} more pod{'s' * (pods != 1)}"
+
+
+def _label(tree: DomainTree, level: int) -> str:
+    return "kubernetes.io/hostname" if level == tree.depth else tree.topology.labels[level]
+
+
+def _level_name(tree: DomainTree, level: int) -> str:
+    if level == tree.depth:
+        return "node"
+    found = tree.topology.levels[level]
+    return found.name or short(found.label)
+
+
+def _domain_name(tree: DomainTree, level: int, domain: int, cluster: Cluster) -> str:
+    """The value of its label; with those above if another domain has the same value."""
+    domains, inside = tree.at(level)
+    row = int(np.flatnonzero((domains == domain) & inside)[:1].sum())
+    if level == tree.depth:
+        return cluster.node_at(domain).name
+    path = [_value(tree, each, row, cluster) for each in range(level + 1)]
+    same = {
+        int(domains[other])
+        for other in np.flatnonzero(inside).tolist()
+        if _value(tree, level, other, cluster) == path[-1]
+    }
+    return "/".join(filter(None, path)) if len(same) > 1 else path[-1]
+
+
+def _value(tree: DomainTree, level: int, row: int, cluster: Cluster) -> str:
+    label, node = tree.topology.labels[level], cluster.node_at(row)
+    members = tree.topology.members.get(label)
+    return (node.labels if members is None else {label: members.get(node.name, "")}).get(label, "")

@@ -1,0 +1,189 @@
+"""Topology rules of gangs in the engine: kept, waited for, and explained."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from builders import a_node, a_pod, an_engine, decide, see
+from fairlead.engine.engine import Engine
+from fairlead.engine.events import BindDone, GangSeen, PodGone, PodSeen
+from fairlead.engine.in_flight import contradictions
+from fairlead.engine.instructions import AnnounceFailure, Bind, Instruction
+from fairlead.engine.reasons import UNSCHEDULABLE, WAITING_FOR_TOPOLOGY
+from fairlead.model.gangs import GangSpec, Group, Membership, TopologyRule
+from fairlead.model.pods import Pod
+from fairlead.model.topology import Topology, TopologyLevel
+
+BLOCK, RACK = "example.com/block", "example.com/rack"
+KEY = "volcano/default/job"
+REQUIRED = TopologyRule(RACK)
+PREFERRED = TopologyRule(RACK, required=False)
+
+
+def racks(**free: Sequence[int]) -> Engine:
+    """Nodes by rack with so many GPUs each; the first letter of a rack is its block."""
+    nodes = [
+        a_node(f"{rack}-{n}", gpus=gpus, labels={BLOCK: rack[0], RACK: rack})
+        for rack, each in free.items()
+        for n, gpus in enumerate(each)
+    ]
+    engine = an_engine(*nodes)
+    engine.cluster.topology.configured = Topology((TopologyLevel(BLOCK), TopologyLevel(RACK)))
+    return engine
+
+
+def a_gang(
+    engine: Engine, count: int, *rules: TopologyRule, minimum: int | None = None, **more: object
+) -> list[Pod]:
+    groups = more.pop("groups", ())
+    spec = GangSpec(KEY, minimum or count, topology=rules, groups=groups)
+    engine.handle(GangSeen(spec), now=0.0)
+    group = groups[0].name if groups else ""
+    pods = [
+        a_pod(f"job-{n}", uid=f"job-{n}", gang=Membership(KEY, group, n), **{"gpus": 1, **more})
+        for n in range(count)
+    ]
+    see(engine, *pods)
+    return pods
+
+
+def binds(made: Sequence[Instruction]) -> dict[str, str]:
+    return {each.pod.name: each.node for each in made if isinstance(each, Bind)}
+
+
+def said(made: Sequence[Instruction]) -> tuple[str, str]:
+    failures = {(e.reason, e.message) for e in made if isinstance(e, AnnounceFailure)}
+    assert len(failures) == 1, "all pods of a gang have the same reason"
+    return failures.pop()
+
+
+def racks_of(made: Sequence[Instruction]) -> list[str]:
+    return sorted({node.partition("-")[0] for node in binds(made).values()})
+
+
+def settle(engine: Engine, made: Sequence[Instruction]) -> None:
+    for each in made:
+        if isinstance(each, Bind):
+            engine.handle(BindDone(each.pod.uid), now=1.0)
+            engine.handle(PodSeen(replace(each.pod, node=each.node)), now=1.0)
+
+
+def test_a_gang_is_bound_in_one_rack() -> None:
+    engine = racks(a1=[4, 2], a2=[4, 4], b1=[4])
+    a_gang(engine, 8, REQUIRED)
+    made = decide(engine)
+    assert racks_of(made) == ["a2"]
+    assert len(binds(made)) == 8
+    settle(engine, made)
+    assert contradictions(engine.in_flight, engine.cluster, engine.queue) == []
+
+
+def test_a_refusal_says_what_the_best_rack_lacks() -> None:
+    engine = racks(a1=[8, 4], a2=[8], b1=[4])
+    a_gang(engine, 8, REQUIRED, gpus=2)
+    reason, message = said(decide(engine))
+    assert reason == UNSCHEDULABLE
+    assert message == (
+        "gang default/job: rack a1 has room for 6 of 8 pods; 4 more GPUs in one rack would do; "
+        "it would fit in 2 racks."
+    )
+    assert not engine.cluster.holdings
+
+
+def test_a_label_that_no_node_has_is_named() -> None:
+    engine = racks(a1=[8])
+    a_gang(engine, 2, TopologyRule("example.com/row"))
+    assert said(decide(engine))[1] == "gang default/job: no node has the label example.com/row."
+
+
+def test_a_refused_gang_is_tried_again_when_a_rack_has_room() -> None:
+    engine = racks(a1=[4, 4], b1=[8])
+    busy = [a_pod(f"busy-{n}", gpus=2, node=node) for n, node in enumerate(["a1-0", "b1-0"])]
+    see(engine, *busy)
+    a_gang(engine, 8, REQUIRED)
+    assert binds(decide(engine)) == {}
+    engine.handle(PodGone(busy[1]), now=20.0)
+    assert racks_of(decide(engine, now=20.0)) == ["b1"]
+
+
+@pytest.mark.parametrize("rule", [REQUIRED, PREFERRED])
+def test_after_its_patience_a_gang_uses_two_racks(rule: TopologyRule) -> None:
+    engine = racks(a1=[4], b1=[4])
+    a_gang(engine, 8, replace(rule, patience_s=600.0))
+    reason, message = said(decide(engine))
+    assert reason == WAITING_FOR_TOPOLOGY, "an autoscaler must not add nodes"
+    assert message.endswith("it would fit in 2 racks; it waits for that until its patience ends.")
+    wake_at_s = engine.wake_at_s()
+    assert wake_at_s is not None
+    assert wake_at_s <= 600.0
+    engine.tend(now=599.0)
+    assert binds(decide(engine, now=599.0)) == {}
+    engine.tend(now=600.0)
+    assert racks_of(decide(engine, now=600.0)) == ["a1", "b1"]
+
+
+def test_patience_does_not_make_a_gang_schedulable_that_fits_nowhere() -> None:
+    engine = racks(a1=[4], b1=[2])
+    a_gang(engine, 8, replace(REQUIRED, patience_s=600.0))
+    assert said(decide(engine))[0] == UNSCHEDULABLE
+
+
+def test_a_replaced_member_stays_in_the_rack() -> None:
+    engine = racks(a1=[4], b1=[8])
+    pods = a_gang(engine, 4, REQUIRED)
+    made = decide(engine)
+    settle(engine, made)
+    assert racks_of(made) == ["a1"]
+    engine.handle(PodGone(replace(pods[2], node="a1-0")), now=5.0)
+    see(engine, replace(pods[2], uid="again", name="again"))
+    made = decide(engine, now=10.0)
+    assert binds(made) == {"again": "a1-0"}
+    settle(engine, made)
+
+
+def test_a_replaced_member_waits_if_the_rack_is_full() -> None:
+    engine = racks(a1=[4], b1=[8])
+    pods = a_gang(engine, 4, REQUIRED)
+    settle(engine, decide(engine))
+    engine.handle(PodGone(replace(pods[2], node="a1-0")), now=5.0)
+    see(engine, a_pod("filler", gpus=1, node="a1-0"), replace(pods[2], uid="again", name="again"))
+    made = decide(engine, now=10.0)
+    assert binds(made) == {}
+    assert said(made)[1] == (
+        "gang default/job: rack a1 has room for 0 of 1 pods; 1 more GPU in one rack would do."
+    )
+
+
+def test_pods_above_the_minimum_stay_in_the_rack() -> None:
+    engine = racks(a1=[4, 2], b1=[4])
+    a_gang(engine, 8, REQUIRED, minimum=5)
+    made = decide(engine)
+    assert sorted(binds(made)) == [f"job-{n}" for n in range(6)]
+    assert racks_of(made) == ["a1"]
+    settle(engine, made)
+    assert binds(decide(engine, now=400.0)) == {}
+
+
+def test_sets_of_ranks_are_bound_in_one_rack_each() -> None:
+    engine = racks(a1=[6], a2=[6], b1=[4])
+    group = Group("w", 12, set_size=4, set_topology=(REQUIRED,))
+    a_gang(engine, 12, groups=(group,))
+    found = binds(decide(engine))
+    sets = [{found[f"job-{n + k}"] for k in range(4)} for n in (0, 4, 8)]
+    assert [len(each) for each in sets] == [1, 1, 1]
+
+
+def test_a_gang_of_more_than_one_turn_keeps_its_rules() -> None:
+    engine = racks(a1=[8] * 70, a2=[8] * 140, b1=[8] * 70)
+    a_gang(engine, 1100, REQUIRED)
+    made = decide(engine, times=20)
+    assert len(binds(made)) == 1100
+    assert racks_of(made) == ["a2"]
+
+
+def test_plain_gangs_make_no_trees() -> None:
+    engine = racks(a1=[8])
+    a_gang(engine, 4)
+    assert len(binds(decide(engine))) == 4
+    assert not engine.cluster.topology._trees
