@@ -93,3 +93,18 @@ def test_a_refused_gang_is_tried_again_when_there_is_room_for_all_of_it(engine: 
     assert decide(engine, now=20.0) == [], "room for six"
     engine.handle(PodGone(busy[1]), now=21.0)
     assert len(binds(decide(engine, now=21.0))) == 8
+
+
+def test_members_above_the_minimum_that_do_not_fit_wait_and_hold_no_other_back(
+    engine: Engine,
+) -> None:
+    see(engine, *a_gang(10, minimum=3))
+    made = decide(engine)
+    assert len(binds(made)) == 8
+    settle(engine, made)
+    plain = a_pod("plain")
+    see(engine, plain)
+    made = decide(engine, now=20.0)
+    assert binds(made) == {"plain": "n1"}
+    assert set(failures(made)) == {"job-8", "job-9"}
+    assert engine.decide(now=20.0) is None

@@ -79,8 +79,8 @@ class Filling:
 
     @property
     def satisfied(self) -> bool:
-        """Whether the gang would have what it needs."""
-        return not self.gang.needed_with(self.counts)
+        """Whether the gang would have what it needs, and a pod more than before."""
+        return bool(self.placed) and not self.gang.needed_with(self.counts)
 
     @property
     def is_hopeless(self) -> bool:
