@@ -136,9 +136,13 @@ class GangAttempts:
     def _fill_on(self, flight: GangFlight, filling: Filling, now: float) -> Attempt:
         before = len(filling.placed)
         self._filling = flight, filling
-        with self._cluster.trial() as trial:
-            done = self._trials.fill(trial, filling, SLICE)
-            trial.commit()
+        try:
+            with self._cluster.trial() as trial:
+                done = self._trials.fill(trial, filling, SLICE)
+                trial.commit()
+        except PluginFault as error:
+            self.crashed(flight.entry)
+            return self._fault(flight.entry, flight.gang, str(error), now)
         self._take_off(flight, filling.placed[before:])
         if not done:
             return Attempt(flight.gang, Outcome.UNFINISHED, ())

@@ -30,10 +30,11 @@ class GangParts:
         """Something about the gang has changed."""
         entry = self._queue.gang(key)
         gang = entry.unit if entry else None
-        if isinstance(gang, Gang) and gang.is_partial:
-            self._until_s.setdefault(key, now + gang.spec.longest_part_s)
-        else:
+        limit_s = _limit_s(gang) if isinstance(gang, Gang) else None
+        if limit_s is None:
             self._until_s.pop(key, None)
+        else:
+            self._until_s.setdefault(key, now + limit_s)
 
     def due_s(self) -> float | None:
         return min(self._until_s.values(), default=None)
@@ -41,7 +42,8 @@ class GangParts:
     def after(self, entry: Entry) -> list[Entry]:
         """Those that come after this one, the last first; none that is being tried or bound."""
         entries = (self._queue.gang(key) for key in self._until_s)
-        others = [one for one in entries if one and one.pool is not Pool.NONE]
+        idle = (one for one in entries if one and one.pool is not Pool.NONE)
+        others = [one for one in idle if _gang(one).is_partial]
         later = [one for one in others if _order(one) > _order(entry)]
         return sorted(later, key=_order, reverse=True)
 
@@ -51,8 +53,8 @@ class GangParts:
         for key, until_s in list(self._until_s.items()):
             entry = self._queue.gang(key)
             if until_s <= now and entry is not None and entry.pool is not Pool.NONE:
-                limit = _gang(entry).spec.longest_part_s
-                made += self.release(entry, f"it could not be completed within {limit:.0f} s")
+                limit_s = _limit_s(_gang(entry)) or 0.0
+                made += self.release(entry, f"it could not be completed within {limit_s:.0f} s")
         return made
 
     def release(self, entry: Entry, why: str) -> list[Instruction]:
@@ -97,6 +99,13 @@ class GangParts:
 def _gang(entry: Entry) -> Gang:
     assert isinstance(entry.unit, Gang)
     return entry.unit
+
+
+def _limit_s(gang: Gang) -> float | None:
+    """How long the gang may stay below its minimum; None: for ever."""
+    if gang.is_partial:
+        return gang.spec.longest_part_s
+    return gang.spec.stale_after_s if gang.is_stale else None
 
 
 def _order(entry: Entry) -> tuple[int, float, str]:

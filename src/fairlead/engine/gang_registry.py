@@ -23,6 +23,10 @@ from fairlead.queue.units import Gang
 QUIET_S = 3.0
 
 
+#: Reported at once. What a gang waits for may come in a moment.
+_VERDICTS = (GangState.SCHEDULED, GangState.UNSCHEDULABLE)
+
+
 class GangRegistry:
     """Feeds the queue with members, and reports what became of them."""
 
@@ -43,11 +47,17 @@ class GangRegistry:
     def spec_of(self, membership: Membership) -> GangSpec:
         """What is known of the gang of a pod; a problem if that is nothing."""
         known = membership.spec or self._objects.get(membership.gang)
+        known = known or self._said_by_others(membership.gang)
         if known is not None:
             return known
         key = membership.gang
         problem = self._unserved.get(key.partition("/")[0]) or missing_object_message(key)
         return GangSpec(key, 1, problem=problem)
+
+    def _said_by_others(self, key: str) -> GangSpec | None:
+        """Of gangs without an object, some pods may say what all of them need."""
+        entry = self._queue.gang(key)
+        return entry.unit.agreed if entry and isinstance(entry.unit, Gang) else None
 
     def kind_seen(self, dialect: str, problem: str, now: float) -> None:
         """Whether the objects of a dialect are served; if not, pods wait with the problem."""
@@ -99,9 +109,9 @@ class GangRegistry:
         known = self._reported.get(key)
         if status is None and known is None:
             return
-        due_s = now + QUIET_S
-        if status and status.state not in (GangState.GATHERING, known.state if known else None):
-            due_s = now
+        state = status.state if status else None
+        is_news = state in _VERDICTS and (known is None or known.state != state)
+        due_s = now if is_news else now + QUIET_S
         if self._due_s.get(key) != due_s:
             self._due_s[key] = due_s
             heappush(self._heap, (due_s, key))

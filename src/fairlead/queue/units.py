@@ -207,6 +207,11 @@ class Gang:
         return len(self.placed) > len(self.finished) and not self.was_whole and self.needed > 0
 
     @property
+    def is_stale(self) -> bool:
+        """Whether it was whole and has lost members that it needs, and none has succeeded."""
+        return self.was_whole and bool(self.placed) and not self.finished and self.needed > 0
+
+    @property
     def is_ready(self) -> bool:
         if len(self._pending) == len(self._gated) or self.problem or self.room == 0:
             return False
