@@ -219,7 +219,7 @@ def could_serve(
     """
     if not inventory or not inventory.gpus or not inventory.named:
         return True
-    if ask.profile or ask.dialect in inventory.first_fit:
+    if ask.sliced or ask.dialect in inventory.first_fit:
         return True
     found = books(inventory, grants)
     wanted = [a for a in found.accounts if not ask.models or a.gpu.model in ask.models]

@@ -88,6 +88,26 @@ def test_a_pod_gets_a_slice_of_its_own_and_gives_it_back(cut: Cut, pods: Pods) -
         eventually(lambda: cut.slices() == [])
 
 
+def test_a_share_that_demands_mig_gets_the_smallest_slice_that_covers_it(
+    cut: Cut, pods: Pods
+) -> None:
+    words = {"fairlead.dev/gpu-share": "0.25", "fairlead.dev/gpu-isolation": "mig"}
+    large = {**words, "fairlead.dev/gpu-memory": "34Gi"}
+    where = {"kubernetes.io/hostname": cut.machine.node}
+    with cut.agent(), fairlead(cut.plane):
+        eventually(lambda: cut.gpu().get("cut") == "free")
+        for name, said in (("quarter", words), ("large", large)):
+            pods.create(name, metadata={"annotations": said}, nodeSelector=where)
+            pods.wait_bound(name)
+        eventually(lambda: [done for *_, done in cut.slices()] == [True, True])
+        assert sorted(size for _, _, size, _ in cut.slices()) == [2, 4], "a 2g.35gb and a 3g.71gb"
+        ids = {f"MIG-{cut.machine.uuids[0]}/{id_}/0" for id_, *_ in cut.slices()}
+        assert {given(pods, "quarter"), given(pods, "large")} == ids
+        pods.delete("quarter")
+        pods.delete("large")
+        eventually(lambda: cut.slices() == [])
+
+
 def test_a_killed_agent_finds_its_own_slices_again(cut: Cut, pods: Pods) -> None:
     node = cut.machine.node
     with fairlead(cut.plane):

@@ -69,6 +69,8 @@ A100 = (
     MigProfile("2g.20gb", 2, (0, 2, 4)),
     MigProfile("3g.40gb", 4, (0, 4)),
 )
+#: As an agent divides them.
+FREELY = tuple(replace(kind, memory_mib=1800 * kind.slices, slots=8) for kind in A100)
 NAMES = ("n1", "n2", "n3")
 NODES = st.sampled_from(NAMES)
 MIB = st.sampled_from([0, 1000, 4000, 8000, 20_000])
@@ -83,6 +85,7 @@ def gpus(draw, node: str) -> tuple[Gpu, ...]:
     """Some of the node's GPUs, in any order: an index says where a GPU is today."""
     by_index = draw(st.integers(0, 5)) == 5
     slots = draw(st.permutations(range(GPUS)))[: draw(st.sampled_from([4, 4, 4, 3, 2, 0]))]
+    kinds = [draw(st.sampled_from([(), (), (), A100, FREELY])) for _ in slots]
     return tuple(
         Gpu(
             uuid=str(index) if by_index else f"GPU-{node}-{slot}",
@@ -91,7 +94,8 @@ def gpus(draw, node: str) -> tuple[Gpu, ...]:
             memory_mib=draw(st.sampled_from([16_000, 8000, 0])),
             healthy=draw(st.integers(0, 9)) < 9,
             sharers=draw(st.sampled_from([0, 0, 2])),
-            mig=draw(st.sampled_from([(), (), (), A100])),
+            mig=kinds[index],
+            slots=8 if kinds[index] is FREELY else 0,
             mps=draw(st.sampled_from([0, 2, 9])),
         )
         for index, slot in enumerate(slots)
@@ -120,8 +124,8 @@ def inventories(draw, node: str) -> Inventory | None:
 
 @st.composite
 def asks(draw) -> GpuRequest:
-    kinds = ["share", "share", "client", "whole", "slice", "whole of theirs", "linked", "mapped"]
-    kind = draw(st.sampled_from(kinds))
+    kinds = ["share", "share", "client", "in a slice", "whole", "slice", "whole of theirs"]
+    kind = draw(st.sampled_from([*kinds, "linked", "mapped"]))
     count = draw(st.sampled_from([1, 1, 1, 2, 3]))
     if kind == "mapped":
         map_slot = MapSlot(draw(WORKLOADS), MAP.lines)
@@ -136,6 +140,10 @@ def asks(draw) -> GpuRequest:
         mps, injected = Isolation.MPS, draw(st.integers(0, 9)) < 9
         asked = GpuRequest(1, False, milli, 0, milli, dialect="fairlead", isolation=mps)
         return replace(asked, models=models, mps_injected=injected)
+    if kind == "in a slice":
+        milli, mib = draw(st.sampled_from([100, 300])), draw(st.sampled_from([0, 1500, 4000]))
+        mig, by_share = Isolation.MIG, milli if not mib else 0
+        return GpuRequest(count, False, milli, mib, by_share, dialect="fairlead", isolation=mig)
     if kind == "share":
         milli, mib = draw(MILLI), draw(MIB)
         by_share = milli if not mib else 0
@@ -220,6 +228,7 @@ class Ledger(RuleBasedStateMachine):
         mapped = bind.grant is not None and bind.grant.member is not None
         # A map may name GPUs of a node that only counts them, and beyond those, GPUs are counted.
         assert mapped or len(accounts) == len(bought - {""}), "cards that are not there"
+        self.check_slices(bind)
         complaints = [a.complaint(self.limit_milli(bind.node, a.gpu)) for a in accounts]
         assert not any(complaints), (accounts, complaints)
         assert all(account.gpu.healthy for account in accounts)
@@ -228,6 +237,16 @@ class Ledger(RuleBasedStateMachine):
         assert mapped or not opened or left >= found.unknown, (
             "a card that somebody may hold already"
         )
+
+    def check_slices(self, bind: Bind) -> None:
+        """A share that MIG isolates has a slice with all of it."""
+        ask = bind.pod.request.gpu_request
+        if ask is None or bind.grant is None or ask.isolation is not Isolation.MIG:
+            return
+        for use in bind.grant.uses:
+            assert int(use.profile[0]) / 7 >= ask.milli / WHOLE
+            assert use.slices / 8 >= ask.memory_milli / WHOLE
+            assert use.slices * 1800 >= ask.memory_mib
 
     def check_eviction(self, evict: Evict) -> None:
         """With those gone who have to go, the GPUs are enough."""

@@ -48,7 +48,7 @@ ASKING: dict[str, tuple[Json, Json, Node]] = {
     SLICE: ({}, {SLICE: "1g.18gb"}, cut_node()),
     MODEL: ({GPU: 1}, {MODEL: "H100"}, our_node()),
     LINKS: ({GPU: 1}, {LINKS: "nvlink"}, our_node()),
-    ISOLATION: ({}, {SHARE: "0.5", ISOLATION: "advisory"}, our_node()),
+    ISOLATION: ({}, {SHARE: "0.125", ISOLATION: "mig"}, cut_node()),
     "gpu-fraction": ({}, {"gpu-fraction": "0.5"}, our_node()),
     "gpu-memory": ({}, {"gpu-memory": "4000"}, our_node()),
     "gpu-fraction-num-devices": (

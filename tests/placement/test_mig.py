@@ -38,12 +38,14 @@ def bits(drawn: str) -> int:
     ],
 )
 def test_the_place(profile: str, gpus: list[str], place: tuple[int, int] | None) -> None:
-    found = slice_place(profile, {slot: (A100, bits(gpu)) for slot, gpu in enumerate(gpus)})
+    ask = GpuRequest(1, False, profile=profile)
+    found = slice_place(ask, {slot: (A100, bits(gpu)) for slot, gpu in enumerate(gpus)})
     assert (found and found[:2]) == place
 
 
 def test_gpus_of_several_kinds() -> None:
-    found = slice_place("4g.24gb", {3: (A100, 0), 5: (A30, 0), 7: ((), 0)})
+    ask = GpuRequest(1, False, profile="4g.24gb")
+    found = slice_place(ask, {3: (A100, 0), 5: (A30, 0), 7: ((), 0)})
     assert found == (5, 0, 4)
 
 

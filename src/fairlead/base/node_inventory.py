@@ -17,7 +17,7 @@
         "links": ["X", "NV18", …],    # to each GPU in turn, as `nvidia-smi topo -m` says
         "mig": true,                  # can be cut up; left out where it cannot
         "slices": [                   # MIG is on: how it can be cut, and where
-          {"name": "1g.18gb", "size": 1, "starts": [0, 1, 2, 3, 4, 5, 6]}, …],
+          {"name": "1g.18gb", "size": 1, "starts": [0, 1, 2, 3, 4, 5, 6], "mib": 16384}, …],
         "cut": "free", "slots": 8,    # the agent cuts it where it is told; memory slices in all
         "mps": 48,                    # its MPS daemon is healthy, and serves so many clients
         "note": "…",                  # for operators; it has no effect
@@ -47,12 +47,13 @@ _Uid = Annotated[str, msgspec.Meta(max_length=64)]
 _Uuids = Annotated[list[str], msgspec.Meta(max_length=MOST_GPUS)]
 
 
-class Slice(msgspec.Struct):
-    """One way to cut a GPU: its length in memory slices, and where it may start."""
+class Slice(msgspec.Struct, omit_defaults=True):
+    """One way to cut a GPU: its length in memory slices, where it may start, and its memory."""
 
     name: str
     size: int
     starts: list[int]
+    mib: int = 0
 
 
 class GpuEntry(msgspec.Struct, rename="camel", omit_defaults=True):

@@ -58,7 +58,7 @@ def shape_of(request: PodRequest, gpu_mib: int = 0) -> PodShape | None:
     ask = request.gpu_request or _counted(request)
     if ask is None:
         return PodShape(cpu, memory)
-    if ask.profile or ask.map_slot:
+    if ask.sliced or ask.map_slot:
         return None
     return PodShape(cpu, memory, ask.gpus, _milli(ask, gpu_mib), ask.models)
 

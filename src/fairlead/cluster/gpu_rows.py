@@ -91,8 +91,8 @@ class GpuRows:
     def usable(self, ask: GpuRequest) -> GpuMask:
         """GPUs that could serve one part of the ask, alone and as things are."""
         book, pick = self._devices, self._pick
-        if ask.profile:
-            fits: GpuMask = book.there[pick] & (self.room_for(ask.profile) > 0)
+        if ask.sliced:
+            fits: GpuMask = book.there[pick] & (self.room_for(ask) > 0)
             fits = fits & self._only_cut() & self.cut_for(ask)
         elif ask.whole:
             fits = sealed(book.unused[pick])
@@ -146,8 +146,13 @@ class GpuRows:
         book, pick = self._devices, self._pick
         if ask.isolation is not Isolation.MPS:
             return np.ones_like(book.there[pick])
-        left: GpuMask = book.mps_users[pick] < book.mps_limit[pick]
+        left: GpuMask = self.free_clients() > 0
         return left & ask.mps_injected
+
+    def free_clients(self) -> Gpus:
+        """MPS clients that the daemon of each GPU can still serve."""
+        free: Gpus = self._devices.mps_limit[self._pick] - self._devices.mps_users[self._pick]
+        return free
 
     def cut_for(self, ask: GpuRequest) -> GpuMask:
         """GPUs by what divides them: a device plugin serves only the slices that are there."""
@@ -250,8 +255,8 @@ class GpuRows:
             spare: NodeMask = book.spare[pick] >= ask.gpus
             return spare
         usable = self.usable(ask)
-        if ask.profile:
-            slices = np.where(usable, self.room_for(ask.profile), 0).sum(axis=1)
+        if ask.sliced:
+            slices = np.where(usable, self.room_for(ask), 0).sum(axis=1)
             room: NodeMask = slices >= ask.gpus
             return room
         held = book.elsewhere[pick]
@@ -293,13 +298,14 @@ class GpuRows:
                 named[place, slot] = wanted and gpu.uuid not in ask.never
         return named
 
-    def room_for(self, profile: str, *, emptied: bool = False) -> Gpus:
-        """How many more slices of this profile each GPU has room for; or had, without any pod."""
+    def room_for(self, ask: GpuRequest, *, emptied: bool = False) -> Gpus:
+        """How many more of the slices each GPU has room for; or had, without any pod."""
         book, pick = self._devices, self._pick
         geometry = book.geometry[pick]
         used = book.slices_used[pick] * (not emptied)
         room = np.zeros_like(used)
         for kinds, code in book.geometries.items():
+            profile = ask.profile_of(kinds)
             room = np.where(geometry == code, _room_by_use(kinds, profile)[used], room)
         return room
 

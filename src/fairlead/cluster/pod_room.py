@@ -8,7 +8,7 @@ import numpy as np
 
 from fairlead.cluster.arrays import PerNode
 from fairlead.cluster.nodes import Nodes
-from fairlead.model.gpus import GpuRequest
+from fairlead.model.gpus import GpuRequest, Isolation
 from fairlead.model.pods import Amounts, PodRequest
 from fairlead.model.quantities import PODS
 from fairlead.model.topology import HOSTNAME
@@ -32,14 +32,16 @@ def pod_room(
 def _gpu_room(ask: GpuRequest, nodes: Nodes) -> PerNode:
     gpus = nodes.gpus
     usable = gpus.usable(ask)
-    if ask.profile:
-        parts = gpus.room_for(ask.profile)
+    if ask.sliced:
+        parts = gpus.room_for(ask)
     elif ask.whole:
         parts = usable.astype(np.int64)
     else:
         parts = gpus.milli_open(ask) // max(ask.milli, 1)
         if ask.by_memory:
             parts = np.minimum(parts, gpus.memory_free() // np.maximum(gpus.memory_asked(ask), 1))
+        if ask.isolation is Isolation.MPS:
+            parts = np.minimum(parts, gpus.free_clients())
     parts = np.where(usable, parts, 0)
     found: PerNode = parts.sum(axis=1) // max(ask.gpus, 1)
     # GPUs that are only counted are limited as a resource; other dialects need a list.

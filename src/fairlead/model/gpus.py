@@ -1,6 +1,6 @@
 """GPUs one by one: the GPUs of a node, what a pod asks of them, and what it was given."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
@@ -49,6 +49,9 @@ class MigProfile:
     name: str
     slices: int
     starts: tuple[int, ...]
+    #: Where an agent divides the GPU: the memory of such a slice, and memory slices of the GPU.
+    memory_mib: int = 0
+    slots: int = 0
 
     @property
     def compute(self) -> int:
@@ -59,6 +62,27 @@ class MigProfile:
     def masks(self) -> tuple[int, ...]:
         """The memory slices that it takes at each place, as bits."""
         return tuple(((1 << self.slices) - 1) << start for start in self.starts)
+
+
+def smallest_cover(kinds: Iterable[MigProfile], ask: "GpuRequest") -> str:
+    """The profile of the smallest slice that covers a share; empty if none does, or none is cut.
+
+    Shares are counted in slices, of compute and of memory: a slice has a little less than its part
+    of the GPU. Memory in MiB is covered in full.
+    """
+    fitting = (kind for kind in kinds if kind.slots and _covers(kind, ask))
+    found = min(fitting, key=lambda kind: (kind.slices, kind.compute, kind.name), default=None)
+    return found.name if found else ""
+
+
+def _covers(kind: MigProfile, ask: "GpuRequest") -> bool:
+    # The large GPUs have eight memory slices and seven of compute, the A30 four of each.
+    compute_slices = 7 if kind.slots == 8 else kind.slots
+    return (
+        kind.compute * WHOLE >= ask.milli * compute_slices
+        and kind.slices * WHOLE >= ask.memory_milli * kind.slots
+        and kind.memory_mib >= ask.memory_mib
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +195,15 @@ class GpuRequest:
     def particular(self) -> bool:
         """Not any GPU will do."""
         return bool(self.models or self.like or self.unlike or self.only or self.never)
+
+    @property
+    def sliced(self) -> bool:
+        """It asks for MIG slices: of a profile, or of the smallest that covers its share."""
+        return bool(self.profile) or self.isolation is Isolation.MIG
+
+    def profile_of(self, kinds: Iterable[MigProfile]) -> str:
+        """The profile of its slices on a GPU that can be divided so; empty if there is none."""
+        return self.profile or smallest_cover(kinds, self)
 
     @property
     def by_memory(self) -> bool:

@@ -61,7 +61,7 @@ def choose(
         return _counted(ask)
     if inventory.reservable and (ask.whole or ask.profile):
         return _counted(ask)
-    if ask.profile:
+    if ask.sliced:
         uses = _slices(ask, devices, row)
     elif ask.whole:
         uses = _whole(ask, devices, row, inventory)
@@ -178,11 +178,13 @@ def _slices(ask: GpuRequest, devices: Devices, row: int) -> list[GpuUse] | None:
     used = {slot: int(devices.slices_used[row, slot]) for slot in _usable(ask, devices, row)}
     uses: list[GpuUse] = []
     for _ in range(ask.gpus):
-        found = slice_place(ask.profile, {slot: (gpus[slot].mig, used[slot]) for slot in used})
+        found = slice_place(ask, {slot: (gpus[slot].mig, used[slot]) for slot in used})
         if found is None:
             return None
         slot, start, slices = found
         used[slot] |= ((1 << slices) - 1) << start
-        use = GpuUse(gpus[slot].uuid, False, 0, 0, ask.profile, start, slices)
+        gpu, profile = gpus[slot], ask.profile_of(gpus[slot].mig)
+        milli = 0 if ask.profile else ask.milli
+        use = GpuUse(gpu.uuid, False, milli, ask.memory_mib, profile, start, slices)
         uses.append(use)
     return uses

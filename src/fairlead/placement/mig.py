@@ -8,7 +8,7 @@ large and of small slices this accepts as much as the best rule made for either 
 
 from collections.abc import Mapping
 
-from fairlead.model.gpus import MigProfile
+from fairlead.model.gpus import GpuRequest, MigProfile
 from fairlead.model.sizes import remembered
 
 Kinds = tuple[MigProfile, ...]
@@ -16,12 +16,12 @@ Kinds = tuple[MigProfile, ...]
 Cut = tuple[Kinds, int]
 
 
-def slice_place(profile: str, gpus: Mapping[int, Cut]) -> tuple[int, int, int] | None:
+def slice_place(ask: GpuRequest, gpus: Mapping[int, Cut]) -> tuple[int, int, int] | None:
     """Slot, first slice and length of the place where the least is lost; None if there is none."""
     places = (
         (lost, _worth(kinds, used), start, slot, length)
         for slot, (kinds, used) in gpus.items()
-        for lost, start, length in _best_place(profile, kinds, used)
+        for lost, start, length in _best_place(ask.profile_of(kinds), kinds, used)
     )
     found = min(places, default=None)
     if found is None:

@@ -55,7 +55,7 @@ def asked_gpus(request: PodRequest) -> GpuRequest | None:
     if ask is None:
         count = request.amount(GPU)
         return GpuRequest(count) if count else None
-    return None if ask.profile or ask.map_slot else ask
+    return None if ask.sliced or ask.map_slot else ask
 
 
 def gaps(request: PodRequest, nodes: Nodes) -> Gaps | None:

@@ -16,7 +16,7 @@ from fairlead.model.nodes import GPU
 from fairlead.model.pods import PodRequest
 from fairlead.model.sizes import remembered
 from fairlead.plugins.api import NO_FITTING_GPU, GpuDetail, Reason
-from fairlead.plugins.gpu_isolation import missing_isolation
+from fairlead.plugins.gpu_isolation import missing_isolation, slice_of
 from fairlead.plugins.gpu_words import (
     UNKNOWN_MEMORY,
     gpu_details,
@@ -138,13 +138,13 @@ def _missing(ask: GpuRequest, nodes: Nodes) -> Iterable[tuple[str, NodeMask, boo
         yield NO_GPU, unserved & _without_gpus(nodes), False
         yield f"{NO_DIALECT} ({not_served(ask)})", unserved, False
     wanted = gpus.there() & gpus.wanted(ask)
-    few = wanted.sum(axis=1) < (1 if ask.profile else ask.gpus)
+    few = wanted.sum(axis=1) < (1 if ask.sliced else ask.gpus)
     yield NO_MODEL, np.where(gpus.known(), few, ~gpus.of_kind(ask)), False
     # Only where there is room: on a full node a pod may have to leave.
     yield BUSY, gpus.busy(ask) & gpus.hold_enough(ask), False
-    if ask.profile:
+    if ask.sliced:
         served = wanted & gpus.cut_for(ask)
-        uncut = np.where(served, gpus.room_for(ask.profile, emptied=True), 0)
+        uncut = np.where(served, gpus.room_for(ask, emptied=True), 0)
         yield NO_SLICE, uncut.sum(axis=1) < ask.gpus, False
         yield NO_SLICE, gpus.all(), True
         return
@@ -227,10 +227,11 @@ def _detail(ask: GpuRequest, node: Nodes) -> str:
     wanted = there & gpus.wanted(ask)[0]
     if not wanted.any():
         return f"requested {_kinds(ask)}, none of {total} is"
-    if ask.profile:
+    if ask.sliced:
         served = wanted & gpus.cut_for(ask)[0]
-        room = int(gpus.room_for(ask.profile)[0][served].sum())
-        return f"requested {ask.gpus} {ask.profile}, {room} fit on {total} GPU{'s' * (total != 1)}"
+        room = int(gpus.room_for(ask)[0][served].sum())
+        asked = f"requested {ask.gpus} {slice_of(ask)}"
+        return f"{asked}, {room} fit on {total} GPU{'s' * (total != 1)}"
     if ask.whole:
         free = int(gpus.usable(ask)[0].sum()) - int(gpus.elsewhere()[0])
         if ask.linked and free >= ask.gpus:

@@ -2,7 +2,7 @@
 
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.nodes import Nodes
-from fairlead.model.gpus import GpuRequest, Isolation
+from fairlead.model.gpus import WHOLE, GpuRequest, Isolation
 
 _NOT_INJECTED = (
     "the pod has no MPS variables: it was created while admission was unavailable, or without it; "
@@ -40,6 +40,15 @@ def missing_on(ask: GpuRequest, node: Nodes, slot: int) -> str:
     if not gpus.clients_left(ask)[0, slot]:
         return f"{int(gpus.users()[0, slot])} MPS clients, the maximum" if ask.mps_injected else ""
     return ""
+
+
+def slice_of(ask: GpuRequest) -> str:
+    """Which MIG slice it asks for: a profile, or one that covers a share."""
+    if ask.profile:
+        return ask.profile
+    amounts = [f"{ask.milli / WHOLE:g} of a GPU"] if ask.milli else []
+    amounts += [f"{ask.memory_mib} MiB"] if ask.memory_mib else []
+    return f"slice for {' and '.join(amounts)}"
 
 
 def _others(ask: GpuRequest) -> str:

@@ -10,7 +10,7 @@ from fairlead.cluster.gpu_rows import GpuRows
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import WHOLE, Gpu, GpuRequest
 from fairlead.plugins.api import GpuDetail
-from fairlead.plugins.gpu_isolation import missing_on
+from fairlead.plugins.gpu_isolation import missing_on, slice_of
 
 #: What a node needs to serve requests of a dialect, and how it gets that.
 _SERVED_WITH = {
@@ -76,9 +76,9 @@ def nearest(ask: GpuRequest, gpus: GpuRows) -> str:
     wanted = gpus.there() & gpus.wanted(ask) & known[:, None]
     if not wanted.any():
         return ""
-    if ask.profile:
+    if ask.sliced:
         served = wanted & gpus.cut_for(ask)
-        room = int(np.where(served, gpus.room_for(ask.profile), 0).sum(axis=1).max())
+        room = int(np.where(served, gpus.room_for(ask), 0).sum(axis=1).max())
         return _of_slices(ask, room)
     if ask.whole:
         free = (gpus.usable(ask) & wanted).sum(axis=1) - gpus.elsewhere()
@@ -91,9 +91,11 @@ def nearest(ask: GpuRequest, gpus: GpuRows) -> str:
 
 
 def _of_slices(ask: GpuRequest, room: int) -> str:
+    kind = f"{ask.profile} slice" if ask.profile else slice_of(ask)
     if room:
-        return f"No node can fit more than {room} {ask.profile} slices, requested {ask.gpus}."
-    return f"No node can fit a {ask.profile} slice."
+        kinds = kind.replace("slice", "slices", 1)
+        return f"No node can fit more than {room} {kinds}, requested {ask.gpus}."
+    return f"No node can fit a {kind}."
 
 
 def _of_whole(ask: GpuRequest, most: int) -> str:
@@ -149,7 +151,7 @@ def _missing(ask: GpuRequest, node: Nodes, slot: int, gpu: Gpu) -> str:
         return "unhealthy"
     if not gpus.wanted(ask)[0, slot]:
         return "not of the requested kind"
-    if ask.profile:
+    if ask.sliced:
         return _missing_slice(ask, gpus, slot, gpu)
     if gpus.wholes()[0, slot]:
         return "assigned whole"
@@ -167,9 +169,12 @@ def _missing_slice(ask: GpuRequest, gpus: GpuRows, slot: int, gpu: Gpu) -> str:
             if gpu.slots
             else "not divided by the agent; a device plugin serves nvidia.com/mig-… there"
         )
-    if gpus.room_for(ask.profile, emptied=True)[0, slot] == 0:
-        return f"cannot be divided into {ask.profile}"
-    return f"no placement for a {ask.profile}; slices {_in_use(gpus, slot)} are in use"
+    profile = ask.profile_of(gpu.mig)
+    if not profile:
+        return f"has no {slice_of(ask)}"
+    if gpus.room_for(ask, emptied=True)[0, slot] == 0:
+        return f"cannot be divided into {profile}"
+    return f"no placement for a {profile}; slices {_in_use(gpus, slot)} are in use"
 
 
 def _in_use(gpus: GpuRows, slot: int) -> str:

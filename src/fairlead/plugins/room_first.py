@@ -21,6 +21,6 @@ class RoomFirst:
 
     def rate(self, request: PodRequest, nodes: Nodes) -> NodeScores:
         ask = request.gpu_request
-        if ask is None or ask.whole or ask.profile or ask.map_slot:
+        if ask is None or ask.whole or ask.sliced or ask.map_slot:
             return np.zeros(len(nodes))
         return np.where(nodes.gpus.enough(ask), HIGHEST_SCORE, 0.0)

@@ -98,7 +98,7 @@ def _cut(entry: GpuEntry, cut: GpuCut | None) -> GpuEntry:
 
 
 def _slices(cuts: Iterable[Cut]) -> list[Slice]:
-    return [Slice(cut.name, cut.size, list(cut.starts)) for cut in cuts]
+    return [Slice(cut.name, cut.size, list(cut.starts), cut.memory_mib) for cut in cuts]
 
 
 def _links(gpu: GpuFacts, survey: GpuSurvey) -> list[str]:

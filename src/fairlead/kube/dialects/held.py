@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from fairlead.kube.dialects.fairlead import VISIBLE
 from fairlead.kube.dialects.scheduling_map import Mapped
-from fairlead.model.gpus import WHOLE, GpuRequest, GpuUse, Grant, GrantSource
+from fairlead.model.gpus import WHOLE, GpuRequest, GpuUse, Grant, GrantSource, Isolation
 from fairlead.model.map_slots import Member
 from fairlead.model.scheduling_map import MAP, MapError, parse
 
@@ -72,7 +72,7 @@ def _agree(ask: GpuRequest, grant: Grant) -> bool:
     if ask.isolation not in (None, grant.isolation):
         return False
     use = grant.uses[0]
-    if ask.profile or use.slices:
+    if ask.profile or (use.slices and grant.isolation is not Isolation.MIG):
         return ask.profile == use.profile
     memory = ask.memory_mib in (0, use.memory_mib)
     return memory and (ask.whole, ask.milli) == (use.whole, use.milli)

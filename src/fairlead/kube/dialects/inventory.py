@@ -1,6 +1,15 @@
 """Reads the node annotation `fairlead.dev/inventory` (`base.node_inventory` has its schema)."""
 
-from fairlead.base.node_inventory import FREE, KEY, VERSION, WELL, GpuEntry, Listing, decoder
+from fairlead.base.node_inventory import (
+    FREE,
+    KEY,
+    VERSION,
+    WELL,
+    GpuEntry,
+    Listing,
+    Slice,
+    decoder,
+)
 from fairlead.kube.dialects.api import KAI, checked, decoded
 from fairlead.model.errors import FairleadError
 from fairlead.model.gpus import FAIRLEAD, Gpu, Inventory, Links, MigProfile
@@ -48,11 +57,12 @@ def _picked(found: Listing) -> dict[str, tuple[str, ...]] | None:
 
 
 def _gpu(entry: GpuEntry) -> Gpu:
-    mig = tuple(MigProfile(cut.name, cut.size, tuple(cut.starts)) for cut in entry.slices)
-    if not all(map(_fits, mig)):
-        raise FairleadError(f"{KEY} has a MIG profile that fits on no GPU")
     if entry.cut == FREE and entry.slots not in _SLOTS:
         raise FairleadError(f"{KEY} has a GPU with {entry.slots} slots; write 4 or 8")
+    slots = entry.slots if entry.cut == FREE else 0
+    mig = tuple(_profile(cut, slots, entry.memory_mib) for cut in entry.slices)
+    if not all(map(_fits, mig)):
+        raise FairleadError(f"{KEY} has a MIG profile that fits on no GPU")
     return Gpu(
         entry.uuid,
         entry.index,
@@ -61,9 +71,15 @@ def _gpu(entry: GpuEntry) -> Gpu:
         entry.numa,
         entry.health == WELL,
         mig=mig,
-        slots=entry.slots if entry.cut == FREE else 0,
+        slots=slots,
         mps=_clients(entry),
     )
+
+
+def _profile(cut: Slice, slots: int, gpu_mib: int) -> MigProfile:
+    """Agents of earlier versions do not list the memory of a slice: a tenth less than its part."""
+    part_mib = gpu_mib * cut.size // slots * 9 // 10 if slots else 0
+    return MigProfile(cut.name, cut.size, tuple(cut.starts), cut.mib or part_mib, slots)
 
 
 def _clients(entry: GpuEntry) -> int:

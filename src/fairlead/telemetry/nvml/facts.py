@@ -13,11 +13,12 @@ class System(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Cut(msgspec.Struct, frozen=True, rename="camel"):
-    """One MIG profile: its length in memory slices, and where it may start."""
+    """One MIG profile: its length in memory slices, where it may start, and its memory."""
 
     name: str
     size: int
     starts: tuple[int, ...]
+    memory_mib: int = 0
 
 
 class GpuFacts(msgspec.Struct, frozen=True, rename="camel"):

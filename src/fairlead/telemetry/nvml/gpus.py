@@ -81,7 +81,8 @@ def cuts_of(library: Library, handle: Any) -> tuple[Cut, ...]:
         named = profile and _PROFILE.fullmatch(text(profile.name))
         spots = _places(library, handle, profile.id) if named else []
         if named and spots:
-            found.append(Cut(named[1], spots[0][1], tuple(sorted(start for start, _ in spots))))
+            starts = tuple(sorted(start for start, _ in spots))
+            found.append(Cut(named[1], spots[0][1], starts, int(profile.memorySizeMB)))
     return tuple(sorted(found, key=lambda cut: (cut.size, cut.name)))
 
 

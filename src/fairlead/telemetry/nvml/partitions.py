@@ -130,4 +130,4 @@ def _without(cuts: Iterable[Cut], taken: int, odd: AbstractSet[Place]) -> Iterat
             if not mask(start, cut.size) & taken and Place(cut.name, start, cut.size) not in odd
         )
         if starts:
-            yield Cut(cut.name, cut.size, starts)
+            yield msgspec.structs.replace(cut, starts=starts)
