@@ -101,6 +101,8 @@ def test_profiles_start_from_a_built_in_and_change_what_is_named() -> None:
             "'volcano' has two profiles; remove one",
         ),
         ("gangs: {disable: [native]}", "did you mean 'disabled'?"),
+        ("topology: {level: [zone]}", "did you mean 'levels'?"),
+        ("topology: {levels: [{label: zone}]}", "'label'"),
     ],
 )
 def test_what_cannot_be_honoured_says_what_to_write(text: str, says: str) -> None:
@@ -249,6 +251,47 @@ class TestWhatIsServed:
         assert found["volcano"].filters == found["gpu-scheduler"].filters
         alone = plan(RunOptions(config=file, scheduler_name="gpu-scheduler")).profiles
         assert list(alone) == ["gpu-scheduler"]
+
+    def test_levels_of_the_topology_have_an_order_and_names(self, tmp_path: Path) -> None:
+        file = tmp_path / "c.yaml"
+        file.write_text(
+            "topology: {levels: [topology.kubernetes.io/zone,"
+            " {nodeLabel: example.com/r, name: rack}, kubernetes.io/hostname]}"
+        )
+        topology = plan(RunOptions(config=file)).topology
+        assert topology.labels == ("topology.kubernetes.io/zone", "example.com/r")
+        assert topology.label_of("rack") == "example.com/r"
+        assert topology.label_of("zone") == "topology.kubernetes.io/zone"
+
+    @pytest.mark.parametrize(
+        ("levels", "says"),
+        [
+            ("[a b]", "topology.levels[0]: 'a b' is not the key of a node label"),
+            ("[x/rack, x/rack]", "topology.levels[1]: another level is 'x/rack'"),
+            ("[x/rack, y/rack]", "is named 'rack'; write each level once"),
+            ("[kubernetes.io/hostname, x/rack]", "must be the last level; the widest level is"),
+            (
+                "[topology.k8s.aws/network-node-layer-3, topology.k8s.aws/network-node-layer-1]",
+                "write the widest first: topology.k8s.aws/network-node-layer-1, topology.k8s.aws",
+            ),
+            (str([f"x/l{n}" for n in range(30)]), "has 30 levels; the limit is 24"),
+        ],
+    )
+    def test_levels_that_make_no_tree_are_refused(
+        self, tmp_path: Path, levels: str, says: str
+    ) -> None:
+        file = tmp_path / "c.yaml"
+        file.write_text(f"topology: {{levels: {levels}}}")
+        with pytest.raises(ConfigError) as caught:
+            plan(RunOptions(config=file))
+        assert says in str(caught.value)
+
+    def test_a_level_that_is_probably_misspelt_is_a_warning(self, tmp_path: Path) -> None:
+        file = tmp_path / "c.yaml"
+        file.write_text("topology: {levels: [topology.kubernetes.io/zones]}")
+        warnings = plan(RunOptions(config=file)).warnings
+        similar = "topology.kubernetes.io/zones is similar to topology.kubernetes.io/zone"
+        assert [str(each) for each in warnings] == [f"topology.levels[0]: {similar}"]
 
     def test_dialects_of_gangs_are_switched_off(self, tmp_path: Path) -> None:
         file = tmp_path / "c.yaml"

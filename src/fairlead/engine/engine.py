@@ -39,6 +39,7 @@ from fairlead.model.gpus import Grant
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import Pod
 from fairlead.model.prices import Basis
+from fairlead.model.topology import NO_LEVELS, Topology
 from fairlead.placement.place import Placement
 from fairlead.placement.profile import Profile
 from fairlead.placement.verdicts import Placed, Refused
@@ -67,13 +68,16 @@ class Engine:
         quota: QuotaPolicy | None = None,
         *,
         reserves: bool = False,
+        topology: Topology = NO_LEVELS,
     ) -> None:
         """`extender_profile` answers an extender's queries about pods that no profile serves.
 
         `encode` says what goes with a bind, `order` which pod is tried first, and `quota` which
         pods wait although a node may fit. `reserves`: shares are also assigned on nodes with a
-        device plugin, of GPUs that are reserved there.
+        device plugin, of GPUs that are reserved there. `topology`: the levels that rules of gangs
+        name; without any, what labels of nodes show.
         """
+        self._topology = topology
         self._reserves = reserves
         self._quota = quota
         self._encode = encode
@@ -92,6 +96,7 @@ class Engine:
     def _begin(self) -> None:
         self.cluster = Cluster()
         self.cluster.reservations.enabled = self._reserves
+        self.cluster.topology.configured = self._topology
         self.queue = SchedulingQueue(self._order)
         self._placements = {
             name: Placement(profile, self.cluster) for name, profile in self._profiles.items()

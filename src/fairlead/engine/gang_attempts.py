@@ -18,7 +18,7 @@ from fairlead.engine.binds import Binds
 from fairlead.engine.gang_flights import GangFlight
 from fairlead.engine.gang_messages import refusal_message, too_large_message
 from fairlead.engine.gang_parts import GangParts
-from fairlead.engine.gang_topology_trials import Patience, TopologyTrials
+from fairlead.engine.gang_topology_trials import TopologyPatience, TopologyTrials
 from fairlead.engine.gang_trials import Filling, GangTrials, MemberPlacement, group_of, ordered
 from fairlead.engine.in_flight import InFlight
 from fairlead.engine.instructions import (
@@ -62,7 +62,7 @@ class GangAttempts:
         self._parts = parts
         self._trials = GangTrials(placements, requeuer.beyond_quota)
         self._topology = TopologyTrials(cluster, placements, self._trials)
-        self.patience = Patience(queue)
+        self.patience = TopologyPatience(queue)
         self.flights = in_flight.gangs
         #: A large gang that is being placed.
         self._filling: tuple[GangFlight, Filling] | None = None

@@ -84,7 +84,7 @@ def _rank(pod: Pod) -> float:
     return float("inf") if rank is None else rank
 
 
-class Patience:
+class TopologyPatience:
     """When waiting gangs may use more domains than now."""
 
     def __init__(self, queue: SchedulingQueue) -> None:

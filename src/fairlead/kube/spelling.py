@@ -18,7 +18,7 @@ from fairlead.kube.dialects.fairlead import (
     VISIBLE,
 )
 from fairlead.kube.dialects.scheduling_map import INDEX
-from fairlead.kube.gangs.fairlead import KEYS as GANGS
+from fairlead.kube.gangs.fairlead import ANNOTATION_KEYS as GANGS
 from fairlead.kube.leadership.fence import EPOCH
 from fairlead.kube.pod_loads import LOAD
 

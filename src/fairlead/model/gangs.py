@@ -22,11 +22,12 @@ class Counting(StrEnum):
 class TopologyRule:
     """Pods of a group belong in one domain of a level of the topology."""
 
-    #: The node label of the level.
+    #: The node label of the level, or the name of a configured level.
     level: str
     required: bool = True
-    #: For how long only one domain is tried; then a preferred rule holds no more, and a required
-    #: one allows one domain more for each such time. None: for ever.
+    #: For how long only one domain is tried; then a preferred rule uses as few as possible, and a
+    #: required one allows one more for each such time. None: a required rule allows only one, and
+    #: a preferred one uses as few as possible from the beginning.
     patience_s: float | None = None
 
 

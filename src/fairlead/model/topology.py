@@ -75,6 +75,10 @@ class Topology:
         return tuple(level.label for level in self.levels)
 
 
+#: What labels of nodes show.
+NO_LEVELS = Topology(())
+
+
 def short(label: str) -> str:
     """The name of a level without one of its own."""
     return label.rpartition("/")[2]

@@ -30,12 +30,12 @@ _NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class GangPart:
     """Pods with topology rules in common, and parts of them with rules of their own."""
 
     rules: tuple[TopologyRule, ...]
     pods: tuple[Pod, ...]
-    parts: tuple["Part", ...] = ()
+    parts: tuple["GangPart", ...] = ()
     set_size: int = 0
     set_rules: tuple[TopologyRule, ...] = ()
     #: Names of the groups that it has, for those of its members that have nodes.
@@ -73,7 +73,7 @@ def _group_has_rules(group: Group) -> bool:
     return bool(group.topology) or sets or any(map(_group_has_rules, group.groups))
 
 
-def part_of(spec: GangSpec, pods: Sequence[Pod]) -> Part:
+def part_of(spec: GangSpec, pods: Sequence[Pod]) -> GangPart:
     """The pods by their rules; groups without rules are no parts of their own."""
     by_group: dict[str, list[Pod]] = {}
     for pod in pods:
@@ -84,9 +84,9 @@ def part_of(spec: GangSpec, pods: Sequence[Pod]) -> Part:
     return replace(part, pods=(*part.pods, *_ranked(rest)), groups=frozenset())
 
 
-def _part(group: Group, by_group: dict[str, list[Pod]]) -> Part:
+def _part(group: Group, by_group: dict[str, list[Pod]]) -> GangPart:
     pods = _ranked(by_group.pop(group.name, []) if not group.groups else [])
-    parts: list[Part] = []
+    parts: list[GangPart] = []
     names = {group.name}
     for inner in group.groups:
         part = _part(inner, by_group)
@@ -95,7 +95,7 @@ def _part(group: Group, by_group: dict[str, list[Pod]]) -> Part:
             parts.append(part)
         else:
             pods = (*pods, *part.pods)
-    return Part(
+    return GangPart(
         group.topology, tuple(pods), tuple(parts), group.set_size, group.set_topology,
         frozenset(names),
     )  # fmt: skip
@@ -176,7 +176,7 @@ class GangPlans:
                 self._learnt = True
                 self.room.limit(self._requests[uid], row, counts[self._requests[uid], row])
 
-    def question(self, part: Part, pods: Sequence[Pod], used: Rows = _NO_ROWS) -> Question:
+    def question(self, part: GangPart, pods: Sequence[Pod], used: Rows = _NO_ROWS) -> Question:
         """About equal pods of a part."""
         request = self._requests[pods[0].uid]
         return Question(
@@ -191,7 +191,7 @@ class GangPlans:
             sets=self._sets(part),
         )
 
-    def bound(self, part: Part) -> Rows:
+    def bound(self, part: GangPart) -> Rows:
         """The rows of members of the part that have nodes."""
         of_part = (
             rows for group, rows in self._placed.items() if not part.groups or group in part.groups
@@ -220,7 +220,7 @@ class GangPlans:
         request = self._requests[pods[0].uid]
         return self.room.gpus_of(request), request.scored
 
-    def _sets(self, part: Part) -> Sets | None:
+    def _sets(self, part: GangPart) -> Sets | None:
         rule = next(iter(part.set_rules), None)
         if rule is None or part.set_size <= 1:
             return None
@@ -229,7 +229,7 @@ class GangPlans:
 
     # -- planning ----------------------------------------------------------------------------
 
-    def _planned(self, part: Part) -> dict[str, int] | None:
+    def _planned(self, part: GangPart) -> dict[str, int] | None:
         self.room.given = {}
         everywhere = np.ones(self._size, dtype=np.bool_)
         return self._place(part, everywhere, {})
@@ -260,7 +260,7 @@ class GangPlans:
         return kept + more[: max(0, self._needed - len(kept))]
 
     def _place(
-        self, part: Part, within: NodeMask, before: Mapping[str, int]
+        self, part: GangPart, within: NodeMask, before: Mapping[str, int]
     ) -> dict[str, int] | None:
         classes = self.classes(part.pods)
         if not part.parts and len(classes) <= 1:
@@ -284,7 +284,7 @@ class GangPlans:
         return best[1]
 
     def _place_equal(
-        self, part: Part, pods: list[Pod], within: NodeMask, before: Mapping[str, int]
+        self, part: GangPart, pods: list[Pod], within: NodeMask, before: Mapping[str, int]
     ) -> dict[str, int] | None:
         used = np.unique(np.array([*before.values()], dtype=np.intp))
         question = self.question(part, pods, used)
@@ -300,7 +300,7 @@ class GangPlans:
         return dict(zip((pod.uid for pod in pods), rows.tolist(), strict=True))
 
     def _place_unequal(
-        self, part: Part, classes: list[list[Pod]], within: NodeMask, before: Mapping[str, int]
+        self, part: GangPart, classes: list[list[Pod]], within: NodeMask, before: Mapping[str, int]
     ) -> dict[str, int] | None:
         """Pods that differ, without parts or sets: by kinds, in few domains."""
         limits = limits_of(part.rules, self.tree, self.waited_s)
@@ -350,7 +350,7 @@ class GangPlans:
         return found
 
     def _place_inside(
-        self, part: Part, classes: list[list[Pod]], region: NodeMask, before: Mapping[str, int]
+        self, part: GangPart, classes: list[list[Pod]], region: NodeMask, before: Mapping[str, int]
     ) -> dict[str, int] | None:
         """One part after another, then the pods that belong to none, the largest first."""
         found: dict[str, int] = {}
@@ -367,13 +367,13 @@ class GangPlans:
             found |= rows
         return found
 
-    def _demand(self, part: Part) -> tuple[int, int]:
+    def _demand(self, part: GangPart) -> tuple[int, int]:
         """Parts with narrower rules first, then those that take more."""
         limits = limits_of(part.rules, self.tree, self.waited_s)
         only = -1 if limits.only is None else limits.only
         return only, sum(self.room.gpus_of(self._requests[pod.uid]) for pod in part.every_pod)
 
-    def _regions(self, part: Part, within: NodeMask) -> Iterator[NodeMask]:
+    def _regions(self, part: GangPart, within: NodeMask) -> Iterator[NodeMask]:
         """Rows to try for pods that differ: one domain, then more of them if rules allow it."""
         limits = limits_of(part.rules, self.tree, self.waited_s)
         level = limits.only
@@ -406,7 +406,9 @@ class GangPlans:
         for count in range(2, min(most, _MOST_REGIONS, len(order)) + 1):
             yield rows & np.isin(domains, order[:count])
 
-    def _domains_by_room(self, part: Part, domains: PerNode, rows: NodeMask) -> tuple[Rows, Rows]:
+    def _domains_by_room(
+        self, part: GangPart, domains: PerNode, rows: NodeMask
+    ) -> tuple[Rows, Rows]:
         """Domains that may have room for all pods, the fullest first; all of them by room."""
         size = int(domains.max(initial=0)) + 1
         share = np.full(size, np.inf)
@@ -439,7 +441,7 @@ class GangPlans:
         return GangPlan(plan.order, within)
 
     def _domain_masks(
-        self, part: Part, plan: GangPlan, outer: NodeMask | None, within: dict[str, NodeMask]
+        self, part: GangPart, plan: GangPlan, outer: NodeMask | None, within: dict[str, NodeMask]
     ) -> None:
         mask = np.ones(self._size, dtype=np.bool_) if outer is None else outer
         chosen = np.array([plan.rows[p.uid] for p in part.every_pod if p.uid in plan.rows])

@@ -10,7 +10,7 @@ from fairlead.cluster.topology_levels import DomainTree
 from fairlead.model.gangs import TopologyRule
 from fairlead.model.gpus import WHOLE
 from fairlead.model.topology import short
-from fairlead.placement.gang_topology import GangPlans, Part
+from fairlead.placement.gang_topology import GangPart, GangPlans
 from fairlead.placement.topology_solver import domain_room, domains_allowed, limits_of
 
 
@@ -40,7 +40,7 @@ def refusal_of(plans: GangPlans, cluster: Cluster) -> TopologyRefusal:
 _ANYWHERE = "its groups do not fit together under their topology rules"
 
 
-def _parts(part: Part) -> list[Part]:
+def _parts(part: GangPart) -> list[GangPart]:
     return [part, *(each for inner in part.parts for each in _parts(inner))]
 
 
@@ -53,7 +53,7 @@ def _allows_more_s(rule: TopologyRule, waited_s: float) -> float | None:
     return rule.patience_s if waited_s < rule.patience_s else None
 
 
-def _lacking(plans: GangPlans, part: Part, cluster: Cluster) -> str:
+def _lacking(plans: GangPlans, part: GangPart, cluster: Cluster) -> str:
     """About the narrowest level whose domains are limited; empty if that is not the reason."""
     limits = limits_of(part.rules, plans.tree, plans.waited_s)
     if not part.every_pod or not limits.most:
@@ -79,7 +79,7 @@ def _lacking(plans: GangPlans, part: Part, cluster: Cluster) -> str:
     return f"{several} room for {best} of {pods} pods; {more} would do{preferred}"
 
 
-def _room(plans: GangPlans, part: Part, level: int) -> PerNode:
+def _room(plans: GangPlans, part: GangPart, level: int) -> PerNode:
     """Pods that each domain has room for, each kind for itself."""
     _, inside = plans.tree.at(level)
     plans.room.given = {}
@@ -97,7 +97,7 @@ def _room(plans: GangPlans, part: Part, level: int) -> PerNode:
     return total
 
 
-def _amount(plans: GangPlans, part: Part, pods: int) -> str:
+def _amount(plans: GangPlans, part: GangPart, pods: int) -> str:
     """What so many pods more take: GPUs, or just places for pods."""
     sizes = {plans.gpus_of(pod) for pod in part.every_pod}
     if len(sizes) == 1 and (milli := sizes.pop()):

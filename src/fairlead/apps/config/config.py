@@ -27,6 +27,7 @@ from fairlead.apps.config.findings import Finding
 from fairlead.apps.config.gangs_config import GangsConfig
 from fairlead.apps.config.plugin_sets import changed
 from fairlead.apps.config.telemetry_config import TelemetryConfig
+from fairlead.apps.config.topology_config import TopologyConfig
 from fairlead.model.errors import ConfigError
 from fairlead.model.gpus import Isolation
 from fairlead.placement.gpus import GpuPolicy
@@ -111,6 +112,7 @@ class Config(_Strict):
     #: Names of other schedulers whose pods the first profile serves, too.
     additional_scheduler_names: list[SchedulerName] = msgspec.field(default_factory=list)
     gangs: GangsConfig = msgspec.field(default_factory=GangsConfig)
+    topology: TopologyConfig = msgspec.field(default_factory=TopologyConfig)
     address: str | None = None
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] | None = None
     authenticate: bool | None = None

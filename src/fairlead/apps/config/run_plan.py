@@ -16,6 +16,7 @@ from fairlead.apps.config.telemetry_config import endpoint_plan
 from fairlead.kube.gangs.registry import ALL, GangDialects
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.errors import ConfigError
+from fairlead.model.topology import NO_LEVELS, Topology
 from fairlead.placement.profile import Profile
 from fairlead.telemetry.sources import SourcePlan
 
@@ -55,6 +56,8 @@ class RunPlan:
     sources: Sequence[SourcePlan] = ()
     #: The APIs that say which pods belong together.
     gang_dialects: GangDialects = ALL
+    #: The levels of the cluster's topology; empty: what labels of nodes show.
+    topology: Topology = NO_LEVELS
     #: What the file says without effect, and what it says that is probably not meant.
     notes: Sequence[Finding] = ()
     warnings: Sequence[Finding] = ()
@@ -91,7 +94,8 @@ def plan(options: RunOptions) -> RunPlan:
         authenticate=_either(options.authenticate, config.authenticate),
         sources=config.telemetry.plans() or _endpoint(served),
         gang_dialects=config.gangs.dialects(),
-        warnings=tuple(configs.warnings(served, built)),
+        topology=config.topology.topology(),
+        warnings=(*configs.warnings(served, built), *config.topology.warnings()),
     )
 
 

@@ -129,7 +129,7 @@ async def _by_the_rules(
             f"{pod.key}: {why}; correct its schedulerName, or give --scheduler-name or the "
             "--config of its scheduler"
         )
-    engine = Engine(planned.profiles)
+    engine = Engine(planned.profiles, topology=planned.topology)
     selectors = bool(profile.pod_fields & PodField.DEFAULT_SELECTOR)
     async for event in live_cluster.events(client, behaviour, selectors=selectors):
         engine.handle(event, now=0.0)

@@ -45,6 +45,7 @@ async def _run(options: RunOptions, prepared: RunPlan) -> None:
         reservations=options.reservations.plan(access),
         sources=prepared.sources,
         gang_dialects=prepared.gang_dialects,
+        topology=prepared.topology,
         on_server=prepared.meet,
     )
     seen_by = access_to(prepared.address, prepared.authenticate, Reviews(client))

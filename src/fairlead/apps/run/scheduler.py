@@ -49,6 +49,7 @@ from fairlead.kube.writes.volume_binder import VolumeBinder
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.pods import Pod, PodField
 from fairlead.model.readings import NodeReadings
+from fairlead.model.topology import NO_LEVELS, Topology
 from fairlead.placement.profile import Profile
 from fairlead.plugins.prepare import PrepareStep, failure_of
 from fairlead.plugins.reservation_step import ReservationStep
@@ -96,6 +97,7 @@ class Scheduler:
         reservations: ReservationPlan | None = None,
         sources: Sequence[SourcePlan] = (),
         gang_dialects: GangDialects = ALL,
+        topology: Topology = NO_LEVELS,
         on_server: Callable[[Behaviour], None] = lambda _: None,
         on_event: Callable[[events.Event], None] = lambda _: None,
         on_instruction: Callable[[instructions.Instruction], None] = lambda _: None,
@@ -106,6 +108,7 @@ class Scheduler:
         `sources` tell what GPUs do, a standby as well: it decides by that from the first pod on.
         With `reservations` shares are also assigned on nodes with NVIDIA's device plugin.
         `gang_dialects` say which pods belong together; not where another scheduler decides.
+        `topology` lists the levels that rules of gangs name.
         `on_server` is told what the API server is before anything else is asked of it.
         """
         self._client = client
@@ -120,6 +123,7 @@ class Scheduler:
             extender_profile,
             _encoder(self._elector, failures),
             reserves=reservations is not None,
+            topology=topology,
         )
         self._served = frozenset(profiles)
         self._expects_variables = expects_variables

@@ -4,19 +4,24 @@ They go into the pod template of a Job, an Indexed Job, a StatefulSet or any oth
 on plain pods. Controllers number the pods of an Indexed Job and of a StatefulSet by a label.
 """
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import ClassVar
 
 from fairlead.kube.dialects.fairlead import PREFIX
 from fairlead.kube.gangs.api import GangDefaults, PodWords
 from fairlead.kube.gangs.limits import minimum_of, name_of, rank_of, whole_number_of
+from fairlead.kube.gangs.topology_words import rules_of
 from fairlead.model.errors import FairleadError
-from fairlead.model.gangs import GangSpec, Membership
+from fairlead.model.gangs import GangSpec, Group, Membership
 
 GANG = PREFIX + "gang"
 MINIMUM = PREFIX + "gang-min"
 MAXIMUM = PREFIX + "gang-max"
+TOPOLOGY = PREFIX + "gang-topology"
 KEYS = (GANG, MINIMUM, MAXIMUM)
+#: Labels cannot have the characters of the last one.
+ANNOTATION_KEYS = (*KEYS, TOPOLOGY)
 
 _RANKS = ("batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index")
 
@@ -24,16 +29,17 @@ _RANKS = ("batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-in
 class FairleadGangs(GangDefaults):
     name: ClassVar[str] = "fairlead"
     label_keys: ClassVar[tuple[str, ...]] = KEYS
-    annotation_keys: ClassVar[tuple[str, ...]] = KEYS
+    annotation_keys: ClassVar[tuple[str, ...]] = ANNOTATION_KEYS
 
     def membership(self, pod: PodWords) -> Membership | None:
         name, minimum, maximum = (_said(pod, key) for key in KEYS)
+        topology = pod.annotations.get(TOPOLOGY)
         if name is None:
-            if minimum is None and maximum is None:
+            if minimum is None and maximum is None and topology is None:
                 return None
             raise FairleadError(f"{GANG} is missing; write the name of the gang")
         key = f"{self.name}/{pod.namespace}/{name_of(GANG, name)}"
-        spec = _spec(key, minimum, maximum, pod.priority)
+        spec = _spec(key, minimum, maximum, pod.priority, topology)
         return Membership(key, rank=_rank(pod), spec=spec)
 
 
@@ -47,10 +53,19 @@ def _rank(pod: PodWords) -> int | None:
 
 
 @lru_cache(maxsize=4096)
-def _spec(key: str, minimum: str | None, maximum: str | None, priority: int) -> GangSpec:
+def _spec(
+    key: str, minimum: str | None, maximum: str | None, priority: int, topology: str | None
+) -> GangSpec:
     """The same for all pods of a gang that say the same."""
     least = minimum_of(MINIMUM, None if minimum is None else whole_number_of(MINIMUM, minimum))
     most = None if maximum is None else whole_number_of(MAXIMUM, maximum)
     if most is not None and most < least:
         raise FairleadError(f"{MAXIMUM} is {most}; write {least} or more, as {MINIMUM} says")
-    return GangSpec(key, least, priority=priority, maximum=most)
+    spec = GangSpec(key, least, priority=priority, maximum=most)
+    return spec if topology is None else _with_topology(spec, topology)
+
+
+def _with_topology(spec: GangSpec, text: str) -> GangSpec:
+    rules, size, of_sets = rules_of(TOPOLOGY, text)
+    sets = Group("", spec.minimum, set_size=size, set_topology=of_sets)
+    return replace(spec, topology=rules, groups=(sets,) if of_sets else ())
