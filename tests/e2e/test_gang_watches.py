@@ -118,3 +118,16 @@ async def test_everything_is_fed_again_when_asked(
             pass
         assert key in heard.gangs
         assert heard.problems[PLUGINS] == ""
+
+
+async def test_it_is_synced_when_what_can_be_listed_was(
+    control_plane: ControlPlane, namespace: str, plugins: None
+) -> None:
+    gang_crds.create(control_plane, PLUGINS, namespace, "train", {"minMember": 2})
+    key = f"{PLUGINS}/{namespace}/train"
+    async with watching(control_plane) as (watches, heard):
+        assert not watches.is_synced
+        await wait_for(lambda: watches.is_synced)
+        assert key in heard.gangs
+    async with watching(control_plane, "system:serviceaccount:default:nothing") as (watches, _):
+        await wait_for(lambda: watches.is_synced)

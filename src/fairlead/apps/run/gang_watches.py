@@ -18,7 +18,7 @@ from fairlead.kube.gangs.discovery import served_versions
 from fairlead.kube.gangs.registry import GangDialects, decode_object
 from fairlead.kube.gangs.status_writer import GangStatusWriter, ServedKind
 from fairlead.kube.http.client import Client
-from fairlead.kube.mirror.changes import Change, Deleted, Undecodable, Upserted
+from fairlead.kube.mirror.changes import Change, Deleted, Synced, Undecodable, Upserted
 from fairlead.kube.mirror.reflector import Reflector
 from fairlead.model.gangs import GangSpec, GangStatus
 
@@ -63,12 +63,21 @@ class GangWatches:
         self._watched: dict[str, _Watched] = {}
         #: What the engine was last told, by dialect.
         self._problems: dict[str, str] = {}
+        self._has_looked = not self._dialects
+        self._was_synced = False
         self._when_served = dict(when_served or {})
 
     @property
     def reflectors(self) -> tuple[Reflector[GangObject], ...]:
         """Those of kinds that are served now."""
         return tuple(each.reflector for each in self._watched.values())
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether all gangs that can be listed once were: what is missing then is not there."""
+        if not self._was_synced and self._has_looked:
+            self._was_synced = all(each.synced or each.problem for each in self.reflectors)
+        return self._was_synced
 
     async def run(self) -> None:
         """Follows until it is cancelled."""
@@ -104,11 +113,13 @@ class GangWatches:
             served = await served_versions(self._client, self._dialects)
         except ApiError as error:
             log.debug("cannot ask which kinds of gangs are served; retrying", error=str(error))
+            self._has_looked = True
             return
         for kind, dialect in self._dialects.items():
             await self._keep(dialect, kind, served.get(kind, ""))
             if kind in served:
                 await self._prepare(dialect.name)
+        self._has_looked = True
 
     async def _prepare(self, dialect: str) -> None:
         """Does once what is to be done where the objects of the dialect are served."""
@@ -128,6 +139,8 @@ class GangWatches:
             watched = None
         if watched is None and version:
             watched = self._start(dialect, kind, version)
+        elif watched is None and kind.is_built_in and dialect.name not in self._problems:
+            log.info("gangs of Kubernetes are off", kind=kind.full_name, to_use_them=kind.remedy)
         self._say(dialect.name, _problem(kind, watched))
 
     def _start(self, dialect: GangDialect, kind: GangKind, version: str) -> _Watched:
@@ -167,6 +180,8 @@ class GangWatches:
                 self._feed(events.GangSeen(obj.spec))
             case Deleted(obj):
                 self._feed(events.GangGone(obj.spec.key))
+            case Synced():
+                self._feed(events.GangKindSeen(dialect))
             case Undecodable():
                 log.error("gang cannot be read", gang=change.key, error=change.error)
 

@@ -269,8 +269,8 @@ class Scheduler:
 
     def unready_because(self) -> str:
         """Why pods are not being scheduled right now; empty when they are."""
-        if self._watches.unsynced:
-            return f"not synced yet: {', '.join(self._watches.unsynced)}"
+        if unsynced := self._unsynced():
+            return f"not synced yet: {', '.join(unsynced)}"
         if self._containment.is_rebuilding:
             return "the engine is being built again after an internal error; see the log"
         if time.monotonic() - self._decided_at_s > 15.0:
@@ -300,7 +300,11 @@ class Scheduler:
 
     def _fit_to_lead(self) -> bool:
         ticking = time.monotonic() - self._decided_at_s < _STUCK_S
-        return ticking and not self._watches.unsynced
+        return ticking and not self._unsynced()
+
+    def _unsynced(self) -> Sequence[str]:
+        """What was not listed yet."""
+        return self._watches.unsynced or ([] if self._gangs.is_synced else ["gangs"])
 
     async def _take_over(self, elector: Elector) -> None:
         """Decides once we know at least what could be read after we had won."""
@@ -449,7 +453,7 @@ class Scheduler:
             self._awake.clear()
             if self._containment.rebuild_is_due(time.monotonic()):
                 await self._rebuild()
-            if self._has_taken_over and not self._watches.unsynced:
+            if self._has_taken_over and not self._unsynced():
                 await self._decide_while_there_is_work()
             self._decided_at_s = time.monotonic()
             await self._sleep()

@@ -44,6 +44,8 @@ class GangKind:
     remedy: str
     #: False: the status is written with the object itself.
     has_status_subresource: bool = True
+    #: Part of Kubernetes: where it is off, fields of pods that name it are dropped.
+    is_built_in: bool = False
 
     @property
     def full_name(self) -> str:

@@ -64,6 +64,7 @@ class Native(GangDefaults):
         "PodGroup",
         "start kube-apiserver with the feature gate GenericWorkload and with "
         "--runtime-config=scheduling.k8s.io/v1beta1=true (v1alpha2 in 1.36)",
+        is_built_in=True,
     )
 
     def membership(self, pod: PodWords) -> Membership | None:
