@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from builders import SCHEDULER, a_node, a_pod, an_engine, decide, see
+from builders import SCHEDULER, a_node, a_pod, an_engine, decide, pod_term, see
 from fairlead.apps.config.profiles import built_in
+from fairlead.engine import gang_attempts
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import GangGone, GangSeen, NodeSeen, PodGone, PodSeen
 from fairlead.engine.instructions import (
@@ -400,6 +401,77 @@ def test_an_engine_that_begins_anew_goes_on_with_what_is_being_bound(world: Gang
 
 def see_node(engine: Engine, node: Node) -> None:
     engine.handle(NodeSeen(node), now=0.0)
+
+
+# -- gangs too large for one turn ------------------------------------------------------------
+
+
+@pytest.fixture
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(gang_attempts, "SLICE", 3)
+    return 3
+
+
+def turns(engine: Engine) -> list[Sequence[Instruction]]:
+    found: list[Sequence[Instruction]] = []
+    while (attempt := engine.decide(now=0.0)) is not None:
+        assert len(found) < 100
+        found.append(attempt.instructions)
+    return found
+
+
+def test_a_large_gang_is_placed_and_bound_in_slices(world: GangWorld, small_slices: int) -> None:
+    world.create(*a_gang("job", 8))
+    made = turns(world.engine)
+    counts = [len(binds(each)) for each in made]
+    assert counts == [0, 0, 3, 3, 2], "nothing is bound before all have nodes"
+    world._carry_out([each for turn in made for each in turn])
+    world.answer_all()
+    world.check()
+    assert world.bound("job") == 8
+
+
+def test_a_large_gang_that_does_not_fit_is_refused_in_slices(
+    world: GangWorld, small_slices: int
+) -> None:
+    world.create(*a_gang("job", 9))
+    made = turns(world.engine)
+    assert [len(failures(each)) for each in made] == [3, 3, 3]
+    assert failures(made[0])["job-0"].message == (
+        "gang default/job: at most 8 of 9 pods can have a node, 9 are needed."
+    )
+    assert not world.engine.cluster.holdings
+
+
+def test_what_a_large_gang_holds_is_free_when_it_fails_at_last(small_slices: int) -> None:
+    """The bound says that it may fit; among themselves the pods do not."""
+    apart = {"anti_affinity": (pod_term("kubernetes.io/hostname", app="x"),)}
+    nodes = [a_node(f"n{n}", gpus=4, labels={"kubernetes.io/hostname": f"n{n}"}) for n in range(5)]
+    world = GangWorld(an_engine(*nodes))
+    world.create(*a_gang("job", 6, labels={"app": "x"}, **apart))
+    made = turns(world.engine)
+    assert not any(map(binds, made))
+    assert sum(len(failures(each)) for each in made) == 6
+    assert not world.engine.cluster.holdings
+    assert not world.engine.in_flight.gangs
+    world.check()
+
+
+@pytest.mark.parametrize("after", range(5))
+def test_members_of_a_large_gang_may_leave_at_any_turn(
+    world: GangWorld, small_slices: int, after: int
+) -> None:
+    world.create(*a_gang("job", 8))
+    for _ in range(after):
+        world.decide()
+    world.end("job-2")
+    world.check()
+    world.decide_all()
+    world.answer_all()
+    world.check()
+    assert world.bound("job") in ((0,) if after < 3 else (7,))
+    world.settle(4)
+    assert world.bound("job") in (0, 7)
 
 
 # -- no two gangs wait for each other --------------------------------------------------------

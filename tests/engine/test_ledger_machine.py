@@ -42,6 +42,7 @@ from fairlead.engine.events import (
 )
 from fairlead.engine.in_flight import contradictions
 from fairlead.engine.instructions import AnnounceFailure, Bind, Evict, Instruction
+from fairlead.model.gangs import GangSpec, Membership
 from fairlead.model.gpus import (
     PLAIN,
     WHOLE,
@@ -60,6 +61,8 @@ from fairlead.model.pods import Pod
 from fairlead.model.readings import GpuReading, NodeReadings
 from fairlead.model.scheduling_map import parse
 from fairlead.placement.profile import Profile
+from fairlead.queue.entries import Pool
+from fairlead.queue.units import Gang
 from ledger_audit import audited, books_of, could_serve, grants_among, told
 
 GPUS = 4
@@ -207,6 +210,7 @@ class Ledger(RuleBasedStateMachine):
 
     def decide_once(self) -> None:
         self.now += 0.5
+        self.carry_out(self.engine.tend(now=self.now))
         self.carry_out(decide_once(self.engine, now=self.now))
 
     def carry_out(self, instructions: Sequence[Instruction]) -> None:
@@ -250,6 +254,8 @@ class Ledger(RuleBasedStateMachine):
 
     def check_eviction(self, evict: Evict) -> None:
         """With those gone who have to go, the GPUs are enough."""
+        if evict.because:  # a gang is released
+            return
         node, ask = self.cluster.node_named(evict.node), evict.pod.request.gpu_request
         assert node is not None
         assert ask is not None
@@ -322,12 +328,30 @@ class Ledger(RuleBasedStateMachine):
             self.pod_is_created(replace(ask, mps_injected=True), 1)
         self.decide(times=pods)
 
-    def pod_is_created(self, ask: GpuRequest, priority: int) -> None:
+    def pod_is_created(
+        self, ask: GpuRequest, priority: int, gang: Membership | None = None
+    ) -> None:
         uid = f"u{len(self.pods)}-{self.now}"
         counted = ask.gpus if ask.dialect == PLAIN and ask.whole else 0
-        pod = a_pod(uid, uid=uid, gpus=counted, gpu_request=ask, priority=priority)
+        pod = a_pod(uid, uid=uid, gpus=counted, gpu_request=ask, priority=priority, gang=gang)
         self.pods[uid] = pod
         self.tell(PodSeen(pod))
+
+    @rule(
+        wishes=st.lists(asks(), min_size=2, max_size=3),
+        fewer=st.integers(0, 1),
+        priority=st.integers(0, 2),
+        name=st.sampled_from(["red", "blue"]),
+    )
+    def a_gang_is_created(
+        self, wishes: list[GpuRequest], fewer: int, priority: int, name: str
+    ) -> None:
+        """Or more pods of one that is there; they may contradict its other pods."""
+        key = f"fairlead/default/{name}"
+        spec = GangSpec(key, len(wishes) - fewer, priority=priority, longest_part_s=4.0)
+        for rank, ask in enumerate(wishes):
+            self.pod_is_created(ask, priority, Membership(key, rank=rank, spec=spec))
+        self.decide(times=2)
 
     @rule(times=st.integers(1, 4))
     def decide(self, times: int) -> None:
@@ -570,6 +594,24 @@ class Ledger(RuleBasedStateMachine):
     @invariant()
     def stages_agree_with_the_ledger_and_the_queue(self) -> None:
         assert contradictions(self.engine.in_flight, self.cluster, self.engine.queue) == []
+
+    @invariant()
+    def a_gang_bound_in_part_is_worked_on(self) -> None:
+        in_flight, due_s = self.engine.in_flight, self.engine.wake_at_s()
+        for entry in self.engine.queue.gangs():
+            gang = entry.unit
+            assert isinstance(gang, Gang)
+            if gang.is_partial and entry.pool is Pool.NONE:
+                assert gang.key in (*in_flight.gangs, *in_flight.releasing.values())
+            elif gang.is_partial:
+                assert due_s is not None
+
+    @invariant()
+    def members_are_counted_as_the_ledger_has_them(self) -> None:
+        for entry in self.engine.queue.gangs():
+            gang = entry.unit
+            assert isinstance(gang, Gang)
+            assert gang.placed.keys() - gang.finished <= self.cluster.holdings.keys()
 
     @invariant()
     def no_pod_is_lost(self) -> None:

@@ -136,6 +136,8 @@ class GangAttempts:
     def _fill_on(self, flight: GangFlight, filling: Filling, now: float) -> Attempt:
         before = len(filling.placed)
         self._filling = flight, filling
+        improved = self._cluster.improved
+        kept = improved.drain()
         try:
             with self._cluster.trial() as trial:
                 done = self._trials.fill(trial, filling, SLICE)
@@ -143,12 +145,19 @@ class GangAttempts:
         except PluginFault as error:
             self.crashed(flight.entry)
             return self._fault(flight.entry, flight.gang, str(error), now)
+        finally:  # no waiting pod is looked at before the whole gang is decided
+            improved.drain()
+            improved.add(Aspect(kept))
         self._take_off(flight, filling.placed[before:])
         if not done:
             return Attempt(flight.gang, Outcome.UNFINISHED, ())
         self._filling = None
         if filling.satisfied:
+            improved.add(Aspect.PODS)
             return self._decided(flight, now)
+        # No other unit was tried since: that is no improvement, and must not wake the gang itself.
+        for uid in flight.placed:
+            self._cluster.detach(uid)
         self._give_back(flight)
         del self.flights[flight.gang.key]
         return self._refuse(flight.entry, filling, now)
