@@ -54,3 +54,17 @@ def test_a_scheduler_name_that_is_not_served(control_plane: ControlPlane, pods: 
     pods.create("typo", scheduler="gpu-schedular")
     told = explain(control_plane, f"{pods.namespace}/typo").stderr
     assert "did you mean 'gpu-scheduler'? served: gpu-scheduler, toyscheduler" in told
+
+
+def test_a_gang_by_its_name(control_plane: ControlPlane, pods: Pods, create_nodes) -> None:
+    create_nodes(["one", "two"], allocatable={"nvidia.com/gpu": "4"})
+    annotations = {"fairlead.dev/gang": "train", "fairlead.dev/gang-min": "3"}
+    for number in range(3):
+        pods.create(f"train-{number}", gpus=4, metadata={"annotations": annotations})
+    for words in ("gang/train", "podgroup/train"):
+        done = explain(control_plane, words, "-n", pods.namespace)
+        assert done.returncode == 0, done.stderr
+        assert f"gang {pods.namespace}/train: 2 of 3 pods have a node" in done.stdout
+        assert "what would help: it fits now with a minimum of 2 instead of 3" in done.stdout
+    none = explain(control_plane, "gang/none", "-n", pods.namespace)
+    assert f"gang {pods.namespace}/none has no pods" in none.stderr

@@ -20,6 +20,7 @@ from fairlead.engine.binds import Binds
 from fairlead.engine.edits import edit_of, misspelling_of
 from fairlead.engine.evictions import Evictions
 from fairlead.engine.extender_queries import ExtenderQueries
+from fairlead.engine.gang_outlook import GangOutlook
 from fairlead.engine.gangs import Gangs, member_of
 from fairlead.engine.in_flight import InFlight
 from fairlead.engine.instructions import (
@@ -234,6 +235,10 @@ class Engine:
     def placement(self, scheduler: str) -> Placement | None:
         """By what pods with that scheduler name are placed, for those who only look."""
         return self._placements.get(scheduler)
+
+    def gang_outlook(self, pod: Pod) -> GangOutlook | None:
+        """What would become of the pod's gang now, for those who only look."""
+        return self._gangs.outlook(pod.gang.gang) if pod.gang else None
 
     @property
     def schedulers(self) -> Iterable[str]:

@@ -8,6 +8,7 @@ docs/adr/0026.
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
@@ -17,6 +18,7 @@ from fairlead.engine.attempts import Attempt, Outcome
 from fairlead.engine.binds import Binds
 from fairlead.engine.gang_flights import GangFlight
 from fairlead.engine.gang_messages import refusal_message, too_large_message
+from fairlead.engine.gang_outlook import GangOutlook, outlook
 from fairlead.engine.gang_parts import GangParts
 from fairlead.engine.gang_topology_trials import TopologyPatience, TopologyTrials
 from fairlead.engine.gang_trials import Filling, GangTrials, MemberPlacement, group_of, ordered
@@ -185,6 +187,16 @@ class GangAttempts:
         if not made:
             made = self._bind(flight, now)
         return Attempt(flight.gang, Outcome.SCHEDULED, made)
+
+    def outlook(self, entry: Entry) -> GangOutlook:
+        """What would become of a gang now; nothing changes."""
+        gang = entry.unit
+        assert isinstance(gang, Gang)
+        return outlook(gang, self._cluster, partial(self._tried, entry))
+
+    def _tried(self, entry: Entry, gang: Gang) -> Filling:
+        with self._cluster.trial() as trial:
+            return self._best(trial, entry, gang, entry.queued_s)
 
     # -- refusing ----------------------------------------------------------------------------
 

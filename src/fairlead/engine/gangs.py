@@ -7,6 +7,7 @@ from fairlead.cluster.holdings import Holding
 from fairlead.engine.attempts import Attempt
 from fairlead.engine.binds import Binds
 from fairlead.engine.gang_attempts import GangAttempts
+from fairlead.engine.gang_outlook import GangOutlook
 from fairlead.engine.gang_parts import GangParts
 from fairlead.engine.gang_registry import GangRegistry
 from fairlead.engine.in_flight import InFlight
@@ -85,6 +86,13 @@ class Gangs:
     def crashed(self, entry: Entry) -> None:
         """An attempt failed half-way."""
         self._attempts.crashed(entry)
+
+    def outlook(self, key: str) -> GangOutlook | None:
+        """What would become of a gang now; None if it is not known, or is being placed."""
+        entry = self._queue.gang(key)
+        if entry is None or key in self._in_flight.gangs:
+            return None
+        return self._attempts.outlook(entry)
 
     # -- what became of its members ----------------------------------------------------------
 

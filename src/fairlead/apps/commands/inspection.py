@@ -28,7 +28,8 @@ def explain(
         str,
         typer.Argument(
             metavar="POD",
-            help="POD, NAMESPACE/POD, or KIND/NAME such as deploy/web (a pending pod of it).",
+            help="POD, NAMESPACE/POD, or KIND/NAME such as deploy/web, job/train or podgroup/train "
+            "(a pending pod of it).",
         ),
     ],
     namespace: Annotated[

@@ -11,10 +11,12 @@ from fairlead.apps.explain.explanation import (
     Answer,
     ExplanationScope,
     explained,
+    in_gang,
     is_settled,
     settled,
     unserved,
 )
+from fairlead.apps.explain.gangs import gang_lines
 from fairlead.apps.explain.targets import Target, pod_of
 from fairlead.apps.live import live_cluster
 from fairlead.apps.live.read_source_once import take_once
@@ -131,7 +133,9 @@ async def _by_the_rules(
         )
     engine = Engine(planned.profiles, topology=planned.topology)
     selectors = bool(profile.pod_fields & PodField.DEFAULT_SELECTOR)
-    async for event in live_cluster.events(client, behaviour, selectors=selectors):
+    async for event in live_cluster.events(
+        client, behaviour, selectors=selectors, gangs=planned.gang_dialects
+    ):
         engine.handle(event, now=0.0)
     engine.cluster.remove(pod.uid)
     prices = compute(engine.basis())
@@ -139,6 +143,7 @@ async def _by_the_rules(
         engine.handle(PricesComputed(prices), now=0.0)
     silent = await _measure(engine, planned.sources)
     told = explained(Placement(profile, engine.cluster), engine.cluster, pod, shown)
+    told = in_gang(told, engine, pod, shown)
     return told | ({"telemetry": silent} if silent else {})
 
 
@@ -172,6 +177,8 @@ def show(answer: Answer, output: str, out: TextIO) -> None:
     if asked:
         out.write(f"requests: {', '.join(asked)}\n")
     out.writelines(line + "\n" for line in _decision(answer))
+    if answer.get("gang"):
+        out.writelines(line + "\n" for line in gang_lines(answer["gang"]))
     out.writelines(f"no readings from {problem}\n" for problem in answer.get("telemetry", ()))
     out.writelines(line + "\n" for line in (*_columns(answer["nodes"]), *_counts(answer)))
 

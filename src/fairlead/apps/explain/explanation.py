@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
+from fairlead.apps.explain.gangs import gang_answer
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.picked import picked_gpus
 from fairlead.engine.engine import Engine
@@ -112,7 +113,8 @@ class Explainer:
         if pod is None:
             return None
         if is_settled(pod):
-            return settled(pod, picked_gpus(self.engine.cluster, pod.node, pod.uid))
+            told = settled(pod, picked_gpus(self.engine.cluster, pod.node, pod.uid))
+            return in_gang(told, self.engine, pod, shown)
         placement = self.engine.placement(pod.scheduler)
         if placement is None:
             return answer(pod, "unserved", unserved(pod.scheduler, self.engine.schedulers))
@@ -121,9 +123,21 @@ class Explainer:
             where = f" to node {held.node}" if shown.nodes else ""
             return answer(pod, "binding", f"the pod is being bound{where}")
         try:
-            return explained(placement, self.engine.cluster, pod, shown)
+            told = explained(placement, self.engine.cluster, pod, shown)
+            return in_gang(told, self.engine, pod, shown)
         except PluginFault as error:  # this answer fails, and nothing else does
             return answer(pod, "failed", str(error))
+
+
+def in_gang(told: Answer, engine: Engine, pod: Pod, shown: ExplanationScope) -> Answer:
+    """The answer about a pod with what becomes of its gang, if it is a member of one."""
+    found = engine.gang_outlook(pod)
+    if found is None or pod.finished:
+        return told
+    more: Answer = {"gang": gang_answer(found, pod.namespace, nodes=shown.nodes, pods=shown.pods)}
+    if told["state"] in ("fits", "unschedulable"):
+        more |= {"state": found.state, "message": found.message}
+    return told | more
 
 
 def _said(found: Explanation, shown: ExplanationScope) -> tuple[str, str]:

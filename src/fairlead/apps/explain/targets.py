@@ -6,11 +6,13 @@ from typing import Any
 
 import msgspec
 
+from fairlead.kube.codec import decode_pod
 from fairlead.kube.http.client import Client
 from fairlead.kube.http.paths import in_namespace, named
 from fairlead.model.errors import FairleadError
 
 _POD = "pods"
+_GANG = "gangs"
 _KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     _POD: ("/api/v1", ("pod", "po")),
     "deployments": ("/apis/apps/v1", ("deployment", "deploy")),
@@ -18,11 +20,12 @@ _KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "replicasets": ("/apis/apps/v1", ("replicaset", "rs")),
     "daemonsets": ("/apis/apps/v1", ("daemonset", "ds")),
     "jobs": ("/apis/batch/v1", ("job",)),
+    _GANG: ("", ("gang", "podgroup", "podgroups", "pg", "podgang")),
 }
 _PLURAL = {
     word: plural for plural, (_, words) in _KINDS.items() for word in (plural, *words)
 }  # fmt: skip
-FORMS = "use POD, NAMESPACE/POD, or KIND/NAME with a kind such as pod, deploy, sts or job"
+FORMS = "use POD, NAMESPACE/POD, or KIND/NAME with a kind such as pod, deploy, sts, job or podgroup"
 
 
 class NoSuchTarget(FairleadError):
@@ -59,6 +62,8 @@ async def pod_of(client: Client, target: Target, namespace: str) -> str:
     """The name of the pod to explain: of several, one that has no node yet."""
     if target.is_pod:
         return target.name
+    if target.kind == _GANG:
+        return await _member_of(client, target, namespace)
     owner = await _get(client, named(_folder(target.kind, namespace), target.name), target)
     selector = owner.get("spec", {}).get("selector") or {}
     params = {"labelSelector": _written(selector)}
@@ -68,6 +73,22 @@ async def pod_of(client: Client, target: Target, namespace: str) -> str:
         raise NoSuchTarget(f"{namespace}/{target.name} has no pods; check its events")
     name: str = pods[0]["metadata"]["name"]
     return name
+
+
+async def _member_of(client: Client, target: Target, namespace: str) -> str:
+    """A member of the gang of that name, in whichever API: one without a node, if there is one."""
+    found = await _get(client, _folder(_POD, namespace), target)
+    gang = f"{namespace}/{target.name}"
+    members = [each for each in found["items"] if _gang_of(each) == gang]
+    if not members:
+        raise NoSuchTarget(f"gang {gang} has no pods; check the name, and the events of its owner")
+    name: str = min(members, key=_is_placed)["metadata"]["name"]
+    return name
+
+
+def _gang_of(pod: Mapping[str, Any]) -> str:
+    membership = decode_pod(msgspec.json.encode(pod)).gang
+    return membership.gang.partition("/")[2] if membership else ""
 
 
 def _folder(kind: str, namespace: str) -> str:

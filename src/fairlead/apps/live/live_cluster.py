@@ -14,6 +14,7 @@ from fairlead.apps.run.watches import UNFINISHED
 from fairlead.engine.events import (
     BudgetSeen,
     Event,
+    GangSeen,
     NamespaceSeen,
     NodeSeen,
     PodSeen,
@@ -23,6 +24,9 @@ from fairlead.engine.events import (
 )
 from fairlead.kube.budgets import decode_budget
 from fairlead.kube.codec import decode_namespace, decode_node, decode_pod
+from fairlead.kube.errors import ApiError
+from fairlead.kube.gangs.discovery import served_versions
+from fairlead.kube.gangs.registry import ALL, GangDialects, decode_object
 from fairlead.kube.http.client import Client
 from fairlead.kube.pod_selectors import KINDS, decoder_of
 from fairlead.kube.storage_codec import STORAGE_KINDS
@@ -60,7 +64,11 @@ async def ask_behaviour(client: Client) -> Behaviour:
 
 
 async def events(
-    client: Client, behaviour: Behaviour | None = None, *, selectors: bool = True
+    client: Client,
+    behaviour: Behaviour | None = None,
+    *,
+    selectors: bool = True,
+    gangs: GangDialects = ALL,
 ) -> AsyncIterator[Event]:
     """Pods come after all that they may depend on. `selectors`: also Services and controllers."""
     behaviour = behaviour or await ask_behaviour(client)
@@ -75,13 +83,26 @@ async def events(
     for path, decode_storage in STORAGE_KINDS.items():
         async for told in _list(client, path, decode_storage):
             yield StorageSeen(told)
-    decode = partial(decode_pod, behaviour=behaviour)
+    async for event in _gang_objects(client, gangs):
+        yield event
+    decode = partial(decode_pod, behaviour=behaviour, gang_dialects=gangs)
     async for pod in _list(client, "/api/v1/pods", decode, {"fieldSelector": UNFINISHED}):
         yield PodSeen(pod)
     # Budgets only say which pods eviction would spare. They are left out without that right.
     with suppress(NotListed):
         async for budget in _list(client, "/apis/policy/v1/poddisruptionbudgets", decode_budget):
             yield BudgetSeen(budget)
+
+
+async def _gang_objects(client: Client, gangs: GangDialects) -> AsyncIterator[Event]:
+    """Of the kinds that are served. Kinds that the user may not list are left out."""
+    dialects = {each.kind: each for each in gangs.dialects if each.kind}
+    with suppress(ApiError):
+        for kind, version in (await served_versions(client, dialects)).items():
+            decode = partial(decode_object, dialects[kind])
+            with suppress(NotListed):
+                async for seen in _list(client, kind.path(version), decode):
+                    yield GangSeen(seen.spec)
 
 
 async def _list(
