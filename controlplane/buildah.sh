@@ -22,7 +22,7 @@ cp /etc/resolv.conf "$root/etc/resolv.conf"
 
 in_root() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root "$@"; }
 
-from=$(sed -n 's/^FROM \([^ ]*\).*/\1/p' "$source/deploy/Dockerfile" | sort -u)
+from=$(sed -n 's/^FROM \([^ ]*:[^ ]*\).*/\1/p' "$source/deploy/Dockerfile" | sort -u)
 if ! in_root buildah inspect --type image "docker.io/library/$from" >/dev/null 2>&1; then
     echo "importing a Debian with Python in place of $from"
     printf 'FROM scratch\nADD base.tar /\n' >"$root/build/Base"

@@ -53,15 +53,16 @@ def test_everything_that_the_image_copies_is_there_and_sent() -> None:
 
 
 def test_the_image_holds_what_it_needs_and_no_tools() -> None:
-    build, final = stages()
+    packages, build, final = stages()
 
-    assert build[0][1].endswith(" AS build")
-    assert all(":" in rest.split()[0] for name, rest in dockerfile() if name == "FROM")
+    assert build[0][1] == "packages AS build"
+    assert all(":" in stage[0][1].split()[0] for stage in (packages, final))
     assert [name for name, _ in final if name in ("RUN", "ADD")] == []
     assert [rest for name, rest in final if name == "COPY"] == [
-        "--from=build /opt/fairlead /opt/fairlead"
+        "--from=packages /opt/fairlead /opt/fairlead",
+        "--from=build /own/opt/fairlead /opt/fairlead",
     ]
-    for name, rest in build:
+    for name, rest in (*packages, *build):
         if name == "RUN" and "pip" in rest and " install" in rest:
             assert "--no-cache-dir" in rest
             assert "--require-hashes" in rest or "--no-deps" in rest, rest
@@ -90,7 +91,7 @@ def test_manifests_and_image_name_one_version() -> None:
 def test_the_locked_packages_install_as_wheels_with_their_hashes(tmp_path: Path) -> None:
     base = dict(stages()[-1])["FROM"]
     (version,) = re.findall(r"^python:(\d+\.\d+)-slim$", base)
-    pinned = next(rest for _, rest in stages()[0] if rest.startswith("sed "))
+    pinned = next(rest for _, rest in stages()[1] if rest.startswith("sed "))
     sed = pinned.partition(" > ")[0]
     build_lock = subprocess.run(
         shlex.split(sed), cwd=ROOT, capture_output=True, text=True, check=True
@@ -120,7 +121,7 @@ def test_the_image_gets_the_program_that_it_starts(tmp_path: Path) -> None:
             shutil.copytree(ROOT / source, tmp_path / source)
         else:
             shutil.copy(ROOT / source, tmp_path)
-    (line,) = [rest for _, rest in stages()[0] if rest.startswith("pip wheel ")]
+    (line,) = [rest for _, rest in stages()[1] if rest.startswith("pip wheel ")]
     words = shlex.split(line.partition("&&")[0])
     command = [sys.executable, "-m", *words]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
