@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -38,11 +39,13 @@ class RealCluster:
         folder = SCRATCH / "plane"
         folder.mkdir()
         (folder / "logs").symlink_to(logs)
-        with Runtime(programs, logs) as runtime:
-            _load_images(runtime, programs)
+        with Runtime(programs, logs) as runtime, ThreadPoolExecutor(1) as meanwhile:
+            loaded = meanwhile.submit(_load_images, runtime, programs)
             with _control_plane(programs, folder) as plane:
                 plane.start_controller_manager(("*",))
                 plane.start_kube_scheduler()
+                # Before a kubelet looks for them: it would wait long before it looked again.
+                loaded.result()
                 with Kubelet(plane, programs, NODE, os.environ[INSIDE]) as kubelet:
                     started = cls(plane, runtime, kubelet)
                     eventually(started.node_ready, what="the node is Ready")
@@ -111,7 +114,6 @@ class RealCluster:
 
 
 def _load_images(runtime: Runtime, programs: Path) -> None:
-    # Before a kubelet looks for them: it would wait long before it looked again.
     pause = SCRATCH / "pause.tar"
     write_pause(programs / "pause", pause)
     for archive in (pause, Path(os.environ[IMAGE])):

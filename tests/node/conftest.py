@@ -61,11 +61,9 @@ def work(cluster: RealCluster, namespace: str) -> Iterator[Workloads]:
 
 
 @pytest.fixture(scope="session")
-def manifests(cluster: RealCluster) -> Iterator[Manifests]:
-    """deploy/fairlead.yaml, installed once for all tests that use it."""
-    found = Manifests(cluster)
-    yield found
-    found.remove()
+def manifests(cluster: RealCluster) -> Manifests:
+    """deploy/fairlead.yaml, installed once for all tests that use it; it ends with the cluster."""
+    return Manifests(cluster)
 
 
 @pytest.fixture

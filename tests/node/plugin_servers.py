@@ -33,8 +33,7 @@ class DevicePlugin:
         self._socket = FOLDER / f"{resource.replace('/', '-')}.sock"
         self._changes: list[queue.SimpleQueue[None]] = []
         self._ended = threading.Event()
-        #: How often a kubelet has accepted it.
-        self.registered = 0
+        self._registered = 0
         self._watcher = threading.Thread(target=self._stay_registered, daemon=True)
         #: The pods' containers that were answered with an error, by its words.
         self.errors: list[str] = []
@@ -44,7 +43,7 @@ class DevicePlugin:
         self._server = grpc.server(ThreadPoolExecutor(max_workers=16))
         self._server.add_generic_rpc_handlers((_handlers(self),))
         self._watcher.start()
-        eventually(lambda: self.registered, what=f"{self.resource} is registered")
+        eventually(lambda: self._registered, what=f"{self.resource} is registered")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -53,6 +52,11 @@ class DevicePlugin:
         self._server.stop(None).wait()
         self._watcher.join()
         self._socket.unlink(missing_ok=True)
+
+    @property
+    def watched(self) -> int:
+        """How often a kubelet has asked for its devices: once after each start."""
+        return len(self._changes)
 
     def set_health(self, device: str, healthy: bool) -> None:
         self.healthy[device] = healthy
@@ -112,7 +116,7 @@ class DevicePlugin:
             except grpc.RpcError:
                 self._socket.unlink(missing_ok=True)
                 raise
-        self.registered += 1
+        self._registered += 1
 
     def _tell(self) -> None:
         for changes in self._changes:

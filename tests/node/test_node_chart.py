@@ -38,7 +38,7 @@ def release(
     cluster: RealCluster, not_installed: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Release]:
     STATE.mkdir()
-    FileStore(STATE / "machine.json", machine_of(2))
+    FileStore(STATE / "machine.json", machine_of(3))
     (STATE / "sitecustomize.py").write_text(SIMULATED)
     for command in (
         f"label node {NODE} nvidia.com/gpu.present=true",
@@ -133,23 +133,23 @@ def test_the_agent_lists_the_gpus_that_a_device_plugin_picked(
             work.run(name, containers=[container(**whole)])
         work.wait_running("one", "two")
 
-        seen = {work.get(name)["metadata"]["uid"]: [work.gpus(name)[1]] for name in ("one", "two")}
-        eventually(lambda: listed(cluster).get("picked") == seen, what="both are named")
+        named = seen_by_uid(work, "one", "two")
+        eventually(lambda: listed(cluster).get("picked") == named, what="both are named")
         explained = fairlead_explain(cluster, work, "one")
         assert f"{work.gpus('one')[1]}, which the device plugin of the node chose" in explained
 
-        work.delete("two")
-        eventually(lambda: not work.get("two"), what="its GPU is free")
         restart_kubelet(cluster, lambda: None)
-        eventually(lambda: plugin.registered == 2, what="the plugin is known to the new kubelet")
+        eventually(lambda: plugin.watched == 2, what="the new kubelet has its devices")
         work.run("three", containers=[container(**whole)])
         work.wait_running("three")
-        seen = {
-            work.get(name)["metadata"]["uid"]: [work.gpus(name)[1]] for name in ("one", "three")
-        }
-        eventually(lambda: listed(cluster).get("picked") == seen, what="the new kubelet is asked")
+        named = seen_by_uid(work, "one", "two", "three")
+        eventually(lambda: listed(cluster).get("picked") == named, what="the new kubelet is asked")
         work.delete_all()
         eventually(lambda: listed(cluster).get("picked") == {}, what="none is named")
+
+
+def seen_by_uid(work: Workloads, *names: str) -> dict[str, list[str | None]]:
+    return {work.get(name)["metadata"]["uid"]: [work.gpus(name)[1]] for name in names}
 
 
 def listed(cluster: RealCluster) -> dict[str, Any]:
