@@ -10,7 +10,14 @@ from fairlead.cluster.checking import wrong_nodes
 from fairlead.engine import events
 from fairlead.engine.engine import Engine
 from fairlead.engine.in_flight import contradictions
-from fairlead.engine.instructions import AnnounceFailure, AnnounceWarning, Bind, Prepare, Unreserve
+from fairlead.engine.instructions import (
+    AnnounceFailure,
+    AnnounceWarning,
+    Bind,
+    Evict,
+    Prepare,
+    Unreserve,
+)
 from fairlead.engine.reservations import LOST
 from fairlead.model.gpus import Gpu, GpuRequest, Inventory
 from fairlead.model.nodes import GPU, Node
@@ -78,9 +85,10 @@ class Stock:
         assert not wrong_nodes(engine.cluster, engine.cluster.row_of)
         assert not contradictions(engine.in_flight, engine.cluster, engine.queue)
 
-    def bound(self, pod: Pod) -> Bind:
+    def bound(self, pod: Pod, bind: Bind | None = None) -> Bind:
         """The bind of a pod that a reservation is known for."""
-        (bind,) = self.handle(events.Prepared(pod.uid))
+        if bind is None:
+            (bind,) = self.handle(events.Prepared(pod.uid))
         assert isinstance(bind, Bind)
         self.handle(events.BindDone(pod.uid))
         self.handle(events.PodSeen(replace(pod, node=bind.node, grant=bind.grant)))
@@ -89,9 +97,9 @@ class Stock:
     def share(self, name: str, uuid: str = "GPU-a", number: int = 0, milli: int = 500) -> Pod:
         """A pod that shares a GPU which is reserved for it."""
         pod = a_share(name, milli)
-        self.decide(pod)
+        (made,) = self.decide(pod)
         self.handle(events.PodSeen(a_reservation("n1", number, uuid)))
-        bind = self.bound(pod)
+        bind = self.bound(pod, made if isinstance(made, Bind) else None)
         return replace(pod, node="n1", grant=bind.grant)
 
     def free(self, node: str = "n1") -> int:
@@ -195,8 +203,6 @@ def test_the_shares_of_a_lost_reservation_are_reported() -> None:
     (warned,) = stock.handle(events.PodGone(a_reservation("n1", 0, "GPU-a")))
     assert isinstance(warned, AnnounceWarning)
     assert (warned.pod.key, warned.reason) == (pod.key, LOST)
-    (asked,) = stock.decide(a_share("two"))
-    assert isinstance(asked, Prepare), "not on the GPU that is not reserved any more"
 
 
 def test_a_restart_finds_reservations_and_shares() -> None:
@@ -259,3 +265,64 @@ def test_it_is_off_unless_asked_for(reserves: bool) -> None:
     stock = Stock(a_stock_node(), reserves=reserves)
     (made,) = stock.decide(a_share("one"))
     assert isinstance(made, Prepare if reserves else AnnounceFailure)
+
+
+def test_no_gpu_pod_goes_where_a_shared_gpu_is_not_reserved() -> None:
+    stock = Stock(a_stock_node(gpus=4))
+    pod = stock.share("one")
+    stock.handle(events.PodGone(a_reservation("n1", 0, "GPU-a")))
+    for refused in (a_whole("whole"), a_share("share")):
+        (told,) = stock.decide(refused)
+        assert "which is not reserved any more" in told.message
+    stock.handle(events.PodGone(pod))
+    assert len(decide(stock.engine, now=400.0)) == 2
+
+
+def test_a_reservation_that_starts_again_keeps_its_gpu() -> None:
+    stock = Stock(a_stock_node())
+    stock.share("one")
+    assert not stock.handle(events.PodSeen(a_reservation("n1", 0))), "it reports once more"
+    (bind,) = stock.decide(a_share("two"))
+    assert bind.grant.uses[0].uuid == "GPU-a"
+    (warned,) = stock.handle(events.PodSeen(a_reservation("n1", 0, "GPU-b")))
+    assert warned.reason == LOST
+
+
+def test_whole_gpus_preempt_all_shares_of_one_gpu_and_then_the_reservation() -> None:
+    stock = Stock(a_stock_node(gpus=2))
+    shares = [stock.share(name) for name in ("one", "two")]
+    other = stock.share("three", "GPU-b", 1, milli=900)
+    urgent = replace(a_whole("urgent"), priority=10)
+    _, evict = stock.decide(urgent)
+    assert isinstance(evict, Evict)
+    assert {each.name for each in evict.victims} in ({"one", "two"}, {"three"})
+    gone = [each for each in (*shares, other) if each.name in {v.name for v in evict.victims}]
+    for each in gone:
+        stock.handle(events.PodGone(each))
+    stock.handle(events.EvictionEnded(urgent.uid))
+    made = decide(stock.engine, now=400.0)
+    (unreserve,) = [each for each in made if isinstance(each, Unreserve)]
+    stock.handle(events.PodGone(unreserve.pod))
+    (bind,) = [each for each in decide(stock.engine, now=800.0) if isinstance(each, Bind)]
+    assert bind.pod.name == "urgent"
+
+
+def test_shares_of_a_higher_priority_are_not_preempted() -> None:
+    stock = Stock(a_stock_node(gpus=1))
+    pod = replace(a_share("one"), priority=10)
+    stock.decide(pod)
+    stock.handle(events.PodSeen(a_reservation("n1", 0, "GPU-a")))
+    stock.bound(pod)
+    (refused,) = stock.decide(replace(a_whole("later"), priority=5))
+    assert isinstance(refused, AnnounceFailure)
+
+
+def test_the_reasons_of_a_node_whose_gpus_cannot_be_reserved() -> None:
+    stock = Stock(a_stock_node(gpus=1))
+    stock.handle(events.ReservationsPaused("n1", "it was rejected"))
+    (refused,) = stock.decide(a_share("one"))
+    assert "no GPU that could be reserved just now" in refused.message
+    full = Stock(a_stock_node(gpus=1))
+    full.decide(a_whole("whole"))
+    (refused,) = full.decide(a_share("one"))
+    assert "no free GPU to reserve" in refused.message

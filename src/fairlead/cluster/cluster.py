@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from fairlead.cluster import reserving
 from fairlead.cluster.arrays import Rows
 from fairlead.cluster.aspects import EVERYTHING, NOTHING, Aspect
 from fairlead.cluster.changes import ANYWHERE, ChangeLog
@@ -21,7 +22,6 @@ from fairlead.cluster.nominations import Nominations
 from fairlead.cluster.price_tables import PriceTables
 from fairlead.cluster.priority_sums import AmountsByRow, PrioritySums, Share, sum_by_row
 from fairlead.cluster.releasing import Releasing
-from fairlead.cluster.reservations import ReservedGpu, expected
 from fairlead.cluster.storage import SeenBefore
 from fairlead.cluster.tenants import TenantOf, Tenants
 from fairlead.cluster.topology_levels import TopologyLevels
@@ -35,7 +35,6 @@ from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import HostPort, Pod, PodField, PodRequest
 from fairlead.model.prices import Prices
 from fairlead.model.readings import GpuReading, NodeReadings
-from fairlead.model.reservations import Reservation, awaited, slot_name
 from fairlead.model.storage import StorageObject, VolumePlan
 from fairlead.model.volumes import PodVolumes
 
@@ -287,7 +286,7 @@ class Cluster:
         The source may come before the node, and stay after it.
         """
         self.columns.inventories.put(node, source, inventory)
-        self._renew_gpus(node)
+        self.renew_gpus(node)
 
     def inventory_of(self, node: str) -> Inventory | None:
         """The node's GPUs as all sources list them."""
@@ -431,80 +430,10 @@ class Cluster:
 
     def reserve(self, node: str, number: int) -> None:
         """A pod waits for the reservation: it is counted from now on, if it is not yet."""
-        found = self.reservations.begin(node, number)
-        pod = expected(node, number)
-        if found.pod is None and pod.uid not in self.holdings:
-            self._renew_gpus(node, improves=False)
-            self.attach(Holding.of(pod, node, assumed=True))
+        reserving.begin(self, node, number)
 
-    def settle_reservation(self, node: str, number: int) -> None:
-        """A pod waits for it no more; the last one that did may have waited in vain."""
-        if self.unreserve(node, number):
-            self.improved.add(Aspect.DEVICES | Aspect.USAGE)
-
-    def unreserve(self, node: str, number: int) -> bool:
-        """The same; whether it was the last one. Only views see the change."""
-        self.reservations.end(node, number)
-        if self.reservations.get(node, number) is not None:
-            return False
-        self.detach(expected(node, number).uid)
-        self._renew_gpus(node, improves=False)
-        return True
-
-    def confirm_reservation(self, pod: Pod, reservation: Reservation) -> None:
-        """The API server shows the reservation pod on its node."""
-        self.reservations.see(pod, reservation)
-        self.remove(expected(pod.node, reservation.number).uid)
-        self._renew_gpus(pod.node)
-        self.confirm(pod)
-
-    def lose_reservation(self, pod: Pod, reservation: Reservation) -> None:
-        """The reservation pod is gone, and with it the GPU."""
-        self.reservations.lose(pod, reservation)
-        self.remove(pod.uid)
-        self._renew_gpus(pod.node)
-
-    def close_reservation(self, node: str, number: int) -> Pod | None:
-        """Assigns no share there any more; its pod, if no share is there and none is expected."""
-        found = self.reservations.get(node, number)
-        if found is None or found.pod is None or found.waiting or self.sharing(node, found):
-            return None
-        found.closing = True
-        self._renew_gpus(node)
-        return found.pod
-
-    def pause_reservations(self, node: str, why: str) -> None:
-        """No new ones there for the time being; with no reason, they are made again."""
-        if why:
-            self.reservations.paused[node] = why
-        else:
-            self.reservations.paused.pop(node, None)
-        self._renew_gpus(node)
-
-    def sharing(self, node: str, found: ReservedGpu) -> list[Holding]:
-        """The pods that have shares of a reserved GPU."""
-        names = {slot_name(found.number), found.uuid}
-        return [
-            held
-            for held in self.held_on(node)
-            if held.pod.reservation is None
-            and held.grant
-            and any(use.uuid in names for use in held.grant.uses if use.uuid)
-        ]
-
-    def name_gpus(self, held: Holding) -> bool:
-        """Writes the uuids of reserved GPUs into what the pod holds; False if one is not known."""
-        if held.grant is None or not awaited(held.grant):
-            return True
-        named = self.reservations.named(held.node, held.grant)
-        if named is None:
-            return False
-        self.detach(held.pod.uid)
-        held.grant = named
-        self.attach(held)
-        return True
-
-    def _renew_gpus(self, node: str, *, improves: bool = True) -> None:
+    def renew_gpus(self, node: str, *, improves: bool = True) -> None:
+        """The GPUs of the node as all sources list them now."""
         row = self.row_of.get(node)
         if row is not None and self.columns.put_gpus(row, self.node_at(row)):
             self.changes.add(row, Aspect.DEVICES)
@@ -521,6 +450,8 @@ class Cluster:
         held = self.holdings.pop(uid, None)
         if held is None:
             return None
+        if held.grant and self.reservations:
+            self.reservations.unweighed.add(held.node)
         if self.tenants is not None:
             self.tenants.take(held)
         if held.grant and held.grant.member:
@@ -626,6 +557,8 @@ class Cluster:
     def attach(self, held: Holding) -> None:
         """Puts what a pod holds on its node. Only views see the change."""
         self.holdings[held.pod.uid] = held
+        if held.grant and self.reservations:
+            self.reservations.unweighed.add(held.node)
         if self.tenants is not None:
             self.tenants.put(held)
         if held.grant and held.grant.member:

@@ -107,6 +107,8 @@ class Devices:
         self.one_at_a_time: PerNode = np.zeros(rows, dtype=np.int64)
         self.first_fit: PerNode = np.zeros(rows, dtype=np.int64)
         self.pending: PerNode = np.zeros(rows, dtype=np.int64)
+        #: Rows with shares of GPUs that a device plugin may give to others, and how many.
+        self.strays: Counter[int] = Counter()
         self._dialect_code: dict[str, int] = {}
         #: Dialects that were ever served in one of these ways, on any row.
         self.ever_one_at_a_time: set[str] = set()
@@ -253,6 +255,7 @@ class Devices:
             getattr(self, name)[row] = filler
         self.elsewhere[row] = self.spare[row] = self.free_milli[row] = self.full[row] = 0
         self.in_doubt.discard(row)
+        self.strays.pop(row, None)
         self.known[row] = self.slotted[row] = False
         for name in _ROW_BITS:
             getattr(self, name)[row] = 0
@@ -367,6 +370,8 @@ class Devices:
             slot = slot_of.get(use.uuid)
             if slot is None:
                 self._miss(row, sign)
+                if use.uuid and not use.whole:
+                    self._count_stray(row, sign)
                 continue
             self.users[row, slot] += sign
             if mps:
@@ -388,6 +393,14 @@ class Devices:
             self.in_doubt.add(row)
         else:
             self.in_doubt.discard(row)
+
+    def _count_stray(self, row: int, sign: int) -> None:
+        """A share of a GPU that its device plugin may give to others: it is not reserved."""
+        if not self.slotted.item(row) or self.known.item(row):
+            return
+        self.strays[row] += sign
+        if not self.strays[row]:
+            del self.strays[row]
 
     def _take(self, row: int, slot: int, use: GpuUse, sign: int) -> None:
         if use.whole:
@@ -456,7 +469,7 @@ class Devices:
     def can_spare(self, row: int, gpus: int, dialect: str) -> bool:
         """Does the row have so many unused GPUs to give to a pod that asks in this dialect?"""
         if dialect == PLAIN and not self.known.item(row):
-            return True
+            return row not in self.strays
         bit = 1 << self._dialect_code.get(dialect, _NO_DIALECT)
         if self.pending.item(row) and self.one_at_a_time.item(row) & bit:
             return False

@@ -41,6 +41,20 @@ class GpuRows:
         """Nodes whose GPUs can be shared: known one by one, or to be reserved."""
         return sealed(self._devices.slotted[self._pick])
 
+    @property
+    def any_astray(self) -> bool:
+        return bool(self._devices.strays)
+
+    def astray(self) -> NodeMask:
+        """Nodes of a device plugin with shares of a GPU that is not reserved."""
+        found = np.zeros(len(self._devices.known), dtype=np.bool_)
+        found[list(self._devices.strays)] = True
+        return found[self._pick]
+
+    def unused(self) -> GpuMask:
+        """GPUs that no pod is known to have."""
+        return sealed(self._devices.unused[self._pick])
+
     def any_listed(self) -> NodeMask:
         """Nodes of which at least one GPU is known, by name or by label."""
         listed: PerNode = (self._devices.model[self._pick] >= 0).sum(axis=1)
@@ -208,6 +222,8 @@ class GpuRows:
             found = np.where(book.known[pick], found, self.of_kind(ask))
         else:
             found &= self.serve(ask)
+        if book.strays:
+            found = found & ~self.astray()
         return found & self.joined(ask) if ask.linked else found
 
     def of_kind(self, ask: GpuRequest) -> NodeMask:

@@ -34,12 +34,8 @@ class ReservedGpu:
     waiting: int = 0
     #: It is to be deleted, so no share is assigned there.
     closing: bool = False
-
-    @property
-    def uuid(self) -> str:
-        """Empty while it is not known."""
-        found = self.pod.reservation if self.pod else None
-        return found.uuid if found else ""
+    #: Empty while it is not known. A container that starts again reports the same GPU.
+    uuid: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -55,9 +51,14 @@ class Reservations:
         self._of_node: dict[str, dict[int, ReservedGpu]] = {}
         #: Nodes where none is made for the time being, and why.
         self.paused: dict[str, str] = {}
+        #: Nodes where shares came or went since the priorities of reservations were set.
+        self.unweighed: set[str] = set()
 
     def __iter__(self) -> Iterator[tuple[str, ReservedGpu]]:
         return ((node, found) for node, all_ in self._of_node.items() for found in all_.values())
+
+    def __bool__(self) -> bool:
+        return bool(self._of_node)
 
     def __len__(self) -> int:
         return sum(map(len, self._of_node.values()))
@@ -85,15 +86,15 @@ class Reservations:
         """A watch shows the reservation pod."""
         of_node = self._of_node.setdefault(pod.node, {})
         found = of_node.setdefault(reservation.number, ReservedGpu(reservation.number))
-        if found.pod is not None and found.pod.uid != pod.uid:
-            found.closing = False  # a new pod of the same name
-        found.pod = pod
+        if found.pod is None or found.pod.uid != pod.uid:
+            found.closing, found.uuid = False, ""
+        found.pod, found.uuid = pod, reservation.uuid or found.uuid
 
     def lose(self, pod: Pod, reservation: Reservation) -> None:
         """The reservation pod is gone."""
         found = self.get(pod.node, reservation.number)
         if found is not None and found.pod is not None and found.pod.uid == pod.uid:
-            found.pod, found.closing = None, False
+            found.pod, found.closing, found.uuid = None, False, ""
             self._forget_if_unused(pod.node, found)
 
     def _forget_if_unused(self, node: str, found: ReservedGpu) -> None:
@@ -130,6 +131,7 @@ class Reservations:
             dialects=SERVED,
             named=False,
             reservable=True,
+            paused=self.paused.get(node.name, ""),
         )
 
     def _gpus(self, node: Node, listed: tuple[Gpu, ...]) -> Iterator[Gpu]:
@@ -143,12 +145,9 @@ class Reservations:
             name = found.uuid if found.uuid and alone else slot_name(number)
             healthy = gpu.healthy and found.is_open and alone
             yield replace(gpu, uuid=name, index=number, healthy=healthy)
-        free = islice((n for n in count() if n not in reserved), self._room(node, len(reserved)))
-        for number in free:
-            yield replace(kind, uuid=slot_name(number), index=number)
-
-    def _room(self, node: Node, reserved: int) -> int:
-        return 0 if node.name in self.paused else max(0, node.reservable - reserved)
+        room, healthy = max(0, node.reservable - len(reserved)), node.name not in self.paused
+        for number in islice((n for n in count() if n not in reserved), room):
+            yield replace(kind, uuid=slot_name(number), index=number, healthy=healthy)
 
 
 def _any_of(listed: tuple[Gpu, ...]) -> Gpu:

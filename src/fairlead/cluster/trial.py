@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
+from fairlead.cluster import reserving
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.nominations import Suspended
 from fairlead.cluster.storage import SeenBefore
@@ -87,7 +88,7 @@ class _Reserved:
     number: int
 
     def undo(self, cluster: "Cluster") -> None:
-        cluster.unreserve(self.node, self.number)
+        reserving.undo(cluster, self.node, self.number)
 
     def commit(self, cluster: "Cluster") -> None:
         pass

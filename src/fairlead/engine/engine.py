@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import assert_never
 
+from fairlead.cluster import reserving
 from fairlead.cluster.aspects import NOTHING
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.demand import Demand
@@ -163,7 +164,7 @@ class Engine:
             case events.ReservationIdle(name, number):
                 return [*reservations.close(self.cluster, name, number)]
             case events.ReservationsPaused(name, why):
-                self.cluster.pause_reservations(name, why)
+                reserving.pause(self.cluster, name, why)
             case events.NodeSeen(node):
                 self.cluster.put_node(node)
                 for uid in releases.confirmed(self.cluster, node):
@@ -221,6 +222,8 @@ class Engine:
         entry = self.queue.pop(now=now)
         if entry is None:
             return None
+        if self.cluster.reservations.unweighed:
+            reserving.weigh(self.cluster)
         try:
             if isinstance(entry.unit, Gang):
                 return self._gangs.attempt(entry, now)
@@ -306,8 +309,7 @@ class Engine:
 
     def _see_bound(self, pod: Pod, now: float) -> list[Instruction]:
         if pod.reservation is not None:
-            self.cluster.confirm_reservation(pod, pod.reservation)
-            return []
+            return [*reservations.see(self.cluster, pod, pod.reservation)]
         ours, held = pod.scheduler in self._placements, self.cluster.holdings.get(pod.uid)
         warning = edit_of(held, pod) if ours else None
         under_way = self.in_flight.entry_of(pod.uid) is not None
@@ -538,7 +540,7 @@ class Engine:
         placement = self._placements[held.pod.scheduler]
         if problem := placement.problem_after(steps, held.node):
             return self._give_up(uid, problem, now)
-        if not self.cluster.name_gpus(held):
+        if not reserving.name_gpus(self.cluster, held):
             return self._give_up(uid, f"the reserved GPU of {held.node} is not known", now)
         if lost := self.cluster.lost_gpu(held):
             done = " and ".join(step.done for step in steps)

@@ -3,6 +3,7 @@
 from itertools import chain
 
 from fairlead.cluster.cluster import Cluster
+from fairlead.engine import reservations
 from fairlead.engine.in_flight import InFlight
 from fairlead.engine.instructions import ClearNomination, Evict, Instruction
 from fairlead.engine.requeuer import PREEMPTION_ASPECTS, Requeuer
@@ -24,7 +25,8 @@ class Evictions:
     def begin(self, unit: Unit, eviction: Eviction, now: float) -> list[Instruction]:
         made: list[Instruction] = []
         pod = unit.pod
-        victims = eviction.remaining()
+        victims, unreserved = reservations.victims(self._cluster, eviction.remaining())
+        made += unreserved
         # As in kube-scheduler, a pod that only waits for terminating pods clears no nominations.
         for other in chain.from_iterable(map(self._cluster.nominations.on, victims)):
             if self._cluster.eviction_rule.may_evict(pod, other):

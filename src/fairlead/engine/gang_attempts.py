@@ -298,7 +298,10 @@ class GangAttempts:
 
     def _bind_member(self, flight: GangFlight, member: MemberPlacement) -> list[Instruction]:
         pod, placed = flight.gang.member(member.pod.uid) or member.pod, member.placed
-        bind = self._binds.of(pod, placed.node, placed.grant)
+        held = self._cluster.holdings.get(pod.uid)
+        # Of a reserved GPU, the name is known only since the steps are done.
+        grant = held.grant if held and placed.grant else placed.grant
+        bind = self._binds.of(pod, placed.node, grant)
         if isinstance(bind, str):
             self._in_flight.end(pod.uid)
             self._cluster.remove(pod.uid)

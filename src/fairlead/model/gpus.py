@@ -125,6 +125,8 @@ class Inventory:
     named: bool = True
     #: Its GPUs are slots of reservation pods, which take them from a device plugin.
     reservable: bool = False
+    #: Why none of them is reserved for the time being.
+    paused: str = ""
     #: An agent says when the processes of a pod that is gone have ended; and of which it said so.
     confirms: bool = False
     released: frozenset[str] = frozenset()

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from fairlead.model.gpus import GpuUse, Grant, GrantSource
 
-#: In the ledger no pod may evict a reservation pod: it goes when the last share is gone.
+#: Of a reservation pod in the ledger, while pods wait for it: no pod may evict it.
 PRIORITY = 2_147_483_647
+#: Of one without shares: any pod may have its GPU.
+NO_PRIORITY = -2_147_483_648
 #: The dialects whose requests need no device plugin of their own.
 SERVED = frozenset({"fairlead", "kai"})
 

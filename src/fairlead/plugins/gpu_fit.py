@@ -17,6 +17,11 @@ from fairlead.model.pods import PodRequest
 from fairlead.model.sizes import remembered
 from fairlead.plugins.api import NO_FITTING_GPU, GpuDetail, Reason
 from fairlead.plugins.gpu_isolation import missing_isolation, slice_of
+from fairlead.plugins.gpu_reservation import (
+    missing_free_gpus,
+    missing_reservations,
+    reservation_detail,
+)
 from fairlead.plugins.gpu_words import (
     UNKNOWN_MEMORY,
     gpu_details,
@@ -87,6 +92,8 @@ class GpuFit:
     def detail(self, request: PodRequest, node: Nodes) -> str:
         if request.gpu_request is None:
             return ""
+        if missing := reservation_detail(request.gpu_request, node):
+            return missing
         shares = not (request.gpu_request.whole or request.gpu_request.profile)
         if not (node.gpus.slotted() if shares else node.gpus.known())[0]:
             return _detail_of_models(request.gpu_request, node)
@@ -137,6 +144,8 @@ def _missing(ask: GpuRequest, nodes: Nodes) -> Iterable[tuple[str, NodeMask, boo
     if unserved.any():
         yield NO_GPU, unserved & _without_gpus(nodes), False
         yield f"{NO_DIALECT} ({not_served(ask)})", unserved, False
+    if not ask.whole or gpus.any_astray:
+        yield from missing_reservations(gpus)
     wanted = gpus.there() & gpus.wanted(ask)
     few = wanted.sum(axis=1) < (1 if ask.sliced else ask.gpus)
     yield NO_MODEL, np.where(gpus.known(), few, ~gpus.of_kind(ask)), False
@@ -165,6 +174,7 @@ def _missing(ask: GpuRequest, nodes: Nodes) -> Iterable[tuple[str, NodeMask, boo
     yield NO_SHARE, too_few, True
     memory = open_to_all & (gpus.memory_free() >= gpus.memory_asked(ask))
     yield NO_MEMORY, memory.sum(axis=1) < ask.gpus, True
+    yield from missing_free_gpus(gpus)
 
 
 def _missing_isolation(

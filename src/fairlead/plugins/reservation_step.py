@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from fairlead.cluster import reserving
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.cluster.trial import Trial
@@ -24,7 +25,7 @@ class ReservationStep:
 
     def settle(self, cluster: Cluster) -> None:
         for number in self.numbers:
-            cluster.settle_reservation(self.node, number)
+            reserving.settle(cluster, self.node, number)
 
     def problem(self, node: Nodes, name: str) -> str:
         return ""

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
+from fairlead.cluster.reserving import sharing
 from fairlead.engine import events
 from fairlead.engine.engine import Engine
 from fairlead.telemetry.metrics import Metrics
@@ -66,7 +67,7 @@ class ReservationCare:
         cluster = self._engine.cluster
         idle = {}
         for node, found in list(cluster.reservations):
-            if found.pod is None or found.waiting or cluster.sharing(node, found):
+            if found.pod is None or found.waiting or sharing(cluster, node, found):
                 continue
             since_s = idle[found.pod.uid] = self._idle.get(found.pod.uid, now_s)
             if now_s - since_s >= self._grace_s or cluster.nominations.on(node):
@@ -81,5 +82,5 @@ class ReservationCare:
             if not found.uuid:
                 counts["pending",] += 1
             else:
-                counts["shared" if cluster.sharing(node, found) else "idle",] += 1
+                counts["shared" if sharing(cluster, node, found) else "idle",] += 1
         return counts
