@@ -25,6 +25,7 @@ from fairlead.model.pods import Pod
 from fairlead.model.reservations import PRIORITY, Reservation, held_by_reservation
 from fairlead.plugins.reservation_step import ReservationStep
 from fairlead.testing.builders import gpu_share
+from gang_world import a_gang
 
 
 def a_stock_node(name: str = "n1", gpus: int = 2, **more: object) -> Node:
@@ -326,3 +327,25 @@ def test_the_reasons_of_a_node_whose_gpus_cannot_be_reserved() -> None:
     full.decide(a_whole("whole"))
     (refused,) = full.decide(a_share("one"))
     assert "no free GPU to reserve" in refused.message
+
+
+def test_a_gang_of_shares_is_bound_to_the_gpus_that_were_reserved_for_it() -> None:
+    stock = Stock(a_stock_node())
+    pods = a_gang("job", 3, gpus=0, gpu_request=gpu_share(500))
+    made = stock.decide(*pods)
+    assert [each.steps for each in made] == [
+        (ReservationStep("n1", (0,)),),
+        (ReservationStep("n1", (0,)),),
+        (ReservationStep("n1", (1,)),),
+    ]
+    for number, uuid in enumerate(("GPU-a", "GPU-b")):
+        stock.handle(events.PodSeen(a_reservation("n1", number, uuid)))
+    binds = [bind for pod in pods for bind in stock.handle(events.Prepared(pod.uid))]
+    assert [bind.grant.uses[0].uuid for bind in binds] == ["GPU-a", "GPU-a", "GPU-b"]
+
+
+def test_a_gang_of_shares_that_does_not_fit_reserves_nothing() -> None:
+    stock = Stock(a_stock_node())
+    stock.decide(*a_gang("job", 3, gpus=0, gpu_request=gpu_share(600)))
+    assert not len(stock.engine.cluster.reservations)
+    assert stock.free() == 2
