@@ -285,3 +285,11 @@ def test_what_is_served_is_the_report():
         return b"".join([piece async for piece in scene.usage.pieces(EVERYTHING)])
 
     assert msgspec.json.decode(asyncio.run(served()), type=UsageReport) == report
+
+
+def test_a_pod_that_a_map_gives_no_gpu_is_no_holder():
+    scene = Scene(n1=listed("a"))
+    empty = a_pod("mapped", node="n1", grant=Grant((), "map"))
+    scene.hold(empty, holding("p", "n1", GpuUse("GPU-a")))
+    report = scene.look(10.0)
+    assert [row.name for row in report.pods] == ["p"]

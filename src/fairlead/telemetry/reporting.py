@@ -12,7 +12,7 @@ from fairlead.telemetry.allocation import STATES, booked, states
 from fairlead.telemetry.latest import LatestReadings, ReadingStore
 from fairlead.telemetry.report import HOUR_S, GpuRow, Holder, PodRow
 from fairlead.telemetry.rightsizing import advise
-from fairlead.telemetry.sampling import allocation_of
+from fairlead.telemetry.sampling import allocation_of, holds_gpus
 from fairlead.telemetry.usage import UsageBook, Use
 
 _GIB = 1024
@@ -131,7 +131,7 @@ def pod_rows(
     """Every pod that holds GPUs, was looked at and is shown; advice if it was for long enough."""
     for uid, held in list(cluster.holdings.items()):
         use = book.uses.get(uid)
-        if use is not None and held.grant is not None and shown(held.pod):
+        if use is not None and holds_gpus(held) and shown(held.pod):
             yield _pod(held, cluster, use, now_s, enough_s)
 
 

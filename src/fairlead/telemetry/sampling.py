@@ -14,6 +14,11 @@ from fairlead.telemetry.usage import IDLE, Sample
 _NO_GPU = Gpu("", -1)
 
 
+def holds_gpus(held: Holding) -> bool:
+    """A scheduling map may give a pod no GPU at all."""
+    return held.grant is not None and bool(held.grant.uses)
+
+
 def gpus_of(held: Holding, cluster: Cluster) -> Sequence[Gpu]:
     """The GPUs that a pod holds, in its order; one without a name if it is not known which."""
     row = cluster.row_of.get(held.node)

@@ -21,7 +21,7 @@ from fairlead.telemetry import reporting
 from fairlead.telemetry.latest import LatestReadings, ReadingStore
 from fairlead.telemetry.report import HOUR_S, GpuRow, HeldRow, PodRow, UsageReport
 from fairlead.telemetry.rightsizing import ENOUGH_S
-from fairlead.telemetry.sampling import sample
+from fairlead.telemetry.sampling import holds_gpus, sample
 from fairlead.telemetry.usage import UsageBook
 
 EVERY_S = 10.0
@@ -119,7 +119,7 @@ class Usage:
         sums = {name: held.restarted() for name, held in self._some_sums()}
         uids, told = set(), dict[str, LatestReadings]()
         async for held in _unhurried(list(self.cluster.holdings.values())):
-            if held.grant and held.node in self.cluster.row_of and there(held.pod):
+            if holds_gpus(held) and held.node in self.cluster.row_of and there(held.pod):
                 uids.add(held.pod.uid)
                 if held.node not in told:
                     told[held.node] = self.latest.on(held.node, self.clock())
