@@ -109,6 +109,9 @@ class Knapsack:
         parents = np.zeros(layer.tables.shape[1], dtype=np.int64)
         if level != EVERYWHERE:
             parents[domains[level + 1]] = domains[level]
+        useful = _useful(layer.tables, parents, self._problem.pods)
+        if len(useful) < len(parents):
+            layer, parents = _Some(layer, useful), parents[useful]
         while (parents[1:] == parents[:-1]).any():
             pairs = _Pairs(layer, parents)
             layer, parents = pairs, parents[pairs.left]
@@ -238,6 +241,18 @@ class _Nodes:
         return tables
 
 
+class _Some:
+    """Domains that are not worse than many others."""
+
+    def __init__(self, below: _Layer, which: Rows) -> None:
+        self._below = below
+        self._which = which
+        self.tables = below.tables[:, which]
+
+    def choose(self, domain: int, pods: int, taken: PerNode) -> None:
+        self._below.choose(int(self._which[domain]), pods, taken)
+
+
 class _Pairs:
     """Neighbours with the same parent as one."""
 
@@ -345,6 +360,24 @@ def _less(a: Tables, b: Tables) -> NodeMask:
         less = (a[word] < b[word]) | ((a[word] == b[word]) & less)
     found: NodeMask = less
     return found
+
+
+def _useful(tables: Tables, parents: PerNode, pods: int) -> Rows:
+    """Without domains that as many others as there are pods can stand in for, at no more cost.
+
+    In a tree with thousands of racks of one node most of them are left out.
+    """
+    kept = np.ones(len(parents), dtype=np.bool_)
+    if len(tables) > 1 or len(parents) <= pods:
+        return np.flatnonzero(kept)
+    most = _most(tables)
+    order = np.lexsort((tables[0, np.arange(len(most)), most], most, parents))
+    changes = (np.diff(parents[order]) != 0) | (np.diff(most[order]) != 0)
+    for alike in np.split(order, np.flatnonzero(changes) + 1):
+        if len(alike) > pods:
+            largest = tables[0, alike[:pods]].max(axis=0)
+            kept[alike[pods:]] = (tables[0, alike[pods:]] < largest).any(axis=1)
+    return np.flatnonzero(kept)
 
 
 def _most(tables: Tables) -> PerNode:

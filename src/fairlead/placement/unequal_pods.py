@@ -5,7 +5,7 @@ fit on the others are freed. Of domains first each alone is tried, then two toge
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations, islice
 
 import numpy as np
@@ -20,9 +20,9 @@ AmountTable = npt.NDArray[np.int64]
 
 #: Domains that are tried together, and how often.
 _MOST_COMBINED = 10
-_MOST_TRIED = 40
+_MOST_TRIED = 30
 #: Solutions of equal numbers of domains that are improved.
-_MOST_IMPROVED = 4
+_MOST_IMPROVED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,18 @@ class Kinds:
     #: Nodes that other pods of the gang use already.
     used: NodeMask
     domains: PerNode
+    #: The numbers that the kinds had before they were reordered.
+    order: Rows = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+
+    def reordered(self, order: Rows) -> "Kinds":
+        return replace(
+            self,
+            counts=self.counts[order],
+            needs=self.needs[order],
+            room=self.room[order],
+            size=self.size[order],
+            order=order,
+        )
 
     def only(self, nodes: Rows) -> "Kinds":
         return replace(
@@ -51,6 +63,7 @@ class Kinds:
             left=self.left[nodes],
             used=self.used[nodes],
             domains=self.domains[nodes],
+            order=np.arange(len(self.counts)),
         )
 
     def value(self, taken: Taken) -> tuple[int, int, int]:
@@ -64,12 +77,33 @@ def spread_over_few(kinds: Kinds, most: int) -> Taken | None:
     """All pods in as few domains as possible, at most so many; None if none was found."""
     for number in range(1, most + 1):
         tried = islice(_combined(kinds, number), _MOST_TRIED)
-        found = [each for nodes in tried if (each := _in_nodes(kinds, nodes)) is not None]
+        found = [(each, nodes) for nodes in tried if (each := _in_nodes(kinds, nodes)) is not None]
         if found:
-            found.sort(key=kinds.value)
-            better = [_improved(kinds, each) for each in found[:_MOST_IMPROVED]]
+            found.sort(key=lambda one: kinds.value(one[0]))
+            ways = [
+                each
+                for first, nodes in found[:_MOST_IMPROVED]
+                for each in (first, *_variants(kinds, nodes))
+            ]
+            ways.sort(key=kinds.value)
+            better = [_improved(kinds, each) for each in ways[:_MOST_IMPROVED]]
             return min(better, key=kinds.value)
     return None
+
+
+def _variants(kinds: Kinds, nodes: Rows) -> Iterator[Taken]:
+    """Other ways to fill the nodes: least left over first, or another kind of pods first."""
+    part = kinds.only(nodes)
+    ways = [(part, True)]
+    for kind in range(1, len(kinds.counts)):
+        order = np.array([kind, *(k for k in range(len(kinds.counts)) if k != kind)])
+        ways += [(part.reordered(order), False), (part.reordered(order), True)]
+    for way, tight in ways:
+        found = _filled(way, tight=tight)
+        if found is not None:
+            taken = np.zeros_like(kinds.room)
+            taken[np.ix_(way.order, nodes)] = found
+            yield taken
 
 
 def _combined(kinds: Kinds, number: int) -> Iterator[Rows]:
@@ -126,27 +160,27 @@ def _in_nodes(kinds: Kinds, nodes: Rows) -> Taken | None:
 
 def _filled(kinds: Kinds, *, tight: bool) -> Taken | None:
     """Node after node; `tight`: the one with least left over, if it takes anything."""
-    left, free = kinds.counts.copy(), kinds.free.copy()
+    left, fits = kinds.counts.copy(), _fits(kinds, kinds.counts)
     taken = np.zeros_like(kinds.room)
-    open_nodes = np.ones(kinds.room.shape[1], dtype=np.bool_)
+    is_open = np.ones(kinds.room.shape[1], dtype=np.bool_)
     while left.any():
-        fits = _fits(kinds, left, free)
-        worth = kinds.size @ fits
-        worth[~open_nodes] = 0
+        if (left < fits.max(axis=1, where=is_open, initial=0)).any():
+            fits = _fits(kinds, left)  # else each node takes what it would have taken before
+        worth = np.where(is_open, kinds.size @ fits, 0)
         if not worth.any():
             return None
         rest = kinds.left - worth
-        key = rest + (worth == 0) * (1 << 50) if tight else (rest - 1000 * worth - kinds.used)
-        node = int(np.argmin(np.where(open_nodes & (worth > 0), key, 1 << 60)))
+        key = rest if tight else rest - 1000 * worth - kinds.used
+        node = int(np.argmin(np.where(worth > 0, key, 1 << 60)))
         taken[:, node] = fits[:, node]
         left -= fits[:, node]
-        open_nodes[node] = False
+        is_open[node] = False
     return taken
 
 
-def _fits(kinds: Kinds, left: PerNode, free: AmountTable) -> Taken:
+def _fits(kinds: Kinds, left: PerNode) -> Taken:
     """How many pods of each kind every node would take, the largest kinds first."""
-    free = free.copy()
+    free = kinds.free.copy()
     fits = np.zeros_like(kinds.room)
     for kind, need in enumerate(kinds.needs):
         if not left[kind]:
@@ -190,10 +224,11 @@ def _moved(kinds: Kinds, taken: Taken, pods: PerNode, allowed: NodeMask, away: i
     room[:, away] = 0
     rest = replace(kinds, counts=pods, room=room, free=free)
     in_use = np.flatnonzero(taken.any(axis=0) | kinds.used)
-    found = _in_nodes(rest, in_use) if len(in_use) else None
+    spare = int((kinds.left[in_use] - kinds.size @ taken[:, in_use]).sum())
+    found = _in_nodes(rest, in_use) if spare >= kinds.size @ pods else None
     if found is not None:
         return taken + found
-    fits = _fits(rest, pods, free)
+    fits = _fits(rest, pods)
     alone = np.flatnonzero((fits == pods[:, None]).all(axis=0))
     if not len(alone):
         return None
