@@ -34,12 +34,14 @@ def test_a_gang_that_names_no_resources_is_admitted_at_once() -> None:
 def test_a_resource_that_no_node_has_is_not_free() -> None:
     spec = GangSpec("volcano/ns/g", 1, least_resources=(("a.b/c", 1),), admitted_by="volcano")
     message = "the gang needs 1 of a.b/c, and 0 is free"
-    assert admissions(drawn("a ........")).status(spec).message == message
+    status = admissions(drawn("a ........")).status(spec)
+    assert status is not None
+    assert status.message == message
 
 
-def test_a_scheduler_of_another_name_admits_all_and_none() -> None:
+def test_a_scheduler_of_another_name_says_nothing() -> None:
     found = admissions(drawn("a ........"), "gpu-scheduler")
-    assert not found.concerns(gang(8))
+    assert found.status(gang(8)) is None
     assert found.due_s() is None
 
 

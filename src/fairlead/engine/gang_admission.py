@@ -35,8 +35,10 @@ class GangAdmissions:
         self._admitted.discard(key)
         self._waiting.pop(key, None)
 
-    def status(self, spec: GangSpec) -> GangStatus:
-        """Of a gang without pods; a gang that is admitted stays so."""
+    def status(self, spec: GangSpec) -> GangStatus | None:
+        """Of a gang without pods; a gang that is admitted stays so. None: it is for others."""
+        if spec.admitted_by and not self.concerns(spec):
+            return None
         lack = self._lack(spec)
         state = GangState.UNSCHEDULABLE if lack else GangState.GATHERING
         return GangStatus(state, 0, spec.minimum, 0, 0, lack)

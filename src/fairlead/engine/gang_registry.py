@@ -8,6 +8,7 @@ another leader, goes on where binds had stopped.
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
+from fairlead.engine.gang_admission import GangAdmissions
 from fairlead.engine.gang_attempts import SLICE
 from fairlead.engine.gang_messages import gathering_message, missing_object_message
 from fairlead.engine.gang_parts import GangParts
@@ -30,9 +31,12 @@ _VERDICTS = (GangState.SCHEDULED, GangState.UNSCHEDULABLE)
 class GangRegistry:
     """Feeds the queue with members, and reports what became of them."""
 
-    def __init__(self, queue: SchedulingQueue, parts: GangParts) -> None:
+    def __init__(
+        self, queue: SchedulingQueue, parts: GangParts, admissions: GangAdmissions
+    ) -> None:
         self._queue = queue
         self._parts = parts
+        self._admissions = admissions
         #: Objects by key, and why those of a dialect are not served.
         self._objects: dict[str, GangSpec] = {}
         self._unserved: dict[str, str] = {}
@@ -77,6 +81,7 @@ class GangRegistry:
         """Its pods wait until it comes back; those with nodes stay."""
         self._objects.pop(key, None)
         self._reported.pop(key, None)
+        self._admissions.forget(key)
         self._queue.respecify(self.spec_of(Membership(key)), now=now)
         self.touch(key, now)
 
@@ -111,21 +116,30 @@ class GangRegistry:
             return
         state = status.state if status else None
         is_news = state in _VERDICTS and (known is None or known.state != state)
-        due_s = now if is_news else now + QUIET_S
+        due_s = now if is_news or self._is_awaited(key, known) else now + QUIET_S
         if self._due_s.get(key) != due_s:
             self._due_s[key] = due_s
             heappush(self._heap, (due_s, key))
 
+    def _is_awaited(self, key: str, known: GangStatus | None) -> bool:
+        """Whether a controller creates the first pods as soon as it is reported."""
+        spec = self._objects.get(key)
+        if spec is None or (known is not None and known.state is GangState.GATHERING):
+            return False
+        return self._admissions.concerns(spec) and self._queue.gang(key) is None
+
     # -- what time brings about --------------------------------------------------------------
 
     def due_s(self) -> float | None:
-        due_s = self._parts.due_s()
-        times = [] if due_s is None else [due_s]
-        return min([*times, *(first for first, _ in self._heap[:1])], default=None)
+        times = (self._parts.due_s(), self._admissions.due_s())
+        known = (due_s for due_s in times if due_s is not None)
+        return min([*known, *(first for first, _ in self._heap[:1])], default=None)
 
     def tend(self, now: float) -> list[Instruction]:
         """What is to be reported, and which gangs bound in part have had their time."""
         made = self._parts.overdue(now)
+        for key in self._admissions.admitted(now):
+            self.touch(key, now)
         while self._heap and self._heap[0][0] <= now and len(made) < SLICE:
             due_s, key = heappop(self._heap)
             if self._due_s.get(key) == due_s:
@@ -149,7 +163,7 @@ class GangRegistry:
         entry = self._queue.gang(key)
         if entry is None:
             spec = self._objects.get(key)
-            return GangStatus(GangState.GATHERING, 0, spec.minimum, 0, 0) if spec else None
+            return self._admissions.status(spec) if spec else None
         gang = entry.unit
         assert isinstance(gang, Gang)
         state, message = _state(entry, gang)

@@ -6,6 +6,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.holdings import Holding
 from fairlead.engine.attempts import Attempt
 from fairlead.engine.binds import Binds
+from fairlead.engine.gang_admission import GangAdmissions
 from fairlead.engine.gang_attempts import GangAttempts
 from fairlead.engine.gang_outlook import GangOutlook
 from fairlead.engine.gang_parts import GangParts
@@ -34,7 +35,9 @@ class Gangs:
         self._queue = queue
         self._in_flight = in_flight
         self._parts = GangParts(cluster, queue, in_flight)
-        self._registry = GangRegistry(queue, self._parts)
+        self._registry = GangRegistry(
+            queue, self._parts, GangAdmissions(cluster, placements.keys())
+        )
         self._attempts = GangAttempts(
             cluster, queue, in_flight, placements, requeuer, binds, self._parts
         )

@@ -191,10 +191,11 @@ class SchedulingQueue:
             self.remove(pod.uid)
         entry = self._gangs.get(spec.key)
         if entry is None:
-            if pod.finished:
+            if pod.finished and pod.gang.spec is not None:
                 return  # nothing is left to be placed beside it
             entry = self._begin(spec, now)
         gang = _gang(entry)
+        gang.has_object = pod.gang.spec is None
         if pod.uid not in gang.placed or pod.finished:
             self._count(entry, pod.uid, pod.gang.group)
             (gang.finished.add if pod.finished else gang.finished.discard)(pod.uid)

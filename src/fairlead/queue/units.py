@@ -102,7 +102,7 @@ class Gang:
 
     __slots__ = (
         "_count", "_gated", "_highest", "_pending", "_present", "_specs", "finished",
-        "not_before_s", "placed", "refusal", "spec", "was_whole",
+        "has_object", "not_before_s", "placed", "refusal", "spec", "was_whole",
     )  # fmt: skip
 
     def __init__(self, spec: GangSpec) -> None:
@@ -111,6 +111,8 @@ class Gang:
         self.placed: dict[str, str] = {}
         #: Those of them that have finished.
         self.finished: set[str] = set()
+        #: False: its pods say all.
+        self.has_object = False
         #: Whether as many as it needs had nodes at one time.
         self.was_whole = False
         #: Why the last attempt was refused.
@@ -174,8 +176,14 @@ class Gang:
 
     @property
     def is_over(self) -> bool:
-        """Whether no member is left that is pending or has a node."""
-        return not self._pending and len(self.placed) == len(self.finished)
+        """Whether no member is left that is pending or has a node, and none may be replaced.
+
+        Where an object describes it, those that have finished count as long as they are there.
+        Without, pods that name it after all have finished are those of another gang.
+        """
+        if self._pending or len(self.placed) > len(self.finished):
+            return False
+        return not self.placed or not (self.has_object or self.needed)
 
     @property
     def missing(self) -> int:
