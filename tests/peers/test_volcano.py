@@ -22,6 +22,7 @@ def controllers(peers: Peers) -> ChildProcess:
             f"--kubeconfig={kubeconfig}",
             "--leader-elect=false",
             "--scheduler-name=volcano",
+            "--controllers=job-controller,queue-controller,pg-controller,gc-controller",
             f"--listen-address=127.0.0.1:{free_port()}",
         ],
     )
@@ -72,12 +73,13 @@ class Jobs:
 
 
 def _task(name: str, count: int, gpus: int) -> Json:
-    container = {"name": "c", "image": "x", "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}
+    amounts = {"nvidia.com/gpu": str(gpus)}  # Volcano computes what is needed from requests alone
+    resources = {"requests": amounts, "limits": amounts}
+    container = {"name": "c", "image": "x", "resources": resources}
     return {
         "name": name,
         "replicas": count,
         "minAvailable": count,
-        "policies": [{"event": "TaskCompleted", "action": "CompleteJob"}],
         "template": {
             "metadata": {"annotations": {"fairlead.dev/run-for": "1s"}},
             "spec": {"restartPolicy": "Never", "containers": [container]},
@@ -113,7 +115,7 @@ def test_a_job_gets_its_pods_after_it_is_admitted_runs_whole_and_completes(
     eventually(lambda: jobs.phase("train") == "Completed", what="the Job completed")
     assert all(pods.nodes().values())
     assert len(set(pods.nodes().values())) == 4
-    eventually(lambda: jobs.group_phase("train") == "Completed")
+    eventually(lambda: not jobs.group("train"), what="the PodGroup removed by its controller")
 
 
 def test_a_job_without_room_gets_no_pods_and_says_why(jobs: Jobs, pods: Pods) -> None:
