@@ -37,7 +37,7 @@ fast: setup ## the tests that start no server and no program (under a minute)
 
 fuzz: setup ## more mutated objects, in this process and on a real kube-apiserver (SEED=7 FOR=600, seconds for each)
 	@$(VENV)/python controlplane/build.py
-	@FUZZ_SEED=$(or $(SEED),2) FUZZ_FOR=$(or $(FOR),60) $(VENV)/python -m pytest -q -x -s tests/fuzz tests/e2e/test_fuzz_server.py
+	@FUZZ_SEED=$(or $(SEED),2) FUZZ_FOR=$(or $(FOR),60) $(VENV)/python -m pytest -q -x -s tests/fuzz tests/e2e/test_fuzz_server.py tests/e2e/test_fuzz_gangs_server.py
 
 check: setup ## format, lint, types, layers
 	@$(VENV)/ruff format --check .

@@ -8,7 +8,9 @@ import pytest
 
 import gang_crds
 from fairlead.sim.controlplane import ControlPlane
-from fairleads import Pods, Running, eventually
+from fairleads import Pods, Running, eventually, fairlead
+from manifests import kubectl
+from sessions import ROOT
 
 pytestmark = pytest.mark.server
 
@@ -108,6 +110,16 @@ def test_members_of_other_schedulers_count_when_they_have_a_node(
     path = f"{pods.path}/{other['metadata']['name']}/binding"
     assert control_plane.api("POST", path, binding)[0] == 201
     eventually(lambda: bound(pods, names) == 2)
+
+
+def test_the_manifests_of_scheduler_plugins_work_unchanged(
+    control_plane: ControlPlane, namespace: str, pods: Pods, nodes: list[str], plugins: None
+) -> None:
+    folder = ROOT / "examples" / "migrate" / "scheduler-plugins"
+    options = ("--config", str(folder / "fairlead.yaml"))
+    with fairlead(control_plane, *options, kubeconfig=control_plane.kubeconfig_for()):
+        kubectl(control_plane, f"apply -n {namespace} -f {folder / 'before.yaml'}")
+        eventually(lambda: bound(pods, ["train-0", "train-1"]) == 2)
 
 
 def test_gangs_without_objects(

@@ -128,6 +128,11 @@ def test_a_native_gang_says_whether_it_is_evicted_whole(mode: Any, whole: bool) 
     assert native(schedulingPolicy=gang_policy(2), disruptionMode=mode).evicted_whole is whole
 
 
+def test_a_group_that_is_part_of_a_composite_one_is_not_placed_by_itself() -> None:
+    found = native(schedulingPolicy=gang_policy(2), parentCompositePodGroupName="root")
+    assert "part of a CompositePodGroup, which Fairlead does not support yet" in found.problem
+
+
 def test_a_basic_group_needs_no_number_of_pods() -> None:
     assert native(schedulingPolicy={"basic": {}}).minimum == 1
 

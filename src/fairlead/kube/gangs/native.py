@@ -50,6 +50,7 @@ class _Spec(msgspec.Struct, rename="camel", gc=False):
     scheduling_constraints: _Constraints | None = None
     disruption_mode: str | dict[str, msgspec.Raw] | None = None
     priority: int | None = None
+    parent_composite_pod_group_name: str = ""
 
 
 _specs = msgspec.json.Decoder(_Spec)
@@ -75,6 +76,11 @@ class Native(GangDefaults):
 
     def spec(self, key: str, spec: bytes) -> GangSpec:
         wire = _specs.decode(spec)
+        if wire.parent_composite_pod_group_name:
+            raise FairleadError(
+                "it is part of a CompositePodGroup, which Fairlead does not support yet; remove "
+                "spec.parentCompositePodGroupName"
+            )
         gang = (wire.scheduling_policy or _Policy()).gang
         field = "spec.schedulingPolicy.gang.minCount"
         return GangSpec(
