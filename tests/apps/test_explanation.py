@@ -17,7 +17,7 @@ from fairlead.apps.explain.explanation import (
     gpus_told,
 )
 from fairlead.engine.engine import Engine
-from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, Inventory
+from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, Inventory, Isolation
 from fairlead.model.pods import Pod
 from fairlead.plugins.inter_pod_affinity import InterPodAffinity
 
@@ -176,5 +176,28 @@ def test_a_bound_pod_tells_what_was_decided() -> None:
     assert answer["state"] == "bound"
     assert answer["gpus"] == [{"gpu": "GPU-a0", "part": "0.5"}]
     assert shown_as_text(answer) == (
-        "default/p: the pod is bound to node node-a, 0.5 of GPU-a0\nplaced by: fairlead-0\n"
+        "default/p: the pod is bound to node node-a, 0.5 of GPU-a0 (advisory)\n"
+        "placed by: fairlead-0\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("grant", "isolation"),
+    [
+        (Grant((GpuUse("GPU-a", False, 500),), "fairlead"), "advisory"),
+        (Grant((GpuUse("GPU-a", False, 500),), "fairlead", isolation=Isolation.MPS), "mps"),
+        (Grant((GpuUse("GPU-a", False, 0, 0, "1g.18gb", 0, 1),), "fairlead"), "mig"),
+        (Grant((GpuUse("GPU-a", False, 500),), "kai"), "advisory"),
+        (Grant((GpuUse("GPU-a", False, 500),), "hami"), ""),
+        (Grant((GpuUse("GPU-a"),)), ""),
+    ],
+)
+def test_what_keeps_a_share_apart_is_said(grant: Grant, isolation: str) -> None:
+    answer = told(an_engine(), a_pod("p", node="node-a", grant=grant))
+    assert answer["isolation"] == isolation
+    assert answer["message"].endswith(f" ({isolation})") == bool(isolation)
+
+
+def test_a_demand_for_isolation_is_part_of_the_request() -> None:
+    ask = GpuRequest(1, False, 250, dialect="fairlead", isolation=Isolation.MPS)
+    assert asked(ask) == "0.25 of a GPU, isolation mps"

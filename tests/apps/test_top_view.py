@@ -208,3 +208,23 @@ def test_a_pipe_gets_plain_lines_as_wide_as_they_are():
 async def test_a_scheduler_is_a_url_or_a_service(where):
     with pytest.raises(NotAnswered, match="NAMESPACE/SERVICE"):
         await running_scheduler(where, Static({})).__aenter__()
+
+
+def test_what_keeps_shares_apart_is_a_column_where_there_are_shares() -> None:
+    whole = UsageReport(7200.0, [gpu(isolation="advisory")], [pod()])
+    shares = [
+        pod("client", asked="0.25", isolation="mps"),
+        pod("other", asked="0.5", isolation="advisory"),
+    ]
+    offers = [gpu(isolation="mps"), gpu(index=1, isolation="mig")]
+
+    assert "ISOLATION" not in picture(Selection("pods"), report=whole)
+    assert "ISOLATION" not in picture(Selection("cards"), report=whole)
+    pods = picture(Selection("pods"), report=UsageReport(7200.0, offers, shares)).splitlines()
+    gpus = picture(Selection("cards"), report=UsageReport(7200.0, offers, shares)).splitlines()
+    for lines, name, isolation in (
+        (pods, "/client", " mps "), (pods, "/other", " advisory "),
+        (gpus, "n1/0", " mps "), (gpus, "n1/1", " mig "),
+    ):  # fmt: skip
+        (line,) = [line for line in lines if name in line]
+        assert isolation in line

@@ -30,6 +30,20 @@ TWO_GPUS = [{"index": n, "uuid": f"GPU-a{n}", **GPU} for n in range(2)]
 TWO_A10 = {"fairlead.dev/inventory": json.dumps({"version": 1, "cards": TWO_GPUS})}
 
 
+H200 = {"index": 0, "model": "NVIDIA H200", "memoryMib": 143771}
+SLICES = [
+    {"name": "1g.18gb", "size": 1, "starts": [0, 1, 2, 3, 4, 5, 6], "mib": 16384},
+    {"name": "2g.35gb", "size": 2, "starts": [0, 2, 4], "mib": 33280},
+    {"name": "3g.71gb", "size": 4, "starts": [0, 4], "mib": 71424},
+]
+SLICED = {"uuid": "GPU-a0", **H200, "mig": True, "slices": SLICES, "cut": "free", "slots": 8}
+LIMITED = {"uuid": "GPU-b0", **H200, "mps": 48}
+ISOLATING = {
+    name: {"fairlead.dev/inventory": json.dumps({"version": 1, "cards": [gpu]})}
+    for name, gpu in (("gpu-a", SLICED), ("gpu-b", LIMITED))
+}
+
+
 def profiled(*percent: int) -> dict[str, str]:
     """As Alnair's profiler notes how busy GPUs are."""
     return {f"ai.centaurus.io/gpu-{n}": f"{{'max_gpu_util': {p}}}" for n, p in enumerate(percent)}
@@ -53,6 +67,9 @@ SESSIONS: Mapping[str, Mapping[str, dict[str, Any]]] = {
         for number, letter in enumerate("abcd", start=1)
     },
     "examples/07-parts-of-a-gpu": {"gpu-a": gpus(2, annotations=TWO_A10)},
+    "examples/10-isolation": {
+        name: gpus(0, annotations=listed) for name, listed in ISOLATING.items()
+    },
     "examples/09-by-utilisation": {
         "gpu-a": gpus(2, annotations=profiled(95, 90)),
         "gpu-b": gpus(2, annotations=profiled(5, 0)),

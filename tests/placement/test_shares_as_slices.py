@@ -10,7 +10,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, Inventory, Isolation, MigProfile
 from fairlead.placement.gpus import GpuPolicy, choose
-from fairlead.plugins.gpu_fit import NO_SLICE, GpuFit
+from fairlead.plugins.gpu_fit import DIVIDED, NO_SLICE, GpuFit
 
 GIB = 1024
 
@@ -156,3 +156,13 @@ def test_what_a_full_gpu_lacks_is_said() -> None:
     ]
     nearest = GpuFit().nearest(request, Nodes(cluster.columns))
     assert nearest == "No node can fit a slice for 0.5 of a GPU."
+
+
+def test_an_advisory_share_is_told_of_the_slices() -> None:
+    request = replace(a_request(gpus=0), gpu_request=replace(share(250), isolation=None))
+    nodes = Nodes(cluster_of(divided()).columns)
+
+    (reason,) = [one for one in GpuFit().reasons(request, nodes) if one.where[0]]
+
+    assert (reason.text, bool(reason.resolvable[0])) == (DIVIDED, False)
+    assert GpuFit().detail(request, nodes).endswith("request fairlead.dev/gpu-isolation: mig")

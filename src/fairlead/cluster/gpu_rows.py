@@ -150,6 +150,11 @@ class GpuRows:
         unmixed: GpuMask = clients == 0
         return unmixed
 
+    def undivided(self) -> GpuMask:
+        """GPUs that are not divided into MIG slices."""
+        undivided: GpuMask = self._devices.geometry[self._pick] < 0
+        return undivided
+
     def offer(self, ask: GpuRequest) -> GpuMask:
         """GPUs that offer the isolation of the share: where MPS is offered, shares are clients."""
         serves: GpuMask = self._devices.mps_limit[self._pick] > 0

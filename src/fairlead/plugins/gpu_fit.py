@@ -42,6 +42,7 @@ NO_SHARE = "node(s) had no GPU with a large enough free share"
 TOO_BUSY = "node(s) had no GPU quiet enough to be overcommitted"
 NO_MEMORY = "node(s) had no GPU with enough free memory"
 NOT_INJECTED = "node(s) cannot limit a pod without the MPS variables of admission"
+DIVIDED = "node(s) had only GPUs divided into MIG slices"
 NO_MPS = "node(s) had no GPU with a healthy MPS daemon"
 ONLY_MPS = "node(s) serve shares with MPS only"
 NO_CLIENT = "node(s) had no GPU with a free MPS client"
@@ -180,7 +181,10 @@ def _missing(ask: GpuRequest, nodes: Nodes) -> Iterable[tuple[str, NodeMask, boo
 def _missing_isolation(
     ask: GpuRequest, gpus: GpuRows, wanted: GpuMask
 ) -> Iterable[tuple[str, NodeMask, bool]]:
-    served = wanted & gpus.offer(ask)
+    undivided = wanted & gpus.undivided()
+    if ask.mps_injected or ask.isolation is not Isolation.MPS:
+        yield DIVIDED, (undivided.sum(axis=1) < ask.gpus) & (wanted.sum(axis=1) >= ask.gpus), False
+    served = undivided & gpus.offer(ask)
     none = served.sum(axis=1) < ask.gpus
     if ask.isolation is not Isolation.MPS:
         yield ONLY_MPS, none, False

@@ -5,9 +5,9 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.model.gpus import WHOLE, GpuRequest, Isolation
 
 _NOT_INJECTED = (
-    "the pod has no MPS variables: it was created while admission was unavailable, or without it; "
-    "create it again with the webhook or the policy fairlead-inject installed"
+    "the pod has no MPS variables: admission was not active when it was created; create it again"
 )
+_DIVIDED = "its GPUs are divided into MIG slices; request fairlead.dev/gpu-isolation: mig"
 _NO_MPS = "no GPU has a healthy MPS daemon; the Fairlead agent runs them"
 _ONLY_MPS = "its GPUs serve shares with MPS only; request fairlead.dev/gpu-isolation: mps"
 
@@ -17,6 +17,9 @@ def missing_isolation(ask: GpuRequest, node: Nodes, wanted: NodeMask) -> str:
     gpus, mps = node.gpus, ask.isolation is Isolation.MPS
     if mps and not ask.mps_injected:
         return _NOT_INJECTED
+    wanted = wanted & gpus.undivided()[0]
+    if not wanted.any():
+        return _DIVIDED
     wanted = wanted & gpus.offer(ask)[0]
     if not wanted.any():
         return _NO_MPS if mps else _ONLY_MPS

@@ -18,6 +18,9 @@ class Holder(_Row, frozen=True):
 
     pod: str
     part: str
+    #: What keeps it apart from others there: advisory, mps or mig; empty for a whole GPU, and
+    #: where the device plugin of another system sees to it.
+    isolation: str = ""
 
 
 class GpuRow(_Row, frozen=True):
@@ -38,6 +41,8 @@ class GpuRow(_Row, frozen=True):
     power_w: float | None
     reading_age_s: float | None
     holders: list[Holder]
+    #: What it offers to shares: advisory, mps or mig; empty where its agent does not list it.
+    isolation: str = ""
 
 
 class PodRow(_Row, frozen=True):
@@ -67,6 +72,8 @@ class PodRow(_Row, frozen=True):
     idle_hours: float
     wasted_hours: float
     advice: SizeAdvice
+    #: Of its share, as for a holder.
+    isolation: str = ""
 
 
 class SumRow(_Row, frozen=True):

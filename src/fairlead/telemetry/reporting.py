@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+import msgspec
+
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.holdings import Holding
 from fairlead.cluster.picked import named_uses
-from fairlead.model.gpus import WHOLE, Gpu, GpuUse
+from fairlead.model.gpus import FAIRLEAD, WHOLE, Gpu, GpuUse, Grant, Inventory, Isolation
 from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Pod
 from fairlead.telemetry.allocation import STATES, booked, states
@@ -16,6 +18,8 @@ from fairlead.telemetry.sampling import allocation_of, holds_gpus
 from fairlead.telemetry.usage import UsageBook, Use
 
 _GIB = 1024
+#: Dialects whose shares Fairlead's agent serves.
+_SERVED_BY_AGENT = frozenset({FAIRLEAD, "kai"})
 
 #: Whether a pod is shown.
 Shown = Callable[[Pod], bool]
@@ -41,10 +45,11 @@ def gpu_rows(
         holders = _holders(cluster, name, shown)
         for slot, gpu in enumerate(cluster.columns.devices.gpus(row)[: share.shape[1]]):
             free = int(cluster.columns.devices.memory_free[row, slot])
-            yield _gpu(
+            found = _gpu(
                 name, gpu, STATES[state[row, slot]], float(share[row, slot]), told, now_s,
                 holders.get(slot, []), gpu.memory_mib - free,
             )  # fmt: skip
+            yield msgspec.structs.replace(found, isolation=_offer(gpu, node.inventory))
 
 
 def _counted(node: Node, model: str, told: LatestReadings, now_s: float) -> Iterator[GpuRow]:
@@ -121,7 +126,9 @@ def _holders(cluster: Cluster, node: str, shown: Shown) -> dict[int, list[Holder
         for use in held.grant.uses if held.grant else ():
             slot = slots.get(use.uuid)
             if slot is not None:
-                found.setdefault(slot, []).append(Holder(held.pod.key, part_told(use)))
+                isolation = isolation_of(held.grant)
+                one = Holder(held.pod.key, part_told(use), isolation)
+                found.setdefault(slot, []).append(one)
     return found
 
 
@@ -163,7 +170,27 @@ def _pod(held: Holding, cluster: Cluster, use: Use, now_s: float, enough_s: floa
         idle_hours=use.idle_s / HOUR_S,
         wasted_hours=use.wasted_s / HOUR_S,
         advice=advise(use, has, enough_s),
+        isolation=isolation_of(held.grant),
     )
+
+
+def isolation_of(grant: Grant | None) -> str:
+    """What keeps a share apart from others; empty for whole GPUs.
+
+    For shares in the dialect of another system, its device plugin knows.
+    """
+    if grant is None or not grant.uses or grant.uses[0].whole:
+        return ""
+    if grant.uses[0].profile:
+        return Isolation.MIG.value
+    return grant.isolation.value if grant.dialect in _SERVED_BY_AGENT else ""
+
+
+def _offer(gpu: Gpu, inventory: Inventory | None) -> str:
+    if inventory is None or FAIRLEAD not in inventory.dialects:
+        return ""
+    kind = Isolation.MPS if gpu.mps else Isolation.MIG if gpu.mig else Isolation.ADVISORY
+    return kind.value
 
 
 def part_told(use: GpuUse) -> str:

@@ -19,7 +19,7 @@ from fairlead.model.pods import Pod
 from fairlead.placement.explain import Explanation, NodeAnswer, explain
 from fairlead.placement.place import Placement
 from fairlead.placement.verdicts import Placed, Refused
-from fairlead.telemetry.reporting import part_told
+from fairlead.telemetry.reporting import isolation_of, part_told
 
 Answer = dict[str, Any]
 _GIB = 1024
@@ -67,7 +67,7 @@ def _given(pod: Pod, picked: Sequence[str]) -> str:
         more = f", {', '.join(picked)}, which the device plugin of the node chose"
     else:
         more = f", {chosen} GPU(s) that the device plugin of the node chose" if chosen else ""
-    return gpus_told(grant) + more
+    return _isolated(grant) + more
 
 
 def _assigned(pod: Pod, picked: Sequence[str]) -> Answer:
@@ -76,6 +76,7 @@ def _assigned(pod: Pod, picked: Sequence[str]) -> Answer:
     given = [{"gpu": use.uuid, "part": part_told(use)} for use in uses if use.uuid or not picked]
     given += [{"gpu": uuid, "part": "whole"} for uuid in picked]
     told: Answer = {"gpus": given, "dialect": pod.grant.dialect if pod.grant else ""}
+    told |= {"isolation": isolation_of(pod.grant)}
     return told | {"epoch": pod.annotations.get(EPOCH, "")}
 
 
@@ -146,7 +147,7 @@ def _said(found: Explanation, shown: ExplanationScope) -> tuple[str, str]:
         if not shown.nodes:
             verdict = replace(verdict, eviction=None)
         return "unschedulable", verdict.message + _making_room(verdict, shown)
-    where = f"; it would go to node {verdict.node}{gpus_told(verdict.grant)}"
+    where = f"; it would go to node {verdict.node}{_isolated(verdict.grant)}"
     return "fits", "the pod fits now" + (where if shown.nodes else "")
 
 
@@ -195,6 +196,12 @@ def gpus_told(grant: Grant | None) -> str:
     return f", {told}" if told else ""
 
 
+def _isolated(grant: Grant | None) -> str:
+    """The same, with what keeps a share apart from others."""
+    told, isolation = gpus_told(grant), isolation_of(grant)
+    return f"{told} ({isolation})" if told and isolation else told
+
+
 def asked(ask: GpuRequest | None) -> str:
     """What annotations, or resources of a dialect, ask of GPUs; "" for whole ones of any kind."""
     if ask is None:
@@ -228,4 +235,5 @@ def _kind(ask: GpuRequest) -> list[str]:
         "never": tuple(sorted(ask.never)),
     }
     told = [f"{word} {' or '.join(names)}" for word, names in words.items() if names]
+    told += [f"isolation {ask.isolation}"] if ask.isolation else []
     return [*told, "joined by NVLink"] if ask.linked else told

@@ -14,6 +14,7 @@ _UNKNOWN = "-"
 _BAR = 8
 #: Wide enough for advice beside the figures; else it has a line of its own.
 WIDE = 150
+_ADVISORY = "advisory"
 _ADVICE = ("idle", "fewer-cards", "smaller")
 
 
@@ -96,6 +97,7 @@ def _gpu_columns(gpus: Sequence[GpuRow]) -> list[Column]:
         Column("GPU", [f"{gpu.node}/{gpu.index}" for gpu in gpus]),
         Column("MODEL", [_model(gpu.model) for gpu in gpus], leaves=5),
         Column("STATE", [_state(gpu.state) for gpu in gpus], leaves=7),
+        *_isolation_column([gpu.isolation for gpu in gpus], _ADVISORY),
         Column("BOOKED", [_booked(gpu) for gpu in gpus], right=True),
         Column("USED", [_used(gpu) for gpu in gpus]),
         Column("MEMORY", [_memory(gpu.memory_used_mib, gpu.memory_mib) for gpu in gpus]),
@@ -110,6 +112,7 @@ def _pod_columns(pods: Sequence[PodRow], *, advice: bool) -> list[Column]:
         Column("POD", [f"{pod.namespace}/{pod.name}" for pod in pods]),
         Column("NODE", [pod.node for pod in pods], leaves=4),
         Column("REQUEST", [pod.asked for pod in pods], right=True),
+        *_isolation_column([pod.isolation for pod in pods]),
         Column("NOW", [_guess(pod, pod.utilisation) for pod in pods], right=True, leaves=3),
         Column("MEAN", [_guess(pod, pod.mean) for pod in pods], right=True),
         Column("P95", [_high(pod.high) for pod in pods], right=True, leaves=2),
@@ -121,6 +124,11 @@ def _pod_columns(pods: Sequence[PodRow], *, advice: bool) -> list[Column]:
     if advice:
         columns.append(Column("ADVICE", [_advice(pod) for pod in pods]))
     return columns
+
+
+def _isolation_column(kinds: Sequence[str], *usual: str) -> list[Column]:
+    """What keeps shares apart; left out where there are no shares, or all is as usual."""
+    return [Column("ISOLATION", kinds, leaves=8)] if {*kinds} - {"", *usual} else []
 
 
 def _sum_columns(by: str, sums: Sequence[SumRow]) -> list[Column]:
