@@ -15,6 +15,7 @@ from fairlead.model.gpus import Gpu, GpuRequest, GpuUse, Grant, Inventory
 from fairlead.model.machines import geometry_of
 from fairlead.model.pods import Pod
 from fairlead.model.readings import GpuReading, NodeReadings
+from fairlead.model.reservations import Reservation, held_by_reservation
 from fairlead.telemetry.allocation import STATES, by_model, freshness
 from fairlead.telemetry.report import UsageReport, by_namespace, by_node, by_owner, total
 
@@ -267,6 +268,25 @@ def test_what_a_gpu_does_that_is_shared_by_time_is_not_that_of_one_pod():
     report = scene.look(10)
     assert [(gpu.state, len(gpu.holders)) for gpu in report.gpus] == [("free", 0), ("shared", 2)]
     assert [row.utilisation for row in report.pods] == [None, None]
+
+
+def test_a_reserved_gpu_shows_the_pods_that_share_it_beside_those_that_were_picked():
+    scene = Scene()
+    scene.cluster.reservations.enabled = True
+    inventory = picking(p=["GPU-b"], reservation=["GPU-a"])
+    scene.cluster.put_node(a_node("n1", gpus=2, inventory=inventory, reservable=2))
+    reservation = a_pod(
+        "r", uid="uid-reservation", gpus=1, node="n1", grant=held_by_reservation(0),
+        reservation=Reservation(0, "GPU-a"),
+    )  # fmt: skip
+    half = holding("half", "n1", GpuUse("GPU-a", whole=False, milli=500))
+    scene.cluster.reservations.see(reservation, Reservation(0, "GPU-a"))
+    scene.hold(reservation, half, counted("p"))
+    scene.tell("n1", a=0.25, b=0.75)
+    report = scene.look(10)
+    shown = [(gpu.state, gpu.booked, [one.pod for one in gpu.holders]) for gpu in report.gpus]
+    assert shown == [("shared", 0.5, ["default/half"]), ("whole", 1.0, ["default/p"])]
+    assert {row.name: row.utilisation for row in report.pods if row.name == "p"} == {"p": 0.75}
 
 
 def test_gpus_of_a_plugin_are_counted_while_the_kubelet_does_not_name_them():

@@ -14,7 +14,7 @@ from fairlead.telemetry.allocation import STATES, booked, states
 from fairlead.telemetry.latest import LatestReadings, ReadingStore
 from fairlead.telemetry.report import HOUR_S, GpuRow, Holder, PodRow
 from fairlead.telemetry.rightsizing import advise
-from fairlead.telemetry.sampling import allocation_of, holds_gpus
+from fairlead.telemetry.sampling import allocation_of, holds_gpus, part_of
 from fairlead.telemetry.usage import UsageBook, Use
 
 _GIB = 1024
@@ -36,11 +36,7 @@ def gpu_rows(
             continue
         told, node = latest.on(name, now_s), cluster.node_at(row)
         if not cluster.columns.devices.known[row]:
-            gpus = cluster.columns.devices.gpus(row)
-            if gpus and gpus[0].uuid:
-                yield from _picked(cluster, node, gpus, told, now_s, shown)
-            else:
-                yield from _counted(node, gpus[0].model if gpus else "", told, now_s)
+            yield from _plugin_rows(cluster, node, told, now_s, shown)
             continue
         holders = _holders(cluster, name, shown)
         for slot, gpu in enumerate(cluster.columns.devices.gpus(row)[: share.shape[1]]):
@@ -52,42 +48,48 @@ def gpu_rows(
             yield msgspec.structs.replace(found, isolation=_offer(gpu, node.inventory))
 
 
-def _counted(node: Node, model: str, told: LatestReadings, now_s: float) -> Iterator[GpuRow]:
+def _plugin_rows(
+    cluster: Cluster, node: Node, told: LatestReadings, now_s: float, shown: Shown
+) -> Iterator[GpuRow]:
+    """Where a device plugin picks the GPUs: what pods have is shown as far as it is known."""
+    inventory = node.inventory
+    picked = inventory is not None and inventory.picked is not None
+    gpus = inventory.gpus if inventory and inventory.gpus and inventory.gpus[0].uuid else ()
+    on = _held_by_uuid(cluster, node.name)
+    for gpu in gpus or _measured(cluster, node, told):
+        there = on.get(gpu.uuid, [])
+        parts = sum(part_of(use, gpu) for _, use in there)
+        state = _state(gpu, [use for _, use in there]) if there or picked else "counted"
+        holders = [Holder(pod.key, part_told(use)) for pod, use in there if shown(pod)]
+        booked_mib = int(min(1.0, parts) * gpu.memory_mib)
+        yield _gpu(node.name, gpu, state, min(1.0, parts), told, now_s, holders, booked_mib)
+
+
+def _measured(cluster: Cluster, node: Node, told: LatestReadings) -> Iterator[Gpu]:
     """Where the GPUs are not listed, those that are measured; or so many without a name."""
+    listed = cluster.columns.devices.gpus(cluster.row_of[node.name])
+    model = listed[0].model if listed else ""
     measured = sorted({name for node in told.readings for name in node.gpus})
     count = dict(node.allocatable).get(GPU, 0)
     for index, name in enumerate(measured or [str(n) for n in range(count)]):
-        gpu = Gpu(name, int(name) if name.isdecimal() else index, model)
-        yield _gpu(node.name, gpu, "counted", 0.0, told, now_s, [], 0)
+        yield Gpu(name, int(name) if name.isdecimal() else index, model)
 
 
-def _picked(
-    cluster: Cluster,
-    node: Node,
-    gpus: Sequence[Gpu],
-    told: LatestReadings,
-    now_s: float,
-    shown: Shown,
-) -> Iterator[GpuRow]:
-    """Where a device plugin picks the GPUs: what pods have is known if the kubelet is asked."""
-    known = node.inventory is not None and node.inventory.picked is not None
-    on: dict[str, list[Holding]] = {}
-    for held in cluster.held_on(node.name) if known else ():
-        for use in named_uses(cluster, held):
-            on.setdefault(use.uuid, []).append(held)
-    for gpu in gpus:
-        there = on.get(gpu.uuid, [])
-        holders = [Holder(held.pod.key, "whole") for held in there if shown(held.pod)]
-        state = _state(gpu, len(there)) if known else "counted"
-        booked_mib = gpu.memory_mib if there else 0
-        share = 1.0 if there else 0.0
-        yield _gpu(node.name, gpu, state, share, told, now_s, holders, booked_mib)
+def _held_by_uuid(cluster: Cluster, node: str) -> dict[str, list[tuple[Pod, GpuUse]]]:
+    """Without reservation pods: those that share the GPU have it."""
+    on: dict[str, list[tuple[Pod, GpuUse]]] = {}
+    for held in cluster.held_on(node):
+        for use in () if held.pod.reservation else named_uses(cluster, held):
+            on.setdefault(use.uuid, []).append((held.pod, use))
+    return on
 
 
-def _state(gpu: Gpu, pods: int) -> str:
+def _state(gpu: Gpu, uses: Sequence[GpuUse]) -> str:
     if not gpu.healthy:
         return "lost"
-    return "free" if not pods else "whole" if pods == 1 else "shared"
+    if not uses:
+        return "free"
+    return "whole" if len(uses) == 1 and uses[0].whole else "shared"
 
 
 def _gpu(

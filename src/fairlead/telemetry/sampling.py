@@ -26,11 +26,18 @@ def gpus_of(held: Holding, cluster: Cluster) -> Sequence[Gpu]:
         return ()
     devices = cluster.columns.devices
     slots, gpus = devices.slots_of(row), devices.gpus(row)
-    if not slots:
-        listed = {gpu.uuid: gpu for gpu in gpus if gpu.uuid}
-        return [listed.get(use.uuid, _NO_GPU) for use in named_uses(cluster, held)]
+    if not devices.known.item(row) and held.grant.uses and held.grant.uses[0].whole:
+        return _picked(held, cluster)
     places = [slots.get(use.uuid) for use in held.grant.uses]
     return [_NO_GPU if place is None else gpus[place] for place in places]
+
+
+def _picked(held: Holding, cluster: Cluster) -> Sequence[Gpu]:
+    """Whole GPUs that a device plugin chose, where the agent lists them."""
+    node = cluster.node_named(held.node)
+    listed = node.inventory.gpus if node and node.inventory else ()
+    by_uuid = {gpu.uuid: gpu for gpu in listed if gpu.uuid}
+    return [by_uuid.get(use.uuid, _NO_GPU) for use in named_uses(cluster, held)]
 
 
 def part_of(use: GpuUse, gpu: Gpu) -> float:
