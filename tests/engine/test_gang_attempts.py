@@ -403,6 +403,58 @@ def see_node(engine: Engine, node: Node) -> None:
     engine.handle(NodeSeen(node), now=0.0)
 
 
+# -- members that others evict ---------------------------------------------------------------
+
+
+def victims_of(world: GangWorld, gpus: int = 1) -> list[str]:
+    """Who leaves for an important pod."""
+    world.create(a_pod("vip", uid="vip", gpus=gpus, priority=100))
+    world.decide_all()
+    (evict,) = world.evictions
+    return sorted(victim.name for victim in evict.victims)
+
+
+def running(engine: Engine, *pods: Pod) -> GangWorld:
+    world = GangWorld(engine)
+    world.create(*pods)
+    world.decide_all()
+    world.answer_all()
+    return world
+
+
+def test_members_above_the_minimum_go_singly_the_youngest_rank_first(engine: Engine) -> None:
+    world = running(engine, *a_gang("job", 8, minimum=5))
+    assert victims_of(world) == ["job-7"]
+
+
+def test_a_gang_at_its_minimum_goes_whole(engine: Engine) -> None:
+    world = running(engine, *a_gang("job", 8))
+    assert victims_of(world) == [f"job-{n}" for n in range(8)]
+
+
+def test_a_plain_pod_goes_before_a_gang(engine: Engine) -> None:
+    world = running(engine, *a_gang("job", 7), a_pod("plain", uid="plain", gpus=1))
+    assert victims_of(world) == ["plain"]
+
+
+def test_more_members_than_are_spare_take_the_gang_with_them(engine: Engine) -> None:
+    world = running(engine, *a_gang("job", 8, minimum=6))
+    assert len(victims_of(world, gpus=4)) == 8
+
+
+def test_no_member_goes_if_another_may_not(engine: Engine) -> None:
+    low, high = a_gang("job", 8)[:7], a_gang("job", 8, priority=500)[7:]
+    key = "native/default/job"
+    pods = [replace(pod, gang=Membership(key)) for pod in (*low, *high)]
+    engine.handle(GangSeen(GangSpec(key, 8)), now=0.0)
+    world = running(engine, *pods)
+    assert world.bound("job") == 0
+    assert sum(bool(pod.node) for pod in world.pods.values()) == 8
+    world.create(a_pod("vip", uid="vip", gpus=1, priority=100))
+    world.decide_all()
+    assert world.evictions == []
+
+
 # -- gangs too large for one turn ------------------------------------------------------------
 
 

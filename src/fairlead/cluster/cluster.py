@@ -13,6 +13,7 @@ from fairlead.cluster.columns import Columns
 from fairlead.cluster.default_selectors import DefaultSelectors
 from fairlead.cluster.draft import Draft
 from fairlead.cluster.eviction_rule import EvictionRule
+from fairlead.cluster.gang_units import GangUnits
 from fairlead.cluster.holdings import Holding, granted, holds_the_same
 from fairlead.cluster.improvements import Improvements
 from fairlead.cluster.load import Place, slot_of
@@ -70,6 +71,8 @@ class Cluster:
         self._distrusted: dict[str, str] = {}  # cause → node
         #: Is a trial under way?
         self.in_trial = False
+        #: Gangs whose members are evicted together.
+        self.gangs = GangUnits()
 
     @property
     def behaviour(self) -> Behaviour:

@@ -8,6 +8,7 @@ another leader, goes on where binds had stopped.
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
+from fairlead.cluster.gang_units import GangUnits
 from fairlead.engine.gang_admission import GangAdmissions
 from fairlead.engine.gang_attempts import SLICE
 from fairlead.engine.gang_messages import gathering_message, missing_object_message
@@ -32,9 +33,14 @@ class GangRegistry:
     """Feeds the queue with members, and reports what became of them."""
 
     def __init__(
-        self, queue: SchedulingQueue, parts: GangParts, admissions: GangAdmissions
+        self,
+        queue: SchedulingQueue,
+        parts: GangParts,
+        admissions: GangAdmissions,
+        units: GangUnits,
     ) -> None:
         self._queue = queue
+        self._units = units
         self._parts = parts
         self._admissions = admissions
         #: Objects by key, and why those of a dialect are not served.
@@ -110,6 +116,9 @@ class GangRegistry:
     def touch(self, key: str, now: float) -> None:
         """Something about the gang has changed."""
         self._parts.look_at(key, now)
+        entry = self._queue.gang(key)
+        gang = entry.unit if entry else None
+        self._units.put(key, gang if isinstance(gang, Gang) and gang.placed else None)
         status = self._status(key)
         known = self._reported.get(key)
         if status is None and known is None:

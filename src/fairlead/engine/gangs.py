@@ -35,9 +35,8 @@ class Gangs:
         self._queue = queue
         self._in_flight = in_flight
         self._parts = GangParts(cluster, queue, in_flight)
-        self._registry = GangRegistry(
-            queue, self._parts, GangAdmissions(cluster, placements.keys())
-        )
+        admissions = GangAdmissions(cluster, placements.keys())
+        self._registry = GangRegistry(queue, self._parts, admissions, cluster.gangs)
         self._attempts = GangAttempts(
             cluster, queue, in_flight, placements, requeuer, binds, self._parts
         )

@@ -8,7 +8,7 @@ kube-scheduler chooses it.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -137,7 +137,8 @@ class Preemption:
 
     def _evictable(self, node: str) -> list[Holding]:
         evictable = self._cluster.evictable_on(self._pod, node)
-        return sorted(evictable, key=lambda held: _importance(held.pod))
+        found = sorted(evictable, key=lambda held: _importance(held.pod))
+        return _by_rank(found) if self._cluster.gangs else found
 
     def _has_victims(self, amounts: AmountsByRow) -> NodeMask:
         pods = self._cluster.columns.resource_index[PODS]
@@ -260,7 +261,24 @@ class Preemption:
             tried = TriedEviction(conditions, *self._try_eviction(row, node, evictable, violating))
             self._view.tried[row] = tried
         outcome.counts.update(tried.against)
-        return tried.eviction
+        return self._with_gangs(tried.eviction) if cluster.gangs else tried.eviction
+
+    def _with_gangs(self, eviction: Eviction | None) -> Eviction | None:
+        """The same with all members of gangs that would be of no use; None if one may not go."""
+        if eviction is None:
+            return None
+        leaving = dict(eviction.victims_by_node)
+        gone = {pod.uid for pod in eviction.victims}
+        for unit in self._cluster.gangs.broken_by(eviction.victims):
+            self._cluster.work.pods += len(unit.placed)
+            for uid in unit.placed.keys() - gone:
+                held = self._cluster.holdings.get(uid)
+                if held is None:
+                    continue
+                if not self._cluster.eviction_rule.may_evict(self._pod, held.pod):
+                    return None
+                leaving[held.node] = (*leaving.get(held.node, ()), held.pod)
+        return replace(eviction, victims_by_node=leaving)
 
     def _try_eviction(
         self, row: int, node: str, evictable: Sequence[Holding], violating: set[str]
@@ -292,11 +310,12 @@ class Preemption:
         return len(evictable) > _MOST_EVICTABLE or compared > _MOST_COMPARED
 
     def _violating(self, held: Sequence[Holding]) -> set[str]:
-        """Pods whose eviction, the most important first, would overdraw a budget."""
+        """Pods whose eviction, the most important first, would overdraw a budget or end a gang."""
+        gangs = self._cluster.gangs
+        violating = gangs.vital(h.pod for h in reversed(held)) if gangs else set()
         if not self._budgets:
-            return set()
+            return violating
         used: Counter[int] = Counter()  # by identity: a selector may name thousands
-        violating = set()
         for pod in (h.pod for h in held):
             budgets = self._budgets.get(pod.namespace, ())
             self._cluster.work.terms += len(budgets)
@@ -329,7 +348,26 @@ def _importance(pod: Pod) -> tuple[int, str, str]:
     return -pod.priority, pod.started or _LAST, pod.key
 
 
-def _loss(eviction: Eviction) -> tuple[int, int, int, int, "_Latest"]:
+def _by_rank(evictable: list[Holding]) -> list[Holding]:
+    """Members of one gang in the order of their ranks: the last of them are the first to go."""
+    members: dict[str, list[Holding]] = {}
+    for held in evictable:
+        if held.pod.gang is not None:
+            members.setdefault(held.pod.gang.gang, []).append(held)
+    ranked = {key: iter(sorted(found, key=_rank_of)) for key, found in members.items()}
+    return [next(ranked[h.pod.gang.gang]) if h.pod.gang else h for h in evictable]
+
+
+def _rank_of(held: Holding) -> int:
+    return _rank(held.pod)
+
+
+def _rank(pod: Pod) -> int:
+    """0 for pods of no gang, and those without a rank."""
+    return (pod.gang.rank or 0) if pod.gang else 0
+
+
+def _loss(eviction: Eviction) -> tuple[int, int, int, int, int, "_Latest"]:
     """What the choice of a node is made by, the smaller the better."""
     victims = eviction.victims
     top = max(victim.priority for victim in victims)
@@ -338,6 +376,7 @@ def _loss(eviction: Eviction) -> tuple[int, int, int, int, "_Latest"]:
         top,
         sum(victim.priority + 2**31 for victim in victims),
         len(victims),
+        -max((_rank(victim) for victim in victims), default=0),
         _Latest(min(v.started or _LAST for v in victims if v.priority == top)),
     )
 

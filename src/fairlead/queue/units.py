@@ -210,6 +210,14 @@ class Gang:
         return None if most is None else max(0, most - len(self.placed))
 
     @property
+    def spare(self) -> int:
+        """How many of its members may be evicted singly."""
+        if self.spec.evicted_whole or self.spec.groups:
+            return 0
+        alive = len(self.placed) - len(self.finished)
+        return min(alive, max(0, len(self.placed) - self.spec.minimum))
+
+    @property
     def is_partial(self) -> bool:
         """Whether members hold nodes in vain: it was never whole."""
         return len(self.placed) > len(self.finished) and not self.was_whole and self.needed > 0
