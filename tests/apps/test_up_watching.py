@@ -4,6 +4,7 @@ from builders import a_node, a_pod, a_taint, an_engine, decide, see
 from fairlead.apps.up.watching import Watching
 from fairlead.engine.events import BindDone, NodeSeen, PodGone, PodSeen
 from fairlead.engine.instructions import Bind
+from fairlead.model.gangs import GangSpec, Membership
 from fairlead.model.gpus import Gpu, GpuUse, Grant, Inventory
 from fairlead.model.nodes import GPU
 from fairlead.sim.workload import SAMPLE, WorkloadPods
@@ -162,3 +163,27 @@ def test_listed_gpus_show_who_is_on_which_and_who_shares():
     assert scene.gpus() == ["n1 .ABx"]
     see(scene.engine, a_pod("c", node="n1", grant=shared))
     assert scene.gpus() == ["n1 .A+x"]
+
+
+def test_a_gang_has_one_letter_and_one_line():
+    scene = Scene(a_node("n1", gpus=2), a_node("n2", gpus=2))
+    said = GangSpec("fairlead/default/job", 3)
+    members = [a_pod(f"job-{n}", gpus=1, gang=Membership(said.key, rank=n, spec=said))
+               for n in range(3)]  # fmt: skip
+    scene.place(*members, work("plain"))
+    assert sorted("".join(scene.gpus()).count(letter) for letter in "AB") == [1, 3]
+    shown = scene.watching.screen("").decisions
+    assert [(each.pod, each.text) for each in shown if each.pod == "job"] == [
+        ("job", "n1 ×2, n2 ×1 (gang of 3)")
+    ]
+
+
+def test_a_gang_that_waits_is_shown_once():
+    scene = Scene(a_node("n1", gpus=2))
+    said = GangSpec("fairlead/default/job", 3)
+    scene.place(*(a_pod(f"job-{n}", gpus=1, gang=Membership(said.key, rank=n, spec=said))
+                  for n in range(3)))  # fmt: skip
+    screen = scene.watching.screen("")
+    assert len(screen.decisions) == len(screen.waiting) == 1
+    assert screen.refused == 3
+    assert screen.waiting[0].text.startswith("gang default/job: 2 of 3 pods have a node")

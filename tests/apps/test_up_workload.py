@@ -25,7 +25,7 @@ def test_a_file_needs_little():
             "unknown key 'gpuz' at $.streams[0]; did you mean 'gpus'?",
         ),
         ("streams: [{name: a, run-for: 3s}]", "did you mean 'runFor'?"),
-        ("streams: [{name: a, colour: red}]", "known keys are cpu, every, gpus"),
+        ("streams: [{name: a, colour: red}]", "known keys are cpu, every, gang, gpus"),
         ("streamz: []", "unknown key 'streamz'; did you mean 'streams'?"),
         ("{}", "missing required field streams"),
         ("", "missing required field streams"),

@@ -27,7 +27,7 @@ class Picture:
     def mark(self, pod: Pod) -> str:
         """The letter of the pod's work; a blank for work without GPUs."""
         return (
-            self._letters.of(_work_of(pod))
+            self._letters.of(work_of(pod))
             if pod.request.gpu_request or pod.request.amount(GPU)
             else " "
         )
@@ -39,7 +39,7 @@ class Picture:
         for held in cluster.holdings.values():
             if held.node in on_node and _uuids(held):
                 on_node[held.node].append(held)
-                works.add(_work_of(held.pod))
+                works.add(work_of(held.pod))
         self._letters.keep(works)
         return tuple(
             self._row(cluster.node_at(cluster.row_of[name]), held, readings)
@@ -64,7 +64,7 @@ class Picture:
         by_name = {name: n for n, gpu in enumerate(gpus) for name in (gpu.uuid, str(gpu.index))}
         unnamed: dict[str, int] = {}
         for holding in held:
-            letter = self._letters.of(_work_of(holding.pod))
+            letter = self._letters.of(work_of(holding.pod))
             for uuid in _uuids(holding):
                 place = by_name.get(uuid)
                 if place is None:
@@ -73,7 +73,7 @@ class Picture:
                     marks[place] = letter if marks[place] in (FREE, letter) else SHARED
         pods = {holding.pod.uid: holding.pod for holding in held}
         for place, uid in self._places.of(node.name, unnamed, marks).items():
-            marks[place] = self._letters.of(_work_of(pods[uid]))
+            marks[place] = self._letters.of(work_of(pods[uid]))
         lost = [n for n, gpu in enumerate(gpus) if not gpu.healthy]
         for place in lost or _last_free(marks, len(marks) - usable):
             marks[place] = LOST
@@ -129,8 +129,9 @@ def _uuids(held: Holding) -> list[str]:
     return [""] * held.pod.request.amount(GPU)
 
 
-def _work_of(pod: Pod) -> str:
-    return pod.labels.get(SAMPLE) or pod.key
+def work_of(pod: Pod) -> str:
+    """The pods of one piece of the workload, or of one gang, belong together."""
+    return pod.labels.get(SAMPLE) or (pod.gang.gang if pod.gang else pod.key)
 
 
 def allocatable_gpus(node: Node) -> int:

@@ -56,6 +56,8 @@ class Watching:
         self._decisions: deque[Decision] = deque(maxlen=200)
         #: Those that still wait, by uid, each with what was said about it last.
         self._refused: dict[str, tuple[Pod, Decision]] = {}
+        #: The nodes of the gang that was bound last, and what is shown about it.
+        self._gang = "", Counter[str]()
         self._ever_refused: set[str] = set()
         self._picture = Picture()
         self._samples: list[int] = []
@@ -85,7 +87,21 @@ class Watching:
         self._bound_at.append(now)
         self._took_s.append(now - first_queued_s)
         self._refused.pop(pod.uid, None)
-        self._decide(pod, bound=True, text=node)
+        if pod.gang is None:
+            self._decide(pod, bound=True, text=node)
+        else:
+            self._note_member(pod, pod.gang.gang, node)
+
+    def _note_member(self, pod: Pod, gang: str, node: str) -> None:
+        """The members of a gang are bound one after another, and shown in one line."""
+        if self._gang[0] == gang:
+            self._decisions.popleft()
+        else:
+            self._gang = gang, Counter()
+        nodes = self._gang[1]
+        nodes[node] += 1
+        shown = ", ".join(f"{name} ×{count}" for name, count in nodes.items())
+        self._decide(pod, bound=True, text=f"{shown} (gang of {nodes.total()})")
 
     def _note_refused(self, pod: Pod, message: str) -> None:
         if pod.deleting:  # it waits no longer
@@ -94,11 +110,22 @@ class Watching:
         known = self._refused.get(pod.uid)
         self._ever_refused.add(pod.uid)
         if known is None or known[1].text != text:
-            self._refused[pod.uid] = pod, self._decide(pod, bound=False, text=text)
+            self._refused[pod.uid] = (
+                pod,
+                self._said_of_gang(pod, text) or self._decide(pod, bound=False, text=text),
+            )
+
+    def _said_of_gang(self, pod: Pod, text: str) -> Decision | None:
+        """What was said about the member before, if it is the same: it is shown once."""
+        latest = self._decisions[0] if pod.gang and self._decisions else None
+        same = latest and not latest.bound and (latest.pod, latest.text) == (_name(pod), text)
+        return latest if same else None
 
     def _decide(self, pod: Pod, *, bound: bool, text: str) -> Decision:
         mark = self._picture.mark(pod) if bound else " "
-        made = Decision(self._clock() - self.started_s, pod.name, bound, text, mark)
+        made = Decision(self._clock() - self.started_s, _name(pod), bound, text, mark)
+        if not (bound and pod.gang):
+            self._gang = "", Counter()
         self._decisions.appendleft(made)
         return made
 
@@ -163,7 +190,7 @@ class Watching:
                 if counts[pool] or pool is not Pool.GATED
             },
             decisions=tuple(self._decisions),
-            waiting=tuple(made for _, made in reversed(self._refused.values())),
+            waiting=tuple(dict.fromkeys(made for _, made in reversed(self._refused.values()))),
             binds_per_s=self.binds_per_s(),
             bound=self.bound,
             finished=self._finished(),
@@ -201,6 +228,11 @@ class Watching:
             return None, None
         ordered = sorted(self._took_s)
         return tuple(1000 * ordered[int((len(ordered) - 1) * q)] for q in (0.5, 0.99))  # type: ignore[return-value]
+
+
+def _name(pod: Pod) -> str:
+    """Of the gang, for its members."""
+    return pod.gang.gang.rpartition("/")[2] if pod.gang else pod.name
 
 
 def _first_sentence(message: str) -> str:

@@ -35,6 +35,8 @@ class Stream(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=
     gpus: Annotated[int, msgspec.Meta(ge=0, le=64)] = 1
     share: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
     replicas: Annotated[int, msgspec.Meta(ge=1, le=512)] = 1
+    #: The pods of each piece of work are a gang: all of them run, or none.
+    gang: bool = False
     #: A fixed pace. Without one, work comes as the load needs it, as often as `weight` says.
     every: str | None = None
     weight: Annotated[float, msgspec.Meta(ge=0, le=1000)] = 1.0

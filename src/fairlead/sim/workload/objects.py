@@ -10,6 +10,7 @@ from fairlead.sim.workload import SAMPLE, Create, Stream, Workload
 Object = dict[str, Any]
 
 _SHARE = "fairlead.dev/gpu-share"
+_GANG, _GANG_MIN = "fairlead.dev/gang", "fairlead.dev/gang-min"
 _IMAGE = "registry.k8s.io/pause:3.10"
 
 
@@ -84,6 +85,8 @@ def _template(stream: Stream, labels: dict[str, str], run_for: str | None) -> Ob
         annotations[_SHARE] = f"{stream.share:g}"
     elif stream.gpus:
         amounts[GPU] = str(stream.gpus)
+    if stream.gang:
+        annotations |= {_GANG: labels[SAMPLE], _GANG_MIN: str(stream.replicas)}
     metadata: Object = {"labels": labels}
     if annotations:
         metadata["annotations"] = annotations
