@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from builders import a_node, a_pod, an_engine, decide, see
+from builders import a_node, a_pod, an_engine, decide, pod_term, see, selects
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import BindDone, GangSeen, PodGone, PodSeen
 from fairlead.engine.in_flight import contradictions
@@ -13,6 +13,7 @@ from fairlead.engine.instructions import AnnounceFailure, Bind, Instruction
 from fairlead.engine.reasons import UNSCHEDULABLE, WAITING_FOR_TOPOLOGY
 from fairlead.model.gangs import GangSpec, Group, Membership, TopologyRule
 from fairlead.model.pods import Pod
+from fairlead.model.selectors import SpreadRule
 from fairlead.model.topology import Topology, TopologyLevel
 
 BLOCK, RACK = "example.com/block", "example.com/rack"
@@ -91,10 +92,58 @@ def test_a_refusal_says_what_the_best_rack_lacks() -> None:
     assert not engine.cluster.holdings
 
 
+def test_a_refusal_counts_pods_where_gpus_would_not_help() -> None:
+    engine = racks(a1=[3, 3, 3], b1=[2])
+    a_gang(engine, 4, REQUIRED, gpus=2)
+    assert said(decide(engine))[1] == (
+        "gang default/job: rack a1 has room for 3 of 4 pods; room for 1 more pod in one rack "
+        "would do; it would fit in 2 racks."
+    )
+
+
 def test_a_label_that_no_node_has_is_named() -> None:
     engine = racks(a1=[8])
     a_gang(engine, 2, TopologyRule("example.com/row"))
     assert said(decide(engine))[1] == "gang default/job: no node has the label example.com/row."
+
+
+def test_pods_that_fit_on_no_node_have_the_reasons_of_a_plain_gang() -> None:
+    engine = racks(a1=[8], b1=[8])
+    a_gang(engine, 2, REQUIRED, gpus=9)
+    assert said(decide(engine))[1] == (
+        "gang default/job: 0 of 2 pods have a node; job-0: 0/2 nodes are available: "
+        "2 Insufficient nvidia.com/gpu."
+    )
+
+
+def test_rules_that_only_the_trial_knows_are_found_and_named() -> None:
+    """Pods that spread over racks cannot be in one."""
+    engine = racks(a1=[8], b1=[8])
+    even = SpreadRule(RACK, 1, selects(job="x"))
+    a_gang(engine, 2, REQUIRED, labels={"job": "x"}, spread=(even,))
+    made = decide(engine)
+    assert binds(made) == {}
+    assert "didn't match pod topology spread constraints" in said(made)[1]
+
+
+def test_pods_that_keep_each_other_from_a_node_need_several_nodes() -> None:
+    engine = racks(a1=[8], b1=[1, 2])
+    apart = pod_term("kubernetes.io/hostname", job="x")
+    a_gang(engine, 2, REQUIRED, labels={"job": "x"}, anti_affinity=(apart,))
+    assert sorted(binds(decide(engine)).values()) == ["b1-0", "b1-1"]
+
+
+def test_patience_begins_when_the_gang_is_refused() -> None:
+    engine = racks(a1=[4], b1=[4])
+    pods = a_gang(engine, 4, replace(REQUIRED, patience_s=600.0))
+    made = decide(engine)
+    settle(engine, made)
+    node = binds(made)["job-0"]
+    engine.handle(PodGone(replace(pods[3], node=node)), now=9000.0)
+    see(engine, a_pod("filler", gpus=1, node=node), replace(pods[3], uid="again", name="again"))
+    assert binds(decide(engine, now=9010.0)) == {}, "it has just begun to wait"
+    engine.tend(now=9700.0)
+    assert len(binds(decide(engine, now=9700.0))) == 1
 
 
 def test_a_refused_gang_is_tried_again_when_a_rack_has_room() -> None:
@@ -113,7 +162,7 @@ def test_after_its_patience_a_gang_uses_two_racks(rule: TopologyRule) -> None:
     a_gang(engine, 8, replace(rule, patience_s=600.0))
     reason, message = said(decide(engine))
     assert reason == WAITING_FOR_TOPOLOGY, "an autoscaler must not add nodes"
-    assert message.endswith("it would fit in 2 racks; it waits for that until its patience ends.")
+    assert message.endswith("it would fit in 2 racks; it waits until its patience ends.")
     wake_at_s = engine.wake_at_s()
     assert wake_at_s is not None
     assert wake_at_s <= 600.0

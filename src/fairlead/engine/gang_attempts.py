@@ -110,7 +110,7 @@ class GangAttempts:
 
     def _best(self, trial: Trial, entry: Entry, gang: Gang, now: float) -> Filling:
         if has_topology(gang.spec):
-            return self._topology.best(trial, gang, now - entry.first_queued_s)
+            return self._topology.best(trial, gang, self.patience.waited_s(gang.key, now))
         return self._trials.best(trial, gang)
 
     def _fault(self, entry: Entry, gang: Gang, message: str, now: float) -> Attempt:
@@ -128,11 +128,12 @@ class GangAttempts:
             return self._park(entry, UNSCHEDULABLE, message, Aspect.PRESENCE | Aspect.USAGE, now)
         filling = Filling.of(gang, ordered(gang))
         if has_topology(gang.spec):
-            plans = self._topology.plans(gang, now - entry.first_queued_s)
-            plan = next(iter(plans), None)
-            if plan is None:
-                return self._refuse(entry, self._topology.refused(plans, gang), now)
-            filling = Filling.of(gang, plan.order, plan.within)
+            try:
+                filling = self._topology.first(gang, self.patience.waited_s(gang.key, now))
+            except PluginFault as error:
+                return self._fault(entry, gang, str(error), now)
+            if filling.topology:
+                return self._refuse(entry, filling, now)
         return self._fill_on(GangFlight(entry), filling, now)
 
     def _fill_on(self, flight: GangFlight, filling: Filling, now: float) -> Attempt:
@@ -166,6 +167,7 @@ class GangAttempts:
 
     def _take_off(self, flight: GangFlight, members: Iterable[MemberPlacement]) -> None:
         self.flights[flight.gang.key] = flight
+        self.patience.placed(flight.gang.key)
         flight.gang.refusal = ""
         for member in members:
             uid = member.pod.uid
@@ -205,9 +207,10 @@ class GangAttempts:
         if filling.first and isinstance(filling.first[1], QuotaRefusal):
             reason, outcome = filling.first[1].reason, Outcome.HELD_BACK
         message = refusal_message(filling)
-        if filling.topology and filling.topology.next_s is not None:
-            self.patience.note(filling.gang.key, entry.first_queued_s + filling.topology.next_s)
-            if filling.topology.only_patience:
+        if has_topology(filling.gang.spec):
+            next_s = filling.topology.next_s if filling.topology else None
+            self.patience.refused(filling.gang.key, now, next_s)
+            if next_s is not None:
                 reason, outcome = WAITING_FOR_TOPOLOGY, Outcome.HELD_BACK
         released = self._make_way(entry, filling.gang, now)
         attempt = self._park(entry, reason, message, filling.woken_by, now, outcome)

@@ -45,7 +45,10 @@ class TopologyTrials:
     def best(self, trial: Trial, gang: Gang, waited_s: float) -> Filling:
         """One that satisfies the gang and is in the trial, or else why there is none."""
         plans, start = self.plans(gang, waited_s), trial.checkpoint()
+        if plans.fit_nowhere:  # whatever the rules say
+            return self._trials.best(trial, gang)
         enough: GangPlan | None = None
+        filling: Filling | None = None
         for plan in plans:
             filling = self._filled(trial, gang, plan)
             if filling.satisfied and len(filling.placed) == len(plan.order):
@@ -59,16 +62,24 @@ class TopologyTrials:
             filling = self._filled(trial, gang, enough)
             filling.succeeded = True
             return filling
-        return self.refused(plans, gang)
+        return self._refused(plans, gang, filling)
 
-    def refused(self, plans: GangPlans, gang: Gang) -> Filling:
-        filling = Filling.of(gang, ())
-        filling.topology = refusal_of(plans, self._cluster)
+    def first(self, gang: Gang, waited_s: float) -> Filling:
+        """By the first plan, nothing filled in yet; or why there is none."""
+        plans = self.plans(gang, waited_s)
+        plan = next(iter(plans), None)
+        return self._refused(plans, gang) if plan is None else _by(plan, gang)
+
+    def _refused(self, plans: GangPlans, gang: Gang, last: Filling | None = None) -> Filling:
+        """With what the best domain lacks, or why the pods of the last plan found no nodes."""
+        filling = last or Filling.of(gang, ())
+        if filling.first is None:
+            filling.topology = refusal_of(plans, self._cluster)
         filling.awaits = self._awaited(gang)
         return filling
 
     def _filled(self, trial: Trial, gang: Gang, plan: GangPlan) -> Filling:
-        filling = Filling.of(gang, plan.order, plan.within)
+        filling = _by(plan, gang)
         self._trials.fill(trial, filling, len(plan.order))
         return filling
 
@@ -79,32 +90,48 @@ class TopologyTrials:
         return reduce(or_, (rule.reads for rule in rules), Aspect.PRESENCE | Aspect.LABELS)
 
 
+def _by(plan: GangPlan, gang: Gang) -> Filling:
+    return Filling.of(gang, plan.order, plan.within)
+
+
 def _rank(pod: Pod) -> float:
     rank = pod.gang.rank if pod.gang else None
     return float("inf") if rank is None else rank
 
 
 class TopologyPatience:
-    """When waiting gangs may use more domains than now."""
+    """Since when gangs are refused, and when they may use more domains than now."""
 
     def __init__(self, queue: SchedulingQueue) -> None:
         self._queue = queue
+        self._since_s: dict[str, float] = {}
         self._due_s: dict[str, float] = {}
         self._heap: list[tuple[float, str]] = []
 
-    def note(self, key: str, due_s: float) -> None:
-        if self._due_s.get(key) != due_s:
-            self._due_s[key] = due_s
-            heappush(self._heap, (due_s, key))
-        if len(self._heap) > 2 * len(self._due_s) + _FEW or len(self._due_s) > 2 * self._known():
+    def waited_s(self, key: str, now: float) -> float:
+        """How long it has been since the gang was first refused."""
+        return max(0.0, now - self._since_s.get(key, now))
+
+    def refused(self, key: str, now: float, next_s: float | None) -> None:
+        """`next_s`: how long it will have waited when its rules allow more."""
+        since_s = self._since_s.setdefault(key, now)
+        if next_s is not None and self._due_s.get(key) != since_s + next_s:
+            self._due_s[key] = since_s + next_s
+            heappush(self._heap, (since_s + next_s, key))
+        most = 2 * len(self._queue.gangs()) + _FEW
+        if len(self._heap) > most or len(self._since_s) > most:
             self._forget()
 
-    def _known(self) -> int:
-        return len(self._queue.gangs()) + _FEW
+    def placed(self, key: str) -> None:
+        """Its patience begins again when it is refused the next time."""
+        self._since_s.pop(key, None)
+        self._due_s.pop(key, None)
 
     def _forget(self) -> None:
         """Without gangs that are gone, and without times that were replaced."""
-        self._due_s = {key: due_s for key, due_s in self._due_s.items() if self._queue.gang(key)}
+        known = self._queue.gang
+        self._since_s = {key: since for key, since in self._since_s.items() if known(key)}
+        self._due_s = {key: due_s for key, due_s in self._due_s.items() if known(key)}
         self._heap = sorted((due_s, key) for key, due_s in self._due_s.items())
 
     def due_s(self) -> float | None:

@@ -11,6 +11,7 @@ from fairlead.model.gpus import WHOLE
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import Amounts, Pod, PodRequest
 from fairlead.model.quantities import PODS
+from fairlead.placement.faults import fault_of
 from fairlead.placement.place import Placement
 from fairlead.placement.unequal_pods import AmountTable
 from fairlead.placement.views import REFUSED, View
@@ -37,12 +38,14 @@ class GangRoom:
         self.given: Given = {}
 
     def know(self, pod: Pod, placement: Placement) -> PodRequest:
-        """The request of the pod, which the other methods take."""
-        view = placement.view(pod)
-        request = view.request
-        if request not in self._most:
+        """The request of the pod, which the other methods take. Raises PluginFault."""
+        try:
+            view = placement.view(pod)
+        except Exception as error:
+            raise fault_of(error, placement.profile) from error
+        if view.request not in self._most:
             self._know(view, placement)
-        return request
+        return view.request
 
     def of(self, request: PodRequest) -> PerNode:
         """How many more such pods each row has room for."""
@@ -94,7 +97,7 @@ class GangRoom:
             (name, n) for name, n in request.resources if n > 0 and not fit.ignores(name)
         )
         room = pod_room(request, amounts, view.chosen_gpus, nodes)
-        left = view.left
+        left = view.left & (not view.pre_filter_message)
         self._most[request] = np.where(left, np.maximum(room, 1), 0)
         self._penalty[request] = _penalty(view, left)
         milli = _gpus_milli(request)

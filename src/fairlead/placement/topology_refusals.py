@@ -17,9 +17,8 @@ from fairlead.placement.topology_solver import domain_room, domains_allowed, lim
 @dataclass(frozen=True, slots=True)
 class TopologyRefusal:
     message: str
-    #: It would fit now if a rule with patience held no more.
-    only_patience: bool = False
-    #: How long the gang will have waited when a rule allows more.
+    #: How long the gang will have waited when a rule with patience allows more; None if it would
+    #: not fit then.
     next_s: float | None = None
 
 
@@ -31,12 +30,13 @@ def refusal_of(plans: GangPlans, cluster: Cluster) -> TopologyRefusal:
     message = next(
         filter(None, (_lacking(plans, part, cluster) for part in _parts(plans.part))), ""
     )
-    fits_later = next_s is not None and plans.fits_after(next_s)
-    if fits_later:
-        message = f"{message}; it waits for that until its patience ends"
-    return TopologyRefusal(message or _ANYWHERE, fits_later, next_s)
+    if next_s is None or not plans.fits_after(_FOR_EVER_S):
+        return TopologyRefusal(message or _ANYWHERE)
+    return TopologyRefusal(f"{message or _ANYWHERE}; it waits until its patience ends", next_s)
 
 
+#: More than any patience, and few enough for whole numbers.
+_FOR_EVER_S = 1e15
 _ANYWHERE = "its groups do not fit together under their topology rules"
 
 
@@ -72,7 +72,9 @@ def _lacking(plans: GangPlans, part: GangPart, cluster: Cluster) -> str:
         return ""
     where = _domain_name(plans.tree, level, int(order[0]), cluster)
     several = f"the best {allowed} {name}s have" if allowed > 1 else f"{name} {where} has"
-    short_of = _amount(plans, part, pods - best)
+    domains, _ = plans.tree.at(level)
+    free_milli = int(plans.room.gpus_milli()[np.isin(domains, order[:allowed]) & inside].sum())
+    short_of = _amount(plans, part, best, free_milli)
     more = f"{short_of} in {'one' if allowed == 1 else 'these'} {name}{'s' * (allowed > 1)}"
     fits = np.cumsum(room[order]) >= pods
     preferred = f"; it would fit in {int(np.argmax(fits)) + 1} {name}s" if fits.any() else ""
@@ -97,13 +99,13 @@ def _room(plans: GangPlans, part: GangPart, level: int) -> PerNode:
     return total
 
 
-def _amount(plans: GangPlans, part: GangPart, pods: int) -> str:
-    """What so many pods more take: GPUs, or just places for pods."""
-    sizes = {plans.gpus_of(pod) for pod in part.every_pod}
-    if len(sizes) == 1 and (milli := sizes.pop()):
-        gpus = pods * milli / WHOLE
+def _amount(plans: GangPlans, part: GangPart, fitting: int, free_milli: int) -> str:
+    """What the other pods take: GPUs if too few are free, else places for pods."""
+    more, sizes = len(part.every_pod) - fitting, {plans.gpus_of(pod) for pod in part.every_pod}
+    if len(sizes) == 1 and (milli := sizes.pop()) and free_milli - fitting * milli < more * milli:
+        gpus = (len(part.every_pod) * milli - free_milli) / WHOLE
         return f"{gpus:g} more GPU{'s' * (gpus != 1)}"
-    return f"room for {pods} more pod{'s' * (pods != 1)}"
+    return f"room for {more} more pod{'s' * (more != 1)}"
 
 
 def _label(tree: DomainTree, level: int) -> str:
