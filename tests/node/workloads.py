@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead import __version__
+from fairlead.sim.controlplane import ControlPlaneError
 from fairleads import PATIENCE_S, Pods, eventually
 
 IMAGE = f"docker.io/library/fairlead:{__version__}"
@@ -110,13 +111,16 @@ class Workloads(Pods):
 
     def log(self, name: str, of: str = "main") -> str:
         """What that container has printed."""
-        return self.kubectl("logs", name, "-c", of)
+        # Not with kubectl: this is asked hundreds of times, and starting it takes longer.
+        with suppress(ControlPlaneError):  # the container has not started yet
+            return self.plane.text(f"{self.path}/{name}/log?container={of}")
+        return ""
 
     def seen(self, name: str, of: str = "main") -> dict[str, str]:
         """The variables of the process, once it has printed them."""
 
         def printed() -> str:
-            text = self.try_kubectl("logs", name, "-c", of).stdout
+            text = self.log(name, of)
             return text if _END in text else ""
 
         lines = eventually(printed, what=f"{name}/{of} has printed").partition(_END)[0]
