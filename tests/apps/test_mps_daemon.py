@@ -152,7 +152,7 @@ async def test_limits_that_were_changed_are_set_again_and_new_clients_are_named(
 async def test_a_killed_daemon_is_started_again(gpu: OneGpu) -> None:
     await gpu.settle()
     os.kill(gpu.control.pid(), signal.SIGKILL)
-    await until(lambda: not gpu.daemon.lives())
+    await until(gpu.daemon.due)
     assert await gpu.settle() == ""
     assert gpu.daemon.starts == 2
     assert await gpu.as_pod("get_server_list") == str(gpu.daemon.server)
@@ -162,7 +162,7 @@ async def test_a_killed_server_is_started_again_by_the_same_daemon(gpu: OneGpu) 
     await gpu.settle()
     before = gpu.control.pid(), gpu.daemon.server
     os.kill(gpu.daemon.server, signal.SIGKILL)
-    await until(lambda: not gpu.daemon.lives() or _zombie(before[1]))
+    await until(lambda: gpu.daemon.due() or _zombie(before[1]))
     assert await gpu.settle() == ""
     assert gpu.control.pid() == before[0]
     assert gpu.daemon.server != before[1]
@@ -212,7 +212,7 @@ async def test_a_program_without_mps_that_came_first_keeps_the_server_from_start
     await gpu.settle()
     gpu.add(7)
     os.kill(gpu.daemon.server, signal.SIGKILL)
-    await until(lambda: not gpu.daemon.lives() or _zombie(gpu.daemon.server))
+    await until(lambda: gpu.daemon.due() or _zombie(gpu.daemon.server))
     assert "without MPS" in await gpu.settle()
     assert gpu.daemon.blocked
     gpu.clear()

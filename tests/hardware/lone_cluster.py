@@ -21,6 +21,7 @@ PATIENCE_S = 60.0
 @dataclass
 class Agent:
     log: Path
+    process: subprocess.Popen[bytes]
     url: str = ""
 
 
@@ -53,13 +54,14 @@ class Cluster:
 
     @contextlib.contextmanager
     def agent(self, command: list[str], node: str) -> Iterator[Agent]:
-        agent = Agent(self.kubeconfig.with_name("agent.log"))
+        path = self.kubeconfig.with_name("agent.log")
         options = [
             "--node", node, "--kubeconfig", str(self.kubeconfig), "--port", "0", "--address",
             "127.0.0.1", "--interval", "2s", "--stranger-after", "3s",
         ]  # fmt: skip
-        with agent.log.open("wb") as log:
+        with path.open("wb") as log:
             process = subprocess.Popen([*command, *options], env=self._env, stdout=log, stderr=log)
+        agent = Agent(path, process)
         try:
             agent.url = self.eventually(lambda: _started(agent.log))
             yield agent

@@ -71,11 +71,14 @@ def pod_uids(groups: str) -> tuple[str, ...]:
 def pods_running(proc: Path = PROC) -> set[str]:
     """The uids of all pods that have a process on this machine, on a GPU or not."""
     found: set[str] = set()
-    for folder in proc.iterdir():
-        if folder.name.isdigit():
-            with contextlib.suppress(OSError):  # it has just ended
-                found.update(pod_uids(_read(folder / "cgroup")))
+    for pid in all_pids(proc):
+        with contextlib.suppress(OSError):  # it has just ended
+            found.update(pod_uids(_read(proc / str(pid) / "cgroup")))
     return found
+
+
+def all_pids(proc: Path = PROC) -> list[int]:
+    return [int(folder.name) for folder in proc.iterdir() if folder.name.isdigit()]
 
 
 def _read(path: Path) -> str:

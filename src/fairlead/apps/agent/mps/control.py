@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairlead.model.errors import FairleadError
+from fairlead.telemetry.processes import PROC, all_pids
 
 MPS_CONTROL = "nvidia-cuda-mps-control"
 MPS_FOLDER = Path("/run/fairlead/mps")
@@ -81,6 +82,7 @@ class MpsControl:
 
     async def start(self) -> None:
         """Until it answers. It outlives the agent, if the agent is killed."""
+        self.kill()  # what a daemon before has left
         self._prepare()
         environment = self._environment() | {"CUDA_VISIBLE_DEVICES": self._uuid}
         with self._log.open("ab") as log:
@@ -115,17 +117,28 @@ class MpsControl:
             if not self.pid():
                 break
             await asyncio.sleep(_POLL_S)
-        else:
-            self.kill()
+        self.kill()
         self._unexpose()
         if pid and self._process is not None:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._process.wait(), self._limit_s)
 
     def kill(self) -> None:
-        if pid := self.pid():
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+        """The daemon and its servers. One that hangs outlives its daemon, and keeps the GPU."""
+        for pid in all_pids():
+            if self._is_ours(pid):
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def _is_ours(self, pid: int) -> bool:
+        """A server has the variables of its daemon."""
+        ours = f"CUDA_MPS_PIPE_DIRECTORY={self._private}".encode()
+        folder = PROC / str(pid)
+        try:
+            named = (folder / "comm").read_text().strip() == COMMAND
+            return named and ours in (folder / "environ").read_bytes().split(b"\0")
+        except OSError:
+            return False
 
     # -- questions ---------------------------------------------------------------------------------
 

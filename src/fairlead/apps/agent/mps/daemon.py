@@ -1,6 +1,7 @@
 """Keeps the MPS control daemon of one GPU as its plan says, and starts it again when it fails."""
 
 import asyncio
+import math
 import os
 import signal
 from collections.abc import Callable
@@ -28,7 +29,9 @@ from fairlead.telemetry.nvml.facts import GpuSample
 log = structlog.get_logger(__name__)
 
 #: How long the server may stay in a fault: it recovers when the last of its clients has ended.
-FAULT_S = 10.0
+FAULT_S = 5.0
+#: Until it is asked again, while there is something to wait for.
+_WAIT_S = 0.5
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 30.0
 _SERVER_STARTS_S = 5.0
 _POLL_S = 0.05
@@ -61,16 +64,22 @@ class MpsDaemon:
         #: The server does not start: a program without MPS keeps the GPU.
         self.blocked = False
 
-    def lives(self) -> bool:
-        """Cheap enough to ask often: whether daemon and server are still there, if they were."""
-        return self.look is None or (self._control.pid() > 0 and _exists(self.server))
+    def due(self) -> bool:
+        """Cheap enough to ask often: daemon or server have ended, or it is time for a new try."""
+        if self.look is None:
+            return self._now() >= self._retry_at_s
+        return not (self._control.pid() and _exists(self.server))
+
+    def retry_now(self) -> None:
+        self._retry_at_s = self._now()
 
     async def settle(self, plan: MpsPlan, sample: GpuSample) -> None:
         """`sample`: who is on the GPU."""
         if plan.off_because:
             await self.stop()
             self.problem = plan.off_because
-        elif self._now() >= self._retry_at_s:
+            self._retry_at_s = math.inf
+        elif self._retry_at_s == math.inf or self._now() >= self._retry_at_s:
             await self._try(plan, sample)
 
     async def _try(self, plan: MpsPlan, sample: GpuSample) -> None:
@@ -78,22 +87,22 @@ class MpsDaemon:
         try:
             look = await self._serving(plan, sample)
         except MpsNotReady as error:
-            self.fail(str(error))
+            self.fail(str(error), _WAIT_S)
         except MpsError as error:
-            self.fail(str(error))
+            pause_s = min(_FIRST_PAUSE_S * 2**self._failures, _LONGEST_PAUSE_S)
+            self.fail(str(error), pause_s)
             self._failures += 1
-            pause_s = min(_FIRST_PAUSE_S * 2 ** (self._failures - 1), _LONGEST_PAUSE_S)
-            self._retry_at_s = self._now() + pause_s
         else:
             self._failures, self.problem = 0, ""
             self.look = look
             self._control.trim_log()
 
-    def fail(self, why: str) -> None:
+    def fail(self, why: str, pause_s: float = _LONGEST_PAUSE_S) -> None:
         """It is not healthy for this reason."""
         if why != self.problem:
             log.warning("MPS is not available; retrying", gpu=self._uuid, error=why)
         self.problem, self.look, self._set = why, None, None
+        self._retry_at_s = self._now() + pause_s
 
     # -- daemon and server -------------------------------------------------------------------------
 
@@ -105,7 +114,7 @@ class MpsDaemon:
             server = await self._server(plan)
             look = await self._control.look(server)
         except MpsHangs:
-            self._kill()
+            self._control.kill()
             raise
         self._check_status(server, look)
         self.server = server
@@ -153,12 +162,6 @@ class MpsDaemon:
             _kill(server)
         if look.status != ACTIVE:
             raise MpsNotReady(f"the MPS server is {look.status or 'not there'}, and not {ACTIVE}")
-
-    def _kill(self) -> None:
-        """A server that hangs outlives its daemon, and keeps the GPU."""
-        self._control.kill()
-        if self.server:
-            _kill(self.server)
 
     # -- limits ------------------------------------------------------------------------------------
 

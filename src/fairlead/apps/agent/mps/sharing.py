@@ -23,14 +23,14 @@ from fairlead.apps.agent.mps.daemon import MpsDaemon
 from fairlead.apps.agent.mps.plans import MpsPlan, mps_plans
 from fairlead.apps.agent.node_pods import pods_by_uid
 from fairlead.apps.agent.partitioning import NvmlClient, Owned
-from fairlead.apps.agent.unassigned_processes import PodsByUid
+from fairlead.apps.agent.unassigned_processes import NodePod, PodsByUid, pods_of
 from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.writes.event_objects import Regarding
 from fairlead.kube.writes.event_writer import EventWriter
 from fairlead.model.errors import FairleadError
 from fairlead.model.pods import Pod
 from fairlead.telemetry.nvml.facts import GpuFacts, GpuSample
-from fairlead.telemetry.processes import owner_of, started_ticks
+from fairlead.telemetry.processes import PROC, all_pids, owner_of, started_ticks
 
 log = structlog.get_logger(__name__)
 
@@ -47,7 +47,7 @@ class MpsSettings:
     folder: Path = MPS_FOLDER
     program: str = MPS_CONTROL
     rules: ClientRules = field(default_factory=ClientRules)
-    proc: Path = Path("/proc")
+    proc: Path = PROC
 
 
 class MpsSharing:
@@ -120,13 +120,14 @@ class MpsSharing:
         """Until the next look is due, something changed, or a daemon has ended."""
         loop = asyncio.get_running_loop()
         until_s = loop.time() + _LOOK_S
-        while loop.time() < until_s and all(one.lives() for one in self._daemons.values()):
+        while loop.time() < until_s:
             try:
                 async with asyncio.timeout(_GLANCE_S):
                     await self._woken.wait()
                     return
             except TimeoutError:
-                pass
+                if any(daemon.due() for daemon in self._daemons.values()):
+                    return
 
     async def _settle_all(self) -> None:
         before = self.listed
@@ -156,15 +157,15 @@ class MpsSharing:
             sample = await self._sample(uuid, plan)
             await daemon.settle(plan, sample)
         except FairleadError as error:
-            daemon.fail(str(error))
+            daemon.fail(str(error), _LOOK_S)
             return
         for client in self._excess(daemon, plan, sample, resident):
             await daemon.terminate(client.pid)
             self._report(uuid, client)
         for client in self._bypassing(daemon, plan, sample, resident):
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(client.pid, signal.SIGKILL)
+            self._kill_pod(client.pod, resident)
             self._report(uuid, client)
+            daemon.retry_now()
         self._reported = {
             key: why
             for key, why in self._reported.items()
@@ -201,11 +202,20 @@ class MpsSharing:
         self, daemon: MpsDaemon, plan: MpsPlan, sample: GpuSample, resident: PodsByUid
     ) -> list[ExcessClient]:
         """Those that took the GPU while no server had it, and keep the server from starting."""
-        if not daemon.blocked or not self._pods.synced or self._pods.problem:
+        certain = self._pods.synced and not self._pods.problem and self._settings.proc == PROC
+        if not daemon.blocked or not certain:
             return []
         pids = frozenset(each.pid for each in sample.processes) - self.servers
         found = self._processes(pids, {})
         return without_mps(found, plan.shares, resident, self._settings.rules)
+
+    def _kill_pod(self, pod: NodePod, resident: PodsByUid) -> None:
+        """All of it: one process after another would take the GPU before the server has it."""
+        for pid in all_pids(self._settings.proc):
+            owner = owner_of(pid, self._settings.proc)
+            if owner and [each.uid for each in pods_of(owner, resident)] == [pod.uid]:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
 
     def _processes(self, pids: frozenset[int], held: Mapping[int, int]) -> list[MpsClient]:
         proc = self._settings.proc

@@ -1,0 +1,45 @@
+"""A pod that takes a GPU without MPS loses all of its processes, and no other pod does."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.apps.agent.mps.sharing import MpsSettings, MpsSharing
+from fairlead.apps.agent.partitioning import Owned
+from fairlead.apps.agent.unassigned_processes import NodePod
+
+UID, OTHER = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
+_NOTHING: Any = None
+
+
+@pytest.fixture
+def sleepers() -> Iterator[list[subprocess.Popen[bytes]]]:
+    found = [subprocess.Popen(["sleep", "600"]) for _ in range(4)]
+    yield found
+    for each in found:
+        each.kill()
+        each.wait()
+
+
+async def test_all_processes_of_the_pod_are_killed_and_no_others(
+    sleepers: list[subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    groups = (f"pod{UID}/a", f"pod{UID}/b", f"pod{OTHER}/a", "user.slice")
+    for process, group in zip(sleepers, groups, strict=True):
+        folder = tmp_path / str(process.pid)
+        folder.mkdir()
+        (folder / "cgroup").write_text(f"0::/kubepods/{group}\n")
+        (folder / "comm").write_text("sleep\n")
+    sharing = MpsSharing(
+        MpsSettings(Owned(), proc=tmp_path), _NOTHING, _NOTHING, _NOTHING,
+        gpus=tuple, plugin=bool, changed=_NOTHING,
+    )  # fmt: skip
+    pods = {uid: (NodePod("default", "p", uid),) for uid in (UID, OTHER)}
+
+    sharing._kill_pod(pods[UID][0], pods)
+
+    assert [process.wait(10) for process in sleepers[:2]] == [-9, -9]
+    assert [process.poll() for process in sleepers[2:]] == [None, None]
