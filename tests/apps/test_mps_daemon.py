@@ -17,9 +17,10 @@ from fairlead.apps.agent.mps.control import MpsControl, MpsError
 from fairlead.apps.agent.mps.daemon import FAULT_S, MpsDaemon
 from fairlead.apps.agent.mps.plans import MpsPlan, MpsShare
 from fairlead.sim.nvml import FakeNvml, FakeProcess, FileStore, machine_of
-from fairlead.telemetry.nvml.compute_mode import DEFAULT, EXCLUSIVE_PROCESS
+from fairlead.telemetry.nvml.compute_mode import DEFAULT, EXCLUSIVE_PROCESS, PROHIBITED
 from fairlead.telemetry.nvml.facts import GpuSample
 from fairlead.telemetry.nvml.process import Nvml, NvmlError
+from fairlead.telemetry.processes import is_running
 
 pytestmark = pytest.mark.program
 
@@ -113,8 +114,19 @@ async def test_the_end_leaves_no_process_and_the_mode_that_was_there(gpu: OneGpu
     assert await gpu.settle(MpsPlan(off_because="no longer")) == "no longer"
     assert gpu.mode() == DEFAULT
     assert gpu.daemon.look is None
-    assert not any(_exists(pid) for pid in pids)
+    assert not any(is_running(pid) for pid in pids)
     assert not list((gpu.folder / gpu.uuid / "pipe").iterdir())
+
+
+async def test_while_pods_share_the_gpu_nothing_may_use_it_without_mps(gpu: OneGpu) -> None:
+    await gpu.settle()
+    await gpu.daemon.stop(shared=True)
+    assert gpu.mode() == PROHIBITED
+    successor = gpu.successor()
+    assert await gpu.settle(daemon=successor) == ""
+    assert gpu.mode() == EXCLUSIVE_PROCESS
+    await successor.stop()
+    assert gpu.mode() == DEFAULT
 
 
 async def test_pods_see_only_the_socket_of_clients_and_can_neither_quit_nor_raise(
@@ -162,18 +174,10 @@ async def test_a_killed_server_is_started_again_by_the_same_daemon(gpu: OneGpu) 
     await gpu.settle()
     before = gpu.control.pid(), gpu.daemon.server
     os.kill(gpu.daemon.server, signal.SIGKILL)
-    await until(lambda: gpu.daemon.due() or _zombie(before[1]))
+    await until(gpu.daemon.due)
     assert await gpu.settle() == ""
     assert gpu.control.pid() == before[0]
     assert gpu.daemon.server != before[1]
-
-
-def _exists(pid: int) -> bool:
-    return Path(f"/proc/{pid}").exists()
-
-
-def _zombie(pid: int) -> bool:
-    return "State:\tZ" in Path(f"/proc/{pid}/status").read_text()
 
 
 async def test_a_daemon_that_hangs_is_replaced(gpu: OneGpu) -> None:
@@ -212,9 +216,10 @@ async def test_a_program_without_mps_that_came_first_keeps_the_server_from_start
     await gpu.settle()
     gpu.add(7)
     os.kill(gpu.daemon.server, signal.SIGKILL)
-    await until(lambda: gpu.daemon.due() or _zombie(gpu.daemon.server))
+    await until(gpu.daemon.due)
     assert "without MPS" in await gpu.settle()
-    assert gpu.daemon.blocked
+    assert "without MPS" in await gpu.settle()
+    assert gpu.daemon.blocked == 2
     gpu.clear()
     assert await gpu.settle() == ""
     assert not gpu.daemon.blocked
@@ -227,10 +232,10 @@ async def test_a_server_that_stays_in_a_fault_is_replaced(gpu: OneGpu) -> None:
     fault = gpu.folder / gpu.uuid / "daemon" / "fault"
     fault.touch()
     assert "FAULT" in await gpu.settle()
-    assert _exists(first)
+    assert is_running(first)
     assert FAULT_S < 60.0  # what one look of this test takes
     assert "FAULT" in await gpu.settle()
-    await until(lambda: not _exists(first) or _zombie(first))
+    await until(lambda: not is_running(first))
     fault.unlink()
     assert await gpu.settle() == ""
     assert gpu.daemon.server != first
@@ -239,8 +244,11 @@ async def test_a_server_that_stays_in_a_fault_is_replaced(gpu: OneGpu) -> None:
 async def test_the_next_agent_keeps_the_daemon_and_knows_the_mode(gpu: OneGpu) -> None:
     await gpu.settle()
     pid = gpu.control.pid()
+    socket = gpu.folder / gpu.uuid / "pipe" / "control"
+    socket.unlink()  # killed before pods could see it
     successor = gpu.successor()
     assert await gpu.settle(daemon=successor) == ""
+    assert socket.is_socket()
     assert (gpu.control.pid(), successor.starts) == (pid, 0)
     await successor.stop()
     assert gpu.mode() == DEFAULT

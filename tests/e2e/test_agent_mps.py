@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 
 from fairlead.sim.nvml import FakeProcess, Fault
+from fairlead.telemetry.processes import is_running
 from fairleads import Pods, Running
 from test_agent import Machine, a_bound_pod, eventually, machine, rights  # noqa: F401 — fixtures
 
 pytestmark = pytest.mark.server
 
-EXCLUSIVE_PROCESS = 3
+PROHIBITED, EXCLUSIVE_PROCESS = 2, 3
 LOST = 15
 
 
@@ -78,7 +79,7 @@ class Shared:
             return sorted(one.pid for one in driver.gpus[0].processes if one.kind == "mps")
 
     def lived(self, pid: int) -> bool:
-        return Path(f"/proc/{pid}").exists()
+        return is_running(pid)
 
 
 @pytest.fixture
@@ -109,7 +110,9 @@ def test_a_pod_that_forks_keeps_one_process_and_the_agent_leaves_nothing_behind(
         assert shared.machine.health() == ["ok", "ok"]
         daemon = shared.pid()
     assert not shared.lived(daemon)
-    assert shared.mode() == 0
+    # The pod is still there, and nothing would limit it: nor is a share placed here.
+    assert shared.mode() == PROHIBITED
+    assert "mps" not in shared.gpu()
 
 
 def test_a_daemon_that_dies_is_started_again_and_one_that_cannot_is_not_offered(
@@ -142,6 +145,7 @@ def test_a_gpu_that_a_pod_has_whole_is_served_without_mps(shared: Shared, pods: 
         assert "without MPS" in shared.gpu()["note"]
         pods.delete("whole")
         eventually(shared.well)
+    assert shared.mode() == 0
 
 
 def killed(shared: Shared, agent: Running) -> int:

@@ -27,9 +27,28 @@ PTX = b"""
     st.global.u32 [%rd1], %r1;
     ret;
 }
-.visible .entry where(.param .u64 out, .param .u32 turns)
+.visible .entry burn(.param .u64 out)
 {
-    .reg .b32 %r<5>;
+    .reg .b32 %r<2>;
+    .reg .f32 %f<3>;
+    .reg .b64 %rd<3>;
+    .reg .pred %p<2>;
+    ld.param.u64 %rd1, [out];
+    cvta.to.global.u64 %rd2, %rd1;
+    mov.f32 %f1, 0f3F800000;
+    mov.f32 %f2, 0f3F7FFFFF;
+    mov.u32 %r1, 0;
+again:
+    fma.rn.f32 %f1, %f1, %f2, %f2;
+    add.u32 %r1, %r1, 1;
+    setp.lt.u32 %p1, %r1, 50000;
+    @%p1 bra again;
+    st.global.f32 [%rd2], %f1;
+    ret;
+}
+.visible .entry where(.param .u64 out)
+{
+    .reg .b32 %r<4>;
     .reg .b64 %rd<4>;
     .reg .pred %p<2>;
     ld.param.u64 %rd1, [out];
@@ -40,10 +59,9 @@ PTX = b"""
     mov.u32 %r2, 1;
     st.global.u32 [%rd2], %r2;
     mov.u32 %r3, 0;
-    ld.param.u32 %r4, [turns];
 wait:
     add.u32 %r3, %r3, 1;
-    setp.lt.u32 %p1, %r3, %r4;
+    setp.lt.u32 %p1, %r3, 20000;
     @%p1 bra wait;
     ret;
 }
@@ -68,7 +86,8 @@ class Cuda:
         self._require(self._cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), self.device))
         self._require(self._cuda.cuCtxSetCurrent(context))
         self._require(self._cuda.cuModuleLoadData(ctypes.byref(module), PTX))
-        self._where, self._wild = ctypes.c_void_p(), ctypes.c_void_p()
+        self._where, self._wild, self._burn = (ctypes.c_void_p() for _ in range(3))
+        self._cuda.cuModuleGetFunction(ctypes.byref(self._burn), module, b"burn")
         self._cuda.cuModuleGetFunction(ctypes.byref(self._where), module, b"where")
         self._cuda.cuModuleGetFunction(ctypes.byref(self._wild), module, b"wild")
         self._seen = ctypes.c_uint64()
@@ -88,14 +107,13 @@ class Cuda:
             else str(status)
         )
 
-    def _launch(self, kernel: Any, blocks: int, *args: Any) -> int:
+    def _launch(self, kernel: Any, blocks: int, *args: Any, threads: int = 1) -> int:
         addresses = (ctypes.c_void_p * max(len(args), 1))(*(ctypes.addressof(a) for a in args))
-        shape = (blocks, 1, 1, 1, 1, 1, 0, None, addresses, None)
+        shape = (blocks, 1, 1, threads, 1, 1, 0, None, addresses, None)
         return self._cuda.cuLaunchKernel(kernel, *shape) or self._cuda.cuCtxSynchronize()
 
-    def work(self, turns: int = 20_000) -> int:
-        seen, count = ctypes.c_uint64(self._seen.value), ctypes.c_uint32(turns)
-        return self._launch(self._where, 8 * MOST_SMS, seen, count)
+    def work(self) -> int:
+        return self._launch(self._where, 8 * MOST_SMS, ctypes.c_uint64(self._seen.value))
 
     def info(self) -> None:
         count, free, total = ctypes.c_int(), ctypes.c_size_t(), ctypes.c_size_t()
@@ -110,7 +128,7 @@ class Cuda:
     def rate(self, seconds: float) -> None:
         began, count = time.monotonic(), 0
         while time.monotonic() - began < seconds:
-            self.work(1_000_000)
+            self._launch(self._burn, 132 * 32, ctypes.c_uint64(self._seen.value), threads=256)
             count += 1
         say(rate=count / (time.monotonic() - began))
 

@@ -1,6 +1,6 @@
 """A fake `nvidia-cuda-mps-control`, which answers as the real one did on an H200 (580.159).
 
-    FAIRLEAD_NVML_FILE=machine.json python -m fairlead.sim.mps_control -f -multiuser-server
+    FAIRLEAD_NVML_FILE=machine.json python -m fairlead.sim.mps_control -d -multiuser-server
     echo get_server_list | python -m fairlead.sim.mps_control
 
 Its clients are the processes of kind `mps` on the GPU in CUDA_VISIBLE_DEVICES of a simulated
@@ -189,8 +189,11 @@ def ask() -> int:
 def main() -> int:
     # The path of a socket has at most 107 bytes.
     os.chdir(os.environ["CUDA_MPS_PIPE_DIRECTORY"])
-    if "-f" not in sys.argv:
+    if "-d" not in sys.argv:
         return ask()
+    if os.fork():
+        return 0
+    os.setsid()  # and keeps the output of its parent, as the real one
     from fairlead.sim.nvml.store import FileStore
 
     with suppress(OSError):

@@ -51,6 +51,14 @@ def owner_of(pid: int, proc: Path = PROC) -> Owner | None:
     return Owner("".join(c if c.isprintable() else "?" for c in command), pod_uids(groups))
 
 
+def is_running(pid: int, proc: Path = PROC) -> bool:
+    """Whether it is there, and does not only wait for its parent to take note of its end."""
+    try:
+        return _read(proc / str(pid) / "stat").rpartition(")")[2].split()[0] not in ("Z", "X")
+    except (OSError, IndexError):
+        return False
+
+
 def started_ticks(pid: int, proc: Path = PROC) -> int:
     """When a process started, in the kernel's own unit; 0 if it is gone."""
     try:

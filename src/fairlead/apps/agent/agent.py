@@ -195,8 +195,12 @@ class Agent:
         await self._events.stop(_GRACE_S)
 
     async def release_gpus(self) -> None:
-        """Ends the MPS daemons, and gives their GPUs the compute mode that they had."""
+        """Ends the MPS daemons. Before that, the node says so: no share is placed there."""
         if self._sharing:
+            self._sharing.withdraw()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_GRACE_S):
+                    await self._publisher.publish()
             await self._sharing.close()
 
     async def _look_for_ever(self) -> None:

@@ -78,7 +78,7 @@ class Publisher:
         failures = 0
         while True:
             self._changed.clear()
-            problem = await self._try()
+            problem = await self.publish()
             if problem != self.problem and problem:
                 log.warning("inventory cannot be published; retrying", error=problem)
             self.problem = problem
@@ -92,7 +92,7 @@ class Publisher:
             except TimeoutError:
                 pass
 
-    async def _try(self) -> str:
+    async def publish(self) -> str:
         """Empty, or the sentence on why the annotation is not what it should be."""
         try:
             return await self._put_right()

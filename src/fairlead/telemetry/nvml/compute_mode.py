@@ -2,8 +2,8 @@
 
 from fairlead.telemetry.nvml.calls import Library
 
-#: Any number of programs; one only, which may be an MPS server.
-DEFAULT, EXCLUSIVE_PROCESS = 0, 3
+#: Any number of programs; none; one only, which may be an MPS server.
+DEFAULT, PROHIBITED, EXCLUSIVE_PROCESS = 0, 2, 3
 
 
 def compute_mode(library: Library, uuid: str) -> int:

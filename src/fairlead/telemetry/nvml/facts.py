@@ -79,6 +79,8 @@ class GpuProcess(msgspec.Struct, frozen=True, rename="camel"):
     instance: int | None = None
     #: It only draws, as an X server does.
     draws: bool = False
+    #: It uses the GPU through MPS.
+    mps: bool = False
 
 
 class SliceSample(msgspec.Struct, frozen=True, rename="camel"):

@@ -14,11 +14,8 @@ _NVLINK_FIELDS = {"tx": 138, "rx": 139}
 _ALL_LINKS = 0xFFFFFFFF
 #: One process may be on several lists; one that is only on the last only draws.
 _GRAPHICS = "nvmlDeviceGetGraphicsRunningProcesses"
-_LISTS = (
-    "nvmlDeviceGetComputeRunningProcesses",
-    "nvmlDeviceGetMPSComputeRunningProcesses",
-    _GRAPHICS,
-)
+_MPS = "nvmlDeviceGetMPSComputeRunningProcesses"
+_LISTS = (_MPS, "nvmlDeviceGetComputeRunningProcesses", _GRAPHICS)
 _MOST_SLICES = 8
 
 
@@ -55,7 +52,7 @@ class Sampler:
         for name in _LISTS:
             for each in maybe(self._library, name, handle) or ():
                 busy = None if used is None else used.get(each.pid, 0.0)
-                found.setdefault(each.pid, _process(each, busy, draws=name == _GRAPHICS))
+                found.setdefault(each.pid, _process(each, busy, name))
         yield from found.values()
 
     def _use_by_process(self, uuid: str, handle: Any) -> dict[int, float] | None:
@@ -72,14 +69,15 @@ class Sampler:
         return {each.pid: min(each.smUtil, 100) / 100 for each in latest}
 
 
-def _process(process: Any, utilization: float | None, *, draws: bool) -> GpuProcess:
+def _process(process: Any, utilization: float | None, listed: str) -> GpuProcess:
     instance = getattr(process, "gpuInstanceId", None)
     return GpuProcess(
         process.pid,
         process.usedGpuMemory,
         utilization,
         None if instance == _NO_INSTANCE else instance,
-        draws,
+        draws=listed == _GRAPHICS,
+        mps=listed == _MPS,
     )
 
 

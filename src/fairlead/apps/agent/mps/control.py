@@ -15,6 +15,7 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fairlead.model.errors import FairleadError
 from fairlead.telemetry.processes import PROC, all_pids
@@ -66,51 +67,42 @@ class MpsControl:
         self._program = program
         self._limit_s = limit_s
         self._uuid = uuid
-        self._process: Process | None = None
 
     # -- the daemon --------------------------------------------------------------------------------
 
     def pid(self) -> int:
         """Of the daemon, which an agent before us may have started; 0 if there is none."""
-        if self._process is not None and self._process.returncode is not None:
-            return 0
         try:
             pid = int((self._private / _PID).read_text())
-            return pid if Path(f"/proc/{pid}/comm").read_text().strip() == COMMAND else 0
         except (OSError, ValueError):
             return 0
+        return pid if self._is_ours(pid) else 0
 
     async def start(self) -> None:
-        """Until it answers. It outlives the agent, if the agent is killed."""
+        """Until it answers. As a daemon (-d) it outlives the agent, if the agent is killed."""
         self.kill()  # what a daemon before has left
         self._prepare()
+        try:
+            async with asyncio.timeout(self._limit_s):
+                await self._launch()
+                while not self.pid():
+                    await asyncio.sleep(_POLL_S)
+        except TimeoutError:
+            raise MpsError(f"the MPS control daemon did not start: {self._last_line()}") from None
+        await self.servers()
+
+    async def _launch(self) -> None:
+        """The daemon keeps the output of the program, which would never end in a pipe."""
         environment = self._environment() | {"CUDA_VISIBLE_DEVICES": self._uuid}
         with self._log.open("ab") as log:
-            try:
-                self._process = await asyncio.create_subprocess_exec(
-                    self._program, "-f", "-multiuser-server", env=environment, stdin=DEVNULL,
-                    stdout=log, stderr=log, start_new_session=True,
-                )  # fmt: skip
-            except OSError as error:
-                raise MpsError(f"{self._program} cannot be started: {error.strerror}") from None
-        await self._until_it_answers(self._process)
-        self._expose()
-
-    async def _until_it_answers(self, process: Process) -> None:
-        deadline_s = asyncio.get_running_loop().time() + self._limit_s
-        while asyncio.get_running_loop().time() < deadline_s:
-            if process.returncode is not None:
-                raise MpsError(f"the MPS control daemon ended: {self._last_line()}")
-            with suppress(MpsError):
-                await self.servers()
-                return
-            await asyncio.sleep(_POLL_S)
-        self.kill()
-        raise MpsError(f"the MPS control daemon did not start within {self._limit_s:g} s")
+            process = await self._execute(
+                "-d", "-multiuser-server", env=environment, stdin=DEVNULL, stdout=log, stderr=log
+            )
+        if await process.wait():
+            raise MpsError(f"the MPS control daemon did not start: {self._last_line()}")
 
     async def quit(self) -> None:
         """Ends it and its server; their clients get an error. None is left behind."""
-        pid = self.pid()
         with suppress(MpsError):
             await self.ask(f"quit -t {_QUIT_S}", limit_s=_QUIT_S + self._limit_s)
         for _ in range(int(self._limit_s / _POLL_S)):
@@ -119,9 +111,6 @@ class MpsControl:
             await asyncio.sleep(_POLL_S)
         self.kill()
         self._unexpose()
-        if pid and self._process is not None:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), self._limit_s)
 
     def kill(self) -> None:
         """The daemon and its servers. One that hangs outlives its daemon, and keeps the GPU."""
@@ -136,6 +125,7 @@ class MpsControl:
         folder = PROC / str(pid)
         try:
             named = (folder / "comm").read_text().strip() == COMMAND
+            # One that has ended, and waits for its parent, has no variables.
             return named and ours in (folder / "environ").read_bytes().split(b"\0")
         except OSError:
             return False
@@ -176,24 +166,25 @@ class MpsControl:
 
     async def ask(self, *commands: str, limit_s: float = 0) -> str:
         """What the daemon prints. Raises MpsError."""
-        try:
-            process = await asyncio.create_subprocess_exec(
-                self._program, env=self._environment(), stdin=PIPE, stdout=PIPE, stderr=PIPE
-            )
-        except OSError as error:
-            raise MpsError(f"{self._program} cannot be started: {error.strerror}") from None
+        process = await self._execute(env=self._environment(), stdin=PIPE, stdout=PIPE, stderr=PIPE)
         asked = "".join(f"{command}\n" for command in commands).encode()
         try:
             async with asyncio.timeout(limit_s or self._limit_s):
-                said, error_text = await process.communicate(asked)
+                said, complaint = await process.communicate(asked)
         except TimeoutError:
             raise MpsHangs(f"the MPS control daemon does not answer {commands[0]!r}") from None
         finally:
             if process.returncode is None:
                 process.kill()
         if process.returncode:
-            raise MpsError(error_text.decode(errors="replace").strip()[:200] or "no MPS daemon")
+            raise MpsError(complaint.decode(errors="replace").strip()[:200] or "no MPS daemon")
         return said.decode(errors="replace")
+
+    async def _execute(self, *args: str, **options: Any) -> Process:
+        try:
+            return await asyncio.create_subprocess_exec(self._program, *args, **options)
+        except OSError as error:
+            raise MpsError(f"{self._program} cannot be started: {error.strerror}") from None
 
     # -- files -------------------------------------------------------------------------------------
 
@@ -211,7 +202,11 @@ class MpsControl:
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(mode)
 
-    def _expose(self) -> None:
+    def expose(self) -> None:
+        """Shows pods the socket for clients, of the daemon that runs now."""
+        with suppress(FileNotFoundError):
+            if (self._pipe / _SOCKET).samefile(self._private / _SOCKET):
+                return
         partial = self._pipe / ".new"
         partial.unlink(missing_ok=True)
         os.link(self._private / _SOCKET, partial)
@@ -221,11 +216,14 @@ class MpsControl:
         (self._pipe / _SOCKET).unlink(missing_ok=True)
 
     def _last_line(self) -> str:
-        lines = self._log.read_text(errors="replace").splitlines()
-        return lines[-1][-200:] if lines else "it printed nothing"
+        try:
+            return self._log.read_text(errors="replace").splitlines()[-1][-200:]
+        except (OSError, IndexError):
+            return "it printed nothing"
 
     def trim_log(self) -> None:
-        """It prints every question, and every client."""
-        with suppress(OSError):
-            if self._log.stat().st_size > _LARGEST_LOG:
-                os.truncate(self._log, 0)
+        """Daemon and server print every question, and every client."""
+        for path in self._log.parent.glob("*.log"):
+            with suppress(OSError):
+                if path.stat().st_size > _LARGEST_LOG:
+                    os.truncate(path, 0)

@@ -23,8 +23,9 @@ from fairlead.apps.agent.mps.control import (
 from fairlead.apps.agent.mps.plans import MpsPlan
 from fairlead.apps.agent.partitioning import NvmlClient
 from fairlead.base.private_files import write_private
-from fairlead.telemetry.nvml.compute_mode import DEFAULT, EXCLUSIVE_PROCESS
+from fairlead.telemetry.nvml.compute_mode import DEFAULT, EXCLUSIVE_PROCESS, PROHIBITED
 from fairlead.telemetry.nvml.facts import GpuSample
+from fairlead.telemetry.processes import is_running
 
 log = structlog.get_logger(__name__)
 
@@ -61,14 +62,16 @@ class MpsDaemon:
         self.unlimited: frozenset[int] = frozenset()
         self.problem = "MPS has not been started yet"
         self.starts = 0
-        #: The server does not start: a program without MPS keeps the GPU.
-        self.blocked = False
+        #: How often in succession the server did not start: a program may keep the GPU.
+        self.blocked = 0
+        #: Processes that MPS has served; one that lost its server is not one without MPS.
+        self.served: frozenset[int] = frozenset()
 
     def due(self) -> bool:
         """Cheap enough to ask often: daemon or server have ended, or it is time for a new try."""
         if self.look is None:
             return self._now() >= self._retry_at_s
-        return not (self._control.pid() and _exists(self.server))
+        return not (self._control.pid() and is_running(self.server))
 
     def retry_now(self) -> None:
         self._retry_at_s = self._now()
@@ -83,7 +86,6 @@ class MpsDaemon:
             await self._try(plan, sample)
 
     async def _try(self, plan: MpsPlan, sample: GpuSample) -> None:
-        self.blocked = False
         try:
             look = await self._serving(plan, sample)
         except MpsNotReady as error:
@@ -93,8 +95,9 @@ class MpsDaemon:
             self.fail(str(error), pause_s)
             self._failures += 1
         else:
-            self._failures, self.problem = 0, ""
+            self._failures, self.blocked, self.problem = 0, 0, ""
             self.look = look
+            self.served = frozenset(filter(is_running, self.served)) | look.clients
             self._control.trim_log()
 
     def fail(self, why: str, pause_s: float = _LONGEST_PAUSE_S) -> None:
@@ -118,6 +121,7 @@ class MpsDaemon:
             raise
         self._check_status(server, look)
         self.server = server
+        self._control.expose()
         return await self._limited(server, plan, look)
 
     async def _start(self, sample: GpuSample) -> None:
@@ -149,7 +153,7 @@ class MpsDaemon:
                 return servers
             if not servers:
                 break
-        self.blocked = True
+        self.blocked += 1
         raise MpsError("the MPS server does not start; is a program on the GPU without MPS?")
 
     def _check_status(self, server: int, look: ServerLook) -> None:
@@ -187,25 +191,26 @@ class MpsDaemon:
 
     # -- the end -----------------------------------------------------------------------------------
 
-    async def stop(self) -> None:
-        """Quits the daemon, and gives the GPU the compute mode that it had."""
+    async def stop(self, *, shared: bool = False) -> None:
+        """Quits the daemon, and gives the GPU the compute mode that it had.
+
+        While pods share the GPU, no program may use it until an agent runs MPS again: without
+        limits, the first one would have all of it.
+        """
         self.look, self._set = None, None
         if self._control.pid():
             await self._control.quit()
             log.info("MPS control daemon stopped", gpu=self._uuid)
-        if self._mode_file.exists():
-            with suppress(ValueError):
-                mode = int(self._mode_file.read_text() or DEFAULT)
-                await self._nvml.ask(int, "set_compute_mode", self._uuid, mode)
+        if not self._mode_file.exists():
+            return
+        mode = PROHIBITED if shared else int(self._mode_file.read_text() or DEFAULT)
+        await self._nvml.ask(int, "set_compute_mode", self._uuid, mode)
+        if not shared:
             self._mode_file.unlink()
 
     @property
     def _mode_file(self) -> Path:
         return self._control.folder / _MODE
-
-
-def _exists(pid: int) -> bool:
-    return Path(f"/proc/{pid}").exists()
 
 
 def _kill(server: int) -> None:

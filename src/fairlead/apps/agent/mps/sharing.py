@@ -37,6 +37,8 @@ log = structlog.get_logger(__name__)
 SHARE_EXCEEDED = "GPUShareExceeded"
 #: Processes that MPS serves at once on one GPU. Measured on an H200: the next one is refused.
 MOST_CLIENTS = 48
+#: The server has failed to start so often in succession before a program is killed for it.
+_BLOCKED_TIMES = 2
 #: Between two looks at the clients, and at whether daemon and server are there.
 _LOOK_S, _GLANCE_S = 2.0, 0.25
 
@@ -73,6 +75,7 @@ class MpsSharing:
         self._changed = changed
         self._woken = asyncio.Event()
         self._daemons: dict[str, MpsDaemon] = {}
+        self._withdrawn = False
         #: Processes that were reported, by GPU and pid, while they are there.
         self._reported: dict[tuple[str, int], str] = {}
 
@@ -84,6 +87,8 @@ class MpsSharing:
     def listed(self) -> MpsListing:
         """How many processes each GPU serves where MPS is healthy, and why it is not elsewhere."""
         mine = {uuid: one for uuid, one in self._daemons.items() if self._settings.gpus.has(uuid)}
+        if self._withdrawn:
+            return MpsListing(notes=dict.fromkeys(mine, "no MPS: the agent has stopped"))
         return MpsListing(
             {uuid: MOST_CLIENTS for uuid, one in mine.items() if one.look is not None},
             {uuid: f"no MPS: {one.problem}" for uuid, one in mine.items() if one.problem},
@@ -101,12 +106,22 @@ class MpsSharing:
                 await self._settle_all()
             await self._wait()
 
+    def withdraw(self) -> None:
+        """From now on, no GPU is listed with MPS."""
+        self._withdrawn = True
+
     async def close(self) -> None:
         """Those of an agent before us, too: this one may end before its first look."""
         for uuid in self._left():
             self._daemon(uuid)
+        plans = mps_plans(self._pods.objects.values(), self._gpus(), plugin=False)
+        known = self._pods.synced and self._gpus()
         await asyncio.gather(
-            *(daemon.stop() for daemon in self._daemons.values()), return_exceptions=True
+            *(
+                daemon.stop(shared=not known or bool(plans.get(uuid, MpsPlan()).shares))
+                for uuid, daemon in self._daemons.items()
+            ),
+            return_exceptions=True,
         )
 
     def _left(self) -> set[str]:
@@ -201,11 +216,15 @@ class MpsSharing:
     def _bypassing(
         self, daemon: MpsDaemon, plan: MpsPlan, sample: GpuSample, resident: PodsByUid
     ) -> list[ExcessClient]:
-        """Those that took the GPU while no server had it, and keep the server from starting."""
+        """Those that took the GPU while no server had it, and keep the server from starting.
+
+        Processes whose server has ended are also there for a moment, and are not meant.
+        """
         certain = self._pods.synced and not self._pods.problem and self._settings.proc == PROC
-        if not daemon.blocked or not certain:
+        if daemon.blocked < _BLOCKED_TIMES or not certain:
             return []
-        pids = frozenset(each.pid for each in sample.processes) - self.servers
+        direct = frozenset(each.pid for each in sample.processes if not each.mps)
+        pids = direct - daemon.served - self.servers
         found = self._processes(pids, {})
         return without_mps(found, plan.shares, resident, self._settings.rules)
 
