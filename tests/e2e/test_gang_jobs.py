@@ -90,3 +90,21 @@ def test_pods_of_a_controller_are_a_gang(control_plane, create_nodes, pods, kind
         assert status == 201, answer
         nodes = eventually(lambda: (all_ := pods.nodes()) and all(all_.values()) and all_)
         assert len(nodes) == 8
+
+
+def test_a_member_is_replaced_beside_those_that_have_succeeded(
+    control_plane, create_nodes, pods
+) -> None:
+    """The watch does not show them: also after a restart they are looked for."""
+    create_nodes(["f1"], allocatable={"nvidia.com/gpu": "4"})
+    with fairlead(control_plane):
+        pods.wait_bound(*gang(pods, "job", 3, 1))
+    for name in ("job-0", "job-1"):
+        status = {"status": {"phase": "Succeeded"}}
+        path = f"{pods.path}/{name}/status"
+        merge = "application/merge-patch+json"
+        assert control_plane.api("PATCH", path, status, content_type=merge)[0] == 200
+    pods.delete("job-2")
+    with fairlead(control_plane):
+        pods.create("job-2", 1, metadata={"annotations": words("job", 3)})
+        pods.wait_bound("job-2")

@@ -14,6 +14,7 @@ from fairlead.engine.events import GangGone, GangSeen, NodeSeen, PodGone, PodSee
 from fairlead.engine.instructions import (
     AnnounceFailure,
     Bind,
+    FindFinished,
     GangStatusChanged,
     Instruction,
 )
@@ -276,6 +277,25 @@ def test_finished_members_count_if_they_succeeded(
         world.tell(PodSeen(replace(done, finished=True)))
     world.decide_all()
     assert len(world.binds) == placed
+
+
+def test_finished_members_are_looked_for_before_a_gang_is_called_incomplete(
+    engine: Engine,
+) -> None:
+    pods = a_gang("job", 3)
+    world = running(engine, *pods)
+    done = world.pods["job-0"]
+    world.end("job-0", "job-2")
+    world.create(replace(pods[2], uid="again"))
+    world.decide_all()
+    assert not world.binds
+    (asked,) = engine.tend(now=5.0)
+    assert asked == FindFinished("fairlead/default/job", "default")
+    assert engine.tend(now=6.0) == []
+    world.now = 6.0
+    world.tell(PodSeen(replace(done, finished=True)))
+    world.decide_all()
+    assert set(world.binds) == {"again"}
 
 
 # -- binds that are denied -------------------------------------------------------------------

@@ -13,7 +13,12 @@ from fairlead.engine.gang_admission import GangAdmissions
 from fairlead.engine.gang_attempts import SLICE
 from fairlead.engine.gang_messages import gathering_message, missing_object_message
 from fairlead.engine.gang_parts import GangParts
-from fairlead.engine.instructions import AnnounceFailure, GangStatusChanged, Instruction
+from fairlead.engine.instructions import (
+    AnnounceFailure,
+    FindFinished,
+    GangStatusChanged,
+    Instruction,
+)
 from fairlead.engine.reasons import WAITING_FOR_GANG
 from fairlead.model.gangs import Counting, GangSpec, GangState, GangStatus, Membership
 from fairlead.model.pods import Pod
@@ -23,6 +28,8 @@ from fairlead.queue.units import Gang
 
 #: How long a gang that gathers its pods must be unchanged before that is reported.
 QUIET_S = 3.0
+#: How long the driver is given to find finished members before a gang is called incomplete.
+_ANSWER_S = 2.0
 
 
 #: Reported at once. What a gang waits for may come in a moment.
@@ -126,6 +133,9 @@ class GangRegistry:
         state = status.state if status else None
         is_news = state in _VERDICTS and (known is None or known.state != state)
         due_s = now if is_news or self._is_awaited(key, known) else now + QUIET_S
+        self._look_later(key, due_s)
+
+    def _look_later(self, key: str, due_s: float) -> None:
         if self._due_s.get(key) != due_s:
             self._due_s[key] = due_s
             heappush(self._heap, (due_s, key))
@@ -153,17 +163,23 @@ class GangRegistry:
             due_s, key = heappop(self._heap)
             if self._due_s.get(key) == due_s:
                 del self._due_s[key]
-                made += self._report(key)
+                made += self._report(key, now)
         return made
 
-    def _report(self, key: str) -> Iterator[Instruction]:
-        status, spec = self._status(key), self._objects.get(key)
+    def _report(self, key: str, now: float) -> Iterator[Instruction]:
+        status, spec, entry = self._status(key), self._objects.get(key), self._queue.gang(key)
         if status is None:
             return
+        gang = entry.unit if entry else None
+        if isinstance(gang, Gang) and _may_lack_finished(gang, status):
+            gang.asked = True
+            yield FindFinished(key, _namespace(key))
+            if gang.placed:  # the answer may be that it lacks nothing
+                self._look_later(key, now + _ANSWER_S)
+                return
         if spec is not None and self._reported.get(key) != status:
             self._reported[key] = status
             yield GangStatusChanged(spec, status)
-        entry = self._queue.gang(key)
         if entry is not None and status.state in (GangState.GATHERING, GangState.INVALID):
             yield from _waiting(entry, status.message)
 
@@ -187,6 +203,16 @@ def _is_missing(entry: Entry) -> bool:
     """Whether it is not known what the gang needs."""
     gang = entry.unit
     return isinstance(gang, Gang) and gang.agreed is None
+
+
+def _may_lack_finished(gang: Gang, status: GangStatus) -> bool:
+    """Whether the pods that it waits for may have succeeded without our seeing it."""
+    counts = gang.spec.counting is not Counting.ALIVE
+    return status.state is GangState.GATHERING and counts and not gang.asked
+
+
+def _namespace(key: str) -> str:
+    return key.split("/")[1]
 
 
 def _state(entry: Entry, gang: Gang) -> tuple[GangState | None, str]:

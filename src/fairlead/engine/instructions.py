@@ -130,6 +130,14 @@ class GangStatusChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class FindFinished:
+    """Show the engine the members of the gang that have succeeded, as pods that were seen."""
+
+    key: str
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptCrashed:
     """An attempt to place the pod broke off by a defect: what is booked may be wrong.
 
@@ -153,5 +161,6 @@ Instruction = (
     | ClearNomination
     | Decline
     | GangStatusChanged
+    | FindFinished
     | AttemptCrashed
 )

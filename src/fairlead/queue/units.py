@@ -101,7 +101,7 @@ class Gang:
     """Pods of which at least `spec.minimum` have nodes, or none has."""
 
     __slots__ = (
-        "_count", "_gated", "_highest", "_pending", "_present", "_specs", "finished",
+        "_count", "_gated", "_highest", "_pending", "_present", "_specs", "asked", "finished",
         "has_object", "not_before_s", "placed", "refusal", "spec", "was_whole",
     )  # fmt: skip
 
@@ -111,6 +111,8 @@ class Gang:
         self.placed: dict[str, str] = {}
         #: Those of them that have finished.
         self.finished: set[str] = set()
+        #: Whether finished members were asked for since it last lost a member.
+        self.asked = False
         #: False: its pods say all.
         self.has_object = False
         #: Whether as many as it needs had nodes at one time.
@@ -271,6 +273,7 @@ class Gang:
         if group is None:
             return False
         self.finished.discard(uid)
+        self.asked = False
         self._present[group] -= 1
         self._count[group] -= 1
         if not self.placed and self.spec.counting is not Counting.ONCE:

@@ -11,6 +11,7 @@ from typing import Any, assert_never
 import structlog
 
 from fairlead.apps.run.containment import Containment
+from fairlead.apps.run.finished_members import FinishedMembers
 from fairlead.apps.run.gang_watches import GangWatches
 from fairlead.apps.run.gpu_measures import expose
 from fairlead.apps.run.kubelet_rejections import KubeletRejections
@@ -77,6 +78,7 @@ _CATCH_UP_AGAIN_S = 0.5
 _Part = (
     Reflector[Any] | Binder | Evictor | Recorder | Pricing | Verification | Releases | Usage
     | Readings | KubeletRejections | ReservationCare | GangWatches | GangStatusWriter
+    | FinishedMembers
 )  # fmt: skip
 
 
@@ -195,6 +197,7 @@ class Scheduler:
             self._measures.watch_readings(self._readings)
         self._releases = Releases(self.engine, self._feed, metrics)
         self._rejections = KubeletRejections(client, self._feed, self._served)
+        self._finished = FinishedMembers(client, self._feed, self._watches.decode_pod)
         self._verification = Verification(
             self.engine, self._reflectors, self._watches.pods, self._feed, metrics, verify_every_s
         )
@@ -223,6 +226,7 @@ class Scheduler:
             self._verification,
             self._releases,
             self._rejections,
+            self._finished,
             *([self._reservations] if self._reserver else ()),
             self._gangs,
             self._gangs.writer,
@@ -432,6 +436,8 @@ class Scheduler:
             case instructions.GangStatusChanged(spec, status):
                 self._gangs.write(spec, status)
                 log.info("gang", gang=spec.key, state=status.state, message=status.message)
+            case instructions.FindFinished():
+                self._finished.submit(instruction)
             case instructions.AttemptCrashed():
                 pass  # see `_perform`
             case _:
@@ -526,8 +532,11 @@ def _doing(instruction: instructions.Instruction) -> str:
 
 def _about(instruction: instructions.Instruction) -> str:
     """The object that it is about."""
-    if isinstance(instruction, instructions.GangStatusChanged):
-        return instruction.spec.key
+    match instruction:
+        case instructions.GangStatusChanged(spec):
+            return spec.key
+        case instructions.FindFinished(key):
+            return key
     return instruction.pod.key
 
 

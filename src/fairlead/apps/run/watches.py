@@ -67,7 +67,7 @@ class Watches:
         self.pods = Reflector(
             client,
             "/api/v1/pods",
-            self._decode_pod,
+            self.decode_pod,
             self._guarded(self._on_pod),
             field_selector=UNFINISHED,
         )
@@ -133,7 +133,8 @@ class Watches:
 
     # -- what they see -----------------------------------------------------------------------
 
-    def _decode_pod(self, raw: bytes) -> Pod:
+    def decode_pod(self, raw: bytes) -> Pod:
+        """As the API server of its version means it."""
         pod = decode_pod(raw, self._engine.cluster.behaviour)
         if pod.namespace == self._reservations_in and is_number(pod.labels.get(LABEL, "")):
             return as_reservation(pod, raw)
