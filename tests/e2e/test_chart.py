@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+import gang_crds
 from audits import Audited, granted
 from charts import Helm, Release
 from duties import (
@@ -108,6 +109,39 @@ def test_default_spreading_needs_only_the_rights_that_its_value_adds(
     always = granted(release.get("clusterrole"), release.get("role"))
     assert audited.refused(SCHEDULER) == []
     assert audited.used(SCHEDULER) - always == more
+
+
+def test_gangs_need_only_the_rights_of_their_own_role(
+    charts: Helm, new_control_plane: Start, tmp_path: Path
+) -> None:
+    audited = Audited(new_control_plane, tmp_path)
+    plane, release = audited.plane, Release(charts, audited.plane)
+    release.install({"webhook": {"enabled": False}})
+    plane.create_nodes(1, allocatable={GPU: "4"})
+    gang_crds.install(plane, "koordinator")
+    gang_crds.create(plane, "koordinator", "default", "train", {"minMember": 2})
+    pods, label = Pods(plane, "default"), {"pod-group.scheduling.sigs.k8s.io": "train"}
+    path = f"{gang_crds.kind_of('koordinator').path('v1alpha1')}?fieldSelector=metadata.name=train"
+
+    with release.scheduler():
+        for name in ("a", "b"):
+            pods.create(name, gpus=1, metadata={"labels": label})
+        pods.wait_bound("a")
+        pods.wait_bound("b")
+        eventually(lambda: plane.api("GET", path)[1]["items"][0].get("status"))
+    status = plane.api("GET", path)[1]["items"][0]["status"]
+    assert (status["phase"], status["scheduled"]) == ("Scheduled", 2)
+
+    group = "scheduling.sigs.k8s.io"
+    always = granted(release.get("clusterrole"), release.get("role"))
+    more = granted(release.get("clusterrole", "fairlead-gangs"))
+    used = {
+        ("", f"/apis/{group}/*", verb) if what.startswith(f"/apis/{group}/") else (api, what, verb)
+        for api, what, verb in audited.used(SCHEDULER)
+    }
+    assert audited.refused(SCHEDULER) == []
+    assert used - always <= more
+    assert {(group, "podgroups", "watch"), (group, "podgroups/status", "patch")} <= used
 
 
 # -- pods ------------------------------------------------------------------------------------------
