@@ -115,9 +115,10 @@ class GangWatches:
             log.debug("cannot ask which kinds of gangs are served; retrying", error=str(error))
             self._has_looked = True
             return
-        for kind, dialect in self._dialects.items():
-            await self._keep(dialect, kind, served.get(kind, ""))
-            if kind in served:
+        for kind, version in served.items():
+            dialect = self._dialects[kind]
+            await self._keep(dialect, kind, version)
+            if version:
                 await self._prepare(dialect.name)
         self._has_looked = True
 

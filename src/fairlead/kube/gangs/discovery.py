@@ -1,6 +1,7 @@
 """Which kinds of gangs the API server serves now: CustomResourceDefinitions come and go."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
+from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
@@ -42,19 +43,24 @@ _resources = Decoder(_Resources)
 
 
 async def served_versions(client: Transport, kinds: Iterable[GangKind]) -> dict[GangKind, str]:
-    """The version in which each kind is to be read; kinds that are not served are missing.
+    """The version in which each kind is to be read; "" if it is not served.
 
-    Raises ApiError when the API server cannot be asked just now.
+    Kinds of which it cannot be said just now are missing. Raises ApiError if it is all of them.
     """
     groups = await _versions_by_group(client)
     found = {}
     for kind in kinds:
         offered = groups.get(kind.group, frozenset())
-        for version in kind.versions:
-            if version in offered and await _serves(client, kind, version):
-                found[kind] = version
-                break
+        with suppress(ApiError):
+            found[kind] = await _served_version(client, kind, offered)
     return found
+
+
+async def _served_version(client: Transport, kind: GangKind, offered: Container[str]) -> str:
+    for version in kind.versions:
+        if version in offered and await _serves(client, kind, version):
+            return version
+    return ""
 
 
 async def _versions_by_group(client: Transport) -> dict[str, frozenset[str]]:
