@@ -16,6 +16,7 @@ from fairleads import eventually
 
 #: The programs that `make test-peers` has built, comma-separated.
 PEERS = "FAIRLEAD_PEERS"
+EXAMPLES = Path(__file__).parents[2] / "examples" / "migrate"
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 Json = dict[str, Any]
@@ -93,6 +94,13 @@ def post(plane: ControlPlane, path: str, body: Mapping[str, Any]) -> Json:
     status, answer = plane.api("POST", path, body)
     assert status == 201, answer
     return dict(answer)
+
+
+def create(plane: ControlPlane, namespace: str, manifest: Path) -> None:
+    """Creates the objects of a manifest, as kubectl would."""
+    for body in yaml.safe_load_all(manifest.read_text()):
+        group = f"/apis/{body['apiVersion']}/namespaces/{namespace}"
+        post(plane, f"{group}/{body['kind'].lower()}s", body)
 
 
 def _named() -> list[str]:

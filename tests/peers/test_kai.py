@@ -1,15 +1,13 @@
-"""Workloads that KAI's podgrouper groups, placed by Fairlead under its own scheduler name."""
+"""Workloads that KAI's podgrouper groups, with Fairlead in the place of KAI's scheduler."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from fairlead.sim.controlplane import ChildProcess, ControlPlane
 from fairleads import Pods, Running, eventually, fairlead
-from peer_controllers import Peers, items, post
+from peer_controllers import EXAMPLES, Peers, create, items, post
 
 Json = dict[str, Any]
 _GROUPS = "/apis/scheduling.run.ai/v2alpha2/namespaces/{}/podgroups"
@@ -19,13 +17,13 @@ _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 @pytest.fixture(scope="module")
 def podgrouper(peers: Peers, control_plane: ControlPlane) -> ChildProcess:
-    """With our scheduler name, as a site would start it."""
+    """As KAI starts it."""
     _define_pytorch_jobs(control_plane)
     return peers.start(
         "kai-podgrouper",
         lambda kubeconfig: [
             f"--kubeconfig={kubeconfig}",
-            "--scheduler-name=gpu-scheduler",
+            "--scheduler-name=kai-scheduler",
             "--metrics-bind-address=0",
             "--health-probe-bind-address=0",
         ],
@@ -33,17 +31,8 @@ def podgrouper(peers: Peers, control_plane: ControlPlane) -> ChildProcess:
 
 
 @pytest.fixture(autouse=True)
-def scheduler(
-    control_plane: ControlPlane, podgrouper: ChildProcess, tmp_path: Path
-) -> Iterator[Running]:
-    config = tmp_path / "fairlead.yaml"
-    config.write_text(
-        yaml.safe_dump({
-            "apiVersion": "fairlead.dev/v1alpha1",
-            "kind": "SchedulerConfiguration",
-            "gangs": {"grouped": ["gpu-scheduler"]},
-        })
-    )  # fmt: skip
+def scheduler(control_plane: ControlPlane, podgrouper: ChildProcess) -> Iterator[Running]:
+    config = EXAMPLES / "kai" / "fairlead.yaml"
     admin = control_plane.kubeconfig_for()
     with fairlead(control_plane, "--config", str(config), kubeconfig=admin) as running:
         yield running
@@ -88,6 +77,10 @@ def pytorch_job(plane: ControlPlane, namespace: str, name: str, workers: int) ->
     }
 
 
+def member(pods: Pods, name: str, owner: Json) -> None:
+    pods.create(name, gpus=8, scheduler="kai-scheduler", metadata={"ownerReferences": [owner]})
+
+
 @pytest.fixture
 def pods(control_plane: ControlPlane, namespace: str) -> Pods:
     return Pods(control_plane, namespace)
@@ -98,13 +91,18 @@ def test_a_gang_is_bound_when_its_last_pod_is_there(
 ) -> None:
     owner = pytorch_job(control_plane, namespace, "train", workers=3)
     for number in range(3):
-        pods.create(f"train-{number}", gpus=8, metadata={"ownerReferences": [owner]})
+        pods.create(
+            f"train-{number}",
+            gpus=8,
+            scheduler="kai-scheduler",
+            metadata={"ownerReferences": [owner]},
+        )
     group = eventually(lambda: items(control_plane, _GROUPS.format(namespace)))
     assert [each["spec"]["minMember"] for each in group.values()] == [4]
     waiting = "waits for its pods"
     eventually(lambda: waiting in pods.condition("train-0").get("message", ""), what=waiting)
     assert not any(pods.nodes().values())
-    pods.create("train-3", gpus=8, metadata={"ownerReferences": [owner]})
+    member(pods, "train-3", owner)
     nodes = pods.wait_bound(*(f"train-{number}" for number in range(4)))
     assert len(set(nodes.values())) == 4
 
@@ -114,7 +112,12 @@ def test_a_gang_that_does_not_fit_binds_nothing_and_its_group_says_why(
 ) -> None:
     owner = pytorch_job(control_plane, namespace, "large", workers=4)
     for number in range(5):
-        pods.create(f"large-{number}", gpus=8, metadata={"ownerReferences": [owner]})
+        pods.create(
+            f"large-{number}",
+            gpus=8,
+            scheduler="kai-scheduler",
+            metadata={"ownerReferences": [owner]},
+        )
 
     def condition() -> Json | None:
         groups = items(control_plane, _GROUPS.format(namespace)).values()
@@ -127,24 +130,10 @@ def test_a_gang_that_does_not_fit_binds_nothing_and_its_group_says_why(
     assert not any(pods.nodes().values())
 
 
-def test_pods_of_a_plain_job_are_grouped_and_run(
+def test_the_example_of_the_migration_runs(
     control_plane: ControlPlane, namespace: str, pods: Pods
 ) -> None:
-    container = {"name": "c", "image": "x", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
-    template = {
-        "metadata": {"annotations": {"fairlead.dev/run-for": "1s"}},
-        "spec": {
-            "schedulerName": "gpu-scheduler", "restartPolicy": "Never", "containers": [container],
-        },
-    }  # fmt: skip
-    root = f"/apis/batch/v1/namespaces/{namespace}/jobs"
-    spec = {"parallelism": 3, "completions": 3, "template": template}
-    post(control_plane, root, {"metadata": {"name": "batch"}, "spec": spec})
-
-    def completed() -> bool:
-        _, job = control_plane.api("GET", f"{root}/batch")
-        return job.get("status", {}).get("succeeded") == 3
-
-    eventually(completed, what="the Job completed")
+    create(control_plane, namespace, EXAMPLES / "kai" / "before.yaml")
+    eventually(lambda: len(pods.nodes()) == 3 and all(pods.nodes().values()), what="three bound")
     groups = items(control_plane, _GROUPS.format(namespace)).values()
     assert {each["spec"]["minMember"] for each in groups} == {1}

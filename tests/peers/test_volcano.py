@@ -7,7 +7,7 @@ import pytest
 
 from fairlead.sim.controlplane import ChildProcess, ControlPlane
 from fairleads import Pods, Running, eventually, fairlead
-from peer_controllers import Peers, free_port, items, post
+from peer_controllers import EXAMPLES, Peers, create, free_port, items, post
 
 Json = dict[str, Any]
 _QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
@@ -32,7 +32,8 @@ def controllers(peers: Peers) -> ChildProcess:
 def scheduler(control_plane: ControlPlane, controllers: ChildProcess) -> Iterator[Running]:
     """Fairlead under the name that Volcano's users write."""
     admin = control_plane.kubeconfig_for()
-    with fairlead(control_plane, "--scheduler-name", "volcano", kubeconfig=admin) as running:
+    config = EXAMPLES / "volcano" / "fairlead.yaml"
+    with fairlead(control_plane, "--config", str(config), kubeconfig=admin) as running:
         yield running
 
 
@@ -144,3 +145,11 @@ def test_a_job_that_fits_no_nodes_binds_no_pod(jobs: Jobs, pods: Pods) -> None:
     assert not any(pods.nodes().values())
     group = eventually(lambda: jobs.group("wide")["status"].get("conditions"))[0]
     assert group["type"] == "Unschedulable"
+
+
+def test_the_example_of_the_migration_runs(
+    control_plane: ControlPlane, namespace: str, pods: Pods
+) -> None:
+    create(control_plane, namespace, EXAMPLES / "volcano" / "before.yaml")
+    names = ("train-master-0", "train-worker-0", "train-worker-1")
+    assert pods.wait_bound(*names).keys() == set(names)
