@@ -1,11 +1,13 @@
 """Shares on nodes with a device plugin: whole GPUs are reserved there, and shared."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
 
 from builders import SCHEDULER, a_node, a_pod, decide, decide_once, see
 from fairlead.apps.config.profiles import built_in
+from fairlead.apps.run.usage import Usage
 from fairlead.cluster.checking import wrong_nodes
 from fairlead.engine import events
 from fairlead.engine.engine import Engine
@@ -349,3 +351,18 @@ def test_a_gang_of_shares_that_does_not_fit_reserves_nothing() -> None:
     stock.decide(*a_gang("job", 3, gpus=0, gpu_request=gpu_share(600)))
     assert not len(stock.engine.cluster.reservations)
     assert stock.free() == 2
+
+
+def test_reports_show_shares_on_reserved_gpus_and_no_reservation_pods() -> None:
+    stock = Stock(a_stock_node())
+    stock.share("one")
+    usage = Usage(stock.engine.cluster, clock=lambda: 1.0)
+    asyncio.run(usage.look())
+    report = asyncio.run(usage.report())
+    assert [(gpu.uuid, gpu.state, gpu.booked) for gpu in report.gpus] == [
+        ("GPU-a", "shared", 0.5),
+        ("1", "counted", 0.0),
+    ]
+    (shared,) = (gpu for gpu in report.gpus if gpu.uuid == "GPU-a")
+    assert [holder.pod for holder in shared.holders] == ["default/one"]
+    assert [(pod.name, pod.held) for pod in report.pods] == [("one", 0.5)]

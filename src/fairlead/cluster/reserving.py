@@ -100,6 +100,13 @@ def name_gpus(cluster: "Cluster", held: Holding) -> bool:
     return True
 
 
+def switch_off(cluster: "Cluster") -> None:
+    """GPUs of device plugins are only counted from now on."""
+    cluster.reservations.enabled = False
+    for node in cluster.row_of:
+        cluster.renew_gpus(node)
+
+
 def weigh(cluster: "Cluster") -> None:
     """Gives reservation pods the priorities of their shares, where those have changed."""
     nodes, cluster.reservations.unweighed = cluster.reservations.unweighed, set()

@@ -175,14 +175,15 @@ class ReservationStatus(msgspec.Struct):
 statuses = msgspec.json.Decoder(ReservationStatus)
 
 
-def is_number(text: str) -> bool:
-    """Whether it is the number of a reservation."""
-    return bool(_NUMBER.fullmatch(text)) and int(text) < 2 * MOST_GPUS
-
-
 def as_reservation(pod: Pod, raw: bytes | msgspec.Raw) -> Pod:
-    """The pod with the GPU that it reports. The caller has checked its namespace and its label."""
-    number = int(pod.labels[LABEL])
+    """The pod with the GPU that it reports, if its label says that it is a reservation.
+
+    The caller has checked its namespace.
+    """
+    text = pod.labels.get(LABEL, "")
+    if not _NUMBER.fullmatch(text) or int(text) >= 2 * MOST_GPUS:
+        return pod
+    number = int(text)
     uuid, problem = _reported(statuses.decode(raw).status)
     return replace(
         pod,

@@ -32,12 +32,15 @@ class ModelSums:
 def booked(devices: Devices) -> GpuShares:
     """The share of each GPU that pods hold: of compute, memory or slices, whichever is most."""
     taken: GpuShares = 1.0 - devices.milli_free / WHOLE
-    np.maximum(taken, 1.0 - devices.memory_free / devices.memory.clip(1), out=taken)
+    by_memory = np.where(
+        devices.memory > 0, 1.0 - devices.memory_free / devices.memory.clip(1), 0.0
+    )
+    np.maximum(taken, by_memory, out=taken)
     if devices.geometries:
         lengths = np.array([_length(kinds or ()) for kinds in devices.cuts.values])
         slices = np.bitwise_count(devices.slices_used) / lengths[devices.geometry]
         np.maximum(taken, slices, out=taken)
-    taken *= devices.known[:, None] & (devices.users > 0)
+    taken *= devices.slotted[:, None] & (devices.users > 0)
     return taken.clip(0.0, 1.0, out=taken)
 
 

@@ -56,7 +56,7 @@ def _plugin_rows(
     picked = inventory is not None and inventory.picked is not None
     gpus = inventory.gpus if inventory and inventory.gpus and inventory.gpus[0].uuid else ()
     on = _held_by_uuid(cluster, node.name)
-    for gpu in gpus or _measured(cluster, node, told):
+    for gpu in gpus or _measured(cluster, node, told, sorted(filter(None, on))):
         there = on.get(gpu.uuid, [])
         parts = sum(part_of(use, gpu) for _, use in there)
         state = _state(gpu, [use for _, use in there]) if there or picked else "counted"
@@ -65,13 +65,18 @@ def _plugin_rows(
         yield _gpu(node.name, gpu, state, min(1.0, parts), told, now_s, holders, booked_mib)
 
 
-def _measured(cluster: Cluster, node: Node, told: LatestReadings) -> Iterator[Gpu]:
-    """Where the GPUs are not listed, those that are measured; or so many without a name."""
+def _measured(
+    cluster: Cluster, node: Node, told: LatestReadings, shared: Sequence[str]
+) -> Iterator[Gpu]:
+    """Where the GPUs are not listed, those that are measured; or as many as there are, of which
+    only those that pods share have a name.
+    """
     listed = cluster.columns.devices.gpus(cluster.row_of[node.name])
     model = listed[0].model if listed else ""
     measured = sorted({name for node in told.readings for name in node.gpus})
     count = dict(node.allocatable).get(GPU, 0)
-    for index, name in enumerate(measured or [str(n) for n in range(count)]):
+    unnamed = (str(n) for n in range(len(shared), count))
+    for index, name in enumerate(measured or (*shared, *unnamed)):
         yield Gpu(name, int(name) if name.isdecimal() else index, model)
 
 

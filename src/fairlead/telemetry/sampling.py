@@ -15,7 +15,9 @@ _NO_GPU = Gpu("", -1)
 
 
 def holds_gpus(held: Holding) -> bool:
-    """A scheduling map may give a pod no GPU at all."""
+    """A scheduling map may give a pod no GPU at all; a reservation pod has its GPU for others."""
+    if held.pod.reservation is not None:
+        return False
     return held.grant is not None and bool(held.grant.uses)
 
 

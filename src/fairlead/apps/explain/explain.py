@@ -21,6 +21,7 @@ from fairlead.apps.explain.targets import Target, pod_of
 from fairlead.apps.live import live_cluster
 from fairlead.apps.live.read_source_once import take_once
 from fairlead.apps.live.running_scheduler import kubectl_options, running_scheduler
+from fairlead.cluster import reserving
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import PricesComputed, ReadingsTaken
 from fairlead.kube.access.kubeconfig import load_access
@@ -131,12 +132,14 @@ async def _by_the_rules(
             f"{pod.key}: {why}; correct its schedulerName, or give --scheduler-name or the "
             "--config of its scheduler"
         )
-    engine = Engine(planned.profiles, topology=planned.topology)
+    engine = Engine(planned.profiles, topology=planned.topology, reserves=True)
     selectors = bool(profile.pod_fields & PodField.DEFAULT_SELECTOR)
     async for event in live_cluster.events(
         client, behaviour, selectors=selectors, gangs=planned.gang_dialects
     ):
         engine.handle(event, now=0.0)
+    if not engine.cluster.reservations:  # the scheduler may not be allowed to make any
+        reserving.switch_off(engine.cluster)
     engine.cluster.remove(pod.uid)
     prices = compute(engine.basis())
     if prices is not None:

@@ -29,10 +29,12 @@ from fairlead.kube.gangs.discovery import served_versions
 from fairlead.kube.gangs.registry import ALL, GangDialects, decode_object
 from fairlead.kube.http.client import Client
 from fairlead.kube.pod_selectors import KINDS, decoder_of
+from fairlead.kube.reservations import as_reservation
 from fairlead.kube.storage_codec import STORAGE_KINDS
 from fairlead.kube.version import ask_version
 from fairlead.model.behaviour import Behaviour, behaviour_of
 from fairlead.model.errors import FairleadError
+from fairlead.model.pods import Pod
 
 T = TypeVar("T")
 _PAGE = "500"
@@ -85,7 +87,11 @@ async def events(
             yield StorageSeen(told)
     async for event in _gang_objects(client, gangs):
         yield event
-    decode = partial(decode_pod, behaviour=behaviour, gang_dialects=gangs)
+    understand = partial(decode_pod, behaviour=behaviour, gang_dialects=gangs)
+
+    def decode(raw: msgspec.Raw) -> Pod:
+        return as_reservation(understand(raw), raw)
+
     async for pod in _list(client, "/api/v1/pods", decode, {"fieldSelector": UNFINISHED}):
         yield PodSeen(pod)
     # Budgets only say which pods eviction would spare. They are left out without that right.

@@ -24,7 +24,7 @@ from fairlead.kube.mirror.changes import (
 )
 from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.pod_selectors import KINDS, SelectingObject, decoder_of
-from fairlead.kube.reservations import LABEL, as_reservation, is_number
+from fairlead.kube.reservations import as_reservation
 from fairlead.kube.storage_codec import CLAIMS, STORAGE_KINDS, VOLUMES
 from fairlead.model.budgets import Budget
 from fairlead.model.nodes import Node
@@ -136,9 +136,7 @@ class Watches:
     def decode_pod(self, raw: bytes) -> Pod:
         """As the API server of its version means it."""
         pod = decode_pod(raw, self._engine.cluster.behaviour)
-        if pod.namespace == self._reservations_in and is_number(pod.labels.get(LABEL, "")):
-            return as_reservation(pod, raw)
-        return pod
+        return as_reservation(pod, raw) if pod.namespace == self._reservations_in else pod
         return decode_pod(raw, self._engine.cluster.behaviour, self._gang_dialects)
 
     def _on_node(self, change: Change[Node]) -> None:

@@ -27,7 +27,7 @@ class ClusterListing:
     async def cluster(self) -> Cluster:
         now_s = time.monotonic()
         if now_s - self._listed_s > _LIST_EVERY_S:
-            engine = Engine({})
+            engine = Engine({}, reserves=True)
             async for event in live_cluster.events(self._client, selectors=False):
                 engine.handle(event, now=0.0)
             self._listed_s, self._cluster = now_s, engine.cluster
