@@ -57,9 +57,12 @@ class Case:
     bound: dict[str, int]
     #: The condition of each group at the end: its status and reason; None: no condition.
     conditions: dict[str, tuple[str, str] | None] = field(default_factory=dict)
+    #: The rack of each node.
+    racks: str = ""
 
 
 SCHEDULED, REFUSED = ("True", "Scheduled"), ("False", "Unschedulable")
+IN_ONE_RACK = {"schedulingConstraints": {"topology": [{"key": "rack"}]}}
 GATED = {"schedulingGates": [{"name": "example.com/gate"}]}
 
 CASES: dict[str, Case] = {
@@ -162,5 +165,26 @@ CASES: dict[str, Case] = {
         (Group("g", 2), Members("g", 2, spec={"nodeSelector": {"nowhere": "1"}})),
         {"g": 0},
         {"g": REFUSED},
+    ),
+    "a gang in one rack": Case(
+        (1, 3, 1, 1), (Group("g", 4, IN_ONE_RACK), Members("g", 4)), {"g": 4}, {"g": SCHEDULED},
+        racks="abba",
+    ),
+    "no rack has room for the gang, all racks together have": Case(
+        (2, 2, 2), (Group("g", 4, IN_ONE_RACK), Members("g", 4)), {"g": 0}, {"g": REFUSED},
+        racks="abc",
+    ),
+    "late members go to the rack of the others": Case(
+        (4, 8),
+        (
+            Group("g", 2, IN_ONE_RACK), Members("g", 2, spec={"nodeSelector": {"rack": "a"}}),
+            Members("g", 4, name="late"),
+        ),
+        {"g": 4},
+        {"g": SCHEDULED},
+        racks="ab",
+    ),
+    "nodes without a rack are not used": Case(
+        (8,), (Group("g", 2, IN_ONE_RACK), Members("g", 2)), {"g": 0},
     ),
 }  # fmt: skip

@@ -46,7 +46,8 @@ class Play:
     def __enter__(self) -> Self:
         self._create("/api/v1/namespaces", {"metadata": {"name": self.namespace}}, undo=False)
         for number, cpus in enumerate(self.case.nodes):
-            labels = {"stage": self.namespace}
+            rack = {"rack": self.case.racks[number]} if self.case.racks else {}
+            labels = {"stage": self.namespace, **rack}
             body = node_body(f"{self.namespace}-{number}", {"cpu": str(cpus)}, labels, {}, [])
             self._create("/api/v1/nodes", body)
         return self
