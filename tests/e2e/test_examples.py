@@ -70,6 +70,11 @@ SESSIONS: Mapping[str, Mapping[str, dict[str, Any]]] = {
     "examples/10-isolation": {
         name: gpus(0, annotations=listed) for name, listed in ISOLATING.items()
     },
+    "examples/11-gang": {"gpu-a": gpus(4), "gpu-b": gpus(4)},
+    "examples/12-prefill-and-decode": {
+        name: gpus(4, labels={"example.com/rack": rack})
+        for name, rack in (("gpu-a", "r1"), ("gpu-b", "r1"), ("gpu-c", "r2"))
+    },
     "examples/09-by-utilisation": {
         "gpu-a": gpus(2, annotations=profiled(95, 90)),
         "gpu-b": gpus(2, annotations=profiled(5, 0)),
@@ -78,7 +83,10 @@ SESSIONS: Mapping[str, Mapping[str, dict[str, Any]]] = {
 #: Readings of GPUs that a session waits for.
 READINGS = {"examples/09-by-utilisation": ("alnair", 4)}
 #: Controllers of Kubernetes that a session needs.
-CONTROLLERS = {"examples/06-scheduling-map": ("statefulset-controller",)}
+CONTROLLERS = {
+    f"examples/{name}": ("statefulset-controller",)
+    for name in ("06-scheduling-map", "11-gang", "12-prefill-and-decode")
+}
 
 
 def test_every_session_is_tried() -> None:

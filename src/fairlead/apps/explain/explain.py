@@ -179,9 +179,9 @@ def show(answer: Answer, output: str, out: TextIO) -> None:
     asked += [answer["asks"]] if answer.get("asks") else []
     if asked:
         out.write(f"requests: {', '.join(asked)}\n")
-    out.writelines(line + "\n" for line in _decision(answer))
     if answer.get("gang"):
         out.writelines(line + "\n" for line in gang_lines(answer["gang"]))
+    out.writelines(line + "\n" for line in _decision(answer))
     out.writelines(f"no readings from {problem}\n" for problem in answer.get("telemetry", ()))
     out.writelines(line + "\n" for line in (*_columns(answer["nodes"]), *_counts(answer)))
 
@@ -192,6 +192,8 @@ def _decision(answer: Answer) -> Iterator[str]:
         yield f"placed by: {answer['epoch'].partition('/')[2]}"
     if answer["state"] == "bound" and answer["nodes"]:
         yield "the best nodes if the pod were pending now:"
+    elif answer.get("gang") and answer["nodes"]:
+        yield "nodes for this pod alone:"
 
 
 def _counts(answer: Answer) -> Iterator[str]:
