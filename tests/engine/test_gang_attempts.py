@@ -546,6 +546,26 @@ def test_members_of_a_large_gang_may_leave_at_any_turn(
     assert world.bound("job") in (0, 7)
 
 
+@pytest.mark.parametrize("after", range(6))
+def test_an_engine_that_begins_anew_goes_on_with_a_large_gang(
+    world: GangWorld, small_slices: int, after: int
+) -> None:
+    world.create(*a_gang("job", 8))
+    for _ in range(after):
+        world.decide()
+    world.engine.forget()
+    for node in (a_node("n1", gpus=4), a_node("n2", gpus=4)):
+        see_node(world.engine, node)
+    for pod in world.pods.values():
+        world.tell(PodSeen(pod))
+    world.check()
+    world.decide_all()
+    world.answer_all()
+    world.check()
+    world.settle(3)
+    assert world.bound("job") == 8
+
+
 # -- no two gangs wait for each other --------------------------------------------------------
 
 

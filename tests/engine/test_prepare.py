@@ -14,6 +14,7 @@ from fairlead.cluster.nodes import Nodes
 from fairlead.engine import events
 from fairlead.engine.engine import Engine
 from fairlead.engine.instructions import AnnounceFailure, Bind, Prepare
+from fairlead.model.gangs import GangSpec, Membership
 from fairlead.model.gpus import Gpu, GpuRequest, Inventory
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.model.storage import StorageClass, Volume, VolumeClaim
@@ -217,3 +218,58 @@ def test_after_a_restart_the_steps_are_asked_for_again(scene: Scene) -> None:
     before = scene.prepare(pod)
     after = Scene().prepare(pod)
     assert [type(step) for step in after.steps] == [type(step) for step in before.steps]
+
+
+# -- gangs -----------------------------------------------------------------------------------
+
+
+def a_gang_that_prepares(scene: Scene, count: int = 3) -> list[Pod]:
+    key = "fairlead/default/job"
+    spec = GangSpec(key, count)
+    pods = [
+        a_pod(
+            f"m{n}", uid=f"m{n}", resources={LICENCE: int(n > 0)}, gang=Membership(key, spec=spec)
+        )
+        for n in range(count)
+    ]
+    see(scene.engine, *pods)
+    return pods
+
+
+def test_no_member_of_a_gang_is_bound_before_all_are_prepared() -> None:
+    scene = Scene()
+    a_gang_that_prepares(scene)
+    made = decide(scene.engine)
+    assert [type(each) for each in made] == [Prepare, Prepare], "one needs no step"
+    assert scene.engine.handle(events.Prepared("m1"), now=1.0) == []
+    after = scene.engine.handle(events.Prepared("m2"), now=1.0)
+    assert {each.pod.name for each in after if isinstance(each, Bind)} == {"m0", "m1", "m2"}
+    assert scene.office.assumed == []
+
+
+@pytest.mark.parametrize("first", ["m1", "m2"])
+def test_a_gang_is_given_up_whole_if_a_member_cannot_be_prepared(first: str) -> None:
+    scene = Scene()
+    a_gang_that_prepares(scene)
+    decide(scene.engine)
+    other = {"m1": "m2", "m2": "m1"}[first]
+    made = scene.engine.handle(events.PrepareFailed(first, "no licence"), now=1.0)
+    made += scene.engine.handle(events.Prepared(other), now=1.0)
+    assert not any(isinstance(each, Bind) for each in made)
+    assert {each.pod.name for each in made if isinstance(each, AnnounceFailure)} == {
+        "m0", "m1", "m2",
+    }  # fmt: skip
+    assert not scene.engine.cluster.holdings
+    assert scene.office.assumed == []
+    assert len([m for m in decide(scene.engine, now=5.0) if isinstance(m, Prepare)]) == 2
+
+
+def test_a_member_that_goes_while_others_are_prepared_ends_the_attempt() -> None:
+    scene = Scene()
+    pods = a_gang_that_prepares(scene)
+    decide(scene.engine)
+    scene.engine.handle(events.PodGone(pods[0]), now=1.0)
+    made = [made for uid in ("m1", "m2") for made in
+            scene.engine.handle(events.Prepared(uid), now=1.0)]  # fmt: skip
+    assert not any(isinstance(each, Bind) for each in made)
+    assert not scene.engine.cluster.holdings

@@ -386,13 +386,15 @@ class Engine:
     def _crash_attempt(self, entry: Entry, error: Exception, now: float) -> Attempt:
         """The attempt failed half-way: the pod is tried again, and the ledger is checked."""
         pod, held = entry.unit.pod, self.cluster.holdings.get(entry.unit.pod.uid)
+        retries = pod.uid in self.queue
         if isinstance(entry.unit, Gang):
-            self._gangs.crashed(entry)
-        self.in_flight.end(pod.uid)
-        self.in_flight.evicting.discard(pod.uid)
-        with suppress(Exception):
-            self.cluster.remove(pod.uid)
-        if entry.pool is Pool.NONE and pod.uid in self.queue:
+            retries = self._gangs.crashed(entry)
+        else:
+            self.in_flight.end(pod.uid)
+            self.in_flight.evicting.discard(pod.uid)
+            with suppress(Exception):
+                self.cluster.remove(pod.uid)
+        if entry.pool is Pool.NONE and retries:
             self.queue.retry(entry, now=now)
         message = f"internal error: {error!r:.300}; please report it as a bug in Fairlead"
         failure = AnnounceFailure(pod, SCHEDULER_ERROR, message)

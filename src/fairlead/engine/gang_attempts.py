@@ -62,14 +62,14 @@ class GangAttempts:
         self._requeuer = requeuer
         self._binds = binds
         self._parts = parts
-        self._trials = GangTrials(placements, requeuer.beyond_quota)
+        self._trials = GangTrials(cluster, placements, requeuer.beyond_quota)
         self._topology = TopologyTrials(cluster, placements, self._trials)
         self.patience = TopologyPatience(queue)
         self.flights = in_flight.gangs
         #: A large gang that is being placed.
         self._filling: tuple[GangFlight, Filling] | None = None
         #: Gangs with members to bind, and announcements to make, in later turns.
-        self._to_bind: deque[GangFlight] = deque()
+        self._to_bind = deque(flight for flight in self.flights.values() if _resumes(flight))
         self._to_announce: deque[tuple[Gang, list[Instruction]]] = deque()
 
     # -- trying ------------------------------------------------------------------------------
@@ -186,6 +186,7 @@ class GangAttempts:
             for member in flight.placed.values()
             if member.steps
         ]
+        flight.asked = True
         if not made:
             made = self._bind(flight, now)
         return Attempt(flight.gang, Outcome.SCHEDULED, made)
@@ -350,25 +351,26 @@ class GangAttempts:
         filling = self._filling is not None and self._filling[0] is flight
         if uid not in flight.placed or (uid in flight.preparing and not filling):
             return []
-        self._in_flight.end(uid)
-        self._settle(flight.placed.pop(uid))
+        self._end(uid)
+        del flight.placed[uid]
         flight.preparing.discard(uid)
         return self._go_ahead(flight, now)
 
     def _give_back(self, flight: GangFlight, problem: str = "") -> None:
         """No member is bound: what they hold is free."""
-        for uid, member in flight.placed.items():
-            self._in_flight.end(uid)
+        for uid in flight.placed:
+            self._end(uid)
             self._cluster.remove(uid)
-            self._settle(member)
             if problem:
                 flight.denied[uid] = "", problem
         flight.placed.clear()
         flight.preparing.clear()
 
-    def _settle(self, member: MemberPlacement) -> None:
-        for step in member.steps:
+    def _end(self, uid: str) -> None:
+        """Nothing more is done for the member; steps that were not begun count no more."""
+        for step in self._in_flight.steps_of(uid):
             step.settle(self._cluster)
+        self._in_flight.end(uid)
 
     def _conclude(self, flight: GangFlight, now: float) -> list[Instruction]:
         """Every outcome is known: what was denied is tried again around what is bound."""
@@ -392,12 +394,27 @@ class GangAttempts:
             self._queue.finish(flight.entry, now=now)
         return made
 
-    def crashed(self, entry: Entry) -> None:
-        """An attempt failed half-way: nothing is held for the gang."""
+    def crashed(self, entry: Entry) -> bool:
+        """An attempt failed half-way: what is not being bound is given back.
+
+        False if outcomes of binds are still to come: then the gang is tried again after them.
+        """
         self._filling = None
-        flight = self.flights.pop(entry.unit.key, None)
-        if flight is not None:
-            self._give_back(flight)
+        flight = self.flights.get(entry.unit.key)
+        if flight is None:
+            return True
+        self._give_back(flight)
+        if not flight.binding:
+            del self.flights[entry.unit.key]
+        return not flight.binding
+
+
+def _resumes(flight: GangFlight) -> bool:
+    """Whether the engine, which has begun again, has to go on with the gang by itself."""
+    if flight.placed and not flight.asked:
+        flight.preparing.clear()
+        flight.problem = "not all pods of the gang had nodes when the scheduler began again"
+    return bool(flight.placed) and not flight.preparing
 
 
 def _gang(entry: Entry) -> Gang:

@@ -16,6 +16,8 @@ class GangFlight:
     placed: dict[str, MemberPlacement] = field(default_factory=dict)
     #: Those of them whose steps are under way.
     preparing: set[str] = field(default_factory=set)
+    #: Whether all members have nodes, and the driver was asked to prepare them.
+    asked: bool = False
     binding: set[str] = field(default_factory=set)
     #: Whether binds were written: what is placed then is bound, come what may.
     began: bool = False

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import NOTHING, Aspect
+from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.trial import Trial
-from fairlead.engine import reservations
+from fairlead.engine import gang_domains, reservations
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement.place import Placement
@@ -149,9 +150,11 @@ class GangTrials:
 
     def __init__(
         self,
+        cluster: Cluster,
         placements: Mapping[str, Placement],
         beyond_quota: Callable[[Pod], QuotaRefusal | None],
     ) -> None:
+        self._cluster = cluster
         self._placements = placements
         self._beyond_quota = beyond_quota
 
@@ -210,6 +213,18 @@ class GangTrials:
             if changed == order:
                 break
             order = changed
+        return self._in_one_domain(trial, gang, nearest)
+
+    def _in_one_domain(self, trial: Trial, gang: Gang, nearest: Filling) -> Filling:
+        """For pods that must be near each other: in one domain after the other."""
+        order, start = ordered(gang), trial.checkpoint()
+        for mask in gang_domains.masks(order, self._placements, self._cluster):
+            filling = Filling.of(gang, order, {pod.uid: mask for pod in order})
+            self.fill(trial, filling, len(order))
+            if filling.satisfied:
+                filling.succeeded = True
+                return filling
+            trial.rollback(start)
         return nearest
 
 

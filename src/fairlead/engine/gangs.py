@@ -85,9 +85,9 @@ class Gangs:
         self._registry.touch(entry.unit.key, now)
         return attempt
 
-    def crashed(self, entry: Entry) -> None:
-        """An attempt failed half-way."""
-        self._attempts.crashed(entry)
+    def crashed(self, entry: Entry) -> bool:
+        """An attempt failed half-way; whether the gang is to be tried again."""
+        return self._attempts.crashed(entry)
 
     def outlook(self, key: str) -> GangOutlook | None:
         """What would become of a gang now; None if it is not known, or is being placed."""

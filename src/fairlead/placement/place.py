@@ -6,7 +6,7 @@ from operator import index, or_
 
 import numpy as np
 
-from fairlead.cluster.arrays import NodeMask, NodeScores
+from fairlead.cluster.arrays import NodeMask, NodeScores, PerNode
 from fairlead.cluster.aspects import EVERYTHING, Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.nodes import Nodes
@@ -152,7 +152,11 @@ class Placement:
 
     def most_copies(self, request: PodRequest, most: int) -> int:
         """How many pods with the request could have nodes, up to `most`; there may be fewer."""
-        return int(copies(self._views.of(request), self._cluster, most).sum())
+        return int(self.copies(request, most).sum())
+
+    def copies(self, request: PodRequest, most: int) -> PerNode:
+        """The same for each row."""
+        return copies(self._views.of(request), self._cluster, most)
 
     def totals(self, pod: Pod) -> NodeScores:
         """Each node's total for this very pod, `REFUSED` where it cannot go."""
