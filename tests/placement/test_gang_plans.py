@@ -16,6 +16,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.model.gangs import GangSpec, Group, Membership, TopologyRule
 from fairlead.model.pods import Pod
 from fairlead.model.topology import Topology, TopologyLevel
+from fairlead.placement import topology_solver
 from fairlead.placement.gang_topology import GangPlan, GangPlans
 from fairlead.placement.place import Placement
 from fairlead.placement.rank_order import ring_crossings
@@ -242,10 +243,25 @@ def test_nothing_is_better(free: dict[str, list[int]], pods: int, required: bool
 
 
 @pytest.mark.parametrize("pods", [2000, 2001])
-def test_a_very_large_gang_is_planned_in_bounded_work(pods: int) -> None:
+@pytest.mark.parametrize("most_work", [0, topology_solver.MOST_WORK])
+def test_a_very_large_gang_is_planned_in_bounded_work(
+    pods: int, most_work: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topology_solver, "MOST_WORK", most_work)
     cluster = racks(**{f"{'ab'[n % 2]}{n}": [8] * 20 for n in range(20)})
     sets = Group("w", 0, set_size=8, set_topology=(REQUIRED,))
     plan = first(plans(cluster, members(pods, group="w"), PREFERRED, groups=(sets,)))
-    found = domains(nodes(cluster, plan))
-    assert sum(found.values()) == pods
-    assert len(found) == -(-pods // 160)
+    names = nodes(cluster, plan)
+    assert sum(domains(names).values()) == pods
+    assert len(domains(names)) == -(-pods // 160)
+    each = [{name.partition("-")[0] for name in names[n : n + 8]} for n in range(0, pods, 8)]
+    assert all(len(racks_of_set) == 1 for racks_of_set in each)
+
+
+@pytest.mark.parametrize("required", [True, False])
+def test_the_greedy_choice_keeps_the_rules(required: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topology_solver, "MOST_WORK", 0)
+    cluster = racks(a1=[4, 4], a2=[8, 1], b1=[4, 4, 4])
+    rule = replace(REQUIRED, required=required)
+    assert domains(nodes(cluster, first(plans(cluster, members(12), rule)))) == {"b1": 12}
+    assert (first(plans(cluster, members(13), rule)) is None) == required

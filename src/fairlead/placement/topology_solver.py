@@ -10,7 +10,7 @@ from fairlead.model.gangs import TopologyRule
 from fairlead.placement.tree_knapsack import EVERYWHERE, Knapsack, Objective, Problem, Sets
 
 #: Beyond so many numbers in the tables the nodes are chosen greedily.
-MOST_WORK = 60_000_000
+MOST_WORK = 16_000_000
 #: Domains are compared by the room that they have in so many steps.
 _ROOM_STEPS = 31
 
