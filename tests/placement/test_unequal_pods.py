@@ -1,10 +1,14 @@
 """Pods that differ: valid placements, close to those of HiGHS."""
 
+from collections import Counter
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairlead.placement import unequal_pods
 from fairlead.placement.unequal_pods import Kinds, spread_over_few
 from gang_topology import a_cluster, an_unequal_case, measured, planned, pods_of
 from gang_topology_milp import unequal_optimum
@@ -51,3 +55,38 @@ def test_no_node_gets_more_than_it_has(kinds: Kinds, most: int) -> None:
     assert (taken <= kinds.room).all()
     assert (kinds.needs.T @ taken <= kinds.free).all()
     assert kinds.value(taken)[0] <= most
+
+
+@pytest.mark.parametrize("kinds", [2, 200])
+@pytest.mark.parametrize("per_rack", [1, 32])
+def test_work_is_bounded(kinds: int, per_rack: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of numbers that are computed, whatever the shape of the gang and of the cluster."""
+    rng = np.random.default_rng(1)
+    nodes, gpus = 5000, rng.integers(0, 9, 5000)
+    needs = np.stack([rng.integers(1, 5, kinds), np.arange(kinds)], axis=1)
+    case = Kinds(
+        counts=np.full(kinds, 400 // kinds),
+        needs=needs,
+        room=gpus[None] // needs[:, :1],
+        free=np.array([gpus, np.full(nodes, 1 << 20)]),
+        size=needs[:, 0],
+        left=gpus,
+        used=np.zeros(nodes, dtype=np.bool_),
+        domains=np.arange(nodes) // per_rack,
+    )
+    filled = Counter[str]()
+    for name in ("_fits", "_filled_at_once"):
+        monkeypatch.setattr(unequal_pods, name, counted(getattr(unequal_pods, name), filled))
+    taken = spread_over_few(case, nodes)
+    assert taken is not None
+    assert taken.sum(axis=1).tolist() == case.counts.tolist()
+    assert filled["_fits"] * kinds < 30_000
+    assert filled["_filled_at_once"] * kinds < 30_000
+
+
+def counted(function: Callable[..., object], calls: Counter[str]) -> Callable[..., object]:
+    def call(*arguments: object, **options: object) -> object:
+        calls[function.__name__] += 1
+        return function(*arguments, **options)
+
+    return call

@@ -45,8 +45,6 @@ class TopologyTrials:
     def best(self, trial: Trial, gang: Gang, waited_s: float) -> Filling:
         """One that satisfies the gang and is in the trial, or else why there is none."""
         plans, start = self.plans(gang, waited_s), trial.checkpoint()
-        if plans.fit_nowhere:  # whatever the rules say
-            return self._trials.best(trial, gang)
         enough: GangPlan | None = None
         filling: Filling | None = None
         for plan in plans:
@@ -62,7 +60,16 @@ class TopologyTrials:
             filling = self._filled(trial, gang, enough)
             filling.succeeded = True
             return filling
-        return self._refused(plans, gang, filling)
+        return self._without_rules(trial, gang) or self._refused(plans, gang, filling)
+
+    def _without_rules(self, trial: Trial, gang: Gang) -> Filling | None:
+        """Why the gang would not fit without rules, if it would not."""
+        start = trial.checkpoint()
+        filling = self._trials.best(trial, gang)
+        if not filling.succeeded:
+            return filling
+        trial.rollback(start)
+        return None
 
     def first(self, gang: Gang, waited_s: float) -> Filling:
         """By the first plan, nothing filled in yet; or why there is none."""

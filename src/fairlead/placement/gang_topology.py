@@ -151,12 +151,6 @@ class GangPlans:
         self._masks: dict[int, NodeMask] = {}
         self._learnt = True
 
-    @property
-    def fit_nowhere(self) -> bool:
-        """Whether pods that are needed have no node at all."""
-        room = {request: bool(self.room.of(request).any()) for request in self._requests.values()}
-        return sum(room[request] for request in self._requests.values()) < self._needed
-
     def __iter__(self) -> Iterator[GangPlan]:
         """Call `learn` after a plan that did not work out."""
         plan: GangPlan | None = None

@@ -18,11 +18,17 @@ Taken = npt.NDArray[np.int64]
 #: (resources, nodes) or (kinds, resources)
 AmountTable = npt.NDArray[np.int64]
 
-#: Domains that are tried together, and how often.
+#: Domains of which some are tried together, how many of them, and how often.
 _MOST_COMBINED = 10
+_MOST_TOGETHER = 5
 _MOST_TRIED = 30
-#: Solutions of equal numbers of domains that are improved.
+#: Solutions with equally many domains that are improved.
 _MOST_IMPROVED = 3
+#: Numbers that are computed to fill nodes one by one, and for all that is tried.
+_MOST_FOR_ONE = 4_000_000
+_MOST_WORK = 16_000_000
+#: What a step costs, however few nodes there are.
+_STEP = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +81,42 @@ class Kinds:
 
 def spread_over_few(kinds: Kinds, most: int) -> Taken | None:
     """All pods in as few domains as possible, at most so many; None if none was found."""
-    for number in range(1, most + 1):
-        tried = islice(_combined(kinds, number), _MOST_TRIED)
-        found = [(each, nodes) for nodes in tried if (each := _in_nodes(kinds, nodes)) is not None]
+    left = max(1, _MOST_WORK // _work(kinds))
+    for regions in _regions(kinds, most):
+        found: list[tuple[Taken, Rows]] = []
+        for nodes in islice(regions, min(_MOST_TRIED, left)):
+            left -= 1
+            taken = _in_nodes(kinds, nodes)
+            if taken is not None:
+                found.append((taken, nodes))
         if found:
-            found.sort(key=lambda one: kinds.value(one[0]))
-            ways = [
-                each
-                for first, nodes in found[:_MOST_IMPROVED]
-                for each in (first, *_variants(kinds, nodes))
-            ]
-            ways.sort(key=kinds.value)
-            better = [_improved(kinds, each) for each in ways[:_MOST_IMPROVED]]
-            return min(better, key=kinds.value)
+            return _best(kinds, found)
     return None
+
+
+def _best(kinds: Kinds, found: list[tuple[Taken, Rows]]) -> Taken:
+    found.sort(key=lambda one: kinds.value(one[0]))
+    if _one_by_one(kinds) * _MOST_TRIED > _MOST_WORK:
+        return found[0][0]
+    ways = [
+        each
+        for first, nodes in found[:_MOST_IMPROVED]
+        for each in (first, *_variants(kinds, nodes))
+    ]
+    ways.sort(key=kinds.value)
+    better = [_improved(kinds, each) for each in ways[:_MOST_IMPROVED]]
+    return min(better, key=kinds.value)
+
+
+def _one_by_one(kinds: Kinds) -> int:
+    """Numbers that are computed to fill nodes one by one."""
+    count, nodes = kinds.room.shape
+    return int(min(int(kinds.counts.sum()), nodes) * (nodes + _STEP) * count)
+
+
+def _work(kinds: Kinds) -> int:
+    count, nodes = kinds.room.shape
+    return max(1, min(_one_by_one(kinds), 4 * (int(nodes) + _STEP) * int(count)))
 
 
 def _variants(kinds: Kinds, nodes: Rows) -> Iterator[Taken]:
@@ -106,51 +134,78 @@ def _variants(kinds: Kinds, nodes: Rows) -> Iterator[Taken]:
             yield taken
 
 
-def _combined(kinds: Kinds, number: int) -> Iterator[Rows]:
-    """Nodes of so many domains that could have room for all, the smallest such domains first."""
-    domains = np.unique(kinds.domains[kinds.room.any(axis=0)])
-    if number >= len(domains):
-        if number == len(domains):
-            yield np.flatnonzero(np.isin(kinds.domains, domains))
-        return
-    places = np.searchsorted(domains, kinds.domains)
-    inside = np.isin(kinds.domains, domains)
-    limited = np.minimum(kinds.room, kinds.counts[:, None])
-    pods = np.array([np.bincount(places[inside], each[inside], len(domains)) for each in limited])
-    free = np.array(
-        [np.bincount(places[inside], each[inside], len(domains)) for each in kinds.free]
-    )
-    demand = kinds.counts @ kinds.needs
-    share = np.minimum(
-        (np.minimum(pods, kinds.counts[:, None]) / kinds.counts[:, None]).min(axis=0),
-        (free / np.maximum(demand, 1)[:, None]).min(axis=0),
-    )
-    mean = np.minimum(pods / kinds.counts[:, None], 1).mean(axis=0)
-    order = np.lexsort((-mean, -np.minimum(share, 1)))
-    kept = order if number == 1 else order[:_MOST_COMBINED]
-    sizes = [np.sort(kinds.left[inside & (places == n)])[::-1] for n in range(len(domains))]
-    total = int(kinds.size @ kinds.counts)
-    enough = [
-        (*_least_nodes([sizes[n] for n in chosen], total), chosen)
-        for chosen in map(list, combinations(kept.tolist(), number))
-        if (pods[:, chosen].sum(axis=1) >= kinds.counts).all()
-        and (free[:, chosen].sum(axis=1) >= demand).all()
-    ]
-    for *_, chosen in sorted(enough):
-        yield np.flatnonzero(inside & np.isin(places, chosen))
+def _regions(kinds: Kinds, most: int) -> Iterator[Iterator[Rows]]:
+    """Nodes to try: of one domain, of two, and so on; then of the domains with most room."""
+    sums = _Sums(kinds)
+    order = sums.by_share()
+    yield sums.combined(order, 1)
+    for number in range(2, min(most, _MOST_TOGETHER, len(order)) + 1):
+        yield sums.combined(order[:_MOST_COMBINED], number)
+    number = _MOST_TOGETHER + 1
+    while number < min(most, len(order)):
+        yield sums.combined(order[:number], number)
+        number += max(1, number // 4)
+    if min(most, len(order)) > 1:
+        yield sums.combined(order[: min(most, len(order))], min(most, len(order)))
 
 
-def _least_nodes(sizes: list[PerNode], total: int) -> tuple[int, int]:
+class _Sums:
+    """What the domains have together."""
+
+    def __init__(self, kinds: Kinds) -> None:
+        self._kinds = kinds
+        self._codes, self._places = np.unique(kinds.domains, return_inverse=True)
+        limited = np.minimum(kinds.room, kinds.counts[:, None])
+        self._pods = self._by_domain(limited)
+        self._free = self._by_domain(np.maximum(kinds.free, 0))
+        self._demand = kinds.counts @ kinds.needs
+
+    def _by_domain(self, amounts: AmountTable) -> npt.NDArray[np.float64]:
+        return np.array([np.bincount(self._places, each, len(self._codes)) for each in amounts])
+
+    def by_share(self) -> Rows:
+        """Domains by how much of the pods they have room for, the most first."""
+        pods = np.minimum(self._pods / self._kinds.counts[:, None], 1)
+        free = (self._free / np.maximum(self._demand, 1)[:, None]).min(axis=0)
+        order = np.lexsort((-pods.mean(axis=0), -np.minimum(pods.min(axis=0), free)))
+        room: PerNode = self._pods.sum(axis=0)
+        return order[room[order] > 0]
+
+    def combined(self, domains: Rows, number: int) -> Iterator[Rows]:
+        """Nodes of so many of the domains together; those first that need the fewest nodes."""
+        if number == 1:
+            lacking = (self._pods < self._kinds.counts[:, None]).sum(axis=0)
+            lacking += (self._free < self._demand[:, None]).sum(axis=0)
+            fitting = domains[lacking[domains] == 0]
+            fitting = fitting[np.argsort(self._free.sum(axis=0)[fitting], kind="stable")]
+            chosen = [[each] for each in fitting[: 2 * _MOST_TRIED].tolist()]
+        else:
+            chosen = [[*each] for each in combinations(domains.tolist(), number)]
+            chosen = [each for each in chosen if self._may_do(each)]
+        total = int(self._kinds.size @ self._kinds.counts)
+        nodes = [np.flatnonzero(np.isin(self._places, each)) for each in chosen]
+        nodes.sort(key=lambda each: _least_nodes(self._kinds.left[each], total))
+        return iter(nodes)
+
+    def _may_do(self, domains: list[int]) -> bool:
+        pods, free = self._pods[:, domains].sum(axis=1), self._free[:, domains].sum(axis=1)
+        return bool((pods >= self._kinds.counts).all() and (free >= self._demand).all())
+
+
+def _least_nodes(sizes: PerNode, total: int) -> tuple[int, int]:
     """How many nodes are needed at least, and what all have free."""
-    largest = np.sort(np.concatenate(sizes))[::-1]
+    largest = np.sort(sizes)[::-1]
     return int(np.searchsorted(np.cumsum(largest), total)), int(largest.sum())
 
 
 def _in_nodes(kinds: Kinds, nodes: Rows) -> Taken | None:
     part = kinds.only(nodes)
-    found = _filled(part, tight=False)
-    if found is None:
-        found = _filled(part, tight=True)
+    if _one_by_one(part) > _MOST_FOR_ONE:
+        found = _filled_at_once(part)
+    else:
+        found = _filled(part, tight=False)
+        if found is None:
+            found = _filled(part, tight=True)
     if found is None:
         return None
     taken = np.zeros_like(kinds.room)
@@ -176,6 +231,22 @@ def _filled(kinds: Kinds, *, tight: bool) -> Taken | None:
         left -= fits[:, node]
         is_open[node] = False
     return taken
+
+
+def _filled_at_once(kinds: Kinds) -> Taken | None:
+    """Kind after kind, each on the nodes with most room for it: for many pods and nodes."""
+    free, taken = kinds.free.copy(), np.zeros_like(kinds.room)
+    for kind, need in enumerate(kinds.needs):
+        room = np.minimum(kinds.room[kind], kinds.counts[kind])
+        for resource in np.flatnonzero(need).tolist():
+            room = np.minimum(room, np.maximum(free[resource], 0) // need[resource])
+        order = np.lexsort((-room, kinds.domains))
+        ordered = room[order]
+        taken[kind, order] = np.clip(
+            kinds.counts[kind] - (np.cumsum(ordered) - ordered), 0, ordered
+        )
+        free -= need[:, None] * taken[kind]
+    return taken if (taken.sum(axis=1) == kinds.counts).all() else None
 
 
 def _fits(kinds: Kinds, left: PerNode) -> Taken:
