@@ -169,6 +169,7 @@ SHOWN_OF_AGENT: list[tuple[str, Any, str, str, Any]] = [
     ("agent.podMetrics", True, AGENT, f"{CONTAINER}.args.3", "--pod-metrics"),
     ("agent.hostPID", True, AGENT, f"{POD}.hostPID", True),
     ("agent.mig.enabled", True, AGENT, f"{CONTAINER}.args.3", "--mig=all"),
+    ("agent.mps.enabled", True, AGENT, f"{CONTAINER}.args.3", "--mps=all"),
     (
         "agent.podResources.enabled",
         True,
@@ -232,6 +233,7 @@ TOLD_APART = {
     "extender.resources.requests", "networkPolicy.extenderFrom",
     "policies.schedulers", "policies.devicePluginNamespaces", "policies.creatorNamespaces",
     "agent.mig.cards", "agent.mig.stateDir", "agent.podResources.directory",
+    "agent.mps.cards", "agent.mps.processes",
     "agent.serviceAccount.name",
     "prometheusRule.labels", "prometheusRule.waitSeconds", "grafanaDashboard.labels",
 }  # fmt: skip

@@ -201,6 +201,8 @@ def test_others_are_not_concerned(guarded: ControlPlane, agent: SyncClient) -> N
         ({"hostPID": True}, "privileged", True),
         ({"mig": {"enabled": True}}, "baseline", False),
         ({"mig": {"enabled": True}}, "privileged", True),
+        ({"mps": {"enabled": True}}, "baseline", False),
+        ({"mps": {"enabled": True}}, "privileged", True),
         ({"podResources": {"enabled": True}}, "baseline", False),
         ({"podResources": {"enabled": True}}, "privileged", True),
     ],
@@ -243,6 +245,25 @@ def test_mig_brings_its_rights_and_its_folder(charts: Helm) -> None:
     )
 
 
+def test_mps_brings_its_rights_and_its_folder_and_outlasts_an_upgrade(charts: Helm) -> None:
+    values = {"enabled": True, "mps": {"enabled": True, "cards": "GPU-1,GPU-2", "processes": 3}}
+    found = by_name(charts.rendered({"agent": values, "createNamespace": True}))
+    daemons = found["DaemonSet/fairlead-agent"]["spec"]
+    spec = daemons["template"]["spec"]
+    (container,) = spec["containers"]
+    variables = {one["name"]: one.get("value") for one in container["env"]}
+
+    assert {"--mps=GPU-1,GPU-2", "--mps-processes=3"} <= set(container["args"])
+    assert [one["hostPath"]["path"] for one in spec["volumes"]] == ["/run/fairlead/mps"]
+    assert spec["hostPID"]
+    assert spec["securityContext"]["runAsUser"] == 0
+    assert container["securityContext"]["capabilities"]["add"] == ["SYS_ADMIN", "KILL"]
+    assert variables["NVIDIA_DRIVER_CAPABILITIES"] == "utility,compute"
+    assert daemons["updateStrategy"] == {"type": "OnDelete"}
+    labels = found["Namespace/fairlead-system"]["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "privileged"
+
+
 def test_the_kubelet_is_asked_by_root_without_capabilities(charts: Helm) -> None:
     values = {"enabled": True, "podResources": {"enabled": True, "directory": "/srv/kubelet"}}
     found = by_name(charts.rendered({"agent": values, "createNamespace": True}))
@@ -264,5 +285,7 @@ def test_without_mig_it_has_nothing_of_all_this(charts: Helm) -> None:
     found = by_name(charts.rendered({"agent": {"enabled": True}}))
     text = json.dumps(found["DaemonSet/fairlead-agent"])
 
-    for word in ("hostPath", "hostPID", "SYS_ADMIN", "MIG", "--mig", "--pod-resources"):
+    for word in (
+        "hostPath", "hostPID", "SYS_ADMIN", "MIG", "--mig", "--mps", "--pod-resources",
+    ):  # fmt: skip
         assert word not in text

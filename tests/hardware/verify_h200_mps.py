@@ -28,6 +28,8 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1] / "src")]
 
 from lone_cluster import Agent, Cluster  # noqa: E402
 
+from fairlead.telemetry.processes import is_running  # noqa: E402
+
 PATHS = filter(None, (str(HERE.parents[1] / "src"), os.environ.get("PYTHONPATH")))
 ENV = {key: value for key, value in os.environ.items() if not key.startswith("CUDA_")}
 ENV |= {"PYTHONPATH": os.pathsep.join(PATHS)}
@@ -308,6 +310,9 @@ def halves(node: Node, all_of_it: float) -> None:
             client.line("ready")
         for client in clients:
             client.say()
+        status = Path(f"/proc/{node.server()}/status").read_text()
+        kib = next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS"))
+        row("memory of the MPS server with two processes", f"{int(kib) >> 10} MiB")
         found = [client.end() for client in clients]
         both = sum(one["tflops"] for one in found)
         sms, rates = ([str(one[key]) for one in found] for key in ("sms", "tflops"))
@@ -448,7 +453,7 @@ def agents(node: Node) -> None:
         agent.process.kill()
         agent.process.wait()
         daemon = node.daemon()
-        check("the daemon outlives a killed agent", _lives(daemon), daemon)
+        check("the daemon outlives a killed agent", is_running(daemon), daemon)
         with node.agent():
             time.sleep(5)  # it has looked at least twice
             check("the next agent keeps the daemon", node.daemon() == daemon, daemon)
@@ -458,7 +463,7 @@ def agents(node: Node) -> None:
         took = time.monotonic() - began
         found = client.end()
         check("an agent that is stopped ends the daemon", found.get("stopped"), found)
-        check("none is left", not _lives(daemon), daemon)
+        check("none is left", not is_running(daemon), daemon)
         check("and says so", not node.well(), node.cluster.inventory(NODE)["cards"][0])
         refused = pod.see().get("refused")
         check("no program runs without limits", refused, (refused, smi("compute_mode")))
@@ -496,18 +501,15 @@ def main() -> int:
             attempt(lambda: agents(node))
     finally:
         groups.close()
-        left = subprocess.run(["pgrep", "-x", "nvidia-cuda-mps"], capture_output=True, check=False)
-        check("no process of MPS is left", not left.stdout, left.stdout)
+        found = subprocess.run(["pgrep", "-x", "nvidia-cuda-mps"], capture_output=True, check=False)
+        left = [pid for pid in map(int, found.stdout.split()) if is_running(pid)]
+        check("no process of MPS is left", not left, left)
         shutil.rmtree(scratch, ignore_errors=True)
     print("\n| | |\n|---|---|")
     for what, figure in table:
         print(f"| {what} | {figure} |")
     print(f"{len(failed)} failed, in {time.monotonic() - began:.0f} s")
     return bool(failed)
-
-
-def _lives(pid: int) -> bool:
-    return Path(f"/proc/{pid}").exists()
 
 
 def attempt(step: Callable[[], None]) -> None:
