@@ -50,6 +50,7 @@ _FILLERS = {
 }  # fmt: skip
 #: A bit that no dialect has.
 _NO_DIALECT = 63
+_MPS = Isolation.MPS  # looked at for every grant
 _ROW_BITS = ("dialects", "one_at_a_time", "first_fit", "pending")
 
 
@@ -364,8 +365,9 @@ class Devices:
         told = grant.dialect in self.ever_first_fit and bool(
             self.spoken(grant.dialect, self.first_fit[row : row + 1])[0]
         )
-        mps = grant.isolation is Isolation.MPS
-        self.ever_mps |= mps
+        mps = grant.isolation is _MPS
+        if mps:
+            self.ever_mps = True
         for use in grant.uses:
             slot = slot_of.get(use.uuid)
             if slot is None:
