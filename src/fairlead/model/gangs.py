@@ -75,9 +75,6 @@ class GangSpec:
     #: serves this scheduler name decides that; empty: pods are created without.
     admitted_by: str = ""
     queue: str = ""
-    #: The key of the gang of which this one is a group, named by its own key; its pods are members
-    #: of that gang.
-    part_of: str = ""
     #: Set when the object is invalid; its pods wait with this sentence.
     problem: str = ""
 
