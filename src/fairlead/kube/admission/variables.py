@@ -10,16 +10,16 @@ class _FieldRef(msgspec.Struct, rename="camel", omit_defaults=True):
     field_path: str = ""
 
 
-class Source(msgspec.Struct, rename="camel", omit_defaults=True):
+class EnvVarSource(msgspec.Struct, rename="camel", omit_defaults=True):
     field_ref: _FieldRef | None = None
 
 
 class Variable(msgspec.Struct, rename="camel", omit_defaults=True):
     name: str = ""
     value: str = ""
-    value_from: Source | None = None
+    value_from: EnvVarSource | None = None
 
 
-def from_annotation(key: str) -> Source:
+def from_annotation(key: str) -> EnvVarSource:
     # The version is explicit: the API server adds it, and our own field would not be recognised.
-    return Source(_FieldRef("v1", f"metadata.annotations['{key}']"))
+    return EnvVarSource(_FieldRef("v1", f"metadata.annotations['{key}']"))
