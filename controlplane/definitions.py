@@ -20,10 +20,11 @@ def copy_definitions(src: Source, go: Path, store: Path, env: Mapping[str, str])
     done = subprocess.run(
         command, cwd=src.folder, env=env, capture_output=True, text=True, check=False
     )
-    found = sorted(Path(done.stdout.strip() or "/nowhere", src.part.definitions).glob("*.yaml"))
+    module = Path(done.stdout.strip() or "/nowhere")
+    found = [path for pattern in src.part.definitions for path in sorted(module.glob(pattern))]
     if not found:
         raise BuildError(
-            f"{src.part.module} {src.version} has no definitions in {src.part.definitions}: "
+            f"{src.part.module} {src.version} has no files {', '.join(src.part.definitions)}: "
             f"correct controlplane/parts.py. {done.stderr.strip()}"
         )
     folder = definitions_of(store / src.part.name)

@@ -26,8 +26,8 @@ class Part:
     folder: str
     package: str
     module: str  # whose version is this part's version
-    #: Where the module keeps its CustomResourceDefinitions; empty: it has none.
-    definitions: str = ""
+    #: Patterns of the files with its CustomResourceDefinitions and webhooks; empty: it has none.
+    definitions: tuple[str, ...] = ()
 
 
 def _kubernetes(name: str) -> Part:
@@ -67,14 +67,28 @@ PARTS = {
             "volcano",
             "volcano.sh/volcano/cmd/controller-manager",
             "volcano.sh/volcano",
-            "config/crd/volcano/bases",
+            ("config/crd/volcano/bases/*.yaml",),
         ),
         Part(
             "kai-podgrouper",
             "kai",
             "github.com/NVIDIA/KAI-scheduler/cmd/podgrouper",
             "github.com/NVIDIA/KAI-scheduler",
-            "deployments/kai-scheduler/crds",
+            ("deployments/kai-scheduler/crds/*.yaml",),
+        ),
+        Part(
+            "jobset-controller",
+            "jobset",
+            "sigs.k8s.io/jobset",
+            "sigs.k8s.io/jobset",
+            ("config/components/crd/bases/*.yaml", "config/components/webhook/manifests.yaml"),
+        ),
+        Part(
+            "lws-controller",
+            "lws",
+            "sigs.k8s.io/lws/cmd",
+            "sigs.k8s.io/lws",
+            ("config/crd/bases/*.yaml", "config/webhook/manifests.yaml"),
         ),
     )
 }

@@ -1,5 +1,6 @@
 """Controllers of other projects, started as their charts start them."""
 
+import base64
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,11 +13,13 @@ import pytest
 import yaml
 
 from fairlead.sim.controlplane import ChildProcess, ControlPlane, ControlPlaneError
+from fairlead.sim.controlplane.certificates import Authority
 from fairleads import eventually
 
 #: The programs that `make test-peers` has built, comma-separated.
 PEERS = "FAIRLEAD_PEERS"
 EXAMPLES = Path(__file__).parents[2] / "examples" / "migrate"
+_ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 Json = dict[str, Any]
@@ -39,7 +42,7 @@ class Peers:
 
     def define(self, name: str) -> None:
         """Has the kinds of this controller served."""
-        for body in self._definitions(name):
+        for body in self._definitions(name, "CustomResourceDefinition"):
             status, answer = self._plane.api("POST", _CRDS, body)
             assert status in (201, 409), answer
             eventually(partial(self._is_served, body), what=f"{body['metadata']['name']} served")
@@ -71,16 +74,56 @@ class Peers:
             pytest.skip(f"{name} is not built")
         return self._programs[name]
 
-    def _definitions(self, name: str) -> Iterator[Json]:
+    def _definitions(self, name: str, kind: str) -> Iterator[Json]:
         folder = self._program(name).resolve().parent / "definitions"
         for path in sorted(folder.glob("*.yaml")):
-            yield from (each for each in yaml.safe_load_all(path.read_text()) if each)
+            found = (each for each in yaml.safe_load_all(path.read_text()) if each)
+            yield from (each for each in found if each["kind"].endswith(kind))
+
+    def start_with_webhooks(self, name: str, config: Json, label: str) -> ChildProcess:
+        """Starts a controller whose webhooks the API server calls, for pods with this label."""
+        port, folder = free_port(), self._plane.directory / name
+        pair = (authority := Authority(folder)).server("tls")
+        options = {
+            **config,
+            "leaderElection": {"leaderElect": False},
+            "internalCertManagement": {"enable": False},
+            "metrics": {"bindAddress": "0"},
+            "health": {"healthProbeBindAddress": "0"},
+            "webhook": {"port": port, "host": "127.0.0.1", "certDir": str(pair.key.parent)},
+        }
+        (path := folder / "config.yaml").write_text(yaml.safe_dump(options))
+        child = self.start(
+            name, lambda kubeconfig: [f"--kubeconfig={kubeconfig}", f"--config={path}"]
+        )
+        eventually(lambda: _accepts(port), what=f"the webhooks of {name}")
+        bundle = base64.b64encode(authority.certificate.read_bytes()).decode()
+        for body in self._definitions(name, "WebhookConfiguration"):
+            self._register(name, body, f"https://127.0.0.1:{port}", bundle, label)
+        return child
+
+    def _register(self, name: str, body: Json, url: str, bundle: str, label: str) -> None:
+        body["metadata"]["name"] = name
+        for hook in body["webhooks"]:
+            path = hook["clientConfig"]["service"]["path"]
+            hook["clientConfig"] = {"url": f"{url}{path}", "caBundle": bundle}
+            if hook["rules"][0]["resources"] == ["pods"]:
+                wanted = {"key": label, "operator": "Exists"}
+                hook["objectSelector"] = {"matchExpressions": [wanted]}
+        plural = f"{body['kind'].lower()}s"
+        status, answer = self._plane.api("POST", f"{_ADMISSION}/{plural}", body)
+        assert status in (201, 409), answer
 
 
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def _accepts(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def items(plane: ControlPlane, path: str) -> dict[str, Json]:
