@@ -58,6 +58,7 @@ bench: setup ## engine, drain and shapes beside kube-scheduler, restart, failove
 	@$(VENV)/python bench/failover.py
 	@$(VENV)/python bench/embedded_server.py
 	@$(VENV)/python bench/links.py
+	@$(VENV)/python bench/gang_topology.py
 	@$(VENV)/python bench/mig.py
 	@$(VENV)/python bench/admission.py
 	@$(VENV)/python bench/telemetry.py

@@ -66,6 +66,15 @@ def test_rules_name_levels_by_label_or_by_name(word: str, level: int | None) -> 
     assert cluster.topology.tree([RACK]).place(word) == level
 
 
+def test_a_level_may_have_the_name_that_another_api_uses() -> None:
+    cluster = a_cluster({BLOCK: "a", RACK: "1"}, {BLOCK: "a", RACK: "2"})
+    tiers = (BLOCK, "topology.volcano.sh/tier-2"), (RACK, "topology.volcano.sh/tier-1")
+    cluster.topology.configured = Topology(tuple(TopologyLevel(*each) for each in tiers))
+    tree = cluster.topology.tree(["topology.volcano.sh/tier-1"])
+    assert parts(tree, tree.place("topology.volcano.sh/tier-1")) == [{0}, {1}]
+    assert parts(tree, tree.place("topology.volcano.sh/tier-2")) == [{0, 1}]
+
+
 @pytest.mark.parametrize("word", ["hostname", "kubernetes.io/hostname"])
 def test_the_last_level_is_single_nodes(word: str) -> None:
     tree = a_cluster({ZONE: "a"}, {ZONE: "a"}).topology.tree([ZONE, word])
