@@ -299,11 +299,14 @@ class Nodes:
         devices = self._columns.devices
         if self._all_listed:
             return devices.free_milli[self._pick], devices.full[self._pick]
-        if devices.listed:
-            room = self.gpu_room()
-            return room.sum(axis=1), (room == WHOLE).sum(axis=1)
         count = np.maximum(self.free(GPU), 0)
-        return WHOLE * count, count
+        if not devices.listed:
+            return WHOLE * count, count
+        listed, full = devices.slotted[self._pick], devices.full[self._pick]
+        # Pods whose GPUs we do not know have idle ones.
+        held = np.minimum(devices.elsewhere[self._pick], full)
+        milli = devices.free_milli[self._pick] - WHOLE * held
+        return np.where(listed, milli, WHOLE * count), np.where(listed, full - held, count)
 
     @property
     def _all_listed(self) -> bool:

@@ -100,9 +100,9 @@ def name_gpus(cluster: "Cluster", held: Holding) -> bool:
     return True
 
 
-def switch_off(cluster: "Cluster") -> None:
-    """GPUs of device plugins are only counted from now on."""
-    cluster.reservations.enabled = False
+def switch(cluster: "Cluster", *, on: bool) -> None:
+    """GPUs of device plugins can be reserved from now on, or are only counted."""
+    cluster.reservations.enabled = on
     for node in cluster.row_of:
         cluster.renew_gpus(node)
 

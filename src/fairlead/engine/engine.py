@@ -80,6 +80,7 @@ class Engine:
         name; without any, what labels of nodes show.
         """
         self._topology = topology
+        #: They are allowed, and there was no pod yet that needs one.
         self._reserves = reserves
         self._quota = quota
         self._encode = encode
@@ -97,7 +98,6 @@ class Engine:
 
     def _begin(self) -> None:
         self.cluster = Cluster()
-        self.cluster.reservations.enabled = self._reserves
         self.cluster.topology.configured = self._topology
         self.queue = SchedulingQueue(self._order)
         self._placements = {
@@ -126,6 +126,7 @@ class Engine:
         self.cluster.eviction_rule = cluster.eviction_rule
         self.cluster.releasing = cluster.releasing
         self.cluster.reservations.paused = cluster.reservations.paused
+        self.cluster.reservations.enabled = cluster.reservations.enabled
         self.queue.entered = queue.entered
         for _, flight in self.in_flight:
             if flight.entry is not None:
@@ -273,6 +274,9 @@ class Engine:
 
     def _see_pod(self, pod: Pod, now: float) -> list[Instruction]:
         self.cluster.trust(pod.key)
+        if self._reserves and reservations.are_needed_for(pod):
+            self._reserves = False
+            reserving.switch(self.cluster, on=True)
         if pod.finished:
             return self._finished(pod, now)
         if pod.node:

@@ -8,7 +8,7 @@ from fairlead.cluster.holdings import Holding
 from fairlead.engine.instructions import AnnounceWarning, Unreserve
 from fairlead.model.gpus import Grant
 from fairlead.model.pods import Pod
-from fairlead.model.reservations import Reservation, awaited
+from fairlead.model.reservations import SERVED, Reservation, awaited
 from fairlead.placement.verdicts import VictimsByNode
 from fairlead.plugins.prepare import PrepareStep
 from fairlead.plugins.reservation_step import ReservationStep
@@ -20,6 +20,18 @@ def steps(node: str, grant: Grant | None) -> tuple[PrepareStep, ...]:
     """What must be done before a bind with this grant."""
     numbers = awaited(grant) if grant is not None else ()
     return (ReservationStep(node, numbers),) if numbers else ()
+
+
+def are_needed_for(pod: Pod) -> bool:
+    """Whether there is a pod that has, or asks for, what only a reservation can give it.
+
+    Slots for GPUs that are only counted cost time with every placement, so that there are none
+    before the first such pod.
+    """
+    ask = pod.request.gpu_request
+    if pod.reservation is not None:
+        return True
+    return ask is not None and not (ask.whole or ask.profile) and ask.dialect in SERVED
 
 
 def see(cluster: Cluster, pod: Pod, reservation: Reservation) -> list[AnnounceWarning]:

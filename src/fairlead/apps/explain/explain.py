@@ -139,7 +139,7 @@ async def _by_the_rules(
     ):
         engine.handle(event, now=0.0)
     if not engine.cluster.reservations:  # the scheduler may not be allowed to make any
-        reserving.switch_off(engine.cluster)
+        reserving.switch(engine.cluster, on=False)
     engine.cluster.remove(pod.uid)
     prices = compute(engine.basis())
     if prices is not None:
