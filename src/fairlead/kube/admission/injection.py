@@ -38,7 +38,7 @@ class _Spec(msgspec.Struct, rename="camel", gc=False):
     containers: list[_Container] | None = None
     init_containers: list[_Container] | None = None
     ephemeral_containers: list[_Container] | None = None
-    volumes: list[mps.PodVolume] | None = None
+    volumes: list[mps.InjectedVolume] | None = None
 
 
 class _Meta(msgspec.Struct, gc=False):

@@ -37,7 +37,7 @@ class _Named(msgspec.Struct, rename="camel", omit_defaults=True):
     name: str = ""
 
 
-class PodVolume(_Named, rename="camel", omit_defaults=True):
+class InjectedVolume(_Named, rename="camel", omit_defaults=True):
     host_path: _HostPath | None = None
 
 
@@ -48,12 +48,12 @@ class Mount(_Named, rename="camel", omit_defaults=True):
     sub_path_expr: str = ""
 
 
-_VOLUME = PodVolume(VOLUME, _HostPath(DIRECTORY, "Directory"))
+_VOLUME = InjectedVolume(VOLUME, _HostPath(DIRECTORY, "Directory"))
 _MOUNT = Mount(VOLUME, DIRECTORY, True, sub_path_expr=f"$({CUDA})/pipe")
 _encode = msgspec.json.Encoder().encode
 
 
-def volume_steps(volumes: Sequence[PodVolume]) -> Iterator[Operation]:
+def volume_steps(volumes: Sequence[InjectedVolume]) -> Iterator[Operation]:
     return _steps("/spec/volumes", volumes, _VOLUME)
 
 
