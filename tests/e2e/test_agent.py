@@ -428,7 +428,7 @@ async def test_a_list_that_is_too_long_is_not_sent(machine: Machine, rights: Pat
     long = Listing([GpuEntry(0, "GPU-a", model="x" * 200_000)])
     publisher = Publisher(client, machine.node, lambda _: long)
     try:
-        assert "the limit is" in await publisher._try()
+        assert "the limit is" in await publisher.publish()
         assert machine.listed() == {}
     finally:
         await client.close()
