@@ -8,7 +8,7 @@ import pytest
 
 from builders import SCHEDULER, a_node, a_pod, an_engine, decide, pod_term, see
 from fairlead.apps.config.profiles import built_in
-from fairlead.engine import gang_attempts
+from fairlead.engine import gang_attempts, requeuer
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import GangGone, GangSeen, NodeSeen, PodGone, PodSeen
 from fairlead.engine.instructions import (
@@ -527,6 +527,24 @@ def test_what_a_large_gang_holds_is_free_when_it_fails_at_last(small_slices: int
     assert not world.engine.cluster.holdings
     assert not world.engine.in_flight.gangs
     world.check()
+
+
+def test_a_large_gang_is_not_tried_with_every_change(
+    small_slices: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requeuer, "_LARGE_GANG", 3)
+    apart = {"anti_affinity": (pod_term("kubernetes.io/hostname", app="x"),)}
+    nodes = [a_node(f"n{n}", gpus=4, labels={"kubernetes.io/hostname": f"n{n}"}) for n in range(5)]
+    world = GangWorld(an_engine(*nodes))
+    world.create(*a_gang("job", 6, labels={"app": "x"}, **apart))
+    world.decide_all()
+    entry = world.engine.queue.gang("fairlead/default/job")
+    for _ in range(100):
+        world.now += 0.2
+        world.create(a_pod("short", uid="short", gpus=1, node="n1"))
+        world.end("short")
+        world.decide_all()
+    assert entry.attempts <= 5, "after 1, 2, 4 and 8 seconds"
 
 
 @pytest.mark.parametrize("after", range(5))

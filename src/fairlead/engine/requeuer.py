@@ -23,6 +23,9 @@ PREEMPTION_ASPECTS = (
 _SLICE = 15_000
 _RECLASSIFIED = 1000
 
+#: A gang of more pods waits its backoff out, however idle the queue is.
+_LARGE_GANG = 1000
+
 _PODS = int(Aspect.PODS)
 
 
@@ -153,7 +156,11 @@ class Requeuer:
 
     def _look_at(self, entry: Entry, changed: Aspect, now: float, cause: str) -> None:
         if isinstance(entry.unit, Gang):
-            if self._may_fit(entry):
+            if not self._may_fit(entry):
+                return
+            if entry.unit.size > _LARGE_GANG:  # while it is tried, no other unit is
+                self._queue.postpone(entry, cause)
+            else:
                 self._queue.wake(entry, cause, now=now)
         else:
             fits = self.may_schedule(entry.unit.pod, changed)
