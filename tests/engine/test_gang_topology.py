@@ -7,7 +7,7 @@ import pytest
 
 from builders import a_node, a_pod, an_engine, decide, pod_term, see, selects
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import BindDone, GangSeen, PodGone, PodSeen
+from fairlead.engine.events import BindDone, GangSeen, NodeGone, PodGone, PodSeen
 from fairlead.engine.in_flight import contradictions
 from fairlead.engine.instructions import AnnounceFailure, Bind, Instruction
 from fairlead.engine.reasons import UNSCHEDULABLE, WAITING_FOR_TOPOLOGY
@@ -229,6 +229,24 @@ def test_a_gang_of_more_than_one_turn_keeps_its_rules() -> None:
     made = decide(engine, times=20)
     assert len(binds(made)) == 1100
     assert racks_of(made) == ["a2"]
+
+
+@pytest.mark.parametrize("level", ["hostname", "kubernetes.io/hostname"])
+def test_a_node_is_a_level_too(level: str) -> None:
+    engine = racks(a1=[4, 8], b1=[6])
+    engine.handle(NodeGone("a1-0"), now=0.0)  # its row stays, empty
+    a_gang(engine, 7, TopologyRule(level))
+    assert set(binds(decide(engine)).values()) == {"a1-1"}
+
+
+def test_a_refusal_names_the_best_node() -> None:
+    engine = racks(a1=[4, 8], b1=[6])
+    engine.handle(NodeGone("a1-0"), now=0.0)
+    a_gang(engine, 9, TopologyRule("hostname"))
+    assert said(decide(engine))[1] == (
+        "gang default/job: node a1-1 has room for 8 of 9 pods; 1 more GPU in one node would do; "
+        "it would fit in 2 nodes."
+    )
 
 
 def test_plain_gangs_make_no_trees() -> None:

@@ -70,6 +70,8 @@ def _lacking(plans: GangPlans, part: GangPart, cluster: Cluster) -> str:
     best, pods = int(room[order[:allowed]].sum()), len(part.every_pod)
     if best >= pods:
         return ""
+    if not best and not len(plans.bound(part)):
+        return f"no {name} has room for any of its pods"
     where = _domain_name(plans.tree, level, int(order[0]), cluster)
     several = f"the best {allowed} {name}s have" if allowed > 1 else f"{name} {where} has"
     domains, _ = plans.tree.at(level)
@@ -124,7 +126,8 @@ def _domain_name(tree: DomainTree, level: int, domain: int, cluster: Cluster) ->
     domains, inside = tree.at(level)
     row = int(np.flatnonzero((domains == domain) & inside)[:1].sum())
     if level == tree.depth:
-        return cluster.node_at(domain).name
+        node = cluster.columns.nodes[domain]
+        return node.name if node else ""
     path = [_value(tree, each, row, cluster) for each in range(level + 1)]
     same = {
         int(domains[other])
@@ -135,6 +138,8 @@ def _domain_name(tree: DomainTree, level: int, domain: int, cluster: Cluster) ->
 
 
 def _value(tree: DomainTree, level: int, row: int, cluster: Cluster) -> str:
-    label, node = tree.topology.labels[level], cluster.node_at(row)
+    label, node = tree.topology.labels[level], cluster.columns.nodes[row]
+    if node is None:
+        return ""
     members = tree.topology.members.get(label)
     return (node.labels if members is None else {label: members.get(node.name, "")}).get(label, "")
