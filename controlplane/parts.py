@@ -77,6 +77,13 @@ PARTS = {
             ("deployments/kai-scheduler/crds/*.yaml",),
         ),
         Part(
+            "scheduler-plugins-controller",
+            "scheduler-plugins",
+            "sigs.k8s.io/scheduler-plugins/cmd/controller",
+            "sigs.k8s.io/scheduler-plugins",
+            ("config/crd/bases/*.yaml",),
+        ),
+        Part(
             "jobset-controller",
             "jobset",
             "sigs.k8s.io/jobset",
