@@ -1,10 +1,11 @@
 """Gangs of `fairlead.dev/gang` on the real API server: whole, or not at all."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from fairlead.sim.controlplane import ControlPlane
+from fairlead.sim.controlplane import ControlPlane, served
 from fairleads import Pods, eventually, fairlead
 
 pytestmark = pytest.mark.server
@@ -39,6 +40,8 @@ def test_an_impossible_gang_binds_nothing_and_a_possible_one_binds_whole(
             f"gang {pods.namespace}/large: 4 of 5 pods have a node; large-4: "
             "0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
         )
+        events = eventually(lambda: [e for name in large for e in pods.events(name)])
+        assert [event["reason"] for event in events] == ["FailedScheduling"], "one for the gang"
         small = gang(pods, "small", 4, 2)
         pods.wait_bound(*small)
         assert not any(pods.node(name) for name in large)
@@ -108,3 +111,50 @@ def test_a_member_is_replaced_beside_those_that_have_succeeded(
     with fairlead(control_plane):
         pods.create("job-2", 1, metadata={"annotations": words("job", 3)})
         pods.wait_bound("job-2")
+
+
+@contextmanager
+def no_bind_of(pods: Pods, name: str) -> Iterator[None]:
+    """A policy of a third party denies the bind of one pod."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"]}
+    policy = {
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "gang-member"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [{**rule, "resources": ["pods/binding"]}]},
+            "validations": [
+                {"expression": f"object.metadata.name != '{name}'", "message": "not this one"}
+            ],
+        },
+    }
+    scope = {
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "gang-member"},
+        "spec": {"policyName": "gang-member", "validationActions": ["Deny"]},
+    }
+
+    def is_enforced() -> bool:
+        body = {"metadata": {"name": name}, "target": {"name": "x"}}
+        path = f"{pods.path}/{name}/binding?dryRun=All"
+        return "not this one" in str(pods.plane.api("POST", path, body)[1].get("message", ""))
+
+    with served.policy(pods.plane, (policy, scope), is_enforced):
+        yield
+
+
+def test_a_member_whose_bind_is_denied_is_placed_again_around_the_others(
+    control_plane, create_nodes, pods
+) -> None:
+    create_nodes(["d1"], allocatable={"nvidia.com/gpu": "3"})
+    names = gang(pods, "job", 3, 1)
+    with no_bind_of(pods, "job-1"), fairlead(control_plane):
+        pods.wait_bound("job-0", "job-2")
+        condition = pods.wait_refused("job-1")
+        assert condition["reason"] == "SchedulerError"
+        assert "not this one" in condition["message"]
+        pods.create("single", 1)
+        pods.wait_refused("single")
+        assert pods.get("job-1")["status"]["nominatedNodeName"] == "d1", "its room is kept"
+    with fairlead(control_plane):
+        pods.wait_bound(*names)
+        assert not pods.node("single")
