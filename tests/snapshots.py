@@ -76,9 +76,10 @@ def plain(value: object) -> object:
 
 
 def seen(view: View) -> tuple[object, ...]:
-    """What a view answers, to the bit."""
+    """What a view answers, to the bit. Scores of nodes that are refused are not used."""
     said = view.pre_filter_message, sorted(view._speaking)
-    return (*said, *map(plain, (view.allowed, view._scores, view.total)))
+    scores = np.where(view.left, view._scores, 0.0)
+    return (*said, *map(plain, (view.allowed, scores, view.total)))
 
 
 def _plain_attributes(thing: object) -> dict[str, object]:
