@@ -44,7 +44,7 @@ def test_which_members_would_fit_and_what_would_help() -> None:
     decide(engine)
     answer = told(engine, members[0])
     assert answer["state"] == "unschedulable"
-    assert answer["message"].startswith("gang default/job: 4 of 5 pods have a node; job-4: 0/2")
+    assert answer["message"].startswith("gang default/job: 4 of 5 pods fit; job-4: 0/2")
     assert [each["state"] for each in answer["gang"]["members"]] == ["would fit"] * 4 + ["waits"]
     assert answer["gang"]["remedies"] == [
         "it fits now with a minimum of 4 instead of 5",

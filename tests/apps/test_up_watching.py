@@ -186,4 +186,4 @@ def test_a_gang_that_waits_is_shown_once():
     screen = scene.watching.screen("")
     assert len(screen.decisions) == len(screen.waiting) == 1
     assert screen.refused == 3
-    assert screen.waiting[0].text.startswith("gang default/job: 2 of 3 pods have a node")
+    assert screen.waiting[0].text.startswith("gang default/job: 2 of 3 pods fit")

@@ -64,7 +64,7 @@ def test_a_gang_by_its_name(control_plane: ControlPlane, pods: Pods, create_node
     for words in ("gang/train", "podgroup/train"):
         done = explain(control_plane, words, "-n", pods.namespace)
         assert done.returncode == 0, done.stderr
-        assert f"gang {pods.namespace}/train: 2 of 3 pods have a node" in done.stdout
+        assert f"gang {pods.namespace}/train: 2 of 3 pods fit" in done.stdout
         assert "what would help: it fits now with a minimum of 2 instead of 3" in done.stdout
     none = explain(control_plane, "gang/none", "-n", pods.namespace)
     assert f"gang {pods.namespace}/none has no pods" in none.stderr

@@ -37,7 +37,7 @@ def test_an_impossible_gang_binds_nothing_and_a_possible_one_binds_whole(
         conditions = [pods.wait_refused(name) for name in large]
         assert {condition["reason"] for condition in conditions} == {"Unschedulable"}
         assert conditions[0]["message"].startswith(
-            f"gang {pods.namespace}/large: 4 of 5 pods have a node; large-4: "
+            f"gang {pods.namespace}/large: 4 of 5 pods fit; large-4: "
             "0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
         )
         events = eventually(lambda: [e for name in large for e in pods.events(name)])

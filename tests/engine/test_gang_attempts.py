@@ -68,7 +68,7 @@ def test_a_gang_that_does_not_fit_gets_nothing_and_says_why(engine: Engine) -> N
     assert len(said) == 9, "an autoscaler has to find room for all of them"
     assert {each.reason for each in said.values()} == {UNSCHEDULABLE}
     assert said["job-0"].message == (
-        "gang default/job: 8 of 9 pods have a node; job-8: 0/2 nodes are available: "
+        "gang default/job: 8 of 9 pods fit; job-8: 0/2 nodes are available: "
         "2 Insufficient nvidia.com/gpu."
     )
     assert sum(each.with_event for each in said.values()) == 1
@@ -204,7 +204,7 @@ def test_the_status_of_an_object_is_reported_when_it_changes(engine: Engine) -> 
     decide(engine)
     (told,) = (each for each in engine.tend(now=0.0) if isinstance(each, GangStatusChanged))
     assert (told.status.state, told.status.members) == (GangState.UNSCHEDULABLE, 9)
-    assert told.status.message.startswith("gang default/pg: 8 of 9 pods have a node;")
+    assert told.status.message.startswith("gang default/pg: 8 of 9 pods fit;")
     assert engine.tend(now=100.0) == []
 
 

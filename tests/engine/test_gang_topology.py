@@ -111,7 +111,7 @@ def test_pods_that_fit_on_no_node_have_the_reasons_of_a_plain_gang() -> None:
     engine = racks(a1=[8], b1=[8])
     a_gang(engine, 2, REQUIRED, gpus=9)
     assert said(decide(engine))[1] == (
-        "gang default/job: 0 of 2 pods have a node; job-0: 0/2 nodes are available: "
+        "gang default/job: 0 of 2 pods fit; job-0: 0/2 nodes are available: "
         "2 Insufficient nvidia.com/gpu."
     )
 

@@ -12,7 +12,7 @@ def refusal_message(filling: Filling) -> str:
         return f"gang {filling.gang.spec.name}: {filling.topology.message}."
     placed, pods = len(filling.placed), len(filling.gang.pods)
     bound = len(filling.gang.placed)
-    said = f"gang {filling.gang.spec.name}: {placed} of {pods} pods have a node"
+    said = f"gang {filling.gang.spec.name}: {placed} of {pods} pods fit"
     if bound:
         said = f"{said} beside {bound} that are bound"
     if needed := _needed(filling.gang, pods):
