@@ -20,7 +20,7 @@ from fairlead.engine.instructions import (
 )
 from fairlead.engine.reasons import SCHEDULER_ERROR, UNSCHEDULABLE, WAITING_FOR_GANG
 from fairlead.model.gangs import GangSpec, GangState, Membership
-from fairlead.model.nodes import Node
+from fairlead.model.nodes import GPU, Node
 from fairlead.model.pods import Pod
 from gang_world import GangWorld, a_gang
 
@@ -636,3 +636,24 @@ DEPTH = 4
 @pytest.mark.parametrize(("gpus", "higher"), [*itertools.product((2, 3, 4), (0, 1))])
 def test_of_two_gangs_one_runs_whole_whatever_binds_are_denied(gpus: int, higher: int) -> None:
     assert explore(gpus, higher, denials=2) > 100
+
+
+def test_the_sum_that_a_gang_needs_must_be_free_before_its_first_pod_is_placed(
+    engine: Engine,
+) -> None:
+    """The driver of a Spark application creates the others: its minimum is 1."""
+    spec = GangSpec("fairlead/default/job", 1, least_resources=((GPU, 12),))
+    driver = a_pod("driver", gpus=1, gang=Membership("fairlead/default/job", spec=spec))
+    see(engine, driver)
+    [said] = failures(decide(engine)).values()
+    assert said.message == "gang default/job: the gang needs 12 of nvidia.com/gpu, and 8 is free."
+    engine.handle(NodeSeen(a_node("n3", gpus=4)), now=20.0)
+    made = decide(engine, now=20.0)
+    assert list(binds(made)) == ["driver"]
+    see(engine, replace(driver, node=binds(made)["driver"]), now=20.0)
+    see(
+        engine,
+        a_pod("executor", gpus=4, gang=Membership("fairlead/default/job", spec=spec)),
+        now=21.0,
+    )
+    assert list(binds(decide(engine, now=21.0))) == ["executor"]

@@ -263,6 +263,13 @@ def test_a_second_slice_with_media_engines_is_refused(asked: list[int], answer: 
     assert str(refused.value) == text
 
 
+def _as_recorded(value: object) -> object:
+    """Without the memory of each kind of slice, which is asked for since the recording."""
+    for kind in value.get("cuts", ()) if isinstance(value, dict) else ():
+        del kind["memoryMib"]
+    return value
+
+
 def test_cut_at_random_it_answers_as_the_h200_did() -> None:
     """What `tests/hardware/verify_h200_mig.py` asked a real GPU."""
     machine, nvml, *_ = cut_h200()
@@ -272,7 +279,7 @@ def test_cut_at_random_it_answers_as_the_h200_did() -> None:
         record = json.loads(line)
         what, *args = record["ask"]
         answer = desk.answer(NvmlQuery(what, [uuid, *args]))
-        said = (json.loads(bytes(answer.value)), answer.error)
+        said = (_as_recorded(json.loads(bytes(answer.value))), answer.error)
         assert said == (record["value"], record["error"]), (number, what, args)
 
 

@@ -55,7 +55,11 @@ class GangAdmissions:
             return []
         self._mark = self._cluster.changes.mark
         free: dict[str, int] = {}
-        found = [key for key, (spec, _) in self._waiting.items() if not self._short(spec, free)]
+        found = [
+            key
+            for key, (spec, _) in self._waiting.items()
+            if not shortage(self._cluster, spec, free)
+        ]
         for key in found:
             del self._waiting[key]
         self._admitted.update(found)
@@ -66,7 +70,7 @@ class GangAdmissions:
             return ""
         known, lack = self._waiting.get(spec.key, (None, ""))
         if known != spec:
-            lack = self._short(spec, {})
+            lack = shortage(self._cluster, spec, {})
             self._waiting.pop(spec.key, None)
             if lack:
                 self._waiting[spec.key] = spec, lack
@@ -74,18 +78,20 @@ class GangAdmissions:
                 self._admitted.add(spec.key)
         return lack
 
-    def _short(self, spec: GangSpec, free: dict[str, int]) -> str:
-        """What it needs more of than is free on all nodes together; `free` is a memory of sums."""
-        for name, needed in spec.least_resources:
-            if name not in free:
-                free[name] = self._free(name)
-            if needed > free[name]:
-                return (
-                    f"the gang needs {shown(name, needed)} of {name}, "
-                    f"and {shown(name, free[name])} is free"
-                )
-        return ""
 
-    def _free(self, resource: str) -> int:
-        nodes = self._cluster.nodes
-        return int(np.maximum(nodes.free(resource), 0)[~nodes.cordoned()].sum())
+def shortage(cluster: Cluster, spec: GangSpec, free: dict[str, int]) -> str:
+    """What it needs more of than is free on all nodes together; `free` is a memory of sums."""
+    for name, needed in spec.least_resources:
+        if name not in free:
+            free[name] = _free(cluster, name)
+        if needed > free[name]:
+            return (
+                f"the gang needs {shown(name, needed)} of {name}, "
+                f"and {shown(name, free[name])} is free"
+            )
+    return ""
+
+
+def _free(cluster: Cluster, resource: str) -> int:
+    nodes = cluster.nodes
+    return int(np.maximum(nodes.free(resource), 0)[~nodes.cordoned()].sum())

@@ -16,6 +16,7 @@ from fairlead.cluster.holdings import Holding
 from fairlead.cluster.trial import Trial
 from fairlead.engine.attempts import Attempt, Outcome
 from fairlead.engine.binds import Binds
+from fairlead.engine.gang_admission import shortage
 from fairlead.engine.gang_flights import GangFlight
 from fairlead.engine.gang_messages import refusal_message, too_large_message
 from fairlead.engine.gang_outlook import GangOutlook, outlook
@@ -41,6 +42,9 @@ from fairlead.queue.units import Gang
 
 #: Members that are placed, bound or announced in one turn: at most 80 ms.
 SLICE = 1000
+
+#: What can make room for more pods.
+_ROOM = Aspect.PRESENCE | Aspect.ALLOCATABLE | Aspect.USAGE | Aspect.TAINTS
 
 
 class GangAttempts:
@@ -93,6 +97,9 @@ class GangAttempts:
         gang = entry.unit
         assert isinstance(gang, Gang)
         self._forget_nominations(gang)
+        if not gang.placed and (lack := shortage(self._cluster, gang.spec, {})):
+            message = f"gang {gang.spec.name}: {lack}."
+            return self._park(entry, UNSCHEDULABLE, message, _ROOM, now)
         if len(gang.pods) > SLICE:
             return self._attempt_large(entry, gang, now)
         try:
@@ -125,7 +132,7 @@ class GangAttempts:
         most = self._requeuer.most_copies(self._requeuer.class_of(gang))
         if most < gang.needed:
             message = too_large_message(gang, most)
-            return self._park(entry, UNSCHEDULABLE, message, Aspect.PRESENCE | Aspect.USAGE, now)
+            return self._park(entry, UNSCHEDULABLE, message, _ROOM, now)
         filling = Filling.of(gang, ordered(gang))
         if has_topology(gang.spec):
             try:
