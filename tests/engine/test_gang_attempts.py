@@ -10,7 +10,7 @@ from builders import SCHEDULER, a_node, a_pod, an_engine, decide, pod_term, see
 from fairlead.apps.config.profiles import built_in
 from fairlead.engine import gang_attempts, requeuer
 from fairlead.engine.engine import Engine
-from fairlead.engine.events import GangGone, GangSeen, NodeSeen, PodGone, PodSeen
+from fairlead.engine.events import BindDone, GangGone, GangSeen, NodeSeen, PodGone, PodSeen
 from fairlead.engine.instructions import (
     AnnounceFailure,
     Bind,
@@ -650,6 +650,7 @@ def test_the_sum_that_a_gang_needs_must_be_free_before_its_first_pod_is_placed(
     engine.handle(NodeSeen(a_node("n3", gpus=4)), now=20.0)
     made = decide(engine, now=20.0)
     assert list(binds(made)) == ["driver"]
+    engine.handle(BindDone(driver.uid), now=20.0)
     see(engine, replace(driver, node=binds(made)["driver"]), now=20.0)
     see(
         engine,
