@@ -234,6 +234,6 @@ TOLD_APART = {
     "policies.schedulers", "policies.devicePluginNamespaces", "policies.creatorNamespaces",
     "agent.mig.cards", "agent.mig.stateDir", "agent.podResources.directory",
     "agent.mps.cards", "agent.mps.processes",
-    "agent.serviceAccount.name",
+    "agent.serviceAccount.name", "agent.pools",
     "prometheusRule.labels", "prometheusRule.waitSeconds", "grafanaDashboard.labels",
 }  # fmt: skip

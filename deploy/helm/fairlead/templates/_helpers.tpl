@@ -10,11 +10,15 @@
 {{- end -}}
 {{- end }}
 
-{{/* Labels by which pods are found; they never change. Call with (list $ "component"). */}}
+{{/* Labels by which pods are found; they never change. Call with (list $ "component"), or
+     with (list $ "agent" "pool"). */}}
 {{- define "fairlead.selector" -}}
 app.kubernetes.io/name: {{ default (index . 0).Chart.Name (index . 0).Values.nameOverride }}
 app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
 app.kubernetes.io/component: {{ index . 1 }}
+{{- with rest . | rest | compact }}
+fairlead.dev/agent-pool: {{ first . | quote }}
+{{- end }}
 {{- end }}
 
 {{- define "fairlead.labels" -}}
@@ -98,6 +102,7 @@ app.kubernetes.io/version: {{ (index . 0).Chart.AppVersion | quote }}
 
 {{/* Combinations that no schema can refuse. */}}
 {{- define "fairlead.check" -}}
+{{- include "fairlead.checkPools" . -}}
 {{- if .Values.autoscaling.enabled -}}
 {{- fail "autoscaling.enabled: one replica decides and the others stand by, so more do not make it faster; leave it false and set replicaCount" -}}
 {{- end -}}
