@@ -54,6 +54,7 @@ bench: setup ## engine, drain and shapes beside kube-scheduler, restart, failove
 	@$(VENV)/python bench/engine.py --out bench/results/engine.json
 	@$(VENV)/python bench/drain.py
 	@$(VENV)/python bench/shapes.py $(if $(filter large,$(BENCH)),,--quick)
+	@$(VENV)/python bench/gangs_live.py
 	@$(VENV)/python bench/restart.py
 	@$(VENV)/python bench/failover.py
 	@$(VENV)/python bench/embedded_server.py
