@@ -37,7 +37,7 @@ def installed_on(plane: ControlPlane) -> Iterator[None]:
     apply(plane, "scheduler")
     wait_for_rights(plane)
     yield
-    kubectl(plane, "delete clusterrole,clusterrolebinding fairlead")
+    kubectl(plane, "delete clusterrole,clusterrolebinding fairlead fairlead-gangs")
     served.remove_namespace(plane, NAMESPACE)
     served.until(
         lambda: not served.allowed(plane, SCHEDULER, "watch", "pods"), "the rights are forgotten"
