@@ -31,7 +31,7 @@ class GangUnits:
         return bool(self._units)
 
     def put(self, key: str, unit: GangUnit | None) -> None:
-        """Its members are counted by whoever put it; None: it is no more."""
+        """The caller counts its members; None: there is no such gang any more."""
         if unit is None:
             self._units.pop(key, None)
         else:
