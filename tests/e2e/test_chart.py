@@ -32,6 +32,38 @@ Start = Callable[..., ControlPlane]
 _numbers = itertools.count()
 #: How often the policy is created again before it counts as without effect.
 _RENEWALS = 6
+_NO_CONFIG_MAPS: list[dict[str, Any]] = [
+    {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "no-config-maps"},
+        "spec": {
+            "matchConstraints": {
+                "resourceRules": [
+                    {
+                        "apiGroups": [""],
+                        "apiVersions": ["v1"],
+                        "operations": ["CREATE"],
+                        "resources": ["configmaps"],
+                    }
+                ]
+            },
+            "validations": [{"expression": "false"}],
+        },
+    },
+    {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "no-config-maps"},
+        "spec": {
+            "policyName": "no-config-maps",
+            "validationActions": ["Deny"],
+            "matchResources": {
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "default"}}
+            },
+        },
+    },
+]
 INJECTED = {
     "name": "CUDA_VISIBLE_DEVICES",
     "valueFrom": {
@@ -253,13 +285,30 @@ def _wait_refused(plane: ControlPlane, epoch: str) -> None:
         with suppress(AssertionError):
             eventually(lambda: _is_refused(plane, epoch), 20.0, "old epochs are refused")
             return
-        for kind in ("validatingadmissionpolicies", "validatingadmissionpolicybindings"):
-            path = f"/apis/admissionregistration.k8s.io/v1/{kind}"
-            _, found = plane.api("GET", f"{path}/fairlead-epoch")
-            plane.api("DELETE", f"{path}/fairlead-epoch")
-            meta = {"name": "fairlead-epoch", "labels": found["metadata"].get("labels", {})}
-            served.create(plane, {**found, "metadata": meta}, path)
+        _renew_policy(plane)
     raise AssertionError(f"binds of epoch {epoch} are accepted")
+
+
+def _renew_policy(plane: ControlPlane) -> None:
+    """The API server forgets what it watches for a policy when it has seen it gone.
+
+    It reads all policies at a time. So when one that came later has an effect, that has happened.
+    """
+    kinds = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
+    paths = [f"/apis/admissionregistration.k8s.io/v1/{kind}" for kind in kinds]
+    found = [plane.api("GET", f"{path}/fairlead-epoch")[1] for path in paths]
+    for path in paths:
+        plane.api("DELETE", f"{path}/fairlead-epoch")
+    with served.policy(plane, _NO_CONFIG_MAPS, lambda: _refuses_config_maps(plane)):
+        pass
+    for path, body in zip(paths, found, strict=True):
+        meta = {"name": "fairlead-epoch", "labels": body["metadata"].get("labels", {})}
+        served.create(plane, {**body, "metadata": meta}, path)
+
+
+def _refuses_config_maps(plane: ControlPlane) -> bool:
+    path = "/api/v1/namespaces/default/configmaps?dryRun=All"
+    return plane.api("POST", path, {"metadata": {"name": "probe"}})[0] == 422
 
 
 def _is_refused(plane: ControlPlane, epoch: str) -> bool:
