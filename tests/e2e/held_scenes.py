@@ -8,7 +8,7 @@ GIB = 16
 MIB = GIB * 1024
 OURS, KAI, CONTAINER = "fairlead.dev/gpu-", "gpu-fraction", "nvidia.com/container.main."
 SHARE, MEMORY, COUNT, SLICE = OURS + "share", OURS + "memory", OURS + "count", OURS + "slice"
-MAP = "gpu-scheduling-map"
+ISOLATION, MAP = OURS + "isolation", "gpu-scheduling-map"
 GPU, GPUMEM = "nvidia.com/gpu", "nvidia.com/gpumem"
 VGPU, VMEM = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory"
 CUT = {"slices": [{"name": "1g.18gb", "size": 1, "starts": [*range(7)]}], "cut": "free", "slots": 8}
@@ -123,12 +123,13 @@ PROBES: dict[str, tuple[tuple[Texts, Texts], tuple[Texts, Texts]]] = {
 }
 HIGH = {
     SHARE: "1", MEMORY: f"{GIB}Gi", SLICE: "7g.141gb", KAI: "1", "gpu-memory": str(MIB),
-    MAP: "0=NODE:0,1", CONTAINER + "gpu-memory.request": f"{GIB}Gi",
+    MAP: "0=NODE:0,1", ISOLATION: "mig", CONTAINER + "gpu-memory.request": f"{GIB}Gi",
     CONTAINER + "gpu-memory.limit": f"{GIB}Gi",
 }  # fmt: skip
 LOW = {
     SHARE: "0.001", MEMORY: "1Mi", SLICE: "1g.5gb", KAI: "0.001", "gpu-memory": "1", COUNT: "1",
     "gpu-fraction-num-devices": "1", MAP: "0=NODE:", CONTAINER + "gpu-memory.request": "1Mi",
+    ISOLATION: "mps",
     CONTAINER + "gpu-memory.limit": "1Mi",
 }  # fmt: skip
 
@@ -185,4 +186,6 @@ _SCENES: list[tuple[str, str, tuple[Any, ...], tuple[Any, ...]]] = [
     ("", "gpushare", ({}, {"aliyun.com/gpu-mem": str(GIB)}), ({}, {"aliyun.com/gpu-mem": "1"})),
     ("", "alnair", ({}, {"alnair/vgpu-memory": str(GIB)}), ({}, {"alnair/vgpu-memory": "1"})),
     ("", "two", ({}, {GPU: "1"}), ({}, {GPU: "1"}, 2)),
+    (ISOLATION, "fairlead", ({ISOLATION: "advisory", SHARE: "1"},),
+     ({ISOLATION: "advisory", SHARE: "0.001"},)),
 ]  # fmt: skip
