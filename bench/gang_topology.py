@@ -70,7 +70,7 @@ def a_cluster(rack: np.ndarray, gpus: np.ndarray, cores: np.ndarray) -> Cluster:
 
 
 def planned(cluster: Cluster, pods: list[Pod]) -> tuple[dict[str, int], float]:
-    """The rows of the first plan, and the seconds that it took with views at hand."""
+    """The rows of the first plan, and the seconds that it took when all views exist."""
     placements = {SCHEDULER: Placement(built_in(SCHEDULER), cluster)}
     for pod in pods:
         placements[SCHEDULER].view(pod)

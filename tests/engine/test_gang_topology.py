@@ -6,8 +6,10 @@ from dataclasses import replace
 import pytest
 
 from builders import a_node, a_pod, an_engine, decide, pod_term, see, selects
+from fairlead.cluster.trial import Trial
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import BindDone, GangSeen, NodeGone, PodGone, PodSeen
+from fairlead.engine.gang_trials import Filling, GangTrials
 from fairlead.engine.in_flight import contradictions
 from fairlead.engine.instructions import AnnounceFailure, Bind, Instruction
 from fairlead.engine.reasons import UNSCHEDULABLE, WAITING_FOR_TOPOLOGY
@@ -254,3 +256,25 @@ def test_plain_gangs_make_no_trees() -> None:
     a_gang(engine, 4)
     assert len(binds(decide(engine))) == 4
     assert not engine.cluster.topology._trees
+
+
+@pytest.mark.parametrize(("count", "minimum"), [(900, 1), (900, 3), (200, 1), (200, 3)])
+def test_what_one_attempt_tries_is_bounded(
+    monkeypatch: pytest.MonkeyPatch, count: int, minimum: int
+) -> None:
+    """Plans do not see that the pods keep each other out of a block, and fail one after another."""
+    engine = racks(**{f"{block}{n}": [8] * 8 for block in "ab" for n in range(9)})
+    tried = 0
+    next_member = GangTrials._next
+
+    def counted(trials: GangTrials, trial: Trial, filling: Filling) -> bool:
+        nonlocal tried
+        tried += 1
+        return next_member(trials, trial, filling)
+
+    monkeypatch.setattr(GangTrials, "_next", counted)
+    apart = {"anti_affinity": (pod_term(BLOCK, app="x"),), "labels": {"app": "x"}}
+    a_gang(engine, count, PREFERRED, minimum=minimum, **apart)
+    made = decide(engine, times=1)
+    assert bool(binds(made)) == (minimum < 3)
+    assert tried <= 2 * max(count, 800)

@@ -311,11 +311,11 @@ class Ledger(RuleBasedStateMachine):
 
     # -- pods --------------------------------------------------------------------------------
 
-    @rule(wishes=st.lists(st.tuples(asks(), st.integers(0, 2)), min_size=1, max_size=4))
-    def pods_are_created(self, wishes: list[tuple[GpuRequest, int]]) -> None:
-        for ask, priority in wishes:
+    @rule(requested=st.lists(st.tuples(asks(), st.integers(0, 2)), min_size=1, max_size=4))
+    def pods_are_created(self, requested: list[tuple[GpuRequest, int]]) -> None:
+        for ask, priority in requested:
             self.pod_is_created(ask, priority)
-        self.decide(times=len(wishes))
+        self.decide(times=len(requested))
 
     @rule(limit=st.integers(1, 2), pods=st.integers(3, 5))
     def clients_come(self, limit: int, pods: int) -> None:
@@ -338,18 +338,18 @@ class Ledger(RuleBasedStateMachine):
         self.tell(PodSeen(pod))
 
     @rule(
-        wishes=st.lists(asks(), min_size=2, max_size=3),
+        requested=st.lists(asks(), min_size=2, max_size=3),
         fewer=st.integers(0, 1),
         priority=st.integers(0, 2),
         name=st.sampled_from(["red", "blue"]),
     )
     def a_gang_is_created(
-        self, wishes: list[GpuRequest], fewer: int, priority: int, name: str
+        self, requested: list[GpuRequest], fewer: int, priority: int, name: str
     ) -> None:
         """Or more pods of one that is there; they may contradict its other pods."""
         key = f"fairlead/default/{name}"
-        spec = GangSpec(key, len(wishes) - fewer, priority=priority, longest_part_s=4.0)
-        for rank, ask in enumerate(wishes):
+        spec = GangSpec(key, len(requested) - fewer, priority=priority, longest_part_s=4.0)
+        for rank, ask in enumerate(requested):
             self.pod_is_created(ask, priority, Membership(key, rank=rank, spec=spec))
         self.decide(times=2)
 

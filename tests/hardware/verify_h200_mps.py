@@ -1,4 +1,4 @@
-"""Holds MPS, as the agent runs it, to a real GPU that nobody else uses. Needs root and torch.
+"""Checks MPS, as the agent runs it, on a real GPU that has no other work. Needs root and torch.
 
     PYTHONPATH=src python tests/hardware/verify_h200_mps.py
 

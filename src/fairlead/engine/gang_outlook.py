@@ -18,7 +18,7 @@ from fairlead.queue.units import Gang
 Tried = Callable[[Gang], Filling]
 
 #: Larger gangs are not tried to explain them: that would take too long in one turn.
-MOST_MEMBERS = 1000
+MOST_MEMBERS = 400
 
 
 @dataclass(frozen=True, slots=True)

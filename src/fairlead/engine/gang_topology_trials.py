@@ -17,6 +17,8 @@ from fairlead.queue.entries import Pool
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.units import Gang
 
+#: Members that all plans of one attempt may try to place; the first plan is always tried.
+_MOST_TRIED = 800
 #: Entries that are kept without a look at what they are for.
 _FEW = 64
 
@@ -47,13 +49,18 @@ class TopologyTrials:
         plans, start = self.plans(gang, waited_s), trial.checkpoint()
         enough: GangPlan | None = None
         filling: Filling | None = None
+        tried = 0
         for plan in plans:
             filling = self._filled(trial, gang, plan)
-            if filling.satisfied and len(filling.placed) == len(plan.order):
+            tried += len(plan.order)
+            is_last = tried + len(plan.order) > _MOST_TRIED
+            if filling.satisfied and (is_last or len(filling.placed) == len(plan.order)):
                 filling.succeeded = True
                 return filling
             enough = enough or (plan if filling.satisfied else None)
             trial.rollback(start)
+            if is_last:
+                break
             placed = {member.pod.uid for member in filling.placed}
             plans.learn(plan, placed, {pod.uid for pod in filling.left})
         if enough is not None:

@@ -105,7 +105,7 @@ class GangDefaults:
     grouped: tuple[str, ...] = ()
 
     def spec(self, key: str, spec: bytes) -> GangSpec:
-        raise NotImplementedError
+        raise NotImplementedError("a dialect without a kind has no objects")
 
     def status(self, standing: Standing, status: GangStatus, now: str) -> Json | None:
         return None

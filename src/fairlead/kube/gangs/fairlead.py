@@ -5,7 +5,6 @@ on plain pods. Controllers number the pods of an Indexed Job and of a StatefulSe
 """
 
 from dataclasses import replace
-from functools import lru_cache
 from typing import ClassVar
 
 from fairlead.kube.dialects.fairlead import PREFIX
@@ -14,6 +13,7 @@ from fairlead.kube.gangs.limits import minimum_of, name_of, rank_of, whole_numbe
 from fairlead.kube.gangs.topology_words import rules_of
 from fairlead.model.errors import FairleadError
 from fairlead.model.gangs import GangSpec, Group, Membership
+from fairlead.model.sizes import remembered
 
 GANG = PREFIX + "gang"
 MINIMUM = PREFIX + "gang-min"
@@ -52,7 +52,7 @@ def _rank(pod: PodWords) -> int | None:
     return next((rank for rank in ranks if rank is not None), None)
 
 
-@lru_cache(maxsize=4096)
+@remembered(4 << 20)
 def _spec(
     key: str, minimum: str | None, maximum: str | None, priority: int, topology: str | None
 ) -> GangSpec:
