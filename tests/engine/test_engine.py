@@ -180,6 +180,15 @@ def test_a_pod_bound_by_another_scheduler_meanwhile_counts_where_it_is() -> None
     assert drawing(engine.cluster) == ["n1 .", "n2 #."]
 
 
+def test_a_second_reply_to_a_bind_that_was_written_changes_nothing() -> None:
+    engine = an_engine(a_node("n1", gpus=1))
+    see(engine, a_pod("p", uid="u", gpus=1))
+    decide(engine)
+    engine.handle(BindDone("u"), now=1.0)
+    assert engine.handle(BindFailed("u", BindProblem.TAKEN, ""), now=2.0) == []
+    assert drawing(engine.cluster) == ["n1 #"]
+
+
 def test_a_pod_deleted_in_mid_bind_frees_its_room_and_its_successor_is_placed() -> None:
     engine = an_engine(a_node("n1", gpus=1))
     see(engine, a_pod("p", uid="old", gpus=1))

@@ -186,7 +186,9 @@ class Ledger(RuleBasedStateMachine):
         self.engine = Engine({SCHEDULER: self.profile()})
         self.now = 0.0
         self.pods: dict[str, Pod] = {}  # all that are not over, as the API server has them
+        #: Binds that no watch has shown yet, and those of them and of others without a reply.
         self.under_way: dict[str, tuple[str, Grant | None]] = {}
+        self.unanswered: dict[str, tuple[str, Grant | None]] = {}
         self.known: dict[str, Pod] = {}  # bound, as the watch has told
         self.had: dict[str, Grant | None] = {}  # what they said when they were first seen there
         self.victims: list[tuple[str, list[str]]] = []
@@ -217,6 +219,7 @@ class Ledger(RuleBasedStateMachine):
         for made in instructions:
             if isinstance(made, Bind):
                 self.under_way[made.pod.uid] = made.node, made.grant
+                self.unanswered[made.pod.uid] = made.node, made.grant
                 self.check_sale(made)
             elif isinstance(made, Evict):
                 self.check_eviction(made)
@@ -358,11 +361,12 @@ class Ledger(RuleBasedStateMachine):
         for _ in range(times):
             self.decide_once()
 
-    @precondition(lambda self: self.under_way)
+    @precondition(lambda self: self.unanswered)
     @rule(data=st.data(), seen_first=st.booleans())
     def bind_arrives(self, data, seen_first: bool) -> None:
-        uid = data.draw(st.sampled_from(sorted(self.under_way)))
-        node, grant = self.under_way.pop(uid)
+        uid = data.draw(st.sampled_from(sorted(self.unanswered)))
+        node, grant = self.unanswered.pop(uid)
+        self.under_way.pop(uid, None)
         pod = self.pods.get(uid)
         if pod is None or pod.node:
             problem = BindProblem.GONE if pod is None else BindProblem.TAKEN
@@ -376,14 +380,20 @@ class Ledger(RuleBasedStateMachine):
             self.under_way[uid] = node, grant  # as far as anybody has told us
             self.tell(BindDone(uid))
 
-    @precondition(lambda self: self.under_way)
+    @precondition(lambda self: self.unanswered)
     @rule(data=st.data())
     def bind_is_denied(self, data) -> None:
-        uid = data.draw(st.sampled_from(sorted(self.under_way)))
-        if uid in self.pods and self.pods[uid].node:
-            return  # its reply has come already, or somebody else was faster
-        del self.under_way[uid]
+        uid = data.draw(st.sampled_from(sorted(self.unanswered)))
+        del self.unanswered[uid]
+        self.under_way.pop(uid, None)
         self.tell(BindFailed(uid, BindProblem.DENIED, "no"))
+
+    @precondition(lambda self: self.engine.in_flight.unconfirmed())
+    @rule(data=st.data())
+    def the_outcome_of_a_bind_comes_twice(self, data) -> None:
+        """As from a reply that was lost and asked for again: what was written stays."""
+        uid = data.draw(st.sampled_from(sorted(self.engine.in_flight.unconfirmed())))
+        self.tell(BindFailed(uid, BindProblem.TAKEN, ""))
 
     @rule(node=NODES, ask=asks(), grant=st.none() | claims())
     def another_scheduler_binds(self, node: str, ask: GpuRequest, grant: Grant | None) -> None:

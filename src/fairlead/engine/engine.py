@@ -23,7 +23,7 @@ from fairlead.engine.evictions import Evictions
 from fairlead.engine.extender_queries import ExtenderQueries
 from fairlead.engine.gang_outlook import GangOutlook
 from fairlead.engine.gangs import Gangs, member_of
-from fairlead.engine.in_flight import InFlight
+from fairlead.engine.in_flight import InFlight, Stage
 from fairlead.engine.instructions import (
     AnnounceFailure,
     AnnounceScheduled,
@@ -510,6 +510,8 @@ class Engine:
         return [AnnounceScheduled(entry.unit.pod, held.node, entry.attempts, entry.first_queued_s)]
 
     def _bind_failed(self, event: events.BindFailed, now: float) -> list[Instruction]:
+        if self.in_flight.stage_of(event.uid) is Stage.BOUND:
+            return []  # a second reply; what was written stays until the watch shows otherwise
         message = f'running Bind plugin "DefaultBinder": {event.message}'  # kube-scheduler's words
         return self._give_up(event.uid, message, now, final=event.problem in _FINAL)
 
