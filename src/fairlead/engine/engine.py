@@ -92,6 +92,8 @@ class Engine:
         #: Pods that were decided on, and are not seen on their node yet.
         self.in_flight = InFlight()
         self._rejections = Rejections()
+        #: The time of day, in seconds since 1970, minus `now`; the driver sets it.
+        self.wall_offset_s = 0.0
         self._begin()
         #: Whether to record why each pod was placed on its node.
         self.keeps_records = False
@@ -178,7 +180,7 @@ class Engine:
                 self.cluster.put_inventory(name, source, inventory)
             case events.NodeDistrusted(name, cause):
                 self.cluster.distrust(name, cause)
-            case events.NamespaceSeen(name, labels):
+            case events.NamespaceSeen(name, labels, _):
                 self.cluster.put_namespace(name, labels)
             case events.SelectorSeen(kind, namespace, name, selector):
                 self.cluster.default_selectors.put(kind, namespace, name, selector)
@@ -204,6 +206,8 @@ class Engine:
                 self._gangs.object_gone(key, now)
             case events.GangKindSeen(dialect, problem):
                 self._gangs.kind_seen(dialect, problem, now)
+            case events.QueueSeen() | events.QueueGone() | events.QueueKindSeen():
+                pass  # nothing depends on queues yet
             case events.EvictionEnded(uid, problem):
                 if not self._gangs.released(uid, problem, now):
                     self._evictions.ended(uid, problem, now)

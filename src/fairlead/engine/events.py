@@ -11,6 +11,7 @@ from fairlead.model.gpus import Inventory
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
 from fairlead.model.prices import Prices
+from fairlead.model.queues import QueueSpec
 from fairlead.model.readings import NodeReadings
 from fairlead.model.selectors import LabelSelector
 from fairlead.model.storage import StorageObject
@@ -115,6 +116,8 @@ class NamespaceSeen:
 
     name: str
     labels: Mapping[str, str] | None
+    #: The key of the queue of its pods that name none; empty: they have none.
+    queue: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +214,33 @@ class GangKindSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueSeen:
+    """The object of a queue was added or changed."""
+
+    spec: QueueSpec
+
+
+@dataclass(frozen=True, slots=True)
+class QueueGone:
+    """The object of a queue is gone: its pods wait until it comes back; those with nodes stay."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueKindSeen:
+    """Whether the API server serves the queues of a dialect. Comes after all that there are.
+
+    Where they are not served, and there is no problem, pods that name one have no queue. With a
+    problem, they wait with that sentence.
+    """
+
+    dialect: str
+    is_served: bool
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class EvictionEnded:
     """Every victim was evicted, or (with a message) not all could be.
 
@@ -280,6 +310,9 @@ Event = (
     | GangSeen
     | GangGone
     | GangKindSeen
+    | QueueSeen
+    | QueueGone
+    | QueueKindSeen
     | EvictionEnded
     | PricesComputed
     | ReadingsTaken

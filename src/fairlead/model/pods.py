@@ -239,6 +239,8 @@ class Pod:
     evicted: bool = False
     #: The gang it belongs to.
     gang: Membership | None = None
+    #: The key of the queue that it names itself; `UNQUEUED`: none applies; empty: it names none.
+    queue: str = ""
     #: Kind and name of the controller that made it, if that says which pods belong together.
     owner: tuple[str, str] | None = None
     #: The controller that made it, as "Kind/name"; only of bound pods with GPUs, for reports.

@@ -11,6 +11,9 @@ GPUS = "nvidia.com/gpu"
 #: Followed by a model: only GPUs of that model, in thousandths.
 GPUS_OF_MODEL = "fairlead.dev/gpu-"
 
+#: In place of the key of a queue: no queue applies to the pod, not even that of its namespace.
+UNQUEUED = "-"
+
 Weights = tuple[tuple[str, float], ...]
 
 
@@ -94,6 +97,8 @@ class QueueSpec:
     budgets: tuple[GpuBudget, ...] = ()
     #: The namespaces whose pods may use it; None: all.
     namespaces: frozenset[str] | None = None
+    #: Pods of this namespace that name no queue use this one.
+    of_namespace: str = ""
     order: UnitOrder = UnitOrder.PRIORITY
     sharing: Sharing = Sharing.CONTINUOUS
     #: Units of this queue that may be evicted for others of it.

@@ -205,6 +205,7 @@ _SEEN = (
     events.StorageSeen,
     events.BudgetSeen,
     events.GangSeen,
+    events.QueueSeen,
 )
 
 _DOING = {
@@ -232,6 +233,8 @@ def _name_of(event: events.Event) -> _Name:
             about = budget.key
         case events.GangSeen(spec):
             about = spec.key
+        case events.QueueSeen(queue):
+            about = queue.key
         case events.NamespaceSeen(name) | events.NodeGone(name):
             about = name
         case _:
