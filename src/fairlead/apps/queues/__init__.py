@@ -1,0 +1,1 @@
+"""`fairlead queue` and what else shows queues: their figures as plain values, and as text."""

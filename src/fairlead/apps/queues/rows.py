@@ -1,0 +1,215 @@
+"""What `fairlead queue` shows, as plain values: queues, and the units of one of them."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from fairlead.apps.queues.amounts import in_ones
+from fairlead.model.queues import PastUse, QueueReport
+
+_HOUR_S = 3600.0
+
+Numbers = dict[str, float]
+
+
+class _Row(msgspec.Struct, frozen=True, rename="camel"):
+    pass
+
+
+class BudgetRow(_Row, frozen=True):
+    """GPU-hours of a day or a month."""
+
+    period: str
+    gpu_hours: float
+    used_gpu_hours: float
+
+
+class QueueRow(_Row, frozen=True):
+    """One queue, those beneath it included. Amounts are GPUs, cores, bytes or plain counts."""
+
+    key: str
+    name: str
+    #: The key of its parent; empty: at the top.
+    parent: str
+    depth: int
+    weight: float
+    priority: int
+    order: str
+    guaranteed: Numbers
+    limit: Numbers
+    used: Numbers
+    #: Used above what is guaranteed.
+    borrowed: Numbers
+    fair_share: Numbers
+    #: What its pending units request.
+    asked: Numbers
+    #: Of `used`, by units that are not evicted for other queues.
+    not_reclaimable: Numbers
+    #: With half-life.
+    past_gpu_hours: float
+    budgets: list[BudgetRow]
+    pending_units: int
+    pending_pods: int
+    running_pods: int
+    #: Why its first unit waits.
+    reason: str
+    #: Why no unit of it starts at all.
+    problem: str
+
+
+class UnitRow(_Row, frozen=True):
+    """A pod, or a gang of pods."""
+
+    #: Namespace and name; empty where the reader may not list pods.
+    name: str
+    kind: str
+    #: The place in the queue; 0 for one that runs.
+    position: int
+    pods: int
+    amounts: Numbers
+    priority: int
+    #: How long it has waited; None: not known.
+    waited_s: float | None
+    reason: str
+
+    @property
+    def namespace(self) -> str:
+        return self.name.partition("/")[0]
+
+
+class BorrowerRow(_Row, frozen=True):
+    """A queue that uses what is guaranteed to another, of one resource."""
+
+    queue: str
+    resource: str
+    borrowed: float
+    fair_share: float
+    #: Of what it uses above its fair share, what may be evicted.
+    reclaimable: float
+
+
+class QueueListing(_Row, frozen=True):
+    queues: list[QueueRow]
+    notes: list[str] = []
+
+
+class QueueDetail(_Row, frozen=True):
+    """One queue, its ancestors from the top, its units, and the queues that borrow from it."""
+
+    queue: QueueRow
+    ancestors: list[QueueRow]
+    pending: list[UnitRow]
+    running: list[UnitRow]
+    borrowers: list[BorrowerRow]
+    #: Units that are not listed because there are too many.
+    pending_left_out: int = 0
+    running_left_out: int = 0
+    notes: list[str] = []
+
+    def namespaces(self) -> frozenset[str]:
+        return frozenset(unit.namespace for unit in (*self.pending, *self.running))
+
+    def visible_in(self, namespaces: frozenset[str]) -> "QueueDetail":
+        """Without the names of units in other namespaces."""
+        return msgspec.structs.replace(
+            self,
+            pending=[_visible(unit, namespaces) for unit in self.pending],
+            running=[_visible(unit, namespaces) for unit in self.running],
+        )
+
+
+def _visible(unit: UnitRow, namespaces: frozenset[str]) -> UnitRow:
+    return unit if unit.namespace in namespaces else msgspec.structs.replace(unit, name="")
+
+
+def row_of(report: QueueReport) -> QueueRow:
+    spec = report.spec
+    guaranteed, used = in_ones(spec.guaranteed), in_ones(report.used)
+    return QueueRow(
+        key=spec.key,
+        name=spec.name,
+        parent=spec.parent,
+        depth=report.depth,
+        weight=spec.weight,
+        priority=spec.priority,
+        order=spec.order.value,
+        guaranteed=guaranteed,
+        limit=in_ones(spec.limit),
+        used=used,
+        borrowed=_above(used, guaranteed),
+        fair_share=in_ones(report.fair_share),
+        asked=in_ones(report.asked),
+        not_reclaimable=in_ones(report.not_reclaimable),
+        past_gpu_hours=report.past.gpu_seconds / _HOUR_S if report.past else 0.0,
+        budgets=_budgets(report),
+        pending_units=report.pending_units,
+        pending_pods=report.pending_pods,
+        running_pods=report.running_pods,
+        reason=report.reason,
+        problem=report.problem or spec.problem,
+    )
+
+
+def _above(used: Numbers, guaranteed: Numbers) -> Numbers:
+    over = {name: number - guaranteed.get(name, 0.0) for name, number in used.items()}
+    return {name: number for name, number in over.items() if number > 0}
+
+
+def _budgets(report: QueueReport) -> list[BudgetRow]:
+    past = report.past or PastUse(0.0)
+    used = {"Day": past.day_hours, "Month": past.month_hours}
+    return [
+        BudgetRow(each.period.value, each.gpu_hours, used[each.period.value])
+        for each in report.spec.budgets
+    ]
+
+
+def found_by(name: str, rows: Sequence[QueueRow]) -> list[QueueRow]:
+    """The queues of that name, or of that key."""
+    return [row for row in rows if name in (row.name, row.key)]
+
+
+def ancestors_of(queue: QueueRow, rows: Iterable[QueueRow]) -> list[QueueRow]:
+    """From the top down; a cycle ends where it began."""
+    by_key = {row.key: row for row in rows}
+    found: list[QueueRow] = []
+    at = by_key.get(queue.parent)
+    while at is not None and at is not queue and at not in found:
+        found.append(at)
+        at = by_key.get(at.parent)
+    return found[::-1]
+
+
+def borrowers_of(queue: QueueRow, rows: Sequence[QueueRow]) -> list[BorrowerRow]:
+    """The queues that use what is guaranteed to this one, or to an ancestor of it.
+
+    At each level where the queue uses less than it is guaranteed, they are its siblings that use
+    more than they are, and beneath those the queues that do.
+    """
+    found: dict[tuple[str, str], BorrowerRow] = {}
+    for level in (*ancestors_of(queue, rows), queue):
+        siblings = [row for row in rows if row.parent == level.parent and row is not level]
+        for resource, guaranteed in level.guaranteed.items():
+            if level.used.get(resource, 0.0) < guaranteed:
+                found |= {
+                    (each.key, resource): _borrower(each, resource)
+                    for sibling in siblings
+                    for each in _borrowing(sibling, resource, rows)
+                }
+    return sorted(found.values(), key=lambda row: -row.borrowed)
+
+
+def _borrowing(row: QueueRow, resource: str, rows: Sequence[QueueRow]) -> list[QueueRow]:
+    """The lowest queues beneath this one that borrow, if it does."""
+    if not row.borrowed.get(resource):
+        return []
+    children = (each for each in rows if each.parent == row.key)
+    found = [each for child in children for each in _borrowing(child, resource, rows)]
+    return found or [row]
+
+
+def _borrower(row: QueueRow, resource: str) -> BorrowerRow:
+    used, share = row.used.get(resource, 0.0), row.fair_share.get(resource, 0.0)
+    evictable = used - row.not_reclaimable.get(resource, 0.0)
+    over = max(0.0, min(used - share, row.borrowed[resource], evictable))
+    return BorrowerRow(row.key, resource, row.borrowed[resource], share, over)
