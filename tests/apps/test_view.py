@@ -1,10 +1,12 @@
 """The live view: from a state to lines, at the sizes that terminals have."""
 
 import io
+import re
 
 import pytest
 from rich.console import Console
 
+from fairlead.apps.up.queue_bars import QueueBar
 from fairlead.apps.up.view import Decision, NodeRow, Screen, clock, render
 
 SIZES = [(80, 24), (120, 30), (200, 50), (40, 10)]
@@ -112,3 +114,40 @@ def test_a_wide_terminal_shows_decisions_beside_the_nodes():
 @pytest.mark.parametrize(("seconds", "text"), [(5, "0:05"), (65, "1:05"), (3661, "1:01:01")])
 def test_time_reads_like_a_clock(seconds, text):
     assert clock(seconds) == text
+
+
+QUEUES = (
+    QueueBar("company", 0, 8, 6, 8.0, 2),
+    QueueBar("research", 1, 4, 1, 5.0, 2, "R"),
+    QueueBar("product", 1, 2, 5, 3.0, 0, "P", limit=6),
+)
+
+
+def test_queues_are_bars_of_what_they_use_beside_guarantee_and_fair_share():
+    shown = lines(a_screen(nodes=(a_row("n1", "RPPPPP.."),), queues=QUEUES), 120, 30)
+    research = next(line for line in shown if "research" in line)
+    assert research.startswith(" R    research ")
+    assert "1 of 4 guaranteed, fair share 5, 2 pending" in research
+    assert research.count("░") == 3 * research.count("█") == 18
+    product = next(line for line in shown if "product" in line)
+    assert product.count("▓") == 17  # of 18, one is where the mark of the fair share is
+    assert "limit 6" in product
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_queues_leave_room_for_the_rest(width, height):
+    many = QUEUES * 20
+    shown = lines(a_screen(queues=many), width, height)
+    assert len(shown) == height
+    assert max(len(line) for line in shown) <= width
+    assert any("n1" in line for line in shown)
+
+
+def test_a_team_has_one_colour_in_its_bar_and_on_its_gpus():
+    shown = lines(a_screen(nodes=(a_row("n1", "R..."),), queues=QUEUES), 120, 30, colour=True)
+    research = next(line for line in shown if "research" in line)
+    node = next(line for line in shown if "n1" in line)
+    used = re.search(r"\x1b\[1;30;48;5;(\d+)m R ", node)
+    assert used
+    assert f"48;5;{used[1]}m R " in research
+    assert f"38;5;{used[1]}m█" in research

@@ -11,12 +11,10 @@ from dataclasses import dataclass, field
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from fairlead.apps.up.queue_bars import QueueBar, colour, queue_lines
+
 FREE, LOST, SHARED = ".", "x", "+"
 
-_COLOURS = (
-    "dodger_blue1", "dark_orange", "green3", "medium_orchid", "gold1", "turquoise2",
-    "indian_red1", "chartreuse3", "deep_pink2", "light_slate_blue", "tan", "cyan3",
-)  # fmt: skip
 _WIDE = 120
 _LEAST_DECISIONS = 4
 _CELL = 3
@@ -68,11 +66,13 @@ class Screen:
     p50_ms: float | None = None
     p99_ms: float | None = None
     hint: str = ""
+    queues: tuple[QueueBar, ...] = ()
 
 
 def render(screen: Screen, width: int, height: int) -> RenderableType:
     """Exactly as many lines as there are, none longer than the terminal is wide."""
     head = [_title(screen, width), *_numbers(screen, width)]
+    head += queue_lines(screen.queues, _gpus(screen), width, height // 3) if screen.queues else []
     foot = [_hint(screen, width)]
     room = height - len(head) - len(foot)
     body = _wide(screen, width, room) if width >= _WIDE else _narrow(screen, width, room)
@@ -83,8 +83,12 @@ def render(screen: Screen, width: int, height: int) -> RenderableType:
 # -- the top and the bottom ------------------------------------------------------------------------
 
 
+def _gpus(screen: Screen) -> int:
+    return sum(len(row.gpus) for row in screen.nodes)
+
+
 def _title(screen: Screen, width: int) -> Text:
-    total = sum(len(row.gpus) for row in screen.nodes)
+    total = _gpus(screen)
     used = sum(row.used for row in screen.nodes)
     share = used / total if total else 0.0
     line = Text.assemble(
@@ -200,11 +204,6 @@ def _cell(mark: str) -> tuple[str, str]:
     if mark == SHARED:
         return f" {mark} ", "bold black on grey70"
     return f" {mark} ", f"bold black on {colour(mark)}"
-
-
-def colour(mark: str) -> str:
-    """Letters that follow each other differ."""
-    return _COLOURS[ord(mark) % len(_COLOURS)]
 
 
 def _decisions(screen: Screen, width: int, room: int) -> list[Text]:
