@@ -1,0 +1,1 @@
+"""Queues of teams: what each may use, what each should have, and which unit is tried next."""
