@@ -216,7 +216,10 @@ SWITCHED = {
     "policies.epoch": {"ValidatingAdmissionPolicy/fairlead-epoch"},
     "policies.reservations": {"ValidatingAdmissionPolicy/fairlead-reservations"},
     "reservations.enabled": {"ValidatingAdmissionPolicy/fairlead-reservations"},
-    "crds.install": {"CustomResourceDefinition/schedulerepochs.fairlead.dev"},
+    "crds.install": {
+        "CustomResourceDefinition/schedulerepochs.fairlead.dev",
+        "CustomResourceDefinition/queues.fairlead.dev",
+    },
     "networkPolicy.enabled": {"NetworkPolicy/fairlead", "NetworkPolicy/fairlead-webhook"},
     "podDisruptionBudget.enabled": {
         "PodDisruptionBudget/fairlead", "PodDisruptionBudget/fairlead-webhook",

@@ -135,7 +135,7 @@ def epoch_policy(lease: Lease) -> Iterator[None]:
 
 def define_epochs(plane: ControlPlane) -> None:
     """The kind that the policy has as its parameter."""
-    (kind,) = manifests.documents(manifests.CRDS)
+    (kind,) = manifests.documents(manifests.CRDS, "policy")
     status, said = plane.api(
         "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", kind
     )

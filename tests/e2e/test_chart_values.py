@@ -24,6 +24,8 @@ from chart_tables import (
 from charts import Helm, Object
 from fairlead.kube.gangs.api import GangDefaults, GangDialect
 from fairlead.kube.gangs.registry import DIALECTS
+from fairlead.kube.queues import registry as queues
+from fairlead.kube.queues.api import QueueDialect
 from manifests import CHART
 
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
@@ -212,8 +214,8 @@ def test_all_names_hang_together(
     binding = found[f"ValidatingAdmissionPolicyBinding/{name}-epoch"]["spec"]
     assert binding["paramRef"]["name"] == name
     # A kind has one name in the whole cluster.
-    del found["CustomResourceDefinition/schedulerepochs.fairlead.dev"]
-    assert all(name in one["metadata"]["name"] for one in found.values())
+    named = (one for one in found.values() if one["kind"] != "CustomResourceDefinition")
+    assert all(name in one["metadata"]["name"] for one in named)
 
 
 def test_policies_and_rights_go_by_the_service_account(charts: Helm) -> None:
@@ -254,6 +256,31 @@ def test_the_rights_on_gangs_are_those_of_the_dialects_that_are_on(charts: Helm)
             "verbs": ["create"]} in role["rules"]  # fmt: skip
     everything = {"gangs": {"disabled": [each.name for each in DIALECTS]}}
     assert "ClusterRole/fairlead-gangs" not in by_name(charts.rendered({"config": everything}))
+
+
+def test_the_rights_on_queues_are_those_of_the_dialects_that_are_on(charts: Helm) -> None:
+    role = by_name(charts.rendered({}))["ClusterRole/fairlead-queues"]
+    assert granted(role) == {right for each in queues.DIALECTS for right in _rights_on(each)}
+    for off in queues.NAMES:
+        found = by_name(charts.rendered({"config": {"queues": {"disabled": [off]}}}))
+        rights = granted(found["ClusterRole/fairlead-queues"]) if len(queues.NAMES) > 1 else set()
+        assert rights == {
+            right for each in queues.DIALECTS if each.name != off for right in _rights_on(each)
+        }
+    everything = {"config": {"queues": {"disabled": list(queues.NAMES)}}}
+    assert "ClusterRole/fairlead-queues" not in by_name(charts.rendered(everything))
+
+
+def _rights_on(dialect: QueueDialect) -> Iterator[Permission]:
+    kind = dialect.kind
+    if kind is None:
+        return
+    writes = dialect.written_by == ""
+    yield "", f"/apis/{kind.group}/*", "get"
+    for verb in ("list", "watch", *(("get",) if writes else ())):
+        yield kind.group, kind.plural, verb
+    if writes:
+        yield kind.group, f"{kind.plural}/status", "patch"
 
 
 def _rights_of(dialect: GangDialect) -> Iterator[Permission]:

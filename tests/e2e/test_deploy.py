@@ -37,7 +37,8 @@ def installed_on(plane: ControlPlane) -> Iterator[None]:
     apply(plane, "scheduler")
     wait_for_rights(plane)
     yield
-    kubectl(plane, "delete clusterrole,clusterrolebinding fairlead fairlead-gangs")
+    roles = "fairlead fairlead-gangs fairlead-queues"
+    kubectl(plane, f"delete clusterrole,clusterrolebinding {roles}")
     served.remove_namespace(plane, NAMESPACE)
     served.until(
         lambda: not served.allowed(plane, SCHEDULER, "watch", "pods"), "the rights are forgotten"
@@ -71,7 +72,7 @@ def test_pods(control_plane: ControlPlane) -> Iterator[Callable[[Path], None]]:
 def test_one_command_installs_everything_and_may_be_repeated(installed: ControlPlane) -> None:
     again = apply(installed, "scheduler").splitlines()
 
-    assert len(again) == len(documents(component="scheduler")) == 13
+    assert len(again) == len(documents(component="scheduler")) == 15
     changed = [line.split()[0] for line in again if not line.endswith(" unchanged")]
     # kubectl writes the selector of a budget anew each time, even if it is the same.
     assert changed == ["poddisruptionbudget.policy/fairlead"]

@@ -19,6 +19,7 @@ from fairlead.kube.limits import beyond_limits, within_limits
 from fairlead.kube.pod_loads import read_load
 from fairlead.kube.pod_selectors import OWNERS
 from fairlead.kube.pod_volumes import PodVolume, read_volumes
+from fairlead.kube.queues.registry import ALL_QUEUES, QueueDialects
 from fairlead.kube.requests import (
     ContainerParts,
     RequestParts,
@@ -183,6 +184,8 @@ class Namespace:
     uid: str
     version: str
     labels: Mapping[str, str]
+    #: The key of the queue of its pods that name none.
+    queue: str = ""
 
     @property
     def key(self) -> str:
@@ -211,7 +214,10 @@ _LARGE_BYTES = 1 << 15
 
 
 def decode_pod(
-    raw: bytes | Raw, behaviour: Behaviour = KUBERNETES_1_36, gang_dialects: GangDialects = ALL
+    raw: bytes | Raw,
+    behaviour: Behaviour = KUBERNETES_1_36,
+    gang_dialects: GangDialects = ALL,
+    queue_dialects: QueueDialects = ALL_QUEUES,
 ) -> Pod:
     """A pod whose request cannot be understood comes back with a `problem`, not an exception.
 
@@ -232,6 +238,9 @@ def decode_pod(
     ):
         gang, mixed = gang_dialects.read(_gang_words(meta, spec))
         odd = odd or ("" if spec.node_name else mixed)
+    queue, unclear = queue_dialects.named(meta.labels, meta.annotations)
+    if unclear and not spec.node_name:
+        odd = odd or unclear
     if len(raw) > _ROOMY_BYTES and not spec.node_name:
         problem = problem or dialects.too_large_with(meta.annotations or {}, request.gpu_request)
     containers = (*(spec.init_containers or ()), *(spec.containers or ()))
@@ -271,6 +280,7 @@ def decode_pod(
         and _lacks(meta, containers),
         load=load,
         gang=gang,
+        queue=queue,
         problem=problem or odd,
         condition=_unscheduled(status.conditions or ()),
     )
@@ -362,9 +372,10 @@ def _offering(wire: _Node, allocatable: Amounts) -> dialects.NodeDeclaration:
     )
 
 
-def decode_namespace(raw: bytes | Raw) -> Namespace:
+def decode_namespace(raw: bytes | Raw, queue_dialects: QueueDialects = ALL_QUEUES) -> Namespace:
     meta = _namespaces.decode(raw).metadata
-    return Namespace(meta.name, meta.uid, meta.resource_version, meta.labels or {})
+    queue = queue_dialects.of_namespace(meta.labels, meta.annotations)
+    return Namespace(meta.name, meta.uid, meta.resource_version, meta.labels or {}, queue)
 
 
 def _owner(meta: Meta) -> tuple[str, str] | None:

@@ -180,7 +180,7 @@ class Watches:
     def _on_namespace(self, change: Change[Namespace]) -> None:
         match change:
             case Upserted(namespace):
-                self._feed(events.NamespaceSeen(namespace.name, namespace.labels))
+                self._feed(events.NamespaceSeen(namespace.name, namespace.labels, namespace.queue))
             case Deleted(namespace):
                 self._feed(events.NamespaceSeen(namespace.name, None))
             case Synced():

@@ -7,7 +7,7 @@ from fairlead.engine.extender_queries import ExtenderQueries
 from fairlead.kube.admission.bounds import TooMuch, check_size
 from fairlead.kube.codec import decode_pod
 from fairlead.kube.extender import wire
-from fairlead.kube.extender.wire import BadExtenderArgs, Victims
+from fairlead.kube.extender.wire import BadExtenderArgs, OfferedVictims
 from fairlead.kube.http.reply import UNREADABLE
 from fairlead.model.errors import FairleadError
 from fairlead.model.pods import Pod
@@ -37,7 +37,7 @@ class ExtenderHandler:
         found = self._queries.preempt(pod, offered)
         return wire.encode_victims(
             {
-                node: Victims(
+                node: OfferedVictims(
                     tuple(victim.uid for victim in eviction.victims_by_node[node]),
                     eviction.violations,
                 )

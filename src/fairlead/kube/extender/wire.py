@@ -46,7 +46,7 @@ class ExtenderArgs:
 
 
 @dataclass(frozen=True, slots=True)
-class Victims:
+class OfferedVictims:
     """The pods to evict on a node, by uid, and how many of them a budget protects."""
 
     uids: tuple[str, ...]
@@ -56,7 +56,7 @@ class Victims:
 @dataclass(frozen=True, slots=True)
 class ExtenderPreemptionArgs:
     pod: bytes
-    offered: Mapping[str, Victims]
+    offered: Mapping[str, OfferedVictims]
 
 
 class ExtenderBindingArgs(msgspec.Struct, frozen=True):
@@ -149,9 +149,9 @@ def read_victims(body: bytes) -> ExtenderPreemptionArgs:
     )
 
 
-def _offered(victims: _Victims) -> Victims:
+def _offered(victims: _Victims) -> OfferedVictims:
     pods = victims.upper or victims.lower or ()
-    return Victims(tuple(pod.uid for pod in pods), victims.violations or 0)
+    return OfferedVictims(tuple(pod.uid for pod in pods), victims.violations or 0)
 
 
 def read_bind(body: bytes) -> ExtenderBindingArgs:
@@ -231,7 +231,7 @@ def encode_priorities(nodes: Sequence[str], scores: Sequence[int]) -> bytes:
     return _encode([{"Host": node, "Score": score} for node, score in pairs])
 
 
-def encode_victims(found: Mapping[str, Victims]) -> bytes:
+def encode_victims(found: Mapping[str, OfferedVictims]) -> bytes:
     """The reply of preempt."""
     victims_by_node = {
         node: {

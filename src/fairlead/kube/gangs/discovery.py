@@ -1,20 +1,38 @@
-"""Which kinds of gangs the API server serves now: CustomResourceDefinitions come and go."""
+"""Which kinds the API server serves now: CustomResourceDefinitions come and go."""
 
 from collections.abc import Container, Iterable
 from contextlib import suppress
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 from msgspec.json import Decoder
 
 from fairlead.kube.errors import ApiError
-from fairlead.kube.gangs.api import GangKind
 from fairlead.kube.http.reply import UNREADABLE, Reply
 from fairlead.kube.http.transport import Transport
 
 _TIMEOUT_S = 10.0
 
 T = TypeVar("T")
+
+
+class ApiKind(Protocol):
+    """A kind of object that may be served in one of several versions."""
+
+    @property
+    def group(self) -> str: ...
+    @property
+    def versions(self) -> tuple[str, ...]: ...
+    @property
+    def plural(self) -> str: ...
+    @property
+    def full_name(self) -> str:
+        """As `kubectl get` takes it."""
+
+    def path(self, version: str) -> str: ...
+
+
+K = TypeVar("K", bound=ApiKind)
 
 
 class _Version(msgspec.Struct):
@@ -42,7 +60,7 @@ _groups = Decoder(_Groups)
 _resources = Decoder(_Resources)
 
 
-async def served_versions(client: Transport, kinds: Iterable[GangKind]) -> dict[GangKind, str]:
+async def served_versions(client: Transport, kinds: Iterable[K]) -> dict[K, str]:
     """The version in which each kind is to be read; "" if it is not served.
 
     Kinds of which it cannot be said just now are missing. Raises ApiError if it is all of them.
@@ -56,7 +74,7 @@ async def served_versions(client: Transport, kinds: Iterable[GangKind]) -> dict[
     return found
 
 
-async def _served_version(client: Transport, kind: GangKind, offered: Container[str]) -> str:
+async def _served_version(client: Transport, kind: ApiKind, offered: Container[str]) -> str:
     for version in kind.versions:
         if version in offered and await _serves(client, kind, version):
             return version
@@ -69,7 +87,7 @@ async def _versions_by_group(client: Transport) -> dict[str, frozenset[str]]:
     return {group.name: frozenset(each.version for each in group.versions or ()) for group in found}
 
 
-async def _serves(client: Transport, kind: GangKind, version: str) -> bool:
+async def _serves(client: Transport, kind: ApiKind, version: str) -> bool:
     path = f"/apis/{kind.group}/{version}"
     reply = await client.request("GET", path, timeout_s=_TIMEOUT_S)
     if reply.status == 404:  # it went between the two questions

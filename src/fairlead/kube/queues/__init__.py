@@ -1,0 +1,1 @@
+"""Queues in every API that describes them."""

@@ -1,0 +1,131 @@
+"""What a queue dialect is: one API by which teams say what they may use of the cluster.
+
+Each dialect is one file. It says by which words a pod names its queue, reads the objects of queues,
+and writes the status that users of that API read. Nothing here decides anything. What makes no
+sense is a FairleadError with a sentence for its author.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import msgspec
+
+from fairlead.model.queues import QueueSpec, QueueStatus
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueKind:
+    """The kind of object that describes queues, as the API server serves it."""
+
+    group: str
+    #: The first of these that is served is read.
+    versions: tuple[str, ...]
+    plural: str
+    kind: str
+    #: Why pods that name a queue wait where the kind is not served; empty: no queue applies there.
+    if_missing: str = ""
+
+    @property
+    def full_name(self) -> str:
+        """As `kubectl get` takes it."""
+        return f"{self.plural}.{self.group}"
+
+    def path(self, version: str) -> str:
+        return f"/apis/{self.group}/{version}/{self.plural}"
+
+
+class QueueMeta(msgspec.Struct, rename="camel", gc=False):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str = ""
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class QueueWire(msgspec.Struct, gc=False):
+    """An object of any dialect; each reads its own spec and status."""
+
+    metadata: QueueMeta
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStanding:
+    """An object as it is before its status is written."""
+
+    status: Json
+    generation: int
+
+
+class QueueDialect(Protocol):
+    #: The first part of the keys of its queues, and its name in the configuration.
+    name: ClassVar[str]
+    #: By which a pod names its queue, the first before the others; labels before annotations.
+    label_keys: ClassVar[tuple[str, ...]]
+    annotation_keys: ClassVar[tuple[str, ...]]
+    #: None: it has no objects that the API server serves as a kind.
+    kind: ClassVar[QueueKind | None]
+    #: Queues that exist without an object, by name.
+    implied: ClassVar[tuple[str, ...]]
+    #: Only who serves this scheduler name writes the status; empty: we always do; None: never.
+    written_by: ClassVar[str | None]
+
+    def key(self, namespace: str, name: str) -> str:
+        """The key of the queue that an object describes."""
+        ...
+
+    def spec(self, key: str, wire: QueueWire) -> QueueSpec:
+        """What an object says; msgspec errors are for the caller."""
+        ...
+
+    def status(self, standing: QueueStanding, status: QueueStatus, now: str) -> Json | None:
+        """The fields of the status to write; None if it says so already."""
+        ...
+
+
+class QueueDefaults:
+    """The answers of a dialect that does not use a function."""
+
+    name: ClassVar[str]
+    label_keys: ClassVar[tuple[str, ...]] = ()
+    annotation_keys: ClassVar[tuple[str, ...]] = ()
+    kind: ClassVar[QueueKind | None] = None
+    implied: ClassVar[tuple[str, ...]] = ()
+    written_by: ClassVar[str | None] = None
+
+    def key(self, namespace: str, name: str) -> str:
+        return f"{self.name}/{name}"
+
+    def spec(self, key: str, wire: QueueWire) -> QueueSpec:
+        raise NotImplementedError("a dialect without a kind has no objects")
+
+    def status(self, standing: QueueStanding, status: QueueStatus, now: str) -> Json | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueObject:
+    """The object of a queue, as it was last seen."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    generation: int
+    spec: QueueSpec
+    #: As JSON, to be changed in part; empty where it is too long to be kept.
+    status: bytes
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+Words = Mapping[str, str]
