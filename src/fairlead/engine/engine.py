@@ -18,6 +18,7 @@ from fairlead.engine import events, releases, reservations
 from fairlead.engine.attempts import Attempt, Outcome
 from fairlead.engine.bind_data import BindEncoder, without_annotations
 from fairlead.engine.binds import Binds
+from fairlead.engine.consolidation.planning import Planning
 from fairlead.engine.edits import edit_of, misspelling_of
 from fairlead.engine.evictions import Evictions
 from fairlead.engine.extender_queries import ExtenderQueries
@@ -116,6 +117,8 @@ class Engine:
         self._gangs = Gangs(
             self.cluster, self.queue, self.in_flight, self._placements, self._requeuer, self._binds
         )
+        #: Which moves would let a waiting unit start.
+        self.planning = Planning(self.cluster, self.queue, self._placements, self._requeuer)
 
     def forget(self) -> None:
         """Forgets what the API server showed, to be shown all of it again, after a defect.

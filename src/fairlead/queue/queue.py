@@ -59,6 +59,10 @@ class SchedulingQueue:
     def get(self, uid: str) -> Entry | None:
         return self._entries.get(uid)
 
+    def entries(self) -> Collection[Entry]:
+        """Of all pending pods: that of a gang comes once for each of them."""
+        return self._entries.values()
+
     def counts(self) -> dict[Pool, int]:
         """Pods by pool."""
         counts = dict(self._counts)

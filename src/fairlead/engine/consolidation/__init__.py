@@ -1,0 +1,1 @@
+"""Consolidation: moving running units so that a waiting one starts."""

@@ -1,0 +1,72 @@
+"""Plans for units of the queue: what `fairlead defrag` shows and what the engine carries out."""
+
+from collections.abc import Iterator, Mapping
+
+from fairlead.cluster.cluster import Cluster
+from fairlead.engine.consolidation.gang_fills import GangFills
+from fairlead.engine.consolidation.movable import Movability, requested_milli
+from fairlead.engine.consolidation.planner import ConsolidationPlanner
+from fairlead.engine.consolidation.plans import ConsolidationPlan, NoConsolidation
+from fairlead.engine.requeuer import Requeuer
+from fairlead.model.consolidation import MoveLimits
+from fairlead.placement.place import Placement
+from fairlead.queue.entries import Entry
+from fairlead.queue.queue import SchedulingQueue
+from fairlead.queue.units import Gang
+
+
+class Planning:
+    """It looks, and changes nothing."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        queue: SchedulingQueue,
+        placements: Mapping[str, Placement],
+        requeuer: Requeuer,
+    ) -> None:
+        self._cluster = cluster
+        self._queue = queue
+        self._placements = placements
+        self._requeuer = requeuer
+        self._gangs = GangFills(cluster, placements, requeuer.beyond_quota)
+
+    def plan(
+        self, entry: Entry, limits: MoveLimits, now_s: float
+    ) -> ConsolidationPlan | NoConsolidation:
+        """Moves that let the unit start; `now_s` is in seconds since 1970."""
+        unit = entry.unit
+        if not unit.is_ready:
+            return NoConsolidation("it is not ready: it has scheduling gates, or pods are missing")
+        if why := unit.pod.problem or self._beyond_quota(entry):
+            return NoConsolidation(why)
+        movability = Movability(
+            self._cluster, self._placements.keys(), self._gang_of, limits, now_s
+        )  # fmt: skip
+        planner = ConsolidationPlanner(
+            self._cluster, self._placements, self._gangs, movability, limits
+        )  # fmt: skip
+        return planner.plan(unit)
+
+    def candidates(self) -> Iterator[Entry]:
+        """Units that wait and ask for GPUs: of equal ones the first, by priority and age."""
+        entries = {id(entry): entry for entry in self._queue.entries() if entry.unit.is_ready}
+        seen: set[object] = set()
+        for entry in sorted(entries.values(), key=_order):
+            class_ = self._requeuer.class_of(entry.unit)
+            asks = any(requested_milli(pod.request) for pod in entry.unit.pods)
+            if asks and class_ not in seen:
+                seen.add(class_)
+                yield entry
+
+    def _beyond_quota(self, entry: Entry) -> str:
+        refusal = self._requeuer.beyond_quota(entry.unit.pod)
+        return refusal.message if refusal else ""
+
+    def _gang_of(self, key: str) -> Gang | None:
+        entry = self._queue.gang(key)
+        return entry.unit if entry and isinstance(entry.unit, Gang) else None
+
+
+def _order(entry: Entry) -> tuple[int, float, str]:
+    return -entry.unit.priority, entry.first_queued_s, entry.unit.key
