@@ -128,9 +128,41 @@ def test_a_native_gang_says_whether_it_is_evicted_whole(mode: Any, whole: bool) 
     assert native(schedulingPolicy=gang_policy(2), disruptionMode=mode).evicted_whole is whole
 
 
-def test_a_group_that_is_part_of_a_composite_one_is_not_placed_by_itself() -> None:
+def test_a_group_may_be_part_of_a_composite_one() -> None:
     found = native(schedulingPolicy=gang_policy(2), parentCompositePodGroupName="root")
-    assert "part of a CompositePodGroup, which Fairlead does not support yet" in found.problem
+    assert found.part_of == "composite/ns/root"
+    assert found.minimum == 2
+
+
+def composite(**spec: Any) -> GangSpec:
+    return spec_of("composite", spec)
+
+
+def test_a_composite_group_needs_groups() -> None:
+    found = composite(
+        schedulingPolicy={"gang": {"minGroupCount": 2}}, parentCompositePodGroupName="root",
+        schedulingConstraints={"topology": [{"key": "rack"}]}, disruptionMode={"all": {}},
+        priority=7,
+    )  # fmt: skip
+    assert (found.key, found.least_groups, found.part_of) == (
+        "composite/ns/g",
+        2,
+        "composite/ns/root",
+    )
+    assert (found.topology, found.evicted_whole, found.priority) == (
+        (TopologyRule("rack"),),
+        True,
+        7,
+    )
+    assert composite(schedulingPolicy={"basic": {}}).least_groups == 1
+
+
+def test_a_composite_group_without_a_sensible_number_is_named() -> None:
+    found = composite(schedulingPolicy={"gang": {"minGroupCount": 0}})
+    assert found.problem == (
+        "the CompositePodGroup ns/g is invalid: spec.schedulingPolicy.gang.minGroupCount is 0; "
+        "write 1 or more"
+    )
 
 
 def test_a_basic_group_needs_no_number_of_pods() -> None:

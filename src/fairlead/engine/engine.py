@@ -249,7 +249,7 @@ class Engine:
 
     def gang_outlook(self, pod: Pod) -> GangOutlook | None:
         """What would become of the pod's gang now, for those who only look."""
-        return self._gangs.outlook(pod.gang.gang) if pod.gang else None
+        return self._gangs.outlook(pod) if pod.gang else None
 
     @property
     def schedulers(self) -> Iterable[str]:
@@ -281,6 +281,8 @@ class Engine:
 
     def _see_pod(self, pod: Pod, now: float) -> list[Instruction]:
         self.cluster.trust(pod.key)
+        if pod.gang is not None:
+            pod = self._gangs.resolved(pod)
         if self._reserves and reservations.are_needed_for(pod):
             self._reserves = False
             reserving.switch(self.cluster, on=True)

@@ -1,6 +1,7 @@
 """What is said about a gang that has to wait."""
 
-from fairlead.engine.gang_trials import Filling
+from fairlead.engine.gang_trials import Filling, group_of
+from fairlead.model.gang_needs import lacking
 from fairlead.model.gangs import GangSpec
 from fairlead.placement.verdicts import Refused
 from fairlead.queue.units import Gang
@@ -18,12 +19,21 @@ def refusal_message(filling: Filling) -> str:
     if needed := _needed(filling.gang, pods):
         said = f"{said}, {needed} are needed"
     if filling.first is None:
-        return f"{said}."
+        return f"{said}{_useless(filling)}."
     pod, why = filling.first
     if not isinstance(why, Refused):
         return f"{said}; {pod.name}: {why.message}"
     more = " Gangs do not evict other pods." if filling.gang.priority > 0 else ""
     return f"{said}; {pod.name}: {why.summary}{more}"
+
+
+def _useless(filling: Filling) -> str:
+    """Which pods fit, but are of no use without others that do not exist."""
+    useless = filling.gang.useless_with(filling.counts)
+    groups = sorted({group_of(pod) for pod in filling.gang.pods} & useless)
+    if not groups:
+        return ""
+    return f"; group {groups[0]}, or one that it is part of, lacks pods"
 
 
 def _needed(gang: Gang, pods: int) -> int:
@@ -40,11 +50,15 @@ def too_large_message(gang: Gang, most: int) -> str:
 
 def gathering_message(gang: Gang) -> str:
     """The same for all pods of the gang, however many have come, so that it is written once."""
-    needed = gang.spec.minimum
+    needed = lacking(gang.spec, {})
     return (
         f"gang {gang.spec.name} waits for its pods: {needed} are needed without scheduling gates."
     )
 
 
-def missing_object_message(key: str) -> str:
-    return f"waiting for the object of gang {GangSpec(key, 1).name}, which does not exist"
+def missing_object_message(key: str, missing: str = "") -> str:
+    """`missing`: the key of another gang, of which it is a part."""
+    name = GangSpec(key, 1).name
+    if missing and missing != key:
+        name = f"{GangSpec(missing, 1).name}, of which gang {name} is a part"
+    return f"waiting for the object of gang {name}, which does not exist"

@@ -5,29 +5,28 @@ placed singly. Members with nodes are counted as the API server shows them, so t
 another leader, goes on where binds had stopped.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
 from fairlead.cluster.gang_units import GangUnits
 from fairlead.engine.gang_admission import GangAdmissions
 from fairlead.engine.gang_attempts import SLICE
-from fairlead.engine.gang_messages import gathering_message, missing_object_message
+from fairlead.engine.gang_messages import missing_object_message
+from fairlead.engine.gang_moves import GangMoves
 from fairlead.engine.gang_parts import GangParts
-from fairlead.engine.instructions import (
-    AnnounceFailure,
-    FindFinished,
-    GangStatusChanged,
-    Instruction,
-)
-from fairlead.engine.reasons import WAITING_FOR_GANG
+from fairlead.engine.gang_statuses import may_lack_finished, status_of, statuses_of_parts, waiting
+from fairlead.engine.gang_trees import GangTrees
+from fairlead.engine.instructions import FindFinished, GangStatusChanged, Instruction
 from fairlead.model.gangs import Counting, GangSpec, GangState, GangStatus, Membership
 from fairlead.model.pods import Pod
-from fairlead.queue.entries import Entry, Pool
+from fairlead.queue.entries import Entry
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.units import Gang
 
 #: How long a gang that gathers its pods must be unchanged before that is reported.
 QUIET_S = 3.0
+#: How soon what became of the parts of a gang is reported.
+_SOON_S = 0.1
 #: How long the driver is given to find finished members before a gang is called incomplete.
 _ANSWER_S = 2.0
 
@@ -45,13 +44,16 @@ class GangRegistry:
         parts: GangParts,
         admissions: GangAdmissions,
         units: GangUnits,
+        trees: GangTrees,
+        moves: GangMoves,
     ) -> None:
         self._queue = queue
+        self._trees = trees
+        self._moves = moves
         self._units = units
         self._parts = parts
         self._admissions = admissions
-        #: Objects by key, and why those of a dialect are not served.
-        self._objects: dict[str, GangSpec] = {}
+        #: Why the objects of a dialect are not served.
         self._unserved: dict[str, str] = {}
         #: When to look whether there is something to report, by key, and the soonest first.
         self._due_s: dict[str, float] = {}
@@ -63,13 +65,14 @@ class GangRegistry:
 
     def spec_of(self, membership: Membership) -> GangSpec:
         """What is known of the gang of a pod; a problem if that is nothing."""
-        known = membership.spec or self._objects.get(membership.gang)
+        known = membership.spec or self._trees.spec_of(membership.gang)
         known = known or self._said_by_others(membership.gang)
         if known is not None:
             return known
         key = membership.gang
-        problem = self._unserved.get(key.partition("/")[0]) or missing_object_message(key)
-        return GangSpec(key, 1, problem=problem)
+        missing = self._trees.missing_for(key)
+        problem = self._unserved.get(missing.partition("/")[0])
+        return GangSpec(key, 1, problem=problem or missing_object_message(key, missing))
 
     def _said_by_others(self, key: str) -> GangSpec | None:
         """Of gangs without an object, some pods may say what all of them need."""
@@ -81,22 +84,30 @@ class GangRegistry:
         self._unserved[dialect] = problem
         for entry in list(self._queue.gangs()):
             key = entry.unit.key
-            if key not in self._objects and key.startswith(f"{dialect}/") and _is_missing(entry):
+            missing = self._trees.missing_for(key)
+            if missing.startswith(f"{dialect}/") and _is_missing(entry):
                 self._queue.respecify(self.spec_of(Membership(key)), now=now)
                 self.touch(key, now)
 
     def object_seen(self, spec: GangSpec, now: float) -> None:
-        self._objects[spec.key] = spec
-        self._queue.respecify(spec, now=now)
-        self.touch(spec.key, now)
+        before = self._moves.gangs_of(spec.key, spec)
+        self._trees.put(spec)
+        self._moves.note(before)
+        self._respecify({self._trees.root_of(spec.key), *before.values()}, now)
 
     def object_gone(self, key: str, now: float) -> None:
         """Its pods wait until it comes back; those with nodes stay."""
-        self._objects.pop(key, None)
+        before = self._moves.gangs_of(key, None)
+        self._trees.drop(key)
+        self._moves.note(before)
         self._reported.pop(key, None)
         self._admissions.forget(key)
-        self._queue.respecify(self.spec_of(Membership(key)), now=now)
-        self.touch(key, now)
+        self._respecify({key, *before.values()}, now)
+
+    def _respecify(self, keys: Iterable[str], now: float) -> None:
+        for key in keys:
+            self._queue.respecify(self.spec_of(Membership(key)), now=now)
+            self.touch(key, now)
 
     def gather(self, pod: Pod, now: float, not_before_s: float) -> None:
         """A pending member."""
@@ -122,6 +133,8 @@ class GangRegistry:
 
     def touch(self, key: str, now: float) -> None:
         """Something about the gang has changed."""
+        for pod in self._moves.take(key):
+            self._move(pod, now)
         self._parts.look_at(key, now)
         entry = self._queue.gang(key)
         gang = entry.unit if entry else None
@@ -131,9 +144,19 @@ class GangRegistry:
         if status is None and known is None:
             return
         state = status.state if status else None
+        if self._trees.is_tree(key) and state in _VERDICTS:
+            self._look_later(key, min(now + _SOON_S, self._due_s.get(key, now + _SOON_S)))
+            return
         is_news = state in _VERDICTS and (known is None or known.state != state)
         due_s = now if is_news or self._is_awaited(key, known) else now + QUIET_S
         self._look_later(key, due_s)
+
+    def _move(self, pod: Pod, now: float) -> None:
+        """A member of another gang belongs to this one now."""
+        if pod.uid in self._queue:
+            self.gather(pod, now, 0.0)
+        else:
+            self.count(pod, now)
 
     def _look_later(self, key: str, due_s: float) -> None:
         if self._due_s.get(key) != due_s:
@@ -142,7 +165,7 @@ class GangRegistry:
 
     def _is_awaited(self, key: str, known: GangStatus | None) -> bool:
         """Whether a controller creates the first pods as soon as it is reported."""
-        spec = self._objects.get(key)
+        spec = self._trees.get(key)
         if spec is None or (known is not None and known.state is GangState.GATHERING):
             return False
         return self._admissions.concerns(spec) and self._queue.gang(key) is None
@@ -167,36 +190,42 @@ class GangRegistry:
         return made
 
     def _report(self, key: str, now: float) -> Iterator[Instruction]:
-        status, spec, entry = self._status(key), self._objects.get(key), self._queue.gang(key)
+        status, entry = self._status(key), self._queue.gang(key)
         if status is None:
             return
         gang = entry.unit if entry else None
-        if isinstance(gang, Gang) and _may_lack_finished(gang, status):
+        if isinstance(gang, Gang) and may_lack_finished(gang, status):
             gang.asked = True
+            for part in self._trees.leaves(key) if self._trees.is_tree(key) else ():
+                yield FindFinished(part.key, _namespace(key))
             yield FindFinished(key, _namespace(key))
             if gang.placed:  # the answer may be that it lacks nothing
                 self._look_later(key, now + _ANSWER_S)
                 return
-        if spec is not None and self._reported.get(key) != status:
-            self._reported[key] = status
-            yield GangStatusChanged(spec, status)
+        for spec, said in self._said(key, status, entry):
+            if self._reported.get(spec.key) != said:
+                self._reported[spec.key] = said
+                yield GangStatusChanged(spec, said)
         if entry is not None and status.state in (GangState.GATHERING, GangState.INVALID):
-            yield from _waiting(entry, status.message)
+            yield from waiting(entry, status.message)
+
+    def _said(
+        self, key: str, status: GangStatus, entry: Entry | None
+    ) -> Iterator[tuple[GangSpec, GangStatus]]:
+        """What the object of the gang says, and those of its parts."""
+        spec = self._trees.get(key)
+        if spec is not None:
+            yield spec, status
+        if entry is not None and self._trees.is_tree(key):
+            yield from statuses_of_parts(entry, status, self._trees.leaves(key))
 
     def _status(self, key: str) -> GangStatus | None:
         """None while it is not known what becomes of it: it is being tried or bound."""
         entry = self._queue.gang(key)
         if entry is None:
-            spec = self._objects.get(key)
-            return self._admissions.status(spec) if spec else None
-        gang = entry.unit
-        assert isinstance(gang, Gang)
-        state, message = _state(entry, gang)
-        if state is None:
-            return None
-        placed, finished = len(gang.placed), len(gang.finished)
-        members = gang.size + placed
-        return GangStatus(state, members, gang.spec.minimum, placed - finished, finished, message)
+            spec = self._trees.get(key)
+            return self._admissions.status(spec) if spec and not spec.part_of else None
+        return status_of(entry)
 
 
 def _is_missing(entry: Entry) -> bool:
@@ -205,32 +234,5 @@ def _is_missing(entry: Entry) -> bool:
     return isinstance(gang, Gang) and gang.agreed is None
 
 
-def _may_lack_finished(gang: Gang, status: GangStatus) -> bool:
-    """Whether the pods that it waits for may have succeeded without our seeing it."""
-    counts = gang.spec.counting is not Counting.ALIVE
-    return status.state is GangState.GATHERING and counts and not gang.asked
-
-
 def _namespace(key: str) -> str:
     return key.split("/")[1]
-
-
-def _state(entry: Entry, gang: Gang) -> tuple[GangState | None, str]:
-    if gang.problem:
-        return GangState.INVALID, gang.problem
-    if not gang.needed:
-        return GangState.SCHEDULED, ""
-    if gang.missing:
-        return GangState.GATHERING, gathering_message(gang)
-    if entry.pool is Pool.WAITING and gang.refusal:
-        return GangState.UNSCHEDULABLE, gang.refusal
-    return None, ""
-
-
-def _waiting(entry: Entry, message: str) -> Iterator[Instruction]:
-    """Says on each pod what it waits for, and records one event."""
-    with_event = True
-    for pod in entry.unit.pods:
-        if pod.condition != (WAITING_FOR_GANG, message):
-            yield AnnounceFailure(pod, WAITING_FOR_GANG, message, with_event=with_event)
-        with_event = False

@@ -232,7 +232,8 @@ def _changed(order: list[Pod], filling: Filling) -> list[Pod]:
     """Another order that may do better; the same if there is none."""
     if filling.satisfied:
         useless = filling.gang.useless_with(filling.counts)
-        return [pod for pod in order if group_of(pod) not in useless] if useless else order
+        useful = [pod for pod in order if group_of(pod) not in useless]
+        return useful if len(useful) < len(order) else order
     if filling.first is None or len(order) > _MOST_REORDERED:
         return order
     request = filling.first[0].request

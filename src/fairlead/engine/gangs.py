@@ -8,9 +8,11 @@ from fairlead.engine.attempts import Attempt
 from fairlead.engine.binds import Binds
 from fairlead.engine.gang_admission import GangAdmissions
 from fairlead.engine.gang_attempts import GangAttempts
+from fairlead.engine.gang_moves import GangMoves
 from fairlead.engine.gang_outlook import GangOutlook
 from fairlead.engine.gang_parts import GangParts
 from fairlead.engine.gang_registry import GangRegistry
+from fairlead.engine.gang_trees import GangTrees
 from fairlead.engine.in_flight import InFlight
 from fairlead.engine.instructions import Instruction
 from fairlead.engine.requeuer import Requeuer
@@ -36,7 +38,11 @@ class Gangs:
         self._in_flight = in_flight
         self._parts = GangParts(cluster, queue, in_flight)
         admissions = GangAdmissions(cluster, placements.keys())
-        self._registry = GangRegistry(queue, self._parts, admissions, cluster.gangs)
+        self._trees = GangTrees()
+        moves = GangMoves(cluster, queue, self._trees)
+        self._registry = GangRegistry(
+            queue, self._parts, admissions, cluster.gangs, self._trees, moves
+        )
         self._attempts = GangAttempts(
             cluster, queue, in_flight, placements, requeuer, binds, self._parts
         )
@@ -52,6 +58,10 @@ class Gangs:
     def kind_seen(self, dialect: str, problem: str, now: float) -> None:
         self._registry.kind_seen(dialect, problem, now)
 
+    def resolved(self, pod: Pod) -> Pod:
+        """The pod as a member of the gang that it is placed with."""
+        return self._trees.resolved(pod)
+
     def gather(self, pod: Pod, *, now: float, not_before_s: float) -> None:
         """A pending member."""
         self._registry.gather(pod, now, not_before_s)
@@ -62,10 +72,10 @@ class Gangs:
 
     def left(self, pod: Pod, now: float) -> list[Instruction]:
         """A member is gone, or is not to be placed."""
-        assert pod.gang is not None
-        entry = self._in_flight.entry_of(pod.uid)
+        entry, gang = self._in_flight.entry_of(pod.uid), self.resolved(pod).gang
+        assert gang is not None
         made = self._attempts.lost(pod.uid, entry, now) if entry else []
-        self._registry.touch(pod.gang.gang, now)
+        self._registry.touch(gang.gang, now)
         return made
 
     # -- trying ------------------------------------------------------------------------------
@@ -89,8 +99,11 @@ class Gangs:
         """An attempt failed half-way; whether the gang is to be tried again."""
         return self._attempts.crashed(entry)
 
-    def outlook(self, key: str) -> GangOutlook | None:
+    def outlook(self, pod: Pod) -> GangOutlook | None:
         """What would become of a gang now; None if it is not known, or is being placed."""
+        gang = self.resolved(pod).gang
+        assert gang is not None
+        key = gang.gang
         entry = self._queue.gang(key)
         if entry is None or key in self._in_flight.gangs:
             return None

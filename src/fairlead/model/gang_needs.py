@@ -17,7 +17,9 @@ def lacking(spec: GangSpec, members: Mapping[str, int]) -> int:
 def _least(groups: tuple[Group, ...], needed: int | None, members: Mapping[str, int]) -> int:
     """The groups that lack least are satisfied first."""
     lacks = sorted(_group_lacks(group, members) for group in groups)
-    return sum(lacks if needed is None else lacks[:needed])
+    if needed is None:
+        return sum(lacks)
+    return sum(lacks[:needed]) + max(0, needed - len(lacks))  # groups that are still to come
 
 
 def _group_lacks(group: Group, members: Mapping[str, int]) -> int:

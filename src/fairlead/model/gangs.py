@@ -3,6 +3,10 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+#: Groups of one gang, and how deep they are nested.
+MOST_GROUPS = 1024
+DEEPEST = 8
+
 #: How long a gang that is bound in part is completed before it is released, as in kube-scheduler.
 LONGEST_PART_S = 300.0
 
@@ -60,6 +64,8 @@ class GangSpec:
     groups: tuple[Group, ...] = ()
     #: How many of these groups must be satisfied; None: all.
     least_groups: int | None = None
+    #: The key of the gang that it is a group of; the pods of both are placed together.
+    part_of: str = ""
     topology: tuple[TopologyRule, ...] = ()
     #: More pods than this are not placed (elastic gangs); None: all that there are.
     maximum: int | None = None
@@ -125,3 +131,5 @@ class Membership:
     rank: int | None = None
     #: For gangs without an object: what this pod says of the whole. Members must agree.
     spec: GangSpec | None = None
+    #: The key of the object that the pod names, where that is only a part of the gang.
+    part: str = ""

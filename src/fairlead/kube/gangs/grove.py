@@ -10,10 +10,18 @@ import msgspec
 
 from fairlead.kube.gangs.api import GangDefaults, GangKind, Json, PodWords, Standing
 from fairlead.kube.gangs.conditions import Condition, with_condition
-from fairlead.kube.gangs.limits import MOST_GROUPS, minimum_of, name_of
+from fairlead.kube.gangs.limits import minimum_of, name_of
 from fairlead.kube.gangs.ranks import rank_in_labels
 from fairlead.model.errors import FairleadError
-from fairlead.model.gangs import GangSpec, GangState, GangStatus, Group, Membership, TopologyRule
+from fairlead.model.gangs import (
+    MOST_GROUPS,
+    GangSpec,
+    GangState,
+    GangStatus,
+    Group,
+    Membership,
+    TopologyRule,
+)
 
 POD_GANG = "grove.io/podgang"
 CLIQUE = "grove.io/podclique"

@@ -13,10 +13,12 @@ import msgspec
 
 from fairlead.base.durations import seconds
 from fairlead.kube.gangs.api import GangDefaults, GangKind, Json, PodWords, Standing
-from fairlead.kube.gangs.limits import DEEPEST, MOST_GROUPS, minimum_of, name_of
+from fairlead.kube.gangs.limits import minimum_of, name_of
 from fairlead.kube.gangs.ranks import rank_in_labels
 from fairlead.model.errors import FairleadError
 from fairlead.model.gangs import (
+    DEEPEST,
+    MOST_GROUPS,
     GangSpec,
     GangState,
     GangStatus,

@@ -7,13 +7,11 @@ with a sentence that names the limit, and nothing of it is kept.
 from collections.abc import Iterator, Mapping, Sequence
 
 from fairlead.model.errors import FairleadError, QuantityError
-from fairlead.model.gangs import GangSpec, Group
+from fairlead.model.gangs import DEEPEST, MOST_GROUPS, GangSpec, Group
 from fairlead.model.quantities import amount
 
 #: Pods of one gang; no cluster that Kubernetes supports has more.
 MOST_PODS = 100_000
-MOST_GROUPS = 1024
-DEEPEST = 8
 MOST_RESOURCES = 64
 MOST_RULES = 8
 LONGEST_NAME = 253

@@ -27,6 +27,8 @@ _CONDITIONS = {"v1alpha2": "PodGroupScheduled"}
 _CONDITION = "PodGroupInitiallyScheduled"
 #: The forms of 1.36 and 1.37.
 _WHOLE = ("PodGroup", "all")
+#: The name of the dialect of CompositePodGroups.
+COMPOSITE = "composite"
 
 
 class _Gang(msgspec.Struct, rename="camel", gc=False):
@@ -45,12 +47,35 @@ class _Constraints(msgspec.Struct, gc=False):
     topology: list[_Topology] | None = None
 
 
-class _Spec(msgspec.Struct, rename="camel", gc=False):
-    scheduling_policy: _Policy | None = None
+class GroupSpec(msgspec.Struct, rename="camel", gc=False):
+    """What PodGroups and CompositePodGroups have in common."""
+
     scheduling_constraints: _Constraints | None = None
     disruption_mode: str | dict[str, msgspec.Raw] | None = None
     priority: int | None = None
     parent_composite_pod_group_name: str = ""
+
+    def topology(self) -> tuple[TopologyRule, ...]:
+        rules = (self.scheduling_constraints or _Constraints()).topology or ()
+        if any(not rule.key for rule in rules):
+            raise FairleadError(
+                "spec.schedulingConstraints.topology has an empty key; write a node label"
+            )
+        return tuple(TopologyRule(rule.key) for rule in rules)
+
+    def evicted_whole(self) -> bool:
+        mode = self.disruption_mode
+        modes = (mode,) if isinstance(mode, str) else tuple(mode or ())
+        return any(mode in _WHOLE for mode in modes)
+
+    def part_of(self, key: str) -> str:
+        """The key of its CompositePodGroup, given its own; empty if it is not part of one."""
+        parent = self.parent_composite_pod_group_name
+        return f"{COMPOSITE}/{key.split('/')[1]}/{parent}" if parent else ""
+
+
+class _Spec(GroupSpec, rename="camel", gc=False):
+    scheduling_policy: _Policy | None = None
 
 
 _specs = msgspec.json.Decoder(_Spec)
@@ -76,11 +101,6 @@ class Native(GangDefaults):
 
     def spec(self, key: str, spec: bytes) -> GangSpec:
         wire = _specs.decode(spec)
-        if wire.parent_composite_pod_group_name:
-            raise FairleadError(
-                "it is part of a CompositePodGroup, which Fairlead does not support yet; remove "
-                "spec.parentCompositePodGroupName"
-            )
         gang = (wire.scheduling_policy or _Policy()).gang
         field = "spec.schedulingPolicy.gang.minCount"
         return GangSpec(
@@ -88,9 +108,10 @@ class Native(GangDefaults):
             # A group of the policy "basic" needs no number of pods.
             minimum=minimum_of(field, gang.min_count) if gang else 1,
             priority=wire.priority,
-            topology=_topology(wire.scheduling_constraints or _Constraints()),
+            topology=wire.topology(),
+            part_of=wire.part_of(key),
             counting=Counting.ALIVE,
-            evicted_whole=any(mode in _WHOLE for mode in _modes(wire.disruption_mode)),
+            evicted_whole=wire.evicted_whole(),
         )
 
     def status(self, standing: Standing, status: GangStatus, now: str) -> Json | None:
@@ -107,16 +128,3 @@ class Native(GangDefaults):
         name = _CONDITIONS.get(standing.api_version, _CONDITION)
         condition = Condition(name, *wanted, standing.generation)
         return with_condition(standing.status, condition, now, true_stays=True)
-
-
-def _topology(constraints: _Constraints) -> tuple[TopologyRule, ...]:
-    rules = constraints.topology or ()
-    if any(not rule.key for rule in rules):
-        raise FairleadError(
-            "spec.schedulingConstraints.topology has an empty key; write a node label"
-        )
-    return tuple(TopologyRule(rule.key) for rule in rules)
-
-
-def _modes(mode: str | dict[str, msgspec.Raw] | None) -> tuple[str, ...]:
-    return (mode,) if isinstance(mode, str) else tuple(mode or ())

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from fairlead.kube.gangs.api import GangDialect, GangObject, ObjectWire, PodWords
+from fairlead.kube.gangs.composite import Composite
 from fairlead.kube.gangs.coscheduling import Coscheduling
 from fairlead.kube.gangs.fairlead import FairleadGangs
 from fairlead.kube.gangs.grove import Grove
@@ -23,6 +24,7 @@ from fairlead.model.gangs import GangSpec, Membership
 DIALECTS: tuple[GangDialect, ...] = (
     FairleadGangs(),
     Native(),
+    Composite(),
     Coscheduling(),
     VolcanoGangs(),
     KaiGangs(),

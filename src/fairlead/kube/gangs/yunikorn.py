@@ -10,10 +10,10 @@ from typing import ClassVar
 import msgspec
 
 from fairlead.kube.gangs.api import GangDefaults, PodWords
-from fairlead.kube.gangs.limits import MOST_GROUPS, amounts_of, minimum_of, name_of
+from fairlead.kube.gangs.limits import amounts_of, minimum_of, name_of
 from fairlead.kube.gangs.ranks import rank_in_labels
 from fairlead.model.errors import FairleadError
-from fairlead.model.gangs import GangSpec, Group, Membership
+from fairlead.model.gangs import MOST_GROUPS, GangSpec, Group, Membership
 from fairlead.model.quantities import LARGEST
 from fairlead.model.sizes import remembered
 
