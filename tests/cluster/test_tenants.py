@@ -14,6 +14,7 @@ from fairlead.model.pods import Pod
 
 NODES = ("n1", "n2")
 TEAM = "team"
+T4 = "fairlead.dev/gpu-T4"
 UIDS = st.sampled_from([f"u{number}" for number in range(6)])
 TEAMS = st.sampled_from(["red", "blue", ""])
 GRANTS = st.none() | st.builds(
@@ -23,33 +24,29 @@ GRANTS = st.none() | st.builds(
 )
 STEPS = st.lists(st.tuples(st.booleans(), UIDS, TEAMS, st.sampled_from(NODES), GRANTS), max_size=6)
 
-Counted = dict[str, tuple[int, dict[str, int], int, int]]
+Counted = dict[str, tuple[int, dict[str, int]]]
 
 
 def team_of(pod: Pod) -> str:
     return pod.labels.get(TEAM, pod.namespace)
 
 
-def from_holdings(cluster: Cluster) -> Counted:
+def from_holdings(cluster: Cluster, bound_as: dict[str, str]) -> Counted:
+    """By the team that each pod had when it came to its node."""
     found: Counted = {}
-    for held in cluster.holdings.values():
-        pods, amounts, milli, mib = found.get(team_of(held.pod), (0, {}, 0, 0))
+    for uid, held in cluster.holdings.items():
+        pods, amounts = found.get(bound_as[uid], (0, {}))
         uses = held.grant.uses if held.grant else ()
-        found[team_of(held.pod)] = (
-            pods + 1,
-            dict(Counter(amounts) + Counter(dict(held.amounts))),
-            milli + sum(use.milli for use in uses),
-            mib + sum(use.memory_mib for use in uses),
-        )
+        milli = sum(max(use.milli, use.memory_mib * 1000 // 16_000, 1) for use in uses)
+        milli = milli if uses else 1000 * dict(held.amounts).get(GPU, 0)
+        one = {"pods": 1, "cpu": dict(held.amounts).get("cpu", 0), GPU: milli, T4: milli}
+        found[bound_as[uid]] = pods + 1, dict(Counter(amounts) + Counter(one))
     return found
 
 
 def kept(cluster: Cluster) -> Counted:
     assert cluster.tenants is not None
-    return {
-        tenant: (use.pods, dict(+use.amounts), use.gpu_milli, use.gpu_mib)
-        for tenant, use in cluster.tenants
-    }
+    return {tenant: (use.pods, dict(+use.amounts)) for tenant, use in cluster.tenants}
 
 
 def listed_node(name: str):
@@ -61,9 +58,15 @@ class TenantsMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.cluster = Cluster()
+        #: By uid; no edit changes it.
+        self.bound_as: dict[str, str] = {}
         self.cluster.count_tenants(team_of)
         for name in NODES:
             self.cluster.put_node(listed_node(name))
+
+    def bind(self, pod: Pod) -> None:
+        if pod.uid not in self.cluster.holdings:
+            self.bound_as[pod.uid] = team_of(pod)
 
     def pod(self, uid: str, team: str, **more: object) -> Pod:
         labels = {TEAM: team} if team else {}
@@ -71,7 +74,9 @@ class TenantsMachine(RuleBasedStateMachine):
 
     @rule(uid=UIDS, team=TEAMS, gpus=st.integers(0, 2), node=st.sampled_from(NODES), grant=GRANTS)
     def a_pod_is_seen_on_a_node(self, uid, team, gpus, node, grant) -> None:
-        self.cluster.confirm(self.pod(uid, team, gpus=gpus, cpu=100, node=node, grant=grant))
+        pod = self.pod(uid, team, gpus=gpus, cpu=100, node=node, grant=grant)
+        self.bind(pod)
+        self.cluster.confirm(pod)
 
     @rule(uid=UIDS, team=TEAMS)
     def a_pod_changes_its_team(self, uid, team) -> None:
@@ -85,7 +90,9 @@ class TenantsMachine(RuleBasedStateMachine):
     @rule(uid=UIDS, team=TEAMS, node=st.sampled_from(NODES), grant=GRANTS)
     def a_pod_is_assumed(self, uid, team, node, grant) -> None:
         if uid not in self.cluster.holdings:
-            self.cluster.assume(self.pod(uid, team, cpu=300), node, grant)
+            pod = self.pod(uid, team, cpu=300)
+            self.bind(pod)
+            self.cluster.assume(pod, node, grant)
 
     @rule(uid=UIDS)
     def a_pod_ends(self, uid) -> None:
@@ -93,15 +100,20 @@ class TenantsMachine(RuleBasedStateMachine):
 
     @rule(steps=STEPS, commits=st.booleans())
     def a_trial(self, steps, commits) -> None:
+        before = dict(self.bound_as)
         with self.cluster.trial() as trial:
             for assumes, uid, team, node, grant in steps:
                 if assumes and uid not in self.cluster.holdings:
-                    trial.assume(self.pod(uid, team, cpu=700), node, grant)
+                    pod = self.pod(uid, team, cpu=700)
+                    self.bind(pod)
+                    trial.assume(pod, node, grant)
                 elif not assumes:
                     trial.evict(uid)
             self.tenants_have_what_their_pods_hold()
             if commits:
                 trial.commit()
+        if not commits:
+            self.bound_as = before
 
     @rule(node=st.sampled_from(NODES))
     def a_node_goes_and_comes_back(self, node) -> None:
@@ -112,10 +124,12 @@ class TenantsMachine(RuleBasedStateMachine):
     @rule()
     def counting_begins_again(self) -> None:
         self.cluster.count_tenants(team_of)
+        holdings = self.cluster.holdings.items()
+        self.bound_as = {uid: team_of(held.pod) for uid, held in holdings}
 
     @invariant()
     def tenants_have_what_their_pods_hold(self) -> None:
-        assert kept(self.cluster) == from_holdings(self.cluster)
+        assert kept(self.cluster) == from_holdings(self.cluster, self.bound_as)
 
 
 TestTenants = TenantsMachine.TestCase
@@ -129,5 +143,5 @@ def test_nothing_is_counted_until_it_is_asked_for() -> None:
     assert cluster.tenants is None
 
     tenants = cluster.count_tenants(lambda pod: pod.namespace)
-    assert tenants.use_of("default").amounts[GPU] == 2
+    assert tenants.use_of("default").amounts[GPU] == 2000
     assert tenants.use_of("other").pods == 0

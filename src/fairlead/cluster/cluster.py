@@ -9,6 +9,7 @@ from fairlead.cluster import reserving
 from fairlead.cluster.arrays import Rows
 from fairlead.cluster.aspects import EVERYTHING, NOTHING, Aspect
 from fairlead.cluster.changes import ANYWHERE, ChangeLog
+from fairlead.cluster.charges import Charges
 from fairlead.cluster.columns import Columns
 from fairlead.cluster.default_selectors import DefaultSelectors
 from fairlead.cluster.draft import Draft
@@ -24,7 +25,7 @@ from fairlead.cluster.price_tables import PriceTables
 from fairlead.cluster.priority_sums import AmountsByRow, PrioritySums, Share, sum_by_row
 from fairlead.cluster.releasing import Releasing
 from fairlead.cluster.storage import SeenBefore
-from fairlead.cluster.tenants import TenantOf, Tenants
+from fairlead.cluster.tenants import OnChange, TenantOf, Tenants
 from fairlead.cluster.topology_levels import TopologyLevels
 from fairlead.cluster.trial import Trial
 from fairlead.cluster.work import Work
@@ -278,6 +279,8 @@ class Cluster:
             self.columns.nodes[row] = node
             return
         self.columns.put_node(row, node)
+        if aspects & Aspect.DEVICES:
+            self._count_tenants_on(node.name)
         self.changes.add(row, aspects)
         self.improved.add(aspects)
         if aspects & Aspect.LABELS:
@@ -362,6 +365,7 @@ class Cluster:
             self._occupy(row, self.holdings[uid], +1)
         for kept in self.releasing.on(node.name):
             self.columns.devices.occupy(row, kept.holder, kept.grant)
+        self._count_tenants_on(node.name)
         self.nominations.node_came(node.name)
 
     def _mark_trust(self, name: str) -> None:
@@ -388,14 +392,13 @@ class Cluster:
         if held is not None and holds_the_same(held, pod, grant):
             self._relabel(held, pod)
             held.pod, held.assumed, held.grant = pod, False, grant
-            if self.tenants is not None:
-                self.tenants.follow(held)
             return
         self.remove(pod.uid)
         now = Holding.of(pod, pod.node, assumed=False)
         now.grant = grant
-        if held is not None and held.node == pod.node:
-            now.shared = held.shared
+        if held is not None:
+            now.tenant = held.tenant
+            now.shared = held.shared if held.node == pod.node else ()
         self._hold(now)
 
     def share(self, uid: str, holder: Holder, grant: Grant) -> None:
@@ -439,6 +442,7 @@ class Cluster:
         """The GPUs of the node as all sources list them now."""
         row = self.row_of.get(node)
         if row is not None and self.columns.put_gpus(row, self.node_at(row)):
+            self._count_tenants_on(node)
             self.changes.add(row, Aspect.DEVICES)
             self.improved.add(Aspect.DEVICES if improves else NOTHING)
 
@@ -503,10 +507,17 @@ class Cluster:
             self.changes.start_over()
             self.improved.add(Aspect.PODS)
 
-    def count_tenants(self, tenant_of: TenantOf) -> Tenants:
+    def count_tenants(self, tenant_of: TenantOf, on_change: OnChange | None = None) -> Tenants:
         """Counts by tenant what is held, from now on."""
-        self.tenants = Tenants(tenant_of, self.holdings.values())
+        charge_of = Charges(self).of_holding
+        self.tenants = Tenants(tenant_of, charge_of, self.holdings.values(), on_change)
         return self.tenants
+
+    def _count_tenants_on(self, node: str) -> None:
+        """The GPUs of the node are other ones than before."""
+        if self.tenants is not None:
+            for held in self.held_on(node):
+                self.tenants.count_again(held)
 
     # -- storage -----------------------------------------------------------------------------
 

@@ -45,6 +45,8 @@ class Holding:
     grant: Grant | None = None
     #: What it has together with other pods: it is free when the last of them is gone.
     shared: tuple[tuple[Holder, Grant], ...] = ()
+    #: The tenant that it is counted for, which no edit of the pod changes; None: not known yet.
+    tenant: str | None = None
 
     @property
     def touches(self) -> Aspect:

@@ -1,6 +1,7 @@
 """What each tenant holds: a fact about the cluster, kept as holdings come and go.
 
 What a tenant may hold is policy, and not known here. Nothing is counted until it is asked for.
+A pod is counted for the tenant that it had when it came to its node: an edit moves no use.
 """
 
 from collections import Counter
@@ -8,13 +9,17 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fairlead.model.pods import Pod
+from fairlead.cluster.charges import ChargeOf
+from fairlead.model.pods import Amounts, Pod
 
 if TYPE_CHECKING:
     from fairlead.cluster.holdings import Holding
 
-#: The tenant of a pod, such as its namespace.
+#: The tenant of a pod, such as the key of its queue; empty: it is not counted.
 TenantOf = Callable[[Pod], str]
+
+#: A holding of the tenant comes (+1) or goes (-1), and what it counts for.
+OnChange = Callable[[str, "Holding", Amounts, int], None]
 
 
 @dataclass(slots=True)
@@ -22,19 +27,13 @@ class TenantUse:
     """What the pods of one tenant hold together, assumed holdings included."""
 
     pods: int = 0
-    #: By resource; those that are 0 may be missing.
+    #: In the amounts of a queue; those that are 0 may be missing.
     amounts: Counter[str] = field(default_factory=Counter)
-    #: Of single GPUs: compute in thousandths of a GPU, and memory where it was asked for.
-    gpu_milli: int = 0
-    gpu_mib: int = 0
 
-    def add(self, held: "Holding", sign: int) -> None:
+    def add(self, charge: Amounts, sign: int) -> None:
         self.pods += sign
-        for name, amount in held.amounts:
+        for name, amount in charge:
             self.amounts[name] += sign * amount
-        for use in held.grant.uses if held.grant else ():
-            self.gpu_milli += sign * use.milli
-            self.gpu_mib += sign * use.memory_mib
 
 
 NO_USE = TenantUse()
@@ -43,12 +42,21 @@ NO_USE = TenantUse()
 class Tenants:
     """The use of every tenant that holds anything. A pod is counted for one tenant."""
 
-    def __init__(self, tenant_of: TenantOf, holdings: Iterable["Holding"]) -> None:
+    def __init__(
+        self,
+        tenant_of: TenantOf,
+        charge_of: ChargeOf,
+        holdings: Iterable["Holding"],
+        on_change: OnChange | None = None,
+    ) -> None:
         self._tenant_of = tenant_of
+        self._charge_of = charge_of
+        self._on_change = on_change
         self._use: dict[str, TenantUse] = {}
-        #: For whom each pod was counted: its labels may change while it is there.
-        self._counted_for: dict[str, str] = {}
+        #: What each pod was counted as.
+        self._charges: dict[str, Amounts] = {}
         for held in holdings:
+            held.tenant = None
             self.put(held)
 
     def use_of(self, tenant: str) -> TenantUse:
@@ -58,19 +66,40 @@ class Tenants:
     def __iter__(self) -> Iterator[tuple[str, TenantUse]]:
         return iter(self._use.items())
 
+    def charge(self, uid: str) -> Amounts:
+        """What the pod is counted as; nothing if it has no tenant."""
+        return self._charges.get(uid, ())
+
     def put(self, held: "Holding") -> None:
-        tenant = self._counted_for[held.pod.uid] = self._tenant_of(held.pod)
-        self._use.setdefault(tenant, TenantUse()).add(held, +1)
+        tenant = held.tenant
+        if tenant is None:
+            tenant = held.tenant = self._tenant_of(held.pod)
+        if not tenant:
+            return
+        charge = self._charges[held.pod.uid] = self._charge_of(held)
+        self._use.setdefault(tenant, TenantUse()).add(charge, +1)
+        if self._on_change is not None:
+            self._on_change(tenant, held, charge, +1)
 
     def take(self, held: "Holding") -> None:
-        tenant = self._counted_for.pop(held.pod.uid)
-        use = self._use[tenant]
-        use.add(held, -1)
+        charge = self._charges.pop(held.pod.uid, None)
+        if charge is None or not held.tenant:
+            return
+        use = self._use[held.tenant]
+        use.add(charge, -1)
         if not use.pods:
-            del self._use[tenant]
+            del self._use[held.tenant]
+        if self._on_change is not None:
+            self._on_change(held.tenant, held, charge, -1)
 
-    def follow(self, held: "Holding") -> None:
-        """The pod holds the same as before, and may belong to another tenant now."""
-        if self._counted_for[held.pod.uid] != self._tenant_of(held.pod):
+    def move(self, held: "Holding") -> None:
+        """It was not known yet whose the pod is, or what GPUs its node has."""
+        self.take(held)
+        held.tenant = None
+        self.put(held)
+
+    def count_again(self, held: "Holding") -> None:
+        """The GPUs of its node are other ones than before."""
+        if held.tenant and self._charge_of(held) != self._charges.get(held.pod.uid):
             self.take(held)
             self.put(held)

@@ -35,6 +35,7 @@ from fairlead.engine.instructions import (
     Instruction,
     Prepare,
 )
+from fairlead.engine.queues import Queues
 from fairlead.engine.reasons import SCHEDULER_ERROR, UNSCHEDULABLE
 from fairlead.engine.rejections import REASON, Rejections
 from fairlead.engine.requeuer import Requeuer
@@ -112,6 +113,8 @@ class Engine:
         self._requeuer = Requeuer(
             self.cluster, self.queue, self._placements, self.in_flight.evicting, self._quota
         )
+        #: Queues of teams.
+        self.queues = Queues(self.cluster, self.queue, self._requeuer)
         self._evictions = Evictions(self.cluster, self.queue, self.in_flight, self._requeuer)
         self._binds = Binds(self.cluster, self._encode)
         self._gangs = Gangs(
@@ -119,6 +122,7 @@ class Engine:
         )
         #: Which moves would let a waiting unit start.
         self.planning = Planning(self.cluster, self.queue, self._placements, self._requeuer)
+        self.queues.know_gangs(self._gangs.spec_of)
 
     def forget(self) -> None:
         """Forgets what the API server showed, to be shown all of it again, after a defect.
@@ -183,8 +187,9 @@ class Engine:
                 self.cluster.put_inventory(name, source, inventory)
             case events.NodeDistrusted(name, cause):
                 self.cluster.distrust(name, cause)
-            case events.NamespaceSeen(name, labels, _):
+            case events.NamespaceSeen(name, labels, queue):
                 self.cluster.put_namespace(name, labels)
+                self.queues.namespace_seen(name, queue)
             case events.SelectorSeen(kind, namespace, name, selector):
                 self.cluster.default_selectors.put(kind, namespace, name, selector)
             case events.TrustRestored(cause):
@@ -205,12 +210,17 @@ class Engine:
                 self.cluster.budgets.pop(key, None)
             case events.GangSeen(spec):
                 self._gangs.object_seen(spec, now)
+                self.queues.gang_seen(spec.key)
             case events.GangGone(key):
                 self._gangs.object_gone(key, now)
             case events.GangKindSeen(dialect, problem):
                 self._gangs.kind_seen(dialect, problem, now)
-            case events.QueueSeen() | events.QueueGone() | events.QueueKindSeen():
-                pass  # nothing depends on queues yet
+            case events.QueueSeen(seen):
+                self.queues.seen(seen)
+            case events.QueueGone(key):
+                self.queues.gone(key)
+            case events.QueueKindSeen(dialect, is_served, problem):
+                self.queues.kind_seen(dialect, problem, is_served=is_served)
             case events.EvictionEnded(uid, problem):
                 if not self._gangs.released(uid, problem, now):
                     self._evictions.ended(uid, problem, now)
@@ -226,6 +236,7 @@ class Engine:
         """Tries the next pod that is due; None if there is none."""
         if self._gangs.has_more:
             return self._gangs.go_on(now)
+        self.queues.settle()
         self._requeuer.wake(now)
         entry = self.queue.pop(now=now)
         if entry is None:
@@ -445,7 +456,8 @@ class Engine:
 
     def _await_quota(self, entry: Entry, beyond: QuotaRefusal, now: float) -> Attempt:
         class_ = self._requeuer.class_of(entry.unit)
-        self.queue.park(entry, class_, woken_by=beyond.woken_by, now=now)
+        held_back_by = beyond.queue
+        self.queue.park(entry, class_, woken_by=beyond.woken_by, now=now, held_back_by=held_back_by)
         failure = AnnounceFailure(entry.unit.pod, beyond.reason, beyond.message)
         return Attempt(entry.unit, Outcome.HELD_BACK, (failure,))
 
@@ -456,7 +468,7 @@ class Engine:
         self.cluster.nominations.settle(pod.uid, verdict.node)
         self.cluster.assume(pod, verdict.node, verdict.grant)
         self.in_flight.begin(pod.uid, entry, steps)
-        if self.queue.awaited:
+        if self.queue.awaited or self.queue.held_back:
             following = self.queue.first_of_class(self._requeuer.class_of(entry.unit))
             if following is not None:
                 self._requeuer.wake_or_keep_waiting(

@@ -97,6 +97,8 @@ class GangAttempts:
         gang = entry.unit
         assert isinstance(gang, Gang)
         self._forget_nominations(gang)
+        if beyond := self._requeuer.gang_beyond_quota(gang):
+            return self._hold_back(entry, gang, beyond, now)
         if not gang.placed and (lack := shortage(self._cluster, gang.spec, {})):
             message = f"gang {gang.spec.name}: {lack}."
             return self._park(entry, UNSCHEDULABLE, message, _ROOM, now)
@@ -186,7 +188,7 @@ class GangAttempts:
                 flight.preparing.add(uid)
 
     def _decided(self, flight: GangFlight, now: float) -> Attempt:
-        if self._queue.awaited:
+        if self._queue.awaited or self._queue.held_back:
             self._requeuer.look_at_next(self._requeuer.class_of(flight.gang), now)
         made: list[Instruction] = [
             Prepare(member.pod, member.placed.node, member.steps)
@@ -210,6 +212,13 @@ class GangAttempts:
 
     # -- refusing ----------------------------------------------------------------------------
 
+    def _hold_back(self, entry: Entry, gang: Gang, beyond: QuotaRefusal, now: float) -> Attempt:
+        message = f"gang {gang.spec.name}: {beyond.message}."
+        held_back = Outcome.HELD_BACK
+        attempt = self._park(entry, beyond.reason, message, beyond.woken_by, now, held_back)
+        self._queue.held_back.put(entry, beyond.queue)
+        return attempt
+
     def _refuse(self, entry: Entry, filling: Filling, now: float) -> Attempt:
         reason, outcome = UNSCHEDULABLE, Outcome.UNSCHEDULABLE
         if filling.first and isinstance(filling.first[1], QuotaRefusal):
@@ -222,6 +231,8 @@ class GangAttempts:
                 reason, outcome = WAITING_FOR_TOPOLOGY, Outcome.HELD_BACK
         released = self._make_way(entry, filling.gang, now)
         attempt = self._park(entry, reason, message, filling.woken_by, now, outcome)
+        if filling.held_back_by is not None:
+            self._queue.held_back.put(entry, filling.held_back_by)
         return attempt._replace(instructions=[*attempt.instructions, *released])
 
     def _make_way(self, entry: Entry, gang: Gang, now: float) -> list[Instruction]:

@@ -53,6 +53,8 @@ class Filling:
     within: Mapping[str, NodeMask] | None = None
     placed: list[MemberPlacement] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
+    #: The queue of a team that did not admit a member.
+    held_back_by: str | None = None
     #: Members by group that have a node or may still get one.
     possible: Counter[str] = field(default_factory=Counter)
     #: By request and mask: equal members are refused alike.
@@ -100,6 +102,8 @@ class Filling:
     def miss(self, pod: Pod, why: Refused | QuotaRefusal | None = None) -> None:
         """The member gets no node."""
         self.possible[group_of(pod)] -= 1
+        if isinstance(why, QuotaRefusal):
+            self.held_back_by = why.queue
         if why is not None and self.first is None:
             self.first = pod, why
 

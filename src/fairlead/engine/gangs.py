@@ -16,7 +16,7 @@ from fairlead.engine.gang_trees import GangTrees
 from fairlead.engine.in_flight import InFlight
 from fairlead.engine.instructions import Instruction
 from fairlead.engine.requeuer import Requeuer
-from fairlead.model.gangs import GangSpec
+from fairlead.model.gangs import GangSpec, Membership
 from fairlead.model.pods import Pod
 from fairlead.placement.place import Placement
 from fairlead.queue.entries import Entry
@@ -54,6 +54,10 @@ class Gangs:
 
     def object_gone(self, key: str, now: float) -> None:
         self._registry.object_gone(key, now)
+
+    def spec_of(self, membership: Membership) -> GangSpec:
+        """What is known of the gang of a pod; a problem if that is nothing."""
+        return self._registry.spec_of(membership)
 
     def kind_seen(self, dialect: str, problem: str, now: float) -> None:
         self._registry.kind_seen(dialect, problem, now)

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 
 from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.tenants import Tenants
 from fairlead.model.pods import Pod
 from fairlead.placement.place import Placement
 from fairlead.queue.entries import Entry, Pool
@@ -43,6 +44,8 @@ class Requeuer:
         """`evicting` are the pods for which others are being evicted just now, by uid."""
         self._quota = quota
         self._tenants = cluster.count_tenants(quota.tenant_of) if quota else None
+        #: Queues of teams that may admit more than when waiting units were last checked.
+        self.freed: set[str] = set()
         self._cluster = cluster
         self._queue = queue
         self._placements = placements
@@ -68,6 +71,17 @@ class Requeuer:
             return due
         flush = self._flushed_s + FLUSH_EVERY_S
         return flush if due is None else min(due, flush)
+
+    def set_quota(self, quota: QuotaPolicy | None, tenants: Tenants | None) -> None:
+        """From now on; waiting units are sorted into classes again."""
+        self._quota, self._tenants = quota, tenants
+        self.sort_again()
+
+    def sort_again(self) -> None:
+        """Waiting units may belong to other classes than before."""
+        self._unsorted = self._queue.all_waiting()
+        self._pending |= self._round_events if self._round else NOTHING
+        self._round.clear()
 
     # -- nominations -------------------------------------------------------------------------
 
@@ -104,7 +118,7 @@ class Requeuer:
         meanwhile is for the next round.
         """
         self._drain()
-        if self._sort() and not self._round and self._pending:
+        if self._sort() and not self._round and (self._pending or self.freed):
             self._begin_round()
         self._check_slice(now)
         if now - self._flushed_s >= FLUSH_EVERY_S:
@@ -121,9 +135,7 @@ class Requeuer:
         """Sorts pods into classes by the labels that rules ask about; True when all are sorted."""
         if self._keys_asked is not self._cluster.columns.pods.keys_of_anti_affinity:
             self._keys_asked = self._cluster.columns.pods.keys_of_anti_affinity
-            self._unsorted = self._queue.all_waiting()
-            self._pending |= self._round_events if self._round else NOTHING
-            self._round.clear()
+            self.sort_again()
         if self._unsorted:
             slice_, self._unsorted = self._unsorted[:_RECLASSIFIED], self._unsorted[_RECLASSIFIED:]
             self._queue.reclassify(slice_, self.class_of)
@@ -134,7 +146,11 @@ class Requeuer:
     def _begin_round(self) -> None:
         """In order of priority."""
         self._round_events, self._pending = self._pending, NOTHING
-        classes = [entry.equivalence_class for entry in self._queue.waiting(self._round_events)]
+        entries = self._queue.waiting(self._round_events) if self._round_events else ()
+        classes = dict.fromkeys(entry.equivalence_class for entry in entries)
+        if self.freed:
+            classes |= dict.fromkeys(self._queue.held_back.classes(self.freed))
+            self.freed.clear()
         waiting = sorted((class_ for class_ in classes if class_), key=lambda class_: -class_[2])
         nominated = self._nominated_on_changed() if self._cluster.nominations else []
         self._round = [*reversed(waiting), *reversed(nominated)]
@@ -156,7 +172,7 @@ class Requeuer:
 
     def _look_at(self, entry: Entry, changed: Aspect, now: float, cause: str) -> None:
         if isinstance(entry.unit, Gang):
-            if not self._may_fit(entry):
+            if self._gang_beyond_quota(entry) or not self._may_fit(entry):
                 return
             if entry.unit.size > _LARGE_GANG:  # while it is tried, no other unit is
                 self._queue.postpone(entry, cause)
@@ -191,7 +207,7 @@ class Requeuer:
     def wake_or_keep_waiting(
         self, entry: Entry, fits: bool, now: float, cause: str = "AssignedPodDelete"
     ) -> None:
-        woken_by = None if fits else self._refused_by(entry.unit.pod)
+        woken_by = None if fits else self._refused_by(entry)
         if woken_by is None:
             self._queue.wake(entry, cause, now=now)
         else:  # perhaps for another reason than before
@@ -219,6 +235,24 @@ class Requeuer:
             return None
         return self._quota.admits(pod, self._tenants)
 
+    def gang_beyond_quota(self, gang: Gang) -> QuotaRefusal | None:
+        """Why a gang must wait whatever the nodes: as many of its pods as it needs, in one sum."""
+        if self._quota is None or self._tenants is None:
+            return None
+        return self._quota.admits_some(gang.pods, max(1, gang.needed))
+
+    def _gang_beyond_quota(self, entry: Entry) -> bool:
+        gang = entry.unit
+        assert isinstance(gang, Gang)
+        try:
+            refusal = self.gang_beyond_quota(gang)
+        except Exception:  # let the attempt itself fail, where it is reported
+            return False
+        if refusal is None or refusal.queue is None:
+            return False
+        self._queue.held_back.put(entry, refusal.queue)
+        return True
+
     def may_schedule(self, pod: Pod, changed: Aspect) -> bool:
         if self.would_fit(pod):
             return True
@@ -232,9 +266,11 @@ class Requeuer:
         except Exception:  # let the attempt itself fail, where it is reported
             return True
 
-    def _refused_by(self, pod: Pod) -> Aspect | None:
+    def _refused_by(self, entry: Entry) -> Aspect | None:
+        pod = entry.unit.pod
         try:
             if refusal := self.beyond_quota(pod):
+                self._queue.held_back.put(entry, refusal.queue)
                 return refusal.woken_by
             return self._placements[pod.scheduler].refused_by(pod)
         except Exception:  # let the attempt itself fail, where it is reported
@@ -253,7 +289,7 @@ class Requeuer:
 
     def class_of(self, unit: Unit) -> EquivalenceClass:
         pod = unit.pod
-        tenant = self._quota.tenant_of(pod) if self._quota else ""
+        tenant = self._quota.class_of(pod) if self._quota else ""
         return unit.equivalence_class(self._placements[pod.scheduler].request, tenant)
 
 

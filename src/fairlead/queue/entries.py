@@ -33,5 +33,7 @@ class Entry:
     #: What could end its wait, and the class with which it waits.
     woken_by: Aspect = NOTHING
     equivalence_class: EquivalenceClass | None = None
+    #: The queue of a team that held it back, while it waits; None: none did.
+    held_back_by: str | None = None
     #: The one heap entry that stands for it; older ones are void.
     ticket: int = -1

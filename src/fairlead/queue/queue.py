@@ -16,12 +16,14 @@ bind failed always waits it out.
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from itertools import count
+from typing import Protocol
 
 from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.model.gangs import GangSpec
 from fairlead.model.pods import Pod
 from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.heap import EntryHeap
+from fairlead.queue.held_back import HeldBack
 from fairlead.queue.order import PrioritySort, QueueOrder
 from fairlead.queue.units import EquivalenceClass, Gang, PodUnit, Unit
 
@@ -30,6 +32,16 @@ LONGEST_BACKOFF_S = 10.0
 LONGEST_WAIT_S = 300.0
 
 _FAILED = "ScheduleAttemptFailure"
+
+
+class PendingObserver(Protocol):
+    """Sees every pending pod, those that are being bound included."""
+
+    def came(self, pod: Pod, unit: str) -> None:
+        """For the first time, or changed; `unit` is the key of its unit."""
+        ...
+
+    def left(self, uid: str) -> None: ...
 
 
 class SchedulingQueue:
@@ -47,6 +59,10 @@ class SchedulingQueue:
         self._backoff = EntryHeap(tickets)
         self._error_backoff = EntryHeap(tickets)
         self._waiting: dict[EquivalenceClass, dict[str, Entry]] = {}
+        #: Those of them that the queue of a team holds back.
+        self.held_back = HeldBack()
+        #: Sees pending pods come and go; None while there is no queue of a team.
+        self.observer: PendingObserver | None = None
         #: All aspects that a pod waits for, and perhaps more.
         self.awaited = NOTHING
         self._counts = dict.fromkeys(Pool, 0)
@@ -62,6 +78,14 @@ class SchedulingQueue:
     def entries(self) -> Collection[Entry]:
         """Of all pending pods: that of a gang comes once for each of them."""
         return self._entries.values()
+
+    def observe(self, observer: PendingObserver | None) -> None:
+        """Shows it all pending pods, and those that come and go from now on."""
+        self.observer = observer
+        if observer is not None:
+            for entry in {id(entry): entry for entry in self._entries.values()}.values():
+                for pod in _pending(entry.unit):
+                    observer.came(pod, entry.unit.key)
 
     def counts(self) -> dict[Pool, int]:
         """Pods by pool."""
@@ -103,12 +127,14 @@ class SchedulingQueue:
                 self._resume(entry, "UnschedulablePodAdd", now)
         else:
             self._replace(entry, pod, now)
+        if self.observer is not None:
+            self.observer.came(pod, pod.uid)
 
     def adopt(self, entry: Entry) -> None:
         """A unit that is being bound, from an earlier queue: known, in no pool."""
         entry.equivalence_class, entry.pool, entry.ticket = None, Pool.NONE, -1
         unit = entry.unit
-        for pod in unit.pending if isinstance(unit, Gang) else unit.pods:
+        for pod in _pending(unit):
             self._entries[pod.uid] = entry
         if isinstance(unit, Gang):
             self._gangs[unit.key] = entry
@@ -117,6 +143,8 @@ class SchedulingQueue:
     def remove(self, uid: str) -> Entry | None:
         """Forgets the pod, also one that is being tried or bound."""
         entry = self._entries.pop(uid, None)
+        if self.observer is not None:
+            self.observer.left(uid)
         if entry is None:
             self._forget_placed(uid)
         elif not entry.unit.take(uid):
@@ -158,6 +186,8 @@ class SchedulingQueue:
         self._entries[pod.uid] = entry
         gang = _gang(entry)
         gang.not_before_s = max(gang.not_before_s, not_before_s)
+        if self.observer is not None:
+            self.observer.came(pod, spec.key)
         self._replace(entry, pod, now)
         self.respecify(spec, now=now)
 
@@ -277,8 +307,19 @@ class SchedulingQueue:
         entry.attempts += 1
         return entry
 
-    def park(self, entry: Entry, class_: EquivalenceClass, *, woken_by: Aspect, now: float) -> None:
-        """No node fits: wait until something in `woken_by` changes."""
+    def park(
+        self,
+        entry: Entry,
+        class_: EquivalenceClass,
+        *,
+        woken_by: Aspect,
+        now: float,
+        held_back_by: str | None = None,
+    ) -> None:
+        """No node fits: wait until something in `woken_by` changes.
+
+        Or the queue of a team holds it back (`held_back_by`), until that changes.
+        """
         entry.refusals += 1
         entry.errors = 0
         entry.woken_by = woken_by
@@ -292,6 +333,7 @@ class SchedulingQueue:
         together = self._waiting.setdefault(class_, {})
         together[entry.unit.key] = entry
         _first(together).woken_by |= woken_by  # the first waits for all of them
+        self.held_back.put(entry, held_back_by)
 
     def retry(self, entry: Entry, *, now: float) -> None:
         """It failed without a verdict: try again after its backoff."""
@@ -330,11 +372,13 @@ class SchedulingQueue:
         """Puts the pods into the classes they belong to now."""
         for entry in entries:
             if entry.pool is Pool.WAITING:
+                by = entry.held_back_by
                 self._leave_class(entry)
                 entry.equivalence_class = class_of(entry.unit)
                 together = self._waiting.setdefault(entry.equivalence_class, {})
                 together[entry.unit.key] = entry
                 _first(together).woken_by |= entry.woken_by
+                self.held_back.put(entry, by)
 
     def first_of_class(self, class_: EquivalenceClass) -> Entry | None:
         """The first pod that waits in the class."""
@@ -405,6 +449,8 @@ class SchedulingQueue:
     def _leave_class(self, entry: Entry) -> None:
         if entry.equivalence_class is None:
             return
+        if entry.held_back_by is not None:
+            self.held_back.put(entry, None)
         together = self._waiting[entry.equivalence_class]
         del together[entry.unit.key]
         if together:
@@ -417,6 +463,11 @@ class SchedulingQueue:
 def _gang(entry: Entry) -> Gang:
     assert isinstance(entry.unit, Gang), f"{entry.unit.key} is no gang"
     return entry.unit
+
+
+def _pending(unit: Unit) -> Collection[Pod]:
+    """Those with gates, too."""
+    return unit.pending if isinstance(unit, Gang) else unit.pods
 
 
 def _first(together: dict[str, Entry]) -> Entry:

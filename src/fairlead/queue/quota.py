@@ -4,6 +4,7 @@ The cluster knows what tenants hold, and a policy what they may hold. A tenant i
 equivalence class of a waiting pod, and never of its request: pods of all tenants share their views.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,6 +22,8 @@ class QuotaRefusal:
     message: str
     #: What could end the wait; by default that some pod ends.
     woken_by: Aspect = Aspect.USAGE
+    #: The queue whose change could end the wait; "": a change of any queue; None: of no queue.
+    queue: str | None = None
 
 
 class QuotaPolicy(Protocol):
@@ -28,9 +31,17 @@ class QuotaPolicy(Protocol):
         """The tenant that a pod is counted for."""
         ...
 
+    def class_of(self, pod: Pod) -> str:
+        """Its part of the equivalence class: the tenant, and what else makes a difference."""
+        ...
+
     def admits(self, pod: Pod, tenants: Tenants) -> QuotaRefusal | None:
         """None if the pod may be placed now.
 
-        Pods with the same scheduler name, request, priority and tenant must get the same answer.
+        Pods with the same scheduler name, request, priority and class must get the same answer.
         """
+        ...
+
+    def admits_some(self, pods: Collection[Pod], needed: int) -> QuotaRefusal | None:
+        """None if so many of these pods may be placed together now."""
         ...

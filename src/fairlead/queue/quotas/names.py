@@ -1,0 +1,91 @@
+"""Which queue a pod belongs to: by its gang, by its own words, or by its namespace."""
+
+from collections.abc import Callable
+
+from fairlead.model.gangs import GangSpec, Membership
+from fairlead.model.pods import Pod
+from fairlead.model.queues import UNQUEUED, QueueSpec
+from fairlead.queue.quotas.tree import QueueTree, queue_name
+
+#: What is known of the gang of a pod; None if that is nothing.
+GangOf = Callable[[Membership], GangSpec | None]
+
+
+class QueueNames:
+    def __init__(self, tree: QueueTree) -> None:
+        self._tree = tree
+        #: The queue of each namespace by its own words, and by the queues that name it.
+        self._namespaces: dict[str, str] = {}
+        self._of_namespace: dict[str, dict[str, None]] = {}
+        #: Dialects whose queues are served, and why those of others cannot be read.
+        self._served: set[str] = set()
+        self._problems: dict[str, str] = {}
+        self.gang_of: GangOf = lambda membership: membership.spec
+
+    def put_namespace(self, name: str, queue: str) -> bool:
+        """Whether its pods may belong to another queue now."""
+        if queue == self._namespaces.get(name, ""):
+            return False
+        if queue:
+            self._namespaces[name] = queue
+        else:
+            del self._namespaces[name]
+        return True
+
+    def put_kind(self, dialect: str, problem: str, *, is_served: bool) -> bool:
+        """Whether pods may belong to another queue now."""
+        before = dialect in self._served, self._problems.get(dialect, "")
+        (self._served.add if is_served else self._served.discard)(dialect)
+        self._problems[dialect] = problem
+        return before != (is_served, problem)
+
+    def put_queue(self, old: QueueSpec | None, new: QueueSpec | None) -> None:
+        """A queue may be that of a namespace; of several, the first that came."""
+        if old is not None and old.of_namespace:
+            self._of_namespace[old.of_namespace].pop(old.key, None)
+            if not self._of_namespace[old.of_namespace]:
+                del self._of_namespace[old.of_namespace]
+        if new is not None and new.of_namespace:
+            self._of_namespace.setdefault(new.of_namespace, {})[new.key] = None
+
+    def of(self, pod: Pod) -> str:
+        """The key of its queue, which may not exist; empty: it has none."""
+        if pod.queue == UNQUEUED:
+            return ""
+        gang = self.gang_of(pod.gang) if pod.gang else None
+        if gang is not None and gang.queue and self._counts(gang.queue):
+            return gang.queue
+        if pod.queue and self._counts(pod.queue):
+            return pod.queue
+        default = self._namespaces.get(pod.namespace, "")
+        if default and self._counts(default):
+            return default
+        return next(iter(self._of_namespace.get(pod.namespace, ())), "")
+
+    def contradiction(self, pod: Pod) -> str:
+        """A pod and its gang may name queues of two APIs; then neither is chosen."""
+        gang = self.gang_of(pod.gang) if pod.gang else None
+        if gang is None or not gang.queue or not pod.queue or gang.queue == pod.queue:
+            return ""
+        same = _dialect(gang.queue) == _dialect(pod.queue)
+        if same or UNQUEUED in (gang.queue, pod.queue) or not self._counts(pod.queue):
+            return ""
+        own, other = _with_dialect(pod.queue), _with_dialect(gang.queue)
+        return f"the pod names the queue {own}, and its gang the queue {other}; remove one"
+
+    def problem(self, key: str) -> str:
+        """Why the queues of its dialect cannot be read."""
+        return self._problems.get(_dialect(key), "")
+
+    def _counts(self, key: str) -> bool:
+        """Words of an API that is not served are no words."""
+        dialect = _dialect(key)
+        return key in self._tree or dialect in self._served or bool(self._problems.get(dialect))
+
+
+def _dialect(key: str) -> str:
+    return key.partition("/")[0]
+
+
+def _with_dialect(key: str) -> str:
+    return f"{queue_name(key)} ({_dialect(key)})"

@@ -1,0 +1,82 @@
+"""What the pending pods of each queue request, kept as pods come and go.
+
+A pod that is being bound is counted as used, and not as pending at the same time.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fairlead.model.pods import Amounts, Pod, PodRequest
+from fairlead.queue.quotas.sums import TreeSums
+from fairlead.queue.quotas.tree import QueueTree
+
+#: In place of a resource: units that are pending, a gang being one.
+UNITS = "units"
+_ONE_UNIT: Amounts = ((UNITS, 1),)
+
+
+@dataclass(slots=True)
+class _Record:
+    pod: Pod
+    key: str
+    unit: str
+    charge: Amounts
+    is_held: bool = False
+
+
+class PendingSums:
+    def __init__(
+        self,
+        tree: QueueTree,
+        key_of: Callable[[Pod], str],
+        charge_of: Callable[[PodRequest], Amounts],
+    ) -> None:
+        self._key_of = key_of
+        self._charge_of = charge_of
+        self.sums = TreeSums(tree)
+        self._records: dict[str, _Record] = {}
+        #: Pending pods of each unit of a queue.
+        self._units: Counter[tuple[str, str]] = Counter()
+
+    def came(self, pod: Pod, unit: str) -> None:
+        """A pending pod was seen, for the first time or changed."""
+        old = self._records.pop(pod.uid, None)
+        key = self._key_of(pod)
+        if not key and old is None:
+            return
+        is_held = old is not None and old.is_held
+        self._count(old, -1)
+        if key:
+            charge = () if pod.gates else self._charge_of(pod.request)
+            record = self._records[pod.uid] = _Record(pod, key, unit, charge, is_held)
+            self._count(record, +1)
+
+    def left(self, uid: str) -> None:
+        self._count(self._records.pop(uid, None), -1)
+
+    def hold(self, uid: str, *, is_held: bool) -> None:
+        """The pod holds a node from now on, or does no longer."""
+        record = self._records.get(uid)
+        if record is not None and record.is_held != is_held:
+            self._count(record, -1)
+            record.is_held = is_held
+            self._count(record, +1)
+
+    def look_again(self) -> None:
+        """Pods may belong to other queues than before."""
+        for record in list(self._records.values()):
+            if self._key_of(record.pod) != record.key:
+                self.came(record.pod, record.unit)
+
+    def _count(self, record: _Record | None, change: int) -> None:
+        if record is None or record.is_held:
+            return
+        self.sums.add(record.key, record.charge, change)
+        unit = record.key, record.unit
+        before = self._units[unit]
+        self._units[unit] = before + change
+        if not before or not before + change:
+            self.sums.add(record.key, _ONE_UNIT, change)
+        if not self._units[unit]:
+            del self._units[unit]

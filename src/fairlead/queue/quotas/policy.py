@@ -1,0 +1,120 @@
+"""What units of queues may be started now: by limits, of their queue and of all above it.
+
+Only resources that a limit lists are limited. A unit of several pods is admitted as one sum.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection
+
+from fairlead.cluster.aspects import NOTHING
+from fairlead.cluster.tenants import Tenants
+from fairlead.model.pods import Amounts, Pod, PodRequest
+from fairlead.model.queue_amounts import shown_amount
+from fairlead.model.queues import QueueSpec
+from fairlead.queue.quota import QuotaRefusal
+from fairlead.queue.quotas.asks import least_sum
+from fairlead.queue.quotas.names import QueueNames
+from fairlead.queue.quotas.sums import TreeSums, amount_of
+from fairlead.queue.quotas.tree import QueueTree, queue_name
+
+LIMIT, NOT_FOUND, CLOSED = "QueueLimit", "QueueNotFound", "QueueClosed"
+NOT_ALLOWED, INVALID = "QueueNotAllowed", "QueueInvalid"
+
+#: In place of a key: the wait may end whenever the tree changes.
+ANY_QUEUE = ""
+
+
+class QueuePolicy:
+    """Answers from the tree and from what is used; it keeps nothing."""
+
+    def __init__(
+        self,
+        tree: QueueTree,
+        names: QueueNames,
+        used: TreeSums,
+        charge_of: Callable[[PodRequest], Amounts],
+    ) -> None:
+        self._tree = tree
+        self._names = names
+        self._used = used
+        self._charge_of = charge_of
+
+    def tenant_of(self, pod: Pod) -> str:
+        return self._names.of(pod)
+
+    def class_of(self, pod: Pod) -> str:
+        """Where only some namespaces may use the queue, they are told apart."""
+        key = self._names.of(pod)
+        specs = (self._tree.get(each) for each in self._tree.lineage(key))
+        if any(spec is not None and spec.namespaces is not None for spec in specs):
+            return f"{key} {pod.namespace}"
+        return key
+
+    def admits(self, pod: Pod, tenants: Tenants) -> QuotaRefusal | None:
+        key = self._names.of(pod)
+        if not key and not pod.gang:
+            return None
+        return self._contradicts(pod) or self._admits(key, pod, self._charge_of(pod.request))
+
+    def admits_some(self, pods: Collection[Pod], needed: int) -> QuotaRefusal | None:
+        """As one sum: of each resource the least that so many of the pods request.
+
+        Pods of one gang that name different queues are only admitted singly.
+        """
+        kinds = Counter((self._names.of(pod), pod.request) for pod in pods)
+        first = next(iter(pods))
+        if refusal := self._contradicts(first):
+            return refusal
+        if len({key for key, _ in kinds}) != 1:
+            return None
+        asked = least_sum([(self._charge_of(kind), n) for (_, kind), n in kinds.items()], needed)
+        return self._admits(self._names.of(first), first, asked)
+
+    def _contradicts(self, pod: Pod) -> QuotaRefusal | None:
+        problem = self._names.contradiction(pod) if pod.gang else ""
+        return _refusal(INVALID, problem, ANY_QUEUE) if problem else None
+
+    def _admits(self, key: str, pod: Pod, asked: Amounts) -> QuotaRefusal | None:
+        if not key:
+            return None
+        if key not in self._tree:
+            return self._unknown(key)
+        if problem := self._tree.problem(key):
+            return _refusal(INVALID, problem, ANY_QUEUE)
+        for each in self._tree.lineage(key):
+            spec = self._tree.get(each)
+            if spec is not None and (refusal := self._refuses(spec, pod, asked)):
+                return refusal
+        return None
+
+    def _unknown(self, key: str) -> QuotaRefusal:
+        problem = self._names.problem(key)
+        message = problem or (
+            f"the queue {queue_name(key)} does not exist; create it or name another queue"
+        )
+        return _refusal(NOT_FOUND, message, ANY_QUEUE if problem else key)
+
+    def _refuses(self, spec: QueueSpec, pod: Pod, asked: Amounts) -> QuotaRefusal | None:
+        if spec.closed:
+            message = f"queue {spec.name} is closed: it starts no more pods"
+            return _refusal(CLOSED, message, spec.key)
+        if spec.namespaces is not None and pod.namespace not in spec.namespaces:
+            message = f"pods of namespace {pod.namespace} may not use queue {spec.name}"
+            return _refusal(NOT_ALLOWED, message, spec.key)
+        return self._over_limit(spec, asked) if spec.limit else None
+
+    def _over_limit(self, spec: QueueSpec, asked: Amounts) -> QuotaRefusal | None:
+        used, more = self._used.of(spec.key), dict(asked)
+        for name, limit in spec.limit:
+            wanted = more.get(name, 0)
+            if wanted and (has := amount_of(used, name)) + wanted > limit:
+                message = (
+                    f"queue {spec.name} has a limit of {shown_amount(name, limit)} {name}: "
+                    f"{shown_amount(name, has)} used, {shown_amount(name, wanted)} requested"
+                )
+                return _refusal(LIMIT, message, spec.key)
+        return None
+
+
+def _refusal(reason: str, message: str, queue: str) -> QuotaRefusal:
+    return QuotaRefusal(reason, message, NOTHING, queue)

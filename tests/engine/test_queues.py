@@ -1,0 +1,328 @@
+"""Queues of teams in the engine: which pods wait, with which words, and what ends the wait."""
+
+from dataclasses import replace
+
+import pytest
+
+from builders import SCHEDULER, a_node, a_pod, an_engine, decide, see
+from fairlead.engine import events
+from fairlead.engine.engine import Engine
+from fairlead.engine.instructions import AnnounceFailure, Bind, Instruction
+from fairlead.model.gangs import GangSpec, Membership
+from fairlead.model.pods import Pod
+from fairlead.model.queues import GPUS, UNQUEUED, QueueReport, QueueSpec
+from fairlead.queue.entries import Pool
+from fairlead.testing.builders import a_gpu_node, gpu_share
+
+
+def a_queue(name: str, gpus: float | None = None, parent: str = "", **more: object) -> QueueSpec:
+    limit = () if gpus is None else ((GPUS, round(1000 * gpus)),)
+    parent = f"fairlead/{parent}" if parent else ""
+    return QueueSpec(f"fairlead/{name}", parent, **{"limit": limit, **more})
+
+
+class Scene:
+    def __init__(self, *queues: QueueSpec, gpus: int = 16) -> None:
+        self.engine: Engine = an_engine(a_node("n1", gpus=gpus))
+        self.engine.handle(events.QueueKindSeen("fairlead", is_served=True), now=0.0)
+        self.now = 0.0
+        self.show(*queues)
+
+    def show(self, *queues: QueueSpec) -> None:
+        for queue in queues:
+            self.engine.handle(events.QueueSeen(queue), now=self.now)
+
+    def create(self, queue: str, count: int = 1, **more: object) -> list[Pod]:
+        more = {"gpus": 1, **more}
+        pods = [a_pod(f"{queue}-{n}", queue=f"fairlead/{queue}", **more) for n in range(count)]
+        see(self.engine, *pods, now=self.now)
+        return pods
+
+    def decide(self) -> list[Instruction]:
+        return decide(self.engine, now=self.now)
+
+    def bound(self) -> list[Pod]:
+        made = [each for each in self.decide() if isinstance(each, Bind)]
+        for bind in made:
+            self.engine.handle(events.BindDone(bind.pod.uid), now=self.now)
+            see(self.engine, replace(bind.pod, node=bind.node), now=self.now)
+        return [bind.pod for bind in made]
+
+    def failures(self) -> list[tuple[str, str]]:
+        made = [each for each in self.decide() if isinstance(each, AnnounceFailure)]
+        return [(each.reason, each.message) for each in made]
+
+    def end(self, pod: Pod) -> None:
+        self.now += 20.0
+        self.engine.handle(events.PodGone(replace(pod, node="n1")), now=self.now)
+
+    def later(self) -> None:
+        self.now += 20.0
+
+    def report(self, name: str) -> QueueReport:
+        return next(each for each in self.engine.queues.report() if each.spec.name == name)
+
+    def used(self, name: str) -> int:
+        return dict(self.report(name).used).get(GPUS, 0)
+
+    @property
+    def waiting(self) -> int:
+        return self.engine.queue.counts()[Pool.WAITING]
+
+
+def test_a_limit_holds_pods_back_with_the_queue_the_resource_and_both_numbers() -> None:
+    scene = Scene(a_queue("red", 3))
+    scene.create("red", 2, gpus=2)
+    assert scene.failures() == [
+        ("QueueLimit", "queue red has a limit of 3 nvidia.com/gpu: 2 used, 2 requested")
+    ]
+    assert scene.used("red") == 2000
+    assert scene.report("red").pending_pods == 1
+
+
+def test_a_limit_of_an_ancestor_holds_for_all_queues_beneath() -> None:
+    scene = Scene(a_queue("top", 3), a_queue("red", 2, "top"), a_queue("blue", None, "top"))
+    scene.create("red", 3)
+    scene.create("blue", 3)
+    assert len(scene.bound()) == 3
+    assert scene.used("top") == 3000
+    assert scene.waiting == 3
+
+
+def test_only_resources_that_the_limit_lists_are_limited() -> None:
+    scene = Scene(QueueSpec("fairlead/red", limit=(("cpu", 4000),)))
+    scene.create("red", 2, cpu=1000, gpus=4, resources={"pods": 1, "hugepages-2Mi": 0})
+    assert len(scene.bound()) == 2
+    scene.create("red", 1, cpu=3000)
+    assert scene.failures() == [
+        ("QueueLimit", "queue red has a limit of 4 cpu: 2 used, 3 requested")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("queues", "reason", "message"),
+    [
+        ([a_queue("blue")], "QueueNotFound", "the queue red does not exist; create it or name"),
+        ([a_queue("red", closed=True)], "QueueClosed", "queue red is closed"),
+        ([a_queue("red", parent="no")], "QueueInvalid", "queue red names the parent no, which"),
+        ([a_queue("red", namespaces=frozenset("x"))], "QueueNotAllowed", "pods of namespace def"),
+        (
+            [a_queue("top", closed=True), a_queue("red", parent="top")],
+            "QueueClosed", "queue top is closed",
+        ),
+    ],
+)  # fmt: skip
+def test_why_a_pod_is_not_admitted(queues: list[QueueSpec], reason: str, message: str) -> None:
+    scene = Scene(*queues)
+    scene.create("red")
+    ((said, words),) = scene.failures()
+    assert said == reason
+    assert words.startswith(message)
+
+    scene.later()
+    assert scene.decide() == [], "it is not tried again while nothing has changed"
+    scene.show(*(a_queue(queue.name, parent="") for queue in queues), a_queue("red"))
+    assert len(scene.bound()) == 1
+
+
+def test_pods_of_a_kind_that_is_not_served_have_no_queue() -> None:
+    scene = Scene(a_queue("red", 0))
+    pod = a_pod("other", gpus=1, queue="kai/red")
+    see(scene.engine, pod)
+    assert scene.bound() == [pod]
+
+    scene.engine.handle(
+        events.QueueKindSeen("kai", is_served=False, problem="may not be listed"), now=0.0
+    )
+    see(scene.engine, a_pod("next", gpus=1, queue="kai/red"))
+    assert scene.failures() == [("QueueNotFound", "may not be listed")]
+
+
+def test_the_queue_of_the_namespace_and_pods_that_have_none() -> None:
+    scene = Scene(a_queue("red", 0))
+    scene.engine.handle(events.NamespaceSeen("default", {}, "fairlead/red"), now=0.0)
+    see(scene.engine, a_pod("default-queue", gpus=1), a_pod("kueue", gpus=1, queue=UNQUEUED))
+    assert [pod.name for pod in scene.bound()] == ["kueue"]
+    assert scene.waiting == 1
+
+
+def test_an_elastic_quota_is_the_queue_of_its_namespace() -> None:
+    scene = Scene(replace(a_queue("eq", 0), of_namespace="default"))
+    see(scene.engine, a_pod("p", gpus=1))
+    assert [reason for reason, _ in scene.failures()] == ["QueueLimit"]
+
+
+def test_shares_and_slices_count_in_thousandths() -> None:
+    scene = Scene(a_queue("red", 1))
+    scene.engine.handle(events.NodeSeen(a_gpu_node("g1", gpus=8)), now=0.0)
+    scene.create("red", 4, gpus=0, gpu_request=gpu_share(400))
+    assert len(scene.bound()) == 2
+    assert scene.used("red") == 800
+    assert dict(scene.report("red").used)["fairlead.dev/gpu-H100"] == 800
+
+
+# -- waking ----------------------------------------------------------------------------------
+
+
+def test_the_end_of_a_pod_wakes_one_that_waits_for_that_queue_and_no_other() -> None:
+    scene = Scene(a_queue("red", 2), a_queue("blue", 1))
+    scene.create("red", 4)
+    scene.create("blue", 3)
+    first = scene.bound()[0]
+    entered = scene.engine.queue.entered.total()
+    scene.end(first)
+    assert [pod.queue for pod in scene.bound()] == ["fairlead/red"]
+    assert scene.engine.queue.entered.total() - entered <= 3
+    assert scene.waiting == 3
+
+
+def test_a_raised_limit_wakes_the_pods_of_the_queue() -> None:
+    scene = Scene(a_queue("red", 1))
+    scene.create("red", 4)
+    scene.bound()
+    scene.later()
+    scene.show(a_queue("red", 3))
+    assert len(scene.bound()) == 2
+
+
+def test_a_queue_under_another_parent_wakes_its_pods() -> None:
+    scene = Scene(a_queue("small", 0), a_queue("large", 9), a_queue("red", parent="small"))
+    scene.create("red", 2)
+    assert scene.bound() == []
+    scene.later()
+    scene.show(a_queue("red", parent="large"))
+    assert len(scene.bound()) == 2
+    assert scene.used("large") == 2000
+
+
+# -- beginning and ending --------------------------------------------------------------------
+
+
+def test_nothing_is_counted_before_the_first_queue() -> None:
+    scene = Scene()
+    scene.create("red", 2)
+    assert len(scene.bound()) == 2
+    assert scene.engine.cluster.tenants is None
+    assert scene.engine.queue.observer is None
+    assert scene.engine.queues.report() == []
+
+    scene.show(a_queue("red", 2))
+    assert scene.used("red") == 2000, "what is held counts from the first queue on"
+    scene.create("red")
+    assert scene.bound() == []
+
+
+def test_after_the_last_queue_is_gone_pods_go_on_without() -> None:
+    scene = Scene(a_queue("red", 0))
+    scene.create("red", 2)
+    assert scene.bound() == []
+    scene.later()
+    scene.engine.handle(events.QueueGone("fairlead/red"), now=scene.now)
+    assert len(scene.bound()) == 2
+    assert scene.engine.cluster.tenants is None
+
+
+def test_a_queue_that_is_deleted_in_use_loses_no_pod() -> None:
+    scene = Scene(a_queue("red", 2), a_queue("other"))
+    scene.create("red", 3)
+    assert len(scene.bound()) == 2
+    scene.engine.handle(events.QueueGone("fairlead/red"), now=scene.now)
+    scene.create("red")
+    assert [reason for reason, _ in scene.failures()] == ["QueueNotFound"]
+    scene.later()
+    scene.show(a_queue("red", 3))
+    assert scene.used("red") == 2000
+    assert len(scene.bound()) == 1
+
+
+def test_an_edited_label_moves_no_use() -> None:
+    scene = Scene(a_queue("red", 1), a_queue("blue", 1))
+    (pod,) = scene.create("red")
+    scene.bound()
+    see(scene.engine, replace(pod, node="n1", queue="fairlead/blue", usage=(("cpu", 1), (GPUS, 1))))
+    assert (scene.used("red"), scene.used("blue")) == (1000, 0)
+
+
+# -- gangs -----------------------------------------------------------------------------------
+
+
+def a_gang(scene: Scene, name: str, pods: int, queue: str = "", **more: object) -> list[Pod]:
+    key = f"x/default/{name}"
+    spec = GangSpec(key, pods, queue=f"fairlead/{queue}" if queue else "", **more)
+    members = [
+        a_pod(f"{name}-{n}", gpus=1, gang=Membership(key), queue="fairlead/blue")
+        for n in range(pods)
+    ]
+    see(scene.engine, *members, now=scene.now)
+    scene.engine.handle(events.GangSeen(spec), now=scene.now)
+    return members
+
+
+def test_a_gang_is_admitted_as_one_sum() -> None:
+    scene = Scene(a_queue("red", 6))
+    a_gang(scene, "first", 4, "red")
+    a_gang(scene, "second", 4, "red")
+    assert len(scene.bound()) == 4
+    assert scene.used("red") == 4000
+    assert scene.report("red").pending_units == 1
+    assert scene.report("red").pending_pods == 4
+    scene.later()
+    entry = scene.engine.queue.gang("x/default/second")
+    assert entry.unit.refusal == (
+        "gang default/second: queue red has a limit of 6 nvidia.com/gpu: 4 used, 4 requested."
+    )
+
+
+def test_the_queue_of_a_gang_is_that_of_its_object() -> None:
+    scene = Scene(a_queue("red", 4), a_queue("blue", 0))
+    members = a_gang(scene, "one", 4, "red")
+    assert len(scene.bound()) == 4
+    assert scene.used("red") == 4000
+    assert scene.engine.queues.of(members[0]) == "fairlead/red"
+
+
+def test_members_of_a_gang_whose_object_comes_later_are_counted_for_its_queue() -> None:
+    scene = Scene(a_queue("red", 4))
+    pod = a_pod("m", gpus=1, gang=Membership("x/default/late"), node="n1")
+    see(scene.engine, pod)
+    assert scene.used("red") == 0
+    scene.engine.handle(
+        events.GangSeen(GangSpec("x/default/late", 1, queue="fairlead/red")), now=0.0
+    )
+    assert scene.used("red") == 1000
+
+
+def test_a_pod_and_a_gang_that_name_queues_of_two_kinds_wait() -> None:
+    scene = Scene(a_queue("red"))
+    scene.show(QueueSpec("kai/green"))
+    key = "x/default/one"
+    see(scene.engine, a_pod("m", gpus=1, gang=Membership(key), queue="kai/green"))
+    scene.engine.handle(events.GangSeen(GangSpec(key, 1, queue="fairlead/red")), now=0.0)
+    ((reason, message),) = scene.failures()
+    assert reason == "QueueInvalid"
+    assert "the pod names the queue green (kai), and its gang the queue red (fairlead)" in message
+
+
+def test_a_gang_wakes_when_its_queue_has_room() -> None:
+    scene = Scene(a_queue("red", 4))
+    first = a_gang(scene, "first", 4, "red")
+    a_gang(scene, "second", 4, "red")
+    assert len(scene.bound()) == 4
+    for pod in first:
+        scene.end(pod)
+    assert len(scene.bound()) == 4
+
+
+# -- restarts --------------------------------------------------------------------------------
+
+
+def test_an_engine_that_begins_again_counts_the_same() -> None:
+    scene = Scene(a_queue("red", 2))
+    scene.create("red", 3)
+    bound = scene.bound()
+    scene.engine.forget()
+    scene.engine.handle(events.NodeSeen(a_node("n1", gpus=16)), now=1.0)
+    see(scene.engine, *(replace(pod, node="n1") for pod in bound), now=1.0)
+    scene.show(a_queue("red", 2))
+    assert scene.used("red") == 2000
+    assert SCHEDULER in scene.engine.schedulers
