@@ -303,6 +303,15 @@ class TestWhatIsServed:
         with pytest.raises(ConfigError, match="'volcanoo', which is not a dialect of gangs; the"):
             plan(RunOptions(config=file))
 
+    def test_dialects_of_queues_are_switched_off(self, tmp_path: Path) -> None:
+        file = tmp_path / "c.yaml"
+        file.write_text("queues: {disabled: [fairlead]}")
+        names = [each.name for each in plan(RunOptions(config=file)).queue_dialects.dialects]
+        assert "fairlead" not in names
+        file.write_text("queues: {disabled: [kaii]}")
+        with pytest.raises(ConfigError, match="'kaii', which is not a dialect of queues; the"):
+            plan(RunOptions(config=file))
+
     @pytest.mark.parametrize(
         ("options", "says"),
         [

@@ -124,7 +124,7 @@ async def test_after_trouble_the_object_is_read_again(trouble: Reply | Exception
 
 
 async def test_an_outage_does_not_use_up_its_tries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairlead.kube.gangs.status_writer._UNREACHABLE_PAUSE_S", 0.0)
+    monkeypatch.setattr("fairlead.kube.writes.object_status._UNREACHABLE_PAUSE_S", 0.0)
     writer = await written(answers(*[Unreachable("away")] * 30, status(200)))
     assert (writer.tally.written, writer.tally.dropped) == (1, 0)
 

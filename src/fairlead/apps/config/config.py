@@ -26,6 +26,7 @@ from fairlead.apps.config.election_options import ElectionOptions
 from fairlead.apps.config.findings import Finding
 from fairlead.apps.config.gangs_config import GangsConfig
 from fairlead.apps.config.plugin_sets import changed
+from fairlead.apps.config.queues_config import QueuesConfig
 from fairlead.apps.config.telemetry_config import TelemetryConfig
 from fairlead.apps.config.topology_config import TopologyConfig
 from fairlead.model.errors import ConfigError
@@ -112,6 +113,7 @@ class Config(_Strict):
     #: Names of other schedulers whose pods the first profile serves, too.
     additional_scheduler_names: list[SchedulerName] = msgspec.field(default_factory=list)
     gangs: GangsConfig = msgspec.field(default_factory=GangsConfig)
+    queues: QueuesConfig = msgspec.field(default_factory=QueuesConfig)
     topology: TopologyConfig = msgspec.field(default_factory=TopologyConfig)
     address: str | None = None
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] | None = None

@@ -14,6 +14,7 @@ from fairlead.apps.config.findings import Finding, Translation
 from fairlead.apps.config.reservation_options import ReservationOptions
 from fairlead.apps.config.telemetry_config import endpoint_plan
 from fairlead.kube.gangs.registry import ALL, GangDialects
+from fairlead.kube.queues.registry import ALL_QUEUES, QueueDialects
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.errors import ConfigError
 from fairlead.model.topology import NO_LEVELS, Topology
@@ -56,6 +57,8 @@ class RunPlan:
     sources: Sequence[SourcePlan] = ()
     #: The APIs that say which pods belong together.
     gang_dialects: GangDialects = ALL
+    #: The APIs that say what teams may use.
+    queue_dialects: QueueDialects = ALL_QUEUES
     #: The levels of the cluster's topology; empty: what labels of nodes show.
     topology: Topology = NO_LEVELS
     #: What the file says without effect, and what it says that is probably not meant.
@@ -94,6 +97,7 @@ def plan(options: RunOptions) -> RunPlan:
         authenticate=_either(options.authenticate, config.authenticate),
         sources=config.telemetry.plans() or _endpoint(served),
         gang_dialects=config.gangs.dialects(),
+        queue_dialects=config.queues.dialects(),
         topology=config.topology.topology(),
         warnings=(*configs.warnings(served, built), *config.topology.warnings()),
     )

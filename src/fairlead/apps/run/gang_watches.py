@@ -92,14 +92,19 @@ class GangWatches:
         served = self._kinds.get(name)
         seen = served.reflector.objects.get(key) if served else None
         if served is not None and seen is not None:
-            place = ServedKind(self._dialects[name], served.watch.kind, served.version)
+            place = ServedKind(self._dialects[name], self._kind_of(name), served.version)
             self.writer.put(place, seen, status)
 
+    def _kind_of(self, dialect: str) -> GangKind:
+        kind = self._dialects[dialect].kind
+        assert kind is not None, dialect
+        return kind
+
     async def _on_look(self, watch: KindWatch, served: WatchedKind | None) -> None:
-        if served is None and watch.kind.is_built_in and watch.name not in self._problems:
-            kind = watch.kind
+        kind = self._kind_of(watch.name)
+        if served is None and kind.is_built_in and watch.name not in self._problems:
             log.info("gangs of Kubernetes are off", kind=kind.full_name, to_use_them=kind.remedy)
-        self._say(watch.name, _problem(watch.kind, served))
+        self._say(watch.name, _problem(kind, served))
         if served is not None:
             await self._prepare(watch.name)
 

@@ -45,6 +45,7 @@ async def _run(options: RunOptions, prepared: RunPlan) -> None:
         reservations=options.reservations.plan(access),
         sources=prepared.sources,
         gang_dialects=prepared.gang_dialects,
+        queue_dialects=prepared.queue_dialects,
         topology=prepared.topology,
         on_server=prepared.meet,
     )

@@ -17,6 +17,7 @@ from fairlead.apps.run.gpu_measures import expose
 from fairlead.apps.run.kubelet_rejections import KubeletRejections
 from fairlead.apps.run.measures import Measures
 from fairlead.apps.run.pricing import Pricing
+from fairlead.apps.run.queue_watches import QueueWatches
 from fairlead.apps.run.readings import Readings
 from fairlead.apps.run.releases import Releases
 from fairlead.apps.run.reservations import ReservationCare
@@ -39,6 +40,8 @@ from fairlead.kube.leadership.elector import Elector, LeadershipLost
 from fairlead.kube.leadership.fence import Fenced
 from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.mirror.wire import StatusError
+from fairlead.kube.queues.registry import ALL_QUEUES, QueueDialects
+from fairlead.kube.queues.status_writer import QueueStatusWriter
 from fairlead.kube.reservations import GRACE_S, ReservationPlan
 from fairlead.kube.version import learn_behaviour
 from fairlead.kube.writes.binder import Binder
@@ -78,7 +81,7 @@ _CATCH_UP_AGAIN_S = 0.5
 _Part = (
     Reflector[Any] | Binder | Evictor | Recorder | Pricing | Verification | Releases | Usage
     | Readings | KubeletRejections | ReservationCare | GangWatches | GangStatusWriter
-    | FinishedMembers
+    | FinishedMembers | QueueWatches | QueueStatusWriter
 )  # fmt: skip
 
 
@@ -99,6 +102,7 @@ class Scheduler:
         reservations: ReservationPlan | None = None,
         sources: Sequence[SourcePlan] = (),
         gang_dialects: GangDialects = ALL,
+        queue_dialects: QueueDialects = ALL_QUEUES,
         topology: Topology = NO_LEVELS,
         on_server: Callable[[Behaviour], None] = lambda _: None,
         on_event: Callable[[events.Event], None] = lambda _: None,
@@ -110,6 +114,7 @@ class Scheduler:
         `sources` tell what GPUs do, a standby as well: it decides by that from the first pod on.
         With `reservations` shares are also assigned on nodes with NVIDIA's device plugin.
         `gang_dialects` say which pods belong together; not where another scheduler decides.
+        `queue_dialects` say what teams may use; not where another scheduler decides, either.
         `topology` lists the levels that rules of gangs name.
         `on_server` is told what the API server is before anything else is asked of it.
         """
@@ -144,7 +149,7 @@ class Scheduler:
         )
         self._awake = asyncio.Event()
         if not profiles:
-            gang_dialects = GangDialects(())
+            gang_dialects, queue_dialects = GangDialects(()), QueueDialects(())
         self._gangs = GangWatches(
             client,
             gang_dialects,
@@ -152,6 +157,14 @@ class Scheduler:
             self._containment.supervise,
             GangStatusWriter(writer),
             when_served={VOLCANO: partial(create_queues, writer)} if VOLCANO in profiles else None,
+        )
+        self._queues = QueueWatches(
+            client,
+            queue_dialects,
+            self._feed,
+            self._containment.supervise,
+            QueueStatusWriter(writer),
+            serves=self._served,
         )
         self._watches = Watches(
             client,
@@ -164,6 +177,7 @@ class Scheduler:
             ),
             reservations_in=reservations.namespace if reservations else "",
             gang_dialects=gang_dialects,
+            queue_dialects=queue_dialects,
         )
         self._volume_binder = VolumeBinder(
             writer, self._watches.volume_claims, self._watches.volumes
@@ -230,6 +244,8 @@ class Scheduler:
             *([self._reservations] if self._reserver else ()),
             self._gangs,
             self._gangs.writer,
+            self._queues,
+            self._queues.writer,
             self.usage,
             *([self._readings] if self._readings else ()),
         )
@@ -253,7 +269,8 @@ class Scheduler:
             if self._reserver:
                 await self._reserver.stop()
             await self._binder.stop(grace_s)
-            await asyncio.gather(self._recorder.stop(grace_s), self._gangs.writer.stop(grace_s))
+            writers = (self._recorder, self._gangs.writer, self._queues.writer)
+            await asyncio.gather(*(each.stop(grace_s) for each in writers))
             for task in parts:
                 task.cancel()
             await asyncio.gather(*parts, return_exceptions=True)
@@ -300,7 +317,7 @@ class Scheduler:
         return f"standby: {leader or 'nobody'} leads"
 
     def _reflectors(self) -> tuple[Reflector[Any], ...]:
-        return *self._watches.all, *self._gangs.reflectors
+        return *self._watches.all, *self._gangs.reflectors, *self._queues.reflectors
 
     def _fit_to_lead(self) -> bool:
         ticking = time.monotonic() - self._decided_at_s < _STUCK_S
@@ -308,13 +325,15 @@ class Scheduler:
 
     def _unsynced(self) -> Sequence[str]:
         """What was not listed yet."""
-        return self._watches.unsynced or ([] if self._gangs.is_synced else ["gangs"])
+        kinds = {"gangs": self._gangs.is_synced, "queues": self._queues.is_synced}
+        return self._watches.unsynced or [what for what, synced in kinds.items() if not synced]
 
     async def _take_over(self, elector: Elector) -> None:
         """Decides once we know at least what could be read after we had won."""
         await elector.elected.wait()
-        gangs = (each for each in self._gangs.reflectors if each.synced and not each.problem)
-        behind = (*self._watches.all, *gangs)
+        kinds: tuple[Reflector[Any], ...] = (*self._gangs.reflectors, *self._queues.reflectors)
+        served = (each for each in kinds if each.synced and not each.problem)
+        behind = (*self._watches.all, *served)
         await asyncio.gather(*(self._catch_up(reflector) for reflector in behind))
         log.info("taken over", epoch=elector.epoch)
         self._has_taken_over = True
@@ -469,6 +488,8 @@ class Scheduler:
         self._containment.rebuild_begins(time.monotonic())
         self.usage.cluster = self.engine.cluster
         async for _ in self._gangs.retell():
+            self._decided_at_s = time.monotonic()
+        async for _ in self._queues.retell():
             self._decided_at_s = time.monotonic()
         async for _ in self._watches.retell():
             self._decided_at_s = time.monotonic()

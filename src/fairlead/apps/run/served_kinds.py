@@ -13,8 +13,7 @@ import msgspec
 import structlog
 
 from fairlead.kube.errors import ApiError
-from fairlead.kube.gangs.api import GangKind
-from fairlead.kube.gangs.discovery import served_versions
+from fairlead.kube.gangs.discovery import ApiKind, served_versions
 from fairlead.kube.http.client import Client
 from fairlead.kube.mirror.changes import Change
 from fairlead.kube.mirror.reflector import Reflector
@@ -32,7 +31,7 @@ class KindWatch:
 
     #: In the log, and to ask for it.
     name: str
-    kind: GangKind
+    kind: ApiKind
     decode: Callable[[bytes | msgspec.Raw], Any]
     on_change: Callable[[Change[Any]], None]
     #: Called with the key of each object when the kind is not served any more.

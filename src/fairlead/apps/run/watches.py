@@ -24,6 +24,7 @@ from fairlead.kube.mirror.changes import (
 )
 from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.pod_selectors import KINDS, SelectingObject, decoder_of
+from fairlead.kube.queues.registry import ALL_QUEUES, QueueDialects
 from fairlead.kube.reservations import as_reservation
 from fairlead.kube.storage_codec import CLAIMS, STORAGE_KINDS, VOLUMES
 from fairlead.model.budgets import Budget
@@ -51,6 +52,7 @@ class Watches:
         with_selectors: bool,
         reservations_in: str = "",
         gang_dialects: GangDialects = ALL,
+        queue_dialects: QueueDialects = ALL_QUEUES,
     ) -> None:
         """`with_selectors`: also Services and controllers, for default topology spreading.
 
@@ -62,6 +64,7 @@ class Watches:
         self._reservations_in = reservations_in
         self._unreadable = unreadable
         self._gang_dialects = gang_dialects
+        self._queue_dialects = queue_dialects
         self._feed = feed
         self._woken = woken
         self.pods = Reflector(
@@ -81,7 +84,10 @@ class Watches:
             Reflector(client, "/api/v1/nodes", decode_node, self._guarded(self._on_node)),
             self.pods,
             Reflector(
-                client, "/api/v1/namespaces", decode_namespace, self._guarded(self._on_namespace)
+                client,
+                "/api/v1/namespaces",
+                partial(decode_namespace, queue_dialects=queue_dialects),
+                self._guarded(self._on_namespace),
             ),
             Reflector(
                 client,
@@ -135,9 +141,9 @@ class Watches:
 
     def decode_pod(self, raw: bytes) -> Pod:
         """As the API server of its version means it."""
-        pod = decode_pod(raw, self._engine.cluster.behaviour)
+        behaviour = self._engine.cluster.behaviour
+        pod = decode_pod(raw, behaviour, self._gang_dialects, self._queue_dialects)
         return as_reservation(pod, raw) if pod.namespace == self._reservations_in else pod
-        return decode_pod(raw, self._engine.cluster.behaviour, self._gang_dialects)
 
     def _on_node(self, change: Change[Node]) -> None:
         match change:

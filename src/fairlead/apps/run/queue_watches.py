@@ -1,0 +1,158 @@
+"""The objects of queues: watched as long as their kinds are served, their statuses written.
+
+Queues of our own are required: pods that name one wait while the kind is not served. Words of
+other APIs whose queues are not installed have no effect, as for users who have no such queues.
+"""
+
+from collections.abc import AsyncIterator, Callable, Container
+from functools import partial
+
+import structlog
+
+from fairlead.apps.run.served_kinds import EVERY_S, KindWatch, ServedKinds, Supervise, WatchedKind
+from fairlead.engine import events
+from fairlead.kube.http.client import Client
+from fairlead.kube.mirror.changes import Change, Deleted, Synced, Undecodable, Upserted
+from fairlead.kube.mirror.reflector import Reflector
+from fairlead.kube.queues.api import QueueDialect, QueueKind, QueueObject
+from fairlead.kube.queues.registry import QueueDialects, decode_queue
+from fairlead.kube.queues.status_writer import QueueStatusWriter, ServedQueues
+from fairlead.model.queues import QueueSpec, QueueStatus
+
+log = structlog.get_logger(__name__)
+
+_FORBIDDEN = "403"
+
+
+class QueueWatches:
+    """Follows what the API server serves, and feeds the engine what it says about queues."""
+
+    def __init__(
+        self,
+        client: Client,
+        dialects: QueueDialects,
+        feed: Callable[[events.Event], None],
+        supervise: Supervise,
+        writer: QueueStatusWriter,
+        *,
+        serves: Container[str] = (),
+        every_s: float = EVERY_S,
+    ) -> None:
+        """`serves`: the scheduler names of our profiles, which decide whose statuses are ours."""
+        self._feed = feed
+        self.writer = writer
+        self._serves = serves
+        self._dialects = {each.name: each for each in dialects.dialects}
+        self._kinds = ServedKinds(
+            client,
+            [self._watch(each, each.kind) for each in dialects.dialects if each.kind],
+            supervise,
+            looked=self._on_look,
+            every_s=every_s,
+        )
+        #: The key of the object that describes each queue.
+        self._objects: dict[str, str] = {}
+        #: What the engine was last told of each kind, by dialect.
+        self._said: dict[str, events.QueueKindSeen] = {}
+
+    def _watch(self, dialect: QueueDialect, kind: QueueKind) -> KindWatch:
+        return KindWatch(
+            dialect.name,
+            kind,
+            partial(decode_queue, dialect),
+            partial(self._on_change, dialect),
+            partial(self._gone, dialect),
+        )
+
+    @property
+    def reflectors(self) -> tuple[Reflector[QueueObject], ...]:
+        """Those of kinds that are served now."""
+        return self._kinds.reflectors
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether all queues that can be listed once were: what is missing then is not there."""
+        return self._kinds.is_synced
+
+    async def run(self) -> None:
+        """Follows until it is cancelled."""
+        await self._kinds.run()
+
+    async def retell(self) -> AsyncIterator[None]:
+        """Everything that is known is fed once more; yields now and then."""
+        for reflector in self.reflectors:
+            async for _ in reflector.retell():
+                yield
+        for event in self._said.values():
+            self._feed(event)
+
+    def write(self, key: str, status: QueueStatus) -> None:
+        """Has the status of a queue's object written, if it is ours to write."""
+        dialect = self._dialects.get(key.partition("/")[0])
+        served = self._kinds.get(dialect.name) if dialect else None
+        seen = served.reflector.objects.get(self._objects.get(key, "")) if served else None
+        if dialect and dialect.kind and served and seen and self._may_write(dialect):
+            place = ServedQueues(dialect, dialect.kind, served.version)
+            self.writer.put(place, seen, status)
+
+    def _may_write(self, dialect: QueueDialect) -> bool:
+        return dialect.written_by == "" or dialect.written_by in self._serves
+
+    async def _on_look(self, watch: KindWatch, served: WatchedKind | None) -> None:
+        dialect = self._dialects[watch.name]
+        is_served = served is not None and served.reflector.synced
+        event = events.QueueKindSeen(watch.name, is_served, _problem(dialect, served))
+        if served is None and watch.name not in self._said and not event.problem:
+            log.info("queues are not installed; their words have no effect", dialect=watch.name)
+        self._say(event)
+
+    def _say(self, event: events.QueueKindSeen) -> None:
+        if self._said.get(event.dialect) != event:
+            self._said[event.dialect] = event
+            self._feed(event)
+
+    def _on_change(self, dialect: QueueDialect, change: Change[QueueObject]) -> None:
+        match change:
+            case Upserted(obj):
+                self._objects[obj.spec.key] = obj.key
+                self._feed(events.QueueSeen(obj.spec))
+            case Deleted(obj):
+                self._gone(dialect, obj.key)
+            case Synced():
+                for name in dialect.implied:
+                    self._imply(dialect, name)
+                self._say(events.QueueKindSeen(dialect.name, is_served=True))
+            case Undecodable():
+                log.error("queue cannot be read", queue=change.key, error=change.error)
+
+    def _gone(self, dialect: QueueDialect, name: str) -> None:
+        namespace, _, last = name.rpartition("/")
+        key = dialect.key(namespace, last)
+        if self._objects.get(key) != name:
+            return  # another object describes the queue of this name
+        del self._objects[key]
+        self._feed(events.QueueGone(key))
+        if last in dialect.implied and self._kinds.get(dialect.name):
+            self._imply(dialect, last)
+
+    def _imply(self, dialect: QueueDialect, name: str) -> None:
+        """A queue that exists without an object."""
+        key = dialect.key("", name)
+        if key not in self._objects:
+            self._feed(events.QueueSeen(QueueSpec(key)))
+
+
+def _problem(dialect: QueueDialect, served: WatchedKind | None) -> str:
+    kind = dialect.kind
+    if served is None and kind is not None and kind.if_missing:
+        return f"the queue of the pod is not known: {kind.if_missing}"
+    if (
+        served is not None
+        and served.reflector.problem == _FORBIDDEN
+        and not served.reflector.synced
+    ):
+        return (
+            f"the queue of the pod is not known: the scheduler may not list "
+            f"{served.watch.kind.full_name}; grant it list and watch"
+        )
+    return ""

@@ -1,0 +1,200 @@
+"""Objects of queues on a real API server: kinds come and go, and statuses are written with care."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import queue_crds
+from fairlead.apps.run.queue_watches import QueueWatches
+from fairlead.engine import events
+from fairlead.kube.access.kubeconfig import load_access
+from fairlead.kube.http.client import Client
+from fairlead.kube.queues.registry import ALL_QUEUES
+from fairlead.kube.queues.status_writer import QueueStatusWriter
+from fairlead.model.queues import PastUse, QueueSpec, QueueStatus
+from fairlead.sim.controlplane import ControlPlane
+from scene import wait_for
+
+pytestmark = pytest.mark.server
+
+OWN = "fairlead"
+KEY = f"{OWN}/research"
+EVERY_S = 0.1
+USED = QueueStatus((("nvidia.com/gpu", 2500),), (), PastUse(1e9, 60.0), 1, 2, 3)
+
+
+class Known:
+    """What an engine would know."""
+
+    def __init__(self) -> None:
+        self.queues: dict[str, QueueSpec] = {}
+        self.kinds: dict[str, events.QueueKindSeen] = {}
+
+    def __call__(self, event: events.Event) -> None:
+        match event:
+            case events.QueueSeen(spec):
+                self.queues[spec.key] = spec
+            case events.QueueGone(key):
+                del self.queues[key]
+            case events.QueueKindSeen(dialect):
+                self.kinds[dialect] = event
+
+
+async def plainly(_: str, run: Callable[[], Awaitable[None]]) -> None:
+    await run()
+
+
+@contextlib.asynccontextmanager
+async def watching(
+    plane: ControlPlane, identity: str = "", serves: tuple[str, ...] = ()
+) -> AsyncIterator[tuple[QueueWatches, Known]]:
+    kubeconfig = plane.kubeconfig_for(identity) if identity else plane.kubeconfig_for()
+    client, known = Client(load_access(str(kubeconfig))), Known()
+    writer = QueueStatusWriter(client)
+    watches = QueueWatches(
+        client, ALL_QUEUES, known, plainly, writer, serves=serves, every_s=EVERY_S
+    )
+    tasks = [asyncio.create_task(watches.run()), asyncio.create_task(writer.run())]
+    try:
+        yield watches, known
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await client.close()
+
+
+async def test_the_kind_comes_and_goes_while_we_run(control_plane: ControlPlane) -> None:
+    async with watching(control_plane) as (_, known):
+        await wait_for(lambda: OWN in known.kinds)
+        assert known.kinds[OWN] == events.QueueKindSeen(
+            OWN,
+            is_served=False,
+            problem="the queue of the pod is not known: the API server does not serve "
+            "queues.fairlead.dev; apply deploy/crds.yaml",
+        )
+        for weight in (2.0, 3.0):  # removed, and installed again
+            queue_crds.install(control_plane)
+            queue_crds.create(control_plane, "research", weight=weight)
+            await wait_for(lambda: KEY in known.queues and known.kinds[OWN].is_served)
+            assert known.queues[KEY].weight == weight
+            assert known.kinds[OWN].problem == ""
+            queue_crds.uninstall(control_plane)
+            await wait_for(lambda: not known.kinds[OWN].is_served)
+            assert KEY not in known.queues
+
+
+@pytest.fixture
+def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    with queue_crds.installed(control_plane):
+        yield control_plane
+
+
+def status_of(plane: ControlPlane, name: str = "research") -> dict[str, Any]:
+    found: dict[str, Any] = plane.api("GET", f"{queue_crds.QUEUES}/{name}")[1].get("status") or {}
+    return found
+
+
+def version_of(plane: ControlPlane) -> str:
+    meta = plane.api("GET", f"{queue_crds.QUEUES}/research")[1]["metadata"]
+    return str(meta["resourceVersion"])
+
+
+async def test_what_may_not_be_listed_is_said(plane: ControlPlane) -> None:
+    async with watching(plane, "system:serviceaccount:default:nothing") as (watches, known):
+        await wait_for(lambda: OWN in known.kinds and "may not list" in known.kinds[OWN].problem)
+        await wait_for(lambda: watches.is_synced)
+
+
+async def test_everything_is_fed_again_when_asked(plane: ControlPlane) -> None:
+    queue_crds.create(plane, "research")
+    async with watching(plane) as (watches, known):
+        await wait_for(lambda: watches.is_synced and KEY in known.queues)
+        known.queues.clear()
+        known.kinds.clear()
+        async for _ in watches.retell():
+            pass
+        assert KEY in known.queues
+        assert known.kinds[OWN].is_served
+
+
+async def test_a_status_is_written_once_and_read_back(plane: ControlPlane) -> None:
+    queue_crds.create(plane, "research")
+    async with watching(plane) as (watches, known):
+        await wait_for(lambda: watches.is_synced and KEY in known.queues)
+        watches.write(KEY, USED)
+        await wait_for(lambda: known.queues[KEY].recorded == USED.past)
+        written = version_of(plane)
+        watches.write(KEY, USED)
+        await wait_for(lambda: watches.writer.tally.skipped == 1)
+        assert watches.writer.tally.written == 1
+        assert version_of(plane) == written
+    found = status_of(plane)
+    (ready,) = found.pop("conditions")
+    assert (ready["type"], ready["status"], ready["observedGeneration"]) == ("Ready", "True", 1)
+    assert found == {
+        "used": {"nvidia.com/gpu": "2.5"}, "fairShare": {},
+        "pendingUnits": 1, "pendingPods": 2, "runningPods": 3,
+        "pastUse": {
+            "at": "2001-09-09T01:46:40Z", "gpuSeconds": 60,
+            "dayGPUHours": 0, "monthGPUHours": 0,
+        },
+    }  # fmt: skip
+
+
+async def test_a_problem_is_a_condition_and_conditions_of_others_stay(plane: ControlPlane) -> None:
+    queue_crds.create(plane, "research", parent="nothing")
+    other = {"type": "Reviewed", "status": "True"}
+    path = f"{queue_crds.QUEUES}/research/status"
+    merge = "application/merge-patch+json"
+    async with watching(plane) as (watches, known):
+        await wait_for(lambda: watches.is_synced and KEY in known.queues)
+        # What the watch has seen is older than this: the write is refused, and done again.
+        body = {"status": {"conditions": [other]}}
+        assert plane.api("PATCH", path, body, content_type=merge)[0] == 200
+        watches.write(KEY, replace(USED, problem="its parent does not exist"))
+        await wait_for(lambda: watches.writer.tally.written == 1)
+    reviewed, ready = status_of(plane)["conditions"]
+    assert reviewed == other
+    assert (ready["status"], ready["message"]) == ("False", "its parent does not exist")
+
+
+async def test_a_forged_status_harms_nothing(plane: ControlPlane) -> None:
+    """A user who may write statuses, but not queues."""
+    queue_crds.create(plane, "research", weight=2)
+    path = f"{queue_crds.QUEUES}/research/status"
+    forged = {
+        "status": {
+            "pastUse": {"at": "9999-12-31T23:59:59Z", "gpuSeconds": 1e308},
+            "used": {f"r{n}": "x" * 100 for n in range(500)},
+        },
+        "spec": {"weight": 1000},
+    }
+    merge = "application/merge-patch+json"
+    assert plane.api("PATCH", path, forged, content_type=merge)[0] == 200
+    async with watching(plane) as (watches, known):
+        await wait_for(lambda: watches.is_synced and KEY in known.queues)
+        assert (known.queues[KEY].recorded, known.queues[KEY].weight) == (None, 2.0)
+        # It was too long to be kept, so it is read again before it is replaced.
+        (reflector,) = watches.reflectors
+        assert reflector.objects["research"].status == b""
+        watches.write(KEY, USED)
+        await wait_for(lambda: watches.writer.tally.written == 1)
+    assert status_of(plane)["used"] == {"nvidia.com/gpu": "2.5"}
+
+
+async def test_hostile_objects_are_problems_of_their_own(plane: ControlPlane) -> None:
+    names = [f"deep-{n}" for n in range(100)]
+    for name, parent in zip(names, ["", *names], strict=False):
+        assert queue_crds.create(plane, name, parent=parent)[0] == 201
+    long = {f"example.com/{n:03}{'r' * 200}": 9_000_000_000_000_000_000 for n in range(64)}
+    assert queue_crds.create(plane, "huge", limit=long)[0] == 201
+    assert queue_crds.create(plane, "wide", namespaces=[f"n{n}" for n in range(1000)])[0] == 201
+    async with watching(plane) as (watches, known):
+        await wait_for(lambda: watches.is_synced and len(known.queues) == 102)
+        assert {spec.problem for spec in known.queues.values()} == {""}
+        assert max(number for _, number in known.queues["fairlead/huge"].limit) == 2**53 - 1
