@@ -7,7 +7,12 @@ import pytest
 from builders import SCHEDULER, a_node, a_pod, an_engine, decide, see
 from fairlead.engine import events
 from fairlead.engine.engine import Engine
-from fairlead.engine.instructions import AnnounceFailure, Bind, Instruction
+from fairlead.engine.instructions import (
+    AnnounceFailure,
+    Bind,
+    Instruction,
+    QueueStatusChanged,
+)
 from fairlead.model.gangs import GangSpec, Membership
 from fairlead.model.pods import Pod
 from fairlead.model.queues import GPUS, UNQUEUED, QueueReport, QueueSpec
@@ -326,3 +331,60 @@ def test_an_engine_that_begins_again_counts_the_same() -> None:
     scene.show(a_queue("red", 2))
     assert scene.used("red") == 2000
     assert SCHEDULER in scene.engine.schedulers
+
+
+# -- statuses --------------------------------------------------------------------------------
+
+
+def written(scene: Scene) -> dict[str, int]:
+    """The statuses that are to be written now: pods that run, by queue."""
+    made = scene.engine.tend(now=scene.now)
+    changed = [each for each in made if isinstance(each, QueueStatusChanged)]
+    return {each.spec.name: each.status.running_pods for each in changed}
+
+
+def test_the_status_of_a_queue_is_written_on_change_and_every_half_a_minute_at_most() -> None:
+    scene = Scene(a_queue("top"), a_queue("red", parent="top"), a_queue("blue"))
+    assert written(scene) == {"top": 0, "red": 0, "blue": 0}
+
+    scene.create("red", 2)
+    scene.bound()
+    scene.now = 10.0
+    assert written(scene) == {}
+    assert scene.engine.queues.due_s() == 30.0
+    scene.now = 30.0
+    assert written(scene) == {"top": 2, "red": 2}
+    scene.now = 600.0
+    assert written(scene) == {}, "nothing has changed"
+
+
+def test_few_statuses_are_written_at_a_time() -> None:
+    scene = Scene(*(a_queue(f"q{number}") for number in range(50)))
+    counts = []
+    for second in range(4):
+        scene.now = float(second)
+        counts.append(len(written(scene)))
+    assert counts == [20, 20, 10, 0]
+
+
+def test_a_bind_says_which_queue_the_pod_is_counted_for() -> None:
+    scene = Scene(a_queue("red"))
+    scene.create("red")
+    see(scene.engine, a_pod("plain", gpus=1))
+    assert {each.queue for each in scene.decide() if isinstance(each, Bind)} == {
+        "fairlead/red",
+        "",
+    }
+
+
+def test_units_of_a_queue_in_the_order_in_which_they_are_tried() -> None:
+    scene = Scene(a_queue("red", 0), a_queue("blue", 0))
+    low = a_pod("low", queue="fairlead/red", gpus=1)
+    high = a_pod("high", queue="fairlead/red", gpus=1, priority=5)
+    see(scene.engine, low, high)
+    assert [entry.unit.pod.name for entry in scene.engine.queues.pending("fairlead/red")] == [
+        "high",
+        "low",
+    ]
+    refusal = scene.engine.queues.why(low)
+    assert (refusal.resource, refusal.limit, refusal.used, refusal.asked) == (GPUS, 0, 0, 1000)

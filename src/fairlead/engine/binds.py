@@ -16,4 +16,13 @@ class Binds:
         """The bind, or why it cannot be written."""
         inventory = self._cluster.inventory_of(node) if grant else None
         data = self._encode(pod, node, grant, inventory)
-        return data.problem or Bind(pod, node, data.annotations, grant, data.lock)
+        return data.problem or Bind(
+            pod, node, data.annotations, grant, data.lock, self._queue_of(pod)
+        )
+
+    def _queue_of(self, pod: Pod) -> str:
+        """The queue that the pod is counted for."""
+        if self._cluster.tenants is None:
+            return ""
+        held = self._cluster.holdings.get(pod.uid)
+        return (held.tenant or "") if held else ""

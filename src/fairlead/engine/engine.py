@@ -156,6 +156,8 @@ class Engine:
 
     def handle(self, event: events.Event, *, now: float) -> list[Instruction]:
         """Takes in one event. `now` never goes backwards."""
+        if self.queues.is_active:
+            self.queues.advance(now)
         match event:
             case events.PodSeen(pod):
                 return self._see_pod(pod, now)
@@ -236,7 +238,9 @@ class Engine:
         """Tries the next pod that is due; None if there is none."""
         if self._gangs.has_more:
             return self._gangs.go_on(now)
-        self.queues.settle()
+        if self.queues.is_active:
+            self.queues.advance(now)
+            self.queues.settle()
         self._requeuer.wake(now)
         entry = self.queue.pop(now=now)
         if entry is None:
@@ -252,7 +256,7 @@ class Engine:
 
     def tend(self, *, now: float) -> list[Instruction]:
         """What time alone brings about: limits that have passed, and reports that are due."""
-        return self._gangs.tend(now)
+        return [*self._gangs.tend(now), *self.queues.tend(now)]
 
     def placement(self, scheduler: str) -> Placement | None:
         """By what pods with that scheduler name are placed, for those who only look."""
@@ -285,7 +289,7 @@ class Engine:
 
     def wake_at_s(self) -> float | None:
         """When to call `tend` and `decide` at the latest, if nothing happens before."""
-        due = (self._requeuer.due_s(), self._gangs.due_s())
+        due = (self._requeuer.due_s(), self._gangs.due_s(), self.queues.due_s())
         return min((each for each in due if each is not None), default=None)
 
     # -- what the API server shows -----------------------------------------------------------

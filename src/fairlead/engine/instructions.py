@@ -10,6 +10,7 @@ from itertools import chain
 from fairlead.model.gangs import GangSpec, GangStatus
 from fairlead.model.gpus import Grant
 from fairlead.model.pods import Pod
+from fairlead.model.queues import QueueSpec, QueueStatus
 from fairlead.placement.verdicts import PlacementRecord, VictimsByNode
 from fairlead.plugins.prepare import PrepareStep
 
@@ -25,6 +26,8 @@ class Bind:
     grant: Grant | None = None
     #: An annotation of the node that must be ours before, and its value.
     lock: tuple[str, str] | None = None
+    #: The key of the queue that the pod is counted for, written with the bind; empty: none.
+    queue: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +133,14 @@ class GangStatusChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueStatusChanged:
+    """Write the status of the queue's object. At most every half a minute for one queue."""
+
+    spec: QueueSpec
+    status: QueueStatus
+
+
+@dataclass(frozen=True, slots=True)
 class FindFinished:
     """Show the engine the members of the gang that have succeeded, as pods that were seen."""
 
@@ -161,6 +172,7 @@ Instruction = (
     | ClearNomination
     | Decline
     | GangStatusChanged
+    | QueueStatusChanged
     | FindFinished
     | AttemptCrashed
 )

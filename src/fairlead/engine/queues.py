@@ -3,18 +3,24 @@
 Nothing is counted before the first queue is seen, and after the last one is gone.
 """
 
+from collections import Counter
+
 from fairlead.cluster.charges import Charges
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.holdings import Holding
+from fairlead.engine.instructions import Instruction, QueueStatusChanged
+from fairlead.engine.queue_statuses import QueueStatuses
 from fairlead.engine.requeuer import Requeuer
 from fairlead.model.pods import Amounts, Pod
 from fairlead.model.quantities import PODS
-from fairlead.model.queues import QueueReport, QueueSpec
+from fairlead.model.queues import GPUS_OF_MODEL, QueueReport, QueueSpec, QueueStatus
+from fairlead.queue.entries import Entry
 from fairlead.queue.queue import SchedulingQueue
+from fairlead.queue.quota import QuotaRefusal
 from fairlead.queue.quotas.names import GangOf, QueueNames
 from fairlead.queue.quotas.pending import UNITS, PendingSums
 from fairlead.queue.quotas.policy import ANY_QUEUE, QueuePolicy
-from fairlead.queue.quotas.sums import TreeSums
+from fairlead.queue.quotas.sums import TreeSums, amount_of
 from fairlead.queue.quotas.tree import QueueTree
 from fairlead.queue.units import Gang
 
@@ -28,14 +34,16 @@ class Queues:
         self.names = QueueNames(self.tree)
         self._charges = Charges(cluster)
         self.used = TreeSums(self.tree)
-        self.pending = self._no_pending()
+        self.asked = self._none_asked()
         self.policy = self._policy()
         self.is_active = False
+        self._statuses = QueueStatuses(self._status)
+        self._now = 0.0
         #: It may be known by now whose a pod is that was counted for none.
         self._unresolved = False
 
-    def _no_pending(self) -> PendingSums:
-        return PendingSums(self.tree, self.names.of, self._charges.of_request)
+    def _none_asked(self) -> PendingSums:
+        return PendingSums(self.tree, self.names.of, self._charges.of_request, self._touch)
 
     def _policy(self) -> QueuePolicy:
         return QueuePolicy(self.tree, self.names, self.used, self._charges.of_request)
@@ -53,6 +61,7 @@ class Queues:
             self._begin()
             return
         self._free(*changed, *([ANY_QUEUE] if reshaped else []))
+        self._touch(spec.key)
         if old is None or old.of_namespace != spec.of_namespace:
             self._resolve_later()
         if _differ_by_namespace(old) != _differ_by_namespace(spec):
@@ -64,6 +73,7 @@ class Queues:
         if old is None:
             return
         self.names.put_queue(old, None)
+        self._statuses.forget(key)
         if not self.tree:
             self._end()
             return
@@ -85,7 +95,7 @@ class Queues:
         if entry is None or not isinstance(gang := entry.unit, Gang):
             return
         for pod in gang.pending:
-            self.pending.came(pod, key)
+            self.asked.came(pod, key)
         for uid in gang.placed:
             held = self._cluster.holdings.get(uid)
             if held is not None and not held.tenant:
@@ -100,9 +110,10 @@ class Queues:
         self.is_active = True
         tenants = self._cluster.count_tenants(self.names.of, self._held_changed)
         self._requeuer.set_quota(self.policy, tenants)
-        self._queue.observe(self.pending)
+        self._queue.observe(self.asked)
+        self._touch(*self.tree)
         for uid in self._cluster.holdings:
-            self.pending.hold(uid, is_held=True)
+            self.asked.hold(uid, is_held=True)
 
     def _end(self) -> None:
         self.is_active = False
@@ -110,19 +121,26 @@ class Queues:
         self._queue.observe(None)
         self._free(*self._queue.held_back)
         self.used = TreeSums(self.tree)
-        self.pending = self._no_pending()
+        self.asked = self._none_asked()
         self.policy = self._policy()
         self._requeuer.set_quota(None, None)
 
     def _held_changed(self, key: str, held: Holding, charge: Amounts, change: int) -> None:
         self.used.add(key, charge, change)
-        self.pending.hold(held.pod.uid, is_held=change > 0)
+        self._touch(key)
+        self.asked.hold(held.pod.uid, is_held=change > 0)
         if change < 0 and not self._cluster.in_trial:
             self._free(*self.tree.lineage(key))
 
     def _free(self, *keys: str) -> None:
         """These queues may admit more than before."""
         self._requeuer.freed.update(key for key in keys if key in self._queue.held_back)
+
+    def _touch(self, *keys: str) -> None:
+        """The status of these queues, and of those above them, may be another one."""
+        for key in keys:
+            for each in self.tree.lineage(key):
+                self._statuses.touch(each, self._now)
 
     def _resolve_later(self) -> None:
         """Many objects come at once: pods are looked at when all have come."""
@@ -136,13 +154,45 @@ class Queues:
         for held in list(self._cluster.holdings.values()):
             if not held.tenant:
                 self._move(held)
-        self.pending.look_again()
+        self.asked.look_again()
         self._requeuer.sort_again()
 
     def _move(self, held: Holding) -> None:
         tenants = self._cluster.tenants
         if tenants is not None and self.names.of(held.pod):
             tenants.move(held)
+
+    # -- what time brings about --------------------------------------------------------------
+
+    def advance(self, now: float) -> None:
+        """It is later."""
+        self._now = now
+
+    def due_s(self) -> float | None:
+        return self._statuses.due_s() if self.is_active else None
+
+    def tend(self, now: float) -> list[Instruction]:
+        """Statuses that are to be written."""
+        if not self.is_active:
+            return []
+        self.advance(now)
+        self.settle()
+        due = ((self.tree.get(key), status) for key, status in self._statuses.tend(now))
+        return [QueueStatusChanged(spec, status) for spec, status in due if spec is not None]
+
+    def _status(self, key: str) -> QueueStatus | None:
+        if key not in self.tree:
+            return None
+        found = self._report(key)
+        return QueueStatus(
+            found.used,
+            found.fair_share,
+            found.past,
+            found.pending_units,
+            found.pending_pods,
+            found.running_pods,
+            found.problem,
+        )
 
     # -- for those who look ------------------------------------------------------------------
 
@@ -153,13 +203,19 @@ class Queues:
         held = self._cluster.holdings.get(pod.uid)
         return self.names.of(pod) if held is None or held.tenant is None else held.tenant
 
-    def why(self, pod: Pod) -> str:
-        """Why its queue holds a pending pod back; empty if it does not."""
-        tenants = self._cluster.tenants
-        if not self.is_active or tenants is None:
-            return ""
-        refusal = self.policy.admits(pod, tenants)
-        return refusal.message if refusal else ""
+    def why(self, pod: Pod) -> QuotaRefusal | None:
+        """Why its queue holds a pending pod back, or the gang that it belongs to."""
+        entry = self._queue.get(pod.uid)
+        if entry is not None and isinstance(entry.unit, Gang) and entry.unit.pods:
+            return self._requeuer.gang_beyond_quota(entry.unit)
+        return self._requeuer.beyond_quota(pod)
+
+    def pending(self, key: str) -> list[Entry]:
+        """The units of this very queue that wait, in the order in which they are tried."""
+        units = self.asked.units_of(key) if self.is_active else ()
+        entries = (self._queue.gang(unit) or self._queue.get(unit) for unit in units)
+        found = [entry for entry in entries if entry is not None]
+        return sorted(found, key=lambda entry: (-entry.unit.priority, entry.queued_s))
 
     def report(self) -> list[QueueReport]:
         """A parent before its children."""
@@ -171,13 +227,13 @@ class Queues:
     def _report(self, key: str) -> QueueReport:
         spec = self.tree.get(key)
         assert spec is not None
-        used, asked = self.used.of(key), self.pending.sums.of(key)
+        used, asked = self.used.of(key), self.asked.sums.of(key)
         return QueueReport(
             spec,
             depth=self.tree.level(key),
-            used=tuple(sorted((name, n) for name, n in used.items() if name != PODS)),
+            used=_with_models(used, spec),
             not_reclaimable=(),
-            asked=tuple(sorted((name, n) for name, n in asked.items() if name not in _COUNTS)),
+            asked=_with_models(asked, spec),
             fair_share=(),
             past=spec.recorded,
             pending_units=asked.get(UNITS, 0),
@@ -188,6 +244,14 @@ class Queues:
 
 
 _COUNTS = (PODS, UNITS)
+
+
+def _with_models(sums: Counter[str], spec: QueueSpec) -> Amounts:
+    """Sorted, with those of the models that the queue names beside those of the products."""
+    listed = {name for name, _ in (*spec.guaranteed, *spec.limit)}
+    found = {name: amount_of(sums, name) for name in listed if name.startswith(GPUS_OF_MODEL)}
+    found |= {name: amount for name, amount in sums.items() if name not in _COUNTS}
+    return tuple(sorted(found.items()))
 
 
 def _differ_by_namespace(spec: QueueSpec | None) -> bool:

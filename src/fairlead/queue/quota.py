@@ -24,6 +24,11 @@ class QuotaRefusal:
     woken_by: Aspect = Aspect.USAGE
     #: The queue whose change could end the wait; "": a change of any queue; None: of no queue.
     queue: str | None = None
+    #: Where an amount is the reason: of which resource, and how much.
+    resource: str = ""
+    limit: int = 0
+    used: int = 0
+    asked: int = 0
 
 
 class QuotaPolicy(Protocol):

@@ -455,6 +455,8 @@ class Scheduler:
             case instructions.GangStatusChanged(spec, status):
                 self._gangs.write(spec, status)
                 log.info("gang", gang=spec.key, state=status.state, message=status.message)
+            case instructions.QueueStatusChanged(queue):
+                log.debug("queue", queue=queue.key)
             case instructions.FindFinished():
                 self._finished.submit(instruction)
             case instructions.AttemptCrashed():
@@ -496,6 +498,7 @@ class Scheduler:
         self._containment.rebuild_ends(time.monotonic())
 
     async def _decide_while_there_is_work(self) -> None:
+        self.engine.wall_offset_s = time.time() - time.monotonic()
         for instruction in self.engine.tend(now=time.monotonic()):
             self._perform(instruction)
         while self._binder.free_slots:
@@ -556,6 +559,8 @@ def _about(instruction: instructions.Instruction) -> str:
     match instruction:
         case instructions.GangStatusChanged(spec):
             return spec.key
+        case instructions.QueueStatusChanged(queue):
+            return queue.key
         case instructions.FindFinished(key):
             return key
     return instruction.pod.key

@@ -4,7 +4,7 @@ A pod that is being bound is counted as used, and not as pending at the same tim
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from fairlead.model.pods import Amounts, Pod, PodRequest
@@ -31,13 +31,15 @@ class PendingSums:
         tree: QueueTree,
         key_of: Callable[[Pod], str],
         charge_of: Callable[[PodRequest], Amounts],
+        on_change: Callable[[str], None],
     ) -> None:
         self._key_of = key_of
+        self._on_change = on_change
         self._charge_of = charge_of
         self.sums = TreeSums(tree)
         self._records: dict[str, _Record] = {}
         #: Pending pods of each unit of a queue.
-        self._units: Counter[tuple[str, str]] = Counter()
+        self._units: dict[str, Counter[str]] = {}
 
     def came(self, pod: Pod, unit: str) -> None:
         """A pending pod was seen, for the first time or changed."""
@@ -69,14 +71,20 @@ class PendingSums:
             if self._key_of(record.pod) != record.key:
                 self.came(record.pod, record.unit)
 
+    def units_of(self, key: str) -> Collection[str]:
+        """The keys of its pending units."""
+        return self._units.get(key, {}).keys()
+
     def _count(self, record: _Record | None, change: int) -> None:
         if record is None or record.is_held:
             return
         self.sums.add(record.key, record.charge, change)
-        unit = record.key, record.unit
-        before = self._units[unit]
-        self._units[unit] = before + change
-        if not before or not before + change:
+        self._on_change(record.key)
+        units = self._units.setdefault(record.key, Counter())
+        before, units[record.unit] = units[record.unit], units[record.unit] + change
+        if not before or not units[record.unit]:
             self.sums.add(record.key, _ONE_UNIT, change)
-        if not self._units[unit]:
-            del self._units[unit]
+        if not units[record.unit]:
+            del units[record.unit]
+        if not units:
+            del self._units[record.key]

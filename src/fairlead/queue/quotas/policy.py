@@ -112,7 +112,7 @@ class QueuePolicy:
                     f"queue {spec.name} has a limit of {shown_amount(name, limit)} {name}: "
                     f"{shown_amount(name, has)} used, {shown_amount(name, wanted)} requested"
                 )
-                return _refusal(LIMIT, message, spec.key)
+                return QuotaRefusal(LIMIT, message, NOTHING, spec.key, name, limit, has, wanted)
         return None
 
 
