@@ -23,6 +23,7 @@ app.command(short_help="Answer the API server's reviews of new pods.")(servers.w
 app.command(short_help="Serve as an extender of kube-scheduler.")(servers.extender)
 app.command(short_help="List and measure the GPUs of this node.")(servers.agent)
 app.command(short_help="Show why a pod is not scheduled, node by node.")(inspection.explain)
+app.command(short_help="Show which moves would let waiting pods start.")(inspection.defrag)
 app.command(short_help="Compare where profiles would place the same pods.")(inspection.compare)
 app.command(short_help="Show GPU usage by pod.")(inspection.top)
 app.command("check-config", short_help="Check a configuration file.")(inspection.check_config)

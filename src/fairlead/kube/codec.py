@@ -269,7 +269,7 @@ def decode_pod(
         usage=usage,
         usage_scored=scored,
         owner=None if spec.node_name else _owner(meta),
-        controller=_controller(meta) if spec.node_name and (grant or request.gpu_request) else "",
+        controller=_controller(meta) if grant or request.gpu_request else "",
         images=images,
         containers=len(images if behaviour.counts_image_volumes else containers),
         grant=grant,

@@ -1,6 +1,6 @@
 """Consolidation: running units are moved so that a waiting one can start."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from fairlead.model.pods import Pod
@@ -31,6 +31,21 @@ class MoveLimits:
     most_gpu_seconds: float = 72_000.0
     #: Kinds of controllers whose pods may be moved.
     owners: frozenset[str] = RECREATING
+
+
+@dataclass(frozen=True, slots=True)
+class ConsolidationTerms:
+    """Whether, when and how much a scheduler moves by itself."""
+
+    enabled: bool = False
+    #: A unit must have waited so long.
+    after_s: float = 300.0
+    #: Pods moved and GPU-seconds lost in any hour, at most.
+    moves_per_hour: int = 16
+    gpu_seconds_per_hour: float = 72_000.0
+    #: How long places are held for the waiting unit and for those that move.
+    held_s: float = 600.0
+    limits: MoveLimits = field(default_factory=MoveLimits)
 
 
 def protection(pod: Pod) -> str:

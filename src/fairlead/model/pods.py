@@ -243,7 +243,7 @@ class Pod:
     queue: str = ""
     #: Kind and name of the controller that made it, if that says which pods belong together.
     owner: tuple[str, str] | None = None
-    #: The controller that made it, as "Kind/name"; only of bound pods with GPUs, for reports.
+    #: The controller that made it, as "Kind/name"; only of pods with GPUs.
     controller: str = ""
     #: As in the request; kept apart, since few profiles look at them.
     images: tuple[str, ...] = ()

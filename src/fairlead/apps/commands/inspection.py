@@ -1,4 +1,4 @@
-"""Commands that look and change nothing: explain, compare, top, check-config."""
+"""Commands that look and change nothing: explain, defrag, compare, top, check-config."""
 
 import asyncio
 import sys
@@ -53,6 +53,48 @@ def explain(
     target = targets.parse(pod, namespace)
     answer = asyncio.run(explaining.explain_pod(options, target, scheduler))
     explaining.show(answer, output, sys.stdout)
+
+
+def defrag(
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Show the plans. This command carries out none.")
+    ] = False,
+    unit: Annotated[
+        str,
+        typer.Option(
+            "--for",
+            metavar="UNIT",
+            help="Only for POD, NAMESPACE/POD or gang/NAME (default: all that wait with GPUs).",
+        ),
+    ] = "",
+    namespace: Annotated[
+        str,
+        typer.Option("--namespace", "-n", help="Namespace of UNIT (default: the context's)."),
+    ] = "",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    scheduler_name: SchedulerName = None,
+    profile: ProfileName = None,
+    config: ConfigFile = None,
+    output: Output = "text",
+) -> None:
+    """Show which moves of running pods would let waiting pods and gangs start.
+
+    Moves are carried out by `fairlead run` where its configuration has consolidation.enabled.
+    """
+    from fairlead.apps.defrag import defrag as defragging
+    from fairlead.apps.explain import targets
+
+    refuse_other_outputs(output)
+    if not plan:
+        raise typer.BadParameter(
+            "add --plan; to carry plans out, run the scheduler with consolidation.enabled: true",
+            param_hint="--plan",
+        )
+    options = RunOptions(kubeconfig, context, scheduler_name, profile, config)
+    target = targets.parse(unit, namespace) if unit else None
+    answers = asyncio.run(defragging.plans(options, target))
+    defragging.show(answers, output, sys.stdout)
 
 
 def compare(

@@ -22,6 +22,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from fairlead.apps.config import plugin_files, profiles, typed_yaml
+from fairlead.apps.config.consolidation_config import ConsolidationConfig
 from fairlead.apps.config.election_options import ElectionOptions
 from fairlead.apps.config.findings import Finding
 from fairlead.apps.config.gangs_config import GangsConfig
@@ -115,6 +116,7 @@ class Config(_Strict):
     gangs: GangsConfig = msgspec.field(default_factory=GangsConfig)
     queues: QueuesConfig = msgspec.field(default_factory=QueuesConfig)
     topology: TopologyConfig = msgspec.field(default_factory=TopologyConfig)
+    consolidation: ConsolidationConfig = msgspec.field(default_factory=ConsolidationConfig)
     address: str | None = None
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] | None = None
     authenticate: bool | None = None

@@ -16,6 +16,7 @@ from fairlead.apps.config.telemetry_config import endpoint_plan
 from fairlead.kube.gangs.registry import ALL, GangDialects
 from fairlead.kube.queues.registry import ALL_QUEUES, QueueDialects
 from fairlead.model.behaviour import Behaviour
+from fairlead.model.consolidation import ConsolidationTerms
 from fairlead.model.errors import ConfigError
 from fairlead.model.topology import NO_LEVELS, Topology
 from fairlead.placement.profile import Profile
@@ -61,6 +62,8 @@ class RunPlan:
     queue_dialects: QueueDialects = ALL_QUEUES
     #: The levels of the cluster's topology; empty: what labels of nodes show.
     topology: Topology = NO_LEVELS
+    #: Which running units may be moved so that a waiting one starts.
+    consolidation: ConsolidationTerms = field(default_factory=ConsolidationTerms)
     #: What the file says without effect, and what it says that is probably not meant.
     notes: Sequence[Finding] = ()
     warnings: Sequence[Finding] = ()
@@ -99,6 +102,7 @@ def plan(options: RunOptions) -> RunPlan:
         gang_dialects=config.gangs.dialects(),
         queue_dialects=config.queues.dialects(),
         topology=config.topology.topology(),
+        consolidation=config.consolidation.terms(),
         warnings=(*configs.warnings(served, built), *config.topology.warnings()),
     )
 

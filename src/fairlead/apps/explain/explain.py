@@ -13,15 +13,16 @@ from fairlead.apps.explain.explanation import (
     explained,
     in_gang,
     is_settled,
+    moves_answer,
     settled,
     unserved,
 )
 from fairlead.apps.explain.gangs import gang_lines
 from fairlead.apps.explain.targets import Target, pod_of
 from fairlead.apps.live import live_cluster
+from fairlead.apps.live.live_engine import live_engine
 from fairlead.apps.live.read_source_once import take_once
 from fairlead.apps.live.running_scheduler import kubectl_options, running_scheduler
-from fairlead.cluster import reserving
 from fairlead.engine.engine import Engine
 from fairlead.engine.events import PricesComputed, ReadingsTaken
 from fairlead.kube.access.kubeconfig import load_access
@@ -31,7 +32,7 @@ from fairlead.kube.http.paths import node_path, pod_path
 from fairlead.kube.http.reply import UNREADABLE
 from fairlead.model.behaviour import Behaviour
 from fairlead.model.errors import ConfigError, FairleadError
-from fairlead.model.pods import Pod, PodField
+from fairlead.model.pods import Pod
 from fairlead.model.quantities import shown
 from fairlead.placement.place import Placement
 from fairlead.placement.prices import compute
@@ -132,14 +133,7 @@ async def _by_the_rules(
             f"{pod.key}: {why}; correct its schedulerName, or give --scheduler-name or the "
             "--config of its scheduler"
         )
-    engine = Engine(planned.profiles, topology=planned.topology, reserves=True)
-    selectors = bool(profile.pod_fields & PodField.DEFAULT_SELECTOR)
-    async for event in live_cluster.events(
-        client, behaviour, selectors=selectors, gangs=planned.gang_dialects
-    ):
-        engine.handle(event, now=0.0)
-    if not engine.cluster.reservations:  # the scheduler may not be allowed to make any
-        reserving.switch(engine.cluster, on=False)
+    engine = await live_engine(client, planned, behaviour, [profile])
     engine.cluster.remove(pod.uid)
     prices = compute(engine.basis())
     if prices is not None:
@@ -147,6 +141,7 @@ async def _by_the_rules(
     silent = await _measure(engine, planned.sources)
     told = explained(Placement(profile, engine.cluster), engine.cluster, pod, shown)
     told = in_gang(told, engine, pod, shown)
+    told |= moves_answer(told, engine, pod, planned.consolidation.limits, time.time())
     return told | ({"telemetry": silent} if silent else {})
 
 
@@ -181,6 +176,8 @@ def show(answer: Answer, output: str, out: TextIO) -> None:
         out.write(f"requests: {', '.join(asked)}\n")
     if answer.get("gang"):
         out.writelines(line + "\n" for line in gang_lines(answer["gang"]))
+    if answer.get("consolidation"):
+        out.write(f"{answer['consolidation']['message']}\n")
     out.writelines(line + "\n" for line in _decision(answer))
     out.writelines(f"no readings from {problem}\n" for problem in answer.get("telemetry", ()))
     out.writelines(line + "\n" for line in (*_columns(answer["nodes"]), *_counts(answer)))

@@ -3,22 +3,27 @@
 `ExplanationScope` is what the reader may see. Readers who may not list nodes get counts by reason.
 """
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any
 
 from fairlead.apps.explain.gangs import gang_answer
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.picked import picked_gpus
+from fairlead.engine.consolidation.planner import EXPLAINED
+from fairlead.engine.consolidation.plans import ConsolidationPlan
 from fairlead.engine.engine import Engine
 from fairlead.kube.leadership.fence import EPOCH
+from fairlead.model.consolidation import MoveLimits
 from fairlead.model.errors import PluginFault
 from fairlead.model.gpus import WHOLE, GpuRequest, Grant
 from fairlead.model.pods import Pod
 from fairlead.placement.explain import Explanation, NodeAnswer, explain
 from fairlead.placement.place import Placement
 from fairlead.placement.verdicts import Placed, Refused
+from fairlead.queue.units import Gang
 from fairlead.telemetry.reporting import isolation_of, part_told
 
 Answer = dict[str, Any]
@@ -107,6 +112,9 @@ class Explainer:
 
     engine: Engine
     pod_of: Callable[[str], Pod | None]
+    #: By which moves are planned, and seconds since 1970.
+    limits: MoveLimits = field(default_factory=MoveLimits)
+    now_s: Callable[[], float] = time.time
 
     def __call__(self, key: str, shown: ExplanationScope) -> Answer | None:
         """None if there is no such pod."""
@@ -125,7 +133,8 @@ class Explainer:
             return answer(pod, "binding", f"the pod is being bound{where}")
         try:
             told = explained(placement, self.engine.cluster, pod, shown)
-            return in_gang(told, self.engine, pod, shown)
+            told = in_gang(told, self.engine, pod, shown)
+            return told | moves_answer(told, self.engine, pod, self.limits, self.now_s())
         except PluginFault as error:  # this answer fails, and nothing else does
             return answer(pod, "failed", str(error))
 
@@ -139,6 +148,28 @@ def in_gang(told: Answer, engine: Engine, pod: Pod, shown: ExplanationScope) -> 
     if told["state"] in ("fits", "unschedulable"):
         more |= {"state": found.state, "message": found.message}
     return told | more
+
+
+def moves_answer(
+    told: Answer, engine: Engine, pod: Pod, limits: MoveLimits, now_s: float
+) -> Answer:  # fmt: skip
+    """How many moves would let a refused unit start, if few are enough; else nothing."""
+    entry = engine.queue.get(pod.uid)
+    if told["state"] != "unschedulable" or entry is None:
+        return {}
+    found = engine.planning.plan(entry, limits, now_s, EXPLAINED)
+    if not isinstance(found, ConsolidationPlan):
+        return {}
+    count, gang = len(found.moves), isinstance(entry.unit, Gang)
+    name = (
+        f"gang/{pod.gang.gang.rpartition('/')[2]} -n {pod.namespace}"
+        if gang and pod.gang
+        else pod.key
+    )
+    command = f"fairlead defrag --plan --for {name}"
+    would = "1 move" if count == 1 else f"{count} moves"
+    message = f"{would} of running pods would let it run: {command}"
+    return {"consolidation": {"moves": count, "command": command, "message": message}}
 
 
 def _said(found: Explanation, shown: ExplanationScope) -> tuple[str, str]:

@@ -8,6 +8,7 @@ make room for this pod. The first set that works is the plan.
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.trial import Trial
@@ -23,9 +24,18 @@ from fairlead.model.gpus import WHOLE
 from fairlead.placement.place import Placement
 from fairlead.queue.units import Unit
 
-#: Sets of units that one search tries, and what it may cost (see `Work.spent`).
-MOST_TRIED = 200
-MOST_WORK = 150_000
+
+class Effort(NamedTuple):
+    """Sets of units that one search tries, and what it may cost (see `Work.spent`)."""
+
+    most_tried: int
+    most_work: int
+
+
+USUAL = Effort(200, 150_000)
+#: To mention moves in an explanation of something else.
+EXPLAINED = Effort(20, 20_000)
+
 #: Units that are tried to be left where they are, once a plan is found.
 _MOST_SPARED = 16
 
@@ -53,12 +63,14 @@ class ConsolidationPlanner:
         gangs: FillsGangs,
         movability: Movability,
         limits: MoveLimits,
+        effort: Effort = USUAL,
     ) -> None:
         self._cluster = cluster
         self._placements = placements
         self._simulation = Simulation(cluster, placements, gangs)
         self._movability = movability
         self._limits = limits
+        self._effort = effort
 
     def plan(self, unit: Unit) -> ConsolidationPlan | NoConsolidation:
         """Moves that let the unit start, or why there are none."""
@@ -74,14 +86,14 @@ class ConsolidationPlanner:
         if not self._begin(trial, course, frontier):
             return NoConsolidation("it fits as things are")
         work, start = self._cluster.work, self._cluster.work.spent
-        for _ in range(MOST_TRIED):
+        for _ in range(self._effort.most_tried):
             candidate = frontier.pop()
             if candidate is None:
                 return NoConsolidation(self._why_none(course))
             found = self._simulate(trial, course, frontier, candidate)
             if found.stuck is None:
                 return self._planned(course, *self._sparing(trial, course, candidate.units, found))
-            if work.spent - start > MOST_WORK:
+            if work.spent - start > self._effort.most_work:
                 break
         return NoConsolidation(self._why_none(course), cut_short=True)
 

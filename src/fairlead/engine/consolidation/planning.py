@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine.consolidation.gang_fills import GangFills
 from fairlead.engine.consolidation.movable import Movability, requested_milli
-from fairlead.engine.consolidation.planner import ConsolidationPlanner
+from fairlead.engine.consolidation.planner import USUAL, ConsolidationPlanner, Effort
 from fairlead.engine.consolidation.plans import ConsolidationPlan, NoConsolidation
 from fairlead.engine.requeuer import Requeuer
 from fairlead.model.consolidation import MoveLimits
@@ -32,7 +32,7 @@ class Planning:
         self._gangs = GangFills(cluster, placements, requeuer.beyond_quota)
 
     def plan(
-        self, entry: Entry, limits: MoveLimits, now_s: float
+        self, entry: Entry, limits: MoveLimits, now_s: float, effort: Effort = USUAL
     ) -> ConsolidationPlan | NoConsolidation:
         """Moves that let the unit start; `now_s` is in seconds since 1970."""
         unit = entry.unit
@@ -44,7 +44,7 @@ class Planning:
             self._cluster, self._placements.keys(), self._gang_of, limits, now_s
         )  # fmt: skip
         planner = ConsolidationPlanner(
-            self._cluster, self._placements, self._gangs, movability, limits
+            self._cluster, self._placements, self._gangs, movability, limits, effort
         )  # fmt: skip
         return planner.plan(unit)
 

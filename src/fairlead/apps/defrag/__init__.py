@@ -1,0 +1,1 @@
+"""`fairlead defrag`: which moves would let waiting pods and gangs start."""
