@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -737,6 +738,9 @@ def gpus_by_map(binds: Iterable[Bind]) -> Counter[str]:
         found[bind.node] += len(bind.grant.uses)
     return found
 
+
+#: A hunt takes as long as it takes, and so does the suite on a busy machine.
+pytestmark = pytest.mark.timeout(0 if os.environ.get("LEDGER_EXAMPLES") else 1200)
 
 _HUNT = os.environ.get("LEDGER_EXAMPLES")
 _SETTINGS = settings(
