@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.queue.quotas.fair_share import QueueDemand
-from fairlead.queue.quotas.peer_shares import first_come, kai, kai_gpus, proportion, runtime
+from fairlead.queue.quotas.peer_shares import GPU_MILLI, first_come, kai, proportion, runtime
 
 #: Guaranteed, weight, asked, past use of each queue, the oldest first; and what each gets of 100.
 KAI = [
@@ -33,7 +33,9 @@ def test_kai_to_the_digit(
 ) -> None:
     assert kai(100.0, oldest_first(*rows)) == shares
     thousandths = [(g * 1000, weight, most * 1000, past) for g, weight, most, past in rows]
-    assert kai_gpus(100_000.0, oldest_first(*thousandths)) == [share * 1000 for share in shares]
+    assert kai(100_000.0, oldest_first(*thousandths), GPU_MILLI) == [
+        share * 1000 for share in shares
+    ]
 
 
 def test_kai_serves_the_highest_priority_first() -> None:

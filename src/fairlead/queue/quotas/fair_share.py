@@ -43,15 +43,26 @@ def continuous(total: float, queues: Sequence[QueueDemand]) -> list[float]:
     if not queues:
         return []
     columns = tuple(zip(*queues, strict=True))
-    most, guaranteed, weights, past = (np.array(column, dtype=float) for column in columns[:4])
-    shares = np.minimum(guaranteed, most)
+    return divide(total, *columns[:4])
+
+
+def divide(
+    total: float,
+    most: Sequence[float],
+    guaranteed: Sequence[float],
+    weights: Sequence[float],
+    past: Sequence[float],
+) -> list[float]:
+    """The same for columns, one value for each queue."""
+    asked = np.array(most, dtype=float)
+    shares = np.minimum(np.array(guaranteed, dtype=float), asked)
     promised = float(shares.sum())
     if promised >= total:
-        reduced = shares * (total / promised) if promised else shares
+        shares *= total / promised if promised else 1.0
     else:
-        weights = corrected_weights(weights, past)
-        reduced = shares + fill(total - promised, most - shares, weights)
-    return list(reduced.tolist())
+        corrected = corrected_weights(np.array(weights, dtype=float), np.array(past, dtype=float))
+        shares += fill(total - promised, asked - shares, corrected)
+    return list(shares.tolist())
 
 
 def corrected_weights(weights: Floats, past: Floats) -> Floats:

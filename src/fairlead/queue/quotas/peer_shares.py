@@ -72,10 +72,6 @@ def _parts(queues: Sequence[QueueDemand]) -> list[float]:
     return [max(0.0, part + (part - queue.past)) for part, queue in zip(parts, queues, strict=True)]
 
 
-def kai_gpus(total: float, queues: Sequence[QueueDemand]) -> list[float]:
-    return kai(total, queues, GPU_MILLI)
-
-
 def proportion(total: float, queues: Sequence[QueueDemand]) -> list[float]:
     """Volcano's plugin `proportion`: by weight in rounds, at least what is guaranteed.
 

@@ -1,0 +1,294 @@
+"""The fair shares of all queues, level by level from the top, kept up to date.
+
+What a queue asks for is what it uses and what its pending units request, at most its limit, and so
+on up the tree. What the cluster has is divided among the queues at the top, the share of each among
+its children. A queue that has children and units of its own divides its share among them all, its
+own units counting as one more child of weight 1.
+
+A change of one queue divides again only the levels above it, and only if the shares there can
+change: a queue that asks for more than its share before and after changes none.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from math import inf
+
+from fairlead.model.queues import GPUS, GPUS_OF_MODEL, QueueSpec, Sharing
+from fairlead.queue.quotas import peer_shares
+from fairlead.queue.quotas.fair_share import Division, QueueDemand, divide
+from fairlead.queue.quotas.sums import TreeSums, amount_of
+from fairlead.queue.quotas.tree import QueueTree
+
+#: Shares are compared with amounts that are whole numbers.
+_NEAR = 1e-6
+_OWN_UNITS = QueueSpec("")
+
+_RULES: dict[Sharing, Division] = {
+    Sharing.KAI: peer_shares.kai,
+    Sharing.PROPORTION: peer_shares.proportion,
+    Sharing.RUNTIME: peer_shares.runtime,
+    Sharing.FIRST_COME: peer_shares.first_come,
+}
+
+
+class ShareNode:
+    """One queue; the one without a parent is the cluster."""
+
+    __slots__ = (
+        "_weights", "below", "children", "dirty", "guaranteed", "key", "limit", "most", "own",
+        "parent", "past", "promised", "promised_below", "shares", "spec", "uncontended",
+    )  # fmt: skip
+
+    def __init__(self, spec: QueueSpec, parent: "ShareNode | None") -> None:
+        self.key = spec.key
+        self.parent = parent
+        self.children: dict[str, ShareNode] = {}
+        self.past = 0.0
+        #: By resource: what its own units use and ask for; the same of all beneath, at most the
+        #: limit; of that, what is guaranteed; and its share.
+        self.own: dict[str, int] = {}
+        self.most: dict[str, float] = {}
+        self.promised: dict[str, float] = {}
+        self.shares: dict[str, float] = {}
+        #: Sums over the children of `most` and of `promised`.
+        self.below: dict[str, float] = {}
+        self.promised_below: dict[str, float] = {}
+        #: Resources that are to be divided again among the children, and those of which each child
+        #: had all that it asked for.
+        self.dirty: set[str] = set()
+        self.uncontended: set[str] = set()
+        self.put(spec)
+
+    def put(self, spec: QueueSpec) -> None:
+        self.spec = spec
+        self.guaranteed, self.limit = dict(spec.guaranteed), dict(spec.limit)
+        self._weights = dict(spec.weights)
+
+    def weight(self, resource: str) -> float:
+        return self._weights.get(resource, self.spec.weight) if self._weights else self.spec.weight
+
+    def asked(self, resource: str) -> float:
+        """By its own units and its children."""
+        return self.own.get(resource, 0) + self.below.get(resource, 0)
+
+    def compute(self, resource: str) -> bool:
+        """From its own units and its children; whether anything changed."""
+        most = min(self.asked(resource), self.limit.get(resource, inf))
+        guaranteed: float | None = self.guaranteed.get(resource)
+        if guaranteed is None:  # what is guaranteed to its children
+            guaranteed = self.promised_below.get(resource, 0)
+        promised = min(most, guaranteed)
+        more = most - self.most.get(resource, 0)
+        more_promised = promised - self.promised.get(resource, 0)
+        if not more and not more_promised:
+            return False
+        self.most[resource], self.promised[resource] = most, promised
+        if self.parent is not None:
+            above = self.parent
+            above.below[resource] = above.below.get(resource, 0) + more
+            above.promised_below[resource] = above.promised_below.get(resource, 0) + more_promised
+        return True
+
+    def demand(self, resource: str) -> QueueDemand:
+        spec = self.spec
+        return QueueDemand(
+            self.most.get(resource, 0),
+            self.promised.get(resource, 0),
+            self.weight(resource),
+            self.past,
+            spec.priority,
+            spec.created_s,
+            spec.uid,
+        )
+
+
+class FairShares:
+    """To be told what changes, and asked for shares. It divides when it is asked."""
+
+    def __init__(self, tree: QueueTree, used: TreeSums, pending: TreeSums) -> None:
+        self._tree, self._used, self._pending = tree, used, pending
+        self.totals: dict[str, float] = {}
+        self._version = -1
+        self._nodes: dict[str, ShareNode] = {}
+        self._touched: set[str] = set()
+        self.root = ShareNode(_OWN_UNITS, None)
+        #: Queues whose shares have changed since this was last cleared.
+        self.changed: set[str] = set()
+
+    # -- what changes ------------------------------------------------------------------------
+
+    def set_totals(self, totals: Mapping[str, float]) -> None:
+        """What the cluster has for queues. Other resources are not divided."""
+        if totals.keys() != self.totals.keys():
+            self._version = -1
+        self.root.dirty.update(name for name in totals if totals[name] != self.totals.get(name))
+        self.totals = dict(totals)
+
+    def set_past(self, key: str, fraction: float) -> None:
+        """What the queue used in the past, as a fraction of the cluster."""
+        node = self._nodes.get(key)
+        if node is not None and node.parent is not None and node.past != fraction:
+            node.past = fraction
+            node.parent.dirty.update(self.totals)
+
+    def touch(self, key: str) -> None:
+        """What its own units use or ask for has changed."""
+        self._touched.add(key)
+
+    def spec_changed(self, key: str) -> None:
+        """And not its parent."""
+        node, spec = self._nodes.get(key), self._tree.get(key)
+        if node is None or spec is None or node.parent is None:
+            return
+        node.put(spec)
+        node.parent.dirty.update(self.totals)
+        for resource in self.totals:
+            self._raise(node, resource)
+
+    # -- shares ------------------------------------------------------------------------------
+
+    def of(self, key: str) -> dict[str, float]:
+        """By resource. To be read, and not kept."""
+        self.settle()
+        node = self._nodes.get(key)
+        if node is None:
+            return {}
+        self._divide_above(node)
+        return node.shares
+
+    def node(self, key: str) -> ShareNode | None:
+        """With shares that are up to date until the next change."""
+        self.settle()
+        node = self._nodes.get(key)
+        if node is not None:
+            self._divide_above(node)
+        return node
+
+    def settle(self) -> None:
+        if self._version != self._tree.version:
+            self._build()
+        elif self._touched:
+            for key in self._touched:
+                node = self._nodes.get(key)
+                if node is not None:
+                    self._count(node)
+            self._touched.clear()
+
+    def _divide_above(self, node: ShareNode) -> None:
+        if node.parent is None:
+            return
+        self._divide_above(node.parent)
+        if node.parent.dirty:
+            for resource in [*node.parent.dirty]:
+                self._divide(node.parent, resource)
+            node.parent.dirty.clear()
+
+    def _divide(self, parent: ShareNode, resource: str) -> None:
+        total = self._total(parent, resource)
+        fits = parent.asked(resource) <= total
+        (parent.uncontended.add if fits else parent.uncontended.discard)(resource)
+        nodes = [*parent.children.values()]
+        for node, share in zip(nodes, _divided(total, parent, nodes, resource), strict=False):
+            self._share(node, resource, share)
+
+    def _total(self, parent: ShareNode, resource: str) -> float:
+        if parent.parent is None:
+            return self.totals.get(resource, 0)
+        return parent.shares.get(resource, 0.0)
+
+    def _share(self, node: ShareNode, resource: str, share: float) -> None:
+        if node.shares.get(resource) != share:
+            node.shares[resource] = share
+            self.changed.add(node.key)
+            if node.children:
+                node.dirty.add(resource)
+
+    # -- what is asked -----------------------------------------------------------------------
+
+    def _build(self) -> None:
+        """From the tree as it is now."""
+        self._version = self._tree.version
+        self._touched.clear()
+        past = {key: node.past for key, node in self._nodes.items()}
+        self._nodes = {}
+        self.root = ShareNode(_OWN_UNITS, None)
+        for key in self._tree:
+            spec, above = self._tree.get(key), self._tree.lineage(key)[1:]
+            assert spec is not None
+            parent = self._nodes[above[0]] if above else self.root
+            node = self._nodes[key] = parent.children[key] = ShareNode(spec, parent)
+            node.past = past.get(key, 0.0)
+        self.changed.update(self._nodes)
+        for node in reversed([self.root, *self._nodes.values()]):
+            node.dirty.update(self.totals)
+            for resource in self.totals:
+                if node.parent is not None:
+                    node.own[resource] = self._asked(node.key, resource)
+                    node.compute(resource)
+
+    def _asked(self, key: str, resource: str) -> int:
+        used, pending = self._used.own(key), self._pending.own(key)
+        return amount_of(used, resource) + amount_of(pending, resource)
+
+    def _count(self, node: ShareNode) -> None:
+        for resource in self.totals:
+            asked = self._asked(node.key, resource)
+            if asked != node.own.get(resource, 0):
+                node.own[resource] = asked
+                if node.children:
+                    node.dirty.add(resource)
+                self._raise(node, resource)
+
+    def _raise(self, node: ShareNode, resource: str) -> None:
+        """Carries a change of what it asks for up the tree, then what follows from it down."""
+        path: list[tuple[ShareNode, bool]] = []
+        while node.parent is not None:
+            most, promised = node.most.get(resource, 0.0), node.promised.get(resource, 0.0)
+            if not node.compute(resource):
+                break
+            lacked = node.shares.get(resource, 0.0) + _NEAR < min(most, node.most[resource])
+            path.append((node, lacked and promised == node.promised[resource]))
+            node = node.parent
+        for changed, has_no_effect in reversed(path):
+            if not has_no_effect:
+                self._divide_later(changed, resource)
+
+    def _divide_later(self, node: ShareNode, resource: str) -> None:
+        """Unless the level above has enough for all, and so each child has what it asks for."""
+        parent = node.parent
+        assert parent is not None
+        if (
+            resource not in parent.dirty
+            and resource in parent.uncontended
+            and parent.asked(resource) <= self._total(parent, resource)
+            and node.spec.sharing is Sharing.CONTINUOUS
+        ):
+            node.shares[resource] = node.most[resource]
+            self.changed.add(node.key)
+        else:
+            parent.dirty.add(resource)
+
+
+def _divided(
+    total: float, parent: ShareNode, nodes: Sequence[ShareNode], resource: str
+) -> list[float]:
+    """By the rule of the children; by ours where they have different ones."""
+    sharings = {node.spec.sharing for node in nodes}
+    own = parent.own.get(resource, 0)
+    if len(sharings) == 1 and Sharing.CONTINUOUS not in sharings:
+        demands = [node.demand(resource) for node in nodes]
+        rule = _rule(sharings.pop(), resource)
+        return rule(total, [*demands, QueueDemand(own)] if own else demands)
+    most = [node.most.get(resource, 0) for node in nodes]
+    promised = [node.promised.get(resource, 0) for node in nodes]
+    weights = [node.weight(resource) for node in nodes]
+    past = [node.past for node in nodes]
+    if own:
+        return divide(total, [*most, own], [*promised, 0.0], [*weights, 1.0], [*past, 0.0])
+    return divide(total, most, promised, weights, past)
+
+
+def _rule(sharing: Sharing, resource: str) -> Division:
+    if sharing is Sharing.KAI and (resource == GPUS or resource.startswith(GPUS_OF_MODEL)):
+        return partial(peer_shares.kai, unit=peer_shares.GPU_MILLI)
+    return _RULES[sharing]
