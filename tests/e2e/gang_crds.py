@@ -22,8 +22,7 @@ def kind_of(dialect: str) -> GangKind:
     return kind
 
 
-def definition(dialect: str) -> Json:
-    kind = kind_of(dialect)
+def definition(kind: GangKind, scope: str = "Namespaced") -> Json:
     names = {"plural": kind.plural, "singular": kind.kind.lower(), "kind": kind.kind}
     version = {
         "name": kind.versions[0], "served": True, "storage": True,
@@ -38,7 +37,7 @@ def definition(dialect: str) -> Json:
         "metadata": {"name": kind.full_name, "annotations": approved},
         "spec": {
             "group": kind.group,
-            "scope": "Namespaced",
+            "scope": scope,
             "names": names,
             "versions": [version],
         },
@@ -47,16 +46,38 @@ def definition(dialect: str) -> Json:
 
 def install(plane: ControlPlane, dialect: str) -> None:
     """Returns when objects of the kind can be created."""
-    status, answer = plane.api("POST", _CRDS, definition(dialect))
-    assert status == 201, answer
-    _until_listed(plane, dialect, 200)
+    install_kind(plane, kind_of(dialect))
 
 
 def uninstall(plane: ControlPlane, dialect: str) -> None:
     """Returns when the kind is not served any more."""
-    status, answer = plane.api("DELETE", f"{_CRDS}/{kind_of(dialect).full_name}")
+    uninstall_kind(plane, kind_of(dialect))
+
+
+def install_kind(plane: ControlPlane, kind: GangKind, scope: str = "Namespaced") -> None:
+    """Returns when objects of the kind can be created."""
+    status, answer = plane.api("POST", _CRDS, definition(kind, scope))
+    assert status == 201, answer
+    _until_listed(plane, kind, 200)
+
+
+def uninstall_kind(plane: ControlPlane, kind: GangKind) -> None:
+    """Returns when the kind is not served any more."""
+    status, answer = plane.api("DELETE", f"{_CRDS}/{kind.full_name}")
     assert status == 200, answer
-    _until_listed(plane, dialect, 404)
+    _until_listed(plane, kind, 404)
+
+
+def create_cluster_object(plane: ControlPlane, kind: GangKind, name: str, spec: Any) -> Json:
+    """An object without a namespace."""
+    version = kind.versions[0]
+    body = {
+        "apiVersion": f"{kind.group}/{version}", "kind": kind.kind,
+        "metadata": {"name": name}, "spec": spec,
+    }  # fmt: skip
+    status, answer = plane.api("POST", kind.path(version), body)
+    assert status == 201, answer
+    return answer
 
 
 def create(plane: ControlPlane, dialect: str, namespace: str, name: str, spec: Any) -> Json:
@@ -72,10 +93,10 @@ def create(plane: ControlPlane, dialect: str, namespace: str, name: str, spec: A
     return answer
 
 
-def _until_listed(plane: ControlPlane, dialect: str, wanted: int) -> None:
+def _until_listed(plane: ControlPlane, kind: GangKind, wanted: int) -> None:
     until = time.monotonic() + _WITHIN_S
-    while _listed(plane, kind_of(dialect)) != wanted:
-        assert time.monotonic() < until, f"{dialect}: does not answer {wanted}"
+    while _listed(plane, kind) != wanted:
+        assert time.monotonic() < until, f"{kind.full_name}: does not answer {wanted}"
         time.sleep(0.05)
 
 

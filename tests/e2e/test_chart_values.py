@@ -24,6 +24,7 @@ from chart_tables import (
 from charts import Helm, Object
 from fairlead.kube.gangs.api import GangDefaults, GangDialect
 from fairlead.kube.gangs.registry import DIALECTS
+from fairlead.kube.gangs.topology_objects import KINDS
 from fairlead.kube.queues import registry as queues
 from fairlead.kube.queues.api import QueueDialect
 from manifests import CHART
@@ -285,6 +286,9 @@ def _rights_on(dialect: QueueDialect) -> Iterator[Permission]:
 
 def _rights_of(dialect: GangDialect) -> Iterator[Permission]:
     kind = dialect.kind
+    if topology := KINDS.get(dialect.name):
+        yield "", f"/apis/{topology.group}/*", "get"
+        yield from ((topology.group, topology.plural, verb) for verb in ("list", "watch"))
     if kind is None:
         return
     writes = type(dialect).status is not GangDefaults.status

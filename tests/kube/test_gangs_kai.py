@@ -98,8 +98,8 @@ def test_required_and_preferred_levels_are_rules() -> None:
     levels = {"topology": "cluster", "requiredTopologyLevel": "block",
               "preferredTopologyLevel": "rack"}  # fmt: skip
     assert spec(minMember=2, topologyConstraint=levels).topology == (
-        TopologyRule("block"),
-        TopologyRule("rack", required=False),
+        TopologyRule("block", topology="kai/cluster"),
+        TopologyRule("rack", required=False, topology="kai/cluster"),
     )
 
 

@@ -61,7 +61,7 @@ class Cluster:
         self.budgets: dict[str, Budget] = {}
         self.map_indices = MapIndices()
         #: Zones, racks and other domains of nodes; computed when a rule of a gang asks.
-        self.topology = TopologyLevels(self.columns, self.changes)
+        self.topology = TopologyLevels(self.columns, self.changes, self.improved)
         #: GPUs that no pod holds and that may not be assigned yet.
         self.releasing = Releasing()
         #: What each tenant holds; None while it is not counted.
@@ -285,6 +285,7 @@ class Cluster:
         self.improved.add(aspects)
         if aspects & Aspect.LABELS:
             self.storage.outlook = None
+            self.topology.see(node)
 
     def put_inventory(self, node: str, source: str, inventory: Inventory | None) -> None:
         """What a source other than the Node object lists of the node's GPUs; None: nothing.
@@ -332,6 +333,7 @@ class Cluster:
             self.columns.pods.take(uid)
             self.storage.leave(uid)
         self.storage.node_changed(name)
+        self.topology.forget(name)
         self._free_rows.append(row)
         self.changes.add(row, EVERYTHING)
         self.improved.add(Aspect.PRESENCE)
@@ -361,6 +363,7 @@ class Cluster:
         self.columns.put_node(row, node)
         self.columns.distrusted[row] = node.name in self._distrusted.values()
         self.storage.node_changed(node.name)
+        self.topology.see(node)
         for uid in self._on_node.get(node.name, ()):
             self._occupy(row, self.holdings[uid], +1)
         for kept in self.releasing.on(node.name):

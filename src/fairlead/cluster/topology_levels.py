@@ -14,7 +14,12 @@ from fairlead.cluster.arrays import Codes, NodeMask
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.changes import NEVER, ChangeLog, Mark
 from fairlead.cluster.columns import Columns
-from fairlead.model.topology import HOSTNAME, Topology, known, level_labels, levels_for
+from fairlead.cluster.hyper_nodes import HyperNodes
+from fairlead.cluster.improvements import Improvements
+from fairlead.model.gangs import TopologyRule
+from fairlead.model.hyper_nodes import HyperNode
+from fairlead.model.nodes import Node
+from fairlead.model.topology import HOSTNAME, Topology, known, level_labels, levels_for, short
 
 #: (levels, rows)
 LevelCodes = npt.NDArray[np.int64]
@@ -57,15 +62,17 @@ class DomainTree:
 class TopologyLevels:
     """Trees of domains, made when a rule asks, and again after labels of nodes have changed."""
 
-    def __init__(self, columns: Columns, log: ChangeLog) -> None:
+    def __init__(self, columns: Columns, log: ChangeLog, improved: Improvements) -> None:
         self._columns = columns
         self._log = log
+        self._improved = improved
         self._mark: Mark = NEVER
-        self._trees: dict[tuple[str, ...], DomainTree] = {}
+        self._trees: dict[tuple[tuple[str, ...], tuple[str, ...]], DomainTree] = {}
         #: From the configuration; empty: what nodes have.
         self.configured: Topology = Topology(())
         #: From objects, by their key.
         self._objects: dict[str, Topology] = {}
+        self._hyper_nodes = HyperNodes()
 
     def put(self, key: str, topology: Topology | None) -> None:
         """An object that lists levels came or changed, or is gone."""
@@ -73,27 +80,61 @@ class TopologyLevels:
             self._objects.pop(key, None)
         else:
             self._objects[key] = topology
-        self._trees.clear()
+        self._change()
 
-    def tree(self, words: Collection[str]) -> DomainTree:
-        """The levels for rules that name these, by label or by name."""
+    def put_hyper_node(self, name: str, found: HyperNode | None) -> None:
+        """A HyperNode came or changed, or is gone."""
+        nodes = (node for node in self._columns.nodes if node is not None)
+        self._hyper_nodes.put(name, found, nodes)
+        self._change()
+
+    def _change(self) -> None:
+        """Gangs may fit now that did not before."""
+        self._trees.clear()
+        self._improved.add(Aspect.LABELS)
+
+    def see(self, node: Node) -> None:
+        """A node came, or has other labels."""
+        if self._hyper_nodes:
+            self._hyper_nodes.see(node)
+
+    def forget(self, node: str) -> None:
+        if self._hyper_nodes:
+            self._hyper_nodes.forget(node)
+
+    def problem_of(self, rule: TopologyRule) -> str:
+        """Why the levels that the rule names are not known; empty if they are, or may be any."""
+        if not rule.topology or self.configured.label_of(rule.level):
+            return ""
+        dialect, _, name = rule.topology.partition("/")
+        if (found := self._objects.get(rule.topology)) is None:
+            return f"the Topology {name} of {dialect}, which it names, does not exist; create it"
+        if rule.level in (HOSTNAME, short(HOSTNAME)) or found.label_of(rule.level):
+            return ""
+        return f"the Topology {name}, which it names, has no level {rule.level}"
+
+    def tree(self, words: Collection[str], named: Collection[str] = ()) -> DomainTree:
+        """The levels for rules that name these, by label or by name, and the keys of objects."""
         self._follow()
-        asked = tuple(sorted(words))
+        asked = tuple(sorted(words)), tuple(sorted(named))
         tree = self._trees.get(asked)
         if tree is None:
             while len(self._trees) >= MOST_TREES:
                 del self._trees[next(iter(self._trees))]
-            tree = self._trees[asked] = self._made(asked)
+            tree = self._trees[asked] = self._made(*asked)
         return tree
 
-    def _made(self, words: Collection[str]) -> DomainTree:
-        topology = levels_for(words, self._sources(), self._count)
+    def _made(self, words: Collection[str], named: Collection[str]) -> DomainTree:
+        topology = levels_for(words, self._sources(named), self._count)
         codes = [self._codes(topology, label) for label in topology.labels]
         return _tree(topology, codes, self._columns.size)
 
-    def _sources(self) -> Iterator[Topology]:
+    def _sources(self, named: Collection[str]) -> Iterator[Topology]:
+        yield from (found for key in named if (found := self._objects.get(key)))
         yield self.configured
-        yield from self._objects.values()
+        yield from (self._objects[key] for key in sorted(self._objects))
+        if self._hyper_nodes:
+            yield self._hyper_nodes.topology(n.name for n in self._columns.nodes if n)
         self._columns.prepare_labels(level_labels())
         yield from known(lambda label: self._count(label) > 0)
 

@@ -223,6 +223,10 @@ class Engine:
                 self.queues.gone(key)
             case events.QueueKindSeen(dialect, is_served, problem):
                 self.queues.kind_seen(dialect, problem, is_served=is_served)
+            case events.TopologySeen(key, topology):
+                self._gangs.topology_seen(key, topology, now)
+            case events.HyperNodeSeen(name, hyper_node):
+                self.cluster.topology.put_hyper_node(name, hyper_node)
             case events.EvictionEnded(uid, problem):
                 if not self._gangs.released(uid, problem, now):
                     self._evictions.ended(uid, problem, now)

@@ -8,6 +8,7 @@ from fairlead.model.behaviour import Behaviour
 from fairlead.model.budgets import Budget
 from fairlead.model.gangs import GangSpec
 from fairlead.model.gpus import Inventory
+from fairlead.model.hyper_nodes import HyperNode
 from fairlead.model.nodes import Node
 from fairlead.model.pods import Pod
 from fairlead.model.prices import Prices
@@ -15,6 +16,7 @@ from fairlead.model.queues import QueueSpec
 from fairlead.model.readings import NodeReadings
 from fairlead.model.selectors import LabelSelector
 from fairlead.model.storage import StorageObject
+from fairlead.model.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +243,23 @@ class QueueKindSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class TopologySeen:
+    """An object that lists levels of the topology was added or changed, or (None) is gone."""
+
+    #: Dialect and name: "kai/default".
+    key: str
+    topology: Topology | None
+
+
+@dataclass(frozen=True, slots=True)
+class HyperNodeSeen:
+    """A HyperNode of Volcano was added or changed, or (None) is gone."""
+
+    name: str
+    hyper_node: HyperNode | None
+
+
+@dataclass(frozen=True, slots=True)
 class EvictionEnded:
     """Every victim was evicted, or (with a message) not all could be.
 
@@ -313,6 +332,8 @@ Event = (
     | QueueSeen
     | QueueGone
     | QueueKindSeen
+    | TopologySeen
+    | HyperNodeSeen
     | EvictionEnded
     | PricesComputed
     | ReadingsTaken

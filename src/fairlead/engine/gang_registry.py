@@ -6,9 +6,11 @@ another leader, goes on where binds had stopped.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from heapq import heappop, heappush
 
 from fairlead.cluster.gang_units import GangUnits
+from fairlead.cluster.topology_levels import TopologyLevels
 from fairlead.engine.gang_admission import GangAdmissions
 from fairlead.engine.gang_attempts import SLICE
 from fairlead.engine.gang_messages import missing_object_message
@@ -17,8 +19,17 @@ from fairlead.engine.gang_parts import GangParts
 from fairlead.engine.gang_statuses import may_lack_finished, status_of, statuses_of_parts, waiting
 from fairlead.engine.gang_trees import GangTrees
 from fairlead.engine.instructions import FindFinished, GangStatusChanged, Instruction
-from fairlead.model.gangs import Counting, GangSpec, GangState, GangStatus, Membership
+from fairlead.model.gangs import (
+    Counting,
+    GangSpec,
+    GangState,
+    GangStatus,
+    Membership,
+    every_rule,
+    named_topologies,
+)
 from fairlead.model.pods import Pod
+from fairlead.model.topology import Topology
 from fairlead.queue.entries import Entry
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.units import Gang
@@ -46,10 +57,14 @@ class GangRegistry:
         units: GangUnits,
         trees: GangTrees,
         moves: GangMoves,
+        topologies: TopologyLevels,
     ) -> None:
         self._queue = queue
         self._trees = trees
         self._moves = moves
+        self._topologies = topologies
+        #: Objects as they are of gangs whose rules name an object that lists levels.
+        self._naming: dict[str, GangSpec] = {}
         self._units = units
         self._parts = parts
         self._admissions = admissions
@@ -90,13 +105,35 @@ class GangRegistry:
                 self.touch(key, now)
 
     def object_seen(self, spec: GangSpec, now: float) -> None:
+        self._naming.pop(spec.key, None)
+        if named_topologies(spec):
+            self._naming[spec.key] = spec
+        self._put(self._checked(spec), now)
+
+    def topology_seen(self, key: str, topology: Topology | None, now: float) -> None:
+        """An object that lists levels came or changed, or (None) is gone."""
+        self._topologies.put(key, topology)
+        for spec in list(self._naming.values()):
+            checked = self._checked(spec)
+            if checked != self._trees.get(spec.key):
+                self._put(checked, now)
+
+    def _put(self, spec: GangSpec, now: float) -> None:
         before = self._moves.gangs_of(spec.key, spec)
         self._trees.put(spec)
         self._moves.note(before)
         self._respecify({self._trees.root_of(spec.key), *before.values()}, now)
 
+    def _checked(self, spec: GangSpec) -> GangSpec:
+        """With the problem that its rules name levels that are not known, if so."""
+        if spec.problem:
+            return spec
+        problems = filter(None, map(self._topologies.problem_of, every_rule(spec)))
+        return replace(spec, problem=problem) if (problem := next(problems, "")) else spec
+
     def object_gone(self, key: str, now: float) -> None:
         """Its pods wait until it comes back; those with nodes stay."""
+        self._naming.pop(key, None)
         before = self._moves.gangs_of(key, None)
         self._trees.drop(key)
         self._moves.note(before)

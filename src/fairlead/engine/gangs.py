@@ -18,6 +18,7 @@ from fairlead.engine.instructions import Instruction
 from fairlead.engine.requeuer import Requeuer
 from fairlead.model.gangs import GangSpec, Membership
 from fairlead.model.pods import Pod
+from fairlead.model.topology import Topology
 from fairlead.placement.place import Placement
 from fairlead.queue.entries import Entry
 from fairlead.queue.queue import SchedulingQueue
@@ -41,7 +42,7 @@ class Gangs:
         self._trees = GangTrees()
         moves = GangMoves(cluster, queue, self._trees)
         self._registry = GangRegistry(
-            queue, self._parts, admissions, cluster.gangs, self._trees, moves
+            queue, self._parts, admissions, cluster.gangs, self._trees, moves, cluster.topology
         )
         self._attempts = GangAttempts(
             cluster, queue, in_flight, placements, requeuer, binds, self._parts
@@ -65,6 +66,10 @@ class Gangs:
     def resolved(self, pod: Pod) -> Pod:
         """The pod as a member of the gang that it is placed with."""
         return self._trees.resolved(pod)
+
+    def topology_seen(self, key: str, topology: Topology | None, now: float) -> None:
+        """An object that lists levels came or changed, or (None) is gone."""
+        self._registry.topology_seen(key, topology, now)
 
     def gather(self, pod: Pod, *, now: float, not_before_s: float) -> None:
         """A pending member."""

@@ -1,5 +1,6 @@
 """A gang: pods that are placed together, in one form for every API that describes such pods."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -33,6 +34,8 @@ class TopologyRule:
     #: required one allows one more for each such time. None: a required rule allows only one, and
     #: a preferred one uses as few as possible from the beginning.
     patience_s: float | None = None
+    #: The key of the object that lists the levels, such as "kai/default"; empty: any.
+    topology: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,21 @@ class GangSpec:
     def name(self) -> str:
         """Namespace and name."""
         return self.key.partition("/")[2] or self.key
+
+
+def every_rule(spec: GangSpec) -> Iterator[TopologyRule]:
+    """The topology rules of a gang and of all of its groups."""
+    yield from spec.topology
+    left = [*spec.groups]
+    while left:
+        group = left.pop()
+        yield from (*group.topology, *group.set_topology)
+        left += group.groups
+
+
+def named_topologies(spec: GangSpec) -> frozenset[str]:
+    """Keys of the objects whose levels the rules of a gang mean."""
+    return frozenset(rule.topology for rule in every_rule(spec) if rule.topology)
 
 
 class GangState(StrEnum):

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 #: The level of single nodes, below all others.
 HOSTNAME = "kubernetes.io/hostname"
+#: With a number: the level of Volcano's HyperNodes of that tier; 1 is the nearest.
+TIER = "topology.volcano.sh/tier-"
 #: More levels than this are not used, however many labels there are.
 MOST_LEVELS = 24
 
@@ -65,10 +67,22 @@ class Topology:
     levels: tuple[TopologyLevel, ...]
     #: For levels that are no labels, such as those of HyperNodes: domains by node, by level.
     members: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    #: The numbers of levels that are tiers, the widest first.
+    tiers: tuple[int, ...] = ()
+    #: What is wrong with the objects that describe it.
+    problems: tuple[str, ...] = ()
 
     def label_of(self, word: str) -> str | None:
         """The label of the level that a rule names, by the label or by a name."""
-        return next((level.label for level in self.levels if level.means(word)), None)
+        found = next((level.label for level in self.levels if level.means(word)), None)
+        return found or (self._nearest_tier(word) if self.tiers else None)
+
+    def _nearest_tier(self, word: str) -> str | None:
+        """A rule allows a tier and those below it, so one that does not exist means the next."""
+        prefix, number = word[: len(TIER)], word[len(TIER) :]
+        if prefix != TIER or not (number.isdecimal() and len(number) <= 9):
+            return None
+        return next((f"{TIER}{tier}" for tier in self.tiers if tier <= int(number)), None)
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -135,7 +135,10 @@ class GangPlans:
         self._spec = spec
         self._needed = len(pods) if needed is None else needed
         self.part = part_of(spec, pods)
-        self.tree = cluster.topology.tree({rule.level for rule in self.part.every_rule})
+        rules = tuple(self.part.every_rule)
+        self.tree = cluster.topology.tree(
+            {rule.level for rule in rules}, {rule.topology for rule in rules if rule.topology}
+        )
         self._placed = {
             group: np.array(
                 [cluster.row_of[n] for n in nodes if n in cluster.row_of], dtype=np.intp

@@ -30,9 +30,10 @@ def refusal_of(plans: GangPlans, cluster: Cluster) -> TopologyRefusal:
     message = next(
         filter(None, (_lacking(plans, part, cluster) for part in _parts(plans.part))), ""
     )
+    message = "; ".join([message or _ANYWHERE, *plans.tree.topology.problems])
     if next_s is None or not plans.fits_after(_FOR_EVER_S):
-        return TopologyRefusal(message or _ANYWHERE)
-    return TopologyRefusal(f"{message or _ANYWHERE}; it waits until its patience ends", next_s)
+        return TopologyRefusal(message)
+    return TopologyRefusal(f"{message}; it waits until its patience ends", next_s)
 
 
 #: More than any patience, and few enough for whole numbers.

@@ -1,15 +1,17 @@
-"""The objects of gangs: watched as long as their kinds are served, their statuses written.
+"""The objects of gangs and topologies: watched while their kinds are served.
 
-A kind that goes takes its gangs with it: their pods wait and say what to install, they are never
-placed singly.
+A kind of gangs that goes takes its gangs with it: their pods wait and say what to install, they are
+never placed singly. Statuses of gangs are written.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
+from typing import Any
 
 import structlog
 
 from fairlead.apps.run.served_kinds import EVERY_S, KindWatch, ServedKinds, Supervise, WatchedKind
+from fairlead.apps.run.topology_watches import topology_watches
 from fairlead.engine import events
 from fairlead.kube.errors import ApiError
 from fairlead.kube.gangs.api import GangDialect, GangKind, GangObject
@@ -44,9 +46,10 @@ class GangWatches:
         self._feed = feed
         self.writer = writer
         self._dialects = {each.name: each for each in dialects.dialects}
+        watches = [self._watch(each, each.kind) for each in dialects.dialects if each.kind]
         self._kinds = ServedKinds(
             client,
-            [self._watch(each, each.kind) for each in dialects.dialects if each.kind],
+            [*watches, *topology_watches(feed, self._dialects)],
             supervise,
             looked=self._on_look,
             every_s=every_s,
@@ -65,7 +68,7 @@ class GangWatches:
         )
 
     @property
-    def reflectors(self) -> tuple[Reflector[GangObject], ...]:
+    def reflectors(self) -> tuple[Reflector[Any], ...]:
         """Those of kinds that are served now."""
         return self._kinds.reflectors
 
@@ -101,6 +104,8 @@ class GangWatches:
         return kind
 
     async def _on_look(self, watch: KindWatch, served: WatchedKind | None) -> None:
+        if watch.name not in self._dialects:
+            return
         kind = self._kind_of(watch.name)
         if served is None and kind.is_built_in and watch.name not in self._problems:
             log.info("gangs of Kubernetes are off", kind=kind.full_name, to_use_them=kind.remedy)

@@ -27,6 +27,7 @@ from fairlead.model.gangs import (
     TopologyRule,
 )
 
+KAI = "kai"
 POD_GROUP = "pod-group-name"
 SUBGROUP = "kai.scheduler/subgroup-name"
 #: On a pod that the podgrouper leaves alone.
@@ -44,6 +45,7 @@ _NODE_POOL = "default"
 
 
 class _Topology(msgspec.Struct, rename="camel", gc=False):
+    topology: str = ""
     required_topology_level: str = ""
     preferred_topology_level: str = ""
 
@@ -72,7 +74,7 @@ class KaiGangs(GangDefaults):
     def __init__(self, grouped: Iterable[str] = GROUPED) -> None:
         self.grouped = tuple(grouped)
 
-    name: ClassVar[str] = "kai"
+    name: ClassVar[str] = KAI
     annotation_keys: ClassVar[tuple[str, ...]] = (POD_GROUP,)
     kind: ClassVar[GangKind | None] = GangKind(
         "scheduling.run.ai",
@@ -171,7 +173,12 @@ def _rules(topology: _Topology | None) -> tuple[TopologyRule, ...]:
     if topology is None:
         return ()
     levels = (topology.required_topology_level, True), (topology.preferred_topology_level, False)
-    return tuple(TopologyRule(level, required=required) for level, required in levels if level)
+    named = f"{KAI}/{topology.topology}" if topology.topology else ""
+    return tuple(
+        TopologyRule(level, required=required, topology=named)
+        for level, required in levels
+        if level
+    )
 
 
 def _stale_after_s(text: str | None) -> float | None:

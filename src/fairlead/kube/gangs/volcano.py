@@ -22,6 +22,7 @@ from fairlead.model.gangs import (
     Membership,
     TopologyRule,
 )
+from fairlead.model.topology import TIER
 
 #: The scheduler of Volcano reads the first; Grove writes both.
 GROUP_NAMES = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
@@ -29,7 +30,6 @@ TASK = "volcano.sh/task-spec"
 #: How pods are told apart by the policies of subgroups: those of Volcano's Jobs, and Grove's.
 _ROLES = (TASK, "grove.io/podclique")
 _INDEX = "volcano.sh/task-index"
-_TIER = "topology.volcano.sh/tier-"
 _QUOTAS = ("requests.", "limits.", "count/")
 _READY = "tasks in gang are ready to be scheduled"
 
@@ -164,7 +164,7 @@ def _rules(topology: _Topology | None) -> tuple[TopologyRule, ...]:
         return ()
     if topology.mode not in ("", "hard", "soft"):
         raise FairleadError(f"networkTopology.mode is {topology.mode[:32]!r}; write hard or soft")
-    level = topology.highest_tier_name or f"{_TIER}{topology.highest_tier_allowed}"
+    level = topology.highest_tier_name or f"{TIER}{topology.highest_tier_allowed}"
     return (TopologyRule(level, required=topology.mode != "soft"),)
 
 
