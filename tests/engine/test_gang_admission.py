@@ -1,10 +1,15 @@
 """Gangs that exist before their pods do."""
 
 from builders import drawn
+from fairlead.cluster.charges import Charges
 from fairlead.cluster.cluster import Cluster
 from fairlead.engine.gang_admission import EVERY_S, GangAdmissions
+from fairlead.engine.queue_admissions import QueueAdmissions
 from fairlead.model.gangs import GangSpec, GangState, GangStatus
 from fairlead.model.nodes import GPU
+from fairlead.queue.queue import SchedulingQueue
+from fairlead.queue.quotas.names import QueueNames
+from fairlead.queue.quotas.tree import QueueTree
 
 WAITING = GangStatus(
     GangState.UNSCHEDULABLE, 0, 4, 0, 0, "the gang needs 12 of nvidia.com/gpu, and 8 is free"
@@ -18,7 +23,9 @@ def gang(gpus: int, name: str = "train") -> GangSpec:
 
 
 def admissions(cluster: Cluster, *names: str) -> GangAdmissions:
-    return GangAdmissions(cluster, names or ("volcano",))
+    tree = QueueTree()
+    quota = QueueAdmissions(tree, QueueNames(tree), Charges(cluster), SchedulingQueue())
+    return GangAdmissions(cluster, names or ("volcano",), quota)
 
 
 def test_a_gang_is_admitted_if_the_sum_of_its_needs_is_free() -> None:

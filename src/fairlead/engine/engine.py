@@ -118,7 +118,13 @@ class Engine:
         self._evictions = Evictions(self.cluster, self.queue, self.in_flight, self._requeuer)
         self._binds = Binds(self.cluster, self._encode)
         self._gangs = Gangs(
-            self.cluster, self.queue, self.in_flight, self._placements, self._requeuer, self._binds
+            self.cluster,
+            self.queue,
+            self.in_flight,
+            self._placements,
+            self._requeuer,
+            self._binds,
+            self.queues.admissions,
         )
         #: Which moves would let a waiting unit start.
         self.planning = Planning(self.cluster, self.queue, self._placements, self._requeuer)

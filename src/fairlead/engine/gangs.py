@@ -6,7 +6,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.holdings import Holding
 from fairlead.engine.attempts import Attempt
 from fairlead.engine.binds import Binds
-from fairlead.engine.gang_admission import GangAdmissions
+from fairlead.engine.gang_admission import AdmissionQuota, GangAdmissions
 from fairlead.engine.gang_attempts import GangAttempts
 from fairlead.engine.gang_moves import GangMoves
 from fairlead.engine.gang_outlook import GangOutlook
@@ -34,11 +34,12 @@ class Gangs:
         placements: Mapping[str, Placement],
         requeuer: Requeuer,
         binds: Binds,
+        quota: AdmissionQuota,
     ) -> None:
         self._queue = queue
         self._in_flight = in_flight
         self._parts = GangParts(cluster, queue, in_flight)
-        admissions = GangAdmissions(cluster, placements.keys())
+        admissions = GangAdmissions(cluster, placements.keys(), quota)
         self._trees = GangTrees()
         moves = GangMoves(cluster, queue, self._trees)
         self._registry = GangRegistry(

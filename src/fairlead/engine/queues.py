@@ -9,6 +9,7 @@ from fairlead.cluster.charges import Charges
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.holdings import Holding
 from fairlead.engine.instructions import Instruction, QueueStatusChanged
+from fairlead.engine.queue_admissions import QueueAdmissions
 from fairlead.engine.queue_statuses import QueueStatuses
 from fairlead.engine.requeuer import Requeuer
 from fairlead.model.pods import Amounts, Pod
@@ -35,6 +36,7 @@ class Queues:
         self._charges = Charges(cluster)
         self.used = TreeSums(self.tree)
         self.asked = self._none_asked()
+        self.admissions = QueueAdmissions(self.tree, self.names, self._charges, queue)
         self.policy = self._policy()
         self.is_active = False
         self._statuses = QueueStatuses(self._status)
@@ -46,7 +48,8 @@ class Queues:
         return PendingSums(self.tree, self.names.of, self._charges.of_request, self._touch)
 
     def _policy(self) -> QueuePolicy:
-        return QueuePolicy(self.tree, self.names, self.used, self._charges.of_request)
+        charge_of, admitted = self._charges.of_request, self.admissions.gangs
+        return QueuePolicy(self.tree, self.names, self.used, charge_of, admitted)
 
     # -- what the API server shows -----------------------------------------------------------
 
@@ -110,6 +113,7 @@ class Queues:
         self.is_active = True
         tenants = self._cluster.count_tenants(self.names.of, self._held_changed)
         self._requeuer.set_quota(self.policy, tenants)
+        self.admissions.policy = self.policy
         self._queue.observe(self.asked)
         self._touch(*self.tree)
         for uid in self._cluster.holdings:
@@ -124,6 +128,7 @@ class Queues:
         self.asked = self._none_asked()
         self.policy = self._policy()
         self._requeuer.set_quota(None, None)
+        self.admissions.policy = None
 
     def _held_changed(self, key: str, held: Holding, charge: Amounts, change: int) -> None:
         self.used.add(key, charge, change)
@@ -134,6 +139,7 @@ class Queues:
 
     def _free(self, *keys: str) -> None:
         """These queues may admit more than before."""
+        self.admissions.version += 1
         self._requeuer.freed.update(key for key in keys if key in self._queue.held_back)
 
     def _touch(self, *keys: str) -> None:
@@ -166,10 +172,13 @@ class Queues:
 
     def advance(self, now: float) -> None:
         """It is later."""
-        self._now = now
+        self._now = self.admissions.now = now
 
     def due_s(self) -> float | None:
-        return self._statuses.due_s() if self.is_active else None
+        if not self.is_active:
+            return None
+        due = self._statuses.due_s(), self.admissions.gangs.due_s()
+        return min((each for each in due if each is not None), default=None)
 
     def tend(self, now: float) -> list[Instruction]:
         """Statuses that are to be written."""
@@ -177,6 +186,8 @@ class Queues:
             return []
         self.advance(now)
         self.settle()
+        for key in self.admissions.ended(now):
+            self._free(*self.tree.lineage(key))
         due = ((self.tree.get(key), status) for key, status in self._statuses.tend(now))
         return [QueueStatusChanged(spec, status) for spec, status in due if spec is not None]
 

@@ -455,8 +455,9 @@ class Scheduler:
             case instructions.GangStatusChanged(spec, status):
                 self._gangs.write(spec, status)
                 log.info("gang", gang=spec.key, state=status.state, message=status.message)
-            case instructions.QueueStatusChanged(queue):
-                log.debug("queue", queue=queue.key)
+            case instructions.QueueStatusChanged(queue, standing):
+                self._queues.write(queue.key, standing)
+                log.debug("queue", queue=queue.key, running=standing.running_pods)
             case instructions.FindFinished():
                 self._finished.submit(instruction)
             case instructions.AttemptCrashed():

@@ -62,6 +62,13 @@ class QueueNames:
             return default
         return next(iter(self._of_namespace.get(pod.namespace, ())), "")
 
+    def of_gang(self, spec: GangSpec) -> str:
+        """The queue of a gang that has no pods yet."""
+        if spec.queue and self._counts(spec.queue):
+            return spec.queue
+        default = self._namespaces.get(spec.name.partition("/")[0], "")
+        return default if default and self._counts(default) else ""
+
     def contradiction(self, pod: Pod) -> str:
         """A pod and its gang may name queues of two APIs; then neither is chosen."""
         gang = self.gang_of(pod.gang) if pod.gang else None

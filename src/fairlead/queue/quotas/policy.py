@@ -8,10 +8,12 @@ from collections.abc import Callable, Collection
 
 from fairlead.cluster.aspects import NOTHING
 from fairlead.cluster.tenants import Tenants
+from fairlead.model.gangs import GangSpec
 from fairlead.model.pods import Amounts, Pod, PodRequest
 from fairlead.model.queue_amounts import shown_amount
 from fairlead.model.queues import QueueSpec
 from fairlead.queue.quota import QuotaRefusal
+from fairlead.queue.quotas.admitted import AdmittedGangs
 from fairlead.queue.quotas.asks import least_sum
 from fairlead.queue.quotas.names import QueueNames
 from fairlead.queue.quotas.sums import TreeSums, amount_of
@@ -33,11 +35,13 @@ class QueuePolicy:
         names: QueueNames,
         used: TreeSums,
         charge_of: Callable[[PodRequest], Amounts],
+        admitted: AdmittedGangs,
     ) -> None:
         self._tree = tree
         self._names = names
         self._used = used
         self._charge_of = charge_of
+        self._admitted = admitted
 
     def tenant_of(self, pod: Pod) -> str:
         return self._names.of(pod)
@@ -54,7 +58,7 @@ class QueuePolicy:
         key = self._names.of(pod)
         if not key and not pod.gang:
             return None
-        return self._contradicts(pod) or self._admits(key, pod, self._charge_of(pod.request))
+        return self._contradicts(pod) or self._admits_pod(key, pod, self._charge_of(pod.request))
 
     def admits_some(self, pods: Collection[Pod], needed: int) -> QuotaRefusal | None:
         """As one sum: of each resource the least that so many of the pods request.
@@ -68,13 +72,20 @@ class QueuePolicy:
         if len({key for key, _ in kinds}) != 1:
             return None
         asked = least_sum([(self._charge_of(kind), n) for (_, kind), n in kinds.items()], needed)
-        return self._admits(self._names.of(first), first, asked)
+        return self._admits_pod(self._names.of(first), first, asked)
+
+    def admits_gang(self, spec: GangSpec, queue: str, asked: Amounts) -> QuotaRefusal | None:
+        """Whether a gang that has no pods yet may have them."""
+        return self._admits(queue, namespace_of(spec), asked, spec.key)
 
     def _contradicts(self, pod: Pod) -> QuotaRefusal | None:
         problem = self._names.contradiction(pod) if pod.gang else ""
         return _refusal(INVALID, problem, ANY_QUEUE) if problem else None
 
-    def _admits(self, key: str, pod: Pod, asked: Amounts) -> QuotaRefusal | None:
+    def _admits_pod(self, key: str, pod: Pod, asked: Amounts) -> QuotaRefusal | None:
+        return self._admits(key, pod.namespace, asked, pod.gang.gang if pod.gang else "")
+
+    def _admits(self, key: str, namespace: str, asked: Amounts, gang: str) -> QuotaRefusal | None:
         if not key:
             return None
         if key not in self._tree:
@@ -83,7 +94,7 @@ class QueuePolicy:
             return _refusal(INVALID, problem, ANY_QUEUE)
         for each in self._tree.lineage(key):
             spec = self._tree.get(each)
-            if spec is not None and (refusal := self._refuses(spec, pod, asked)):
+            if spec is not None and (refusal := self._refuses(spec, namespace, asked, gang)):
                 return refusal
         return None
 
@@ -94,17 +105,21 @@ class QueuePolicy:
         )
         return _refusal(NOT_FOUND, message, ANY_QUEUE if problem else key)
 
-    def _refuses(self, spec: QueueSpec, pod: Pod, asked: Amounts) -> QuotaRefusal | None:
+    def _refuses(
+        self, spec: QueueSpec, namespace: str, asked: Amounts, gang: str
+    ) -> QuotaRefusal | None:
         if spec.closed:
             message = f"queue {spec.name} is closed: it starts no more pods"
             return _refusal(CLOSED, message, spec.key)
-        if spec.namespaces is not None and pod.namespace not in spec.namespaces:
-            message = f"pods of namespace {pod.namespace} may not use queue {spec.name}"
+        if spec.namespaces is not None and namespace not in spec.namespaces:
+            message = f"pods of namespace {namespace} may not use queue {spec.name}"
             return _refusal(NOT_ALLOWED, message, spec.key)
-        return self._over_limit(spec, asked) if spec.limit else None
+        return self._over_limit(spec, asked, gang) if spec.limit else None
 
-    def _over_limit(self, spec: QueueSpec, asked: Amounts) -> QuotaRefusal | None:
+    def _over_limit(self, spec: QueueSpec, asked: Amounts, gang: str) -> QuotaRefusal | None:
         used, more = self._used.of(spec.key), dict(asked)
+        if self._admitted:
+            used = used + self._charged(spec.key, gang)
         for name, limit in spec.limit:
             wanted = more.get(name, 0)
             if wanted and (has := amount_of(used, name)) + wanted > limit:
@@ -114,6 +129,18 @@ class QueuePolicy:
                 )
                 return QuotaRefusal(LIMIT, message, NOTHING, spec.key, name, limit, has, wanted)
         return None
+
+    def _charged(self, key: str, gang: str) -> Counter[str]:
+        """What other gangs are charged that were admitted and have no nodes yet."""
+        charged = Counter(self._admitted.sums.of(key))
+        queue, own = self._admitted.of(gang)
+        if key in self._tree.lineage(queue):
+            charged.subtract(dict(own))
+        return charged
+
+
+def namespace_of(spec: GangSpec) -> str:
+    return spec.name.partition("/")[0]
 
 
 def _refusal(reason: str, message: str, queue: str) -> QuotaRefusal:
