@@ -268,6 +268,9 @@ def test_the_rights_on_queues_are_those_of_the_dialects_that_are_on(charts: Helm
         assert rights == {
             right for each in queues.DIALECTS if each.name != off for right in _rights_on(each)
         }
+    volcano = {"config": {"additionalSchedulerNames": ["volcano"]}}
+    role = by_name(charts.rendered(volcano))["ClusterRole/fairlead-queues"]
+    assert ("scheduling.volcano.sh", "queues/status", "patch") in granted(role)
     everything = {"config": {"queues": {"disabled": list(queues.NAMES)}}}
     assert "ClusterRole/fairlead-queues" not in by_name(charts.rendered(everything))
 

@@ -13,8 +13,9 @@ from fairlead.apps.run.queue_watches import QueueWatches
 from fairlead.engine import events
 from fairlead.kube.access.kubeconfig import load_access
 from fairlead.kube.http.client import Client
-from fairlead.kube.queues.registry import ALL_QUEUES
+from fairlead.kube.queues.registry import ALL_QUEUES, DIALECTS
 from fairlead.kube.queues.status_writer import QueueStatusWriter
+from fairlead.kube.writes.outbox import WriteCounts
 from fairlead.model.queues import PastUse, QueueSpec, QueueStatus
 from fairlead.sim.controlplane import ControlPlane
 from scene import wait_for
@@ -24,6 +25,7 @@ pytestmark = pytest.mark.server
 OWN = "fairlead"
 KEY = f"{OWN}/research"
 EVERY_S = 0.1
+FULL = QueueSpec("", limit=(("cpu", 1),))
 USED = QueueStatus((("nvidia.com/gpu", 2500),), (), PastUse(1e9, 60.0), 1, 2, 3)
 
 
@@ -198,3 +200,76 @@ async def test_hostile_objects_are_problems_of_their_own(plane: ControlPlane) ->
         await wait_for(lambda: watches.is_synced and len(known.queues) == 102)
         assert {spec.problem for spec in known.queues.values()} == {""}
         assert max(number for _, number in known.queues["fairlead/huge"].limit) == 2**53 - 1
+
+
+# -- queues of others ------------------------------------------------------------------------------
+
+FOREIGN = [each.name for each in DIALECTS if each.name != OWN]
+
+
+@pytest.mark.parametrize("dialect", FOREIGN)
+async def test_queues_of_others_come_and_go(
+    control_plane: ControlPlane, namespace: str, dialect: str
+) -> None:
+    body = {"metadata": {"name": "team"}, "spec": {}}
+    name = f"{namespace}/team" if dialect == "elasticquota" else "team"
+    key = f"{dialect}/{name}"
+    async with watching(control_plane) as (_, known):
+        await wait_for(lambda: dialect in known.kinds)
+        # Where they are not installed, words of this API have no effect.
+        assert known.kinds[dialect] == events.QueueKindSeen(dialect, is_served=False)
+        with queue_crds.foreign(control_plane, dialect):
+            queue_crds.create_foreign(control_plane, dialect, namespace, body)
+            await wait_for(lambda: key in known.queues and known.kinds[dialect].is_served)
+        await wait_for(lambda: not known.kinds[dialect].is_served)
+        assert [key for key in known.queues if key.startswith(f"{dialect}/")] == []
+
+
+async def test_volcano_has_two_queues_without_an_object(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    implied = {"volcano/root", "volcano/default"}
+    with queue_crds.foreign(control_plane, "volcano"):
+        async with watching(control_plane) as (watches, known):
+            await wait_for(lambda: watches.is_synced and known.kinds["volcano"].is_served)
+            assert set(known.queues) == implied
+            known.queues.clear()
+            async for _ in watches.retell():
+                pass
+            assert set(known.queues) == implied
+            body = {"metadata": {"name": "default"}, "spec": {"capability": {"cpu": 1}}}
+            path = queue_crds.create_foreign(control_plane, "volcano", namespace, body)
+            await wait_for(lambda: known.queues["volcano/default"].limit == (("cpu", 1000),))
+            control_plane.api("DELETE", path)
+            await wait_for(lambda: known.queues.get("volcano/default", FULL).limit == ())
+
+
+@pytest.mark.parametrize("serves", [("volcano",), ("gpu-scheduler",)])
+async def test_the_status_for_volcano_is_written_by_who_serves_its_name(
+    control_plane: ControlPlane, namespace: str, serves: tuple[str, ...]
+) -> None:
+    body = {"metadata": {"name": "team"}, "spec": {}, "status": {"state": "Open"}}
+    with queue_crds.foreign(control_plane, "volcano"):
+        path = queue_crds.create_foreign(control_plane, "volcano", namespace, body)
+        async with watching(control_plane, serves=serves) as (watches, known):
+            await wait_for(lambda: "volcano/team" in known.queues)
+            watches.write("volcano/team", USED)
+            watches.write("volcano/root", USED)  # it has no object
+            written = serves == ("volcano",)
+            await wait_for(lambda: watches.writer.tally.written == int(written))
+        said = control_plane.api("GET", path)[1].get("status")
+    assert (said == {"allocated": {"nvidia.com/gpu": "2.5"}}) is written
+
+
+async def test_statuses_of_kai_and_of_quotas_are_not_ours(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    for dialect in ("kai", "koordinator", "elasticquota"):
+        with queue_crds.foreign(control_plane, dialect):
+            body = {"metadata": {"name": "team"}, "spec": {}}
+            queue_crds.create_foreign(control_plane, dialect, namespace, body)
+            async with watching(control_plane, serves=("volcano",)) as (watches, known):
+                await wait_for(lambda: len(known.queues) == 1)
+                watches.write(next(iter(known.queues)), USED)
+                await asyncio.sleep(0)
+                assert watches.writer.tally == WriteCounts()

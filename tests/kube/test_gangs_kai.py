@@ -62,7 +62,7 @@ def test_the_names_that_the_podgrouper_serves_are_configured() -> None:
 
 def test_a_flat_gang_has_a_minimum_and_a_queue() -> None:
     found = spec(minMember=4, queue="team-a", topologyConstraint={})
-    assert found == GangSpec("kai/ns/g", 4, queue="team-a", stale_after_s=STALE_AFTER_S)
+    assert found == GangSpec("kai/ns/g", 4, queue="kai/team-a", stale_after_s=STALE_AFTER_S)
 
 
 def test_subgroups_are_a_tree_by_their_parents() -> None:

@@ -68,12 +68,12 @@ def test_a_job_of_volcano_names_its_tasks_and_its_sum() -> None:
         groups=(Group("master", 1), Group("worker", 4)),
         least_resources=(("cpu", 5000), ("nvidia.com/gpu", 40), ("pods", 5)),
         admitted_by="volcano",
-        queue="research",
+        queue="volcano/research",
     )
 
 
 def test_without_a_minimum_each_pod_is_placed_on_its_own() -> None:
-    assert spec() == GangSpec("volcano/ns/g", 1, admitted_by="volcano", queue="default")
+    assert spec() == GangSpec("volcano/ns/g", 1, admitted_by="volcano", queue="volcano/default")
 
 
 def test_a_minimum_below_that_of_its_tasks_leaves_open_which_pods_start() -> None:

@@ -110,6 +110,10 @@ class QueueSpec:
     #: A unit that has run for less is not evicted: for others of the queue, for other queues.
     min_run_s: float = 0.0
     min_run_reclaim_s: float = 0.0
+    #: Where it has queues beneath it, it takes no units of its own.
+    leaves_only: bool = False
+    #: False: what it does not use of its guarantee is kept for it.
+    lends: bool = True
     #: No more units are started.
     closed: bool = False
     #: Charged with the minimum of a gang from its admission on, before it has pods (Volcano).

@@ -7,6 +7,7 @@ other APIs whose queues are not installed have no effect, as for users who have 
 from collections.abc import AsyncIterator, Callable, Container
 from functools import partial
 
+import msgspec
 import structlog
 
 from fairlead.apps.run.served_kinds import EVERY_S, KindWatch, ServedKinds, Supervise, WatchedKind
@@ -17,7 +18,7 @@ from fairlead.kube.mirror.reflector import Reflector
 from fairlead.kube.queues.api import QueueDialect, QueueKind, QueueObject
 from fairlead.kube.queues.registry import QueueDialects, decode_queue
 from fairlead.kube.queues.status_writer import QueueStatusWriter, ServedQueues
-from fairlead.model.queues import QueueSpec, QueueStatus
+from fairlead.model.queues import QueueStatus
 
 log = structlog.get_logger(__name__)
 
@@ -52,6 +53,8 @@ class QueueWatches:
         )
         #: The key of the object that describes each queue.
         self._objects: dict[str, str] = {}
+        #: Queues that exist without an object, by dialect.
+        self._implied: dict[str, set[str]] = {}
         #: What the engine was last told of each kind, by dialect.
         self._said: dict[str, events.QueueKindSeen] = {}
 
@@ -83,6 +86,9 @@ class QueueWatches:
         for reflector in self.reflectors:
             async for _ in reflector.retell():
                 yield
+        for dialect, keys in self._implied.items():
+            for key in list(keys):
+                self._imply(self._dialects[dialect], key.rpartition("/")[2])
         for event in self._said.values():
             self._feed(event)
 
@@ -102,9 +108,18 @@ class QueueWatches:
         dialect = self._dialects[watch.name]
         is_served = served is not None and served.reflector.synced
         event = events.QueueKindSeen(watch.name, is_served, _problem(dialect, served))
-        if served is None and watch.name not in self._said and not event.problem:
-            log.info("queues are not installed; their words have no effect", dialect=watch.name)
+        if served is None:
+            for key in self._implied.pop(watch.name, ()):
+                self._feed(events.QueueGone(key))
+        is_first = watch.name not in self._said
         self._say(event)
+        if is_first and len(self._said) == len(self._kinds):
+            self._log_missing()
+
+    def _log_missing(self) -> None:
+        missing = [d for d, said in self._said.items() if not (said.is_served or said.problem)]
+        if missing := [dialect for dialect in missing if self._kinds.get(dialect) is None]:
+            log.info("queues are not installed; their words have no effect", dialects=missing)
 
     def _say(self, event: events.QueueKindSeen) -> None:
         if self._said.get(event.dialect) != event:
@@ -115,6 +130,7 @@ class QueueWatches:
         match change:
             case Upserted(obj):
                 self._objects[obj.spec.key] = obj.key
+                self._implied.get(dialect.name, set()).discard(obj.spec.key)
                 self._feed(events.QueueSeen(obj.spec))
             case Deleted(obj):
                 self._gone(dialect, obj.key)
@@ -139,7 +155,9 @@ class QueueWatches:
         """A queue that exists without an object."""
         key = dialect.key("", name)
         if key not in self._objects:
-            self._feed(events.QueueSeen(QueueSpec(key)))
+            self._implied.setdefault(dialect.name, set()).add(key)
+            body = msgspec.json.encode({"metadata": {"name": name}})
+            self._feed(events.QueueSeen(decode_queue(dialect, body).spec))
 
 
 def _problem(dialect: QueueDialect, served: WatchedKind | None) -> str:

@@ -73,6 +73,10 @@ class ServedKinds:
         self._has_looked = not self._watches
         self._was_synced = False
 
+    def __len__(self) -> int:
+        """How many kinds are watched where they are served."""
+        return len(self._watches)
+
     @property
     def reflectors(self) -> tuple[Reflector[Any], ...]:
         """Those of kinds that are served now."""

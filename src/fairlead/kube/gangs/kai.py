@@ -105,7 +105,7 @@ class KaiGangs(GangDefaults):
             least_groups=None if least is None else _within("spec.minSubGroup", least, groups),
             topology=_rules(wire.topology_constraint),
             stale_after_s=_stale_after_s(wire.staleness_grace_period),
-            queue=wire.queue,
+            queue=f"{self.name}/{wire.queue}" if wire.queue else "",
         )
 
     def status(self, standing: Standing, status: GangStatus, now: str) -> Json | None:

@@ -98,7 +98,7 @@ class VolcanoGangs(GangDefaults):
             topology=_rules(wire.network_topology),
             least_resources=amounts_of("spec.minResources", _amounts(wire.min_resources or {})),
             admitted_by="volcano",
-            queue=wire.queue or "default",
+            queue=f"{self.name}/{wire.queue or 'default'}",
         )
 
     def status(self, standing: Standing, status: GangStatus, now: str) -> Json | None:

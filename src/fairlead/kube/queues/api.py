@@ -5,7 +5,6 @@ and writes the status that users of that API read. Nothing here decides anything
 sense is a FairleadError with a sentence for its author.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -110,6 +109,12 @@ class QueueDefaults:
         return None
 
 
+def replacing(before: object, wanted: Json) -> Json:
+    """A merge patch adds to a map; what is there no more has to be named."""
+    gone = set(before) - set(wanted) if isinstance(before, dict) else set()
+    return {**dict.fromkeys(sorted(gone)), **wanted}
+
+
 @dataclass(frozen=True, slots=True)
 class QueueObject:
     """The object of a queue, as it was last seen."""
@@ -126,6 +131,3 @@ class QueueObject:
     @property
     def key(self) -> str:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
-
-
-Words = Mapping[str, str]

@@ -13,6 +13,7 @@ from fairlead.kube.queues.api import (
     QueueKind,
     QueueStanding,
     QueueWire,
+    replacing,
 )
 from fairlead.kube.queues.limits import (
     MOST_NAMESPACES,
@@ -133,7 +134,7 @@ class FairleadQueues(QueueDefaults):
         changed = {name: value for name, value in wanted.items() if before.get(name) != value}
         for name in ("used", "fairShare"):
             if name in changed:
-                changed[name] = _replacing(before.get(name), wanted[name])
+                changed[name] = replacing(before.get(name), wanted[name])
         found = with_condition(before, _ready(status, standing.generation), now)
         changed |= found["status"] if found else {}
         return changed or None
@@ -209,12 +210,6 @@ def _written_past(past: PastUse) -> Json:
         "dayGPUHours": round(past.day_hours, 6),
         "monthGPUHours": round(past.month_hours, 6),
     }
-
-
-def _replacing(before: object, wanted: Json) -> Json:
-    """A merge patch adds to a map; what is there no more has to be named."""
-    gone = set(before) - set(wanted) if isinstance(before, dict) else set()
-    return {**dict.fromkeys(sorted(gone)), **wanted}
 
 
 def _ready(status: QueueStatus, generation: int) -> Condition:

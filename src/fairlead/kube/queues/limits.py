@@ -11,8 +11,8 @@ from fairlead.base.durations import DurationError, length_s
 from fairlead.model import quantities
 from fairlead.model.errors import FairleadError, QuantityError
 from fairlead.model.pods import Amounts
-from fairlead.model.quantities import LARGEST, amount, shown
-from fairlead.model.queues import GPUS, GPUS_OF_MODEL
+from fairlead.model.quantities import LARGEST, amount
+from fairlead.model.queue_amounts import counts_gpus, shown_amount
 
 MOST_RESOURCES = 64
 MOST_NAMESPACES = 1000
@@ -39,17 +39,12 @@ def _amount(field: str, name: str, text: str | int) -> int:
     if not name or len(name) > LONGEST_RESOURCE:
         raise FairleadError(f"{field} has a resource without a proper name: {name[:64]!r}")
     try:
-        number = thousandths(str(text)) if is_gpus(name) else amount(name, str(text))
+        number = thousandths(str(text)) if counts_gpus(name) else amount(name, str(text))
     except QuantityError as error:
         raise FairleadError(f"{field}[{name[:64]}]: {error}") from error
     if number < 0:
         raise FairleadError(f"{field}[{name[:64]}] is {str(text)[:32]}; write 0 or more")
     return number
-
-
-def is_gpus(resource: str) -> bool:
-    """Whether queues count this resource in thousandths of a GPU."""
-    return resource == GPUS or resource.startswith(GPUS_OF_MODEL)
 
 
 def thousandths(text: str) -> int:
@@ -59,11 +54,7 @@ def thousandths(text: str) -> int:
 
 def written_amounts(amounts: Amounts) -> dict[str, str]:
     """The same for the status of an object: GPUs as 12.5, memory as 4Gi."""
-    return {name: written_amount(name, number) for name, number in amounts}
-
-
-def written_amount(name: str, number: int) -> str:
-    return f"{number / 1000:.3f}".rstrip("0").rstrip(".") if is_gpus(name) else shown(name, number)
+    return {name: shown_amount(name, number) for name, number in amounts}
 
 
 def weight_of(field: str, value: float) -> float:
@@ -98,6 +89,6 @@ def check_limit(guaranteed: Amounts, limit: Amounts, *, above: str, below: str) 
         most = limits.get(name)
         if most is not None and most < number:
             raise FairleadError(
-                f"{below}[{name}] is {written_amount(name, most)}, less than {above}[{name}], "
-                f"which is {written_amount(name, number)}; raise the one or lower the other"
+                f"{below}[{name}] is {shown_amount(name, most)}, less than {above}[{name}], "
+                f"which is {shown_amount(name, number)}; raise the one or lower the other"
             )

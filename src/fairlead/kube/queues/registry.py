@@ -7,14 +7,23 @@ import msgspec
 
 from fairlead.kube.http.reply import UNREADABLE
 from fairlead.kube.queues.api import QueueDialect, QueueObject, QueueWire
+from fairlead.kube.queues.elastic_quotas import ElasticQuotas, KoordinatorQuotas
 from fairlead.kube.queues.fairlead import QUEUE, FairleadQueues
+from fairlead.kube.queues.kai import KaiQueues
 from fairlead.kube.queues.limits import LONGEST_STATUS_BYTES, name_of_queue
 from fairlead.kube.queues.times import seconds_of
+from fairlead.kube.queues.volcano import VolcanoQueues
 from fairlead.model.errors import FairleadError
 from fairlead.model.queues import UNQUEUED, QueueSpec
 
 #: In the order in which they are documented. No pod may name queues of two of them.
-DIALECTS: tuple[QueueDialect, ...] = (FairleadQueues(),)
+DIALECTS: tuple[QueueDialect, ...] = (
+    FairleadQueues(),
+    KaiQueues(),
+    VolcanoQueues(),
+    KoordinatorQuotas(),
+    ElasticQuotas(),
+)
 NAMES = tuple(dialect.name for dialect in DIALECTS)
 
 #: Pods with one of these labels are charged by Kueue, and by nothing of ours.
@@ -22,6 +31,7 @@ KUEUE_LABELS = ("kueue.x-k8s.io/managed", "kueue.x-k8s.io/queue-name", "kueue.x-
 
 _objects = msgspec.json.Decoder(QueueWire)
 _NOTHING: Mapping[str, str] = {}
+_LONGEST_PROBLEM = 500
 
 
 class QueueDialects:
@@ -108,12 +118,7 @@ def _spec(dialect: QueueDialect, key: str, wire: QueueWire) -> QueueSpec:
     try:
         found = dialect.spec(key, wire)
     except FairleadError as error:
-        found = _invalid(dialect, key, str(error))
+        found = QueueSpec(key, problem=str(error)[:_LONGEST_PROBLEM])
     except UNREADABLE as error:
-        found = _invalid(dialect, key, f"its spec cannot be read: {error}")
+        found = QueueSpec(key, problem=f"its spec cannot be read: {error}"[:_LONGEST_PROBLEM])
     return replace(found, uid=meta.uid, created_s=seconds_of(meta.creation_timestamp))
-
-
-def _invalid(dialect: QueueDialect, key: str, why: str) -> QueueSpec:
-    kind = dialect.kind.kind if dialect.kind else "queue"
-    return QueueSpec(key, problem=f"the {kind} {key.partition('/')[2]} is invalid: {why[:500]}")
