@@ -24,6 +24,7 @@ app.command(short_help="Serve as an extender of kube-scheduler.")(servers.extend
 app.command(short_help="List and measure the GPUs of this node.")(servers.agent)
 app.command(short_help="Show why a pod is not scheduled, node by node.")(inspection.explain)
 app.command(short_help="Show which moves would let waiting pods start.")(inspection.defrag)
+app.command(short_help="Show queues and what waits in them.")(inspection.queue)
 app.command(short_help="Compare where profiles would place the same pods.")(inspection.compare)
 app.command(short_help="Show GPU usage by pod.")(inspection.top)
 app.command("check-config", short_help="Check a configuration file.")(inspection.check_config)

@@ -1,4 +1,4 @@
-"""Commands that look and change nothing: explain, defrag, compare, top, check-config."""
+"""Commands that look and change nothing: explain, queue, defrag, compare, top, check-config."""
 
 import asyncio
 import sys
@@ -95,6 +95,40 @@ def defrag(
     target = targets.parse(unit, namespace) if unit else None
     answers = asyncio.run(defragging.plans(options, target))
     defragging.show(answers, output, sys.stdout)
+
+
+def queue(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="[NAME]", help="One queue with its units (default: all queues)."),
+    ] = "",
+    resource: Annotated[
+        str, typer.Option(help="Resource to show: gpu, cpu, memory, fairlead.dev/gpu-MODEL, ...")
+    ] = "gpu",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    config: ConfigFile = None,
+    scheduler: AskedScheduler = "",
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until stopped.")] = False,
+    every: Annotated[str, typer.Option(help="Refresh interval.")] = "2s",
+    output: Output = "text",
+) -> None:
+    """Show queues: what is guaranteed, used, borrowed and due to each, and what waits in it."""
+    from fairlead.apps.queues import queue_command
+    from fairlead.apps.queues.amounts import full_name
+
+    refuse_other_outputs(output)
+    options = queue_command.QueueOptions(
+        RunOptions(kubeconfig, context, config=config),
+        name,
+        full_name(resource),
+        scheduler,
+        output,
+        watch,
+        _at_least("--every", every, 1.0),
+    )
+    with suppress(KeyboardInterrupt):
+        asyncio.run(queue_command.queue(options))
 
 
 def compare(

@@ -12,12 +12,14 @@ from fairlead.apps.explain.explanation import (
     ExplanationScope,
     explained,
     in_gang,
+    in_queue,
     is_settled,
     moves_answer,
     settled,
     unserved,
 )
 from fairlead.apps.explain.gangs import gang_lines
+from fairlead.apps.explain.queues import queue_lines
 from fairlead.apps.explain.targets import Target, pod_of
 from fairlead.apps.live import live_cluster
 from fairlead.apps.live.live_engine import live_engine
@@ -140,7 +142,7 @@ async def _by_the_rules(
         engine.handle(PricesComputed(prices), now=0.0)
     silent = await _measure(engine, planned.sources)
     told = explained(Placement(profile, engine.cluster), engine.cluster, pod, shown)
-    told = in_gang(told, engine, pod, shown)
+    told = in_gang(in_queue(told, engine, pod), engine, pod, shown)
     told |= moves_answer(told, engine, pod, planned.consolidation.limits, time.time())
     return told | ({"telemetry": silent} if silent else {})
 
@@ -174,6 +176,8 @@ def show(answer: Answer, output: str, out: TextIO) -> None:
     asked += [answer["asks"]] if answer.get("asks") else []
     if asked:
         out.write(f"requests: {', '.join(asked)}\n")
+    if answer.get("queue"):
+        out.writelines(line + "\n" for line in queue_lines(answer["queue"]))
     if answer.get("gang"):
         out.writelines(line + "\n" for line in gang_lines(answer["gang"]))
     if answer.get("consolidation"):

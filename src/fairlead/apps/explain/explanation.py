@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from fairlead.apps.explain.gangs import gang_answer
+from fairlead.apps.explain.queues import queue_answer
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.picked import picked_gpus
 from fairlead.engine.consolidation.planner import EXPLAINED
@@ -123,7 +124,7 @@ class Explainer:
             return None
         if is_settled(pod):
             told = settled(pod, picked_gpus(self.engine.cluster, pod.node, pod.uid))
-            return in_gang(told, self.engine, pod, shown)
+            return in_gang(in_queue(told, self.engine, pod), self.engine, pod, shown)
         placement = self.engine.placement(pod.scheduler)
         if placement is None:
             return answer(pod, "unserved", unserved(pod.scheduler, self.engine.schedulers))
@@ -133,10 +134,20 @@ class Explainer:
             return answer(pod, "binding", f"the pod is being bound{where}")
         try:
             told = explained(placement, self.engine.cluster, pod, shown)
-            told = in_gang(told, self.engine, pod, shown)
+            told = in_gang(in_queue(told, self.engine, pod), self.engine, pod, shown)
             return told | moves_answer(told, self.engine, pod, self.limits, self.now_s())
         except PluginFault as error:  # this answer fails, and nothing else does
             return answer(pod, "failed", str(error))
+
+
+def in_queue(told: Answer, engine: Engine, pod: Pod) -> Answer:
+    """The answer about a pod with what its queue says, if it has one."""
+    found = None if pod.finished else queue_answer(engine, pod)
+    if found is None:
+        return told
+    if "reason" in found and told["state"] in ("fits", "unschedulable"):
+        told = told | {"state": "held back", "message": found["message"]}
+    return told | {"queue": found}
 
 
 def in_gang(told: Answer, engine: Engine, pod: Pod, shown: ExplanationScope) -> Answer:

@@ -18,6 +18,8 @@ from fairlead.engine.events import (
     NamespaceSeen,
     NodeSeen,
     PodSeen,
+    QueueKindSeen,
+    QueueSeen,
     SelectorSeen,
     ServerKnown,
     StorageSeen,
@@ -29,6 +31,7 @@ from fairlead.kube.gangs.discovery import served_versions
 from fairlead.kube.gangs.registry import ALL, GangDialects, decode_object
 from fairlead.kube.http.client import Client
 from fairlead.kube.pod_selectors import KINDS, decoder_of
+from fairlead.kube.queues.registry import ALL_QUEUES, QueueDialects, decode_queue
 from fairlead.kube.reservations import as_reservation
 from fairlead.kube.storage_codec import STORAGE_KINDS
 from fairlead.kube.version import ask_version
@@ -71,6 +74,7 @@ async def events(
     *,
     selectors: bool = True,
     gangs: GangDialects = ALL,
+    queues: QueueDialects = ALL_QUEUES,
 ) -> AsyncIterator[Event]:
     """Pods come after all that they may depend on. `selectors`: also Services and controllers."""
     behaviour = behaviour or await ask_behaviour(client)
@@ -78,7 +82,7 @@ async def events(
     async for node in _list(client, "/api/v1/nodes", decode_node):
         yield NodeSeen(node)
     async for namespace in _list(client, "/api/v1/namespaces", decode_namespace):
-        yield NamespaceSeen(namespace.name, namespace.labels)
+        yield NamespaceSeen(namespace.name, namespace.labels, namespace.queue)
     for kind, (path, _) in KINDS.items() if selectors else ():
         async for seen in _list(client, path, decoder_of(kind)):
             yield SelectorSeen(kind, seen.namespace, seen.name, seen.selector)
@@ -87,7 +91,11 @@ async def events(
             yield StorageSeen(told)
     async for event in _gang_objects(client, gangs):
         yield event
-    understand = partial(decode_pod, behaviour=behaviour, gang_dialects=gangs)
+    async for event in _queue_objects(client, queues):
+        yield event
+    understand = partial(
+        decode_pod, behaviour=behaviour, gang_dialects=gangs, queue_dialects=queues
+    )
 
     def decode(raw: msgspec.Raw) -> Pod:
         return as_reservation(understand(raw), raw)
@@ -109,6 +117,22 @@ async def _gang_objects(client: Client, gangs: GangDialects) -> AsyncIterator[Ev
             with suppress(NotListed):
                 async for seen in _list(client, kind.path(version), decode):
                     yield GangSeen(seen.spec)
+
+
+async def _queue_objects(client: Client, queues: QueueDialects) -> AsyncIterator[Event]:
+    """Of the kinds that are served. Of kinds that the user may not list, no queue applies."""
+    dialects = {each.kind: each for each in queues.dialects if each.kind}
+    with suppress(ApiError):
+        for kind, version in (await served_versions(client, dialects)).items():
+            dialect = dialects[kind]
+            if not version:
+                yield QueueKindSeen(dialect.name, is_served=False, problem=kind.if_missing)
+                continue
+            with suppress(NotListed):
+                decode = partial(decode_queue, dialect)
+                async for seen in _list(client, kind.path(version), decode):
+                    yield QueueSeen(seen.spec)
+                yield QueueKindSeen(dialect.name, is_served=True)
 
 
 async def _list(

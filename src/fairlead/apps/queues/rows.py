@@ -51,10 +51,17 @@ class QueueRow(_Row, frozen=True):
     pending_units: int
     pending_pods: int
     running_pods: int
-    #: Why its first unit waits.
-    reason: str
     #: Why no unit of it starts at all.
     problem: str
+    #: Its first pending unit, and why it waits; empty where the reader may not list pods.
+    first: str = ""
+    reason: str = ""
+
+    def visible_in(self, namespaces: frozenset[str]) -> "QueueRow":
+        """Without what is said about a unit in other namespaces."""
+        if self.first.partition("/")[0] in namespaces:
+            return self
+        return msgspec.structs.replace(self, first="", reason="")
 
 
 class UnitRow(_Row, frozen=True):
@@ -92,6 +99,13 @@ class QueueListing(_Row, frozen=True):
     queues: list[QueueRow]
     notes: list[str] = []
 
+    def namespaces(self) -> frozenset[str]:
+        return _namespaces(self.queues)
+
+    def visible_in(self, namespaces: frozenset[str]) -> "QueueListing":
+        rows = [row.visible_in(namespaces) for row in self.queues]
+        return msgspec.structs.replace(self, queues=rows)
+
 
 class QueueDetail(_Row, frozen=True):
     """One queue, its ancestors from the top, its units, and the queues that borrow from it."""
@@ -107,19 +121,29 @@ class QueueDetail(_Row, frozen=True):
     notes: list[str] = []
 
     def namespaces(self) -> frozenset[str]:
-        return frozenset(unit.namespace for unit in (*self.pending, *self.running))
+        shown = _namespaces([*self.ancestors, self.queue])
+        return shown.union(unit.namespace for unit in (*self.pending, *self.running))
 
     def visible_in(self, namespaces: frozenset[str]) -> "QueueDetail":
         """Without the names of units in other namespaces."""
         return msgspec.structs.replace(
             self,
+            queue=self.queue.visible_in(namespaces),
+            ancestors=[row.visible_in(namespaces) for row in self.ancestors],
             pending=[_visible(unit, namespaces) for unit in self.pending],
             running=[_visible(unit, namespaces) for unit in self.running],
         )
 
 
 def _visible(unit: UnitRow, namespaces: frozenset[str]) -> UnitRow:
-    return unit if unit.namespace in namespaces else msgspec.structs.replace(unit, name="")
+    """What is said about a unit may name its pods."""
+    if unit.namespace in namespaces:
+        return unit
+    return msgspec.structs.replace(unit, name="", reason="")
+
+
+def _namespaces(rows: Iterable[QueueRow]) -> frozenset[str]:
+    return frozenset(row.first.partition("/")[0] for row in rows if row.first)
 
 
 def row_of(report: QueueReport) -> QueueRow:
@@ -145,8 +169,8 @@ def row_of(report: QueueReport) -> QueueRow:
         pending_units=report.pending_units,
         pending_pods=report.pending_pods,
         running_pods=report.running_pods,
-        reason=report.reason,
         problem=report.problem or spec.problem,
+        reason=report.reason,
     )
 
 

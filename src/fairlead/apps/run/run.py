@@ -6,6 +6,7 @@ from fairlead import __version__
 from fairlead.apps.config.run_plan import RunOptions, RunPlan, plan
 from fairlead.apps.explain.explanation import Explainer
 from fairlead.apps.fast_loop import run_in_fast_loop, spare_the_collector, until_signalled
+from fairlead.apps.queues.reader import QueueReader
 from fairlead.apps.run.scheduler import Scheduler
 from fairlead.apps.serving import connections, health
 from fairlead.apps.serving.access import access as access_to
@@ -59,6 +60,7 @@ async def _run(options: RunOptions, prepared: RunPlan) -> None:
             scheduler.usage,
             Explainer(scheduler.engine, scheduler.pod),
             scheduler.unready_because,
+            QueueReader(scheduler.engine),
         ),
     )
     try:

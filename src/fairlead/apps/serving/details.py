@@ -10,11 +10,15 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import TypeVar
 
 import msgspec
 from aiohttp import web
 
 from fairlead.apps.explain.explanation import Answer, ExplanationScope
+from fairlead.apps.queues.reader import NoSuchQueue, QueueReader
+from fairlead.apps.queues.rows import QueueDetail, QueueListing
 from fairlead.apps.run.usage import ReportScope, Usage
 from fairlead.apps.serving.access import MOST_NAMESPACES, Authorizer, CallerRights
 from fairlead.apps.serving.http_limits import JSON, HttpLimits, HttpRefusal, RequestLimiter, refusal
@@ -37,6 +41,7 @@ _NOT_ALL = (
     "the right to list pods in all namespaces"
 )
 
+T = TypeVar("T")
 Pieces = AsyncIterator[bytes]
 
 
@@ -45,7 +50,7 @@ Explain = Callable[[str, ExplanationScope], Answer | None]
 
 
 class Details:
-    """`/usage`: what `fairlead top` shows; `/explain`: why a pod waits."""
+    """`/usage`: what `fairlead top` shows; `/explain`: why a pod waits; `/queues`: queues."""
 
     def __init__(
         self,
@@ -53,7 +58,9 @@ class Details:
         usage: Usage,
         explain: Explain = lambda *_: None,
         unready_because: Callable[[], str] = str,
+        queues: QueueReader | None = None,
     ) -> None:
+        self._queues = queues
         self._access = access
         self._usage = usage
         self._explain = explain
@@ -66,6 +73,7 @@ class Details:
         return [
             web.get("/usage", self._route(self._used)),
             web.get("/explain", self._route(self._explained)),
+            *([web.get("/queues", self._route(self._queued))] if self._queues else []),
         ]
 
     def _route(
@@ -126,17 +134,38 @@ class Details:
         return self._explanation(f"{namespace}/{name}", shown)
 
     async def _explanation(self, key: str, shown: ExplanationScope) -> Pieces:
-        why = self._unready_because()
-        if why:
-            raise HttpRefusal(503, "unready", f"cannot explain pods yet: {why}; retry later")
-        began_s = time.monotonic()
-        try:
-            found = self._explain(key, shown)
-        finally:
-            self._rest(_RESTS * (time.monotonic() - began_s))
+        found = self._in_one_go("explain pods", partial(self._explain, key, shown))
         if found is None:
             raise HttpRefusal(404, "absent", "there is no such pod, or it has finished")
         yield msgspec.json.encode(found)
+
+    def _in_one_go(self, doing: str, find: Callable[[], T]) -> T:
+        """What is found once everything is known, and rested for afterwards."""
+        why = self._unready_because()
+        if why:
+            raise HttpRefusal(503, "unready", f"cannot {doing} yet: {why}; retry later")
+        began_s = time.monotonic()
+        try:
+            return find()
+        finally:
+            self._rest(_RESTS * (time.monotonic() - began_s))
+
+    async def _queued(self, request: web.Request, rights: CallerRights) -> Pieces:
+        """Queues are visible to every user of the cluster; units by name in their namespaces."""
+        assert self._queues is not None
+        name, queues = request.query.get("name", ""), self._queues
+        one = partial(queues.detail, name, now_s=time.monotonic())
+        return self._visible_queues(one if name else queues.listing, rights)
+
+    async def _visible_queues(
+        self, find: Callable[[], QueueListing | QueueDetail], rights: CallerRights
+    ) -> Pieces:
+        try:
+            found = self._in_one_go("list queues", find)
+        except NoSuchQueue as error:
+            raise HttpRefusal(404, "absent", str(error)) from error
+        shown = await rights.namespaces(found.namespaces())
+        yield msgspec.json.encode(found.visible_in(shown))
 
     async def _used(self, request: web.Request, rights: CallerRights) -> Pieces:
         return self._usage.pieces(await self._seen(rights, request.query.get("namespace", "")))

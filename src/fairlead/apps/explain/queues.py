@@ -1,0 +1,138 @@
+"""What an explanation says about the queue of a pod, as data and as text."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from fairlead.apps.queues.amounts import written
+from fairlead.apps.queues.reader import QueueReader
+from fairlead.apps.queues.rows import BorrowerRow, QueueRow, ancestors_of, borrowers_of
+from fairlead.engine.engine import Engine
+from fairlead.model.pods import Pod
+from fairlead.model.queues import GPUS
+from fairlead.queue.quota import QuotaRefusal
+
+Answer = dict[str, Any]
+
+_HELP = {
+    "QueueNotFound": "create the queue, or correct the label fairlead.dev/queue",
+    "QueueClosed": "open the queue, or name another one",
+    "QueueBudget": "raise the budget of the queue, or wait until the next period begins (UTC)",
+    "QueueInvalid": "correct the object of the queue; `fairlead queue` shows what is wrong with it",
+    "QueueNotAllowed": "name a queue of your team, or ask for your namespace to be listed in "
+    "spec.namespaces of this one",
+}
+
+
+def queue_answer(engine: Engine, pod: Pod) -> Answer | None:
+    """None for a pod without a queue."""
+    key = engine.queues.of(pod)
+    if not key:
+        return None
+    rows = QueueReader(engine).listing().queues
+    row = next((each for each in rows if each.key == key), None)
+    refusal = None if pod.node else engine.queues.why(pod)
+    if row is None:
+        told: Answer = {"key": key, "name": key.partition("/")[2], "levels": []}
+        return told | _held_back(refusal, [], {})
+    levels = [*ancestors_of(row, rows), row]
+    place, waiting, asked = QueueReader(engine).place_of(pod, key)
+    told = {
+        "key": key,
+        "name": row.name,
+        "position": place,
+        "ownPendingUnits": waiting,
+        "asked": asked,
+        "levels": [_level(each) for each in levels],
+    }
+    borrowers = [] if pod.node else borrowers_of(row, rows)
+    told |= {"borrowers": msgspec.to_builtins(borrowers)}
+    return told | _held_back(refusal, levels, asked)
+
+
+def _level(row: QueueRow) -> Answer:
+    return {
+        "queue": row.key,
+        "guaranteed": row.guaranteed,
+        "limit": row.limit,
+        "used": row.used,
+        "borrowed": row.borrowed,
+        "fairShare": row.fair_share,
+    }
+
+
+def _held_back(
+    refusal: QuotaRefusal | None, levels: Sequence[QueueRow], asked: dict[str, float]
+) -> Answer:
+    if refusal is None:
+        return {}
+    limits = list(_limits(levels, asked))
+    help_ = [_raise(each) for each in limits]
+    help_ += [_HELP[refusal.reason]] if refusal.reason in _HELP else []
+    return {
+        "reason": refusal.reason, "message": refusal.message, "limits": limits, "remedies": help_,
+    }  # fmt: skip
+
+
+def _limits(levels: Sequence[QueueRow], asked: dict[str, float]) -> Iterator[Answer]:
+    """Every limit that the unit would pass, from its own queue up."""
+    for row in reversed(levels):
+        for resource, limit in row.limit.items():
+            used, more = row.used.get(resource, 0.0), asked.get(resource, 0.0)
+            if more and used + more > limit:
+                yield {
+                    "queue": row.key, "resource": resource, "limit": limit, "used": used,
+                    "asked": more,
+                }  # fmt: skip
+
+
+def _raise(limit: Answer) -> str:
+    resource, name = limit["resource"], limit["queue"].partition("/")[2]
+    needed = limit["used"] + limit["asked"]
+    if limit["asked"] > limit["limit"]:
+        wait = f"or request at most {written(resource, limit['limit'])}"
+    else:
+        wait = f"or wait until {written(resource, needed - limit['limit'])} of it are free"
+    return f"raise limit {resource} of queue {name} to {written(resource, needed)}, {wait}"
+
+
+def queue_lines(queue: Answer) -> Iterator[str]:
+    """The answer as text."""
+    where = f"queue {queue['name']} ({queue['key'].partition('/')[0]})"
+    if queue.get("position"):
+        where += f": position {queue['position']} of {queue['ownPendingUnits']} pending units"
+    yield where
+    yield from map(_level_line, queue["levels"])
+    borrowers = msgspec.convert(queue.get("borrowers", []), list[BorrowerRow])
+    yield from map(_borrower_line, borrowers)
+    yield from (f"what would help: {remedy}" for remedy in queue.get("remedies", ()))
+
+
+def _level_line(level: Answer) -> str:
+    """Its GPUs, and where there are none all that it limits or guarantees."""
+    listed = {**level["guaranteed"], **level["limit"]}
+    resources = [GPUS] if GPUS in listed or not listed else sorted(listed)
+    parts = (f"{resource} {_figures(level, resource)}" for resource in resources)
+    return f"  {level['queue'].partition('/')[2]}: " + "; ".join(parts)
+
+
+def _figures(level: Answer, resource: str) -> str:
+    words = {
+        "used": "used",
+        "guaranteed": "guaranteed",
+        "limit": "limit",
+        "fairShare": "fair share",
+    }
+    known = {word: level[key].get(resource) for key, word in words.items()}
+    known["used"] = known["used"] or 0.0
+    return ", ".join(f"{word} {written(resource, number)}"
+                     for word, number in known.items() if number is not None)  # fmt: skip
+
+
+def _borrower_line(each: BorrowerRow) -> str:
+    name, resource = each.queue.partition("/")[2], each.resource
+    said = f"queue {name} borrows {written(resource, each.borrowed)} {resource}"
+    if each.reclaimable:
+        return f"{said}, of which {written(resource, each.reclaimable)} can be reclaimed"
+    return f"{said}, of which nothing can be reclaimed"

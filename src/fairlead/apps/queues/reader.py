@@ -1,0 +1,156 @@
+"""Reads queues and their units off an engine: one that schedules, or one that was fed a listing."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from fairlead.apps.queues.amounts import in_ones
+from fairlead.apps.queues.rows import (
+    QueueDetail,
+    QueueListing,
+    QueueRow,
+    UnitRow,
+    ancestors_of,
+    borrowers_of,
+    found_by,
+    row_of,
+)
+from fairlead.cluster.charges import Charges
+from fairlead.engine.engine import Engine
+from fairlead.model.errors import FairleadError
+from fairlead.model.pods import Amounts, Pod
+from fairlead.queue.entries import Entry, Pool
+from fairlead.queue.units import Gang
+
+#: Units of one queue that are listed one by one.
+MOST_UNITS = 500
+#: Queues of which the first unit is asked about, in one listing.
+_MOST_ASKED = 200
+
+_STATES = {
+    Pool.ACTIVE: "to be tried",
+    Pool.BACKOFF: "to be tried again soon",
+    Pool.WAITING: "no node fits; see `fairlead explain`",
+    Pool.GATED: "has scheduling gates, or pods of it are missing",
+    Pool.NONE: "being tried or bound",
+}
+
+
+class NoSuchQueue(FairleadError):
+    """There is none of that name, or more than one; the text says what to write."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueReader:
+    """`listing` and `detail` as plain values."""
+
+    engine: Engine
+
+    def listing(self) -> QueueListing:
+        rows = [row_of(report) for report in self.engine.queues.report()]
+        busy = [row.key for row in rows if row.pending_units][:_MOST_ASKED]
+        first = {key: entries[0] for key in busy if (entries := self.engine.queues.pending(key))}
+        return QueueListing([self._with_first(row, first.get(row.key)) for row in rows])
+
+    def _with_first(self, row: QueueRow, entry: Entry | None) -> QueueRow:
+        if entry is None:
+            return row
+        first = _name(entry.unit.pod)
+        return msgspec.structs.replace(row, reason=self._reason(entry), first=first)
+
+    def detail(self, name: str, now_s: float | None = None) -> QueueDetail:
+        """Raises NoSuchQueue. `now_s` is the time by the clock of the engine, where it has one."""
+        rows = self.listing().queues
+        found = found_by(name, rows)
+        if len(found) != 1:
+            raise NoSuchQueue(_which(name, [row.key for row in found or rows]))
+        queue = found[0]
+        entries = self.engine.queues.pending(queue.key)
+        running = self._running(queue.key)
+        return QueueDetail(
+            queue,
+            ancestors_of(queue, rows),
+            [
+                self._pending(entry, position, now_s)
+                for position, entry in enumerate(entries[:MOST_UNITS], start=1)
+            ],
+            running[:MOST_UNITS],
+            borrowers_of(queue, rows),
+            max(0, len(entries) - MOST_UNITS),
+            max(0, len(running) - MOST_UNITS),
+        )
+
+    def place_of(self, pod: Pod, key: str) -> tuple[int, int, dict[str, float]]:
+        """The position of its unit in the queue, 0 if it has none, of how many units, and what the
+        unit requests.
+        """
+        entry = self.engine.queue.get(pod.uid)
+        pods = entry.unit.pods if entry else (pod,)
+        waiting = self.engine.queues.pending(key)
+        place = waiting.index(entry) + 1 if entry is not None and entry in waiting else 0
+        return place, len(waiting), in_ones(self._sum(pods))
+
+    def _sum(self, pods: Iterable[Pod]) -> Amounts:
+        total: Counter[str] = Counter()
+        charges = Charges(self.engine.cluster)
+        for pod in pods:
+            total.update(dict(charges.of_request(pod.request)))
+        return tuple(sorted(total.items()))
+
+    def _reason(self, entry: Entry) -> str:
+        beyond = self.engine.queues.why(entry.unit.pod)
+        return beyond.message if beyond else _state(entry)
+
+    def _pending(self, entry: Entry, position: int, now_s: float | None) -> UnitRow:
+        unit = entry.unit
+        waited_s = None if now_s is None else max(0.0, now_s - entry.first_queued_s)
+        reason = self._reason(entry)
+        return self._row(unit.pod, unit.pods, position, unit.priority, waited_s, reason)
+
+    def _running(self, key: str) -> list[UnitRow]:
+        """Pods that hold a node, those of a gang as one."""
+        units: dict[str, list[Pod]] = defaultdict(list)
+        for held in self.engine.cluster.holdings.values():
+            if held.tenant == key:
+                units[held.pod.gang.gang if held.pod.gang else held.pod.uid].append(held.pod)
+        rows = (self._row(pods[0], pods, 0, pods[0].priority, None, "") for pods in units.values())
+        return sorted(rows, key=lambda unit: unit.name)
+
+    def _row(
+        self,
+        pod: Pod,
+        pods: Iterable[Pod],
+        position: int,
+        priority: int,
+        waited_s: float | None,
+        reason: str,
+    ) -> UnitRow:
+        members = list(pods)
+        return UnitRow(
+            name=_name(pod),
+            kind="gang" if pod.gang else "pod",
+            position=position,
+            pods=len(members),
+            amounts=in_ones(self._sum(members)),
+            priority=priority,
+            waited_s=waited_s,
+            reason=reason,
+        )
+
+
+def _name(pod: Pod) -> str:
+    return f"{pod.namespace}/{pod.gang.gang.rpartition('/')[2]}" if pod.gang else pod.key
+
+
+def _state(entry: Entry) -> str:
+    refusal = entry.unit.refusal if isinstance(entry.unit, Gang) else ""
+    return refusal if refusal and entry.pool is Pool.WAITING else _STATES[entry.pool]
+
+
+def _which(name: str, keys: list[str]) -> str:
+    if not keys:
+        return f"queue {name!r} not found: there are no queues"
+    some = ", ".join(keys[:20]) + (" …" if len(keys) > 20 else "")
+    return f"queue {name!r} not found, or not one alone; choose one of: {some}"
