@@ -17,6 +17,7 @@ from fairlead.apps.run.gpu_measures import expose
 from fairlead.apps.run.kubelet_rejections import KubeletRejections
 from fairlead.apps.run.measures import Measures
 from fairlead.apps.run.pricing import Pricing
+from fairlead.apps.run.queue_measures import expose_queues_of
 from fairlead.apps.run.queue_watches import QueueWatches
 from fairlead.apps.run.readings import Readings
 from fairlead.apps.run.releases import Releases
@@ -204,6 +205,7 @@ class Scheduler:
         )
         self._measures.watch_containment(self._containment)
         expose(metrics, self.usage)
+        expose_queues_of(self.engine, metrics)
         if self._elector:
             self._measures.watch_leader(self._elector)
         self._readings = Readings(sources, self.engine, self._feed) if sources else None
