@@ -21,16 +21,17 @@ _MADE = (
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A file in deploy/: the chart with these values, or one template of it."""
+    """A file: the chart with these values, or one template of it."""
 
     name: str
     about: str
     values: tuple[str, ...] = ()
     template: str = ""
+    folder: str = "deploy"
 
     @property
     def path(self) -> Path:
-        return ROOT / "deploy" / self.name
+        return ROOT / self.folder / self.name
 
 
 MANIFESTS = (
@@ -45,6 +46,13 @@ MANIFESTS = (
         "The kinds of our own alone; deploy/fairlead.yaml has them as well.\n",
         (),
         "crds.yaml",
+    ),
+    Manifest(
+        "crds.yaml",
+        "What `fairlead up` defines on its API server.\n",
+        (),
+        "crds.yaml",
+        "src/fairlead/sim/workload",
     ),
     Manifest(
         "inject-policy.yaml",
@@ -93,9 +101,10 @@ def main(helm: str, *options: str) -> int:
         for manifest in MANIFESTS:
             manifest.path.write_text(rendered(helm, manifest))
         return 0
-    stale = [m.name for m in MANIFESTS if m.path.read_text() != rendered(helm, m)]
-    for name in stale:
-        sys.stderr.write(f"deploy/{name} is not what the chart renders: run `make manifests`\n")
+    stale = [m for m in MANIFESTS if m.path.read_text() != rendered(helm, m)]
+    for each in stale:
+        file = each.path.relative_to(ROOT)
+        sys.stderr.write(f"{file} is not what the chart renders: run `make manifests`\n")
     return 1 if stale else 0
 
 

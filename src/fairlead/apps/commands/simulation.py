@@ -34,11 +34,15 @@ def up(
         Path | None, typer.Option(help="SQLite file that keeps the cluster between runs.")
     ] = None,
     config: ConfigFile = None,
+    teams: Annotated[
+        bool, typer.Option("--teams", help="Three teams with queues that contend for the GPUs.")
+    ] = False,
 ) -> None:
     """Run a simulated GPU cluster on this machine, with a live view of the scheduler."""
     from fairlead.apps import up as upping
 
     options = upping.UpOptions(
-        nodes, workload, speed, kubeconfig_out, port, headless, lasts, real, state, config
-    )
+        nodes, workload, speed, kubeconfig_out, port, headless, lasts, real, state, config,
+        teams,
+    )  # fmt: skip
     raise typer.Exit(upping.up(options))

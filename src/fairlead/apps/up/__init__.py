@@ -18,6 +18,7 @@ from fairlead import __version__
 from fairlead.apps.config.run_plan import DEFAULT_ADDRESS, RunOptions, plan
 from fairlead.apps.explain.explanation import Explainer
 from fairlead.apps.fast_loop import run_in_fast_loop
+from fairlead.apps.queues.reader import QueueReader
 from fairlead.apps.run.scheduler import Scheduler
 from fairlead.apps.serving import connections, health
 from fairlead.apps.serving.access import AllowAll
@@ -61,6 +62,7 @@ class UpOptions:
     real: bool = False
     state: Path | None = None
     config: Path | None = None
+    teams: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +88,17 @@ def prepare(options: UpOptions) -> UpPlan:
         lasts_s = length_s(options.lasts) if options.lasts else None
     except DurationError as error:
         raise ConfigError(f"--for: {error}") from error
-    path = options.workload
-    workload = up_workload.read(path) if path else up_workload.default()
+    if options.teams and options.workload:
+        raise ConfigError("--teams is a workload of its own; leave out --workload")
+    workload = _workload(options)
     profiles = plan(RunOptions(config=options.config)).profiles
     return UpPlan(options, machines(options.nodes), workload, lasts_s, profiles)
+
+
+def _workload(options: UpOptions) -> Workload:
+    if options.workload:
+        return up_workload.read(options.workload)
+    return up_workload.teams() if options.teams else up_workload.default()
 
 
 def up(options: UpOptions) -> int:
@@ -138,7 +147,7 @@ async def _work_embedded(plan: UpPlan, watching: Watching, kubeconfig: Path) -> 
 
 
 async def _work(plan: UpPlan, watching: Watching, ground: Ground) -> None:
-    up_report.announce(ground, plan.machines)
+    up_report.announce(ground, plan.machines, queues=bool(plan.workload.queues))
     client = Client(load_access(str(ground.kubeconfig)), user_agent=f"fairlead-up/{__version__}")
     try:
         profiles = plan.profiles
@@ -175,7 +184,13 @@ async def _work(plan: UpPlan, watching: Watching, ground: Ground) -> None:
 
 async def _serve(scheduler: Scheduler, ground: Ground) -> connections.Port:
     """Health, metrics and usage as `fairlead run` has them, on a port that the kubeconfig names."""
-    details = Details(AllowAll(), scheduler.usage, Explainer(scheduler.engine, scheduler.pod))
+    engine = scheduler.engine
+    details = Details(
+        AllowAll(),
+        scheduler.usage,
+        Explainer(engine, scheduler.pod),
+        queues=QueueReader(engine),
+    )
     registry = scheduler.metrics.registry
     app = health.make_app(registry, scheduler.unready_because, details=details)
     served = await connections.serve(app, DEFAULT_ADDRESS, 0)

@@ -20,17 +20,22 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwyz0123456789"  # x 
 class Picture:
     """Remembers letters and places from one look to the next, so that the picture does not jump."""
 
-    def __init__(self) -> None:
+    def __init__(self, team_of: Callable[[Pod], str] = lambda _: "") -> None:
+        """`team_of` is the queue of a pod; those of one queue share a letter."""
+        self._team_of = team_of
         self._letters = _Letters()
         self._places = _Places()
 
     def mark(self, pod: Pod) -> str:
         """The letter of the pod's work; a blank for work without GPUs."""
-        return (
-            self._letters.of(work_of(pod))
-            if pod.request.gpu_request or pod.request.amount(GPU)
-            else " "
-        )
+        return self._letter(pod) if pod.request.gpu_request or pod.request.amount(GPU) else " "
+
+    def mark_of_team(self, team: str) -> str:
+        return self._letters.of_team(team)
+
+    def _letter(self, pod: Pod) -> str:
+        team = self._team_of(pod)
+        return self._letters.of_team(team) if team else self._letters.of(work_of(pod))
 
     def rows(self, cluster: Cluster, readings: Readings | None) -> tuple[NodeRow, ...]:
         """Every node in order of name."""
@@ -64,7 +69,7 @@ class Picture:
         by_name = {name: n for n, gpu in enumerate(gpus) for name in (gpu.uuid, str(gpu.index))}
         unnamed: dict[str, int] = {}
         for holding in held:
-            letter = self._letters.of(work_of(holding.pod))
+            letter = self._letter(holding.pod)
             for uuid in _uuids(holding):
                 place = by_name.get(uuid)
                 if place is None:
@@ -73,7 +78,7 @@ class Picture:
                     marks[place] = letter if marks[place] in (FREE, letter) else SHARED
         pods = {holding.pod.uid: holding.pod for holding in held}
         for place, uid in self._places.of(node.name, unnamed, marks).items():
-            marks[place] = self._letters.of(work_of(pods[uid]))
+            marks[place] = self._letter(pods[uid])
         lost = [n for n, gpu in enumerate(gpus) if not gpu.healthy]
         for place in lost or _last_free(marks, len(marks) - usable):
             marks[place] = LOST
@@ -86,17 +91,34 @@ class _Letters:
     def __init__(self) -> None:
         self._free = deque(_LETTERS)
         self._taken: dict[str, str] = {}
+        self._teams: dict[str, str] = {}
+
+    def of_team(self, team: str) -> str:
+        """A team keeps its letter: if it is free, the first of its name."""
+        known = self._teams.get(team)
+        if known is None:
+            first = team.rpartition("/")[2][:1]
+            found = [letter for letter in (first.upper(), first) if letter in self._free]
+            known = found[0] if found else self._free[0] if self._free else _any_letter(team)
+            if known in self._free:
+                self._free.remove(known)
+            self._teams[team] = known
+        return known
 
     def of(self, work: str) -> str:
         known = self._taken.get(work)
         if known is None and self._free:
             known = self._taken[work] = self._free.popleft()
         # There are more works than letters: two that share one still differ in place.
-        return known or _LETTERS[zlib.crc32(work.encode()) % len(_LETTERS)]
+        return known or _any_letter(work)
 
     def keep(self, works: set[str]) -> None:
         for work in [work for work in self._taken if work not in works]:
             self._free.append(self._taken.pop(work))
+
+
+def _any_letter(name: str) -> str:
+    return _LETTERS[zlib.crc32(name.encode()) % len(_LETTERS)]
 
 
 class _Places:

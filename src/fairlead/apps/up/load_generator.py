@@ -11,7 +11,12 @@ from fairlead.apps.up.watching import Watching
 from fairlead.kube.errors import ApiError
 from fairlead.kube.http.client import Client, Reply
 from fairlead.sim.workload import SAMPLE, Action, Create, Delete, Kind, LoadGenerator
-from fairlead.sim.workload.objects import object_of, priority_classes
+from fairlead.sim.workload.objects import (
+    object_of,
+    priority_classes,
+    queue_definition,
+    queue_objects,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -22,6 +27,8 @@ _PATHS: dict[Kind, str] = {
     "StatefulSet": "/apis/apps/v1/namespaces/default/statefulsets",
     "Job": "/apis/batch/v1/namespaces/default/jobs",
 }
+_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_QUEUES = "/apis/fairlead.dev/v1alpha1/queues"
 _CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 #: Pods of a StatefulSet or a Job go with it.
 _OPTIONS = b'{"apiVersion":"v1","kind":"DeleteOptions","propagationPolicy":"Background"}'
@@ -42,6 +49,8 @@ class LoadRunner:
         for each in priority_classes(self._generator.workload):
             _expect(await self._post(_CLASSES, each), 201, 409)
         await self._adopt_left_over()
+        if self._generator.workload.queues:
+            await self._make_queues()
         while True:
             if gpus := self._watching.gpus():
                 actions = self._generator.step(time.monotonic(), gpus, self._watching.seen())
@@ -49,6 +58,17 @@ class LoadRunner:
                 await self._carry_out(actions)
                 self._watching.sample()
             await asyncio.sleep(_STEP_S)
+
+    async def _make_queues(self) -> None:
+        """When the nodes are known: queues are parts of all GPUs."""
+        _expect(await self._post(_DEFINITIONS, queue_definition()), 201, 409)
+        while not (gpus := self._watching.gpus()):
+            await asyncio.sleep(_STEP_S)
+        for each in queue_objects(self._generator.workload, gpus):
+            # The API server serves a kind a moment after it was defined.
+            while (reply := await self._post(_QUEUES, each)).status == 404:
+                await asyncio.sleep(_STEP_S)
+            _expect(reply, 201, 409)
 
     async def _adopt_left_over(self) -> None:
         """A saved state may hold work of an earlier run: continue it, or delete it."""

@@ -36,7 +36,7 @@ def colour(mark: str) -> str:
     return _COLOURS[ord(mark) % len(_COLOURS)]
 
 
-def queue_lines(queues: Sequence[QueueBar], gpus: int, width: int, room: int) -> list[Text]:
+def queue_bar_lines(queues: Sequence[QueueBar], gpus: int, width: int, room: int) -> list[Text]:
     """At most so many lines, of queues in a cluster of so many GPUs."""
     shown = queues[: max(1, room - 1)]
     names = max(len(_name(each)) for each in shown)

@@ -17,7 +17,7 @@ _REFRESH_S = 0.25
 _LINE_EVERY_S = 5.0
 
 
-def announce(ground: Ground, machines: Sequence[Machine]) -> None:
+def announce(ground: Ground, machines: Sequence[Machine], *, queues: bool = False) -> None:
     """Where the cluster is, and what to try on it."""
     gpus = sum(machine.shape.gpus for machine in machines)
     kind = "the embedded API server" if ground.kubelets else "a real control plane"
@@ -30,6 +30,9 @@ def announce(ground: Ground, machines: Sequence[Machine]) -> None:
     print(f"fairlead up: {len(machines)} nodes with {gpus} GPUs on {kind} at {ground.server}")
     print(f"Try in another terminal:\n  export KUBECONFIG={shlex.quote(str(ground.kubeconfig))}")
     print("\n".join(f"  {ground.kubectl} {each}" for each in tries))
+    print(
+        "  fairlead queue --watch\n  fairlead queue research" if queues else "", end="\n" * queues
+    )
     print("  fairlead top", flush=True)
 
 

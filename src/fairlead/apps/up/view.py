@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from fairlead.apps.up.queue_bars import QueueBar, colour, queue_lines
+from fairlead.apps.up.queue_bars import QueueBar, colour, queue_bar_lines
 
 FREE, LOST, SHARED = ".", "x", "+"
 
@@ -72,7 +72,9 @@ class Screen:
 def render(screen: Screen, width: int, height: int) -> RenderableType:
     """Exactly as many lines as there are, none longer than the terminal is wide."""
     head = [_title(screen, width), *_numbers(screen, width)]
-    head += queue_lines(screen.queues, _gpus(screen), width, height // 3) if screen.queues else []
+    head += (
+        queue_bar_lines(screen.queues, _gpus(screen), width, height // 3) if screen.queues else []
+    )
     foot = [_hint(screen, width)]
     room = height - len(head) - len(foot)
     body = _wide(screen, width, room) if width >= _WIDE else _narrow(screen, width, room)

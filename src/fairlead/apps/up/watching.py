@@ -2,14 +2,17 @@
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from fairlead.apps.queues.rows import row_of
 from fairlead.apps.up.gpus import Picture, Readings, allocatable_gpus
+from fairlead.apps.up.queue_bars import QueueBar
 from fairlead.apps.up.view import Decision, Screen
 from fairlead.engine import instructions
 from fairlead.engine.engine import Engine
 from fairlead.model.pods import Pod
+from fairlead.model.queues import GPUS
 from fairlead.queue.entries import Pool
 from fairlead.sim.workload import SAMPLE, WorkloadPods
 
@@ -59,7 +62,7 @@ class Watching:
         #: The nodes of the gang that was bound last, and what is shown about it.
         self._gang = "", Counter[str]()
         self._ever_refused: set[str] = set()
-        self._picture = Picture()
+        self._picture = Picture(self._team_of)
         self._samples: list[int] = []
 
     def follow(self, engine: Engine) -> None:
@@ -198,6 +201,7 @@ class Watching:
             p50_ms=p50_ms,
             p99_ms=p99_ms,
             hint=hint,
+            queues=tuple(self._queue_bars(self._engine)),
         )
 
     def binds_per_s(self) -> float:
@@ -208,6 +212,24 @@ class Watching:
                 break
             recent += 1
         return recent / max(0.5, min(_RATE_WINDOW_S, now - self.started_s))
+
+    def _team_of(self, pod: Pod) -> str:
+        return self._engine.queues.of(pod) if self._engine else ""
+
+    def _queue_bars(self, engine: Engine) -> Iterator[QueueBar]:
+        rows = [row_of(report) for report in engine.queues.report()]
+        parents = {row.parent for row in rows}
+        for row in rows:
+            yield QueueBar(
+                row.name,
+                row.depth,
+                row.guaranteed.get(GPUS, 0.0),
+                row.used.get(GPUS, 0.0),
+                row.fair_share.get(GPUS),
+                row.pending_units,
+                " " if row.key in parents else self._picture.mark_of_team(row.key),
+                row.limit.get(GPUS),
+            )
 
     # -- inside ------------------------------------------------------------------------------
 

@@ -5,13 +5,15 @@ from importlib import resources
 from pathlib import Path
 
 from fairlead.apps.config import typed_yaml
-from fairlead.sim.workload import Stream, Workload
+from fairlead.sim.workload import Stream, TeamQueue, Workload
 
 _HINTS = {
     "streams.kind": "choose Pod, StatefulSet or Job",
     "streams.name": "use up to 40 small letters, digits and dashes, a letter first",
     "streams.gpus": "write a whole number from 0 to 64",
     "streams.replicas": "write a whole number from 1 to 512",
+    "queues.guaranteed": "write a share of all GPUs such as 0.4",
+    "queues.limit": "write a share of all GPUs such as 0.5",
     "kind": "write Workload",
     "load": "write a share of all GPUs such as 0.8",
 }
@@ -20,7 +22,16 @@ _PLACE = re.compile(r"`\$\.?(?P<path>[^`]*)`$")
 
 def default() -> Workload:
     """The mix that comes along."""
-    file = resources.files("fairlead.sim").joinpath("workload", "default.yaml")
+    return _packaged("default.yaml")
+
+
+def teams() -> Workload:
+    """Three teams with a queue each."""
+    return _packaged("teams.yaml")
+
+
+def _packaged(name: str) -> Workload:
+    file = resources.files("fairlead.sim").joinpath("workload", name)
     return parse(file.read_text(encoding="utf-8"))
 
 
@@ -38,7 +49,8 @@ def _reworded(complaint: str) -> str:
 
 
 def _keys_at(path: str) -> tuple[str, ...]:
-    return (Stream if path else Workload).__struct_encode_fields__
+    kind = TeamQueue if path.startswith("$.queues") else Stream if path else Workload
+    return kind.__struct_encode_fields__
 
 
 def _hint(message: str) -> str:

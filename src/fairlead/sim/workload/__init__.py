@@ -22,6 +22,9 @@ _ON_ITS_WAY_S = 5.0
 #: The fraction of the missing load that one step creates: the start is a ramp.
 _RAMP = 0.25
 
+#: The label by which a pod names its queue.
+QUEUE_LABEL = "fairlead.dev/queue"
+
 Kind = Literal["Pod", "StatefulSet", "Job"]
 Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$")]
 
@@ -50,6 +53,8 @@ class Stream(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=
     memory: str = "1Gi"
     labels: dict[str, str] = {}
     node_selector: dict[str, str] = {}
+    #: The queue of its pods, by name.
+    queue: Name | None = None
 
     def __post_init__(self) -> None:
         for name in ("every", "patience"):
@@ -71,6 +76,19 @@ class Stream(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=
         return (self.share or self.gpus) * self.replicas
 
 
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
+class TeamQueue(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
+    """A queue that the workload makes. Amounts are shares of all GPUs of the cluster."""
+
+    name: Name
+    parent: Name | None = None
+    guaranteed: Share = 0.0
+    limit: Share | None = None
+    weight: Annotated[float, msgspec.Meta(ge=0, le=1000)] = 1.0
+
+
 class Workload(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
     """The whole file."""
 
@@ -80,14 +98,24 @@ class Workload(msgspec.Struct, rename="camel", forbid_unknown_fields=True, froze
     seed: int = 1
     #: How much of all GPUs the work should keep busy.
     load: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0.8
+    queues: list[TeamQueue] = []
 
     def __post_init__(self) -> None:
-        names = [stream.name for stream in self.streams]
-        if not names:
+        if not self.streams:
             raise ValueError("streams is empty; name at least one")
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"two streams are called {twice[0]!r}; rename one")
+        _refuse_twice("streams", [stream.name for stream in self.streams])
+        _refuse_twice("queues", [queue.name for queue in self.queues])
+        known = {queue.name for queue in self.queues}
+        named = [*(queue.parent for queue in self.queues), *(each.queue for each in self.streams)]
+        missing = sorted({name for name in named if name and name not in known})
+        if missing:
+            raise ValueError(f"there is no queue {missing[0]!r}; add it to queues")
+
+
+def _refuse_twice(what: str, names: list[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"two {what} are called {twice[0]!r}; rename one")
 
 
 @dataclass(frozen=True, slots=True)

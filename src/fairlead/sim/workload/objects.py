@@ -1,16 +1,21 @@
 """Pieces of work as the objects that a user would apply."""
 
+from collections.abc import Iterable
+from importlib import resources
 from typing import Any
+
+import yaml
 
 from fairlead.base.durations import text_of
 from fairlead.model.nodes import GPU
 from fairlead.sim.kubelets import RUN_FOR
-from fairlead.sim.workload import SAMPLE, Create, Stream, Workload
+from fairlead.sim.workload import QUEUE_LABEL, SAMPLE, Create, Stream, TeamQueue, Workload
 
 Object = dict[str, Any]
 
 _SHARE = "fairlead.dev/gpu-share"
 _GANG, _GANG_MIN = "fairlead.dev/gang", "fairlead.dev/gang-min"
+_QUEUES = "queues.fairlead.dev"
 _IMAGE = "registry.k8s.io/pause:3.10"
 
 
@@ -18,6 +23,7 @@ def object_of(action: Create, speed: float = 1.0) -> Object:
     """What to POST. `speed` shortens the run time of the pods, for kubelets at real time."""
     stream = action.stream
     labels = {**stream.labels, "app": stream.name, SAMPLE: action.name}
+    labels |= {QUEUE_LABEL: stream.queue} if stream.queue else {}
     metadata: Object = {"name": action.name, "labels": labels}
     if stream.kind == "StatefulSet":
         # Its pods would be started again when they end: the workload deletes the whole instead.
@@ -43,6 +49,36 @@ def priority_classes(workload: Workload) -> list[Object]:
         }
         for value in values
     ]
+
+
+def queue_definition() -> Object:
+    """The kind of queues."""
+    file = resources.files("fairlead.sim").joinpath("workload", "crds.yaml")
+    kinds: Iterable[Object] = yaml.safe_load_all(file.read_text(encoding="utf-8"))
+    return next(kind for kind in kinds if kind and kind["metadata"]["name"] == _QUEUES)
+
+
+def queue_objects(workload: Workload, gpus: int) -> list[Object]:
+    """The queues of the teams in a cluster of so many GPUs, parents first."""
+    made: dict[str, Object] = {}
+    left = list(workload.queues)
+    while ready := [each for each in left if not each.parent or each.parent in made]:
+        made |= {each.name: _queue(each, gpus) for each in ready}
+        left = [each for each in left if each.name not in made]
+    return list(made.values())
+
+
+def _queue(queue: TeamQueue, gpus: int) -> Object:
+    spec: Object = {"weight": queue.weight}
+    if queue.parent:
+        spec["parent"] = queue.parent
+    if queue.guaranteed:
+        spec["guaranteed"] = {GPU: round(queue.guaranteed * gpus)}
+    if queue.limit is not None:
+        spec["limit"] = {GPU: round(queue.limit * gpus)}
+    metadata = {"name": queue.name}
+    kind = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "Queue"}
+    return {**kind, "metadata": metadata, "spec": spec}
 
 
 def _class_name(value: int) -> str:
