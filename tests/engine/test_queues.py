@@ -15,7 +15,15 @@ from fairlead.engine.instructions import (
 )
 from fairlead.model.gangs import GangSpec, Membership
 from fairlead.model.pods import Pod
-from fairlead.model.queues import GPUS, UNQUEUED, QueueReport, QueueSpec
+from fairlead.model.queues import (
+    GPUS,
+    UNQUEUED,
+    GpuBudget,
+    PastUse,
+    Period,
+    QueueReport,
+    QueueSpec,
+)
 from fairlead.queue.entries import Pool
 from fairlead.testing.builders import a_gpu_node, gpu_share
 
@@ -348,12 +356,19 @@ def test_the_status_of_a_queue_is_written_on_change_and_every_half_a_minute_at_m
     assert written(scene) == {"top": 0, "red": 0, "blue": 0}
 
     scene.create("red", 2)
-    scene.bound()
+    bound = scene.bound()
     scene.now = 10.0
     assert written(scene) == {}
     assert scene.engine.queues.due_s() == 30.0
     scene.now = 30.0
     assert written(scene) == {"top": 2, "red": 2}
+    scene.now = 45.0
+    assert written(scene) == {}
+    scene.now = 60.0
+    assert written(scene) == {"top": 2, "red": 2}, "past use goes on"
+    for pod in bound:
+        scene.end(pod)
+    written(scene)
     scene.now = 600.0
     assert written(scene) == {}, "nothing has changed"
 
@@ -364,7 +379,7 @@ def test_few_statuses_are_written_at_a_time() -> None:
     for second in range(4):
         scene.now = float(second)
         counts.append(len(written(scene)))
-    assert counts == [20, 20, 10, 0]
+    assert counts == [40, 10, 0, 0]
 
 
 def test_a_bind_says_which_queue_the_pod_is_counted_for() -> None:
@@ -388,3 +403,68 @@ def test_units_of_a_queue_in_the_order_in_which_they_are_tried() -> None:
     ]
     refusal = scene.engine.queues.why(low)
     assert (refusal.resource, refusal.limit, refusal.used, refusal.asked) == (GPUS, 0, 0, 1000)
+
+
+# -- past use and budgets --------------------------------------------------------------------
+
+
+DAY = 86_400.0
+
+
+def test_a_budget_holds_pods_back_until_the_next_day() -> None:
+    scene = Scene(a_queue("red", budgets=(GpuBudget(Period.DAY, 2.0),)))
+    scene.create("red", 2)
+    assert len(scene.bound()) == 2
+    scene.now = 3600.0 + 1.0
+    scene.create("red", 1)
+    ((reason, message),) = scene.failures()
+    assert reason == "QueueBudget"
+    assert message == (
+        "queue red has a budget of 2 GPU-hours a day: 2.0 used; "
+        "the next day begins at 1970-01-02T00:00Z"
+    )
+    see(scene.engine, a_pod("cpu", queue="fairlead/red", cpu=1), now=scene.now)
+    assert len(scene.bound()) == 1, "a pod without GPUs uses no GPU-hours"
+    scene.engine.tend(now=scene.now)
+    assert scene.engine.wake_at_s() <= DAY
+
+    scene.now = DAY + 1.0
+    scene.engine.tend(now=scene.now)
+    assert len(scene.bound()) == 1
+
+
+def test_past_use_is_counted_exactly_and_goes_on_from_what_was_recorded() -> None:
+    recorded = PastUse(at_s=0.0, gpu_seconds=0.0, day_hours=5.0, month_hours=7.0)
+    scene = Scene(a_queue("top"), a_queue("red", parent="top", recorded=recorded))
+    scene.create("red", 3)
+    first = scene.bound()[0]
+    scene.now = 3600.0 - 20.0
+    scene.end(first)
+    scene.now = 2 * 3600.0
+    scene.engine.tend(now=scene.now)
+    assert scene.report("red").past.day_hours == pytest.approx(5.0 + 3.0 + 2.0)
+    assert scene.report("top").past.day_hours == pytest.approx(5.0)
+
+
+def test_a_new_leader_agrees_to_within_half_a_minute() -> None:
+    scene = Scene(a_queue("red"))
+    scene.create("red", 4)
+    bound = scene.bound()
+    told: dict[str, PastUse] = {}
+    for second in range(0, 1000, 10):
+        scene.now = float(second)
+        made = scene.engine.tend(now=scene.now)
+        told |= {
+            each.spec.key: each.status.past for each in made if isinstance(each, QueueStatusChanged)
+        }
+    other = Scene()
+    other.now = 1000.0
+    other.engine.handle(events.NodeSeen(a_node("n1", gpus=16)), now=other.now)
+    see(other.engine, *(replace(pod, node="n1") for pod in bound), now=other.now)
+    other.show(a_queue("red", recorded=told["fairlead/red"]))
+    for each in (scene, other):
+        each.now = 2000.0
+        each.engine.tend(now=2000.0)
+    hours = [each.report("red").past.day_hours for each in (scene, other)]
+    assert hours[0] == pytest.approx(4 * 2000 / 3600)
+    assert abs(hours[0] - hours[1]) <= 4 * 30 / 3600 + 1e-6

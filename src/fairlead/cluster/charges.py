@@ -5,16 +5,16 @@ All other resources are counted as pods request them, and pods themselves under 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairlead.model.gpu_parts import MIG_RESOURCE, milli_of_request, milli_of_use, slice_milli
-from fairlead.model.gpus import WHOLE, Gpu, GpuRequest
+from fairlead.model.gpu_parts import charge_of, counted, milli_of_request, milli_of_use
+from fairlead.model.gpus import WHOLE, GpuRequest, GpuUse, Inventory
 from fairlead.model.pods import Amounts, PodRequest
-from fairlead.model.quantities import PODS
 from fairlead.model.queues import GPUS, GPUS_OF_MODEL
+from fairlead.model.sizes import Kept
 
 if TYPE_CHECKING:
     from fairlead.cluster.cluster import Cluster
@@ -22,53 +22,56 @@ if TYPE_CHECKING:
 
 ChargeOf = Callable[["Holding"], Amounts]
 
+_KEPT_BYTES = 2 << 20
+_NONE = Inventory()
+
 
 class Charges:
-    """Computes them from holdings, requests and the GPUs of nodes. It keeps nothing."""
+    """Computes them from holdings, requests and the GPUs of nodes."""
 
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
-
-    def of_holding(self, held: "Holding") -> Amounts:
-        counted, mig = _others(held.amounts)
-        milli = self._by_model(held)
-        total = milli.total() + mig
-        if total:
-            counted[GPUS] = total
-        for model, part in milli.items():
-            if model:
-                counted[GPUS_OF_MODEL + model] = part
-        return tuple(counted.items())
+        #: By request, of those that do not depend on the GPUs there are.
+        self._kept: Kept[PodRequest, Amounts] = Kept(_KEPT_BYTES)
 
     def of_request(self, request: PodRequest) -> Amounts:
         """What a pod may come to hold, at most; which model it gets is not known yet."""
-        counted, mig = _others(request.resources)
-        total = mig + self._gpus_of(request.gpu_request, request.amount(GPUS))
-        if total:
-            counted[GPUS] = total
-        return tuple(counted.items())
+        found = self._kept.get(request)
+        if found is not None:
+            return found
+        asked = request.gpu_request
+        if asked is not None and asked.memory_mib:
+            return charge_of(request, self._smallest_mib(asked))
+        return self._kept.keep(request, charge_of(request), request.weight_bytes)
 
-    def _by_model(self, held: "Holding") -> Counter[str]:
-        gpus = self._gpus_on(held.node)
+    def of_holding(self, held: "Holding") -> Amounts:
+        inventory = self._cluster.inventory_of(held.node) or _NONE
         uses = held.grant.uses if held.grant else ()
-        found: Counter[str] = Counter()
         if not uses:
-            asked = self._gpus_of(held.pod.request.gpu_request, dict(held.amounts).get(GPUS, 0))
-            if asked:
-                found[_only_model(gpus.values())] = asked
-        for use in uses:
-            gpu = gpus.get(use.uuid)
-            model = gpu.model if gpu else _only_model(gpus.values())
-            found[model] += milli_of_use(use, gpu.memory_mib if gpu else 0)
-        return found
+            return self._of_counted(held, inventory.model)
+        by_model = _by_model(uses, inventory)
+        return (
+            *counted(held.amounts, by_model.total()),
+            *((GPUS_OF_MODEL + model, milli) for model, milli in by_model.items() if model),
+        )
 
-    def _gpus_on(self, node: str) -> dict[str, Gpu]:
-        inventory = self._cluster.inventory_of(node)
-        return {gpu.uuid or str(gpu.index): gpu for gpu in inventory.gpus} if inventory else {}
+    def _of_counted(self, held: "Holding", model: str) -> Amounts:
+        """GPUs that a device plugin picks have a model if all of the node have the same."""
+        request = held.pod.request
+        if held.amounts == request.resources:
+            charge = self.of_request(request)
+        else:
+            charge = counted(held.amounts, self._gpus_of(held))
+        if not model:
+            return charge
+        of_model = GPUS_OF_MODEL + model
+        return (*charge, *((of_model, amount) for name, amount in charge if name == GPUS))
 
-    def _gpus_of(self, asked: GpuRequest | None, count: int) -> int:
+    def _gpus_of(self, held: "Holding") -> int:
+        """After a resize other amounts are held than were requested."""
+        asked = held.pod.request.gpu_request
         if asked is None:
-            return count * WHOLE
+            return WHOLE * dict(held.amounts).get(GPUS, 0)
         return milli_of_request(asked, self._smallest_mib(asked) if asked.memory_mib else 0)
 
     def _smallest_mib(self, asked: GpuRequest) -> int:
@@ -78,19 +81,15 @@ class Charges:
         return int(np.min(memory)) if memory.size else 0
 
 
-def _others(amounts: Amounts) -> tuple[dict[str, int], int]:
-    """What is counted as it is, and MIG slices of a device plugin in thousandths of a GPU."""
-    counted, mig = {PODS: 1}, 0
-    for name, amount in amounts:
-        if name == GPUS:
-            continue
-        counted[name] = amount
-        if name.startswith(MIG_RESOURCE):
-            mig += amount * slice_milli(name.removeprefix(MIG_RESOURCE))
-    return counted, mig
-
-
-def _only_model(gpus: Iterable[Gpu]) -> str:
-    """Of GPUs that a device plugin picks: their model, if all of the node have the same."""
-    models = {gpu.model for gpu in gpus}
-    return models.pop() if len(models) == 1 else ""
+def _by_model(uses: tuple[GpuUse, ...], inventory: Inventory) -> Counter[str]:
+    """Thousandths of GPUs; of a GPU that is not listed the model of all others."""
+    found: Counter[str] = Counter()
+    if inventory.model and not any(use.memory_mib for use in uses):
+        found[inventory.model] = sum(milli_of_use(use, 0) for use in uses)
+        return found
+    gpus = {gpu.uuid: gpu for gpu in inventory.gpus}
+    for use in uses:
+        gpu = gpus.get(use.uuid)
+        model = gpu.model if gpu else inventory.model
+        found[model] += milli_of_use(use, gpu.memory_mib if gpu else 0)
+    return found

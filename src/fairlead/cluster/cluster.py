@@ -64,6 +64,8 @@ class Cluster:
         self.topology = TopologyLevels(self.columns, self.changes, self.improved)
         #: GPUs that no pod holds and that may not be assigned yet.
         self.releasing = Releasing()
+        #: What holdings and requests count for, for a tenant.
+        self.charges = Charges(self)
         #: What each tenant holds; None while it is not counted.
         self.tenants: Tenants | None = None
         self._evictable = PrioritySums(self.columns, below=True)
@@ -512,7 +514,7 @@ class Cluster:
 
     def count_tenants(self, tenant_of: TenantOf, on_change: OnChange | None = None) -> Tenants:
         """Counts by tenant what is held, from now on."""
-        charge_of = Charges(self).of_holding
+        charge_of = self.charges.of_holding
         self.tenants = Tenants(tenant_of, charge_of, self.holdings.values(), on_change)
         return self.tenants
 

@@ -163,7 +163,7 @@ class Engine:
     def handle(self, event: events.Event, *, now: float) -> list[Instruction]:
         """Takes in one event. `now` never goes backwards."""
         if self.queues.is_active:
-            self.queues.advance(now)
+            self.queues.advance(now, now + self.wall_offset_s)
         match event:
             case events.PodSeen(pod):
                 return self._see_pod(pod, now)
@@ -249,7 +249,7 @@ class Engine:
         if self._gangs.has_more:
             return self._gangs.go_on(now)
         if self.queues.is_active:
-            self.queues.advance(now)
+            self.queues.advance(now, now + self.wall_offset_s)
             self.queues.settle()
         self._requeuer.wake(now)
         entry = self.queue.pop(now=now)
@@ -266,7 +266,7 @@ class Engine:
 
     def tend(self, *, now: float) -> list[Instruction]:
         """What time alone brings about: limits that have passed, and reports that are due."""
-        return [*self._gangs.tend(now), *self.queues.tend(now)]
+        return [*self._gangs.tend(now), *self.queues.tend(now, now + self.wall_offset_s)]
 
     def placement(self, scheduler: str) -> Placement | None:
         """By what pods with that scheduler name are placed, for those who only look."""

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from heapq import heappop, heappush
 
-from fairlead.model.queues import QueueStatus
+from fairlead.model.queues import GPUS, QueueStatus
 
 #: A queue's status is written at most so often.
 EVERY_S = 30.0
 #: Statuses of all queues that are written in one second.
-MOST_A_SECOND = 20
+MOST_A_SECOND = 40
 
 
 class QueueStatuses:
@@ -50,7 +50,7 @@ class QueueStatuses:
             if status is not None and (written is None or written[1] != status):
                 self._written[key] = now, status
                 found.append((key, status))
-                if status.running_pods and status.past is not None:  # past use goes on
+                if any(name == GPUS for name, _ in status.used):  # its past use goes on
                     self.touch(key, now)
         if found:
             self._next_s = now + 1.0

@@ -5,7 +5,6 @@ Nothing is counted before the first queue is seen, and after the last one is gon
 
 from collections import Counter
 
-from fairlead.cluster.charges import Charges
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.holdings import Holding
 from fairlead.engine.instructions import Instruction, QueueStatusChanged
@@ -18,7 +17,9 @@ from fairlead.model.queues import GPUS_OF_MODEL, QueueReport, QueueSpec, QueueSt
 from fairlead.queue.entries import Entry
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.quota import QuotaRefusal
+from fairlead.queue.quotas.meters import UseMeters
 from fairlead.queue.quotas.names import GangOf, QueueNames
+from fairlead.queue.quotas.past_use import day_end
 from fairlead.queue.quotas.pending import UNITS, PendingSums
 from fairlead.queue.quotas.policy import ANY_QUEUE, QueuePolicy
 from fairlead.queue.quotas.sums import TreeSums, amount_of
@@ -33,10 +34,12 @@ class Queues:
         self._requeuer = requeuer
         self.tree = QueueTree()
         self.names = QueueNames(self.tree)
-        self._charges = Charges(cluster)
+        self._charges = cluster.charges
         self.used = TreeSums(self.tree)
         self.asked = self._none_asked()
         self.admissions = QueueAdmissions(self.tree, self.names, self._charges, queue)
+        #: What each queue has used so far.
+        self.meters = UseMeters(self.tree, self.used)
         self.policy = self._policy()
         self.is_active = False
         self._statuses = QueueStatuses(self._status)
@@ -49,7 +52,8 @@ class Queues:
 
     def _policy(self) -> QueuePolicy:
         charge_of, admitted = self._charges.of_request, self.admissions.gangs
-        return QueuePolicy(self.tree, self.names, self.used, charge_of, admitted)
+        used, past = self.used, self.meters.past
+        return QueuePolicy(self.tree, self.names, used, charge_of, admitted, past)
 
     # -- what the API server shows -----------------------------------------------------------
 
@@ -65,7 +69,7 @@ class Queues:
             return
         self._free(*changed, *([ANY_QUEUE] if reshaped else []))
         self._touch(spec.key)
-        if old is None or old.of_namespace != spec.of_namespace:
+        if self.names.differ(old, spec):
             self._resolve_later()
         if _differ_by_namespace(old) != _differ_by_namespace(spec):
             self._requeuer.sort_again()
@@ -81,7 +85,8 @@ class Queues:
             self._end()
             return
         self._free(*changed, ANY_QUEUE)
-        self._resolve_later()
+        if self.names.differ(old, None):
+            self._resolve_later()
 
     def kind_seen(self, dialect: str, problem: str, *, is_served: bool) -> None:
         if self.names.put_kind(dialect, problem, is_served=is_served) and self.is_active:
@@ -126,6 +131,7 @@ class Queues:
         self._free(*self._queue.held_back)
         self.used = TreeSums(self.tree)
         self.asked = self._none_asked()
+        self.meters = UseMeters(self.tree, self.used)
         self.policy = self._policy()
         self._requeuer.set_quota(None, None)
         self.admissions.policy = None
@@ -140,12 +146,15 @@ class Queues:
     def _free(self, *keys: str) -> None:
         """These queues may admit more than before."""
         self.admissions.version += 1
+        self.meters.touch(keys)
         self._requeuer.freed.update(key for key in keys if key in self._queue.held_back)
 
     def _touch(self, *keys: str) -> None:
         """The status of these queues, and of those above them, may be another one."""
         for key in keys:
-            for each in self.tree.lineage(key):
+            lineage = self.tree.lineage(key)
+            self.meters.touch(lineage)
+            for each in lineage:
                 self._statuses.touch(each, self._now)
 
     def _resolve_later(self) -> None:
@@ -170,21 +179,31 @@ class Queues:
 
     # -- what time brings about --------------------------------------------------------------
 
-    def advance(self, now: float) -> None:
-        """It is later."""
+    def advance(self, now: float, wall_s: float) -> None:
+        """It is later; `wall_s` is the time of day, in seconds since 1970."""
         self._now = self.admissions.now = now
+        self.meters.advance(wall_s)
 
     def due_s(self) -> float | None:
         if not self.is_active:
             return None
-        due = self._statuses.due_s(), self.admissions.gangs.due_s()
+        due = self._statuses.due_s(), self.admissions.gangs.due_s(), self._next_day_s()
         return min((each for each in due if each is not None), default=None)
 
-    def tend(self, now: float) -> list[Instruction]:
+    def _next_day_s(self) -> float | None:
+        """When budgets begin again for which units wait."""
+        if not any(key in self._queue.held_back for key in self.tree.budgeted):
+            return None
+        return self._now + day_end(self.meters.now_s) - self.meters.now_s
+
+    def tend(self, now: float, wall_s: float) -> list[Instruction]:
         """Statuses that are to be written."""
         if not self.is_active:
             return []
-        self.advance(now)
+        day_s = day_end(self.meters.now_s)
+        self.advance(now, wall_s)
+        if wall_s >= day_s:
+            self._free(*self.tree.budgeted)
         self.settle()
         for key in self.admissions.ended(now):
             self._free(*self.tree.lineage(key))
@@ -246,7 +265,7 @@ class Queues:
             not_reclaimable=(),
             asked=_with_models(asked, spec),
             fair_share=(),
-            past=spec.recorded,
+            past=self.meters.past(key),
             pending_units=asked.get(UNITS, 0),
             pending_pods=asked.get(PODS, 0),
             running_pods=used.get(PODS, 0),

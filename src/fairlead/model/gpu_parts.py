@@ -8,6 +8,9 @@ the GPU is, so that it is known before it is placed.
 import re
 
 from fairlead.model.gpus import WHOLE, GpuRequest, GpuUse
+from fairlead.model.pods import Amounts, PodRequest
+from fairlead.model.quantities import PODS
+from fairlead.model.queues import GPUS
 
 #: Resources of a device plugin that serves MIG slices, followed by the profile.
 MIG_RESOURCE = "nvidia.com/mig-"
@@ -73,3 +76,25 @@ def _larger(milli: int, memory_milli: int) -> int:
 
 def _part(memory_mib: int, gpu_mib: int) -> int:
     return WHOLE * memory_mib // gpu_mib if gpu_mib else 0
+
+
+def counted(resources: Amounts, gpu_milli: int) -> Amounts:
+    """Resources in the amounts of a queue: one pod, and GPUs in thousandths."""
+    found, milli = {PODS: 1}, gpu_milli
+    for name, amount in resources:
+        if name == GPUS:
+            continue
+        found[name] = amount
+        if name.startswith(MIG_RESOURCE):
+            milli += amount * slice_milli(name.removeprefix(MIG_RESOURCE))
+    if milli:
+        found[GPUS] = milli
+    return tuple(found.items())
+
+
+def charge_of(request: PodRequest, smallest_mib: int = 0) -> Amounts:
+    """What a pod may come to count for, at most; which model it gets is not known yet."""
+    asked = request.gpu_request
+    if asked is None:
+        return counted(request.resources, WHOLE * request.amount(GPUS))
+    return counted(request.resources, milli_of_request(asked, smallest_mib))

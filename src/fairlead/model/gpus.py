@@ -135,9 +135,13 @@ class Inventory:
     picked: Mapping[str, tuple[str, ...]] | None = field(default=None, compare=False)
     #: The NUMA node of each GPU; looked at for every placement.
     numa: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    #: The model of all of them; empty if there are several.
+    model: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "numa", tuple(gpu.numa for gpu in self.gpus))
+        models = {gpu.model for gpu in self.gpus}
+        object.__setattr__(self, "model", models.pop() if len(models) == 1 else "")
 
 
 @dataclass(frozen=True, slots=True)

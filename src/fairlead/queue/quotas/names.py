@@ -48,6 +48,14 @@ class QueueNames:
         if new is not None and new.of_namespace:
             self._of_namespace.setdefault(new.of_namespace, {})[new.key] = None
 
+    def differ(self, old: QueueSpec | None, new: QueueSpec | None) -> bool:
+        """Whether pods may belong to another queue, now that a queue came, changed or went."""
+        before, after = (spec.of_namespace if spec else "" for spec in (old, new))
+        if before != after:
+            return True
+        key = old.key if old else new.key if new else ""
+        return (old is None or new is None) and _dialect(key) not in self._served
+
     def of(self, pod: Pod) -> str:
         """The key of its queue, which may not exist; empty: it has none."""
         if pod.queue == UNQUEUED:

@@ -3,7 +3,6 @@
 A pod that is being bound is counted as used, and not as pending at the same time.
 """
 
-from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
@@ -39,7 +38,7 @@ class PendingSums:
         self.sums = TreeSums(tree)
         self._records: dict[str, _Record] = {}
         #: Pending pods of each unit of a queue.
-        self._units: dict[str, Counter[str]] = {}
+        self._units: dict[str, dict[str, int]] = {}
 
     def came(self, pod: Pod, unit: str) -> None:
         """A pending pod was seen, for the first time or changed."""
@@ -48,14 +47,20 @@ class PendingSums:
         if not key and old is None:
             return
         is_held = old is not None and old.is_held
-        self._count(old, -1)
+        if old is not None:
+            self._count(old, -1)
+            self._on_change(old.key)
         if key:
             charge = () if pod.gates else self._charge_of(pod.request)
             record = self._records[pod.uid] = _Record(pod, key, unit, charge, is_held)
             self._count(record, +1)
+            self._on_change(key)
 
     def left(self, uid: str) -> None:
-        self._count(self._records.pop(uid, None), -1)
+        record = self._records.pop(uid, None)
+        if record is not None:
+            self._count(record, -1)
+            self._on_change(record.key)
 
     def hold(self, uid: str, *, is_held: bool) -> None:
         """The pod holds a node from now on, or does no longer."""
@@ -75,16 +80,19 @@ class PendingSums:
         """The keys of its pending units."""
         return self._units.get(key, {}).keys()
 
-    def _count(self, record: _Record | None, change: int) -> None:
-        if record is None or record.is_held:
+    def _count(self, record: _Record, change: int) -> None:
+        if record.is_held:
             return
-        self.sums.add(record.key, record.charge, change)
-        self._on_change(record.key)
-        units = self._units.setdefault(record.key, Counter())
-        before, units[record.unit] = units[record.unit], units[record.unit] + change
-        if not before or not units[record.unit]:
-            self.sums.add(record.key, _ONE_UNIT, change)
-        if not units[record.unit]:
+        units = self._units.get(record.key)
+        if units is None:
+            units = self._units[record.key] = {}
+        before = units.get(record.unit, 0)
+        after = before + change
+        if after:
+            units[record.unit] = after
+        else:
             del units[record.unit]
-        if not units:
-            del self._units[record.key]
+            if not units:
+                del self._units[record.key]
+        charge = record.charge if before and after else record.charge + _ONE_UNIT
+        self.sums.add(record.key, charge, change)

@@ -5,22 +5,24 @@ Only resources that a limit lists are limited. A unit of several pods is admitte
 
 from collections import Counter
 from collections.abc import Callable, Collection
+from datetime import UTC, datetime
 
 from fairlead.cluster.aspects import NOTHING
 from fairlead.cluster.tenants import Tenants
 from fairlead.model.gangs import GangSpec
 from fairlead.model.pods import Amounts, Pod, PodRequest
 from fairlead.model.queue_amounts import shown_amount
-from fairlead.model.queues import QueueSpec
+from fairlead.model.queues import GPUS, PastUse, Period, QueueSpec
 from fairlead.queue.quota import QuotaRefusal
 from fairlead.queue.quotas.admitted import AdmittedGangs
 from fairlead.queue.quotas.asks import least_sum
 from fairlead.queue.quotas.names import QueueNames
+from fairlead.queue.quotas.past_use import exhausted, period_end
 from fairlead.queue.quotas.sums import TreeSums, amount_of
 from fairlead.queue.quotas.tree import QueueTree, queue_name
 
 LIMIT, NOT_FOUND, CLOSED = "QueueLimit", "QueueNotFound", "QueueClosed"
-NOT_ALLOWED, INVALID = "QueueNotAllowed", "QueueInvalid"
+NOT_ALLOWED, INVALID, BUDGET = "QueueNotAllowed", "QueueInvalid", "QueueBudget"
 
 #: In place of a key: the wait may end whenever the tree changes.
 ANY_QUEUE = ""
@@ -36,12 +38,14 @@ class QueuePolicy:
         used: TreeSums,
         charge_of: Callable[[PodRequest], Amounts],
         admitted: AdmittedGangs,
+        past_of: Callable[[str], PastUse | None],
     ) -> None:
         self._tree = tree
         self._names = names
         self._used = used
         self._charge_of = charge_of
         self._admitted = admitted
+        self._past_of = past_of
 
     def tenant_of(self, pod: Pod) -> str:
         return self._names.of(pod)
@@ -114,7 +118,24 @@ class QueuePolicy:
         if spec.namespaces is not None and namespace not in spec.namespaces:
             message = f"pods of namespace {namespace} may not use queue {spec.name}"
             return _refusal(NOT_ALLOWED, message, spec.key)
+        if spec.budgets and (refusal := self._over_budget(spec, asked)):
+            return refusal
         return self._over_limit(spec, asked, gang) if spec.limit else None
+
+    def _over_budget(self, spec: QueueSpec, asked: Amounts) -> QuotaRefusal | None:
+        """Only pods with GPUs are held back, until the day or the month is over."""
+        past = self._past_of(spec.key) if GPUS in dict(asked) else None
+        budget = exhausted(spec.budgets, past) if past else None
+        if past is None or budget is None:
+            return None
+        hours = past.day_hours if budget.period is Period.DAY else past.month_hours
+        period, end_s = budget.period.lower(), period_end(budget.period, past.at_s)
+        end = datetime.fromtimestamp(end_s, UTC)
+        message = (
+            f"queue {spec.name} has a budget of {budget.gpu_hours:g} GPU-hours a {period}: "
+            f"{hours:.1f} used; the next {period} begins at {end:%Y-%m-%dT%H:%M}Z"
+        )
+        return _refusal(BUDGET, message, spec.key)
 
     def _over_limit(self, spec: QueueSpec, asked: Amounts, gang: str) -> QuotaRefusal | None:
         used, more = self._used.of(spec.key), dict(asked)

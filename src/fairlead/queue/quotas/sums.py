@@ -21,21 +21,10 @@ class TreeSums:
         self._version = tree.version
 
     def add(self, key: str, amounts: Amounts, sign: int) -> None:
-        own = self._own.setdefault(key, Counter())
-        _add(own, amounts, sign)
-        if not own:
-            del self._own[key]
+        _add(self._own, key, amounts, sign)
         if self._version == self._tree.version:
             for each in self._tree.lineage(key):
-                self._add_total(each, amounts, sign)
-
-    def _add_total(self, key: str, amounts: Amounts, sign: int) -> None:
-        total = self._total.get(key)
-        if total is None:
-            total = self._total[key] = Counter()
-        _add(total, amounts, sign)
-        if not total:
-            del self._total[key]
+                _add(self._total, each, amounts, sign)
 
     def of(self, key: str) -> Counter[str]:
         """To be read, and not kept. Amounts that are 0 are missing."""
@@ -57,7 +46,7 @@ class TreeSums:
         for key, own in self._own.items():
             amounts = tuple(own.items())
             for each in self._tree.lineage(key):
-                self._add_total(each, amounts, +1)
+                _add(self._total, each, amounts, +1)
 
 
 def amount_of(sums: Counter[str], name: str) -> int:
@@ -72,10 +61,16 @@ def amount_of(sums: Counter[str], name: str) -> int:
     )
 
 
-def _add(sums: Counter[str], amounts: Amounts, sign: int) -> None:
+def _add(all_sums: dict[str, Counter[str]], key: str, amounts: Amounts, sign: int) -> None:
+    sums = all_sums.get(key)
+    if sums is None:
+        sums = all_sums[key] = Counter()
+    get = sums.get
     for name, amount in amounts:
-        total = sums[name] + sign * amount
+        total = get(name, 0) + sign * amount
         if total:
             sums[name] = total
-        else:
-            sums.pop(name, None)
+        elif name in sums:
+            del sums[name]
+    if not sums:
+        del all_sums[key]

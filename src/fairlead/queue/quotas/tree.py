@@ -33,6 +33,8 @@ class QueueTree:
     def __init__(self) -> None:
         self._specs: dict[str, QueueSpec] = {}
         self._known: _Shape | None = None
+        #: Those that have budgets.
+        self.budgeted: set[str] = set()
         #: Grows when a lineage may have changed.
         self.version = 0
 
@@ -60,6 +62,7 @@ class QueueTree:
         """Whether the shape of the tree may have changed."""
         old = self._specs.get(spec.key)
         self._specs[spec.key] = spec
+        (self.budgeted.add if spec.budgets else self.budgeted.discard)(spec.key)
         if old is not None and (old.parent, old.problem) == (spec.parent, spec.problem):
             return False
         self._reshape()
@@ -67,6 +70,7 @@ class QueueTree:
 
     def remove(self, key: str) -> QueueSpec | None:
         old = self._specs.pop(key, None)
+        self.budgeted.discard(key)
         if old is not None:
             self._reshape()
         return old
@@ -85,7 +89,7 @@ class QueueTree:
 
     def lineage(self, key: str) -> tuple[str, ...]:
         """The queue and those above it; of a key without a queue the key alone."""
-        shape = self._shape
+        shape = self._known or self._shape
         found = shape.lineage.get(key)
         if found is None:
             path, next_ = [key], shape.parent.get(key)
