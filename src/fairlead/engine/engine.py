@@ -18,6 +18,8 @@ from fairlead.engine import events, releases, reservations
 from fairlead.engine.attempts import Attempt, Outcome
 from fairlead.engine.bind_data import BindEncoder, without_annotations
 from fairlead.engine.binds import Binds
+from fairlead.engine.consolidation.allowance import MoveAllowance
+from fairlead.engine.consolidation.consolidation import Consolidation
 from fairlead.engine.consolidation.planning import Planning
 from fairlead.engine.edits import edit_of, misspelling_of
 from fairlead.engine.evictions import Evictions
@@ -39,6 +41,7 @@ from fairlead.engine.queues import Queues
 from fairlead.engine.reasons import SCHEDULER_ERROR, UNSCHEDULABLE
 from fairlead.engine.rejections import REASON, Rejections
 from fairlead.engine.requeuer import Requeuer
+from fairlead.model.consolidation import NO_MOVES, ConsolidationTerms
 from fairlead.model.gpus import Grant
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import Pod
@@ -73,15 +76,20 @@ class Engine:
         *,
         reserves: bool = False,
         topology: Topology = NO_LEVELS,
+        consolidation: ConsolidationTerms = NO_MOVES,
     ) -> None:
         """`extender_profile` answers an extender's queries about pods that no profile serves.
 
         `encode` says what goes with a bind, `order` which pod is tried first, and `quota` which
         pods wait although a node may fit. `reserves`: shares are also assigned on nodes with a
         device plugin, of GPUs that are reserved there. `topology`: the levels that rules of gangs
-        name; without any, what labels of nodes show.
+        name; without any, what labels of nodes show. `consolidation`: whether pods are moved so
+        that others can start.
         """
         self._topology = topology
+        self._move_terms = consolidation
+        #: What was moved so far, and what may be.
+        self.moved = MoveAllowance(consolidation)
         #: They are allowed, and there was no pod yet that needs one.
         self._reserves = reserves
         self._quota = quota
@@ -128,6 +136,9 @@ class Engine:
         )
         #: Which moves would let a waiting unit start.
         self.planning = Planning(self.cluster, self.queue, self._placements, self._requeuer)
+        self._consolidation = Consolidation(
+            self.cluster, self.queue, self.in_flight, self.planning, self._move_terms, self.moved
+        )
         self.queues.know_gangs(self._gangs.spec_of)
 
     def forget(self) -> None:
@@ -234,6 +245,8 @@ class Engine:
             case events.HyperNodeSeen(name, hyper_node):
                 self.cluster.topology.put_hyper_node(name, hyper_node)
             case events.EvictionEnded(uid, problem):
+                if self._consolidation.ended(uid, problem, now):
+                    return []
                 if not self._gangs.released(uid, problem, now):
                     self._evictions.ended(uid, problem, now)
             case events.PricesComputed(prices):
@@ -258,15 +271,21 @@ class Engine:
         if self.cluster.reservations.unweighed:
             reserving.weigh(self.cluster)
         try:
-            if isinstance(entry.unit, Gang):
-                return self._gangs.attempt(entry, now)
-            return self._attempt(entry, now)
+            is_gang = isinstance(entry.unit, Gang)
+            attempt = self._gangs.attempt(entry, now) if is_gang else self._attempt(entry, now)
         except Exception as error:  # a defect: this pod waits, the others go on
             return self._crash_attempt(entry, error, now)
+        if self._consolidation.is_under_way:
+            self._consolidation.renew(now)
+        return attempt
 
     def tend(self, *, now: float) -> list[Instruction]:
         """What time alone brings about: limits that have passed, and reports that are due."""
-        return [*self._gangs.tend(now), *self.queues.tend(now, now + self.wall_offset_s)]
+        wall_s = now + self.wall_offset_s
+        made = [*self._gangs.tend(now), *self.queues.tend(now, wall_s)]
+        if not self._gangs.has_more:
+            made += self._consolidation.tend(now, wall_s)
+        return made
 
     def placement(self, scheduler: str) -> Placement | None:
         """By what pods with that scheduler name are placed, for those who only look."""
@@ -299,7 +318,12 @@ class Engine:
 
     def wake_at_s(self) -> float | None:
         """When to call `tend` and `decide` at the latest, if nothing happens before."""
-        due = (self._requeuer.due_s(), self._gangs.due_s(), self.queues.due_s())
+        due = (
+            self._requeuer.due_s(),
+            self._gangs.due_s(),
+            self.queues.due_s(),
+            self._consolidation.due_s(),
+        )
         return min((each for each in due if each is not None), default=None)
 
     # -- what the API server shows -----------------------------------------------------------
@@ -372,6 +396,8 @@ class Engine:
             pause = self._rejections.pause_of(pod, now) if entry is None else None
             put = self._gangs.gather if pod.gang else self.queue.put
             put(pod, now=now, not_before_s=pause.due_s if pause else 0.0)
+            if entry is None and self._consolidation.is_under_way:
+                self._consolidation.adopt(pod)
             return [*made, AnnounceFailure(pod, SCHEDULER_ERROR, pause.words)] if pause else made
         self.cluster.nominations.drop(pod.uid)
         if self._leave_queue(pod) is None:

@@ -86,6 +86,15 @@ class AnnounceWarning:
 
 
 @dataclass(frozen=True, slots=True)
+class AnnounceNotice:
+    """Record an ordinary event about the pod."""
+
+    pod: Pod
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Evict:
     """Delete the victims so that the pod can have the node; answer with how that went."""
 
@@ -95,6 +104,9 @@ class Evict:
     victims_by_node: VictimsByNode
     #: Why, if not to make room for the pod.
     because: str = ""
+    #: They are moved: evicted through the Eviction API, so that disruption budgets hold. The first
+    #: one that may not be ends it.
+    moves: bool = False
 
     @property
     def victims(self) -> tuple[Pod, ...]:
@@ -167,6 +179,7 @@ Instruction = (
     | AnnounceScheduled
     | AnnounceFailure
     | AnnounceWarning
+    | AnnounceNotice
     | Evict
     | Unreserve
     | ClearNomination

@@ -48,6 +48,9 @@ class ConsolidationTerms:
     limits: MoveLimits = field(default_factory=MoveLimits)
 
 
+NO_MOVES = ConsolidationTerms()
+
+
 def protection(pod: Pod) -> str:
     """The annotation that forbids to move the pod; empty if there is none."""
     said = pod.annotations

@@ -48,6 +48,7 @@ async def _run(options: RunOptions, prepared: RunPlan) -> None:
         gang_dialects=prepared.gang_dialects,
         queue_dialects=prepared.queue_dialects,
         topology=prepared.topology,
+        consolidation=prepared.consolidation,
         on_server=prepared.meet,
     )
     seen_by = access_to(prepared.address, prepared.authenticate, Reviews(client))
@@ -58,7 +59,7 @@ async def _run(options: RunOptions, prepared: RunPlan) -> None:
         Details(
             seen_by,
             scheduler.usage,
-            Explainer(scheduler.engine, scheduler.pod),
+            Explainer(scheduler.engine, scheduler.pod, prepared.consolidation.limits),
             scheduler.unready_because,
             QueueReader(scheduler.engine),
         ),

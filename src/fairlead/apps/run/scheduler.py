@@ -52,6 +52,7 @@ from fairlead.kube.writes.recorder import Recorder
 from fairlead.kube.writes.reserver import Reserver
 from fairlead.kube.writes.volume_binder import VolumeBinder
 from fairlead.model.behaviour import Behaviour
+from fairlead.model.consolidation import NO_MOVES, ConsolidationTerms
 from fairlead.model.pods import Pod, PodField
 from fairlead.model.readings import NodeReadings
 from fairlead.model.topology import NO_LEVELS, Topology
@@ -105,6 +106,7 @@ class Scheduler:
         gang_dialects: GangDialects = ALL,
         queue_dialects: QueueDialects = ALL_QUEUES,
         topology: Topology = NO_LEVELS,
+        consolidation: ConsolidationTerms = NO_MOVES,
         on_server: Callable[[Behaviour], None] = lambda _: None,
         on_event: Callable[[events.Event], None] = lambda _: None,
         on_instruction: Callable[[instructions.Instruction], None] = lambda _: None,
@@ -116,7 +118,8 @@ class Scheduler:
         With `reservations` shares are also assigned on nodes with NVIDIA's device plugin.
         `gang_dialects` say which pods belong together; not where another scheduler decides.
         `queue_dialects` say what teams may use; not where another scheduler decides, either.
-        `topology` lists the levels that rules of gangs name.
+        `topology` lists the levels that rules of gangs name. `consolidation` says whether pods are
+        moved so that others start.
         `on_server` is told what the API server is before anything else is asked of it.
         """
         self._client = client
@@ -132,6 +135,7 @@ class Scheduler:
             _encoder(self._elector, failures),
             reserves=reservations is not None,
             topology=topology,
+            consolidation=consolidation,
         )
         self._served = frozenset(profiles)
         self._expects_variables = expects_variables
@@ -437,7 +441,8 @@ class Scheduler:
             case instructions.Evict(pod, node):
                 self._evictor.submit(instruction)
                 names = [victim.key for victim in instruction.victims]
-                self._measures.victims(len(names))
+                if not instruction.moves:
+                    self._measures.victims(len(names))
                 log.info("evicting", pod=pod.key, node=node, victims=names)
             case instructions.Unreserve(pod):
                 if self._reserver:
@@ -454,6 +459,9 @@ class Scheduler:
                 self._recorder.warned(instruction)
                 self.metrics.warnings.labels(reason).inc()
                 log.warning("pod warned", pod=pod.key, reason=reason, message=message)
+            case instructions.AnnounceNotice(pod, reason, message):
+                self._recorder.warned(instruction)
+                log.info("pod noted", pod=pod.key, reason=reason, message=message)
             case instructions.GangStatusChanged(spec, status):
                 self._gangs.write(spec, status)
                 log.info("gang", gang=spec.key, state=status.state, message=status.message)

@@ -12,7 +12,7 @@ from fairlead.model.consolidation import MoveLimits
 from fairlead.placement.place import Placement
 from fairlead.queue.entries import Entry
 from fairlead.queue.queue import SchedulingQueue
-from fairlead.queue.units import Gang
+from fairlead.queue.units import Gang, Unit
 
 
 class Planning:
@@ -54,10 +54,12 @@ class Planning:
         seen: set[object] = set()
         for entry in sorted(entries.values(), key=_order):
             class_ = self._requeuer.class_of(entry.unit)
-            asks = any(requested_milli(pod.request) for pod in entry.unit.pods)
-            if asks and class_ not in seen:
+            if self.asks_for_gpus(entry.unit) and class_ not in seen:
                 seen.add(class_)
                 yield entry
+
+    def asks_for_gpus(self, unit: Unit) -> bool:
+        return any(requested_milli(pod.request) for pod in unit.pods)
 
     def _beyond_quota(self, entry: Entry) -> str:
         refusal = self._requeuer.beyond_quota(entry.unit.pod)

@@ -77,10 +77,16 @@ def warned_event(pod: Pod, reason: str, note: str, hostname: str, now_ns: int) -
     return _event(pod, ("Warning", reason, "Checking"), note, hostname, now_ns)
 
 
+def noted_event(pod: Pod, reason: str, note: str, hostname: str, now_ns: int) -> Event:
+    return _event(pod, ("Normal", reason, "Scheduling"), note, hostname, now_ns)
+
+
 def preempted_event(evict: Evict, victim: Pod, node: str, hostname: str, now_ns: int) -> Event:
     by, note = evict.pod, f"Preempted by pod {evict.pod.uid} on node {node}"
     what = ("Normal", "Preempted", "Preempting")
-    if evict.because:
+    if evict.moves:
+        what, note = ("Normal", "Consolidated", "Moving"), shortened(evict.because)
+    elif evict.because:
         what, note = ("Warning", "GangReleased", "Releasing"), shortened(evict.because)
     event = _event(victim, what, note, hostname, now_ns)
     event.reporting_controller = by.scheduler or "fairlead"

@@ -6,7 +6,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled, AnnounceWarning, Evict
+from fairlead.engine.instructions import (
+    AnnounceFailure,
+    AnnounceNotice,
+    AnnounceScheduled,
+    AnnounceWarning,
+    Evict,
+)
 from fairlead.kube.errors import ReplyLost, Unreachable
 from fairlead.kube.http.paths import in_namespace, named
 from fairlead.kube.http.reply import Reply
@@ -94,11 +100,14 @@ class EventWriter:
         event = event_objects.preempted_event(evict, victim, node, self._hostname, now_ns)
         self._explanations.put(event.metadata.name, _Story(event, now_ns))
 
-    def warned(self, announce: AnnounceWarning) -> None:
+    def warned(self, announce: AnnounceWarning | AnnounceNotice) -> None:
+        """A warning, or an ordinary event."""
         pod, now_ns = announce.pod, self._unique_ns()
         note = event_objects.shortened(announce.message)
         if self._spam.allows(pod.uid, now_ns):
-            event = event_objects.warned_event(pod, announce.reason, note, self._hostname, now_ns)
+            warns = isinstance(announce, AnnounceWarning)
+            made = event_objects.warned_event if warns else event_objects.noted_event
+            event = made(pod, announce.reason, note, self._hostname, now_ns)
             self._explanations.put(event.metadata.name, _Story(event, now_ns))
         else:
             self.tally.filtered += 1

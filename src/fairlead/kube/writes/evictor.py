@@ -16,6 +16,7 @@ from fairlead.kube.http.reply import UNREADABLE, Reply
 from fairlead.kube.http.transport import STRATEGIC_MERGE, Transport
 from fairlead.kube.mirror.wire import read_identity
 from fairlead.kube.writes.event_objects import second_time
+from fairlead.kube.writes.eviction_api import eviction_body
 from fairlead.kube.writes.pauses import pause_s
 from fairlead.model.pods import Pod
 
@@ -118,9 +119,40 @@ class Evictor:
             self._report(EvictionEnded(evict.pod.uid, problem))
 
     async def _evict_all(self, evict: Evict) -> str:
+        if evict.moves:
+            return await self._move_all(evict)
         *others, last = [(v, node) for node, all_ in evict.victims_by_node.items() for v in all_]
         problems = await asyncio.gather(*(self._evict(*victim, evict) for victim in others))
         return next(filter(None, problems), "") or await self._evict(*last, evict)
+
+    async def _move_all(self, evict: Evict) -> str:
+        """None is evicted unless all may be; the first that is refused after all ends it."""
+        for dry_run in (True, False):
+            for node, victims in evict.victims_by_node.items():
+                for victim in victims:
+                    problem = await self._move(victim, node, evict, dry_run=dry_run)
+                    if problem:
+                        return problem
+        return ""
+
+    async def _move(self, victim: Pod, node: str, evict: Evict, *, dry_run: bool) -> str:
+        """Empty when the victim is on its way out (or could be), else what went wrong."""
+        body = eviction_body(victim, dry_run=dry_run)
+        told = await self._write(victim, "POST", "/eviction", body)
+        if isinstance(told, str):
+            return told
+        if told.status in (404, 409):
+            return "" if dry_run else self._note_gone()
+        if told.status >= 300:
+            return f"{victim.key} cannot be evicted: {told.message}"
+        if not dry_run:
+            self.stats.evicted += 1
+            self._evicted(victim, node, evict)
+        return ""
+
+    def _note_gone(self) -> str:
+        self.stats.gone += 1
+        return ""
 
     async def _evict(self, victim: Pod, node: str, evict: Evict) -> str:
         """Empty when the victim is on its way out, else what went wrong."""
@@ -151,6 +183,8 @@ class Evictor:
     async def _write(self, victim: Pod, method: str, part: str, body: bytes) -> Reply | str:
         """The reply, or why there is none. Both writes may safely be sent twice.
 
+        A disruption budget answers an eviction with 429, which is returned: only a later plan may
+        ask again.
         A 409 is returned only where the victim is gone. It may as well say that the pod was
         changed meanwhile, or that a write to etcd timed out: then the same is tried again.
         """
@@ -158,7 +192,7 @@ class Evictor:
         for tries in range(TRIES):
             try:
                 reply = await self._send(method, path + part, body)
-                passing = reply.status == 429 or reply.status >= 500
+                passing = reply.status >= 500 or (reply.status == 429 and method != "POST")
                 if reply.status == 409:
                     passing = not await self._is_gone(victim, path)
                 if not passing:

@@ -6,7 +6,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fairlead.engine.instructions import AnnounceFailure, AnnounceScheduled, AnnounceWarning, Evict
+from fairlead.engine.instructions import (
+    AnnounceFailure,
+    AnnounceNotice,
+    AnnounceScheduled,
+    AnnounceWarning,
+    Evict,
+)
 from fairlead.kube.http.transport import Transport
 from fairlead.kube.writes.condition_writer import ConditionWriter
 from fairlead.kube.writes.event_writer import EventWriter
@@ -75,7 +81,7 @@ class Recorder:
         """Records on the victim for whom it had to leave."""
         self._events.preempted(victim, node, evict)
 
-    def warned(self, announce: AnnounceWarning) -> None:
+    def warned(self, announce: AnnounceWarning | AnnounceNotice) -> None:
         """Records something that the pod's author should know."""
         self._events.warned(announce)
 
