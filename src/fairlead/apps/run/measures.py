@@ -163,6 +163,18 @@ class Measures:
             self._fragment_ratio,
         )
         counter("fairlead_writes", "Writes to the API server.", ("kind", "result"), self._writes)
+        counter(
+            "fairlead_consolidation_moves",
+            "Pods moved so that waiting ones could start.",
+            (),
+            lambda: {(): float(self._engine.moved.moves)},
+        )
+        counter(
+            "fairlead_consolidation_lost_gpu_seconds",
+            "Work lost by these moves: GPU-seconds since the last checkpoint or start.",
+            (),
+            lambda: {(): self._engine.moved.gpu_seconds},
+        )
 
     def _pending(self) -> Reading:
         counts = self._engine.queue.counts()

@@ -63,8 +63,8 @@ class Consolidation:
         self._allowance = allowance
         self._under_way: _UnderWay | None = None
         self._look_s = 0.0
-        #: Units of these classes are not helped before this time.
-        self._pauses: dict[EquivalenceClass, float] = {}
+        #: Units of these classes are not helped before this time; by hash, since some are large.
+        self._pauses: dict[int, float] = {}
 
     @property
     def is_under_way(self) -> bool:
@@ -129,7 +129,7 @@ class Consolidation:
         if now - entry.first_queued_s < self._terms.after_s:
             return False
         class_ = entry.equivalence_class
-        if class_ is not None and self._pauses.get(class_, now) > now:
+        if class_ is not None and self._pauses.get(hash(class_), now) > now:
             return False
         return self._planning.asks_for_gpus(entry.unit) and not self._preempts(entry)
 
@@ -177,7 +177,7 @@ class Consolidation:
         if len(self._pauses) >= _MOST_PAUSES:
             self._pauses = {one: due_s for one, due_s in self._pauses.items() if due_s > now}
         if len(self._pauses) < _MOST_PAUSES:
-            self._pauses[class_] = until_s
+            self._pauses[hash(class_)] = until_s
 
 
 def _order(entry: Entry) -> tuple[int, float, str]:
