@@ -122,7 +122,7 @@ class Engine:
             self.cluster, self.queue, self._placements, self.in_flight.evicting, self._quota
         )
         #: Queues of teams.
-        self.queues = Queues(self.cluster, self.queue, self._requeuer)
+        self.queues = Queues(self.cluster, self.queue, self._requeuer, lambda: self.wall_offset_s)
         self._evictions = Evictions(self.cluster, self.queue, self.in_flight, self._requeuer)
         self._binds = Binds(self.cluster, self._encode)
         self._gangs = Gangs(

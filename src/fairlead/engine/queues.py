@@ -4,11 +4,13 @@ Nothing is counted before the first queue is seen, and after the last one is gon
 """
 
 from collections import Counter
+from collections.abc import Callable
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.holdings import Holding
 from fairlead.engine.instructions import Instruction, QueueStatusChanged
 from fairlead.engine.queue_admissions import QueueAdmissions
+from fairlead.engine.queue_order import QueueOrdering
 from fairlead.engine.queue_statuses import QueueStatuses
 from fairlead.engine.requeuer import Requeuer
 from fairlead.model.pods import Amounts, Pod
@@ -28,7 +30,15 @@ from fairlead.queue.units import Gang
 
 
 class Queues:
-    def __init__(self, cluster: Cluster, queue: SchedulingQueue, requeuer: Requeuer) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        queue: SchedulingQueue,
+        requeuer: Requeuer,
+        wall_offset_s: Callable[[], float],
+    ) -> None:
+        """`wall_offset_s` says the time since 1970 at which the clock of the engine is 0."""
+        self._wall_offset_s = wall_offset_s
         self._cluster = cluster
         self._queue = queue
         self._requeuer = requeuer
@@ -41,6 +51,7 @@ class Queues:
         #: What each queue has used so far.
         self.meters = UseMeters(self.tree, self.used)
         self.policy = self._policy()
+        self.order = self._new_order()
         self.is_active = False
         self._statuses = QueueStatuses(self._status)
         self._now = 0.0
@@ -49,6 +60,19 @@ class Queues:
 
     def _none_asked(self) -> PendingSums:
         return PendingSums(self.tree, self.names.of, self._charges.of_request, self._touch)
+
+    def _new_order(self) -> QueueOrdering:
+        order = QueueOrdering(
+            self._cluster,
+            self.tree,
+            self.used,
+            self.asked.sums,
+            self.names.of,
+            self._charges.of_request,
+            self._wall_offset_s,
+        )
+        order.past_of = self.meters.fraction
+        return order
 
     def _policy(self) -> QueuePolicy:
         charge_of, admitted = self._charges.of_request, self.admissions.gangs
@@ -69,6 +93,7 @@ class Queues:
             return
         self._free(*changed, *([ANY_QUEUE] if reshaped else []))
         self._touch(spec.key)
+        self.order.spec_changed(old, spec)
         if self.names.differ(old, spec):
             self._resolve_later()
         if _differ_by_namespace(old) != _differ_by_namespace(spec):
@@ -120,6 +145,7 @@ class Queues:
         self._requeuer.set_quota(self.policy, tenants)
         self.admissions.policy = self.policy
         self._queue.observe(self.asked)
+        self.order.begin(self._queue)
         self._touch(*self.tree)
         for uid in self._cluster.holdings:
             self.asked.hold(uid, is_held=True)
@@ -128,16 +154,19 @@ class Queues:
         self.is_active = False
         self._cluster.tenants = None
         self._queue.observe(None)
+        self._queue.order_by_team(None)
         self._free(*self._queue.held_back)
         self.used = TreeSums(self.tree)
         self.asked = self._none_asked()
         self.meters = UseMeters(self.tree, self.used)
         self.policy = self._policy()
+        self.order = self._new_order()
         self._requeuer.set_quota(None, None)
         self.admissions.policy = None
 
     def _held_changed(self, key: str, held: Holding, charge: Amounts, change: int) -> None:
         self.used.add(key, charge, change)
+        self.order.held_changed(key, held.pod, charge, change)
         self._touch(key)
         self.asked.hold(held.pod.uid, is_held=change > 0)
         if change < 0 and not self._cluster.in_trial:
@@ -152,6 +181,7 @@ class Queues:
     def _touch(self, *keys: str) -> None:
         """The status of these queues, and of those above them, may be another one."""
         for key in keys:
+            self.order.touch(key)
             lineage = self.tree.lineage(key)
             self.meters.touch(lineage)
             for each in lineage:
@@ -163,6 +193,7 @@ class Queues:
 
     def settle(self) -> None:
         """Before anything is decided: whose pods are."""
+        self.order.look(self._now)
         if not self._unresolved:
             return
         self._unresolved = False
@@ -170,6 +201,7 @@ class Queues:
             if not held.tenant:
                 self._move(held)
         self.asked.look_again()
+        self.order.sort_again()
         self._requeuer.sort_again()
 
     def _move(self, held: Holding) -> None:
@@ -264,7 +296,7 @@ class Queues:
             used=_with_models(used, spec),
             not_reclaimable=(),
             asked=_with_models(asked, spec),
-            fair_share=(),
+            fair_share=self.order.share_of(key),
             past=self.meters.past(key),
             pending_units=asked.get(UNITS, 0),
             pending_pods=asked.get(PODS, 0),

@@ -14,9 +14,9 @@ bind failed always waits it out.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import count
-from typing import Protocol
+from typing import Any, Protocol
 
 from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.model.gangs import GangSpec
@@ -24,7 +24,7 @@ from fairlead.model.pods import Pod
 from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.heap import EntryHeap
 from fairlead.queue.held_back import HeldBack
-from fairlead.queue.order import PrioritySort, QueueOrder
+from fairlead.queue.order import OrderKey, PrioritySort, QueueOrder
 from fairlead.queue.units import EquivalenceClass, Gang, PodUnit, Unit
 
 FIRST_BACKOFF_S = 1.0
@@ -44,6 +44,26 @@ class PendingObserver(Protocol):
     def left(self, uid: str) -> None: ...
 
 
+class ActivePool(Protocol):
+    """The units that may be tried now, in order."""
+
+    def push(self, key: OrderKey, entry: Entry) -> None: ...
+
+    def head(self) -> tuple[Any, Entry] | None: ...
+
+
+class TeamPool(ActivePool, Protocol):
+    """The same by the queues of teams."""
+
+    def moved(self, entry: Entry) -> None:
+        """It entered a pool, or left it."""
+        ...
+
+    def permits(self, entry: Entry) -> bool:
+        """Whether a unit in backoff may be tried before its time."""
+        ...
+
+
 class SchedulingQueue:
     """Every pending unit is in exactly one pool, or handed out by `pop` and not yet returned."""
 
@@ -55,7 +75,10 @@ class SchedulingQueue:
         #: Gangs by key, and by uid of each member that has a node or has finished.
         self._gangs: dict[str, Entry] = {}
         self._placed: dict[str, Entry] = {}
-        self._active = EntryHeap(tickets)
+        self._tickets = tickets
+        self._active: ActivePool = EntryHeap(tickets)
+        #: The same, if units are ordered by the queues of teams; None while there is no such queue.
+        self._teams: TeamPool | None = None
         self._backoff = EntryHeap(tickets)
         self._error_backoff = EntryHeap(tickets)
         self._waiting: dict[EquivalenceClass, dict[str, Entry]] = {}
@@ -87,6 +110,16 @@ class SchedulingQueue:
                 for pod in _pending(entry.unit):
                     observer.came(pod, entry.unit.key)
 
+    def order_by_team(self, make: "Callable[[Iterator[int]], TeamPool] | None") -> None:
+        """From now on; None: as the order of this queue says."""
+        self._teams = make(self._tickets) if make else None
+        self._active = self._teams or EntryHeap(self._tickets)
+        for entry in {id(entry): entry for entry in self._entries.values()}.values():
+            if entry.pool is Pool.ACTIVE:
+                self._active.push(self._order.active(entry), entry)
+            elif self._teams is not None:
+                self._teams.moved(entry)
+
     def counts(self) -> dict[Pool, int]:
         """Pods by pool."""
         counts = dict(self._counts)
@@ -97,6 +130,8 @@ class SchedulingQueue:
 
     def has_active(self) -> bool:
         """Whether a unit could be tried right now."""
+        if self._teams is not None and self._counts[Pool.ACTIVE]:
+            return self._teams.head() is not None
         return self._counts[Pool.ACTIVE] > 0
 
     def has_waiting(self) -> bool:
@@ -299,13 +334,19 @@ class SchedulingQueue:
         """The next pod to try; it stays known, in no pool, until it is returned or removed."""
         self._move_due(self._backoff, now)
         self._move_due(self._error_backoff, now)
-        head = self._active.head() or self._backoff.head()
+        head = self._active.head() or self._idle_head()
         if head is None:
             return None
         entry = head[1]
         self._leave(entry)
         entry.attempts += 1
         return entry
+
+    def _idle_head(self) -> tuple[Any, Entry] | None:
+        head = self._backoff.head()
+        if head is None or self._teams is None or self._teams.permits(head[1]):
+            return head
+        return None
 
     def park(
         self,
@@ -438,6 +479,8 @@ class SchedulingQueue:
         entry.pool = pool
         self._counts[pool] += 1
         self.entered[pool, cause] += 1
+        if self._teams is not None:
+            self._teams.moved(entry)
 
     def _leave(self, entry: Entry) -> None:
         self._leave_class(entry)
@@ -445,6 +488,8 @@ class SchedulingQueue:
             self._counts[entry.pool] -= 1
         entry.pool = Pool.NONE
         entry.ticket = -1
+        if self._teams is not None:
+            self._teams.moved(entry)
 
     def _leave_class(self, entry: Entry) -> None:
         if entry.equivalence_class is None:

@@ -124,6 +124,11 @@ def test_without_weight_a_queue_gets_what_the_others_leave() -> None:
     assert continuous(100, [guest, guest]) == [50, 50]
 
 
+def test_a_weight_next_to_nothing_is_none() -> None:
+    assert continuous(10, [QueueDemand(8, weight=5e-324), QueueDemand(8)]) == [2, 8]
+    assert continuous(10, [QueueDemand(8, weight=5e-324)] * 2) == [5, 5]
+
+
 def test_guarantees_above_what_there_is_are_reduced_in_proportion() -> None:
     shares = continuous(100, [QueueDemand(60, 60), QueueDemand(60, 60), QueueDemand(30, 0)])
     assert shares == [50, 50, 0]

@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+#: A weight that is so much less than the greatest is none.
+_NO_WEIGHT = 1e-12
+
 
 class QueueDemand(NamedTuple):
     """One of the queues among which a resource is divided."""
@@ -84,7 +87,9 @@ def fill(amount: float, room: Floats, weights: Floats) -> Floats:
 
     Those without a weight share equally what the others leave.
     """
-    filled, weighted = room.copy(), weights > 0.0
+    greatest = float(weights.max(initial=0.0))
+    weights = weights / (greatest or 1.0)
+    filled, weighted = room.copy(), weights > _NO_WEIGHT
     left = amount
     if weighted.any():
         filled[weighted], left = _fill_weighted(amount, room[weighted], weights[weighted])

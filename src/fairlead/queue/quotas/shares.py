@@ -11,11 +11,11 @@ change: a queue that asks for more than its share before and after changes none.
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from math import inf
 
 from fairlead.model.queues import GPUS, GPUS_OF_MODEL, QueueSpec, Sharing
 from fairlead.queue.quotas import peer_shares
 from fairlead.queue.quotas.fair_share import Division, QueueDemand, divide
+from fairlead.queue.quotas.share_node import ShareNode
 from fairlead.queue.quotas.sums import TreeSums, amount_of
 from fairlead.queue.quotas.tree import QueueTree
 
@@ -31,77 +31,6 @@ _RULES: dict[Sharing, Division] = {
 }
 
 
-class ShareNode:
-    """One queue; the one without a parent is the cluster."""
-
-    __slots__ = (
-        "_weights", "below", "children", "dirty", "guaranteed", "key", "limit", "most", "own",
-        "parent", "past", "promised", "promised_below", "shares", "spec", "uncontended",
-    )  # fmt: skip
-
-    def __init__(self, spec: QueueSpec, parent: "ShareNode | None") -> None:
-        self.key = spec.key
-        self.parent = parent
-        self.children: dict[str, ShareNode] = {}
-        self.past = 0.0
-        #: By resource: what its own units use and ask for; the same of all beneath, at most the
-        #: limit; of that, what is guaranteed; and its share.
-        self.own: dict[str, int] = {}
-        self.most: dict[str, float] = {}
-        self.promised: dict[str, float] = {}
-        self.shares: dict[str, float] = {}
-        #: Sums over the children of `most` and of `promised`.
-        self.below: dict[str, float] = {}
-        self.promised_below: dict[str, float] = {}
-        #: Resources that are to be divided again among the children, and those of which each child
-        #: had all that it asked for.
-        self.dirty: set[str] = set()
-        self.uncontended: set[str] = set()
-        self.put(spec)
-
-    def put(self, spec: QueueSpec) -> None:
-        self.spec = spec
-        self.guaranteed, self.limit = dict(spec.guaranteed), dict(spec.limit)
-        self._weights = dict(spec.weights)
-
-    def weight(self, resource: str) -> float:
-        return self._weights.get(resource, self.spec.weight) if self._weights else self.spec.weight
-
-    def asked(self, resource: str) -> float:
-        """By its own units and its children."""
-        return self.own.get(resource, 0) + self.below.get(resource, 0)
-
-    def compute(self, resource: str) -> bool:
-        """From its own units and its children; whether anything changed."""
-        most = min(self.asked(resource), self.limit.get(resource, inf))
-        guaranteed: float | None = self.guaranteed.get(resource)
-        if guaranteed is None:  # what is guaranteed to its children
-            guaranteed = self.promised_below.get(resource, 0)
-        promised = min(most, guaranteed)
-        more = most - self.most.get(resource, 0)
-        more_promised = promised - self.promised.get(resource, 0)
-        if not more and not more_promised:
-            return False
-        self.most[resource], self.promised[resource] = most, promised
-        if self.parent is not None:
-            above = self.parent
-            above.below[resource] = above.below.get(resource, 0) + more
-            above.promised_below[resource] = above.promised_below.get(resource, 0) + more_promised
-        return True
-
-    def demand(self, resource: str) -> QueueDemand:
-        spec = self.spec
-        return QueueDemand(
-            self.most.get(resource, 0),
-            self.promised.get(resource, 0),
-            self.weight(resource),
-            self.past,
-            spec.priority,
-            spec.created_s,
-            spec.uid,
-        )
-
-
 class FairShares:
     """To be told what changes, and asked for shares. It divides when it is asked."""
 
@@ -111,6 +40,8 @@ class FairShares:
         self._version = -1
         self._nodes: dict[str, ShareNode] = {}
         self._touched: set[str] = set()
+        #: Those among whose children a resource is to be divided.
+        self._undivided: set[ShareNode] = set()
         self.root = ShareNode(_OWN_UNITS, None)
         #: Queues whose shares have changed since this was last cleared.
         self.changed: set[str] = set()
@@ -121,7 +52,7 @@ class FairShares:
         """What the cluster has for queues. Other resources are not divided."""
         if totals.keys() != self.totals.keys():
             self._version = -1
-        self.root.dirty.update(name for name in totals if totals[name] != self.totals.get(name))
+        self._mark(self.root, *(name for name in totals if totals[name] != self.totals.get(name)))
         self.totals = dict(totals)
 
     def set_past(self, key: str, fraction: float) -> None:
@@ -129,7 +60,7 @@ class FairShares:
         node = self._nodes.get(key)
         if node is not None and node.parent is not None and node.past != fraction:
             node.past = fraction
-            node.parent.dirty.update(self.totals)
+            self._mark(node.parent, *self.totals)
 
     def touch(self, key: str) -> None:
         """What its own units use or ask for has changed."""
@@ -141,7 +72,7 @@ class FairShares:
         if node is None or spec is None or node.parent is None:
             return
         node.put(spec)
-        node.parent.dirty.update(self.totals)
+        self._mark(node.parent, *self.totals)
         for resource in self.totals:
             self._raise(node, resource)
 
@@ -149,20 +80,28 @@ class FairShares:
 
     def of(self, key: str) -> dict[str, float]:
         """By resource. To be read, and not kept."""
-        self.settle()
-        node = self._nodes.get(key)
-        if node is None:
-            return {}
-        self._divide_above(node)
-        return node.shares
+        node = self.node(key)
+        return node.shares if node else {}
 
     def node(self, key: str) -> ShareNode | None:
         """With shares that are up to date until the next change."""
+        self.refresh()
+        return self._nodes.get(key)
+
+    def refresh(self) -> None:
+        """Divides what is to be divided again, from the top."""
         self.settle()
-        node = self._nodes.get(key)
-        if node is not None:
-            self._divide_above(node)
-        return node
+        while self._undivided:
+            level = min(self._undivided, key=lambda node: node.depth)
+            self._undivided.discard(level)
+            for resource in level.dirty:
+                self._divide(level, resource)
+            level.dirty.clear()
+
+    def _mark(self, node: ShareNode, *resources: str) -> None:
+        if resources and (node.children or node is self.root):
+            node.dirty.update(resources)
+            self._undivided.add(node)
 
     def settle(self) -> None:
         if self._version != self._tree.version:
@@ -173,15 +112,6 @@ class FairShares:
                 if node is not None:
                     self._count(node)
             self._touched.clear()
-
-    def _divide_above(self, node: ShareNode) -> None:
-        if node.parent is None:
-            return
-        self._divide_above(node.parent)
-        if node.parent.dirty:
-            for resource in [*node.parent.dirty]:
-                self._divide(node.parent, resource)
-            node.parent.dirty.clear()
 
     def _divide(self, parent: ShareNode, resource: str) -> None:
         total = self._total(parent, resource)
@@ -200,8 +130,7 @@ class FairShares:
         if node.shares.get(resource) != share:
             node.shares[resource] = share
             self.changed.add(node.key)
-            if node.children:
-                node.dirty.add(resource)
+            self._mark(node, resource)
 
     # -- what is asked -----------------------------------------------------------------------
 
@@ -211,16 +140,17 @@ class FairShares:
         self._touched.clear()
         past = {key: node.past for key, node in self._nodes.items()}
         self._nodes = {}
+        self._undivided = set()
         self.root = ShareNode(_OWN_UNITS, None)
         for key in self._tree:
             spec, above = self._tree.get(key), self._tree.lineage(key)[1:]
             assert spec is not None
             parent = self._nodes[above[0]] if above else self.root
-            node = self._nodes[key] = parent.children[key] = ShareNode(spec, parent)
+            node = self._nodes[key] = ShareNode(spec, parent)
             node.past = past.get(key, 0.0)
         self.changed.update(self._nodes)
         for node in reversed([self.root, *self._nodes.values()]):
-            node.dirty.update(self.totals)
+            self._mark(node, *self.totals)
             for resource in self.totals:
                 if node.parent is not None:
                     node.own[resource] = self._asked(node.key, resource)
@@ -235,8 +165,7 @@ class FairShares:
             asked = self._asked(node.key, resource)
             if asked != node.own.get(resource, 0):
                 node.own[resource] = asked
-                if node.children:
-                    node.dirty.add(resource)
+                self._mark(node, resource)
                 self._raise(node, resource)
 
     def _raise(self, node: ShareNode, resource: str) -> None:
@@ -261,12 +190,12 @@ class FairShares:
             resource not in parent.dirty
             and resource in parent.uncontended
             and parent.asked(resource) <= self._total(parent, resource)
-            and node.spec.sharing is Sharing.CONTINUOUS
+            and parent.rule is Sharing.CONTINUOUS
         ):
             node.shares[resource] = node.most[resource]
             self.changed.add(node.key)
         else:
-            parent.dirty.add(resource)
+            self._mark(parent, resource)
 
 
 def _divided(
@@ -274,10 +203,11 @@ def _divided(
 ) -> list[float]:
     """By the rule of the children; by ours where they have different ones."""
     sharings = {node.spec.sharing for node in nodes}
+    parent.rule = sharings.pop() if len(sharings) == 1 else Sharing.CONTINUOUS
     own = parent.own.get(resource, 0)
-    if len(sharings) == 1 and Sharing.CONTINUOUS not in sharings:
+    if parent.rule is not Sharing.CONTINUOUS:
         demands = [node.demand(resource) for node in nodes]
-        rule = _rule(sharings.pop(), resource)
+        rule = _rule(parent.rule, resource)
         return rule(total, [*demands, QueueDemand(own)] if own else demands)
     most = [node.most.get(resource, 0) for node in nodes]
     promised = [node.promised.get(resource, 0) for node in nodes]

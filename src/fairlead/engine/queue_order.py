@@ -1,0 +1,160 @@
+"""The order of units by the queues of teams, and the shares that it follows, in the engine."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+
+from fairlead.cluster.capacity import capacity, held
+from fairlead.cluster.cluster import Cluster
+from fairlead.model.pods import Amounts, Pod, PodRequest
+from fairlead.model.quantities import CPU, MEMORY
+from fairlead.model.queues import GPUS, QueueSpec, UnitOrder
+from fairlead.queue.queue import SchedulingQueue
+from fairlead.queue.quotas.asks import least_sum
+from fairlead.queue.quotas.order import QueuePool
+from fairlead.queue.quotas.shares import FairShares
+from fairlead.queue.quotas.sums import TreeSums
+from fairlead.queue.quotas.tree import QueueTree
+from fairlead.queue.units import Gang, Unit
+
+#: What the cluster has is looked at so often.
+_LOOK_EVERY_S = 1.0
+#: Past use changes slowly.
+_PAST_EVERY_S = 60.0
+_MOST_GANGS = 1024
+_ALWAYS = (GPUS, CPU, MEMORY)
+
+#: What a queue used in the past, as a fraction of so many GPUs in thousandths.
+PastOf = Callable[[str, int], float]
+
+
+class QueueOrdering:
+    """Lives as long as there are queues; it is told of every change of them."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        tree: QueueTree,
+        used: TreeSums,
+        asked: TreeSums,
+        key_of: Callable[[Pod], str],
+        charge_of: Callable[[PodRequest], Amounts],
+        wall_offset_s: Callable[[], float],
+    ) -> None:
+        self.wall_offset_s = wall_offset_s
+        self._cluster, self._tree, self._used = cluster, tree, used
+        self._key_of, self._charge_of = key_of, charge_of
+        self.shares = FairShares(tree, used, asked)
+        self.past_of: PastOf | None = None
+        self._pool: QueuePool | None = None
+        self._looked_s = self._past_s = float("-inf")
+        #: What the pods of a namespace use of a queue whose order is by namespace.
+        self._namespaces: dict[tuple[str, str], Counter[str]] = {}
+        #: What a gang with so many pods, of which so many are needed, asks for.
+        self._gangs: dict[str, tuple[int, int, Mapping[str, int]]] = {}
+
+    # -- what changes ------------------------------------------------------------------------
+
+    def begin(self, queue: SchedulingQueue) -> None:
+        queue.order_by_team(self._make_pool)
+
+    def _make_pool(self, tickets: Iterator[int]) -> QueuePool:
+        self._pool = QueuePool(tickets, self._tree, self.shares, self._used, self)
+        return self._pool
+
+    def touch(self, key: str) -> None:
+        """What the queue uses or asks for has changed."""
+        self.shares.touch(key)
+        if self._pool is not None:
+            self._pool.touch(key)
+
+    def held_changed(self, key: str, pod: Pod, charge: Amounts, change: int) -> None:
+        spec = self._tree.get(key)
+        if spec is None or spec.order is not UnitOrder.FAIR:
+            return
+        uses = self._namespaces.setdefault((key, pod.namespace), Counter())
+        for name, amount in charge:
+            uses[name] += change * amount
+        if not any(uses.values()):
+            del self._namespaces[key, pod.namespace]
+
+    def spec_changed(self, old: QueueSpec | None, new: QueueSpec) -> None:
+        self._looked_s = float("-inf")
+        self.shares.spec_changed(new.key)
+        if self._pool is not None:
+            self._pool.touch(new.key)
+            if old is None or old.order is not new.order:
+                self._count_namespaces(new)
+                self._pool.sort_again()
+
+    def _count_namespaces(self, spec: QueueSpec) -> None:
+        """Of pods that were there before the queue had this order."""
+        for place in [place for place in self._namespaces if place[0] == spec.key]:
+            del self._namespaces[place]
+        tenants = self._cluster.tenants
+        if spec.order is not UnitOrder.FAIR or tenants is None:
+            return
+        for holding in self._cluster.holdings.values():
+            if holding.tenant == spec.key:
+                charge = tenants.charge(holding.pod.uid)
+                self.held_changed(spec.key, holding.pod, charge, +1)
+
+    def sort_again(self) -> None:
+        """Units may belong to other queues than before."""
+        if self._pool is not None:
+            self._pool.sort_again()
+
+    def look(self, now: float) -> None:
+        """At what the cluster has, and at past use; not too often."""
+        if now - self._looked_s < _LOOK_EVERY_S:
+            return
+        self._looked_s = now
+        names = {*_ALWAYS, *self._listed()}
+        totals = capacity(self._cluster, names)
+        outside = held(self._cluster, totals)
+        for name in outside:
+            outside[name] -= sum(self._used.of(key).get(name, 0) for key in self._tree.children(""))
+        left = {name: max(0, amount - outside.get(name, 0)) for name, amount in totals.items()}
+        self.shares.set_totals(left)
+        if self._pool is not None:
+            self._pool.set_outside(outside)
+        if self.past_of is not None and now - self._past_s >= _PAST_EVERY_S:
+            self._past_s = now
+            self.shares.settle()
+            for key in self._tree:
+                self.shares.set_past(key, self.past_of(key, totals.get(GPUS, 0)))
+
+    def _listed(self) -> Iterator[str]:
+        for key in self._tree:
+            spec = self._tree.get(key)
+            if spec is not None:
+                for name, _ in (*spec.guaranteed, *spec.limit):
+                    yield name
+
+    # -- what the order asks -----------------------------------------------------------------
+
+    def queue_of(self, unit: Unit) -> str:
+        return self._key_of(unit.pod)
+
+    def asked_by(self, unit: Unit) -> Mapping[str, int]:
+        if not isinstance(unit, Gang):
+            return dict(self._charge_of(unit.pod.request))
+        size, needed = unit.size, max(1, unit.needed)
+        known = self._gangs.get(unit.key)
+        if known is None or known[:2] != (size, needed):
+            if len(self._gangs) >= _MOST_GANGS:
+                self._gangs.clear()
+            kinds = Counter(pod.request for pod in unit.pods)
+            charges = [(self._charge_of(request), count) for request, count in kinds.items()]
+            known = self._gangs[unit.key] = size, needed, dict(least_sum(charges, needed))
+        return known[2]
+
+    def used_in(self, key: str, namespace: str) -> float:
+        uses, totals = self._namespaces.get((key, namespace)), self.shares.totals
+        if not uses:
+            return 0.0
+        return max((uses[name] / total for name, total in totals.items() if total), default=0.0)
+
+    # -- for those who look ------------------------------------------------------------------
+
+    def share_of(self, key: str) -> Amounts:
+        return tuple(sorted((name, int(n)) for name, n in self.shares.of(key).items()))

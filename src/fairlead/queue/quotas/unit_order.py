@@ -1,0 +1,124 @@
+"""The active units of one queue, in the order that the queue asks for.
+
+None starves another for ever by its order alone, except by a higher priority: estimates and
+deadlines of units that came later count for less and less.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from fairlead.model.queues import UnitOrder
+from fairlead.queue.entries import Entry, Pool
+from fairlead.queue.heap import EntryHeap
+from fairlead.queue.order import OrderKey
+from fairlead.queue.quotas.estimates import UNKNOWN_S, deadline_s, expected_s
+
+#: Ten seconds of waiting count for as much as an estimate that is shorter by one second.
+_AGEING = 0.1
+
+#: How much of the queue the units of a namespace use.
+NamespaceUse = Callable[[str], float]
+
+
+class UnitPool(Protocol):
+    """Active units of one queue. Those that moved on are dropped when they come up."""
+
+    def push(self, key: OrderKey, entry: Entry) -> None:
+        """`key` is that of the scheduling queue's own order."""
+        ...
+
+    def first(self) -> Entry | None: ...
+
+    def moved(self, entry: Entry) -> None:
+        """A unit of this queue waits, or does no longer."""
+        ...
+
+    def permits(self, entry: Entry) -> bool:
+        """Whether a unit in backoff may be tried before its time."""
+        ...
+
+
+class ByKey:
+    """By a key that does not change."""
+
+    def __init__(
+        self, tickets: Iterator[int], order: UnitOrder, offset_s: Callable[[], float]
+    ) -> None:
+        """`offset_s` says the time since 1970 at which the clock of the queue is 0."""
+        self._heap = EntryHeap(tickets)
+        self._order, self._offset_s = order, offset_s
+
+    def push(self, key: OrderKey, entry: Entry) -> None:
+        self._heap.push(self._key(key, entry), entry)
+
+    def _key(self, key: OrderKey, entry: Entry) -> OrderKey:
+        came = entry.first_queued_s
+        if self._order in (UnitOrder.FIFO, UnitOrder.STRICT_FIFO):
+            return (came,)
+        if self._order is UnitOrder.SHORTEST_FIRST:
+            return _AGEING * came + expected_s(entry.unit), came
+        if self._order is UnitOrder.DEADLINE:
+            deadline = deadline_s(entry.unit)
+            return UNKNOWN_S + came if deadline is None else deadline - self._offset_s(), came
+        return key
+
+    def first(self) -> Entry | None:
+        head = self._heap.head()
+        return head[1] if head else None
+
+    def moved(self, entry: Entry) -> None:
+        pass
+
+    def permits(self, entry: Entry) -> bool:
+        return True
+
+
+class InTurn(ByKey):
+    """None before the one that came first has started: not while that one waits for room."""
+
+    def __init__(self, tickets: Iterator[int]) -> None:
+        super().__init__(tickets, UnitOrder.STRICT_FIFO, float)
+        self._refused: set[Entry] = set()
+
+    def first(self) -> Entry | None:
+        found = super().first()
+        return found if found is not None and self.permits(found) else None
+
+    def moved(self, entry: Entry) -> None:
+        waits = entry.pool in (Pool.WAITING, Pool.BACKOFF)
+        (self._refused.add if waits else self._refused.discard)(entry)
+
+    def permits(self, entry: Entry) -> bool:
+        return all(other.first_queued_s >= entry.first_queued_s for other in self._refused)
+
+
+class ByNamespace:
+    """Units of the namespace that uses least of the queue come first."""
+
+    def __init__(self, tickets: Iterator[int], use_of: NamespaceUse) -> None:
+        self._tickets, self._use_of = tickets, use_of
+        self._heaps: dict[str, EntryHeap] = {}
+
+    def push(self, key: OrderKey, entry: Entry) -> None:
+        namespace = entry.unit.pod.namespace
+        heap = self._heaps.get(namespace)
+        if heap is None:
+            heap = self._heaps[namespace] = EntryHeap(self._tickets)
+        heap.push(key, entry)
+
+    def first(self) -> Entry | None:
+        heads = {name: heap.head() for name, heap in self._heaps.items()}
+        for name in [name for name, head in heads.items() if head is None]:
+            del self._heaps[name], heads[name]
+        found = [
+            (self._use_of(name), head[1].first_queued_s, name, head[1])
+            for name, head in heads.items()
+            if head is not None
+        ]
+        return min(found)[-1] if found else None
+
+    def moved(self, entry: Entry) -> None:
+        pass
+
+    def permits(self, entry: Entry) -> bool:
+        return True
