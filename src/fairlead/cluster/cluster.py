@@ -1,6 +1,6 @@
 """What is where: every node, every pod that takes something, and pods on their way."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -208,6 +208,10 @@ class Cluster:
         return sum_by_row(
             self.columns, [(row, vector(held.amounts)) for row, held in rows if row is not None]
         )
+
+    def priorities_below(self, limit: int) -> Sequence[int]:
+        """The priorities of pods that hold anything, in order; after `evictable` was asked."""
+        return self._evictable.priorities_below(limit)
 
     def evictable_on(self, preemptor: Pod, node: str) -> list[Holding]:
         """What pods hold on this node that may be evicted."""

@@ -20,6 +20,9 @@ class GangUnit(Protocol):
         """How many of them may be evicted singly."""
         ...
 
+    @property
+    def priority(self) -> int: ...
+
 
 class GangUnits:
     """Gangs by key."""
@@ -29,6 +32,9 @@ class GangUnits:
 
     def __bool__(self) -> bool:
         return bool(self._units)
+
+    def get(self, key: str) -> GangUnit | None:
+        return self._units.get(key)
 
     def put(self, key: str, unit: GangUnit | None) -> None:
         """The caller counts its members; None: there is no such gang any more."""

@@ -60,6 +60,10 @@ class PrioritySums:
         self._tables.move_to_end(bound)
         return table
 
+    def priorities_below(self, limit: int) -> Sequence[int]:
+        """Those of pods, in order; nothing before a table was asked for."""
+        return self._priorities[: bisect_left(self._priorities, limit)]
+
     def follow(self, row: int, its: int, vector: Vector, sign: int) -> None:
         """A pod of this priority came (+1) or went (-1)."""
         if self._pods is None:

@@ -72,6 +72,17 @@ class _Evicted:
 
 
 @dataclass(frozen=True, slots=True)
+class _Suspended:
+    nomination: Suspended
+
+    def undo(self, cluster: "Cluster") -> None:
+        cluster.nominations.resume(self.nomination)
+
+    def commit(self, cluster: "Cluster") -> None:
+        cluster.nominations.resume(self.nomination)
+
+
+@dataclass(frozen=True, slots=True)
 class _Planned:
     before: SeenBefore
 
@@ -120,6 +131,12 @@ class Trial:
         cluster.detach(uid)
         self._add(_Evicted(held, holders))
         return held
+
+    def suspend_nomination(self, uid: str) -> None:
+        """The room that a pod is nominated for is for any pod, until the trial ends."""
+        nomination = self._cluster.nominations.suspend(uid)
+        if nomination is not None:
+            self._add(_Suspended(nomination))
 
     def assume_volumes(self, plan: VolumePlan, node: str) -> None:
         """The plan is being carried out."""

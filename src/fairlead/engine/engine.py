@@ -133,6 +133,7 @@ class Engine:
             self._requeuer,
             self._binds,
             self.queues.admissions,
+            self._utc_s,
         )
         #: Which moves would let a waiting unit start.
         self.planning = Planning(self.cluster, self.queue, self._placements, self._requeuer)
@@ -140,6 +141,10 @@ class Engine:
             self.cluster, self.queue, self.in_flight, self.planning, self._move_terms, self.moved
         )
         self.queues.know_gangs(self._gangs.spec_of)
+
+    def _utc_s(self, now: float) -> float:
+        """The time of day, in seconds since 1970."""
+        return now + self.wall_offset_s
 
     def forget(self) -> None:
         """Forgets what the API server showed, to be shown all of it again, after a defect.
@@ -428,6 +433,7 @@ class Engine:
         self.cluster.nominations.drop(pod.uid)
         self.cluster.remove(pod.uid)
         self.cluster.trust(pod.key)
+        self._gangs.victim_gone(pod.uid, now)
         return self._gangs.left(pod, now) if pod.gang else []
 
     def _pod_gone(self, pod: Pod, now: float) -> list[Instruction]:

@@ -7,7 +7,7 @@ docs/adr/0026.
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from fairlead.cluster.aspects import Aspect
@@ -18,11 +18,18 @@ from fairlead.engine.attempts import Attempt, Outcome
 from fairlead.engine.binds import Binds
 from fairlead.engine.gang_admission import shortage
 from fairlead.engine.gang_flights import GangFlight
-from fairlead.engine.gang_messages import refusal_message, too_large_message
+from fairlead.engine.gang_messages import (
+    awaiting_message,
+    no_room_message,
+    refusal_message,
+    too_large_message,
+)
 from fairlead.engine.gang_outlook import GangOutlook, outlook
 from fairlead.engine.gang_parts import GangParts
+from fairlead.engine.gang_rooms import GangRooms
 from fairlead.engine.gang_topology_trials import TopologyPatience, TopologyTrials
 from fairlead.engine.gang_trials import Filling, GangTrials, MemberPlacement, group_of, ordered
+from fairlead.engine.held_room import Hold
 from fairlead.engine.in_flight import InFlight
 from fairlead.engine.instructions import (
     AnnounceFailure,
@@ -59,6 +66,7 @@ class GangAttempts:
         requeuer: Requeuer,
         binds: Binds,
         parts: GangParts,
+        utc_s: Callable[[float], float],
     ) -> None:
         self._cluster = cluster
         self._queue = queue
@@ -69,6 +77,9 @@ class GangAttempts:
         self._trials = GangTrials(cluster, placements, requeuer.beyond_quota)
         self._topology = TopologyTrials(cluster, placements, self._trials)
         self.patience = TopologyPatience(queue)
+        self.rooms = GangRooms(
+            cluster, queue, in_flight, requeuer, placements, self._topology, utc_s
+        )
         self.flights = in_flight.gangs
         #: A large gang that is being placed.
         self._filling: tuple[GangFlight, Filling] | None = None
@@ -96,12 +107,15 @@ class GangAttempts:
     def attempt(self, entry: Entry, now: float) -> Attempt:
         gang = entry.unit
         assert isinstance(gang, Gang)
+        if self.rooms.held and (hold := self.rooms.held.get(gang.key)):
+            tried = self._attempt_held(entry, gang, hold, now)
+            if tried is not None:
+                return tried
         self._forget_nominations(gang)
         if beyond := self._requeuer.gang_beyond_quota(gang):
             return self._hold_back(entry, gang, beyond, now)
-        if not gang.placed and (lack := shortage(self._cluster, gang.spec, {})):
-            message = f"gang {gang.spec.name}: {lack}."
-            return self._park(entry, UNSCHEDULABLE, message, _ROOM, now)
+        if lack := self._shortage(gang):
+            return self._refuse_or_make_room(entry, Filling.of(gang, ()), lack, now)
         if len(gang.pods) > SLICE:
             return self._attempt_large(entry, gang, now)
         try:
@@ -116,6 +130,51 @@ class GangAttempts:
         flight = GangFlight(entry)
         self._take_off(flight, filling.placed)
         return self._decided(flight, now)
+
+    def _attempt_held(self, entry: Entry, gang: Gang, hold: Hold, now: float) -> Attempt | None:
+        """With the room that is held for it; None if that is of no use any more."""
+        try:
+            with self._cluster.trial() as trial:
+                filling = self._fill_held(trial, entry, gang, hold, now)
+                if filling.succeeded:
+                    trial.commit()
+        except PluginFault as error:
+            return self._fault(entry, gang, str(error), now)
+        if filling.succeeded:
+            flight = GangFlight(entry)
+            self._take_off(flight, filling.placed)
+            return self._decided(flight, now)
+        if self.rooms.is_awaited(entry):
+            return self._await_victims(entry, gang, hold, filling, now)
+        self.rooms.held.drop(gang.key)
+        return None
+
+    def _fill_held(
+        self, trial: Trial, entry: Entry, gang: Gang, hold: Hold, now: float
+    ) -> Filling:  # fmt: skip
+        """On the nodes that are held, or anywhere."""
+        for uid in hold.nodes:
+            trial.suspend_nomination(uid)
+        start = trial.checkpoint()
+        within = {uid: self._cluster.nodes.named([node]) for uid, node in hold.nodes.items()}
+        filling = Filling.of(gang, [pod for pod in ordered(gang) if pod.uid in within], within)
+        self._trials.fill(trial, filling, len(within))
+        if filling.satisfied:
+            filling.succeeded = True
+            return filling
+        trial.rollback(start)
+        return self._best(trial, entry, gang, now)
+
+    def _await_victims(
+        self, entry: Entry, gang: Gang, hold: Hold, filling: Filling, now: float
+    ) -> Attempt:
+        message = awaiting_message(gang, hold.evicted)
+        woken_by = filling.woken_by | _ROOM
+        return self._park(entry, UNSCHEDULABLE, message, woken_by, now, nodes=hold.nodes)
+
+    def _shortage(self, gang: Gang) -> str:
+        lack = "" if gang.placed else shortage(self._cluster, gang.spec, {})
+        return f"gang {gang.spec.name}: {lack}." if lack else ""
 
     def _best(self, trial: Trial, entry: Entry, gang: Gang, now: float) -> Filling:
         if has_topology(gang.spec):
@@ -177,6 +236,8 @@ class GangAttempts:
     def _take_off(self, flight: GangFlight, members: Iterable[MemberPlacement]) -> None:
         self.flights[flight.gang.key] = flight
         self.patience.placed(flight.gang.key)
+        if self.rooms.held:
+            self.rooms.held.used(flight.gang.key)
         flight.gang.refusal = ""
         for member in members:
             uid = member.pod.uid
@@ -230,10 +291,46 @@ class GangAttempts:
             if next_s is not None:
                 reason, outcome = WAITING_FOR_TOPOLOGY, Outcome.HELD_BACK
         released = self._make_way(entry, filling.gang, now)
+        if not released and not isinstance(filling.first and filling.first[1], QuotaRefusal):
+            return self._refuse_or_make_room(entry, filling, message, now, reason, outcome)
         attempt = self._park(entry, reason, message, filling.woken_by, now, outcome)
         if filling.held_back_by is not None:
             self._queue.held_back.put(entry, filling.held_back_by)
         return attempt._replace(instructions=[*attempt.instructions, *released])
+
+    def _refuse_or_make_room(
+        self,
+        entry: Entry,
+        filling: Filling,
+        message: str,
+        now: float,
+        reason: str = UNSCHEDULABLE,
+        outcome: Outcome = Outcome.UNSCHEDULABLE,
+    ) -> Attempt:
+        """Other units are evicted for the gang if that helps."""
+        gang, woken_by = filling.gang, filling.woken_by | _ROOM
+        waited_s = self.patience.waited_s(gang.key, now)
+        found = self.rooms.search(gang, partial(self._filled, entry, now), waited_s, now)
+        if found.plan is None:
+            said = f"{message} {no_room_message(found.why)}" if found.why else message
+            attempt = self._park(entry, reason, said, woken_by, now, outcome)
+            if found.cut_short:
+                self._queue.postpone(entry, "ScheduleAttemptFailure")
+            return attempt
+        made = self.rooms.begin(gang, found.plan, now)
+        hold = self.rooms.held.get(gang.key)
+        assert hold is not None
+        attempt = self._await_victims(entry, gang, hold, filling, now)
+        if not hold.victims:
+            self._queue.wake(entry, "ForceActivate", now=now)
+        return attempt._replace(instructions=[*attempt.instructions, *made])
+
+    def _filled(self, entry: Entry, now: float, trial: Trial) -> Filling:
+        """The gang in the trial, if it has what it needs then."""
+        gang = _gang(entry)
+        if self._shortage(gang):
+            return Filling.of(gang, ())
+        return self._best(trial, entry, gang, now)
 
     def _make_way(self, entry: Entry, gang: Gang, now: float) -> list[Instruction]:
         """Gangs bound in part that come later are released, if the gang can be completed then."""
@@ -264,14 +361,20 @@ class GangAttempts:
         woken_by: Aspect,
         now: float,
         outcome: Outcome = Outcome.UNSCHEDULABLE,
+        nodes: Mapping[str, str] = {},
     ) -> Attempt:
+        """`nodes`: those that pods are nominated for from now on, by uid."""
         gang = entry.unit
         assert isinstance(gang, Gang)
         pods, gang.refusal = list(gang.pods), message
         self._queue.park(entry, self._requeuer.class_of(gang), woken_by=woken_by, now=now)
         made: list[Instruction] = [
             AnnounceFailure(
-                pod, reason, message, "" if pod.nominated else None, with_event=not number
+                pod,
+                reason,
+                message,
+                nodes.get(pod.uid, "" if pod.nominated else None),
+                with_event=not number,
             )
             for number, pod in enumerate(pods)
         ]

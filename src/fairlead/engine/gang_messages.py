@@ -23,8 +23,7 @@ def refusal_message(filling: Filling) -> str:
     pod, why = filling.first
     if not isinstance(why, Refused):
         return f"{said}; {pod.name}: {why.message}"
-    more = " Gangs do not evict other pods." if filling.gang.priority > 0 else ""
-    return f"{said}; {pod.name}: {why.summary}{more}"
+    return f"{said}; {pod.name}: {why.summary}"
 
 
 def _useless(filling: Filling) -> str:
@@ -38,6 +37,18 @@ def _useless(filling: Filling) -> str:
 
 def _needed(gang: Gang, pods: int) -> int:
     return gang.needed if gang.needed < pods else 0
+
+
+def no_room_message(why: str) -> str:
+    return f"Evicting pods of lower priority does not help: {why}."
+
+
+def awaiting_message(gang: Gang, evicted: int) -> str:
+    """The same until the last of them is gone, so that it is written once."""
+    return (
+        f"gang {gang.spec.name}: {evicted} pod(s) are evicted for it; it has room when they are "
+        "gone."
+    )
 
 
 def too_large_message(gang: Gang, most: int) -> str:

@@ -1,6 +1,6 @@
 """Gangs, as the engine sees them: what it asks of them, and what it tells them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.holdings import Holding
@@ -35,6 +35,7 @@ class Gangs:
         requeuer: Requeuer,
         binds: Binds,
         quota: AdmissionQuota,
+        utc_s: Callable[[float], float],
     ) -> None:
         self._queue = queue
         self._in_flight = in_flight
@@ -46,8 +47,10 @@ class Gangs:
             queue, self._parts, admissions, cluster.gangs, self._trees, moves, cluster.topology
         )
         self._attempts = GangAttempts(
-            cluster, queue, in_flight, placements, requeuer, binds, self._parts
+            cluster, queue, in_flight, placements, requeuer, binds, self._parts, utc_s
         )
+        self._rooms = self._attempts.rooms
+        requeuer.may_make_room = self._rooms.may_help
 
     # -- what the API server shows -----------------------------------------------------------
 
@@ -86,6 +89,8 @@ class Gangs:
         assert gang is not None
         made = self._attempts.lost(pod.uid, entry, now) if entry else []
         self._registry.touch(gang.gang, now)
+        if self._rooms.held and self._queue.gang(gang.gang) is None:
+            self._rooms.held.forget(gang.gang)
         return made
 
     # -- trying ------------------------------------------------------------------------------
@@ -140,19 +145,25 @@ class Gangs:
         return made
 
     def released(self, uid: str, problem: str, now: float) -> bool:
-        """An eviction has ended; whether it was the release of a gang."""
-        return self._parts.released(uid, problem, now)
+        """An eviction has ended; whether it was the release of a gang, or made room for one."""
+        return self._parts.released(uid, problem, now) or self._rooms.ended(uid, problem, now)
+
+    def victim_gone(self, uid: str, now: float) -> None:
+        """A pod is gone that may have been evicted for a gang."""
+        if self._rooms.held:
+            self._rooms.held.victim_gone(uid, now)
 
     # -- what time brings about --------------------------------------------------------------
 
     def due_s(self) -> float | None:
         if self._attempts.has_more:
             return 0.0
-        times = self._registry.due_s(), self._attempts.patience.due_s()
+        times = self._registry.due_s(), self._attempts.patience.due_s(), self._rooms.held.due_s()
         return min((due_s for due_s in times if due_s is not None), default=None)
 
     def tend(self, now: float) -> list[Instruction]:
         self._attempts.patience.tend(now)
+        self._rooms.tend(now)
         return self._registry.tend(now)
 
 

@@ -52,6 +52,8 @@ class InFlight:
         self.evicting: set[str] = set()
         #: Keys of gangs whose bound members are being evicted, by the uid of the eviction.
         self.releasing: dict[str, str] = {}
+        #: Keys of gangs for which others are being evicted, by the uid of the eviction.
+        self.making_room: dict[str, str] = {}
         #: Gangs that were decided on, by key.
         self.gangs: dict[str, GangFlight] = {}
 

@@ -1,6 +1,6 @@
 """Which waiting pods are tried again after a change, and the nominations meanwhile."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.cluster.cluster import Cluster
@@ -61,6 +61,8 @@ class Requeuer:
         self._keys_asked = cluster.columns.pods.keys_of_anti_affinity
         self._unsorted: list[Entry] = []
         self._flushed_s = 0.0
+        #: Whether evicting others could help a waiting gang.
+        self.may_make_room: Callable[[Entry, float], bool] = lambda _entry, _now: False
 
     def due_s(self) -> float | None:
         """When to look again at the latest, if nothing happens before."""
@@ -172,7 +174,11 @@ class Requeuer:
 
     def _look_at(self, entry: Entry, changed: Aspect, now: float, cause: str) -> None:
         if isinstance(entry.unit, Gang):
-            if self._gang_beyond_quota(entry) or not self._may_fit(entry):
+            if self._gang_beyond_quota(entry):
+                return
+            if not self._may_fit(entry):
+                if changed and self.may_make_room(entry, now):
+                    self._queue.postpone(entry, cause)
                 return
             if entry.unit.size > _LARGE_GANG:  # while it is tried, no other unit is
                 self._queue.postpone(entry, cause)

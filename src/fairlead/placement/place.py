@@ -150,6 +150,20 @@ class Placement:
         verdict = self.place(pod)
         return isinstance(verdict, Refused) and verdict.eviction is not None
 
+    def reachable(self, pod: Pod) -> NodeMask:
+        """Rows that fit the pod now, or could if pods were evicted there. Raises PluginFault."""
+        try:
+            view = self.view(pod)
+            if view.pre_filter_message:
+                return self._cluster.nodes.none()
+            found = count_refusals(
+                pod, view, self.profile, self._cluster, None, self._everywhere
+            )  # fmt: skip
+        except Exception as error:
+            raise fault_of(error, self.profile) from error
+        reachable: NodeMask = found.resolvable | view.left
+        return reachable
+
     def most_copies(self, request: PodRequest, most: int) -> int:
         """How many pods with the request could have nodes, up to `most`; there may be fewer."""
         return int(self.copies(request, most).sum())

@@ -1,0 +1,240 @@
+"""Other units make room for a gang that was refused: whole, all at once, and never in vain."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from fairlead.cluster.arrays import NodeMask
+from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.topology_levels import LevelCodes
+from fairlead.cluster.trial import Trial
+from fairlead.engine import reservations
+from fairlead.engine.gang_topology_trials import TopologyTrials
+from fairlead.engine.gang_trials import Filling, ordered
+from fairlead.engine.held_room import HeldRoom
+from fairlead.engine.in_flight import InFlight
+from fairlead.engine.instructions import ClearNomination, Evict, Instruction
+from fairlead.engine.requeuer import Requeuer
+from fairlead.model.errors import PluginFault
+from fairlead.model.pods import Pod, PodRequest
+from fairlead.placement.disruption_units import (
+    ByLowerPriority,
+    DisruptionUnits,
+    WithinBudgets,
+    by_node,
+)
+from fairlead.placement.gang_topology import has_topology
+from fairlead.placement.making_room import RoomOutcome, RoomPlan, RoomSearch
+from fairlead.placement.place import Placement
+from fairlead.placement.room_rows import FreeAmounts, PodKind, copies
+from fairlead.placement.topology_solver import limits_of
+from fairlead.queue.entries import Entry, Pool
+from fairlead.queue.queue import SchedulingQueue
+from fairlead.queue.units import Gang
+
+#: Larger gangs evict no other pods: a search would take too long in one turn.
+MOST_PODS = 1000
+
+#: Work (see `Work.spent`) that searches may cost in a second, and at once.
+_WORK_PER_S = 200_000
+_MOST_AT_ONCE = 400_000
+
+NEVER = "the preemptionPolicy of a pod is Never"
+TOO_LARGE = f"gangs of more than {MOST_PODS} pods evict no others"
+PAUSED = "room was made for it before, in vain; it waits before that is tried again"
+
+#: Places the gang in a trial; what comes of it.
+FillGang = Callable[[Trial], Filling]
+
+
+class SearchPace:
+    """Limits what searches cost over time, however many gangs ask for them."""
+
+    def __init__(self) -> None:
+        self._spent = 0.0
+        self._at_s = 0.0
+
+    def allows(self, now: float) -> bool:
+        self._spent = max(0.0, self._spent - (now - self._at_s) * _WORK_PER_S)
+        self._at_s = now
+        return self._spent < _MOST_AT_ONCE
+
+    def spend(self, work: int) -> None:
+        self._spent += work
+
+
+class GangRooms:
+    def __init__(
+        self,
+        cluster: Cluster,
+        queue: SchedulingQueue,
+        in_flight: InFlight,
+        requeuer: Requeuer,
+        placements: Mapping[str, Placement],
+        topology: TopologyTrials,
+        utc_s: Callable[[float], float],
+    ) -> None:
+        self._cluster = cluster
+        self._queue = queue
+        self._in_flight = in_flight
+        self._requeuer = requeuer
+        self._placements = placements
+        self._topology = topology
+        self._utc_s = utc_s
+        self.held = HeldRoom(cluster)
+        self._pace = SearchPace()
+
+    # -- looking -----------------------------------------------------------------------------
+
+    def search(
+        self, gang: Gang, fill: FillGang, waited_s: float, now: float
+    ) -> RoomOutcome[Filling]:
+        """Which units could go so that the gang has what it needs. Nothing changes."""
+        preemptor = replace(gang.pod, priority=gang.priority)
+        if not gang.needed or not self._has_lower(preemptor):
+            return RoomOutcome(None)
+        if why := self._ineligible(gang, now):
+            return RoomOutcome(None, why)
+        if not self._pace.allows(now):
+            return RoomOutcome(None, cut_short=True)
+        before = self._cluster.work.spent
+        try:
+            return self._search(gang, preemptor, fill, waited_s, now)
+        except PluginFault as error:
+            return RoomOutcome(None, str(error))
+        finally:
+            self._pace.spend(self._cluster.work.spent - before)
+
+    def _search(
+        self, gang: Gang, preemptor: Pod, fill: FillGang, waited_s: float, now: float
+    ) -> RoomOutcome[Filling]:
+        rule = WithinBudgets(self._cluster, ByLowerPriority(self._cluster, preemptor))
+        search = RoomSearch(
+            self._cluster,
+            DisruptionUnits(self._cluster, rule, self._utc_s(now), self._in_flight.gangs),
+            self._kinds(gang),
+            lambda trial: _succeeded(fill(trial)),
+            domains=self._domains(gang, waited_s),
+            reserved=self._cluster.nominations.amounts_against(preemptor),
+        )
+        with self._cluster.trial() as trial:
+            return search.search(trial)
+
+    def _has_lower(self, preemptor: Pod) -> bool:
+        """Whether there is any pod that may go."""
+        limit = self._cluster.eviction_rule.priority_limit(preemptor)
+        self._cluster.evictable(preemptor)
+        return limit is None or bool(self._cluster.priorities_below(limit))
+
+    def may_help(self, entry: Entry, now: float) -> bool:
+        """Whether a search for a waiting gang is worth its cost, by amounts alone."""
+        gang = entry.unit
+        if not isinstance(gang, Gang) or not gang.needed or self.held.get(gang.key):
+            return False
+        preemptor = replace(gang.pod, priority=gang.priority)
+        if self._ineligible(gang, now) or not self._has_lower(preemptor):
+            return False
+        kinds = self._counted(gang, lambda _: self._cluster.nodes.all())
+        free = FreeAmounts(self._cluster, kinds, None)
+        reach = free.with_evicted(self._cluster.evictable(preemptor))
+        return all(
+            int(copies(reach, needs, kind.count).sum()) >= kind.count
+            for kind, needs in zip(kinds, free.needs, strict=True)
+        )
+
+    def _ineligible(self, gang: Gang, now: float) -> str:
+        if not all(pod.preempts for pod in gang.pods):
+            return NEVER
+        if len(gang.pods) > MOST_PODS:
+            return TOO_LARGE
+        return PAUSED if self.held.is_paused(gang.key, now) else ""
+
+    def _kinds(self, gang: Gang) -> list[PodKind]:
+        return self._counted(gang, lambda pod: self._placements[pod.scheduler].reachable(pod))
+
+    def _counted(self, gang: Gang, rows: Callable[[Pod], NodeMask]) -> list[PodKind]:
+        """What it needs at least, the largest first."""
+        counts: Counter[PodRequest] = Counter()
+        first: dict[PodRequest, Pod] = {}
+        for pod in ordered(gang)[-gang.needed :]:
+            request = self._placements[pod.scheduler].request(pod)
+            counts[request] += 1
+            first.setdefault(request, pod)
+        return [PodKind(each, count, rows(first[each])) for each, count in counts.items()]
+
+    def _domains(self, gang: Gang, waited_s: float) -> LevelCodes | None:
+        """The smallest domains of which all its pods must be in one."""
+        if not has_topology(gang.spec):
+            return None
+        plans = self._topology.plans(gang, waited_s)
+        limits = limits_of(plans.part.rules, plans.tree, waited_s)
+        single = [level for level, most in limits.most.items() if most == 1]
+        if not single:
+            return None
+        codes, inside = plans.tree.at(max(single))
+        found = np.where(inside, codes, -1)
+        bound = plans.bound(plans.part)
+        return np.where(np.isin(found, found[bound]), found, -1) if len(bound) else found
+
+    # -- making room -------------------------------------------------------------------------
+
+    def begin(self, gang: Gang, plan: RoomPlan[Filling], now: float) -> list[Instruction]:
+        """Evicts the units, and holds the nodes for the gang."""
+        first = plan.placed.placed[0]
+        pod, node = first.pod, first.placed.node
+        victims, unreserved = reservations.victims(self._cluster, by_node(plan.units))
+        made: list[Instruction] = [*unreserved]
+        nodes = {each.pod.uid: (each.pod, each.placed.node) for each in plan.placed.placed}
+        made += self._cleared(pod, {each for _, each in nodes.values()} | victims.keys(), now)
+        leaving = [held.pod.uid for unit in plan.units for held in unit.held]
+        self.held.begin(gang.key, nodes, leaving, now)
+        if victims:
+            self._in_flight.making_room[pod.uid] = gang.key
+            made.append(Evict(pod, node, victims))
+        return made
+
+    def _cleared(self, pod: Pod, nodes: Iterable[str], now: float) -> list[Instruction]:
+        """Nominations of pods that would have to leave the nodes again."""
+        may_evict = self._cluster.eviction_rule.may_evict
+        made: list[Instruction] = []
+        for other in [
+            each for node in sorted(nodes) for each in self._cluster.nominations.on(node)
+        ]:
+            if may_evict(pod, other):
+                made.append(ClearNomination(other))
+                self._requeuer.clear_nomination(other.uid, now)
+        return made
+
+    def ended(self, uid: str, problem: str, now: float) -> bool:
+        """An eviction has ended; whether it was for a gang."""
+        key = self._in_flight.making_room.pop(uid, None)
+        if key is None:
+            return False
+        if problem:
+            self.held.drop(key)
+            self.held.pause(key, now)
+            entry = self._queue.gang(key)
+            if entry is not None and entry.pool is Pool.WAITING:
+                self._queue.postpone(entry, "ForceActivate")
+        return True
+
+    def is_awaited(self, entry: Entry) -> bool:
+        """Whether victims are still to go for the gang, and its room is still held."""
+        hold = self.held.get(entry.unit.key)
+        return (
+            hold is not None
+            and bool(hold.victims)
+            and self.held.is_whole(hold, (pod.uid for pod in entry.unit.pods))
+        )
+
+    def tend(self, now: float) -> None:
+        for key in self.held.overdue(now):
+            entry = self._queue.gang(key)
+            if entry is not None and entry.pool is Pool.WAITING:
+                self._queue.postpone(entry, "ForceActivate")
+
+
+def _succeeded(filling: Filling) -> Filling | None:
+    return filling if filling.succeeded else None

@@ -1,0 +1,130 @@
+"""Room that is held for a unit for which others were evicted, until it runs or a limit passes.
+
+The nodes are held by nominations: pods that may not evict the unit leave the room free. A unit that
+never uses its room gives it back after a limit, and may not ask for more for a while.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from fairlead.cluster.cluster import Cluster
+from fairlead.model.pods import Pod
+
+#: How long the room is held after the last victim is gone, and how long victims may take to go.
+HELD_S = 300.0
+VICTIMS_GO_S = 3600.0
+#: After room that was not used, or an eviction that failed; doubled each time.
+_PAUSE_S = 30.0
+_LONGEST_PAUSE_S = 3600.0
+
+
+@dataclass(slots=True, eq=False)
+class Hold:
+    """The room of one unit."""
+
+    key: str
+    #: The node of each of its pods, by uid.
+    nodes: dict[str, str]
+    #: Victims that are not gone yet, by uid.
+    victims: set[str]
+    until_s: float
+    #: How many victims there were.
+    evicted: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Pause:
+    until_s: float
+    length_s: float
+
+
+class HeldRoom:
+    """By the key of the unit."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._holds: dict[str, Hold] = {}
+        #: Which unit each victim goes for, by uid.
+        self._goes_for: dict[str, str] = {}
+        self._pauses: dict[str, _Pause] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._holds)
+
+    def __iter__(self) -> Iterator[Hold]:
+        return iter(self._holds.values())
+
+    def get(self, key: str) -> Hold | None:
+        return self._holds.get(key)
+
+    def begin(
+        self, key: str, nodes: Mapping[str, tuple[Pod, str]], victims: Iterable[str], now: float
+    ) -> None:
+        """Nominates each pod for its node; `victims` are still to go."""
+        self.drop(key)
+        held_nodes, leaving = {uid: node for uid, (_, node) in nodes.items()}, set(victims)
+        until_s = now + (VICTIMS_GO_S if leaving else HELD_S)
+        hold = Hold(key, held_nodes, leaving, until_s, len(leaving))
+        self._holds[key] = hold
+        self._goes_for |= dict.fromkeys(hold.victims, key)
+        for pod, node in nodes.values():
+            self._cluster.nominations.put(pod, node)
+
+    def victim_gone(self, uid: str, now: float) -> None:
+        hold = self._holds.get(self._goes_for.pop(uid, ""))
+        if hold is not None:
+            hold.victims.discard(uid)
+            if not hold.victims:
+                hold.until_s = now + HELD_S
+
+    def is_whole(self, hold: Hold, pending: Iterable[str]) -> bool:
+        """Whether no pod of the unit that still waits has lost its node to another."""
+        node_of = self._cluster.nominations.node_of
+        return all(node_of(uid) == hold.nodes[uid] for uid in pending if uid in hold.nodes)
+
+    def used(self, key: str) -> None:
+        """The unit has nodes: nothing is held any more."""
+        self._forget(key)
+        self._pauses.pop(key, None)
+
+    def drop(self, key: str) -> None:
+        """Others may have the room."""
+        hold = self._forget(key)
+        for uid in hold.nodes if hold else ():
+            self._cluster.nominations.drop(uid)
+
+    def _forget(self, key: str) -> Hold | None:
+        hold = self._holds.pop(key, None)
+        for uid in hold.victims if hold else ():
+            self._goes_for.pop(uid, None)
+        return hold
+
+    # -- pauses ------------------------------------------------------------------------------
+
+    def pause(self, key: str, now: float) -> None:
+        """It asked for room in vain: it may not evict others for a while."""
+        before = self._pauses.get(key)
+        length_s = min(2 * before.length_s, _LONGEST_PAUSE_S) if before else _PAUSE_S
+        self._pauses[key] = _Pause(now + length_s, length_s)
+
+    def is_paused(self, key: str, now: float) -> bool:
+        pause = self._pauses.get(key)
+        return pause is not None and now < pause.until_s
+
+    def forget(self, key: str) -> None:
+        """The unit is gone."""
+        self.drop(key)
+        self._pauses.pop(key, None)
+
+    # -- what time brings about --------------------------------------------------------------
+
+    def due_s(self) -> float | None:
+        return min((hold.until_s for hold in self._holds.values()), default=None)
+
+    def overdue(self, now: float) -> list[str]:
+        """Gives back what was held for too long, and says for which units."""
+        keys = [hold.key for hold in self._holds.values() if hold.until_s <= now]
+        for key in keys:
+            self.drop(key)
+            self.pause(key, now)
+        return keys
