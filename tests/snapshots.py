@@ -25,7 +25,7 @@ _CACHES = {
     "changes", "work", "missed", "outlook", "_about", "_keys_before", "_existing_anti_affinity",
     "_holds", "_summed", "_arrays", "_stale", "version", "_storage", "in_trial", "improved",
     "_improved", "_cluster", "match", "_work", "_columns", "_tables", "_counts",
-    "_asking", "_query_bytes", "topology",
+    "_asking", "_query_bytes", "topology", "_charge_of",
 }  # fmt: skip
 
 
