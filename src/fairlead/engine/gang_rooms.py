@@ -23,12 +23,12 @@ from fairlead.placement.disruption_units import (
     ByLowerPriority,
     DisruptionUnits,
     WithinBudgets,
-    by_node,
+    victims_by_node,
 )
 from fairlead.placement.gang_topology import has_topology
 from fairlead.placement.making_room import RoomOutcome, RoomPlan, RoomSearch
 from fairlead.placement.place import Placement
-from fairlead.placement.room_rows import FreeAmounts, PodKind, copies
+from fairlead.placement.room_rows import FreeAmounts, PodKind, fitting_pods
 from fairlead.placement.topology_solver import limits_of
 from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.queue import SchedulingQueue
@@ -140,7 +140,7 @@ class GangRooms:
         free = FreeAmounts(self._cluster, kinds, None)
         reach = free.with_evicted(self._cluster.evictable(preemptor))
         return all(
-            int(copies(reach, needs, kind.count).sum()) >= kind.count
+            int(fitting_pods(reach, needs, kind.count).sum()) >= kind.count
             for kind, needs in zip(kinds, free.needs, strict=True)
         )
 
@@ -184,7 +184,7 @@ class GangRooms:
         """Evicts the units, and holds the nodes for the gang."""
         first = plan.placed.placed[0]
         pod, node = first.pod, first.placed.node
-        victims, unreserved = reservations.victims(self._cluster, by_node(plan.units))
+        victims, unreserved = reservations.victims(self._cluster, victims_by_node(plan.units))
         made: list[Instruction] = [*unreserved]
         nodes = {each.pod.uid: (each.pod, each.placed.node) for each in plan.placed.placed}
         made += self._cleared(pod, {each for _, each in nodes.values()} | victims.keys(), now)

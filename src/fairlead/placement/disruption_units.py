@@ -309,7 +309,7 @@ def seconds_of(time: str) -> float | None:
     return found.timestamp() if found.tzinfo is not None else None
 
 
-def by_node(units: Iterable[DisruptionUnit]) -> Mapping[str, tuple[Pod, ...]]:
+def victims_by_node(units: Iterable[DisruptionUnit]) -> Mapping[str, tuple[Pod, ...]]:
     """Pods that must be evicted, without those that are being deleted already."""
     found: dict[str, tuple[Pod, ...]] = {}
     for held in _remaining(units):

@@ -19,7 +19,7 @@ from fairlead.cluster.priority_sums import AmountsByRow
 from fairlead.cluster.topology_levels import LevelCodes
 from fairlead.cluster.trial import Trial
 from fairlead.placement.disruption_units import NO_COST, Cost, DisruptionUnit, DisruptionUnits
-from fairlead.placement.room_rows import FreeAmounts, PodKind, RoomLeft, RoomRows, copies
+from fairlead.placement.room_rows import FreeAmounts, PodKind, RoomLeft, RoomRows, fitting_pods
 
 P = TypeVar("P")
 
@@ -109,7 +109,7 @@ class RoomSearch(Generic[P]):
     # -- by amounts --------------------------------------------------------------------------
 
     def _room(self, free: AmountsByRow, kind: int) -> PerNode:
-        found = copies(free, self._amounts.needs[kind], self._kinds[kind].count)
+        found = fitting_pods(free, self._amounts.needs[kind], self._kinds[kind].count)
         return np.where(self._kinds[kind].rows, found, 0)
 
     def _by_domain(self, room: PerNode) -> PerNode:
@@ -133,7 +133,7 @@ class RoomSearch(Generic[P]):
                 lack += np.clip((need - self._amounts.free[at]) / need, 0.0, 1.0)
         level = np.full(len(lack), len(levels), dtype=np.int64)
         for at in reversed(range(len(levels))):
-            level[copies(levels[at], needs, 1) > 0] = at
+            level[fitting_pods(levels[at], needs, 1) > 0] = at
         return level * 1000 + (lack * (999 / max(1, len(needs)))).astype(np.int64)
 
     def _packed(

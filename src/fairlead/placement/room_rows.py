@@ -89,7 +89,7 @@ class FreeAmounts:
         return tuple(amounts.get(name, 0) for name in self.names)
 
 
-def copies(free: AmountsByRow, needs: tuple[int, ...], most: int) -> PerNode:
+def fitting_pods(free: AmountsByRow, needs: tuple[int, ...], most: int) -> PerNode:
     """For each row, how many pods with these needs fit, up to `most`."""
     found: PerNode = np.full(free.shape[1], most, dtype=np.int64)
     for at, need in enumerate(needs):
@@ -266,7 +266,7 @@ class RoomLeft:
             self._free[:, row] += more
         kinds = zip(self._kinds, self._amounts.needs, strict=True)
         self._room = [
-            np.where(kind.rows & self._rows, copies(self._free, needs, kind.count), 0)
+            np.where(kind.rows & self._rows, fitting_pods(self._free, needs, kind.count), 0)
             for kind, needs in kinds
         ]
         self._sums = [int(room.sum()) for room in self._room]
