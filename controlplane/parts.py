@@ -97,6 +97,26 @@ PARTS = {
             "sigs.k8s.io/lws",
             ("config/crd/bases/*.yaml", "config/webhook/manifests.yaml"),
         ),
+        Part(
+            "kuberay-operator",
+            "kuberay",
+            "github.com/ray-project/kuberay/ray-operator",
+            "github.com/ray-project/kuberay/ray-operator",
+            ("config/crd/bases/*.yaml",),
+        ),
+        Part(
+            "kueue",
+            "kueue",
+            "sigs.k8s.io/kueue/cmd/kueue",
+            "sigs.k8s.io/kueue",
+            ("config/components/crd/bases/*.yaml", "config/components/webhook/manifests.yaml"),
+        ),
+        Part(
+            "vc-scheduler",
+            "volcano",
+            "volcano.sh/volcano/cmd/scheduler",
+            "volcano.sh/volcano",
+        ),
     )
 }
 #: What a node runs, beside runc (packages.py): for `make test-node`.
@@ -107,8 +127,12 @@ NODE_PARTS = tuple(
 )
 #: Controllers of other projects, with their CustomResourceDefinitions: for `make test-peers`.
 PEER_PARTS = tuple(part.name for part in PARTS.values() if part.definitions)
+#: Schedulers of other projects: for bench/gangs_live.py.
+BENCH_PARTS = ("vc-scheduler",)
 DEFAULT_PARTS = tuple(
-    name for name in PARTS if name != "helm" and name not in {*NODE_PARTS, *PEER_PARTS}
+    name
+    for name in PARTS
+    if name != "helm" and name not in {*NODE_PARTS, *PEER_PARTS, *BENCH_PARTS}
 )
 
 

@@ -2,8 +2,9 @@
 
 import base64
 import os
+import shutil
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -47,16 +48,25 @@ class Peers:
             assert status in (201, 409), answer
             eventually(partial(self._is_served, body), what=f"{body['metadata']['name']} served")
 
-    def start(self, name: str, flags: Callable[[Path], Sequence[str]]) -> ChildProcess:
+    def start(
+        self, name: str, flags: Callable[[Path], Sequence[str]], etc: Path | None = None
+    ) -> ChildProcess:
         """Starts the program, unless it runs; `flags` are made of the kubeconfig."""
         running = self._running.get(name)
         if running is not None and running.alive:
             return running
+        self._running[name] = self._stack.enter_context(self.running(name, flags, etc))
+        return self._running[name]
+
+    def running(
+        self, name: str, flags: Callable[[Path], Sequence[str]], etc: Path | None = None
+    ) -> ChildProcess:
+        """The program with the flags, to be entered and left; it sees `etc` as /etc."""
         self.define(name)
         command = [str(self._program(name)), *flags(self._plane.kubeconfig_for())]
-        child = ChildProcess(name, command, self._plane.logs / f"{name}.log")
-        self._running[name] = self._stack.enter_context(child)
-        return child
+        if etc is not None:
+            command = [*_unshared(), 'mount --bind "$0" /etc && exec "$@"', str(etc), *command]
+        return ChildProcess(name, command, self._plane.logs / f"{name}.log")
 
     def _is_served(self, definition: Json) -> bool:
         _, found = self._plane.api("GET", f"{_CRDS}/{definition['metadata']['name']}")
@@ -80,10 +90,18 @@ class Peers:
             found = (each for each in yaml.safe_load_all(path.read_text()) if each)
             yield from (each for each in found if each["kind"].endswith(kind))
 
-    def start_with_webhooks(self, name: str, config: Json, label: str) -> ChildProcess:
-        """Starts a controller whose webhooks the API server calls, for pods with this label."""
+    def start_with_webhooks(
+        self, name: str, config: Json, label: str, only: Container[str] | None = None
+    ) -> ChildProcess:
+        """Starts a controller whose webhooks the API server calls, for pods with this label.
+
+        `only` has the plurals of the kinds for which it is called; None for all.
+        """
         port, folder = free_port(), self._plane.directory / name
         pair = (authority := Authority(folder)).server("tls")
+        # For those whose metrics have a certificate, at a place that cannot be configured.
+        metrics = folder / "etc" / name / "metrics" / "certs"
+        shutil.copytree(pair.key.parent, metrics)
         options = {
             **config,
             "leaderElection": {"leaderElect": False},
@@ -94,11 +112,18 @@ class Peers:
         }
         (path := folder / "config.yaml").write_text(yaml.safe_dump(options))
         child = self.start(
-            name, lambda kubeconfig: [f"--kubeconfig={kubeconfig}", f"--config={path}"]
+            name,
+            lambda kubeconfig: [f"--kubeconfig={kubeconfig}", f"--config={path}"],
+            folder / "etc",
         )
         eventually(lambda: _accepts(port), what=f"the webhooks of {name}")
         bundle = base64.b64encode(authority.certificate.read_bytes()).decode()
         for body in self._definitions(name, "WebhookConfiguration"):
+            body["webhooks"] = [
+                hook
+                for hook in body["webhooks"]
+                if only is None or hook["rules"][0]["resources"][0] in only
+            ]
             self._register(name, body, f"https://127.0.0.1:{port}", bundle, label)
         return child
 
@@ -113,6 +138,12 @@ class Peers:
         plural = f"{body['kind'].lower()}s"
         status, answer = self._plane.api("POST", f"{_ADMISSION}/{plural}", body)
         assert status in (201, 409), answer
+
+
+def _unshared() -> list[str]:
+    """A shell in a mount namespace of its own."""
+    program = shutil.which("unshare") or pytest.skip("unshare is not installed")
+    return [program, "--map-root-user", "--mount", "sh", "-c"]
 
 
 def free_port() -> int:
