@@ -99,3 +99,20 @@ def test_a_failed_member_is_replaced_beside_those_that_have_finished(restarts: b
     world.create(a_pod("again", uid="again", gpus=1, gang=Membership(KEY)))
     world.decide_all()
     assert world.binds.keys() == {"again"}
+
+
+def test_members_that_failed_are_counted_until_they_are_replaced() -> None:
+    """By a pod of the same name, as the controller of Volcano does it."""
+    engine = an_engine(a_node("n", gpus=4))
+    world = running(engine)
+    *_, last = world.pods.values()
+    finish(world, last, failed=True)
+    engine.tend(now=30.0)  # asks first whether others have succeeded
+    found = statuses(engine.tend(now=40.0))
+    assert [(each.with_node, each.finished, each.failed) for each in found] == [(3, 0, 1)]
+    world.create(replace(last, uid="again", node="", grant=None, finished=False, failed=False))
+    world.now = 41.0
+    world.decide_all()
+    world.answer_all()
+    found = statuses(engine.tend(now=60.0))
+    assert [(each.with_node, each.finished, each.failed) for each in found] == [(4, 0, 0)]

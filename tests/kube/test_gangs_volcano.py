@@ -193,7 +193,7 @@ def test_a_gang_that_lost_pods_and_has_no_room_for_others_is_unknown() -> None:
 
 
 def test_a_gang_whose_pods_have_all_finished_is_completed() -> None:
-    found = written(status(GangState.SCHEDULED, 0, 4, failed=1), {"phase": "Running"}) or {}
+    found = written(status(GangState.SCHEDULED, 0, 3, failed=1), {"phase": "Running"}) or {}
     assert (found["phase"], found["succeeded"], found["failed"]) == ("Completed", 3, 1)
 
 

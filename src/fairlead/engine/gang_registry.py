@@ -40,6 +40,8 @@ QUIET_S = 3.0
 _SOON_S = 0.1
 #: How long the driver is given to find finished members before a gang is called incomplete.
 _ANSWER_S = 2.0
+#: Members that failed of which the names are kept.
+_MOST_FAILED = 1000
 
 
 #: Reported at once. What a gang waits for may come in a moment.
@@ -165,8 +167,15 @@ class GangRegistry:
             self._queue.count(pod, spec, now=now)
         else:
             self._queue.remove(pod.uid)
+            self._note_failure(spec.key, pod)
         self.touch(spec.key, now)
         return pending
+
+    def _note_failure(self, key: str, pod: Pod) -> None:
+        entry = self._queue.gang(key)
+        gang = entry.unit if entry and pod.finished and pod.failed else None
+        if isinstance(gang, Gang) and len(gang.failed) < _MOST_FAILED:
+            gang.failed.add(pod.name)
 
     def touch(self, key: str, now: float) -> None:
         """Something about the gang has changed."""

@@ -20,8 +20,15 @@ def status_of(entry: Entry) -> GangStatus | None:
     if state is None:
         return None
     placed, finished = len(gang.placed), len(gang.finished)
-    members = gang.size + placed
-    return GangStatus(state, members, gang.spec.minimum, placed - finished, finished, message)
+    return GangStatus(
+        state,
+        gang.size + placed,
+        gang.spec.minimum,
+        placed - finished,
+        finished,
+        message,
+        len(gang.failed),
+    )
 
 
 def statuses_of_parts(

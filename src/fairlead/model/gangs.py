@@ -131,11 +131,11 @@ class GangStatus:
     members: int
     #: The minimum.
     needed: int
-    #: Members with a node that have not finished, and members that have.
+    #: Members with a node that have not finished, and members that have succeeded.
     with_node: int
     finished: int
     message: str = ""
-    #: How many of the finished ones have failed.
+    #: Members that have failed; they are not among the others.
     failed: int = 0
 
 

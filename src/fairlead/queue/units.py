@@ -101,8 +101,8 @@ class Gang:
     """Pods of which at least `spec.minimum` have nodes, or none has."""
 
     __slots__ = (
-        "_count", "_gated", "_highest", "_pending", "_present", "_specs", "asked", "finished",
-        "has_object", "not_before_s", "placed", "refusal", "spec", "was_whole",
+        "_count", "_gated", "_highest", "_pending", "_present", "_specs", "asked", "failed",
+        "finished", "has_object", "not_before_s", "placed", "refusal", "spec", "was_whole",
     )  # fmt: skip
 
     def __init__(self, spec: GangSpec) -> None:
@@ -111,6 +111,8 @@ class Gang:
         self.placed: dict[str, str] = {}
         #: Those of them that have finished.
         self.finished: set[str] = set()
+        #: Names of members that have failed, and were not replaced by one of the same name.
+        self.failed: set[str] = set()
         #: Whether finished members were asked for since it last lost a member.
         self.asked = False
         #: False: its pods say all.
@@ -245,6 +247,7 @@ class Gang:
         if old is not None:
             self._note(old, -1)
         self._pending[pod.uid] = pod
+        self.failed.discard(pod.name)
         if self._highest is None or pod.priority > self._highest:
             self._highest = pod.priority
         (self._gated.add if pod.gates else self._gated.discard)(pod.uid)

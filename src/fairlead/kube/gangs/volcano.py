@@ -107,7 +107,7 @@ class VolcanoGangs(GangDefaults):
         wanted: Json = {
             "phase": _phase(str(before.get("phase") or ""), status),
             "running": status.with_node,
-            "succeeded": status.finished - status.failed,
+            "succeeded": status.finished,
             "failed": status.failed,
         }
         changed = {name: value for name, value in wanted.items() if before.get(name, 0) != value}
