@@ -120,8 +120,9 @@ class Release:
 
     def trusts(self, kind: str) -> str:
         """The caBundle of that configuration, if it has one."""
-        (hook,) = self.get(kind)["webhooks"]
-        return str(hook["clientConfig"].get("caBundle", ""))
+        hooks = self.get(kind)["webhooks"]
+        (bundle,) = {hook["clientConfig"].get("caBundle", "") for hook in hooks}
+        return str(bundle)
 
     def _ask_at(self, port: int | None) -> None:
         for kind, route in zip(_CONFIGURATIONS, ("mutate", "validate"), strict=True):

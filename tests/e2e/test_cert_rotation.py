@@ -39,9 +39,9 @@ def trusted(plane: ControlPlane, pair: ServingCert) -> list[bool]:
     """For each configuration, whether API servers would trust this one."""
     found = []
     for path in CONFIGURATIONS:
-        (hook,) = plane.api("GET", path)[1]["webhooks"]
-        bundle = base64.b64decode(hook["clientConfig"].get("caBundle", ""))
-        found.append(_signed(bundle, pair))
+        hooks = plane.api("GET", path)[1]["webhooks"]
+        (bundle,) = {hook["clientConfig"].get("caBundle", "") for hook in hooks}
+        found.append(_signed(base64.b64decode(bundle), pair))
     return found
 
 

@@ -84,7 +84,11 @@ def test_everything_fits_together() -> None:
 
     names = f"[{', '.join(repr(name) for name in profiles.SERVED_BY_DEFAULT)}]"
     for kind, route in (("Mutating", "/mutate"), ("Validating", "/validate")):
-        (hook,) = the(f"{kind}WebhookConfiguration")["webhooks"]
+        hook, *others = the(f"{kind}WebhookConfiguration")["webhooks"]
+        assert [other["name"] for other in others] == ["queues.fairlead.dev"] * (
+            kind == "Validating"
+        )
+        assert all(other["clientConfig"] == hook["clientConfig"] for other in others)
         assert hook["failurePolicy"] == "Fail"
         (condition,) = hook["matchConditions"]
         assert condition["expression"].endswith(f"object.spec.schedulerName in {names}")

@@ -19,6 +19,7 @@ from fairlead.model.queues import GPUS_OF_MODEL, QueueReport, QueueSpec, QueueSt
 from fairlead.queue.entries import Entry
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.quota import QuotaRefusal
+from fairlead.queue.quotas.guarantees import guarantee_problem
 from fairlead.queue.quotas.meters import UseMeters
 from fairlead.queue.quotas.names import GangOf, QueueNames
 from fairlead.queue.quotas.past_use import day_end
@@ -301,7 +302,7 @@ class Queues:
             pending_units=asked.get(UNITS, 0),
             pending_pods=asked.get(PODS, 0),
             running_pods=used.get(PODS, 0),
-            problem=self.tree.problem(key),
+            problem=self.tree.problem(key) or guarantee_problem(self.tree, spec),
         )
 
 

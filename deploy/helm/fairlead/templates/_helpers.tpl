@@ -84,6 +84,11 @@ app.kubernetes.io/version: {{ (index . 0).Chart.AppVersion | quote }}
     && object.spec.schedulerName in {{ include "fairlead.schedulerNames" . }}
 {{- end }}
 
+{{/* Whether queues of our own are read. */}}
+{{- define "fairlead.queuesOn" -}}
+{{- if not (has "fairlead" (dig "queues" "disabled" list .Values.config)) }}true{{ end -}}
+{{- end }}
+
 {{/* Whether certificates come from a Secret that the chart does not fill. */}}
 {{- define "fairlead.foreignCertificates" -}}
 {{- if or .Values.webhook.caBundle .Values.webhook.certManager.enabled }}true{{ end -}}

@@ -16,6 +16,7 @@ from fairlead.apps.fast_loop import run_in_fast_loop, until_signalled
 from fairlead.apps.serving.callers import Callers, Gate
 from fairlead.apps.serving.http_limits import HttpLimits
 from fairlead.apps.serving.listening import listening
+from fairlead.apps.webhook.queue_watch import QueueWatch
 from fairlead.apps.webhook.server import make_webhook_app
 from fairlead.base.durations import seconds
 from fairlead.kube.access.kubeconfig import load_access
@@ -74,10 +75,9 @@ async def _run(options: WebhookOptions, handler: AdmissionHandler, life: dt.time
     shown, metrics = ServingContext(), AdmissionMetrics()
     gate = Gate(options.callers, shown)
     gate.trust()  # what is wrong from the start is said at once
-    client: Client | None = None
+    client = _client(options)
     if options.cert_dir is None:
-        access = load_access(options.plan.kubeconfig, options.plan.context)
-        client = Client(access, user_agent=f"fairlead-webhook/{__version__}")
+        assert client is not None
         rotation = CertRotation(client, _places(options), Subject(_names(options), life))
         pause_s = min(life.total_seconds() / 40, _LONGEST_PAUSE_S)
         updater = CertUpdater(
@@ -90,13 +90,31 @@ async def _run(options: WebhookOptions, handler: AdmissionHandler, life: dt.time
             gate, metrics, lambda: asyncio.to_thread(read_pair, folder), _FILES_PAUSE_S
         )
     limits = HttpLimits()
-    app = make_webhook_app(handler, metrics, updater.unready_because, limits, gate)
+    queues = QueueWatch(client, handler.queues) if client else None
+    catch_up = queues.catch_up if queues else None
+    app = make_webhook_app(handler, metrics, updater.unready_because, limits, gate, catch_up)
+    watching = asyncio.create_task(queues.run()) if queues else None
     try:
         await until_signalled(_serve(options, handler.schedulers, app, updater, limits))
     finally:
+        if watching is not None:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
         if client is not None:
             await client.close()
     log.info("stopped")
+
+
+def _client(options: WebhookOptions) -> Client | None:
+    """For certificates and queues. With certificates from files it can do without."""
+    try:
+        access = load_access(options.plan.kubeconfig, options.plan.context)
+    except FairleadError as error:
+        if options.cert_dir is None:
+            raise
+        log.info("queues that pods name are not checked", reason=str(error))
+        return None
+    return Client(access, user_agent=f"fairlead-webhook/{__version__}")
 
 
 async def _serve(

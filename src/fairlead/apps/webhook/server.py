@@ -1,7 +1,7 @@
 """The webhook over HTTPS: two reviews, health and metrics, and limits."""
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import structlog
 from aiohttp import web
@@ -30,8 +30,12 @@ def make_webhook_app(
     unready_because: Callable[[], str],
     limits: HttpLimits | None = None,
     gate: Gate | None = None,
+    catch_up: Callable[[], Awaitable[None]] | None = None,
 ) -> web.Application:
-    """Live as long as the event loop turns; ready while its certificate is good."""
+    """Live as long as the event loop turns; ready while its certificate is good.
+
+    `catch_up` reads the newest queues before a refusal that they might change.
+    """
     limits = limits or HttpLimits()
     limiter, gate = RequestLimiter(limits), gate or Gate()
 
@@ -41,7 +45,11 @@ def make_webhook_app(
                 try:
                     is_old = gate.enter(request)
                     async with limiter.admitted():
-                        given = answer(await read(request, limits))
+                        body = await read(request, limits)
+                        given = answer(body)
+                        if given.in_doubt and catch_up is not None:
+                            await catch_up()
+                            given = answer(body)
                 except HttpRefusal as refused:
                     metrics.answers.labels(route, refused.outcome).inc()
                     return refusal(refused)

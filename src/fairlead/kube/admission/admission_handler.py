@@ -8,6 +8,7 @@ import msgspec
 from fairlead.kube.admission import injection, review
 from fairlead.kube.admission.bounds import TooMuch, check_size
 from fairlead.kube.admission.literals import literal_for
+from fairlead.kube.admission.queue_reviews import QueueReviews
 from fairlead.kube.admission.review import BadReview, Review
 from fairlead.kube.admission.validation import problem_with
 from fairlead.kube.codec import decode_pod
@@ -34,6 +35,8 @@ class AdmissionAnswer:
 
     body: bytes
     outcome: str
+    #: It is about queues, of which newer ones may not be known yet.
+    in_doubt: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,7 @@ class AdmissionHandler:
     literal: Callable[[Pod], str | None] = literal_for
     #: The isolation of shares that demand none, by scheduler.
     isolation: Mapping[str, Isolation] = field(default_factory=dict)
+    queues: QueueReviews = field(default_factory=QueueReviews)
 
     def mutate(self, body: bytes) -> AdmissionAnswer:
         asked = review.read_review(body)
@@ -55,6 +59,8 @@ class AdmissionHandler:
 
     def validate(self, body: bytes) -> AdmissionAnswer:
         asked = review.read_review(body)
+        if asked.describes_queue:
+            return self._checked_queue(asked)
         return self._answered(asked, self._checked if asked.creates_pod else None)
 
     def _answered(
@@ -82,7 +88,18 @@ class AdmissionHandler:
         problem = problem_with(pod)
         if problem:
             return AdmissionAnswer(review.refuse(asked, problem), "refused")
+        if problem := self.queues.problem_with_pod(pod):
+            return AdmissionAnswer(review.refuse(asked, problem), "refused", in_doubt=True)
         return AdmissionAnswer(review.allow(asked, warning=pod.misspelt), "allowed")
+
+    def _checked_queue(self, asked: Review) -> AdmissionAnswer:
+        try:
+            problem = self.queues.problem_with_queue(asked.object)
+        except UNREADABLE as error:
+            raise BadReview(f"the object of the AdmissionReview is not a queue: {error}") from error
+        if problem:
+            return AdmissionAnswer(review.refuse(asked, problem), "refused", in_doubt=True)
+        return AdmissionAnswer(review.allow(asked), "allowed")
 
     def _ours(self, pod: bytes) -> Pod | None:
         if _pods.decode(pod).spec.scheduler_name not in self.schedulers:

@@ -80,6 +80,8 @@ class Review:
     object: bytes
     #: Whether it is about a pod that is being created.
     creates_pod: bool
+    #: Whether it is about a queue of our own that is being created or changed.
+    describes_queue: bool
     #: The pod as it was, if ephemeral containers are being added to it. We have a say in no more.
     before: bytes | None = None
 
@@ -103,14 +105,24 @@ def read_review(body: bytes) -> Review:
         raise BadReview("the AdmissionReview has no request with a uid; there is nothing to answer")
     asks = _asks(request)
     before = bytes(request.old_object) if asks == ("UPDATE", "ephemeralcontainers") else None
-    return Review(request.uid, bytes(request.object), asks == ("CREATE", ""), before)
+    return Review(
+        request.uid,
+        bytes(request.object),
+        asks == ("CREATE", ""),
+        _is_about(request, "fairlead.dev", "Queue") and request.operation in ("CREATE", "UPDATE"),
+        before,
+    )
 
 
 def _asks(request: _Request) -> tuple[str, str] | None:
     """The operation, and on what of a pod; None if it is about something else."""
-    about_pod = (request.kind.group, request.kind.kind) == ("", "Pod")
+    about_pod = _is_about(request, "", "Pod")
+    return (request.operation, request.sub_resource) if about_pod else None
+
+
+def _is_about(request: _Request, group: str, kind: str) -> bool:
     given = bytes(request.object) not in (b"", b"null")
-    return (request.operation, request.sub_resource) if about_pod and given else None
+    return given and (request.kind.group, request.kind.kind) == (group, kind)
 
 
 def allow(review: Review, patch: Sequence[Operation] = (), warning: str = "") -> bytes:
