@@ -259,12 +259,9 @@ def test_the_rights_on_gangs_are_those_of_the_dialects_that_are_on(charts: Helm)
     assert "ClusterRole/fairlead-gangs" not in by_name(charts.rendered({"config": everything}))
 
 
-def test_the_right_to_move_pods_comes_with_consolidation(charts: Helm) -> None:
-    off, on = ({"config": {"consolidation": {"enabled": value}}} for value in (False, True))
-    without, with_it = (
-        granted(by_name(charts.rendered(values))["ClusterRole/fairlead"]) for values in (off, on)
-    )
-    assert with_it - without == {("", "pods/eviction", "create")}
+def test_it_may_evict_pods_through_their_budgets(charts: Helm) -> None:
+    role = by_name(charts.rendered({}))["ClusterRole/fairlead"]
+    assert ("", "pods/eviction", "create") in granted(role)
 
 
 def test_the_rights_on_queues_are_those_of_the_dialects_that_are_on(charts: Helm) -> None:

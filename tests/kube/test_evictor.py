@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 from fairlead.engine.events import EvictionEnded
 from fairlead.engine.instructions import Evict
@@ -111,3 +112,39 @@ async def test_the_last_victim_stays_when_another_cannot_go() -> None:
     (problem,) = await ends_of(transport, an_eviction("p", 3))
     assert problem == "ns/p-0 cannot be evicted: no"
     assert not any("p-2" in request.path for request in transport.requests)
+
+
+async def test_within_budgets_none_is_evicted_unless_all_may_be() -> None:
+    async def protects_one(request: Request) -> Reply:
+        protected = "p-2" in request.path and _is_dry(request)
+        return status(429, "budget") if protected else await fine(request)
+
+    transport = Scripted(protects_one)
+    evict = replace(an_eviction("p", 3), within_budgets=True)
+    (problem,) = await ends_of(transport, evict)
+    assert problem == "ns/p-2 cannot be evicted: budget"
+    assert transport.requests
+    assert all(map(_is_dry, transport.requests))
+
+
+def _is_dry(request: Request) -> bool:
+    return request.body["deleteOptions"]["dryRun"] == ["All"]
+
+
+async def test_within_budgets_all_are_evicted_by_the_eviction_api() -> None:
+    transport = Scripted(fine)
+    assert await ends_of(transport, replace(an_eviction("p", 3), within_budgets=True)) == [""]
+    paths = [request.path for request in transport.sent("POST")]
+    assert len(paths) == 6
+    assert all(path.endswith("/eviction") for path in paths)
+    assert not transport.sent("DELETE")
+
+
+async def test_without_the_right_to_evict_pods_are_deleted() -> None:
+    async def forbids(request: Request) -> Reply:
+        no = 'pods "p-0" is forbidden: User "x" cannot create resource "pods/eviction" in API group'
+        return status(403, no) if request.method == "POST" else await fine(request)
+
+    transport = Scripted(forbids)
+    assert await ends_of(transport, replace(an_eviction("p", 2), within_budgets=True)) == [""]
+    assert len(transport.sent("DELETE")) == 2

@@ -192,7 +192,7 @@ class GangRooms:
         self.held.begin(gang.key, nodes, leaving, now)
         if victims:
             self._in_flight.making_room[pod.uid] = gang.key
-            made.append(Evict(pod, node, victims))
+            made.append(Evict(pod, node, victims, within_budgets=True))
         return made
 
     def _cleared(self, pod: Pod, nodes: Iterable[str], now: float) -> list[Instruction]:

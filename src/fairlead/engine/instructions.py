@@ -107,6 +107,8 @@ class Evict:
     #: They are moved: evicted through the Eviction API, so that disruption budgets hold. The first
     #: one that may not be ends it.
     moves: bool = False
+    #: The same to make room: none is evicted unless all may be.
+    within_budgets: bool = False
 
     @property
     def victims(self) -> tuple[Pod, ...]:

@@ -26,6 +26,10 @@ TRIES = 6
 TIMEOUT_S = 10.0
 LONGEST_PAUSE_S = 2.0
 
+#: How the API server says that the scheduler may not use the Eviction API. Budgets, as they were
+#: when the victims were chosen, allow them all.
+_NO_RIGHT = 'cannot create resource "pods/eviction"'
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -119,20 +123,24 @@ class Evictor:
             self._report(EvictionEnded(evict.pod.uid, problem))
 
     async def _evict_all(self, evict: Evict) -> str:
-        if evict.moves:
-            return await self._move_all(evict)
+        if evict.moves or evict.within_budgets:
+            problem = await self._move_all(evict)
+            if evict.moves or _NO_RIGHT not in problem:
+                return problem
+            log.warning("no right to create pods/eviction; pods are deleted", pod=evict.pod.key)
         *others, last = [(v, node) for node, all_ in evict.victims_by_node.items() for v in all_]
         problems = await asyncio.gather(*(self._evict(*victim, evict) for victim in others))
         return next(filter(None, problems), "") or await self._evict(*last, evict)
 
     async def _move_all(self, evict: Evict) -> str:
         """None is evicted unless all may be; the first that is refused after all ends it."""
+        victims = [(each, node) for node, all_ in evict.victims_by_node.items() for each in all_]
         for dry_run in (True, False):
-            for node, victims in evict.victims_by_node.items():
-                for victim in victims:
-                    problem = await self._move(victim, node, evict, dry_run=dry_run)
-                    if problem:
-                        return problem
+            for start in range(0, len(victims), self._max_in_flight):
+                some = victims[start : start + self._max_in_flight]
+                moving = (self._move(*each, evict, dry_run=dry_run) for each in some)
+                if problem := next(filter(None, await asyncio.gather(*moving)), ""):
+                    return problem
         return ""
 
     async def _move(self, victim: Pod, node: str, evict: Evict, *, dry_run: bool) -> str:

@@ -1,0 +1,78 @@
+"""Gangs that make room on the real API server: whole gangs are evicted, or nothing."""
+
+import pytest
+
+from fairlead.sim.controlplane import ControlPlane
+from fairleads import Pods, eventually, fairlead
+from test_preemption import make_budget
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture
+def high(control_plane: ControlPlane) -> str:
+    body = {"metadata": {"name": "making-room-high"}, "value": 1000}
+    path = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    assert control_plane.api("POST", path, body)[0] in (201, 409)
+    return "making-room-high"
+
+
+def gang(pods: Pods, name: str, count: int, gpus: int, **spec: object) -> list[str]:
+    names = [f"{name}-{number}" for number in range(count)]
+    words = {"fairlead.dev/gang": name, "fairlead.dev/gang-min": str(count)}
+    for each in names:
+        metadata = {"annotations": words, "labels": {"app": name}}
+        pods.create(each, gpus, metadata=metadata, **spec)
+    return names
+
+
+def leaving(pods: Pods, names: list[str]) -> list[str]:
+    return [name for name in names if pods.get(name)["metadata"].get("deletionTimestamp")]
+
+
+@pytest.mark.parametrize(
+    ("user", "reason"),
+    [
+        ("system:kube-scheduler", "PreemptionByScheduler"),  # it may not create pods/eviction
+        ("", "EvictionByEvictionAPI"),
+    ],
+)
+def test_a_gang_evicts_a_whole_gang_and_has_its_room(
+    control_plane: ControlPlane, create_nodes, pods: Pods, high: str, user: str, reason: str
+) -> None:
+    create_nodes(["m1", "m2"], allocatable={"nvidia.com/gpu": "4"})
+    access = control_plane.kubeconfig_for(user) if user else control_plane.kubeconfig_for()
+    with fairlead(control_plane, kubeconfig=access):
+        low = gang(pods, "low", 8, 1)
+        pods.wait_bound(*low)
+        large = gang(pods, "high", 2, 4, priorityClassName=high)
+        eventually(lambda: len(leaving(pods, low)) == 8, what="all of the low gang leave")
+        said = eventually(lambda: pods.condition("high-0").get("message"))
+        assert said.endswith("8 pod(s) are evicted for it; it has room when they are gone.")
+        reasons = {c["type"]: c.get("reason") for c in pods.get("low-0")["status"]["conditions"]}
+        assert reasons["DisruptionTarget"] == reason
+        assert eventually(lambda: pods.events("low-0", "Preempted"))
+        held = {name: pods.get(name)["status"].get("nominatedNodeName") for name in large}
+        assert set(held.values()) == {"m1", "m2"}
+        pods.create("filler", 1)
+        for name in low[:7]:
+            pods.delete(name)
+        pods.wait_refused("filler")
+        assert not any(map(pods.node, large))
+        pods.delete("low-7")
+        assert pods.wait_bound(*large) == held
+        assert not pods.node("filler")
+
+
+def test_a_budget_keeps_the_whole_gang(
+    control_plane: ControlPlane, create_nodes, pods: Pods, high: str
+) -> None:
+    create_nodes(["b1"], allocatable={"nvidia.com/gpu": "4"})
+    make_budget(control_plane, pods.namespace, "low", allowed=3)
+    with fairlead(control_plane):
+        low = gang(pods, "low", 4, 1)
+        pods.wait_bound(*low)
+        gang(pods, "high", 1, 1, priorityClassName=high)
+        said = pods.wait_refused("high-0")["message"]
+        assert "Evicting pods of lower priority does not help" in said
+        assert leaving(pods, low) == []
