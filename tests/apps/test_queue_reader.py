@@ -51,9 +51,7 @@ def test_what_pods_hold_is_used_and_what_is_above_the_guarantee_is_borrowed():
         "company", "product", "research",
     ]  # fmt: skip
     assert found["product"].used[GPUS] == 3
-    assert found["product"].borrowed == {GPUS: 1} | {
-        name: number for name, number in found["product"].borrowed.items() if name != GPUS
-    }
+    assert found["product"].borrowed == {GPUS: 1}
     assert found["company"].running_pods == found["product"].running_pods == 1
 
 
@@ -128,7 +126,7 @@ def test_explain_names_the_limit_with_both_numbers_and_what_would_help():
         }
     ]  # fmt: skip
     assert found["queue"]["remedies"] == [
-        "raise limit nvidia.com/gpu of queue research to 8, or wait until 2 of it are free"
+        "raise limit nvidia.com/gpu of queue research to 8, or wait until its pods use 2 less"
     ]
     shown = text_of(found)
     assert "queue research (fairlead): position 1 of 1 pending units" in shown
@@ -138,7 +136,8 @@ def test_explain_names_the_limit_with_both_numbers_and_what_would_help():
 def test_explain_says_which_queue_borrows_what_is_guaranteed():
     engine = engine_with()
     waits = of("research", "waits", gpus=4)
-    place(engine, of("product", "greedy", gpus=8), waits)
+    place(engine, of("product", "greedy", gpus=8))
+    place(engine, waits)
     found = explained(engine, waits)
     (borrower,) = [each for each in found["queue"]["borrowers"] if each["resource"] == GPUS]
     assert (borrower["queue"], borrower["borrowed"]) == ("fairlead/product", 6.0)

@@ -9,13 +9,13 @@ from fairlead.apps.queues.rows import (
     UnitRow,
     ancestors_of,
     borrowers_of,
-    row_of,
+    rows_of,
 )
 from fairlead.apps.queues.view import render_queues
 from fairlead.model.queues import GPUS
-from queue_reports import TREE, report
+from queue_reports import TREE, gpus, report
 
-ROWS = [row_of(each) for each in TREE]
+ROWS = rows_of(TREE)
 
 
 def lines(found) -> list[str]:
@@ -31,7 +31,7 @@ def test_the_tree_shows_each_queue_beneath_its_parent_with_its_figures():
     product = next(line for line in shown if "product" in line)
     assert product.startswith("  product")
     assert product.split() == [
-        "product", "32", "-", "40", "8", "24", "1", "7.5", "h", "90.0/100", "h", "a", "day", "-",
+        "product", "32", "-", "40", "8", "24", "1", "8", "h", "90.0/100", "h", "a", "day", "-",
         "4",
     ]  # fmt: skip
     research = next(line for line in shown if "research" in line)
@@ -55,7 +55,7 @@ def test_without_queues_it_says_so():
 def test_ancestors_are_found_from_the_top_and_a_cycle_ends():
     ads = next(row for row in ROWS if row.name == "ads")
     assert [row.name for row in ancestors_of(ads, ROWS)] == ["company", "product"]
-    loop = [row_of(report("a", "b")), row_of(report("b", "a"))]
+    loop = rows_of([report("a", "b"), report("b", "a")])
     assert [row.name for row in ancestors_of(loop[0], loop)] == ["b"]
 
 
@@ -95,3 +95,8 @@ def test_units_of_other_namespaces_have_no_name():
     assert [unit.name for unit in (*seen.pending, *seen.running)] == ["team-a/train", "", ""]
     assert "team-b" not in msgspec.json.encode(seen).decode()
     assert "team-b" not in "\n".join(lines(render_queue(seen, GPUS, None)))
+
+
+def test_what_no_queue_is_guaranteed_cannot_be_borrowed():
+    found = rows_of([report("a", used=(("cpu", 4000), *gpus(2)), guaranteed=gpus(1))])
+    assert found[0].borrowed == {GPUS: 1.0}

@@ -2,11 +2,12 @@
 
 from builders import a_node, a_pod, a_taint, an_engine, decide, see
 from fairlead.apps.up.watching import Watching
-from fairlead.engine.events import BindDone, NodeSeen, PodGone, PodSeen
+from fairlead.engine.events import BindDone, NodeSeen, PodGone, PodSeen, QueueSeen
 from fairlead.engine.instructions import Bind
 from fairlead.model.gangs import GangSpec, Membership
 from fairlead.model.gpus import Gpu, GpuUse, Grant, Inventory
 from fairlead.model.nodes import GPU
+from fairlead.model.queues import QueueSpec
 from fairlead.sim.workload import SAMPLE, WorkloadPods
 
 
@@ -187,3 +188,22 @@ def test_a_gang_that_waits_is_shown_once():
     assert len(screen.decisions) == len(screen.waiting) == 1
     assert screen.refused == 3
     assert screen.waiting[0].text.startswith("gang default/job: 2 of 3 pods fit")
+
+
+def test_pods_of_one_queue_share_a_letter_and_each_queue_has_a_bar():
+    scene = Scene(a_node("n1", gpus=4))
+    for name in ("research", "product"):
+        spec = QueueSpec(f"fairlead/{name}", guaranteed=((GPU, 2000),))
+        scene.engine.handle(QueueSeen(spec), now=0.0)
+    scene.place(
+        a_pod("a", gpus=1, queue="fairlead/research"),
+        a_pod("b", gpus=1, queue="fairlead/research"),
+        a_pod("c", gpus=1, queue="fairlead/product"),
+        a_pod("plain", gpus=1),
+    )
+    assert sorted(scene.gpus()[0].removeprefix("n1 ")) == ["A", "P", "R", "R"]
+    bars = {bar.name: bar for bar in scene.watching.screen("").queues}
+    assert (bars["research"].mark, bars["research"].used, bars["research"].guaranteed) == (
+        "R", 2.0, 2.0,
+    )  # fmt: skip
+    assert bars["product"].used == 1

@@ -12,6 +12,14 @@ def test_the_workload_that_comes_along_can_be_read():
     assert workload.load == 0.8
 
 
+def test_teams_ask_for_more_than_there_is_and_each_stream_has_a_queue():
+    workload = up_workload.teams()
+    leaves = {queue.name for queue in workload.queues if queue.parent}
+    assert {stream.queue for stream in workload.streams} == leaves
+    assert sum(queue.guaranteed for queue in workload.queues if queue.parent) <= 1
+    assert workload.load > 1
+
+
 def test_a_file_needs_little():
     workload = up_workload.parse("streams: [{name: a}]")
     assert (workload.streams[0].gpus, workload.streams[0].run_for) == (1, "30s")
@@ -39,6 +47,15 @@ def test_a_file_needs_little():
         ("streams: [{name: a, runFor: 9s-3s}]", "a range goes upwards, at $.streams[0]"),
         ("streams: [{name: a, every: 0s}]", "every must be longer than nothing"),
         ("streams: [{name: a}, {name: a}]", "two streams are called 'a'; rename one"),
+        ("streams: [{name: a, queue: b}]", "there is no queue 'b'; add it to queues"),
+        (
+            "queues: [{name: b, guarantee: 1}]\nstreams: [{name: a}]",
+            "unknown key 'guarantee' at $.queues[0]; did you mean 'guaranteed'?",
+        ),
+        (
+            "queues: [{name: b, limit: 9}]\nstreams: [{name: a}]",
+            "at $.queues[0].limit; write a share of all GPUs such as 0.5",
+        ),
         ("kind: SchedulerConfiguration\nstreams: [{name: a}]", "at $.kind"),
         ("load: 99\nstreams: [{name: a}]", "at $.load"),
         ("streams: [", "this is not valid YAML"),

@@ -1,12 +1,14 @@
 """The sessions in examples/ happen as they are told: each is typed in, and its output compared."""
 
 import json
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import queue_crds
 from fairlead.apps.config import plugin_files
 from fairlead.plugins.registry import Registry
 from fairlead.sim.controlplane import ControlPlane
@@ -75,6 +77,7 @@ SESSIONS: Mapping[str, Mapping[str, dict[str, Any]]] = {
         name: gpus(4, labels={"example.com/rack": rack})
         for name, rack in (("gpu-a", "r1"), ("gpu-b", "r1"), ("gpu-c", "r2"))
     },
+    "examples/13-queues": {"gpu-a": gpus(4), "gpu-b": gpus(4)},
     "examples/09-by-utilisation": {
         "gpu-a": gpus(2, annotations=profiled(95, 90)),
         "gpu-b": gpus(2, annotations=profiled(5, 0)),
@@ -85,8 +88,10 @@ READINGS = {"examples/09-by-utilisation": ("alnair", 4)}
 #: Controllers of Kubernetes that a session needs.
 CONTROLLERS = {
     f"examples/{name}": ("statefulset-controller",)
-    for name in ("06-scheduling-map", "11-gang", "12-prefill-and-decode")
+    for name in ("06-scheduling-map", "11-gang", "12-prefill-and-decode", "13-queues")
 }
+#: Sessions with queues. Their scheduler may read and write all of them.
+WITH_QUEUES = ("examples/13-queues",)
 
 
 def test_every_session_is_tried() -> None:
@@ -100,6 +105,16 @@ def controllers(plane: ControlPlane, start: str) -> AbstractContextManager[Any]:
     return plane.start_controller_manager(wanted) if wanted else nullcontext()
 
 
+@contextmanager
+def queues(plane: ControlPlane, start: str) -> Iterator[Path | None]:
+    """The kubeconfig of the scheduler, where it is not the usual one."""
+    if start not in WITH_QUEUES:
+        yield None
+        return
+    with queue_crds.installed(plane):
+        yield plane.kubeconfig_for()
+
+
 @pytest.mark.parametrize("start", SESSIONS)
 def test_a_session_goes_as_it_is_told(
     start: str, control_plane: ControlPlane, create_nodes: Any
@@ -108,10 +123,13 @@ def test_a_session_goes_as_it_is_told(
     for name, node in SESSIONS[start].items():
         create_nodes([name], **node)
     (run, _), *rest = commands(folder / "README.md")
-    started = fairlead(control_plane, *options(run, folder))
     terminal = Terminal(control_plane, folder)
     try:
-        with controllers(control_plane, start), started as program:
+        with (
+            controllers(control_plane, start),
+            queues(control_plane, start) as access,
+            fairlead(control_plane, *options(run, folder), kubeconfig=access) as program,
+        ):
             eventually(lambda: program.get("/readyz")[0] == 200)
             source, gpus = READINGS.get(start, ("", 0))
             read = "fairlead_telemetry_readings_total"

@@ -170,7 +170,7 @@ def test_explain_names_the_limit_and_what_would_help(contended: Scene) -> None:
     assert "queue seen-research (fairlead): position 1 of 1 pending units" in shown
     assert (
         "what would help: raise limit nvidia.com/gpu of queue seen-research to 6, "
-        "or wait until 1 of it are free" in shown
+        "or wait until its pods use 1 less" in shown
     )
     own = contended.cli("explain", f"{space}/wide", kubeconfig=contended.plane.kubeconfig_for())
     assert [line for line in own.splitlines() if "queue" in line] == [
@@ -225,3 +225,18 @@ def test_metrics_name_each_queue(contended: Scene) -> None:
     assert metric("borrowed", **product) == 2
     assert metric("limit", queue="fairlead/seen-research", resource=GPU) == 5
     assert metric("pending_units", queue="fairlead/seen-research") == 1
+
+
+def test_kubectl_shows_the_same(contended: Scene) -> None:
+    def columns() -> dict[str, list[str]]:
+        command = [
+            contended.plane.program("kubectl"), "get", "queues",
+            "--kubeconfig", str(contended.plane.kubeconfig_for()),
+        ]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        return {line.split()[0]: line.split() for line in done.stdout.splitlines()}
+
+    eventually(
+        lambda: columns().get("seen-product", [])[:4] == ["seen-product", "seen", "2", "4"],
+        what="the status of the queue is written",
+    )

@@ -14,11 +14,13 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
+from fairlead.apps.queues.reader import QueueReader
 from fairlead.apps.run.usage import Usage
 from fairlead.apps.serving import health
 from fairlead.apps.serving.access import AllowAll
 from fairlead.apps.serving.details import Details
 from fairlead.cluster.cluster import Cluster
+from fairlead.engine.engine import Engine
 from fairlead.sim.controlplane import ControlPlane, service_account
 from fairleads import FAIRLEAD, Pods, Running, eventually, fairlead
 from leaders import inventory
@@ -125,7 +127,9 @@ def _rights(plane: ControlPlane, namespace: str) -> Iterator[None]:
 
 
 def _routes() -> list[str]:
-    app = health.make_app(CollectorRegistry(), str, details=Details(AllowAll(), Usage(Cluster())))
+    queues = QueueReader(Engine({}))
+    details = Details(AllowAll(), Usage(Cluster()), queues=queues)
+    app = health.make_app(CollectorRegistry(), str, details=details)
     return sorted(resource.canonical for resource in app.router.resources())
 
 

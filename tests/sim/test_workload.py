@@ -12,10 +12,16 @@ from fairlead.sim.workload import (
     Delete,
     LoadGenerator,
     Stream,
+    TeamQueue,
     Workload,
     WorkloadPods,
 )
-from fairlead.sim.workload.objects import object_of, priority_classes
+from fairlead.sim.workload.objects import (
+    object_of,
+    priority_classes,
+    queue_definition,
+    queue_objects,
+)
 
 
 def a_generator(*streams, load=0.8, seed=1, speed=1.0):
@@ -181,3 +187,22 @@ def test_every_priority_gets_one_class():
 def test_no_simulated_user_can_evict_a_pod_of_a_visitor():
     """A pod without a priority has 0."""
     assert all(stream.priority < 0 for stream in up_workload.default().streams)
+
+
+def test_queues_are_parts_of_all_gpus_and_parents_come_first():
+    queues = [
+        TeamQueue("team", parent="company", guaranteed=0.25, limit=0.5, weight=2.0),
+        TeamQueue("company"),
+    ]
+    workload = Workload([a_stream(queue="team")], queues=queues)
+    company, team = queue_objects(workload, 80)
+    assert company["metadata"]["name"] == "company"
+    assert team["spec"] == {
+        "parent": "company", "weight": 2.0, "guaranteed": {GPU: 20}, "limit": {GPU: 40},
+    }  # fmt: skip
+    pod = msgspec.json.encode(object_of(Create(workload.streams[0], "work-1", 10.0)))
+    assert decode_pod(pod).queue == "fairlead/team"
+
+
+def test_the_kind_of_queues_is_the_one_that_is_installed():
+    assert queue_definition()["metadata"]["name"] == "queues.fairlead.dev"

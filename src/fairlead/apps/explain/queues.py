@@ -93,7 +93,7 @@ def _raise(limit: Answer) -> str:
     if limit["asked"] > limit["limit"]:
         wait = f"or request at most {written(resource, limit['limit'])}"
     else:
-        wait = f"or wait until {written(resource, needed - limit['limit'])} of it are free"
+        wait = f"or wait until its pods use {written(resource, needed - limit['limit'])} less"
     return f"raise limit {resource} of queue {name} to {written(resource, needed)}, {wait}"
 
 

@@ -15,7 +15,7 @@ from fairlead.apps.queues.rows import (
     ancestors_of,
     borrowers_of,
     found_by,
-    row_of,
+    rows_of,
 )
 from fairlead.cluster.charges import Charges
 from fairlead.engine.engine import Engine
@@ -49,7 +49,7 @@ class QueueReader:
     engine: Engine
 
     def listing(self) -> QueueListing:
-        rows = [row_of(report) for report in self.engine.queues.report()]
+        rows = rows_of(self.engine.queues.report())
         busy = [row.key for row in rows if row.pending_units][:_MOST_ASKED]
         first = {key: entries[0] for key in busy if (entries := self.engine.queues.pending(key))}
         return QueueListing([self._with_first(row, first.get(row.key)) for row in rows])
@@ -65,7 +65,7 @@ class QueueReader:
         rows = self.listing().queues
         found = found_by(name, rows)
         if len(found) != 1:
-            raise NoSuchQueue(_which(name, [row.key for row in found or rows]))
+            raise NoSuchQueue(_which([row.key for row in found or rows]))
         queue = found[0]
         entries = self.engine.queues.pending(queue.key)
         running = self._running(queue.key)
@@ -149,8 +149,8 @@ def _state(entry: Entry) -> str:
     return refusal if refusal and entry.pool is Pool.WAITING else _STATES[entry.pool]
 
 
-def _which(name: str, keys: list[str]) -> str:
+def _which(keys: list[str]) -> str:
     if not keys:
-        return f"queue {name!r} not found: there are no queues"
+        return "there are no queues"
     some = ", ".join(keys[:20]) + (" …" if len(keys) > 20 else "")
-    return f"queue {name!r} not found, or not one alone; choose one of: {some}"
+    return f"there is no queue of that name, or more than one; choose one of: {some}"

@@ -1,6 +1,6 @@
 """What `fairlead queue` shows, as plain values: queues, and the units of one of them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
@@ -146,7 +146,13 @@ def _namespaces(rows: Iterable[QueueRow]) -> frozenset[str]:
     return frozenset(row.first.partition("/")[0] for row in rows if row.first)
 
 
-def row_of(report: QueueReport) -> QueueRow:
+def rows_of(reports: Sequence[QueueReport]) -> list[QueueRow]:
+    """Only of resources that some queue is guaranteed can a queue borrow."""
+    names = {name for report in reports for name, _ in report.spec.guaranteed}
+    return [_row_of(report, names) for report in reports]
+
+
+def _row_of(report: QueueReport, lent: Collection[str]) -> QueueRow:
     spec = report.spec
     guaranteed, used = in_ones(spec.guaranteed), in_ones(report.used)
     return QueueRow(
@@ -160,7 +166,7 @@ def row_of(report: QueueReport) -> QueueRow:
         guaranteed=guaranteed,
         limit=in_ones(spec.limit),
         used=used,
-        borrowed=_above(used, guaranteed),
+        borrowed=_above({name: used[name] for name in used if name in lent}, guaranteed),
         fair_share=in_ones(report.fair_share),
         asked=in_ones(report.asked),
         not_reclaimable=in_ones(report.not_reclaimable),

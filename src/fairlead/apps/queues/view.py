@@ -7,9 +7,7 @@ from rich.text import Text
 from fairlead.apps.queues.amounts import written
 from fairlead.apps.queues.rows import QueueListing, QueueRow
 from fairlead.apps.top.table import Column, lines
-from fairlead.telemetry.rightsizing import span
 
-_HOUR_S = 3600.0
 _COLOUR = {False: "", True: "red"}
 _NONE = (
     "there are no queues: every pod may use the whole cluster; to make one, see "
@@ -77,9 +75,9 @@ def _used(row: QueueRow, resource: str) -> Text:
 
 
 def _past(row: QueueRow) -> str:
-    """GPU time, older use counting less."""
-    hours = row.past_gpu_hours
-    return f"{hours:.1f} h" if 1 <= hours < 10 else span(_HOUR_S * hours) if hours else "-"
+    """GPU-hours, older use counting less."""
+    hours = round(row.past_gpu_hours)
+    return f"{hours} h" if hours else "-"
 
 
 def _budget_column(queues: Sequence[QueueRow]) -> list[Column]:

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from fairlead.apps.queues.rows import Numbers, QueueRow, row_of
+from fairlead.apps.queues.rows import Numbers, QueueRow, rows_of
 from fairlead.engine.engine import Engine
 from fairlead.model.queues import GPUS, QueueReport
 from fairlead.telemetry.metrics import Metrics, Reading
@@ -106,7 +106,7 @@ class _Queues:
         """The first thousand, and of the others those that have none beneath them."""
         now_s = self._clock()
         if self._found is None or now_s - self._found[0] > _SAME_SCRAPE_S:
-            rows = [row_of(report) for report in self._report()]
+            rows = rows_of(self._report())
             parents = {row.parent for row in rows}
             others = [row for row in rows[MOST_QUEUES:] if row.key not in parents]
             self._found = now_s, rows[:MOST_QUEUES], others

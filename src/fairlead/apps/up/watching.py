@@ -5,7 +5,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from fairlead.apps.queues.rows import row_of
+from fairlead.apps.queues.rows import rows_of
 from fairlead.apps.up.gpus import Picture, Readings, allocatable_gpus
 from fairlead.apps.up.queue_bars import QueueBar
 from fairlead.apps.up.view import Decision, Screen
@@ -217,7 +217,7 @@ class Watching:
         return self._engine.queues.of(pod) if self._engine else ""
 
     def _queue_bars(self, engine: Engine) -> Iterator[QueueBar]:
-        rows = [row_of(report) for report in engine.queues.report()]
+        rows = rows_of(engine.queues.report())
         parents = {row.parent for row in rows}
         for row in rows:
             yield QueueBar(
