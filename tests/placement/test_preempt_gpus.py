@@ -223,6 +223,16 @@ def test_a_nomination_taken_back_wakes_who_was_kept_out_by_it() -> None:
     ]
 
 
+def test_a_nominated_pod_finds_no_gpu_that_is_free_with_others_and_without() -> None:
+    """GPU 1 has room without the others, and GPU 0 only when they have come."""
+    unknown, beside = held("unknown", Grant((GpuUse(""),))), held("beside", on(1, 100), 10)
+    cluster = cluster_of(listed(2, sharers=2), unknown, beside)
+    pods = [a_pod(name, gpu_request=share(10), priority=10) for name in ("one", "two", "three")]
+    for pod in pods:
+        cluster.nominations.put(pod, "n1")
+    assert isinstance(Placement(built_in(SCHEDULER), cluster).place(pods[2]), Refused)
+
+
 def decide_on(engine, pod: Pod) -> list[Any]:
     see(engine, pod, now=1.0)
     return decide(engine, now=2.0)

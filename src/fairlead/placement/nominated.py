@@ -65,7 +65,7 @@ def blocked(
     trial = NodeTrial(pod, view, profile, cluster)
     if trial.needs_draft:
         for position in np.flatnonzero(~refused):
-            refused[position] = _refused_beside(int(rows[position]), trial, cluster)
+            refused[position] = refused_beside(int(rows[position]), trial, cluster)
     if not refused.any():
         return None
     mask = np.zeros(len(view.total), dtype=np.bool_)
@@ -73,8 +73,11 @@ def blocked(
     return mask
 
 
-def _refused_beside(row: int, trial: NodeTrial, cluster: Cluster) -> bool:
-    """Also where the filters pass twice by different GPUs, and none does both times."""
+def refused_beside(row: int, trial: NodeTrial, cluster: Cluster) -> bool:
+    """Whether the row does not fit with its nominated pods there, and without.
+
+    Also where the filters pass twice by different GPUs, and none does both times.
+    """
     now = Occupied.of(cluster.columns.devices, row)
     with cluster.draft(row) as draft:
         if trial.refuser(row, draft) != NO_RULE:

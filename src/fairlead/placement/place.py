@@ -16,8 +16,13 @@ from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement.copies import copies
 from fairlead.placement.faults import fault_of
 from fairlead.placement.gpus import GpuPreference, Occupied, choose
-from fairlead.placement.node_trial import NO_RULE, NodeTrial
-from fairlead.placement.nominated import NominatedAmounts, blocked, nominated_against
+from fairlead.placement.node_trial import NodeTrial
+from fairlead.placement.nominated import (
+    NominatedAmounts,
+    blocked,
+    nominated_against,
+    refused_beside,
+)
 from fairlead.placement.preempt import Preemption, PreemptionOutcome, ineligible
 from fairlead.placement.profile import Profile
 from fairlead.placement.refusals import RefusalCounts, count_refusals
@@ -225,8 +230,7 @@ class Placement:
         if row is None or not view.total[row] > REFUSED:
             return NOWHERE
         trial = NodeTrial(pod, view, self.profile, self._cluster)
-        with self._cluster.draft(row) as draft:
-            return row if trial.refuser(row, draft) == NO_RULE else NOWHERE
+        return NOWHERE if refused_beside(row, trial, self._cluster) else row
 
     def _totals(self, view: View, pod: Pod, scope: Scope) -> NodeScores:
         nominated, refused = nominated_against(pod, self._cluster), None
