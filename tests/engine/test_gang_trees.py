@@ -1,13 +1,22 @@
 """Gangs of which other gangs are parts: one unit, whatever order its objects and pods come in."""
 
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
 
 from builders import a_node, a_pod, an_engine
-from fairlead.engine.events import GangGone, GangKindSeen, GangSeen, PodSeen
+from fairlead.engine.events import GangGone, GangKindSeen, GangSeen, NodeSeen, PodSeen
 from fairlead.engine.instructions import GangStatusChanged
-from fairlead.model.gangs import DEEPEST, MOST_GROUPS, Counting, GangSpec, GangState, Membership
+from fairlead.model.gangs import (
+    DEEPEST,
+    MOST_GROUPS,
+    Counting,
+    GangSpec,
+    GangState,
+    Membership,
+    TopologyRule,
+)
 from fairlead.model.pods import Pod
 from gang_world import GangWorld
 
@@ -186,3 +195,71 @@ def test_a_composite_and_a_group_of_the_same_name_are_two() -> None:
     world = TreeWorld(8, composite("a", 1), leaf("a", 2, "a"))
     world.create(*members("a", 2))
     assert world.settle() == {"a": 2}
+
+
+# -- where they go -----------------------------------------------------------------------------
+
+
+def racks(*places: str, gpus: int = 2) -> TreeWorld:
+    """Nodes named by zone and rack, such as `z1/r1/a`."""
+    world = TreeWorld(0)
+    for place in places:
+        zone, rack, _ = place.split("/")
+        labels = {"zone": zone, "rack": rack}
+        world.tell(NodeSeen(a_node(place.replace("/", "-"), gpus=gpus, labels=labels)))
+    return world
+
+
+def under(spec: GangSpec, level: str) -> GangSpec:
+    return replace(spec, topology=(TopologyRule(level),))
+
+
+def test_the_level_of_a_group_is_below_that_of_the_group_around_it() -> None:
+    world = racks("z1/r1/a", "z1/r2/b", "z2/r1/c")
+    world.tell(GangSeen(under(composite("root", 2), "zone")))
+    for name in ("g", "h"):
+        world.tell(GangSeen(under(leaf(name, 2, "root"), "rack")))
+    world.create(*members("g", 2), *members("h", 2))
+    assert world.settle() == {"g": 2, "h": 2}
+    assert {pod.node.split("-")[0] for pod in world.pods.values()} == {"z1"}
+
+
+def test_a_group_that_no_domain_holds_does_not_hold_back_the_others() -> None:
+    world = racks("z1/r1/a", "z1/r2/b")
+    world.tell(GangSeen(composite("root", 1)))
+    for name in ("g", "h"):
+        world.tell(GangSeen(under(leaf(name, 3, "root"), "rack")))
+    world.tell(GangSeen(under(leaf("i", 2, "root"), "rack")))
+    world.create(*members("g", 3), *members("i", 2))
+    assert world.settle() == {"i": 2}
+    assert world.states["g"] == "unschedulable"
+
+
+def test_groups_that_are_not_needed_are_left_out_where_all_do_not_fit() -> None:
+    world = racks("z1/r1/a", "z1/r2/b")
+    world.tell(GangSeen(under(composite("root", 1), "zone")))
+    for name in ("g", "h", "i"):
+        world.tell(GangSeen(under(leaf(name, 2, "root"), "rack")))
+    world.create(*members("g", 2), *members("h", 2), *members("i", 2))
+    assert sum(world.settle().values()) == 4
+
+
+def test_a_pod_that_fits_nowhere_does_not_hold_back_a_basic_group() -> None:
+    world = racks("z1/r1/a", "z1/r2/b")
+    world.tell(GangSeen(under(GangSpec("native/default/g", 1), "rack")))
+    world.create(
+        *members("g", 1, gpus=3), a_pod("g-x", uid="g-x", gpus=1, gang=members("g", 1)[0].gang)
+    )
+    assert world.settle() == {"g": 1}
+
+
+def test_room_is_made_where_pods_that_differ_need_the_same_rows() -> None:
+    world = racks("z1/r1/a", "z1/r2/b", "z2/r1/c", gpus=2)
+    low = replace(a_pod("low-0", uid="low", gpus=2, priority=0), node="z1-r1-a")
+    world.create(low)
+    world.tell(GangSeen(replace(under(composite("root", 2), "zone"), priority=5)))
+    world.tell(GangSeen(under(leaf("g", 2, "root"), "rack")))
+    world.tell(GangSeen(leaf("h", 2, "root")))
+    world.create(*(replace(pod, priority=5) for pod in members("g", 2) + members("h", 2)))
+    world.decide_all()
+    assert [victim.name for evict in world.evictions for victim in evict.victims] == ["low-0"]

@@ -4,7 +4,7 @@ Nothing is computed before a rule asks. A domain is the *path* of values: rack 1
 rack 1 of block b. A node without the label of a level is outside it.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,7 +67,7 @@ class TopologyLevels:
         self._log = log
         self._improved = improved
         self._mark: Mark = NEVER
-        self._trees: dict[tuple[tuple[str, ...], tuple[str, ...]], DomainTree] = {}
+        self._trees: dict[tuple[tuple[tuple[str, int], ...], tuple[str, ...]], DomainTree] = {}
         #: From the configuration; empty: what nodes have.
         self.configured: Topology = Topology(())
         #: From objects, by their key.
@@ -113,10 +113,16 @@ class TopologyLevels:
             return ""
         return f"the Topology {name}, which it names, has no level {rule.level}"
 
-    def tree(self, words: Collection[str], named: Collection[str] = ()) -> DomainTree:
-        """The levels for rules that name these, by label or by name, and the keys of objects."""
+    def tree(
+        self, words: Iterable[str] | Mapping[str, int], named: Collection[str] = ()
+    ) -> DomainTree:
+        """The levels for rules that name these, by label or by name, and the keys of objects.
+
+        A mapping has how deep the groups are nested whose rules name them.
+        """
         self._follow()
-        asked = tuple(sorted(words)), tuple(sorted(named))
+        nested = words if isinstance(words, Mapping) else dict.fromkeys(words, 0)
+        asked = tuple(sorted(nested.items())), tuple(sorted(named))
         tree = self._trees.get(asked)
         if tree is None:
             while len(self._trees) >= MOST_TREES:
@@ -124,8 +130,8 @@ class TopologyLevels:
             tree = self._trees[asked] = self._made(*asked)
         return tree
 
-    def _made(self, words: Collection[str], named: Collection[str]) -> DomainTree:
-        topology = levels_for(words, self._sources(named), self._count)
+    def _made(self, words: Iterable[tuple[str, int]], named: Collection[str]) -> DomainTree:
+        topology = levels_for(dict(words), self._sources(named), self._count)
         codes = [self._codes(topology, label) for label in topology.labels]
         return _tree(topology, codes, self._columns.size)
 

@@ -1,5 +1,6 @@
 """Gangs with topology rules: plans are tried one after another, and waits with patience end."""
 
+from collections import Counter
 from collections.abc import Mapping
 from functools import reduce
 from heapq import heappop, heappush
@@ -8,7 +9,7 @@ from operator import or_
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.trial import Trial
-from fairlead.engine.gang_trials import Filling, GangTrials
+from fairlead.engine.gang_trials import Filling, GangTrials, group_of
 from fairlead.model.pods import Pod
 from fairlead.placement.gang_topology import GangPlan, GangPlans
 from fairlead.placement.place import Placement
@@ -34,14 +35,17 @@ class TopologyTrials:
         self._trials = trials
 
     def plans(self, gang: Gang, waited_s: float) -> GangPlans:
-        pods = sorted(gang.pods, key=_rank)[: gang.room]
+        useless = gang.useless_with(Counter(map(group_of, gang.pods)))
+        useful = (pod for pod in gang.pods if group_of(pod) not in useless)
+        pods = sorted(useful, key=_rank)[: gang.room]
         placed: dict[str, list[str]] = {}
         for uid, group in gang.placed.items():
             held = self._cluster.holdings.get(uid)
             if held is not None:
                 placed.setdefault(group, []).append(held.node)
+        counted = Counter(gang.placed.values())
         return GangPlans(
-            gang.spec, pods, placed, self._cluster, self._placements, waited_s, gang.needed
+            gang.spec, pods, placed, self._cluster, self._placements, waited_s, gang.needed, counted
         )
 
     def best(self, trial: Trial, gang: Gang, waited_s: float) -> Filling:
@@ -54,10 +58,11 @@ class TopologyTrials:
             filling = self._filled(trial, gang, plan)
             tried += len(plan.order)
             is_last = tried + len(plan.order) > _MOST_TRIED
-            if filling.satisfied and (is_last or len(filling.placed) == len(plan.order)):
+            fits = filling.satisfied and not filling.wastes
+            if fits and (is_last or len(filling.placed) == len(plan.order)):
                 filling.succeeded = True
                 return filling
-            enough = enough or (plan if filling.satisfied else None)
+            enough = enough or (plan if fits else None)
             trial.rollback(start)
             if is_last:
                 break

@@ -26,6 +26,8 @@ from fairlead.queue.units import Gang
 #: Other orders of unequal pods that are tried, and of how many pods at most.
 _MORE_ORDERS = 3
 _MOST_REORDERED = 200
+#: Groups that are left out, one after another, if a gang does not fit with all of them.
+_MOST_LEFT_OUT = 16
 #: How often members are looked at again whose rules ask for other pods.
 _MOST_LOOKS = 8
 
@@ -84,6 +86,12 @@ class Filling:
     def satisfied(self) -> bool:
         """Whether the gang would have what it needs, and a pod more than before."""
         return bool(self.placed) and not self.gang.needed_with(self.counts)
+
+    @property
+    def wastes(self) -> bool:
+        """Whether pods of a group that lacks others have nodes."""
+        useless = self.gang.useless_with(self.counts)
+        return not useless.isdisjoint(self.counts)
 
     @property
     def is_hopeless(self) -> bool:
@@ -217,7 +225,24 @@ class GangTrials:
             if changed == order:
                 break
             order = changed
-        return self._in_one_domain(trial, gang, nearest)
+        found = self._with_fewer_groups(trial, nearest) if gang.spec.groups else None
+        return found or self._in_one_domain(trial, gang, nearest)
+
+    def _with_fewer_groups(self, trial: Trial, nearest: Filling) -> Filling | None:
+        """Without the groups that do not fit, as long as the others are enough."""
+        gang, filling, start = nearest.gang, nearest, trial.checkpoint()
+        order = ordered(gang)
+        for _ in range(_MOST_LEFT_OUT):
+            order = _without_group(order, filling)
+            if not order or gang.needed_with(Counter(map(group_of, order))):
+                return None
+            filling = Filling.of(gang, order)
+            self.fill(trial, filling, len(order))
+            if filling.satisfied and not filling.wastes:
+                filling.succeeded = True
+                return filling
+            trial.rollback(start)
+        return None
 
     def _in_one_domain(self, trial: Trial, gang: Gang, nearest: Filling) -> Filling:
         """For pods that must be near each other: in one domain after the other."""
@@ -243,6 +268,15 @@ def _changed(order: list[Pod], filling: Filling) -> list[Pod]:
     request = filling.first[0].request
     first = [pod for pod in order if pod.request == request]
     return first + [pod for pod in order if pod.request != request]
+
+
+def _without_group(order: list[Pod], filling: Filling) -> list[Pod]:
+    """Without the group of the first pod that found no node, and those that need it."""
+    out = group_of(filling.first[0]) if filling.first else ""
+    left = [pod for pod in order if group_of(pod) != out]
+    useless = filling.gang.useless_with(Counter(map(group_of, left)))
+    left = [pod for pod in left if group_of(pod) not in useless]
+    return left if len(left) < len(order) else []
 
 
 def ordered(gang: Gang) -> list[Pod]:

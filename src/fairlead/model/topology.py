@@ -1,6 +1,6 @@
 """The levels of a cluster's topology, such as zone and rack, and the labels that name them."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 #: The level of single nodes, below all others.
@@ -113,11 +113,12 @@ def level_labels() -> list[str]:
 
 
 def levels_for(
-    words: Collection[str], sources: Iterable[Topology], domains: Callable[[str], int]
+    words: Mapping[str, int], sources: Iterable[Topology], domains: Callable[[str], int]
 ) -> Topology:
     """The levels of the first source that has all that rules name.
 
-    If there is none, the labels that rules name are the levels: fewer domains, wider level.
+    If there is none, the labels that rules name are the levels. Those of groups are below those of
+    the groups around them (`words` has how deep each is nested); then fewer domains, wider level.
     """
     wanted = [word for word in words if word not in {HOSTNAME, short(HOSTNAME)}]
     seen: list[Topology] = []
@@ -125,8 +126,11 @@ def levels_for(
         if source.levels and all(map(source.label_of, wanted)):
             return source
         seen.append(source)
-    labels = {_resolved(word, seen) for word in wanted}
-    return _of_labels(sorted(labels, key=lambda label: (domains(label), label)))
+    nested: dict[str, int] = {}
+    for word in wanted:
+        label = _resolved(word, seen)
+        nested[label] = min(words[word], nested.get(label, words[word]))
+    return _of_labels(sorted(nested, key=lambda label: (nested[label], domains(label), label)))
 
 
 def _resolved(word: str, sources: Iterable[Topology]) -> str:

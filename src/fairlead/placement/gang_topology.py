@@ -15,6 +15,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.model.gangs import GangSpec, Group, TopologyRule
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement.gang_room import GangRoom
+from fairlead.placement.gang_subsets import subsets
 from fairlead.placement.place import Placement
 from fairlead.placement.rank_order import along_the_tree
 from fairlead.placement.topology_solver import Question, limits_of, most_in_a_domain, solve
@@ -44,6 +45,13 @@ class GangPart:
     @property
     def every_pod(self) -> tuple[Pod, ...]:
         return (*self.pods, *(pod for part in self.parts for pod in part.every_pod))
+
+    def levels(self, depth: int = 0) -> dict[str, int]:
+        """The levels that rules name, and how deep the parts with these rules are nested."""
+        found = dict.fromkeys((rule.level for rule in self.set_rules), depth + 1)
+        for part in self.parts:
+            found = {**part.levels(depth + 1), **found}
+        return {**found, **dict.fromkeys((rule.level for rule in self.rules), depth)}
 
     @property
     def every_rule(self) -> Iterator[TopologyRule]:
@@ -101,14 +109,6 @@ def _part(group: Group, by_group: dict[str, list[Pod]]) -> GangPart:
     )  # fmt: skip
 
 
-def _leaves(groups: tuple[Group, ...]) -> Iterator[tuple[str, int]]:
-    for group in groups:
-        if group.groups:
-            yield from _leaves(group.groups)
-        else:
-            yield group.name, group.minimum
-
-
 def _ranked(pods: list[Pod]) -> tuple[Pod, ...]:
     return tuple(sorted(pods, key=_rank))
 
@@ -130,21 +130,25 @@ class GangPlans:
         placements: Mapping[str, Placement],
         waited_s: float,
         needed: int | None = None,
+        counted: Counter[str] | None = None,
     ) -> None:
-        """`placed`: the nodes of members that have one, by group; `needed`: None for all pods."""
+        """`placed`: the nodes of members that have one, by group; `needed`: None for all pods.
+
+        `counted`: by group, members that need no node any more; None: those that are placed.
+        """
         self._spec = spec
         self._needed = len(pods) if needed is None else needed
         self.part = part_of(spec, pods)
-        rules = tuple(self.part.every_rule)
-        self.tree = cluster.topology.tree(
-            {rule.level for rule in rules}, {rule.topology for rule in rules if rule.topology}
-        )
+        named = {rule.topology for rule in self.part.every_rule if rule.topology}
+        self.tree = cluster.topology.tree(self.part.levels(), named)
         self._placed = {
             group: np.array(
                 [cluster.row_of[n] for n in nodes if n in cluster.row_of], dtype=np.intp
             )
             for group, nodes in placed.items()
         }
+        nodes = Counter({group: len(rows) for group, rows in self._placed.items()})
+        self._counted = nodes if counted is None else counted
         self.waited_s = waited_s
         self.room = GangRoom(cluster)
         self._requests = {
@@ -242,25 +246,24 @@ class GangPlans:
         part, pods = self.part, self.part.pods
         if self._needed >= len(part.every_pod):
             return None
-        if part.parts or len(self.classes(pods)) != 1:
-            return self._planned(part_of(self._spec, self._least_pods()))
+        if part.parts or self._spec.groups or len(self.classes(pods)) != 1:
+            return self._with_subset()
         self.room.given = {}
         most = most_in_a_domain(self.question(part, pods))
         if not self._needed <= most < len(pods):
             return None
         return self._planned(replace(part, pods=pods[: max(most, 1)]))
 
-    def _least_pods(self) -> list[Pod]:
-        """Of each group no more pods than it needs, and as many as the gang needs."""
-        least = dict(_leaves(self._spec.groups))
-        counts = Counter({group: len(rows) for group, rows in self._placed.items()})
-        kept: list[Pod] = []
-        more: list[Pod] = []
-        for pod in self.part.every_pod:
-            group = pod.gang.group if pod.gang else ""
-            counts[group] += 1
-            (kept if counts[group] <= least.get(group, 0) else more).append(pod)
-        return kept + more[: max(0, self._needed - len(kept))]
+    def _with_subset(self) -> dict[str, int] | None:
+        spec, every = self._spec, self.part.every_pod
+        for pods in subsets(spec, every, self._counted, self._has_room, self._needed):
+            if rows := self._planned(part_of(self._spec, pods)):
+                return rows
+        return None
+
+    def _has_room(self, pod: Pod) -> bool:
+        self.room.given = {}
+        return bool(self.room.of(self._requests[pod.uid]).any())
 
     def _place(
         self, part: GangPart, within: NodeMask, before: Mapping[str, int]

@@ -139,7 +139,10 @@ class RoomSearch(Generic[P]):
     def _packed(
         self, domains: Rows, reachable: NodeMask, ranks: PerNode
     ) -> Iterator[tuple[Rows, Sequence[DisruptionUnit]]]:
-        """Rows of domains with the units to evict there, the cheapest first."""
+        """Rows of domains with the units to evict there, the cheapest first.
+
+        Last come domains where pods that differ took each other's rows: there are no units yet.
+        """
         count = sum(kind.count for kind in self._kinds)
         found: list[tuple[Cost, int, Sequence[DisruptionUnit]]] = []
         regions = self._best_regions(domains, reachable, ranks, count)
@@ -151,6 +154,8 @@ class RoomSearch(Generic[P]):
                 break
         for _, at, units in sorted(found, key=lambda each: each[:2]):
             yield regions[at], units
+        packed_at = {at for _, at, _ in found}
+        yield from ((rows, ()) for at, rows in enumerate(regions) if at not in packed_at)
 
     def _best_regions(
         self, domains: Rows, reachable: NodeMask, ranks: PerNode, count: int
