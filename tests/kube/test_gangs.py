@@ -115,7 +115,6 @@ def test_a_native_gang_is_read_in_the_form_of_1_36() -> None:
         4,
         priority=7,
         topology=(TopologyRule("rack"),),
-        counting=Counting.ALIVE,
         evicted_whole=True,
     )
 

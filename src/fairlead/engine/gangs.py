@@ -1,6 +1,7 @@
 """Gangs, as the engine sees them: what it asks of them, and what it tells them."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.holdings import Holding
@@ -37,6 +38,7 @@ class Gangs:
         quota: AdmissionQuota,
         utc_s: Callable[[float], float],
     ) -> None:
+        self._cluster = cluster
         self._queue = queue
         self._in_flight = in_flight
         self._parts = GangParts(cluster, queue, in_flight)
@@ -55,6 +57,8 @@ class Gangs:
     # -- what the API server shows -----------------------------------------------------------
 
     def object_seen(self, spec: GangSpec, now: float) -> None:
+        if spec.priority is not None and self._cluster.behaviour.compares_group_priority:
+            spec = replace(spec, exact_priority=True)
         self._registry.object_seen(spec, now)
 
     def object_gone(self, key: str, now: float) -> None:

@@ -29,6 +29,8 @@ class Behaviour:
     scores_free_storage: bool = False
     #: NodeVolumeLimits refuses nodes that lack a driver whose CSIDriver says it must be there.
     refuses_missing_drivers: bool = False
+    #: Pods of a group with another priority than the group are refused.
+    compares_group_priority: bool = False
     #: The metrics call a pending pod `UnscheduledPod`, and `TargetPod` where it changed itself.
     tells_target_pods: bool = False
 
@@ -49,6 +51,7 @@ KUBERNETES_1_37 = replace(
     counts_image_volumes=True,
     scores_free_storage=True,
     refuses_missing_drivers=True,
+    compares_group_priority=True,
     tells_target_pods=True,
 )
 #: Oldest first.

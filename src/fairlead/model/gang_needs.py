@@ -1,6 +1,6 @@
 """How many pods a gang lacks, and where pods of one gang contradict each other."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 
 from fairlead.model.gangs import GangSpec, Group
@@ -52,6 +52,22 @@ def disagreement(one: GangSpec, other: GangSpec) -> str:
             return (
                 f"pods of the gang {one.name} disagree: {field.name} is {_shown(here)} in some and "
                 f"{_shown(there)} in others; give all pods the same"
+            )
+    return ""
+
+
+def priority_problem(spec: GangSpec, pods: Iterable[int]) -> str:
+    """Where the priority of the gang is not that of its pods.
+
+    The queue goes by the one, quotas of namespaces by the other: none may be above its pods.
+    """
+    if spec.priority is None:
+        return ""
+    for priority in pods:
+        if priority < spec.priority or (spec.exact_priority and priority != spec.priority):
+            return (
+                f"the gang {spec.name} has priority {spec.priority}, but pods of it have "
+                f"{priority}; give both the same priorityClassName"
             )
     return ""
 

@@ -63,6 +63,8 @@ class GangSpec:
     minimum: int
     #: None: the highest of its pods.
     priority: int | None = None
+    #: Whether its pods may not have a higher one, either.
+    exact_priority: bool = False
     #: The parts that need a minimum, a topology or a name of their own.
     groups: tuple[Group, ...] = ()
     #: How many of these groups must be satisfied; None: all.

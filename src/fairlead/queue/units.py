@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Protocol
 
-from fairlead.model.gang_needs import disagreement, lacking, unsatisfied
+from fairlead.model.gang_needs import disagreement, lacking, priority_problem, unsatisfied
 from fairlead.model.gangs import Counting, GangSpec
 from fairlead.model.pods import Pod, PodRequest
 
@@ -101,8 +101,9 @@ class Gang:
     """Pods of which at least `spec.minimum` have nodes, or none has."""
 
     __slots__ = (
-        "_count", "_gated", "_highest", "_pending", "_present", "_specs", "asked", "failed",
-        "finished", "has_object", "not_before_s", "placed", "refusal", "spec", "was_whole",
+        "_count", "_gated", "_highest", "_pending", "_present", "_priorities", "_specs", "asked",
+        "failed", "finished", "has_object", "not_before_s", "placed", "refusal", "spec",
+        "was_whole",
     )  # fmt: skip
 
     def __init__(self, spec: GangSpec) -> None:
@@ -130,8 +131,9 @@ class Gang:
         #: By group, members that count or could be placed, and members that count.
         self._present: Counter[str] = Counter()
         self._count: Counter[str] = Counter()
-        #: What pending members say of the whole, and how many say it.
+        #: What pending members say of the whole, and how many say it; and their priorities.
         self._specs: Counter[GangSpec] = Counter()
+        self._priorities: Counter[int] = Counter()
 
     @property
     def key(self) -> str:
@@ -169,9 +171,11 @@ class Gang:
     @property
     def problem(self) -> str:
         """Why it cannot be tried, however many pods there are."""
-        if self.spec.problem or len(self._specs) < 2:
+        if self.spec.problem:
             return self.spec.problem
-        return disagreement(*list(self._specs)[:2])
+        if len(self._specs) > 1:
+            return disagreement(*list(self._specs)[:2])
+        return priority_problem(self.spec, self._priorities)
 
     @property
     def agreed(self) -> GangSpec | None:
@@ -288,6 +292,9 @@ class Gang:
         said = pod.gang
         if pod.uid not in self._gated:
             self._present[said.group if said else ""] += change
+        self._priorities[pod.priority] += change
+        if not self._priorities[pod.priority]:
+            del self._priorities[pod.priority]
         if said and said.spec:
             self._specs[said.spec] += change
             if not self._specs[said.spec]:

@@ -11,7 +11,7 @@ import msgspec
 from fairlead.kube.gangs.api import GangDefaults, GangKind, PodWords
 from fairlead.kube.gangs.limits import minimum_of
 from fairlead.kube.gangs.native import COMPOSITE, GroupSpec
-from fairlead.model.gangs import Counting, GangSpec, Membership
+from fairlead.model.gangs import GangSpec, Membership
 
 
 class _Gang(msgspec.Struct, rename="camel", gc=False):
@@ -55,6 +55,5 @@ class Composite(GangDefaults):
             least_groups=minimum_of(field, gang.min_group_count) if gang else 1,
             topology=wire.topology(),
             part_of=wire.part_of(key),
-            counting=Counting.ALIVE,
             evicted_whole=wire.evicted_whole(),
         )

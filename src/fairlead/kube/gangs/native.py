@@ -14,7 +14,6 @@ from fairlead.kube.gangs.limits import minimum_of, name_of
 from fairlead.kube.gangs.ranks import rank_in_labels
 from fairlead.model.errors import FairleadError
 from fairlead.model.gangs import (
-    Counting,
     GangSpec,
     GangState,
     GangStatus,
@@ -110,7 +109,6 @@ class Native(GangDefaults):
             priority=wire.priority,
             topology=wire.topology(),
             part_of=wire.part_of(key),
-            counting=Counting.ALIVE,
             evicted_whole=wire.evicted_whole(),
         )
 
