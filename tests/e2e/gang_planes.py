@@ -1,5 +1,6 @@
 """A control plane that has PodGroups of Kubernetes itself: they are off by default."""
 
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,6 +41,10 @@ class GangPlane:
         folder = f"/apis/{_GROUP}/{self.version}/namespaces/{namespace}/podgroups"
         return f"{folder}/{name}" if name else folder
 
+    def composites(self, namespace: str) -> str:
+        """CompositePodGroups exist since 1.37, and only in this version."""
+        return f"/apis/{_GROUP}/v1alpha3/namespaces/{namespace}/compositepodgroups"
+
     def create(self, namespace: str, name: str, minimum: int | None, **spec: Any) -> Json:
         """A PodGroup; without a minimum it is of the policy "basic"."""
         policy = {"basic": {}} if minimum is None else {"gang": {"minCount": minimum}}
@@ -61,7 +66,7 @@ def gates_flag(version: tuple[int, int]) -> str:
 @contextmanager
 def gang_plane(assets: Path, folder: Path) -> Iterator[GangPlane]:
     """With the gates of the version that the API server turns out to have."""
-    version = _version(assets)
+    version = version_of(assets)
     served = ",".join(f"{_GROUP}/{each}=true" for each in _GATES[version][1])
     flags = (gates_flag(version), f"--runtime-config={served}")
     with ControlPlane.start(
@@ -70,9 +75,8 @@ def gang_plane(assets: Path, folder: Path) -> Iterator[GangPlane]:
         yield GangPlane(plane, version)
 
 
-def _version(assets: Path) -> tuple[int, int]:
-    import subprocess
-
+def version_of(assets: Path) -> tuple[int, int]:
+    """Of the kube-apiserver among them."""
     program = assets / "kube-apiserver"
     said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
     major, minor, *_ = said.stdout.split()[-1].removeprefix("v").split(".")

@@ -1,0 +1,45 @@
+"""A policy of the API server that denies the bind of one pod in a namespace, while it is on."""
+
+from fairlead.sim.controlplane import ControlPlane, served
+from fairleads import eventually
+
+_NAME = "no-bind"
+_SAYS = "not this one"
+_MERGE = "application/merge-patch+json"
+#: The label of a namespace that names the pod.
+_LABEL = "deny"
+_DENIED = (
+    f"has(namespaceObject.metadata.labels.{_LABEL}) && "
+    f"namespaceObject.metadata.labels.{_LABEL} == object.metadata.name"
+)
+
+
+class BindDenials:
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+        rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
+                "resources": ["pods/binding"]}  # fmt: skip
+        validation = {"expression": f"!({_DENIED})", "message": _SAYS}
+        policy = {"matchConstraints": {"resourceRules": [rule]}, "validations": [validation]}
+        scope = {"policyName": _NAME, "validationActions": ["Deny"]}
+        kind = "ValidatingAdmissionPolicy"  # that it is enforced shows with the first denial
+        for name, spec in ((kind, policy), (f"{kind}Binding", scope)):
+            served.create(plane, {"kind": name, "metadata": {"name": _NAME}, "spec": spec})
+
+    def deny(self, namespace: str, pod: str) -> None:
+        self._say(namespace, pod)
+        eventually(lambda: self._is_denied(namespace, pod), what="binds are denied")
+
+    def allow(self, namespace: str, pod: str) -> None:
+        self._say(namespace, None)
+        eventually(lambda: not self._is_denied(namespace, pod), what="binds are allowed")
+
+    def _say(self, namespace: str, pod: str | None) -> None:
+        patch = {"metadata": {"labels": {_LABEL: pod}}}
+        path = f"/api/v1/namespaces/{namespace}"
+        assert self._plane.api("PATCH", path, patch, content_type=_MERGE)[0] == 200
+
+    def _is_denied(self, namespace: str, pod: str) -> bool:
+        body = {"metadata": {"name": pod}, "target": {"name": "x"}}
+        path = f"/api/v1/namespaces/{namespace}/pods/{pod}/binding?dryRun=All"
+        return _SAYS in str(self._plane.api("POST", path, body)[1].get("message", ""))
