@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from fairlead.apps.queues.amounts import written
+from fairlead.apps.queues.amounts import in_ones, written
 from fairlead.apps.queues.reader import QueueReader
 from fairlead.apps.queues.rows import BorrowerRow, QueueRow, ancestors_of, borrowers_of
 from fairlead.engine.engine import Engine
@@ -67,7 +67,7 @@ def _held_back(
 ) -> Answer:
     if refusal is None:
         return {}
-    limits = list(_limits(levels, asked))
+    limits = _limits(refusal, levels, asked)
     help_ = [_raise(each) for each in limits]
     help_ += [_HELP[refusal.reason]] if refusal.reason in _HELP else []
     return {
@@ -75,16 +75,28 @@ def _held_back(
     }  # fmt: skip
 
 
-def _limits(levels: Sequence[QueueRow], asked: dict[str, float]) -> Iterator[Answer]:
-    """Every limit that the unit would pass, from its own queue up."""
+def _limits(
+    refusal: QuotaRefusal, levels: Sequence[QueueRow], asked: dict[str, float]
+) -> list[Answer]:
+    """Every limit that the unit would pass: the one that it was told, then the others upwards."""
+    found = {(refusal.queue, refusal.resource): _told(refusal)} if refusal.resource else {}
     for row in reversed(levels):
         for resource, limit in row.limit.items():
             used, more = row.used.get(resource, 0.0), asked.get(resource, 0.0)
             if more and used + more > limit:
-                yield {
-                    "queue": row.key, "resource": resource, "limit": limit, "used": used,
-                    "asked": more,
-                }  # fmt: skip
+                passed = _limit(row.key, resource, limit, used, more)
+                found.setdefault((row.key, resource), passed)
+    return list(found.values())
+
+
+def _told(refusal: QuotaRefusal) -> Answer:
+    numbers = refusal.limit, refusal.used, refusal.asked
+    ones = (in_ones(((refusal.resource, number),))[refusal.resource] for number in numbers)
+    return _limit(refusal.queue or "", refusal.resource, *ones)
+
+
+def _limit(queue: str, resource: str, limit: float, used: float, asked: float) -> Answer:
+    return {"queue": queue, "resource": resource, "limit": limit, "used": used, "asked": asked}
 
 
 def _raise(limit: Answer) -> str:
