@@ -82,5 +82,4 @@ def refused_beside(row: int, trial: NodeTrial, cluster: Cluster) -> bool:
     with cluster.draft(row) as draft:
         if trial.refuser(row, draft) != NO_RULE:
             return True
-        trial.expect(row, draft)
-        return not trial.has_gpus(row, now)
+        return bool(trial.expect(row, draft)) and not trial.has_gpus(row, now)
