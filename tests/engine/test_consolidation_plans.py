@@ -3,11 +3,13 @@
 import pytest
 
 from builders import a_pod, see
-from consolidation_world import a_plan, drawn_engine, plan_for, running, why_none
+from consolidation_world import NOW_S, a_plan, drawn_engine, plan_for, running, why_none
+from fairlead.engine.consolidation.planner import USUAL
 from fairlead.engine.consolidation.plans import ConsolidationPlan
 from fairlead.engine.events import BudgetSeen
 from fairlead.model.budgets import Budget
 from fairlead.model.consolidation import MoveLimits
+from fairlead.model.pods import Pod
 from fairlead.model.selectors import LabelSelector, Requirement
 from gang_world import a_gang
 
@@ -140,6 +142,27 @@ def test_a_running_gang_moves_whole() -> None:
     found = a_plan(engine, a_pod("big", gpus=8))
     assert {move.pod.name for move in found.moves} == {"train-0", "train-1", "train-2"}
     assert found.moved_milli == 9000
+
+
+@pytest.mark.parametrize(
+    ("row", "pods"),
+    [
+        ("aaaaa...", [a_pod("big", gpus=4)]),
+        ("abcde...", [a_pod("big", gpus=8)]),
+        ("abcdefg.", a_gang("train", 40, gpus=8)),
+        ("abcdefg.", a_gang("train", 200, gpus=2)),
+    ],
+)
+def test_a_search_costs_no_more_than_its_limit(row: str, pods: list[Pod]) -> None:
+    """What one trial of the unit costs comes on top: the limit is looked at after each."""
+    engine = drawn_engine(*(f"n{number} {row}" for number in range(400)))
+    see(engine, *pods)
+    entry = engine.queue.get(pods[0].uid)
+    assert entry is not None
+    begun = engine.cluster.work.spent
+    engine.planning.plan(entry, MoveLimits(), NOW_S)
+    spent = engine.cluster.work.spent - begun
+    assert spent < USUAL.most_work + 400 * len(pods) + 20_000
 
 
 def test_nothing_changes_by_looking() -> None:

@@ -41,12 +41,17 @@ class _Branch:
 
 
 class Frontier:
-    def __init__(self, allows: Callable[[Units], bool]) -> None:
-        """`allows` says whether a set is worth a trial."""
+    def __init__(
+        self, allows: Callable[[Units], bool], is_spent: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`allows` says whether a set is worth a trial, `is_spent` when to stop."""
         self._allows = allows
+        self._is_spent = is_spent
         self._heap: list[tuple[_Order, Units, _Branch, bool]] = []
         self._numbers = count()
         self._seen: set[Units] = set()
+        #: Thousandths of GPUs that must move at least; None before there is any room.
+        self.least: float | None = None
 
     def extend(
         self, base: Units, rooms: Iterable[Room], missing: int, within: NodeMask | None
@@ -58,13 +63,16 @@ class Frontier:
             return
         branch.rooms = chain(first, branch.rooms)
         branch.each = first[0].milli / (_MOST_COPIES if missing <= _FEW else 1)
+        if not base:
+            least = first[0].milli + (missing - 1) * branch.each
+            self.least = min(least, self.least or least)
         if missing > 1:
             self._push(branch, base.union(*_disjoint(first, missing)), 0, single=False)
         self._push_next(branch)
 
     def pop(self) -> Candidate | None:
         """The cheapest set that was not tried and is worth a trial."""
-        while self._heap:
+        while self._heap and not self._is_spent():
             _, units, branch, single = heappop(self._heap)
             if single:
                 self._push_next(branch)

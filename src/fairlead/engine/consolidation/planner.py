@@ -17,7 +17,7 @@ from fairlead.engine.consolidation.free_gpus import FreeGpus, free_gpus
 from fairlead.engine.consolidation.frontier import Candidate, Frontier, Units
 from fairlead.engine.consolidation.movable import Movability, gpu_milli, requested_milli
 from fairlead.engine.consolidation.plans import ConsolidationPlan, Move, NoConsolidation
-from fairlead.engine.consolidation.rooms import Rooms
+from fairlead.engine.consolidation.rooms import Rooms, RoomsOfNodes
 from fairlead.engine.consolidation.simulation import FillsGangs, Simulated, Simulation
 from fairlead.model.consolidation import MoveLimits
 from fairlead.model.gpus import WHOLE
@@ -38,6 +38,8 @@ EXPLAINED = Effort(20, 20_000)
 
 #: Units that are tried to be left where they are, once a plan is found.
 _MOST_SPARED = 16
+#: Equal sets of pods that found no places elsewhere, on as many nodes, are not tried on others.
+_ENOUGH_FAILED = 8
 
 
 @dataclass(slots=True)
@@ -46,8 +48,10 @@ class _Course:
 
     unit: Unit
     gain_gpu_s: float
+    rooms: RoomsOfNodes
     free: FreeGpus | None = None
-    against: list[Counter[str]] = field(default_factory=list)
+    #: How often pods with these requests together found no places elsewhere.
+    failed: Counter[tuple[int, ...]] = field(default_factory=Counter)
     #: The least that a set loses which loses too much, and whether one moves too many pods.
     too_dear: float | None = None
     too_many: bool = False
@@ -77,24 +81,29 @@ class ConsolidationPlanner:
         asked = sum(requested_milli(pod.request) for pod in unit.pods)
         if not asked:
             return NoConsolidation("it asks for no GPUs")
-        course = _Course(unit, asked / WHOLE * self._limits.horizon_s)
+        rooms = RoomsOfNodes(self._cluster, self._movability, unit.priority)
+        course = _Course(unit, asked / WHOLE * self._limits.horizon_s, rooms)
         with self._cluster.trial() as trial:
             return self._search(trial, course)
 
     def _search(self, trial: Trial, course: _Course) -> ConsolidationPlan | NoConsolidation:
-        frontier = Frontier(lambda units: self._allows(course, units))
+        work = self._cluster.work
+        until = work.spent + self._effort.most_work
+        frontier = Frontier(
+            lambda units: self._allows(course, units), lambda: work.spent > until
+        )  # fmt: skip
         if not self._begin(trial, course, frontier):
             return NoConsolidation("it fits as things are")
-        work, start = self._cluster.work, self._cluster.work.spent
         for _ in range(self._effort.most_tried):
             candidate = frontier.pop()
             if candidate is None:
-                return NoConsolidation(self._why_none(course))
+                return NoConsolidation(self._why_none(course), cut_short=work.spent > until)
             found = self._simulate(trial, course, frontier, candidate)
             if found.stuck is None:
-                return self._planned(course, *self._sparing(trial, course, candidate.units, found))
-            if work.spent - start > self._effort.most_work:
-                break
+                units = candidate.units
+                if sum(unit.milli for unit in units) > (frontier.least or 0):
+                    units, found = self._sparing(trial, course, units, found)
+                return self._planned(course, units, found)
         return NoConsolidation(self._why_none(course), cut_short=True)
 
     def _begin(self, trial: Trial, course: _Course, frontier: Frontier) -> bool:
@@ -113,7 +122,8 @@ class ConsolidationPlanner:
         rooms = self._rooms(course, candidate, found)
         trial.rollback()
         if rooms is not None:
-            course.against.append(rooms.against)
+            if not found.waiting:
+                course.failed[_composition(candidate.units)] += 1
             frontier.extend(candidate.units, rooms, found.missing, candidate.within)
         return found
 
@@ -123,10 +133,10 @@ class ConsolidationPlanner:
         if pod is None:
             return None
         rooms = Rooms(
-            pod, self._placements[pod.scheduler], self._cluster, self._movability,
-            priority=course.unit.priority,
+            pod, self._placements[pod.scheduler], self._cluster, course.rooms,
             without=frozenset(unit.key for unit in candidate.units),
             within=candidate.within if found.waiting else None,
+            moves=not found.waiting,
         )  # fmt: skip
         if not found.waiting:
             return rooms
@@ -136,7 +146,7 @@ class ConsolidationPlanner:
 
     def _allows(self, course: _Course, units: Units) -> bool:
         """Whether a set may be moved, whatever it helps."""
-        self._cluster.work.pods += len(units)
+        self._cluster.work.pods += 10 + len(units)
         lost_gpu_s = sum(unit.lost_gpu_s for unit in units)
         if lost_gpu_s >= min(course.gain_gpu_s, self._limits.most_gpu_seconds):
             course.too_dear = min(lost_gpu_s, course.too_dear or lost_gpu_s)
@@ -144,14 +154,14 @@ class ConsolidationPlanner:
         if sum(len(unit.members) for unit in units) > self._limits.most_moves:
             course.too_many = True
             return False
+        if course.failed[_composition(units)] >= _ENOUGH_FAILED:
+            return False
         return self._movability.are_allowed(units)
 
     def _sparing(
         self, trial: Trial, course: _Course, units: Units, found: Simulated
     ) -> tuple[Units, Simulated]:
         """Without units whose move is of no use."""
-        if len(units) < 2:
-            return units, found
         for unit in sorted(units, key=lambda unit: (-unit.milli, unit.key))[:_MOST_SPARED]:
             fewer = units - {unit}
             less = self._simulation.run(trial, course.unit, fewer, None)
@@ -184,6 +194,11 @@ class ConsolidationPlanner:
             )
         if course.too_many:
             said.append(f"moves of more than {self._limits.most_moves} pods are not planned")
-        against = sum(course.against, Counter[str]())
-        said += [f"{count} pod(s) {why}" for why, count in against.most_common(3)]
+        against = course.rooms.against.most_common(3)
+        said += [f"{count} pod(s) {why}" for why, count in against]
         return "; ".join(said) if len(said) > 1 else f"{said[0]}; no moves were found that help"
+
+
+def _composition(units: Units) -> tuple[int, ...]:
+    """Equal for sets of pods with the same requests."""
+    return tuple(sorted(hash(held.pod.request) for unit in units for held in unit.members))

@@ -14,6 +14,9 @@ from fairlead.queue.entries import Entry
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.units import Gang, Unit
 
+#: Larger gangs are not helped: that would take too long in one turn.
+MOST_PODS = 256
+
 
 class Planning:
     """It looks, and changes nothing."""
@@ -38,6 +41,8 @@ class Planning:
         unit = entry.unit
         if not unit.is_ready:
             return NoConsolidation("it is not ready: it has scheduling gates, or pods are missing")
+        if len(unit.pods) > MOST_PODS:
+            return NoConsolidation(f"it has more than {MOST_PODS} pods")
         if why := unit.pod.problem or self._beyond_quota(entry):
             return NoConsolidation(why)
         movability = Movability(

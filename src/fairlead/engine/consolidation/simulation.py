@@ -12,6 +12,7 @@ from fairlead.engine.consolidation.packing import Packing, place_in
 from fairlead.engine.consolidation.plans import Start
 from fairlead.engine.gang_trials import Filling
 from fairlead.model.pods import Pod
+from fairlead.placement.gang_topology import has_topology
 from fairlead.placement.place import Placement
 from fairlead.queue.units import Gang, Unit
 
@@ -67,7 +68,7 @@ class Simulation:
         if found.stuck is None or found.waiting or not _are_few_pods(unit, leaving):
             return found
         trial.rollback(gone)
-        packed = self._packed(trial, unit.pod, leaving)
+        packed = self._packed(trial, unit, leaving)
         return packed or self._placed(trial, unit, leaving, within)
 
     def _placed(
@@ -83,13 +84,16 @@ class Simulation:
             self._place_again(trial, leaving, found)
         return found
 
-    def _packed(self, trial: Trial, pod: Pod, leaving: Collection[MovableUnit]) -> Simulated | None:
+    def _packed(
+        self, trial: Trial, unit: Unit, leaving: Collection[MovableUnit]
+    ) -> Simulated | None:
         """In any way: the choice of the rules may leave gaps."""
-        moved = [_pending(unit.members[0].pod) for unit in leaving]
-        nodes = self._packing.nodes_for(trial, [pod, *moved])
+        moved = [_pending(each.members[0].pod) for each in leaving]
+        nodes = self._packing.nodes_for(trial, [*unit.pods, *moved])
         if nodes is None:
             return None
-        return Simulated([Start(pod, nodes.pop(pod.uid))], nodes)
+        starts = [Start(pod, nodes.pop(pod.uid)) for pod in unit.pods]
+        return Simulated(starts, nodes)
 
     def _start_pod(self, trial: Trial, pod: Pod, found: Simulated) -> None:
         node = self._place(trial, pod)
@@ -163,8 +167,12 @@ class Simulation:
 
 
 def _are_few_pods(unit: Unit, leaving: Collection[MovableUnit]) -> bool:
-    single = not isinstance(unit, Gang) and not any(each.gang for each in leaving)
-    return single and 0 < len(leaving) <= _FEW
+    """Whether all of them may be placed one by one: few pods without rules in common."""
+    if isinstance(unit, Gang):
+        few = len(unit.pods) <= _FEW and unit.needed == len(unit.pods)
+        if not few or unit.spec.groups or has_topology(unit.spec):
+            return False
+    return 0 < len(leaving) <= _FEW and not any(each.gang for each in leaving)
 
 
 def _pending(pod: Pod) -> Pod:
