@@ -158,3 +158,23 @@ def test_a_member_whose_bind_is_denied_is_placed_again_around_the_others(
     with fairlead(control_plane):
         pods.wait_bound(*names)
         assert not pods.node("single")
+
+
+def test_an_elastic_gang_grows_into_gpus_that_become_idle(
+    control_plane, create_nodes, pods
+) -> None:
+    """As torchrun with two to four nodes: it starts with two, and never has more than four."""
+    create_nodes(["e1"], allocatable={"nvidia.com/gpu": "5"})
+    with fairlead(control_plane):
+        pods.create("other", 3)
+        pods.wait_bound("other")
+        said = {**words("elastic", 2), "fairlead.dev/gang-max": "4"}
+        for number in range(5):
+            pods.create(f"elastic-{number}", 1, metadata={"annotations": said})
+        pods.wait_bound("elastic-0", "elastic-1")
+        assert pods.wait_refused("elastic-2")["reason"] == "Unschedulable"
+        pods.delete("other")
+        pods.wait_bound("elastic-2", "elastic-3")
+        pods.create("after", 1)
+        pods.wait_bound("after")
+        assert not pods.node("elastic-4")

@@ -13,7 +13,7 @@ from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import NOTHING, Aspect
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.trial import Trial
-from fairlead.engine import gang_domains, reservations
+from fairlead.engine import gang_domains, gang_models, reservations
 from fairlead.model.nodes import GPU
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement.place import Placement
@@ -212,6 +212,8 @@ class GangTrials:
     def best(self, trial: Trial, gang: Gang) -> Filling:
         """One that satisfies the gang and is in the trial, or else the one that came nearest."""
         order, start = ordered(gang), trial.checkpoint()
+        if (found := self._on_one_model(trial, gang, order)) is not None:
+            return found
         nearest = Filling.of(gang, ())
         for _ in range(1 + _MORE_ORDERS):
             filling = Filling.of(gang, order)
@@ -242,6 +244,24 @@ class GangTrials:
                 filling.succeeded = True
                 return filling
             trial.rollback(start)
+        return None
+
+    def _on_one_model(self, trial: Trial, gang: Gang, order: list[Pod]) -> Filling | None:
+        """All of them on GPUs of one model, if that is a choice and they fit there."""
+        if len(self._cluster.columns.devices.models.code_of) < 2 or not order:
+            return None
+        holdings = self._cluster.holdings
+        nodes = {held.node for uid in gang.placed if (held := holdings.get(uid)) is not None}
+        mask = gang_models.one_model(order, nodes, self._placements, self._cluster)
+        if mask is None:
+            return None
+        start, filling = trial.checkpoint(), Filling.of(gang, order, dict.fromkeys(
+            (pod.uid for pod in order), mask))  # fmt: skip
+        self.fill(trial, filling, len(order))
+        if filling.satisfied and len(filling.placed) == len(order):
+            filling.succeeded = True
+            return filling
+        trial.rollback(start)
         return None
 
     def _in_one_domain(self, trial: Trial, gang: Gang, nearest: Filling) -> Filling:

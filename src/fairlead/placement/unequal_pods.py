@@ -1,7 +1,8 @@
 """Nodes for pods that differ, in few domains: by kinds of pods, not exact but close.
 
 Node after node is filled, each time the one that takes most of what is left; then nodes whose pods
-fit on the others are freed. Of domains first each alone is tried, then two together, and so on.
+fit on the others are freed. Few pods on few nodes are then solved exactly. Of domains first each
+alone is tried, then two together, and so on.
 """
 
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairlead.cluster.arrays import NodeMask, PerNode, Rows
+from fairlead.placement.exact_kinds import ExactKinds
 
 #: (kinds, nodes) how many pods of each kind a node takes.
 Taken = npt.NDArray[np.int64]
@@ -27,6 +29,8 @@ _MOST_IMPROVED = 3
 #: Numbers that are computed to fill nodes one by one, and for all that is tried.
 _MOST_FOR_ONE = 4_000_000
 _MOST_WORK = 16_000_000
+#: The same for all that is solved exactly.
+_MOST_EXACT = 2_500_000
 #: What a step costs, however few nodes there are.
 _STEP = 2000
 
@@ -105,7 +109,28 @@ def _best(kinds: Kinds, found: list[tuple[Taken, Rows]]) -> Taken:
     ]
     ways.sort(key=kinds.value)
     better = [_improved(kinds, each) for each in ways[:_MOST_IMPROVED]]
-    return min(better, key=kinds.value)
+    return _exact(kinds, min(better, key=kinds.value), [nodes for _, nodes in found])
+
+
+def _exact(kinds: Kinds, best: Taken, regions: list[Rows]) -> Taken:
+    """The best that the regions allow, as far as there are few pods and nodes."""
+    total, left = int(kinds.size @ kinds.counts), _MOST_EXACT
+    for nodes in sorted(regions, key=lambda each: _least_nodes(kinds.left[each], total)):
+        part = kinds.only(nodes)
+        most = kinds.value(best)[1]
+        free = part.left[~part.used]
+        if _least_nodes(free, total - int(part.left[part.used].sum()))[0] + 1 > most or not most:
+            continue
+        exact = ExactKinds(part.counts, part.needs, part.room, part.free, part.left, part.used)
+        if exact.work > left:
+            continue
+        left -= exact.work
+        found = exact.solve()
+        if found is not None:
+            taken = np.zeros_like(kinds.room)
+            taken[:, nodes] = found
+            best = min(best, taken, key=kinds.value)
+    return best
 
 
 def _one_by_one(kinds: Kinds) -> int:
