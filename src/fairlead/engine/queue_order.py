@@ -20,7 +20,7 @@ from fairlead.queue.units import Gang, Unit
 _LOOK_EVERY_S = 1.0
 #: Past use changes slowly.
 _PAST_EVERY_S = 60.0
-_MOST_GANGS = 1024
+_MOST_GANGS = _MOST_REQUESTS = 1024
 _ALWAYS = (GPUS, CPU, MEMORY)
 
 #: What a queue used in the past, as a fraction of so many GPUs in thousandths.
@@ -49,7 +49,8 @@ class QueueOrdering:
         self._looked_s = self._past_s = float("-inf")
         #: What the pods of a namespace use of a queue whose order is by namespace.
         self._namespaces: dict[tuple[str, str], Counter[str]] = {}
-        #: What a gang with so many pods, of which so many are needed, asks for.
+        #: What a pod asks for, and a gang with so many pods of which so many are needed.
+        self._requests: dict[PodRequest, Mapping[str, int]] = {}
         self._gangs: dict[str, tuple[int, int, Mapping[str, int]]] = {}
 
     # -- what changes ------------------------------------------------------------------------
@@ -108,6 +109,7 @@ class QueueOrdering:
         if now - self._looked_s < _LOOK_EVERY_S:
             return
         self._looked_s = now
+        self._requests.clear()  # the GPUs of the cluster may be other ones
         names = {*_ALWAYS, *self._listed()}
         totals = capacity(self._cluster, names)
         outside = held(self._cluster, totals)
@@ -137,7 +139,7 @@ class QueueOrdering:
 
     def asked_by(self, unit: Unit) -> Mapping[str, int]:
         if not isinstance(unit, Gang):
-            return dict(self._charge_of(unit.pod.request))
+            return self._asked_by_pod(unit.pod.request)
         size, needed = unit.size, max(1, unit.needed)
         known = self._gangs.get(unit.key)
         if known is None or known[:2] != (size, needed):
@@ -147,6 +149,14 @@ class QueueOrdering:
             charges = [(self._charge_of(request), count) for request, count in kinds.items()]
             known = self._gangs[unit.key] = size, needed, dict(least_sum(charges, needed))
         return known[2]
+
+    def _asked_by_pod(self, request: PodRequest) -> Mapping[str, int]:
+        found = self._requests.get(request)
+        if found is None:
+            if len(self._requests) >= _MOST_REQUESTS:
+                self._requests.clear()
+            found = self._requests[request] = dict(self._charge_of(request))
+        return found
 
     def used_in(self, key: str, namespace: str) -> float:
         uses, totals = self._namespaces.get((key, namespace)), self.shares.totals

@@ -58,7 +58,7 @@ class _Place:
         self.key, self.parent, self.units = key, parent, units
         self.depth: int = parent.depth + 1 if parent else 0
         #: A heap of rank, stamp and place; those with an older stamp are void.
-        self.below: list[tuple[Any, ...]] = []
+        self.below: list[tuple[Rank, int, _Place]] = []
         self.first: Entry | None = None
         self.rank: Rank = ()
         self.stamp = 0
@@ -66,16 +66,15 @@ class _Place:
     def best(self) -> "_Place | None":
         """The child that is next."""
         while self.below:
-            *_, stamp, place = self.below[0]
+            _, stamp, place = self.below[0]
             if place.stamp == stamp:
-                found: _Place = place
-                return found
+                return place
             heappop(self.below)
         return None
 
     def push(self, place: "_Place") -> None:
         if len(self.below) > _FEWEST:
-            valid = [each for each in self.below if each[-1].stamp == each[-2]]
+            valid = [each for each in self.below if each[2].stamp == each[1]]
             if 2 * len(valid) < len(self.below):
                 self.below = valid
                 heapify(self.below)
@@ -161,9 +160,8 @@ class QueuePool:
     def touch(self, key: str) -> None:
         """What the queue uses has changed."""
         place = self._places.get(key)
-        while place is not None:
+        if place is not None:
             self._changed.add(place)
-            place = place.parent
 
     def set_outside(self, used: Mapping[str, int]) -> None:
         """What pods without a queue use now."""
@@ -211,6 +209,12 @@ class QueuePool:
 
     def _refresh(self) -> None:
         """From the deepest places up to the top."""
+        if len(self._changed) == 1:
+            only: _Place | None = self._changed.pop()
+            while only is not None:
+                self._choose(only)
+                only = only.parent
+            return
         levels: dict[int, set[_Place]] = {}
         for place in self._changed:
             levels.setdefault(place.depth, set()).add(place)

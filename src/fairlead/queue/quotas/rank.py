@@ -26,16 +26,22 @@ def rank(
     """
     if node.parent is not None and node.parent.rule is Sharing.KAI:
         return *_kai_rank(node, used, asked), *came
-    level, shares, guaranteed = 0.0, node.shares, node.guaranteed
+    over, level, shares, guaranteed = False, 0.0, node.shares, node.guaranteed
+    listed = within = False
     for name, more in asked.items():
         total = totals.get(name)
-        if total:
-            weight = node.corrected_weight(name)
-            beyond = used.get(name, 0) + more - guaranteed.get(name, 0)
-            if beyond > 0.0:
-                level = max(level, beyond / total / weight if weight else float("inf"))
-    within = is_within_guarantee(node, used, asked)
-    return is_over(shares, used, asked), not within, -node.spec.priority, level, *came
+        if not total:
+            continue
+        has = used.get(name, 0)
+        over = over or has > shares.get(name, has) + _NEAR
+        beyond = has + more
+        if name in guaranteed:  # a resource that it does not list is not guaranteed, and not asked
+            beyond -= guaranteed[name]
+            within = beyond <= 0 and (within or not listed)
+            listed = True
+        if beyond > 0 and (of_total := beyond / total / node.divisor(name)) > level:
+            level = of_total
+    return over, not within, -node.spec.priority, level, *came
 
 
 def is_over(shares: Mapping[str, float], used: Mapping[str, int], asked: Mapping[str, int]) -> bool:
@@ -45,12 +51,6 @@ def is_over(shares: Mapping[str, float], used: Mapping[str, int], asked: Mapping
         if share is not None and used.get(name, 0) > share + _NEAR:
             return True
     return False
-
-
-def is_within_guarantee(node: ShareNode, used: Mapping[str, int], asked: Mapping[str, int]) -> bool:
-    """With the unit; resources that the queue does not list are not guaranteed and do not count."""
-    listed = [(name, most) for name, most in node.guaranteed.items() if name in asked]
-    return bool(listed) and all(used.get(name, 0) + asked[name] <= most for name, most in listed)
 
 
 def outside_rank(

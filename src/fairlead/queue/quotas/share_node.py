@@ -5,6 +5,8 @@ from math import inf
 from fairlead.model.queues import QueueSpec, Sharing
 from fairlead.queue.quotas.fair_share import QueueDemand
 
+_NO_WEIGHT = 1e-12
+
 
 class ShareNode:
     """One queue; the one without a parent is the cluster."""
@@ -58,6 +60,12 @@ class ShareNode:
         if not self.past or not weight or self.parent is None:
             return weight
         return weight * weight / (weight + self.past * max(weight, self.parent.weight_below))
+
+    def divisor(self, resource: str) -> float:
+        """The same, and next to nothing for a weight of 0."""
+        if not self.past and not self._weights:
+            return self.spec.weight or _NO_WEIGHT
+        return self.corrected_weight(resource) or _NO_WEIGHT
 
     def asked(self, resource: str) -> float:
         """By its own units and its children."""

@@ -37,6 +37,8 @@ class FairShares:
     def __init__(self, tree: QueueTree, used: TreeSums, pending: TreeSums) -> None:
         self._tree, self._used, self._pending = tree, used, pending
         self.totals: dict[str, float] = {}
+        #: Resources of them that are one model of GPUs.
+        self._models: list[str] = []
         self._version = -1
         self._nodes: dict[str, ShareNode] = {}
         self._touched: set[str] = set()
@@ -54,6 +56,7 @@ class FairShares:
             self._version = -1
         self._mark(self.root, *(name for name in totals if totals[name] != self.totals.get(name)))
         self.totals = dict(totals)
+        self._models = [name for name in totals if name.startswith(GPUS_OF_MODEL)]
 
     def set_past(self, key: str, fraction: float) -> None:
         """What the queue used in the past, as a fraction of the cluster."""
@@ -151,18 +154,20 @@ class FairShares:
         self.changed.update(self._nodes)
         for node in reversed([self.root, *self._nodes.values()]):
             self._mark(node, *self.totals)
-            for resource in self.totals:
-                if node.parent is not None:
-                    node.own[resource] = self._asked(node.key, resource)
+            if node.parent is not None:
+                node.own = self._asked(node.key)
+                for resource in self.totals:
                     node.compute(resource)
 
-    def _asked(self, key: str, resource: str) -> int:
+    def _asked(self, key: str) -> dict[str, int]:
         used, pending = self._used.own(key), self._pending.own(key)
-        return amount_of(used, resource) + amount_of(pending, resource)
+        asked = {name: used.get(name, 0) + pending.get(name, 0) for name in self.totals}
+        for name in self._models:
+            asked[name] = amount_of(used, name) + amount_of(pending, name)
+        return asked
 
     def _count(self, node: ShareNode) -> None:
-        for resource in self.totals:
-            asked = self._asked(node.key, resource)
+        for resource, asked in self._asked(node.key).items():
             if asked != node.own.get(resource, 0):
                 node.own[resource] = asked
                 self._mark(node, resource)
