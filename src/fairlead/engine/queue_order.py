@@ -1,19 +1,22 @@
 """The order of units by the queues of teams, and the shares that it follows, in the engine."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from fairlead.cluster.capacity import capacity, held
 from fairlead.cluster.cluster import Cluster
 from fairlead.model.pods import Amounts, Pod, PodRequest
 from fairlead.model.quantities import CPU, MEMORY
 from fairlead.model.queues import GPUS, QueueSpec, UnitOrder
+from fairlead.queue.entries import Entry
+from fairlead.queue.order import OrderKey
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.quotas.asks import least_sum
 from fairlead.queue.quotas.order import QueuePool
 from fairlead.queue.quotas.shares import FairShares
 from fairlead.queue.quotas.sums import TreeSums
 from fairlead.queue.quotas.tree import QueueTree
+from fairlead.queue.quotas.unit_order import unit_key
 from fairlead.queue.units import Gang, Unit
 
 #: What the cluster has is looked at so often.
@@ -46,6 +49,8 @@ class QueueOrdering:
         self.shares = FairShares(tree, used, asked)
         self.past_of: PastOf | None = None
         self._pool: QueuePool | None = None
+        self.waiting: Callable[[], list[Entry]] = list
+        self._capacity: dict[str, int] = {}
         self._looked_s = self._past_s = float("-inf")
         #: What the pods of a namespace use of a queue whose order is by namespace.
         self._namespaces: dict[tuple[str, str], Counter[str]] = {}
@@ -56,6 +61,7 @@ class QueueOrdering:
     # -- what changes ------------------------------------------------------------------------
 
     def begin(self, queue: SchedulingQueue) -> None:
+        self.waiting = queue.all_waiting
         queue.order_by_team(self._make_pool)
 
     def _make_pool(self, tickets: Iterator[int]) -> QueuePool:
@@ -106,12 +112,14 @@ class QueueOrdering:
 
     def look(self, now: float) -> None:
         """At what the cluster has, and at past use; not too often."""
+        if self._pool is not None:
+            self._pool.now = now
         if now - self._looked_s < _LOOK_EVERY_S:
             return
         self._looked_s = now
         self._requests.clear()  # the GPUs of the cluster may be other ones
         names = {*_ALWAYS, *self._listed()}
-        totals = capacity(self._cluster, names)
+        totals = self._capacity = capacity(self._cluster, names)
         outside = held(self._cluster, totals)
         for name in outside:
             outside[name] -= sum(self._used.of(key).get(name, 0) for key in self._tree.children(""))
@@ -164,7 +172,33 @@ class QueueOrdering:
             return 0.0
         return max((uses[name] / total for name, total in totals.items() if total), default=0.0)
 
+    def is_nominated(self, unit: Unit) -> bool:
+        nominations = self._cluster.nominations
+        return bool(nominations) and any(nominations.node_of(pod.uid) for pod in unit.pods)
+
+    def could_fit(self, unit: Unit) -> bool:
+        asked = self.asked_by(unit)
+        if any(asked.get(name, 0) > amount for name, amount in self._capacity.items()):
+            return False
+        specs = (self._tree.get(key) for key in self._tree.lineage(self.queue_of(unit)))
+        limits = (limit for spec in specs if spec for limit in spec.limit)
+        return all(asked.get(name, 0) <= most for name, most in limits)
+
     # -- for those who look ------------------------------------------------------------------
+
+    def sorted_units(self, key: str, entries: Iterable[Entry]) -> list[Entry]:
+        """As the queue would try them if all were active."""
+        spec = self._tree.get(key)
+        order = spec.order if spec else UnitOrder.PRIORITY
+
+        def place(entry: Entry) -> OrderKey:
+            by_priority = (-entry.unit.priority, entry.first_queued_s)
+            first: tuple[float, ...] = ()
+            if order is UnitOrder.FAIR:
+                first = (self.used_in(key, entry.unit.pod.namespace),)
+            return *first, *unit_key(order, by_priority, entry, self.wall_offset_s())
+
+        return sorted(entries, key=place)
 
     def share_of(self, key: str) -> Amounts:
         return tuple(sorted((name, int(n)) for name, n in self.shares.of(key).items()))

@@ -278,7 +278,7 @@ class Queues:
         units = self.asked.units_of(key) if self.is_active else ()
         entries = (self._queue.gang(unit) or self._queue.get(unit) for unit in units)
         found = [entry for entry in entries if entry is not None]
-        return sorted(found, key=lambda entry: (-entry.unit.priority, entry.queued_s))
+        return self.order.sorted_units(key, found)
 
     def report(self) -> list[QueueReport]:
         """A parent before its children."""

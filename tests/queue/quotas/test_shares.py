@@ -88,6 +88,15 @@ def test_a_limit_leaves_the_rest_to_the_others() -> None:
     assert queues.gpus("a", "b") == [10, 90]
 
 
+def test_a_queue_that_does_not_lend_keeps_what_is_guaranteed() -> None:
+    queues = Queues(gpus=100)
+    queues.put("a", guaranteed=((GPUS, 40),), lends=False)
+    queues.put("b")
+    queues.ask("b", 200)
+    queues.ask("a", 5)
+    assert queues.gpus("a", "b") == [40, 60]
+
+
 def test_only_gpus_are_counted_in_thousandths_for_kai() -> None:
     queues = Queues(gpus=100_000, cpu=100)
     for name in ("a", "b", "c"):

@@ -10,75 +10,23 @@ Units without a queue, and those whose queue does not exist, are beside the queu
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from heapq import heapify, heappop, heappush
 from itertools import count
-from typing import Any, Protocol
+from typing import Any
 
-from fairlead.model.queues import Sharing, UnitOrder
+from fairlead.model.queues import GPUS, Sharing, UnitOrder
 from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.order import OrderKey
+from fairlead.queue.quotas.ageing import Ageing
+from fairlead.queue.quotas.facts import QueueFacts
+from fairlead.queue.quotas.places import QueuePlace
 from fairlead.queue.quotas.rank import Rank, is_over, outside_rank, rank
 from fairlead.queue.quotas.share_node import ShareNode
 from fairlead.queue.quotas.shares import FairShares
 from fairlead.queue.quotas.sums import TreeSums
 from fairlead.queue.quotas.tree import QueueTree
 from fairlead.queue.quotas.unit_order import ByKey, ByNamespace, InTurn, UnitPool
-from fairlead.queue.units import Unit
 
-_FEWEST = 64
 _WAITS = (Pool.WAITING, Pool.BACKOFF)
-
-
-class QueueFacts(Protocol):
-    """What the order must know of the units and of the queues."""
-
-    def queue_of(self, unit: Unit) -> str:
-        """The key of its queue; empty: it has none."""
-        ...
-
-    def asked_by(self, unit: Unit) -> Mapping[str, int]:
-        """What it would use, in the amounts of a queue."""
-        ...
-
-    def used_in(self, key: str, namespace: str) -> float:
-        """How much of a queue the units of a namespace use."""
-        ...
-
-    def wall_offset_s(self) -> float:
-        """The time since 1970 at which the clock of the queue is 0."""
-        ...
-
-
-class _Place:
-    """A queue in the tree, with its active units and the queues beneath that have some."""
-
-    __slots__ = ("below", "depth", "first", "key", "parent", "rank", "stamp", "units")
-
-    def __init__(self, key: str, parent: "_Place | None", units: UnitPool) -> None:
-        self.key, self.parent, self.units = key, parent, units
-        self.depth: int = parent.depth + 1 if parent else 0
-        #: A heap of rank, stamp and place; those with an older stamp are void.
-        self.below: list[tuple[Rank, int, _Place]] = []
-        self.first: Entry | None = None
-        self.rank: Rank = ()
-        self.stamp = 0
-
-    def best(self) -> "_Place | None":
-        """The child that is next."""
-        while self.below:
-            _, stamp, place = self.below[0]
-            if place.stamp == stamp:
-                return place
-            heappop(self.below)
-        return None
-
-    def push(self, place: "_Place") -> None:
-        if len(self.below) > _FEWEST:
-            valid = [each for each in self.below if each[2].stamp == each[1]]
-            if 2 * len(valid) < len(self.below):
-                self.below = valid
-                heapify(self.below)
-        heappush(self.below, (place.rank, place.stamp, place))
 
 
 class QueuePool:
@@ -93,20 +41,25 @@ class QueuePool:
         #: What pods without a queue use, and what was added for those that are being tried.
         self._outside: Counter[str] = Counter()
         self._tried: dict[Entry, Mapping[str, int]] = {}
+        #: The time, and which unit others must not overtake.
+        self.now = 0.0
+        self._ageing = Ageing(facts)
+        self._holder: Entry | None = None
+        self._beside_holder: Entry | None = None
         self._stamps = count(1)
         self._version = -1
-        self._places: dict[str, _Place] = {}
+        self._places: dict[str, QueuePlace] = {}
         #: Where each active unit is, and the key by which it came.
-        self._units: dict[Entry, tuple[_Place, OrderKey]] = {}
+        self._units: dict[Entry, tuple[QueuePlace, OrderKey]] = {}
         #: Units that wait and that others must not overtake.
-        self._waiting: dict[Entry, _Place] = {}
-        self._changed: set[_Place] = set()
+        self._waiting: dict[Entry, QueuePlace] = {}
+        self._changed: set[QueuePlace] = set()
         self._root = self._begin()
 
-    def _begin(self) -> _Place:
+    def _begin(self) -> QueuePlace:
         self._version = self._tree.version
         self._changed.clear()
-        root = self._root = _Place(
+        root = self._root = QueuePlace(
             "", None, ByKey(self._tickets, UnitOrder.PRIORITY, self._facts.wall_offset_s)
         )
         self._places = {"": root}
@@ -176,6 +129,8 @@ class QueuePool:
     def permits(self, entry: Entry) -> bool:
         """Whether a unit in backoff may be tried before its time."""
         place = self._waiting.get(entry)
+        if self._holder is not None and not self._may_overtake(entry, self._holder):
+            return False
         return place is None or place.units.permits(entry)
 
     def head(self) -> tuple[Any, Entry] | None:
@@ -183,10 +138,44 @@ class QueuePool:
         self._look_at_tree()
         self._shares.refresh()
         self._note_shares()
-        if self._changed:
+        changed = bool(self._changed)
+        if changed:
             self._refresh()
-        first = self._root.first
+        holder = self._ageing.holder(self.now)
+        if holder is None:
+            self._holder, first = None, self._root.first
+        else:
+            first = self._first_beside(holder, changed=changed)
         return None if first is None else (None, first)
+
+    def _first_beside(self, holder: Entry, *, changed: bool) -> Entry | None:
+        """The unit that holds the cluster, or one that need not wait for it."""
+        if holder.pool is Pool.ACTIVE:
+            self._holder = None
+            return holder
+        if changed or self._holder is not holder:
+            self._holder = holder
+            firsts = (place.units.first() for place in self._places.values())
+            able = [each for each in firsts if each and self._may_overtake(each, holder)]
+            self._beside_holder = min(able, key=_came, default=None)
+        return self._beside_holder
+
+    def _may_overtake(self, entry: Entry, holder: Entry) -> bool:
+        if entry is holder or self._facts.is_nominated(entry.unit):
+            return True
+        asked = self._facts.asked_by(entry.unit)
+        if GPUS in self._facts.asked_by(holder.unit) and GPUS not in asked:
+            return True
+        key, held_by = (self._facts.queue_of(each.unit) for each in (entry, holder))
+        if key == held_by:
+            return entry.unit.priority > holder.unit.priority
+        node, other = self._shares.node(key), self._shares.node(held_by)
+        if node is None:
+            return False
+        if other is not None and node.spec.priority > other.spec.priority:
+            return True
+        found = rank(node, self._used.of(key), asked, self._shares.totals, ())
+        return not found[1]
 
     # -- ranks -------------------------------------------------------------------------------
 
@@ -197,7 +186,7 @@ class QueuePool:
                 self._changed.add(place)
         self._shares.changed.clear()
 
-    def _may_differ(self, place: _Place) -> bool:
+    def _may_differ(self, place: QueuePlace) -> bool:
         """By our rule only whether a queue is over its share depends on the share."""
         node = self._shares.node(place.key)
         if node is None or node.parent is None or node.parent.rule is Sharing.KAI:
@@ -210,12 +199,12 @@ class QueuePool:
     def _refresh(self) -> None:
         """From the deepest places up to the top."""
         if len(self._changed) == 1:
-            only: _Place | None = self._changed.pop()
+            only: QueuePlace | None = self._changed.pop()
             while only is not None:
                 self._choose(only)
                 only = only.parent
             return
-        levels: dict[int, set[_Place]] = {}
+        levels: dict[int, set[QueuePlace]] = {}
         for place in self._changed:
             levels.setdefault(place.depth, set()).add(place)
         self._changed.clear()
@@ -225,7 +214,7 @@ class QueuePool:
                 if place.parent is not None:
                     levels.setdefault(depth - 1, set()).add(place.parent)
 
-    def _choose(self, place: _Place) -> None:
+    def _choose(self, place: QueuePlace) -> None:
         own, best = place.units.first(), place.best()
         place.first = own if best is None else best.first
         if own is not None and best is not None and self._own_rank(place, own) <= best.rank:
@@ -235,14 +224,14 @@ class QueuePool:
             place.rank = self._rank(place, place.first)
             place.parent.push(place)
 
-    def _rank(self, place: _Place, first: Entry) -> Rank:
+    def _rank(self, place: QueuePlace, first: Entry) -> Rank:
         node = self._shares.node(place.key)
         assert node is not None, f"{place.key} is in the tree"
         asked = self._facts.asked_by(first.unit)
         used = self._used.of(place.key)
         return rank(node, used, asked, self._shares.totals, _came(first))
 
-    def _own_rank(self, place: _Place, own: Entry) -> Rank:
+    def _own_rank(self, place: QueuePlace, own: Entry) -> Rank:
         asked = self._facts.asked_by(own.unit)
         used = self._used.own(place.key) if place.parent else self._outside
         node: ShareNode = self._shares.node(place.key) or self._shares.root
@@ -261,14 +250,14 @@ class QueuePool:
         for entry in waiting:
             self._wait(entry)
 
-    def _place(self, key: str) -> _Place:
+    def _place(self, key: str) -> QueuePlace:
         place = self._places.get(key)
         if place is None:
             if key not in self._tree:
                 return self._root
             above = self._tree.lineage(key)[1:]
             parent = self._place(above[0]) if above else self._root
-            place = self._places[key] = _Place(key, parent, self._unit_pool(key))
+            place = self._places[key] = QueuePlace(key, parent, self._unit_pool(key))
         return place
 
     def _unit_pool(self, key: str) -> UnitPool:

@@ -77,6 +77,8 @@ class ShareNode:
         guaranteed: float | None = self.guaranteed.get(resource)
         if guaranteed is None:  # what is guaranteed to its children
             guaranteed = self.promised_below.get(resource, 0)
+        if not self.spec.lends:  # the others do without what it does not use
+            most = max(most, guaranteed)
         promised = min(most, guaranteed)
         more = most - self.most.get(resource, 0)
         more_promised = promised - self.promised.get(resource, 0)

@@ -38,6 +38,19 @@ class UnitPool(Protocol):
         ...
 
 
+def unit_key(order: UnitOrder, key: OrderKey, entry: Entry, offset_s: float) -> OrderKey:
+    """`key` if the order of the queue has no other; `offset_s` is the time of day at clock 0."""
+    came = entry.first_queued_s
+    if order in (UnitOrder.FIFO, UnitOrder.STRICT_FIFO):
+        return (came,)
+    if order is UnitOrder.SHORTEST_FIRST:
+        return _AGEING * came + expected_s(entry.unit), came
+    if order is UnitOrder.DEADLINE:
+        deadline = deadline_s(entry.unit)
+        return UNKNOWN_S + came if deadline is None else deadline - offset_s, came
+    return key
+
+
 class ByKey:
     """By a key that does not change."""
 
@@ -49,18 +62,7 @@ class ByKey:
         self._order, self._offset_s = order, offset_s
 
     def push(self, key: OrderKey, entry: Entry) -> None:
-        self._heap.push(self._key(key, entry), entry)
-
-    def _key(self, key: OrderKey, entry: Entry) -> OrderKey:
-        came = entry.first_queued_s
-        if self._order in (UnitOrder.FIFO, UnitOrder.STRICT_FIFO):
-            return (came,)
-        if self._order is UnitOrder.SHORTEST_FIRST:
-            return _AGEING * came + expected_s(entry.unit), came
-        if self._order is UnitOrder.DEADLINE:
-            deadline = deadline_s(entry.unit)
-            return UNKNOWN_S + came if deadline is None else deadline - self._offset_s(), came
-        return key
+        self._heap.push(unit_key(self._order, key, entry, self._offset_s()), entry)
 
     def first(self) -> Entry | None:
         head = self._heap.head()

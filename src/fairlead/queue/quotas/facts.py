@@ -1,0 +1,27 @@
+"""What the order of units must know, and the engine tells it."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from fairlead.queue.quotas.ageing import WaitingUnits
+from fairlead.queue.units import Unit
+
+
+class QueueFacts(WaitingUnits, Protocol):
+    """What the order must know of the units and of the queues."""
+
+    def asked_by(self, unit: Unit) -> Mapping[str, int]:
+        """What it would use, in the amounts of a queue."""
+        ...
+
+    def used_in(self, key: str, namespace: str) -> float:
+        """How much of a queue the units of a namespace use."""
+        ...
+
+    def is_nominated(self, unit: Unit) -> bool:
+        """Whether a pod of it waits for others to leave a node."""
+        ...
+
+    def wall_offset_s(self) -> float:
+        """The time since 1970 at which the clock of the queue is 0."""
+        ...
