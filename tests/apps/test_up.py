@@ -160,6 +160,7 @@ def test_no_control_plane_for_real(up, tmp_path):
     [
         (("--for", "5"), "--for: '5' is no length of time"),
         (("--real", "--port", "1"), "leave out --real"),
+        (("--teams", "--workload", "mine.yaml"), "--teams is a workload of its own"),
     ],
 )
 def test_options_that_make_no_sense(up, options, words):
@@ -261,6 +262,28 @@ def test_fairlead_top_finds_the_scheduler_by_the_kubeconfig(start, environment, 
     assert len(gpus) == 80
     assert all(gpu["utilisation"] is not None for gpu in gpus)
     assert any(gpu["holders"] and gpu["utilisation"] > 0.3 for gpu in gpus)
+
+
+@pytest.mark.server
+def test_teams_contend_and_fairlead_queue_shows_them(start, environment, tmp_path):
+    path = tmp_path / "kubeconfig"
+    start("--teams", "--kubeconfig-out", path, "--for", "120s")
+
+    def contending():
+        done = subprocess.run(
+            [*COMMAND[:-1], "queue", "-o", "json", "--kubeconfig", str(path)],
+            env=environment, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        queues = json.loads(done.stdout)["queues"] if done.returncode == 0 else []
+        found = {row["name"]: row for row in queues}
+        busy = [row for row in found.values() if row["parent"] and row["used"]]
+        return found if len(busy) == 3 and found["company"]["pendingUnits"] else None
+
+    found = until(contending, 90.0)
+    assert found["company"]["guaranteed"] == {"nvidia.com/gpu": 80.0}
+    assert found["product"]["limit"] == {"nvidia.com/gpu": 40.0}
+    assert found["product"]["used"]["nvidia.com/gpu"] <= 40
+    assert "research" in kubectl(path, "get", "queues")
 
 
 def test_it_runs_on_the_real_control_plane(up, tmp_path):

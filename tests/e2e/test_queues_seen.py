@@ -1,6 +1,7 @@
 """What people see of queues, on a real API server: three teams with guarantees and limits."""
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 import queue_crds
 from fairlead.sim.controlplane import ControlPlane, service_account
@@ -16,6 +18,7 @@ from fairleads import FAIRLEAD, Pods, Running, eventually, fairlead
 from test_who_sees_what import Scene as Callers
 from test_who_sees_what import _namespaces, _rights, _user
 
+ROOT = Path(__file__).parents[2]
 GPU = "nvidia.com/gpu"
 NODE = "node-of-queues"
 TEAMS = ("research", "product", "models")
@@ -240,3 +243,21 @@ def test_kubectl_shows_the_same(contended: Scene) -> None:
         lambda: columns().get("seen-product", [])[:4] == ["seen-product", "seen", "2", "4"],
         what="the status of the queue is written",
     )
+
+
+def _documented() -> list[dict[str, Any]]:
+    """Every object of the page and of the README that is a queue."""
+    blocks = re.compile(r"^```yaml\n(.*?)^```", re.DOTALL | re.MULTILINE)
+    pages = (ROOT / "docs" / "queues.md", ROOT / "README.md")
+    texts = (block for page in pages for block in blocks.findall(page.read_text()))
+    found = (each for text in texts if "kind: Queue" in text for each in yaml.safe_load_all(text))
+    return [each for each in found if each["kind"] == "Queue"]
+
+
+@pytest.mark.parametrize("queue", _documented(), ids=lambda queue: queue["metadata"]["name"])
+def test_the_api_server_accepts_the_queues_of_the_pages(
+    scene: Scene, queue: dict[str, Any]
+) -> None:
+    status, said = scene.plane.api("POST", f"{queue_crds.QUEUES}?dryRun=All", queue)
+    assert status == 201, said
+    assert said["spec"].keys() >= queue["spec"].keys()
