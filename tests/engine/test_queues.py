@@ -117,6 +117,10 @@ def test_only_resources_that_the_limit_lists_are_limited() -> None:
     [
         ([a_queue("blue")], "QueueNotFound", "the queue red does not exist; create it or name"),
         ([a_queue("red", closed=True)], "QueueClosed", "queue red is closed"),
+        (
+            [a_queue("red", leaves_only=True), a_queue("b", parent="red")],
+            "QueueInvalid", "queue red has queues beneath it, and takes no pods of its own",
+        ),
         ([a_queue("red", parent="no")], "QueueInvalid", "queue red names the parent no, which"),
         ([a_queue("red", namespaces=frozenset("x"))], "QueueNotAllowed", "pods of namespace def"),
         (

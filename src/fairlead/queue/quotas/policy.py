@@ -96,11 +96,23 @@ class QueuePolicy:
             return self._unknown(key)
         if problem := self._tree.problem(key):
             return _refusal(INVALID, problem, ANY_QUEUE)
+        if refusal := self._is_inner(key):
+            return refusal
         for each in self._tree.lineage(key):
             spec = self._tree.get(each)
             if spec is not None and (refusal := self._refuses(spec, namespace, asked, gang)):
                 return refusal
         return None
+
+    def _is_inner(self, key: str) -> QuotaRefusal | None:
+        spec = self._tree.get(key)
+        if spec is None or not spec.leaves_only or not self._tree.children(key):
+            return None
+        message = (
+            f"queue {spec.name} has queues beneath it, and takes no pods of its own; "
+            "name one of those"
+        )
+        return _refusal(INVALID, message, ANY_QUEUE)
 
     def _unknown(self, key: str) -> QuotaRefusal:
         problem = self._names.problem(key)
