@@ -71,8 +71,6 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(spec=SPECS)
     def a_queue_comes_or_changes(self, spec: QueueSpec) -> None:
-        if not self.specs:  # until now pods had no queue that counts
-            self.count_again()
         self.specs[spec.key] = spec
         self.tell(events.QueueSeen(spec))
 
@@ -133,7 +131,7 @@ class QueueMachine(RuleBasedStateMachine):
     def is_admitted(self, bind: Bind) -> None:
         uid = bind.pod.uid
         self.binding[uid] = bind.node
-        self.bound_as[uid] = self.queue_of(self.pods[uid]) if self.specs else ""
+        self.bound_as[uid] = self.queue_of(self.pods[uid])
         assert bind.queue == self.bound_as[uid]
         if bind.queue:
             assert bind.queue in self.specs
@@ -220,8 +218,8 @@ class QueueMachine(RuleBasedStateMachine):
     @invariant()
     def the_sums_of_queues_are_those_of_the_ledger(self) -> None:
         queues, cluster = self.engine.queues, self.engine.cluster
-        if not self.specs:
-            assert cluster.tenants is None
+        if cluster.tenants is None:
+            assert not self.specs
             assert not dict(queues.used)
             return
         own: Counter[str] = Counter()
@@ -233,7 +231,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def pending_pods_are_counted_once(self) -> None:
-        if not self.specs:
+        if self.engine.cluster.tenants is None:
             return
         queue, asked = self.engine.queue, Counter()
         for pod in self.pods.values():

@@ -35,11 +35,15 @@ def a_queue(name: str, gpus: float | None = None, parent: str = "", **more: obje
 
 
 class Scene:
-    def __init__(self, *queues: QueueSpec, gpus: int = 16) -> None:
-        self.engine: Engine = an_engine(a_node("n1", gpus=gpus))
-        self.engine.handle(events.QueueKindSeen("fairlead", is_served=True), now=0.0)
+    def __init__(self, *queues: QueueSpec, served: bool = True) -> None:
+        self.engine: Engine = an_engine(a_node("n1", gpus=16))
         self.now = 0.0
+        if served:
+            self.serve()
         self.show(*queues)
+
+    def serve(self) -> None:
+        self.engine.handle(events.QueueKindSeen("fairlead", is_served=True), now=self.now)
 
     def show(self, *queues: QueueSpec) -> None:
         for queue in queues:
@@ -216,9 +220,9 @@ def test_a_queue_under_another_parent_wakes_its_pods() -> None:
 
 
 def test_nothing_is_counted_before_the_first_queue() -> None:
-    scene = Scene()
+    scene = Scene(served=False)
     scene.create("red", 2)
-    assert len(scene.bound()) == 2
+    assert len(scene.bound()) == 2, "words of an API that is not served are no words"
     assert scene.engine.cluster.tenants is None
     assert scene.engine.queue.observer is None
     assert scene.engine.queues.report() == []
@@ -229,14 +233,49 @@ def test_nothing_is_counted_before_the_first_queue() -> None:
     assert scene.bound() == []
 
 
-def test_after_the_last_queue_is_gone_pods_go_on_without() -> None:
+def test_plain_pods_are_not_counted_where_queues_are_served() -> None:
+    scene = Scene()
+    see(scene.engine, a_pod("plain", gpus=1))
+    assert len(scene.bound()) == 1
+    assert scene.engine.cluster.tenants is None
+
+
+@pytest.mark.parametrize("named_first", [True, False])
+def test_a_pod_that_names_a_queue_waits_also_while_there_is_none(named_first: bool) -> None:
+    scene = Scene(served=not named_first)
+    scene.create("red")
+    if named_first:
+        scene.serve()
+    assert [reason for reason, _ in scene.failures()] == ["QueueNotFound"]
+    scene.later()
+    scene.show(a_queue("red"))
+    assert len(scene.bound()) == 1
+
+
+def test_after_the_last_queue_is_gone_its_pods_wait_and_others_go_on() -> None:
     scene = Scene(a_queue("red", 0))
     scene.create("red", 2)
     assert scene.bound() == []
     scene.later()
     scene.engine.handle(events.QueueGone("fairlead/red"), now=scene.now)
-    assert len(scene.bound()) == 2
+    see(scene.engine, a_pod("plain", gpus=1), now=scene.now)
+    assert [pod.name for pod in scene.bound()] == ["plain"]
+
+    scene.later()
+    scene.engine.handle(events.QueueKindSeen("fairlead", is_served=False), now=scene.now)
+    assert len(scene.bound()) == 2, "without the API there are no queues"
     assert scene.engine.cluster.tenants is None
+
+
+def test_pods_of_a_namespace_are_pending_for_its_queue_from_when_it_names_one() -> None:
+    scene = Scene(a_queue("red", 0))
+    see(scene.engine, *(a_pod(f"p{n}", gpus=17) for n in range(3)))
+    scene.decide()
+    assert scene.report("red").pending_pods == 0
+    scene.engine.handle(events.NamespaceSeen("default", {}, "fairlead/red"), now=1.0)
+    assert scene.report("red").pending_pods == 3
+    scene.engine.handle(events.NamespaceSeen("default", {}), now=2.0)
+    assert scene.report("red").pending_pods == 0
 
 
 def test_a_queue_that_is_deleted_in_use_loses_no_pod() -> None:

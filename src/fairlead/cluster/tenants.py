@@ -49,15 +49,17 @@ class Tenants:
         holdings: Iterable["Holding"],
         on_change: OnChange | None = None,
     ) -> None:
+        """`on_change` is called for what comes and goes after these holdings."""
         self._tenant_of = tenant_of
         self._charge_of = charge_of
-        self._on_change = on_change
+        self._on_change: OnChange | None = None
         self._use: dict[str, TenantUse] = {}
         #: What each pod was counted as.
         self._charges: dict[str, Amounts] = {}
         for held in holdings:
             held.tenant = None
             self.put(held)
+        self._on_change = on_change
 
     def use_of(self, tenant: str) -> TenantUse:
         """To be read, and not kept: it changes with every holding."""

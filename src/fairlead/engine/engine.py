@@ -178,8 +178,7 @@ class Engine:
 
     def handle(self, event: events.Event, *, now: float) -> list[Instruction]:
         """Takes in one event. `now` never goes backwards."""
-        if self.queues.is_active:
-            self.queues.advance(now, now + self.wall_offset_s)
+        self.queues.advance(now, now + self.wall_offset_s)
         match event:
             case events.PodSeen(pod):
                 return self._see_pod(pod, now)
@@ -234,7 +233,7 @@ class Engine:
                 self.cluster.budgets.pop(key, None)
             case events.GangSeen(spec):
                 self._gangs.object_seen(spec, now)
-                self.queues.gang_seen(spec.key)
+                self.queues.gang_seen(spec)
             case events.GangGone(key):
                 self._gangs.object_gone(key, now)
             case events.GangKindSeen(dialect, problem):
@@ -335,6 +334,8 @@ class Engine:
 
     def _see_pod(self, pod: Pod, now: float) -> list[Instruction]:
         self.cluster.trust(pod.key)
+        if pod.queue:
+            self.queues.name_seen(pod.queue)
         if pod.gang is not None:
             pod = self._gangs.resolved(pod)
         if self._reserves and reservations.are_needed_for(pod):

@@ -1,6 +1,6 @@
 """Queues of teams, as the engine sees them.
 
-Nothing is counted before the first queue is seen, and after the last one is gone.
+Nothing is counted before there is a queue, or a pod names one that could be there.
 """
 
 from collections import Counter
@@ -13,6 +13,7 @@ from fairlead.engine.queue_admissions import QueueAdmissions
 from fairlead.engine.queue_order import QueueOrdering
 from fairlead.engine.queue_statuses import QueueStatuses
 from fairlead.engine.requeuer import Requeuer
+from fairlead.model.gangs import GangSpec
 from fairlead.model.pods import Amounts, Pod
 from fairlead.model.quantities import PODS
 from fairlead.model.queues import GPUS_OF_MODEL, QueueReport, QueueSpec, QueueStatus
@@ -28,6 +29,9 @@ from fairlead.queue.quotas.policy import ANY_QUEUE, QueuePolicy
 from fairlead.queue.quotas.sums import TreeSums, amount_of
 from fairlead.queue.quotas.tree import QueueTree
 from fairlead.queue.units import Gang
+
+#: Queues that have changed are looked at so soon, so that past use is exact to that.
+_SOON_S = 1.0
 
 
 class Queues:
@@ -56,6 +60,10 @@ class Queues:
         self.is_active = False
         self._statuses = QueueStatuses(self._status)
         self._now = 0.0
+        #: Kinds of queues that were named.
+        self._named: set[str] = set()
+        #: Queues that have changed, or were above others, since pods were last looked at.
+        self._changed: set[str] = set()
         #: It may be known by now whose a pod is that was counted for none.
         self._unresolved = False
 
@@ -86,14 +94,12 @@ class Queues:
         old = self.tree.get(spec.key)
         if old == spec:
             return
-        changed = self.tree.lineage(spec.key)
         reshaped = self.tree.put(spec)
         self.names.put_queue(old, spec)
         if not self.is_active:
             self._begin()
             return
-        self._free(*changed, *([ANY_QUEUE] if reshaped else []))
-        self._touch(spec.key)
+        self._change(spec.key, reshaped=reshaped)
         self.order.spec_changed(old, spec)
         if self.names.differ(old, spec):
             self._resolve_later()
@@ -101,35 +107,61 @@ class Queues:
             self._requeuer.sort_again()
 
     def gone(self, key: str) -> None:
-        changed = self.tree.lineage(key)
         old = self.tree.remove(key)
         if old is None:
             return
         self.names.put_queue(old, None)
         self._statuses.forget(key)
-        if not self.tree:
+        if self._is_idle:
             self._end()
             return
-        self._free(*changed, ANY_QUEUE)
+        self._change(key, reshaped=True)
         if self.names.differ(old, None):
             self._resolve_later()
 
     def kind_seen(self, dialect: str, problem: str, *, is_served: bool) -> None:
-        if self.names.put_kind(dialect, problem, is_served=is_served) and self.is_active:
+        if not self.names.put_kind(dialect, problem, is_served=is_served):
+            return
+        if self.is_active and self._is_idle:
+            self._end()
+        elif self.is_active:
             self._free(ANY_QUEUE)
             self._resolve_later()
+        elif not self._is_idle:
+            self._begin()
 
     def namespace_seen(self, name: str, queue: str) -> None:
-        if self.names.put_namespace(name, queue) and self.is_active:
+        changed = self.names.put_namespace(name, queue)
+        if queue:
+            self.name_seen(queue)
+        if changed and self.is_active:
             self._resolve_later()
 
-    def gang_seen(self, key: str) -> None:
+    def name_seen(self, key: str) -> None:
+        """A pod, gang or namespace names a queue, which need not exist.
+
+        Where queues of its kind are served, its pods wait until it does.
+        """
+        dialect = key.partition("/")[0]
+        if dialect not in self._named:
+            self._named.add(dialect)
+            if not self.is_active and not self._is_idle:
+                self._begin()
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether there is no queue, and none is named that could be there."""
+        return not self.tree and not any(map(self.names.is_served, self._named))
+
+    def gang_seen(self, spec: GangSpec) -> None:
         """The object of a gang was seen; if it names a queue, that is the queue of its pods."""
-        entry = self._queue.gang(key) if self.is_active else None
+        if spec.queue:
+            self.name_seen(spec.queue)
+        entry = self._queue.gang(spec.key) if self.is_active else None
         if entry is None or not isinstance(gang := entry.unit, Gang):
             return
         for pod in gang.pending:
-            self.asked.came(pod, key)
+            self.asked.came(pod, spec.key)
         for uid in gang.placed:
             held = self._cluster.holdings.get(uid)
             if held is not None and not held.tenant:
@@ -143,16 +175,25 @@ class Queues:
     def _begin(self) -> None:
         self.is_active = True
         tenants = self._cluster.count_tenants(self.names.of, self._held_changed)
+        for tenant, use in tenants:
+            self.used.add(tenant, tuple(use.amounts.items()), +1)
         self._requeuer.set_quota(self.policy, tenants)
         self.admissions.policy = self.policy
-        self._queue.observe(self.asked)
+        self._show_pending()
         self.order.begin(self._queue)
+        for spec in map(self.tree.get, self.tree):
+            if spec is not None:
+                self.order.spec_changed(None, spec)
         self._touch(*self.tree)
+
+    def _show_pending(self) -> None:
+        self._queue.observe(self.asked)
         for uid in self._cluster.holdings:
             self.asked.hold(uid, is_held=True)
 
     def _end(self) -> None:
-        self.is_active = False
+        self.is_active = self._unresolved = False
+        self._changed.clear()
         self._cluster.tenants = None
         self._queue.observe(None)
         self._queue.order_by_team(None)
@@ -171,7 +212,19 @@ class Queues:
         self._touch(key)
         self.asked.hold(held.pod.uid, is_held=change > 0)
         if change < 0 and not self._cluster.in_trial:
+            self._free_above(key)
+
+    def _change(self, key: str, *, reshaped: bool) -> None:
+        """A queue came, went or changed. Many may at once, so that is looked at later."""
+        self._changed.update(self.tree.last_lineage(key))
+        if reshaped:
+            self._changed.add(ANY_QUEUE)
+
+    def _free_above(self, key: str) -> None:
+        if self.tree.is_shaped:
             self._free(*self.tree.lineage(key))
+        else:
+            self._changed.add(key)
 
     def _free(self, *keys: str) -> None:
         """These queues may admit more than before."""
@@ -183,6 +236,9 @@ class Queues:
         """The status of these queues, and of those above them, may be another one."""
         for key in keys:
             self.order.touch(key)
+            if not self.tree.is_shaped:
+                self._changed.add(key)
+                continue
             lineage = self.tree.lineage(key)
             self.meters.touch(lineage)
             for each in lineage:
@@ -193,7 +249,8 @@ class Queues:
         self._unresolved = True
 
     def settle(self) -> None:
-        """Before anything is decided: whose pods are."""
+        """Before anything is decided: what queues there are, and whose pods are."""
+        self._look_at_changed()
         self.order.look(self._now)
         if not self._unresolved:
             return
@@ -201,9 +258,16 @@ class Queues:
         for held in list(self._cluster.holdings.values()):
             if not held.tenant:
                 self._move(held)
-        self.asked.look_again()
+        self._show_pending()
         self.order.sort_again()
         self._requeuer.sort_again()
+
+    def _look_at_changed(self) -> None:
+        changed, self._changed = self._changed, set()
+        for key in changed:
+            lineage = self.tree.lineage(key)
+            self._free(*lineage)
+            self._touch(key)
 
     def _move(self, held: Holding) -> None:
         tenants = self._cluster.tenants
@@ -214,6 +278,8 @@ class Queues:
 
     def advance(self, now: float, wall_s: float) -> None:
         """It is later; `wall_s` is the time of day, in seconds since 1970."""
+        if self._changed and now > self._now + _SOON_S:
+            self._look_at_changed()
         self._now = self.admissions.now = now
         self.meters.advance(wall_s)
 
@@ -239,7 +305,7 @@ class Queues:
             self._free(*self.tree.budgeted)
         self.settle()
         for key in self.admissions.ended(now):
-            self._free(*self.tree.lineage(key))
+            self._free_above(key)
         due = ((self.tree.get(key), status) for key, status in self._statuses.tend(now))
         return [QueueStatusChanged(spec, status) for spec, status in due if spec is not None]
 

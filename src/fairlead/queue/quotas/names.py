@@ -61,21 +61,21 @@ class QueueNames:
         if pod.queue == UNQUEUED:
             return ""
         gang = self.gang_of(pod.gang) if pod.gang else None
-        if gang is not None and gang.queue and self._counts(gang.queue):
+        if gang is not None and gang.queue and self.counts(gang.queue):
             return gang.queue
-        if pod.queue and self._counts(pod.queue):
+        if pod.queue and self.counts(pod.queue):
             return pod.queue
         default = self._namespaces.get(pod.namespace, "")
-        if default and self._counts(default):
+        if default and self.counts(default):
             return default
         return next(iter(self._of_namespace.get(pod.namespace, ())), "")
 
     def of_gang(self, spec: GangSpec) -> str:
         """The queue of a gang that has no pods yet."""
-        if spec.queue and self._counts(spec.queue):
+        if spec.queue and self.counts(spec.queue):
             return spec.queue
         default = self._namespaces.get(spec.name.partition("/")[0], "")
-        return default if default and self._counts(default) else ""
+        return default if default and self.counts(default) else ""
 
     def contradiction(self, pod: Pod) -> str:
         """A pod and its gang may name queues of two APIs; then neither is chosen."""
@@ -83,19 +83,22 @@ class QueueNames:
         if gang is None or not gang.queue or not pod.queue or gang.queue == pod.queue:
             return ""
         same = _dialect(gang.queue) == _dialect(pod.queue)
-        if same or UNQUEUED in (gang.queue, pod.queue) or not self._counts(pod.queue):
+        if same or UNQUEUED in (gang.queue, pod.queue) or not self.counts(pod.queue):
             return ""
         own, other = _with_dialect(pod.queue), _with_dialect(gang.queue)
         return f"the pod names the queue {own}, and its gang the queue {other}; remove one"
+
+    def is_served(self, dialect: str) -> bool:
+        """Whether queues of this kind are there, or should be."""
+        return dialect in self._served or bool(self._problems.get(dialect))
 
     def problem(self, key: str) -> str:
         """Why the queues of its dialect cannot be read."""
         return self._problems.get(_dialect(key), "")
 
-    def _counts(self, key: str) -> bool:
+    def counts(self, key: str) -> bool:
         """Words of an API that is not served are no words."""
-        dialect = _dialect(key)
-        return key in self._tree or dialect in self._served or bool(self._problems.get(dialect))
+        return key in self._tree or self.is_served(_dialect(key))
 
 
 def _dialect(key: str) -> str:

@@ -42,14 +42,15 @@ class PendingSums:
 
     def came(self, pod: Pod, unit: str) -> None:
         """A pending pod was seen, for the first time or changed."""
-        old = self._records.pop(pod.uid, None)
+        old = self._records.get(pod.uid)
         key = self._key_of(pod)
-        if not key and old is None:
+        if (key == old.key and pod is old.pod) if old else not key:
             return
         is_held = old is not None and old.is_held
         if old is not None:
             self._count(old, -1)
             self._on_change(old.key)
+            del self._records[pod.uid]
         if key:
             charge = () if pod.gates else self._charge_of(pod.request)
             record = self._records[pod.uid] = _Record(pod, key, unit, charge, is_held)
@@ -69,12 +70,6 @@ class PendingSums:
             self._count(record, -1)
             record.is_held = is_held
             self._count(record, +1)
-
-    def look_again(self) -> None:
-        """Pods may belong to other queues than before."""
-        for record in list(self._records.values()):
-            if self._key_of(record.pod) != record.key:
-                self.came(record.pod, record.unit)
 
     def units_of(self, key: str) -> Collection[str]:
         """The keys of its pending units."""

@@ -33,6 +33,8 @@ class QueueTree:
     def __init__(self) -> None:
         self._specs: dict[str, QueueSpec] = {}
         self._known: _Shape | None = None
+        #: As it was when it was last asked for.
+        self._last = _Shape()
         #: Those that have budgets.
         self.budgeted: set[str] = set()
         #: Grows when a lineage may have changed.
@@ -101,6 +103,18 @@ class QueueTree:
                 shape.lineage[key] = found
         return found
 
+    @property
+    def is_shaped(self) -> bool:
+        """Whether no parent has changed since the shape was last asked for."""
+        return self._known is not None
+
+    def last_lineage(self, key: str) -> list[str]:
+        """The lineage as it was when the shape was last asked for; no shape is computed."""
+        path, parent = [key], self._last.parent
+        while (above := parent.get(path[-1])) is not None:
+            path.append(above)
+        return path
+
     def _reshape(self) -> None:
         self._known = None
         self.version += 1
@@ -108,7 +122,7 @@ class QueueTree:
     @property
     def _shape(self) -> _Shape:
         if self._known is None:
-            self._known = self._shaped()
+            self._known = self._last = self._shaped()
         return self._known
 
     def _shaped(self) -> _Shape:
