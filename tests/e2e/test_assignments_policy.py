@@ -31,6 +31,7 @@ OURS = (
     "fairlead.dev/runtime-gpus",
     "fairlead.dev/mps-threads",
     "fairlead.dev/mps-memory",
+    "fairlead.dev/charged-queue",
 )
 KAI = "nvidia.com/container.main.gpus.devices"
 WRITERS = "forgers"

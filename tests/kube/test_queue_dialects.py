@@ -395,3 +395,16 @@ def test_a_pod_that_names_queues_of_two_apis_is_refused() -> None:
         "the pod is invalid: it names two queues, fairlead/a and kai/b; remove the label or "
         "annotation of one of them"
     )
+
+
+def test_what_a_bound_pod_was_charged_for_stays() -> None:
+    said = {"labels": {"fairlead.dev/queue": "other"}}
+    charged = {"fairlead.dev/charged-queue": "fairlead/research"}
+    assert pod(node="n", annotations=charged, **said).queue == "fairlead/research"
+    # Before it is bound, nothing of that kind is believed.
+    assert pod(annotations=charged, **said).queue == "fairlead/other"
+
+
+def test_words_of_queues_are_not_taken_for_misspelt_ones() -> None:
+    assert pod(annotations={"fairlead.dev/queue": "research"}).misspelt == ""
+    assert "fairlead.dev/queue" in pod(annotations={"fairlead.dev/queu": "research"}).misspelt

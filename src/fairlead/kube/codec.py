@@ -19,6 +19,7 @@ from fairlead.kube.limits import beyond_limits, within_limits
 from fairlead.kube.pod_loads import read_load
 from fairlead.kube.pod_selectors import OWNERS
 from fairlead.kube.pod_volumes import PodVolume, read_volumes
+from fairlead.kube.queues.fairlead import CHARGED
 from fairlead.kube.queues.registry import ALL_QUEUES, QueueDialects
 from fairlead.kube.requests import (
     ContainerParts,
@@ -239,7 +240,10 @@ def decode_pod(
         gang, mixed = gang_dialects.read(_gang_words(meta, spec))
         odd = odd or ("" if spec.node_name else mixed)
     queue, unclear = queue_dialects.named(meta.labels, meta.annotations)
-    if unclear and not spec.node_name:
+    if spec.node_name:
+        # What it is counted for stays, whatever its labels say now.
+        queue = (meta.annotations or {}).get(CHARGED, queue)
+    elif unclear:
         odd = odd or unclear
     if len(raw) > _ROOMY_BYTES and not spec.node_name:
         problem = problem or dialects.too_large_with(meta.annotations or {}, request.gpu_request)

@@ -21,19 +21,22 @@ from fairlead.kube.dialects.scheduling_map import INDEX
 from fairlead.kube.gangs.fairlead import ANNOTATION_KEYS as GANGS
 from fairlead.kube.leadership.fence import EPOCH
 from fairlead.kube.pod_loads import LOAD
+from fairlead.kube.queues.fairlead import CHARGED, QUEUE
 
 _ANNOTATION_KEYS = frozenset(word for dialect in DIALECTS for word in dialect.annotation_keys)
 #: Names under our prefix that users write.
 _FAIRLEAD = tuple(
-    key.removeprefix(PREFIX) for key in (*_ANNOTATION_KEYS, *GANGS, LOAD) if key.startswith(PREFIX)
+    key.removeprefix(PREFIX)
+    for key in (*_ANNOTATION_KEYS, *GANGS, LOAD, QUEUE)
+    if key.startswith(PREFIX)
 )
 _THEIRS = tuple(sorted(word for word in _ANNOTATION_KEYS if not word.startswith(PREFIX)))
 #: Written with a bind, or on simulated pods.
 _OTHERS = (
     VISIBLE, SHOWN, ASSIGNMENT, INDEX, EPOCH, THREADS, MEMORY_LIMIT,
-    PREFIX + "run-for", PREFIX + "sample",
+    CHARGED, PREFIX + "run-for", PREFIX + "sample",
 )  # fmt: skip
-_KNOWN = _ANNOTATION_KEYS.union(_OTHERS, GANGS, (LOAD,))
+_KNOWN = _ANNOTATION_KEYS.union(_OTHERS, GANGS, (LOAD, QUEUE))
 #: Ours without the prefix, where no other system uses the name.
 _ONLY_OURS = frozenset({"gpu-share", "gpu-slice"})
 _BY_CONTAINER = kai.PREFIX + "<container>.gpu-memory.request"

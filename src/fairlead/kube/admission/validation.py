@@ -11,10 +11,12 @@ from fairlead.kube.dialects.fairlead import (
     VISIBLE,
 )
 from fairlead.kube.dialects.scheduling_map import INDEX
+from fairlead.kube.queues.fairlead import CHARGED
 from fairlead.model.pods import Pod
 
-#: Which GPUs a pod has, and which scheduler assigned them: written only with the bind.
-ANSWERS = (VISIBLE, SHOWN, ASSIGNMENT, PREFIX + "epoch", INDEX, THREADS, MEMORY_LIMIT)
+#: Which GPUs a pod has, which scheduler assigned them, and which queue is charged: written only
+#: with the bind.
+ANSWERS = (VISIBLE, SHOWN, ASSIGNMENT, PREFIX + "epoch", INDEX, THREADS, MEMORY_LIMIT, CHARGED)
 
 
 def problem_with(pod: Pod) -> str:

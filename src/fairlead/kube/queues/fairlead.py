@@ -37,6 +37,8 @@ from fairlead.model.queues import (
 )
 
 QUEUE = PREFIX + "queue"
+#: The key of the queue that a pod is counted for; written with its bind.
+CHARGED = PREFIX + "charged-queue"
 READY = "Ready"
 #: More GPU-hours than any cluster has in a month.
 _MOST_HOURS = 1e12

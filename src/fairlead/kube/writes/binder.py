@@ -11,6 +11,7 @@ from fairlead.engine.events import BindDone, BindFailed, BindProblem
 from fairlead.engine.instructions import Bind
 from fairlead.kube.failures import Failures
 from fairlead.kube.http.transport import Transport
+from fairlead.kube.queues.fairlead import CHARGED
 from fairlead.kube.writes.annotations import problem_with_binding
 from fairlead.kube.writes.nodelock import NodeLock
 from fairlead.kube.writes.settling import BinderStats, Outcome, Patience, Settlement
@@ -93,6 +94,8 @@ class Binder:
     def submit(self, bind: Bind) -> None:
         """Takes the bind; returns at once. Its outcome is reported later, never from here."""
         self._open += 1
+        if bind.queue:
+            bind = replace(bind, annotations={**bind.annotations, CHARGED: bind.queue})
         if self._stopping:
             asyncio.get_running_loop().call_soon(self._drop, bind)
         else:
