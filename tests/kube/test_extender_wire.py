@@ -9,7 +9,7 @@ from fairlead.engine.extender_queries import ExtenderFilterResult
 from fairlead.kube.extender.wire import (
     BadExtenderArgs,
     ExtenderBindingArgs,
-    Victims,
+    OfferedVictims,
     encode_binding_result,
     encode_filter_result,
     encode_priorities,
@@ -74,8 +74,8 @@ def test_victims_come_in_full_or_by_uid() -> None:
     by_uid = {"n": {"Pods": [{"UID": "u"}], "NumPDBViolations": 1}, "m": {"Pods": None}}
     one = read_victims(body(Pod=POD, NodeNameToVictims=in_full, NodeNameToMetaVictims=None))
     two = read_victims(body(Pod=POD, NodeNameToVictims=None, NodeNameToMetaVictims=by_uid))
-    assert one.offered == {"n": Victims(("u",), 1)}
-    assert two.offered == {"n": Victims(("u",), 1), "m": Victims(())}
+    assert one.offered == {"n": OfferedVictims(("u",), 1)}
+    assert two.offered == {"n": OfferedVictims(("u",), 1), "m": OfferedVictims(())}
     assert json.loads(encode_victims(one.offered)) == {
         "NodeNameToMetaVictims": {"n": {"Pods": [{"UID": "u"}], "NumPDBViolations": 1}}
     }

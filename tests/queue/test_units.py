@@ -92,7 +92,7 @@ def test_order_is_by_the_priority_of_the_gang_and_by_when_it_was_complete(queue)
     queue.gather(member(0, priority=100), first, now=0.0)
     queue.put(a_pod("single"), now=1.0)
     queue.gather(member(1), first, now=2.0)
-    queue.gather(member(2), high, now=3.0)
+    queue.gather(member(2, priority=9), high, now=3.0)
     queue.put(a_pod("late"), now=4.0)
     assert popped(queue, 5.0) == ["m2", "single", "m0 m1", "late"]
 
