@@ -1,8 +1,10 @@
 """Gangs that make room on the real API server: whole gangs are evicted, or nothing."""
 
+from collections.abc import Iterator
+
 import pytest
 
-from fairlead.sim.controlplane import ControlPlane
+from fairlead.sim.controlplane import ControlPlane, served
 from fairleads import Pods, eventually, fairlead
 from test_preemption import make_budget
 
@@ -10,11 +12,9 @@ pytestmark = pytest.mark.server
 
 
 @pytest.fixture
-def high(control_plane: ControlPlane) -> str:
-    body = {"metadata": {"name": "making-room-high"}, "value": 1000}
-    path = "/apis/scheduling.k8s.io/v1/priorityclasses"
-    assert control_plane.api("POST", path, body)[0] in (201, 409)
-    return "making-room-high"
+def high(control_plane: ControlPlane) -> Iterator[str]:
+    with served.priority_classes(control_plane, {"making-room-high": 1000}):
+        yield "making-room-high"
 
 
 def gang(pods: Pods, name: str, count: int, gpus: int, **spec: object) -> list[str]:

@@ -37,6 +37,8 @@ from fairlead.engine.instructions import (
     Instruction,
     Prepare,
 )
+from fairlead.engine.pod_rooms import PodRooms
+from fairlead.engine.queue_victims import AmongQueues
 from fairlead.engine.queues import Queues
 from fairlead.engine.reasons import SCHEDULER_ERROR, UNSCHEDULABLE
 from fairlead.engine.rejections import REASON, Rejections
@@ -141,6 +143,8 @@ class Engine:
             self.cluster, self.queue, self.in_flight, self.planning, self._move_terms, self.moved
         )
         self.queues.know_gangs(self._gangs.spec_of)
+        self._gangs.rooms.reclaim_for = self.queues.reclaim_for
+        self._pod_rooms = PodRooms(self.queue, self._requeuer, self._gangs.rooms)
 
     def _utc_s(self, now: float) -> float:
         """The time of day, in seconds since 1970."""
@@ -154,7 +158,8 @@ class Engine:
         cluster, queue = self.cluster, self.queue
         self._begin()
         self.cluster.behaviour = cluster.behaviour
-        self.cluster.eviction_rule = cluster.eviction_rule
+        if not isinstance(cluster.eviction_rule, AmongQueues):  # queues are shown again
+            self.cluster.eviction_rule = cluster.eviction_rule
         self.cluster.releasing = cluster.releasing
         self.cluster.reservations.paused = cluster.reservations.paused
         self.cluster.reservations.enabled = cluster.reservations.enabled
@@ -240,8 +245,10 @@ class Engine:
                 self._gangs.kind_seen(dialect, problem, now)
             case events.QueueSeen(seen):
                 self.queues.seen(seen)
+                self._gangs.rooms.limits_changed()
             case events.QueueGone(key):
                 self.queues.gone(key)
+                self._gangs.rooms.limits_changed()
             case events.QueueKindSeen(dialect, is_served, problem):
                 self.queues.kind_seen(dialect, problem, is_served=is_served)
             case events.TopologySeen(key, topology):
@@ -483,7 +490,8 @@ class Engine:
         try:
             if beyond := self._requeuer.beyond_quota(pod):
                 return self._await_quota(entry, beyond, now)
-            verdict = placement.place(pod)
+            queued = self.queues.is_active and bool(self.queues.names.of(pod))
+            verdict = placement.place(pod, evicts=not queued)
             steps: tuple[PrepareStep, ...] = ()
             record = None
             if isinstance(verdict, Placed):
@@ -495,7 +503,8 @@ class Engine:
             failure = AnnounceFailure(pod, SCHEDULER_ERROR, str(error))
             return Attempt(entry.unit, Outcome.ERROR, (failure,))
         if isinstance(verdict, Refused):
-            return Attempt(entry.unit, Outcome.UNSCHEDULABLE, self._refuse(entry, verdict, now))
+            refuse = self._pod_rooms.refuse if queued else self._refuse
+            return Attempt(entry.unit, Outcome.UNSCHEDULABLE, refuse(entry, verdict, now))
         made = self._assume(entry, verdict, steps, now)
         noted = [*made, Decided(pod, verdict.node, record)] if record else made
         outcome = _SCHEDULED if pod.uid in self.in_flight else Outcome.ERROR
@@ -513,6 +522,8 @@ class Engine:
     ) -> list[Instruction]:
         pod = entry.unit.pod
         self.cluster.nominations.settle(pod.uid, verdict.node)
+        if self._gangs.rooms.held:
+            self._gangs.rooms.held.used(pod.uid)
         self.cluster.assume(pod, verdict.node, verdict.grant)
         self.in_flight.begin(pod.uid, entry, steps)
         if self.queue.awaited or self.queue.held_back:

@@ -317,7 +317,8 @@ class GangAttempts:
             if found.cut_short:
                 self._queue.postpone(entry, "ScheduleAttemptFailure")
             return attempt
-        made = self.rooms.begin(gang, found.plan, now)
+        members = [(each.pod, each.placed) for each in found.plan.placed.placed]
+        made = self.rooms.begin(gang.key, members, found.plan.units, now)
         hold = self.rooms.held.get(gang.key)
         assert hold is not None
         attempt = self._await_victims(entry, gang, hold, filling, now)

@@ -1,8 +1,9 @@
-"""Other units make room for a gang that was refused: whole, all at once, and never in vain."""
+"""Other units make room for one that was refused: whole, all at once, and never in vain."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,23 +17,30 @@ from fairlead.engine.gang_trials import Filling, ordered
 from fairlead.engine.held_room import HeldRoom
 from fairlead.engine.in_flight import InFlight
 from fairlead.engine.instructions import ClearNomination, Evict, Instruction
+from fairlead.engine.queue_victims import ByQueue
 from fairlead.engine.requeuer import Requeuer
 from fairlead.model.errors import PluginFault
 from fairlead.model.pods import Pod, PodRequest
 from fairlead.placement.disruption_units import (
     ByLowerPriority,
+    DisruptionUnit,
     DisruptionUnits,
+    VictimRule,
     WithinBudgets,
     victims_by_node,
 )
 from fairlead.placement.gang_topology import has_topology
-from fairlead.placement.making_room import RoomOutcome, RoomPlan, RoomSearch
+from fairlead.placement.making_room import RoomOutcome, RoomSearch
 from fairlead.placement.place import Placement
 from fairlead.placement.room_rows import FreeAmounts, PodKind, fitting_pods
 from fairlead.placement.topology_solver import limits_of
+from fairlead.placement.verdicts import Placed
 from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.queue import SchedulingQueue
-from fairlead.queue.units import Gang
+from fairlead.queue.quotas.reclaim import Reclaim
+from fairlead.queue.units import Gang, Unit
+
+P = TypeVar("P")
 
 #: Larger gangs evict no other pods: a search would take too long in one turn.
 MOST_PODS = 1000
@@ -84,6 +92,8 @@ class GangRooms:
         self._topology = topology
         self._utc_s = utc_s
         self.held = HeldRoom(cluster)
+        #: What the queue of a unit may reclaim; None without one.
+        self.reclaim_for: Callable[[Unit], Reclaim | None] = lambda _unit: None
         self._pace = SearchPace()
 
     # -- looking -----------------------------------------------------------------------------
@@ -92,35 +102,96 @@ class GangRooms:
         self, gang: Gang, fill: FillGang, waited_s: float, now: float
     ) -> RoomOutcome[Filling]:
         """Which units could go so that the gang has what it needs. Nothing changes."""
-        preemptor = replace(gang.pod, priority=gang.priority)
-        if not gang.needed or not self._has_lower(preemptor):
+        if not gang.needed or not self._has_victims(gang):
             return RoomOutcome(None)
         if why := self._ineligible(gang, now):
             return RoomOutcome(None, why)
+
+        def search() -> RoomSearch[Filling]:
+            return self._search(
+                gang,
+                self._kinds(gang),
+                lambda trial: _succeeded(fill(trial)),
+                now,
+                self._domains(gang, waited_s),
+            )
+
+        return self._paced(search, now)
+
+    def search_for_pod(self, unit: Unit, now: float) -> RoomOutcome[Placed]:
+        """The same for a plain pod."""
+        pod, placement = unit.pod, self._placements[unit.pod.scheduler]
+        if not pod.preempts:
+            return RoomOutcome(None, NEVER)
+        if self.held.is_paused(unit.key, now):
+            return RoomOutcome(None, PAUSED)
+
+        def place(_: Trial) -> Placed | None:
+            verdict = placement.place(pod, evicts=False)
+            return verdict if isinstance(verdict, Placed) else None
+
+        def search() -> RoomSearch[Placed]:
+            kind = PodKind(placement.request(pod), 1, placement.reachable(pod))
+            return self._search(unit, [kind], place, now)
+
+        return self._paced(search, now)
+
+    def _paced(self, search: Callable[[], RoomSearch[P]], now: float) -> RoomOutcome[P]:
         if not self._pace.allows(now):
             return RoomOutcome(None, cut_short=True)
         before = self._cluster.work.spent
         try:
-            return self._search(gang, preemptor, fill, waited_s, now)
+            with self._cluster.trial() as trial:
+                return search().search(trial)
         except PluginFault as error:
             return RoomOutcome(None, str(error))
         finally:
             self._pace.spend(self._cluster.work.spent - before)
 
     def _search(
-        self, gang: Gang, preemptor: Pod, fill: FillGang, waited_s: float, now: float
-    ) -> RoomOutcome[Filling]:
-        rule = WithinBudgets(self._cluster, ByLowerPriority(self._cluster, preemptor))
-        search = RoomSearch(
-            self._cluster,
-            DisruptionUnits(self._cluster, rule, self._utc_s(now), self._in_flight.gangs),
-            self._kinds(gang),
-            lambda trial: _succeeded(fill(trial)),
-            domains=self._domains(gang, waited_s),
-            reserved=self._cluster.nominations.amounts_against(preemptor),
+        self,
+        unit: Unit,
+        kinds: Sequence[PodKind],
+        place: Callable[[Trial], P | None],
+        now: float,
+        domains: LevelCodes | None = None,
+    ) -> RoomSearch[P]:
+        preemptor = replace(unit.pod, priority=unit.priority)
+        utc_s, rule = self._utc_s(now), self._rule(unit, preemptor, now)
+        units = DisruptionUnits(
+            self._cluster, rule, utc_s, self._in_flight.gangs, self.held.goes_for
         )
-        with self._cluster.trial() as trial:
-            return search.search(trial)
+        reserved = self._cluster.nominations.amounts_against(preemptor)
+        return RoomSearch(self._cluster, units, kinds, place, domains=domains, reserved=reserved)
+
+    def _rule(self, unit: Unit, preemptor: Pod, now: float) -> VictimRule:
+        reclaim = self._reclaim(unit)
+        rule: VictimRule = ByLowerPriority(self._cluster, preemptor)
+        if reclaim is not None:
+            rule = ByQueue(self._cluster, reclaim, self._utc_s(now))
+        return WithinBudgets(self._cluster, rule)
+
+    def _reclaim(self, unit: Unit) -> Reclaim | None:
+        """With what was decided and has not happened yet."""
+        reclaim, tenants = self.reclaim_for(unit), self._cluster.tenants
+        if reclaim is None or tenants is None:
+            return None
+        for hold in self.held:
+            entry = self._queue.gang(hold.key) or self._queue.get(hold.key)
+            other = self.reclaim_for(entry.unit) if entry and hold.key != unit.key else None
+            if other is not None:
+                reclaim.promise(other.key, other.asked.items(), +1)
+        for uid in self.held.goes_for:
+            held = self._cluster.holdings.get(uid)
+            if held is not None and held.tenant:
+                reclaim.promise(held.tenant, tenants.charge(uid), -1)
+        return reclaim
+
+    def _has_victims(self, unit: Unit) -> bool:
+        """Whether there may be any pod that may go."""
+        if self.reclaim_for(unit) is not None:
+            return True
+        return self._has_lower(replace(unit.pod, priority=unit.priority))
 
     def _has_lower(self, preemptor: Pod) -> bool:
         """Whether there is any pod that may go."""
@@ -131,7 +202,11 @@ class GangRooms:
     def may_help(self, entry: Entry, now: float) -> bool:
         """Whether a search for a waiting gang is worth its cost, by amounts alone."""
         gang = entry.unit
-        if not isinstance(gang, Gang) or not gang.needed or self.held.get(gang.key):
+        if self.held.get(gang.key) or self.held.is_paused(gang.key, now):
+            return False
+        if (reclaim := self._reclaim(gang)) is not None:
+            return reclaim.is_due(reclaim.key)
+        if not isinstance(gang, Gang) or not gang.needed:
             return False
         preemptor = replace(gang.pod, priority=gang.priority)
         if self._ineligible(gang, now) or not self._has_lower(preemptor):
@@ -180,18 +255,23 @@ class GangRooms:
 
     # -- making room -------------------------------------------------------------------------
 
-    def begin(self, gang: Gang, plan: RoomPlan[Filling], now: float) -> list[Instruction]:
-        """Evicts the units, and holds the nodes for the gang."""
-        first = plan.placed.placed[0]
-        pod, node = first.pod, first.placed.node
-        victims, unreserved = reservations.victims(self._cluster, victims_by_node(plan.units))
+    def begin(
+        self,
+        key: str,
+        placed: Sequence[tuple[Pod, Placed]],
+        units: Sequence[DisruptionUnit],
+        now: float,
+    ) -> list[Instruction]:
+        """Evicts the units, and holds the nodes for the pods."""
+        pod, node = placed[0][0], placed[0][1].node
+        victims, unreserved = reservations.victims(self._cluster, victims_by_node(units))
         made: list[Instruction] = [*unreserved]
-        nodes = {each.pod.uid: (each.pod, each.placed.node) for each in plan.placed.placed}
+        nodes = {each.uid: (each, its.node) for each, its in placed}
         made += self._cleared(pod, {each for _, each in nodes.values()} | victims.keys(), now)
-        leaving = [held.pod.uid for unit in plan.units for held in unit.held]
-        self.held.begin(gang.key, nodes, leaving, now)
+        leaving = [held.pod.uid for unit in units for held in unit.held]
+        self.held.begin(key, nodes, leaving, now)
         if victims:
-            self._in_flight.making_room[pod.uid] = gang.key
+            self._in_flight.making_room[pod.uid] = key
             made.append(Evict(pod, node, victims, within_budgets=True))
         return made
 
@@ -215,10 +295,13 @@ class GangRooms:
         if problem:
             self.held.drop(key)
             self.held.pause(key, now)
-            entry = self._queue.gang(key)
-            if entry is not None and entry.pool is Pool.WAITING:
-                self._queue.postpone(entry, "ForceActivate")
+            self._try_again(key)
         return True
+
+    def _try_again(self, key: str) -> None:
+        entry = self._queue.gang(key) or self._queue.get(key)
+        if entry is not None and entry.pool is Pool.WAITING:
+            self._queue.postpone(entry, "ForceActivate")
 
     def is_awaited(self, entry: Entry) -> bool:
         """Whether victims are still to go for the gang, and its room is still held."""
@@ -229,11 +312,23 @@ class GangRooms:
             and self.held.is_whole(hold, (pod.uid for pod in entry.unit.pods))
         )
 
+    def limits_changed(self) -> None:
+        """No room is held for a unit that its queue does not admit any more."""
+        for hold in list(self.held):
+            entry = self._queue.gang(hold.key) or self._queue.get(hold.key)
+            if entry is None:
+                self.held.forget(hold.key)
+            elif self._is_beyond_quota(entry.unit):
+                self.held.drop(hold.key)
+
+    def _is_beyond_quota(self, unit: Unit) -> bool:
+        if isinstance(unit, Gang):
+            return bool(unit.pods) and self._requeuer.gang_beyond_quota(unit) is not None
+        return self._requeuer.beyond_quota(unit.pod) is not None
+
     def tend(self, now: float) -> None:
         for key in self.held.overdue(now):
-            entry = self._queue.gang(key)
-            if entry is not None and entry.pool is Pool.WAITING:
-                self._queue.postpone(entry, "ForceActivate")
+            self._try_again(key)
 
 
 def _succeeded(filling: Filling) -> Filling | None:

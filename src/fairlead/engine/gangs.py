@@ -51,8 +51,8 @@ class Gangs:
         self._attempts = GangAttempts(
             cluster, queue, in_flight, placements, requeuer, binds, self._parts, utc_s
         )
-        self._rooms = self._attempts.rooms
-        requeuer.may_make_room = self._rooms.may_help
+        self.rooms = self._attempts.rooms
+        requeuer.may_make_room = self.rooms.may_help
 
     # -- what the API server shows -----------------------------------------------------------
 
@@ -93,8 +93,8 @@ class Gangs:
         assert gang is not None
         made = self._attempts.lost(pod.uid, entry, now) if entry else []
         self._registry.touch(gang.gang, now)
-        if self._rooms.held and self._queue.gang(gang.gang) is None:
-            self._rooms.held.forget(gang.gang)
+        if self.rooms.held and self._queue.gang(gang.gang) is None:
+            self.rooms.held.forget(gang.gang)
         return made
 
     # -- trying ------------------------------------------------------------------------------
@@ -150,24 +150,25 @@ class Gangs:
 
     def released(self, uid: str, problem: str, now: float) -> bool:
         """An eviction has ended; whether it was the release of a gang, or made room for one."""
-        return self._parts.released(uid, problem, now) or self._rooms.ended(uid, problem, now)
+        return self._parts.released(uid, problem, now) or self.rooms.ended(uid, problem, now)
 
     def victim_gone(self, uid: str, now: float) -> None:
         """A pod is gone that may have been evicted for a gang."""
-        if self._rooms.held:
-            self._rooms.held.victim_gone(uid, now)
+        if self.rooms.held:
+            self.rooms.held.victim_gone(uid, now)
+            self.rooms.held.forget(uid)
 
     # -- what time brings about --------------------------------------------------------------
 
     def due_s(self) -> float | None:
         if self._attempts.has_more:
             return 0.0
-        times = self._registry.due_s(), self._attempts.patience.due_s(), self._rooms.held.due_s()
+        times = self._registry.due_s(), self._attempts.patience.due_s(), self.rooms.held.due_s()
         return min((due_s for due_s in times if due_s is not None), default=None)
 
     def tend(self, now: float) -> list[Instruction]:
         self._attempts.patience.tend(now)
-        self._rooms.tend(now)
+        self.rooms.tend(now)
         return self._registry.tend(now)
 
 

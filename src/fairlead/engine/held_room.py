@@ -44,8 +44,8 @@ class HeldRoom:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._holds: dict[str, Hold] = {}
-        #: Which unit each victim goes for, by uid.
-        self._goes_for: dict[str, str] = {}
+        #: The units that wait for each victim, by uid.
+        self.goes_for: dict[str, set[str]] = {}
         self._pauses: dict[str, _Pause] = {}
 
     def __bool__(self) -> bool:
@@ -66,13 +66,14 @@ class HeldRoom:
         until_s = now + (VICTIMS_GO_S if leaving else HELD_S)
         hold = Hold(key, held_nodes, leaving, until_s, len(leaving))
         self._holds[key] = hold
-        self._goes_for |= dict.fromkeys(hold.victims, key)
+        for uid in hold.victims:
+            self.goes_for.setdefault(uid, set()).add(key)
         for pod, node in nodes.values():
             self._cluster.nominations.put(pod, node)
 
     def victim_gone(self, uid: str, now: float) -> None:
-        hold = self._holds.get(self._goes_for.pop(uid, ""))
-        if hold is not None:
+        for key in self.goes_for.pop(uid, ()):
+            hold = self._holds[key]
             hold.victims.discard(uid)
             if not hold.victims:
                 hold.until_s = now + HELD_S
@@ -96,7 +97,9 @@ class HeldRoom:
     def _forget(self, key: str) -> Hold | None:
         hold = self._holds.pop(key, None)
         for uid in hold.victims if hold else ():
-            self._goes_for.pop(uid, None)
+            self.goes_for[uid].discard(key)
+            if not self.goes_for[uid]:
+                del self.goes_for[uid]
         return hold
 
     # -- pauses ------------------------------------------------------------------------------

@@ -7,11 +7,13 @@ from collections import Counter
 from collections.abc import Callable
 
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.eviction_rule import ByPriority
 from fairlead.cluster.holdings import Holding
 from fairlead.engine.instructions import Instruction, QueueStatusChanged
 from fairlead.engine.queue_admissions import QueueAdmissions
 from fairlead.engine.queue_order import QueueOrdering
 from fairlead.engine.queue_statuses import QueueStatuses
+from fairlead.engine.queue_victims import AmongQueues
 from fairlead.engine.requeuer import Requeuer
 from fairlead.model.gangs import GangSpec
 from fairlead.model.pods import Amounts, Pod
@@ -26,9 +28,10 @@ from fairlead.queue.quotas.names import GangOf, QueueNames
 from fairlead.queue.quotas.past_use import day_end
 from fairlead.queue.quotas.pending import UNITS, PendingSums
 from fairlead.queue.quotas.policy import ANY_QUEUE, QueuePolicy
+from fairlead.queue.quotas.reclaim import Reclaim
 from fairlead.queue.quotas.sums import TreeSums, amount_of
 from fairlead.queue.quotas.tree import QueueTree
-from fairlead.queue.units import Gang
+from fairlead.queue.units import Gang, Unit
 
 #: Queues that have changed are looked at so soon, so that past use is exact to that.
 _SOON_S = 1.0
@@ -174,6 +177,7 @@ class Queues:
 
     def _begin(self) -> None:
         self.is_active = True
+        self._cluster.eviction_rule = AmongQueues(self.of)
         tenants = self._cluster.count_tenants(self.names.of, self._held_changed)
         for tenant, use in tenants:
             self.used.add(tenant, tuple(use.amounts.items()), +1)
@@ -194,6 +198,7 @@ class Queues:
     def _end(self) -> None:
         self.is_active = self._unresolved = False
         self._changed.clear()
+        self._cluster.eviction_rule = ByPriority()
         self._cluster.tenants = None
         self._queue.observe(None)
         self._queue.order_by_team(None)
@@ -331,6 +336,14 @@ class Queues:
             return ""
         held = self._cluster.holdings.get(pod.uid)
         return self.names.of(pod) if held is None or held.tenant is None else held.tenant
+
+    def reclaim_for(self, unit: Unit) -> Reclaim | None:
+        """What may be evicted for a unit that waits; None if it has no queue."""
+        key = self.names.of(unit.pod) if self.is_active else ""
+        if key not in self.tree:
+            return None
+        shares, asked = self.order.shares, self.order.asked_by(unit)
+        return Reclaim(self.tree, shares, self.used, key, asked, unit.priority)
 
     def why(self, pod: Pod) -> QuotaRefusal | None:
         """Why its queue holds a pending pod back, or the gang that it belongs to."""

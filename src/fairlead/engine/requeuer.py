@@ -186,6 +186,9 @@ class Requeuer:
                 self._queue.wake(entry, cause, now=now)
         else:
             fits = self.may_schedule(entry.unit.pod, changed)
+            if not fits and changed and self._quota and self.may_make_room(entry, now):
+                self._queue.postpone(entry, cause)
+                return
             self.wake_or_keep_waiting(entry, fits, now, cause)
 
     def look_at_next(self, class_: EquivalenceClass, now: float) -> None:
@@ -289,6 +292,8 @@ class Requeuer:
         try:
             if self.beyond_quota(pod):
                 return False  # room for it would be of no use
+            if self._quota and self._quota.tenant_of(pod):
+                return False  # others make room for it by the rules of queues
             return self._placements[pod.scheduler].could_make_room(pod)
         except Exception:  # let the attempt itself fail, where it is reported
             return True

@@ -63,7 +63,7 @@ class DisruptionUnit:
     cost: Cost
     #: The gang that it is, or is a member of; empty for plain pods.
     gang: str = ""
-    #: Its pods are being deleted: to wait for them costs nothing.
+    #: Its pods are being deleted or evicted: to wait for them costs nothing.
     is_leaving: bool = False
 
     @property
@@ -177,9 +177,17 @@ class DisruptionUnits:
     """The units of one search, by row, the cheapest first."""
 
     def __init__(
-        self, cluster: Cluster, rule: VictimRule, utc_s: float, being_bound: Collection[str] = ()
+        self,
+        cluster: Cluster,
+        rule: VictimRule,
+        utc_s: float,
+        being_bound: Collection[str] = (),
+        going: Collection[str] = (),
     ) -> None:
-        """`being_bound`: keys of gangs that are left out, since some members have no node yet."""
+        """`being_bound`: keys of gangs that are left out, since some members have no node yet.
+        `going`: uids of pods that are evicted for others already.
+        """
+        self._going = going
         self.rule = rule
         self._cluster = cluster
         self._being_bound = being_bound
@@ -247,7 +255,7 @@ class DisruptionUnits:
     def _weighed(
         self, key: str, held: tuple[Holding, ...], gang: str, priority: int, rank: int = 0
     ) -> DisruptionUnit:
-        if all(each.pod.deleting for each in held):
+        if all(each.pod.deleting or each.pod.uid in self._going for each in held):
             return DisruptionUnit(key, held, NO_COST, gang, is_leaving=True)
         loss = sum(gpus_of(each) * (_RESTART_S + lost_s(each.pod, self._utc_s)) for each in held)
         highest = max(priority, *(each.pod.priority for each in held))
@@ -291,16 +299,16 @@ def lost_s(pod: Pod, utc_s: float) -> float:
 
     A checkpoint before the start or in the future says nothing.
     """
-    started = seconds_of(pod.started)
+    started = written_time_s(pod.started)
     if started is None:
         return 0.0
     said = pod.annotations.get(LAST_CHECKPOINT)
-    saved = seconds_of(said) if said else None
+    saved = written_time_s(said) if said else None
     since = saved if saved is not None and started <= saved <= utc_s else started
     return max(0.0, utc_s - since)
 
 
-def seconds_of(time: str) -> float | None:
+def written_time_s(time: str) -> float | None:
     """Seconds since 1970 of an RFC 3339 time; None if it is none."""
     try:
         found = datetime.fromisoformat(time)
@@ -319,4 +327,5 @@ def victims_by_node(units: Iterable[DisruptionUnit]) -> Mapping[str, tuple[Pod, 
 
 def _remaining(units: Iterable[DisruptionUnit]) -> Iterator[Holding]:
     for unit in units:
-        yield from (held for held in unit.held if not held.pod.deleting)
+        if not unit.is_leaving:
+            yield from (held for held in unit.held if not held.pod.deleting)
