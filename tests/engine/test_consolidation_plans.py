@@ -6,10 +6,11 @@ from builders import a_pod, see
 from consolidation_world import NOW_S, a_plan, drawn_engine, plan_for, running, why_none
 from fairlead.engine.consolidation.planner import USUAL
 from fairlead.engine.consolidation.plans import ConsolidationPlan
-from fairlead.engine.events import BudgetSeen
+from fairlead.engine.events import BudgetSeen, QueueKindSeen, QueueSeen
 from fairlead.model.budgets import Budget
 from fairlead.model.consolidation import MoveLimits
 from fairlead.model.pods import Pod
+from fairlead.model.queues import QueueSpec
 from fairlead.model.selectors import LabelSelector, Requirement
 from gang_world import a_gang
 
@@ -87,6 +88,17 @@ def test_a_disruption_budget_must_allow_all_moves(allowed: int, moves: int) -> N
     engine.handle(BudgetSeen(Budget("default", "web", selector=selector, allowed=allowed)), now=0.0)
     found = plan_for(engine, a_pod("big", gpus=4))
     assert len(found.moves if isinstance(found, ConsolidationPlan) else ()) == moves
+
+
+@pytest.mark.parametrize(("least_s", "moves"), [(600.0, True), (3600.0, False)])
+def test_the_least_run_time_of_a_queue_counts(least_s: float, moves: bool) -> None:
+    key = "fairlead/research"
+    engine = drawn_engine("n1 aabbc...", "n2 aaaabb..", queue=key)
+    engine.handle(QueueSeen(QueueSpec(key, min_run_s=least_s)), now=0.0)
+    engine.handle(QueueKindSeen("fairlead", is_served=True), now=0.0)
+    engine.decide(now=0.0)
+    found = plan_for(engine, a_pod("big", gpus=4))
+    assert isinstance(found, ConsolidationPlan) is moves, found
 
 
 def test_the_move_that_loses_least_work_is_chosen() -> None:

@@ -1,8 +1,11 @@
 """The evictor's writes: how many at once, and the last victim after the others."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from dataclasses import replace
+
+import pytest
 
 from fairlead.engine.events import EvictionEnded
 from fairlead.engine.instructions import Evict
@@ -148,3 +151,46 @@ async def test_without_the_right_to_evict_pods_are_deleted() -> None:
     transport = Scripted(forbids)
     assert await ends_of(transport, replace(an_eviction("p", 2), within_budgets=True)) == [""]
     assert len(transport.sent("DELETE")) == 2
+
+
+async def test_no_pod_moves_unless_all_may_and_a_budget_is_not_asked_twice() -> None:
+    async def answer(request: Request) -> Reply:
+        is_second = request.path.endswith("p-1/eviction")
+        return status(429, "budget") if is_second else status(201, "")
+
+    transport = Scripted(answer)
+    evict = replace(an_eviction("p", 2), moves=True)
+    [problem] = await ends_of(transport, evict)
+    assert "p-1 cannot be evicted" in problem
+    assert all(request.path.endswith("/eviction") for request in transport.requests)
+    assert len(transport.requests) == 2, "the dry runs, and nothing else"
+
+
+@pytest.mark.parametrize(
+    ("job", "moves"),
+    [
+        ({"spec": {}}, True),
+        ({"spec": {"backoffLimit": 0}}, False),
+        ({"spec": {"backoffLimit": 2}, "status": {"failed": 1}}, False),
+        ({"spec": {"backoffLimit": 3}, "status": {"failed": 1}}, True),
+        ({"spec": {"backoffLimitPerIndex": 1}}, False),
+        ({"spec": {"backoffLimit": 0, "podFailurePolicy": {"rules": [
+            {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}}}, True),
+        ({"spec": {"backoffLimit": 0, "podFailurePolicy": {"rules": [
+            {"action": "Count", "onPodConditions": [{"type": "DisruptionTarget"}]}]}}}, False),
+        ({"spec": None}, False),
+        (None, False),
+    ],
+)  # fmt: skip
+async def test_pods_of_a_job_move_only_if_it_creates_them_again(job: object, moves: bool) -> None:
+    async def answer(request: Request) -> Reply:
+        if request.method == "GET":
+            assert request.path == "/apis/batch/v1/namespaces/ns/jobs/train"
+            return Reply(200, json.dumps(job).encode()) if job else status(403, "no")
+        return status(201, "")
+
+    transport = Scripted(answer)
+    pods = tuple(replace(a_pod(f"p-{n}"), controller="Job/train") for n in range(2))
+    [problem] = await ends_of(transport, Evict(a_pod("p"), "n1", {"n1": pods}, moves=True))
+    assert bool(problem) is not moves
+    assert bool([each for each in transport.requests if each.method == "POST"]) is moves

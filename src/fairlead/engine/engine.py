@@ -138,7 +138,9 @@ class Engine:
             self._utc_s,
         )
         #: Which moves would let a waiting unit start.
-        self.planning = Planning(self.cluster, self.queue, self._placements, self._requeuer)
+        self.planning = Planning(
+            self.cluster, self.queue, self._placements, self._requeuer, self.queues
+        )
         self._consolidation = Consolidation(
             self.cluster, self.queue, self.in_flight, self.planning, self._move_terms, self.moved
         )

@@ -21,6 +21,8 @@ class FreeGpus:
     most: int
     on_all: int
     asked: int
+    #: Nodes that the pod could use, full or not.
+    usable: int
 
     @property
     def is_enough(self) -> bool:
@@ -51,4 +53,5 @@ def free_gpus(pod: Pod, pods: int, rows: NodeMask, cluster: Cluster) -> FreeGpus
         int(found.max(initial=0)),
         on_all,
         pods * requested_milli(pod.request),
+        int(np.count_nonzero(rows)),
     )

@@ -59,16 +59,19 @@ class Movability:
         gang_of: Callable[[str], Gang | None],
         limits: MoveLimits,
         now_s: float,
+        least_run_s: Callable[[Pod], float] = lambda _: 0.0,
     ) -> None:
         """`served` are the scheduler names that place pods here; `now_s` is in seconds since 1970.
 
-        `gang_of` returns a gang of which at least one member has a node.
+        `gang_of` returns a gang of which at least one member has a node. `least_run_s` says for how
+        long the queue of a pod lets it run.
         """
         self._cluster = cluster
         self._served = served
         self._gang_of = gang_of
         self._limits = limits
         self._now_s = now_s
+        self._least_run_s = least_run_s
         self._units: dict[str, MovableUnit | str] = {}
         self._budgets: dict[str, list[Budget]] = {}
         for budget in cluster.budgets.values():
@@ -135,8 +138,9 @@ class Movability:
             return f"are protected by {word}"
         if held.assumed or pod.deleting or started_s is None:
             return "have not started, or are ending"
-        if self._now_s - started_s < limits.least_run_s:
-            return f"run for less than {limits.least_run_s:.0f} s"
+        least_s = max(limits.least_run_s, self._least_run_s(pod))
+        if self._now_s - started_s < least_s:
+            return f"run for less than {least_s:.0f} s"
         if not self._is_disruptable(pod):
             return "are protected by a PodDisruptionBudget"
         return ""

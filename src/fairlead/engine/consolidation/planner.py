@@ -185,6 +185,8 @@ class ConsolidationPlanner:
         if course.free is None:
             return "no node has the label of its topology level"
         said = [course.free.message]
+        if not course.free.usable:
+            return "no node could have it, however empty"
         if not course.free.is_enough:
             return f"{said[0]}: too few in sum, so no move helps"
         if course.too_dear is not None:

@@ -7,8 +7,10 @@ from fairlead.engine.consolidation.gang_fills import GangFills
 from fairlead.engine.consolidation.movable import Movability, requested_milli
 from fairlead.engine.consolidation.planner import USUAL, ConsolidationPlanner, Effort
 from fairlead.engine.consolidation.plans import ConsolidationPlan, NoConsolidation
+from fairlead.engine.queues import Queues
 from fairlead.engine.requeuer import Requeuer
 from fairlead.model.consolidation import MoveLimits
+from fairlead.model.pods import Pod
 from fairlead.placement.place import Placement
 from fairlead.queue.entries import Entry
 from fairlead.queue.queue import SchedulingQueue
@@ -27,11 +29,13 @@ class Planning:
         queue: SchedulingQueue,
         placements: Mapping[str, Placement],
         requeuer: Requeuer,
+        queues: Queues,
     ) -> None:
         self._cluster = cluster
         self._queue = queue
         self._placements = placements
         self._requeuer = requeuer
+        self._queues = queues
         self._gangs = GangFills(cluster, placements, requeuer.beyond_quota)
 
     def plan(
@@ -46,7 +50,7 @@ class Planning:
         if why := unit.pod.problem or self._beyond_quota(entry):
             return NoConsolidation(why)
         movability = Movability(
-            self._cluster, self._placements.keys(), self._gang_of, limits, now_s
+            self._cluster, self._placements.keys(), self._gang_of, limits, now_s, self._least_run_s
         )  # fmt: skip
         planner = ConsolidationPlanner(
             self._cluster, self._placements, self._gangs, movability, limits, effort
@@ -67,8 +71,18 @@ class Planning:
         return any(requested_milli(pod.request) for pod in unit.pods)
 
     def _beyond_quota(self, entry: Entry) -> str:
-        refusal = self._requeuer.beyond_quota(entry.unit.pod)
+        unit = entry.unit
+        if isinstance(unit, Gang):
+            refusal = self._requeuer.gang_beyond_quota(unit)
+        else:
+            refusal = self._requeuer.beyond_quota(unit.pod)
         return refusal.message if refusal else ""
+
+    def _least_run_s(self, pod: Pod) -> float:
+        """What the queue of the pod says, or one above it."""
+        tree, key = self._queues.tree, self._queues.of(pod)
+        specs = map(tree.get, tree.lineage(key)) if key in tree else ()
+        return max((spec.min_run_s for spec in specs if spec), default=0.0)
 
     def _gang_of(self, key: str) -> Gang | None:
         entry = self._queue.gang(key)

@@ -17,6 +17,7 @@ from fairlead.kube.http.transport import STRATEGIC_MERGE, Transport
 from fairlead.kube.mirror.wire import read_identity
 from fairlead.kube.writes.event_objects import second_time
 from fairlead.kube.writes.eviction_api import eviction_body
+from fairlead.kube.writes.job_survival import job_path, job_problem, moved_of_jobs
 from fairlead.kube.writes.pauses import pause_s
 from fairlead.model.pods import Pod
 
@@ -124,13 +125,25 @@ class Evictor:
 
     async def _evict_all(self, evict: Evict) -> str:
         if evict.moves or evict.within_budgets:
-            problem = await self._move_all(evict)
+            problem = await self._failing_job(evict) if evict.moves else ""
+            problem = problem or await self._move_all(evict)
             if evict.moves or _NO_RIGHT not in problem:
                 return problem
             log.warning("no right to create pods/eviction; pods are deleted", pod=evict.pod.key)
         *others, last = [(v, node) for node, all_ in evict.victims_by_node.items() for v in all_]
         problems = await asyncio.gather(*(self._evict(*victim, evict) for victim in others))
         return next(filter(None, problems), "") or await self._evict(*last, evict)
+
+    async def _failing_job(self, evict: Evict) -> str:
+        """Why a Job would not create its pods again; empty if all would."""
+        for (namespace, name), count in moved_of_jobs(evict.victims).items():
+            try:
+                reply = await self._send("GET", job_path(namespace, name), None)
+            except (ReplyLost, Unreachable) as error:
+                return f"Job {namespace}/{name} cannot be read: {error}"
+            if why := job_problem(reply, count):
+                return f"Job {namespace}/{name} {why}"
+        return ""
 
     async def _move_all(self, evict: Evict) -> str:
         """None is evicted unless all may be; the first that is refused after all ends it."""
