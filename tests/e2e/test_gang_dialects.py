@@ -143,3 +143,16 @@ def test_gangs_without_objects(
     said = {f"{prefix}task-group-name": "a", f"{prefix}task-groups": json.dumps(tasks)}
     pods.create("first", gpus=1, metadata={"labels": app, "annotations": said})
     eventually(lambda: bound(pods, [*names, "first"]) == 3)
+
+
+def test_where_pod_groups_are_off_the_server_drops_their_name_and_the_log_says_so(
+    control_plane: ControlPlane, nodes: list[str], pods: Pods
+) -> None:
+    pods.create("one", gpus=1, schedulingGroup={"podGroupName": "nowhere"})
+    assert "schedulingGroup" not in pods.get("one")["spec"]
+    with fairlead(control_plane) as running:
+        pods.wait_bound("one")
+        said = "gangs of Kubernetes are off"
+        eventually(lambda: any(each["event"] == said for each in running.records))
+        record = next(each for each in running.records if each["event"] == said)
+        assert "GenericWorkload" in record["to_use_them"]

@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 
+from fairlead.apps.run.gang_watches import GangWatches
+from fairlead.kube.gangs.api import GangObject
+from fairlead.kube.gangs.native import Native
+from fairlead.kube.gangs.status_writer import ServedKind
 from fairlead.model.gangs import GangState
 from gang_planes import GangPlane, gang_plane
 from scene import wait_for
@@ -41,7 +45,7 @@ async def test_the_status_is_written_in_the_words_of_kube_scheduler(gangs: GangP
             lambda: gangs.conditions("default", "words")[gangs.condition]["status"] == "True"
         )
         assert "Scheduled" in kubectl_get(gangs, "words")
-        assert watches.writer.tally.written == 2
+        await wait_for(lambda: watches.writer.tally.written == 2)
 
         watches.write(spec, status(GangState.UNSCHEDULABLE, "a member is gone"))  # True stays
         await wait_for(lambda: watches.writer.tally.skipped)
@@ -52,8 +56,7 @@ async def test_conditions_of_others_survive_a_conflict(gangs: GangPlane) -> None
     gangs.create("default", "shared", 2)
     async with watching(gangs.plane) as (watches, heard):
         await wait_for(lambda: "native/default/shared" in heard.gangs)
-        seen = watches.reflectors[0].objects["default/shared"]
-        served = next(iter(watches._watched.values())).served
+        seen, served = as_it_was(gangs, watches, "shared")
         other = {
             "type": "Other", "status": "True", "reason": "R", "message": "",
             "lastTransitionTime": "2026-01-01T00:00:00Z",
@@ -74,13 +77,20 @@ async def test_a_namesake_is_not_written(gangs: GangPlane) -> None:
     gangs.create("default", "again", 2)
     async with watching(gangs.plane) as (watches, heard):
         await wait_for(lambda: "native/default/again" in heard.gangs)
-        seen = watches.reflectors[0].objects["default/again"]
-        served = next(iter(watches._watched.values())).served
+        seen, served = as_it_was(gangs, watches, "again")
         delete(gangs, "again")
         gangs.create("default", "again", 3)
         watches.writer.put(served, seen, status(GangState.SCHEDULED))
         await wait_for(lambda: watches.writer.tally.skipped)
         assert gangs.conditions("default", "again") == {}
+
+
+def as_it_was(gangs: GangPlane, watches: GangWatches, name: str) -> tuple[GangObject, ServedKind]:
+    """The PodGroup as it was last seen, and where it is served."""
+    objects = (reflector.objects.get(f"default/{name}") for reflector in watches.reflectors)
+    seen = next(found for found in objects if isinstance(found, GangObject))
+    assert Native.kind is not None
+    return seen, ServedKind(Native(), Native.kind, gangs.version)
 
 
 def delete(gangs: GangPlane, name: str) -> None:
