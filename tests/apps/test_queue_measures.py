@@ -61,4 +61,4 @@ def test_few_resources_are_served():
     many = tuple((f"example.com/{number:02}", 1) for number in range(40))
     found = served(report("a", guaranteed=many, used=gpus(1)))
     named = {name for name in found if name.startswith("fairlead_queue_guaranteed")}
-    assert len(named) == MOST_RESOURCES - 3
+    assert len(named) == MOST_RESOURCES - 1

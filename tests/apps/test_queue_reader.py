@@ -1,6 +1,7 @@
 """Queues and their units as an engine has them, and what explain says of a pod in a queue."""
 
 import io
+from dataclasses import replace
 
 import pytest
 
@@ -75,6 +76,27 @@ def test_one_queue_lists_its_units_in_order_with_the_reason_of_each():
     assert [row.name for row in found.ancestors] == ["company"]
     row = next(row for row in QueueReader(engine).listing().queues if row.name == "research")
     assert (row.first, row.reason) == ("default/first", found.pending[0].reason)
+
+
+def test_a_queue_does_not_borrow_from_itself():
+    engine = engine_with()
+    place(engine, of("product", "serve", gpus=3))
+    place(engine, of("product", "wide", gpus=8))
+    assert QueueReader(engine).detail("product").borrowers == []
+    found = QueueReader(engine).detail("research").borrowers
+    assert [each.queue for each in found] == ["fairlead/product"]
+
+
+def test_a_guarantee_that_cannot_be_kept_is_shown_until_it_is_corrected():
+    engine = engine_with()
+    found = {row.name: row.problem for row in QueueReader(engine).listing().queues}
+    assert set(found.values()) == {""}
+    engine.handle(QueueSeen(replace(COMPANY, guaranteed=gpus(1))), now=0.0)
+    found = {row.name: row.problem for row in QueueReader(engine).listing().queues}
+    assert all("raise spec.guaranteed of company" in said for said in found.values())
+    engine.handle(QueueSeen(COMPANY), now=0.0)
+    found = {row.name: row.problem for row in QueueReader(engine).listing().queues}
+    assert set(found.values()) == {""}
 
 
 def test_a_gang_is_one_unit():

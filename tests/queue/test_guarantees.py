@@ -1,7 +1,7 @@
 """Guarantees of queues and of those beneath them."""
 
 from fairlead.model.queues import GPUS, QueueSpec, Sharing
-from fairlead.queue.quotas.guarantees import guarantee_problem
+from fairlead.queue.quotas.guarantees import GuaranteeChecks, guarantee_problem
 from fairlead.queue.quotas.tree import QueueTree
 
 
@@ -42,3 +42,13 @@ def test_other_apis_allow_more_than_there_is() -> None:
     kai = {"sharing": Sharing.KAI}
     specs = queue("org", 1, **kai), queue("a", 4, "org", **kai)
     assert guarantee_problem(tree_of(*specs), specs[1]) == ""
+
+
+def test_what_was_found_is_forgotten_when_a_queue_changes():
+    tree = tree_of(QueueSpec("fairlead/a", guaranteed=((GPUS, 1000),)))
+    checks = GuaranteeChecks(tree)
+    child = QueueSpec("fairlead/b", "fairlead/a", guaranteed=((GPUS, 1000),))
+    assert checks.problem(child) == ""
+    tree.put(QueueSpec("fairlead/b", "fairlead/a", guaranteed=((GPUS, 2000),)))
+    checks.forget()
+    assert "lower theirs or raise spec.guaranteed of a" in checks.problem(child)

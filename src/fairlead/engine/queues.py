@@ -22,7 +22,7 @@ from fairlead.model.queues import GPUS_OF_MODEL, QueueReport, QueueSpec, QueueSt
 from fairlead.queue.entries import Entry
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.quota import QuotaRefusal
-from fairlead.queue.quotas.guarantees import guarantee_problem
+from fairlead.queue.quotas.guarantees import GuaranteeChecks
 from fairlead.queue.quotas.meters import UseMeters
 from fairlead.queue.quotas.names import GangOf, QueueNames
 from fairlead.queue.quotas.past_use import day_end
@@ -52,6 +52,7 @@ class Queues:
         self._requeuer = requeuer
         self.tree = QueueTree()
         self.names = QueueNames(self.tree)
+        self._guarantees = GuaranteeChecks(self.tree)
         self._charges = cluster.charges
         self.used = TreeSums(self.tree)
         self.asked = self._none_asked()
@@ -98,6 +99,7 @@ class Queues:
         if old == spec:
             return
         reshaped = self.tree.put(spec)
+        self._guarantees.forget()
         self.names.put_queue(old, spec)
         if not self.is_active:
             self._begin()
@@ -113,6 +115,7 @@ class Queues:
         old = self.tree.remove(key)
         if old is None:
             return
+        self._guarantees.forget()
         self.names.put_queue(old, None)
         self._statuses.forget(key)
         if self._is_idle:
@@ -381,7 +384,7 @@ class Queues:
             pending_units=asked.get(UNITS, 0),
             pending_pods=asked.get(PODS, 0),
             running_pods=used.get(PODS, 0),
-            problem=self.tree.problem(key) or guarantee_problem(self.tree, spec),
+            problem=self.tree.problem(key) or self._guarantees.problem(spec),
         )
 
 

@@ -7,7 +7,7 @@ import msgspec
 
 from fairlead.apps.queues.amounts import in_ones, written
 from fairlead.apps.queues.reader import QueueReader
-from fairlead.apps.queues.rows import BorrowerRow, QueueRow, ancestors_of, borrowers_of
+from fairlead.apps.queues.rows import BorrowerRow, QueueRow, ancestors_of, borrowers_of, rows_of
 from fairlead.engine.engine import Engine
 from fairlead.model.pods import Pod
 from fairlead.model.queues import GPUS
@@ -30,7 +30,7 @@ def queue_answer(engine: Engine, pod: Pod) -> Answer | None:
     key = engine.queues.of(pod)
     if not key:
         return None
-    rows = QueueReader(engine).listing().queues
+    rows = rows_of(engine.queues.report())
     row = next((each for each in rows if each.key == key), None)
     refusal = None if pod.node else engine.queues.why(pod)
     if row is None:

@@ -50,23 +50,24 @@ class QueueReader:
 
     def listing(self) -> QueueListing:
         rows = rows_of(self.engine.queues.report())
-        busy = [row.key for row in rows if row.pending_units][:_MOST_ASKED]
-        first = {key: entries[0] for key in busy if (entries := self.engine.queues.pending(key))}
-        return QueueListing([self._with_first(row, first.get(row.key)) for row in rows])
+        busy = {row.key for row in [row for row in rows if row.pending_units][:_MOST_ASKED]}
+        shown = [self._with_first(row) if row.key in busy else row for row in rows]
+        return QueueListing(shown)
 
-    def _with_first(self, row: QueueRow, entry: Entry | None) -> QueueRow:
-        if entry is None:
+    def _with_first(self, row: QueueRow) -> QueueRow:
+        entries = self.engine.queues.pending(row.key)
+        if not entries:
             return row
-        first = _name(entry.unit.pod)
-        return msgspec.structs.replace(row, reason=self._reason(entry), first=first)
+        first = _name(entries[0].unit.pod)
+        return msgspec.structs.replace(row, reason=self._reason(entries[0]), first=first)
 
     def detail(self, name: str, now_s: float | None = None) -> QueueDetail:
         """Raises NoSuchQueue. `now_s` is the time by the clock of the engine, where it has one."""
-        rows = self.listing().queues
+        rows = rows_of(self.engine.queues.report())
         found = found_by(name, rows)
         if len(found) != 1:
             raise NoSuchQueue(_which([row.key for row in found or rows]))
-        queue = found[0]
+        queue = self._with_first(found[0])
         entries = self.engine.queues.pending(queue.key)
         running = self._running(queue.key)
         return QueueDetail(

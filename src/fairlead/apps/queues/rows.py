@@ -1,6 +1,7 @@
 """What `fairlead queue` shows, as plain values: queues, and the units of one of them."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -204,7 +205,7 @@ def ancestors_of(queue: QueueRow, rows: Iterable[QueueRow]) -> list[QueueRow]:
     by_key = {row.key: row for row in rows}
     found: list[QueueRow] = []
     at = by_key.get(queue.parent)
-    while at is not None and at is not queue and at not in found:
+    while at is not None and at.key != queue.key and at not in found:
         found.append(at)
         at = by_key.get(at.parent)
     return found[::-1]
@@ -216,25 +217,30 @@ def borrowers_of(queue: QueueRow, rows: Sequence[QueueRow]) -> list[BorrowerRow]
     At each level where the queue uses less than it is guaranteed, they are its siblings that use
     more than they are, and beneath those the queues that do.
     """
+    children: dict[str, list[QueueRow]] = defaultdict(list)
+    for row in rows:
+        children[row.parent].append(row)
     found: dict[tuple[str, str], BorrowerRow] = {}
     for level in (*ancestors_of(queue, rows), queue):
-        siblings = [row for row in rows if row.parent == level.parent and row is not level]
         for resource, guaranteed in level.guaranteed.items():
             if level.used.get(resource, 0.0) < guaranteed:
                 found |= {
                     (each.key, resource): _borrower(each, resource)
-                    for sibling in siblings
-                    for each in _borrowing(sibling, resource, rows)
+                    for sibling in children[level.parent]
+                    if sibling.key != level.key
+                    for each in _borrowing(sibling, resource, children)
                 }
     return sorted(found.values(), key=lambda row: -row.borrowed)
 
 
-def _borrowing(row: QueueRow, resource: str, rows: Sequence[QueueRow]) -> list[QueueRow]:
+def _borrowing(
+    row: QueueRow, resource: str, children: Mapping[str, Sequence[QueueRow]]
+) -> list[QueueRow]:
     """The lowest queues beneath this one that borrow, if it does."""
     if not row.borrowed.get(resource):
         return []
-    children = (each for each in rows if each.parent == row.key)
-    found = [each for child in children for each in _borrowing(child, resource, rows)]
+    below = children.get(row.key, ())
+    found = [each for child in below for each in _borrowing(child, resource, children)]
     return found or [row]
 
 

@@ -6,7 +6,7 @@ make both.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from fairlead.apps.queues.rows import Numbers, QueueRow, rows_of
 from fairlead.engine.engine import Engine
@@ -19,7 +19,6 @@ MOST_RESOURCES = 8
 OTHERS = "(others)"
 #: All that one scrape asks for is found once.
 _SAME_SCRAPE_S = 1.0
-_FIRST = (GPUS, "cpu", "memory")
 
 Report = Callable[[], Sequence[QueueReport]]
 
@@ -73,14 +72,12 @@ class _Queues:
             found: dict[tuple[str, ...], float] = {
                 (row.key, resource): number
                 for row in rows
-                for resource, number in _of(row, name).items()
-                if resource in resources
+                for resource, number in _of(row, name, resources).items()
             }
             for row in others:
-                for resource, number in _of(row, name).items():
-                    if resource in resources:
-                        place = OTHERS, resource
-                        found[place] = found.get(place, 0.0) + number
+                for resource, number in _of(row, name, resources).items():
+                    place = OTHERS, resource
+                    found[place] = found.get(place, 0.0) + number
             return found
 
         return read
@@ -104,25 +101,25 @@ class _Queues:
 
     def _rows(self) -> tuple[list[QueueRow], list[QueueRow]]:
         """The first thousand, and of the others those that have none beneath them."""
-        now_s = self._clock()
-        if self._found is None or now_s - self._found[0] > _SAME_SCRAPE_S:
+        if self._found is None or self._clock() - self._found[0] > _SAME_SCRAPE_S:
             rows = rows_of(self._report())
             parents = {row.parent for row in rows}
             others = [row for row in rows[MOST_QUEUES:] if row.key not in parents]
-            self._found = now_s, rows[:MOST_QUEUES], others
+            self._found = self._clock(), rows[:MOST_QUEUES], others
         return self._found[1:]
 
 
-def _of(row: QueueRow, name: str) -> Numbers:
-    """Of what is guaranteed or limited also what is not used: 0 differs from unknown."""
+def _of(row: QueueRow, name: str, resources: Collection[str]) -> Numbers:
+    """Of GPUs, and of what the queue lists; what it does not use of that is 0, not unknown."""
     found: Numbers = getattr(row, name)
-    if name != "used":
-        return found
-    return dict.fromkeys((GPUS, *row.guaranteed, *row.limit), 0.0) | found
+    listed = {GPUS, *row.guaranteed, *row.limit}.intersection(resources)
+    if name == "used":
+        return {resource: found.get(resource, 0.0) for resource in listed}
+    return {resource: found[resource] for resource in listed if resource in found}
 
 
 def _resources(rows: Iterable[QueueRow]) -> set[str]:
-    """GPUs, cpu and memory, and of those that queues list the most frequent."""
-    listed = Counter(name for row in rows for name in {*row.guaranteed, *row.limit})
-    others = sorted((name for name in listed if name not in _FIRST), key=lambda n: (-listed[n], n))
-    return {*_FIRST, *others[: MOST_RESOURCES - len(_FIRST)]}
+    """GPUs, and of those that queues list the most frequent."""
+    listed = Counter(name for row in rows for name in {*row.guaranteed, *row.limit} - {GPUS})
+    others = sorted(listed, key=lambda name: (-listed[name], name))
+    return {GPUS, *others[: MOST_RESOURCES - 1]}

@@ -10,10 +10,31 @@ def guarantee_problem(tree: QueueTree, spec: QueueSpec) -> str:
 
     Only resources that a queue lists are compared with those beneath it.
     """
-    if spec.sharing is not Sharing.CONTINUOUS:
-        return ""  # other APIs allow it
-    parent = tree.get(spec.parent) if spec.parent else None
-    return (_exceeded(tree, parent) if parent else "") or _exceeded(tree, spec)
+    return GuaranteeChecks(tree).problem(spec)
+
+
+class GuaranteeChecks:
+    """Of all queues of a tree: a parent with many children is looked at once."""
+
+    def __init__(self, tree: QueueTree) -> None:
+        self._tree = tree
+        self._known: dict[str, str] = {}
+
+    def forget(self) -> None:
+        """A queue came, changed or went."""
+        self._known.clear()
+
+    def problem(self, spec: QueueSpec) -> str:
+        if spec.sharing is not Sharing.CONTINUOUS:
+            return ""  # other APIs allow it
+        parent = self._tree.get(spec.parent) if spec.parent else None
+        return (self._of(parent) if parent else "") or self._of(spec)
+
+    def _of(self, spec: QueueSpec) -> str:
+        found = self._known.get(spec.key)
+        if found is None:
+            found = self._known[spec.key] = _exceeded(self._tree, spec)
+        return found
 
 
 def _exceeded(tree: QueueTree, spec: QueueSpec) -> str:
