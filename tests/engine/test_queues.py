@@ -182,6 +182,36 @@ def test_shares_and_slices_count_in_thousandths() -> None:
     assert dict(scene.report("red").used)["fairlead.dev/gpu-H100"] == 800
 
 
+def test_a_limit_of_a_model_holds_once_the_node_is_known() -> None:
+    limit = (("fairlead.dev/gpu-H100", 2000),)
+    scene = Scene(QueueSpec("fairlead/red", limit=limit), a_queue("blue"))
+    scene.engine.handle(events.NodeGone("n1"), now=0.0)
+    scene.engine.handle(events.NodeSeen(a_gpu_node("g1", model="NVIDIA H100 80GB HBM3")), now=0.0)
+    share = gpu_share(1000, models=frozenset({"H100"}))
+    scene.create("red", 3, gpus=0, gpu_request=share)
+    scene.create("blue", 1, gpus=0, gpu_request=share)
+    assert len(scene.bound()) == 3
+    assert dict(scene.report("red").used)["fairlead.dev/gpu-H100"] == 2000
+    assert [entry.held_back_by for entry in scene.engine.queues.pending("fairlead/red")] == [
+        "fairlead/red"
+    ]
+
+
+def test_a_gang_is_held_back_by_the_limit_of_a_model() -> None:
+    scene = Scene(QueueSpec("fairlead/red", limit=(("fairlead.dev/gpu-H100", 2000),)))
+    scene.engine.handle(events.NodeGone("n1"), now=0.0)
+    scene.engine.handle(events.NodeSeen(a_gpu_node("g1")), now=0.0)
+    key = "x/default/g"
+    scene.engine.handle(events.GangSeen(GangSpec(key, 3, queue="fairlead/red")), now=0.0)
+    share = gpu_share(1000)
+    see(
+        scene.engine,
+        *(a_pod(f"g{n}", gang=Membership(key), gpu_request=share) for n in range(3)),
+    )
+    assert {reason for reason, _ in scene.failures()} == {"QueueLimit"}
+    assert scene.used("red") == 0
+
+
 # -- waking ----------------------------------------------------------------------------------
 
 

@@ -34,6 +34,9 @@ class GpuLimits:
     def admits_some(self, pods, needed):
         return None
 
+    def admits_on(self, pod, node, grant):
+        return None
+
     def admits(self, pod: Pod, tenants: Tenants) -> QuotaRefusal | None:
         self.asked += 1
         team = self.tenant_of(pod)

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fairlead.cluster.holdings import Holding
 from fairlead.model.gpu_parts import charge_of, counted, milli_of_request, milli_of_use
-from fairlead.model.gpus import WHOLE, GpuRequest, GpuUse, Inventory
-from fairlead.model.pods import Amounts, PodRequest
+from fairlead.model.gpus import WHOLE, GpuRequest, GpuUse, Grant, Inventory
+from fairlead.model.pods import Amounts, Pod, PodRequest
 from fairlead.model.queues import GPUS, GPUS_OF_MODEL
 from fairlead.model.sizes import Kept
 
 if TYPE_CHECKING:
     from fairlead.cluster.cluster import Cluster
-    from fairlead.cluster.holdings import Holding
 
-ChargeOf = Callable[["Holding"], Amounts]
+ChargeOf = Callable[[Holding], Amounts]
 
 _KEPT_BYTES = 2 << 20
 _NONE = Inventory()
@@ -44,7 +44,7 @@ class Charges:
             return charge_of(request, self._smallest_mib(asked))
         return self._kept.keep(request, charge_of(request), request.weight_bytes)
 
-    def of_holding(self, held: "Holding") -> Amounts:
+    def of_holding(self, held: Holding) -> Amounts:
         inventory = self._cluster.inventory_of(held.node) or _NONE
         uses = held.grant.uses if held.grant else ()
         if not uses:
@@ -55,7 +55,11 @@ class Charges:
             *((GPUS_OF_MODEL + model, milli) for model, milli in by_model.items() if model),
         )
 
-    def _of_counted(self, held: "Holding", model: str) -> Amounts:
+    def on(self, pod: Pod, node: str, grant: Grant | None) -> Amounts:
+        """What a pending pod would count for on the node."""
+        return self.of_holding(Holding.of(pod, node, assumed=True, grant=grant))
+
+    def _of_counted(self, held: Holding, model: str) -> Amounts:
         """GPUs that a device plugin picks have a model if all of the node have the same."""
         request = held.pod.request
         if held.amounts == request.resources:
@@ -67,7 +71,7 @@ class Charges:
         of_model = GPUS_OF_MODEL + model
         return (*charge, *((of_model, amount) for name, amount in charge if name == GPUS))
 
-    def _gpus_of(self, held: "Holding") -> int:
+    def _gpus_of(self, held: Holding) -> int:
         """After a resize other amounts are held than were requested."""
         asked = held.pod.request.gpu_request
         if asked is None:

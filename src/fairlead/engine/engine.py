@@ -497,6 +497,8 @@ class Engine:
             steps: tuple[PrepareStep, ...] = ()
             record = None
             if isinstance(verdict, Placed):
+                if beyond := self._requeuer.beyond_quota(pod, verdict):
+                    return self._await_quota(entry, beyond, now)
                 steps = placement.steps(pod, verdict.node)
                 steps += reservations.steps(verdict.node, verdict.grant)
                 record = placement.record(pod, verdict) if self.keeps_records else None

@@ -6,8 +6,9 @@ that found none first.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.aspects import NOTHING, Aspect
@@ -33,6 +34,12 @@ _MOST_LOOKS = 8
 
 #: A request, and which mask of rows it is limited to.
 Kind = tuple[PodRequest, int]
+
+
+class BeyondQuota(Protocol):
+    """Why a pod must wait whatever the nodes, or may not have the GPUs of its node."""
+
+    def __call__(self, pod: Pod, placed: Placed | None = None) -> QuotaRefusal | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +171,7 @@ class GangTrials:
         self,
         cluster: Cluster,
         placements: Mapping[str, Placement],
-        beyond_quota: Callable[[Pod], QuotaRefusal | None],
+        beyond_quota: BeyondQuota,
     ) -> None:
         self._cluster = cluster
         self._placements = placements
@@ -200,6 +207,9 @@ class GangTrials:
         verdict = placement.place(pod, within, evicts=False)
         if isinstance(verdict, Refused):
             filling.refuse(pod, (placement.request(pod), id(within)), verdict)
+            return False
+        if beyond := self._beyond_quota(pod, verdict):
+            filling.miss(pod, beyond)
             return False
         steps = placement.steps(pod, verdict.node)
         steps += reservations.steps(verdict.node, verdict.grant)

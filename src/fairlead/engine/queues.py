@@ -89,8 +89,8 @@ class Queues:
 
     def _policy(self) -> QueuePolicy:
         charge_of, admitted = self._charges.of_request, self.admissions.gangs
-        used, past = self.used, self.meters.past
-        return QueuePolicy(self.tree, self.names, used, charge_of, admitted, past)
+        used, past, on = self.used, self.meters.past, self._charges.on
+        return QueuePolicy(self.tree, self.names, used, charge_of, admitted, past, on)
 
     # -- what the API server shows -----------------------------------------------------------
 

@@ -7,6 +7,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.tenants import Tenants
 from fairlead.model.pods import Pod
 from fairlead.placement.place import Placement
+from fairlead.placement.verdicts import Placed
 from fairlead.queue.entries import Entry, Pool
 from fairlead.queue.queue import SchedulingQueue
 from fairlead.queue.quota import QuotaPolicy, QuotaRefusal
@@ -238,11 +239,16 @@ class Requeuer:
         if self._may_fit(entry) if gang else self.would_fit(entry.unit.pod):
             self._queue.wake(entry, cause, now=now)
 
-    def beyond_quota(self, pod: Pod) -> QuotaRefusal | None:
-        """Why the pod must wait whatever the nodes; None without a policy, and if it need not."""
+    def beyond_quota(self, pod: Pod, placed: Placed | None = None) -> QuotaRefusal | None:
+        """Why the pod must wait whatever the nodes; None without a policy, and if it need not.
+
+        With a placement: why it may not have the GPUs of that node.
+        """
         if self._quota is None or self._tenants is None:
             return None
-        return self._quota.admits(pod, self._tenants)
+        if placed is None:
+            return self._quota.admits(pod, self._tenants)
+        return self._quota.admits_on(pod, placed.node, placed.grant)
 
     def gang_beyond_quota(self, gang: Gang) -> QuotaRefusal | None:
         """Why a gang must wait whatever the nodes: as many of its pods as it needs, in one sum."""

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from fairlead.cluster.aspects import Aspect
 from fairlead.cluster.tenants import Tenants
+from fairlead.model.gpus import Grant
 from fairlead.model.pods import Pod
 
 
@@ -45,6 +46,10 @@ class QuotaPolicy(Protocol):
 
         Pods with the same scheduler name, request, priority and class must get the same answer.
         """
+        ...
+
+    def admits_on(self, pod: Pod, node: str, grant: Grant | None) -> QuotaRefusal | None:
+        """None if the pod may have these GPUs of the node."""
         ...
 
     def admits_some(self, pods: Collection[Pod], needed: int) -> QuotaRefusal | None:

@@ -1,16 +1,14 @@
 """Gangs in the trials of consolidation: placed by the same rules as in an attempt."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from fairlead.cluster.arrays import NodeMask
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.trial import Trial
 from fairlead.engine.gang_topology_trials import TopologyTrials
-from fairlead.engine.gang_trials import Filling, GangTrials, ordered
-from fairlead.model.pods import Pod
+from fairlead.engine.gang_trials import BeyondQuota, Filling, GangTrials, ordered
 from fairlead.placement.gang_topology import has_topology
 from fairlead.placement.place import Placement
-from fairlead.queue.quota import QuotaRefusal
 from fairlead.queue.units import Gang
 
 
@@ -21,7 +19,7 @@ class GangFills:
         self,
         cluster: Cluster,
         placements: Mapping[str, Placement],
-        beyond_quota: Callable[[Pod], QuotaRefusal | None],
+        beyond_quota: BeyondQuota,
     ) -> None:
         self._trials = GangTrials(cluster, placements, beyond_quota)
         self._topology = TopologyTrials(cluster, placements, self._trials)

@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 from fairlead.cluster.aspects import NOTHING
 from fairlead.cluster.tenants import Tenants
 from fairlead.model.gangs import GangSpec
+from fairlead.model.gpus import Grant
 from fairlead.model.pods import Amounts, Pod, PodRequest
 from fairlead.model.queue_amounts import shown_amount
-from fairlead.model.queues import GPUS, PastUse, Period, QueueSpec
+from fairlead.model.queues import GPUS, GPUS_OF_MODEL, PastUse, Period, QueueSpec
 from fairlead.queue.quota import QuotaRefusal
 from fairlead.queue.quotas.admitted import AdmittedGangs
 from fairlead.queue.quotas.asks import least_sum
@@ -39,6 +40,7 @@ class QueuePolicy:
         charge_of: Callable[[PodRequest], Amounts],
         admitted: AdmittedGangs,
         past_of: Callable[[str], PastUse | None],
+        charge_on: Callable[[Pod, str, Grant | None], Amounts],
     ) -> None:
         self._tree = tree
         self._names = names
@@ -46,6 +48,7 @@ class QueuePolicy:
         self._charge_of = charge_of
         self._admitted = admitted
         self._past_of = past_of
+        self._charge_on = charge_on
 
     def tenant_of(self, pod: Pod) -> str:
         return self._names.of(pod)
@@ -63,6 +66,20 @@ class QueuePolicy:
         if not key and not pod.gang:
             return None
         return self._contradicts(pod) or self._admits_pod(key, pod, self._charge_of(pod.request))
+
+    def admits_on(self, pod: Pod, node: str, grant: Grant | None) -> QuotaRefusal | None:
+        """Limits of models: which model a pod gets is known only with its node."""
+        if not self._tree.limiting_models:
+            return None
+        key = self._names.of(pod)
+        limiting = [k for k in self._tree.lineage(key) if k in self._tree.limiting_models]
+        charge = self._charge_on(pod, node, grant) if limiting else ()
+        models = [(name, amount) for name, amount in charge if name.startswith(GPUS_OF_MODEL)]
+        for each in limiting if models else ():
+            spec = self._tree.get(each)
+            if spec is not None and (refusal := self._over_limit(spec, tuple(models), "")):
+                return refusal
+        return None
 
     def admits_some(self, pods: Collection[Pod], needed: int) -> QuotaRefusal | None:
         """As one sum: of each resource the least that so many of the pods request.
@@ -154,7 +171,7 @@ class QueuePolicy:
         if self._admitted:
             used = used + self._charged(spec.key, gang)
         for name, limit in spec.limit:
-            wanted = more.get(name, 0)
+            wanted = amount_of(more, name)
             if wanted and (has := amount_of(used, name)) + wanted > limit:
                 message = (
                     f"queue {spec.name} has a limit of {shown_amount(name, limit)} {name}: "

@@ -1,7 +1,7 @@
 """Amounts by queue, with those of the queues beneath it."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from fairlead.model.machines import is_model
 from fairlead.model.pods import Amounts
@@ -49,7 +49,7 @@ class TreeSums:
                 _add(self._total, each, amounts, +1)
 
 
-def amount_of(sums: Counter[str], name: str) -> int:
+def amount_of(sums: Mapping[str, int], name: str) -> int:
     """Of `fairlead.dev/gpu-H100` the GPUs of all products that are an H100."""
     if not name.startswith(GPUS_OF_MODEL):
         return sums.get(name, 0)

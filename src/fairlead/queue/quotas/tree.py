@@ -7,7 +7,7 @@ time being, with a problem: its units wait with that sentence, and what they hol
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from fairlead.model.queues import QueueSpec
+from fairlead.model.queues import GPUS_OF_MODEL, QueueSpec
 
 #: A queue has at most so many levels, itself included.
 MOST_LEVELS = 32
@@ -35,8 +35,9 @@ class QueueTree:
         self._known: _Shape | None = None
         #: As it was when it was last asked for.
         self._last = _Shape()
-        #: Those that have budgets.
+        #: Those that have budgets, and those that limit the GPUs of a model.
         self.budgeted: set[str] = set()
+        self.limiting_models: set[str] = set()
         #: Grows when a lineage may have changed.
         self.version = 0
 
@@ -65,6 +66,8 @@ class QueueTree:
         old = self._specs.get(spec.key)
         self._specs[spec.key] = spec
         (self.budgeted.add if spec.budgets else self.budgeted.discard)(spec.key)
+        limits = any(name.startswith(GPUS_OF_MODEL) for name, _ in spec.limit)
+        (self.limiting_models.add if limits else self.limiting_models.discard)(spec.key)
         if old is not None and (old.parent, old.problem) == (spec.parent, spec.problem):
             return False
         self._reshape()
@@ -73,6 +76,7 @@ class QueueTree:
     def remove(self, key: str) -> QueueSpec | None:
         old = self._specs.pop(key, None)
         self.budgeted.discard(key)
+        self.limiting_models.discard(key)
         if old is not None:
             self._reshape()
         return old
