@@ -55,7 +55,7 @@ def config(tmp_path: Path) -> str:
 
 @pytest.mark.usefixtures("nodes")
 def test_a_gang_is_bound_in_one_rack_of_one_block(control_plane, pods, config: str) -> None:
-    with fairlead(control_plane, "--config", config):
+    with fairlead(control_plane, "--config", config) as running:
         large = gang(pods, "large", 9, "required: cabinet")
         condition = pods.wait_refused(large[0])
         assert condition["reason"] == "Unschedulable"
@@ -66,6 +66,7 @@ def test_a_gang_is_bound_in_one_rack_of_one_block(control_plane, pods, config: s
         fits = gang(pods, "fits", 8, f"required: {RACK}")
         pods.wait_bound(*fits)
         assert racks(pods, fits) == {"rack-b1"}
+        assert running.metric("fairlead_gang_domains_sum", level=RACK) == 1
         spread = gang(pods, "spread", 8, "preferred: cabinet")
         pods.wait_bound(*spread)
         assert racks(pods, spread) == {"rack-a1", "rack-b2"}

@@ -278,3 +278,11 @@ def test_what_one_attempt_tries_is_bounded(
     made = decide(engine, times=1)
     assert bool(binds(made)) == (minimum < 3)
     assert tried <= 2 * max(count, 800)
+
+
+def test_an_attempt_says_how_many_domains_the_gang_spans() -> None:
+    engine = racks(a1=(2, 2), a2=(2,), b1=(2,))
+    a_gang(engine, 6, PREFERRED)
+    attempt = engine.decide(now=1.0)
+    assert attempt is not None
+    assert attempt.spans == {BLOCK: 1, RACK: 2, "kubernetes.io/hostname": 3}

@@ -4,7 +4,7 @@ Nothing is computed before a rule asks. A domain is the *path* of values: rack 1
 rack 1 of block b. A node without the label of a level is outside it.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,6 +50,13 @@ class DomainTree:
             return self.depth
         label = self.topology.label_of(word)
         return None if label is None else self.topology.labels.index(label)
+
+    def spans(self, rows: Sequence[int]) -> dict[str, int]:
+        """How many domains these rows are in, by the label of each level, and on how many nodes."""
+        labels = (*self.topology.labels, HOSTNAME)
+        return {
+            label: len(np.unique(self.at(level)[0][rows])) for level, label in enumerate(labels)
+        }
 
     def at(self, level: int) -> tuple[LevelCodes, NodeMask]:
         """Domain of each row, and whether it is inside the level; each node is one at the end."""

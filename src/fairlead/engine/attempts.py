@@ -1,7 +1,8 @@
 """One attempt to schedule a unit, and what came of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
+from types import MappingProxyType
 from typing import NamedTuple
 
 from fairlead.engine.instructions import Instruction
@@ -23,3 +24,5 @@ class Attempt(NamedTuple):
     outcome: Outcome
     #: What the driver is to do about it, in this order.
     instructions: Sequence[Instruction]
+    #: Of a gang with topology rules that was placed: domains that it spans, by level.
+    spans: Mapping[str, int] = MappingProxyType({})

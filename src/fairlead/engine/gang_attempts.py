@@ -129,7 +129,8 @@ class GangAttempts:
             return self._refuse(entry, filling, now)
         flight = GangFlight(entry)
         self._take_off(flight, filling.placed)
-        return self._decided(flight, now)
+        attempt = self._decided(flight, now)
+        return attempt._replace(spans=filling.spans) if filling.spans else attempt
 
     def _attempt_held(self, entry: Entry, gang: Gang, hold: Hold, now: float) -> Attempt | None:
         """With the room that is held for it; None if that is of no use any more."""

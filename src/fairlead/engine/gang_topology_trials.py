@@ -60,8 +60,7 @@ class TopologyTrials:
             is_last = tried + len(plan.order) > _MOST_TRIED
             fits = filling.satisfied and not filling.wastes
             if fits and (is_last or len(filling.placed) == len(plan.order)):
-                filling.succeeded = True
-                return filling
+                return self._succeeded(plans, filling)
             enough = enough or (plan if fits else None)
             trial.rollback(start)
             if is_last:
@@ -69,10 +68,15 @@ class TopologyTrials:
             placed = {member.pod.uid for member in filling.placed}
             plans.learn(plan, placed, {pod.uid for pod in filling.left})
         if enough is not None:
-            filling = self._filled(trial, gang, enough)
-            filling.succeeded = True
-            return filling
+            return self._succeeded(plans, self._filled(trial, gang, enough))
         return self._without_rules(trial, gang) or self._refused(plans, gang, filling)
+
+    def _succeeded(self, plans: GangPlans, filling: Filling) -> Filling:
+        nodes = (member.placed.node for member in filling.placed)
+        rows = [self._cluster.row_of[node] for node in nodes]
+        filling.spans = plans.tree.spans([*rows, *plans.bound(plans.part).tolist()])
+        filling.succeeded = True
+        return filling
 
     def _without_rules(self, trial: Trial, gang: Gang) -> Filling | None:
         """Why the gang would not fit without rules, if it would not."""

@@ -79,6 +79,8 @@ class Filling:
     #: Why no plan under topology rules worked out, and what could change that.
     topology: TopologyRefusal | None = None
     awaits: Aspect = NOTHING
+    #: Domains that the gang spans, by level of its topology.
+    spans: Mapping[str, int] = field(default_factory=dict)
     #: The first member without a node, and why.
     first: tuple[Pod, Refused | QuotaRefusal] | None = None
 

@@ -53,6 +53,13 @@ class Metrics:
             buckets=_powers(0.0001, 2, 12),
             registry=self.registry,
         )
+        self.gang_domains = Histogram(
+            "fairlead_gang_domains",
+            "Domains that a gang with topology rules was placed in, by level.",
+            ("level",),
+            buckets=_powers(1, 2, 8),
+            registry=self.registry,
+        )
         self.preemption_attempts = Counter(
             "scheduler_preemption_attempts",
             "Failed attempts that searched for pods to evict.",

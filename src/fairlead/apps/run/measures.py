@@ -34,6 +34,10 @@ _RENAMED = {
 }
 
 
+#: Levels of topologies with a series of their own.
+_MOST_LEVELS = 32
+
+
 class Measures:
     """Fills the metrics: times as things happen, sizes on each scrape."""
 
@@ -46,6 +50,8 @@ class Measures:
         gangs: GangStatusWriter,
     ) -> None:
         self._gangs = gangs
+        #: Levels that have a series of their own.
+        self._levels: set[str] = set()
         self._metrics = metrics
         self._engine = engine
         self._binder = binder
@@ -61,6 +67,14 @@ class Measures:
         _histogram(self._metrics.attempt_seconds, result, scheduler).observe(seconds)
         if attempt.outcome is Outcome.UNSCHEDULABLE:
             self._metrics.preemption_attempts.inc()
+        for level, count in attempt.spans.items():
+            _histogram(self._metrics.gang_domains, self._level(level)).observe(count)
+
+    def _level(self, label: str) -> str:
+        """The label of the level, or one word for all beyond the first: users may name any."""
+        if len(self._levels) < _MOST_LEVELS:
+            self._levels.add(label)
+        return label if label in self._levels else "other"
 
     def victims(self, count: int) -> None:
         self._metrics.preemption_victims.observe(count)
