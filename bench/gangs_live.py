@@ -1,11 +1,14 @@
-"""Gangs on one API server, with kube-scheduler's own gangs and with Fairlead.
+"""Gangs on one API server, with kube-scheduler's own gangs, with Volcano's scheduler and Fairlead.
 
-    python bench/gangs_live.py [--nodes 500] [--pods 512] [--rounds 2]
+    python bench/gangs_live.py [--nodes 500] [--pods 512] [--gangs 1000] [--rounds 2]
 
-Both read the same native PodGroups (kube-apiserver and kube-scheduler run with their gates on).
+kube-scheduler and Fairlead read native PodGroups (their gates are on), Volcano its own ones. Its
+controllers do not run.
 "whole": a gang with one GPU a pod; seconds from the creation of its last pod to its last bind.
 "impossible": a gang of 80 pods with 8 GPUs each where 49 nodes fit; how many pods are bound,
 seconds until the first pod says why it waits, and CPU and writes of the 20 s after that.
+"many": gangs of 8 that fill as many nodes, all created before the scheduler starts; pods a second
+from the first bind to the last, and CPU until then.
 """
 
 import argparse
@@ -20,29 +23,63 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from fairlead.kube.http.client import Client
-from fairlead.sim.controlplane import NO_SERVICE_ACCOUNT, ChildProcess, ControlPlane
+from fairlead.sim.controlplane import (
+    NO_SERVICE_ACCOUNT,
+    ChildProcess,
+    ControlPlane,
+    ControlPlaneError,
+)
 from ground import ROOT, assets, bind_times, for_all, say, settle, start_scheduler
 
-SIDES = {"kube-scheduler": "default-scheduler", "fairlead": "gpu-scheduler"}
+VOLCANO = "volcano"
+SIDES = {"kube-scheduler": "default-scheduler", VOLCANO: VOLCANO, "fairlead": "gpu-scheduler"}
 GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
+VOLCANO_GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
+QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
+MERGE_PATCH = "application/merge-patch+json"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 PODS = "/api/v1/namespaces/default/pods"
 GATES = "--feature-gates=GenericWorkload=true,GangScheduling=true"
 SERVED = "--runtime-config=scheduling.k8s.io/v1alpha2=true"
 #: Of the impossible gang: pods, nodes that fit, and how long it is watched.
 LARGE, FITTING, QUIET_S = 80, 49, 20.0
+#: Pods of each of many gangs.
+SMALL = 8
+#: As Volcano's chart writes it.
+VOLCANO_CONFIG = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+    enablePreemptable: false
+  - name: conformance
+- plugins:
+  - name: overcommit
+  - name: drf
+    enablePreemptable: false
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+  - name: binpack
+"""
 _numbers = count()
 
 
 def main() -> None:
     options = _options()
     plain = (*NO_SERVICE_ACCOUNT, "TaintNodesByCondition")
+    programs = assets("--with", "vc-scheduler,vc-controller-manager")
     with (
         tempfile.TemporaryDirectory(prefix="fairlead-bench-") as folder,
         ControlPlane.start(
-            assets(), Path(folder), disable_admission=plain, apiserver_flags=(GATES, SERVED)
+            programs, Path(folder), disable_admission=plain, apiserver_flags=(GATES, SERVED)
         ) as plane,
     ):
+        _define(plane, programs)
         gpus = {"nvidia.com/gpu": "8"}
         plane.create_nodes([f"few-{n}" for n in range(FITTING)], allocatable=gpus,
                            labels={"pool": "few"})  # fmt: skip
@@ -52,7 +89,35 @@ def main() -> None:
             for number in range(options.rounds)
             for side in (SIDES if number % 2 == 0 else reversed(SIDES))
         ]
-    _report(found, options)
+        if options.gangs > options.nodes:
+            more = [f"m-{n}" for n in range(options.gangs - options.nodes)]
+            plane.create_nodes(more, allocatable=gpus)
+        many = {side: _many(plane, side, options.gangs) for side in SIDES} if options.gangs else {}
+    _report([{**each, **many.get(each["side"], {})} for each in found], options)
+
+
+def _define(plane: ControlPlane, programs: Path) -> None:
+    """The kinds of Volcano."""
+    folder = (programs / "vc-controller-manager").resolve().parent / "definitions"
+    for path in sorted(folder.glob("*.yaml")):
+        for body in filter(None, yaml.safe_load_all(path.read_text())):
+            _post(plane, CRDS, body)
+    _wait(lambda: _is_served(plane), "the PodGroups of Volcano are not served")
+    for name in ("root", "default"):  # its controller would open them
+        kind = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue"}
+        spec = {"weight": 1, **({"parent": "root"} if name == "default" else {})}
+        _post(plane, QUEUES, {**kind, "metadata": {"name": name}, "spec": spec})
+        is_open = {"status": {"state": "Open"}}
+        path = f"{QUEUES}/{name}/status"
+        status, answer = plane.api("PATCH", path, is_open, content_type=MERGE_PATCH)
+        assert status == 200, answer
+
+
+def _is_served(plane: ControlPlane) -> bool:
+    try:
+        return plane.api("GET", VOLCANO_GROUPS)[0] == 200
+    except ControlPlaneError:  # a group that is not served answers in plain text
+        return False
 
 
 def _options() -> argparse.Namespace:
@@ -61,6 +126,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--nodes", type=int, default=500)
     parser.add_argument("--pods", type=int, default=512)
+    parser.add_argument("--gangs", type=int, default=1000, help="of 8 pods; 0 for none")
     parser.add_argument("--rounds", type=int, default=2, help="each side, in turn")
     parser.add_argument("--out", type=Path, default=ROOT / "bench" / "results" / "gangs-live.json")
     return parser.parse_args()
@@ -69,29 +135,80 @@ def _options() -> argparse.Namespace:
 @contextmanager
 def _scheduling(plane: ControlPlane, side: str) -> Iterator[ChildProcess]:
     """A scheduler that has read the cluster."""
+    with _scheduling_at_once(plane, side) as process:
+        _settle(process, side)
+        yield process
+
+
+@contextmanager
+def _scheduling_at_once(plane: ControlPlane, side: str) -> Iterator[ChildProcess]:
     if side == "kube-scheduler":
         config = {"clientConnection": {"qps": 5000, "burst": 5000}}
         started = plane.start_kube_scheduler(config, flags=[GATES])
+    elif side == VOLCANO:
+        started = _volcano(plane)
     else:
         started = start_scheduler(plane, side)
     with started as process:
-        settle(process)
         yield process
+
+
+def _settle(process: ChildProcess, side: str) -> None:
+    """Volcano looks at everything once a second, and is never idle."""
+    settle(process, 0.3 if side == VOLCANO else 0.04, 15 if side == VOLCANO else 600)
+
+
+def _volcano(plane: ControlPlane) -> ChildProcess:
+    config = plane.directory / "volcano.conf"
+    config.write_text(VOLCANO_CONFIG)
+    flags = [
+        f"--kubeconfig={plane.kubeconfig_for()}", f"--scheduler-conf={config}",
+        "--leader-elect=false", "--cache-dumper=false", "--listen-address=127.0.0.1:0",
+    ]  # fmt: skip
+    program = assets("--with", "vc-scheduler") / "vc-scheduler"
+    return ChildProcess(VOLCANO, [str(program), *flags], plane.logs / "vc-scheduler.log")
+
+
+def _many(plane: ControlPlane, side: str, gangs: int) -> dict[str, float]:
+    say(f"{side}: {gangs} gangs of {SMALL}")
+    admin, pods = str(plane.kubeconfig_for()), gangs * SMALL
+    names = [f"many-{next(_numbers)}" for _ in range(gangs)]
+
+    async def create(client: Client, number: int) -> None:
+        bodies = [(_groups(side), _group_body(names[number], side, SMALL))]
+        first = number * SMALL
+        bodies += [(PODS, _pod(n, names[number], side, 1)) for n in range(first, first + SMALL)]
+        for path, body in bodies:
+            reply = await client.request("POST", path, body=json.dumps(body).encode())
+            assert reply.status == 201, reply.message
+
+    asyncio.run(for_all(admin, create, gangs))
+    with bind_times(admin) as times, _scheduling_at_once(plane, side) as process:
+        _wait(lambda: len(times) >= pods, f"{side}: only some pods were bound", 400.0)
+        cpu_s = process.cpu_seconds()
+    _delete(plane, pods)
+    found = sorted(times)[:pods]
+    return {"many_pods_per_s": pods / (found[-1] - found[0]),
+            "many_cpu_ms_per_pod": 1000 * cpu_s / pods}  # fmt: skip
+
+
+def _groups(side: str) -> str:
+    return VOLCANO_GROUPS if side == VOLCANO else GROUPS
 
 
 def _whole(plane: ControlPlane, side: str, pods: int) -> dict[str, float]:
     say(f"{side}: a gang of {pods}")
     admin = str(plane.kubeconfig_for())
-    gang = _group(plane, pods)
+    gang = _group(plane, side, pods)
     with _scheduling(plane, side) as process:
-        asyncio.run(_create(admin, gang, SIDES[side], pods - 1, gpus=1))
-        settle(process)
+        asyncio.run(_create(admin, gang, side, pods - 1, gpus=1))
+        _settle(process, side)
         cpu_s = process.cpu_seconds()
         with bind_times(admin) as times:
-            _post(plane, PODS, _pod(pods - 1, gang, SIDES[side], gpus=1))
+            _post(plane, PODS, _pod(pods - 1, gang, side, gpus=1))
             created_s = time.monotonic()
             _wait(lambda: len(times) >= pods, f"{side}: only {len(times)} pods were bound")
-        settle(process)
+        _settle(process, side)
         cpu_s = process.cpu_seconds() - cpu_s
     _delete(plane, pods)
     return {"whole_s": times[pods - 1] - created_s, "whole_cpu_ms_per_pod": 1000 * cpu_s / pods}
@@ -100,11 +217,11 @@ def _whole(plane: ControlPlane, side: str, pods: int) -> dict[str, float]:
 def _impossible(plane: ControlPlane, side: str) -> dict[str, float]:
     say(f"{side}: an impossible gang of {LARGE}")
     admin = str(plane.kubeconfig_for())
-    gang = _group(plane, LARGE)
+    gang = _group(plane, side, LARGE)
     with _scheduling(plane, side) as process:
-        asyncio.run(_create(admin, gang, SIDES[side], LARGE - 1, gpus=8, pool="few"))
-        settle(process)
-        _post(plane, PODS, _pod(LARGE - 1, gang, SIDES[side], gpus=8, pool="few"))
+        asyncio.run(_create(admin, gang, side, LARGE - 1, gpus=8, pool="few"))
+        _settle(process, side)
+        _post(plane, PODS, _pod(LARGE - 1, gang, side, gpus=8, pool="few"))
         created_s = time.monotonic()
         _wait(lambda: _said(plane), f"{side}: no pod says why it waits")
         said_s = time.monotonic() - created_s
@@ -121,7 +238,8 @@ def _impossible(plane: ControlPlane, side: str) -> dict[str, float]:
 
 def _said(plane: ControlPlane) -> bool:
     _, pod = plane.api("GET", f"{PODS}/pod-00000")
-    return any(each["type"] == "PodScheduled" and each.get("reason") == "Unschedulable"
+    # Volcano says Schedulable of pods that would fit.
+    return any(each["type"] == "PodScheduled" and "chedulable" in each.get("reason", "")
                for each in pod["status"].get("conditions", ()))  # fmt: skip
 
 
@@ -131,22 +249,34 @@ def _version(plane: ControlPlane) -> int:
     return int(found["metadata"]["resourceVersion"])
 
 
-def _pod(number: int, gang: str, scheduler: str, gpus: int, pool: str = "") -> dict[str, Any]:
+def _pod(number: int, gang: str, side: str, gpus: int, pool: str = "") -> dict[str, Any]:
     limits = {"nvidia.com/gpu": str(gpus)}
     container = {"name": "main", "image": "bench", "resources": {"limits": limits}}
-    spec = {"schedulerName": scheduler, "containers": [container],
-            "schedulingGroup": {"podGroupName": gang}}  # fmt: skip
+    spec: dict[str, Any] = {"schedulerName": SIDES[side], "containers": [container]}
+    meta: dict[str, Any] = {"name": f"pod-{number:05d}"}
+    if side == VOLCANO:
+        meta["annotations"] = {"scheduling.k8s.io/group-name": gang}
+    else:
+        spec["schedulingGroup"] = {"podGroupName": gang}
     if pool:
         spec["nodeSelector"] = {"pool": pool}
-    return {"metadata": {"name": f"pod-{number:05d}"}, "spec": spec}
+    return {"metadata": meta, "spec": spec}
 
 
-def _group(plane: ControlPlane, minimum: int) -> str:
+def _group(plane: ControlPlane, side: str, minimum: int) -> str:
     """A new one: a finalizer keeps the old ones."""
     name = f"gang-{next(_numbers)}"
-    spec = {"schedulingPolicy": {"gang": {"minCount": minimum}}}
-    _post(plane, GROUPS, {"metadata": {"name": name}, "spec": spec})
+    _post(plane, _groups(side), _group_body(name, side, minimum))
     return name
+
+
+def _group_body(name: str, side: str, minimum: int) -> dict[str, Any]:
+    meta = {"name": name}
+    if side == VOLCANO:
+        return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup",
+                "metadata": meta, "spec": {"minMember": minimum, "queue": "default"},
+                "status": {"phase": "Pending"}}  # fmt: skip
+    return {"metadata": meta, "spec": {"schedulingPolicy": {"gang": {"minCount": minimum}}}}
 
 
 def _post(plane: ControlPlane, path: str, body: dict[str, Any]) -> None:
@@ -155,10 +285,10 @@ def _post(plane: ControlPlane, path: str, body: dict[str, Any]) -> None:
 
 
 async def _create(
-    kubeconfig: str, gang: str, scheduler: str, pods: int, gpus: int, pool: str = ""
+    kubeconfig: str, gang: str, side: str, pods: int, gpus: int, pool: str = ""
 ) -> None:
     async def create(client: Client, number: int) -> None:
-        body = json.dumps(_pod(number, gang, scheduler, gpus, pool)).encode()
+        body = json.dumps(_pod(number, gang, side, gpus, pool)).encode()
         reply = await client.request("POST", PODS, body=body)
         assert reply.status == 201, reply.message
 
@@ -193,6 +323,7 @@ def _report(found: list[dict[str, Any]], options: argparse.Namespace) -> None:
         )
         print(f"{field:28}" + "".join(f"{value:>16.3f}" for value in values))
     command = f"python bench/gangs_live.py --nodes {options.nodes} --pods {options.pods}"
+    command += f" --gangs {options.gangs}"
     print(f"again: {command} --rounds {options.rounds}")
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps({"rounds": found, "command": command}, indent=1) + "\n")
