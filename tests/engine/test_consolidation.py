@@ -114,6 +114,24 @@ def test_a_refused_eviction_ends_the_plan_and_holds_nothing() -> None:
     assert world.evictions
 
 
+def test_a_plan_is_over_when_all_have_nodes_and_the_next_one_begins() -> None:
+    world = a_world(*EIGHT)
+    world.create(a_pod("big", gpus=4), a_pod("next", gpus=2))
+    world.decide_all()
+    wait(world)
+    [evict] = world.evictions
+    for victim in evict.victims:
+        world.replace(victim.uid)
+        world.decide_all()
+        world.answer_all()
+    assert node_of(world, "big")
+    assert not world.engine.cluster.nominations
+    world.evictions.clear()
+    world.tell(EvictionEnded(evict.pod.uid))
+    wait(world, 11.0)
+    assert [each.pod.name for each in world.evictions] == ["next"]
+
+
 def test_everything_held_is_released_when_successors_never_come() -> None:
     world = a_world(*EIGHT, held_s=600.0)
     world.create(a_pod("big", gpus=4))

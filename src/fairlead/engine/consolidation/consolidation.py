@@ -95,6 +95,8 @@ class Consolidation:
         self._in_flight.evicting.discard(uid)
         if problem:
             self._end(current, _FAILED_S, now)
+        else:
+            self.renew(now)
         return True
 
     # -- what time brings about --------------------------------------------------------------
@@ -109,6 +111,7 @@ class Consolidation:
         """Ends a plan whose time is over, or looks for another."""
         if not self._terms.enabled:
             return []
+        self.renew(now)
         current = self._under_way
         if current is not None:
             if now >= current.until_s:
