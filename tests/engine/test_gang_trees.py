@@ -94,6 +94,15 @@ def test_the_order_in_which_objects_and_pods_come_does_not_matter(order: tuple[i
     assert world.settle() == {"a": 1, "b": 1}
 
 
+def test_the_minimum_of_the_whole_is_that_of_the_groups_it_needs() -> None:
+    world = TreeWorld(8, composite("root", 2), *(leaf(f"g{n}", n, "root") for n in (1, 3, 4)))
+    pod, *_ = members("g3", 1)
+    world.create(pod)
+    found = world.engine.gang_outlook(pod)
+    assert found is not None
+    assert (found.spec.name, found.spec.minimum) == ("default/root", 4)
+
+
 def test_a_group_that_does_not_fit_does_not_hold_back_the_others() -> None:
     specs = composite("root", 2), *(leaf(name, 2, "root") for name in "abc")
     world = TreeWorld(8, *specs)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from fairlead.model.errors import FairleadError
+from fairlead.model.gang_needs import lacking
 from fairlead.model.gangs import DEEPEST, MOST_GROUPS, GangSpec, Group, Membership
 from fairlead.model.pods import Pod
 
@@ -114,6 +115,7 @@ class GangTrees:
         if known is None:
             try:
                 known = replace(root, groups=_Assembly(self._objects, self._parts).below(root.key))
+                known = replace(known, minimum=max(1, lacking(known, {})))
             except FairleadError as error:
                 known = replace(root, problem=str(error))
             self._whole[root.key] = known
